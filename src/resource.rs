@@ -1,0 +1,170 @@
+//! The name of what is locked and fenced.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// The validated name of a resource, such as `invoice/42`.
+///
+/// The rule: 1 to 255 bytes of UTF-8, no control characters, no leading or trailing
+/// white space. Two resources are one exactly if their bytes are equal. Cloning is cheap.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Resource(Arc<str>);
+
+/// Why a text is no [`Resource`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a resource name has 1 to 255 bytes, no control characters, and no white space at either end: {problem}"
+)]
+pub struct ResourceError {
+    problem: Problem,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Problem {
+    Empty,
+    TooLong(usize),
+    Control(char),
+    Space,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Problem::Empty => f.write_str("this one is empty"),
+            Problem::TooLong(bytes) => write!(f, "this one has {bytes} bytes"),
+            Problem::Control(found) => write!(f, "this one contains {found:?}"),
+            Problem::Space => f.write_str("this one begins or ends with white space"),
+        }
+    }
+}
+
+impl Resource {
+    /// The longest name, in bytes.
+    pub const MAX_BYTES: usize = 255;
+
+    /// The resource with this name.
+    ///
+    /// # Errors
+    /// [`ResourceError`] says which part of the rule the name breaks.
+    pub fn new(name: impl AsRef<str>) -> Result<Resource, ResourceError> {
+        let name = name.as_ref();
+        let problem = if name.is_empty() {
+            Problem::Empty
+        } else if name.len() > Resource::MAX_BYTES {
+            Problem::TooLong(name.len())
+        } else if let Some(found) = name.chars().find(|&found| is_unsafe(found)) {
+            Problem::Control(found)
+        } else if name.trim() != name {
+            Problem::Space
+        } else {
+            return Ok(Resource(name.into()));
+        };
+        Err(ResourceError { problem })
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Control characters, and the ones that break or reorder a line in a log
+/// (Unicode line separators and bidirectional controls).
+fn is_unsafe(found: char) -> bool {
+    found.is_control()
+        || matches!(found, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}')
+        || matches!(found, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Debug for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Resource({:?})", &self.0)
+    }
+}
+
+impl AsRef<str> for Resource {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Resource {
+    type Err = ResourceError;
+
+    fn from_str(name: &str) -> Result<Resource, ResourceError> {
+        Resource::new(name)
+    }
+}
+
+impl TryFrom<&str> for Resource {
+    type Error = ResourceError;
+
+    fn try_from(name: &str) -> Result<Resource, ResourceError> {
+        Resource::new(name)
+    }
+}
+
+impl TryFrom<String> for Resource {
+    type Error = ResourceError;
+
+    fn try_from(name: String) -> Result<Resource, ResourceError> {
+        Resource::new(name)
+    }
+}
+
+impl Serialize for Resource {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Resource {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Resource, D::Error> {
+        let name = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        Resource::new(name).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rule_is_kept() {
+        assert!(Resource::new("invoice/42").is_ok());
+        assert!(Resource::new("ä b").is_ok());
+        assert!(Resource::new("x".repeat(255)).is_ok());
+        for bad in ["", " a", "a ", "a\u{a0}", "a\nb", "a\0", "a\u{202e}b", "a\u{2028}b"] {
+            assert!(Resource::new(bad).is_err(), "{bad:?}");
+        }
+        assert!(Resource::new("ä".repeat(128)).is_err());
+    }
+
+    #[test]
+    fn the_error_says_the_rule_and_the_breach() {
+        let text = Resource::new("a\nb").unwrap_err().to_string();
+        assert!(text.contains("1 to 255 bytes") && text.contains(r"'\n'"), "{text}");
+        assert_eq!(text.lines().count(), 1);
+    }
+
+    #[test]
+    fn names_that_a_collation_would_merge_stay_apart() {
+        assert_ne!(Resource::new("R").unwrap(), Resource::new("r").unwrap());
+    }
+
+    #[test]
+    fn json_is_checked() {
+        assert_eq!(serde_json::from_str::<Resource>("\"a\\u002fb\"").unwrap().as_str(), "a/b");
+        assert!(serde_json::from_str::<Resource>("\"\"").is_err());
+    }
+}
