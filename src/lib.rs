@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod fence;
+pub mod quorum;
 pub mod resource;
 pub mod time;
 pub mod token;

@@ -1,0 +1,244 @@
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::message::{Reply, Request};
+use super::{Fault, Nonce, Owner, Stamp, majority};
+use crate::time::Time;
+use crate::{Resource, Token};
+
+/// What an acquisition asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Bid {
+    /// What to lock.
+    pub resource: Resource,
+    /// For whom; new for every attempt.
+    pub owner: Owner,
+    /// How long the lease is to be valid, before drift is taken off.
+    pub ttl: Duration,
+    /// How long the lock stays closed after that if nobody releases it.
+    pub lock_delay: Duration,
+    /// What the clocks may differ by over one TTL.
+    pub drift: Duration,
+}
+
+/// How one attempt ended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// A majority is published and there is time left.
+    Won {
+        /// The lease's token.
+        token: Token,
+        /// When the lease ends unless it is renewed.
+        deadline: Time,
+    },
+    /// Enough nodes answered, and another owner holds the lock on too many of them.
+    Held {
+        /// When enough of the locks seen will have expired; zero if the vote was split.
+        retry_after: Duration,
+    },
+    /// Too few nodes gave a vote: the fault of each, by its number.
+    NoQuorum {
+        /// How many granted.
+        granted: usize,
+        /// Who did not, and why.
+        faults: Vec<(usize, Fault)>,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Standing {
+    Asked,
+    Granted { stamp: Stamp, token: Token, nonce: Nonce },
+    Publishing,
+    Published,
+    Held(Duration),
+    Failed(Fault),
+}
+
+/// One attempt to acquire, as a state machine: protocol, "Acquire".
+///
+/// Feed it replies and send what [`next_request`](Acquire::next_request) says until
+/// [`outcome`](Acquire::outcome) answers. If that is not `Won`, release everywhere.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Acquire {
+    bid: Bid,
+    started: Time,
+    nodes: Vec<Standing>,
+    chosen: Option<Token>,
+    outbox: VecDeque<(usize, Request)>,
+}
+
+impl Acquire {
+    /// Starts an attempt over `nodes` nodes.
+    #[must_use]
+    pub fn new(nodes: usize, bid: Bid, now: Time) -> Acquire {
+        let ask = Request::Acquire {
+            resource: bid.resource.clone(),
+            owner: bid.owner,
+            ttl: bid.ttl.saturating_add(bid.lock_delay),
+        };
+        Acquire {
+            bid,
+            started: now,
+            nodes: vec![Standing::Asked; nodes],
+            chosen: None,
+            outbox: (0..nodes).map(|node| (node, ask.clone())).collect(),
+        }
+    }
+
+    /// What to send next, and to which node.
+    pub fn next_request(&mut self) -> Option<(usize, Request)> {
+        self.outbox.pop_front()
+    }
+
+    /// Takes what a node answered, or why it did not.
+    pub fn on_reply(&mut self, node: usize, reply: Result<Reply, Fault>) {
+        let Some(standing) = self.nodes.get_mut(node) else { return };
+        match standing {
+            Standing::Asked => *standing = Standing::of_grant(reply),
+            Standing::Publishing => {
+                *standing = match reply {
+                    Ok(Reply::Published) => Standing::Published,
+                    Ok(Reply::NotOwner) => Standing::Failed(Fault::TooLate),
+                    other => Standing::Failed(fault_of(other)),
+                }
+            }
+            // The network repeated an answer.
+            _ => return,
+        }
+        self.choose();
+        self.publish();
+    }
+
+    /// The token is the largest among the grants counted when a majority had granted.
+    fn choose(&mut self) {
+        if self.chosen.is_some() || self.granted() < majority(self.nodes.len()) {
+            return;
+        }
+        self.chosen = self.nodes.iter().filter_map(Standing::token).max();
+    }
+
+    /// A grant equal to the token is published; one below it is sent the token; one
+    /// above it came too late and must not count.
+    fn publish(&mut self) {
+        let Some(chosen) = self.chosen else { return };
+        for (node, standing) in self.nodes.iter_mut().enumerate() {
+            let Standing::Granted { token, nonce, .. } = *standing else { continue };
+            *standing = match token.cmp(&chosen) {
+                std::cmp::Ordering::Equal => Standing::Published,
+                std::cmp::Ordering::Greater => Standing::Failed(Fault::TooLate),
+                std::cmp::Ordering::Less => {
+                    let request = Request::Publish {
+                        resource: self.bid.resource.clone(),
+                        owner: self.bid.owner,
+                        nonce,
+                        token: chosen,
+                    };
+                    self.outbox.push_back((node, request));
+                    Standing::Publishing
+                }
+            };
+        }
+    }
+
+    fn count(&self, which: impl Fn(&Standing) -> bool) -> usize {
+        self.nodes.iter().filter(|standing| which(standing)).count()
+    }
+
+    fn granted(&self) -> usize {
+        self.count(|standing| {
+            matches!(
+                standing,
+                Standing::Granted { .. } | Standing::Publishing | Standing::Published
+            )
+        })
+    }
+
+    /// How the attempt ended, as soon as no further reply can change it.
+    #[must_use]
+    pub fn outcome(&self, now: Time) -> Option<Outcome> {
+        let needed = majority(self.nodes.len());
+        let deadline = deadline(self.started, self.bid.ttl, self.bid.drift);
+        let published = self.count(|standing| *standing == Standing::Published);
+        if let Some(token) = self.chosen
+            && published >= needed
+            && now < deadline
+        {
+            return Some(Outcome::Won { token, deadline });
+        }
+        let open = self.count(|standing| *standing == Standing::Asked);
+        if self.granted() + open >= needed && now < deadline {
+            return None;
+        }
+        // Lost. Whether somebody else holds it may hang on nodes that have not answered.
+        let faults = self.count(|standing| matches!(standing, Standing::Failed(_)));
+        let voted = self.nodes.len() - faults - open;
+        if voted >= needed && now < deadline {
+            return Some(Outcome::Held { retry_after: self.retry_after(needed) });
+        }
+        (open == 0 || faults > self.nodes.len() - needed || now >= deadline)
+            .then(|| self.no_quorum())
+    }
+
+    fn retry_after(&self, needed: usize) -> Duration {
+        let mut held: Vec<Duration> = self
+            .nodes
+            .iter()
+            .filter_map(|standing| match standing {
+                Standing::Held(remaining) => Some(*remaining),
+                _ => None,
+            })
+            .collect();
+        held.sort_unstable();
+        let missing = needed.saturating_sub(self.granted());
+        missing.checked_sub(1).and_then(|last| held.get(last).copied()).unwrap_or_default()
+    }
+
+    fn no_quorum(&self) -> Outcome {
+        let fault = |standing: &Standing| match standing {
+            Standing::Failed(fault) => Some(fault.clone()),
+            Standing::Asked => Some(Fault::TimedOut),
+            Standing::Held(_) => None,
+            _ => Some(Fault::TooLate),
+        };
+        let faults = self.nodes.iter().enumerate();
+        let faults = faults.filter_map(|(node, standing)| Some((node, fault(standing)?))).collect();
+        Outcome::NoQuorum { granted: self.granted(), faults }
+    }
+}
+
+impl Standing {
+    fn of_grant(reply: Result<Reply, Fault>) -> Standing {
+        match reply {
+            Ok(Reply::Granted { stamp, nonce, .. }) => match stamp.token() {
+                Some(token) => Standing::Granted { stamp, token, nonce },
+                None => Standing::Failed(Fault::Nonsense(format!("{stamp:?}"))),
+            },
+            Ok(Reply::Held { remaining }) => Standing::Held(remaining),
+            other => Standing::Failed(fault_of(other)),
+        }
+    }
+
+    fn token(&self) -> Option<Token> {
+        match self {
+            Standing::Granted { token, .. } => Some(*token),
+            _ => None,
+        }
+    }
+}
+
+/// When a lease asked for at `started` ends: the ttl less drift later.
+pub(super) fn deadline(started: Time, ttl: Duration, drift: Duration) -> Time {
+    started + ttl.saturating_sub(drift)
+}
+
+/// The fault that a reply amounts to where it was not asked for.
+pub(super) fn fault_of(reply: Result<Reply, Fault>) -> Fault {
+    match reply {
+        Err(fault) => fault,
+        Ok(Reply::NotAdmitted) => Fault::NotAdmitted,
+        Ok(Reply::Quarantined { remaining }) => Fault::Quarantined(remaining),
+        Ok(Reply::Exhausted) => Fault::Exhausted,
+        Ok(other) => Fault::Nonsense(format!("{other:?}")),
+    }
+}

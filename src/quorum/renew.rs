@@ -1,0 +1,111 @@
+use std::time::Duration;
+
+use super::acquire::{deadline, fault_of};
+use super::message::{Reply, Request};
+use super::{Fault, Owner, majority};
+use crate::time::Time;
+use crate::{Resource, Token};
+
+/// The lease to renew.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Holding {
+    /// What is locked.
+    pub resource: Resource,
+    /// By whom.
+    pub owner: Owner,
+    /// The lease's token, which stays.
+    pub token: Token,
+    /// For how long from now, before drift is taken off.
+    pub ttl: Duration,
+    /// How long the lock stays closed after that if nobody releases it.
+    pub lock_delay: Duration,
+    /// What the clocks may differ by over one TTL.
+    pub drift: Duration,
+}
+
+/// How a renewal ended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Renewal {
+    /// A majority of all nodes has extended the lock.
+    Renewed {
+        /// When the lease ends now.
+        deadline: Time,
+    },
+    /// A majority of all nodes says that somebody else has come: it will not get better.
+    Followed,
+    /// Not renewed this time. It releases nothing; the lease ends when it would have.
+    Failed(Vec<(usize, Fault)>),
+}
+
+/// One renewal, as a state machine: protocol, "Renew, release".
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Renew {
+    holding: Holding,
+    started: Time,
+    replies: Vec<Option<Vote>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Vote {
+    Renewed,
+    Followed,
+    Failed(Fault),
+}
+
+impl Renew {
+    /// Starts a renewal over `nodes` nodes.
+    #[must_use]
+    pub fn new(nodes: usize, holding: Holding, now: Time) -> Renew {
+        Renew { holding, started: now, replies: vec![None; nodes] }
+    }
+
+    /// What to send to every node.
+    #[must_use]
+    pub fn request(&self) -> Request {
+        Request::Renew {
+            resource: self.holding.resource.clone(),
+            owner: self.holding.owner,
+            token: self.holding.token,
+            ttl: self.holding.ttl.saturating_add(self.holding.lock_delay),
+        }
+    }
+
+    /// Takes what a node answered, or why it did not.
+    pub fn on_reply(&mut self, node: usize, reply: Result<Reply, Fault>) {
+        let Some(vote @ None) = self.replies.get_mut(node) else { return };
+        *vote = Some(match reply {
+            Ok(Reply::Renewed) => Vote::Renewed,
+            Ok(Reply::Held { .. } | Reply::NotOwner) => Vote::Followed,
+            other => Vote::Failed(fault_of(other)),
+        });
+    }
+
+    /// How the renewal ended, as soon as no further reply can change it. The majority is
+    /// that of all nodes, not of those once acquired.
+    #[must_use]
+    pub fn outcome(&self, now: Time) -> Option<Renewal> {
+        let needed = majority(self.replies.len());
+        let count =
+            |vote: Option<Vote>| self.replies.iter().filter(|reply| **reply == vote).count();
+        let deadline = deadline(self.started, self.holding.ttl, self.holding.drift);
+        let renewed = count(Some(Vote::Renewed));
+        if renewed >= needed && now < deadline {
+            return Some(Renewal::Renewed { deadline });
+        }
+        if count(Some(Vote::Followed)) >= needed {
+            return Some(Renewal::Followed);
+        }
+        (count(None) == 0 || now >= deadline).then(|| {
+            let faults = self.replies.iter().enumerate();
+            Renewal::Failed(
+                faults
+                    .filter_map(|(node, vote)| match vote {
+                        Some(Vote::Failed(fault)) => Some((node, fault.clone())),
+                        None => Some((node, Fault::TimedOut)),
+                        Some(_) => None,
+                    })
+                    .collect(),
+            )
+        })
+    }
+}

@@ -1,0 +1,390 @@
+//! Directed schedules: one for each rule of the protocol that a schedule can show.
+
+use std::time::Duration;
+
+use super::*;
+use crate::time::Time;
+use crate::{Resource, Token};
+
+const TTL: Duration = Duration::from_secs(10);
+
+struct Fleet {
+    nodes: Vec<(Incarnation, Store)>,
+    now: Time,
+    clock: Duration,
+    next: u128,
+}
+
+impl Fleet {
+    fn blank(nodes: usize) -> Fleet {
+        let node = |number| (Incarnation::new(&format!("life-{number}")), Store::default());
+        let (now, clock) = (Time::default(), Duration::from_secs(1000));
+        Fleet { nodes: (0..nodes).map(node).collect(), now, clock, next: 1 }
+    }
+
+    fn started(nodes: usize) -> Fleet {
+        let mut fleet = Fleet::blank(nodes);
+        fleet.readmit(0).unwrap();
+        fleet.wait(Duration::from_secs(1));
+        fleet
+    }
+
+    fn wait(&mut self, time: Duration) {
+        self.now = self.now + time;
+        self.clock += time;
+    }
+
+    fn fresh(&mut self) -> u128 {
+        self.next += 1;
+        self.next
+    }
+
+    fn ask(&mut self, node: usize, request: &Request) -> Reply {
+        let (life, store) = &mut self.nodes[node];
+        store.answer(life, request, self.now, self.clock)
+    }
+
+    fn restart(&mut self, node: usize, store: Store) {
+        let life = self.fresh();
+        self.nodes[node] = (Incarnation::new(&format!("life-{life}")), store);
+    }
+
+    fn readmit_by(&mut self, order: Readmission) -> Result<(), ReadmitError> {
+        let mut readmit = Readmit::new(self.nodes.len(), order);
+        while let Some((node, request)) = readmit.next_request() {
+            let phase = readmit.phase();
+            let reply = self.ask(node, &request);
+            readmit.on_reply(phase, node, Ok(reply));
+        }
+        readmit.outcome().expect("every request was answered")
+    }
+
+    fn readmit(&mut self, target: usize) -> Result<(), ReadmitError> {
+        let nonce = Nonce(self.fresh());
+        self.readmit_by(Readmission { target, collect: false, nonce, longest: TTL, strict: false })
+    }
+
+    fn bid(&mut self) -> Bid {
+        Bid {
+            resource: resource(),
+            owner: Owner(self.fresh()),
+            ttl: TTL,
+            lock_delay: Duration::ZERO,
+            drift: Duration::from_millis(102),
+        }
+    }
+
+    /// An attempt in which only `reached` nodes get the requests; the others time out.
+    fn acquire_on(&mut self, reached: &[usize]) -> (Owner, Outcome) {
+        let bid = self.bid();
+        let owner = bid.owner;
+        let mut acquire = Acquire::new(self.nodes.len(), bid, self.now);
+        while let Some((node, request)) = acquire.next_request() {
+            let reply = if reached.contains(&node) {
+                Ok(self.ask(node, &request))
+            } else {
+                Err(Fault::TimedOut)
+            };
+            acquire.on_reply(node, reply);
+        }
+        (owner, acquire.outcome(self.now).expect("every request was answered"))
+    }
+
+    fn release(&mut self, owner: Owner) -> Freed {
+        let mut release = Release::new(self.nodes.len());
+        for node in 0..self.nodes.len() {
+            let reply = self.ask(node, &Request::Release { resource: resource(), owner });
+            release.on_reply(node, Ok(reply));
+        }
+        release.outcome().expect("every node answered")
+    }
+
+    fn lease_on(&mut self, reached: &[usize]) -> Token {
+        let (owner, outcome) = self.acquire_on(reached);
+        let Outcome::Won { token, .. } = outcome else { panic!("{outcome:?}") };
+        self.release(owner);
+        token
+    }
+}
+
+fn resource() -> Resource {
+    Resource::new("invoice/42").unwrap()
+}
+
+fn granted(reply: Reply) -> Token {
+    let Reply::Granted { stamp, .. } = reply else { panic!("{reply:?}") };
+    stamp.token().unwrap()
+}
+
+#[test]
+fn a_blank_fleet_starts_from_its_clocks_and_waits_out_the_second() {
+    let mut fleet = Fleet::blank(5);
+    let (_, outcome) = fleet.acquire_on(&[0, 1, 2, 3, 4]);
+    let Outcome::NoQuorum { granted: 0, faults } = outcome else { panic!("{outcome:?}") };
+    assert!(faults.iter().all(|(_, fault)| *fault == Fault::NotAdmitted));
+    fleet.readmit(3).unwrap();
+    let (_, outcome) = fleet.acquire_on(&[0, 1, 2, 3, 4]);
+    assert!(matches!(outcome, Outcome::NoQuorum { .. }), "{outcome:?}");
+    fleet.wait(Duration::from_secs(1));
+    assert_eq!(fleet.lease_on(&[0, 1, 2, 3, 4]).get(), 1_000_000_001);
+}
+
+#[test]
+fn two_total_losses_do_not_share_an_era() {
+    let mut fleet = Fleet::started(3);
+    let before = fleet.lease_on(&[0, 1, 2]);
+    for node in 0..3 {
+        fleet.restart(node, Store::default());
+    }
+    fleet.readmit(0).unwrap();
+    fleet.wait(Duration::from_secs(1));
+    assert!(fleet.lease_on(&[0, 1, 2]) > before);
+}
+
+#[test]
+fn counts_out_of_step_are_published_back() {
+    // Without the publish the second lease, counted by two nodes that lag, goes backwards.
+    let mut fleet = Fleet::started(3);
+    for _ in 0..3 {
+        let (owner, _) = fleet.acquire_on(&[0]);
+        fleet.release(owner);
+    }
+    let first = fleet.lease_on(&[0, 1]);
+    let second = fleet.lease_on(&[1, 2]);
+    assert!(second > first, "{second} after {first}");
+}
+
+#[test]
+fn publish_is_refused_where_the_lock_has_another_owner() {
+    let mut fleet = Fleet::started(3);
+    let Bid { owner, .. } = fleet.bid();
+    let ask = Request::Acquire { resource: resource(), owner, ttl: TTL };
+    let Reply::Granted { nonce, stamp, .. } = fleet.ask(0, &ask) else { panic!() };
+    fleet.wait(TTL);
+    let token = Stamp { count: stamp.count + 7, ..stamp }.token().unwrap();
+    let publish = Request::Publish { resource: resource(), owner, nonce, token };
+    assert_eq!(fleet.ask(0, &publish), Reply::NotOwner);
+    let Bid { owner: next, .. } = fleet.bid();
+    fleet.ask(0, &Request::Acquire { resource: resource(), owner: next, ttl: TTL });
+    assert_eq!(fleet.ask(0, &publish), Reply::NotOwner);
+}
+
+#[test]
+fn publish_is_refused_by_a_memory_that_did_not_grant() {
+    let mut fleet = Fleet::started(3);
+    let Bid { owner, .. } = fleet.bid();
+    let ask = Request::Acquire { resource: resource(), owner, ttl: TTL };
+    let Reply::Granted { nonce, stamp, .. } = fleet.ask(0, &ask) else { panic!() };
+    // It restarts from a copy that still has the lock, and is re-admitted.
+    let copy = fleet.nodes[0].1.clone();
+    fleet.restart(0, copy);
+    fleet.readmit(0).unwrap();
+    let token = stamp.token().unwrap();
+    let publish = Request::Publish { resource: resource(), owner, nonce, token };
+    assert_eq!(fleet.ask(0, &publish), Reply::NotOwner);
+}
+
+#[test]
+fn a_late_grant_above_the_token_does_not_count() {
+    let now = Time::default();
+    let bid = Fleet::blank(3).bid();
+    let mut acquire = Acquire::new(3, bid, now);
+    let grant = |count| {
+        let stamp = Stamp { era: 1, count };
+        Ok(Reply::Granted { stamp, nonce: Nonce(1), crowded: false })
+    };
+    while acquire.next_request().is_some() {}
+    acquire.on_reply(0, grant(5));
+    acquire.on_reply(1, grant(3));
+    let (node, publish) = acquire.next_request().expect("node 1 is behind");
+    assert!(node == 1 && matches!(publish, Request::Publish { .. }));
+    acquire.on_reply(2, grant(9));
+    acquire.on_reply(1, Ok(Reply::NotOwner));
+    let outcome = acquire.outcome(now);
+    assert!(matches!(outcome, Some(Outcome::NoQuorum { granted: 1, .. })), "{outcome:?}");
+}
+
+#[test]
+fn an_empty_node_does_not_vote() {
+    let mut fleet = Fleet::started(3);
+    for _ in 0..4 {
+        fleet.lease_on(&[0, 1]);
+    }
+    let before = fleet.lease_on(&[0, 1]);
+    fleet.restart(1, Store::default());
+    let (owner, outcome) = fleet.acquire_on(&[1, 2]);
+    assert!(matches!(outcome, Outcome::NoQuorum { granted: 1, .. }), "{outcome:?}");
+    fleet.release(owner);
+    fleet.readmit(1).unwrap();
+    assert!(matches!(fleet.acquire_on(&[1, 2]).1, Outcome::NoQuorum { .. }), "quarantine");
+    fleet.wait(TTL);
+    let after = fleet.lease_on(&[1, 2]);
+    assert!(after > before, "{after} after {before}");
+}
+
+#[test]
+fn a_flush_is_a_loss_of_memory_within_one_life() {
+    let mut fleet = Fleet::started(3);
+    let before = fleet.lease_on(&[0, 1, 2]);
+    fleet.nodes[0].1.forget();
+    let ask = Request::Read;
+    assert_eq!(fleet.ask(0, &ask), Reply::NotAdmitted);
+    fleet.readmit(0).unwrap();
+    fleet.wait(TTL);
+    assert!(fleet.lease_on(&[0, 1, 2]) > before);
+}
+
+#[test]
+fn a_flush_between_prepare_and_activate_is_noticed() {
+    let mut fleet = Fleet::started(3);
+    fleet.restart(0, Store::default());
+    let life = fleet.nodes[0].0.clone();
+    let Reply::Prepared(prepared) = fleet.ask(0, &Request::Prepare { nonce: Nonce(9) }) else {
+        panic!()
+    };
+    fleet.nodes[0].1.forget();
+    let activate = Request::Activate {
+        incarnation: life,
+        nonce: prepared.nonce,
+        era: 2000,
+        quarantine: TTL,
+        settle: Duration::ZERO,
+    };
+    assert_eq!(fleet.ask(0, &activate), Reply::Forgotten);
+}
+
+#[test]
+fn racing_clients_share_the_first_nonce() {
+    let mut fleet = Fleet::blank(3);
+    for fresh in [7, 8] {
+        let reply = fleet.ask(0, &Request::Prepare { nonce: Nonce(fresh) });
+        let Reply::Prepared(Prepared { nonce, .. }) = reply else { panic!("{reply:?}") };
+        assert_eq!(nonce, Nonce(7));
+    }
+}
+
+#[test]
+fn the_era_is_promised_before_it_is_used() {
+    let mut fleet = Fleet::started(3);
+    fleet.restart(0, Store::default());
+    fleet.readmit(0).unwrap();
+    let Reply::State(State { reserved, .. }) = fleet.ask(1, &Request::Read) else { panic!() };
+    fleet.restart(0, Store::default());
+    fleet.readmit(0).unwrap();
+    let Reply::State(State { era, .. }) = fleet.ask(0, &Request::Read) else { panic!() };
+    assert!(era > reserved, "{era} was promised before: {reserved}");
+}
+
+#[test]
+fn strict_leaves_a_lost_majority_to_the_operator() {
+    let mut fleet = Fleet::started(3);
+    fleet.lease_on(&[0, 1, 2]);
+    fleet.restart(0, Store::default());
+    fleet.restart(1, Store::default());
+    let (target, nonce) = (0, Nonce(1));
+    let order = Readmission { target, collect: false, nonce, longest: TTL, strict: true };
+    assert_eq!(fleet.readmit_by(order), Err(ReadmitError::Strict));
+    assert_eq!(fleet.readmit_by(Readmission { strict: false, ..order }), Ok(()));
+    assert!(matches!(fleet.acquire_on(&[0, 1, 2]).1, Outcome::NoQuorum { .. }), "quarantine");
+}
+
+#[test]
+fn a_missing_node_keeps_a_lost_majority_out() {
+    let mut readmit = Readmit::new(
+        3,
+        Readmission { target: 0, collect: false, nonce: Nonce(1), longest: TTL, strict: false },
+    );
+    let mut fleet = Fleet::blank(3);
+    while let Some((node, request)) = readmit.next_request() {
+        let phase = readmit.phase();
+        let reply = if node == 2 { Err(Fault::TimedOut) } else { Ok(fleet.ask(node, &request)) };
+        readmit.on_reply(phase, node, reply);
+    }
+    let outcome = readmit.outcome();
+    assert_eq!(outcome, Some(Err(ReadmitError::Missing(vec![(2, Fault::TimedOut)]))));
+}
+
+#[test]
+fn a_new_era_collects_counts_without_quarantine() {
+    let mut fleet = Fleet::started(3);
+    let before = fleet.lease_on(&[0, 1, 2]);
+    let (target, nonce) = (0, Nonce(1));
+    let order = Readmission { target, collect: true, nonce, longest: TTL, strict: true };
+    assert_eq!(fleet.readmit_by(order), Ok(()));
+    let after = fleet.lease_on(&[0, 1, 2]);
+    assert!(Stamp::from(after).era > Stamp::from(before).era);
+}
+
+#[test]
+fn held_and_down_are_told_apart() {
+    let mut fleet = Fleet::started(5);
+    let (owner, _) = fleet.acquire_on(&[0, 1, 2, 3, 4]);
+    fleet.wait(Duration::from_secs(4));
+    let (_, outcome) = fleet.acquire_on(&[0, 1, 2]);
+    assert_eq!(outcome, Outcome::Held { retry_after: Duration::from_secs(6) });
+    assert!(matches!(fleet.acquire_on(&[0, 1]).1, Outcome::NoQuorum { granted: 0, .. }));
+    assert_eq!(fleet.release(owner), Freed::Released);
+    assert_eq!(fleet.release(owner), Freed::Lapsed);
+}
+
+#[test]
+fn a_repeated_request_is_not_counted_twice() {
+    let mut fleet = Fleet::started(1);
+    let owner = Owner(1);
+    let ask = Request::Acquire { resource: resource(), owner, ttl: TTL };
+    let [first, second] = [(); 2].map(|()| granted(fleet.ask(0, &ask)));
+    assert_eq!(first, second);
+}
+
+#[test]
+fn renewal_needs_a_majority_of_all_and_never_revives_a_followed_lease() {
+    let mut fleet = Fleet::started(3);
+    let (owner, outcome) = fleet.acquire_on(&[0, 1, 2]);
+    let Outcome::Won { token, .. } = outcome else { panic!("{outcome:?}") };
+    let holding = Holding {
+        resource: resource(),
+        owner,
+        token,
+        ttl: TTL,
+        lock_delay: Duration::ZERO,
+        drift: Duration::ZERO,
+    };
+    let renew = |fleet: &mut Fleet, reached: &[usize]| {
+        let mut renew = Renew::new(3, holding.clone(), fleet.now);
+        for node in 0..3 {
+            let request = renew.request();
+            let reply = match reached.contains(&node) {
+                true => Ok(fleet.ask(node, &request)),
+                false => Err(Fault::TimedOut),
+            };
+            renew.on_reply(node, reply);
+        }
+        renew.outcome(fleet.now).unwrap()
+    };
+    assert!(matches!(renew(&mut fleet, &[0]), Renewal::Failed(_)));
+    // A node that came back without the lock is healed once its quarantine is over.
+    fleet.restart(2, Store::default());
+    fleet.readmit(2).unwrap();
+    assert!(matches!(renew(&mut fleet, &[1, 2]), Renewal::Failed(_)));
+    fleet.wait(Duration::from_secs(6));
+    assert!(matches!(renew(&mut fleet, &[0, 1, 2]), Renewal::Renewed { .. }));
+    fleet.wait(Duration::from_secs(6));
+    assert!(matches!(renew(&mut fleet, &[1, 2]), Renewal::Renewed { .. }));
+    // Nobody renews, somebody follows and goes: the old lease does not come back.
+    fleet.wait(TTL + TTL);
+    fleet.lease_on(&[0, 1, 2]);
+    assert_eq!(renew(&mut fleet, &[0, 1, 2]), Renewal::Followed);
+}
+
+#[test]
+fn time_that_is_up_is_no_lease() {
+    let mut fleet = Fleet::started(1);
+    let bid = fleet.bid();
+    let mut acquire = Acquire::new(1, bid, fleet.now);
+    let (node, request) = acquire.next_request().unwrap();
+    let reply = fleet.ask(node, &request);
+    fleet.wait(TTL);
+    acquire.on_reply(node, Ok(reply));
+    let outcome = acquire.outcome(fleet.now);
+    assert!(matches!(outcome, Some(Outcome::NoQuorum { .. })), "{outcome:?}");
+}
