@@ -3,10 +3,13 @@
 #![forbid(unsafe_code)]
 
 pub mod fence;
+pub mod lock;
 pub mod quorum;
 pub mod resource;
 pub mod time;
 pub mod token;
 
+pub use lock::redlock::Redlock;
+pub use lock::{Lease, Lock};
 pub use resource::{Resource, ResourceError};
 pub use token::{Token, TokenError};

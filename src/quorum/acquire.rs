@@ -197,8 +197,8 @@ impl Acquire {
     fn no_quorum(&self) -> Outcome {
         let fault = |standing: &Standing| match standing {
             Standing::Failed(fault) => Some(fault.clone()),
-            Standing::Asked => Some(Fault::TimedOut),
-            Standing::Held(_) => None,
+            // Not needed any more to tell that it is lost, which is no fault of theirs.
+            Standing::Asked | Standing::Held(_) => None,
             _ => Some(Fault::TooLate),
         };
         let faults = self.nodes.iter().enumerate();

@@ -1,0 +1,44 @@
+//! Client side: a lease over N nodes, with a token that never goes backwards.
+
+mod error;
+mod holder;
+mod lease;
+pub mod redlock;
+mod sleep;
+mod waiting;
+mod watchdog;
+
+use std::future::Future;
+
+use crate::Resource;
+
+pub use error::{AcquireError, NodeCause, ReleaseError, Released};
+pub use lease::{Lease, LeaseLost, Loss};
+
+/// What hands out leases.
+pub trait Lock: Send + Sync {
+    /// Acquires the lease of `resource`, waiting while another holds it, up to the wait
+    /// limit.
+    ///
+    /// # Errors
+    /// [`AcquireError::Held`] and [`AcquireError::NoQuorum`], as they stood at the end.
+    ///
+    /// # Cancel safety
+    /// Dropped, it leaves no lock behind for longer than the TTL, and releases what it can.
+    fn acquire(
+        &self,
+        resource: &Resource,
+    ) -> impl Future<Output = Result<Lease, AcquireError>> + Send;
+
+    /// The same, in one attempt.
+    ///
+    /// # Errors
+    /// As for [`acquire`](Lock::acquire).
+    ///
+    /// # Cancel safety
+    /// As for [`acquire`](Lock::acquire).
+    fn try_acquire(
+        &self,
+        resource: &Resource,
+    ) -> impl Future<Output = Result<Lease, AcquireError>> + Send;
+}

@@ -1,0 +1,294 @@
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::node::{Node, Session};
+use crate::quorum::{Fault, Reply, Request};
+
+/// How long an unanswered session or connection is kept before a new one is opened.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The longest pause between two attempts to connect.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// What a node's answer calls for, besides the caller who asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Notice {
+    /// The node has forgotten something.
+    NotAdmitted(usize),
+    /// The node's counts are to be collected.
+    Collect(usize),
+}
+
+/// The way to one node: requests run there in the order in which they were submitted,
+/// so that a release never overtakes the acquire that it takes back.
+///
+/// Submitting never waits, so that it can be done in `drop`. A task of its own owns the
+/// session, bounds every answer by the node budget, and sends nothing but releases to a
+/// node that owes an answer.
+pub(super) struct Lane {
+    number: usize,
+    node: Arc<dyn Node>,
+    budget: Duration,
+    notices: mpsc::UnboundedSender<Notice>,
+    jobs: Mutex<Option<mpsc::UnboundedSender<Job>>>,
+}
+
+struct Job {
+    request: Request,
+    reply: oneshot::Sender<Result<Reply, Fault>>,
+    due: Instant,
+}
+
+impl Lane {
+    pub(super) fn new(
+        number: usize,
+        node: Arc<dyn Node>,
+        budget: Duration,
+        notices: mpsc::UnboundedSender<Notice>,
+    ) -> Lane {
+        Lane { number, node, budget, notices, jobs: Mutex::new(None) }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.node.name()
+    }
+
+    /// Queues a request. The answer comes within the budget; dropping the receiver takes
+    /// nothing back. Outside of a runtime only a lane that already runs takes requests.
+    pub(super) fn submit(&self, request: Request) -> Answer {
+        let (reply, answer) = oneshot::channel();
+        let mut job = Job { request, reply, due: Instant::now() + self.budget };
+        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(running) = jobs.as_ref() {
+            match running.send(job) {
+                Ok(()) => return Answer(answer),
+                Err(unsent) => job = unsent.0,
+            }
+        }
+        // The first request, or the runtime that ran the lane is gone.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let (sender, receiver) = mpsc::unbounded_channel();
+            let _ = sender.send(job);
+            *jobs = Some(sender);
+            runtime.spawn(Driver::new(self).run(receiver));
+        }
+        Answer(answer)
+    }
+}
+
+/// The answer to a submitted request.
+pub(super) struct Answer(oneshot::Receiver<Result<Reply, Fault>>);
+
+impl Answer {
+    pub(super) async fn get(self) -> Result<Reply, Fault> {
+        self.0.await.unwrap_or_else(|_| Err(Fault::Disconnected("the runtime is gone".into())))
+    }
+}
+
+/// What a call in flight comes to.
+enum Event {
+    /// It was answered, and the caller told.
+    Answered,
+    /// It was not answered in time, and the caller told; it goes on to show whether the
+    /// node lives.
+    Slow(BoxFuture<'static, Event>),
+    /// The node owed an answer and gave it.
+    Alive(u64),
+    /// The session of this number is of no more use.
+    Broken(u64),
+}
+
+struct Driver {
+    number: usize,
+    node: Arc<dyn Node>,
+    budget: Duration,
+    notices: mpsc::UnboundedSender<Notice>,
+    session: Option<Box<dyn Session>>,
+    sessions: u64,
+    /// Answers that this session owes.
+    owed: usize,
+    opening: Option<BoxFuture<'static, Result<Box<dyn Session>, Fault>>>,
+    opening_since: Instant,
+    /// No attempt to connect before this, and why the last one failed.
+    closed: Option<(Instant, Fault)>,
+    pause: Duration,
+    waiting: VecDeque<Job>,
+    calls: FuturesUnordered<BoxFuture<'static, Event>>,
+}
+
+impl Driver {
+    fn new(lane: &Lane) -> Driver {
+        Driver {
+            number: lane.number,
+            node: Arc::clone(&lane.node),
+            budget: lane.budget,
+            notices: lane.notices.clone(),
+            session: None,
+            sessions: 0,
+            owed: 0,
+            opening: None,
+            opening_since: Instant::now(),
+            closed: None,
+            pause: lane.budget,
+            waiting: VecDeque::new(),
+            calls: FuturesUnordered::new(),
+        }
+    }
+
+    async fn run(mut self, mut jobs: mpsc::UnboundedReceiver<Job>) {
+        let mut open = true;
+        while open || !self.waiting.is_empty() || !self.calls.is_empty() {
+            let due = self.waiting.front().map(|job| job.due);
+            tokio::select! {
+                biased;
+                Some(event) = self.calls.next(), if !self.calls.is_empty() => self.on_event(event),
+                opened = poll_opening(&mut self.opening), if self.opening.is_some() => {
+                    self.opening = None;
+                    self.on_opened(opened);
+                }
+                () = until(due), if due.is_some() => self.give_up_waiting(),
+                job = jobs.recv(), if open => match job {
+                    Some(job) => self.on_job(job),
+                    None => open = false,
+                },
+            }
+        }
+    }
+
+    fn on_job(&mut self, job: Job) {
+        if let Some(session) = &self.session {
+            // To a node that owes an answer only what takes something back is sent.
+            if self.owed > 0 && !matches!(job.request, Request::Release { .. }) {
+                let _ = job.reply.send(Err(Fault::TimedOut));
+                return;
+            }
+            let call = session.call(job.request.clone());
+            self.start(call, job);
+        } else if let Some((_, fault)) = self.closed.clone().filter(|(at, _)| Instant::now() < *at)
+        {
+            let _ = job.reply.send(Err(fault));
+        } else if self.opening.is_some() && self.opening_since.elapsed() >= self.budget {
+            let _ = job.reply.send(Err(Fault::TimedOut));
+        } else {
+            if self.opening.is_none() {
+                let opening = self.node.open();
+                self.opening_since = Instant::now();
+                let patience = PATIENCE.max(self.budget);
+                self.opening = Some(
+                    async move { timeout(patience, opening).await.unwrap_or(Err(Fault::TimedOut)) }
+                        .boxed(),
+                );
+            }
+            self.waiting.push_back(job);
+        }
+    }
+
+    /// Starts the call at once, so that calls reach the session in the order of the jobs.
+    fn start(&mut self, mut call: BoxFuture<'static, Result<Reply, Fault>>, job: Job) {
+        let first = (&mut call).now_or_never();
+        let (session, number, notices) = (self.sessions, self.number, self.notices.clone());
+        let patience = PATIENCE.max(self.budget);
+        let call = async move {
+            let answered = match first {
+                Some(answer) => Ok(answer),
+                None => timeout_at(job.due, &mut call).await,
+            };
+            let Ok(answer) = answered else {
+                let _ = job.reply.send(Err(Fault::TimedOut));
+                return Event::Slow(
+                    async move {
+                        match timeout(patience, call).await {
+                            Ok(Err(Fault::Disconnected(_))) | Err(_) => Event::Broken(session),
+                            Ok(_) => Event::Alive(session),
+                        }
+                    }
+                    .boxed(),
+                );
+            };
+            let broken = matches!(answer, Err(Fault::Disconnected(_)));
+            notify(&notices, number, &answer);
+            let _ = job.reply.send(answer);
+            if broken { Event::Broken(session) } else { Event::Answered }
+        };
+        self.calls.push(call.boxed());
+    }
+
+    fn on_event(&mut self, event: Event) {
+        match event {
+            Event::Answered => {}
+            Event::Slow(rest) => {
+                self.owed += 1;
+                self.calls.push(rest);
+            }
+            Event::Alive(session) if session == self.sessions => {
+                self.owed = self.owed.saturating_sub(1);
+            }
+            Event::Broken(session) if session == self.sessions => {
+                self.session = None;
+                self.owed = 0;
+            }
+            Event::Alive(_) | Event::Broken(_) => {}
+        }
+    }
+
+    fn on_opened(&mut self, opened: Result<Box<dyn Session>, Fault>) {
+        match opened {
+            Ok(session) => {
+                self.sessions += 1;
+                (self.owed, self.closed, self.pause) = (0, None, self.budget);
+                self.session = Some(session);
+                for job in std::mem::take(&mut self.waiting) {
+                    self.on_job(job);
+                }
+            }
+            Err(fault) => {
+                let pause = self.pause / 2 + super::super::sleep::jitter(self.pause / 2);
+                self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+                self.closed = Some((Instant::now() + pause, fault.clone()));
+                for job in self.waiting.drain(..) {
+                    let _ = job.reply.send(Err(fault.clone()));
+                }
+            }
+        }
+    }
+
+    fn give_up_waiting(&mut self) {
+        let now = Instant::now();
+        while self.waiting.front().is_some_and(|job| job.due <= now) {
+            if let Some(job) = self.waiting.pop_front() {
+                let _ = job.reply.send(Err(Fault::TimedOut));
+            }
+        }
+    }
+}
+
+fn notify(notices: &mpsc::UnboundedSender<Notice>, number: usize, answer: &Result<Reply, Fault>) {
+    let notice = match answer {
+        Ok(Reply::NotAdmitted) => Notice::NotAdmitted(number),
+        Ok(Reply::Exhausted | Reply::Granted { crowded: true, .. }) => Notice::Collect(number),
+        _ => return,
+    };
+    let _ = notices.send(notice);
+}
+
+async fn poll_opening(
+    opening: &mut Option<BoxFuture<'static, Result<Box<dyn Session>, Fault>>>,
+) -> Result<Box<dyn Session>, Fault> {
+    match opening {
+        Some(opening) => opening.await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,34 @@
+use futures_util::future::BoxFuture;
+
+use crate::quorum::{Fault, Reply, Request};
+
+/// One independent master: where a session is opened.
+pub trait Node: Send + Sync + 'static {
+    /// Its name for an operator; without password.
+    fn name(&self) -> &str;
+
+    /// Opens a session with the server as it runs now: one incarnation.
+    ///
+    /// # Errors
+    /// Why there is none.
+    ///
+    /// # Cancel safety
+    /// Dropped, it leaves nothing behind.
+    fn open(&self) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>>;
+}
+
+/// One connection to one incarnation of a node. It never reconnects underneath: when it
+/// breaks, every call fails, and a new one is opened.
+pub trait Session: Send + Sync + 'static {
+    /// Runs one request as one atomic step.
+    ///
+    /// Requests run in the order in which the futures are first polled.
+    ///
+    /// # Errors
+    /// [`Fault::Disconnected`] when the session is of no more use. After any error the
+    /// request may still have run.
+    ///
+    /// # Cancel safety
+    /// Dropped, the request may have run or may still run; it is not sent later.
+    fn call(&self, request: Request) -> BoxFuture<'static, Result<Reply, Fault>>;
+}

@@ -1,0 +1,130 @@
+use std::time::Duration;
+
+use super::*;
+use crate::lock::{Loss, Released};
+use crate::time::{Clock, Time};
+
+/// The runtime's clock, which stands still and jumps in paused tests.
+#[derive(Debug, Clone)]
+struct TokioClock(tokio::time::Instant);
+
+impl Clock for TokioClock {
+    fn now(&self) -> Time {
+        Time::from_start(Duration::from_secs(1000) + self.0.elapsed())
+    }
+}
+
+fn nodes(count: usize) -> (Vec<MemoryNode>, TokioClock) {
+    let clock = TokioClock(tokio::time::Instant::now());
+    let node = |number| MemoryNode::with_clock(format!("memory-{number}"), clock.clone());
+    ((0..count).map(node).collect(), clock)
+}
+
+fn service(nodes: &[MemoryNode], clock: &TokioClock) -> RedlockBuilder {
+    Redlock::builder().nodes(nodes.iter().cloned()).clock(clock.clone())
+}
+
+fn resource() -> Resource {
+    Resource::new("invoice/42").unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_newcomer_gets_a_lease_and_the_next_token_is_larger() {
+    let (nodes, clock) = nodes(5);
+    let redlock = service(&nodes, &clock).build().unwrap();
+    let first = redlock.try_acquire(&resource()).await.unwrap();
+    let token = first.token();
+    let error = redlock.try_acquire(&resource()).await.unwrap_err();
+    assert!(matches!(error, AcquireError::Held { .. }), "{error}");
+    assert_eq!(first.release().await, Ok(Released::Released));
+    let second = redlock.acquire(&resource()).await.unwrap();
+    assert!(second.token() > token);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_lease_is_released() {
+    let (nodes, clock) = nodes(5);
+    let redlock = service(&nodes, &clock).build().unwrap();
+    drop(redlock.acquire(&resource()).await.unwrap());
+    assert!(redlock.try_acquire(&resource()).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_watchdog_renews_until_max_hold() {
+    let (nodes, clock) = nodes(5);
+    let most = Duration::from_secs(60);
+    let redlock = service(&nodes, &clock).max_hold(most).build().unwrap();
+    let lease = redlock.acquire(&resource()).await.unwrap();
+    let start = clock.now();
+    assert_eq!(lease.lost().await, Loss::MaxHold);
+    let held = clock.now().since(start);
+    assert!(
+        held > most - Duration::from_secs(1) && held <= most + Duration::from_secs(1),
+        "{held:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_not_renewed_drops_the_work_at_its_deadline() {
+    let (nodes, clock) = nodes(3);
+    let redlock = service(&nodes, &clock).renew(false).build().unwrap();
+    let lease = redlock.acquire(&resource()).await.unwrap();
+    let lost = lease.run(std::future::pending::<()>()).await.unwrap_err();
+    assert_eq!(lost.loss, Loss::Expired);
+    assert_eq!(lease.valid_for(), Duration::ZERO);
+    let next = redlock.acquire(&resource()).await.unwrap();
+    assert!(next.token() > lease.token());
+    assert_eq!(lease.release().await, Ok(Released::Lapsed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_minority_that_forgets_comes_back_by_itself() {
+    let (nodes, clock) = nodes(5);
+    let redlock = service(&nodes, &clock).build().unwrap();
+    let mut last = None;
+    for round in 0..30 {
+        let forgetful = &nodes[round % 5];
+        if round % 2 == 0 {
+            forgetful.restart()
+        } else {
+            forgetful.flush()
+        }
+        let lease = redlock.acquire(&resource()).await.unwrap();
+        assert!(last < Some(lease.token()), "round {round}");
+        last = Some(lease.token());
+        lease.release().await.unwrap();
+        tokio::time::sleep(Duration::from_secs(12)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn wrong_values_are_named() {
+    let (nodes, clock) = nodes(3);
+    let error = service(&nodes, &clock).ttl(Duration::ZERO).build().unwrap_err();
+    assert_eq!(error.setting(), "ttl");
+    let error = Redlock::builder().build().unwrap_err();
+    assert_eq!(error.setting(), "nodes");
+    let twice = nodes.iter().chain(&nodes).cloned();
+    let error = Redlock::builder().nodes(twice).build().unwrap_err();
+    assert_eq!(error.to_string(), "nodes: memory-0 is given twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_future_dropped_at_any_point_leaves_no_lock() {
+    let (nodes, clock) = nodes(5);
+    let redlock = service(&nodes, &clock).build().unwrap();
+    redlock.acquire(&resource()).await.unwrap().release().await.unwrap();
+    for polls in 0..40 {
+        let resource = resource();
+        let mut acquire = Box::pin(redlock.acquire(&resource));
+        for _ in 0..polls {
+            if futures_util::FutureExt::now_or_never(&mut acquire).is_some() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        drop(acquire);
+        let next = redlock.try_acquire(&resource).await;
+        assert!(next.is_ok(), "after {polls} polls: {next:?}");
+    }
+}

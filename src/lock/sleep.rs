@@ -1,0 +1,24 @@
+use std::time::Duration;
+
+use crate::time::{Clock, Time};
+
+/// The runtime's timers stand still while the machine is suspended and the clock does
+/// not: look at the clock at least this often.
+const SLICE: Duration = Duration::from_millis(250);
+
+/// Waits until `clock` shows `until`. Cancel safe.
+pub(super) async fn sleep_until(clock: &dyn Clock, until: Time) {
+    loop {
+        let left = until.since(clock.now());
+        if left.is_zero() {
+            return;
+        }
+        tokio::time::sleep(left.min(SLICE)).await;
+    }
+}
+
+/// A random duration up to `most`.
+pub(super) fn jitter(most: Duration) -> Duration {
+    let random = getrandom::u64().unwrap_or(u64::MAX / 2);
+    most.mul_f64(random as f64 / u64::MAX as f64)
+}
