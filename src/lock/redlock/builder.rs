@@ -29,11 +29,15 @@ impl BuildError {
     }
 }
 
+/// Makes a node when the namespace is known.
+type Source = Arc<dyn Fn(&str) -> Result<Arc<dyn Node>, BuildError> + Send + Sync>;
+
 /// What a [`Redlock`] is built from.
 #[derive(Clone)]
 #[must_use]
 pub struct RedlockBuilder {
-    nodes: Vec<Arc<dyn Node>>,
+    sources: Vec<Source>,
+    namespace: String,
     clock: Arc<dyn Clock>,
     ttl: Duration,
     drift: Option<Duration>,
@@ -49,7 +53,8 @@ pub struct RedlockBuilder {
 impl Default for RedlockBuilder {
     fn default() -> RedlockBuilder {
         RedlockBuilder {
-            nodes: Vec::new(),
+            sources: Vec::new(),
+            namespace: "fencing".into(),
             clock: Arc::new(SystemClock),
             ttl: Duration::from_secs(10),
             drift: None,
@@ -66,8 +71,23 @@ impl Default for RedlockBuilder {
 
 impl RedlockBuilder {
     /// Adds nodes, besides those added before.
-    pub fn nodes<N: Node>(mut self, nodes: impl IntoIterator<Item = N>) -> RedlockBuilder {
-        self.nodes.extend(nodes.into_iter().map(|node| Arc::new(node) as Arc<dyn Node>));
+    pub fn nodes<N: Node>(self, nodes: impl IntoIterator<Item = N>) -> RedlockBuilder {
+        nodes.into_iter().fold(self, |builder, node| {
+            let node: Arc<dyn Node> = Arc::new(node);
+            builder.source(Arc::new(move |_| Ok(Arc::clone(&node))))
+        })
+    }
+
+    /// Adds a node that is made when the namespace is known.
+    pub(super) fn source(mut self, source: Source) -> RedlockBuilder {
+        self.sources.push(source);
+        self
+    }
+
+    /// What the keys on the nodes begin with: lock services that are to know nothing of
+    /// each other take different ones. Default: `fencing`.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> RedlockBuilder {
+        self.namespace = namespace.into();
         self
     }
 
@@ -139,9 +159,11 @@ impl RedlockBuilder {
     /// [`BuildError`] says which value can't be, and why.
     pub fn build(self) -> Result<Redlock, BuildError> {
         let drift = self.drift.unwrap_or(self.ttl / 100 + Duration::from_millis(2));
-        self.check(drift)?;
+        let nodes: Vec<_> =
+            self.sources.iter().map(|source| source(&self.namespace)).collect::<Result<_, _>>()?;
+        self.check(&nodes, drift)?;
         let longest = self.ttl + self.lock_delay;
-        let fleet = Fleet::new(self.nodes, self.clock, self.node_budget, self.strict, longest);
+        let fleet = Fleet::new(nodes, self.clock, self.node_budget, self.strict, longest);
         Ok(Redlock {
             fleet: Arc::new(fleet),
             queues: Arc::default(),
@@ -152,11 +174,11 @@ impl RedlockBuilder {
         })
     }
 
-    fn check(&self, drift: Duration) -> Result<(), BuildError> {
-        if self.nodes.is_empty() || self.nodes.len() > 99 {
+    fn check(&self, nodes: &[Arc<dyn Node>], drift: Duration) -> Result<(), BuildError> {
+        if nodes.is_empty() || nodes.len() > 99 {
             return Err(BuildError::new("nodes", "there must be 1 to 99 nodes"));
         }
-        let mut names: Vec<&str> = self.nodes.iter().map(|node| node.name()).collect();
+        let mut names: Vec<&str> = nodes.iter().map(|node| node.name()).collect();
         names.sort_unstable();
         if let Some([twice, _]) = names.windows(2).find(|pair| pair.first() == pair.last()) {
             return Err(BuildError::new("nodes", format!("{twice} is given twice")));

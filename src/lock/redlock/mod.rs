@@ -5,6 +5,8 @@ mod fleet;
 mod lane;
 mod memory;
 mod node;
+#[cfg(feature = "redis")]
+mod redis;
 mod steward;
 #[cfg(test)]
 mod tests;
@@ -26,6 +28,8 @@ use crate::quorum::Fault;
 pub use builder::{BuildError, RedlockBuilder};
 pub use memory::MemoryNode;
 pub use node::{Node, Session};
+#[cfg(feature = "redis")]
+pub use redis::RedisNode;
 
 /// A lock service over N independent nodes.
 ///

@@ -1,0 +1,26 @@
+//! Redis nodes: the scripts, and one explicit connection per node.
+
+mod info;
+mod keys;
+mod node;
+mod script;
+
+use std::sync::Arc;
+
+use super::{Node, RedlockBuilder};
+
+pub use node::RedisNode;
+
+impl RedlockBuilder {
+    /// Adds one Redis node per URL, besides those added before: `redis://`, `rediss://`
+    /// or `unix://`. Each is an independent master without failover.
+    pub fn redis<U: AsRef<str>>(self, urls: impl IntoIterator<Item = U>) -> RedlockBuilder {
+        urls.into_iter().fold(self, |builder, url| {
+            let url = url.as_ref().to_owned();
+            builder.source(Arc::new(move |namespace| {
+                let node = RedisNode::new(&url, namespace)?;
+                Ok(Arc::new(node) as Arc<dyn Node>)
+            }))
+        })
+    }
+}

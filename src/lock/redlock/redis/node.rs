@@ -1,0 +1,153 @@
+use ::redis::aio::MultiplexedConnection;
+use ::redis::{
+    AsyncConnectionConfig, Client, ConnectionAddr, ErrorKind, IntoConnectionInfo, RedisError,
+    ServerErrorKind, Value,
+};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use super::info::Info;
+use super::keys::Keys;
+use super::script;
+use crate::lock::redlock::{BuildError, Node, Session};
+use crate::quorum::{Fault, Incarnation, Reply, Request};
+
+/// One Redis master without failover, as Redlock asks.
+#[derive(Debug, Clone)]
+pub struct RedisNode {
+    name: String,
+    client: Client,
+    keys: Keys,
+}
+
+impl RedisNode {
+    /// The node at this URL: `redis://`, `rediss://` or `unix://`, with ACL user,
+    /// password and database number where wanted. It does not connect yet.
+    ///
+    /// # Errors
+    /// [`BuildError`] if it is no such URL, or the namespace can't be part of a key.
+    pub fn new(url: &str, namespace: &str) -> Result<RedisNode, BuildError> {
+        let fits = !namespace.is_empty()
+            && namespace.len() <= 64
+            && !namespace.contains(|c: char| c.is_control() || c == '{' || c == '}');
+        if !fits {
+            let rule = "1 to 64 bytes, no control characters, no braces";
+            return Err(BuildError::new("namespace", rule));
+        }
+        // The parser's own words may repeat the password.
+        let wrong = || BuildError::new("redis", "not a redis://, rediss:// or unix:// URL");
+        let info = url.into_connection_info().map_err(|_| wrong())?;
+        let user = info.redis_settings().username().map(|user| format!("{user}@"));
+        let user = user.unwrap_or_default();
+        let scheme = match info.addr() {
+            ConnectionAddr::Tcp(..) => "redis",
+            ConnectionAddr::TcpTls { .. } => {
+                // A provider that the program has installed stays.
+                let _ = rustls::crypto::ring::default_provider().install_default();
+                "rediss"
+            }
+            _ => "unix",
+        };
+        let mut name = format!("{scheme}://{user}{}", info.addr());
+        if info.redis_settings().db() != 0 {
+            name = format!("{name}/{}", info.redis_settings().db());
+        }
+        let client = Client::open(info).map_err(|_| wrong())?;
+        Ok(RedisNode { name, client, keys: Keys::new(namespace) })
+    }
+}
+
+impl Node for RedisNode {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn open(&self) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
+        let (client, keys) = (self.client.clone(), self.keys.clone());
+        async move {
+            // The lane bounds both.
+            let config = AsyncConnectionConfig::new()
+                .set_connection_timeout(None)
+                .set_response_timeout(None);
+            let connection = client.get_multiplexed_async_connection_with_config(&config).await;
+            let mut connection = connection.map_err(|error| unreachable(&error))?;
+            let incarnation = info(&mut connection).await?.incarnation;
+            let session: Box<dyn Session> =
+                Box::new(RedisSession { connection, keys, incarnation });
+            Ok(session)
+        }
+        .boxed()
+    }
+}
+
+struct RedisSession {
+    connection: MultiplexedConnection,
+    keys: Keys,
+    incarnation: Incarnation,
+}
+
+impl Session for RedisSession {
+    fn call(&self, request: Request) -> BoxFuture<'static, Result<Reply, Fault>> {
+        let mut connection = self.connection.clone();
+        let incarnation = self.incarnation.clone();
+        let command = script::command(&self.keys, &incarnation, &request);
+        async move {
+            match &request {
+                // Settings are looked at again before a node is admitted.
+                Request::Prepare { .. } => {
+                    info(&mut connection).await?;
+                }
+                Request::Activate { incarnation: prepared, .. } if *prepared != incarnation => {
+                    return Ok(Reply::Forgotten);
+                }
+                _ => {}
+            }
+            let value: Value = command.query_async(&mut connection).await.map_err(|e| fault(&e))?;
+            script::reply(&incarnation, &value).ok_or_else(|| nonsense(&format!("{value:?}")))
+        }
+        .boxed()
+    }
+}
+
+async fn info(connection: &mut MultiplexedConnection) -> Result<Info, Fault> {
+    let mut command = ::redis::cmd("INFO");
+    let value: Value =
+        command.arg("default").query_async(connection).await.map_err(|e| fault(&e))?;
+    let text = match &value {
+        Value::BulkString(bytes) => String::from_utf8_lossy(bytes),
+        Value::VerbatimString { text, .. } | Value::SimpleString(text) => text.into(),
+        _ => return Err(nonsense("INFO is no text")),
+    };
+    Info::parse(&text)
+}
+
+fn nonsense(text: &str) -> Fault {
+    Fault::Nonsense(text.chars().take(200).collect())
+}
+
+fn unreachable(error: &RedisError) -> Fault {
+    match fault(error) {
+        Fault::Disconnected(text) => Fault::Unreachable(text),
+        other => other,
+    }
+}
+
+fn fault(error: &RedisError) -> Fault {
+    let text = || error.to_string().chars().filter(|c| !c.is_control()).take(200).collect();
+    match error.kind() {
+        ErrorKind::AuthenticationFailed | ErrorKind::Server(ServerErrorKind::NoPerm) => {
+            Fault::Denied(text())
+        }
+        ErrorKind::Server(ServerErrorKind::BusyLoading) => Fault::Loading,
+        ErrorKind::Server(ServerErrorKind::ReadOnly) => Fault::NotMaster,
+        _ => match error.code() {
+            Some("OOM") => Fault::OutOfMemory,
+            Some("NOAUTH" | "WRONGPASS" | "NOPERM") => Fault::Denied(text()),
+            _ if error.detail().is_some_and(|detail| detail.contains("OOM")) => Fault::OutOfMemory,
+            _ if matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension) => {
+                Fault::Nonsense(text())
+            }
+            _ => Fault::Disconnected(text()),
+        },
+    }
+}

@@ -1,0 +1,122 @@
+use ::redis::{Cmd, Value};
+
+use super::keys::Keys;
+use crate::quorum::{Incarnation, Nonce, Prepared, Reply, Request, Stamp, State};
+use crate::{Resource, Token};
+use std::time::Duration;
+
+/// 2026-01-01T00:00:00Z in seconds since the Unix epoch: eras count from here.
+const EPOCH: u64 = 1_767_225_600;
+
+/// The command that runs a request as one script.
+///
+/// The script travels with each call: `EVALSHA` would have to be repeated after a
+/// `SCRIPT FLUSH`, and a repeated acquire could come behind its own release.
+pub(super) fn command(keys: &Keys, incarnation: &Incarnation, request: &Request) -> Cmd {
+    let id = incarnation.as_str();
+    let script = |source: &str, resource: Option<&Resource>| {
+        let mut cmd = ::redis::cmd("EVAL");
+        cmd.arg(source).arg(if resource.is_some() { 3 } else { 2 });
+        cmd.arg(&keys.memory).arg(&keys.quarantine);
+        if let Some(resource) = resource {
+            cmd.arg(keys.lock(resource));
+        }
+        cmd.arg(id);
+        cmd
+    };
+    let field = |resource: &Resource| format!("c:{resource}");
+    let stamp = |token: &Token| Stamp::from(*token);
+    let mut cmd;
+    match request {
+        Request::Acquire { resource, owner, ttl } => {
+            cmd = script(include_str!("acquire.lua"), Some(resource));
+            cmd.arg(owner.to_string()).arg(millis(*ttl)).arg(field(resource));
+        }
+        Request::Publish { resource, owner, nonce, token } => {
+            cmd = script(include_str!("publish.lua"), Some(resource));
+            cmd.arg(owner.to_string()).arg(nonce.to_string()).arg(field(resource));
+            cmd.arg(stamp(token).era).arg(stamp(token).count);
+        }
+        Request::Renew { resource, owner, token, ttl } => {
+            cmd = script(include_str!("renew.lua"), Some(resource));
+            cmd.arg(owner.to_string()).arg(millis(*ttl)).arg(field(resource));
+            cmd.arg(stamp(token).era).arg(stamp(token).count);
+        }
+        Request::Release { resource, owner } => {
+            cmd = script(include_str!("release.lua"), Some(resource));
+            cmd.arg(owner.to_string());
+        }
+        Request::Prepare { nonce } => {
+            cmd = script(include_str!("prepare.lua"), None);
+            cmd.arg(nonce.to_string());
+        }
+        Request::Read => cmd = script(include_str!("read.lua"), None),
+        Request::Reserve { era } => {
+            cmd = script(include_str!("reserve.lua"), None);
+            cmd.arg(*era);
+        }
+        Request::Activate { nonce, era, quarantine, settle, .. } => {
+            cmd = script(include_str!("activate.lua"), None);
+            cmd.arg(nonce.to_string()).arg(*era).arg(millis(*quarantine)).arg(millis(*settle));
+        }
+    }
+    cmd
+}
+
+/// Whole milliseconds, rounded up, at least one unless zero: Redis refuses `PX 0`.
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+/// What the script answered; `None` if no script of ours answers that.
+pub(super) fn reply(incarnation: &Incarnation, value: &Value) -> Option<Reply> {
+    let Value::Array(parts) = value else { return None };
+    let text = |part: usize| match parts.get(part)? {
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
+        Value::SimpleString(text) => Some(text.as_str()),
+        _ => None,
+    };
+    let number = |part: usize| match parts.get(part)? {
+        Value::Int(number) => Some(*number),
+        _ => None,
+    };
+    let natural = |part: usize| u64::try_from(number(part)?).ok();
+    // A key without expiry was made by hand: it is never over by itself.
+    let remaining = |part: usize| match number(part)? {
+        -1 => Some(Duration::from_secs(24 * 60 * 60)),
+        left => Some(Duration::from_millis(u64::try_from(left).unwrap_or(0).max(1))),
+    };
+    let state = |part: usize| {
+        let longest = Duration::from_millis(natural(part + 2)?);
+        Some(State { era: natural(part)?, reserved: natural(part + 1)?, longest })
+    };
+    Some(match text(0)? {
+        "granted" => Reply::Granted {
+            stamp: Stamp { era: natural(1)?, count: natural(2)? },
+            nonce: Nonce::parse(text(3)?)?,
+            crowded: number(4)? == 1,
+        },
+        "held" => Reply::Held { remaining: remaining(1)? },
+        "exhausted" => Reply::Exhausted,
+        "quarantined" => Reply::Quarantined { remaining: remaining(1)? },
+        "not-admitted" => Reply::NotAdmitted,
+        "published" => Reply::Published,
+        "renewed" => Reply::Renewed,
+        "released" => Reply::Released,
+        "not-owner" => Reply::NotOwner,
+        "state" => Reply::State(state(1)?),
+        "reserved" => Reply::Reserved,
+        "activated" => Reply::Activated,
+        "forgotten" => Reply::Forgotten,
+        "prepared" => Reply::Prepared(Prepared {
+            incarnation: incarnation.clone(),
+            nonce: Nonce::parse(text(1)?)?,
+            admitted: number(2)? == 1,
+            blank: number(3)? == 1,
+            state: state(4)?,
+            clock: Duration::from_secs(natural(7)?.saturating_sub(EPOCH))
+                .saturating_add(Duration::from_micros(natural(8)?)),
+        }),
+        _ => return None,
+    })
+}
