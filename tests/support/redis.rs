@@ -1,0 +1,101 @@
+//! Private redis-servers: real, on sockets in a temporary folder, stopped with the test.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// One private server.
+pub struct RedisServer {
+    folder: TempDir,
+    child: Option<Child>,
+    settings: Vec<String>,
+}
+
+impl RedisServer {
+    /// Starts a server without persistence.
+    pub fn start() -> RedisServer {
+        RedisServer::with(&["--save", "", "--appendonly", "no"])
+    }
+
+    /// Starts a server with these settings besides.
+    pub fn with(settings: &[&str]) -> RedisServer {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let settings = settings.iter().map(ToString::to_string).collect();
+        let mut server = RedisServer { folder, child: None, settings };
+        server.restart();
+        server
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.folder.path().join("redis.sock")
+    }
+
+    pub fn url(&self) -> String {
+        format!("unix://{}", self.socket().display())
+    }
+
+    /// Kills the server with SIGKILL, if it runs.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().expect("the server is ours");
+            child.wait().expect("the server is ours");
+        }
+    }
+
+    /// Kills the server, and starts it again on the same folder.
+    pub fn restart(&mut self) {
+        self.kill();
+        let _ = std::fs::remove_file(self.socket());
+        let child = Command::new("redis-server")
+            .args(["--port", "0", "--unixsocket"])
+            .arg(self.socket())
+            .arg("--dir")
+            .arg(self.folder.path())
+            .args(&self.settings)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("redis-server is installed: tests/run does that");
+        self.child = Some(child);
+        let end = Instant::now() + Duration::from_secs(10);
+        while self.try_cli(&["PING"]).as_deref() != Some("PONG") {
+            assert!(Instant::now() < end, "redis-server does not answer");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Sends a signal: `STOP`, `CONT`.
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.as_ref().expect("the server runs").id();
+        let status = Command::new("kill").arg(format!("-{name}")).arg(pid.to_string()).status();
+        assert!(status.expect("kill").success());
+    }
+
+    /// Runs a command through redis-cli.
+    pub fn cli(&self, arguments: &[&str]) -> String {
+        self.try_cli(arguments).expect("the server answers")
+    }
+
+    fn try_cli(&self, arguments: &[&str]) -> Option<String> {
+        let output =
+            Command::new("redis-cli").arg("-s").arg(self.socket()).args(arguments).output().ok()?;
+        let text = String::from_utf8(output.stdout).ok()?;
+        output.status.success().then(|| text.trim().to_owned())
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Five of them.
+pub fn five() -> Vec<RedisServer> {
+    (0..5).map(|_| RedisServer::start()).collect()
+}
