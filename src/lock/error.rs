@@ -30,6 +30,16 @@ pub enum AcquireError {
     },
 }
 
+impl AcquireError {
+    /// What the metrics call it.
+    pub(super) fn label(&self) -> &'static str {
+        match self {
+            AcquireError::Held { .. } => "held",
+            AcquireError::NoQuorum { .. } => "no_quorum",
+        }
+    }
+}
+
 /// One node's fault. The name hides the password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeCause {

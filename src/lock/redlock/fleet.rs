@@ -1,3 +1,4 @@
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use tokio::sync::{OnceCell, mpsc};
 
 use super::lane::{Answer, Lane, Notice};
 use super::node::Node;
+use super::settings::Settings;
 use super::steward;
 use crate::lock::error::{AcquireError, NodeCause, ReleaseError, Released};
 use crate::lock::holder::{Grant, Holder, Renewed};
@@ -23,7 +25,8 @@ pub(super) struct Fleet {
     lanes: Vec<Lane>,
     clock: Arc<dyn Clock>,
     strict: bool,
-    longest: Duration,
+    /// The longest that a lock of this client may stay on a node, in milliseconds.
+    longest: AtomicU64,
     notices: Mutex<Option<mpsc::UnboundedReceiver<Notice>>>,
     steward: OnceCell<()>,
 }
@@ -42,22 +45,23 @@ impl Fleet {
     pub(super) fn new(
         nodes: Vec<Arc<dyn Node>>,
         clock: Arc<dyn Clock>,
-        budget: Duration,
-        strict: bool,
-        longest: Duration,
+        settings: Settings,
     ) -> Fleet {
         let (sender, receiver) = mpsc::unbounded_channel();
         let lanes = nodes.into_iter().enumerate();
-        let lanes =
-            lanes.map(|(number, node)| Lane::new(number, node, budget, sender.clone())).collect();
-        Fleet {
+        let lanes = lanes
+            .map(|(number, node)| Lane::new(number, node, settings.node_budget, sender.clone()))
+            .collect();
+        let fleet = Fleet {
             lanes,
             clock,
-            strict,
-            longest,
+            strict: settings.strict,
+            longest: AtomicU64::new(0),
             notices: Mutex::new(Some(receiver)),
             steward: OnceCell::new(),
-        }
+        };
+        fleet.outlast(settings.longest());
+        fleet
     }
 
     pub(super) fn clock(&self) -> &Arc<dyn Clock> {
@@ -69,7 +73,13 @@ impl Fleet {
     }
 
     pub(super) fn longest(&self) -> Duration {
-        self.longest
+        Duration::from_millis(self.longest.load(Ordering::SeqCst))
+    }
+
+    /// A quarantine must outlast the locks of this client.
+    pub(super) fn outlast(&self, longest: Duration) {
+        let longest = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX).saturating_add(1);
+        self.longest.fetch_max(longest, Ordering::SeqCst);
     }
 
     pub(super) fn strict(&self) -> bool {

@@ -7,6 +7,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
+use tracing::Instrument;
 
 use super::node::{Node, Session};
 use crate::quorum::{Fault, Reply, Request};
@@ -194,6 +195,7 @@ impl Driver {
         let first = (&mut call).now_or_never();
         let (session, number, notices) = (self.sessions, self.number, self.notices.clone());
         let patience = PATIENCE.max(self.budget);
+        let span = tracing::debug_span!("fencing.node", node = self.node.name());
         let call = async move {
             let answered = match first {
                 Some(answer) => Ok(answer),
@@ -216,7 +218,7 @@ impl Driver {
             let _ = job.reply.send(answer);
             if broken { Event::Broken(session) } else { Event::Answered }
         };
-        self.calls.push(call.boxed());
+        self.calls.push(call.instrument(span).boxed());
     }
 
     fn on_event(&mut self, event: Event) {

@@ -7,6 +7,7 @@ mod memory;
 mod node;
 #[cfg(feature = "redis")]
 mod redis;
+mod settings;
 mod steward;
 #[cfg(test)]
 mod tests;
@@ -15,10 +16,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fleet::{Fleet, Terms};
+use fleet::Fleet;
+use settings::Settings;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::lease::Keeping;
 use super::sleep::jitter;
 use super::waiting::Queues;
 use super::{AcquireError, Lease, Lock};
@@ -38,17 +39,14 @@ pub use redis::RedisNode;
 pub struct Redlock {
     fleet: Arc<Fleet>,
     queues: Arc<Queues>,
-    terms: Terms,
-    keeping: Keeping,
-    retry_delay: Duration,
-    wait: Duration,
+    settings: Settings,
 }
 
 impl fmt::Debug for Redlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Redlock")
             .field("nodes", &self.fleet.size())
-            .field("terms", &self.terms)
+            .field("settings", &self.settings)
             .finish_non_exhaustive()
     }
 }
@@ -57,6 +55,28 @@ impl Redlock {
     /// What to set before the first lease.
     pub fn builder() -> RedlockBuilder {
         RedlockBuilder::default()
+    }
+
+    /// The same lock service with another TTL: nodes, connections and queues are shared.
+    ///
+    /// # Errors
+    /// [`BuildError`] if the TTL is out of bounds, or too short for the node budget or drift.
+    pub fn with_ttl(&self, ttl: Duration) -> Result<Redlock, BuildError> {
+        self.with(Settings { ttl, ..self.settings })
+    }
+
+    /// The same lock service with another wait limit of [`acquire`](Redlock::acquire).
+    ///
+    /// # Errors
+    /// [`BuildError`] if it is longer than a year.
+    pub fn with_wait(&self, wait: Duration) -> Result<Redlock, BuildError> {
+        self.with(Settings { wait, ..self.settings })
+    }
+
+    fn with(&self, settings: Settings) -> Result<Redlock, BuildError> {
+        settings.check()?;
+        self.fleet.outlast(settings.longest());
+        Ok(Redlock { settings, ..self.clone() })
     }
 
     /// Acquires the lease of `resource`, waiting in a fair local queue and then for the
@@ -69,7 +89,7 @@ impl Redlock {
     /// Dropped at any point, it leaves no lock behind for longer than the TTL, and
     /// releases what it can.
     pub async fn acquire(&self, resource: &Resource) -> Result<Lease, AcquireError> {
-        let end = Instant::now() + self.wait;
+        let end = Instant::now() + self.settings.wait;
         let queue = self.queues.of(resource);
         // Whoever waited here in vain asks once for itself, to tell held from down.
         let Ok(_turn) = timeout_at(end, queue.lock()).await else {
@@ -80,7 +100,7 @@ impl Redlock {
                 Ok(lease) => return Ok(lease),
                 Err(error) => error,
             };
-            let pause = self.retry_delay / 2 + jitter(self.retry_delay);
+            let pause = self.settings.retry_delay / 2 + jitter(self.settings.retry_delay);
             if Instant::now() + pause >= end {
                 return Err(error);
             }
@@ -109,10 +129,26 @@ impl Redlock {
         }
     }
 
+    #[tracing::instrument(name = "fencing.acquire", level = "debug", skip_all, fields(%resource))]
     async fn attempt(&self, resource: &Resource) -> Result<Lease, AcquireError> {
-        let grant = self.fleet.attempt(resource, self.terms).await?;
+        let start = self.fleet.clock().now();
+        let outcome = self.fleet.attempt(resource, self.settings.terms()).await;
+        let label = match &outcome {
+            Ok(grant) => {
+                tracing::debug!(token = %grant.token, "lease acquired");
+                "acquired"
+            }
+            Err(error) => {
+                tracing::debug!(%error, "lease not acquired");
+                error.label()
+            }
+        };
+        let elapsed = self.fleet.clock().now().since(start);
+        metrics::counter!("fencing_attempts_total", "outcome" => label).increment(1);
+        metrics::histogram!("fencing_attempt_seconds", "outcome" => label).record(elapsed);
+        let grant = outcome?;
         let clock = Arc::clone(self.fleet.clock());
-        Ok(Lease::new(resource.clone(), grant, clock, self.keeping))
+        Ok(Lease::new(resource.clone(), grant, clock, self.settings.keeping()))
     }
 }
 

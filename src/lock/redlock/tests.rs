@@ -128,3 +128,17 @@ async fn a_future_dropped_at_any_point_leaves_no_lock() {
         assert!(next.is_ok(), "after {polls} polls: {next:?}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn another_ttl_shares_nodes_and_queues() {
+    let (nodes, clock) = nodes(3);
+    let redlock = service(&nodes, &clock).build().unwrap();
+    let long = redlock.with_ttl(Duration::from_secs(60)).unwrap();
+    let lease = long.acquire(&resource()).await.unwrap();
+    assert!(lease.valid_for() > Duration::from_secs(50));
+    let hasty = redlock.with_wait(Duration::ZERO).unwrap();
+    let start = clock.now();
+    assert!(matches!(hasty.acquire(&resource()).await, Err(AcquireError::Held { .. })));
+    assert!(clock.now().since(start) < Duration::from_secs(1));
+    assert_eq!(redlock.with_ttl(Duration::from_millis(20)).unwrap_err().setting(), "node_budget");
+}
