@@ -9,6 +9,7 @@ pub mod resource;
 pub mod time;
 pub mod token;
 
+pub use fence::Fence;
 pub use lock::redlock::Redlock;
 pub use lock::{Lease, Lock};
 pub use resource::{Resource, ResourceError};

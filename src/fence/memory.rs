@@ -1,0 +1,62 @@
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use futures_util::future::{BoxFuture, FutureExt, ready};
+
+use super::{Marks, MarksError, Stale};
+use crate::{Resource, Token};
+
+/// High-water marks in this process.
+///
+/// A mark takes about 100 bytes and is never forgotten to save memory: beyond the limit,
+/// resources without a mark are refused.
+///
+/// **Fencing.** The marks live and die with the process: after a restart an older token
+/// passes until a newer one has been seen. Keep marks beside the data where that matters.
+#[derive(Debug)]
+pub struct MemoryMarks {
+    marks: Mutex<HashMap<Resource, Token>>,
+    limit: usize,
+}
+
+impl MemoryMarks {
+    /// Room for this many resources.
+    #[must_use]
+    pub fn new(limit: usize) -> MemoryMarks {
+        MemoryMarks { marks: Mutex::default(), limit }
+    }
+
+    fn compare_and_raise(&self, resource: &Resource, token: Token) -> Result<(), MarksError> {
+        let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(highest) = marks.get_mut(resource) {
+            if *highest > token {
+                let (resource, highest) = (resource.clone(), *highest);
+                return Err(Stale { resource, presented: token, highest }.into());
+            }
+            *highest = token;
+            return Ok(());
+        }
+        if marks.len() >= self.limit {
+            return Err(MarksError::Full { limit: self.limit });
+        }
+        marks.insert(resource.clone(), token);
+        Ok(())
+    }
+}
+
+impl Default for MemoryMarks {
+    /// Room for a million resources.
+    fn default() -> MemoryMarks {
+        MemoryMarks::new(1_000_000)
+    }
+}
+
+impl Marks for MemoryMarks {
+    fn raise<'a>(
+        &'a self,
+        resource: &'a Resource,
+        token: Token,
+    ) -> BoxFuture<'a, Result<(), MarksError>> {
+        ready(self.compare_and_raise(resource, token)).boxed()
+    }
+}

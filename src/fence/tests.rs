@@ -1,0 +1,240 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::sync::{Mutex, Semaphore};
+
+use super::*;
+
+fn resource() -> Resource {
+    Resource::new("files/a").unwrap()
+}
+
+fn token(number: u64) -> Token {
+    Token::new(number).unwrap()
+}
+
+fn fence() -> Fence {
+    Fence::new(MemoryMarks::default())
+}
+
+fn stale(error: AdmitError) -> (u64, u64) {
+    let AdmitError::Stale(stale) = error else { panic!("{error}") };
+    (stale.presented.get(), stale.highest.get())
+}
+
+#[tokio::test]
+async fn equal_passes_and_lower_is_refused() {
+    let fence = fence();
+    drop(fence.admit(&resource(), token(33)).await.unwrap());
+    drop(fence.admit(&resource(), token(33)).await.unwrap());
+    drop(fence.admit(&resource(), token(34)).await.unwrap());
+    assert_eq!(stale(fence.admit(&resource(), token(33)).await.unwrap_err()), (33, 34));
+    let other = Resource::new("files/A").unwrap();
+    assert!(fence.admit(&other, token(1)).await.is_ok());
+    assert_eq!(fence.gate.busy(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn equal_tokens_run_side_by_side_and_a_newer_one_waits_for_all_of_them() {
+    let fence = fence();
+    let first = fence.admit(&resource(), token(33)).await.unwrap();
+    let second = fence.admit(&resource(), token(33)).await.unwrap();
+    let resource = resource();
+    let mut newer = Box::pin(fence.admit(&resource, token(34)));
+    assert!((&mut newer).now_or_never().is_none());
+    drop(first);
+    assert!((&mut newer).now_or_never().is_none());
+    drop(second);
+    assert_eq!(newer.await.unwrap().token(), token(34));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_older_request_that_does_not_end_makes_the_newer_one_busy() {
+    let fence = fence();
+    let older = fence.admit(&resource(), token(33)).await.unwrap();
+    let error = fence.admit(&resource(), token(34)).await.unwrap_err();
+    assert!(matches!(error, AdmitError::Busy { in_flight, .. } if in_flight == token(33)));
+    assert_eq!(stale(fence.admit(&resource(), token(33)).await.unwrap_err()), (33, 34));
+    drop(older);
+    assert!(fence.admit(&resource(), token(34)).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_waits_while_a_newer_one_passes_is_stale() {
+    let fence = fence();
+    let oldest = fence.admit(&resource(), token(33)).await.unwrap();
+    let resource = resource();
+    let mut middle = Box::pin(fence.admit(&resource, token(34)));
+    assert!((&mut middle).now_or_never().is_none());
+    let mut newest = Box::pin(fence.admit(&resource, token(35)));
+    assert!((&mut newest).now_or_never().is_none());
+    assert_eq!(stale(middle.await.unwrap_err()), (34, 35));
+    drop(oldest);
+    assert!(newest.await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_older_request_is_told_to_stop_and_still_waited_for() {
+    let fence = fence().drop_older();
+    let older = fence.admit(&resource(), token(33)).await.unwrap();
+    let superseded = older.superseded();
+    let resource = resource();
+    let mut newer = Box::pin(fence.admit(&resource, token(34)));
+    assert!((&mut newer).now_or_never().is_none());
+    superseded.await;
+    assert!((&mut newer).now_or_never().is_none());
+    drop(older);
+    assert!(newer.await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_admit_leaves_nothing_in_flight() {
+    let fence = fence();
+    let older = fence.admit(&resource(), token(33)).await.unwrap();
+    let resource = resource();
+    let mut newer = Box::pin(fence.admit(&resource, token(34)));
+    assert!((&mut newer).now_or_never().is_none());
+    drop(newer);
+    drop(older);
+    assert_eq!(fence.gate.busy(), 0);
+}
+
+#[tokio::test]
+async fn full_marks_fail_closed_and_forget_nothing() {
+    let fence = Fence::new(MemoryMarks::new(1));
+    drop(fence.admit(&resource(), token(34)).await.unwrap());
+    let other = Resource::new("files/b").unwrap();
+    let error = fence.admit(&other, token(35)).await.unwrap_err();
+    assert!(matches!(error, AdmitError::Full { limit: 1 }), "{error}");
+    assert_eq!(stale(fence.admit(&resource(), token(33)).await.unwrap_err()), (33, 34));
+}
+
+type Holds = Arc<Mutex<std::collections::HashMap<u64, Arc<Semaphore>>>>;
+
+async fn hold(holds: &Holds, number: u64) -> Arc<Semaphore> {
+    let gate = Arc::new(Semaphore::new(0));
+    holds.lock().await.insert(number, Arc::clone(&gate));
+    gate
+}
+
+async fn pass(holds: &Holds, token: Token) {
+    let gate = holds.lock().await.get(&token.get()).cloned();
+    if let Some(gate) = gate {
+        let _ = gate.acquire().await;
+    }
+}
+
+/// Marks that answer when told to.
+#[derive(Clone, Default)]
+struct SlowMarks {
+    marks: Arc<MemoryMarks>,
+    /// Permits to ask the marks.
+    questions: Holds,
+    /// Permits to answer, after the marks were compared and raised.
+    answers: Holds,
+}
+
+impl Marks for SlowMarks {
+    fn raise<'a>(
+        &'a self,
+        resource: &'a Resource,
+        token: Token,
+    ) -> BoxFuture<'a, Result<(), MarksError>> {
+        async move {
+            pass(&self.questions, token).await;
+            let outcome = self.marks.raise(resource, token).await;
+            pass(&self.answers, token).await;
+            outcome
+        }
+        .boxed()
+    }
+}
+
+/// The pause between the check and the entry into flight: the reason for entering first.
+#[tokio::test(start_paused = true)]
+async fn a_pause_after_the_marks_let_pass_admits_nobody_newer() {
+    let marks = SlowMarks::default();
+    let answer = hold(&marks.answers, 33).await;
+    let fence = Fence::new(marks);
+    let resource = resource();
+    let mut older = Box::pin(fence.admit(&resource, token(33)));
+    assert!((&mut older).now_or_never().is_none());
+    let mut newer = Box::pin(fence.admit(&resource, token(34)));
+    assert!((&mut newer).now_or_never().is_none(), "33 passed the marks and may write yet");
+    answer.add_permits(1);
+    assert_eq!(stale(older.await.unwrap_err()), (33, 34));
+    assert!(newer.await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn marks_that_do_not_answer_let_nobody_pass() {
+    let marks = SlowMarks::default();
+    let _answer = hold(&marks.answers, 33).await;
+    let fence = Fence::new(marks).limit(Duration::from_secs(1));
+    let error = fence.admit(&resource(), token(33)).await.unwrap_err();
+    assert!(matches!(error, AdmitError::Unreachable(_)), "{error}");
+    assert_eq!(fence.gate.busy(), 0);
+}
+
+/// Many tokens at once, each admission held over a few yields: whoever is in flight is
+/// never older than somebody admitted before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_in_flight_never_overlaps_with_another_token() {
+    let fence = fence();
+    let held = Arc::new(std::sync::Mutex::new(Vec::<Token>::new()));
+    let tasks = (0..400_u64).map(|number| {
+        let (fence, held) = (fence.clone(), Arc::clone(&held));
+        tokio::spawn(async move {
+            for _ in 0..number % 7 {
+                tokio::task::yield_now().await;
+            }
+            let presented = token(1 + (number * 7919) % 40);
+            let Ok(admission) = fence.admit(&resource(), presented).await else { return 0 };
+            held.lock().unwrap().push(presented);
+            for _ in 0..3 {
+                tokio::task::yield_now().await;
+                assert!(held.lock().unwrap().iter().all(|other| *other == presented));
+            }
+            let mut held = held.lock().unwrap();
+            let position = held.iter().position(|other| *other == presented).unwrap();
+            held.swap_remove(position);
+            drop(admission);
+            1
+        })
+    });
+    let admitted: usize =
+        futures_util::future::join_all(tasks).await.into_iter().map(Result::unwrap).sum();
+    assert!(admitted > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_of_stale_requests_does_not_hold_up_a_newer_one() {
+    let marks = SlowMarks::default();
+    let _never = hold(&marks.answers, 32).await;
+    let fence = Fence::new(marks);
+    let resource = resource();
+    let older = fence.admit(&resource, token(33)).await.unwrap();
+    let mut newer = Box::pin(fence.admit(&resource, token(34)));
+    assert!((&mut newer).now_or_never().is_none());
+    let late = fence.admit(&resource, token(32)).now_or_never().expect("refused at the gate");
+    assert_eq!(stale(late.unwrap_err()), (32, 34));
+    drop(older);
+    assert!(newer.await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_older_request_that_comes_second_but_passes_first_is_waited_for() {
+    let marks = SlowMarks::default();
+    let question = hold(&marks.questions, 34).await;
+    let fence = Fence::new(marks);
+    let resource = resource();
+    let mut newer = Box::pin(fence.admit(&resource, token(34)));
+    assert!((&mut newer).now_or_never().is_none());
+    let older = fence.admit(&resource, token(33)).await.unwrap();
+    question.add_permits(1);
+    assert!((&mut newer).now_or_never().is_none());
+    drop(older);
+    assert!(newer.await.is_ok());
+}
