@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 pub mod fence;
+#[cfg(feature = "http")]
+pub mod http;
 pub mod lock;
 pub mod quorum;
 pub mod resource;

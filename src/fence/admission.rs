@@ -1,6 +1,7 @@
 use std::fmt;
 use std::future::Future;
 
+use super::Stale;
 use super::gate::Flight;
 use crate::{Resource, Token};
 
@@ -44,7 +45,7 @@ impl Admission {
     ///
     /// # Cancel safety
     /// Any number of these may be awaited, and dropped.
-    pub fn superseded(&self) -> impl Future<Output = ()> + Send + 'static {
+    pub fn superseded(&self) -> impl Future<Output = Stale> + Send + 'static {
         let superseded = self.drops_older.then(|| self.flight.superseded());
         async move {
             match superseded {

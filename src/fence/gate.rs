@@ -105,12 +105,16 @@ impl Flight {
     }
 
     /// Resolves when a newer token has passed the marks.
-    pub(super) fn superseded(&self) -> impl Future<Output = ()> + Send + 'static {
-        let (token, mut changes) = (self.token, self.view.clone());
+    pub(super) fn superseded(&self) -> impl Future<Output = Stale> + Send + 'static {
+        let (resource, presented) = (self.resource.clone(), self.token);
+        let mut changes = self.view.clone();
         async move {
-            let newer = |view: &View| view.newer_than(token).is_some();
-            if changes.wait_for(newer).await.is_err() {
-                std::future::pending::<()>().await;
+            let newer = |view: &View| view.newer_than(presented).is_some();
+            let view = changes.wait_for(newer).await.map(|view| *view);
+            match view.ok().and_then(|view| view.newer_than(presented)) {
+                Some(highest) => Stale { resource, presented, highest },
+                // It ended first.
+                None => std::future::pending().await,
             }
         }
     }

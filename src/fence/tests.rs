@@ -83,7 +83,7 @@ async fn an_older_request_is_told_to_stop_and_still_waited_for() {
     let resource = resource();
     let mut newer = Box::pin(fence.admit(&resource, token(34)));
     assert!((&mut newer).now_or_never().is_none());
-    superseded.await;
+    assert_eq!(superseded.await.highest, token(34));
     assert!((&mut newer).now_or_never().is_none());
     drop(older);
     assert!(newer.await.is_ok());

@@ -1,0 +1,50 @@
+use std::convert::Infallible;
+
+use axum_core::body::Body;
+use axum_core::extract::{FromRequestParts, OptionalFromRequestParts};
+use axum_core::response::{IntoResponse, Response};
+use http::request::Parts;
+
+use super::reject::Style;
+use super::{HEADER, Refusal};
+use crate::{Resource, Token};
+
+/// What a request was admitted with: in its extensions, and an axum extractor.
+///
+/// Take `Option<Fenced>` where a token may be missing, as in a read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fenced {
+    /// What is written, as the server's extractor named it.
+    pub resource: Resource,
+    /// The token: hand it on to the check inside the transaction that writes.
+    pub token: Token,
+}
+
+/// No token was admitted for the request: it carries none, or no
+/// [`FenceLayer`](super::FenceLayer) is around the handler. Answered with 428.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no fencing token was admitted: none was sent, or no FenceLayer is around this handler")]
+pub struct NotFenced;
+
+impl IntoResponse for NotFenced {
+    fn into_response(self) -> Response {
+        let style = Style { grpc: false, header: HEADER, hides_highest: false };
+        Refusal::Missing.into_response(&style, |text| text.map_or(Body::empty(), Body::from))
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Fenced {
+    type Rejection = NotFenced;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Fenced, NotFenced> {
+        parts.extensions.get().cloned().ok_or(NotFenced)
+    }
+}
+
+impl<S: Sync> OptionalFromRequestParts<S> for Fenced {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Option<Fenced>, Infallible> {
+        Ok(parts.extensions.get().cloned())
+    }
+}

@@ -1,0 +1,100 @@
+use std::fmt::Display;
+use std::mem::replace;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, Request, Response};
+use http_body::Body;
+use tower_service::Service;
+
+use super::reject::Style;
+use super::{FenceBody, FenceFuture, FenceLayer, Fenced, Refusal};
+use crate::{Resource, Token};
+
+/// A service behind a [`FenceLayer`].
+#[derive(Debug, Clone)]
+pub struct FenceService<S, X> {
+    inner: S,
+    layer: FenceLayer<X>,
+}
+
+impl<S, X> FenceService<S, X> {
+    pub(super) fn new(inner: S, layer: FenceLayer<X>) -> FenceService<S, X> {
+        FenceService { inner, layer }
+    }
+
+    /// What the request is to be admitted with, if it carries a token.
+    fn read<E>(&self, parts: &Parts) -> Result<Option<Fenced>, Refusal>
+    where
+        X: Fn(&Parts) -> Result<Resource, E>,
+        E: Display,
+    {
+        let token = match token(&parts.headers, &self.layer.header)? {
+            Some(token) => token,
+            None if self.layer.require.of(&parts.method) => return Err(Refusal::Missing),
+            None => return Ok(None),
+        };
+        let resource = (self.layer.extractor)(parts);
+        let resource = resource.map_err(|error| Refusal::Resource(error.to_string()))?;
+        Ok(Some(Fenced { resource, token }))
+    }
+}
+
+/// The one token in the headers.
+fn token(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Token>, Refusal> {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(Refusal::Repeated);
+    }
+    let text = value.to_str().unwrap_or("");
+    text.parse().map(Some).map_err(Refusal::Malformed)
+}
+
+fn is_grpc(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
+}
+
+impl<S, X, E, B, R> Service<Request<B>> for FenceService<S, X>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone,
+    X: Fn(&Parts) -> Result<Resource, E>,
+    E: Display,
+    R: Body,
+    R::Data: From<Bytes>,
+{
+    type Response = Response<FenceBody<R>>;
+    type Error = S::Error;
+    type Future = FenceFuture<S, B>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> FenceFuture<S, B> {
+        let style = Style {
+            grpc: is_grpc(request.headers()),
+            header: self.layer.header.clone(),
+            hides_highest: self.layer.hides_highest,
+        };
+        let (parts, body) = request.into_parts();
+        let fenced = match self.read(&parts) {
+            Ok(fenced) => fenced,
+            Err(refusal) => return FenceFuture::refused(refusal, style),
+        };
+        let mut request = Request::from_parts(parts, body);
+        // The service that was polled ready is the one that is called.
+        let clone = self.inner.clone();
+        let mut ready = replace(&mut self.inner, clone);
+        match fenced {
+            None => FenceFuture::passing(ready.call(request), style),
+            Some(fenced) => {
+                request.extensions_mut().insert(fenced.clone());
+                let fence = self.layer.fence.clone();
+                FenceFuture::admitting(fence, fenced, ready, request, style)
+            }
+        }
+    }
+}
