@@ -8,6 +8,8 @@ pub mod http;
 pub mod lock;
 pub mod quorum;
 pub mod resource;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub mod sql;
 pub mod time;
 pub mod token;
 

@@ -1,0 +1,8 @@
+-- The high-water marks: for each resource, the highest fencing token seen.
+-- Never lower one, and never delete one: that lets stale writes in.
+-- "C" compares bytes: nothing merges two names, and no update of the system's locale
+-- data breaks the index.
+CREATE TABLE IF NOT EXISTS fencing_marks (
+    resource text COLLATE "C" PRIMARY KEY,
+    token bigint NOT NULL CHECK (token BETWEEN 1 AND 999999999999999)
+);

@@ -1,0 +1,78 @@
+use sqlx::{Pool, Transaction};
+
+use super::{AdmitError, Database};
+use crate::{Resource, Token};
+
+/// Admits `token` to `resource` for the rest of this transaction, or refuses it: compares
+/// it with the mark and raises the mark to it, at once. Equal passes, lower is refused.
+///
+/// Call it before the transaction writes, best as its first statement: on SQLite a
+/// deferred transaction that has read may be refused its first write, and under
+/// REPEATABLE READ or SERIALIZABLE one that has an old snapshot is.
+///
+/// **Fencing.** From `Ok` until the transaction ends, no newer token is admitted to this
+/// resource, neither here nor in another process: it waits, or fails. What this
+/// transaction writes therefore never lands after the first contact of a newer token.
+/// If the transaction rolls back, so does the mark, as nothing was written; likewise for
+/// a savepoint, so write nothing after rolling back to one that was set before `admit`.
+/// It says nothing of writes outside this transaction, and nothing of writers that do
+/// not call it. Equal tokens run side by side on PostgreSQL, except for those that meet
+/// the first contact of their token; SQLite has one writer at a time.
+///
+/// # Errors
+/// [`AdmitError::Stale`] if the mark is higher. [`AdmitError::Retryable`] if another
+/// transaction was in the way, which says nothing of the token: run the transaction
+/// again. Any other error: nobody may write. How long a lock is waited for is set in the
+/// database (`lock_timeout`; `busy_timeout`).
+///
+/// # Cancel safety
+/// Dropped, the token may or may not have been admitted: roll the transaction back.
+#[tracing::instrument(name = "fencing.admit", level = "debug", skip_all, fields(%resource, %token))]
+pub async fn admit<DB: Database>(
+    tx: &mut Transaction<'_, DB>,
+    resource: &Resource,
+    token: Token,
+) -> Result<(), AdmitError> {
+    DB::admit(tx, resource, token).await
+}
+
+/// Opens a transaction and admits `token` to `resource` in it.
+///
+/// On SQLite the transaction begins IMMEDIATE, so that it waits for its turn at the start
+/// and is never refused its first write. Isolation is the database's default.
+///
+/// **Fencing.** As for [`admit`].
+///
+/// # Errors
+/// As for [`admit`]; the transaction has been rolled back.
+///
+/// # Cancel safety
+/// Dropped, the transaction is rolled back.
+pub async fn begin<DB: Database>(
+    pool: &Pool<DB>,
+    resource: &Resource,
+    token: Token,
+) -> Result<Transaction<'static, DB>, AdmitError> {
+    let mut tx = pool.begin_with(DB::BEGIN).await.map_err(AdmitError::from_sqlx::<DB>)?;
+    admit(&mut tx, resource, token).await?;
+    Ok(tx)
+}
+
+/// The mark of `resource`: the highest token that a committed transaction presented, if
+/// there was one. For operators and tests.
+///
+/// **Fencing.** None: it may have been raised by the time it is read. Never use it as a
+/// token; a token comes only from a lease.
+///
+/// # Errors
+/// As for [`admit`], but never [`AdmitError::Stale`].
+///
+/// # Cancel safety
+/// It changes nothing.
+pub async fn highest<DB: Database>(
+    pool: &Pool<DB>,
+    resource: &Resource,
+) -> Result<Option<Token>, AdmitError> {
+    let mut conn = pool.acquire().await.map_err(AdmitError::from_sqlx::<DB>)?;
+    DB::mark(&mut conn, resource).await
+}

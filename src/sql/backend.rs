@@ -1,0 +1,71 @@
+use futures_util::future::BoxFuture;
+use sqlx::error::DatabaseError;
+use sqlx::migrate::Migrate;
+
+use super::AdmitError;
+use crate::{Resource, Token};
+
+/// A database that can hold the marks. Sealed: each needs its own locks and its own proof.
+pub trait Database: Backend {}
+
+impl<DB: Backend> Database for DB {}
+
+/// What a database's refusal of a statement means.
+pub enum Refusal {
+    /// Another transaction was in the way; the same one may succeed when run again.
+    Conflict,
+    /// The table of the marks is not there.
+    NoTable,
+    /// Anything else.
+    Other,
+}
+
+/// One database: its statements, its locks, its error codes.
+pub trait Backend: sqlx::Database<Connection: Migrate> {
+    /// Opens a transaction that is going to write behind the fence.
+    const BEGIN: &'static str;
+
+    /// Opens the transaction in which the migrations are applied.
+    const BEGIN_MIGRATION: &'static str;
+
+    /// The migrations, by version: description and SQL.
+    const MIGRATIONS: &'static [(i64, &'static str, &'static str)];
+
+    /// What the error means.
+    fn refusal(error: &dyn DatabaseError) -> Refusal;
+
+    /// Keeps every other migration out until the transaction on `conn` ends.
+    fn lock_migrations(conn: &mut Self::Connection) -> BoxFuture<'_, sqlx::Result<()>>;
+
+    /// Compares and raises. In a transaction, holds what it found until the end of it:
+    /// after `Ok` no other token is admitted before.
+    fn admit<'a>(
+        conn: &'a mut Self::Connection,
+        resource: &'a Resource,
+        token: Token,
+    ) -> BoxFuture<'a, Result<(), AdmitError>>;
+
+    /// The mark as the connection sees it, without a lock.
+    fn mark<'a>(
+        conn: &'a mut Self::Connection,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, Result<Option<Token>, AdmitError>>;
+}
+
+/// Reads what a query for a mark answered. The column is taken for nullable, and its
+/// type for unsure: somebody may have altered the table by hand.
+pub fn parse<DB: Backend>(
+    resource: &Resource,
+    answer: sqlx::Result<Option<Option<i64>>>,
+) -> Result<Option<Token>, AdmitError> {
+    match answer {
+        Ok(None) => Ok(None),
+        Ok(Some(None)) => Err(AdmitError::corrupt(resource, "it is NULL")),
+        Ok(Some(Some(number))) => match Token::try_from(number) {
+            Ok(token) => Ok(Some(token)),
+            Err(error) => Err(AdmitError::corrupt(resource, format!("it is {number}: {error}"))),
+        },
+        Err(error @ sqlx::Error::ColumnDecode { .. }) => Err(AdmitError::corrupt(resource, error)),
+        Err(error) => Err(AdmitError::from_sqlx::<DB>(error)),
+    }
+}

@@ -1,0 +1,96 @@
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use sqlx::Pool;
+
+use super::backend::Backend;
+use super::{AdmitError, Database};
+use crate::fence::{Marks, MarksError, Stale};
+use crate::{Resource, Token};
+
+/// How often a raise is tried when other transactions are in the way.
+const TRIES: u32 = 5;
+
+/// The longest pause before the second try; it doubles from try to try.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// High-water marks in a database, for a [fence](crate::fence) whose writes go elsewhere.
+///
+/// Cloning is cheap and shares the pool. Run [`migrate`](super::migrate()) first.
+///
+/// **Fencing.** The mark is compared and raised in one statement, and is committed before
+/// the token passes; marks are shared by all processes that use this database. The write
+/// that follows is outside of that: what keeps a newer token waiting for it is the gate
+/// of the fence, within one process. Where the data is in this database, use
+/// [`admit`](super::admit()) instead. A commit must be on disk before it is acknowledged,
+/// as it is by default: with `synchronous_commit = off` (PostgreSQL) or
+/// `synchronous = OFF` (SQLite) a crash forgets marks.
+#[derive(Debug)]
+pub struct SqlMarks<DB: Database> {
+    pool: Pool<DB>,
+}
+
+impl<DB: Database> SqlMarks<DB> {
+    /// Marks in the database of this pool. How long a connection is waited for is the
+    /// pool's `acquire_timeout`.
+    #[must_use]
+    pub fn new(pool: Pool<DB>) -> SqlMarks<DB> {
+        SqlMarks { pool }
+    }
+}
+
+impl<DB: Database> Clone for SqlMarks<DB> {
+    fn clone(&self) -> SqlMarks<DB> {
+        SqlMarks { pool: self.pool.clone() }
+    }
+}
+
+impl<DB: Database> Marks for SqlMarks<DB> {
+    fn raise<'a>(
+        &'a self,
+        resource: &'a Resource,
+        token: Token,
+    ) -> BoxFuture<'a, Result<(), MarksError>> {
+        Box::pin(async move {
+            let mut pause = PAUSE;
+            for _ in 1..TRIES {
+                match raise(&self.pool, resource, token).await {
+                    Err(AdmitError::Retryable(_)) => tokio::time::sleep(jitter(pause)).await,
+                    result => return result.map_err(unreachable),
+                }
+                pause *= 2;
+            }
+            raise(&self.pool, resource, token).await.map_err(unreachable)
+        })
+    }
+}
+
+/// Each statement is a transaction of its own, so that nothing stays locked.
+async fn raise<DB: Backend>(
+    pool: &Pool<DB>,
+    resource: &Resource,
+    token: Token,
+) -> Result<(), AdmitError> {
+    let mut conn = pool.acquire().await.map_err(AdmitError::from_sqlx::<DB>)?;
+    // Marks only grow: what is read decides unless it is lower. A read costs no commit.
+    match DB::mark(&mut conn, resource).await? {
+        Some(highest) if highest == token => Ok(()),
+        Some(highest) if highest > token => {
+            Err(Stale { resource: resource.clone(), presented: token, highest }.into())
+        }
+        _ => DB::admit(&mut conn, resource, token).await,
+    }
+}
+
+fn unreachable(error: AdmitError) -> MarksError {
+    match error {
+        AdmitError::Stale(stale) => MarksError::Stale(stale),
+        error => MarksError::Unreachable(Box::new(error)),
+    }
+}
+
+/// Something up to `longest`: those who collided must not come back together.
+pub(super) fn jitter(longest: Duration) -> Duration {
+    let random = getrandom::u32().unwrap_or(u32::MAX);
+    longest.mul_f64(f64::from(random) / f64::from(u32::MAX))
+}

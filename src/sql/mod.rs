@@ -1,0 +1,45 @@
+//! The fence inside a database: the check shares the transaction of the write.
+//!
+//! A check that stands outside the write is no fence: the process may pause between the
+//! two. [`admit`] compares and raises the mark of a resource in the caller's own
+//! transaction and locks it until that transaction ends, so that a newer token waits for
+//! the write, or the write is refused.
+//!
+//! ```no_run
+//! # #[cfg(feature = "sqlite")]
+//! # async fn write(
+//! #     pool: sqlx::SqlitePool, resource: fencing::Resource, token: fencing::Token,
+//! # ) -> Result<(), Box<dyn std::error::Error>> {
+//! fencing::sql::migrate(&pool).await?; // once, at start
+//!
+//! let mut tx = pool.begin().await?;
+//! fencing::sql::admit(&mut tx, &resource, token).await?; // Err(Stale) refuses
+//! sqlx::query("UPDATE files SET body = $1 WHERE path = $2")
+//!     .bind("new")
+//!     .bind(resource.as_str())
+//!     .execute(&mut *tx)
+//!     .await?;
+//! tx.commit().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The marks stand in the table `fencing_marks`, found through the connection's search
+//! path as any table is: all who write must find the same one. Marks are never lowered
+//! or deleted.
+
+mod admit;
+mod backend;
+mod error;
+mod marks;
+mod migrate;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+pub use admit::{admit, begin, highest};
+pub use backend::Database;
+pub use error::{AdmitError, MigrateError};
+pub use marks::SqlMarks;
+pub use migrate::migrate;

@@ -1,0 +1,113 @@
+use futures_util::future::BoxFuture;
+use sqlx::error::DatabaseError;
+use sqlx::{PgConnection, Postgres};
+
+use super::AdmitError;
+use super::backend::{Backend, Refusal, parse};
+use crate::fence::Stale;
+use crate::{Resource, Token};
+
+/// Admits or refuses in one statement.
+///
+/// `held`: the mark is this token already. SHARE lets equal tokens in side by side and
+/// keeps a raise out until they have ended; KEY SHARE would let the raise through. After
+/// a wait for another transaction, `token = $2` is tested again on what that one left.
+///
+/// `raised`: the first contact. It waits for every holder of an older token, and tests
+/// `<` after the wait, on the newest row. A mark that is higher already is refused before
+/// the upsert, which locks the row even where it refuses: a stale client must not hold up
+/// the newer one. A mark below 1 is left to be found corrupt.
+///
+/// Under REPEATABLE READ and SERIALIZABLE both fail with 40001 if the row is newer than
+/// the snapshot.
+const ADMIT: &str = "
+    WITH held AS (
+        SELECT FROM fencing_marks WHERE resource = $1 AND token = $2 FOR SHARE
+    ), raised AS (
+        INSERT INTO fencing_marks AS mark (resource, token)
+        SELECT $1, $2
+        WHERE NOT EXISTS (SELECT FROM held)
+          AND NOT EXISTS (SELECT FROM fencing_marks WHERE resource = $1 AND token > $2)
+        ON CONFLICT (resource) DO UPDATE SET token = EXCLUDED.token
+        WHERE mark.token BETWEEN 1 AND EXCLUDED.token - 1
+        RETURNING 1
+    )
+    SELECT EXISTS (SELECT FROM held) OR EXISTS (SELECT FROM raised)";
+
+const MARK: &str = "SELECT token FROM fencing_marks WHERE resource = $1";
+
+/// How often `ADMIT` is asked: once more after an equal token came first, and once to
+/// spare.
+const ROUNDS: usize = 3;
+
+/// "fencing" in ASCII: no other program's advisory lock.
+const MIGRATION_LOCK: i64 = 0x66_65_6e_63_69_6e_67;
+
+impl Backend for Postgres {
+    const BEGIN: &'static str = "BEGIN";
+
+    /// Each statement must see what the migration before it, by another process, has
+    /// done: an older snapshot would apply it twice.
+    const BEGIN_MIGRATION: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+
+    const MIGRATIONS: &'static [(i64, &'static str, &'static str)] =
+        &[(1, "fencing marks", include_str!("../../migrations/postgres/0001_fencing_marks.sql"))];
+
+    fn refusal(error: &dyn DatabaseError) -> Refusal {
+        match error.code().as_deref() {
+            // serialization_failure, deadlock_detected, lock_not_available
+            Some("40001" | "40P01" | "55P03") => Refusal::Conflict,
+            // undefined_table
+            Some("42P01") => Refusal::NoTable,
+            _ => Refusal::Other,
+        }
+    }
+
+    fn lock_migrations(conn: &mut PgConnection) -> BoxFuture<'_, sqlx::Result<()>> {
+        Box::pin(async move {
+            // Ends with the transaction. The migrator's own lock belongs to the session,
+            // and stays behind in the pool when a migration fails or is dropped.
+            let lock = sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(MIGRATION_LOCK);
+            lock.execute(conn).await.map(drop)
+        })
+    }
+
+    fn admit<'a>(
+        conn: &'a mut PgConnection,
+        resource: &'a Resource,
+        token: Token,
+    ) -> BoxFuture<'a, Result<(), AdmitError>> {
+        Box::pin(async move {
+            for _ in 0..ROUNDS {
+                let admitted = sqlx::query_scalar::<_, bool>(ADMIT)
+                    .bind(resource.as_str())
+                    .bind(i64::from(token))
+                    .fetch_one(&mut *conn)
+                    .await
+                    .map_err(AdmitError::from_sqlx::<Postgres>)?;
+                if admitted {
+                    return Ok(());
+                }
+                // A statement of its own: the snapshot of `ADMIT` may be older than what
+                // refused it.
+                let mark = Postgres::mark(conn, resource).await?;
+                if let Some(highest) = mark.filter(|&highest| highest > token) {
+                    let resource = resource.clone();
+                    return Err(Stale { resource, presented: token, highest }.into());
+                }
+                // An equal token came first. Only `ADMIT` admits: it takes the lock.
+            }
+            Err(AdmitError::corrupt(resource, "it was neither raised nor higher"))
+        })
+    }
+
+    fn mark<'a>(
+        conn: &'a mut PgConnection,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, Result<Option<Token>, AdmitError>> {
+        Box::pin(async move {
+            let query = sqlx::query_scalar::<_, Option<i64>>(MARK).bind(resource.as_str());
+            parse::<Postgres>(resource, query.fetch_optional(conn).await)
+        })
+    }
+}

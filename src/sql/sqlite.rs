@@ -1,0 +1,78 @@
+use futures_util::future::BoxFuture;
+use sqlx::error::DatabaseError;
+use sqlx::{Sqlite, SqliteConnection};
+
+use super::AdmitError;
+use super::backend::{Backend, Refusal, parse};
+use crate::fence::Stale;
+use crate::{Resource, Token};
+
+/// Writes the row for an equal token as well: what keeps a newer token out until the
+/// transaction ends is the database's one write lock, and a mere read does not take it.
+/// A mark below 1 is left to be found corrupt.
+const RAISE: &str = "
+    INSERT INTO fencing_marks (resource, token) VALUES (?1, ?2)
+    ON CONFLICT (resource) DO UPDATE SET token = excluded.token
+    WHERE fencing_marks.token BETWEEN 1 AND excluded.token";
+
+const MARK: &str = "SELECT token FROM fencing_marks WHERE resource = ?1";
+
+impl Backend for Sqlite {
+    /// A deferred transaction that has read may be refused its first write.
+    const BEGIN: &'static str = "BEGIN IMMEDIATE";
+
+    const BEGIN_MIGRATION: &'static str = "BEGIN IMMEDIATE";
+
+    const MIGRATIONS: &'static [(i64, &'static str, &'static str)] =
+        &[(1, "fencing marks", include_str!("../../migrations/sqlite/0001_fencing_marks.sql"))];
+
+    fn refusal(error: &dyn DatabaseError) -> Refusal {
+        // An extended code, BUSY_SNAPSHOT say, has the primary one in its low byte.
+        let code = error.code().and_then(|code| code.parse::<i32>().ok());
+        match code.map(|code| code & 0xff) {
+            // BUSY, LOCKED, and PROTOCOL: the race for a WAL's locks was lost too often.
+            Some(5 | 6 | 15) => Refusal::Conflict,
+            Some(1) if error.message() == "no such table: fencing_marks" => Refusal::NoTable,
+            _ => Refusal::Other,
+        }
+    }
+
+    fn lock_migrations(_: &mut SqliteConnection) -> BoxFuture<'_, sqlx::Result<()>> {
+        // IMMEDIATE has taken the write lock.
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn admit<'a>(
+        conn: &'a mut SqliteConnection,
+        resource: &'a Resource,
+        token: Token,
+    ) -> BoxFuture<'a, Result<(), AdmitError>> {
+        Box::pin(async move {
+            let raised = sqlx::query(RAISE)
+                .bind(resource.as_str())
+                .bind(i64::from(token))
+                .execute(&mut *conn)
+                .await
+                .map_err(AdmitError::from_sqlx::<Sqlite>)?;
+            if raised.rows_affected() == 1 {
+                return Ok(());
+            }
+            match Sqlite::mark(conn, resource).await? {
+                Some(highest) if highest > token => {
+                    Err(Stale { resource: resource.clone(), presented: token, highest }.into())
+                }
+                _ => Err(AdmitError::corrupt(resource, "it was neither raised nor higher")),
+            }
+        })
+    }
+
+    fn mark<'a>(
+        conn: &'a mut SqliteConnection,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, Result<Option<Token>, AdmitError>> {
+        Box::pin(async move {
+            let query = sqlx::query_scalar::<_, Option<i64>>(MARK).bind(resource.as_str());
+            parse::<Sqlite>(resource, query.fetch_optional(conn).await)
+        })
+    }
+}
