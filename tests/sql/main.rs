@@ -1,0 +1,25 @@
+//! The fence inside a database: one suite on SQLite and on a real PostgreSQL.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+// The suite is compiled once per database.
+#![allow(clippy::duplicate_mod)]
+
+mod common;
+#[path = "../support/postgres.rs"]
+mod server;
+
+mod sqlite {
+    mod own;
+    mod place;
+    #[path = "../suite/mod.rs"]
+    mod suite;
+}
+
+mod postgres {
+    mod crash;
+    mod locks;
+    mod place;
+    mod snapshots;
+    #[path = "../suite/mod.rs"]
+    mod suite;
+}

@@ -1,0 +1,118 @@
+//! Who waits for whom on PostgreSQL.
+
+use std::sync::Arc;
+
+use fencing::sql::{self, AdmitError};
+use sqlx::PgPool;
+
+use super::place::{LEVELS, Place};
+use crate::common::{resource, retryable, stale, token};
+
+/// A database whose mark is at 33, and a pool on which a wait fails.
+async fn at_33() -> (Place, PgPool) {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let tx = sql::begin(&place.pool, &resource(), token(33)).await.unwrap();
+    tx.commit().await.unwrap();
+    let bounded = place.with(&[("lock_timeout", "200ms")]);
+    (place, bounded)
+}
+
+#[tokio::test]
+async fn equal_tokens_run_side_by_side_and_a_newer_one_waits_for_all() {
+    for &level in LEVELS {
+        let (place, bounded) = at_33().await;
+        let mut one = bounded.begin_with(level).await.unwrap();
+        let mut two = bounded.begin_with(level).await.unwrap();
+        sql::admit(&mut one, &resource(), token(33)).await.unwrap();
+        sql::admit(&mut two, &resource(), token(33)).await.unwrap();
+        retryable(sql::begin(&bounded, &resource(), token(34)).await);
+        let place = Arc::new(place);
+        let new = tokio::spawn({
+            let place = Arc::clone(&place);
+            async move { sql::begin(&place.pool, &resource(), token(34)).await }
+        });
+        place.blocked().await;
+        one.commit().await.unwrap();
+        retryable(sql::begin(&bounded, &resource(), token(34)).await);
+        assert!(!new.is_finished());
+        two.commit().await.unwrap();
+        let new = new.await.unwrap().unwrap();
+        // 33 waits for what becomes of 34, and then is stale.
+        retryable(sql::begin(&bounded, &resource(), token(33)).await);
+        new.commit().await.unwrap();
+        stale(sql::begin(&bounded, &resource(), token(33)).await);
+    }
+}
+
+#[tokio::test]
+async fn one_that_waited_for_a_newer_token_is_stale_if_that_commits() {
+    for commits in [true, false] {
+        let (place, _) = at_33().await;
+        let place = Arc::new(place);
+        let new = sql::begin(&place.pool, &resource(), token(34)).await.unwrap();
+        let old = tokio::spawn({
+            let place = Arc::clone(&place);
+            async move { sql::begin(&place.pool, &resource(), token(33)).await }
+        });
+        place.blocked().await;
+        if commits {
+            new.commit().await.unwrap();
+            assert_eq!(stale(old.await.unwrap()).highest, token(34));
+        } else {
+            new.rollback().await.unwrap();
+            old.await.unwrap().unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn other_resources_do_not_wait() {
+    let (_place, bounded) = at_33().await;
+    let _one = sql::begin(&bounded, &resource(), token(34)).await.unwrap();
+    let other = fencing::Resource::new("files/b").unwrap();
+    let _two = sql::begin(&bounded, &other, token(1)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_stale_client_that_lingers_holds_nobody_up() {
+    let (_place, bounded) = at_33().await;
+    let mut old = bounded.begin().await.unwrap();
+    assert_eq!(stale(sql::admit(&mut old, &resource(), token(32)).await).highest, token(33));
+    sql::begin(&bounded, &resource(), token(34)).await.unwrap().commit().await.unwrap();
+}
+
+#[tokio::test]
+async fn two_that_raise_what_both_hold_are_a_deadlock_and_one_goes_on() {
+    let (place, _) = at_33().await;
+    let mut one = sql::begin(&place.pool, &resource(), token(33)).await.unwrap();
+    let mut two = sql::begin(&place.pool, &resource(), token(33)).await.unwrap();
+    let (name, newer) = (resource(), token(34));
+    let (first, second) =
+        tokio::join!(sql::admit(&mut one, &name, newer), sql::admit(&mut two, &name, newer));
+    let (winner, loser) = if first.is_ok() { (one, second) } else { (two, first) };
+    retryable(loser);
+    winner.commit().await.unwrap();
+    assert_eq!(sql::highest(&place.pool, &resource()).await.unwrap(), Some(token(34)));
+}
+
+#[tokio::test]
+async fn a_savepoint_rolled_back_lets_the_newer_token_in() {
+    let (place, bounded) = at_33().await;
+    let mut tx = place.pool.begin().await.unwrap();
+    let mut inner = sqlx::Connection::begin(&mut *tx).await.unwrap();
+    sql::admit(&mut inner, &resource(), token(33)).await.unwrap();
+    retryable(sql::begin(&bounded, &resource(), token(34)).await);
+    inner.rollback().await.unwrap();
+    sql::begin(&bounded, &resource(), token(34)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_read_only_transaction_is_not_admitted() {
+    let (place, _) = at_33().await;
+    for number in [33, 34] {
+        let mut tx = place.pool.begin_with("BEGIN READ ONLY").await.unwrap();
+        let error = sql::admit(&mut tx, &resource(), token(number)).await.unwrap_err();
+        assert!(matches!(error, AdmitError::Database(_)), "{error:?}");
+    }
+}

@@ -1,0 +1,71 @@
+//! Where the suite runs: a database on a private PostgreSQL.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use sqlx::PgPool;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+
+use crate::server::PostgresServer;
+
+pub type Db = sqlx::Postgres;
+
+/// How a transaction may begin.
+pub const LEVELS: &[&str] = &[
+    "BEGIN ISOLATION LEVEL READ COMMITTED",
+    "BEGIN ISOLATION LEVEL REPEATABLE READ",
+    "BEGIN ISOLATION LEVEL SERIALIZABLE",
+];
+
+pub const TABLES: &str = "SELECT relname::text FROM pg_class
+    WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace";
+
+/// One database of its own, on a server that the tests share.
+pub struct Place {
+    options: PgConnectOptions,
+    pub pool: PgPool,
+}
+
+impl Place {
+    /// An empty database.
+    pub async fn empty() -> Place {
+        let settings = ["fsync=off", "max_connections=300", "deadlock_timeout=100ms"];
+        static SHARED: OnceLock<PostgresServer> = OnceLock::new();
+        let options = SHARED.get_or_init(|| PostgresServer::with(&settings)).database().await;
+        Place { pool: pool(options.clone()), options }
+    }
+
+    /// A pool as another process would have it.
+    pub fn other(&self) -> PgPool {
+        pool(self.options.clone())
+    }
+
+    /// A pool that hardly waits for a lock.
+    pub fn impatient(&self) -> PgPool {
+        self.with(&[("lock_timeout", "50ms")])
+    }
+
+    /// A pool with these settings in every session.
+    pub fn with(&self, settings: &[(&'static str, &'static str)]) -> PgPool {
+        pool(self.options.clone().options(settings.iter().copied()))
+    }
+
+    /// Waits until somebody waits for a lock.
+    pub async fn blocked(&self) {
+        let waiting = "SELECT count(*) FROM pg_stat_activity
+            WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&self.pool).await.unwrap() == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+pub fn pool(options: PgConnectOptions) -> PgPool {
+    PgPoolOptions::new().max_connections(20).connect_lazy_with(options)
+}
+
+/// Whether the driver's error says that another transaction was in the way.
+pub fn conflict(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    matches!(code.as_deref(), Some("40001" | "40P01"))
+}

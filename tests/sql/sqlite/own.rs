@@ -1,0 +1,67 @@
+//! What is SQLite's own.
+
+use fencing::sql::{self, AdmitError};
+use sqlx::sqlite::{SqliteJournalMode, SqlitePoolOptions};
+
+use super::place::Place;
+use crate::common::{resource, retryable, stale, token};
+
+#[tokio::test]
+async fn a_deferred_transaction_with_an_old_snapshot_is_a_conflict() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let mut old = place.pool.begin().await.unwrap();
+    let count = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM fencing_marks");
+    assert_eq!(count.fetch_one(&mut *old).await.unwrap(), 0);
+    let new = sql::begin(&place.pool, &resource(), token(34)).await.unwrap();
+    // BUSY, for the writer is at work; BUSY_SNAPSHOT, for it has written.
+    retryable(sql::admit(&mut old, &resource(), token(35)).await);
+    new.commit().await.unwrap();
+    for number in [33, 34, 35] {
+        retryable(sql::admit(&mut old, &resource(), token(number)).await);
+    }
+    old.rollback().await.unwrap();
+    stale(sql::begin(&place.pool, &resource(), token(33)).await);
+}
+
+#[tokio::test]
+async fn a_rollback_journal_keeps_readers_that_would_write_apart() {
+    for journal in [SqliteJournalMode::Delete, SqliteJournalMode::Truncate] {
+        let place = Place::with(journal).await;
+        sql::migrate(&place.pool).await.unwrap();
+        let mut one = place.pool.begin().await.unwrap();
+        let mut two = place.pool.begin().await.unwrap();
+        for tx in [&mut one, &mut two] {
+            let count = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM fencing_marks");
+            assert_eq!(count.fetch_one(&mut **tx).await.unwrap(), 0);
+        }
+        sql::admit(&mut one, &resource(), token(33)).await.unwrap();
+        retryable(sql::admit(&mut two, &resource(), token(34)).await);
+        two.rollback().await.unwrap();
+        one.commit().await.unwrap();
+        stale(sql::begin(&place.pool, &resource(), token(32)).await);
+    }
+}
+
+#[tokio::test]
+async fn a_database_in_memory_has_a_fence_too() {
+    let pool = SqlitePoolOptions::new().max_connections(4).connect("sqlite::memory:").await;
+    let pool = pool.unwrap();
+    sql::migrate(&pool).await.unwrap();
+    sql::migrate(&pool).await.unwrap();
+    let tx = sql::begin(&pool, &resource(), token(34)).await.unwrap();
+    tx.commit().await.unwrap();
+    stale(sql::begin(&pool, &resource(), token(33)).await);
+    assert_eq!(sql::highest(&pool, &resource()).await.unwrap(), Some(token(34)));
+}
+
+#[tokio::test]
+async fn a_database_that_may_not_be_written_admits_nobody() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let mut conn = place.pool.acquire().await.unwrap();
+    sqlx::query("PRAGMA query_only = ON").execute(&mut *conn).await.unwrap();
+    let mut tx = sqlx::Connection::begin(&mut *conn).await.unwrap();
+    let error = sql::admit(&mut tx, &resource(), token(33)).await.unwrap_err();
+    assert!(matches!(error, AdmitError::Database(_)), "{error:?}");
+}

@@ -1,0 +1,114 @@
+use std::borrow::Cow;
+
+use fencing::sql::MigrateError;
+use sqlx::SqlSafeStr;
+use sqlx::migrate::{Migration, MigrationType, Migrator};
+
+use super::*;
+
+async fn tables(place: &Place) -> Vec<String> {
+    let tables = sqlx::query_scalar::<_, String>(place::TABLES);
+    let mut tables = tables.fetch_all(&place.pool).await.unwrap();
+    tables.sort();
+    tables
+}
+
+async fn versions(place: &Place, query: &'static str) -> Vec<i64> {
+    sqlx::query_scalar::<_, i64>(query).fetch_all(&place.pool).await.unwrap()
+}
+
+#[tokio::test]
+async fn migrating_again_changes_nothing() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    admit(&place, &resource(), 34).await.unwrap();
+    for _ in 0..3 {
+        sql::migrate(&place.pool).await.unwrap();
+    }
+    stale(admit(&place, &resource(), 33).await);
+    assert_eq!(tables(&place).await, ["_fencing_migrations", "fencing_marks"]);
+    let query = "SELECT version FROM _fencing_migrations";
+    assert_eq!(versions(&place, query).await, [1]);
+}
+
+#[tokio::test]
+async fn ten_may_migrate_at_once() {
+    let place = Place::empty().await;
+    let mut starts = Vec::new();
+    for number in 0..10 {
+        // Some as impatient as can be.
+        let pool = if number % 2 == 0 { place.other() } else { place.impatient() };
+        starts.push(tokio::spawn(async move { sql::migrate(&pool).await }));
+    }
+    for start in starts {
+        start.await.unwrap().unwrap();
+    }
+    admit(&place, &resource(), 34).await.unwrap();
+    let query = "SELECT version FROM _fencing_migrations";
+    assert_eq!(versions(&place, query).await, [1]);
+}
+
+fn application() -> Migrator {
+    let sql = "CREATE TABLE invoices (id BIGINT PRIMARY KEY)".into_sql_str();
+    let migration = Migration::new(1, Cow::Borrowed("x"), MigrationType::Simple, sql, false);
+    Migrator::with_migrations(vec![migration])
+}
+
+#[tokio::test]
+async fn the_application_has_migrations_of_its_own() {
+    for ours_first in [true, false] {
+        let place = Place::empty().await;
+        if ours_first {
+            sql::migrate(&place.pool).await.unwrap();
+        }
+        // The same version number as ours.
+        application().run(&place.pool).await.unwrap();
+        sql::migrate(&place.pool).await.unwrap();
+        application().run(&place.pool).await.unwrap();
+        let all = ["_fencing_migrations", "_sqlx_migrations", "fencing_marks", "invoices"];
+        assert_eq!(tables(&place).await, all);
+        assert_eq!(versions(&place, "SELECT version FROM _sqlx_migrations").await, [1]);
+    }
+}
+
+#[tokio::test]
+async fn a_table_that_another_tool_made_is_taken_over() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    admit(&place, &resource(), 34).await.unwrap();
+    sqlx::query("DROP TABLE _fencing_migrations").execute(&place.pool).await.unwrap();
+    sql::migrate(&place.pool).await.unwrap();
+    stale(admit(&place, &resource(), 33).await);
+}
+
+#[tokio::test]
+async fn a_newer_version_has_migrated_already() {
+    let place = ready().await;
+    let newer = "INSERT INTO _fencing_migrations
+        (version, description, success, checksum, execution_time)
+        SELECT 1000, description, success, checksum, 0 FROM _fencing_migrations";
+    sqlx::query(newer).execute(&place.pool).await.unwrap();
+    sql::migrate(&place.pool).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_changed_migration_is_an_error() {
+    let place = ready().await;
+    let change = sqlx::query("UPDATE _fencing_migrations SET checksum = $1").bind(vec![0_u8; 48]);
+    change.execute(&place.pool).await.unwrap();
+    let error = sql::migrate(&place.pool).await.unwrap_err();
+    assert!(matches!(error, MigrateError::Migration(_)), "{error:?}");
+    // The failure has left no lock behind.
+    sqlx::query("DELETE FROM _fencing_migrations").execute(&place.pool).await.unwrap();
+    sql::migrate(&place.other()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_migration_dropped_at_any_poll_leaves_no_lock() {
+    let place = Place::empty().await;
+    for polls in 1..25 {
+        crate::common::poll(polls, sql::migrate(&place.pool)).await;
+    }
+    sql::migrate(&place.other()).await.unwrap();
+    admit(&place, &resource(), 34).await.unwrap();
+}

@@ -1,0 +1,53 @@
+//! What holds on every database. `super::place` says on which one this runs.
+
+mod admit;
+mod marks;
+mod migrate;
+mod race;
+mod table;
+
+use fencing::sql::{self, AdmitError};
+use fencing::{Resource, Token};
+use sqlx::{Connection, Transaction};
+
+use super::place::{self, Db, LEVELS, Place};
+use crate::common::{pause, resource, retryable, stale, token};
+
+/// A database with the tables of the fence and one of an application, which counts the
+/// writes that landed on top of a newer one.
+async fn ready() -> Place {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let files = "CREATE TABLE files (
+        path TEXT PRIMARY KEY, token BIGINT NOT NULL, late BIGINT NOT NULL)";
+    sqlx::query(files).execute(&place.pool).await.unwrap();
+    let file = sqlx::query("INSERT INTO files VALUES ($1, 0, 0)").bind(resource().as_str());
+    file.execute(&place.pool).await.unwrap();
+    place
+}
+
+/// What a client writes: its token.
+async fn write(tx: &mut Transaction<'_, Db>, token: Token) -> sqlx::Result<()> {
+    let update = "UPDATE files SET token = $1,
+        late = late + CASE WHEN token > $1 THEN 1 ELSE 0 END WHERE path = $2";
+    let update = sqlx::query(update).bind(i64::from(token)).bind(resource().as_str().to_owned());
+    update.execute(&mut **tx).await.map(drop)
+}
+
+/// The token of the last write, and how many writes were late.
+async fn file(place: &Place) -> (i64, i64) {
+    let query = sqlx::query_as::<_, (i64, i64)>("SELECT token, late FROM files");
+    query.fetch_one(&place.pool).await.unwrap()
+}
+
+/// Admits in a transaction of its own.
+async fn admit(place: &Place, resource: &Resource, number: u64) -> Result<(), AdmitError> {
+    let mut tx = place.pool.begin().await.unwrap();
+    sql::admit(&mut tx, resource, token(number)).await?;
+    tx.commit().await.unwrap();
+    Ok(())
+}
+
+async fn highest(place: &Place, resource: &Resource) -> Option<u64> {
+    sql::highest(&place.pool, resource).await.unwrap().map(Token::get)
+}
