@@ -30,7 +30,7 @@ pub use builder::{BuildError, RedlockBuilder};
 pub use memory::MemoryNode;
 pub use node::{Node, Session};
 #[cfg(feature = "redis")]
-pub use redis::RedisNode;
+pub use redis::{NodeReport, RedisNode};
 
 /// A lock service over N independent nodes.
 ///

@@ -4,32 +4,58 @@ use crate::quorum::{Fault, Incarnation};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Info {
     pub(super) incarnation: Incarnation,
+    pub(super) version: String,
+    pub(super) loading: bool,
+    pub(super) master: bool,
+    /// In bytes; zero is no limit.
+    pub(super) maxmemory: u64,
+    pub(super) policy: String,
 }
 
 impl Info {
     /// Reads it, and refuses a server that can't keep locks.
     pub(super) fn parse(text: &str) -> Result<Info, Fault> {
+        let info = Info::read(text)?;
+        unfit(info.loading, info.master, info.maxmemory, &info.policy).map_or(Ok(info), Err)
+    }
+
+    /// Reads it, whatever it says.
+    pub(super) fn read(text: &str) -> Result<Info, Fault> {
         let field = |name: &str| {
             let mut lines = text.lines();
-            lines.find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'))
+            let value =
+                lines.find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'));
+            value.map(|value| value.chars().filter(|c| !c.is_control()).take(129).collect())
         };
-        let needed =
-            |name: &str| field(name).ok_or_else(|| Fault::Nonsense(format!("INFO without {name}")));
-        if field("loading") == Some("1") {
-            return Err(Fault::Loading);
-        }
-        if needed("role")? != "master" {
-            return Err(Fault::NotMaster);
-        }
-        let policy = field("maxmemory_policy").unwrap_or("noeviction");
-        if field("maxmemory").is_some_and(|bytes| bytes != "0") && policy != "noeviction" {
-            return Err(Fault::MaxmemoryPolicy(policy.chars().take(64).collect()));
-        }
-        let id = needed("run_id")?;
+        let needed = |name: &str| -> Result<String, Fault> {
+            field(name).ok_or_else(|| Fault::Nonsense(format!("INFO without {name}")))
+        };
+        let maxmemory: Option<String> = field("maxmemory");
+        let (role, id) = (needed("role")?, needed("run_id")?);
         if id.is_empty() || id.len() > 128 {
             return Err(Fault::Nonsense("run_id of a strange length".into()));
         }
-        Ok(Info { incarnation: Incarnation::new(id) })
+        Ok(Info {
+            incarnation: Incarnation::new(&id),
+            version: field("redis_version").unwrap_or_default(),
+            loading: field("loading").is_some_and(|loading: String| loading == "1"),
+            master: role == "master",
+            maxmemory: maxmemory.map_or(0, |bytes| bytes.parse().unwrap_or(u64::MAX)),
+            policy: field("maxmemory_policy").unwrap_or_else(|| "noeviction".into()),
+        })
+    }
+}
+
+/// Why such a server can't keep locks.
+pub(super) fn unfit(loading: bool, master: bool, maxmemory: u64, policy: &str) -> Option<Fault> {
+    if loading {
+        Some(Fault::Loading)
+    } else if !master {
+        Some(Fault::NotMaster)
+    } else if maxmemory != 0 && policy != "noeviction" {
+        Some(Fault::MaxmemoryPolicy(policy.to_owned()))
+    } else {
+        None
     }
 }
 

@@ -1,6 +1,7 @@
 //! Redis nodes: the scripts, and one explicit connection per node.
 
 mod info;
+mod inspect;
 mod keys;
 mod node;
 mod script;
@@ -9,6 +10,7 @@ use std::sync::Arc;
 
 use super::{Node, RedlockBuilder};
 
+pub use inspect::NodeReport;
 pub use node::RedisNode;
 
 impl RedlockBuilder {

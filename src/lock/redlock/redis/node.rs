@@ -15,9 +15,9 @@ use crate::quorum::{Fault, Incarnation, Reply, Request};
 /// One Redis master without failover, as Redlock asks.
 #[derive(Debug, Clone)]
 pub struct RedisNode {
-    name: String,
-    client: Client,
-    keys: Keys,
+    pub(super) name: String,
+    pub(super) client: Client,
+    pub(super) keys: Keys,
 }
 
 impl RedisNode {
@@ -65,13 +65,8 @@ impl Node for RedisNode {
     fn open(&self) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
         let (client, keys) = (self.client.clone(), self.keys.clone());
         async move {
-            // The lane bounds both.
-            let config = AsyncConnectionConfig::new()
-                .set_connection_timeout(None)
-                .set_response_timeout(None);
-            let connection = client.get_multiplexed_async_connection_with_config(&config).await;
-            let mut connection = connection.map_err(|error| unreachable(&error))?;
-            let incarnation = info(&mut connection).await?.incarnation;
+            let mut connection = connect(&client).await?;
+            let incarnation = Info::parse(&info(&mut connection).await?)?.incarnation;
             let session: Box<dyn Session> =
                 Box::new(RedisSession { connection, keys, incarnation });
             Ok(session)
@@ -95,7 +90,7 @@ impl Session for RedisSession {
             match &request {
                 // Settings are looked at again before a node is admitted.
                 Request::Prepare { .. } => {
-                    info(&mut connection).await?;
+                    Info::parse(&info(&mut connection).await?)?;
                 }
                 Request::Activate { incarnation: prepared, .. } if *prepared != incarnation => {
                     return Ok(Reply::Forgotten);
@@ -109,19 +104,27 @@ impl Session for RedisSession {
     }
 }
 
-async fn info(connection: &mut MultiplexedConnection) -> Result<Info, Fault> {
+/// Connects without a bound: the caller has one.
+pub(super) async fn connect(client: &Client) -> Result<MultiplexedConnection, Fault> {
+    let config =
+        AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+    let connection = client.get_multiplexed_async_connection_with_config(&config).await;
+    connection.map_err(|error| unreachable(&error))
+}
+
+/// The text of `INFO`.
+pub(super) async fn info(connection: &mut MultiplexedConnection) -> Result<String, Fault> {
     let mut command = ::redis::cmd("INFO");
     let value: Value =
         command.arg("default").query_async(connection).await.map_err(|e| fault(&e))?;
-    let text = match &value {
-        Value::BulkString(bytes) => String::from_utf8_lossy(bytes),
-        Value::VerbatimString { text, .. } | Value::SimpleString(text) => text.into(),
-        _ => return Err(nonsense("INFO is no text")),
-    };
-    Info::parse(&text)
+    match value {
+        Value::BulkString(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        Value::VerbatimString { text, .. } | Value::SimpleString(text) => Ok(text),
+        _ => Err(nonsense("INFO is no text")),
+    }
 }
 
-fn nonsense(text: &str) -> Fault {
+pub(super) fn nonsense(text: &str) -> Fault {
     Fault::Nonsense(text.chars().take(200).collect())
 }
 
@@ -132,7 +135,7 @@ fn unreachable(error: &RedisError) -> Fault {
     }
 }
 
-fn fault(error: &RedisError) -> Fault {
+pub(super) fn fault(error: &RedisError) -> Fault {
     let text = || error.to_string().chars().filter(|c| !c.is_control()).take(200).collect();
     match error.kind() {
         ErrorKind::AuthenticationFailed | ErrorKind::Server(ServerErrorKind::NoPerm) => {
