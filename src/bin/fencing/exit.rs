@@ -1,0 +1,21 @@
+//! The exit statuses besides the command's own; those of `sysexits.h` where one fits.
+
+/// Wrong usage (`EX_USAGE`).
+pub(crate) const USAGE: u8 = 64;
+/// No quorum (`EX_UNAVAILABLE`).
+pub(crate) const UNAVAILABLE: u8 = 69;
+/// The system refused what is needed to run (`EX_OSERR`).
+pub(crate) const FAILED: u8 = 71;
+/// The lock was held by another until the wait ended (`EX_TEMPFAIL`).
+pub(crate) const HELD: u8 = 75;
+/// The lease was lost while the command ran.
+pub(crate) const LOST: u8 = 76;
+/// The command can't be executed, as shells have it.
+pub(crate) const NOT_EXECUTABLE: u8 = 126;
+/// The command was not found, as shells have it.
+pub(crate) const NOT_FOUND: u8 = 127;
+
+/// The status for an end by this signal, as shells have it.
+pub(crate) fn by_signal(signal: i32) -> u8 {
+    u8::try_from(signal.saturating_add(128)).unwrap_or(u8::MAX)
+}

@@ -1,0 +1,58 @@
+//! The command line: `fencing run` holds a lease while a command runs, `fencing nodes`
+//! tells how the nodes stand.
+//!
+//! Its exit statuses are in `exit.rs`; a command that runs has its own.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod command;
+mod duration;
+mod exit;
+mod guard;
+mod nodes;
+mod run;
+mod say;
+mod signals;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Action, Args};
+
+fn main() -> ExitCode {
+    let action = match Args::try_parse() {
+        Ok(args) => args.action,
+        Err(error) => return usage(&error),
+    };
+    if matches!(action, Action::Guard) {
+        return guard::main();
+    }
+    // One thread: what a release sends is on its way before any answer can be read.
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            say::error(format_args!("no runtime: {error}"));
+            return ExitCode::from(exit::FAILED);
+        }
+    };
+    let status = match action {
+        Action::Run(run) => runtime.block_on(run::main(run)),
+        Action::Nodes(nodes) => runtime.block_on(nodes::main(nodes)),
+        Action::Guard => exit::USAGE,
+    };
+    // A look-up of a name that hangs must not hold up the end.
+    runtime.shutdown_background();
+    ExitCode::from(status)
+}
+
+fn usage(error: &clap::Error) -> ExitCode {
+    if error.use_stderr() {
+        say::raw(&say::without_passwords(&error.to_string()));
+        ExitCode::from(exit::USAGE)
+    } else {
+        say::out(error);
+        ExitCode::SUCCESS
+    }
+}

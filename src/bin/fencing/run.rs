@@ -1,0 +1,180 @@
+use std::future::Future;
+use std::io::ErrorKind;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use fencing::lock::{AcquireError, Loss, Released};
+use fencing::{Lease, Redlock};
+use tokio::time::sleep;
+
+use crate::args::Run;
+use crate::command::{Running, status};
+use crate::duration::show;
+use crate::guard::Guard;
+use crate::signals::Signals;
+use crate::{exit, say};
+
+/// How long the command may take to end after SIGTERM.
+pub(crate) const GRACE: Duration = Duration::from_secs(5);
+
+/// Acquires, runs the command, releases.
+pub(crate) async fn main(run: Run) -> u8 {
+    let budget = run.node_budget.unwrap_or(Duration::from_millis(50).min(run.ttl / 4));
+    let redlock = Redlock::builder()
+        .redis(run.redis.urls())
+        .namespace(&run.redis.namespace)
+        .ttl(run.ttl)
+        .wait(run.wait)
+        .node_budget(budget)
+        .build();
+    let redlock = match redlock {
+        Ok(redlock) => redlock,
+        Err(error) => {
+            say::error(error);
+            return exit::USAGE;
+        }
+    };
+    let mut signals = match Signals::listen() {
+        Ok(signals) => signals,
+        Err(error) => {
+            say::error(format_args!("no signals: {error}"));
+            return exit::FAILED;
+        }
+    };
+    let outcome = tokio::select! {
+        biased;
+        signal = signals.next() => Err(signal),
+        outcome = acquire(&redlock, &run) => Ok(outcome),
+    };
+    match outcome {
+        Ok(Ok(lease)) => hold(lease, &run, &mut signals).await,
+        Ok(Err(error)) => {
+            say::error(&error);
+            if matches!(error, AcquireError::Held { .. }) { exit::HELD } else { exit::UNAVAILABLE }
+        }
+        Err(signal) => {
+            // The acquisition was dropped, which releases: let that reach the nodes.
+            sleep(budget).await;
+            exit::by_signal(signal.as_raw())
+        }
+    }
+}
+
+async fn acquire(redlock: &Redlock, run: &Run) -> Result<Lease, AcquireError> {
+    if run.wait.is_zero() {
+        redlock.try_acquire(&run.resource).await
+    } else {
+        redlock.acquire(&run.resource).await
+    }
+}
+
+async fn hold(lease: Lease, run: &Run, signals: &mut Signals) -> u8 {
+    let mut guard = match Guard::start() {
+        Ok(guard) => Some(guard),
+        Err(error) => {
+            say::error(format_args!("no guard, the command would outlive a kill: {error}"));
+            None
+        }
+    };
+    let mut running = match Running::start(&run.command, &lease) {
+        Ok(running) => running,
+        Err(error) => {
+            let name = run.command.first().map(|name| name.to_string_lossy()).unwrap_or_default();
+            say::error(format_args!("cannot run {name}: {error}"));
+            release(lease, run.ttl).await;
+            let missing = error.kind() == ErrorKind::NotFound;
+            return if missing { exit::NOT_FOUND } else { exit::NOT_EXECUTABLE };
+        }
+    };
+    if let Some(Err(error)) = guard.as_mut().map(|guard| guard.watch(running.target())) {
+        say::error(format_args!("no guard, the command would outlive a kill: {error}"));
+    }
+    let own = watch(&mut running, &lease, signals).await;
+    drop(guard);
+    release(lease, run.ttl).await;
+    own
+}
+
+/// Waits for the command's end or the lease's loss, whichever is first. If both have
+/// happened nobody knows which was, and the lease counts as lost.
+async fn watch(running: &mut Running, lease: &Lease, signals: &mut Signals) -> u8 {
+    let lost = lease.lost();
+    tokio::pin!(lost);
+    let ended = loop {
+        tokio::select! {
+            biased;
+            loss = &mut lost => return stop(running, lease, loss, signals).await,
+            ended = running.ended() => break ended,
+            signal = signals.next() => running.pass_on(signal),
+        }
+    };
+    match ended {
+        // Timers may lag behind the clock.
+        Ok(ended) if lease.valid_for().is_zero() => {
+            lapsed(lease, ended, lost.await);
+            exit::LOST
+        }
+        Ok(ended) => status(ended),
+        Err(error) => {
+            say::error(format_args!("cannot wait for the command: {error}"));
+            running.stop(GRACE).await;
+            exit::FAILED
+        }
+    }
+}
+
+fn lapsed(lease: &Lease, ended: ExitStatus, loss: Loss) {
+    say::error(format_args!(
+        "{}; the command had ended by then ({ended}), perhaps after the loss",
+        lost_text(lease, loss)
+    ));
+}
+
+async fn stop(running: &mut Running, lease: &Lease, loss: Loss, signals: &mut Signals) -> u8 {
+    let patience = show(GRACE);
+    say::error(format_args!(
+        "{}; the command gets SIGTERM now and SIGKILL in {patience}",
+        lost_text(lease, loss)
+    ));
+    until_done(running.stop(GRACE), signals).await;
+    exit::LOST
+}
+
+/// The command is being stopped already: whatever signal comes changes nothing.
+async fn until_done(work: impl Future<Output = ()>, signals: &mut Signals) {
+    tokio::pin!(work);
+    loop {
+        tokio::select! {
+            () = &mut work => return,
+            _ = signals.next() => {}
+        }
+    }
+}
+
+fn lost_text(lease: &Lease, loss: Loss) -> String {
+    let why = match loss {
+        Loss::Expired => {
+            ": no majority of the nodes renewed it in time, or this process was paused"
+        }
+        _ => "",
+    };
+    format!("lease lost, {} token {}: {loss}{why}", lease.resource(), lease.token())
+}
+
+/// The command has ended; what comes of the release does not change its exit status.
+async fn release(lease: Lease, ttl: Duration) {
+    let (resource, token) = (lease.resource().clone(), lease.token());
+    let held = !lease.valid_for().is_zero();
+    match lease.release().await {
+        Ok(Released::Released) => {}
+        Ok(Released::Lapsed) if held => say::error(format_args!(
+            "warning: {resource} token {token}: the nodes had no such lock any more; \
+             another may have held it already"
+        )),
+        Ok(Released::Lapsed) => {}
+        Err(error) => say::error(format_args!(
+            "warning: {resource} token {token}: {error} ({} at most)",
+            show(ttl)
+        )),
+    }
+}

@@ -1,0 +1,61 @@
+//! What is told to whoever reads. A reader that has gone away is no reason to fail.
+
+use std::fmt::Display;
+use std::io::{Write, stderr, stdout};
+
+/// One line on stderr, under the program's name.
+pub(crate) fn error(text: impl Display) {
+    let _ = writeln!(stderr(), "fencing: {text}");
+}
+
+/// Text on stderr as it is.
+pub(crate) fn raw(text: &str) {
+    let _ = write!(stderr(), "{text}");
+}
+
+/// Text on stdout as it is.
+pub(crate) fn out(text: impl Display) {
+    let _ = write!(stdout(), "{text}");
+}
+
+/// Hides what may be a password in a URL: clap repeats arguments that it does not
+/// understand.
+pub(crate) fn without_passwords(text: &str) -> String {
+    let mut words = String::with_capacity(text.len());
+    for word in text.split_inclusive(|c: char| c.is_whitespace() || c == ',' || c == '\'') {
+        words.push_str(&hidden(word));
+    }
+    words
+}
+
+fn hidden(word: &str) -> String {
+    let word = match (word.split_once("://"), word.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://***@{host}"),
+        _ => word.to_owned(),
+    };
+    match word.split_once("pass=") {
+        Some((before, after)) => {
+            let end = after.find(['&', '\'', ' ', '\n']).unwrap_or(after.len());
+            format!("{before}pass=***{}", after.get(end..).unwrap_or(""))
+        }
+        None => word,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_hidden() {
+        for (text, expected) in [
+            ("unexpected 'redis://me:s3cret@h:1/2' found", "unexpected 'redis://***@h:1/2' found"),
+            ("a,rediss://:p@ss@h,b\n", "a,rediss://***@h,b\n"),
+            ("'unix:///s?user=me&pass=s3cret&db=1'", "'unix:///s?user=me&pass=***&db=1'"),
+            ("'unix:///s?pass=s3cret'", "'unix:///s?pass=***'"),
+            ("mail me@h about redis://h", "mail me@h about redis://h"),
+        ] {
+            assert_eq!(without_passwords(text), expected);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+use std::future::poll_fn;
+use std::io;
+use std::task::Poll;
+
+use rustix::process::Signal;
+use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
+
+/// The signals that end a wait for the lock and are passed on to the command.
+const PASSED_ON: [Signal; 6] =
+    [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
+
+/// The signals that come in from now on.
+pub(crate) struct Signals(Vec<(Signal, Stream)>);
+
+impl Signals {
+    /// Listens, but not to what is ignored: `nohup` and the shell's `&` mean it, and what
+    /// is caught here would be reset for the command.
+    pub(crate) fn listen() -> io::Result<Signals> {
+        let ignored = ignored();
+        let wanted = PASSED_ON.iter().filter(|signal| ignored & bit(**signal) == 0);
+        let stream =
+            |wanted: &Signal| Ok((*wanted, signal(SignalKind::from_raw(wanted.as_raw()))?));
+        wanted.map(stream).collect::<io::Result<_>>().map(Signals)
+    }
+
+    /// The next one. Cancel safe.
+    pub(crate) async fn next(&mut self) -> Signal {
+        poll_fn(|context| {
+            for (signal, stream) in &mut self.0 {
+                if let Poll::Ready(Some(())) = stream.poll_recv(context) {
+                    return Poll::Ready(*signal);
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+fn bit(signal: Signal) -> u64 {
+    1u64.checked_shl(signal.as_raw().unsigned_abs().saturating_sub(1)).unwrap_or(0)
+}
+
+/// The mask of the signals that this process was started to ignore; none where the
+/// system does not tell.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
