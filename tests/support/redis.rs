@@ -66,10 +66,14 @@ impl RedisServer {
         }
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().expect("the server runs").id()
+    }
+
     /// Sends a signal: `STOP`, `CONT`.
     pub fn signal(&self, name: &str) {
-        let pid = self.child.as_ref().expect("the server runs").id();
-        let status = Command::new("kill").arg(format!("-{name}")).arg(pid.to_string()).status();
+        let pid = self.pid().to_string();
+        let status = Command::new("kill").arg(format!("-{name}")).arg(pid).status();
         assert!(status.expect("kill").success());
     }
 

@@ -1,0 +1,65 @@
+//! A lost lease stops the command.
+
+use crate::redis::five;
+use crate::support::{alive, end, line, run, signal, until};
+
+#[test]
+fn when_all_nodes_stop_the_command_gets_sigterm() {
+    let servers = five();
+    let folder = tempfile::tempdir().unwrap();
+    let ready = folder.path().join("ready");
+    let script = format!(
+        "trap 'echo terminated; exit 0' TERM; echo $FENCING_TOKEN > {}; while :; do sleep 0.05; done",
+        ready.display()
+    );
+    let child = run(&servers, &["--ttl", "500ms"], &script).spawn().unwrap();
+    let token = line(&ready);
+    servers.iter().for_each(|server| server.signal("STOP"));
+    let ended = end(child);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(76), "terminated\n"));
+    let words = format!("lease lost, invoice/42 token {token}: the lease expired");
+    assert!(ended.stderr.contains(&words), "{}", ended.stderr);
+}
+
+#[test]
+fn and_sigkill_if_it_goes_on() {
+    let servers = five();
+    let folder = tempfile::tempdir().unwrap();
+    let (ready, other) = (folder.path().join("ready"), folder.path().join("other"));
+    // The first goes at SIGTERM; what it has started does not.
+    let deaf = format!("trap '' TERM; echo $$ > {}; while :; do sleep 0.1; done", other.display());
+    let script = format!(
+        "sh -c \"{}\" & echo $$ > {}; while :; do sleep 0.05; done",
+        deaf.replace('$', "\\$"),
+        ready.display()
+    );
+    let child = run(&servers, &["--ttl", "500ms"], &script).spawn().unwrap();
+    let pids = [line(&ready), line(&other)].map(|pid| pid.parse::<u32>().unwrap());
+    servers.iter().for_each(|server| server.signal("STOP"));
+    let ended = end(child);
+    assert_eq!(ended.code, Some(76), "{}", ended.stderr);
+    assert!(ended.stderr.contains("lease lost, invoice/42 token "), "{}", ended.stderr);
+    until("the end of the group", || !pids.iter().any(|pid| alive(*pid)));
+}
+
+#[test]
+fn a_command_that_ends_while_fencing_is_paused_past_its_ttl_is_no_success() {
+    let servers = five();
+    let folder = tempfile::tempdir().unwrap();
+    let (ready, go) = (folder.path().join("ready"), folder.path().join("go"));
+    let script = format!(
+        "echo $$ > {}; while [ ! -e {} ]; do sleep 0.05; done",
+        ready.display(),
+        go.display()
+    );
+    let child = run(&servers, &["--ttl", "500ms"], &script).spawn().unwrap();
+    let pid: u32 = line(&ready).parse().unwrap();
+    signal(child.id(), "STOP");
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    std::fs::write(&go, "").unwrap();
+    until("the end of the command", || !alive(pid));
+    signal(child.id(), "CONT");
+    let ended = end(child);
+    assert_eq!(ended.code, Some(76), "{}", ended.stderr);
+    assert!(ended.stderr.contains("lease lost, invoice/42 token "), "{}", ended.stderr);
+}

@@ -1,0 +1,16 @@
+//! The command line on real redis-servers.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod acceptance;
+mod loss;
+mod nemesis;
+mod nodes;
+mod signals;
+mod status;
+#[path = "../support/cli.rs"]
+mod support;
+
+#[allow(dead_code, reason = "other tests use the rest")]
+#[path = "../support/redis.rs"]
+mod redis;

@@ -1,0 +1,111 @@
+//! Signals are passed on, and the lease is released after the command has ended.
+
+use std::path::Path;
+
+use crate::redis::five;
+use crate::support::{alive, end, finish, line, run, signal, until};
+
+/// Tells its process id, then sleeps in pieces so that traps run.
+fn sleeper(ready: &Path, trap: &str) -> String {
+    format!("{trap}; echo $$ > {}; while :; do sleep 0.05; done", ready.display())
+}
+
+#[test]
+fn each_signal_reaches_the_command_and_the_lease_is_released() {
+    let servers = five();
+    for (name, number) in [("INT", 2), ("TERM", 15), ("HUP", 1)] {
+        let folder = tempfile::tempdir().unwrap();
+        let ready = folder.path().join("ready");
+        let trap = format!("trap 'echo got {name}; exit 9' {name}");
+        let child = run(&servers, &["--wait", "5s"], &sleeper(&ready, &trap)).spawn().unwrap();
+        line(&ready);
+        signal(child.id(), name);
+        let ended = end(child);
+        assert_eq!((ended.code, ended.stdout.trim()), (Some(9), &*format!("got {name}")));
+
+        let ready = folder.path().join("again");
+        let child = run(&servers, &["--wait", "0s"], &sleeper(&ready, ":")).spawn().unwrap();
+        line(&ready);
+        signal(child.id(), name);
+        let ended = end(child);
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(128 + number), ""), "{name}");
+    }
+    assert_eq!(finish(run(&servers, &["--wait", "0s"], "exit 0")).code, Some(0));
+}
+
+#[test]
+fn a_signal_reaches_what_the_command_has_started() {
+    let servers = five();
+    let folder = tempfile::tempdir().unwrap();
+    let ready = folder.path().join("ready");
+    let script = format!("sh -c 'echo $$ > {}; sleep 60; :' & wait", ready.display());
+    let child = run(&servers, &[], &script).spawn().unwrap();
+    let grandchild: u32 = line(&ready).parse().unwrap();
+    signal(child.id(), "TERM");
+    assert_eq!(end(child).code, Some(143));
+    until("the end of the grandchild", || !alive(grandchild));
+}
+
+#[test]
+fn a_signal_ends_the_wait_and_leaves_no_lock() {
+    let servers = five();
+    let folder = tempfile::tempdir().unwrap();
+    let ready = folder.path().join("ready");
+    let holder = run(&servers, &[], &sleeper(&ready, ":")).spawn().unwrap();
+    line(&ready);
+    for (name, number) in [("INT", 2), ("TERM", 15), ("HUP", 1)] {
+        let waiting = run(&servers, &["--wait", "1m"], "echo never").spawn().unwrap();
+        // It listens for signals before it asks the nodes.
+        let mask = 1u64 << (number - 1);
+        until("the handler", || caught(waiting.id()) & mask != 0);
+        signal(waiting.id(), name);
+        let ended = end(waiting);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(128 + number), ""), "{name}");
+    }
+    signal(holder.id(), "TERM");
+    end(holder);
+    assert_eq!(finish(run(&servers, &["--wait", "0s"], "exit 0")).code, Some(0));
+}
+
+#[test]
+fn what_is_ignored_stays_ignored() {
+    let servers = five();
+    let folder = tempfile::tempdir().unwrap();
+    let ready = folder.path().join("ready");
+    let script = format!("grep SigIgn /proc/$$/status > {}; sleep 0.3", ready.display());
+    let inner = run(&servers, &[], &script);
+    let mut nohup = std::process::Command::new("sh");
+    nohup.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]).arg(inner.get_program());
+    nohup.args(inner.get_args()).envs(inner.get_envs().filter_map(|(k, v)| Some((k, v?))));
+    let child = nohup.stdin(std::process::Stdio::null()).spawn().unwrap();
+    let mask = line(&ready);
+    signal(child.id(), "HUP");
+    assert_eq!(end(child).code, Some(0));
+    let mask = u64::from_str_radix(mask.split_whitespace().last().unwrap(), 16).unwrap();
+    assert_eq!(mask & 1, 1, "the command ignores HUP as it was meant to");
+}
+
+#[test]
+fn the_command_does_not_outlive_a_killed_fencing() {
+    let servers = five();
+    let folder = tempfile::tempdir().unwrap();
+    let (ready, other) = (folder.path().join("ready"), folder.path().join("other"));
+    let inner = format!("trap '' TERM; echo $$ > {}; while :; do sleep 0.1; done", other.display());
+    let script = format!("sh -c \"{}\" & {}", inner.replace('$', "\\$"), sleeper(&ready, ":"));
+    let child = run(&servers, &["--ttl", "500ms"], &script).spawn().unwrap();
+    let pids = [line(&ready), line(&other)].map(|pid| pid.parse::<u32>().unwrap());
+    signal(child.id(), "KILL");
+    let ended = end(child);
+    assert_eq!(ended.signal, Some(9));
+    assert!(ended.stderr.contains("fencing run was killed; stopping the command"));
+    until("the end of the command's group", || !pids.iter().any(|pid| alive(*pid)));
+    // And the lock ends with its TTL.
+    assert_eq!(finish(run(&servers, &["--ttl", "500ms"], "exit 0")).code, Some(0));
+}
+
+/// The mask of the signals that a process catches.
+fn caught(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
+    u64::from_str_radix(mask.trim(), 16).unwrap()
+}

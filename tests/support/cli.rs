@@ -1,0 +1,115 @@
+//! The binary `fencing` as a process, and bounds against hanging.
+
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use super::redis::RedisServer;
+
+/// Far longer than anything here takes: a test that comes here hangs.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The binary, with the nodes in its environment and nothing on stdin.
+pub fn fencing(servers: &[RedisServer]) -> Command {
+    fencing_at(&urls(servers))
+}
+
+/// The same, where the servers are in other hands.
+pub fn fencing_at(urls: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fencing"));
+    command.env("FENCING_REDIS", urls).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+pub fn urls(servers: &[RedisServer]) -> String {
+    servers.iter().map(RedisServer::url).collect::<Vec<_>>().join(",")
+}
+
+/// `fencing run` of a shell script on `invoice/42`, with these options.
+pub fn run(servers: &[RedisServer], options: &[&str], script: &str) -> Command {
+    let mut command = fencing(servers);
+    command.args(["run", "--resource", "invoice/42"]).args(options);
+    command.args(["--", "sh", "-c", script]);
+    command
+}
+
+/// How a process ended, in words.
+#[derive(Debug)]
+pub struct Ended {
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Waits for the end; kills the process and fails the test if there is none.
+pub fn end(mut child: Child) -> Ended {
+    let read = |stream: Option<Box<dyn Read + Send>>| {
+        std::thread::spawn(move || {
+            let mut text = Vec::new();
+            if let Some(mut stream) = stream {
+                let _ = stream.read_to_end(&mut text);
+            }
+            text
+        })
+    };
+    let stdout = read(child.stdout.take().map(|s| Box::new(s) as Box<dyn Read + Send>));
+    let stderr = read(child.stderr.take().map(|s| Box::new(s) as Box<dyn Read + Send>));
+    let limit = Instant::now() + PATIENCE;
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if Instant::now() >= limit {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("the process hangs");
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    let output = Output { status, stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() };
+    Ended {
+        code: output.status.code(),
+        signal: output.status.signal(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// Starts it and waits for its end.
+pub fn finish(mut command: Command) -> Ended {
+    end(command.spawn().unwrap())
+}
+
+/// Sends a signal to a process that the test has started, or a child of it.
+pub fn signal(pid: u32, name: &str) {
+    let status = Command::new("kill").arg(format!("-{name}")).arg(pid.to_string()).status();
+    assert!(status.unwrap().success());
+}
+
+/// Whether such a process is there and is more than a zombie.
+pub fn alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+}
+
+/// Waits for a condition, and fails the test if it never comes.
+pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let limit = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < limit, "never came: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The first line of a file that a script writes, when it is there.
+pub fn line(path: &std::path::Path) -> String {
+    let mut text = String::new();
+    until(&path.display().to_string(), || {
+        text = std::fs::read_to_string(path).unwrap_or_default();
+        text.contains('\n')
+    });
+    text.lines().next().unwrap().to_owned()
+}
