@@ -94,7 +94,7 @@ impl Fleet {
         self.lanes.get(node).map(|lane| lane.submit(request))
     }
 
-    fn submit_all(&self, request: &Request) -> Calls {
+    pub(super) fn submit_all(&self, request: &Request) -> Calls {
         let lanes = self.lanes.iter().enumerate();
         lanes
             .map(|(node, lane)| {
@@ -106,12 +106,12 @@ impl Fleet {
             .collect()
     }
 
-    fn causes(&self, faults: Vec<(usize, Fault)>) -> Vec<NodeCause> {
+    pub(super) fn causes(&self, faults: Vec<(usize, Fault)>) -> Vec<NodeCause> {
         let cause = |(node, cause)| NodeCause { node: self.name(node).to_owned(), cause };
         faults.into_iter().map(cause).collect()
     }
 
-    async fn start_steward(self: &Arc<Fleet>) {
+    pub(super) async fn start_steward(self: &Arc<Fleet>) {
         self.steward
             .get_or_init(|| async {
                 let receiver = self.notices.lock().unwrap_or_else(PoisonError::into_inner).take();

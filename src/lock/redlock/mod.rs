@@ -2,6 +2,7 @@
 
 mod builder;
 mod fleet;
+mod health;
 mod lane;
 mod memory;
 mod node;
@@ -27,6 +28,7 @@ use crate::Resource;
 use crate::quorum::Fault;
 
 pub use builder::{BuildError, RedlockBuilder};
+pub use health::Health;
 pub use memory::MemoryNode;
 pub use node::{Node, Session};
 #[cfg(feature = "redis")]
@@ -71,6 +73,15 @@ impl Redlock {
     /// [`BuildError`] if it is longer than a year.
     pub fn with_wait(&self, wait: Duration) -> Result<Redlock, BuildError> {
         self.with(Settings { wait, ..self.settings })
+    }
+
+    /// Asks all nodes how they stand, within the node budget. Nodes that are not admitted
+    /// are brought back in the background, as after an acquisition.
+    ///
+    /// # Cancel safety
+    /// It changes nothing.
+    pub async fn health(&self) -> Health {
+        self.fleet.health().await
     }
 
     fn with(&self, settings: Settings) -> Result<Redlock, BuildError> {

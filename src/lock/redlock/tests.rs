@@ -142,3 +142,16 @@ async fn another_ttl_shares_nodes_and_queues() {
     assert!(clock.now().since(start) < Duration::from_secs(1));
     assert_eq!(redlock.with_ttl(Duration::from_millis(20)).unwrap_err().setting(), "node_budget");
 }
+
+#[tokio::test(start_paused = true)]
+async fn health_tells_who_is_admitted_and_brings_the_others_back() {
+    let (nodes, clock) = nodes(3);
+    let redlock = service(&nodes, &clock).build().unwrap();
+    assert_eq!(redlock.health().await.admitted, 0);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(redlock.health().await.has_quorum());
+    nodes[1].flush();
+    let health = redlock.health().await;
+    assert_eq!((health.needed, health.admitted), (2, 2));
+    assert_eq!(health.causes[0].to_string(), "memory-1: not admitted");
+}
