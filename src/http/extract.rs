@@ -28,8 +28,7 @@ pub struct NotFenced;
 
 impl IntoResponse for NotFenced {
     fn into_response(self) -> Response {
-        let style = Style { grpc: false, header: HEADER, hides_highest: false };
-        Refusal::Missing.into_response(&style, |text| text.map_or(Body::empty(), Body::from))
+        IntoResponse::into_response(Refusal::Missing)
     }
 }
 
@@ -46,5 +45,13 @@ impl<S: Sync> OptionalFromRequestParts<S> for Fenced {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Option<Fenced>, Infallible> {
         Ok(parts.extensions.get().cloned())
+    }
+}
+
+/// For a handler whose own check refused, such as the one inside its transaction.
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let style = Style { grpc: false, header: HEADER, hides_highest: false };
+        self.answer(&style, |text| text.map_or(Body::empty(), Body::from))
     }
 }

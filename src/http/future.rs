@@ -87,7 +87,7 @@ where
             let next = match this.state.as_mut().project() {
                 StateProjection::Refused { refusal } => match refusal.take() {
                     Some(refusal) => {
-                        let response = refusal.into_response(this.style, FenceBody::refusal);
+                        let response = refusal.answer(this.style, FenceBody::refusal);
                         return Poll::Ready(Ok(response));
                     }
                     // Polled after the end.

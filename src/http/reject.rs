@@ -138,7 +138,7 @@ impl Refusal {
     }
 
     /// The response, its body apart.
-    pub(super) fn into_response<B>(
+    pub(super) fn answer<B>(
         self,
         style: &Style,
         body: impl FnOnce(Option<Bytes>) -> B,

@@ -1,0 +1,86 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::{StatusCode, request::Parts};
+use axum::routing::{get, post};
+use fencing::Redlock;
+use fencing::http::FenceLayer;
+use fencing::lock::redlock::MemoryNode;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::args::Args;
+use crate::files;
+use crate::leases::{self, Leases};
+use crate::store::Store;
+
+/// The largest file, in bytes.
+const LARGEST: usize = 1 << 20;
+
+/// What the handlers share.
+pub struct App {
+    pub redlock: Redlock,
+    pub store: Store,
+    pub leases: Leases,
+}
+
+impl App {
+    pub async fn new(args: &Args) -> Result<App, Box<dyn std::error::Error>> {
+        let builder = match args.redis.as_slice() {
+            [] => Redlock::builder()
+                .nodes((1..=5).map(|number| MemoryNode::new(format!("memory-{number}")))),
+            urls => Redlock::builder().redis(urls),
+        };
+        // A client that sleeps is to lose its lease: nobody renews for it.
+        let redlock = builder.renew(false).ttl(Duration::from_secs(5)).build()?;
+        let store = Store::open(args.database.as_deref(), !args.unguarded).await?;
+        // Nodes that start for the first time are admitted while nobody waits yet.
+        redlock.health().await;
+        Ok(App { redlock, store, leases: Leases::default() })
+    }
+}
+
+fn router(app: Arc<App>) -> Router {
+    let files = Router::new()
+        .route("/files/{name}", get(files::get).put(files::put))
+        .layer(DefaultBodyLimit::max(LARGEST));
+    let files = if app.store.is_guarded() {
+        files.route_layer(FenceLayer::new(app.store.fence(), |request: &Parts| {
+            files::resource(&request.uri)
+        }))
+    } else {
+        files
+    };
+    Router::new()
+        .route("/leases/{*resource}", post(leases::acquire).delete(leases::release))
+        .route("/livez", get(async || StatusCode::OK))
+        .route("/readyz", get(ready))
+        .merge(files)
+        .with_state(app)
+}
+
+async fn ready(State(app): State<Arc<App>>) -> Result<&'static str, (StatusCode, String)> {
+    let health = app.redlock.health().await;
+    if !health.has_quorum() {
+        let causes: Vec<String> = health.causes.iter().map(ToString::to_string).collect();
+        return Err((StatusCode::SERVICE_UNAVAILABLE, format!("no quorum: {}", causes.join("; "))));
+    }
+    if !app.store.answers().await {
+        return Err((StatusCode::SERVICE_UNAVAILABLE, "the database does not answer".into()));
+    }
+    Ok("ready")
+}
+
+/// Serves until it is told to stop, and lets requests in flight finish.
+pub async fn serve(
+    listener: TcpListener,
+    app: Arc<App>,
+    mut stopped: watch::Receiver<bool>,
+) -> std::io::Result<()> {
+    let stop = async move {
+        let _ = stopped.wait_for(|stopped| *stopped).await;
+    };
+    axum::serve(listener, router(app)).with_graceful_shutdown(stop).await
+}

@@ -1,0 +1,65 @@
+use std::net::SocketAddr;
+
+use clap::Parser;
+
+/// A file store that refuses stale writes.
+#[derive(Parser)]
+#[command(version)]
+pub struct Args {
+    /// Where to listen [default: 127.0.0.1:8080; with --play a free port]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+    /// Redis nodes, separated by commas; without them five nodes in this process
+    #[arg(long, env = "FENCING_REDIS", hide_env_values = true, value_delimiter = ',')]
+    pub redis: Vec<String>,
+    /// sqlite:PATH or postgres://...; without it SQLite in memory
+    #[arg(long, env = "DATABASE_URL", hide_env_values = true, value_name = "URL")]
+    pub database: Option<String>,
+    /// Switch the fence off, to see what happens
+    #[arg(long)]
+    pub unguarded: bool,
+    /// Play the stale write once against this service, and exit
+    #[arg(long)]
+    pub play: bool,
+}
+
+impl Args {
+    pub fn address(&self) -> SocketAddr {
+        let port = if self.play { 0 } else { 8080 };
+        self.listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], port)))
+    }
+
+    pub fn locks(&self) -> String {
+        match self.redis.len() {
+            0 => {
+                "5 nodes in this process, which live and die with it (--redis for real ones)".into()
+            }
+            count => format!("{count} Redis nodes"),
+        }
+    }
+
+    pub fn files(&self) -> &'static str {
+        match self.database.as_deref() {
+            None => "SQLite in memory, which lives and dies with this process (--database)",
+            Some(url) if url.starts_with("sqlite:") => "SQLite",
+            Some(_) => "PostgreSQL",
+        }
+    }
+}
+
+/// What to try.
+pub fn commands(address: SocketAddr) -> String {
+    format!(
+        "Try, in another terminal:
+
+  # a lease of a minute, with its token
+  curl -sX POST http://{address}/leases/files/report -d '{{\"ttl_ms\":60000}}'
+  # a write under that token (put yours in); an older token gets 412
+  curl -isX PUT http://{address}/files/report -H 'Fencing-Token: TOKEN' -d 'hello'
+  # the file, and the token of its last write
+  curl -is http://{address}/files/report
+
+The whole story at once: --play, and --unguarded --play without the fence.
+"
+    )
+}

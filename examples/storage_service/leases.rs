@@ -1,0 +1,111 @@
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use fencing::{Lease, Resource};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::app::App;
+use crate::error::ApiError;
+
+/// How many leases may be out at once.
+const MOST: usize = 10_000;
+/// How long a request may wait for a lease, in milliseconds.
+const LONGEST_WAIT: u64 = 60_000;
+
+/// Leases that clients hold through this service. They are not renewed: a client that
+/// sleeps past the TTL has lost its lease.
+#[derive(Default)]
+pub struct Leases(Mutex<HashMap<String, Lease>>);
+
+impl Leases {
+    fn table(&self) -> std::sync::MutexGuard<'_, HashMap<String, Lease>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub async fn release_all(&self) {
+        let leases = std::mem::take(&mut *self.table());
+        for lease in leases.into_values() {
+            let _ = lease.release().await;
+        }
+    }
+}
+
+/// What a client asks for.
+#[derive(Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Wish {
+    ttl_ms: u64,
+    wait_ms: u64,
+}
+
+impl Default for Wish {
+    fn default() -> Wish {
+        Wish { ttl_ms: 5000, wait_ms: 0 }
+    }
+}
+
+/// `POST /leases/{resource...}`: acquires.
+pub async fn acquire(
+    State(app): State<Arc<App>>,
+    Path(resource): Path<String>,
+    body: Bytes,
+) -> Result<Response, ApiError> {
+    let resource = Resource::new(resource)?;
+    // Whatever the content type says: curl's default is a form.
+    let wish: Wish = match body.as_ref() {
+        [] => Wish::default(),
+        json => serde_json::from_slice(json).map_err(|error| ApiError::Bad(error.to_string()))?,
+    };
+    if wish.wait_ms > LONGEST_WAIT {
+        return Err(ApiError::Bad(format!("wait_ms is at most {LONGEST_WAIT}")));
+    }
+    if app.leases.table().len() >= MOST {
+        return Err(ApiError::Unavailable(format!("{MOST} leases are out")));
+    }
+    let redlock = app.redlock.with_ttl(Duration::from_millis(wish.ttl_ms))?;
+    let lease = match wish.wait_ms {
+        0 => redlock.try_acquire(&resource).await?,
+        wait => redlock.with_wait(Duration::from_millis(wait))?.acquire(&resource).await?,
+    };
+    let lease_id = random_id()?;
+    let answer = json!({
+        "resource": lease.resource(),
+        "token": lease.token(),
+        "lease_id": lease_id,
+        "valid_for_ms": lease.valid_for().as_millis() as u64,
+    });
+    let lost = lease.lost();
+    app.leases.table().insert(lease_id.clone(), lease);
+    tokio::spawn(async move {
+        lost.await;
+        app.leases.table().remove(&lease_id);
+    });
+    Ok((StatusCode::CREATED, Json(answer)).into_response())
+}
+
+/// `DELETE /leases/{lease_id}`: releases.
+pub async fn release(
+    State(app): State<Arc<App>>,
+    Path(lease_id): Path<String>,
+) -> Result<StatusCode, ApiError> {
+    let lease = app.leases.table().remove(&lease_id);
+    let lease = lease.ok_or(ApiError::NotFound("there is no such lease, or it has expired"))?;
+    match lease.release().await {
+        Ok(_) => Ok(StatusCode::NO_CONTENT),
+        Err(in_doubt) => Err(ApiError::Unavailable(in_doubt.to_string())),
+    }
+}
+
+/// Nobody can guess another client's lease.
+fn random_id() -> Result<String, ApiError> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| ApiError::Unavailable(error.to_string()))?;
+    Ok(format!("{:032x}", u128::from_le_bytes(bytes)))
+}

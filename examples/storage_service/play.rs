@@ -1,0 +1,128 @@
+use std::error::Error;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use axum::body::Bytes;
+use axum::http::{HeaderMap, Method, Request, StatusCode};
+use fencing::Token;
+use fencing::http::{HEADER, Problem, attach};
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::{Client, connect::HttpConnector};
+use hyper_util::rt::TokioExecutor;
+use serde::Deserialize;
+use serde_json::json;
+
+/// How long the leases of the play last, and how long client 1 sleeps.
+const TTL: Duration = Duration::from_millis(1000);
+const PAUSE: Duration = Duration::from_millis(1600);
+
+/// One client of the service, over real HTTP.
+struct Player {
+    client: Client<HttpConnector, Full<Bytes>>,
+    address: SocketAddr,
+    start: Instant,
+}
+
+#[derive(Deserialize)]
+struct Granted {
+    token: Token,
+}
+
+struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Player {
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        token: Option<Token>,
+        body: String,
+    ) -> Result<Answer, Box<dyn Error>> {
+        let uri = format!("http://{}{path}", self.address);
+        let mut request = Request::builder().method(method).uri(uri).body(body.into())?;
+        if let Some(token) = token {
+            attach(request.headers_mut(), token);
+        }
+        let response = self.client.request(request).await?;
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await?.to_bytes();
+        Ok(Answer { status: parts.status, headers: parts.headers, body })
+    }
+
+    async fn acquire(&self, file: &str) -> Result<Token, Box<dyn Error>> {
+        let wish = json!({ "ttl_ms": TTL.as_millis() as u64, "wait_ms": 10_000 });
+        let path = format!("/leases{file}");
+        let answer = self.send(Method::POST, &path, None, wish.to_string()).await?;
+        if answer.status != StatusCode::CREATED {
+            return Err(String::from_utf8_lossy(&answer.body).into());
+        }
+        Ok(serde_json::from_slice::<Granted>(&answer.body)?.token)
+    }
+
+    async fn write(&self, file: &str, token: Token, text: &str) -> Result<String, Box<dyn Error>> {
+        let answer = self.send(Method::PUT, file, Some(token), text.into()).await?;
+        Ok(match Problem::read(&answer.headers, &answer.body) {
+            Ok(problem) => format!("{}: {}", answer.status.as_u16(), problem.detail),
+            Err(_) => format!("{}: stored", answer.status.as_u16()),
+        })
+    }
+
+    fn tell(&self, who: &str, what: &str, outcome: &str) {
+        let at = self.start.elapsed().as_millis();
+        println!("{at:>6} ms  {who:<9} {what:<46} {outcome}");
+    }
+}
+
+/// Plays the stale write, and says whether it came out as it has to.
+pub async fn play(address: SocketAddr, guarded: bool) -> Result<bool, Box<dyn Error>> {
+    let client = Client::builder(TokioExecutor::new()).build_http();
+    let player = Player { client, address, start: Instant::now() };
+    // Its own file each time: the storage may be one that others use.
+    let file = format!("/files/play-{:08x}", std::process::id());
+
+    println!("A client writes after its lease has ended, because it was asleep.\n");
+    let first = player.acquire(&file).await?;
+    player.tell("client 1", "acquires the lease for 1 s", &format!("token {first}"));
+    player.tell("client 1", "falls asleep (garbage collection, say)", "");
+    let asleep = Instant::now();
+
+    let second = player.acquire(&file).await?;
+    player.tell(
+        "client 2",
+        "waits until the lease has ended, acquires it",
+        &format!("token {second}"),
+    );
+    let outcome = player.write(&file, second, "client 2").await?;
+    player.tell("client 2", "writes", &outcome);
+
+    tokio::time::sleep(PAUSE.saturating_sub(asleep.elapsed())).await;
+    player.tell("client 1", "wakes up, and still believes in its lease", "");
+    let outcome = player.write(&file, first, "client 1").await?;
+    player.tell("client 1", "writes", &outcome);
+    let refused = outcome.starts_with("412");
+
+    let answer = player.send(Method::GET, &file, None, String::new()).await?;
+    let text = String::from_utf8_lossy(&answer.body).into_owned();
+    let token = answer.headers.get(HEADER).and_then(|value| value.to_str().ok()).unwrap_or("none");
+    player.tell("reader", "reads", &format!("what {text} wrote, token {token}"));
+    println!();
+
+    let kept = text == "client 2";
+    let expected = if guarded { refused && kept } else { !refused && !kept };
+    println!(
+        "{}",
+        match (expected, guarded) {
+            (true, true) => "The stale write was refused. The file holds what client 2 wrote.",
+            (true, false) => {
+                "The file is CORRUPTED: the stale write went over the newer one. That is what the fence \
+             (here switched off by --unguarded) is for."
+            }
+            (false, _) => "UNEXPECTED: this should not have happened.",
+        }
+    );
+    Ok(expected)
+}

@@ -1,0 +1,119 @@
+use std::str::FromStr;
+
+use fencing::sql::{self, SqlMarks};
+use fencing::{Fence, Resource, Token};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
+use sqlx::{PgPool, SqlitePool};
+
+/// Where the files are, and the marks beside them.
+pub struct Store {
+    pool: Pool,
+    guarded: bool,
+}
+
+enum Pool {
+    Sqlite(SqlitePool),
+    Postgres(PgPool),
+}
+
+/// A stored file.
+pub struct File {
+    pub body: Vec<u8>,
+    pub token: Option<Token>,
+}
+
+/// The same statements run on both.
+macro_rules! on {
+    ($store:expr, $pool:ident => $body:expr) => {
+        match &$store.pool {
+            Pool::Sqlite($pool) => $body,
+            Pool::Postgres($pool) => $body,
+        }
+    };
+}
+
+const WRITE: &str = "INSERT INTO files (path, body, token) VALUES ($1, $2, $3)
+    ON CONFLICT (path) DO UPDATE SET body = excluded.body, token = excluded.token";
+const READ: &str = "SELECT body, token FROM files WHERE path = $1";
+
+impl Store {
+    pub async fn open(
+        url: Option<&str>,
+        guarded: bool,
+    ) -> Result<Store, Box<dyn std::error::Error>> {
+        let pool = match url {
+            None => Pool::Sqlite(sqlite("sqlite::memory:").await?),
+            Some(url) if url.starts_with("sqlite:") => Pool::Sqlite(sqlite(url).await?),
+            Some(url) if url.starts_with("postgres:") || url.starts_with("postgresql:") => {
+                Pool::Postgres(PgPool::connect(url).await?)
+            }
+            Some(_) => return Err("--database: the URL begins with sqlite: or postgres:".into()),
+        };
+        let create = match &pool {
+            Pool::Sqlite(_) => {
+                "CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, body BLOB NOT NULL, token INTEGER)"
+            }
+            Pool::Postgres(_) => {
+                "CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, body BYTEA NOT NULL, token BIGINT)"
+            }
+        };
+        let store = Store { pool, guarded };
+        on!(store, pool => {
+            sql::migrate(pool).await?;
+            sqlx::query(create).execute(pool).await?;
+        });
+        Ok(store)
+    }
+
+    /// The layer before the handlers. Dropping an older request is right here: a write is
+    /// one transaction, so it is stored or not at all.
+    pub fn fence(&self) -> Fence {
+        on!(self, pool => Fence::new(SqlMarks::new(pool.clone()))).drop_older()
+    }
+
+    pub fn is_guarded(&self) -> bool {
+        self.guarded
+    }
+
+    /// Writes under a token: the check shares the transaction of the write.
+    pub async fn write(
+        &self,
+        resource: &Resource,
+        token: Option<Token>,
+        body: &[u8],
+    ) -> Result<(), sql::AdmitError> {
+        on!(self, pool => {
+            let mut tx = match token {
+                Some(token) if self.guarded => sql::begin(pool, resource, token).await?,
+                _ => pool.begin().await.map_err(sql::AdmitError::Database)?,
+            };
+            let write = sqlx::query(WRITE).bind(resource.as_str()).bind(body);
+            let write = write.bind(token.map(i64::from)).execute(&mut *tx).await;
+            write.map_err(sql::AdmitError::Database)?;
+            tx.commit().await.map_err(sql::AdmitError::Database)
+        })
+    }
+
+    pub async fn read(&self, resource: &Resource) -> Result<Option<File>, sqlx::Error> {
+        let row: Option<(Vec<u8>, Option<i64>)> = on!(self, pool => {
+            sqlx::query_as(READ).bind(resource.as_str()).fetch_optional(pool).await?
+        });
+        let token = |number: i64| Token::try_from(number).ok();
+        Ok(row.map(|(body, number)| File { body, token: number.and_then(token) }))
+    }
+
+    pub async fn answers(&self) -> bool {
+        on!(self, pool => sqlx::query("SELECT 1").execute(pool).await.is_ok())
+    }
+}
+
+async fn sqlite(url: &str) -> Result<SqlitePool, sqlx::Error> {
+    let memory = url.contains(":memory:");
+    let options = SqliteConnectOptions::from_str(url)?.create_if_missing(true);
+    if memory {
+        // Each connection would be a database of its own.
+        let pool = SqlitePoolOptions::new().max_connections(1);
+        return pool.idle_timeout(None).max_lifetime(None).connect_with(options).await;
+    }
+    SqlitePool::connect_with(options.journal_mode(SqliteJournalMode::Wal)).await
+}
