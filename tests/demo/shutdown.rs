@@ -1,0 +1,28 @@
+use std::io::{Read, Write};
+
+use super::service::{Answer, Service, head};
+use super::support::{signal, until};
+
+#[test]
+fn requests_in_flight_finish() {
+    let mut service = Service::start(&[]);
+    let mut request = service.connect();
+    let head = head("PUT", "/files/report", &["Fencing-Token: 1", "Expect: 100-continue"], 10);
+    request.write_all(head.as_bytes()).unwrap();
+    // The service asks for the body: the request is with its handler.
+    let mut go = [0; 25];
+    request.read_exact(&mut go).unwrap();
+    assert!(go.starts_with(b"HTTP/1.1 100"), "{}", String::from_utf8_lossy(&go));
+    request.write_all(b"01234").unwrap();
+    signal(service.child.id(), "TERM");
+    until("no new connections", || std::net::TcpStream::connect(&service.address).is_err());
+    assert!(service.child.try_wait().unwrap().is_none(), "it waits for the request");
+    request.write_all(b"56789").unwrap();
+    assert_eq!(Answer::read(request).status, 204);
+    let mut status = None;
+    until("the end", || {
+        status = service.child.try_wait().unwrap();
+        status.is_some()
+    });
+    assert!(status.unwrap().success());
+}
