@@ -1,5 +1,4 @@
-//! Distributed locks done right: the whole fencing loop.
-
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 pub mod fence;
