@@ -67,6 +67,28 @@ async fn one_that_waited_for_a_newer_token_is_stale_if_that_commits() {
 }
 
 #[tokio::test]
+async fn an_equal_token_waits_for_the_first_contact_and_follows_it() {
+    for before in [false, true] {
+        let place = Arc::new(Place::empty().await);
+        sql::migrate(&place.pool).await.unwrap();
+        if before {
+            let tx = sql::begin(&place.pool, &resource(), token(33)).await.unwrap();
+            tx.commit().await.unwrap();
+        }
+        let one = sql::begin(&place.pool, &resource(), token(34)).await.unwrap();
+        let two = tokio::spawn({
+            let place = Arc::clone(&place);
+            async move { sql::begin(&place.pool, &resource(), token(34)).await }
+        });
+        place.blocked().await;
+        one.commit().await.unwrap();
+        // It is held as firmly as any other.
+        let _two = two.await.unwrap().unwrap();
+        retryable(sql::begin(&place.impatient(), &resource(), token(35)).await);
+    }
+}
+
+#[tokio::test]
 async fn other_resources_do_not_wait() {
     let (_place, bounded) = at_33().await;
     let _one = sql::begin(&bounded, &resource(), token(34)).await.unwrap();

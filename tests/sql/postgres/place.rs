@@ -1,7 +1,7 @@
 //! Where the suite runs: a database on a private PostgreSQL.
 
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -29,7 +29,13 @@ pub struct Place {
 impl Place {
     /// An empty database.
     pub async fn empty() -> Place {
-        let settings = ["fsync=off", "max_connections=300", "deadlock_timeout=100ms"];
+        let settings = [
+            "fsync=off",
+            "max_connections=300",
+            "deadlock_timeout=100ms",
+            // A test that waits for ever fails.
+            "lock_timeout=20s",
+        ];
         static SHARED: OnceLock<PostgresServer> = OnceLock::new();
         let options = SHARED.get_or_init(|| PostgresServer::with(&settings)).database().await;
         Place { pool: pool(options.clone()), options }
@@ -54,7 +60,9 @@ impl Place {
     pub async fn blocked(&self) {
         let waiting = "SELECT count(*) FROM pg_stat_activity
             WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        let end = Instant::now() + Duration::from_secs(20);
         while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&self.pool).await.unwrap() == 0 {
+            assert!(Instant::now() < end, "nobody waits");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
