@@ -16,6 +16,9 @@ pub enum Fault {
     /// User or password refused, or a command not permitted.
     #[error("not permitted: {0}")]
     Denied(String),
+    /// It answered with an error of its own.
+    #[error("refused: {0}")]
+    Refused(String),
     /// It forgot its state and waits to be re-admitted.
     #[error("not admitted")]
     NotAdmitted,

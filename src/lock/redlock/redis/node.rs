@@ -24,6 +24,9 @@ impl RedisNode {
     /// The node at this URL: `redis://`, `rediss://` or `unix://`, with ACL user,
     /// password and database number where wanted. It does not connect yet.
     ///
+    /// `rediss://` trusts the system's certificates, or those in the file that the
+    /// environment variable `SSL_CERT_FILE` names.
+    ///
     /// # Errors
     /// [`BuildError`] if it is no such URL, or the namespace can't be part of a key.
     pub fn new(url: &str, namespace: &str) -> Result<RedisNode, BuildError> {
@@ -148,7 +151,7 @@ pub(super) fn fault(error: &RedisError) -> Fault {
             Some("NOAUTH" | "WRONGPASS" | "NOPERM") => Fault::Denied(text()),
             _ if error.detail().is_some_and(|detail| detail.contains("OOM")) => Fault::OutOfMemory,
             _ if matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension) => {
-                Fault::Nonsense(text())
+                Fault::Refused(text())
             }
             _ => Fault::Disconnected(text()),
         },
