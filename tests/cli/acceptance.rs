@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::history::check;
 use crate::nemesis::Nemesis;
 use crate::redis::RedisServer;
 use crate::support::{Ended, fencing_at, finish, urls};
@@ -26,24 +27,6 @@ fn lease(urls: &str, log: &Path) -> Command {
 
 fn assert_good(ended: &Ended) {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-}
-
-/// Leases in the order of the file: none within another, tokens strictly growing.
-fn check(log: &Path) -> usize {
-    let text = std::fs::read_to_string(log).unwrap();
-    let lines: Vec<(&str, u64)> = text
-        .lines()
-        .map(|line| line.split_once(' ').unwrap())
-        .map(|(mark, token)| (mark, token.parse().unwrap()))
-        .collect();
-    let mut last = 0;
-    for pair in lines.chunks(2) {
-        let [("start", first), ("end", second)] = pair else { panic!("overlapping: {pair:?}") };
-        assert_eq!(first, second, "overlapping");
-        assert!(*first > last, "token {first} after {last}");
-        last = *first;
-    }
-    lines.len() / 2
 }
 
 #[test]

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod acceptance;
+#[path = "../support/history.rs"]
+mod history;
 mod loss;
 mod nemesis;
 mod nodes;

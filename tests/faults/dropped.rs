@@ -1,0 +1,123 @@
+//! Every future dropped after each number of polls.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use fencing::Redlock;
+
+use crate::redis::{RedisServer, five};
+use crate::{TTL, resource, service};
+
+/// Polls a future this many times at most, then drops it.
+async fn polled<F: Future>(future: F, times: usize) -> Option<F::Output> {
+    let mut future = pin!(future);
+    let mut left = times;
+    poll_fn(|context| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        match future.as_mut().poll(context) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if left == 0 => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// The next caller gets it, and then no lock is left on any node.
+async fn next_succeeds(redlock: &Redlock, servers: &[RedisServer], what: &str) {
+    let lease = redlock.acquire(&resource()).await;
+    lease.unwrap_or_else(|error| panic!("{what}: {error}")).release().await.unwrap();
+    nothing_is_left(servers, what).await;
+}
+
+async fn nothing_is_left(servers: &[RedisServer], what: &str) {
+    let end = Instant::now() + Duration::from_secs(20);
+    for server in servers {
+        loop {
+            let left: i128 = server.cli(&["PTTL", "{fencing}:lock:invoice/42"]).parse().unwrap();
+            assert!(left <= TTL.as_millis() as i128 && left != -1, "{what}: {left}");
+            if left < 0 {
+                break;
+            }
+            assert!(Instant::now() < end, "{what}: a lock is left");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+/// More polls than any of these futures takes without a holder in its way.
+const MANY: usize = 200;
+
+#[tokio::test]
+async fn acquire() {
+    let servers = five();
+    let wait = Duration::from_secs(20);
+    let warm = service(&servers).wait(wait).build().unwrap();
+    next_succeeds(&warm, &servers, "first start").await;
+    for fresh in [false, true] {
+        for single in [false, true] {
+            for polls in 0.. {
+                let what = format!("fresh {fresh}, single {single}, {polls} polls");
+                let fresh = fresh.then(|| service(&servers).wait(wait).build().unwrap());
+                let redlock = fresh.as_ref().unwrap_or(&warm);
+                let outcome = if single {
+                    polled(redlock.try_acquire(&resource()), polls).await
+                } else {
+                    polled(redlock.acquire(&resource()), polls).await
+                };
+                let done = outcome.is_some();
+                drop(outcome);
+                next_succeeds(redlock, &servers, &what).await;
+                assert!(polls < MANY, "{what}");
+                if done {
+                    assert!(polls > 1, "nothing was ever dropped half way: {what}");
+                    break;
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn acquire_behind_a_holder_and_in_the_queue() {
+    let servers = five();
+    let redlock = service(&servers).wait(Duration::from_secs(20)).build().unwrap();
+    let other = service(&servers).wait(Duration::from_secs(20)).build().unwrap();
+    for polls in 0..12 {
+        let held = other.acquire(&resource()).await.unwrap();
+        assert!(polled(redlock.acquire(&resource()), polls).await.is_none());
+        // One waits, and one behind it in the queue.
+        {
+            // One behind the holder, and one behind it in the queue, where the first
+            // poll is the only one.
+            let resource = resource();
+            let mut first = pin!(redlock.acquire(&resource));
+            assert!(polled(&mut first, polls + 1).await.is_none());
+            assert!(polled(redlock.acquire(&resource), polls.min(1)).await.is_none());
+        }
+        held.release().await.unwrap();
+        next_succeeds(&redlock, &servers, &format!("{polls} polls")).await;
+    }
+}
+
+#[tokio::test]
+async fn release() {
+    let servers = five();
+    let redlock = service(&servers).wait(Duration::from_secs(20)).build().unwrap();
+    for polls in 0.. {
+        let lease = redlock.acquire(&resource()).await.unwrap();
+        let done = polled(lease.release(), polls).await.is_some();
+        nothing_is_left(&servers, &format!("{polls} polls")).await;
+        next_succeeds(&redlock, &servers, &format!("{polls} polls")).await;
+        assert!(polls < MANY);
+        if done {
+            assert!(polls > 1, "nothing was ever dropped half way");
+            break;
+        }
+    }
+}
