@@ -12,6 +12,7 @@ mod signals;
 mod status;
 #[path = "../support/cli.rs"]
 mod support;
+mod terminal;
 
 #[allow(dead_code, reason = "other tests use the rest")]
 #[path = "../support/redis.rs"]

@@ -1,7 +1,8 @@
 //! The command line: `fencing run` holds a lease while a command runs, `fencing nodes`
 //! tells how the nodes stand.
 //!
-//! Its exit statuses are in `exit.rs`; a command that runs has its own.
+//! Its exit statuses are in `exit.rs`; a command that runs has its own. It is for Unix:
+//! process groups and signals are what it is made of.
 
 #![forbid(unsafe_code)]
 

@@ -1,0 +1,52 @@
+//! From a terminal: `script` makes one.
+
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
+
+use crate::redis::{RedisServer, five};
+use crate::support::{end, line, urls};
+
+/// `fencing run` of this script with a terminal for stdin; what is written to the child's
+/// stdin is typed there.
+fn typed(servers: &[RedisServer], folder: &tempfile::TempDir, script: &str) -> Child {
+    let file = folder.path().join("script");
+    std::fs::write(&file, script).unwrap();
+    let program = env!("CARGO_BIN_EXE_fencing");
+    let line = format!("exec {program} run --resource a -- sh {}", file.display());
+    let mut command = Command::new("script");
+    command.args(["-qec", &line, "/dev/null"]).env("FENCING_REDIS", urls(servers));
+    command.env("SHELL", "/bin/sh").stdin(Stdio::piped());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+#[test]
+fn the_command_reads_from_the_terminal() {
+    let (servers, folder) = (five(), tempfile::tempdir().unwrap());
+    let ready = folder.path().join("ready");
+    let script = format!("echo > {}; read word; echo \"read $word\"; exit 5", ready.display());
+    let mut child = typed(&servers, &folder, &script);
+    line(&ready);
+    let mut terminal = child.stdin.take().unwrap();
+    terminal.write_all(b"hello\n").unwrap();
+    let ended = end(child);
+    assert_eq!(ended.code, Some(5), "{}", ended.stdout);
+    assert!(ended.stdout.contains("read hello"), "{}", ended.stdout);
+}
+
+#[test]
+fn the_terminals_interrupt_comes_once() {
+    let (servers, folder) = (five(), tempfile::tempdir().unwrap());
+    let ready = folder.path().join("ready");
+    let script = format!(
+        "n=0; trap 'n=$((n+1))' INT; echo > {}; \
+         while [ $n = 0 ]; do sleep 0.05; done; sleep 0.3; echo \"came $n\"; exit 6",
+        ready.display()
+    );
+    let mut child = typed(&servers, &folder, &script);
+    line(&ready);
+    let mut terminal = child.stdin.take().unwrap();
+    terminal.write_all(b"\x03").unwrap();
+    let ended = end(child);
+    assert_eq!(ended.code, Some(6), "{}", ended.stdout);
+    assert!(ended.stdout.contains("came 1"), "{}", ended.stdout);
+}
