@@ -141,3 +141,20 @@ fn nodes_that_cannot_keep_locks() {
     assert_eq!(objects[0]["usable"], false);
     assert_eq!(objects[1]["problem"], "not a master");
 }
+
+#[test]
+fn a_node_that_wants_a_password() {
+    let servers = five_admitted();
+    servers[0].cli(&["CONFIG", "SET", "requirepass", "s3cret"]);
+    let ended = nodes(&servers);
+    let line = ended.stdout.lines().next().unwrap();
+    assert!(line.contains("not permitted: "), "{line}");
+    assert!(line.contains("(check user, password and ACL)"), "{line}");
+    for (password, words) in [("s3cret", ": admitted"), ("wr0ng", "not permitted: ")] {
+        let mut command = crate::support::fencing(&[]);
+        command.args(["nodes", "--redis", &format!("{}?pass={password}", servers[0].url())]);
+        let ended = finish(command);
+        assert!(ended.stdout.contains(words), "{}{}", ended.stdout, ended.stderr);
+        assert!(!format!("{}{}", ended.stdout, ended.stderr).contains(password));
+    }
+}

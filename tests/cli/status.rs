@@ -29,6 +29,23 @@ fn the_status_and_the_output_are_the_commands_own() {
 }
 
 #[test]
+fn a_command_may_take_longer_than_the_ttl() {
+    let mut servers = five();
+    let folder = tempfile::tempdir().unwrap();
+    let ready = folder.path().join("ready");
+    let script = format!("echo go > {}; sleep 4; exit 4", ready.display());
+    let long = run(&servers, &["--ttl", "1s"], &script).spawn().unwrap();
+    line(&ready);
+    // The majority that is left renews.
+    servers[0].kill();
+    servers[1].signal("STOP");
+    let held = finish(run(&servers, &["--ttl", "1s", "--wait", "2s"], "echo never"));
+    assert_eq!((held.code, held.stdout.as_str()), (Some(75), ""), "{}", held.stderr);
+    let ended = end(long);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(4), ""));
+}
+
+#[test]
 fn what_cannot_be_run_is_told_as_shells_do_and_the_lease_released() {
     let servers = five();
     for (program, code) in [("no-such-program", 127), ("/etc/passwd", 126), ("/", 126)] {

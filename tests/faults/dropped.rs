@@ -8,7 +8,15 @@ use std::time::{Duration, Instant};
 use fencing::Redlock;
 
 use crate::redis::{RedisServer, five};
-use crate::{TTL, resource, service};
+use crate::resource;
+
+/// Longer than anybody here waits: what is gone was released and has not expired.
+const TTL: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn client(servers: &[RedisServer]) -> Redlock {
+    crate::service(servers).ttl(TTL).wait(PATIENCE).build().unwrap()
+}
 
 /// Polls a future this many times at most, then drops it.
 async fn polled<F: Future>(future: F, times: usize) -> Option<F::Output> {
@@ -36,7 +44,7 @@ async fn next_succeeds(redlock: &Redlock, servers: &[RedisServer], what: &str) {
 }
 
 async fn nothing_is_left(servers: &[RedisServer], what: &str) {
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = Instant::now() + PATIENCE;
     for server in servers {
         loop {
             let left: i128 = server.cli(&["PTTL", "{fencing}:lock:invoice/42"]).parse().unwrap();
@@ -56,14 +64,13 @@ const MANY: usize = 200;
 #[tokio::test]
 async fn acquire() {
     let servers = five();
-    let wait = Duration::from_secs(20);
-    let warm = service(&servers).wait(wait).build().unwrap();
+    let warm = client(&servers);
     next_succeeds(&warm, &servers, "first start").await;
     for fresh in [false, true] {
         for single in [false, true] {
             for polls in 0.. {
                 let what = format!("fresh {fresh}, single {single}, {polls} polls");
-                let fresh = fresh.then(|| service(&servers).wait(wait).build().unwrap());
+                let fresh = fresh.then(|| client(&servers));
                 let redlock = fresh.as_ref().unwrap_or(&warm);
                 let outcome = if single {
                     polled(redlock.try_acquire(&resource()), polls).await
@@ -86,8 +93,8 @@ async fn acquire() {
 #[tokio::test]
 async fn acquire_behind_a_holder_and_in_the_queue() {
     let servers = five();
-    let redlock = service(&servers).wait(Duration::from_secs(20)).build().unwrap();
-    let other = service(&servers).wait(Duration::from_secs(20)).build().unwrap();
+    let redlock = client(&servers);
+    let other = client(&servers);
     for polls in 0..12 {
         let held = other.acquire(&resource()).await.unwrap();
         assert!(polled(redlock.acquire(&resource()), polls).await.is_none());
@@ -108,7 +115,7 @@ async fn acquire_behind_a_holder_and_in_the_queue() {
 #[tokio::test]
 async fn release() {
     let servers = five();
-    let redlock = service(&servers).wait(Duration::from_secs(20)).build().unwrap();
+    let redlock = client(&servers);
     for polls in 0.. {
         let lease = redlock.acquire(&resource()).await.unwrap();
         let done = polled(lease.release(), polls).await.is_some();
