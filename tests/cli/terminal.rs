@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::{Child, Command, Stdio};
 
 use crate::redis::{RedisServer, five};
-use crate::support::{end, line, urls};
+use crate::support::{alive, end, line, until, urls};
 
 /// `fencing run` of this script with a terminal for stdin; what is written to the child's
 /// stdin is typed there.
@@ -12,7 +12,7 @@ fn typed(servers: &[RedisServer], folder: &tempfile::TempDir, script: &str) -> C
     let file = folder.path().join("script");
     std::fs::write(&file, script).unwrap();
     let program = env!("CARGO_BIN_EXE_fencing");
-    let line = format!("exec {program} run --resource a -- sh {}", file.display());
+    let line = format!("exec {program} run --resource a --ttl 500ms -- sh {}", file.display());
     let mut command = Command::new("script");
     command.args(["-qec", &line, "/dev/null"]).env("FENCING_REDIS", urls(servers));
     command.env("SHELL", "/bin/sh").stdin(Stdio::piped());
@@ -49,4 +49,21 @@ fn the_terminals_interrupt_comes_once() {
     let ended = end(child);
     assert_eq!(ended.code, Some(6), "{}", ended.stdout);
     assert!(ended.stdout.contains("came 1"), "{}", ended.stdout);
+}
+
+#[test]
+fn what_the_command_has_started_is_stopped_as_well() {
+    let (servers, folder) = (five(), tempfile::tempdir().unwrap());
+    let ready = folder.path().join("ready");
+    // The end of the terminal hangs up on whoever is left.
+    let script =
+        format!("(trap '' HUP; exec sleep 1000) & echo $! > {}; wait; wait", ready.display());
+    let child = typed(&servers, &folder, &script);
+    let grandchild = line(&ready).parse().unwrap();
+    assert!(alive(grandchild));
+    servers.iter().take(3).for_each(|server| server.signal("STOP"));
+    let ended = end(child);
+    servers.iter().take(3).for_each(|server| server.signal("CONT"));
+    assert_eq!(ended.code, Some(76), "{}", ended.stdout);
+    until("the end of the grandchild", || !alive(grandchild));
 }

@@ -30,7 +30,8 @@ pub(crate) enum Action {
 ///
 /// The command gets a process group of its own, unless stdin is a terminal: then it stays
 /// in the terminal's group, so that it can read there and that Ctrl-C and Ctrl-Z work as
-/// ever, and only the command itself is signalled, not what it has started.
+/// ever. When the lease is lost, the group is stopped, or there the command and all that
+/// descend from it.
 /// INT, TERM, HUP, QUIT, USR1 and USR2 are passed on. If `fencing` itself is killed, a
 /// guard stops the command. What the command leaves running in the background when it
 /// ends by itself goes on without the lease.

@@ -11,9 +11,9 @@ use rustix::process::{
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
-use crate::exit;
+use crate::{exit, family};
 
-/// What is signalled: a process group, or one process where the group is the terminal's.
+/// What the command is: a process group, or one process where the group is the terminal's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     Group(Pid),
@@ -29,13 +29,41 @@ impl Target {
         };
     }
 
-    /// Whether nobody is left.
-    pub(crate) fn gone(self) -> bool {
-        let found = match self {
-            Target::Group(group) => test_kill_process_group(group),
-            Target::Process(process) => test_kill_process(process),
+    /// Whom to stop: the group, or the process with all that descend from it.
+    pub(crate) fn everybody(self) -> Everybody {
+        match self {
+            Target::Group(group) => Everybody::Group(group),
+            Target::Process(process) => Everybody::Family(family::of(process)),
+        }
+    }
+}
+
+/// Who is stopped when the lease is lost, as they were when it was: a process that has
+/// lost its parent is found no more.
+pub(crate) enum Everybody {
+    Group(Pid),
+    Family(Vec<Pid>),
+}
+
+impl Everybody {
+    /// Sends a signal. There may be nobody left to get it.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let _ = match self {
+            Everybody::Group(group) => kill_process_group(*group, signal),
+            Everybody::Family(family) => {
+                family.iter().map(|process| kill_process(*process, signal)).fold(Ok(()), Result::or)
+            }
         };
-        found.is_err()
+    }
+
+    /// Whether nobody is left.
+    pub(crate) fn gone(&self) -> bool {
+        match self {
+            Everybody::Group(group) => test_kill_process_group(*group).is_err(),
+            Everybody::Family(family) => {
+                family.iter().all(|process| test_kill_process(*process).is_err())
+            }
+        }
     }
 }
 
@@ -91,18 +119,18 @@ impl Running {
     /// SIGTERM, then SIGKILL to whoever is left after `grace`. Cancel safe.
     pub(crate) async fn stop(&mut self, grace: Duration) {
         let end = Instant::now() + grace;
-        self.target.signal(Signal::TERM);
+        let everybody = self.target.everybody();
+        everybody.signal(Signal::TERM);
         // A stopped process takes SIGTERM only when it goes on.
-        self.target.signal(Signal::CONT);
+        everybody.signal(Signal::CONT);
         loop {
             // Reaps the command: an unreaped one never seems gone.
             let ended = !matches!(self.child.try_wait(), Ok(None));
-            let gone = ended && (matches!(self.target, Target::Process(_)) || self.target.gone());
-            if gone {
+            if ended && everybody.gone() {
                 return;
             }
             if Instant::now() >= end {
-                self.target.signal(Signal::KILL);
+                everybody.signal(Signal::KILL);
                 let _ = self.child.wait().await;
                 return;
             }

@@ -73,12 +73,13 @@ pub(crate) fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     say::error("fencing run was killed; stopping the command");
-    target.signal(Signal::TERM);
-    target.signal(Signal::CONT);
+    let everybody = target.everybody();
+    everybody.signal(Signal::TERM);
+    everybody.signal(Signal::CONT);
     let end = Instant::now() + run::GRACE;
-    while !target.gone() {
+    while !everybody.gone() {
         if Instant::now() >= end {
-            target.signal(Signal::KILL);
+            everybody.signal(Signal::KILL);
             break;
         }
         std::thread::sleep(Duration::from_millis(20));

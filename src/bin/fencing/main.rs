@@ -10,6 +10,7 @@ mod args;
 mod command;
 mod duration;
 mod exit;
+mod family;
 mod guard;
 mod nodes;
 mod run;
