@@ -54,8 +54,14 @@ pub async fn begin<DB: Database>(
     token: Token,
 ) -> Result<Transaction<'static, DB>, AdmitError> {
     let mut tx = pool.begin_with(DB::BEGIN).await.map_err(AdmitError::from_sqlx::<DB>)?;
-    admit(&mut tx, resource, token).await?;
-    Ok(tx)
+    match admit(&mut tx, resource, token).await {
+        Ok(()) => Ok(tx),
+        Err(error) => {
+            // Dropped, it would keep its locks until the connection's next use.
+            let _ = tx.rollback().await;
+            Err(error)
+        }
+    }
 }
 
 /// The mark of `resource`: the highest token that a committed transaction presented, if

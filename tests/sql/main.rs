@@ -16,6 +16,7 @@ mod sqlite {
 }
 
 mod postgres {
+    mod conflicts;
     mod crash;
     mod locks;
     mod place;

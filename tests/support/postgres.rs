@@ -12,6 +12,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
 /// Stops the server and removes its folder at the end of the input, which comes however
 /// the test process ends.
 const KEEPER: &str = r#"
+trap '' HUP INT TERM
 folder=$1; shift
 "$@" </dev/null & server=$!
 cat >/dev/null

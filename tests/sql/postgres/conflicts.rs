@@ -1,0 +1,71 @@
+//! Conflicts made to order: a trigger fails the first writes of a mark.
+
+use fencing::fence::{Marks, MarksError};
+use fencing::sql::{self, AdmitError, SqlMarks};
+use sqlx::AssertSqlSafe;
+
+use super::place::Place;
+use crate::common::{resource, retryable, token};
+
+/// A database whose first writes of a mark fail with this code. A sequence does not roll
+/// back, so that it can count them.
+async fn failing(times: u32, code: &str) -> Place {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let trap = format!(
+        "CREATE SEQUENCE tries;
+        CREATE FUNCTION trap() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            IF nextval('tries') <= {times} THEN
+                RAISE EXCEPTION 'to order' USING ERRCODE = '{code}';
+            END IF;
+            RETURN NEW;
+        END $$;
+        CREATE TRIGGER trap BEFORE INSERT ON fencing_marks
+            FOR EACH ROW EXECUTE FUNCTION trap()"
+    );
+    sqlx::raw_sql(AssertSqlSafe(trap)).execute(&place.pool).await.unwrap();
+    place
+}
+
+#[tokio::test]
+async fn a_conflict_is_retryable_and_another_error_is_not() {
+    for code in ["40001", "40P01", "55P03"] {
+        let place = failing(1, code).await;
+        retryable(sql::begin(&place.pool, &resource(), token(33)).await);
+        sql::begin(&place.pool, &resource(), token(33)).await.unwrap();
+    }
+    for code in ["57014", "53100", "XX000", "P0001", "23514"] {
+        let place = failing(1, code).await;
+        let error = sql::begin(&place.pool, &resource(), token(33)).await.unwrap_err();
+        assert!(matches!(error, AdmitError::Database(_)), "{code}: {error:?}");
+    }
+}
+
+#[tokio::test]
+async fn marks_try_again_after_a_conflict_and_give_up_after_some() {
+    let place = failing(4, "40001").await;
+    let marks = SqlMarks::new(place.pool.clone());
+    marks.raise(&resource(), token(33)).await.unwrap();
+    let place = failing(1000, "40001").await;
+    let marks = SqlMarks::new(place.pool.clone());
+    let error = marks.raise(&resource(), token(33)).await.unwrap_err();
+    assert!(matches!(error, MarksError::Unreachable(_)), "{error:?}");
+    let tries = sqlx::query_scalar::<_, i64>("SELECT last_value FROM tries");
+    assert_eq!(tries.fetch_one(&place.pool).await.unwrap(), 5);
+    let place = failing(1, "XX000").await;
+    let marks = SqlMarks::new(place.pool.clone());
+    assert!(marks.raise(&resource(), token(33)).await.is_err(), "no conflict, no second try");
+}
+
+#[tokio::test]
+async fn a_mark_that_does_not_stay_admits_nobody() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let trap = "CREATE FUNCTION trap() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN RETURN NULL; END $$;
+        CREATE TRIGGER trap BEFORE INSERT ON fencing_marks
+            FOR EACH ROW EXECUTE FUNCTION trap()";
+    sqlx::raw_sql(trap).execute(&place.pool).await.unwrap();
+    let error = sql::begin(&place.pool, &resource(), token(33)).await.unwrap_err();
+    assert!(matches!(error, AdmitError::Corrupt { .. }), "{error:?}");
+}
