@@ -9,25 +9,41 @@ use crate::{Resource, Token};
 
 /// Admits or refuses in one statement.
 ///
+/// `turn`: row locks are not fair; whoever shares one walks past those who wait for it,
+/// and a stream of equal tokens would keep the newer one out for ever. Advisory locks
+/// queue. They are for fairness alone, the row locks below decide, so that two names
+/// with one hash cost a wait and nothing else. Who is stale already takes none: it must
+/// not hold up the newer one.
+///
 /// `held`: the mark is this token already. SHARE lets equal tokens in side by side and
 /// keeps a raise out until they have ended; KEY SHARE would let the raise through. After
 /// a wait for another transaction, `token = $2` is tested again on what that one left.
 ///
 /// `raised`: the first contact. It waits for every holder of an older token, and tests
 /// `<` after the wait, on the newest row. A mark that is higher already is refused before
-/// the upsert, which locks the row even where it refuses: a stale client must not hold up
-/// the newer one. A mark below 1 is left to be found corrupt.
+/// the upsert, which locks the row even where it refuses. A mark below 1 is left to be
+/// found corrupt.
 ///
 /// Under REPEATABLE READ and SERIALIZABLE both fail with 40001 if the row is newer than
 /// the snapshot.
 const ADMIT: &str = "
-    WITH held AS (
-        SELECT FROM fencing_marks WHERE resource = $1 AND token = $2 FOR SHARE
+    WITH seen AS MATERIALIZED (
+        SELECT token FROM fencing_marks WHERE resource = $1
+    ), turn AS MATERIALIZED (
+        SELECT CASE
+            WHEN EXISTS (SELECT FROM seen WHERE token > $2) THEN NULL
+            WHEN EXISTS (SELECT FROM seen WHERE token = $2)
+                THEN pg_advisory_xact_lock_shared(hashtextextended($1, 28548280319532647))
+            ELSE pg_advisory_xact_lock(hashtextextended($1, 28548280319532647))
+        END AS taken
+    ), held AS (
+        SELECT FROM turn, fencing_marks AS mark
+        WHERE mark.resource = $1 AND mark.token = $2 FOR SHARE OF mark
     ), raised AS (
         INSERT INTO fencing_marks AS mark (resource, token)
-        SELECT $1, $2
+        SELECT $1, $2 FROM turn
         WHERE NOT EXISTS (SELECT FROM held)
-          AND NOT EXISTS (SELECT FROM fencing_marks WHERE resource = $1 AND token > $2)
+          AND NOT EXISTS (SELECT FROM seen WHERE token > $2)
         ON CONFLICT (resource) DO UPDATE SET token = EXCLUDED.token
         WHERE mark.token BETWEEN 1 AND EXCLUDED.token - 1
         RETURNING 1

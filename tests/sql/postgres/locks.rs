@@ -1,6 +1,8 @@
 //! Who waits for whom on PostgreSQL.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use fencing::sql::{self, AdmitError};
 use sqlx::PgPool;
@@ -136,5 +138,44 @@ async fn a_read_only_transaction_is_not_admitted() {
         let mut tx = place.pool.begin_with("BEGIN READ ONLY").await.unwrap();
         let error = sql::admit(&mut tx, &resource(), token(number)).await.unwrap_err();
         assert!(matches!(error, AdmitError::Database(_)), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_of_equal_tokens_does_not_starve_a_newer_one() {
+    let (place, _) = at_33().await;
+    let place = Arc::new(place);
+    let admitted = Arc::new(AtomicUsize::new(0));
+    // At any moment at least one of them is open.
+    let stream = [0; 6].map(|_| {
+        let (place, admitted) = (Arc::clone(&place), Arc::clone(&admitted));
+        tokio::spawn(async move {
+            loop {
+                match sql::begin(&place.pool, &resource(), token(33)).await {
+                    Ok(tx) => {
+                        admitted.fetch_add(1, Ordering::SeqCst);
+                        tokio::time::sleep(Duration::from_millis(20)).await;
+                        tx.commit().await.unwrap();
+                    }
+                    Err(AdmitError::Stale(_)) => return,
+                    Err(error) => panic!("{error:?}"),
+                }
+            }
+        })
+    });
+    while admitted.load(Ordering::SeqCst) < 12 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let new = tokio::spawn({
+        let place = Arc::clone(&place);
+        async move { sql::begin(&place.pool, &resource(), token(34)).await }
+    });
+    place.blocked().await;
+    let before = admitted.load(Ordering::SeqCst);
+    new.await.unwrap().unwrap().commit().await.unwrap();
+    // Those that were in before 34 began to wait and had yet to be counted.
+    assert!(admitted.load(Ordering::SeqCst) <= before + 6);
+    for task in stream {
+        task.await.unwrap();
     }
 }
