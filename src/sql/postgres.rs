@@ -20,9 +20,10 @@ use crate::{Resource, Token};
 /// a wait for another transaction, `token = $2` is tested again on what that one left.
 ///
 /// `raised`: the first contact. It waits for every holder of an older token, and tests
-/// `<` after the wait, on the newest row. A mark that is higher already is refused before
-/// the upsert, which locks the row even where it refuses. A mark below 1 is left to be
-/// found corrupt.
+/// `<` after the wait, on the newest row. It is not tried where the mark was as high
+/// already: the upsert locks the row even where it refuses, and `held` may have left a
+/// share of the row that has replaced its own, which two would then raise into a
+/// deadlock. A mark below 1 is left to be found corrupt.
 ///
 /// Under REPEATABLE READ and SERIALIZABLE both fail with 40001 if the row is newer than
 /// the snapshot.
@@ -42,8 +43,7 @@ const ADMIT: &str = "
     ), raised AS (
         INSERT INTO fencing_marks AS mark (resource, token)
         SELECT $1, $2 FROM turn
-        WHERE NOT EXISTS (SELECT FROM held)
-          AND NOT EXISTS (SELECT FROM seen WHERE token > $2)
+        WHERE NOT EXISTS (SELECT FROM seen WHERE token >= $2)
         ON CONFLICT (resource) DO UPDATE SET token = EXCLUDED.token
         WHERE mark.token BETWEEN 1 AND EXCLUDED.token - 1
         RETURNING 1
