@@ -17,7 +17,8 @@ use crate::{Resource, Token};
 /// a savepoint, so write nothing after rolling back to one that was set before `admit`.
 /// It says nothing of writes outside this transaction, and nothing of writers that do
 /// not call it. Equal tokens run side by side on PostgreSQL, except for those that meet
-/// the first contact of their token; SQLite has one writer at a time.
+/// the first contact of their token, and a stream of them does not starve a newer one;
+/// SQLite has one writer at a time.
 ///
 /// # Errors
 /// [`AdmitError::Stale`] if the mark is higher. [`AdmitError::Retryable`] if another
@@ -44,7 +45,8 @@ pub async fn admit<DB: Database>(
 /// **Fencing.** As for [`admit`].
 ///
 /// # Errors
-/// As for [`admit`]; the transaction has been rolled back.
+/// As for [`admit`]; the transaction has been rolled back, as far as the database was
+/// there to do it.
 ///
 /// # Cancel safety
 /// Dropped, the transaction is rolled back.

@@ -147,14 +147,15 @@ async fn a_stream_of_equal_tokens_does_not_starve_a_newer_one() {
     let place = Arc::new(place);
     let admitted = Arc::new(AtomicUsize::new(0));
     // At any moment at least one of them is open.
-    let stream = [0; 6].map(|_| {
+    let stream = [0, 1, 2, 3, 4, 5].map(|number| {
         let (place, admitted) = (Arc::clone(&place), Arc::clone(&admitted));
         tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(10 * number)).await;
             loop {
                 match sql::begin(&place.pool, &resource(), token(33)).await {
                     Ok(tx) => {
                         admitted.fetch_add(1, Ordering::SeqCst);
-                        tokio::time::sleep(Duration::from_millis(20)).await;
+                        tokio::time::sleep(Duration::from_millis(55)).await;
                         tx.commit().await.unwrap();
                     }
                     Err(AdmitError::Stale(_)) => return,
@@ -163,7 +164,7 @@ async fn a_stream_of_equal_tokens_does_not_starve_a_newer_one() {
             }
         })
     });
-    while admitted.load(Ordering::SeqCst) < 12 {
+    while admitted.load(Ordering::SeqCst) < 18 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let new = tokio::spawn({
