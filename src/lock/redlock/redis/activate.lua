@@ -2,11 +2,13 @@
 -- KEYS: 1 memory (hash), 2 quarantine
 -- ARGV: 1 run_id of the connection, 2 nonce, 3 era, 4 quarantine in ms, 5 settle in ms
 -- Returns: activated | forgotten
--- Why the nonce: a flush since prepare has wiped it. Why the quarantine: locks that the
+-- Why the nonce: a flush since prepare has wiped it. Why the bound: no token has a larger
+-- era, so that a node in one could never grant. Why the quarantine: locks that the
 -- node forgot must have expired before it grants again.
 local memory = redis.call('HMGET', KEYS[1], 'admitted', 'prepared', 'nonce', 'era', 'reserved', 'longest', 'granted')
 if memory[2] ~= ARGV[1] or memory[3] ~= ARGV[2] then return {'forgotten'} end
 local era, old, reserved = tonumber(ARGV[3]), tonumber(memory[4] or '0'), tonumber(memory[5] or '0')
+if era > 999999999 then return {'forgotten'} end
 local forgot, closed = memory[1] ~= ARGV[1], 0
 if forgot then
   if era <= math.max(old, reserved) then return {'forgotten'} end
