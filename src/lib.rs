@@ -9,6 +9,8 @@ pub mod quorum;
 pub mod resource;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod sql;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod time;
 pub mod token;
 

@@ -1,0 +1,151 @@
+use std::fmt::Debug;
+
+/// What an implementation must keep, and its suite looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum Rule {
+    /// All suites: requests are answered.
+    #[error("it answers")]
+    Answers,
+    /// All suites: names are compared by their bytes.
+    #[error("resources whose names differ in any byte are apart")]
+    NamesApart,
+
+    /// Node: only an admitted node votes.
+    #[error("a node that is not admitted gives no vote")]
+    AdmittedVotes,
+    /// Node: the first nonce of a stretch of memory stays.
+    #[error("prepares that race share the first nonce")]
+    FirstNonce,
+    /// Node: nonce and incarnation of `Activate` are those of `Prepare`.
+    #[error("only the memory that was prepared is activated")]
+    PreparedMemory,
+    /// Node: a node that was re-admitted does not grant at once.
+    #[error("a quarantined node neither grants nor renews, and answers the rest")]
+    Quarantine,
+    /// Node: a promise is kept.
+    #[error("what is reserved is never lowered")]
+    Reserved,
+    /// Node: eras.
+    #[error("an era only grows, and drops the counts only when it grows")]
+    Era,
+    /// Node: each grant counts one more, a repeated request does not.
+    #[error("each grant counts one more, and a repeated request does not")]
+    Counts,
+    /// Node: the end of an era.
+    #[error("a count that has run out is not granted")]
+    Exhausted,
+    /// Node and lock: one holder.
+    #[error("what is held is not granted to another")]
+    OneHolder,
+    /// Node: time to live.
+    #[error("a lock lasts for its TTL and is gone after it")]
+    Expiry,
+    /// Node: requests of one session run in the order of their first polls.
+    #[error("requests of one session run in order")]
+    InOrder,
+    /// Node: publish needs the owner.
+    #[error("a count is published only for the owner of the lock")]
+    PublishOwner,
+    /// Node: publish needs the nonce.
+    #[error("a count is published only in the memory of the grant")]
+    PublishNonce,
+    /// Node: what publish does.
+    #[error("publishing raises the count and never lowers it")]
+    PublishRaises,
+    /// Node: renewal by the owner.
+    #[error("a lock is renewed for its owner, and healed where nobody has come since")]
+    Renewal,
+    /// Node: release by the owner.
+    #[error("a lock is released by its owner only, once")]
+    OwnerReleases,
+
+    /// Marks: equal.
+    #[error("an equal token passes")]
+    EqualPasses,
+    /// Marks: lower.
+    #[error("a lower token is refused")]
+    LowerRefused,
+    /// Marks: higher, whatever the distance.
+    #[error("a higher token passes")]
+    HigherPasses,
+    /// Marks: what a refusal says, and that it changes nothing.
+    #[error("a refusal tells the highest token and leaves it as it is")]
+    RefusalTells,
+    /// Marks: concurrent raises.
+    #[error("once a token has passed, no raise that begins later passes with a lower one")]
+    Linear,
+
+    /// Lock: order of the tokens.
+    #[error("a later lease has a larger token")]
+    TokensGrow,
+    /// Lock: release.
+    #[error("a released or dropped lease frees the lock")]
+    Frees,
+    /// Lock: cancellation.
+    #[error("a dropped acquisition leaves nothing behind")]
+    CancelSafe,
+    /// Lock: waiting.
+    #[error("acquire waits for the holder")]
+    Waits,
+    /// Lock: loss.
+    #[error("everybody who awaits the loss of a lease learns of it")]
+    LossTold,
+    /// Lock: work under a lease.
+    #[error("work runs while the lease lasts, and not after")]
+    Work,
+}
+
+/// A rule that an implementation breaks.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("broken: {rule}; {case}: found {found}")]
+pub struct Breach {
+    rule: Rule,
+    case: String,
+    found: String,
+}
+
+impl Breach {
+    /// Which rule.
+    #[must_use]
+    pub fn rule(&self) -> Rule {
+        self.rule
+    }
+
+    /// What was done.
+    #[must_use]
+    pub fn case(&self) -> &str {
+        &self.case
+    }
+
+    /// What came of it.
+    #[must_use]
+    pub fn found(&self) -> &str {
+        &self.found
+    }
+}
+
+impl Rule {
+    pub(super) fn breach(self, case: impl Into<String>, found: &impl Debug) -> Breach {
+        Breach { rule: self, case: case.into(), found: format!("{found:?}") }
+    }
+
+    pub(super) fn holds(
+        self,
+        holds: bool,
+        case: impl Into<String>,
+        found: &impl Debug,
+    ) -> Result<(), Breach> {
+        if holds { Ok(()) } else { Err(self.breach(case, found)) }
+    }
+
+    pub(super) fn same<T: Debug + PartialEq>(
+        self,
+        case: impl Into<String>,
+        found: &T,
+        wanted: &T,
+    ) -> Result<(), Breach> {
+        let case = format!("{}, to give {wanted:?}", case.into());
+        self.holds(found == wanted, case, found)
+    }
+}

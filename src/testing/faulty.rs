@@ -1,0 +1,135 @@
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::sleep;
+
+use super::Faults;
+use crate::lock::redlock::{Node, Session};
+use crate::quorum::{Fault, Reply, Request};
+
+/// A node behind a network and a machine that fail as told: see [`Faults`].
+///
+/// Faults of the node's memory and clock are those of what it wraps: a
+/// [`MemoryNode`](crate::lock::redlock::MemoryNode) is wiped by `flush`, restarted by
+/// `restart`, loses one lock by `expire`, and its clock jumps where it was given one
+/// that does.
+///
+/// ```
+/// use fencing::lock::redlock::MemoryNode;
+/// use fencing::testing::FaultyNode;
+/// use fencing::{Redlock, Resource};
+///
+/// #[tokio::main(flavor = "current_thread")]
+/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let nodes = ["a", "b", "c"].map(MemoryNode::new).map(FaultyNode::new);
+///     let faults = nodes.each_ref().map(FaultyNode::faults);
+///     let redlock = Redlock::builder().nodes(nodes).build()?;
+///     let resource = Resource::new("invoice/42")?;
+///     redlock.acquire(&resource).await?.release().await?;
+///     faults[0].hang();
+///     redlock.acquire(&resource).await?; // The other two are a majority.
+///     Ok(())
+/// }
+/// ```
+#[derive(Debug, Clone)]
+pub struct FaultyNode<N> {
+    node: N,
+    faults: Faults,
+}
+
+impl<N: Node> FaultyNode<N> {
+    /// A node without faults so far.
+    pub fn new(node: N) -> FaultyNode<N> {
+        FaultyNode { node, faults: Faults::default() }
+    }
+
+    /// The handle that switches its faults.
+    pub fn faults(&self) -> Faults {
+        self.faults.clone()
+    }
+}
+
+impl<N: Node> Node for FaultyNode<N> {
+    fn name(&self) -> &str {
+        self.node.name()
+    }
+
+    fn open(&self) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
+        let (opening, faults) = (self.node.open(), self.faults.clone());
+        async move {
+            if faults.now().refusing {
+                return Err(Fault::Unreachable("refused by a test".into()));
+            }
+            faults.awake().await;
+            let (calls, waiting) = mpsc::unbounded_channel();
+            let breaks = faults.now().breaks;
+            tokio::spawn(serve(opening.await?, faults.clone(), waiting));
+            let session: Box<dyn Session> = Box::new(FaultySession { calls, faults, breaks });
+            Ok(session)
+        }
+        .boxed()
+    }
+}
+
+struct Call {
+    request: Request,
+    reply: oneshot::Sender<Result<Reply, Fault>>,
+}
+
+struct FaultySession {
+    calls: mpsc::UnboundedSender<Call>,
+    faults: Faults,
+    breaks: u64,
+}
+
+impl Session for FaultySession {
+    fn call(&self, request: Request) -> BoxFuture<'static, Result<Reply, Fault>> {
+        let (calls, faults, breaks) = (self.calls.clone(), self.faults.clone(), self.breaks);
+        async move {
+            let broken = || Fault::Disconnected("broken by a test".into());
+            if faults.now().breaks > breaks {
+                return Err(broken());
+            }
+            let (reply, answer) = oneshot::channel();
+            let _ = calls.send(Call { request, reply });
+            let answered = async {
+                let answer = answer.await.unwrap_or_else(|_| Err(broken()));
+                let delay = faults.now().delay;
+                if !delay.is_zero() {
+                    sleep(delay).await;
+                }
+                answer
+            };
+            tokio::select! {
+                biased;
+                () = faults.broken(breaks) => Err(broken()),
+                answer = answered => answer,
+            }
+        }
+        .boxed()
+    }
+}
+
+/// Runs the requests of one session in their order, whoever waits for them.
+async fn serve(
+    session: Box<dyn Session>,
+    faults: Faults,
+    mut waiting: mpsc::UnboundedReceiver<Call>,
+) {
+    // Callers of lost replies wait on.
+    let mut lost = Vec::new();
+    while let Some(Call { request, reply }) = waiting.recv().await {
+        faults.awake().await;
+        let mut answer = session.call(request.clone()).await;
+        faults.record(request.clone(), &answer);
+        if faults.now().repeating {
+            answer = session.call(request.clone()).await;
+            faults.record(request, &answer);
+        }
+        if faults.now().losing {
+            lost.push(reply);
+            continue;
+        }
+        let _ = reply.send(answer);
+    }
+}

@@ -1,0 +1,147 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures_util::future::join_all;
+use tokio::time::timeout;
+
+use super::{Breach, NAMES, PATIENCE, Rule, long, resource};
+use crate::fence::{Marks, MarksError, Stale};
+use crate::{Resource, Token};
+
+/// Whether marks, on which nothing was raised yet, keep the contract of [`Marks`].
+///
+/// There must be room for 30 resources. Run it on several handles of the same store at
+/// once only with different stores beneath: the suite takes the names for its own.
+///
+/// # Errors
+/// The first [`Breach`].
+pub async fn marks_contract(marks: &dyn Marks) -> Result<(), Breach> {
+    order(marks).await?;
+    refusal(marks).await?;
+    bounds(marks).await?;
+    names(marks).await?;
+    concurrent(marks).await
+}
+
+/// `Ok(Some(..))` is a refusal.
+async fn raise(
+    marks: &dyn Marks,
+    resource: &Resource,
+    token: Token,
+) -> Result<Option<Stale>, Breach> {
+    let case = || format!("raise {resource} to {token}");
+    match timeout(PATIENCE, marks.raise(resource, token)).await {
+        Ok(Ok(())) => Ok(None),
+        Ok(Err(MarksError::Stale(stale))) => Ok(Some(stale)),
+        Ok(Err(error)) => Err(Rule::Answers.breach(case(), &error)),
+        Err(_) => Err(Rule::Answers.breach(case(), &"no answer")),
+    }
+}
+
+fn token(number: u64) -> Result<Token, Breach> {
+    Token::new(number).map_err(|error| Rule::HigherPasses.breach(number.to_string(), &error))
+}
+
+async fn passes(
+    marks: &dyn Marks,
+    rule: Rule,
+    resource: &Resource,
+    token: Token,
+    after: &str,
+) -> Result<(), Breach> {
+    let refused = raise(marks, resource, token).await?;
+    rule.holds(refused.is_none(), format!("raise {resource} to {token} {after}"), &refused)
+}
+
+/// Refused, and the refusal is right in every part.
+async fn refused(
+    marks: &dyn Marks,
+    resource: &Resource,
+    presented: Token,
+    highest: Token,
+) -> Result<(), Breach> {
+    let case = format!("raise {resource} to {presented} after {highest}");
+    let Some(stale) = raise(marks, resource, presented).await? else {
+        return Err(Rule::LowerRefused.breach(case, &"passed"));
+    };
+    let wanted = Stale { resource: resource.clone(), presented, highest };
+    Rule::RefusalTells.same(case, &stale, &wanted)
+}
+
+async fn order(marks: &dyn Marks) -> Result<(), Breach> {
+    let resource = resource("order")?;
+    passes(marks, Rule::HigherPasses, &resource, token(33)?, "first").await?;
+    passes(marks, Rule::EqualPasses, &resource, token(33)?, "again").await?;
+    passes(marks, Rule::HigherPasses, &resource, token(34)?, "after 33").await?;
+    refused(marks, &resource, token(33)?, token(34)?).await?;
+    passes(marks, Rule::EqualPasses, &resource, token(34)?, "again").await
+}
+
+async fn refusal(marks: &dyn Marks) -> Result<(), Breach> {
+    let resource = resource("refusal")?;
+    passes(marks, Rule::HigherPasses, &resource, token(100)?, "first").await?;
+    for lower in [99, 1, 50] {
+        refused(marks, &resource, token(lower)?, token(100)?).await?;
+    }
+    passes(marks, Rule::EqualPasses, &resource, token(100)?, "after refusals").await
+}
+
+/// As numbers, not as texts, and exact to the last digit.
+async fn bounds(marks: &dyn Marks) -> Result<(), Breach> {
+    let resource = resource("bounds")?;
+    let (next, below) = (token(10)?, token(Token::MAX.get() - 1)?);
+    passes(marks, Rule::HigherPasses, &resource, Token::MIN, "first").await?;
+    passes(marks, Rule::HigherPasses, &resource, token(9)?, "after 1").await?;
+    passes(marks, Rule::HigherPasses, &resource, next, "after 9").await?;
+    refused(marks, &resource, token(9)?, next).await?;
+    passes(marks, Rule::HigherPasses, &resource, below, "after 10").await?;
+    passes(marks, Rule::HigherPasses, &resource, Token::MAX, "after the last but one").await?;
+    refused(marks, &resource, below, Token::MAX).await?;
+    refused(marks, &resource, Token::MIN, Token::MAX).await?;
+    passes(marks, Rule::EqualPasses, &resource, Token::MAX, "again").await
+}
+
+/// Each name has a mark of its own: first tokens go down from name to name.
+async fn names(marks: &dyn Marks) -> Result<(), Breach> {
+    let long = [long(Resource::MAX_BYTES), long(Resource::MAX_BYTES - 1)];
+    let names: Vec<&str> = NAMES.into_iter().chain(long.iter().map(String::as_str)).collect();
+    let mut number = 1000;
+    for name in &names {
+        passes(marks, Rule::NamesApart, &resource(name)?, token(number)?, "first").await?;
+        number -= 1;
+    }
+    number = 1000;
+    for name in &names {
+        refused(marks, &resource(name)?, token(number - 1)?, token(number)?).await?;
+        number -= 1;
+    }
+    Ok(())
+}
+
+async fn concurrent(marks: &dyn Marks) -> Result<(), Breach> {
+    let resource = resource("concurrent")?;
+    let confirmed = AtomicU64::new(0);
+    let raises = (0..60_u64).map(|number| {
+        let (resource, confirmed) = (&resource, &confirmed);
+        async move {
+            for _ in 0..number % 5 {
+                tokio::task::yield_now().await;
+            }
+            let presented = token((number * 7919) % 40 + 1)?;
+            let before = confirmed.load(Ordering::SeqCst);
+            let case = || format!("raise to {presented} begun after {before} had passed");
+            match raise(marks, resource, presented).await? {
+                None => {
+                    confirmed.fetch_max(presented.get(), Ordering::SeqCst);
+                    Rule::Linear.holds(presented.get() >= before, case(), &"passed")
+                }
+                Some(stale) => {
+                    let higher = stale.highest > presented && stale.highest.get() >= before;
+                    Rule::RefusalTells.holds(higher, case(), &stale)
+                }
+            }
+        }
+    });
+    join_all(raises).await.into_iter().collect::<Result<(), Breach>>()?;
+    passes(marks, Rule::EqualPasses, &resource, token(40)?, "after 1 to 40 at once").await?;
+    refused(marks, &resource, token(39)?, token(40)?).await
+}

@@ -1,0 +1,108 @@
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::probe::{ALICE, Probe, TTL};
+use crate::quorum::{Incarnation, Nonce, Reply, Request, Stamp, State};
+use crate::testing::{Breach, Rule, resource};
+use crate::{Resource, Token};
+
+const FIRST: Nonce = Nonce(0xf1);
+const SECOND: Nonce = Nonce(0xf2);
+const QUARANTINE: Duration = Duration::from_millis(400);
+
+/// From blank to granting.
+pub(super) async fn admit(mut probe: Probe) -> Result<Probe, Breach> {
+    let resource = resource("admission")?;
+    no_vote(&probe, &resource, "blank").await?;
+    first_nonce(&mut probe).await?;
+    no_vote(&probe, &resource, "prepared").await?;
+    refused(&probe, &resource).await?;
+    quarantined(&probe, &resource).await?;
+    Ok(probe)
+}
+
+async fn no_vote(probe: &Probe, resource: &Resource, state: &str) -> Result<(), Breach> {
+    let (resource, owner, token) = (|| resource.clone(), ALICE, Token::MIN);
+    let votes = [
+        Request::Acquire { resource: resource(), owner, ttl: TTL },
+        Request::Publish { resource: resource(), owner, nonce: FIRST, token },
+        Request::Renew { resource: resource(), owner, token, ttl: TTL },
+        Request::Release { resource: resource(), owner },
+        Request::Read,
+        Request::Reserve { era: 3 },
+    ];
+    for request in votes {
+        let case = format!("{request:?} of a {state} node");
+        let reply = probe.ask(request).await?;
+        Rule::AdmittedVotes.same(case, &reply, &Reply::NotAdmitted)?;
+    }
+    Ok(())
+}
+
+async fn first_nonce(probe: &mut Probe) -> Result<(), Breach> {
+    let first = probe.prepare(FIRST).await?;
+    let wanted = (FIRST, false, true, State::default());
+    let found = (first.nonce, first.admitted, first.blank, first.state);
+    Rule::FirstNonce.same("prepare a blank node", &found, &wanted)?;
+    let second = probe.ask_other(Request::Prepare { nonce: SECOND }).await?;
+    let Reply::Prepared(second) = second else {
+        return Err(Rule::FirstNonce.breach("prepare again", &second));
+    };
+    let found = (second.nonce, second.incarnation);
+    let wanted = (FIRST, first.incarnation.clone());
+    Rule::FirstNonce.same("prepare again over another session", &found, &wanted)?;
+    (probe.nonce, probe.incarnation) = (FIRST, first.incarnation);
+    Ok(())
+}
+
+fn activate(incarnation: Incarnation, nonce: Nonce, era: u64) -> Request {
+    Request::Activate { incarnation, nonce, era, quarantine: QUARANTINE, settle: Duration::ZERO }
+}
+
+async fn refused(probe: &Probe, resource: &Resource) -> Result<(), Breach> {
+    let here = || probe.incarnation.clone();
+    let other = Incarnation::new("another-life");
+    let wrong = [
+        activate(here(), SECOND, 7),
+        activate(other, FIRST, 7),
+        activate(here(), FIRST, 0),
+        activate(here(), FIRST, Stamp::MAX_ERA + 1),
+    ];
+    for request in wrong {
+        let case = format!("{request:?}");
+        let reply = probe.ask(request).await?;
+        Rule::PreparedMemory.same(case, &reply, &Reply::Forgotten)?;
+    }
+    no_vote(probe, resource, "wrongly activated").await
+}
+
+async fn quarantined(probe: &Probe, resource: &Resource) -> Result<(), Breach> {
+    let lease = Stamp { era: 7, count: 1 };
+    let start = Instant::now();
+    let reply = probe.ask(activate(probe.incarnation.clone(), FIRST, 7)).await?;
+    Rule::PreparedMemory.same("activate what was prepared", &reply, &Reply::Activated)?;
+    for renewal in [false, true] {
+        let reply = match renewal {
+            false => probe.acquire(resource, ALICE).await?,
+            true => probe.renew(resource, ALICE, lease, TTL).await?,
+        };
+        // A reply that came after the end proves nothing.
+        let closed = start.elapsed() < QUARANTINE;
+        let right = match &reply {
+            Reply::Quarantined { remaining } => *remaining <= QUARANTINE,
+            _ => !closed,
+        };
+        let case = if renewal { "renew in quarantine" } else { "acquire in quarantine" };
+        Rule::Quarantine.holds(right, case, &reply)?;
+    }
+    let state = probe.state().await?;
+    Rule::Quarantine.same("read in quarantine", &(state.era, state.reserved), &(7, 7))?;
+    let reply = probe.ask(Request::Reserve { era: 8 }).await?;
+    Rule::Quarantine.same("reserve in quarantine", &reply, &Reply::Reserved)?;
+    let prepared = probe.prepare(SECOND).await?;
+    let found = (prepared.nonce, prepared.admitted);
+    Rule::FirstNonce.same("prepare what is admitted", &found, &(FIRST, true))?;
+    probe.in_time(Rule::Quarantine, resource, ALICE).await?;
+    probe.free(resource, ALICE).await
+}

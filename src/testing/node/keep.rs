@@ -1,0 +1,65 @@
+use super::probe::{ALICE, BOB, Probe, TTL};
+use crate::quorum::Reply;
+use crate::testing::{Breach, Rule, resource};
+
+/// Renewal and release.
+pub(super) async fn suite(probe: &Probe) -> Result<(), Breach> {
+    renewal(probe).await?;
+    healing(probe).await?;
+    release(probe).await
+}
+
+async fn renewal(probe: &Probe) -> Result<(), Breach> {
+    let resource = resource("renew")?;
+    let stamp = probe.granted(Rule::Counts, &resource, ALICE).await?;
+    let reply = probe.renew(&resource, ALICE, stamp, TTL * 4).await?;
+    Rule::Renewal.same("renew for the owner", &reply, &Reply::Renewed)?;
+    let remaining = probe.held(Rule::Renewal, &resource, "renewed").await?;
+    let extended = remaining > TTL && remaining <= TTL * 4;
+    Rule::Renewal.holds(extended, "remaining after a renewal for longer", &remaining)?;
+    let longest = probe.state().await?.longest;
+    Rule::Renewal.same("the longest TTL after a renewal", &longest, &(TTL * 4))?;
+    let reply = probe.renew(&resource, BOB, stamp, TTL).await?;
+    let held = matches!(reply, Reply::Held { .. });
+    Rule::Renewal.holds(held, "renew for another owner", &reply)?;
+    probe.free(&resource, ALICE).await?;
+    let next = probe.granted(Rule::Counts, &resource, BOB).await?;
+    Rule::Renewal.same("acquire after a renewal", &next.count, &(stamp.count + 1))?;
+    probe.free(&resource, BOB).await
+}
+
+async fn healing(probe: &Probe) -> Result<(), Breach> {
+    let resource = resource("heal")?;
+    let stamp = probe.granted(Rule::Counts, &resource, ALICE).await?;
+    probe.free(&resource, ALICE).await?;
+    let reply = probe.renew(&resource, ALICE, stamp, TTL).await?;
+    Rule::Renewal.same("renew what is missing", &reply, &Reply::Renewed)?;
+    probe.held(Rule::Renewal, &resource, "healed").await?;
+    probe.free(&resource, ALICE).await?;
+    let next = probe.granted(Rule::Counts, &resource, BOB).await?;
+    Rule::Counts.same("acquire after healing", &next.count, &(stamp.count + 1))?;
+    let reply = probe.renew(&resource, ALICE, stamp, TTL).await?;
+    let held = matches!(reply, Reply::Held { .. });
+    Rule::Renewal.holds(held, "renew what another holds since", &reply)?;
+    probe.free(&resource, BOB).await?;
+    let reply = probe.renew(&resource, ALICE, stamp, TTL).await?;
+    Rule::Renewal.same("renew what another has held since", &reply, &Reply::NotOwner)?;
+    let last = probe.granted(Rule::Renewal, &resource, ALICE).await?;
+    Rule::Counts.same("acquire after that", &last.count, &(next.count + 1))?;
+    probe.free(&resource, ALICE).await
+}
+
+async fn release(probe: &Probe) -> Result<(), Breach> {
+    let resource = resource("release")?;
+    let refused = |case, reply| Rule::OwnerReleases.same(case, &reply, &Reply::NotOwner);
+    refused("release what is free", probe.release(&resource, ALICE).await?)?;
+    probe.granted(Rule::Counts, &resource, ALICE).await?;
+    refused("release for another owner", probe.release(&resource, BOB).await?)?;
+    probe.held(Rule::OwnerReleases, &resource, "another released it").await?;
+    probe.free(&resource, ALICE).await?;
+    refused("release twice", probe.release(&resource, ALICE).await?)?;
+    probe.granted(Rule::Counts, &resource, BOB).await?;
+    refused("release what another holds since", probe.release(&resource, ALICE).await?)?;
+    probe.held(Rule::OwnerReleases, &resource, "released by the last holder").await?;
+    probe.free(&resource, BOB).await
+}

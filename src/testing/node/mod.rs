@@ -1,0 +1,40 @@
+mod admission;
+mod era;
+mod grant;
+mod keep;
+mod names;
+mod probe;
+mod publish;
+
+use super::Breach;
+use crate::lock::redlock::Node;
+use probe::Probe;
+
+/// Whether a node, which is blank, keeps its half of the protocol: see
+/// [`Request`](crate::quorum::Request), and [`Store`](crate::quorum::Store) for the
+/// reference.
+///
+/// It takes about two seconds of the node's clock. What a node does when it forgets,
+/// no suite over this trait can show.
+///
+/// ```
+/// use fencing::lock::redlock::MemoryNode;
+/// use fencing::testing::{Breach, node_contract};
+///
+/// #[tokio::main(flavor = "current_thread")]
+/// async fn main() -> Result<(), Breach> {
+///     node_contract(&MemoryNode::new("mine")).await
+/// }
+/// ```
+///
+/// # Errors
+/// The first [`Breach`].
+pub async fn node_contract(node: &dyn Node) -> Result<(), Breach> {
+    let probe = admission::admit(Probe::open(node).await?).await?;
+    grant::suite(&probe).await?;
+    publish::suite(&probe).await?;
+    keep::suite(&probe).await?;
+    names::suite(&probe).await?;
+    // Eras last: they drop every count.
+    era::suite(&probe).await
+}

@@ -1,0 +1,161 @@
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::lock::redlock::{Node, Session};
+use crate::quorum::{Incarnation, Nonce, Owner, Prepared, Reply, Request, Stamp, State};
+use crate::testing::{Breach, PATIENCE, Rule};
+use crate::{Resource, Token};
+
+pub(super) const ALICE: Owner = Owner(0xa11ce);
+pub(super) const BOB: Owner = Owner(0xb0b);
+/// No suite takes so long.
+pub(super) const TTL: Duration = Duration::from_secs(600);
+
+/// Two sessions with a node, and what is known of it.
+pub(super) struct Probe {
+    session: Box<dyn Session>,
+    other: Box<dyn Session>,
+    pub(super) incarnation: Incarnation,
+    pub(super) nonce: Nonce,
+}
+
+impl Probe {
+    pub(super) async fn open(node: &dyn Node) -> Result<Probe, Breach> {
+        let (session, other) = (open(node).await?, open(node).await?);
+        Ok(Probe { session, other, incarnation: Incarnation::new(""), nonce: Nonce(0) })
+    }
+
+    pub(super) async fn ask(&self, request: Request) -> Result<Reply, Breach> {
+        ask(&*self.session, request).await
+    }
+
+    pub(super) async fn ask_other(&self, request: Request) -> Result<Reply, Breach> {
+        ask(&*self.other, request).await
+    }
+
+    /// The future of a call, not polled yet.
+    pub(super) fn call(&self, request: Request) -> impl Future<Output = Result<Reply, Breach>> {
+        ask(&*self.session, request)
+    }
+
+    pub(super) async fn prepare(&self, nonce: Nonce) -> Result<Prepared, Breach> {
+        match self.ask(Request::Prepare { nonce }).await? {
+            Reply::Prepared(prepared) => Ok(prepared),
+            other => Err(Rule::FirstNonce.breach("prepare", &other)),
+        }
+    }
+
+    pub(super) fn activation(&self, era: u64, settle: Duration) -> Request {
+        let (incarnation, nonce) = (self.incarnation.clone(), self.nonce);
+        Request::Activate { incarnation, nonce, era, quarantine: Duration::ZERO, settle }
+    }
+
+    pub(super) async fn acquire(&self, resource: &Resource, owner: Owner) -> Result<Reply, Breach> {
+        self.ask(Request::Acquire { resource: resource.clone(), owner, ttl: TTL }).await
+    }
+
+    /// Acquires what is free.
+    pub(super) async fn granted(
+        &self,
+        rule: Rule,
+        resource: &Resource,
+        owner: Owner,
+    ) -> Result<Stamp, Breach> {
+        match self.acquire(resource, owner).await? {
+            Reply::Granted { stamp, nonce, .. } if nonce == self.nonce => Ok(stamp),
+            other => Err(rule.breach(format!("acquire {resource}, which is free"), &other)),
+        }
+    }
+
+    /// Acquires as soon as the node grants.
+    pub(super) async fn in_time(
+        &self,
+        rule: Rule,
+        resource: &Resource,
+        owner: Owner,
+    ) -> Result<Stamp, Breach> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match self.acquire(resource, owner).await? {
+                Reply::Granted { stamp, .. } => return Ok(stamp),
+                other if Instant::now() >= end => {
+                    return Err(rule.breach(format!("acquire {resource} for 10 s"), &other));
+                }
+                _ => sleep(Duration::from_millis(10)).await,
+            }
+        }
+    }
+
+    pub(super) async fn held(
+        &self,
+        rule: Rule,
+        resource: &Resource,
+        case: &str,
+    ) -> Result<Duration, Breach> {
+        let nobody = Owner(0xdead);
+        match self.acquire(resource, nobody).await? {
+            Reply::Held { remaining } if !remaining.is_zero() => Ok(remaining),
+            other => Err(rule.breach(format!("acquire {resource}, held: {case}"), &other)),
+        }
+    }
+
+    pub(super) async fn release(&self, resource: &Resource, owner: Owner) -> Result<Reply, Breach> {
+        self.ask(Request::Release { resource: resource.clone(), owner }).await
+    }
+
+    /// Releases what is held.
+    pub(super) async fn free(&self, resource: &Resource, owner: Owner) -> Result<(), Breach> {
+        let reply = self.release(resource, owner).await?;
+        Rule::OwnerReleases.same(format!("release {resource}"), &reply, &Reply::Released)
+    }
+
+    pub(super) async fn publish(
+        &self,
+        resource: &Resource,
+        owner: Owner,
+        nonce: Nonce,
+        stamp: Stamp,
+    ) -> Result<Reply, Breach> {
+        let token = token(stamp)?;
+        self.ask(Request::Publish { resource: resource.clone(), owner, nonce, token }).await
+    }
+
+    pub(super) async fn renew(
+        &self,
+        resource: &Resource,
+        owner: Owner,
+        stamp: Stamp,
+        ttl: Duration,
+    ) -> Result<Reply, Breach> {
+        let token = token(stamp)?;
+        self.ask(Request::Renew { resource: resource.clone(), owner, token, ttl }).await
+    }
+
+    pub(super) async fn state(&self) -> Result<State, Breach> {
+        match self.ask(Request::Read).await? {
+            Reply::State(state) => Ok(state),
+            other => Err(Rule::Answers.breach("read", &other)),
+        }
+    }
+}
+
+async fn open(node: &dyn Node) -> Result<Box<dyn Session>, Breach> {
+    match timeout(PATIENCE, node.open()).await {
+        Ok(Ok(session)) => Ok(session),
+        Ok(Err(fault)) => Err(Rule::Answers.breach("open a session", &fault)),
+        Err(_) => Err(Rule::Answers.breach("open a session", &"no answer")),
+    }
+}
+
+async fn ask(session: &dyn Session, request: Request) -> Result<Reply, Breach> {
+    match timeout(PATIENCE, session.call(request.clone())).await {
+        Ok(Ok(reply)) => Ok(reply),
+        Ok(Err(fault)) => Err(Rule::Answers.breach(format!("{request:?}"), &fault)),
+        Err(_) => Err(Rule::Answers.breach(format!("{request:?}"), &"no answer")),
+    }
+}
+
+pub(super) fn token(stamp: Stamp) -> Result<Token, Breach> {
+    stamp.token().ok_or_else(|| Rule::Counts.breach("the stamp of a grant", &stamp))
+}
