@@ -177,7 +177,7 @@ impl Acquire {
             return Some(Outcome::Held { retry_after: self.retry_after(needed) });
         }
         (open == 0 || faults > self.nodes.len() - needed || now >= deadline)
-            .then(|| self.no_quorum())
+            .then(|| self.no_quorum(now >= deadline))
     }
 
     fn retry_after(&self, needed: usize) -> Duration {
@@ -194,12 +194,13 @@ impl Acquire {
         missing.checked_sub(1).and_then(|last| held.get(last).copied()).unwrap_or_default()
     }
 
-    fn no_quorum(&self) -> Outcome {
+    fn no_quorum(&self, late: bool) -> Outcome {
         let fault = |standing: &Standing| match standing {
             Standing::Failed(fault) => Some(fault.clone()),
             // Not needed any more to tell that it is lost, which is no fault of theirs.
             Standing::Asked | Standing::Held(_) => None,
-            _ => Some(Fault::TooLate),
+            // A grant is at fault only when time is up.
+            _ => late.then_some(Fault::TooLate),
         };
         let faults = self.nodes.iter().enumerate();
         let faults = faults.filter_map(|(node, standing)| Some((node, fault(standing)?))).collect();

@@ -326,6 +326,9 @@ fn held_and_down_are_told_apart() {
     assert!(matches!(fleet.acquire_on(&[0, 1]).1, Outcome::NoQuorum { granted: 0, .. }));
     assert_eq!(fleet.release(owner), Freed::Released);
     assert_eq!(fleet.release(owner), Freed::Lapsed);
+    // Nodes that granted in time are no cause.
+    let faults = [0, 1, 3].map(|node| (node, Fault::TimedOut)).to_vec();
+    assert_eq!(fleet.acquire_on(&[2, 4]).1, Outcome::NoQuorum { granted: 2, faults });
 }
 
 #[test]
@@ -386,6 +389,6 @@ fn time_that_is_up_is_no_lease() {
     let reply = fleet.ask(node, &request);
     fleet.wait(TTL);
     acquire.on_reply(node, Ok(reply));
-    let outcome = acquire.outcome(fleet.now);
-    assert!(matches!(outcome, Some(Outcome::NoQuorum { .. })), "{outcome:?}");
+    let faults = vec![(0, Fault::TooLate)];
+    assert_eq!(acquire.outcome(fleet.now), Some(Outcome::NoQuorum { granted: 1, faults }));
 }
