@@ -1,0 +1,138 @@
+//! Lock services that break one rule each.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use fencing::lock::{AcquireError, Lease, Lock};
+use fencing::testing::{Rule, lapse_contract, lock_contract};
+use fencing::{Redlock, Resource};
+use futures_util::future::join;
+
+use crate::clock::TokioClock;
+use crate::nodes;
+
+/// Two services that know nothing of each other, used in turn.
+struct TwoFleets {
+    fleets: [Redlock; 2],
+    next: AtomicUsize,
+}
+
+impl TwoFleets {
+    async fn start() -> TwoFleets {
+        let clock = TokioClock::new();
+        let fleet =
+            || Redlock::builder().nodes(nodes(&clock)).clock(clock.clone()).build().unwrap();
+        let fleets = [fleet(), fleet()];
+        // Both begin within the same second, and so with the same era.
+        let warm = Resource::new("warm").unwrap();
+        let (a, b) = join(fleets[0].acquire(&warm), fleets[1].acquire(&warm)).await;
+        assert_eq!(a.unwrap().token(), b.unwrap().token());
+        TwoFleets { fleets, next: AtomicUsize::new(0) }
+    }
+
+    fn turn(&self) -> &Redlock {
+        &self.fleets[self.next.fetch_add(1, Ordering::SeqCst) % 2]
+    }
+}
+
+impl Lock for TwoFleets {
+    async fn acquire(&self, resource: &Resource) -> Result<Lease, AcquireError> {
+        self.turn().acquire(resource).await
+    }
+
+    async fn try_acquire(&self, resource: &Resource) -> Result<Lease, AcquireError> {
+        self.turn().try_acquire(resource).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn equal_tokens_are_found_out() {
+    let breach = lock_contract(&TwoFleets::start().await).await.unwrap_err();
+    assert_eq!(breach.rule(), Rule::TokensGrow, "{breach}");
+    assert!(breach.to_string().contains("a later lease has a larger token"), "{breach}");
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Flaw {
+    GrantsWhatIsHeld,
+    DoesNotWait,
+    IgnoresNames,
+    LeavesDroppedLocks,
+}
+
+struct FlawedLock {
+    flaw: Flaw,
+    inner: Redlock,
+    hidden: AtomicUsize,
+    kept: Mutex<Vec<Lease>>,
+}
+
+impl FlawedLock {
+    fn name(&self, resource: &Resource) -> Resource {
+        if self.flaw == Flaw::IgnoresNames {
+            return Resource::new(resource.as_str().to_lowercase()).unwrap();
+        }
+        resource.clone()
+    }
+}
+
+/// Keeps the lease that a cancelled caller would have had.
+struct Guard<'a>(&'a FlawedLock, Option<Lease>);
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        self.0.kept.lock().unwrap().extend(self.1.take());
+    }
+}
+
+impl Lock for FlawedLock {
+    async fn acquire(&self, resource: &Resource) -> Result<Lease, AcquireError> {
+        if self.flaw == Flaw::DoesNotWait {
+            return self.inner.try_acquire(&self.name(resource)).await;
+        }
+        let lease = self.inner.acquire(&self.name(resource)).await?;
+        if self.flaw == Flaw::LeavesDroppedLocks {
+            let mut guard = Guard(self, Some(lease));
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            return Ok(guard.1.take().unwrap());
+        }
+        Ok(lease)
+    }
+
+    async fn try_acquire(&self, resource: &Resource) -> Result<Lease, AcquireError> {
+        match self.inner.try_acquire(&self.name(resource)).await {
+            Err(AcquireError::Held { .. }) if self.flaw == Flaw::GrantsWhatIsHeld => {
+                let number = self.hidden.fetch_add(1, Ordering::SeqCst);
+                let other = Resource::new(format!("{resource}/{number}")).unwrap();
+                self.inner.try_acquire(&other).await
+            }
+            outcome => outcome,
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn flawed_locks_are_found_out() {
+    for (flaw, rule) in [
+        (Flaw::GrantsWhatIsHeld, Rule::OneHolder),
+        (Flaw::DoesNotWait, Rule::Answers),
+        (Flaw::IgnoresNames, Rule::NamesApart),
+        (Flaw::LeavesDroppedLocks, Rule::CancelSafe),
+    ] {
+        let clock = TokioClock::new();
+        let inner = Redlock::builder().nodes(nodes(&clock)).clock(clock).build().unwrap();
+        let (hidden, kept) = (AtomicUsize::new(0), Mutex::default());
+        let lock = FlawedLock { flaw, inner, hidden, kept };
+        let breach = lock_contract(&lock).await.unwrap_err();
+        assert_eq!(breach.rule(), rule, "{flaw:?}: {breach}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn leases_that_are_renewed_do_not_lapse() {
+    let clock = TokioClock::new();
+    let redlock = Redlock::builder().nodes(nodes(&clock)).clock(clock).build().unwrap();
+    let breach = lapse_contract(&redlock).await.unwrap_err();
+    assert_eq!(breach.rule(), Rule::LossTold, "{breach}");
+}

@@ -1,0 +1,101 @@
+//! Marks that break one rule each.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use fencing::fence::{Marks, MarksError, Stale};
+use fencing::testing::{Rule, marks_contract};
+use fencing::{Resource, Token};
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, ready};
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Flaw {
+    None,
+    AcceptsLower,
+    RefusesEqual,
+    LowersWhenRefusing,
+    ForgetsCase,
+    ComparesAsText,
+    ComparesFirst,
+}
+
+struct FlawedMarks {
+    flaw: Flaw,
+    marks: Mutex<HashMap<String, Token>>,
+}
+
+impl FlawedMarks {
+    fn key(&self, resource: &Resource) -> String {
+        let name = resource.as_str();
+        if self.flaw == Flaw::ForgetsCase { name.to_lowercase() } else { name.to_owned() }
+    }
+
+    fn raise(&self, resource: &Resource, token: Token) -> Result<(), MarksError> {
+        let mut marks = self.marks.lock().unwrap();
+        let highest = marks.entry(self.key(resource)).or_insert(Token::MIN);
+        let lower = match self.flaw {
+            Flaw::AcceptsLower => false,
+            Flaw::RefusesEqual => token <= *highest && *highest > Token::MIN,
+            Flaw::ComparesAsText => token.to_string() < highest.to_string(),
+            _ => token < *highest,
+        };
+        if lower {
+            let stale = Stale { resource: resource.clone(), presented: token, highest: *highest };
+            if self.flaw == Flaw::LowersWhenRefusing {
+                *highest = token;
+            }
+            return Err(stale.into());
+        }
+        *highest = token;
+        Ok(())
+    }
+}
+
+impl Marks for FlawedMarks {
+    fn raise<'a>(
+        &'a self,
+        resource: &'a Resource,
+        token: Token,
+    ) -> BoxFuture<'a, Result<(), MarksError>> {
+        if self.flaw != Flaw::ComparesFirst {
+            return ready(FlawedMarks::raise(self, resource, token)).boxed();
+        }
+        async move {
+            let before = self.marks.lock().unwrap().get(&self.key(resource)).copied();
+            if before.is_some_and(|before| before > token) {
+                return FlawedMarks::raise(self, resource, token);
+            }
+            // The gap that one atomic step has not.
+            for _ in 0..3 {
+                tokio::task::yield_now().await;
+            }
+            self.marks.lock().unwrap().insert(self.key(resource), token);
+            Ok(())
+        }
+        .boxed()
+    }
+}
+
+#[tokio::test]
+async fn flawed_marks_are_found_out() {
+    let run = async |flaw| {
+        let marks = FlawedMarks { flaw, marks: Mutex::default() };
+        marks_contract(&marks).await
+    };
+    run(Flaw::None).await.unwrap();
+    for (flaw, rule) in [
+        (Flaw::AcceptsLower, Rule::LowerRefused),
+        (Flaw::RefusesEqual, Rule::EqualPasses),
+        (Flaw::LowersWhenRefusing, Rule::RefusalTells),
+        (Flaw::ForgetsCase, Rule::NamesApart),
+        (Flaw::ComparesAsText, Rule::LowerRefused),
+        (Flaw::ComparesFirst, Rule::Linear),
+    ] {
+        let breach = run(flaw).await.unwrap_err();
+        assert_eq!(breach.rule(), rule, "{flaw:?}: {breach}");
+    }
+    let breach = run(Flaw::AcceptsLower).await.unwrap_err();
+    let text = r#"broken: a lower token is refused; raise order to 33 after 34: found "passed""#;
+    assert_eq!(breach.to_string(), text);
+}

@@ -1,0 +1,137 @@
+//! Nodes that break one rule each.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use fencing::Resource;
+use fencing::lock::redlock::{MemoryNode, Node, Session};
+use fencing::quorum::{Fault, Incarnation, Nonce, Owner, Reply, Request};
+use fencing::testing::{Rule, node_contract};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use crate::clock::TokioClock;
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Flaw {
+    PublishIgnoresOwner,
+    PublishIgnoresNonce,
+    VotesThoughNotAdmitted,
+    LastNonceStays,
+    IgnoresTheIncarnation,
+    NoQuarantine,
+    ReleasesForAnybody,
+    NeverExpires,
+    ForgetsCase,
+}
+
+/// A memory node whose requests and replies are bent.
+struct FlawedNode {
+    flaw: Flaw,
+    node: MemoryNode,
+    holders: Holders,
+}
+
+type Holders = Arc<Mutex<HashMap<Resource, (Owner, Nonce)>>>;
+
+struct FlawedSession {
+    flaw: Flaw,
+    session: Arc<dyn Session>,
+    holders: Holders,
+}
+
+impl Node for FlawedNode {
+    fn name(&self) -> &str {
+        "flawed"
+    }
+
+    fn open(&self) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
+        let (flaw, holders, open) = (self.flaw, Arc::clone(&self.holders), self.node.open());
+        async move {
+            let session = open.await?.into();
+            Ok(Box::new(FlawedSession { flaw, session, holders }) as Box<dyn Session>)
+        }
+        .boxed()
+    }
+}
+
+impl Session for FlawedSession {
+    fn call(&self, mut request: Request) -> BoxFuture<'static, Result<Reply, Fault>> {
+        let (flaw, session) = (self.flaw, Arc::clone(&self.session));
+        let holders = Arc::clone(&self.holders);
+        bend(flaw, &mut request, &holders.lock().unwrap());
+        async move {
+            if flaw == Flaw::IgnoresTheIncarnation
+                && let Request::Activate { incarnation, .. } = &mut request
+            {
+                *incarnation = life();
+            }
+            let mut reply = session.call(request.clone()).await?;
+            if flaw == Flaw::VotesThoughNotAdmitted && reply == Reply::NotAdmitted {
+                reply = Reply::Reserved;
+            }
+            if flaw == Flaw::LastNonceStays
+                && let (Request::Prepare { nonce: asked }, Reply::Prepared(prepared)) =
+                    (&request, &mut reply)
+            {
+                prepared.nonce = *asked;
+            }
+            if let (Request::Acquire { resource, owner, .. }, Reply::Granted { nonce, .. }) =
+                (request, &reply)
+            {
+                holders.lock().unwrap().insert(resource, (owner, *nonce));
+            }
+            Ok(reply)
+        }
+        .boxed()
+    }
+}
+
+/// The life of a memory node that was never restarted.
+fn life() -> Incarnation {
+    Incarnation::new("memory-0")
+}
+
+fn bend(flaw: Flaw, request: &mut Request, holders: &HashMap<Resource, (Owner, Nonce)>) {
+    match (flaw, request) {
+        (Flaw::PublishIgnoresOwner, Request::Publish { resource, owner, .. }) => {
+            *owner = holders.get(resource).map_or(*owner, |(holder, _)| *holder);
+        }
+        (Flaw::PublishIgnoresNonce, Request::Publish { resource, nonce, .. }) => {
+            *nonce = holders.get(resource).map_or(*nonce, |(_, granted)| *granted);
+        }
+        (Flaw::NoQuarantine, Request::Activate { quarantine, .. }) => *quarantine = Duration::ZERO,
+        (Flaw::ReleasesForAnybody, Request::Release { resource, owner }) => {
+            *owner = holders.get(resource).map_or(*owner, |(holder, _)| *holder);
+        }
+        (Flaw::NeverExpires, Request::Acquire { ttl, .. }) => *ttl = *ttl * 1000,
+        (
+            Flaw::ForgetsCase,
+            Request::Acquire { resource, .. }
+            | Request::Publish { resource, .. }
+            | Request::Release { resource, .. },
+        ) => *resource = Resource::new(resource.as_str().to_lowercase()).unwrap(),
+        _ => {}
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn flawed_nodes_are_found_out() {
+    for (flaw, rule) in [
+        (Flaw::PublishIgnoresOwner, Rule::PublishOwner),
+        (Flaw::PublishIgnoresNonce, Rule::PublishNonce),
+        (Flaw::VotesThoughNotAdmitted, Rule::AdmittedVotes),
+        (Flaw::LastNonceStays, Rule::FirstNonce),
+        (Flaw::IgnoresTheIncarnation, Rule::PreparedMemory),
+        (Flaw::NoQuarantine, Rule::Quarantine),
+        (Flaw::ReleasesForAnybody, Rule::OwnerReleases),
+        (Flaw::NeverExpires, Rule::Expiry),
+        (Flaw::ForgetsCase, Rule::NamesApart),
+    ] {
+        let node = MemoryNode::with_clock("memory", TokioClock::new());
+        let node = FlawedNode { flaw, node, holders: Arc::default() };
+        let breach = node_contract(&node).await.unwrap_err();
+        assert_eq!(breach.rule(), rule, "{flaw:?}: {breach}");
+    }
+}

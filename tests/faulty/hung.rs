@@ -1,0 +1,91 @@
+//! Nodes that stand still, and run late what they were asked.
+
+use std::time::Duration;
+
+use fencing::lock::AcquireError;
+
+use crate::fleet::{BUDGET, Fleet, TTL, ran, resource, settle};
+
+#[tokio::test(start_paused = true)]
+async fn an_acquire_that_runs_late_is_taken_back_behind_it() {
+    let fleet = Fleet::started().await;
+    let redlock = fleet.connected().await;
+    fleet.faults[..3].iter().for_each(|faults| faults.hang());
+    let error = redlock.try_acquire(&resource()).await.unwrap_err();
+    assert!(matches!(error, AcquireError::NoQuorum { granted: 2, .. }), "{error}");
+    settle().await;
+    assert_eq!(ran(&fleet.faults[0]), [""; 0]);
+    fleet.faults.iter().for_each(|faults| faults.resume());
+    settle().await;
+    // It locked, and was released at once: no time has passed.
+    assert_eq!(ran(&fleet.faults[0]), ["acquire", "release"]);
+    assert_eq!(fleet.locked().await, [false; 5]);
+}
+
+/// The session is given up before the node goes on: the release comes over another one,
+/// and may come first. The TTL is then the bound.
+#[tokio::test(start_paused = true)]
+async fn an_acquire_that_runs_late_over_a_session_given_up_stays_for_the_ttl_at_most() {
+    let fleet = Fleet::started().await;
+    let redlock = fleet.connected().await;
+    fleet.faults[..3].iter().for_each(|faults| faults.hang());
+    redlock.try_acquire(&resource()).await.unwrap_err();
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    fleet.faults.iter().for_each(|faults| faults.resume());
+    settle().await;
+    let resumed = tokio::time::Instant::now();
+    let lease = fleet.service().build().unwrap().acquire(&resource()).await.unwrap();
+    assert!(resumed.elapsed() <= TTL, "{:?}", resumed.elapsed());
+    lease.release().await.unwrap();
+    // The client that had given up works again by itself.
+    assert!(redlock.acquire(&resource()).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_of_five_that_hang_for_ever_never_cost_more_than_one_budget() {
+    let fleet = Fleet::started().await;
+    let redlock = fleet.connected().await;
+    fleet.faults[..2].iter().for_each(|faults| faults.hang());
+    for round in 0..100 {
+        let start = tokio::time::Instant::now();
+        let lease = redlock.try_acquire(&resource()).await.unwrap();
+        assert!(start.elapsed() <= BUDGET, "round {round}: {:?}", start.elapsed());
+        assert_eq!(start.elapsed(), Duration::ZERO, "round {round}: a majority had answered");
+        let start = tokio::time::Instant::now();
+        lease.release().await.unwrap();
+        assert_eq!(start.elapsed(), Duration::ZERO, "round {round}: release");
+        tokio::time::sleep(Duration::from_millis(137)).await;
+    }
+}
+
+/// The same for a client that starts when they hang already.
+#[tokio::test(start_paused = true)]
+async fn two_of_five_that_hang_from_the_start_hold_nobody_up() {
+    let fleet = Fleet::started().await;
+    fleet.faults[3..].iter().for_each(|faults| faults.hang());
+    let redlock = fleet.service().build().unwrap();
+    for round in 0..100 {
+        let start = tokio::time::Instant::now();
+        let lease = redlock.try_acquire(&resource()).await.unwrap();
+        assert_eq!(start.elapsed(), Duration::ZERO, "round {round}");
+        lease.release().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(137)).await;
+    }
+}
+
+/// A majority that hangs costs one budget, and never looks like another holder.
+#[tokio::test(start_paused = true)]
+async fn a_hung_majority_costs_one_budget_and_is_no_holder() {
+    let fleet = Fleet::started().await;
+    let redlock = fleet.connected().await;
+    fleet.faults[..3].iter().for_each(|faults| faults.hang());
+    for _ in 0..50 {
+        let start = tokio::time::Instant::now();
+        let error = redlock.try_acquire(&resource()).await.unwrap_err();
+        assert!(matches!(error, AcquireError::NoQuorum { .. }), "{error}");
+        assert!(start.elapsed() <= BUDGET + Duration::from_millis(1), "{:?}", start.elapsed());
+        tokio::time::sleep(Duration::from_millis(137)).await;
+    }
+    fleet.faults.iter().for_each(|faults| faults.resume());
+    assert!(redlock.acquire(&resource()).await.is_ok());
+}

@@ -1,0 +1,41 @@
+//! Clocks that follow the runtime's, which stands still and jumps in paused tests.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use fencing::time::{Clock, Time};
+
+/// The runtime's clock. Clones jump together.
+#[derive(Debug, Clone)]
+pub struct TokioClock {
+    start: tokio::time::Instant,
+    ahead: Arc<AtomicI64>,
+}
+
+impl TokioClock {
+    pub fn new() -> TokioClock {
+        TokioClock { start: tokio::time::Instant::now(), ahead: Arc::default() }
+    }
+
+    /// The same clock, except that it jumps by itself.
+    #[allow(dead_code)]
+    pub fn apart(&self) -> TokioClock {
+        TokioClock { start: self.start, ahead: Arc::default() }
+    }
+
+    /// Jumps by so many seconds, backwards too, as a machine's clock does that is set.
+    #[allow(dead_code)]
+    pub fn jump(&self, seconds: i64) {
+        self.ahead.fetch_add(seconds, Ordering::SeqCst);
+    }
+}
+
+impl Clock for TokioClock {
+    fn now(&self) -> Time {
+        let ahead = self.ahead.load(Ordering::SeqCst);
+        let (forward, back) = (ahead.max(0).unsigned_abs(), ahead.min(0).unsigned_abs());
+        let now = Duration::from_secs(100_000) + self.start.elapsed();
+        Time::from_start(now + Duration::from_secs(forward) - Duration::from_secs(back))
+    }
+}
