@@ -105,7 +105,7 @@ fn bend(flaw: Flaw, request: &mut Request, holders: &HashMap<Resource, (Owner, N
         (Flaw::ReleasesForAnybody, Request::Release { resource, owner }) => {
             *owner = holders.get(resource).map_or(*owner, |(holder, _)| *holder);
         }
-        (Flaw::NeverExpires, Request::Acquire { ttl, .. }) => *ttl = *ttl * 1000,
+        (Flaw::NeverExpires, Request::Acquire { ttl, .. }) => *ttl *= 1000,
         (
             Flaw::ForgetsCase,
             Request::Acquire { resource, .. }
