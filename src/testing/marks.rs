@@ -9,8 +9,7 @@ use crate::{Resource, Token};
 
 /// Whether marks, on which nothing was raised yet, keep the contract of [`Marks`].
 ///
-/// There must be room for 30 resources. Run it on several handles of the same store at
-/// once only with different stores beneath: the suite takes the names for its own.
+/// There must be room for 30 resources.
 ///
 /// # Errors
 /// The first [`Breach`].

@@ -47,6 +47,28 @@ async fn nothing_is_renewed_after_the_release_even_if_the_renewal_hangs() {
     assert!(fleet.faults.iter().all(|faults| ran(faults).last() == Some(&"release")));
 }
 
+/// The watchdog sleeps until its next renewal when the lease is released or dropped.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_renewed_after_a_release_or_drop_between_two_renewals() {
+    let fleet = Fleet::started().await;
+    let redlock = fleet.connected().await;
+    for dropped in [false, true] {
+        let lease = redlock.try_acquire(&resource()).await.unwrap();
+        sleep(TTL / 2).await;
+        if dropped {
+            drop(lease);
+        } else {
+            assert_eq!(lease.release().await, Ok(Released::Released));
+        }
+        sleep(TTL * 3).await;
+        for faults in &fleet.faults {
+            let ran = ran(faults);
+            assert_eq!(ran[ran.len() - 3..], ["acquire", "renew", "release"]);
+        }
+        assert_eq!(fleet.locked().await, [false; 5]);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_fails_and_then_succeeds_keeps_the_lease() {
     let fleet = Fleet::started().await;
