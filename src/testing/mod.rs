@@ -18,7 +18,6 @@
 mod breach;
 mod faults;
 mod faulty;
-mod lapse;
 mod lock;
 mod marks;
 mod node;
@@ -26,8 +25,7 @@ mod node;
 pub use breach::{Breach, Rule};
 pub use faults::Faults;
 pub use faulty::FaultyNode;
-pub use lapse::lapse_contract;
-pub use lock::lock_contract;
+pub use lock::{lapse_contract, lock_contract};
 pub use marks::marks_contract;
 pub use node::node_contract;
 

@@ -4,9 +4,10 @@ use std::time::Duration;
 use futures_util::future::{join, join_all};
 use tokio::time::timeout;
 
-use super::lock::{acquire, told};
-use super::{Breach, PATIENCE, Rule, resource};
+use super::acquire;
+use super::end::told;
 use crate::lock::{Lock, Loss, Released};
+use crate::testing::{Breach, PATIENCE, Rule, resource};
 
 /// Whether the leases of a lock service end as they must: for one that is built not to
 /// renew them, with a TTL of a few seconds at most.
