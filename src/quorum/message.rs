@@ -15,7 +15,8 @@ pub enum Request {
         /// When the lock expires by itself, lock delay included.
         ttl: Duration,
     },
-    /// Raise the count to `token`, if the lock and the memory are still those of the grant.
+    /// Raise the count to `token`, if it is not above it and the lock and the memory are
+    /// still those of the grant.
     Publish {
         /// What is locked.
         resource: Resource,
@@ -97,13 +98,14 @@ pub enum Reply {
     },
     /// The node has forgotten something, or was never admitted. No vote.
     NotAdmitted,
-    /// The count is at least the token.
+    /// The count is the token.
     Published,
     /// The lock lasts for another TTL.
     Renewed,
     /// The lock was the owner's and is gone.
     Released,
-    /// The lock, or the memory of the grant, is not the owner's any more.
+    /// The lock, or the memory of the grant, is not the owner's any more, or somebody has
+    /// counted since.
     NotOwner,
     /// The node's memory is marked.
     Prepared(Prepared),

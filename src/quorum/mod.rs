@@ -24,6 +24,8 @@ pub use stamp::Stamp;
 pub use store::Store;
 
 #[cfg(test)]
+mod found;
+#[cfg(test)]
 mod tests;
 
 /// How many of `nodes` are a majority. It is counted over all nodes, never over those

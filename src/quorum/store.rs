@@ -129,14 +129,16 @@ impl Store {
             return Reply::NotOwner;
         }
         let stamp = Stamp::from(token);
-        if stamp.era > self.memory.state.era {
+        let (era, count) = (self.memory.state.era, self.memory.counts.get(resource));
+        // Somebody has been here in between, and a repeated request has locked again.
+        if (Stamp { era, count: count.copied().unwrap_or(0) }) > stamp {
+            return Reply::NotOwner;
+        }
+        if stamp.era > era {
             self.memory.state.era = stamp.era;
             self.memory.counts.clear();
         }
-        if stamp.era == self.memory.state.era {
-            let count = self.memory.counts.entry(resource.clone()).or_default();
-            *count = (*count).max(stamp.count);
-        }
+        self.memory.counts.insert(resource.clone(), stamp.count);
         Reply::Published
     }
 

@@ -6,12 +6,12 @@ use super::*;
 use crate::time::Time;
 use crate::{Resource, Token};
 
-const TTL: Duration = Duration::from_secs(10);
+pub(super) const TTL: Duration = Duration::from_secs(10);
 
-struct Fleet {
-    nodes: Vec<(Incarnation, Store)>,
+pub(super) struct Fleet {
+    pub(super) nodes: Vec<(Incarnation, Store)>,
     now: Time,
-    clock: Duration,
+    pub(super) clock: Duration,
     next: u128,
 }
 
@@ -22,14 +22,14 @@ impl Fleet {
         Fleet { nodes: (0..nodes).map(node).collect(), now, clock, next: 1 }
     }
 
-    fn started(nodes: usize) -> Fleet {
+    pub(super) fn started(nodes: usize) -> Fleet {
         let mut fleet = Fleet::blank(nodes);
         fleet.readmit(0).unwrap();
         fleet.wait(Duration::from_secs(1));
         fleet
     }
 
-    fn wait(&mut self, time: Duration) {
+    pub(super) fn wait(&mut self, time: Duration) {
         self.now = self.now + time;
         self.clock += time;
     }
@@ -39,7 +39,7 @@ impl Fleet {
         self.next
     }
 
-    fn ask(&mut self, node: usize, request: &Request) -> Reply {
+    pub(super) fn ask(&mut self, node: usize, request: &Request) -> Reply {
         let (life, store) = &mut self.nodes[node];
         store.answer(life, request, self.now, self.clock)
     }
@@ -49,7 +49,7 @@ impl Fleet {
         self.nodes[node] = (Incarnation::new(&format!("life-{life}")), store);
     }
 
-    fn readmit_by(&mut self, order: Readmission) -> Result<(), ReadmitError> {
+    pub(super) fn readmit_by(&mut self, order: Readmission) -> Result<(), ReadmitError> {
         let mut readmit = Readmit::new(self.nodes.len(), order);
         while let Some((node, request)) = readmit.next_request() {
             let phase = readmit.phase();
@@ -59,12 +59,12 @@ impl Fleet {
         readmit.outcome().expect("every request was answered")
     }
 
-    fn readmit(&mut self, target: usize) -> Result<(), ReadmitError> {
+    pub(super) fn readmit(&mut self, target: usize) -> Result<(), ReadmitError> {
         let nonce = Nonce(self.fresh());
         self.readmit_by(Readmission { target, collect: false, nonce, longest: TTL, strict: false })
     }
 
-    fn bid(&mut self) -> Bid {
+    pub(super) fn bid(&mut self) -> Bid {
         Bid {
             resource: resource(),
             owner: Owner(self.fresh()),
@@ -99,7 +99,7 @@ impl Fleet {
         release.outcome().expect("every node answered")
     }
 
-    fn lease_on(&mut self, reached: &[usize]) -> Token {
+    pub(super) fn lease_on(&mut self, reached: &[usize]) -> Token {
         let (owner, outcome) = self.acquire_on(reached);
         let Outcome::Won { token, .. } = outcome else { panic!("{outcome:?}") };
         self.release(owner);
@@ -107,7 +107,7 @@ impl Fleet {
     }
 }
 
-fn resource() -> Resource {
+pub(super) fn resource() -> Resource {
     Resource::new("invoice/42").unwrap()
 }
 

@@ -50,6 +50,9 @@ pub enum Rule {
     /// Node: publish needs the nonce.
     #[error("a count is published only in the memory of the grant")]
     PublishNonce,
+    /// Node: publish never answers yes below the count.
+    #[error("a count is published only where nobody has counted further")]
+    PublishCount,
     /// Node: what publish does.
     #[error("publishing raises the count and never lowers it")]
     PublishRaises,

@@ -47,9 +47,13 @@ async fn guarded(probe: &Probe) -> Result<(), Breach> {
 async fn raises(probe: &Probe) -> Result<(), Breach> {
     let (resource, era) = (resource("raise")?, probe.state().await?.era);
     probe.granted(Rule::Counts, &resource, ALICE).await?;
-    let lower = Stamp { era: era - 1, count: 900 };
-    for stamp in [Stamp { era, count: 33 }, Stamp { era, count: 20 }, lower] {
-        published(probe, &resource, stamp).await?;
+    for count in [33, 33] {
+        published(probe, &resource, Stamp { era, count }).await?;
+    }
+    // A count that is above shows that somebody was there: a repeated request locked again.
+    for stamp in [Stamp { era, count: 20 }, Stamp { era: era - 1, count: 900 }] {
+        let reply = probe.publish(&resource, ALICE, probe.nonce, stamp).await?;
+        Rule::PublishCount.same(format!("publish {stamp:?} below"), &reply, &Reply::NotOwner)?;
     }
     probe.free(&resource, ALICE).await?;
     let stamp = probe.granted(Rule::Counts, &resource, BOB).await?;

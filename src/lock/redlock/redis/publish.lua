@@ -7,12 +7,14 @@
 local memory = redis.call('HMGET', KEYS[1], 'admitted', 'nonce', 'era', ARGV[4], 'prepared', 'reserved', 'longest', 'granted')
 if memory[1] ~= ARGV[1] then return {'not-admitted'} end
 if redis.call('GET', KEYS[3]) ~= ARGV[2] or memory[2] ~= ARGV[3] then return {'not-owner'} end
-local era = tonumber(memory[3])
+local era, count = tonumber(memory[3]), tonumber(memory[4] or '0')
+-- Somebody has been here in between, and a repeated request has locked again.
+if era > tonumber(ARGV[5]) or (era == tonumber(ARGV[5]) and count > tonumber(ARGV[6])) then return {'not-owner'} end
 if tonumber(ARGV[5]) > era then
   redis.call('UNLINK', KEYS[1])
   redis.call('HSET', KEYS[1], 'admitted', memory[1], 'nonce', memory[2], 'prepared', memory[5],
     'reserved', memory[6] or 0, 'longest', memory[7] or 0, 'granted', memory[8] or 1, 'era', ARGV[5], ARGV[4], ARGV[6])
-elseif tonumber(ARGV[5]) == era and tonumber(ARGV[6]) > tonumber(memory[4] or '0') then
+elseif tonumber(ARGV[6]) > count then
   redis.call('HSET', KEYS[1], ARGV[4], ARGV[6])
 end
 return {'published'}

@@ -1,0 +1,67 @@
+//! Schedules that the model check found: each broke the order before its rule was added.
+
+use super::tests::{Fleet, TTL, resource};
+use super::*;
+use crate::time::Time;
+
+fn attempt(fleet: &mut Fleet) -> (Acquire, Request) {
+    let bid = fleet.bid();
+    let mut acquire = Acquire::new(3, bid, Time::default());
+    let (_, ask) = acquire.next_request().unwrap();
+    while acquire.next_request().is_some() {}
+    (acquire, ask)
+}
+
+impl Fleet {
+    /// The node executes a request once whatever lock it has is gone.
+    fn ask_free(&mut self, node: usize, request: &Request) -> Reply {
+        self.nodes[node].1.expire_lock(&resource());
+        self.ask(node, request)
+    }
+}
+
+fn won(acquire: &Acquire) -> Option<crate::Token> {
+    match acquire.outcome(Time::default()) {
+        Some(Outcome::Won { token, .. }) => Some(token),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_repeated_acquire_does_not_make_the_publish_of_its_first_grant_count() {
+    let mut fleet = Fleet::started(3);
+    let (mut first, ask_first) = attempt(&mut fleet);
+    let (mut second, ask_second) = attempt(&mut fleet);
+    // Node 1 counted the second client before the first, nodes 0 and 2 the other way round.
+    fleet.ask(1, &ask_second);
+    first.on_reply(0, Ok(fleet.ask(0, &ask_first)));
+    first.on_reply(1, Ok(fleet.ask_free(1, &ask_first)));
+    fleet.ask(2, &ask_first);
+    second.on_reply(0, Ok(fleet.ask_free(0, &ask_second)));
+    second.on_reply(2, Ok(fleet.ask_free(2, &ask_second)));
+    let granted = won(&second).expect("both nodes agree");
+    // The second client's lock expires, the network repeats the first client's request, and
+    // its lock is back where the second client held one in between.
+    fleet.ask_free(0, &ask_first);
+    let (node, publish) = first.next_request().expect("node 0 is behind");
+    first.on_reply(node, Ok(fleet.ask(node, &publish)));
+    assert_ne!(won(&first), Some(granted));
+}
+
+#[test]
+fn a_repeated_acquire_and_a_new_era_do_not_make_the_publish_count() {
+    let mut fleet = Fleet::started(3);
+    let Bid { owner, .. } = fleet.bid();
+    let ask = Request::Acquire { resource: resource(), owner, ttl: TTL };
+    let Reply::Granted { nonce, stamp, .. } = fleet.ask(0, &ask) else { panic!() };
+    // Somebody is granted and gone, the request is repeated, and the counts are collected.
+    let Bid { owner: other, .. } = fleet.bid();
+    fleet.ask_free(0, &Request::Acquire { resource: resource(), owner: other, ttl: TTL });
+    fleet.ask_free(0, &ask);
+    let order =
+        Readmission { target: 0, collect: true, nonce: Nonce(1), longest: TTL, strict: false };
+    assert_eq!(fleet.readmit_by(order), Ok(()));
+    let token = Stamp { count: stamp.count + 1, ..stamp }.token().unwrap();
+    let publish = Request::Publish { resource: resource(), owner, nonce, token };
+    assert_eq!(fleet.ask(0, &publish), Reply::NotOwner);
+}
