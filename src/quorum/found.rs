@@ -1,5 +1,7 @@
 //! Schedules that the model check found: each broke the order before its rule was added.
 
+use std::time::Duration;
+
 use super::tests::{Fleet, TTL, resource};
 use super::*;
 use crate::time::Time;
@@ -17,6 +19,12 @@ impl Fleet {
     fn ask_free(&mut self, node: usize, request: &Request) -> Reply {
         self.nodes[node].1.expire_lock(&resource());
         self.ask(node, request)
+    }
+
+    /// The node's clock jumps over a quarantine, and back.
+    fn jump(&mut self, node: usize) {
+        let (life, store) = &mut self.nodes[node];
+        store.answer(life, &Request::Read, Time::from_start(TTL * 100), self.clock);
     }
 }
 
@@ -64,4 +72,45 @@ fn a_repeated_acquire_and_a_new_era_do_not_make_the_publish_count() {
     let token = Stamp { count: stamp.count + 1, ..stamp }.token().unwrap();
     let publish = Request::Publish { resource: resource(), owner, nonce, token };
     assert_eq!(fleet.ask(0, &publish), Reply::NotOwner);
+}
+
+#[test]
+fn counts_are_not_collected_from_clocks_while_a_majority_remembers() {
+    let mut fleet = Fleet::started(3);
+    fleet.lease_on(&[0, 1, 2]);
+    fleet.clock = Duration::ZERO;
+    fleet.nodes[1].1.forget();
+    // Counts are to be collected on node 0 while node 1 has forgotten. Its new era reaches
+    // node 1 and is promised by nobody else.
+    let order =
+        Readmission { target: 0, collect: true, nonce: Nonce(1), longest: TTL, strict: false };
+    let mut collect = Readmit::new(3, order);
+    while let Some((node, request)) = collect.next_request() {
+        let phase = collect.phase();
+        if matches!(request, Request::Activate { .. }) && node != 1 {
+            continue;
+        }
+        let reply = fleet.ask(node, &request);
+        collect.on_reply(phase, node, Ok(reply));
+    }
+    fleet.jump(1);
+    let (mut first, ask_first) = attempt(&mut fleet);
+    first.on_reply(1, Ok(fleet.ask(1, &ask_first)));
+    first.on_reply(2, Ok(fleet.ask(2, &ask_first)));
+    let publish = first.next_request();
+    // Node 1 forgets again: nobody else has heard of the era that it counted in.
+    fleet.nodes[1].1.forget();
+    fleet.readmit(1).unwrap();
+    fleet.jump(1);
+    let (mut second, ask_second) = attempt(&mut fleet);
+    second.on_reply(1, Ok(fleet.ask_free(1, &ask_second)));
+    second.on_reply(0, Ok(fleet.ask_free(0, &ask_second)));
+    while let Some((node, request)) = second.next_request() {
+        second.on_reply(node, Ok(fleet.ask(node, &request)));
+    }
+    if let Some((node, request)) = publish {
+        first.on_reply(node, Ok(fleet.ask(node, &request)));
+    }
+    let (first, second) = (won(&first), won(&second));
+    assert!(first.is_none() || second.is_none() || first != second, "{first:?} twice");
 }

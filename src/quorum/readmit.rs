@@ -43,6 +43,8 @@ enum Phase {
     Read(Prepared),
     Reserve(Prepared, u64, Duration),
     FirstStart,
+    /// What every node answered before.
+    Confirm(Vec<Prepared>),
     Activate,
     Done(Result<(), ReadmitError>),
 }
@@ -97,8 +99,9 @@ impl Readmit {
             Phase::Read(_) => 1,
             Phase::Reserve(..) => 2,
             Phase::FirstStart => 3,
-            Phase::Activate => 4,
-            Phase::Done(_) => 5,
+            Phase::Confirm(_) => 4,
+            Phase::Activate => 5,
+            Phase::Done(_) => 6,
         }
     }
 
@@ -115,6 +118,7 @@ impl Readmit {
             Phase::Read(prepared) => self.read(prepared),
             Phase::Reserve(prepared, era, longest) => self.reserved(&prepared, era, longest),
             Phase::FirstStart => self.first_start(),
+            Phase::Confirm(before) => self.confirmed(&before),
             Phase::Activate => self.activated(),
             Phase::Done(_) => {}
         }
@@ -199,9 +203,8 @@ impl Readmit {
             if self.replies.iter().filter(answered).count() + 1 < self.replies.len() {
                 return self.missing();
             }
-            let prepare = Request::Prepare { nonce: self.order.nonce };
-            let all = (0..self.replies.len()).map(|node| (node, prepare.clone())).collect();
-            self.enter(Phase::FirstStart, all);
+            let prepares = self.prepares(1);
+            self.enter(Phase::FirstStart, prepares);
         }
     }
 
@@ -223,30 +226,69 @@ impl Readmit {
         }
     }
 
-    /// Too few remember: every node must answer, and the era comes from their clocks.
+    /// One to every node, with a nonce of its own: a nonce that is sent again could mark
+    /// two stretches of memory.
+    fn prepares(&self, round: u128) -> Vec<(usize, Request)> {
+        let nonce = Nonce(self.order.nonce.0.wrapping_add(round));
+        (0..self.replies.len()).map(|node| (node, Request::Prepare { nonce })).collect()
+    }
+
+    /// What every node answered, or `None` and the end if one did not.
+    fn all_prepared(&mut self) -> Option<Vec<Prepared>> {
+        let answers = self.replies.iter().map(|reply| match reply {
+            Some(Ok(Reply::Prepared(prepared))) => Some(prepared.clone()),
+            _ => None,
+        });
+        let answers: Option<Vec<Prepared>> = answers.collect();
+        if answers.is_none() {
+            self.missing();
+        }
+        answers
+    }
+
+    /// Too few remember, it seems: every node must answer.
     fn first_start(&mut self) {
         if self.awaited > 0 {
             return;
         }
-        let answers: Vec<Prepared> = self
-            .replies
-            .iter()
-            .filter_map(|reply| match reply {
-                Some(Ok(Reply::Prepared(prepared))) => Some(prepared.clone()),
-                _ => None,
-            })
-            .collect();
-        let nodes = self.replies.len();
-        if answers.len() < nodes {
-            return self.missing();
-        }
+        let Some(answers) = self.all_prepared() else { return };
+        let nodes = answers.len();
         let admitted = answers.iter().filter(|answer| answer.admitted).count();
         if !self.order.collect && admitted == nodes {
-            return self.end(Ok(()));
+            self.end(Ok(()));
+        } else if nodes > 2 && admitted >= majority(nodes) {
+            self.end(Err(ReadmitError::Overtaken));
+        } else if nodes > 2 {
+            let prepares = self.prepares(2);
+            self.enter(Phase::Confirm(answers), prepares);
+        } else {
+            self.start(answers);
         }
-        if nodes > 2 && admitted > majority(nodes) {
+    }
+
+    /// The first answers are not of one moment. A node that had forgotten in both rounds,
+    /// in one stretch of memory, had forgotten when the second began: only where a majority
+    /// did may an era be used that no majority has promised.
+    fn confirmed(&mut self, before: &[Prepared]) {
+        if self.awaited > 0 {
+            return;
+        }
+        let Some(answers) = self.all_prepared() else { return };
+        let nodes = answers.len();
+        let rounds = before.iter().zip(&answers);
+        let forgotten = rounds.filter(|(first, second)| {
+            !first.admitted && !second.admitted && first.nonce == second.nonce
+        });
+        if nodes - forgotten.count() >= majority(nodes) {
             return self.end(Err(ReadmitError::Overtaken));
         }
+        self.start(answers);
+    }
+
+    /// The era comes from the clocks.
+    fn start(&mut self, answers: Vec<Prepared>) {
+        let nodes = answers.len();
+        let admitted = answers.iter().filter(|answer| answer.admitted).count();
         let blank = answers.iter().all(|answer| answer.blank);
         if self.order.strict && !blank && admitted < nodes {
             return self.end(Err(ReadmitError::Strict));
