@@ -1,0 +1,86 @@
+//! Every rule is needed: with any one left out the search finds a violation.
+
+use stateright::{Checker, HasDiscoveries, Model};
+
+use crate::mutant::Mutant;
+use crate::state::Budget;
+use crate::world::{Action, World};
+
+/// How a mutant died.
+struct Death {
+    rule: &'static str,
+    property: &'static str,
+    steps: usize,
+    states: usize,
+}
+
+/// Searches the smallest world in which the rule is known to matter, breadth first and by
+/// one thread, so that the schedule found is the shortest one there.
+fn hunt<const C: usize, const R: usize>(
+    mutant: Mutant,
+    budget: Budget,
+    lead: &[Action],
+) -> Result<Death, &'static str> {
+    let mut world = World::<3, C, R>::new(budget, Some(mutant));
+    world.lead = lead.to_vec();
+    let checker = world.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
+    let found = checker.discoveries();
+    let death = found.iter().find(|(name, _)| {
+        checker.model().property(name).expectation == stateright::Expectation::Always
+    });
+    let Some((property, path)) = death else { return Err(mutant.rule()) };
+    let actions = path.clone().into_actions();
+    if std::env::var_os("FENCING_MODEL_TRACE").is_some() {
+        println!("{mutant:?}: {actions:#?}");
+    }
+    let (steps, states) = (lead.len() + actions.len(), checker.unique_state_count());
+    Ok(Death { rule: mutant.rule(), property, steps, states })
+}
+
+#[test]
+fn every_mutant_dies() {
+    use Action::*;
+    let calm = Budget::default();
+    let losses = |losses| Budget { losses, ..calm };
+    let renewals = Budget { renewals: true, ..calm };
+    let rollback = Budget { losses: 1, rollbacks: 1, ..calm };
+    let repeat = Budget { repeats: 1, ..calm };
+    // Node 1 forgets, and counts are to be collected on node 0 meanwhile.
+    let collection = Budget { losses: 2, collections: 1, ..calm };
+    let readmit = |who, nodes: &[u8]| {
+        nodes.iter().map(|node| Readmit { who, node: *node }).collect::<Vec<_>>()
+    };
+    let collecting = [
+        vec![Flush { node: 1 }, Prepare { who: 0, node: 0, collect: true }],
+        readmit(0, &[1, 2, 0, 1, 2, 0, 1, 2, 1]),
+    ]
+    .concat();
+    let deaths = [
+        hunt::<2, 0>(Mutant::NoPublish, calm, &[]),
+        hunt::<2, 0>(Mutant::PublishToAnyOwner, calm, &[]),
+        hunt::<2, 0>(Mutant::LateGrantsCount, calm, &[]),
+        hunt::<2, 0>(Mutant::MajorityOfAnswers, calm, &[]),
+        hunt::<2, 0>(Mutant::PublishBelowCount, repeat, &[]),
+        hunt::<2, 0>(Mutant::EmptyNodesVote, losses(1), &[]),
+        hunt::<2, 1>(Mutant::NobodyIsRead, losses(1), &[]),
+        hunt::<2, 1>(Mutant::NoNewEra, losses(1), &[]),
+        hunt::<2, 1>(Mutant::PublishToAnyMemory, rollback, &[]),
+        hunt::<2, 2>(Mutant::NoReserve, losses(2), &[]),
+        hunt::<2, 2>(Mutant::ActivateAnyMemory, losses(2), &[]),
+        hunt::<2, 2>(Mutant::ActivateDropsAlways, losses(1), &[]),
+        hunt::<2, 2>(Mutant::StartsWhileRemembered, collection, &collecting),
+        hunt::<2, 0>(Mutant::HealsOverCounts, renewals, &[]),
+        hunt::<2, 0>(Mutant::RenewalOfOne, renewals, &[]),
+    ];
+    println!("| rule left out | found: property broken | steps | states |\n|---|---|---|---|");
+    let mut alive = Vec::new();
+    for death in deaths {
+        match death {
+            Ok(Death { rule, property, steps, states }) => {
+                println!("| {rule} | {property} | {steps} | {states} |");
+            }
+            Err(rule) => alive.push(rule),
+        }
+    }
+    assert!(alive.is_empty(), "no schedule found against: {alive:#?}");
+}

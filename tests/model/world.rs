@@ -1,0 +1,257 @@
+//! The world around the law: who may do what next.
+
+use fencing::quorum::{Nonce, Reply, Request, majority};
+
+use crate::law::{Law, ask, incarnation, resource};
+use crate::mutant::Mutant;
+use crate::pool::{Id, Memo};
+use crate::state::{Budget, Client, Node, Order, State};
+
+/// A step. Nodes, clients and re-admissions by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// A node executes a client's request, the lock of anybody else having vanished.
+    Acquire {
+        client: u8,
+        node: u8,
+    },
+    /// It executes it again; `expired`: its own lock had vanished; `lost`: the answer is.
+    AcquireAgain {
+        client: u8,
+        node: u8,
+        expired: bool,
+        lost: bool,
+    },
+    /// A grant reaches the client.
+    Deliver {
+        client: u8,
+        node: u8,
+    },
+    Publish {
+        client: u8,
+        node: u8,
+    },
+    Renew {
+        client: u8,
+        node: u8,
+    },
+    /// A server comes back empty.
+    Crash {
+        node: u8,
+    },
+    /// A server loses its data and goes on.
+    Flush {
+        node: u8,
+    },
+    /// What the node knows now reaches its disk.
+    Save {
+        node: u8,
+    },
+    /// A server comes back with what was on its disk.
+    Restore {
+        node: u8,
+    },
+    /// Somebody begins to re-admit a node, or to collect its counts.
+    Prepare {
+        who: u8,
+        node: u8,
+        collect: bool,
+    },
+    PrepareAgain {
+        who: u8,
+    },
+    /// A node executes a request of a re-admission, and the answer is back at once.
+    Readmit {
+        who: u8,
+        node: u8,
+    },
+    ActivateAgain {
+        who: u8,
+        node: u8,
+    },
+    /// The nodes' clocks show the next second.
+    Second,
+}
+
+pub struct World<const N: usize, const C: usize, const R: usize> {
+    pub law: Law,
+    pub budget: Budget,
+    /// The fleet has never been started.
+    pub blank: bool,
+    /// Crashes as well as flushes: a flush allows more, and is enough for large runs.
+    pub crashes: bool,
+    /// Steps that every run begins with: a hint for deep schedules.
+    pub lead: Vec<Action>,
+    admitted: Memo<(Id, u8), bool>,
+}
+
+impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
+    pub fn new(budget: Budget, mutant: Option<Mutant>) -> World<N, C, R> {
+        let (law, admitted) = (Law::new(N, mutant), Memo::new());
+        World { law, budget, blank: false, crashes: false, lead: Vec::new(), admitted }
+    }
+
+    pub fn first(&self) -> State<N, C, R> {
+        let mut store = fencing::quorum::Store::default();
+        if !self.blank {
+            let nonce = Nonce(1000);
+            ask(&mut store, 0, 0, &Request::Prepare { nonce });
+            let (quarantine, settle) = Default::default();
+            let incarnation = incarnation(0);
+            let start = Request::Activate { incarnation, nonce, era: 1, quarantine, settle };
+            assert_eq!(ask(&mut store, 0, 0, &start), Reply::Activated);
+        }
+        let start = State {
+            nodes: [Node { store: self.law.stores.id(&store), disk: 0, life: 0 }; N],
+            clients: [Client::default(); C],
+            orders: [Default::default(); R],
+            budget: self.budget,
+            second: 0,
+        };
+        self.lead.iter().fold(start, |state, action| {
+            self.step(&state, *action).unwrap_or_else(|| panic!("{action:?} does nothing"))
+        })
+    }
+
+    pub fn is_admitted(&self, node: Node) -> bool {
+        self.admitted.get((node.store, node.life), || {
+            let mut store = self.law.stores.get(node.store);
+            let prepare = Request::Prepare { nonce: Nonce(0) };
+            let reply = ask(&mut store, node.life, 0, &prepare);
+            matches!(reply, Reply::Prepared(prepared) if prepared.admitted)
+        })
+    }
+
+    /// The assumption that order rests on: only a minority has forgotten at any moment.
+    fn may_forget(&self, state: &State<N, C, R>, node: usize) -> bool {
+        let others = (0..N).filter(|other| *other != node);
+        let forgotten = others.filter(|other| !self.is_admitted(state.nodes[*other])).count();
+        state.budget.losses > 0 && forgotten < N - majority(N)
+    }
+
+    pub fn candidates(&self, state: &State<N, C, R>, actions: &mut Vec<Action>) {
+        use Action::*;
+        let budget = state.budget;
+        for node in 0..N as u8 {
+            for client in 0..C as u8 {
+                let slot = state.clients[client as usize].slots[node as usize];
+                if !slot.ran {
+                    actions.push(Acquire { client, node });
+                } else if budget.repeats > 0 {
+                    for (expired, lost) in [(true, true), (true, false), (false, false)] {
+                        actions.push(AcquireAgain { client, node, expired, lost });
+                    }
+                }
+                if slot.reply != 0 {
+                    actions.push(Deliver { client, node });
+                }
+                if slot.publish != 0 {
+                    actions.push(Publish { client, node });
+                }
+                if budget.renewals && state.clients[client as usize].token != 0 {
+                    actions.push(Renew { client, node });
+                }
+            }
+            if self.may_forget(state, node.into()) {
+                actions.push(Flush { node });
+                if self.crashes {
+                    actions.push(Crash { node });
+                }
+                if state.nodes[node as usize].disk != 0 {
+                    actions.push(Restore { node });
+                }
+            }
+            if budget.rollbacks > 0 && budget.losses > 0 {
+                actions.push(Save { node });
+            }
+            for who in 0..R as u8 {
+                actions.push(Prepare { who, node, collect: false });
+                if budget.collections > 0 {
+                    actions.push(Prepare { who, node, collect: true });
+                }
+                let wait = state.orders[who as usize].waits[node as usize];
+                if wait.request != 0 && !wait.ran {
+                    actions.push(Readmit { who, node });
+                } else if wait.request != 0 && budget.repeats > 0 {
+                    actions.push(ActivateAgain { who, node });
+                }
+            }
+        }
+        if budget.repeats > 0 {
+            actions.extend((0..R as u8).map(|who| PrepareAgain { who }));
+        }
+        if budget.seconds > 0 {
+            actions.push(Second);
+        }
+    }
+
+    /// The state after `action`; `None` where it changes nothing. A request that is
+    /// refused without a trace is the same as one that never arrives.
+    pub fn step(&self, before: &State<N, C, R>, action: Action) -> Option<State<N, C, R>> {
+        let mut state = *before;
+        match action {
+            Action::Acquire { client, node } => {
+                self.acquire(&mut state, client, node, false, false)?;
+            }
+            Action::AcquireAgain { client, node, expired, lost } => {
+                state.budget.repeats -= 1;
+                self.acquire(&mut state, client, node, expired, lost)?;
+            }
+            Action::Deliver { client, node } => self.deliver(&mut state, client, node),
+            Action::Publish { client, node } => self.publish(&mut state, client, node)?,
+            Action::Renew { client, node } => self.renew(&mut state, client, node)?,
+            Action::Flush { node } | Action::Crash { node } | Action::Restore { node } => {
+                self.lose(&mut state, action, node.into())?;
+            }
+            Action::Save { node } => {
+                let node = &mut state.nodes[node as usize];
+                if node.disk != 0 {
+                    return None;
+                }
+                node.disk = node.store;
+                state.budget.rollbacks -= 1;
+            }
+            Action::Prepare { who, node, collect } => {
+                self.prepare(&mut state, who, node, collect)?;
+            }
+            Action::PrepareAgain { who } => {
+                let Order { machine, target, .. } = state.orders[who as usize];
+                if machine == 0 {
+                    return None;
+                }
+                state.budget.repeats -= 1;
+                let (_, request) = self.law.order(who, target, false);
+                self.execute(&mut state, target, request);
+            }
+            Action::Readmit { who, node } => self.readmit(&mut state, who, node),
+            Action::ActivateAgain { who, node } => {
+                state.budget.repeats -= 1;
+                let wait = state.orders[who as usize].waits[node as usize];
+                self.execute(&mut state, node, wait.request);
+            }
+            Action::Second => {
+                state.second += 1;
+                state.budget.seconds -= 1;
+            }
+        }
+        (before.nodes != state.nodes
+            || before.clients != state.clients
+            || before.orders != state.orders
+            || before.second != state.second)
+            .then_some(state)
+    }
+
+    /// A node executes a request, and its store is what the real one became.
+    pub fn execute(&self, state: &mut State<N, C, R>, node: u8, request: Id) -> Id {
+        let Node { store, life, .. } = state.nodes[node as usize];
+        let second = state.second + u8::from(self.blank);
+        let (store, reply) = self.law.answer(store, life, second, request);
+        state.nodes[node as usize].store = store;
+        reply
+    }
+
+    pub fn vanish(&self, state: &mut State<N, C, R>, node: u8) {
+        let node = &mut state.nodes[node as usize];
+        node.store = self.law.changed(node.store, |store| store.expire_lock(&resource()));
+    }
+}
