@@ -1,9 +1,13 @@
 //! Client side: a lease over N nodes, with a token that never goes backwards.
 
+mod attempt;
 mod error;
+mod health;
 mod holder;
 mod lease;
+mod random;
 pub mod redlock;
+mod settings;
 mod sleep;
 mod waiting;
 mod watchdog;
@@ -13,7 +17,9 @@ use std::future::Future;
 use crate::Resource;
 
 pub use error::{AcquireError, NodeCause, ReleaseError, Released};
+pub use health::Health;
 pub use lease::{Lease, LeaseLost, Loss};
+pub use settings::BuildError;
 
 /// What hands out leases.
 pub trait Lock: Send + Sync {

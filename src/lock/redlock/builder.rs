@@ -2,29 +2,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::fleet::Fleet;
-use super::settings::Settings;
-use super::{Node, Redlock};
+use super::{BuildError, Node, Redlock};
+use crate::lock::settings::Settings;
 use crate::time::{Clock, SystemClock};
 
-/// A value that a lock service can't be built with.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{setting}: {problem}")]
-pub struct BuildError {
-    setting: &'static str,
-    problem: String,
-}
-
-impl BuildError {
-    pub(super) fn new(setting: &'static str, problem: impl Into<String>) -> BuildError {
-        BuildError { setting, problem: problem.into() }
-    }
-
-    /// The method of the builder that was given the value.
-    #[must_use]
-    pub fn setting(&self) -> &'static str {
-        self.setting
-    }
-}
+/// What the builder calls the time that one node may take.
+pub(super) const NODE_BUDGET: &str = "node_budget";
 
 /// Makes a node when the namespace is known.
 type Source = Arc<dyn Fn(&str) -> Result<Arc<dyn Node>, BuildError> + Send + Sync>;
@@ -37,6 +20,7 @@ pub struct RedlockBuilder {
     namespace: String,
     clock: Arc<dyn Clock>,
     settings: Settings,
+    strict: bool,
 }
 
 impl Default for RedlockBuilder {
@@ -45,7 +29,8 @@ impl Default for RedlockBuilder {
             sources: Vec::new(),
             namespace: "fencing".into(),
             clock: Arc::new(SystemClock),
-            settings: Settings::default(),
+            settings: Settings::with_budget(Duration::from_millis(50)),
+            strict: false,
         }
     }
 }
@@ -104,7 +89,7 @@ impl RedlockBuilder {
 
     /// How long one node may take to connect and to answer. Default: 50 ms.
     pub fn node_budget(mut self, budget: Duration) -> RedlockBuilder {
-        self.settings.node_budget = budget;
+        self.settings.budget = budget;
         self
     }
 
@@ -130,7 +115,7 @@ impl RedlockBuilder {
     /// Where a majority forgot at once, leave the fleet to the operator instead of
     /// leaning on the nodes' clocks; all-blank fleets still start. Default: off.
     pub fn strict(mut self, strict: bool) -> RedlockBuilder {
-        self.settings.strict = strict;
+        self.strict = strict;
         self
     }
 
@@ -142,8 +127,8 @@ impl RedlockBuilder {
         let nodes: Vec<_> =
             self.sources.iter().map(|source| source(&self.namespace)).collect::<Result<_, _>>()?;
         check(&nodes)?;
-        self.settings.check()?;
-        let fleet = Fleet::new(nodes, self.clock, self.settings);
+        self.settings.check(NODE_BUDGET)?;
+        let fleet = Fleet::new(nodes, self.clock, self.settings, self.strict);
         Ok(Redlock { fleet: Arc::new(fleet), queues: Arc::default(), settings: self.settings })
     }
 }

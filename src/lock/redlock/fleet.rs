@@ -9,10 +9,11 @@ use tokio::sync::{OnceCell, mpsc};
 
 use super::lane::{Answer, Lane, Notice};
 use super::node::Node;
-use super::settings::Settings;
 use super::steward;
 use crate::lock::error::{AcquireError, NodeCause, ReleaseError, Released};
 use crate::lock::holder::{Grant, Holder, Renewed};
+use crate::lock::random::random;
+use crate::lock::settings::{Settings, Terms};
 use crate::quorum::{
     Acquire, Bid, Fault, Freed, Holding, Outcome, Owner, Release, Renew, Renewal, Reply, Request,
     majority,
@@ -33,29 +34,22 @@ pub(super) struct Fleet {
 
 type Calls = FuturesUnordered<BoxFuture<'static, (usize, Result<Reply, Fault>)>>;
 
-/// What one acquisition asks for besides the resource.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Terms {
-    pub(super) ttl: Duration,
-    pub(super) lock_delay: Duration,
-    pub(super) drift: Duration,
-}
-
 impl Fleet {
     pub(super) fn new(
         nodes: Vec<Arc<dyn Node>>,
         clock: Arc<dyn Clock>,
         settings: Settings,
+        strict: bool,
     ) -> Fleet {
         let (sender, receiver) = mpsc::unbounded_channel();
         let lanes = nodes.into_iter().enumerate();
         let lanes = lanes
-            .map(|(number, node)| Lane::new(number, node, settings.node_budget, sender.clone()))
+            .map(|(number, node)| Lane::new(number, node, settings.budget, sender.clone()))
             .collect();
         let fleet = Fleet {
             lanes,
             clock,
-            strict: settings.strict,
+            strict,
             longest: AtomicU64::new(0),
             notices: Mutex::new(Some(receiver)),
             steward: OnceCell::new(),
@@ -279,16 +273,4 @@ impl Holder for Held {
     fn abandon(&self) {
         drop(self.close());
     }
-}
-
-/// 128 bits from the operating system.
-pub(super) fn random() -> u128 {
-    let mut bytes = [0; 16];
-    if getrandom::fill(&mut bytes).is_err() {
-        // No entropy source: time and the process tell owners apart as well as can be.
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        let now = now.unwrap_or_default().as_nanos();
-        return now ^ (u128::from(std::process::id()) << 96);
-    }
-    u128::from_le_bytes(bytes)
 }

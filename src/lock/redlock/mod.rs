@@ -8,7 +8,6 @@ mod memory;
 mod node;
 #[cfg(feature = "redis")]
 mod redis;
-mod settings;
 mod steward;
 #[cfg(test)]
 mod tests;
@@ -18,17 +17,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fleet::Fleet;
-use settings::Settings;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep};
 
-use super::sleep::jitter;
+use super::attempt::attempt;
+use super::settings::Settings;
 use super::waiting::Queues;
 use super::{AcquireError, Lease, Lock};
 use crate::Resource;
 use crate::quorum::Fault;
 
-pub use builder::{BuildError, RedlockBuilder};
-pub use health::Health;
+pub use super::{BuildError, Health};
+pub use builder::RedlockBuilder;
 pub use memory::MemoryNode;
 pub use node::{Node, Session};
 #[cfg(feature = "redis")]
@@ -85,7 +84,7 @@ impl Redlock {
     }
 
     fn with(&self, settings: Settings) -> Result<Redlock, BuildError> {
-        settings.check()?;
+        settings.check(builder::NODE_BUDGET)?;
         self.fleet.outlast(settings.longest());
         Ok(Redlock { settings, ..self.clone() })
     }
@@ -100,23 +99,7 @@ impl Redlock {
     /// Dropped at any point, it leaves no lock behind for longer than the TTL, and
     /// releases what it can.
     pub async fn acquire(&self, resource: &Resource) -> Result<Lease, AcquireError> {
-        let end = Instant::now() + self.settings.wait;
-        let queue = self.queues.of(resource);
-        // Whoever waited here in vain asks once for itself, to tell held from down.
-        let Ok(_turn) = timeout_at(end, queue.lock()).await else {
-            return self.attempt(resource).await;
-        };
-        loop {
-            let error = match self.attempt(resource).await {
-                Ok(lease) => return Ok(lease),
-                Err(error) => error,
-            };
-            let pause = self.settings.retry_delay / 2 + jitter(self.settings.retry_delay);
-            if Instant::now() + pause >= end {
-                return Err(error);
-            }
-            sleep(pause).await;
-        }
+        self.queues.acquire(resource, &self.settings, || self.attempt(resource)).await
     }
 
     /// Acquires the lease of `resource` in one attempt. Only a fleet that starts for the
@@ -140,26 +123,9 @@ impl Redlock {
         }
     }
 
-    #[tracing::instrument(name = "fencing.acquire", level = "debug", skip_all, fields(%resource))]
     async fn attempt(&self, resource: &Resource) -> Result<Lease, AcquireError> {
-        let start = self.fleet.clock().now();
-        let outcome = self.fleet.attempt(resource, self.settings.terms()).await;
-        let label = match &outcome {
-            Ok(grant) => {
-                tracing::debug!(token = %grant.token, "lease acquired");
-                "acquired"
-            }
-            Err(error) => {
-                tracing::debug!(%error, "lease not acquired");
-                error.label()
-            }
-        };
-        let elapsed = self.fleet.clock().now().since(start);
-        metrics::counter!("fencing_attempts_total", "outcome" => label).increment(1);
-        metrics::histogram!("fencing_attempt_seconds", "outcome" => label).record(elapsed);
-        let grant = outcome?;
-        let clock = Arc::clone(self.fleet.clock());
-        Ok(Lease::new(resource.clone(), grant, clock, self.settings.keeping()))
+        let vote = self.fleet.attempt(resource, self.settings.terms());
+        attempt(resource, self.fleet.clock(), &self.settings, vote).await
     }
 }
 

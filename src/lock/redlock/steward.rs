@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::fleet::Fleet;
 use super::lane::Notice;
+use crate::lock::random::random;
 use crate::lock::sleep::jitter;
 use crate::quorum::{Nonce, Readmission, Readmit, ReadmitError};
 
@@ -44,7 +45,7 @@ async fn readmit(fleet: &Fleet, target: usize, collect: bool) -> Result<(), Read
     let order = Readmission {
         target,
         collect,
-        nonce: Nonce(super::fleet::random()),
+        nonce: Nonce(random()),
         longest: fleet.longest(),
         strict: fleet.strict(),
     };
