@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod contention;
-#[path = "../support/history.rs"]
+#[path = "../support/history/mod.rs"]
 mod history;
 mod scenario;
 #[allow(dead_code, reason = "other tests use the rest")]

@@ -1,0 +1,205 @@
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::{Answer, At, Event, History, Invariant, Outcome, Report, Stored, Violation, Write};
+
+pub(super) fn report(seed: u64, history: &History) -> Report {
+    let mut report = Report { seed, ..Report::default() };
+    tokens(history, &mut report);
+    log(history, &mut report);
+    writes(history, &mut report);
+    outages(history, &mut report);
+    recovery(history, &mut report);
+    report
+}
+
+fn breach(report: &mut Report, invariant: Invariant, how: String) {
+    report.violations.push(Violation { invariant, how });
+}
+
+/// Times at which something with a token was settled, and what the largest token was by then.
+#[derive(Default)]
+struct Largest(Vec<(At, u64)>);
+
+impl Largest {
+    fn of(mut settled: Vec<(At, u64)>) -> Largest {
+        settled.sort_unstable();
+        let mut most = 0;
+        for (_, token) in &mut settled {
+            most = most.max(*token);
+            *token = most;
+        }
+        Largest(settled)
+    }
+
+    /// The largest that was settled strictly before `at`.
+    fn before(&self, at: At) -> Option<u64> {
+        let count = self.0.partition_point(|(settled, _)| *settled < at);
+        count.checked_sub(1).and_then(|last| self.0.get(last)).map(|(_, token)| *token)
+    }
+}
+
+fn by_resource<'a, T>(items: impl Iterator<Item = (&'a str, T)>) -> BTreeMap<&'a str, Vec<T>> {
+    let mut map: BTreeMap<&str, Vec<T>> = BTreeMap::new();
+    items.for_each(|(resource, item)| map.entry(resource).or_default().push(item));
+    map
+}
+
+/// I1 and I2.
+fn tokens(history: &History, report: &mut Report) {
+    report.attempts = history.attempts().count() as u64;
+    let grants = by_resource(history.attempts().filter_map(|attempt| match attempt.outcome {
+        Outcome::Granted(token) => {
+            Some((attempt.resource.as_str(), (attempt.asked, attempt.told, token)))
+        }
+        _ => None,
+    }));
+    for (resource, grants) in grants {
+        report.leases += grants.len() as u64;
+        let mut seen = BTreeSet::new();
+        for (_, _, token) in &grants {
+            if !seen.insert(token) {
+                breach(report, Invariant::I1, format!("{resource}: token {token} granted twice"));
+            }
+        }
+        let told = Largest::of(grants.iter().map(|(_, told, token)| (*told, *token)).collect());
+        for (asked, _, token) in grants {
+            if let Some(earlier) = told.before(asked).filter(|earlier| *earlier >= token) {
+                let how =
+                    format!("{resource}: token {token} was asked for after {earlier} was told");
+                breach(report, Invariant::I2, how);
+            }
+        }
+    }
+}
+
+/// I3 and I4 by the storage's own log.
+fn log(history: &History, report: &mut Report) {
+    let mut last: BTreeMap<&str, (&Stored, u64)> = BTreeMap::new();
+    for stored in &history.accepted {
+        let before = last.get(stored.resource.as_str()).map_or(0, |(_, highest)| *highest);
+        if stored.token < before {
+            report.stale_accepted += 1;
+            let how = format!("{}: {} accepted after {before}", stored.resource, stored.token);
+            breach(report, Invariant::I3, how);
+        }
+        last.insert(&stored.resource, (stored, before.max(stored.token)));
+    }
+    let resources: BTreeSet<&str> =
+        last.keys().copied().chain(history.stored.keys().map(String::as_str)).collect();
+    for resource in resources {
+        let (replay, end) =
+            (last.get(resource).map(|(last, _)| *last), history.stored.get(resource));
+        if replay != end {
+            let how = format!("{resource}: {end:?} is stored, the replay gives {replay:?}");
+            breach(report, Invariant::I4, how);
+        }
+        // Where tokens never fall, the last of the largest token is what must be there.
+        let most = last.get(resource).map_or(0, |(_, highest)| *highest);
+        if end.is_some_and(|end| end.token < most) {
+            let how = format!("{resource}: what {most} wrote was overwritten by a smaller token");
+            breach(report, Invariant::I4, how);
+        }
+    }
+}
+
+/// I3 as the clients saw it, and I5 of the writes.
+fn writes(history: &History, report: &mut Report) {
+    let mut log: HashMap<(&str, &str), Vec<u64>> = HashMap::new();
+    for stored in &history.accepted {
+        log.entry((&stored.resource, &stored.value)).or_default().push(stored.token);
+    }
+    let told = by_resource(
+        history
+            .writes()
+            .filter(|write| write.answer == Answer::Accepted)
+            .map(|write| (write.resource.as_str(), (write.told, write.token))),
+    );
+    let told: BTreeMap<&str, Largest> =
+        told.into_iter().map(|(resource, told)| (resource, Largest::of(told))).collect();
+    let mut known = BTreeSet::new();
+    for write in history.writes() {
+        let Write { resource, token, value, answer, .. } = write;
+        report.writes += 1;
+        known.insert((resource.as_str(), value.as_str()));
+        let seen = told.get(resource.as_str()).and_then(|told| told.before(write.sent));
+        let newer = seen.filter(|seen| seen > token);
+        let stored = log.get(&(resource.as_str(), value.as_str()));
+        if stored.is_some_and(|tokens| tokens.iter().any(|stored| stored != token)) {
+            let how = format!("{resource}: {value} was written under another token than {token}");
+            breach(report, Invariant::I5, how);
+        }
+        match answer {
+            Answer::Accepted => {
+                report.accepted += 1;
+                if let Some(newer) = newer {
+                    let how = format!("{resource}: {value}, {token}, accepted after {newer} was");
+                    breach(report, Invariant::I3, how);
+                }
+                if stored.is_none() {
+                    let how = format!("{resource}: {value} was told as written and is not");
+                    breach(report, Invariant::I5, how);
+                }
+            }
+            Answer::Refused(highest) => {
+                report.stale_refused += 1;
+                if highest <= token {
+                    let how = format!("{resource}: {token} refused because of {highest}");
+                    breach(report, Invariant::I5, how);
+                }
+            }
+            Answer::InDoubt => {
+                report.in_doubt += 1;
+                report.stale += u64::from(newer.is_some() && stored.is_none());
+            }
+            Answer::Failed => {}
+        }
+        if matches!(answer, Answer::Refused(_) | Answer::Failed) && stored.is_some() {
+            let how = format!("{resource}: {value} was told as not written and is");
+            breach(report, Invariant::I5, how);
+        }
+    }
+    for (resource, value) in log.keys().filter(|written| !known.contains(*written)) {
+        breach(report, Invariant::I4, format!("{resource}: nobody wrote {value}"));
+    }
+    report.stale += report.stale_refused + report.stale_accepted;
+}
+
+/// I5 of the attempts: without a majority nothing is granted, and nothing is "held".
+fn outages(history: &History, report: &mut Report) {
+    for event in &history.events {
+        let Event::Outage { client, from, to } = event else { continue };
+        let within = history.attempts().filter(|attempt| {
+            client.is_none_or(|client| client == attempt.client)
+                && attempt.asked > *from
+                && attempt.told < *to
+        });
+        for attempt in within.filter(|attempt| attempt.outcome != Outcome::NoQuorum) {
+            let how = format!("no majority answered, and it was told as {attempt:?}");
+            breach(report, Invariant::I5, how);
+        }
+    }
+}
+
+/// I6.
+fn recovery(history: &History, report: &mut Report) {
+    let clients: BTreeSet<u32> = history.attempts().map(|attempt| attempt.client).collect();
+    let healed = history.events.iter().filter_map(|event| match event {
+        Event::Healed(at) => Some(*at),
+        _ => None,
+    });
+    // Once is at the end; what is healed in between is none of this.
+    let Some(healed) = healed.max() else { return };
+    for client in clients {
+        let leased = history.attempts().any(|attempt| {
+            let granted = matches!(attempt.outcome, Outcome::Granted(_));
+            attempt.client == client && granted && attempt.asked >= healed
+        });
+        let written = history.writes().any(|write| {
+            write.client == client && write.answer == Answer::Accepted && write.sent >= healed
+        });
+        if !leased || !written {
+            let how = format!("client {client} is still without a lease or a write after the end");
+            breach(report, Invariant::I6, how);
+        }
+    }
+}

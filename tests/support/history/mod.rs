@@ -1,0 +1,122 @@
+//! Histories: who asked when and got which token, what the storage answered to each write,
+//! what it holds at the end. One checker for simulation, torture and the command line.
+//!
+//! The invariants, for every resource:
+//!
+//! - **I1** no token is granted twice.
+//! - **I2** what was asked for after a grant was told gets a larger token than that grant.
+//! - **I3** once the storage has accepted a token, it accepts nothing with a smaller one.
+//! - **I4** what is stored is the replay of the accepted writes in their order.
+//! - **I5** nothing is told as held or written that is not, or as refused that is.
+//! - **I6** after the faults are healed every client gets a lease and writes.
+
+#![allow(dead_code, reason = "each of those who use it uses a part")]
+
+mod check;
+mod marks;
+mod report;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+#[allow(unused_imports, reason = "each of those who use it uses a part")]
+pub use marks::{check, mark};
+#[allow(unused_imports, reason = "each of those who use it uses a part")]
+pub use report::{Invariant, Report, Violation, commit};
+
+/// Nanoseconds of one clock for the whole history.
+pub type At = u64;
+
+/// What happened, as the clients and the one who makes the faults wrote it down.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Event {
+    Attempt(Attempt),
+    Write(Write),
+    /// No majority answered this client, or nobody, in all of this time.
+    Outage {
+        client: Option<u32>,
+        from: At,
+        to: At,
+    },
+    /// No fault is left from then on.
+    Healed(At),
+}
+
+/// An attempt to get a lease.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempt {
+    pub client: u32,
+    pub resource: String,
+    pub asked: At,
+    pub told: At,
+    pub outcome: Outcome,
+}
+
+/// What came of an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    /// With this token.
+    Granted(u64),
+    Held,
+    NoQuorum,
+}
+
+/// A write that was sent to the storage.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Write {
+    pub client: u32,
+    pub resource: String,
+    pub token: u64,
+    /// No other write has it.
+    pub value: String,
+    pub sent: At,
+    pub told: At,
+    pub answer: Answer,
+}
+
+/// What the storage said of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Answer {
+    Accepted,
+    /// Stale: it has seen this token.
+    Refused(u64),
+    /// Not written, for another reason.
+    Failed,
+    /// No answer, or none that says.
+    InDoubt,
+}
+
+/// A write as the storage holds it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stored {
+    pub resource: String,
+    pub token: u64,
+    pub value: String,
+}
+
+/// All of it.
+#[derive(Debug, Clone, Default)]
+pub struct History {
+    pub events: Vec<Event>,
+    /// The storage's own log of what it accepted, in its order.
+    pub accepted: Vec<Stored>,
+    /// What is stored at the end, by resource.
+    pub stored: BTreeMap<String, Stored>,
+}
+
+impl History {
+    pub fn attempts(&self) -> impl Iterator<Item = &Attempt> {
+        self.events.iter().filter_map(|event| match event {
+            Event::Attempt(attempt) => Some(attempt),
+            _ => None,
+        })
+    }
+
+    pub fn writes(&self) -> impl Iterator<Item = &Write> {
+        self.events.iter().filter_map(|event| match event {
+            Event::Write(write) => Some(write),
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,97 @@
+use std::fmt;
+use std::process::Command;
+
+use super::History;
+
+/// A promise that was broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Invariant {
+    I1,
+    I2,
+    I3,
+    I4,
+    I5,
+    I6,
+}
+
+/// How it was broken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    pub invariant: Invariant,
+    pub how: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.invariant, self.how)
+    }
+}
+
+/// What a history amounts to.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    pub seed: u64,
+    pub attempts: u64,
+    pub leases: u64,
+    pub writes: u64,
+    pub accepted: u64,
+    pub in_doubt: u64,
+    /// Writes that came to a storage which had accepted a larger token, as far as can be
+    /// told: refused, accepted, and those whose end is not known.
+    pub stale: u64,
+    pub stale_refused: u64,
+    pub stale_accepted: u64,
+    pub violations: Vec<Violation>,
+}
+
+impl Report {
+    pub fn new(seed: u64, history: &History) -> Report {
+        super::check::report(seed, history)
+    }
+
+    pub fn violates(&self, invariant: Invariant) -> bool {
+        self.violations.iter().any(|violation| violation.invariant == invariant)
+    }
+
+    /// Adds the figures of another run.
+    pub fn add(&mut self, other: &Report) {
+        self.attempts += other.attempts;
+        self.leases += other.leases;
+        self.writes += other.writes;
+        self.accepted += other.accepted;
+        self.in_doubt += other.in_doubt;
+        self.stale += other.stale;
+        self.stale_refused += other.stale_refused;
+        self.stale_accepted += other.stale_accepted;
+        self.violations.extend(other.violations.iter().cloned());
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "seed {}, commit {}", self.seed, commit())?;
+        writeln!(f, "{:>10} attempts, {} leases", self.attempts, self.leases)?;
+        writeln!(
+            f,
+            "{:>10} writes, {} accepted, {} in doubt",
+            self.writes, self.accepted, self.in_doubt
+        )?;
+        writeln!(
+            f,
+            "{:>10} stale writes attempted, {} refused, {} accepted",
+            self.stale, self.stale_refused, self.stale_accepted
+        )?;
+        write!(f, "{:>10} violations", self.violations.len())?;
+        self.violations.iter().take(20).try_for_each(|violation| write!(f, "\n{violation}"))
+    }
+}
+
+/// The commit that is checked out, as far as git knows.
+pub fn commit() -> String {
+    let git = Command::new("git")
+        .args(["-C", env!("CARGO_MANIFEST_DIR"), "describe", "--always", "--dirty", "--abbrev=12"])
+        .output();
+    let text = git.ok().filter(|output| output.status.success());
+    let text = text.and_then(|output| String::from_utf8(output.stdout).ok());
+    text.map_or_else(|| "unknown".into(), |text| text.trim().to_owned())
+}
