@@ -1,11 +1,11 @@
 //! Client side: a lease over N nodes, with a token that never goes backwards.
 
 mod attempt;
+pub(crate) mod entropy;
 mod error;
 mod health;
 mod holder;
 mod lease;
-mod random;
 pub mod redlock;
 mod settings;
 mod sleep;

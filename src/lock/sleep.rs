@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use super::entropy;
 use crate::time::{Clock, Time};
 
 /// The runtime's timers stand still while the machine is suspended and the clock does
@@ -19,6 +20,5 @@ pub(super) async fn sleep_until(clock: &dyn Clock, until: Time) {
 
 /// A random duration up to `most`.
 pub(super) fn jitter(most: Duration) -> Duration {
-    let random = getrandom::u64().unwrap_or(u64::MAX / 2);
-    most.mul_f64(random as f64 / u64::MAX as f64)
+    most.mul_f64(entropy::fraction())
 }

@@ -22,6 +22,7 @@ mod lock;
 mod marks;
 mod node;
 
+pub use crate::lock::entropy::seed;
 pub use breach::{Breach, Rule};
 pub use faults::Faults;
 pub use faulty::FaultyNode;

@@ -10,9 +10,9 @@ use tokio::sync::{OnceCell, mpsc};
 use super::lane::{Answer, Lane, Notice};
 use super::node::Node;
 use super::steward;
+use crate::lock::entropy;
 use crate::lock::error::{AcquireError, NodeCause, ReleaseError, Released};
 use crate::lock::holder::{Grant, Holder, Renewed};
-use crate::lock::random::random;
 use crate::lock::settings::{Settings, Terms};
 use crate::quorum::{
     Acquire, Bid, Fault, Freed, Holding, Outcome, Owner, Release, Renew, Renewal, Reply, Request,
@@ -123,7 +123,7 @@ impl Fleet {
         terms: Terms,
     ) -> Result<Grant, AcquireError> {
         self.start_steward().await;
-        let owner = Owner(random());
+        let owner = Owner(entropy::u128());
         let bid = Bid {
             resource: resource.clone(),
             owner,

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::fleet::Fleet;
 use super::lane::Notice;
-use crate::lock::random::random;
+use crate::lock::entropy;
 use crate::lock::sleep::jitter;
 use crate::quorum::{Nonce, Readmission, Readmit, ReadmitError};
 
@@ -45,7 +45,7 @@ async fn readmit(fleet: &Fleet, target: usize, collect: bool) -> Result<(), Read
     let order = Readmission {
         target,
         collect,
-        nonce: Nonce(random()),
+        nonce: Nonce(entropy::u128()),
         longest: fleet.longest(),
         strict: fleet.strict(),
     };
