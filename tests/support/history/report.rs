@@ -1,5 +1,6 @@
 use std::fmt;
 use std::process::Command;
+use std::sync::OnceLock;
 
 use super::History;
 
@@ -86,12 +87,15 @@ impl fmt::Display for Report {
     }
 }
 
-/// The commit that is checked out, as far as git knows.
-pub fn commit() -> String {
-    let git = Command::new("git")
-        .args(["-C", env!("CARGO_MANIFEST_DIR"), "describe", "--always", "--dirty", "--abbrev=12"])
-        .output();
-    let text = git.ok().filter(|output| output.status.success());
-    let text = text.and_then(|output| String::from_utf8(output.stdout).ok());
-    text.map_or_else(|| "unknown".into(), |text| text.trim().to_owned())
+/// The commit that was checked out when this was first asked, as far as git knows.
+pub fn commit() -> &'static str {
+    static COMMIT: OnceLock<String> = OnceLock::new();
+    COMMIT.get_or_init(|| {
+        let folder = env!("CARGO_MANIFEST_DIR");
+        let arguments = ["-C", folder, "describe", "--always", "--dirty", "--abbrev=12"];
+        let output = Command::new("git").args(arguments).output();
+        let text = output.ok().filter(|output| output.status.success());
+        let text = text.and_then(|output| String::from_utf8(output.stdout).ok());
+        text.map_or_else(|| "unknown".into(), |text| text.trim().to_owned())
+    })
 }
