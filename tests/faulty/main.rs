@@ -9,4 +9,5 @@ mod clocks;
 mod fleet;
 mod hung;
 mod lost;
+mod queue;
 mod watchdog;

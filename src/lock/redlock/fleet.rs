@@ -5,9 +5,9 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::{OnceCell, mpsc};
 
-use super::lane::{Answer, Lane, Notice};
+use super::bell::Bell;
+use super::lane::{Answer, Lane};
 use super::node::Node;
 use super::steward;
 use crate::lock::entropy;
@@ -28,8 +28,7 @@ pub(super) struct Fleet {
     strict: bool,
     /// The longest that a lock of this client may stay on a node, in milliseconds.
     longest: AtomicU64,
-    notices: Mutex<Option<mpsc::UnboundedReceiver<Notice>>>,
-    steward: OnceCell<()>,
+    bell: Arc<Bell>,
 }
 
 type Calls = FuturesUnordered<BoxFuture<'static, (usize, Result<Reply, Fault>)>>;
@@ -41,19 +40,12 @@ impl Fleet {
         settings: Settings,
         strict: bool,
     ) -> Fleet {
-        let (sender, receiver) = mpsc::unbounded_channel();
+        let bell = Arc::<Bell>::default();
         let lanes = nodes.into_iter().enumerate();
         let lanes = lanes
-            .map(|(number, node)| Lane::new(number, node, settings.budget, sender.clone()))
+            .map(|(number, node)| Lane::new(number, node, settings.budget, Arc::clone(&bell)))
             .collect();
-        let fleet = Fleet {
-            lanes,
-            clock,
-            strict,
-            longest: AtomicU64::new(0),
-            notices: Mutex::new(Some(receiver)),
-            steward: OnceCell::new(),
-        };
+        let fleet = Fleet { lanes, clock, strict, longest: AtomicU64::new(0), bell };
         fleet.outlast(settings.longest());
         fleet
     }
@@ -105,15 +97,10 @@ impl Fleet {
         faults.into_iter().map(cause).collect()
     }
 
-    pub(super) async fn start_steward(self: &Arc<Fleet>) {
-        self.steward
-            .get_or_init(|| async {
-                let receiver = self.notices.lock().unwrap_or_else(PoisonError::into_inner).take();
-                if let Some(receiver) = receiver {
-                    tokio::spawn(steward::run(Arc::downgrade(self), receiver));
-                }
-            })
-            .await;
+    pub(super) fn start_steward(self: &Arc<Fleet>) {
+        if let Some(notices) = self.bell.unattended() {
+            tokio::spawn(steward::run(Arc::downgrade(self), notices));
+        }
     }
 
     /// One attempt. Dropped at any await point, or lost, it releases everywhere.
@@ -122,7 +109,7 @@ impl Fleet {
         resource: &Resource,
         terms: Terms,
     ) -> Result<Grant, AcquireError> {
-        self.start_steward().await;
+        self.start_steward();
         let owner = Owner(entropy::u128());
         let bid = Bid {
             resource: resource.clone(),

@@ -8,7 +8,7 @@ use crate::quorum::{Fault, Reply, Request, majority};
 
 impl Fleet {
     pub(super) async fn health(self: &Arc<Fleet>) -> Health {
-        self.start_steward().await;
+        self.start_steward();
         let mut calls = self.submit_all(&Request::Read);
         let mut faults = Vec::new();
         while let Some((node, answer)) = calls.next().await {

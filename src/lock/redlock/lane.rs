@@ -1,4 +1,5 @@
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::Instrument;
 
+use super::bell::{Bell, Notice};
 use super::node::{Node, Session};
 use crate::quorum::{Fault, Reply, Request};
 
@@ -17,14 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The longest pause between two attempts to connect.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// What a node's answer calls for, besides the caller who asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Notice {
-    /// The node has forgotten something.
-    NotAdmitted(usize),
-    /// The node's counts are to be collected.
-    Collect(usize),
-}
+/// How many requests may wait for a lane that its runtime does not drive.
+const MOST_QUEUED: usize = 100_000;
 
 /// The way to one node: requests run there in the order in which they were submitted,
 /// so that a release never overtakes the acquire that it takes back.
@@ -36,8 +32,9 @@ pub(super) struct Lane {
     number: usize,
     node: Arc<dyn Node>,
     budget: Duration,
-    notices: mpsc::UnboundedSender<Notice>,
+    bell: Arc<Bell>,
     jobs: Mutex<Option<mpsc::UnboundedSender<Job>>>,
+    queued: Arc<AtomicUsize>,
 }
 
 struct Job {
@@ -51,9 +48,9 @@ impl Lane {
         number: usize,
         node: Arc<dyn Node>,
         budget: Duration,
-        notices: mpsc::UnboundedSender<Notice>,
+        bell: Arc<Bell>,
     ) -> Lane {
-        Lane { number, node, budget, notices, jobs: Mutex::new(None) }
+        Lane { number, node, budget, bell, jobs: Mutex::new(None), queued: Arc::default() }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -64,31 +61,48 @@ impl Lane {
     /// nothing back. Outside of a runtime only a lane that already runs takes requests.
     pub(super) fn submit(&self, request: Request) -> Answer {
         let (reply, answer) = oneshot::channel();
-        let mut job = Job { request, reply, due: Instant::now() + self.budget };
+        let due = Instant::now() + self.budget;
+        let answer = Answer { answer, bound: due + self.budget };
+        let mut job = Job { request, reply, due };
+        if self.queued.fetch_add(1, Ordering::Relaxed) >= MOST_QUEUED {
+            self.queued.fetch_sub(1, Ordering::Relaxed);
+            let _ = job.reply.send(Err(Fault::TimedOut));
+            return answer;
+        }
         let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(running) = jobs.as_ref() {
             match running.send(job) {
-                Ok(()) => return Answer(answer),
+                Ok(()) => return answer,
                 Err(unsent) => job = unsent.0,
             }
         }
         // The first request, or the runtime that ran the lane is gone.
+        self.queued.store(0, Ordering::Relaxed);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let (sender, receiver) = mpsc::unbounded_channel();
             let _ = sender.send(job);
             *jobs = Some(sender);
+            self.queued.store(1, Ordering::Relaxed);
             runtime.spawn(Driver::new(self).run(receiver));
         }
-        Answer(answer)
+        answer
     }
 }
 
 /// The answer to a submitted request.
-pub(super) struct Answer(oneshot::Receiver<Result<Reply, Fault>>);
+pub(super) struct Answer {
+    answer: oneshot::Receiver<Result<Reply, Fault>>,
+    /// The lane bounds the answer; nobody bounds a lane whose runtime stands still.
+    bound: Instant,
+}
 
 impl Answer {
     pub(super) async fn get(self) -> Result<Reply, Fault> {
-        self.0.await.unwrap_or_else(|_| Err(Fault::Disconnected("the runtime is gone".into())))
+        let gone = || Err(Fault::Disconnected("the runtime is gone".into()));
+        match timeout_at(self.bound, self.answer).await {
+            Ok(answer) => answer.unwrap_or_else(|_| gone()),
+            Err(_) => Err(Fault::TimedOut),
+        }
     }
 }
 
@@ -98,7 +112,8 @@ enum Event {
     Answered,
     /// It was not answered in time, and the caller told; it goes on to show whether the
     /// node lives.
-    Slow(BoxFuture<'static, Event>),
+    /// It belongs to the session of this number.
+    Slow(u64, BoxFuture<'static, Event>),
     /// The node owed an answer and gave it.
     Alive(u64),
     /// The session of this number is of no more use.
@@ -109,7 +124,8 @@ struct Driver {
     number: usize,
     node: Arc<dyn Node>,
     budget: Duration,
-    notices: mpsc::UnboundedSender<Notice>,
+    bell: Arc<Bell>,
+    queued: Arc<AtomicUsize>,
     session: Option<Box<dyn Session>>,
     sessions: u64,
     /// Answers that this session owes.
@@ -129,7 +145,8 @@ impl Driver {
             number: lane.number,
             node: Arc::clone(&lane.node),
             budget: lane.budget,
-            notices: lane.notices.clone(),
+            bell: Arc::clone(&lane.bell),
+            queued: Arc::clone(&lane.queued),
             session: None,
             sessions: 0,
             owed: 0,
@@ -155,7 +172,10 @@ impl Driver {
                 }
                 () = until(due), if due.is_some() => self.give_up_waiting(),
                 job = jobs.recv(), if open => match job {
-                    Some(job) => self.on_job(job),
+                    Some(job) => {
+                        self.queued.fetch_sub(1, Ordering::Relaxed);
+                        self.on_job(job);
+                    }
                     None => open = false,
                 },
             }
@@ -163,6 +183,11 @@ impl Driver {
     }
 
     fn on_job(&mut self, job: Job) {
+        // Nobody waits for it any more: sent now, an acquire could come behind its release.
+        if Instant::now() >= job.due && !matches!(job.request, Request::Release { .. }) {
+            let _ = job.reply.send(Err(Fault::TimedOut));
+            return;
+        }
         if let Some(session) = &self.session {
             // To a node that owes an answer only what takes something back is sent.
             if self.owed > 0 && !matches!(job.request, Request::Release { .. }) {
@@ -193,7 +218,7 @@ impl Driver {
     /// Starts the call at once, so that calls reach the session in the order of the jobs.
     fn start(&mut self, mut call: BoxFuture<'static, Result<Reply, Fault>>, job: Job) {
         let first = (&mut call).now_or_never();
-        let (session, number, notices) = (self.sessions, self.number, self.notices.clone());
+        let (session, number, bell) = (self.sessions, self.number, Arc::clone(&self.bell));
         let patience = PATIENCE.max(self.budget);
         let span = tracing::debug_span!("fencing.node", node = self.node.name());
         let call = async move {
@@ -204,6 +229,7 @@ impl Driver {
             let Ok(answer) = answered else {
                 let _ = job.reply.send(Err(Fault::TimedOut));
                 return Event::Slow(
+                    session,
                     async move {
                         match timeout(patience, call).await {
                             Ok(Err(Fault::Disconnected(_))) | Err(_) => Event::Broken(session),
@@ -214,7 +240,7 @@ impl Driver {
                 );
             };
             let broken = matches!(answer, Err(Fault::Disconnected(_)));
-            notify(&notices, number, &answer);
+            notify(&bell, number, &answer);
             let _ = job.reply.send(answer);
             if broken { Event::Broken(session) } else { Event::Answered }
         };
@@ -224,8 +250,11 @@ impl Driver {
     fn on_event(&mut self, event: Event) {
         match event {
             Event::Answered => {}
-            Event::Slow(rest) => {
-                self.owed += 1;
+            Event::Slow(session, rest) => {
+                // What an older session owes says nothing of this one.
+                if session == self.sessions && self.session.is_some() {
+                    self.owed += 1;
+                }
                 self.calls.push(rest);
             }
             Event::Alive(session) if session == self.sessions => {
@@ -270,13 +299,13 @@ impl Driver {
     }
 }
 
-fn notify(notices: &mpsc::UnboundedSender<Notice>, number: usize, answer: &Result<Reply, Fault>) {
+fn notify(bell: &Bell, number: usize, answer: &Result<Reply, Fault>) {
     let notice = match answer {
         Ok(Reply::NotAdmitted) => Notice::NotAdmitted(number),
         Ok(Reply::Exhausted | Reply::Granted { crowded: true, .. }) => Notice::Collect(number),
         _ => return,
     };
-    let _ = notices.send(notice);
+    bell.ring(notice);
 }
 
 async fn poll_opening(

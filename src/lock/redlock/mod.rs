@@ -1,5 +1,6 @@
 //! Redlock with a fencing token: the driver of the law in [`quorum`](crate::quorum).
 
+mod bell;
 mod builder;
 mod fleet;
 mod health;

@@ -7,8 +7,8 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::bell::Notice;
 use super::fleet::Fleet;
-use super::lane::Notice;
 use crate::lock::entropy;
 use crate::lock::sleep::jitter;
 use crate::quorum::{Nonce, Readmission, Readmit, ReadmitError};
@@ -17,7 +17,7 @@ use crate::quorum::{Nonce, Readmission, Readmit, ReadmitError};
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Brings nodes back that have forgotten, in the background, as soon as a client sees one.
-pub(super) async fn run(fleet: Weak<Fleet>, mut notices: mpsc::UnboundedReceiver<Notice>) {
+pub(super) async fn run(fleet: Weak<Fleet>, mut notices: mpsc::Receiver<Notice>) {
     let mut not_before: BTreeMap<usize, Instant> = BTreeMap::new();
     while let Some(notice) = notices.recv().await {
         let (Notice::NotAdmitted(target) | Notice::Collect(target)) = notice;

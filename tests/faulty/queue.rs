@@ -1,0 +1,29 @@
+//! The local queue: one contender on the wire, and all told the truth.
+
+use std::time::Duration;
+
+use fencing::lock::AcquireError;
+
+use crate::fleet::{Fleet, ran, resource};
+
+#[tokio::test(start_paused = true)]
+async fn those_who_waited_in_vain_are_told_what_the_contender_was_told() {
+    let fleet = Fleet::started().await;
+    let holder = fleet.connected().await.acquire(&resource()).await.unwrap();
+    let redlock = fleet.service().wait(Duration::from_secs(2)).build().unwrap();
+    let before = ran(&fleet.faults[0]).len();
+    let waiters: Vec<_> = (0..200)
+        .map(|_| {
+            let redlock = redlock.clone();
+            tokio::spawn(async move { redlock.acquire(&resource()).await.map(drop) })
+        })
+        .collect();
+    for waiter in waiters {
+        let error = waiter.await.unwrap().unwrap_err();
+        assert!(matches!(error, AcquireError::Held { .. }), "{error}");
+    }
+    // Each attempt is a request and its release; there is a renewal as well.
+    let asked = ran(&fleet.faults[0]).len() - before;
+    assert!(asked < 2 * 2000 / 50 + 5, "{asked} requests");
+    drop(holder);
+}
