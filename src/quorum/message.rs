@@ -72,6 +72,22 @@ pub enum Request {
     },
 }
 
+impl Request {
+    /// The resource whose lock it is about.
+    pub(super) fn resource(&self) -> Option<&Resource> {
+        match self {
+            Request::Acquire { resource, .. }
+            | Request::Publish { resource, .. }
+            | Request::Renew { resource, .. }
+            | Request::Release { resource, .. } => Some(resource),
+            Request::Prepare { .. }
+            | Request::Read
+            | Request::Reserve { .. }
+            | Request::Activate { .. } => None,
+        }
+    }
+}
+
 /// What a node answers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Reply {

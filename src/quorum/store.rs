@@ -39,7 +39,7 @@ impl Store {
         now: Time,
         clock: Duration,
     ) -> Reply {
-        self.expire(now);
+        self.expire(request, now);
         match request {
             Request::Prepare { nonce } => return self.prepare(incarnation, *nonce, clock),
             Request::Activate { incarnation: prepared, nonce, era, quarantine, settle } => {
@@ -88,8 +88,13 @@ impl Store {
         self.locks.remove(resource);
     }
 
-    fn expire(&mut self, now: Time) {
-        self.locks.retain(|_, (_, until)| *until > now);
+    fn expire(&mut self, request: &Request, now: Time) {
+        let over = |(_, until): &(Owner, Time)| *until <= now;
+        if let Some(resource) = request.resource()
+            && self.locks.get(resource).is_some_and(over)
+        {
+            self.locks.remove(resource);
+        }
         self.quarantine = self.quarantine.filter(|until| *until > now);
     }
 
@@ -115,6 +120,10 @@ impl Store {
         }
         if count >= Stamp::MAX_COUNT {
             return Reply::Exhausted;
+        }
+        // Other locks that have expired are swept now and then.
+        if self.locks.len().is_power_of_two() {
+            self.locks.retain(|_, (_, until)| *until > now);
         }
         self.memory.counts.insert(resource.clone(), count + 1);
         self.memory.granted = true;
