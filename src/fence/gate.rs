@@ -24,11 +24,17 @@ struct View {
     oldest: Token,
     /// The highest that is known to have raised the mark, if any.
     highest: Option<Token>,
+    /// The highest that waits for the marks, perhaps behind an older one's transaction.
+    pressing: Option<Token>,
 }
 
 impl View {
     fn newer_than(self, token: Token) -> Option<Token> {
         self.highest.filter(|highest| *highest > token)
+    }
+
+    fn supersedes(self, token: Token) -> Option<Token> {
+        self.highest.max(self.pressing).filter(|newer| *newer > token)
     }
 }
 
@@ -43,7 +49,7 @@ impl Gate {
         let mut entries = self.entries();
         let entry = entries.entry(resource.clone()).or_insert_with(|| Entry {
             in_flight: BTreeMap::new(),
-            view: watch::Sender::new(View { oldest: token, highest: None }),
+            view: watch::Sender::new(View { oldest: token, highest: None, pressing: None }),
         });
         if let Some(highest) = entry.view.borrow().newer_than(token) {
             return Err(Stale { resource: resource.clone(), presented: token, highest });
@@ -80,10 +86,20 @@ pub(super) struct Flight {
 impl Flight {
     /// The marks let it pass: everything older is stale from now on.
     pub(super) fn confirm(&self) {
+        self.raise(|view| &mut view.highest);
+    }
+
+    /// It waits for the marks: older ones that may be in its way are to stop.
+    pub(super) fn press(&self) {
+        self.raise(|view| &mut view.pressing);
+    }
+
+    fn raise(&self, which: impl Fn(&mut View) -> &mut Option<Token>) {
         if let Some(entry) = self.gate.entries().get(&self.resource) {
             entry.view.send_if_modified(|view| {
-                let higher = view.highest < Some(self.token);
-                view.highest = view.highest.max(Some(self.token));
+                let known = which(view);
+                let higher = *known < Some(self.token);
+                *known = (*known).max(Some(self.token));
                 higher
             });
         }
@@ -104,14 +120,14 @@ impl Flight {
         }
     }
 
-    /// Resolves when a newer token has passed the marks.
+    /// Resolves when a newer token has passed the marks, or presses.
     pub(super) fn superseded(&self) -> impl Future<Output = Stale> + Send + 'static {
         let (resource, presented) = (self.resource.clone(), self.token);
         let mut changes = self.view.clone();
         async move {
-            let newer = |view: &View| view.newer_than(presented).is_some();
+            let newer = |view: &View| view.supersedes(presented).is_some();
             let view = changes.wait_for(newer).await.map(|view| *view);
-            match view.ok().and_then(|view| view.newer_than(presented)) {
+            match view.ok().and_then(|view| view.supersedes(presented)) {
                 Some(highest) => Stale { resource, presented, highest },
                 // It ended first.
                 None => std::future::pending().await,

@@ -20,16 +20,21 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{Resource, Token};
-use gate::Gate;
+use gate::{Flight, Gate};
 
 pub use admission::Admission;
 pub use error::AdmitError;
 pub use marks::{Marks, MarksError};
 pub use memory::MemoryMarks;
 pub use stale::Stale;
+
+/// How long the marks may take before older requests are taken to be in the way.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// The longest limit.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Refuses tokens older than the highest seen, and keeps requests of different tokens
 /// apart. Clones are the same fence.
@@ -63,15 +68,16 @@ impl Fence {
     }
 
     /// The longest that an admission takes: the answer of the marks, and the end of older
-    /// requests in flight. Default: 5 s.
+    /// requests in flight. Default: 5 s; at most a day.
     #[must_use]
     pub fn limit(self, limit: Duration) -> Fence {
         Fence { limit, ..self }
     }
 
     /// Older requests in flight are told to stop ([`Admission::superseded`]) as soon as a
-    /// newer token comes, instead of holding it up until they end. The tower layer drops
-    /// them. For requests that may be cut off at any `.await`.
+    /// newer token has passed the marks, or has waited for them for 100 ms, instead of
+    /// holding it up until they end. The tower layer drops them. For requests that may be
+    /// cut off at any `.await`.
     #[must_use]
     pub fn drop_older(self) -> Fence {
         Fence { drops_older: true, ..self }
@@ -106,11 +112,11 @@ impl Fence {
     }
 
     async fn pass(&self, resource: &Resource, token: Token) -> Result<Admission, AdmitError> {
-        let end = Instant::now() + self.limit;
+        let end = Instant::now() + self.limit.min(LONGEST);
         // In flight before the marks are asked: whoever passes them later sees this one,
         // however long it pauses in between.
         let flight = self.gate.enter(resource, token)?;
-        match timeout_at(end, self.marks.raise(resource, token)).await {
+        match timeout_at(end, self.raise(&flight)).await {
             Ok(raised) => raised?,
             Err(_) => {
                 let problem = format!("no answer within {:?}", self.limit);
@@ -123,5 +129,18 @@ impl Fence {
             Err(_) => return Err(flight.busy(self.limit)),
         }
         Ok(Admission::new(flight, self.drops_older))
+    }
+
+    /// Asks the marks. Where they are slow, an older request's own transaction may hold
+    /// them: if older requests are to be dropped at all, they are now.
+    async fn raise(&self, flight: &Flight) -> Result<(), MarksError> {
+        let mut raise = self.marks.raise(&flight.resource, flight.token);
+        if self.drops_older {
+            match timeout(PATIENCE, &mut raise).await {
+                Ok(raised) => return raised,
+                Err(_) => flight.press(),
+            }
+        }
+        raise.await
     }
 }

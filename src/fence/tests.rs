@@ -238,3 +238,24 @@ async fn an_older_request_that_comes_second_but_passes_first_is_waited_for() {
     drop(older);
     assert!(newer.await.is_ok());
 }
+
+/// The marks wait for the older request's own transaction, as rows of a database do.
+#[tokio::test(start_paused = true)]
+async fn an_older_request_that_holds_up_the_marks_is_told_to_stop() {
+    let marks = SlowMarks::default();
+    let transaction = hold(&marks.questions, 34).await;
+    let fence = Fence::new(marks).drop_older();
+    let older = fence.admit(&resource(), token(33)).await.unwrap();
+    let stop = older.superseded();
+    tokio::spawn(async move {
+        assert_eq!(stop.await.highest, token(34));
+        drop(older);
+        transaction.add_permits(1);
+    });
+    assert!(fence.admit(&resource(), token(34)).await.is_ok());
+}
+
+#[tokio::test]
+async fn the_longest_limit_is_no_panic() {
+    assert!(fence().limit(Duration::MAX).admit(&resource(), token(1)).await.is_ok());
+}
