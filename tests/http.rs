@@ -171,6 +171,31 @@ async fn grpc_is_answered_with_trailers_only() {
     }
 }
 
+#[tokio::test]
+async fn only_grpc_is_answered_as_grpc() {
+    let app = app(fence());
+    app.clone().oneshot(request("PUT", &["34"])).await.unwrap();
+    for (method, kind) in [
+        ("PUT", "application/grpc"),
+        ("POST", "application/grpc-web"),
+        ("POST", "application/grpcx"),
+        ("POST", "application/json"),
+    ] {
+        let mut request = request(method, &["33"]);
+        request.headers_mut().insert(header::CONTENT_TYPE, kind.parse().unwrap());
+        let response = app.clone().oneshot(request).await.unwrap();
+        assert_eq!(response.status(), 412, "{method} {kind}");
+    }
+}
+
+#[tokio::test]
+async fn full_marks_are_not_to_be_tried_again() {
+    let app = app(Fence::new(MemoryMarks::new(0)));
+    let response = app.oneshot(request("PUT", &["1"])).await.unwrap();
+    assert_eq!(response.status(), 503);
+    assert!(!response.headers().contains_key(header::RETRY_AFTER));
+}
+
 struct NoMarks;
 
 impl Marks for NoMarks {

@@ -3,10 +3,10 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
-use axum::http::{StatusCode, request::Parts};
+use axum::http::StatusCode;
 use axum::routing::{get, post};
 use fencing::Redlock;
-use fencing::http::FenceLayer;
+use fencing::http::{FenceLayer, path};
 use fencing::lock::redlock::MemoryNode;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -24,11 +24,14 @@ pub struct App {
     pub redlock: Redlock,
     pub store: Store,
     pub leases: Leases,
+    /// Turns true when the service is to stop.
+    pub stop: watch::Sender<bool>,
 }
 
 impl App {
     pub async fn new(args: &Args) -> Result<App, Box<dyn std::error::Error>> {
-        let builder = match args.redis.as_slice() {
+        let urls: Vec<&str> = args.redis().collect();
+        let builder = match urls.as_slice() {
             [] => Redlock::builder()
                 .nodes((1..=5).map(|number| MemoryNode::new(format!("memory-{number}")))),
             urls => Redlock::builder().redis(urls),
@@ -38,7 +41,7 @@ impl App {
         let store = Store::open(args.database.as_deref(), !args.unguarded).await?;
         // Nodes that start for the first time are admitted while nobody waits yet.
         redlock.health().await;
-        Ok(App { redlock, store, leases: Leases::default() })
+        Ok(App { redlock, store, leases: Leases::default(), stop: watch::Sender::new(false) })
     }
 }
 
@@ -47,9 +50,7 @@ fn router(app: Arc<App>) -> Router {
         .route("/files/{name}", get(files::get).put(files::put))
         .layer(DefaultBodyLimit::max(LARGEST));
     let files = if app.store.is_guarded() {
-        files.route_layer(FenceLayer::new(app.store.fence(), |request: &Parts| {
-            files::resource(&request.uri)
-        }))
+        files.route_layer(FenceLayer::new(app.store.fence(), path))
     } else {
         files
     };
@@ -74,11 +75,8 @@ async fn ready(State(app): State<Arc<App>>) -> Result<&'static str, (StatusCode,
 }
 
 /// Serves until it is told to stop, and lets requests in flight finish.
-pub async fn serve(
-    listener: TcpListener,
-    app: Arc<App>,
-    mut stopped: watch::Receiver<bool>,
-) -> std::io::Result<()> {
+pub async fn serve(listener: TcpListener, app: Arc<App>) -> std::io::Result<()> {
+    let mut stopped = app.stop.subscribe();
     let stop = async move {
         let _ = stopped.wait_for(|stopped| *stopped).await;
     };

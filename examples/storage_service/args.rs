@@ -11,7 +11,7 @@ pub struct Args {
     listen: Option<SocketAddr>,
     /// Redis nodes, separated by commas; without them five nodes in this process
     #[arg(long, env = "FENCING_REDIS", hide_env_values = true, value_delimiter = ',')]
-    pub redis: Vec<String>,
+    redis: Vec<String>,
     /// sqlite:PATH or postgres://...; without it SQLite in memory
     #[arg(long, env = "DATABASE_URL", hide_env_values = true, value_name = "URL")]
     pub database: Option<String>,
@@ -29,8 +29,12 @@ impl Args {
         self.listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], port)))
     }
 
+    pub fn redis(&self) -> impl Iterator<Item = &str> {
+        self.redis.iter().map(|url| url.trim()).filter(|url| !url.is_empty())
+    }
+
     pub fn locks(&self) -> String {
-        match self.redis.len() {
+        match self.redis().count() {
             0 => {
                 "5 nodes in this process, which live and die with it (--redis for real ones)".into()
             }

@@ -1,6 +1,6 @@
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use fencing::http::{Problem, Refusal};
+use fencing::http::{PathError, Problem, Refusal};
 use fencing::lock::{AcquireError, redlock::BuildError};
 use fencing::{ResourceError, sql};
 use serde_json::json;
@@ -43,6 +43,12 @@ impl IntoResponse for ApiError {
 
 impl From<ResourceError> for ApiError {
     fn from(error: ResourceError) -> ApiError {
+        ApiError::Bad(error.to_string())
+    }
+}
+
+impl From<PathError> for ApiError {
+    fn from(error: PathError) -> ApiError {
         ApiError::Bad(error.to_string())
     }
 }

@@ -16,6 +16,8 @@ use crate::error::ApiError;
 
 /// How many leases may be out at once.
 const MOST: usize = 10_000;
+/// The longest TTL, in milliseconds: nodes that forget stay closed for as long.
+const LONGEST_TTL: u64 = 600_000;
 /// How long a request may wait for a lease, in milliseconds.
 const LONGEST_WAIT: u64 = 60_000;
 
@@ -66,13 +68,25 @@ pub async fn acquire(
     if wish.wait_ms > LONGEST_WAIT {
         return Err(ApiError::Bad(format!("wait_ms is at most {LONGEST_WAIT}")));
     }
+    if wish.ttl_ms > LONGEST_TTL {
+        return Err(ApiError::Bad(format!("ttl_ms is at most {LONGEST_TTL}")));
+    }
     if app.leases.table().len() >= MOST {
         return Err(ApiError::Unavailable(format!("{MOST} leases are out")));
     }
     let redlock = app.redlock.with_ttl(Duration::from_millis(wish.ttl_ms))?;
     let lease = match wish.wait_ms {
         0 => redlock.try_acquire(&resource).await?,
-        wait => redlock.with_wait(Duration::from_millis(wait))?.acquire(&resource).await?,
+        wait => {
+            let redlock = redlock.with_wait(Duration::from_millis(wait))?;
+            let mut stopped = app.stop.subscribe();
+            tokio::select! {
+                lease = redlock.acquire(&resource) => lease?,
+                _ = stopped.wait_for(|stopped| *stopped) => {
+                    return Err(ApiError::Unavailable("the service stops".into()));
+                }
+            }
+        }
     };
     let lease_id = random_id()?;
     let answer = json!({

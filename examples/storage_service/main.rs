@@ -18,7 +18,6 @@ use std::time::Duration;
 
 use clap::Parser;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
 
 use app::App;
 use args::Args;
@@ -56,19 +55,21 @@ async fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         println!("  WARNING: --unguarded, the fence is OFF: stale writes are stored");
     }
     println!();
-    let (stop, stopped) = watch::channel(false);
-    let server = tokio::spawn(app::serve(listener, Arc::clone(&app), stopped));
+    let server = tokio::spawn(app::serve(listener, Arc::clone(&app)));
     if args.play {
         let expected = play::play(address, !args.unguarded).await?;
-        stop.send(true)?;
+        app.stop.send_replace(true);
         server.await??;
         return Ok(if expected { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     print!("{}", args::commands(address));
     terminated().await?;
     println!("stopping: requests in flight finish");
-    stop.send(true)?;
-    tokio::time::timeout(LAST, server).await???;
+    app.stop.send_replace(true);
+    match tokio::time::timeout(LAST, server).await {
+        Ok(ended) => ended??,
+        Err(_) => eprintln!("some requests did not finish within {LAST:?}"),
+    }
     app.leases.release_all().await;
     Ok(ExitCode::SUCCESS)
 }

@@ -20,7 +20,9 @@
 //! - Between processes the layer does not close the gap between check and write: there,
 //!   `fencing::sql::admit` in the transaction that writes does.
 //! - The extractor must give one resource one name. If a handler takes `/files/a` and
-//!   `/files/%61` for the same file, so must the extractor.
+//!   `/files/%61` for the same file, so must the extractor, as [`path`] does.
+//! - A token is believed: whoever may send one may lock everybody else out with a large
+//!   one. Put the layer behind authentication, and on routes that exist (`route_layer`).
 //! - An older request that does not end (a client paused in the middle of its upload)
 //!   holds a newer one up to the fence's limit. Bound request times, or let the fence
 //!   [drop older](crate::Fence::drop_older) requests.
@@ -30,6 +32,7 @@ mod body;
 mod extract;
 mod future;
 mod layer;
+mod path;
 mod problem;
 mod reject;
 mod service;
@@ -39,6 +42,7 @@ pub use body::{FenceBody, FenceBodyError};
 pub use extract::{Fenced, NotFenced};
 pub use future::FenceFuture;
 pub use layer::{FenceLayer, Require};
+pub use path::{PathError, path};
 pub use problem::{Problem, ProblemError};
 pub use reject::Refusal;
 pub use service::FenceService;

@@ -69,6 +69,14 @@ impl Refusal {
         }
     }
 
+    /// Whether trying again may help.
+    fn passes(&self) -> bool {
+        match self {
+            Refusal::Unavailable { cause, .. } => !matches!(**cause, AdmitError::Full { .. }),
+            _ => false,
+        }
+    }
+
     fn grpc_status(&self) -> u16 {
         match self {
             Refusal::Stale(_) => ABORTED,
@@ -153,7 +161,7 @@ impl Refusal {
             (StatusCode::OK, None)
         } else {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(Problem::CONTENT_TYPE));
-            if self.status() == StatusCode::SERVICE_UNAVAILABLE {
+            if self.passes() {
                 headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
             }
             (self.status(), serde_json::to_vec(&self.problem(style)).ok().map(Bytes::from))

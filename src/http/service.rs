@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, Request, Response};
+use http::{HeaderMap, HeaderName, Method, Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
@@ -53,8 +53,12 @@ fn token(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Token>, Refusa
     text.parse().map(Some).map_err(Refusal::Malformed)
 }
 
-fn is_grpc(headers: &HeaderMap) -> bool {
-    headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
+/// Whether the client reads gRPC statuses, and not those of HTTP.
+fn is_grpc<B>(request: &Request<B>) -> bool {
+    let kind = request.headers().get(CONTENT_TYPE).map_or(&[][..], |kind| kind.as_bytes());
+    let rest = kind.strip_prefix(b"application/grpc");
+    request.method() == Method::POST
+        && rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
 }
 
 impl<S, X, E, B, R> Service<Request<B>> for FenceService<S, X>
@@ -75,7 +79,7 @@ where
 
     fn call(&mut self, request: Request<B>) -> FenceFuture<S, B> {
         let style = Style {
-            grpc: is_grpc(request.headers()),
+            grpc: is_grpc(&request),
             header: self.layer.header.clone(),
             hides_highest: self.layer.hides_highest,
         };

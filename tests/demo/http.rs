@@ -26,6 +26,7 @@ fn files_are_kept_behind_the_fence() {
     // The same file under another spelling is the same resource.
     let token = ["Fencing-Token: 33"];
     assert_eq!(service.send("PUT", "/files/%72eport", &token, b"late").status, 412);
+    assert_eq!(service.send("PUT", "/files/%FF", &token, b"late").status, 400);
     // A read that carries a token seals.
     assert_eq!(service.send("GET", "/files/report", &["Fencing-Token: 40"], b"").status, 200);
     assert_eq!(service.put(39, "late").status, 412);
@@ -62,7 +63,14 @@ fn leases_can_be_played_with_by_hand() {
     let second = lease(&service, "files/report", "").json();
     assert!(second["token"].as_u64() > first["token"].as_u64());
 
-    for bad in ["{", "7", r#"{"ttl_ms":0}"#, r#"{"ttl":5}"#, r#"{"wait_ms":600000}"#] {
+    for bad in [
+        "{",
+        "7",
+        r#"{"ttl_ms":0}"#,
+        r#"{"ttl":5}"#,
+        r#"{"ttl_ms":86400000}"#,
+        r#"{"wait_ms":600000}"#,
+    ] {
         assert_eq!(lease(&service, "files/report", bad).status, 400, "{bad}");
     }
     assert_eq!(lease(&service, "%20x", "").status, 400);

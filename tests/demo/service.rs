@@ -10,7 +10,10 @@ pub fn storage_service() -> Command {
     let test = std::env::current_exe().unwrap();
     let folder: PathBuf = test.parent().unwrap().parent().unwrap().join("examples");
     let binary = folder.join("storage_service");
-    assert!(binary.exists(), "cargo test builds the example; with --test give --examples too");
+    assert!(
+        binary.exists(),
+        "cargo test builds the example; for --test alone: cargo build --examples"
+    );
     let mut command = Command::new(binary);
     command.env_remove("FENCING_REDIS").env_remove("DATABASE_URL").stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::null());
