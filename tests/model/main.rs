@@ -7,6 +7,7 @@ mod law;
 mod mutant;
 mod mutants;
 mod pool;
+mod runs;
 mod state;
 mod steps;
 mod world;

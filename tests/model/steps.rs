@@ -22,6 +22,9 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
         if c > 0 && state.clients[c - 1].machine == 0 {
             return None;
         }
+        if self.prompt && state.clients[c].token != 0 {
+            return None;
+        }
         let highest = state.highest();
         let (machine, request) = self.law.attempt(client);
         if expired {

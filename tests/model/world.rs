@@ -80,6 +80,8 @@ pub struct World<const N: usize, const C: usize, const R: usize> {
     pub blank: bool,
     /// Crashes as well as flushes: a flush allows more, and is enough for large runs.
     pub crashes: bool,
+    /// A request to acquire that comes after the win is lost.
+    pub prompt: bool,
     /// Steps that every run begins with: a hint for deep schedules.
     pub lead: Vec<Action>,
     admitted: Memo<(Id, u8), bool>,
@@ -88,7 +90,15 @@ pub struct World<const N: usize, const C: usize, const R: usize> {
 impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
     pub fn new(budget: Budget, mutant: Option<Mutant>) -> World<N, C, R> {
         let (law, admitted) = (Law::new(N, mutant), Memo::new());
-        World { law, budget, blank: false, crashes: false, lead: Vec::new(), admitted }
+        World {
+            law,
+            budget,
+            blank: false,
+            crashes: false,
+            prompt: false,
+            lead: Vec::new(),
+            admitted,
+        }
     }
 
     pub fn first(&self) -> State<N, C, R> {
