@@ -105,3 +105,25 @@ fn every_mutant_dies() {
     }
     assert!(alive.is_empty(), "no schedule found against: {alive:#?}");
 }
+
+/// The limit that docs/reliability.md tells of: a `prepare` repeated after a flush. If this
+/// search finds nothing any more, the limit is gone.
+#[test]
+fn a_prepare_repeated_after_a_flush_is_not_covered() {
+    use Action::*;
+    let readmit = |who, nodes: [u8; 2]| nodes.map(|node| Readmit { who, node });
+    let mut lead = vec![Flush { node: 0 }];
+    lead.extend([0, 1].map(|who| Prepare { who, node: 0, collect: false }));
+    for who in [0, 1, 0, 1] {
+        lead.extend(readmit(who, [1, 2]));
+    }
+    lead.push(Readmit { who: 0, node: 0 });
+    lead.extend([0, 1].map(|node| Acquire { client: 0, node }));
+    lead.extend([0, 1].map(|node| Deliver { client: 0, node }));
+    lead.push(Publish { client: 0, node: 1 });
+    let budget = Budget { losses: 2, repeats: 1, ..Budget::default() };
+    let mut world = World::<3, 2, 2>::new(budget, None);
+    world.lead = lead;
+    let checker = world.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
+    assert!(!checker.discoveries().keys().all(|name| !name.starts_with('I')));
+}
