@@ -40,6 +40,8 @@ pub struct Client<const N: usize> {
     pub floor: u32,
     /// Its own token once it is granted; zero before.
     pub token: u32,
+    /// The largest token returned to anybody, itself included, once it was granted.
+    pub peak: u32,
     /// The largest token returned to anybody when its renewal began.
     pub renewal_floor: u32,
     pub slots: [Slot; N],
@@ -92,7 +94,7 @@ pub struct Budget {
 impl<const N: usize> Default for Client<N> {
     fn default() -> Client<N> {
         let slots = [Slot::default(); N];
-        Client { machine: 0, floor: 0, token: 0, renewal_floor: 0, slots }
+        Client { machine: 0, floor: 0, token: 0, peak: 0, renewal_floor: 0, slots }
     }
 }
 

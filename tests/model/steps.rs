@@ -56,6 +56,16 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
         let attempt = &mut state.clients[client as usize];
         let reply = std::mem::take(&mut attempt.slots[node as usize].reply);
         self.feed(attempt, node, reply);
+        self.note_win(state, client);
+    }
+
+    /// Only renewals ask for it.
+    fn note_win(&self, state: &mut State<N, C, R>, client: u8) {
+        let highest = state.highest();
+        let attempt = &mut state.clients[client as usize];
+        if state.budget.renewals && attempt.token != 0 && attempt.peak == 0 {
+            attempt.peak = highest;
+        }
     }
 
     fn feed(&self, attempt: &mut Client<N>, node: u8, reply: Id) {
@@ -81,6 +91,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
             return None;
         }
         self.feed(&mut state.clients[client as usize], node, reply);
+        self.note_win(state, client);
         Some(())
     }
 
@@ -112,7 +123,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
     /// A renewal that succeeded although somebody had followed before it began.
     pub fn revived(&self, state: &State<N, C, R>) -> bool {
         state.clients.iter().enumerate().any(|(number, client)| {
-            client.renewal_floor > client.token && {
+            client.renewal_floor > client.peak && {
                 let votes = client.slots.map(|slot: Slot| slot.renewal != Vote::None);
                 self.law.renewed(number as u8, client.token, &votes)
             }
