@@ -7,7 +7,7 @@ pub mod http;
 pub mod lock;
 pub mod quorum;
 pub mod resource;
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 pub mod sql;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -16,15 +16,19 @@ use crate::{Resource, Token};
 /// If the transaction rolls back, so does the mark, as nothing was written; likewise for
 /// a savepoint, so write nothing after rolling back to one that was set before `admit`.
 /// It says nothing of writes outside this transaction, and nothing of writers that do
-/// not call it. Equal tokens run side by side on PostgreSQL, except for those that meet
-/// the first contact of their token, and a stream of them does not starve a newer one;
-/// SQLite has one writer at a time.
+/// not call it. Equal tokens run side by side on PostgreSQL and MySQL, except for those
+/// that meet the first contact of their token, and a stream of them does not starve a
+/// newer one; SQLite has one writer at a time.
+///
+/// On MySQL a deadlock ends the transaction, and so does a statement that creates or
+/// alters a table: what the connection writes after that is outside of it. Stop at the
+/// first error.
 ///
 /// # Errors
 /// [`AdmitError::Stale`] if the mark is higher. [`AdmitError::Retryable`] if another
 /// transaction was in the way, which says nothing of the token: run the transaction
 /// again. Any other error: nobody may write. How long a lock is waited for is set in the
-/// database (`lock_timeout`; `busy_timeout`).
+/// database (`lock_timeout`, `innodb_lock_wait_timeout`, `busy_timeout`).
 ///
 /// # Cancel safety
 /// Dropped, the token may or may not have been admitted: roll the transaction back.
@@ -55,7 +59,7 @@ pub async fn begin<DB: Database>(
     resource: &Resource,
     token: Token,
 ) -> Result<Transaction<'static, DB>, AdmitError> {
-    let mut tx = pool.begin_with(DB::BEGIN).await.map_err(AdmitError::from_sqlx::<DB>)?;
+    let mut tx = pool.begin_with(DB::BEGIN).await?;
     match admit(&mut tx, resource, token).await {
         Ok(()) => Ok(tx),
         Err(error) => {
@@ -81,6 +85,6 @@ pub async fn highest<DB: Database>(
     pool: &Pool<DB>,
     resource: &Resource,
 ) -> Result<Option<Token>, AdmitError> {
-    let mut conn = pool.acquire().await.map_err(AdmitError::from_sqlx::<DB>)?;
+    let mut conn = pool.acquire().await?;
     DB::mark(&mut conn, resource).await
 }

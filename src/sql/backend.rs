@@ -1,8 +1,9 @@
 use futures_util::future::BoxFuture;
-use sqlx::error::DatabaseError;
-use sqlx::migrate::Migrate;
+use sqlx::Pool;
+use sqlx::migrate::{Migrate, Migrator};
 
-use super::AdmitError;
+use super::{AdmitError, MigrateError, message};
+use crate::fence::Stale;
 use crate::{Resource, Token};
 
 /// A database that can hold the marks. Sealed: each needs its own locks and its own proof.
@@ -14,10 +15,26 @@ impl<DB: Backend> Database for DB {}
 pub enum Refusal {
     /// Another transaction was in the way; the same one may succeed when run again.
     Conflict,
-    /// The table of the marks is not there.
+    /// The table of the marks is not there, or one of the functions.
     NoTable,
+    /// A function, procedure or trigger of this crate has refused a token. The name may
+    /// have been cut.
+    Stale(Stale),
+    /// It has found a mark that is none.
+    Corrupt,
     /// Anything else.
     Other,
+}
+
+impl Refusal {
+    /// What a SQLSTATE of our own says.
+    pub(super) fn of_own(state: &str, text: &str) -> Refusal {
+        match state {
+            message::STALE => message::parse(text).map_or(Refusal::Other, Refusal::Stale),
+            message::CORRUPT => Refusal::Corrupt,
+            _ => Refusal::Other,
+        }
+    }
 }
 
 /// One database: its statements, its locks, its error codes.
@@ -25,17 +42,12 @@ pub trait Backend: sqlx::Database<Connection: Migrate> {
     /// Opens a transaction that is going to write behind the fence.
     const BEGIN: &'static str;
 
-    /// Opens the transaction in which the migrations are applied.
-    const BEGIN_MIGRATION: &'static str;
-
     /// The migrations, by version: description and SQL.
     const MIGRATIONS: &'static [(i64, &'static str, &'static str)];
 
-    /// What the error means.
-    fn refusal(error: &dyn DatabaseError) -> Refusal;
-
-    /// Keeps every other migration out until the transaction on `conn` ends.
-    fn lock_migrations(conn: &mut Self::Connection) -> BoxFuture<'_, sqlx::Result<()>>;
+    /// Applies the migrations, and keeps every other migration out meanwhile. Dropped, it
+    /// leaves no lock behind.
+    fn migrate(pool: &Pool<Self>, migrator: Migrator) -> BoxFuture<'_, Result<(), MigrateError>>;
 
     /// Compares and raises. In a transaction, holds what it found until the end of it:
     /// after `Ok` no other token is admitted before.
@@ -54,7 +66,7 @@ pub trait Backend: sqlx::Database<Connection: Migrate> {
 
 /// Reads what a query for a mark answered. The column is taken for nullable, and its
 /// type for unsure: somebody may have altered the table by hand.
-pub fn parse<DB: Backend>(
+pub fn parse(
     resource: &Resource,
     answer: sqlx::Result<Option<Option<i64>>>,
 ) -> Result<Option<Token>, AdmitError> {
@@ -66,6 +78,6 @@ pub fn parse<DB: Backend>(
             Err(error) => Err(AdmitError::corrupt(resource, format!("it is {number}: {error}"))),
         },
         Err(error @ sqlx::Error::ColumnDecode { .. }) => Err(AdmitError::corrupt(resource, error)),
-        Err(error) => Err(AdmitError::from_sqlx::<DB>(error)),
+        Err(error) => Err(error.into()),
     }
 }

@@ -1,8 +1,11 @@
 use std::error::Error;
 
-use super::backend::{Backend, Refusal};
-use crate::Resource;
+use sqlx::error::DatabaseError;
+
+use super::backend::Refusal;
+use super::{mysql, postgres, sqlite};
 use crate::fence::Stale;
+use crate::{Resource, Token};
 
 /// Why a transaction was not admitted. After any of these, roll it back.
 #[derive(Debug, thiserror::Error)]
@@ -33,12 +36,36 @@ pub enum AdmitError {
     Database(#[source] sqlx::Error),
 }
 
-impl AdmitError {
-    pub(super) fn from_sqlx<DB: Backend>(error: sqlx::Error) -> AdmitError {
-        match error.as_database_error().map(DB::refusal) {
+impl From<sqlx::Error> for AdmitError {
+    /// What the driver's error means, whichever statement it came from: the transaction's
+    /// own writes and its commit fail for the same reasons as `admit`.
+    fn from(error: sqlx::Error) -> AdmitError {
+        match error.as_database_error().map(refusal) {
             Some(Refusal::Conflict) => AdmitError::Retryable(error),
             Some(Refusal::NoTable) => AdmitError::NotMigrated(error),
-            Some(Refusal::Other) | None => AdmitError::Database(error),
+            Some(Refusal::Stale(stale)) => AdmitError::Stale(stale),
+            Some(Refusal::Corrupt | Refusal::Other) | None => AdmitError::Database(error),
+        }
+    }
+}
+
+/// Asks every database: each knows its own errors.
+fn refusal(error: &dyn DatabaseError) -> Refusal {
+    let databases = [postgres::refusal, mysql::refusal, sqlite::refusal];
+    databases.iter().find_map(|database| database(error)).unwrap_or(Refusal::Other)
+}
+
+impl AdmitError {
+    /// Of a procedure that was called with this name and token: its message may have been
+    /// cut.
+    #[allow(dead_code, reason = "SQLite has no procedures")]
+    pub(super) fn of(resource: &Resource, token: Token, error: sqlx::Error) -> AdmitError {
+        match error.as_database_error().map(refusal) {
+            Some(Refusal::Stale(Stale { highest, .. })) => {
+                Stale { resource: resource.clone(), presented: token, highest }.into()
+            }
+            Some(Refusal::Corrupt) => AdmitError::corrupt(resource, error),
+            _ => error.into(),
         }
     }
 
@@ -47,6 +74,12 @@ impl AdmitError {
         source: impl Into<Box<dyn Error + Send + Sync>>,
     ) -> AdmitError {
         AdmitError::Corrupt { resource: resource.clone(), source: source.into() }
+    }
+
+    /// Whether the whole transaction may succeed when it is run again.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, AdmitError::Retryable(_))
     }
 }
 
@@ -63,4 +96,25 @@ pub enum MigrateError {
     /// The database failed, or could not be reached.
     #[error("the database could not be migrated")]
     Database(#[source] sqlx::Error),
+}
+
+impl From<sqlx::Error> for MigrateError {
+    fn from(error: sqlx::Error) -> MigrateError {
+        match AdmitError::from(error) {
+            AdmitError::Retryable(error) => MigrateError::Locked(error),
+            AdmitError::Database(error) | AdmitError::NotMigrated(error) => {
+                MigrateError::Database(error)
+            }
+            error => MigrateError::Database(sqlx::Error::Decode(Box::new(error))),
+        }
+    }
+}
+
+impl From<sqlx::migrate::MigrateError> for MigrateError {
+    fn from(error: sqlx::migrate::MigrateError) -> MigrateError {
+        match error {
+            sqlx::migrate::MigrateError::Execute(error) => error.into(),
+            error => MigrateError::Migration(error),
+        }
+    }
 }

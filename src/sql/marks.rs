@@ -71,7 +71,7 @@ async fn raise<DB: Backend>(
     resource: &Resource,
     token: Token,
 ) -> Result<(), AdmitError> {
-    let mut conn = pool.acquire().await.map_err(AdmitError::from_sqlx::<DB>)?;
+    let mut conn = pool.acquire().await?;
     // Marks only grow: what is read decides unless it is lower. A read costs no commit.
     match DB::mark(&mut conn, resource).await? {
         Some(highest) if highest == token => Ok(()),

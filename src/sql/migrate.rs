@@ -1,10 +1,10 @@
 use std::time::Duration;
 
 use sqlx::migrate::{Migration, MigrationType, Migrator};
-use sqlx::{Pool, SqlSafeStr};
+use sqlx::{Executor, Pool, SqlSafeStr};
 use tokio::time::{Instant, sleep};
 
-use super::backend::{Backend, Refusal};
+use super::backend::Backend;
 use super::{Database, MigrateError};
 
 /// How long a database that others keep locked is asked again.
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub async fn migrate<DB: Database>(pool: &Pool<DB>) -> Result<(), MigrateError> {
     let end = Instant::now() + PATIENCE;
     loop {
-        match apply(pool).await {
+        match DB::migrate(pool, migrator::<DB>()).await {
             Err(MigrateError::Locked(_)) if Instant::now() < end => {
                 sleep(super::marks::jitter(Duration::from_millis(100))).await;
             }
@@ -36,15 +36,24 @@ pub async fn migrate<DB: Database>(pool: &Pool<DB>) -> Result<(), MigrateError> 
     }
 }
 
-async fn apply<DB: Backend>(pool: &Pool<DB>) -> Result<(), MigrateError> {
-    let mut tx = pool.begin_with(DB::BEGIN_MIGRATION).await.map_err(classify::<DB>)?;
-    DB::lock_migrations(&mut tx).await.map_err(classify::<DB>)?;
-    let migrated = migrator::<DB>().run_direct(None, &mut *tx, false).await;
-    migrated.map_err(|error| match error {
-        sqlx::migrate::MigrateError::Execute(error) => classify::<DB>(error),
-        error => MigrateError::Migration(error),
-    })?;
-    tx.commit().await.map_err(classify::<DB>)
+/// Where a transaction can create tables: all or nothing. `begin` or `lock` keep others
+/// out until it ends.
+#[allow(dead_code, reason = "MySQL has no such transactions")]
+pub(super) async fn in_one_transaction<DB: Backend>(
+    pool: &Pool<DB>,
+    begin: &'static str,
+    lock: Option<&'static str>,
+    migrator: Migrator,
+) -> Result<(), MigrateError>
+where
+    for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
+{
+    let mut tx = pool.begin_with(begin).await?;
+    if let Some(lock) = lock {
+        (&mut *tx).execute(lock).await?;
+    }
+    migrator.run_direct(None, &mut *tx, false).await?;
+    Ok(tx.commit().await?)
 }
 
 fn migrator<DB: Backend>() -> Migrator {
@@ -54,16 +63,9 @@ fn migrator<DB: Backend>() -> Migrator {
     };
     let mut migrator = Migrator::with_migrations(DB::MIGRATIONS.iter().map(migration).collect());
     migrator.dangerous_set_table_name("_fencing_migrations");
-    // `lock_migrations` has locked.
+    // Each database locks in its own way.
     migrator.set_locking(false);
     // An older process starts again while a newer one has migrated: tables only grow.
     migrator.set_ignore_missing(true);
     migrator
-}
-
-fn classify<DB: Backend>(error: sqlx::Error) -> MigrateError {
-    match error.as_database_error().map(DB::refusal) {
-        Some(Refusal::Conflict) => MigrateError::Locked(error),
-        _ => MigrateError::Database(error),
-    }
 }

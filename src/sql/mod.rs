@@ -32,10 +32,22 @@ mod admit;
 mod backend;
 mod error;
 mod marks;
+mod message;
 mod migrate;
+#[cfg(feature = "mysql")]
+mod mysql;
+#[cfg(not(feature = "mysql"))]
+#[path = "absent.rs"]
+mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(not(feature = "postgres"))]
+#[path = "absent.rs"]
+mod postgres;
 #[cfg(feature = "sqlite")]
+mod sqlite;
+#[cfg(not(feature = "sqlite"))]
+#[path = "absent.rs"]
 mod sqlite;
 
 pub use admit::{admit, begin, highest};

@@ -1,9 +1,12 @@
 use futures_util::future::BoxFuture;
 use sqlx::error::DatabaseError;
-use sqlx::{PgConnection, Postgres};
+use sqlx::migrate::Migrator;
+use sqlx::postgres::PgDatabaseError;
+use sqlx::{PgConnection, Pool, Postgres};
 
-use super::AdmitError;
 use super::backend::{Backend, Refusal, parse};
+use super::migrate::in_one_transaction;
+use super::{AdmitError, MigrateError};
 use crate::fence::Stale;
 use crate::{Resource, Token};
 
@@ -56,36 +59,38 @@ const MARK: &str = "SELECT token FROM fencing_marks WHERE resource = $1";
 /// spare.
 const ROUNDS: usize = 3;
 
-/// "fencing" in ASCII: no other program's advisory lock.
-const MIGRATION_LOCK: i64 = 0x66_65_6e_63_69_6e_67;
+/// Each statement must see what the migration before it, by another process, has done: an
+/// older snapshot would apply it twice.
+const BEGIN_MIGRATION: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+
+/// Ends with the transaction. The migrator's own lock belongs to the session, and stays
+/// behind in the pool when a migration fails or is dropped. "fencing" in ASCII: no other
+/// program's advisory lock.
+const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(28821972413148775)";
+
+/// What the error means, if it is one of this database's.
+pub(super) fn refusal(error: &dyn DatabaseError) -> Option<Refusal> {
+    let error = error.try_downcast_ref::<PgDatabaseError>()?;
+    Some(match error.code() {
+        // serialization_failure, deadlock_detected, lock_not_available
+        "40001" | "40P01" | "55P03" => Refusal::Conflict,
+        // undefined_table
+        "42P01" => Refusal::NoTable,
+        state => Refusal::of_own(state, error.message()),
+    })
+}
 
 impl Backend for Postgres {
     const BEGIN: &'static str = "BEGIN";
 
-    /// Each statement must see what the migration before it, by another process, has
-    /// done: an older snapshot would apply it twice.
-    const BEGIN_MIGRATION: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
-
     const MIGRATIONS: &'static [(i64, &'static str, &'static str)] =
         &[(1, "fencing marks", include_str!("../../migrations/postgres/0001_fencing_marks.sql"))];
 
-    fn refusal(error: &dyn DatabaseError) -> Refusal {
-        match error.code().as_deref() {
-            // serialization_failure, deadlock_detected, lock_not_available
-            Some("40001" | "40P01" | "55P03") => Refusal::Conflict,
-            // undefined_table
-            Some("42P01") => Refusal::NoTable,
-            _ => Refusal::Other,
-        }
-    }
-
-    fn lock_migrations(conn: &mut PgConnection) -> BoxFuture<'_, sqlx::Result<()>> {
-        Box::pin(async move {
-            // Ends with the transaction. The migrator's own lock belongs to the session,
-            // and stays behind in the pool when a migration fails or is dropped.
-            let lock = sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(MIGRATION_LOCK);
-            lock.execute(conn).await.map(drop)
-        })
+    fn migrate(
+        pool: &Pool<Postgres>,
+        migrator: Migrator,
+    ) -> BoxFuture<'_, Result<(), MigrateError>> {
+        Box::pin(in_one_transaction(pool, BEGIN_MIGRATION, Some(MIGRATION_LOCK), migrator))
     }
 
     fn admit<'a>(
@@ -99,8 +104,7 @@ impl Backend for Postgres {
                     .bind(resource.as_str())
                     .bind(i64::from(token))
                     .fetch_one(&mut *conn)
-                    .await
-                    .map_err(AdmitError::from_sqlx::<Postgres>)?;
+                    .await?;
                 if admitted {
                     return Ok(());
                 }
@@ -123,7 +127,7 @@ impl Backend for Postgres {
     ) -> BoxFuture<'a, Result<Option<Token>, AdmitError>> {
         Box::pin(async move {
             let query = sqlx::query_scalar::<_, Option<i64>>(MARK).bind(resource.as_str());
-            parse::<Postgres>(resource, query.fetch_optional(conn).await)
+            parse(resource, query.fetch_optional(conn).await)
         })
     }
 }

@@ -1,9 +1,12 @@
 use futures_util::future::BoxFuture;
 use sqlx::error::DatabaseError;
-use sqlx::{Sqlite, SqliteConnection};
+use sqlx::migrate::Migrator;
+use sqlx::sqlite::SqliteError;
+use sqlx::{Pool, Sqlite, SqliteConnection};
 
-use super::AdmitError;
 use super::backend::{Backend, Refusal, parse};
+use super::migrate::in_one_transaction;
+use super::{AdmitError, MigrateError, message};
 use crate::fence::Stale;
 use crate::{Resource, Token};
 
@@ -17,29 +20,30 @@ const RAISE: &str = "
 
 const MARK: &str = "SELECT token FROM fencing_marks WHERE resource = ?1";
 
+/// What the error means, if it is one of this database's.
+pub(super) fn refusal(error: &dyn DatabaseError) -> Option<Refusal> {
+    let error = error.try_downcast_ref::<SqliteError>()?;
+    // An extended code, BUSY_SNAPSHOT say, has the primary one in its low byte.
+    let code = error.code().and_then(|code| code.parse::<i32>().ok());
+    Some(match code.map(|code| code & 0xff) {
+        // BUSY, LOCKED, and PROTOCOL: the race for a WAL's locks was lost too often.
+        Some(5 | 6 | 15) => Refusal::Conflict,
+        Some(1) if error.message() == "no such table: fencing_marks" => Refusal::NoTable,
+        // There are no states here: a message of ours is what says it.
+        _ => Refusal::of_own(message::STALE, error.message()),
+    })
+}
+
 impl Backend for Sqlite {
     /// A deferred transaction that has read may be refused its first write.
     const BEGIN: &'static str = "BEGIN IMMEDIATE";
 
-    const BEGIN_MIGRATION: &'static str = "BEGIN IMMEDIATE";
-
     const MIGRATIONS: &'static [(i64, &'static str, &'static str)] =
         &[(1, "fencing marks", include_str!("../../migrations/sqlite/0001_fencing_marks.sql"))];
 
-    fn refusal(error: &dyn DatabaseError) -> Refusal {
-        // An extended code, BUSY_SNAPSHOT say, has the primary one in its low byte.
-        let code = error.code().and_then(|code| code.parse::<i32>().ok());
-        match code.map(|code| code & 0xff) {
-            // BUSY, LOCKED, and PROTOCOL: the race for a WAL's locks was lost too often.
-            Some(5 | 6 | 15) => Refusal::Conflict,
-            Some(1) if error.message() == "no such table: fencing_marks" => Refusal::NoTable,
-            _ => Refusal::Other,
-        }
-    }
-
-    fn lock_migrations(_: &mut SqliteConnection) -> BoxFuture<'_, sqlx::Result<()>> {
-        // IMMEDIATE has taken the write lock.
-        Box::pin(std::future::ready(Ok(())))
+    fn migrate(pool: &Pool<Sqlite>, migrator: Migrator) -> BoxFuture<'_, Result<(), MigrateError>> {
+        // IMMEDIATE takes the write lock.
+        Box::pin(in_one_transaction(pool, Sqlite::BEGIN, None, migrator))
     }
 
     fn admit<'a>(
@@ -52,8 +56,7 @@ impl Backend for Sqlite {
                 .bind(resource.as_str())
                 .bind(i64::from(token))
                 .execute(&mut *conn)
-                .await
-                .map_err(AdmitError::from_sqlx::<Sqlite>)?;
+                .await?;
             if raised.rows_affected() == 1 {
                 return Ok(());
             }
@@ -72,7 +75,7 @@ impl Backend for Sqlite {
     ) -> BoxFuture<'a, Result<Option<Token>, AdmitError>> {
         Box::pin(async move {
             let query = sqlx::query_scalar::<_, Option<i64>>(MARK).bind(resource.as_str());
-            parse::<Sqlite>(resource, query.fetch_optional(conn).await)
+            parse(resource, query.fetch_optional(conn).await)
         })
     }
 }

@@ -1,10 +1,13 @@
-//! The fence inside a database: one suite on SQLite and on a real PostgreSQL.
+//! The fence inside a database: one suite on SQLite, a real PostgreSQL and a
+//! real MariaDB.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 // The suite is compiled once per database.
 #![allow(clippy::duplicate_mod)]
 
 mod common;
+#[path = "../support/mariadb.rs"]
+mod mariadb;
 #[path = "../support/postgres.rs"]
 mod server;
 
@@ -21,6 +24,14 @@ mod postgres {
     mod locks;
     mod place;
     mod snapshots;
+    #[path = "../suite/mod.rs"]
+    mod suite;
+}
+
+mod mysql {
+    mod crash;
+    mod own;
+    mod place;
     #[path = "../suite/mod.rs"]
     mod suite;
 }

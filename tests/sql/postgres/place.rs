@@ -20,6 +20,14 @@ pub const LEVELS: &[&str] = &[
 pub const TABLES: &str = "SELECT relname::text FROM pg_class
     WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace";
 
+/// The migrations.
+pub const VERSIONS: &[i64] = &[1];
+
+/// The same placeholders serve here.
+pub fn sql(text: &'static str) -> &'static str {
+    text
+}
+
 /// One database of its own, on a server that the tests share.
 pub struct Place {
     options: PgConnectOptions,

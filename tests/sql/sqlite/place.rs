@@ -14,6 +14,14 @@ pub const LEVELS: &[&str] = &["BEGIN", "BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"];
 pub const TABLES: &str =
     "SELECT name FROM sqlite_schema WHERE type = 'table' AND substr(name, 1, 7) <> 'sqlite_'";
 
+/// The migrations.
+pub const VERSIONS: &[i64] = &[1];
+
+/// The same placeholders serve here.
+pub fn sql(text: &'static str) -> &'static str {
+    text
+}
+
 /// One database of its own.
 pub struct Place {
     folder: TempDir,

@@ -19,18 +19,20 @@ async fn ready() -> Place {
     let place = Place::empty().await;
     sql::migrate(&place.pool).await.unwrap();
     let files = "CREATE TABLE files (
-        path TEXT PRIMARY KEY, token BIGINT NOT NULL, late BIGINT NOT NULL)";
+        path VARCHAR(255) PRIMARY KEY, token BIGINT NOT NULL, late BIGINT NOT NULL)";
     sqlx::query(files).execute(&place.pool).await.unwrap();
-    let file = sqlx::query("INSERT INTO files VALUES ($1, 0, 0)").bind(resource().as_str());
+    let file = sqlx::query("INSERT INTO files VALUES ('files/a', 0, 0)");
     file.execute(&place.pool).await.unwrap();
     place
 }
 
-/// What a client writes: its token.
+/// What a client writes: its token. MySQL sets one column after the other.
 async fn write(tx: &mut Transaction<'_, Db>, token: Token) -> sqlx::Result<()> {
-    let update = "UPDATE files SET token = $1,
-        late = late + CASE WHEN token > $1 THEN 1 ELSE 0 END WHERE path = $2";
-    let update = sqlx::query(update).bind(i64::from(token)).bind(resource().as_str().to_owned());
+    let update = place::sql(
+        "UPDATE files SET late = late + CASE WHEN token > $1 THEN 1 ELSE 0 END, token = $2
+        WHERE path = 'files/a'",
+    );
+    let update = sqlx::query(update).bind(i64::from(token)).bind(i64::from(token));
     update.execute(&mut **tx).await.map(drop)
 }
 

@@ -20,7 +20,8 @@ async fn a_missing_table_is_named() {
 async fn what_is_no_token_is_not_let_in() {
     let place = ready().await;
     for bad in [0, -1, i64::MIN, 1_000_000_000_000_000, i64::MAX] {
-        let insert = sqlx::query("INSERT INTO fencing_marks VALUES ('files/a', $1)").bind(bad);
+        let insert =
+            sqlx::query(place::sql("INSERT INTO fencing_marks VALUES ('files/a', $1)")).bind(bad);
         assert!(insert.execute(&place.pool).await.is_err(), "{bad}");
     }
 }
@@ -29,7 +30,8 @@ async fn what_is_no_token_is_not_let_in() {
 async fn altered(token: &str) -> Place {
     let place = ready().await;
     sqlx::query("DROP TABLE fencing_marks").execute(&place.pool).await.unwrap();
-    let create = format!("CREATE TABLE fencing_marks (resource TEXT PRIMARY KEY, token {token})");
+    let create =
+        format!("CREATE TABLE fencing_marks (resource VARCHAR(255) PRIMARY KEY, token {token})");
     sqlx::query(sqlx::AssertSqlSafe(create)).execute(&place.pool).await.unwrap();
     place
 }
@@ -41,7 +43,8 @@ async fn a_mark_that_is_no_token_admits_nobody() {
     let bad = [Some(0), Some(-1), Some(i64::MIN), Some(1_000_000_000_000_000), Some(i64::MAX)];
     for bad in bad.into_iter().chain([None]) {
         sqlx::query("DELETE FROM fencing_marks").execute(&place.pool).await.unwrap();
-        let insert = sqlx::query("INSERT INTO fencing_marks VALUES ('files/a', $1)").bind(bad);
+        let insert =
+            sqlx::query(place::sql("INSERT INTO fencing_marks VALUES ('files/a', $1)")).bind(bad);
         insert.execute(&place.pool).await.unwrap();
         for number in [1, 33, Token::MAX.get()] {
             let error = admit(&place, &resource(), number).await.unwrap_err();

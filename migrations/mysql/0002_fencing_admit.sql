@@ -1,0 +1,55 @@
+-- fencing_admit(resource, token): compares the token with the mark of the resource and
+-- raises the mark to it, in the caller's transaction, and locks it until that ends.
+-- Equal passes. Errors: ZF412 stale, ZF400 no token or no name, ZF500 the mark is none.
+--
+-- The first look takes no lock, so that whoever is stale already holds nobody up, and
+-- decides nothing but the way. What is admitted is what the last read finds: it locks
+-- the newest row, whatever the transaction's snapshot is. SHARE lets equal tokens in side
+-- by side and keeps a raise out until they have ended.
+DROP PROCEDURE IF EXISTS fencing_admit;
+CREATE PROCEDURE fencing_admit(IN the_resource VARBINARY(1024), IN the_token BIGINT)
+    MODIFIES SQL DATA
+    SQL SECURITY INVOKER
+BEGIN
+    DECLARE seen BIGINT;
+    DECLARE held BIGINT;
+    DECLARE words TEXT CHARACTER SET utf8mb4;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+
+    -- Checked here: where the mode is not strict, a longer name would be cut.
+    IF the_resource IS NULL OR LENGTH(the_resource) NOT BETWEEN 1 AND 255 THEN
+        SIGNAL SQLSTATE 'ZF400'
+            SET MESSAGE_TEXT = 'fencing: a resource name has 1 to 255 bytes';
+    END IF;
+    IF the_token IS NULL OR the_token NOT BETWEEN 1 AND 999999999999999 THEN
+        SIGNAL SQLSTATE 'ZF400'
+            SET MESSAGE_TEXT = 'fencing: a token lies between 1 and 999999999999999';
+    END IF;
+
+    SELECT token INTO seen FROM fencing_marks WHERE resource = the_resource;
+    IF seen > the_token THEN
+        SET held = seen;
+    ELSE
+        IF seen IS NULL OR seen < the_token THEN
+            -- Waits for every holder of an older token. A mark below 1 is left to be
+            -- found corrupt.
+            INSERT INTO fencing_marks (resource, token) VALUES (the_resource, the_token)
+            ON DUPLICATE KEY UPDATE
+                token = IF(token BETWEEN 1 AND the_token - 1, the_token, token);
+        END IF;
+        SELECT token INTO held FROM fencing_marks
+        WHERE resource = the_resource LOCK IN SHARE MODE;
+    END IF;
+
+    IF held IS NULL OR held NOT BETWEEN the_token AND 999999999999999 THEN
+        SIGNAL SQLSTATE 'ZF500' SET MESSAGE_TEXT = 'fencing: the mark is no token';
+    ELSEIF held > the_token THEN
+        SET words = CONCAT('fencing: token ', the_token, ' is stale, high water ', held,
+            ', resource ', CONVERT(the_resource USING utf8mb4));
+        -- MySQL takes 128 characters.
+        IF CHAR_LENGTH(words) > 128 THEN
+            SET words = CONCAT(LEFT(words, 125), '...');
+        END IF;
+        SIGNAL SQLSTATE 'ZF412' SET MESSAGE_TEXT = words;
+    END IF;
+END;

@@ -1,0 +1,9 @@
+//! Stands in for a database whose feature is off.
+
+use sqlx::error::DatabaseError;
+
+use super::backend::Refusal;
+
+pub(super) fn refusal(_: &dyn DatabaseError) -> Option<Refusal> {
+    None
+}

@@ -1,0 +1,89 @@
+use futures_util::future::BoxFuture;
+use sqlx::error::DatabaseError;
+use sqlx::migrate::Migrator;
+use sqlx::mysql::MySqlDatabaseError;
+use sqlx::{MySql, MySqlConnection, Pool};
+
+use super::backend::{Backend, Refusal, parse};
+use super::{AdmitError, MigrateError};
+use crate::{Resource, Token};
+
+/// The procedure is the one that other languages call: one proof, one round trip. What it
+/// does and why stands in the migration.
+const ADMIT: &str = "CALL fencing_admit(?, ?)";
+
+/// Bound as bytes, here and everywhere: a text would be converted from the character set
+/// of the connection.
+const MARK: &str = "SELECT token FROM fencing_marks WHERE resource = ?";
+
+/// The name has no more than the 64 characters that MySQL takes.
+const LOCK: &str = "SELECT GET_LOCK(CONCAT('fencing:', SHA1(DATABASE())), 1)";
+const UNLOCK: &str = "SELECT RELEASE_LOCK(CONCAT('fencing:', SHA1(DATABASE())))";
+
+/// What a process has left behind that died while it migrated: each statement that makes
+/// a table commits by itself. The migrations can be applied twice.
+const TIDY: &str = "DELETE FROM _fencing_migrations WHERE success = FALSE";
+
+/// What the error means, if it is one of this database's.
+pub(super) fn refusal(error: &dyn DatabaseError) -> Option<Refusal> {
+    let error = error.try_downcast_ref::<MySqlDatabaseError>()?;
+    Some(match (error.number(), error.code()) {
+        // Lock wait timeout, deadlock, MariaDB's newer snapshot isolation ("record has
+        // changed"), a table altered since the snapshot, NOWAIT, a cluster's conflict.
+        (1205 | 1213 | 1020 | 1412 | 3572 | 3101, _) => Refusal::Conflict,
+        (1146, _) if error.message().contains("fencing_marks") => Refusal::NoTable,
+        (1305, _) if error.message().contains("fencing_") => Refusal::NoTable,
+        (_, Some(state)) => Refusal::of_own(state, error.message()),
+        _ => Refusal::Other,
+    })
+}
+
+impl Backend for MySql {
+    const BEGIN: &'static str = "START TRANSACTION";
+
+    const MIGRATIONS: &'static [(i64, &'static str, &'static str)] = &[
+        (1, "fencing marks", include_str!("../../migrations/mysql/0001_fencing_marks.sql")),
+        (2, "fencing admit", include_str!("../../migrations/mysql/0002_fencing_admit.sql")),
+    ];
+
+    fn migrate(pool: &Pool<MySql>, migrator: Migrator) -> BoxFuture<'_, Result<(), MigrateError>> {
+        Box::pin(async move {
+            let mut conn = pool.acquire().await?;
+            // The lock belongs to the session: wherever this ends, so does the session.
+            conn.close_on_drop();
+            let locked = sqlx::query_scalar::<_, Option<i64>>(LOCK).fetch_one(&mut *conn).await?;
+            if locked != Some(1) {
+                let others = "another process migrates";
+                return Err(MigrateError::Locked(sqlx::Error::Protocol(others.into())));
+            }
+            // Before the first migration there is no such table.
+            let _ = sqlx::query(TIDY).execute(&mut *conn).await;
+            migrator.run_direct(None, &mut *conn, false).await?;
+            sqlx::query(UNLOCK).execute(&mut *conn).await?;
+            Ok(())
+        })
+    }
+
+    fn admit<'a>(
+        conn: &'a mut MySqlConnection,
+        resource: &'a Resource,
+        token: Token,
+    ) -> BoxFuture<'a, Result<(), AdmitError>> {
+        Box::pin(async move {
+            let call = sqlx::query(ADMIT).bind(resource.as_str().as_bytes()).bind(i64::from(token));
+            let called = call.execute(conn).await;
+            called.map(drop).map_err(|error| AdmitError::of(resource, token, error))
+        })
+    }
+
+    fn mark<'a>(
+        conn: &'a mut MySqlConnection,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, Result<Option<Token>, AdmitError>> {
+        Box::pin(async move {
+            let query = sqlx::query_scalar::<_, Option<i64>>(MARK);
+            let query = query.bind(resource.as_str().as_bytes());
+            parse(resource, query.fetch_optional(conn).await)
+        })
+    }
+}
