@@ -53,3 +53,30 @@ BEGIN
         SIGNAL SQLSTATE 'ZF412' SET MESSAGE_TEXT = words;
     END IF;
 END;
+
+-- fencing_check(resource, presented): the same with the token that the session has
+-- presented in @fencing_token, for the triggers of protected tables. ZF428: there is none.
+DROP PROCEDURE IF EXISTS fencing_check;
+CREATE PROCEDURE fencing_check(IN the_resource VARBINARY(1024), IN presented VARBINARY(64))
+    MODIFIES SQL DATA
+    SQL SECURITY INVOKER
+BEGIN
+    DECLARE seen BIGINT;
+    DECLARE words TEXT CHARACTER SET utf8mb4;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+    IF presented IS NULL OR presented = '' THEN
+        SELECT token INTO seen FROM fencing_marks WHERE resource = the_resource;
+        SET words = CONCAT('fencing: no token presented, high water ',
+            COALESCE(seen, 'none'), ', resource ',
+            COALESCE(CONVERT(the_resource USING utf8mb4), 'NULL'));
+        IF CHAR_LENGTH(words) > 128 THEN
+            SET words = CONCAT(LEFT(words, 125), '...');
+        END IF;
+        SIGNAL SQLSTATE 'ZF428' SET MESSAGE_TEXT = words;
+    END IF;
+    IF CONVERT(presented USING utf8mb4) NOT REGEXP '^[1-9][0-9]{0,14}$' THEN
+        SIGNAL SQLSTATE 'ZF400'
+            SET MESSAGE_TEXT = 'fencing: a token lies between 1 and 999999999999999';
+    END IF;
+    CALL fencing_admit(the_resource, CAST(presented AS UNSIGNED));
+END;

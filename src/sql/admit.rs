@@ -41,7 +41,8 @@ pub async fn admit<DB: Database>(
     DB::admit(tx, resource, token).await
 }
 
-/// Opens a transaction and admits `token` to `resource` in it.
+/// Opens a transaction and admits `token` to `resource` in it, in two round trips;
+/// [`transaction`](super::transaction()) takes one.
 ///
 /// On SQLite the transaction begins IMMEDIATE, so that it waits for its turn at the start
 /// and is never refused its first write. Isolation is the database's default.
@@ -87,4 +88,26 @@ pub async fn highest<DB: Database>(
 ) -> Result<Option<Token>, AdmitError> {
     let mut conn = pool.acquire().await?;
     DB::mark(&mut conn, resource).await
+}
+
+/// Presents `token` to the triggers of protected tables (`fencing protect`), which admit it
+/// to the resource of each row that the transaction writes from here on.
+///
+/// On PostgreSQL until the transaction ends. On MySQL until the session ends, where a
+/// variable knows no transactions: present in each transaction that writes. On SQLite it
+/// does nothing: there the write presents the token in the column `fencing_token`.
+///
+/// **Fencing.** One token for whatever is written next: in a transaction that writes under
+/// several leases, present before each.
+///
+/// # Errors
+/// As for [`admit`], but never [`AdmitError::Stale`]: that the write says.
+///
+/// # Cancel safety
+/// Dropped, it may or may not have been presented: roll the transaction back.
+pub async fn present<DB: Database>(
+    tx: &mut Transaction<'_, DB>,
+    token: Token,
+) -> Result<(), AdmitError> {
+    Ok(DB::present(tx, token).await?)
 }

@@ -31,6 +31,9 @@ pub enum AdmitError {
     /// The table of the marks is not there.
     #[error("there is no table fencing_marks: run fencing::sql::migrate first")]
     NotMigrated(#[source] sqlx::Error),
+    /// A protected table was written, and the transaction has not presented a token.
+    #[error("no token was presented for a protected table: call fencing::sql::present first")]
+    Unpresented(#[source] sqlx::Error),
     /// The database failed, or could not be reached.
     #[error("the database did not admit the token")]
     Database(#[source] sqlx::Error),
@@ -44,6 +47,7 @@ impl From<sqlx::Error> for AdmitError {
             Some(Refusal::Conflict) => AdmitError::Retryable(error),
             Some(Refusal::NoTable) => AdmitError::NotMigrated(error),
             Some(Refusal::Stale(stale)) => AdmitError::Stale(stale),
+            Some(Refusal::Unpresented) => AdmitError::Unpresented(error),
             Some(Refusal::Corrupt | Refusal::Other) | None => AdmitError::Database(error),
         }
     }
@@ -55,10 +59,13 @@ fn refusal(error: &dyn DatabaseError) -> Refusal {
     databases.iter().find_map(|database| database(error)).unwrap_or(Refusal::Other)
 }
 
+pub(super) fn is_conflict(error: &sqlx::Error) -> bool {
+    matches!(error.as_database_error().map(refusal), Some(Refusal::Conflict))
+}
+
 impl AdmitError {
     /// Of a procedure that was called with this name and token: its message may have been
     /// cut.
-    #[allow(dead_code, reason = "SQLite has no procedures")]
     pub(super) fn of(resource: &Resource, token: Token, error: sqlx::Error) -> AdmitError {
         match error.as_database_error().map(refusal) {
             Some(Refusal::Stale(Stale { highest, .. })) => {

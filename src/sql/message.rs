@@ -6,8 +6,14 @@ use crate::{Resource, Token};
 
 /// The token is stale.
 pub(super) const STALE: &str = "ZF412";
+/// No token was presented for a protected table.
+pub(super) const UNPRESENTED: &str = "ZF428";
 /// The mark is no token.
 pub(super) const CORRUPT: &str = "ZF500";
+
+/// How the message begins where no token was presented.
+#[allow(dead_code, reason = "the others have a SQLSTATE")]
+pub(super) const NO_TOKEN: &str = "fencing: no token presented";
 
 /// Reads `fencing: token 33 is stale, high water 34, resource files/a`, with whatever
 /// stands before it. The name goes on to the end: it may contain anything.

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use sqlx::migrate::{Migration, MigrationType, Migrator};
-use sqlx::{Executor, Pool, SqlSafeStr};
+use sqlx::{Pool, SqlSafeStr};
 use tokio::time::{Instant, sleep};
 
 use super::backend::Backend;
@@ -44,13 +44,10 @@ pub(super) async fn in_one_transaction<DB: Backend>(
     begin: &'static str,
     lock: Option<&'static str>,
     migrator: Migrator,
-) -> Result<(), MigrateError>
-where
-    for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
-{
+) -> Result<(), MigrateError> {
     let mut tx = pool.begin_with(begin).await?;
     if let Some(lock) = lock {
-        (&mut *tx).execute(lock).await?;
+        DB::execute(&mut tx, lock).await?;
     }
     migrator.run_direct(None, &mut *tx, false).await?;
     Ok(tx.commit().await?)

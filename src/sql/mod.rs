@@ -44,14 +44,19 @@ mod postgres;
 #[cfg(not(feature = "postgres"))]
 #[path = "absent.rs"]
 mod postgres;
+mod retry;
+pub mod row;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(not(feature = "sqlite"))]
 #[path = "absent.rs"]
 mod sqlite;
+mod transaction;
 
-pub use admit::{admit, begin, highest};
+pub use admit::{admit, begin, highest, present};
 pub use backend::Database;
 pub use error::{AdmitError, MigrateError};
 pub use marks::SqlMarks;
 pub use migrate::migrate;
+pub use retry::{Retry, is_retryable, retry};
+pub use transaction::transaction;

@@ -4,7 +4,7 @@ use sqlx::migrate::Migrator;
 use sqlx::mysql::MySqlDatabaseError;
 use sqlx::{MySql, MySqlConnection, Pool};
 
-use super::backend::{Backend, Refusal, parse};
+use super::backend::{Backend, Refusal, hex, parse};
 use super::{AdmitError, MigrateError};
 use crate::{Resource, Token};
 
@@ -45,6 +45,24 @@ impl Backend for MySql {
         (1, "fencing marks", include_str!("../../migrations/mysql/0001_fencing_marks.sql")),
         (2, "fencing admit", include_str!("../../migrations/mysql/0002_fencing_admit.sql")),
     ];
+
+    fn begin_admitted(resource: &Resource, token: Token) -> Option<String> {
+        Some(format!("START TRANSACTION; CALL fencing_admit(x'{}', {token})", hex(resource)))
+    }
+
+    fn execute<'a>(
+        conn: &'a mut MySqlConnection,
+        sql: &'static str,
+    ) -> BoxFuture<'a, sqlx::Result<()>> {
+        Box::pin(async move { sqlx::raw_sql(sql).execute(conn).await.map(drop) })
+    }
+
+    fn present(conn: &mut MySqlConnection, token: Token) -> BoxFuture<'_, sqlx::Result<()>> {
+        Box::pin(async move {
+            let set = sqlx::query("SET @fencing_token = ?");
+            set.bind(i64::from(token)).execute(conn).await.map(drop)
+        })
+    }
 
     fn migrate(pool: &Pool<MySql>, migrator: Migrator) -> BoxFuture<'_, Result<(), MigrateError>> {
         Box::pin(async move {

@@ -4,7 +4,7 @@ use sqlx::migrate::Migrator;
 use sqlx::postgres::PgDatabaseError;
 use sqlx::{PgConnection, Pool, Postgres};
 
-use super::backend::{Backend, Refusal, parse};
+use super::backend::{Backend, Refusal, hex, parse};
 use super::migrate::in_one_transaction;
 use super::{AdmitError, MigrateError};
 use crate::fence::Stale;
@@ -76,6 +76,8 @@ pub(super) fn refusal(error: &dyn DatabaseError) -> Option<Refusal> {
         "40001" | "40P01" | "55P03" => Refusal::Conflict,
         // undefined_table
         "42P01" => Refusal::NoTable,
+        // undefined_function
+        "42883" if error.message().contains("fencing_") => Refusal::NoTable,
         state => Refusal::of_own(state, error.message()),
     })
 }
@@ -83,8 +85,31 @@ pub(super) fn refusal(error: &dyn DatabaseError) -> Option<Refusal> {
 impl Backend for Postgres {
     const BEGIN: &'static str = "BEGIN";
 
-    const MIGRATIONS: &'static [(i64, &'static str, &'static str)] =
-        &[(1, "fencing marks", include_str!("../../migrations/postgres/0001_fencing_marks.sql"))];
+    const MIGRATIONS: &'static [(i64, &'static str, &'static str)] = &[
+        (1, "fencing marks", include_str!("../../migrations/postgres/0001_fencing_marks.sql")),
+        (2, "fencing admit", include_str!("../../migrations/postgres/0002_fencing_admit.sql")),
+    ];
+
+    fn begin_admitted(resource: &Resource, token: Token) -> Option<String> {
+        let name = hex(resource);
+        Some(format!(
+            "BEGIN; SELECT fencing_admit(convert_from(decode('{name}', 'hex'), 'UTF8'), {token})"
+        ))
+    }
+
+    fn execute<'a>(
+        conn: &'a mut PgConnection,
+        sql: &'static str,
+    ) -> BoxFuture<'a, sqlx::Result<()>> {
+        Box::pin(async move { sqlx::raw_sql(sql).execute(conn).await.map(drop) })
+    }
+
+    fn present(conn: &mut PgConnection, token: Token) -> BoxFuture<'_, sqlx::Result<()>> {
+        Box::pin(async move {
+            let set = sqlx::query("SELECT set_config('fencing.token', $1, true)");
+            set.bind(token.to_string()).execute(conn).await.map(drop)
+        })
+    }
 
     fn migrate(
         pool: &Pool<Postgres>,

@@ -30,6 +30,7 @@ pub(super) fn refusal(error: &dyn DatabaseError) -> Option<Refusal> {
         Some(5 | 6 | 15) => Refusal::Conflict,
         Some(1) if error.message() == "no such table: fencing_marks" => Refusal::NoTable,
         // There are no states here: a message of ours is what says it.
+        _ if error.message().contains(message::NO_TOKEN) => Refusal::Unpresented,
         _ => Refusal::of_own(message::STALE, error.message()),
     })
 }
@@ -40,6 +41,21 @@ impl Backend for Sqlite {
 
     const MIGRATIONS: &'static [(i64, &'static str, &'static str)] =
         &[(1, "fencing marks", include_str!("../../migrations/sqlite/0001_fencing_marks.sql"))];
+
+    fn begin_admitted(_: &Resource, _: Token) -> Option<String> {
+        None
+    }
+
+    fn execute<'a>(
+        conn: &'a mut SqliteConnection,
+        sql: &'static str,
+    ) -> BoxFuture<'a, sqlx::Result<()>> {
+        Box::pin(async move { sqlx::raw_sql(sql).execute(conn).await.map(drop) })
+    }
+
+    fn present(_: &mut SqliteConnection, _: Token) -> BoxFuture<'_, sqlx::Result<()>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 
     fn migrate(pool: &Pool<Sqlite>, migrator: Migrator) -> BoxFuture<'_, Result<(), MigrateError>> {
         // IMMEDIATE takes the write lock.

@@ -21,7 +21,7 @@ pub const TABLES: &str = "SELECT relname::text FROM pg_class
     WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace";
 
 /// The migrations.
-pub const VERSIONS: &[i64] = &[1];
+pub const VERSIONS: &[i64] = &[1, 2];
 
 /// The same placeholders serve here.
 pub fn sql(text: &'static str) -> &'static str {

@@ -4,7 +4,9 @@ mod admit;
 mod marks;
 mod migrate;
 mod race;
+mod row;
 mod table;
+mod transaction;
 
 use fencing::sql::{self, AdmitError};
 use fencing::{Resource, Token};

@@ -1,0 +1,79 @@
+-- fencing_admit(resource, token): compares the token with the mark of the resource and
+-- raises the mark to it, in the caller's transaction, and locks it until that ends.
+-- Equal passes. Errors: ZF412 stale, ZF400 no token or no name, ZF500 the mark is none.
+--
+-- The statement is the one of src/sql/postgres.rs, where the reasons stand.
+CREATE OR REPLACE FUNCTION fencing_admit(the_resource text, the_token bigint)
+    RETURNS void LANGUAGE plpgsql VOLATILE AS $fencing$
+DECLARE
+    admitted boolean;
+    highest bigint;
+BEGIN
+    IF the_resource IS NULL OR octet_length(the_resource) NOT BETWEEN 1 AND 255 THEN
+        RAISE EXCEPTION USING ERRCODE = 'ZF400',
+            MESSAGE = 'fencing: a resource name has 1 to 255 bytes';
+    END IF;
+    IF the_token IS NULL OR the_token NOT BETWEEN 1 AND 999999999999999 THEN
+        RAISE EXCEPTION USING ERRCODE = 'ZF400',
+            MESSAGE = 'fencing: a token lies between 1 and 999999999999999';
+    END IF;
+    FOR attempt IN 1..3 LOOP
+        WITH seen AS MATERIALIZED (
+            SELECT token FROM fencing_marks WHERE resource = the_resource
+        ), turn AS MATERIALIZED (
+            SELECT CASE
+                WHEN EXISTS (SELECT FROM seen WHERE token > the_token) THEN NULL
+                WHEN EXISTS (SELECT FROM seen WHERE token = the_token)
+                    THEN pg_advisory_xact_lock_shared(
+                        hashtextextended(the_resource, 28548280319532647))
+                ELSE pg_advisory_xact_lock(hashtextextended(the_resource, 28548280319532647))
+            END AS taken
+        ), held AS (
+            SELECT FROM turn, fencing_marks AS mark
+            WHERE mark.resource = the_resource AND mark.token = the_token
+            FOR SHARE OF mark
+        ), raised AS (
+            INSERT INTO fencing_marks AS mark (resource, token)
+            SELECT the_resource, the_token FROM turn
+            WHERE NOT EXISTS (SELECT FROM seen WHERE token >= the_token)
+            ON CONFLICT (resource) DO UPDATE SET token = EXCLUDED.token
+            WHERE mark.token BETWEEN 1 AND EXCLUDED.token - 1
+            RETURNING 1
+        )
+        SELECT EXISTS (SELECT FROM held) OR EXISTS (SELECT FROM raised) INTO admitted;
+        IF admitted THEN
+            RETURN;
+        END IF;
+        SELECT token INTO highest FROM fencing_marks WHERE resource = the_resource;
+        IF highest BETWEEN the_token + 1 AND 999999999999999 THEN
+            RAISE EXCEPTION USING ERRCODE = 'ZF412', MESSAGE = format(
+                'fencing: token %s is stale, high water %s, resource %s',
+                the_token, highest, the_resource);
+        END IF;
+    END LOOP;
+    RAISE EXCEPTION USING ERRCODE = 'ZF500',
+        MESSAGE = format('fencing: the mark is no token, resource %s', the_resource);
+END
+$fencing$;
+
+-- fencing_check(resource): the same with the token that the transaction has presented by
+-- SET LOCAL fencing.token, for the triggers of protected tables. ZF428: there is none.
+CREATE OR REPLACE FUNCTION fencing_check(the_resource text)
+    RETURNS void LANGUAGE plpgsql VOLATILE AS $fencing$
+DECLARE
+    -- Unset it reads as NULL, and as '' in a session that has set it once.
+    presented text := nullif(current_setting('fencing.token', true), '');
+BEGIN
+    IF presented IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'ZF428', MESSAGE = format(
+            'fencing: no token presented, high water %s, resource %s',
+            coalesce((SELECT token::text FROM fencing_marks WHERE resource = the_resource), 'none'),
+            the_resource);
+    END IF;
+    IF presented !~ '^[1-9][0-9]{0,14}$' THEN
+        RAISE EXCEPTION USING ERRCODE = 'ZF400',
+            MESSAGE = 'fencing: a token lies between 1 and 999999999999999';
+    END IF;
+    PERFORM fencing_admit(the_resource, presented::bigint);
+END
+$fencing$;

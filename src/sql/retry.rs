@@ -1,0 +1,108 @@
+use std::error::Error;
+use std::time::Duration;
+
+use super::AdmitError;
+use super::marks::jitter;
+
+/// How often a transaction is run again when another was in the way, and after what pause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retry {
+    tries: u32,
+    pause: Duration,
+}
+
+/// The longest pause: the time that one waits is to be that of the others' work.
+const LONGEST: Duration = Duration::from_secs(1);
+
+impl Retry {
+    /// Ten tries, with random pauses of up to 10 ms before the second, which double from
+    /// try to try to a second at most.
+    #[must_use]
+    pub const fn new() -> Retry {
+        Retry { tries: 10, pause: Duration::from_millis(10) }
+    }
+
+    /// How often the transaction is run in all; at least once.
+    #[must_use]
+    pub const fn tries(self, tries: u32) -> Retry {
+        Retry { tries, ..self }
+    }
+
+    /// The longest pause before the second try.
+    #[must_use]
+    pub const fn pause(self, pause: Duration) -> Retry {
+        Retry { pause, ..self }
+    }
+}
+
+impl Default for Retry {
+    fn default() -> Retry {
+        Retry::new()
+    }
+}
+
+/// Runs a transaction until it is through, is refused, or has been tried often enough.
+///
+/// The closure begins the transaction, and commits it: it is called again for each try.
+/// It is run again only where [`is_retryable`] says so, be it that the admission, a
+/// statement or the commit met another transaction; stale is stale and ends it.
+///
+/// ```no_run
+/// # #[cfg(feature = "postgres")]
+/// # async fn write(
+/// #     pool: sqlx::PgPool, resource: fencing::Resource, token: fencing::Token,
+/// # ) -> Result<(), fencing::sql::AdmitError> {
+/// use fencing::sql;
+///
+/// sql::retry(sql::Retry::new(), async || {
+///     let mut tx = sql::begin(&pool, &resource, token).await?;
+///     sqlx::query("UPDATE files SET body = 'new'").execute(&mut *tx).await?;
+///     tx.commit().await?;
+///     Ok::<_, sql::AdmitError>(())
+/// })
+/// .await
+/// # }
+/// ```
+///
+/// **Fencing.** Each try is admitted anew, so that one which waited is refused if a newer
+/// token came meanwhile. A commit whose answer was lost is not run again.
+///
+/// # Errors
+/// The last one that the closure gave.
+///
+/// # Cancel safety
+/// As the closure's.
+pub async fn retry<T, E, F>(policy: Retry, mut transaction: F) -> Result<T, E>
+where
+    E: Error + 'static,
+    F: AsyncFnMut() -> Result<T, E>,
+{
+    let mut pause = policy.pause.min(LONGEST);
+    for _ in 1..policy.tries {
+        match transaction().await {
+            Err(error) if is_retryable(&error) => tokio::time::sleep(jitter(pause)).await,
+            result => return result,
+        }
+        pause = pause.saturating_mul(2).min(LONGEST);
+    }
+    transaction().await
+}
+
+/// Whether the whole transaction may succeed when it is run again: the error, or one that
+/// it comes from, says that another transaction was in the way (serialization failure,
+/// deadlock, lock not to be had in time). Knows [`AdmitError`] and the driver's errors of
+/// every database, those of a commit included. Stale is never retryable.
+#[must_use]
+pub fn is_retryable(error: &(dyn Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(error) = error.downcast_ref::<AdmitError>() {
+            return error.is_retryable();
+        }
+        if let Some(error) = error.downcast_ref::<sqlx::Error>() {
+            return super::error::is_conflict(error);
+        }
+        next = error.source();
+    }
+    false
+}

@@ -1,0 +1,91 @@
+use fencing::sql::row::{self, Outcome};
+use sqlx::QueryBuilder;
+
+use super::*;
+
+async fn documents() -> Place {
+    let place = ready().await;
+    let create = "CREATE TABLE documents (path VARCHAR(255) PRIMARY KEY,
+        body VARCHAR(255) NOT NULL, fence_token BIGINT NULL DEFAULT 0)";
+    sqlx::query(create).execute(&place.pool).await.unwrap();
+    sqlx::query("INSERT INTO documents (path, body) VALUES ('a', 'old'), ('b', 'old')")
+        .execute(&place.pool)
+        .await
+        .unwrap();
+    place
+}
+
+async fn update(place: &Place, path: &str, body: &str, number: u64, reported: bool) -> Outcome {
+    let mut update = QueryBuilder::<Db>::new("UPDATE documents SET body = ");
+    row::set(update.push_bind(body.to_owned()).push(", "), token(number));
+    update.push(" WHERE path = ").push_bind(path.to_owned()).push(" AND ");
+    row::unless_newer(&mut update, token(number));
+    let done = update.build().execute(&place.pool).await.unwrap();
+    let matched = if reported { done.rows_affected() } else { 0 };
+    let look = async || {
+        let look = place::sql("SELECT fence_token FROM documents WHERE path = $1");
+        sqlx::query_scalar(look).bind(path.to_owned()).fetch_optional(&place.pool).await
+    };
+    Outcome::of(&resource(), token(number), matched, look).await.unwrap()
+}
+
+async fn body(place: &Place) -> String {
+    let body = sqlx::query_scalar("SELECT body FROM documents WHERE path = 'a'");
+    body.fetch_one(&place.pool).await.unwrap()
+}
+
+#[tokio::test]
+async fn stale_missing_and_done_are_told_apart() {
+    let place = documents().await;
+    assert_eq!(update(&place, "a", "33", 33, true).await, Outcome::Done);
+    assert_eq!(update(&place, "a", "34", 34, true).await, Outcome::Done);
+    // Rewriting what is there is done as well, however the database counts.
+    assert_eq!(update(&place, "a", "34", 34, true).await, Outcome::Done);
+    assert_eq!(update(&place, "a", "34", 34, false).await, Outcome::Done);
+    for _ in 0..2 {
+        let Outcome::Stale(stale) = update(&place, "a", "33", 33, true).await else { panic!() };
+        assert_eq!((stale.presented, stale.highest), (token(33), token(34)));
+    }
+    assert_eq!(body(&place).await, "34");
+    assert_eq!(update(&place, "c", "34", 34, true).await, Outcome::Missing);
+    // Another row has a token of its own.
+    assert_eq!(update(&place, "b", "1", 1, true).await, Outcome::Done);
+    sqlx::query("UPDATE documents SET fence_token = NULL").execute(&place.pool).await.unwrap();
+    assert_eq!(update(&place, "a", "35", 35, true).await, Outcome::Unmatched);
+}
+
+#[tokio::test]
+async fn neighbouring_tokens_race_for_a_row() {
+    for &level in LEVELS {
+        let place = documents().await;
+        for round in 0..10 {
+            let (old, new) = (2 * round + 1, 2 * round + 2);
+            let write = |number| guarded(&place, level, number);
+            let (old, new) = tokio::join!(write(old), write(new));
+            assert!(new, "{level}: the newest is never stale");
+            let _ = old;
+            assert_eq!(body(&place).await, (2 * round + 2).to_string(), "{level}");
+        }
+    }
+}
+
+/// Until it is through or stale.
+async fn guarded(place: &Place, level: &'static str, number: u64) -> bool {
+    loop {
+        pause().await;
+        let Ok(mut tx) = place.pool.begin_with(level).await else { continue };
+        let mut update = QueryBuilder::<Db>::new("UPDATE documents SET body = ");
+        row::set(update.push_bind(number.to_string()).push(", "), token(number));
+        row::unless_newer(update.push(" WHERE path = 'a' AND "), token(number));
+        let done = update.build().execute(&mut *tx).await;
+        pause().await;
+        let done = match done {
+            Ok(done) => tx.commit().await.map(|()| done.rows_affected()),
+            Err(error) => Err(error),
+        };
+        match done {
+            Ok(matched) => return matched == 1,
+            Err(error) => assert!(sql::is_retryable(&error), "{level}: {error}"),
+        }
+    }
+}

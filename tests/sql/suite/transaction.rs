@@ -1,0 +1,162 @@
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use fencing::sql::Retry;
+
+use super::*;
+
+/// A transaction that writes its token.
+async fn fenced(place: &Place, number: u64) -> Result<(), AdmitError> {
+    sql::transaction(&place.pool, &resource(), token(number), |tx| {
+        Box::pin(async move {
+            write(tx, token(number)).await?;
+            Ok(())
+        })
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_transaction_is_admitted_and_committed() {
+    let place = ready().await;
+    for number in [33, 33, 34] {
+        fenced(&place, number).await.unwrap();
+        assert_eq!(file(&place).await, (number.cast_signed(), 0));
+        assert_eq!(highest(&place, &resource()).await, Some(number));
+    }
+    // Often enough that every connection of the pool has refused once.
+    for _ in 0..30 {
+        let stale = stale(fenced(&place, 33).await);
+        assert_eq!((stale.presented, stale.highest), (token(33), token(34)));
+        assert_eq!(stale.resource, resource());
+    }
+    // None of them is left in a transaction: what is written alone is written.
+    for number in 35..40_i64 {
+        let update = sqlx::query(place::sql("UPDATE files SET token = $1")).bind(number);
+        update.execute(&place.pool).await.unwrap();
+        let seen = sqlx::query_scalar::<_, i64>("SELECT token FROM files");
+        assert_eq!(seen.fetch_one(&place.other()).await.unwrap(), number);
+    }
+    fenced(&place, 41).await.unwrap();
+}
+
+#[tokio::test]
+async fn work_that_fails_is_rolled_back_with_its_mark() {
+    let place = ready().await;
+    let name = resource();
+    let done = sql::transaction(&place.pool, &name, token(33), |tx| {
+        Box::pin(async move {
+            write(tx, token(33)).await?;
+            Err::<(), _>(AdmitError::Database(sqlx::Error::RowNotFound))
+        })
+    });
+    assert!(matches!(done.await, Err(AdmitError::Database(sqlx::Error::RowNotFound))));
+    assert_eq!(file(&place).await, (0, 0));
+    assert_eq!(highest(&place, &resource()).await, None);
+    admit(&place, &resource(), 1).await.unwrap();
+}
+
+#[tokio::test]
+async fn names_of_any_kind_begin_a_transaction() {
+    let place = ready().await;
+    for name in ["ä'\\\"`$1;--", "x'41'", "\\x41", "%s ?", "🔒"] {
+        let name = Resource::new(name).unwrap();
+        let empty = |number| {
+            sql::transaction(&place.pool, &name, token(number), |_| {
+                Box::pin(async { Ok::<_, AdmitError>(()) })
+            })
+        };
+        empty(34).await.unwrap();
+        assert_eq!(highest(&place, &name).await, Some(34), "{name}");
+        assert_eq!(stale(empty(33).await).resource, name);
+    }
+}
+
+#[tokio::test]
+async fn a_transaction_that_is_not_migrated_says_so() {
+    let place = Place::empty().await;
+    let name = resource();
+    let error = sql::transaction(&place.pool, &name, token(33), |_| {
+        Box::pin(async { Ok::<_, AdmitError>(()) })
+    });
+    let error = error.await.unwrap_err();
+    assert!(matches!(error, AdmitError::NotMigrated(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_transaction_dropped_at_any_poll_leaves_no_lock_and_no_half_of_it() {
+    let place = ready().await;
+    for polls in 1..40 {
+        crate::common::poll(polls, fenced(&place, polls)).await;
+        let other = place.other();
+        sql::begin(&other, &resource(), token(polls)).await.unwrap().commit().await.unwrap();
+        let (written, late) = file(&place).await;
+        assert!(written <= polls.cast_signed());
+        assert_eq!(late, 0);
+    }
+}
+
+#[tokio::test]
+async fn a_conflict_is_tried_again_until_it_is_gone() {
+    let place = ready().await;
+    let impatient = place.impatient();
+    let holder = sql::begin(&place.pool, &resource(), token(33)).await.unwrap();
+    let mut holder = Some(holder);
+    let tries = AtomicU32::new(0);
+    let policy = Retry::new().pause(Duration::from_millis(1)).tries(5);
+    let done = sql::retry(policy, async || {
+        if tries.fetch_add(1, Ordering::SeqCst) == 2 {
+            holder.take().unwrap().commit().await?;
+        }
+        sql::begin(&impatient, &resource(), token(34)).await?.commit().await?;
+        Ok::<_, AdmitError>(())
+    });
+    done.await.unwrap();
+    assert_eq!(tries.load(Ordering::SeqCst), 3);
+
+    let _holder = sql::begin(&place.pool, &resource(), token(35)).await.unwrap();
+    let tries = AtomicU32::new(0);
+    let given_up = sql::retry(policy, async || {
+        tries.fetch_add(1, Ordering::SeqCst);
+        sql::begin(&impatient, &resource(), token(36)).await.map(drop)
+    });
+    retryable(given_up.await);
+    assert_eq!(tries.load(Ordering::SeqCst), 5);
+}
+
+#[tokio::test]
+async fn stale_is_not_tried_again() {
+    let place = ready().await;
+    admit(&place, &resource(), 34).await.unwrap();
+    let tries = AtomicU32::new(0);
+    let refused = sql::retry(Retry::new(), async || {
+        tries.fetch_add(1, Ordering::SeqCst);
+        fenced(&place, 33).await
+    });
+    stale(refused.await);
+    assert_eq!(tries.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn the_drivers_own_errors_are_understood() {
+    let place = ready().await;
+    // Two that write the same row; one of them is in the other's way.
+    let _tx = sql::begin(&place.pool, &resource(), token(33)).await.unwrap();
+    let mut holder = place.other().begin_with(LEVELS[0]).await.unwrap();
+    let impatient = place.impatient();
+    let first = write(&mut holder, token(1)).await;
+    let error = match first {
+        // SQLite: the writer is at work.
+        Err(error) => error,
+        Ok(()) => {
+            let mut other = impatient.begin().await.unwrap();
+            write(&mut other, token(2)).await.unwrap_err()
+        }
+    };
+    assert!(sql::is_retryable(&error), "{error:?}");
+    let boxed = std::io::Error::other(AdmitError::from(error));
+    assert!(sql::is_retryable(&boxed), "found in the chain");
+    assert!(!sql::is_retryable(&sqlx::Error::RowNotFound));
+    let error = sqlx::query("SELECT * FROM nowhere").execute(&impatient).await.unwrap_err();
+    assert!(!sql::is_retryable(&error));
+}
