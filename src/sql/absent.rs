@@ -4,6 +4,7 @@ use sqlx::error::DatabaseError;
 
 use super::backend::Refusal;
 
+#[allow(dead_code, reason = "none may be off")]
 pub(super) fn refusal(_: &dyn DatabaseError) -> Option<Refusal> {
     None
 }

@@ -28,6 +28,7 @@
 //! path as any table is: all who write must find the same one. Marks are never lowered
 //! or deleted.
 
+mod absent;
 mod admit;
 mod backend;
 mod error;
@@ -36,22 +37,20 @@ mod message;
 mod migrate;
 #[cfg(feature = "mysql")]
 mod mysql;
-#[cfg(not(feature = "mysql"))]
-#[path = "absent.rs"]
-mod mysql;
 #[cfg(feature = "postgres")]
-mod postgres;
-#[cfg(not(feature = "postgres"))]
-#[path = "absent.rs"]
 mod postgres;
 mod retry;
 pub mod row;
 #[cfg(feature = "sqlite")]
 mod sqlite;
-#[cfg(not(feature = "sqlite"))]
-#[path = "absent.rs"]
-mod sqlite;
 mod transaction;
+
+#[cfg(not(feature = "mysql"))]
+use absent as mysql;
+#[cfg(not(feature = "postgres"))]
+use absent as postgres;
+#[cfg(not(feature = "sqlite"))]
+use absent as sqlite;
 
 pub use admit::{admit, begin, highest, present};
 pub use backend::Database;
