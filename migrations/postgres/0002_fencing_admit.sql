@@ -77,3 +77,39 @@ BEGIN
     PERFORM fencing_admit(the_resource, presented::bigint);
 END
 $fencing$;
+
+-- The trigger of a protected table. Its arguments: the column that names the resource and
+-- what stands before it in the name; or '' and the whole name.
+CREATE OR REPLACE FUNCTION fencing_protect() RETURNS trigger LANGUAGE plpgsql AS $fencing$
+DECLARE
+    old_name text := TG_ARGV[1];
+    new_name text := TG_ARGV[1];
+BEGIN
+    IF TG_OP <> 'INSERT' THEN
+        IF TG_ARGV[0] <> '' THEN
+            EXECUTE format('SELECT $2 || ($1).%I::text', TG_ARGV[0])
+                INTO old_name USING OLD, TG_ARGV[1];
+        END IF;
+        PERFORM fencing_check(old_name);
+    END IF;
+    IF TG_OP <> 'DELETE' THEN
+        IF TG_ARGV[0] <> '' THEN
+            EXECUTE format('SELECT $2 || ($1).%I::text', TG_ARGV[0])
+                INTO new_name USING NEW, TG_ARGV[1];
+        END IF;
+        IF TG_OP = 'INSERT' OR new_name IS DISTINCT FROM old_name THEN
+            PERFORM fencing_check(new_name);
+        END IF;
+        RETURN NEW;
+    END IF;
+    RETURN OLD;
+END
+$fencing$;
+
+-- TRUNCATE knows no rows, and so no resource.
+CREATE OR REPLACE FUNCTION fencing_protect_truncate() RETURNS trigger LANGUAGE plpgsql AS $fencing$
+BEGIN
+    RAISE EXCEPTION USING ERRCODE = 'ZF428', MESSAGE = format(
+        'fencing: no token presented, %s is protected against TRUNCATE', TG_TABLE_NAME);
+END
+$fencing$;

@@ -2,7 +2,7 @@ use futures_util::future::BoxFuture;
 use sqlx::Pool;
 use sqlx::migrate::{Migrate, Migrator};
 
-use super::{AdmitError, MigrateError, message};
+use super::{AdmitError, MigrateError, Protect, message};
 use crate::fence::Stale;
 use crate::{Resource, Token};
 
@@ -10,6 +10,9 @@ use crate::{Resource, Token};
 pub trait Database: Backend {}
 
 impl<DB: Backend> Database for DB {}
+
+/// A name and its number, as they stand in the table.
+pub type Row = (Vec<u8>, Option<i64>);
 
 /// What a database's refusal of a statement means.
 pub enum Refusal {
@@ -53,10 +56,18 @@ pub trait Backend: sqlx::Database<Connection: Migrate> {
     fn begin_admitted(resource: &Resource, token: Token) -> Option<String>;
 
     /// Runs a statement that needs no values.
-    fn execute<'a>(
-        conn: &'a mut Self::Connection,
-        sql: &'static str,
-    ) -> BoxFuture<'a, sqlx::Result<()>>;
+    fn execute<'a>(conn: &'a mut Self::Connection, sql: String) -> BoxFuture<'a, sqlx::Result<()>>;
+
+    /// The triggers of a protected table.
+    fn protect(protect: &Protect) -> Vec<String>;
+
+    /// What has to be done to the table before.
+    fn prepare_protect<'a>(
+        _: &'a Protect,
+        _: &'a mut Self::Connection,
+    ) -> BoxFuture<'a, sqlx::Result<Vec<String>>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
 
     /// Presents the token to the triggers of protected tables.
     fn present(conn: &mut Self::Connection, token: Token) -> BoxFuture<'_, sqlx::Result<()>>;
@@ -72,6 +83,13 @@ pub trait Backend: sqlx::Database<Connection: Migrate> {
         resource: &'a Resource,
         token: Token,
     ) -> BoxFuture<'a, Result<(), AdmitError>>;
+
+    /// The rows whose names come after this one.
+    fn list<'a>(
+        conn: &'a mut Self::Connection,
+        after: &'a [u8],
+        limit: u32,
+    ) -> BoxFuture<'a, sqlx::Result<Vec<Row>>>;
 
     /// The mark as the connection sees it, without a lock.
     fn mark<'a>(

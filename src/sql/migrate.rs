@@ -36,6 +36,13 @@ pub async fn migrate<DB: Database>(pool: &Pool<DB>) -> Result<(), MigrateError> 
     }
 }
 
+/// The SQL of the migrations, in their order: version, what it is, and the statements. For
+/// those who use another tool; each may be applied twice.
+#[must_use]
+pub fn migrations<DB: Database>() -> &'static [(i64, &'static str, &'static str)] {
+    DB::MIGRATIONS
+}
+
 /// Where a transaction can create tables: all or nothing. `begin` or `lock` keep others
 /// out until it ends.
 #[allow(dead_code, reason = "MySQL has no such transactions")]
@@ -47,7 +54,7 @@ pub(super) async fn in_one_transaction<DB: Backend>(
 ) -> Result<(), MigrateError> {
     let mut tx = pool.begin_with(begin).await?;
     if let Some(lock) = lock {
-        DB::execute(&mut tx, lock).await?;
+        DB::execute(&mut tx, lock.into()).await?;
     }
     migrator.run_direct(None, &mut *tx, false).await?;
     Ok(tx.commit().await?)

@@ -32,6 +32,7 @@ mod absent;
 mod admit;
 mod backend;
 mod error;
+mod list;
 mod marks;
 mod message;
 mod migrate;
@@ -39,6 +40,7 @@ mod migrate;
 mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod protect;
 mod retry;
 pub mod row;
 #[cfg(feature = "sqlite")]
@@ -55,7 +57,9 @@ use absent as sqlite;
 pub use admit::{admit, begin, highest, present};
 pub use backend::Database;
 pub use error::{AdmitError, MigrateError};
+pub use list::{Mark, marks};
 pub use marks::SqlMarks;
-pub use migrate::migrate;
+pub use migrate::{migrate, migrations};
+pub use protect::{NameError, Protect};
 pub use retry::{Retry, is_retryable, retry};
 pub use transaction::transaction;

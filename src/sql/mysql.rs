@@ -4,8 +4,8 @@ use sqlx::migrate::Migrator;
 use sqlx::mysql::MySqlDatabaseError;
 use sqlx::{MySql, MySqlConnection, Pool};
 
-use super::backend::{Backend, Refusal, hex, parse};
-use super::{AdmitError, MigrateError};
+use super::backend::{Backend, Refusal, Row, hex, parse};
+use super::{AdmitError, MigrateError, Protect};
 use crate::{Resource, Token};
 
 /// The procedure is the one that other languages call: one proof, one round trip. What it
@@ -15,6 +15,10 @@ const ADMIT: &str = "CALL fencing_admit(?, ?)";
 /// Bound as bytes, here and everywhere: a text would be converted from the character set
 /// of the connection.
 const MARK: &str = "SELECT token FROM fencing_marks WHERE resource = ?";
+
+const LIST: &str = "
+    SELECT resource, token FROM fencing_marks WHERE resource > ?
+    ORDER BY resource LIMIT ?";
 
 /// The name has no more than the 64 characters that MySQL takes.
 const LOCK: &str = "SELECT GET_LOCK(CONCAT('fencing:', SHA1(DATABASE())), 1)";
@@ -50,10 +54,8 @@ impl Backend for MySql {
         Some(format!("START TRANSACTION; CALL fencing_admit(x'{}', {token})", hex(resource)))
     }
 
-    fn execute<'a>(
-        conn: &'a mut MySqlConnection,
-        sql: &'static str,
-    ) -> BoxFuture<'a, sqlx::Result<()>> {
+    fn execute<'a>(conn: &'a mut MySqlConnection, sql: String) -> BoxFuture<'a, sqlx::Result<()>> {
+        let sql = sqlx::AssertSqlSafe(sql);
         Box::pin(async move { sqlx::raw_sql(sql).execute(conn).await.map(drop) })
     }
 
@@ -62,6 +64,10 @@ impl Backend for MySql {
             let set = sqlx::query("SET @fencing_token = ?");
             set.bind(i64::from(token)).execute(conn).await.map(drop)
         })
+    }
+
+    fn protect(protect: &Protect) -> Vec<String> {
+        super::protect::mysql::statements(protect)
     }
 
     fn migrate(pool: &Pool<MySql>, migrator: Migrator) -> BoxFuture<'_, Result<(), MigrateError>> {
@@ -92,6 +98,15 @@ impl Backend for MySql {
             let called = call.execute(conn).await;
             called.map(drop).map_err(|error| AdmitError::of(resource, token, error))
         })
+    }
+
+    fn list<'a>(
+        conn: &'a mut MySqlConnection,
+        after: &'a [u8],
+        limit: u32,
+    ) -> BoxFuture<'a, sqlx::Result<Vec<Row>>> {
+        let list = sqlx::query_as(LIST).bind(after).bind(i64::from(limit));
+        Box::pin(list.fetch_all(conn))
     }
 
     fn mark<'a>(

@@ -4,9 +4,9 @@ use sqlx::migrate::Migrator;
 use sqlx::postgres::PgDatabaseError;
 use sqlx::{PgConnection, Pool, Postgres};
 
-use super::backend::{Backend, Refusal, hex, parse};
+use super::backend::{Backend, Refusal, Row, hex, parse};
 use super::migrate::in_one_transaction;
-use super::{AdmitError, MigrateError};
+use super::{AdmitError, MigrateError, Protect};
 use crate::fence::Stale;
 use crate::{Resource, Token};
 
@@ -53,6 +53,10 @@ const ADMIT: &str = "
     )
     SELECT EXISTS (SELECT FROM held) OR EXISTS (SELECT FROM raised)";
 
+const LIST: &str = "
+    SELECT convert_to(resource, 'UTF8'), token FROM fencing_marks
+    WHERE resource > convert_from($1, 'UTF8') ORDER BY resource LIMIT $2";
+
 const MARK: &str = "SELECT token FROM fencing_marks WHERE resource = $1";
 
 /// How often `ADMIT` is asked: once more after an equal token came first, and once to
@@ -97,10 +101,8 @@ impl Backend for Postgres {
         ))
     }
 
-    fn execute<'a>(
-        conn: &'a mut PgConnection,
-        sql: &'static str,
-    ) -> BoxFuture<'a, sqlx::Result<()>> {
+    fn execute<'a>(conn: &'a mut PgConnection, sql: String) -> BoxFuture<'a, sqlx::Result<()>> {
+        let sql = sqlx::AssertSqlSafe(sql);
         Box::pin(async move { sqlx::raw_sql(sql).execute(conn).await.map(drop) })
     }
 
@@ -109,6 +111,10 @@ impl Backend for Postgres {
             let set = sqlx::query("SELECT set_config('fencing.token', $1, true)");
             set.bind(token.to_string()).execute(conn).await.map(drop)
         })
+    }
+
+    fn protect(protect: &Protect) -> Vec<String> {
+        super::protect::postgres::statements(protect)
     }
 
     fn migrate(
@@ -144,6 +150,15 @@ impl Backend for Postgres {
             }
             Err(AdmitError::corrupt(resource, "it was neither raised nor higher"))
         })
+    }
+
+    fn list<'a>(
+        conn: &'a mut PgConnection,
+        after: &'a [u8],
+        limit: u32,
+    ) -> BoxFuture<'a, sqlx::Result<Vec<Row>>> {
+        let list = sqlx::query_as(LIST).bind(after).bind(i64::from(limit));
+        Box::pin(list.fetch_all(conn))
     }
 
     fn mark<'a>(

@@ -4,9 +4,9 @@ use sqlx::migrate::Migrator;
 use sqlx::sqlite::SqliteError;
 use sqlx::{Pool, Sqlite, SqliteConnection};
 
-use super::backend::{Backend, Refusal, parse};
+use super::backend::{Backend, Refusal, Row, parse};
 use super::migrate::in_one_transaction;
-use super::{AdmitError, MigrateError, message};
+use super::{AdmitError, MigrateError, Protect, message};
 use crate::fence::Stale;
 use crate::{Resource, Token};
 
@@ -17,6 +17,10 @@ const RAISE: &str = "
     INSERT INTO fencing_marks (resource, token) VALUES (?1, ?2)
     ON CONFLICT (resource) DO UPDATE SET token = excluded.token
     WHERE fencing_marks.token BETWEEN 1 AND excluded.token";
+
+const LIST: &str = "
+    SELECT CAST(resource AS BLOB), token FROM fencing_marks
+    WHERE resource > CAST(?1 AS TEXT) ORDER BY resource LIMIT ?2";
 
 const MARK: &str = "SELECT token FROM fencing_marks WHERE resource = ?1";
 
@@ -29,32 +33,51 @@ pub(super) fn refusal(error: &dyn DatabaseError) -> Option<Refusal> {
         // BUSY, LOCKED, and PROTOCOL: the race for a WAL's locks was lost too often.
         Some(5 | 6 | 15) => Refusal::Conflict,
         Some(1) if error.message() == "no such table: fencing_marks" => Refusal::NoTable,
-        // There are no states here: a message of ours is what says it.
-        _ if error.message().contains(message::NO_TOKEN) => Refusal::Unpresented,
-        _ => Refusal::of_own(message::STALE, error.message()),
+        _ => refused(error.message()),
     })
+}
+
+/// There are no states here: a message of ours is what says it. It stands in quotes.
+fn refused(text: &str) -> Refusal {
+    let inner = text.split_once('\'').and_then(|(_, text)| text.rsplit_once('\''));
+    let text = inner.map_or_else(|| text.to_owned(), |(text, _)| text.replace("''", "'"));
+    if text.starts_with(message::NO_TOKEN) {
+        return Refusal::Unpresented;
+    }
+    Refusal::of_own(message::STALE, &text)
 }
 
 impl Backend for Sqlite {
     /// A deferred transaction that has read may be refused its first write.
     const BEGIN: &'static str = "BEGIN IMMEDIATE";
 
-    const MIGRATIONS: &'static [(i64, &'static str, &'static str)] =
-        &[(1, "fencing marks", include_str!("../../migrations/sqlite/0001_fencing_marks.sql"))];
+    const MIGRATIONS: &'static [(i64, &'static str, &'static str)] = &[
+        (1, "fencing marks", include_str!("../../migrations/sqlite/0001_fencing_marks.sql")),
+        (2, "fencing admit", include_str!("../../migrations/sqlite/0002_fencing_admit.sql")),
+    ];
 
     fn begin_admitted(_: &Resource, _: Token) -> Option<String> {
         None
     }
 
-    fn execute<'a>(
-        conn: &'a mut SqliteConnection,
-        sql: &'static str,
-    ) -> BoxFuture<'a, sqlx::Result<()>> {
+    fn execute<'a>(conn: &'a mut SqliteConnection, sql: String) -> BoxFuture<'a, sqlx::Result<()>> {
+        let sql = sqlx::AssertSqlSafe(sql);
         Box::pin(async move { sqlx::raw_sql(sql).execute(conn).await.map(drop) })
     }
 
     fn present(_: &mut SqliteConnection, _: Token) -> BoxFuture<'_, sqlx::Result<()>> {
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn protect(protect: &Protect) -> Vec<String> {
+        super::protect::sqlite::statements(protect)
+    }
+
+    fn prepare_protect<'a>(
+        protect: &'a Protect,
+        conn: &'a mut SqliteConnection,
+    ) -> BoxFuture<'a, sqlx::Result<Vec<String>>> {
+        super::protect::sqlite::prepare(protect, conn)
     }
 
     fn migrate(pool: &Pool<Sqlite>, migrator: Migrator) -> BoxFuture<'_, Result<(), MigrateError>> {
@@ -83,6 +106,15 @@ impl Backend for Sqlite {
                 _ => Err(AdmitError::corrupt(resource, "it was neither raised nor higher")),
             }
         })
+    }
+
+    fn list<'a>(
+        conn: &'a mut SqliteConnection,
+        after: &'a [u8],
+        limit: u32,
+    ) -> BoxFuture<'a, sqlx::Result<Vec<Row>>> {
+        let list = sqlx::query_as(LIST).bind(after).bind(i64::from(limit));
+        Box::pin(list.fetch_all(conn))
     }
 
     fn mark<'a>(

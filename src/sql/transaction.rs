@@ -62,7 +62,7 @@ where
         }
     };
     // The driver believes that there is no transaction, and would leave it open.
-    unsettled.settled = DB::execute(&mut unsettled.conn, "ROLLBACK").await.is_ok();
+    unsettled.settled = DB::execute(&mut unsettled.conn, "ROLLBACK".into()).await.is_ok();
     Err(AdmitError::of(resource, token, error).into())
 }
 

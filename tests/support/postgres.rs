@@ -88,6 +88,14 @@ impl PostgresServer {
         PgConnectOptions::new().socket(&self.folder).username("fencing").database(database)
     }
 
+    /// The client `psql` on this database.
+    pub fn client(&self, database: &str) -> Command {
+        let mut client = Command::new("psql");
+        client.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=verbose"]);
+        client.arg("-h").arg(&self.folder).args(["-U", "fencing", "-d", database]);
+        client
+    }
+
     /// Kills every process of the server with SIGKILL.
     pub fn kill(&mut self) {
         let file = self.folder.join("data/postmaster.pid");

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use sqlx::mysql::{MySqlConnectOptions, MySqlDatabaseError, MySqlPoolOptions};
 use sqlx::{AssertSqlSafe, Executor, MySqlPool};
 
+use crate::common::{output, quote};
 use crate::mariadb::MariadbServer;
 
 pub type Db = sqlx::MySql;
@@ -35,6 +36,53 @@ pub fn sql(text: &str) -> AssertSqlSafe<String> {
     AssertSqlSafe(sql)
 }
 
+static SHARED: OnceLock<MariadbServer> = OnceLock::new();
+
+const MARK: char = '`';
+
+fn presented(token: Option<&str>, write: &str) -> String {
+    let present = token.map(|token| format!("SET @fencing_token = '{token}'; "));
+    format!("{}START TRANSACTION; {write}; COMMIT", present.unwrap_or_default())
+}
+
+/// Errors have a SQLSTATE.
+pub const STATES: &str = "ZF";
+
+/// Writes of a client in another language, with a token or without.
+pub fn insert(token: Option<&str>, path: &str, body: &str) -> String {
+    presented(token, &format!("INSERT INTO documents VALUES ('{path}', '{body}')"))
+}
+
+pub fn update(token: Option<&str>, path: &str, body: &str) -> String {
+    presented(token, &format!("UPDATE documents SET body = '{body}' WHERE path = '{path}'"))
+}
+
+pub fn rename(token: Option<&str>, path: &str, to: &str) -> String {
+    presented(token, &format!("UPDATE documents SET path = '{to}' WHERE path = '{path}'"))
+}
+
+pub fn delete(token: Option<&str>, path: &str) -> String {
+    presented(token, &format!("DELETE FROM documents WHERE path = '{path}'"))
+}
+
+/// The same through the driver, where the token was presented before.
+pub fn guarded(_: Option<u64>) -> &'static str {
+    "UPDATE documents SET body = 'guarded' WHERE path = 'a'"
+}
+
+pub fn create(table: &str, column: &str) -> String {
+    format!("CREATE TABLE {} ({} VARCHAR(255))", quote(table, MARK), quote(column, MARK))
+}
+
+pub fn insert_into(table: &str, value: &str) -> String {
+    format!("INSERT INTO {} VALUES ('{value}')", quote(table, MARK))
+}
+
+/// How another language calls the fence.
+pub fn call(resource: &str, token: &str) -> String {
+    format!("CALL fencing_admit('{resource}', {token});")
+}
+
 /// One database of its own, on a server that the tests share.
 pub struct Place {
     options: MySqlConnectOptions,
@@ -51,7 +99,6 @@ impl Place {
             "innodb-lock-wait-timeout=20",
             "lock-wait-timeout=20",
         ];
-        static SHARED: OnceLock<MariadbServer> = OnceLock::new();
         let options = SHARED.get_or_init(|| MariadbServer::with(&settings)).database().await;
         Place { pool: pool(options.clone()), options }
     }
@@ -73,6 +120,12 @@ impl Place {
             Box::pin(async move { connection.execute(statement).await.map(drop) })
         });
         options.connect_lazy_with(self.options.clone())
+    }
+
+    /// Runs statements through the client `mariadb`: what it printed, or its error.
+    pub fn client(&self, statements: &str) -> Result<String, String> {
+        let database = self.options.get_database().unwrap();
+        output(SHARED.get().unwrap().client(database).arg("-e").arg(statements))
     }
 
     /// Waits until somebody waits for a lock. `innodb_trx` would be an old copy as long

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
+use crate::common::{output, quote};
 use crate::server::PostgresServer;
 
 pub type Db = sqlx::Postgres;
@@ -28,6 +29,53 @@ pub fn sql(text: &'static str) -> &'static str {
     text
 }
 
+static SHARED: OnceLock<PostgresServer> = OnceLock::new();
+
+const MARK: char = '"';
+
+fn presented(token: Option<&str>, write: &str) -> String {
+    let present = token.map(|token| format!("SET LOCAL fencing.token = '{token}'; "));
+    format!("BEGIN; {}{write}; COMMIT", present.unwrap_or_default())
+}
+
+/// Errors have a SQLSTATE.
+pub const STATES: &str = "ZF";
+
+/// Writes of a client in another language, with a token or without.
+pub fn insert(token: Option<&str>, path: &str, body: &str) -> String {
+    presented(token, &format!("INSERT INTO documents VALUES ('{path}', '{body}')"))
+}
+
+pub fn update(token: Option<&str>, path: &str, body: &str) -> String {
+    presented(token, &format!("UPDATE documents SET body = '{body}' WHERE path = '{path}'"))
+}
+
+pub fn rename(token: Option<&str>, path: &str, to: &str) -> String {
+    presented(token, &format!("UPDATE documents SET path = '{to}' WHERE path = '{path}'"))
+}
+
+pub fn delete(token: Option<&str>, path: &str) -> String {
+    presented(token, &format!("DELETE FROM documents WHERE path = '{path}'"))
+}
+
+/// The same through the driver, where the token was presented before.
+pub fn guarded(_: Option<u64>) -> &'static str {
+    "UPDATE documents SET body = 'guarded' WHERE path = 'a'"
+}
+
+pub fn create(table: &str, column: &str) -> String {
+    format!("CREATE TABLE {} ({} VARCHAR(255))", quote(table, MARK), quote(column, MARK))
+}
+
+pub fn insert_into(table: &str, value: &str) -> String {
+    format!("INSERT INTO {} VALUES ('{value}')", quote(table, MARK))
+}
+
+/// How another language calls the fence.
+pub fn call(resource: &str, token: &str) -> String {
+    format!("SELECT fencing_admit('{resource}', {token});")
+}
+
 /// One database of its own, on a server that the tests share.
 pub struct Place {
     options: PgConnectOptions,
@@ -44,7 +92,6 @@ impl Place {
             // A test that waits for ever fails.
             "lock_timeout=20s",
         ];
-        static SHARED: OnceLock<PostgresServer> = OnceLock::new();
         let options = SHARED.get_or_init(|| PostgresServer::with(&settings)).database().await;
         Place { pool: pool(options.clone()), options }
     }
@@ -62,6 +109,12 @@ impl Place {
     /// A pool with these settings in every session.
     pub fn with(&self, settings: &[(&'static str, &'static str)]) -> PgPool {
         pool(self.options.clone().options(settings.iter().copied()))
+    }
+
+    /// Runs statements through `psql`: what it printed, or its error.
+    pub fn client(&self, statements: &str) -> Result<String, String> {
+        let database = self.options.get_database().unwrap();
+        output(SHARED.get().unwrap().client(database).arg("-c").arg(statements))
     }
 
     /// Waits until somebody waits for a lock.

@@ -6,6 +6,8 @@ use sqlx::SqlitePool;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
 use tempfile::TempDir;
 
+use crate::common::{output, quote};
+
 pub type Db = sqlx::Sqlite;
 
 /// How a transaction may begin.
@@ -15,12 +17,73 @@ pub const TABLES: &str =
     "SELECT name FROM sqlite_schema WHERE type = 'table' AND substr(name, 1, 7) <> 'sqlite_'";
 
 /// The migrations.
-pub const VERSIONS: &[i64] = &[1];
+pub const VERSIONS: &[i64] = &[1, 2];
 
 /// The same placeholders serve here.
 pub fn sql(text: &'static str) -> &'static str {
     text
 }
+
+/// Errors have a message only.
+pub const STATES: &str = "";
+
+/// Writes of a client in another language, with a token or without.
+pub fn insert(token: Option<&str>, path: &str, body: &str) -> String {
+    match token {
+        Some(token) => format!(
+            "INSERT INTO documents (path, body, fencing_token) VALUES ('{path}', '{body}', {token})"
+        ),
+        None => format!("INSERT INTO documents (path, body) VALUES ('{path}', '{body}')"),
+    }
+}
+
+pub fn update(token: Option<&str>, path: &str, body: &str) -> String {
+    set(token, &format!("body = '{body}'"), path)
+}
+
+pub fn rename(token: Option<&str>, path: &str, to: &str) -> String {
+    set(token, &format!("path = '{to}'"), path)
+}
+
+pub fn delete(token: Option<&str>, path: &str) -> String {
+    match token {
+        Some(token) => {
+            format!("UPDATE documents SET fencing_token = -{token} WHERE path = '{path}'")
+        }
+        None => format!("DELETE FROM documents WHERE path = '{path}'"),
+    }
+}
+
+fn set(token: Option<&str>, what: &str, path: &str) -> String {
+    let token = token.map(|token| format!("fencing_token = {token}, ")).unwrap_or_default();
+    format!("UPDATE documents SET {token}{what} WHERE path = '{path}'")
+}
+
+/// The same through the driver.
+pub fn guarded(token: Option<u64>) -> sqlx::AssertSqlSafe<String> {
+    let token = token.map(|token| token.to_string());
+    sqlx::AssertSqlSafe(update(token.as_deref(), "a", "guarded"))
+}
+
+pub fn create(table: &str, column: &str) -> String {
+    format!("CREATE TABLE {} ({} TEXT)", quote(table, '"'), quote(column, '"'))
+}
+
+pub fn insert_into(table: &str, value: &str) -> String {
+    format!("INSERT INTO {} VALUES ('{value}', NULL)", quote(table, '"'))
+}
+
+/// How another language calls the fence.
+pub fn call(resource: &str, token: &str) -> String {
+    format!("INSERT INTO fencing_admit VALUES ('{resource}', {token})")
+}
+
+const PYTHON: &str = "
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute('BEGIN IMMEDIATE')
+db.execute(sys.argv[2])
+db.execute('COMMIT')";
 
 /// One database of its own.
 pub struct Place {
@@ -49,6 +112,13 @@ impl Place {
     /// A pool that hardly waits for a lock.
     pub fn impatient(&self) -> SqlitePool {
         open(&self.folder, self.journal, Duration::ZERO)
+    }
+
+    /// Runs a statement through Python's own sqlite3: its error, if there is one.
+    pub fn client(&self, statement: &str) -> Result<String, String> {
+        let mut python = std::process::Command::new("python3");
+        python.args(["-c", PYTHON]).arg(self.folder.path().join("data.db")).arg(statement);
+        output(&mut python)
     }
 
     /// Waits until somebody waits for a lock: here nobody is ever seen to.

@@ -1,6 +1,7 @@
 //! What holds on every database. `super::place` says on which one this runs.
 
 mod admit;
+mod foreign;
 mod marks;
 mod migrate;
 mod race;

@@ -1,0 +1,35 @@
+-- INSERT INTO fencing_admit VALUES (resource, token): compares the token with the mark of
+-- the resource and raises the mark to it, in the caller's transaction. Equal passes. Begin
+-- IMMEDIATE. The errors begin with `fencing: `.
+--
+-- RAISE takes no message that is put together (before SQLite 3.47), but a JSON path that
+-- is none is repeated in the error of whoever reads it.
+--
+-- No statement in here may meet a conflict: the policy of the outer one, OR IGNORE say,
+-- would decide what becomes of it.
+CREATE VIEW IF NOT EXISTS fencing_admit (resource, token) AS
+    SELECT resource, token FROM fencing_marks;
+
+CREATE TRIGGER IF NOT EXISTS fencing_admit INSTEAD OF INSERT ON fencing_admit BEGIN
+    SELECT CASE
+        WHEN NEW.token IS NULL
+            THEN json_extract('{}', 'fencing: no token presented, high water ' || coalesce(
+                (SELECT token FROM fencing_marks WHERE resource = NEW.resource), 'none')
+                || ', resource ' || coalesce(NEW.resource, 'NULL'))
+        WHEN typeof(NEW.token) <> 'integer' OR NEW.token NOT BETWEEN 1 AND 999999999999999
+            THEN json_extract('{}', 'fencing: a token lies between 1 and 999999999999999, not '
+                || NEW.token)
+        WHEN typeof(NEW.resource) <> 'text'
+            OR length(CAST(NEW.resource AS BLOB)) NOT BETWEEN 1 AND 255
+            THEN json_extract('{}', 'fencing: a resource name has 1 to 255 bytes, token '
+                || NEW.token)
+        WHEN (SELECT token FROM fencing_marks WHERE resource = NEW.resource) > NEW.token
+            THEN json_extract('{}', 'fencing: token ' || NEW.token || ' is stale, high water '
+                || (SELECT token FROM fencing_marks WHERE resource = NEW.resource)
+                || ', resource ' || NEW.resource)
+    END;
+    UPDATE fencing_marks SET token = NEW.token
+        WHERE resource = NEW.resource AND token < NEW.token;
+    INSERT INTO fencing_marks (resource, token) SELECT NEW.resource, NEW.token
+        WHERE NOT EXISTS (SELECT 1 FROM fencing_marks WHERE resource = NEW.resource);
+END;

@@ -1,0 +1,43 @@
+use sqlx::Pool;
+
+use super::{AdmitError, Database};
+use crate::{Resource, Token};
+
+/// One row of the table of marks, as it stands there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Mark {
+    /// The bytes of the name, which can be those of a [`Resource`] or anything.
+    pub name: Vec<u8>,
+    /// The number, which can be that of a [`Token`] or anything.
+    pub number: Option<i64>,
+}
+
+impl Mark {
+    /// The resource and its mark, if they are what they ought to be.
+    #[must_use]
+    pub fn parse(&self) -> Option<(Resource, Token)> {
+        let name = std::str::from_utf8(&self.name).ok()?;
+        Some((Resource::new(name).ok()?, Token::try_from(self.number?).ok()?))
+    }
+}
+
+/// The marks whose names come after `after`, up to `limit` of them, ordered by the bytes of
+/// their names. For operators: start with `&[]` and go on with the last name.
+///
+/// **Fencing.** None, as for [`highest`](super::highest()).
+///
+/// # Errors
+/// As for [`highest`](super::highest()).
+///
+/// # Cancel safety
+/// It changes nothing.
+pub async fn marks<DB: Database>(
+    pool: &Pool<DB>,
+    after: &[u8],
+    limit: u32,
+) -> Result<Vec<Mark>, AdmitError> {
+    let mut conn = pool.acquire().await?;
+    let rows = DB::list(&mut conn, after, limit).await?;
+    Ok(rows.into_iter().map(|(name, number)| Mark { name, number }).collect())
+}

@@ -1,0 +1,50 @@
+use super::{Named, Protect, quote};
+
+/// The longest name of a trigger.
+const LONGEST: usize = 64;
+
+/// One statement per trigger, so that no client has to change its delimiter.
+pub(in crate::sql) fn statements(protect: &Protect) -> Vec<String> {
+    let mut statements = Vec::new();
+    for (name, event, row) in [
+        ("insert", "INSERT", "NEW"),
+        ("update", "UPDATE", "OLD"),
+        ("move", "UPDATE", "NEW"),
+        ("delete", "DELETE", "OLD"),
+    ] {
+        let trigger = Protect { table: trigger(name, &protect.table), ..protect.clone() };
+        let trigger = trigger.path('`');
+        statements.push(format!("DROP TRIGGER IF EXISTS {trigger}"));
+        statements.push(format!(
+            "CREATE TRIGGER {trigger} BEFORE {event} ON {} FOR EACH ROW\n    \
+             CALL fencing_check({}, @fencing_token)",
+            protect.path('`'),
+            resource(protect, row)
+        ));
+    }
+    statements
+}
+
+/// Triggers of a schema share their names: a long one is told apart by its hash.
+fn trigger(event: &str, table: &str) -> String {
+    let name = format!("fencing_{event}_{table}");
+    if name.chars().count() <= LONGEST {
+        return name;
+    }
+    let hash = table.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    name.chars().take(LONGEST - 17).collect::<String>() + &format!("_{hash:016x}")
+}
+
+/// In UTF-8, whatever the column's character set is; hexadecimal digits need no quoting.
+fn resource(protect: &Protect, row: &str) -> String {
+    let hex = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
+    match &protect.named {
+        Named::Column { prefix, column } => {
+            let column = quote(column, '`');
+            format!("CONCAT(x'{}', CONVERT({row}.{column} USING utf8mb4))", hex(prefix))
+        }
+        Named::Whole(resource) => format!("x'{}'", hex(resource.as_str())),
+    }
+}
