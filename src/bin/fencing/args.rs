@@ -4,6 +4,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use fencing::Resource;
 
+use crate::database_args::{Marks, Migrate, ProtectTable};
 use crate::duration;
 
 /// Distributed locks with fencing tokens, from the shell.
@@ -18,6 +19,9 @@ pub(crate) struct Args {
 pub(crate) enum Action {
     Run(Run),
     Nodes(Nodes),
+    Migrate(Migrate),
+    Marks(Marks),
+    Protect(ProtectTable),
     /// Stops the command if `fencing run` is killed; not for use by hand.
     #[command(hide = true)]
     Guard,
@@ -99,7 +103,7 @@ impl Redis {
     }
 }
 
-fn resource(name: &str) -> Result<Resource, String> {
+pub(crate) fn resource(name: &str) -> Result<Resource, String> {
     Resource::new(name).map_err(|error| error.to_string())
 }
 

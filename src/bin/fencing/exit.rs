@@ -2,7 +2,9 @@
 
 /// Wrong usage (`EX_USAGE`).
 pub(crate) const USAGE: u8 = 64;
-/// No quorum (`EX_UNAVAILABLE`).
+/// The database refused (`EX_DATAERR`).
+pub(crate) const REFUSED: u8 = 65;
+/// No quorum, or no database (`EX_UNAVAILABLE`).
 pub(crate) const UNAVAILABLE: u8 = 69;
 /// The system refused what is needed to run (`EX_OSERR`).
 pub(crate) const FAILED: u8 = 71;

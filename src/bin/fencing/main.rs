@@ -1,5 +1,5 @@
 //! The command line: `fencing run` holds a lease while a command runs, `fencing nodes`
-//! tells how the nodes stand.
+//! tells how the nodes stand; `fencing migrate`, `marks` and `protect` work on a database.
 //!
 //! Its exit statuses are in `exit.rs`; a command that runs has its own. It is for Unix:
 //! process groups and signals are what it is made of.
@@ -8,6 +8,8 @@
 
 mod args;
 mod command;
+mod database;
+mod database_args;
 mod duration;
 mod exit;
 mod family;
@@ -42,6 +44,9 @@ fn main() -> ExitCode {
     let status = match action {
         Action::Run(run) => runtime.block_on(run::main(run)),
         Action::Nodes(nodes) => runtime.block_on(nodes::main(nodes)),
+        Action::Migrate(migrate) => runtime.block_on(database::migrate(migrate)),
+        Action::Marks(marks) => runtime.block_on(database::marks(marks)),
+        Action::Protect(protect) => runtime.block_on(database::protect(protect)),
         Action::Guard => exit::USAGE,
     };
     // A look-up of a name that hangs must not hold up the end.

@@ -1,5 +1,6 @@
 //! What is told to whoever reads. A reader that has gone away is no reason to fail.
 
+use std::error::Error;
 use std::fmt::Display;
 use std::io::{Write, stderr, stdout};
 
@@ -16,6 +17,20 @@ pub(crate) fn raw(text: &str) {
 /// Text on stdout as it is.
 pub(crate) fn out(text: impl Display) {
     let _ = write!(stdout(), "{text}");
+}
+
+/// An error and what it comes from, in one line.
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(error) = next {
+        let cause = error.to_string();
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+        next = error.source();
+    }
+    text.replace('\n', " ")
 }
 
 /// Hides what may be a password in a URL: clap repeats arguments that it does not

@@ -1,0 +1,235 @@
+//! What the command line does on a database: migrations, marks, protected tables.
+
+use std::fmt::Display;
+use std::str::FromStr;
+use std::time::Duration;
+
+use fencing::sql::{self, AdmitError, MigrateError, Protect};
+use fencing::{Resource, Token};
+use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
+use sqlx::{MySql, MySqlPool, PgPool, Postgres, Sqlite, SqlitePool};
+
+use crate::database_args::{Database, Marks, MarksAction, Migrate, ProtectTable, Raise};
+use crate::{exit, say};
+
+/// How long the database may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How many marks are read at once.
+const PAGE: u32 = 1000;
+
+/// Why it was not done, and the exit status for that.
+struct Failure(u8, String);
+
+enum Pool {
+    Sqlite(SqlitePool),
+    Postgres(PgPool),
+    MySql(MySqlPool),
+}
+
+/// The same calls serve on all.
+macro_rules! on {
+    ($pool:expr, $name:ident => $body:expr) => {
+        match $pool {
+            Pool::Sqlite($name) => $body,
+            Pool::Postgres($name) => $body,
+            Pool::MySql($name) => $body,
+        }
+    };
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Sqlite,
+    Postgres,
+    MySql,
+}
+
+pub(crate) async fn migrate(args: Migrate) -> u8 {
+    ended(run_migrate(&args).await)
+}
+
+pub(crate) async fn protect(args: ProtectTable) -> u8 {
+    ended(run_protect(&args).await)
+}
+
+pub(crate) async fn marks(args: Marks) -> u8 {
+    ended(match &args.action {
+        Some(MarksAction::Raise(raise)) => run_raise(raise).await,
+        None => match args.database() {
+            Some(database) => list(&database, args.resource.as_ref()).await,
+            None => Err(usage("--database: a URL is needed")),
+        },
+    })
+}
+
+async fn run_migrate(args: &Migrate) -> Result<(), Failure> {
+    if args.print {
+        let (kind, migrations) = match kind(&args.database)? {
+            kind @ Kind::Sqlite => (kind, sql::migrations::<Sqlite>()),
+            kind @ Kind::Postgres => (kind, sql::migrations::<Postgres>()),
+            kind @ Kind::MySql => (kind, sql::migrations::<MySql>()),
+        };
+        for (number, what, sql) in migrations {
+            say::out(format_args!("-- {number:04} {what}\n{}\n", printed(kind, sql)));
+        }
+        return Ok(());
+    }
+    let pool = connect(&args.database, true).await?;
+    on!(&pool, pool => sql::migrate(pool).await).map_err(not_migrated)
+}
+
+/// A client of MySQL cuts at each semicolon unless it is told otherwise.
+fn printed(kind: Kind, sql: &str) -> String {
+    match kind {
+        Kind::MySql => format!("DELIMITER $$\n{}\n$$\nDELIMITER ;\n", sql.trim_end()),
+        Kind::Sqlite | Kind::Postgres => sql.to_owned(),
+    }
+}
+
+async fn run_protect(args: &ProtectTable) -> Result<(), Failure> {
+    let protect = match (&args.column, &args.resource) {
+        (Some(column), _) => Protect::rows(&args.table, column)
+            .and_then(|protect| protect.prefix(args.prefix.as_deref().unwrap_or(""))),
+        (None, Some(resource)) => Protect::whole(&args.table, resource.clone()),
+        (None, None) => return Err(usage("--column or --resource is needed")),
+    };
+    let protect = protect.map_err(usage)?;
+    if args.print {
+        let statements = match kind(&args.database)? {
+            Kind::Sqlite => {
+                say::out("-- First, once: ALTER TABLE ... ADD COLUMN fencing_token INTEGER\n");
+                protect.statements::<Sqlite>()
+            }
+            Kind::Postgres => protect.statements::<Postgres>(),
+            Kind::MySql => protect.statements::<MySql>(),
+        };
+        for statement in statements {
+            say::out(format_args!("{statement};\n"));
+        }
+        return Ok(());
+    }
+    let pool = connect(&args.database, false).await?;
+    on!(&pool, pool => protect.apply(pool).await).map_err(not_migrated)
+}
+
+async fn list(database: &Database, resource: Option<&Resource>) -> Result<(), Failure> {
+    let pool = connect(database, false).await?;
+    if let Some(resource) = resource {
+        let mark = on!(&pool, pool => sql::highest(pool, resource).await).map_err(not_admitted)?;
+        let mark = mark.map_or_else(|| "none".to_owned(), |mark| mark.to_string());
+        say::out(format_args!("{mark}\t{resource}\n"));
+        return Ok(());
+    }
+    let mut after = Vec::new();
+    loop {
+        let marks = on!(&pool, pool => sql::marks(pool, &after, PAGE).await);
+        let marks = marks.map_err(not_admitted)?;
+        let Some(last) = marks.last() else { return Ok(()) };
+        for mark in &marks {
+            match mark.parse() {
+                Some((resource, token)) => say::out(format_args!("{token}\t{resource}\n")),
+                None => {
+                    let name = String::from_utf8_lossy(&mark.name);
+                    say::out(format_args!("no token: {:?}\t{name:?}\n", mark.number));
+                }
+            }
+        }
+        after.clone_from(&last.name);
+    }
+}
+
+async fn run_raise(args: &Raise) -> Result<(), Failure> {
+    let (resource, token) = (&args.resource, args.token);
+    let pool = connect(&args.database, false).await?;
+    let before = on!(&pool, pool => sql::highest(pool, resource).await).map_err(not_admitted)?;
+    let from = before.map_or_else(|| "none".to_owned(), |mark| mark.to_string());
+    if !args.yes {
+        say::error(format_args!(
+            "would raise the mark of {resource} from {from} to {token}: all smaller tokens are \
+             refused from then on, for good. Say --yes to do it"
+        ));
+        return Err(Failure(exit::USAGE, String::new()));
+    }
+    on!(&pool, pool => raise(pool, resource, token).await).map_err(not_admitted)?;
+    say::out(format_args!("{token}\t{resource}\n"));
+    Ok(())
+}
+
+async fn raise<DB: sql::Database>(
+    pool: &sqlx::Pool<DB>,
+    resource: &Resource,
+    token: Token,
+) -> Result<(), AdmitError> {
+    let tx = sql::begin(pool, resource, token).await?;
+    Ok(tx.commit().await?)
+}
+
+fn kind(database: &Database) -> Result<Kind, Failure> {
+    match database.url.split(':').next() {
+        Some("sqlite") => Ok(Kind::Sqlite),
+        Some("postgres" | "postgresql") => Ok(Kind::Postgres),
+        Some("mysql" | "mariadb") => Ok(Kind::MySql),
+        _ => Err(usage("--database: the URL begins with sqlite:, postgres: or mysql:")),
+    }
+}
+
+async fn connect(database: &Database, create: bool) -> Result<Pool, Failure> {
+    let url = database.url.as_str();
+    let wrong = |error: sqlx::Error| usage(format_args!("--database: {error}"));
+    let gone = |error: sqlx::Error| Failure(exit::UNAVAILABLE, format!("no database: {error}"));
+    Ok(match kind(database)? {
+        Kind::Sqlite => {
+            let options = SqliteConnectOptions::from_str(url).map_err(wrong)?;
+            let options = options.create_if_missing(create).busy_timeout(PATIENCE);
+            let pool = SqlitePoolOptions::new().max_connections(1).acquire_timeout(PATIENCE);
+            Pool::Sqlite(pool.connect_with(options).await.map_err(gone)?)
+        }
+        Kind::Postgres => {
+            let options = PgConnectOptions::from_str(url).map_err(wrong)?;
+            let options = options.options([("lock_timeout", "10s")]);
+            let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(PATIENCE);
+            Pool::Postgres(pool.connect_with(options).await.map_err(gone)?)
+        }
+        Kind::MySql => {
+            let options = MySqlConnectOptions::from_str(url).map_err(wrong)?;
+            let pool = MySqlPoolOptions::new().max_connections(1).acquire_timeout(PATIENCE);
+            Pool::MySql(pool.connect_with(options).await.map_err(gone)?)
+        }
+    })
+}
+
+fn usage(text: impl Display) -> Failure {
+    Failure(exit::USAGE, text.to_string())
+}
+
+fn not_migrated(error: MigrateError) -> Failure {
+    let status = match &error {
+        MigrateError::Locked(_) => exit::HELD,
+        _ => exit::REFUSED,
+    };
+    Failure(status, say::chain(&error))
+}
+
+fn not_admitted(error: AdmitError) -> Failure {
+    let status = if error.is_retryable() { exit::HELD } else { exit::REFUSED };
+    let hint = match &error {
+        AdmitError::NotMigrated(_) => "run fencing migrate first: ",
+        _ => "",
+    };
+    Failure(status, format!("{hint}{}", say::chain(&error)))
+}
+
+fn ended(result: Result<(), Failure>) -> u8 {
+    match result {
+        Ok(()) => 0,
+        Err(Failure(status, text)) => {
+            if !text.is_empty() {
+                say::error(say::without_passwords(&text));
+            }
+            status
+        }
+    }
+}

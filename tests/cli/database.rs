@@ -1,0 +1,126 @@
+//! `fencing migrate`, `marks` and `protect` on a database.
+
+use std::process::Command;
+
+use crate::support::{Ended, finish};
+
+fn fencing(arguments: &[&str]) -> Ended {
+    let mut command = crate::support::fencing(&[]);
+    command.env_remove("FENCING_REDIS").args(arguments);
+    finish(command)
+}
+
+fn done(arguments: &[&str]) -> String {
+    let ended = fencing(arguments);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{arguments:?}");
+    ended.stdout
+}
+
+fn python(file: &str, script: &str) -> Result<String, String> {
+    let output = Command::new("python3").args(["-c", script, file]).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+}
+
+fn execute(file: &str, statement: &str) -> Result<String, String> {
+    let script = "import sqlite3, sys\n\
+        db = sqlite3.connect(sys.argv[1])\nprint(db.executescript(STATEMENT).fetchall())";
+    python(file, &script.replace("STATEMENT", &format!("{statement:?}")))
+}
+
+#[test]
+fn a_database_is_migrated_protected_and_its_marks_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("data.db");
+    let file = file.to_str().unwrap();
+    let url = &format!("sqlite:{file}");
+    let marks = ["marks", "--database", url];
+    let ended = fencing(&marks);
+    assert_eq!(ended.code, Some(69), "{}", ended.stderr);
+    for _ in 0..2 {
+        assert_eq!(done(&["migrate", "--database", url]), "");
+    }
+    assert_eq!(done(&marks), "");
+    execute(file, "CREATE TABLE files (path TEXT PRIMARY KEY, body TEXT)").unwrap();
+    let protect = ["protect", "--database", url, "--table", "files", "--column", "path"];
+    assert_eq!(done(&protect), "");
+    let error = execute(file, "INSERT INTO files VALUES ('a', 'bad', NULL)").unwrap_err();
+    assert!(error.contains("no token presented, high water none, resource a"), "{error}");
+    execute(file, "INSERT INTO files VALUES ('a', 'new', 34)").unwrap();
+    assert_eq!(done(&marks), "34\ta\n");
+    assert_eq!(done(&[&marks[..], &["--resource", "a"]].concat()), "34\ta\n");
+    assert_eq!(done(&[&marks[..], &["--resource", "b"]].concat()), "none\tb\n");
+
+    let raise = ["marks", "raise", "--database", url, "--resource", "a", "--token"];
+    let ended = fencing(&[&raise[..], &["40"]].concat());
+    assert_eq!(ended.code, Some(64));
+    assert!(ended.stderr.contains("raise the mark of a from 34 to 40"), "{}", ended.stderr);
+    assert_eq!(done(&marks), "34\ta\n");
+    assert_eq!(done(&[&raise[..], &["40", "--yes"]].concat()), "40\ta\n");
+    let ended = fencing(&[&raise[..], &["39", "--yes"]].concat());
+    assert_eq!(ended.code, Some(65));
+    assert!(ended.stderr.contains("token 39 of a is stale, high water 40"), "{}", ended.stderr);
+    assert_eq!(done(&marks), "40\ta\n");
+    let error = execute(file, "UPDATE files SET body = 'bad', fencing_token = 39").unwrap_err();
+    assert!(error.contains("token 39 is stale, high water 40, resource a"), "{error}");
+}
+
+#[test]
+fn more_marks_than_fit_one_answer_are_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("data.db");
+    let file = file.to_str().unwrap();
+    let url = &format!("sqlite:{file}");
+    done(&["migrate", "--database", url]);
+    let many = "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 2500)
+        INSERT INTO fencing_marks SELECT printf('files/%05d', n), n FROM n";
+    execute(file, many).unwrap();
+    let listed = done(&["marks", "--database", url]);
+    assert_eq!(listed.lines().count(), 2500);
+    assert_eq!(listed.lines().last(), Some("2500\tfiles/02500"));
+}
+
+#[test]
+fn the_sql_is_printed_for_other_tools() {
+    let print = |kind| done(&["migrate", "--print", "--database", kind]);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("data.db");
+    let file = file.to_str().unwrap();
+    // What is printed is what `migrate` does.
+    execute(file, &print("sqlite")).unwrap();
+    execute(file, "CREATE TABLE files (path TEXT PRIMARY KEY, fencing_token INTEGER)").unwrap();
+    let table = ["--table", "files", "--column", "path", "--prefix", "files/", "--print"];
+    let protect = |kind| done(&[&["protect", "--database", kind], &table[..]].concat());
+    execute(file, &protect("sqlite:")).unwrap();
+    execute(file, "INSERT INTO files VALUES ('a', 33)").unwrap();
+    let error = execute(file, "UPDATE files SET fencing_token = 32").unwrap_err();
+    assert!(error.contains("token 32 is stale, high water 33, resource files/a"), "{error}");
+    done(&["migrate", "--database", &format!("sqlite:{file}")]);
+
+    for kind in ["postgres:", "mysql:", "postgresql://x/y", "mariadb"] {
+        assert!(print(kind).contains("CREATE TABLE IF NOT EXISTS fencing_marks"), "{kind}");
+        assert!(protect(kind).contains("CREATE TRIGGER"), "{kind}");
+    }
+}
+
+#[test]
+fn wrong_usage_is_64_and_no_password_is_shown() {
+    let url = "postgres://me:s3cret@127.0.0.1:1/x";
+    for (arguments, code) in [
+        (vec!["migrate"], 64),
+        (vec!["migrate", "--database", "redis://me:s3cret@h"], 64),
+        (vec!["marks"], 64),
+        (vec!["marks", url], 64),
+        (vec!["protect", "--database", url, "--table", "t"], 64),
+        (vec!["protect", "--database", url, "--table", "", "--column", "c"], 64),
+        (vec!["marks", "raise", "--database", url, "--resource", "a", "--token", "0"], 64),
+        (vec!["marks", "--database", "mysql://me:s3cret@h:port/x"], 64),
+        (vec!["marks", "--database", url], 69),
+        (vec!["migrate", "--database", "mysql://me:s3cret@127.0.0.1:1/x"], 69),
+    ] {
+        let ended = fencing(&arguments);
+        assert_eq!(ended.code, Some(code), "{arguments:?}: {}", ended.stderr);
+        assert!(!ended.stderr.is_empty() && ended.stdout.is_empty(), "{arguments:?}");
+        assert!(!ended.stderr.contains("s3cret"), "{}", ended.stderr);
+    }
+}
