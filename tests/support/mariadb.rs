@@ -20,6 +20,9 @@ cat >/dev/null
 kill -KILL $server 2>/dev/null; wait $server
 cd /; rm -rf "$folder""#;
 
+/// The kernel's contexts for asynchronous writes are few, and many servers may run.
+const NO_AIO: &str = "--innodb-use-native-aio=0";
+
 /// One private server.
 pub struct MariadbServer {
     folder: PathBuf,
@@ -40,10 +43,12 @@ impl MariadbServer {
         let folder = folder.expect("a temporary folder").keep();
         let mut install = Command::new("mariadb-install-db");
         install.args(["--no-defaults", "--auth-root-authentication-method=normal"]);
-        install.args(["--skip-test-db", "--skip-name-resolve"]).args(as_user());
+        install.args(["--skip-test-db", "--skip-name-resolve", NO_AIO]).args(as_user());
         install.arg(format!("--datadir={}", folder.join("data").display()));
         let output = install.output().expect("MariaDB is installed: tests/run does that");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        let said = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
+        let (text, errors) = (said(&output.stdout), said(&output.stderr));
+        assert!(output.status.success(), "{text}\n{errors}");
         if let Some((uid, gid)) = other_user() {
             chown(&folder, Some(uid), Some(gid)).expect("root may");
         }
@@ -57,7 +62,7 @@ impl MariadbServer {
     fn launch(&mut self) {
         let mut keeper = Command::new("sh");
         keeper.args(["-c", KEEPER, "sh"]).arg(&self.folder).arg(server_binary());
-        keeper.args(["--no-defaults", "--skip-networking"]).args(as_user());
+        keeper.args(["--no-defaults", "--skip-networking", NO_AIO]).args(as_user());
         keeper.arg(format!("--datadir={}", self.folder.join("data").display()));
         keeper.arg(format!("--socket={}", self.socket().display()));
         keeper.args(["--character-set-server=utf8mb4", "--innodb-buffer-pool-size=64M"]);
