@@ -14,6 +14,10 @@ enum Room {
     Fence,
     MemoryNode,
     RedisNode,
+    SqlLock,
+    SqliteLeases,
+    PostgresLeases,
+    MysqlLeases,
     MemoryMarks,
     Sql,
     Http,
@@ -29,6 +33,10 @@ impl Room {
             Law => &[Words],
             Lock | Fence => &[Words, Law],
             Room::MemoryNode | Room::RedisNode => &[Words, Law, Lock],
+            Room::SqlLock => &[Words, Law, Lock],
+            Room::SqliteLeases | Room::PostgresLeases | Room::MysqlLeases => {
+                &[Words, Law, Lock, Room::SqlLock]
+            }
             Room::MemoryMarks | Sql => &[Words, Law, Fence],
             Http => &[Words, Fence],
             Testing => &[Words, Law, Lock, Fence],
@@ -46,6 +54,10 @@ fn room(module: &[&str]) -> Room {
         ["quorum", ..] => Room::Law,
         ["lock", "redlock", "memory" | "MemoryNode", ..] => Room::MemoryNode,
         ["lock", "redlock", "redis" | "RedisNode", ..] => Room::RedisNode,
+        ["lock", "sql", "sqlite", ..] => Room::SqliteLeases,
+        ["lock", "sql", "postgres", ..] => Room::PostgresLeases,
+        ["lock", "sql", "mysql", ..] => Room::MysqlLeases,
+        ["lock", "sql", ..] => Room::SqlLock,
         ["lock" | "Lock" | "Lease" | "Redlock", ..] => Room::Lock,
         ["fence", "memory" | "MemoryMarks", ..] => Room::MemoryMarks,
         ["fence" | "Fence", ..] => Room::Fence,
@@ -172,6 +184,12 @@ fn the_rule_would_see_a_breach() {
     assert!(breach("fence::gate", "use crate::Lease;"));
     assert!(breach("lock::redlock::redis::node", "use super::super::memory::MemoryNode;"));
     assert!(breach("lock::redlock::fleet", "use super::{lane, redis::RedisNode};"));
+    assert!(breach("lock::sql::ledger", "use crate::sql::SqlMarks;"));
+    assert!(breach("lock::sql::postgres", "use crate::fence::Stale;"));
+    assert!(breach("lock::sql::postgres", "use super::sqlite::LEFT;"));
+    assert!(breach("lock::redlock::fleet", "use crate::lock::sql::SqlLock;"));
+    assert!(breach("lock::lease", "use super::sql::SqlLock;"));
+    assert!(!breach("lock::sql::postgres", "use super::backend::Backend;"));
     assert!(breach("http::layer", "fn f() { crate::sql::admit() }"));
     assert!(!breach("http::layer", "use crate::fence::{Fence, Stale};"));
     assert!(!breach("lock::redlock::redis::node", "use super::super::node::Node;"));

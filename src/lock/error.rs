@@ -16,8 +16,9 @@ pub enum AcquireError {
         /// When the lock will have expired unless its holder renews or releases it.
         retry_after: Duration,
     },
-    /// Too few nodes gave a vote. Nobody may hold the lock.
-    #[error("no quorum for {resource}: {granted} of the {needed} nodes needed granted; {}", Causes(.causes))]
+    /// Too few nodes gave a vote: where there is one database, it did not. Nobody may
+    /// hold the lock.
+    #[error("{}", NoQuorum(.resource, *.needed, *.granted, .causes))]
     NoQuorum {
         /// What was to be locked.
         resource: Resource,
@@ -52,6 +53,19 @@ pub struct NodeCause {
 impl fmt::Display for NodeCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.node, self.cause)
+    }
+}
+
+struct NoQuorum<'a>(&'a Resource, usize, usize, &'a [NodeCause]);
+
+impl fmt::Display for NoQuorum<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NoQuorum(resource, needed, granted, causes) = *self;
+        if needed == 1 {
+            return write!(f, "no answer for {resource}, which may be free: {}", Causes(causes));
+        }
+        write!(f, "no quorum for {resource}: {granted} of the {needed} nodes needed granted; ")?;
+        fmt::Display::fmt(&Causes(causes), f)
     }
 }
 

@@ -1,4 +1,5 @@
-//! Client side: a lease over N nodes, with a token that never goes backwards.
+//! Client side: a lease over N nodes, or in a database, with a token that never goes
+//! backwards.
 
 mod attempt;
 pub(crate) mod entropy;
@@ -9,6 +10,8 @@ mod lease;
 pub mod redlock;
 mod settings;
 mod sleep;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub mod sql;
 mod waiting;
 mod watchdog;
 

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
 
-/// Stops the server and removes its folder at the end of the input, which comes however
+/// Stops the server, also one that was stopped by a signal, and removes its folder at the end of the input, which comes however
 /// the test process ends.
 const KEEPER: &str = r#"
 trap '' HUP INT TERM
 folder=$1; shift
 "$@" </dev/null & server=$!
 cat >/dev/null
-kill -QUIT $server 2>/dev/null; wait $server
+kill -QUIT $server 2>/dev/null; kill -CONT $server 2>/dev/null; wait $server
 cd /; rm -rf "$folder""#;
 
 /// One private server.
@@ -98,18 +98,27 @@ impl PostgresServer {
 
     /// Kills every process of the server with SIGKILL.
     pub fn kill(&mut self) {
+        let processes = self.processes();
+        signal("KILL", &processes);
+        let end = Instant::now() + Duration::from_secs(10);
+        while processes.iter().any(|process| runs(process)) {
+            assert!(Instant::now() < end, "the server survives SIGKILL");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Sends a signal to every process of the server: `STOP`, `CONT`.
+    #[allow(dead_code, reason = "not every test stops a server")]
+    pub fn signal(&self, name: &str) {
+        signal(name, &self.processes());
+    }
+
+    fn processes(&self) -> Vec<String> {
         let file = self.folder.join("data/postmaster.pid");
         let text = std::fs::read_to_string(file).expect("the server runs");
         let main = text.lines().next().expect("a process id").to_owned();
         let children = children_of(&main);
-        for process in std::iter::once(&main).chain(&children) {
-            let _ = Command::new("kill").args(["-KILL", process]).stderr(Stdio::null()).status();
-        }
-        let end = Instant::now() + Duration::from_secs(10);
-        while std::iter::once(&main).chain(&children).any(|process| runs(process)) {
-            assert!(Instant::now() < end, "the server survives SIGKILL");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        std::iter::once(main).chain(children).collect()
     }
 
     /// Starts the server again on the same folder after it was killed.
@@ -171,6 +180,13 @@ fn state(process: &str) -> Option<(String, String)> {
     let line = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let mut fields = line.rsplit(')').next()?.split_whitespace().map(str::to_owned);
     Some((fields.next()?, fields.next()?))
+}
+
+fn signal(name: &str, processes: &[String]) {
+    for process in processes {
+        let mut kill = Command::new("kill");
+        let _ = kill.arg(format!("-{name}")).arg(process).stderr(Stdio::null()).status();
+    }
 }
 
 fn children_of(parent: &str) -> Vec<String> {

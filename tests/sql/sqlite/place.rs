@@ -17,7 +17,8 @@ pub const TABLES: &str =
     "SELECT name FROM sqlite_schema WHERE type = 'table' AND substr(name, 1, 7) <> 'sqlite_'";
 
 /// The migrations.
-pub const VERSIONS: &[i64] = &[1, 2];
+pub const VERSIONS: &[i64] = &[1, 2, 3];
+pub const TABLES: &[&str] = &["_fencing_migrations", "fencing_leases", "fencing_marks"];
 
 /// The same placeholders serve here.
 pub fn sql(text: &'static str) -> &'static str {

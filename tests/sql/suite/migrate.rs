@@ -26,7 +26,7 @@ async fn migrating_again_changes_nothing() {
         sql::migrate(&place.pool).await.unwrap();
     }
     stale(admit(&place, &resource(), 33).await);
-    assert_eq!(tables(&place).await, ["_fencing_migrations", "fencing_marks"]);
+    assert_eq!(tables(&place).await, place::TABLES);
     let query = "SELECT version FROM _fencing_migrations ORDER BY version";
     assert_eq!(versions(&place, query).await, place::VERSIONS);
 }
@@ -65,7 +65,13 @@ async fn the_application_has_migrations_of_its_own() {
         application().run(&place.pool).await.unwrap();
         sql::migrate(&place.pool).await.unwrap();
         application().run(&place.pool).await.unwrap();
-        let all = ["_fencing_migrations", "_sqlx_migrations", "fencing_marks", "invoices"];
+        let all = [
+            "_fencing_migrations",
+            "_sqlx_migrations",
+            "fencing_leases",
+            "fencing_marks",
+            "invoices",
+        ];
         assert_eq!(tables(&place).await, all);
         assert_eq!(versions(&place, "SELECT version FROM _sqlx_migrations").await, [1]);
     }

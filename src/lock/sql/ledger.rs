@@ -1,0 +1,173 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use sqlx::Pool;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tracing::Instrument;
+
+use super::backend::{Claim, Database, Extension, Taken};
+use super::fault;
+use super::traffic::{Traffic, Underway};
+use crate::lock::sleep::jitter;
+use crate::lock::{Health, NodeCause};
+use crate::quorum::Fault;
+use crate::time::Clock;
+
+/// How long a statement is waited for after its caller has given up, and how long a
+/// release is tried.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest pause after another transaction was in the way.
+const PAUSE: Duration = Duration::from_millis(10);
+/// The longest pause between two tries to release.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// How often a row that was free is asked for when others are faster.
+const ROUNDS: usize = 3;
+
+/// The table of leases in one database, and the way to it.
+pub(super) struct Ledger<DB: Database> {
+    pool: Pool<DB>,
+    name: String,
+    clock: Arc<dyn Clock>,
+    traffic: Traffic,
+}
+
+/// When a call ends.
+#[derive(Clone, Copy)]
+struct Limits {
+    /// Until then a connection is waited for: a part of the budget, so that there is time
+    /// left to say that there was none. The pool tries again where none is to be had.
+    connection: Instant,
+    /// After this, what other transactions were in the way of is not repeated.
+    repeat: Instant,
+    /// After this, no answer is waited for.
+    answer: Instant,
+}
+
+impl Limits {
+    fn of(budget: Duration, patience: Duration) -> Limits {
+        let now = Instant::now();
+        Limits { connection: now + budget * 3 / 4, repeat: now + budget, answer: now + patience }
+    }
+}
+
+impl<DB: Database> Ledger<DB> {
+    pub(super) fn new(pool: Pool<DB>, clock: Arc<dyn Clock>) -> Ledger<DB> {
+        let name = DB::name(&pool.connect_options());
+        Ledger { pool, name, clock, traffic: Traffic::default() }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    pub(super) fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+
+    pub(super) fn cause(&self, cause: Fault) -> Vec<NodeCause> {
+        vec![NodeCause { node: self.name.clone(), cause }]
+    }
+
+    /// Asks for the row, and waits for the answer far longer than any caller does: who
+    /// takes the row back must know that it was asked for.
+    pub(super) async fn take(&self, claim: &Claim, budget: Duration) -> Result<Taken, Fault> {
+        let limits = Limits::of(budget, PATIENCE.max(budget));
+        for _ in 0..ROUNDS {
+            match self.call(claim, limits, DB::take).await? {
+                Taken::Overtaken => {}
+                taken => return Ok(taken),
+            }
+        }
+        Ok(Taken::Held(0))
+    }
+
+    /// Extends the row, within the budget.
+    pub(super) async fn extend(
+        &self,
+        claim: &Claim,
+        token: i64,
+        budget: Duration,
+    ) -> Result<Extension, Fault> {
+        let extend = self.call(claim, Limits::of(budget, budget), move |conn, claim| {
+            DB::extend(conn, claim, token)
+        });
+        timeout(budget, extend).await.unwrap_or(Err(Fault::TimedOut))
+    }
+
+    /// Releases the row in a task of its own, and tells what came of the first try. Where
+    /// that failed, it goes on trying for a while: nobody else can be hit by it.
+    pub(super) fn free(
+        self: &Arc<Self>,
+        runtime: &Handle,
+        claim: &Arc<Claim>,
+        budget: Duration,
+        underway: Underway,
+    ) -> oneshot::Receiver<Result<bool, Fault>> {
+        let (sender, answer) = oneshot::channel();
+        let (ledger, claim) = (Arc::clone(self), Arc::clone(claim));
+        let free = async move {
+            let end = Instant::now() + PATIENCE;
+            let first = ledger.try_free(&claim, budget).await;
+            let mut done = first.is_ok();
+            drop(underway);
+            let _ = sender.send(first);
+            let mut pause = PAUSE;
+            while !done && Instant::now() < end {
+                pause = (pause * 2).min(LONGEST_PAUSE);
+                sleep(pause / 2 + jitter(pause / 2)).await;
+                done = ledger.try_free(&claim, budget).await.is_ok();
+            }
+        };
+        runtime.spawn(free.in_current_span());
+        answer
+    }
+
+    async fn try_free(&self, claim: &Claim, budget: Duration) -> Result<bool, Fault> {
+        self.call(claim, Limits::of(budget, PATIENCE.max(budget)), DB::free).await
+    }
+
+    pub(super) async fn health(&self, budget: Duration) -> Health {
+        let probe = self.call(&(), Limits::of(budget, budget), |conn, ()| DB::probe(conn));
+        let causes = match timeout(budget, probe).await.unwrap_or(Err(Fault::TimedOut)) {
+            Ok(()) => Vec::new(),
+            Err(fault) => self.cause(fault),
+        };
+        Health { needed: 1, admitted: 1 - causes.len(), causes }
+    }
+
+    /// Runs statements on a connection, again when other transactions were in the way.
+    async fn call<T, C: Sync>(
+        &self,
+        context: &C,
+        limits: Limits,
+        run: impl for<'c> Fn(&'c mut DB::Connection, &'c C) -> BoxFuture<'c, sqlx::Result<T>>,
+    ) -> Result<T, Fault> {
+        loop {
+            let conn = timeout_at(limits.connection, self.pool.acquire()).await;
+            let conn = conn.unwrap_or(Err(sqlx::Error::PoolTimedOut));
+            let mut conn = conn.map_err(|error| fault::of_connection::<DB>(&error))?;
+            let Ok(answer) = timeout_at(limits.answer, run(&mut conn, context)).await else {
+                // The pool would wait for it for ever.
+                conn.close_on_drop();
+                return Err(Fault::TimedOut);
+            };
+            let error = match answer {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            let pause = jitter(PAUSE);
+            if !fault::is_conflict::<DB>(&error) || Instant::now() + pause >= limits.repeat {
+                return Err(fault::of_statement::<DB>(&error));
+            }
+            drop(conn);
+            sleep(pause).await;
+        }
+    }
+}

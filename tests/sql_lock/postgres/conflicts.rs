@@ -1,0 +1,125 @@
+//! Other transactions, and other settings.
+
+use std::time::Duration;
+
+use fencing::lock::Released;
+use fencing::lock::sql::SqlLock;
+use fencing::quorum::Fault;
+use fencing::sql;
+use sqlx::PgPool;
+
+use super::place::Place;
+use super::words;
+use crate::common::{LONG, fault, held, resource};
+
+fn service(pool: &PgPool, budget: Duration) -> SqlLock<sqlx::Postgres> {
+    SqlLock::builder(pool.clone()).ttl(LONG).budget(budget).build().unwrap()
+}
+
+#[tokio::test]
+async fn serialization_failures_are_repeated_and_are_no_holders() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    for level in ["repeatable read", "serializable"] {
+        let mut tasks = Vec::new();
+        for _ in 0..6 {
+            let pool = place.with(&[("default_transaction_isolation", level)]);
+            let lock = SqlLock::builder(pool).ttl(LONG).wait(LONG);
+            let lock = lock.budget(LONG / 2).retry_delay(Duration::from_millis(1));
+            let lock = lock.build().unwrap();
+            tasks.push(tokio::spawn(async move {
+                for _ in 0..5 {
+                    let lease = lock.acquire(&resource()).await.unwrap();
+                    assert_eq!(lease.release().await, Ok(Released::Released));
+                }
+            }));
+        }
+        for task in tasks {
+            task.await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_row_that_somebody_keeps_locked_is_no_holder() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let patient = service(&place.other(), Duration::from_secs(20));
+    drop(patient.acquire(&resource()).await.unwrap().release().await);
+    let mut by_hand = place.pool.begin().await.unwrap();
+    let lock_row = "SELECT FROM fencing_leases FOR UPDATE";
+    sqlx::query(lock_row).execute(&mut *by_hand).await.unwrap();
+    let brief = service(&place.other(), Duration::from_millis(300));
+    fault(brief.try_acquire(&resource()).await);
+    by_hand.rollback().await.unwrap();
+    drop(patient.acquire(&resource()).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_row_that_is_closed_is_not_waited_for() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let lock = service(&place.other(), Duration::from_secs(20));
+    let _lease = lock.acquire(&resource()).await.unwrap();
+    let mut by_hand = place.pool.begin().await.unwrap();
+    let lock_row = "SELECT FROM fencing_leases FOR UPDATE";
+    sqlx::query(lock_row).execute(&mut *by_hand).await.unwrap();
+    held(lock.try_acquire(&resource()).await);
+    by_hand.rollback().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_database_that_may_not_be_written_grants_nothing() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let pool = place.with(&[("default_transaction_read_only", "on")]);
+    let cause = fault(service(&pool, Duration::from_secs(10)).try_acquire(&resource()).await);
+    assert!(matches!(cause, Fault::Refused(_)), "{cause:?}");
+}
+
+#[tokio::test]
+async fn a_row_that_is_closed_for_ever_is_held() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let lock = service(&place.pool, Duration::from_secs(10));
+    drop(lock.acquire(&resource()).await.unwrap().release().await);
+    sqlx::query("UPDATE fencing_leases SET expires_at = 'infinity'")
+        .execute(&place.pool)
+        .await
+        .unwrap();
+    held(lock.try_acquire(&resource()).await);
+    sqlx::query(words::FREE).execute(&place.pool).await.unwrap();
+    drop(lock.acquire(&resource()).await.unwrap());
+}
+
+/// Renewals stop on their way into the table for a while; nothing else does.
+const SLOW_RENEWALS: &str = "
+    CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF current_query() LIKE '%token = $3 AND expires_at%' THEN PERFORM pg_sleep(3); END IF;
+        RETURN NULL;
+    END $$;
+    CREATE TRIGGER slow BEFORE UPDATE ON fencing_leases FOR EACH STATEMENT EXECUTE FUNCTION slow();
+";
+
+#[tokio::test]
+async fn a_renewal_that_comes_after_the_release_does_not_lock_again() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    sqlx::raw_sql(SLOW_RENEWALS).execute(&place.pool).await.unwrap();
+    let lock = SqlLock::builder(place.other()).ttl(Duration::from_secs(12));
+    let lock = lock.budget(Duration::from_secs(6)).build().unwrap();
+    let lease = lock.acquire(&resource()).await.unwrap();
+    let asleep = async |some: bool| {
+        let asleep = "SELECT count(*) FROM pg_stat_activity
+            WHERE datname = current_database() AND wait_event = 'PgSleep'";
+        while (sqlx::query_scalar::<_, i64>(asleep).fetch_one(&place.pool).await.unwrap() > 0)
+            != some
+        {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    asleep(true).await;
+    assert_eq!(lease.release().await, Ok(Released::Released));
+    asleep(false).await;
+    drop(lock.try_acquire(&resource()).await.unwrap());
+}

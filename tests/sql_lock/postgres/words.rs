@@ -1,0 +1,12 @@
+//! The same in the words of PostgreSQL.
+
+/// The row has expired, and was not released.
+pub const EXPIRE: &str = "UPDATE fencing_leases
+    SET expires_at = clock_timestamp() - interval '1 s' WHERE expires_at > clock_timestamp()";
+
+/// The row is set free, as an operator may do it.
+pub const FREE: &str = "UPDATE fencing_leases SET expires_at = '-infinity'";
+
+/// When the row expires, in milliseconds.
+pub const EXPIRES_AT: &str = "SELECT (extract(epoch FROM expires_at) * 1000)::bigint
+    FROM fencing_leases WHERE resource = $1";

@@ -1,0 +1,96 @@
+//! What is SQLite's own.
+
+use std::time::Duration;
+
+use fencing::lock::sql::SqlLock;
+use fencing::lock::{Loss, Released};
+use fencing::quorum::Fault;
+use fencing::sql;
+use sqlx::Connection;
+use sqlx::sqlite::{SqliteJournalMode, SqlitePoolOptions};
+
+use super::place::Place;
+use crate::common::{fault, held, resource};
+
+fn service(pool: &sqlx::SqlitePool, budget: Duration) -> SqlLock<sqlx::Sqlite> {
+    SqlLock::builder(pool.clone()).ttl(Duration::from_secs(60)).budget(budget).build().unwrap()
+}
+
+#[tokio::test]
+async fn a_writer_in_the_way_is_waited_for_and_is_no_holder() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    for pool in [place.impatient(), place.other()] {
+        let writer = place.pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
+        let brief = service(&pool, Duration::from_millis(200));
+        fault(brief.try_acquire(&resource()).await);
+        let patient = service(&pool, Duration::from_secs(20));
+        let name = resource();
+        let (lease, ()) = tokio::join!(patient.acquire(&name), async {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            writer.commit().await.unwrap();
+        });
+        assert_eq!(lease.unwrap().release().await, Ok(Released::Released));
+    }
+}
+
+#[tokio::test]
+async fn what_could_not_be_committed_was_not_granted() {
+    let place = Place::with(SqliteJournalMode::Delete).await;
+    sql::migrate(&place.pool).await.unwrap();
+    let patient = service(&place.impatient(), Duration::from_secs(20));
+    let lease = patient.acquire(&resource()).await.unwrap();
+    assert_eq!(lease.release().await, Ok(Released::Released));
+    // A reader keeps its snapshot: without a WAL nobody can commit meanwhile.
+    let mut conn = place.pool.acquire().await.unwrap();
+    let mut reader = conn.begin().await.unwrap();
+    let token = "SELECT token FROM fencing_leases";
+    let token = || sqlx::query_scalar::<_, i64>(token);
+    assert_eq!(token().fetch_one(&mut *reader).await.unwrap(), 1);
+    let brief = service(&place.impatient(), Duration::from_millis(300));
+    fault(brief.try_acquire(&resource()).await);
+    reader.rollback().await.unwrap();
+    drop(conn);
+    // What timed out may have run since, and was taken back.
+    assert!(patient.acquire(&resource()).await.unwrap().token().get() >= 2);
+}
+
+#[tokio::test]
+async fn a_database_in_memory_has_one_connection() {
+    let pool = SqlitePoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
+    let pool = pool.connect("sqlite::memory:").await.unwrap();
+    sql::migrate(&pool).await.unwrap();
+    let lock = service(&pool, Duration::from_secs(10));
+    let lease = lock.acquire(&resource()).await.unwrap();
+    held(lock.try_acquire(&resource()).await);
+    let tx = sql::begin(&pool, &resource(), lease.token()).await.unwrap();
+    // The one connection is in use: not to be had is not held.
+    let brief = service(&pool, Duration::from_millis(50));
+    let cause = fault(brief.try_acquire(&resource()).await);
+    assert!(matches!(cause, Fault::Unreachable(_)), "{cause:?}");
+    tx.commit().await.unwrap();
+    assert_eq!(lease.release().await, Ok(Released::Released));
+    assert_eq!(lock.acquire(&resource()).await.unwrap().token().get(), 2);
+}
+
+#[tokio::test]
+async fn a_database_that_may_not_be_written_grants_nothing() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let options = (*place.pool.connect_options()).clone().read_only(true);
+    let pool = SqlitePoolOptions::new().connect_with(options).await.unwrap();
+    let cause = fault(service(&pool, Duration::from_secs(10)).try_acquire(&resource()).await);
+    assert!(matches!(cause, Fault::Denied(_)), "{cause:?}");
+}
+
+#[tokio::test]
+async fn a_lease_that_cannot_be_renewed_is_lost_at_its_own_deadline() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let lock = SqlLock::builder(place.impatient()).ttl(Duration::from_secs(1)).build().unwrap();
+    let lease = lock.acquire(&resource()).await.unwrap();
+    // A process that was stopped in mid-transaction.
+    let writer = place.pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
+    assert_eq!(lease.lost().await, Loss::Expired);
+    drop(writer);
+}

@@ -1,0 +1,56 @@
+//! What holds on every database. `super::place` says on which one this runs.
+
+mod dropped;
+mod lease;
+mod loss;
+mod processes;
+mod queue;
+mod tokens;
+
+use std::time::Duration;
+
+use fencing::lock::sql::{SqlLock, SqlLockBuilder};
+use fencing::lock::{AcquireError, Loss, Released};
+use fencing::{Resource, sql};
+use sqlx::Pool;
+
+use super::place::{Db, Place};
+use super::words;
+use crate::common::{LONG, fault, held, polled, resource};
+
+/// A database with our tables.
+async fn ready() -> Place {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    place
+}
+
+/// As patient as a loaded machine needs.
+fn builder(pool: &Pool<Db>) -> SqlLockBuilder<Db> {
+    SqlLock::builder(pool.clone())
+        .ttl(LONG)
+        .wait(Duration::from_secs(20))
+        .budget(Duration::from_secs(10))
+        .retry_delay(Duration::from_millis(10))
+}
+
+fn service(pool: &Pool<Db>) -> SqlLock<Db> {
+    builder(pool).build().unwrap()
+}
+
+/// A lease of this TTL, with the longest budget that it allows.
+fn short(pool: &Pool<Db>, ttl: Duration) -> SqlLockBuilder<Db> {
+    builder(pool).ttl(ttl).budget(ttl / 2)
+}
+
+async fn run(place: &Place, statement: &'static str) {
+    sqlx::query(statement).execute(&place.pool).await.unwrap();
+}
+
+/// Gives the resource this mark, as a storage does that has seen its token.
+async fn mark(place: &Place, token: i64) {
+    let mark = "INSERT INTO fencing_marks (resource, token) VALUES ($1, $2)
+        ON CONFLICT (resource) DO UPDATE SET token = excluded.token";
+    let mark = sqlx::query(mark).bind(resource().as_str().to_owned()).bind(token);
+    mark.execute(&place.pool).await.unwrap();
+}

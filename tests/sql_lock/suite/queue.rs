@@ -1,0 +1,77 @@
+use super::*;
+use std::sync::{Arc, Mutex};
+
+#[tokio::test]
+async fn those_of_one_process_come_in_order() {
+    let place = ready().await;
+    let lock = service(&place.pool);
+    let holder = lock.acquire(&resource()).await.unwrap();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let mut waiting = Vec::new();
+    for number in 0..5 {
+        let (lock, order) = (lock.clone(), Arc::clone(&order));
+        waiting.push(tokio::spawn(async move {
+            let lease = lock.acquire(&resource()).await.unwrap();
+            order.lock().unwrap().push((number, lease.token()));
+            lease.release().await.unwrap();
+        }));
+        tokio::task::yield_now().await;
+    }
+    holder.release().await.unwrap();
+    for task in waiting {
+        task.await.unwrap();
+    }
+    let order = order.lock().unwrap();
+    assert!(order.is_sorted(), "{order:?}");
+    assert_eq!(order.len(), 5);
+}
+
+#[tokio::test]
+async fn a_wait_has_an_end() {
+    let place = ready().await;
+    let lock = service(&place.pool);
+    let lease = lock.acquire(&resource()).await.unwrap();
+    let hasty = lock.with_wait(Duration::from_millis(100)).unwrap();
+    // One waits for the holder, one behind it in the queue.
+    let resource = resource();
+    let (one, two) = tokio::join!(hasty.acquire(&resource), hasty.acquire(&resource));
+    assert!(held(one) <= LONG);
+    assert!(held(two) <= LONG);
+    lease.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn of_many_at_once_over_several_pools_one_at_a_time_gets_it() {
+    let place = ready().await;
+    let locks = [service(&place.other()), service(&place.other()), service(&place.other())];
+    let last = Arc::new(tokio::sync::Mutex::new(0));
+    let mut tasks = Vec::new();
+    for number in 0..24 {
+        let (lock, last) = (locks[number % 3].clone(), Arc::clone(&last));
+        tasks.push(tokio::spawn(async move {
+            let lease = lock.acquire(&resource()).await.unwrap();
+            let mut last = last.try_lock().expect("nobody else holds it");
+            assert!(lease.token().get() > *last);
+            *last = lease.token().get();
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            drop(last);
+            assert_eq!(lease.release().await, Ok(Released::Released));
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(*last.lock().await, 24);
+}
+
+#[tokio::test]
+async fn a_closed_pool_is_a_fault() {
+    let place = ready().await;
+    let lock = service(&place.pool);
+    let lease = lock.acquire(&resource()).await.unwrap();
+    place.pool.close().await;
+    let error = lock.try_acquire(&resource()).await.unwrap_err();
+    assert!(matches!(error, AcquireError::NoQuorum { .. }), "{error:?}");
+    let error = lease.release().await.unwrap_err();
+    assert!(error.to_string().contains("unreachable: the pool is closed"), "{error}");
+}

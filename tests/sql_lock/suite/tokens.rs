@@ -1,0 +1,64 @@
+use super::*;
+use fencing::Token;
+use fencing::quorum::Fault;
+
+async fn next(lock: &SqlLock<Db>) -> u64 {
+    let lease = lock.try_acquire(&resource()).await.unwrap();
+    let token = lease.token().get();
+    assert_eq!(lease.release().await, Ok(Released::Released));
+    token
+}
+
+#[tokio::test]
+async fn they_grow_by_one() {
+    let place = ready().await;
+    let locks = [service(&place.pool), service(&place.other())];
+    for token in 1..10 {
+        assert_eq!(next(&locks[token as usize % 2]).await, token);
+    }
+}
+
+#[tokio::test]
+async fn they_are_above_the_mark() {
+    let place = ready().await;
+    let lock = service(&place.pool);
+    // The first lease ever: the tokens came from elsewhere before.
+    mark(&place, 33).await;
+    assert_eq!(next(&lock).await, 34);
+    mark(&place, 500).await;
+    assert_eq!(next(&lock).await, 501);
+    mark(&place, 7).await;
+    assert_eq!(next(&lock).await, 502);
+    // The leases are lost, and the marks are not.
+    mark(&place, 502).await;
+    run(&place, "DELETE FROM fencing_leases").await;
+    assert_eq!(next(&lock).await, 503);
+}
+
+#[tokio::test]
+async fn a_lease_passes_the_fence_in_the_same_database_and_seals() {
+    let place = ready().await;
+    let lock = service(&place.pool);
+    let old = lock.acquire(&resource()).await.unwrap();
+    run(&place, words::EXPIRE).await;
+    let new = lock.acquire(&resource()).await.unwrap();
+    sql::begin(&place.pool, &resource(), new.token()).await.unwrap().commit().await.unwrap();
+    let refused = sql::begin(&place.pool, &resource(), old.token()).await;
+    assert!(matches!(refused, Err(sql::AdmitError::Stale(_))), "{refused:?}");
+}
+
+#[tokio::test]
+async fn that_have_run_out_are_an_error_of_their_own() {
+    let place = ready().await;
+    let lock = service(&place.pool);
+    mark(&place, i64::from(Token::MAX) - 1).await;
+    assert_eq!(next(&lock).await, Token::MAX.get());
+    for _ in 0..2 {
+        let Fault::Refused(text) = fault(lock.try_acquire(&resource()).await) else { panic!() };
+        assert!(text.contains("have run out: 999999999999999"), "{text}");
+        run(&place, "DELETE FROM fencing_leases").await;
+        mark(&place, i64::from(Token::MAX)).await;
+    }
+    let other = Resource::new("invoice/43").unwrap();
+    assert_eq!(lock.try_acquire(&other).await.unwrap().token(), Token::MIN);
+}
