@@ -1,4 +1,4 @@
-//! The command line on real redis-servers.
+//! The command line on real servers.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -10,11 +10,15 @@ mod loss;
 mod nemesis;
 mod nodes;
 mod signals;
+mod sql_lease;
 mod status;
 #[path = "../support/cli.rs"]
 mod support;
 mod terminal;
 
+#[allow(dead_code, reason = "other tests use the rest")]
+#[path = "../support/postgres.rs"]
+mod postgres;
 #[allow(dead_code, reason = "other tests use the rest")]
 #[path = "../support/redis.rs"]
 mod redis;

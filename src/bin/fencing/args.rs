@@ -43,7 +43,7 @@ pub(crate) enum Action {
 #[command(after_help = RUN_STATUS)]
 pub(crate) struct Run {
     #[command(flatten)]
-    pub(crate) redis: Redis,
+    pub(crate) place: Place,
     /// What to lock: 1 to 255 bytes, no control characters.
     #[arg(long, value_name = "NAME", value_parser = resource)]
     pub(crate) resource: Resource,
@@ -53,7 +53,8 @@ pub(crate) struct Run {
     /// How long to wait for the lock; 0s asks once.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     pub(crate) wait: Duration,
-    /// How long one node may take to answer [default: 50ms, or a quarter of a short TTL].
+    /// How long one node may take to answer [default: 50ms, or a quarter of a short TTL;
+    /// a database: 2s, or half of a short TTL].
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) node_budget: Option<Duration>,
     /// The command and its arguments.
@@ -78,6 +79,57 @@ pub(crate) struct Nodes {
     pub(crate) json: bool,
 }
 
+/// Where the locks are: on Redis nodes or in one database.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Place {
+    /// The nodes: independent masters. Others can read a command line, so URLs with
+    /// passwords are better in the environment [env: FENCING_REDIS].
+    #[arg(long, value_name = "URL,URL,...", value_delimiter = ',', conflicts_with = "database")]
+    redis: Vec<String>,
+    /// Instead of nodes, a database: sqlite:PATH or postgres://... What its tables lack is
+    /// created [env: FENCING_DATABASE].
+    #[arg(long, value_name = "URL")]
+    database: Option<String>,
+    /// What the keys on the nodes begin with.
+    #[arg(long, value_name = "NS", default_value = "fencing")]
+    pub(crate) namespace: String,
+}
+
+/// One of the two.
+pub(crate) enum Chosen {
+    Redis(Vec<String>),
+    Database(String),
+}
+
+impl Place {
+    /// What the command line says, or else the environment.
+    pub(crate) fn chosen(&self) -> Result<Chosen, String> {
+        let set = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
+        let split = |urls: String| urls.split(',').map(str::to_owned).collect();
+        match (&self.redis[..], &self.database) {
+            ([], None) => match (set("FENCING_REDIS"), set("FENCING_DATABASE")) {
+                (Some(urls), None) => Ok(Chosen::Redis(split(urls))),
+                (None, Some(url)) => Ok(Chosen::Database(url)),
+                (None, None) => Err("where are the locks? Give --redis or --database, or set \
+                    FENCING_REDIS or FENCING_DATABASE"
+                    .into()),
+                (Some(_), Some(_)) => {
+                    Err("both FENCING_REDIS and FENCING_DATABASE are set: give --redis or \
+                         --database"
+                        .into())
+                }
+            },
+            ([], Some(url)) => Ok(Chosen::Database(url.clone())),
+            (urls, _) => Ok(Chosen::Redis(urls.to_vec())),
+        }
+    }
+}
+
+/// The URLs, without what is left of a comma too many.
+pub(crate) fn trimmed(urls: &[String]) -> impl Iterator<Item = &str> {
+    urls.iter().map(|url| url.trim()).filter(|url| !url.is_empty())
+}
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Redis {
     /// The nodes: independent masters. Others can read a command line, so URLs with
@@ -97,9 +149,8 @@ pub(crate) struct Redis {
 }
 
 impl Redis {
-    /// The URLs, without what is left of a comma too many.
     pub(crate) fn urls(&self) -> impl Iterator<Item = &str> {
-        self.urls.iter().map(|url| url.trim()).filter(|url| !url.is_empty())
+        trimmed(&self.urls)
     }
 }
 
@@ -112,7 +163,7 @@ Durations: 500ms, 2s, 1m, 1h
 
 Exit status: the command's own (128 + signal if a signal ended it), or
   64   wrong usage
-  69   no quorum: too few nodes answered
+  69   no quorum: too few nodes answered, or the database did not
   75   another held the lock until the wait ended
   76   the lease was lost: the command got SIGTERM, and SIGKILL 5 s later
   126  the command can't be executed

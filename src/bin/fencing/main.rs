@@ -14,6 +14,7 @@ mod duration;
 mod exit;
 mod family;
 mod guard;
+mod lock;
 mod nodes;
 mod run;
 mod say;

@@ -3,14 +3,14 @@ use std::io::ErrorKind;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use fencing::Lease;
 use fencing::lock::{AcquireError, Loss, Released};
-use fencing::{Lease, Redlock};
-use tokio::time::sleep;
 
 use crate::args::Run;
 use crate::command::{Running, status};
 use crate::duration::show;
 use crate::guard::Guard;
+use crate::lock::Service;
 use crate::signals::Signals;
 use crate::{exit, say};
 
@@ -19,16 +19,8 @@ pub(crate) const GRACE: Duration = Duration::from_secs(5);
 
 /// Acquires, runs the command, releases.
 pub(crate) async fn main(run: Run) -> u8 {
-    let budget = run.node_budget.unwrap_or(Duration::from_millis(50).min(run.ttl / 4));
-    let redlock = Redlock::builder()
-        .redis(run.redis.urls())
-        .namespace(&run.redis.namespace)
-        .ttl(run.ttl)
-        .wait(run.wait)
-        .node_budget(budget)
-        .build();
-    let redlock = match redlock {
-        Ok(redlock) => redlock,
+    let service = match Service::of(&run) {
+        Ok(service) => service,
         Err(error) => {
             say::error(error);
             return exit::USAGE;
@@ -44,7 +36,7 @@ pub(crate) async fn main(run: Run) -> u8 {
     let outcome = tokio::select! {
         biased;
         signal = signals.next() => Err(signal),
-        outcome = acquire(&redlock, &run) => Ok(outcome),
+        outcome = service.acquire(&run) => Ok(outcome),
     };
     match outcome {
         Ok(Ok(lease)) => hold(lease, &run, &mut signals).await,
@@ -53,18 +45,10 @@ pub(crate) async fn main(run: Run) -> u8 {
             if matches!(error, AcquireError::Held { .. }) { exit::HELD } else { exit::UNAVAILABLE }
         }
         Err(signal) => {
-            // The acquisition was dropped, which releases: let that reach the nodes.
-            sleep(budget).await;
+            // The acquisition was dropped, which releases.
+            service.settle().await;
             exit::by_signal(signal.as_raw())
         }
-    }
-}
-
-async fn acquire(redlock: &Redlock, run: &Run) -> Result<Lease, AcquireError> {
-    if run.wait.is_zero() {
-        redlock.try_acquire(&run.resource).await
-    } else {
-        redlock.acquire(&run.resource).await
     }
 }
 
@@ -153,9 +137,7 @@ async fn until_done(work: impl Future<Output = ()>, signals: &mut Signals) {
 
 fn lost_text(lease: &Lease, loss: Loss) -> String {
     let why = match loss {
-        Loss::Expired => {
-            ": no majority of the nodes renewed it in time, or this process was paused"
-        }
+        Loss::Expired => ": it was not renewed in time, or this process was paused",
         _ => "",
     };
     format!("lease lost, {} token {}: {loss}{why}", lease.resource(), lease.token())
@@ -168,7 +150,7 @@ async fn release(lease: Lease, ttl: Duration) {
     match lease.release().await {
         Ok(Released::Released) => {}
         Ok(Released::Lapsed) if held => say::error(format_args!(
-            "warning: {resource} token {token}: the nodes had no such lock any more; \
+            "warning: {resource} token {token}: there was no such lock any more; \
              another may have held it already"
         )),
         Ok(Released::Lapsed) => {}

@@ -48,13 +48,13 @@ fn hidden(word: &str) -> String {
         (Some((scheme, _)), Some((_, host))) => format!("{scheme}://***@{host}"),
         _ => word.to_owned(),
     };
-    match word.split_once("pass=") {
+    ["pass=", "password="].into_iter().fold(word, |word, key| match word.split_once(key) {
         Some((before, after)) => {
             let end = after.find(['&', '\'', ' ', '\n']).unwrap_or(after.len());
-            format!("{before}pass=***{}", after.get(end..).unwrap_or(""))
+            format!("{before}{key}***{}", after.get(end..).unwrap_or(""))
         }
         None => word,
-    }
+    })
 }
 
 #[cfg(test)]
@@ -67,6 +67,7 @@ mod tests {
             ("unexpected 'redis://me:s3cret@h:1/2' found", "unexpected 'redis://***@h:1/2' found"),
             ("a,rediss://:p@ss@h,b\n", "a,rediss://***@h,b\n"),
             ("'unix:///s?user=me&pass=s3cret&db=1'", "'unix:///s?user=me&pass=***&db=1'"),
+            ("'postgres:///d?password=s3cret&x=1'", "'postgres:///d?password=***&x=1'"),
             ("'unix:///s?pass=s3cret'", "'unix:///s?pass=***'"),
             ("mail me@h about redis://h", "mail me@h about redis://h"),
         ] {

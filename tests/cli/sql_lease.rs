@@ -1,0 +1,107 @@
+//! `fencing run --database`: the lock in one database, and no Redis.
+
+use std::process::Command;
+
+use sqlx::ConnectOptions;
+
+use crate::postgres::PostgresServer;
+use crate::support::{Ended, end, fencing_at, finish, line};
+
+/// `fencing run` of a shell script, with these options and without the caller's nodes.
+fn run(options: &[&str], script: &str) -> Command {
+    let mut command = fencing_at("");
+    command.env_remove("FENCING_REDIS").env_remove("FENCING_DATABASE");
+    command.env("DATABASE_URL", "postgres://127.0.0.1:1/not_read");
+    command.args(["run", "--resource", "invoice/42"]).args(options);
+    command.args(["--", "sh", "-c", script]);
+    command
+}
+
+fn token(ended: &Ended) -> u64 {
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(ended.stderr, "");
+    ended.stdout.trim().parse().unwrap()
+}
+
+fn in_order(url: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let (ready, go) = (folder.path().join("ready"), folder.path().join("go"));
+    let print = "echo $FENCING_TOKEN";
+    // The first finds no tables.
+    assert_eq!(token(&finish(run(&["--database", url], print))), 1);
+    let script = format!(
+        "echo x > {}; while ! [ -e {} ]; do sleep 0.02; done",
+        ready.display(),
+        go.display()
+    );
+    let holder = run(&["--database", url], &script).spawn().unwrap();
+    line(&ready);
+    let held = finish(run(&["--database", url, "--wait", "0s"], print));
+    assert_eq!(held.code, Some(75), "{}", held.stderr);
+    assert!(held.stderr.contains("invoice/42 is held by another"), "{}", held.stderr);
+    let waiting = run(&["--database", url], print).spawn().unwrap();
+    std::fs::write(&go, "").unwrap();
+    assert_eq!(end(holder).code, Some(0));
+    assert_eq!(token(&end(waiting)), 3);
+    let mut by_environment = run(&[], print);
+    by_environment.env("FENCING_DATABASE", url);
+    assert_eq!(token(&finish(by_environment)), 4);
+}
+
+#[test]
+fn on_a_sqlite_file() {
+    let folder = tempfile::tempdir().unwrap();
+    in_order(&format!("sqlite:{}/locks.db", folder.path().display()));
+}
+
+#[tokio::test]
+async fn on_postgresql_until_it_hangs_or_dies() {
+    let mut server = PostgresServer::start();
+    let url = server.database().await.to_url_lossy().to_string();
+    in_order(&url);
+
+    let folder = tempfile::tempdir().unwrap();
+    let ready = folder.path().join("ready");
+    let script = format!(
+        "trap 'echo terminated; exit 0' TERM; echo x > {}; while :; do sleep 0.05; done",
+        ready.display()
+    );
+    let child = run(&["--database", &url, "--ttl", "2s"], &script).spawn().unwrap();
+    line(&ready);
+    server.signal("STOP");
+    let ended = end(child);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(76), "terminated\n"));
+    assert!(ended.stderr.contains("lease lost, invoice/42 token 5: "), "{}", ended.stderr);
+    server.signal("CONT");
+
+    server.kill();
+    let down = finish(run(&["--database", &url, "--wait", "0s"], "true"));
+    assert_eq!(down.code, Some(69), "{}", down.stderr);
+    assert!(down.stderr.contains("no answer for invoice/42, which may be free"), "{}", down.stderr);
+}
+
+#[test]
+fn wrong_use_is_told_and_passwords_are_not() {
+    let secret = "postgres://me:s3cret@127.0.0.1:1/d";
+    for (options, code, words) in [
+        (vec![], 64, "FENCING_DATABASE"),
+        (vec!["--database", "sqlite:/x", "--redis", "redis://h"], 64, "cannot be used with"),
+        (vec!["--database", "sqlite::memory:"], 64, "keeps nobody else out"),
+        (vec!["--database", "oracle:x"], 64, "begins with sqlite: or postgres:"),
+        (vec!["--database", "sqlite:/nowhere/at/all.db", "--wait", "0s"], 69, "sqlite:/nowhere"),
+        (vec!["--database", secret, "--ttl", "1s", "--wait", "0s"], 69, "postgres://127.0.0.1:1/d"),
+        (vec!["--database", secret, secret], 64, "***"),
+        (vec!["--database", "postgres://me:s3cret@h:port/d"], 64, "--database"),
+    ] {
+        let ended = finish(run(&options, "true"));
+        assert_eq!(ended.code, Some(code), "{options:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(words), "{options:?}: {}", ended.stderr);
+        assert!(!ended.stderr.contains("s3cret"), "{}", ended.stderr);
+    }
+    let mut both = run(&[], "true");
+    both.env("FENCING_DATABASE", secret).env("FENCING_REDIS", "redis://h");
+    let ended = finish(both);
+    assert_eq!(ended.code, Some(64));
+    assert!(ended.stderr.contains("both FENCING_REDIS and FENCING_DATABASE"), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("s3cret"), "{}", ended.stderr);
+}
