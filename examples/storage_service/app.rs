@@ -1,19 +1,17 @@
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
-use fencing::Redlock;
 use fencing::http::{FenceLayer, path};
-use fencing::lock::redlock::MemoryNode;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::args::Args;
+use crate::args::{Args, Place};
 use crate::files;
 use crate::leases::{self, Leases};
+use crate::locks::Locks;
 use crate::store::Store;
 
 /// The largest file, in bytes.
@@ -21,7 +19,7 @@ const LARGEST: usize = 1 << 20;
 
 /// What the handlers share.
 pub struct App {
-    pub redlock: Redlock,
+    pub locks: Locks,
     pub store: Store,
     pub leases: Leases,
     /// Turns true when the service is to stop.
@@ -30,18 +28,14 @@ pub struct App {
 
 impl App {
     pub async fn new(args: &Args) -> Result<App, Box<dyn std::error::Error>> {
-        let urls: Vec<&str> = args.redis().collect();
-        let builder = match urls.as_slice() {
-            [] => Redlock::builder()
-                .nodes((1..=5).map(|number| MemoryNode::new(format!("memory-{number}")))),
-            urls => Redlock::builder().redis(urls),
-        };
-        // A client that sleeps is to lose its lease: nobody renews for it.
-        let redlock = builder.renew(false).ttl(Duration::from_secs(5)).build()?;
         let store = Store::open(args.database.as_deref(), !args.unguarded).await?;
+        let locks = match args.lock {
+            Place::Nodes => Locks::on_nodes(&args.redis().collect::<Vec<_>>())?,
+            Place::Database => store.locks()?,
+        };
         // Nodes that start for the first time are admitted while nobody waits yet.
-        redlock.health().await;
-        Ok(App { redlock, store, leases: Leases::default(), stop: watch::Sender::new(false) })
+        locks.health().await;
+        Ok(App { locks, store, leases: Leases::default(), stop: watch::Sender::new(false) })
     }
 }
 
@@ -63,7 +57,7 @@ fn router(app: Arc<App>) -> Router {
 }
 
 async fn ready(State(app): State<Arc<App>>) -> Result<&'static str, (StatusCode, String)> {
-    let health = app.redlock.health().await;
+    let health = app.locks.health().await;
     if !health.has_quorum() {
         let causes: Vec<String> = health.causes.iter().map(ToString::to_string).collect();
         return Err((StatusCode::SERVICE_UNAVAILABLE, format!("no quorum: {}", causes.join("; "))));

@@ -1,6 +1,15 @@
 use std::net::SocketAddr;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
+
+/// Where the locks are.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Place {
+    /// On the Redis nodes, or on five in this process
+    Nodes,
+    /// In the database, beside the files and the fence
+    Database,
+}
 
 /// A file store that refuses stale writes.
 #[derive(Parser)]
@@ -12,6 +21,9 @@ pub struct Args {
     /// Redis nodes, separated by commas; without them five nodes in this process
     #[arg(long, env = "FENCING_REDIS", hide_env_values = true, value_delimiter = ',')]
     redis: Vec<String>,
+    /// Where the locks are
+    #[arg(long, value_enum, default_value_t = Place::Nodes)]
+    pub lock: Place,
     /// sqlite:PATH or postgres://...; without it SQLite in memory
     #[arg(long, env = "DATABASE_URL", hide_env_values = true, value_name = "URL")]
     pub database: Option<String>,
@@ -34,6 +46,9 @@ impl Args {
     }
 
     pub fn locks(&self) -> String {
+        if self.lock == Place::Database {
+            return "in the database of the files".into();
+        }
         match self.redis().count() {
             0 => {
                 "5 nodes in this process, which live and die with it (--redis for real ones)".into()

@@ -5,6 +5,8 @@ use fencing::lock::{AcquireError, redlock::BuildError};
 use fencing::{ResourceError, sql};
 use serde_json::json;
 
+use crate::locks::LeaseError;
+
 /// What a request may come to besides success.
 pub enum ApiError {
     Refused(Box<Refusal>),
@@ -67,6 +69,15 @@ impl From<AcquireError> for ApiError {
                 ApiError::Held { detail, retry_after_ms: retry_after.as_millis() }
             }
             _ => ApiError::Unavailable(detail),
+        }
+    }
+}
+
+impl From<LeaseError> for ApiError {
+    fn from(error: LeaseError) -> ApiError {
+        match error {
+            LeaseError::Build(error) => error.into(),
+            LeaseError::Acquire(error) => error.into(),
         }
     }
 }

@@ -74,18 +74,12 @@ pub async fn acquire(
     if app.leases.table().len() >= MOST {
         return Err(ApiError::Unavailable(format!("{MOST} leases are out")));
     }
-    let redlock = app.redlock.with_ttl(Duration::from_millis(wish.ttl_ms))?;
-    let lease = match wish.wait_ms {
-        0 => redlock.try_acquire(&resource).await?,
-        wait => {
-            let redlock = redlock.with_wait(Duration::from_millis(wait))?;
-            let mut stopped = app.stop.subscribe();
-            tokio::select! {
-                lease = redlock.acquire(&resource) => lease?,
-                _ = stopped.wait_for(|stopped| *stopped) => {
-                    return Err(ApiError::Unavailable("the service stops".into()));
-                }
-            }
+    let locks = app.locks.with_ttl(Duration::from_millis(wish.ttl_ms))?;
+    let mut stopped = app.stop.subscribe();
+    let lease = tokio::select! {
+        lease = locks.acquire(&resource, Duration::from_millis(wish.wait_ms)) => lease?,
+        _ = stopped.wait_for(|stopped| *stopped) => {
+            return Err(ApiError::Unavailable("the service stops".into()));
         }
     };
     let lease_id = random_id()?;

@@ -8,6 +8,7 @@ mod args;
 mod error;
 mod files;
 mod leases;
+mod locks;
 mod play;
 mod store;
 

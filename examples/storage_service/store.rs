@@ -1,9 +1,12 @@
 use std::str::FromStr;
 
+use fencing::lock::BuildError;
 use fencing::sql::{self, SqlMarks};
 use fencing::{Fence, Resource, Token};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
 use sqlx::{PgPool, SqlitePool};
+
+use crate::locks::Locks;
 
 /// Where the files are, and the marks beside them.
 pub struct Store {
@@ -69,6 +72,14 @@ impl Store {
     /// one transaction, so it is stored or not at all.
     pub fn fence(&self) -> Fence {
         on!(self, pool => Fence::new(SqlMarks::new(pool.clone()))).drop_older()
+    }
+
+    /// Locks in the same database: one thing to run, and nothing else.
+    pub fn locks(&self) -> Result<Locks, BuildError> {
+        match &self.pool {
+            Pool::Sqlite(pool) => Locks::in_sqlite(pool),
+            Pool::Postgres(pool) => Locks::in_postgres(pool),
+        }
     }
 
     pub fn is_guarded(&self) -> bool {

@@ -28,6 +28,8 @@ fn corrupted(ended: &Ended) {
 fn embedded() {
     refused(&play(&[]));
     corrupted(&play(&["--unguarded"]));
+    refused(&play(&["--lock", "database"]));
+    corrupted(&play(&["--lock", "database", "--unguarded"]));
 }
 
 #[tokio::test]
@@ -39,6 +41,7 @@ async fn on_five_redis_and_postgresql() {
     refused(&play(&real));
     corrupted(&play(&[&real[..], &["--unguarded"]].concat()));
     refused(&play(&real));
+    refused(&play(&["--lock", "database", "--database", &url]));
 }
 
 #[test]
