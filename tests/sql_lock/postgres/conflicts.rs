@@ -6,6 +6,7 @@ use fencing::lock::Released;
 use fencing::lock::sql::SqlLock;
 use fencing::quorum::Fault;
 use fencing::sql;
+use fencing::time::ManualClock;
 use sqlx::PgPool;
 
 use super::place::Place;
@@ -51,6 +52,14 @@ async fn a_row_that_somebody_keeps_locked_is_no_holder() {
     sqlx::query(lock_row).execute(&mut *by_hand).await.unwrap();
     let brief = service(&place.other(), Duration::from_millis(300));
     fault(brief.try_acquire(&resource()).await);
+    // Nor does anything go on waiting in the server for it.
+    let waiting = "SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    let end = std::time::Instant::now() + Duration::from_secs(15);
+    while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&place.pool).await.unwrap() > 0 {
+        assert!(std::time::Instant::now() < end, "the statement outlives its caller");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     by_hand.rollback().await.unwrap();
     drop(patient.acquire(&resource()).await.unwrap());
 }
@@ -122,4 +131,35 @@ async fn a_renewal_that_comes_after_the_release_does_not_lock_again() {
     assert_eq!(lease.release().await, Ok(Released::Released));
     asleep(false).await;
     drop(lock.try_acquire(&resource()).await.unwrap());
+}
+
+#[tokio::test]
+async fn the_time_that_the_database_takes_is_taken_off_the_lease() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let clock = ManualClock::default();
+    let lock = SqlLock::builder(place.other()).ttl(LONG).budget(LONG / 2).renew(false);
+    let lock = lock.clock(clock.clone()).build().unwrap();
+    drop(lock.acquire(&resource()).await.unwrap().release().await);
+    for (taken, late) in [(LONG / 2, false), (LONG, true)] {
+        let mut by_hand = place.pool.begin().await.unwrap();
+        let lock_row = "SELECT FROM fencing_leases FOR UPDATE";
+        sqlx::query(lock_row).execute(&mut *by_hand).await.unwrap();
+        let name = resource();
+        let (outcome, ()) = tokio::join!(lock.try_acquire(&name), async {
+            place.blocked().await;
+            clock.advance(taken);
+            by_hand.rollback().await.unwrap();
+        });
+        if late {
+            assert_eq!(fault(outcome), Fault::TooLate);
+            // And it is taken back.
+            drop(lock.try_acquire(&resource()).await.unwrap());
+        } else {
+            let lease = outcome.unwrap();
+            let left = lease.valid_for();
+            assert!(left > LONG / 4 && left <= LONG / 2, "{left:?}");
+            assert_eq!(lease.release().await, Ok(Released::Released));
+        }
+    }
 }
