@@ -34,6 +34,9 @@
 //! clock jumps forward, leases end early for others, and two may be held at once until
 //! the older one is renewed or lapses: the token tells them apart. If it jumps back, a
 //! lock stays closed for longer, until it is renewed or released.
+//!
+//! On SQLite a process that is stopped in the middle of a statement keeps every other one
+//! from writing, and so from locking, until it goes on or is killed.
 
 mod backend;
 mod bid;
@@ -67,9 +70,9 @@ pub use builder::SqlLockBuilder;
 
 /// A lock service in one database. Run [`migrate`](fn@crate::sql::migrate) first.
 ///
-/// Clones share the pool and the local queues. An attempt needs a connection of the pool
-/// for one statement; where all of them are in the hands of transactions that wait for
-/// the lock, it is never to be had.
+/// Clones share the pool and the local queues. Each attempt and each renewal needs a
+/// connection of the pool for one statement. Where transactions use up the pool, give the
+/// lock service one of its own, or leases are lost because they can't be renewed.
 pub struct SqlLock<DB: Database> {
     ledger: Arc<Ledger<DB>>,
     queues: Arc<Queues>,

@@ -47,7 +47,8 @@ async fn a_holder_that_was_followed_is_told_and_releases_nothing() {
     run(&place, words::EXPIRE).await;
     let second = service(&place.other()).acquire(&resource()).await.unwrap();
     assert!(second.token() > first.token());
-    assert_eq!(first.lost().await, Loss::Followed);
+    let told = tokio::time::timeout(LONG / 2, first.lost()).await;
+    assert_eq!(told, Ok(Loss::Followed), "it renews the lease of another");
     assert_eq!(first.release().await, Ok(Released::Lapsed));
     held(lock.try_acquire(&resource()).await);
     assert_eq!(second.release().await, Ok(Released::Released));
@@ -94,8 +95,8 @@ async fn an_operator_may_set_it_free() {
     let lock = short(&place.pool, Duration::from_secs(3)).build().unwrap();
     let first = lock.acquire(&resource()).await.unwrap();
     run(&place, words::FREE).await;
-    // No renewal takes it back.
-    assert_eq!(first.lost().await, Loss::Expired);
+    let told = tokio::time::timeout(LONG / 2, first.lost()).await;
+    assert_eq!(told, Ok(Loss::Expired), "it takes the lease back");
     let second = lock.try_acquire(&resource()).await.unwrap();
     assert!(second.token() > first.token());
 }
