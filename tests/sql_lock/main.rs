@@ -5,7 +5,7 @@
 #![allow(clippy::duplicate_mod)]
 
 mod common;
-#[path = "../support/history.rs"]
+#[path = "../support/history/mod.rs"]
 mod history;
 #[allow(dead_code, reason = "other tests use the rest")]
 #[path = "../support/redis.rs"]

@@ -11,8 +11,8 @@ use super::held::Held;
 use super::ledger::Ledger;
 use super::traffic::Underway;
 use crate::lock::AcquireError;
+use crate::lock::entropy;
 use crate::lock::holder::Grant;
-use crate::lock::random::random;
 use crate::lock::settings::Terms;
 use crate::quorum::{Fault, Owner};
 use crate::{Resource, Token};
@@ -30,7 +30,7 @@ pub(super) async fn attempt<DB: Database>(
     let end = Instant::now() + budget;
     // What this process has on its way goes first, unless that hangs.
     let _ = timeout(budget / 2, ledger.traffic().clear(resource)).await;
-    let owner = Owner(random());
+    let owner = Owner(entropy::u128());
     let claim = Arc::new(Claim::new(resource, owner, terms.ttl + terms.lock_delay, budget));
     let (sender, answer) = oneshot::channel();
     let mut takeback = Takeback {

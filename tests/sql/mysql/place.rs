@@ -24,7 +24,7 @@ pub const TABLES: &str = "SELECT CAST(table_name AS CHAR) FROM information_schem
 
 /// The migrations.
 pub const VERSIONS: &[i64] = &[1, 2];
-pub const TABLES: &[&str] = &["_fencing_migrations", "fencing_marks"];
+pub const OURS: &[&str] = &["_fencing_migrations", "fencing_marks"];
 
 /// `?` for `$1`: the values are bound in their order.
 pub fn sql(text: &str) -> AssertSqlSafe<String> {

@@ -18,7 +18,7 @@ pub const TABLES: &str =
 
 /// The migrations.
 pub const VERSIONS: &[i64] = &[1, 2, 3];
-pub const TABLES: &[&str] = &["_fencing_migrations", "fencing_leases", "fencing_marks"];
+pub const OURS: &[&str] = &["_fencing_migrations", "fencing_leases", "fencing_marks"];
 
 /// The same placeholders serve here.
 pub fn sql(text: &'static str) -> &'static str {
