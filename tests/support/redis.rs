@@ -1,6 +1,6 @@
 //! Private redis-servers: real, on sockets in a temporary folder, stopped with the test.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,8 @@ pub struct RedisServer {
     folder: TempDir,
     child: Option<Child>,
     settings: Vec<String>,
+    /// What shifts its clock, see `clock.c`.
+    shim: Option<PathBuf>,
 }
 
 impl RedisServer {
@@ -21,11 +23,27 @@ impl RedisServer {
 
     /// Starts a server with these settings besides.
     pub fn with(settings: &[&str]) -> RedisServer {
+        RedisServer::shifted(settings, None)
+    }
+
+    /// The same, with a clock that can jump.
+    pub fn shifted(settings: &[&str], shim: Option<&Path>) -> RedisServer {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let settings = settings.iter().map(ToString::to_string).collect();
-        let mut server = RedisServer { folder, child: None, settings };
+        let shim = shim.map(Path::to_owned);
+        let mut server = RedisServer { folder, child: None, settings, shim };
+        server.set_clock(0);
         server.restart();
         server
+    }
+
+    /// Sets the server's clock so many seconds ahead, or behind.
+    pub fn set_clock(&self, ahead: i64) {
+        let path = self.folder.path().join("clock");
+        let file = std::fs::OpenOptions::new().write(true).create(true).truncate(false).open(path);
+        // In place, as the server has mapped it.
+        file.and_then(|mut file| std::io::Write::write_all(&mut file, &ahead.to_ne_bytes()))
+            .expect("a file");
     }
 
     pub fn socket(&self) -> PathBuf {
@@ -48,7 +66,11 @@ impl RedisServer {
     pub fn restart(&mut self) {
         self.kill();
         let _ = std::fs::remove_file(self.socket());
-        let child = Command::new("redis-server")
+        let mut command = Command::new("redis-server");
+        if let Some(shim) = &self.shim {
+            command.env("LD_PRELOAD", shim).env("FENCING_CLOCK", self.folder.path().join("clock"));
+        }
+        let child = command
             .args(["--port", "0", "--unixsocket"])
             .arg(self.socket())
             .arg("--dir")

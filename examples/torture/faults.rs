@@ -1,0 +1,81 @@
+use clap::ValueEnum;
+
+/// What is done to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Fault {
+    /// SIGSTOP of a client, for up to four TTLs
+    StopClient,
+    /// SIGSTOP of the storage service
+    StopStorage,
+    /// SIGSTOP of a node
+    StopNode,
+    /// SIGSTOP of a majority of the nodes
+    StopMajority,
+    /// CLIENT PAUSE ... WRITE on a node
+    PauseWrites,
+    /// SCRIPT FLUSH, twenty times, on every node
+    FlushScripts,
+    /// kill -9 of a node, and a restart with what its persistence kept
+    Kill,
+    /// The same, with the tail of the append-only file cut off in between
+    Truncate,
+    /// FLUSHALL on a node, now and then again while it is being re-admitted
+    Flushall,
+    /// FLUSHDB, in the same way
+    Flushdb,
+    /// UNLINK of the node's memory, in the same way
+    Unlink,
+    /// Memory pressure on a node under one of the policies that evict, or under noeviction
+    Evict,
+    /// A node's clock jumps, seconds or an hour, either way
+    Clock,
+    /// The network loses what is sent to a node
+    LoseRequests,
+    /// The network loses what a node answers
+    LoseReplies,
+    /// What is sent to and from a node is late
+    Delay,
+    /// Connections to a node are cut after a request was sent
+    Cut,
+    /// Requests to a node arrive twice
+    Repeat,
+}
+
+impl Fault {
+    /// Needs servers of our own.
+    pub fn is_to_servers(self) -> bool {
+        use Fault::{
+            Clock, Evict, FlushScripts, Flushall, Flushdb, Kill, PauseWrites, StopMajority,
+            StopNode, Truncate, Unlink,
+        };
+        matches!(
+            self,
+            StopNode
+                | StopMajority
+                | PauseWrites
+                | FlushScripts
+                | Kill
+                | Truncate
+                | Flushall
+                | Flushdb
+                | Unlink
+                | Evict
+                | Clock
+        )
+    }
+
+    /// A node has forgotten something after it.
+    pub fn forgets(self) -> bool {
+        use Fault::{Evict, Flushall, Flushdb, Kill, Truncate, Unlink};
+        matches!(self, Kill | Truncate | Flushall | Flushdb | Unlink | Evict)
+    }
+
+    pub fn is_to_the_network(self) -> bool {
+        use Fault::{Cut, Delay, LoseReplies, LoseRequests, Repeat};
+        matches!(self, LoseRequests | LoseReplies | Delay | Cut | Repeat)
+    }
+
+    pub fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+}

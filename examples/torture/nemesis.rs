@@ -1,0 +1,225 @@
+//! Who makes the faults: four at a time, one for each kind of victim.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use crate::client::now;
+use crate::faults::Fault;
+use crate::history::{Answer, Event, Outcome};
+use crate::nodes;
+use crate::proxy::Weather;
+use crate::redis::RedisServer;
+
+/// What they share.
+pub struct Nemesis {
+    pub faults: Vec<Fault>,
+    pub seed: u64,
+    /// None of ours: nothing is done to them.
+    pub servers: Vec<Mutex<RedisServer>>,
+    pub weather: Vec<Arc<Weather>>,
+    pub storages: Vec<u32>,
+    pub stop: AtomicBool,
+    pub counts: Mutex<BTreeMap<Fault, u64>>,
+    pub events: Mutex<Vec<Event>>,
+    /// What must not be and is no matter of the history.
+    pub failures: Mutex<Vec<String>>,
+}
+
+impl Nemesis {
+    /// One thread for each kind; they end when told to.
+    pub fn start(self: &Arc<Nemesis>) -> Vec<std::thread::JoinHandle<()>> {
+        let kinds: [fn(&Fault) -> bool; 4] = [
+            |fault| fault.forgets() || *fault == Fault::Clock,
+            |fault| fault.is_to_servers() && !fault.forgets() && *fault != Fault::Clock,
+            |fault| fault.is_to_the_network(),
+            |fault| *fault == Fault::StopStorage,
+        ];
+        let mut threads = Vec::new();
+        for (number, kind) in (0..).zip(kinds) {
+            let faults: Vec<Fault> = self.faults.iter().copied().filter(kind).collect();
+            if faults.is_empty() {
+                continue;
+            }
+            let (nemesis, seed) = (Arc::clone(self), self.seed ^ (number << 32));
+            threads.push(std::thread::spawn(move || nemesis.work(&faults, seed)));
+        }
+        threads
+    }
+
+    fn work(&self, faults: &[Fault], seed: u64) {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        while !self.stop.load(Ordering::SeqCst) {
+            let fault = faults[rng.usize(0..faults.len())];
+            self.count(fault);
+            self.make(fault, &mut rng);
+            std::thread::sleep(Duration::from_millis(rng.u64(300..2000)));
+        }
+    }
+
+    pub fn count(&self, fault: Fault) {
+        *self.counts.lock().unwrap().entry(fault).or_default() += 1;
+    }
+
+    /// Waits until so many clients have had a lease.
+    pub fn first_leases(&self, clients: usize) -> Result<(), String> {
+        let end = Instant::now() + Duration::from_secs(60);
+        while Instant::now() < end {
+            let events = self.events.lock().unwrap();
+            let leased = events.iter().filter_map(|event| match event {
+                Event::Attempt(a) if matches!(a.outcome, Outcome::Granted(_)) => Some(a.client),
+                _ => None,
+            });
+            if leased.collect::<BTreeSet<_>>().len() >= clients {
+                return Ok(());
+            }
+            drop(events);
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Err("not every client got a lease before any fault".into())
+    }
+
+    pub fn progress(&self) -> String {
+        let (mut leases, mut writes, mut refused) = (0, 0, 0);
+        for event in &*self.events.lock().unwrap() {
+            match event {
+                Event::Attempt(a) => leases += u64::from(matches!(a.outcome, Outcome::Granted(_))),
+                Event::Write(write) => {
+                    writes += 1;
+                    refused += u64::from(matches!(write.answer, Answer::Refused(_)));
+                }
+                _ => {}
+            }
+        }
+        let faults: u64 = self.counts.lock().unwrap().values().sum();
+        format!(
+            "{faults} faults, {leases} leases, {writes} writes, {refused} of them stale, refused"
+        )
+    }
+
+    pub fn stops_clients(&self) -> bool {
+        !self.stop.load(Ordering::SeqCst) && self.faults.contains(&Fault::StopClient)
+    }
+
+    /// No fault is left after this.
+    pub fn heal(&self) {
+        for server in &self.servers {
+            // Whatever was to last until a time that is far ahead is over.
+            server.lock().unwrap().set_clock(5000);
+        }
+        self.events.lock().unwrap().push(Event::Healed(now()));
+    }
+
+    fn server(&self, rng: &mut fastrand::Rng) -> (usize, MutexGuard<'_, RedisServer>) {
+        let node = rng.usize(0..self.servers.len());
+        (node, self.servers[node].lock().unwrap())
+    }
+
+    fn make(&self, fault: Fault, rng: &mut fastrand::Rng) {
+        let time = Duration::from_millis(rng.u64(20..1500));
+        match fault {
+            Fault::StopClient => {}
+            Fault::StopStorage => {
+                let pid = self.storages[rng.usize(0..self.storages.len())];
+                stopped(pid, time / 2);
+            }
+            Fault::StopNode => {
+                let (_, server) = self.server(rng);
+                stopped(server.pid(), time);
+            }
+            Fault::StopMajority => self.majority(time, rng),
+            Fault::PauseWrites => {
+                let time = time.as_millis().to_string();
+                self.server(rng).1.cli(&["CLIENT", "PAUSE", &time, "WRITE"]);
+            }
+            Fault::FlushScripts => {
+                for _ in 0..20 {
+                    for server in &self.servers {
+                        server.lock().unwrap().cli(&["SCRIPT", "FLUSH"]);
+                    }
+                }
+            }
+            Fault::Clock => {
+                // One of eight jumps by an hour, and back.
+                let far = if rng.u8(0..8) == 0 { rng.i64(-3600..=3600) } else { 0 };
+                let node = rng.usize(0..self.servers.len());
+                let near = rng.i64(-8..=8);
+                self.servers[node].lock().unwrap().set_clock(near + far);
+                if far != 0 {
+                    std::thread::sleep(time);
+                    self.servers[node].lock().unwrap().set_clock(near);
+                }
+            }
+            fault if fault.forgets() => self.forget(fault, rng),
+            fault => self.weather(fault, time, rng),
+        }
+    }
+
+    fn forget(&self, fault: Fault, rng: &mut fastrand::Rng) {
+        let node = {
+            let (node, mut server) = self.server(rng);
+            nodes::forget(&mut server, fault, rng);
+            node
+        };
+        if !nodes::is_back(&self.servers[node], Duration::from_secs(60)) {
+            let mut failure = format!("node {node} did not come back after {}", fault.name());
+            for server in &self.servers {
+                failure.push_str(&format!("\n  {}", nodes::state(&server.lock().unwrap())));
+            }
+            self.failures.lock().unwrap().push(failure);
+        }
+    }
+
+    fn majority(&self, time: Duration, rng: &mut fastrand::Rng) {
+        let mut order: Vec<usize> = (0..self.servers.len()).collect();
+        rng.shuffle(&mut order);
+        order.truncate(self.servers.len() / 2 + 1);
+        // In one order, as others may wait for two of them as well.
+        order.sort_unstable();
+        let servers: Vec<_> =
+            order.iter().map(|node| self.servers[*node].lock().unwrap()).collect();
+        servers.iter().for_each(|server| server.signal("STOP"));
+        let from = now();
+        std::thread::sleep(time);
+        let to = now();
+        servers.iter().for_each(|server| server.signal("CONT"));
+        self.events.lock().unwrap().push(Event::Outage { client: None, from, to });
+    }
+
+    fn weather(&self, fault: Fault, time: Duration, rng: &mut fastrand::Rng) {
+        // Up to two nodes, so that work goes on.
+        let mut nodes: Vec<usize> = (0..self.weather.len()).collect();
+        rng.shuffle(&mut nodes);
+        nodes.truncate(rng.usize(1..=2));
+        for node in &nodes {
+            self.switch(&self.weather[*node], fault, true, rng);
+        }
+        std::thread::sleep(time);
+        for node in &nodes {
+            self.switch(&self.weather[*node], fault, false, rng);
+        }
+    }
+
+    fn switch(&self, weather: &Weather, fault: Fault, on: bool, rng: &mut fastrand::Rng) {
+        match fault {
+            Fault::LoseRequests => weather.lose_requests.store(on, Ordering::SeqCst),
+            Fault::LoseReplies => weather.lose_replies.store(on, Ordering::SeqCst),
+            Fault::Cut => weather.cut.store(on, Ordering::SeqCst),
+            Fault::Repeat => weather.repeat.store(on, Ordering::SeqCst),
+            _ => weather.delay.store(if on { rng.u64(5..120) } else { 0 }, Ordering::SeqCst),
+        }
+    }
+}
+
+/// SIGSTOP of a process that we have started, and SIGCONT after this time.
+pub fn stopped(pid: u32, time: Duration) {
+    signal(pid, "STOP");
+    std::thread::sleep(time);
+    signal(pid, "CONT");
+}
+
+fn signal(pid: u32, name: &str) {
+    let _ = Command::new("kill").arg(format!("-{name}")).arg(pid.to_string()).status();
+}

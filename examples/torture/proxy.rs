@@ -1,0 +1,116 @@
+//! A network between the clients and one node.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
+
+/// Where a node is.
+#[derive(Clone)]
+pub enum Place {
+    Socket(PathBuf),
+    Address(String),
+}
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+impl Place {
+    async fn connect(&self) -> std::io::Result<Box<dyn Stream>> {
+        Ok(match self {
+            Place::Socket(path) => Box::new(UnixStream::connect(path).await?),
+            Place::Address(address) => Box::new(TcpStream::connect(address).await?),
+        })
+    }
+}
+
+/// What the network does, to be switched at any time.
+#[derive(Default)]
+pub struct Weather {
+    pub lose_requests: AtomicBool,
+    pub lose_replies: AtomicBool,
+    /// Milliseconds, each way.
+    pub delay: AtomicU64,
+    pub cut: AtomicBool,
+    pub repeat: AtomicBool,
+}
+
+/// Listens for clients of the node. Returns the port, and what switches the weather.
+pub async fn proxy(place: Place) -> std::io::Result<(u16, Arc<Weather>)> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let (port, weather) = (listener.local_addr()?.port(), Arc::<Weather>::default());
+    let shared = Arc::clone(&weather);
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let (place, weather) = (place.clone(), Arc::clone(&shared));
+            tokio::spawn(async move {
+                let _ = client.set_nodelay(true);
+                if let Ok(server) = place.connect().await {
+                    between(client, server, place, weather).await;
+                }
+            });
+        }
+    });
+    Ok((port, weather))
+}
+
+/// Ends both ways when one does.
+async fn between(client: TcpStream, server: Box<dyn Stream>, place: Place, weather: Arc<Weather>) {
+    let (mut from_client, mut to_client) = client.into_split();
+    let (mut from_server, mut to_server) = tokio::io::split(server);
+    let there = async {
+        let mut bytes = vec![0; 1 << 16];
+        while let Ok(count @ 1..) = from_client.read(&mut bytes).await {
+            late(&weather).await;
+            if weather.lose_requests.load(Ordering::SeqCst) {
+                continue;
+            }
+            if to_server.write_all(&bytes[..count]).await.is_err() {
+                return;
+            }
+            if weather.repeat.load(Ordering::SeqCst) {
+                tokio::spawn(again(place.clone(), bytes[..count].to_vec()));
+            }
+            if weather.cut.load(Ordering::SeqCst) {
+                return;
+            }
+        }
+    };
+    let back = async {
+        let mut bytes = vec![0; 1 << 16];
+        while let Ok(count @ 1..) = from_server.read(&mut bytes).await {
+            late(&weather).await;
+            if weather.lose_replies.load(Ordering::SeqCst) {
+                continue;
+            }
+            if to_client.write_all(&bytes[..count]).await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = there => {}
+        () = back => {}
+    }
+}
+
+async fn late(weather: &Weather) {
+    let delay = weather.delay.load(Ordering::SeqCst);
+    if delay > 0 {
+        tokio::time::sleep(Duration::from_millis(delay)).await;
+    }
+}
+
+/// Sends a request once more, later, over another connection.
+async fn again(place: Place, request: Vec<u8>) {
+    tokio::time::sleep(Duration::from_millis(fastrand::u64(0..1500))).await;
+    let repeat = async {
+        let mut server = place.connect().await?;
+        server.write_all(&request).await?;
+        server.read(&mut [0; 4096]).await
+    };
+    let _ = tokio::time::timeout(Duration::from_secs(5), repeat).await;
+}

@@ -1,0 +1,41 @@
+//! The example `torture` for a minute, and its control. Longer: `FENCING_MINUTES=60`, or the
+//! example itself, which takes `--seed` and `--faults` as well.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+
+/// One at a time: each keeps the machine busy.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Runs it to its end, and tells whether it found nothing, and its output.
+fn torture(arguments: &[&str]) -> (bool, String) {
+    let _turn = TURN.lock();
+    let test = std::env::current_exe().unwrap();
+    let folder: PathBuf = test.parent().unwrap().parent().unwrap().join("examples");
+    let binary = folder.join("torture");
+    assert!(binary.exists(), "cargo test builds the example; with --test give --examples too");
+    let mut command = Command::new(binary);
+    command.args(arguments).stdin(Stdio::null()).stderr(Stdio::inherit());
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    println!("{text}");
+    (output.status.success(), text)
+}
+
+#[test]
+fn real_processes_under_all_faults() {
+    let minutes = std::env::var("FENCING_MINUTES").unwrap_or("1".into());
+    let (nothing_found, text) = torture(&["--minutes", &minutes, "--seed", "1", "--postgres"]);
+    assert!(nothing_found, "{text}");
+    assert!(text.contains(" 0 violations"), "{text}");
+}
+
+#[test]
+fn without_the_fence_it_corrupts() {
+    let arguments = ["--minutes", "0.2", "--seed", "2", "--faults", "stop-client", "--unguarded"];
+    let (nothing_found, text) = torture(&arguments);
+    assert!(!nothing_found, "{text}");
+    assert!(text.contains("\nI3: "), "{text}");
+}
