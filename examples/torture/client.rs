@@ -91,13 +91,17 @@ impl Client {
         let (client, name) = (self.orders.number, resource.as_str().to_owned());
         // Whoever reads this may stop us now.
         say(&Event::Attempt(Attempt { client, resource: name, asked, told: now(), outcome }));
-        let Ok(lease) = attempt else { return Ok(self.pause(50).await) };
+        let Ok(lease) = attempt else {
+            self.pause(50).await;
+            return Ok(());
+        };
         self.hold(&lease, &storage).await?;
         match self.rng.u8(0..3) {
             0 => drop(lease),
             _ => drop(lease.release().await),
         }
-        Ok(self.pause(20).await)
+        self.pause(20).await;
+        Ok(())
     }
 
     async fn hold(&mut self, lease: &Lease, storage: &str) -> Result<(), Box<dyn Error>> {
