@@ -104,13 +104,14 @@ where
                     }
                 }
                 StateProjection::Running { future, guard } => {
-                    let superseded = guard.as_mut().and_then(|guard| guard.superseded(context));
-                    if let Some(stale) = superseded {
-                        State::Refused { refusal: Some(Refusal::Stale(stale)) }
-                    } else {
-                        let response = ready!(future.poll(context))?;
+                    // The handler first: what it has finished is no longer in doubt.
+                    if let Poll::Ready(response) = future.poll(context) {
                         let guard = guard.take();
-                        return Poll::Ready(Ok(response.map(|body| FenceBody::new(body, guard))));
+                        return Poll::Ready(Ok(response?.map(|body| FenceBody::new(body, guard))));
+                    }
+                    match guard.as_mut().and_then(|guard| guard.superseded(context)) {
+                        Some(stale) => State::Refused { refusal: Some(Refusal::Superseded(stale)) },
+                        None => return Poll::Pending,
                     }
                 }
             };

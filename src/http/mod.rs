@@ -8,6 +8,7 @@
 //! | refused because | HTTP | gRPC |
 //! |---|---|---|
 //! | a newer token was seen | 412 | `ABORTED` |
+//! | a newer token came while the handler was at it, and the fence drops older requests: in doubt | 503 | `UNKNOWN` |
 //! | no token where one is required | 428 | `FAILED_PRECONDITION` |
 //! | token malformed, zero, out of range or sent twice; resource malformed | 400 | `INVALID_ARGUMENT` |
 //! | marks unreachable or full, older requests that do not end | 503, `Retry-After` | `UNAVAILABLE` |

@@ -47,6 +47,9 @@ impl Problem {
     pub const CONTENT_TYPE: &'static str = "application/problem+json";
     /// A newer token was seen. Trying again is of no use.
     pub const STALE: &'static str = "urn:fencing:stale";
+    /// A newer token came in the middle of the request. It may have been carried out or
+    /// not; trying again with this token is of no use.
+    pub const SUPERSEDED: &'static str = "urn:fencing:superseded";
     /// The request needs a token.
     pub const MISSING: &'static str = "urn:fencing:token-required";
     /// The token or the name of the resource is malformed.

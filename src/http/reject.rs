@@ -8,13 +8,16 @@ use super::Problem;
 use crate::fence::{AdmitError, Stale};
 use crate::{Resource, Token, TokenError};
 
-/// Why a request did not reach the handler. The response carries it in its extensions,
+/// Why a request was not carried out, or not to its end. The response carries it in its extensions,
 /// so that a layer outside can count it or answer in its own words.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// A newer token was seen.
+    /// A newer token was seen. The request did not reach the handler.
     Stale(Stale),
+    /// A newer token came while the request was with its handler, and the fence
+    /// [drops older](crate::Fence::drop_older) requests. What it had done by then may stand.
+    Superseded(Stale),
     /// The request needs a token and has none.
     Missing,
     /// The token is no token.
@@ -43,6 +46,7 @@ pub(super) struct Style {
 }
 
 /// The gRPC status codes in use.
+const UNKNOWN: u16 = 2;
 const INVALID_ARGUMENT: u16 = 3;
 const FAILED_PRECONDITION: u16 = 9;
 const ABORTED: u16 = 10;
@@ -65,7 +69,8 @@ impl Refusal {
             Refusal::Malformed(_) | Refusal::Repeated | Refusal::Resource(_) => {
                 StatusCode::BAD_REQUEST
             }
-            Refusal::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            // In doubt, as any 5xx is.
+            Refusal::Superseded(_) | Refusal::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
@@ -80,6 +85,7 @@ impl Refusal {
     fn grpc_status(&self) -> u16 {
         match self {
             Refusal::Stale(_) => ABORTED,
+            Refusal::Superseded(_) => UNKNOWN,
             Refusal::Missing => FAILED_PRECONDITION,
             Refusal::Malformed(_) | Refusal::Repeated | Refusal::Resource(_) => INVALID_ARGUMENT,
             Refusal::Unavailable { .. } => UNAVAILABLE,
@@ -89,6 +95,7 @@ impl Refusal {
     fn kind(&self) -> (&'static str, &'static str) {
         match self {
             Refusal::Stale(_) => (Problem::STALE, "Stale fencing token"),
+            Refusal::Superseded(_) => (Problem::SUPERSEDED, "Superseded by a newer token"),
             Refusal::Missing => (Problem::MISSING, "Fencing token required"),
             Refusal::Malformed(_) | Refusal::Repeated | Refusal::Resource(_) => {
                 (Problem::MALFORMED, "Malformed request")
@@ -106,6 +113,10 @@ impl Refusal {
                 format!("token {presented} of {resource} is stale: a newer one has been seen")
             }
             Refusal::Stale(stale) => stale.to_string(),
+            Refusal::Superseded(Stale { resource, presented, .. }) => format!(
+                "token {presented} of {resource} was cut off by a newer one; \
+                 what it wrote may or may not be stored"
+            ),
             Refusal::Missing => {
                 format!("send the token of your lease in the header {header}")
             }
@@ -124,7 +135,7 @@ impl Refusal {
     pub(super) fn problem(&self, style: &Style) -> Problem {
         let (kind, title) = self.kind();
         let (resource, presented, highest) = match self {
-            Refusal::Stale(stale) => (
+            Refusal::Stale(stale) | Refusal::Superseded(stale) => (
                 Some(stale.resource.clone()),
                 Some(stale.presented),
                 (!style.hides_highest).then_some(stale.highest),
