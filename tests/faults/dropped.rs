@@ -1,12 +1,11 @@
 //! Every future dropped after each number of polls.
 
-use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use fencing::Redlock;
 
+use crate::polled::polled;
 use crate::redis::{RedisServer, five};
 use crate::resource;
 
@@ -16,24 +15,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 fn client(servers: &[RedisServer]) -> Redlock {
     crate::service(servers).ttl(TTL).wait(PATIENCE).build().unwrap()
-}
-
-/// Polls a future this many times at most, then drops it.
-async fn polled<F: Future>(future: F, times: usize) -> Option<F::Output> {
-    let mut future = pin!(future);
-    let mut left = times;
-    poll_fn(|context| {
-        if left == 0 {
-            return Poll::Ready(None);
-        }
-        left -= 1;
-        match future.as_mut().poll(context) {
-            Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending if left == 0 => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        }
-    })
-    .await
 }
 
 /// The next caller gets it, and then no lock is left on any node.
@@ -125,6 +106,32 @@ async fn release() {
         if done {
             assert!(polls > 1, "nothing was ever dropped half way");
             break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn health() {
+    let servers = five();
+    let warm = client(&servers);
+    next_succeeds(&warm, &servers, "first start").await;
+    for fresh in [false, true] {
+        for polls in 0.. {
+            let what = format!("fresh {fresh}, {polls} polls");
+            let fresh = fresh.then(|| client(&servers));
+            let redlock = fresh.as_ref().unwrap_or(&warm);
+            let done = polled(redlock.health(), polls).await.is_some();
+            let end = Instant::now() + PATIENCE;
+            // On a busy machine a node may be over its budget.
+            while redlock.health().await.admitted < 5 {
+                assert!(Instant::now() < end, "{what}");
+            }
+            next_succeeds(redlock, &servers, &what).await;
+            assert!(polls < MANY, "{what}");
+            if done {
+                assert!(polls > 1, "nothing was ever dropped half way: {what}");
+                break;
+            }
         }
     }
 }

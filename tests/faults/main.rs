@@ -5,6 +5,8 @@
 
 mod dropped;
 mod hostile;
+#[path = "../support/polled.rs"]
+mod polled;
 mod skew;
 
 #[allow(dead_code, reason = "other tests use the rest")]
