@@ -18,13 +18,18 @@ impl Marks for Slow {
         token: Token,
     ) -> BoxFuture<'a, Result<(), MarksError>> {
         async move {
-            (tokio::task::yield_now().await, tokio::task::yield_now().await);
+            a_while().await;
             let raised = self.0.raise(resource, token).await;
-            (tokio::task::yield_now().await, tokio::task::yield_now().await);
+            a_while().await;
             raised
         }
         .boxed()
     }
+}
+
+async fn a_while() {
+    tokio::task::yield_now().await;
+    tokio::task::yield_now().await;
 }
 
 fn token(number: u64) -> Token {

@@ -14,9 +14,8 @@ async fn begin_admit_and_highest() {
     sql::migrate(&pool).await.unwrap();
     let resource = Resource::new("files/a").unwrap();
     let token = |number| Token::new(number).unwrap();
-    let mut next = 1;
     let (mut begun, mut admitted, mut read) = (false, false, false);
-    for polls in 0..100 {
+    for (next, polls) in (1..).zip(0..100) {
         begun |= polled(sql::begin(&pool, &resource, token(next)), polls).await.is_some();
         let mut tx = pool.begin().await.unwrap();
         admitted |= polled(sql::admit(&mut tx, &resource, token(next)), polls).await.is_some();
@@ -25,7 +24,6 @@ async fn begin_admit_and_highest() {
         let tx = sql::begin(&pool, &resource, token(next)).await.unwrap();
         tx.commit().await.unwrap();
         assert_eq!(sql::highest(&pool, &resource).await.unwrap(), Some(token(next)));
-        next += 1;
     }
     assert!(begun && admitted && read, "more polls than that");
 }
