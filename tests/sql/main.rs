@@ -5,6 +5,8 @@
 // The suite is compiled once per database.
 #![allow(clippy::duplicate_mod)]
 
+#[path = "../support/clients.rs"]
+mod clients;
 mod common;
 #[path = "../support/mariadb.rs"]
 mod mariadb;

@@ -4,6 +4,9 @@
 // The suite is compiled once per database.
 #![allow(clippy::duplicate_mod)]
 
+#[allow(dead_code, reason = "other tests use the rest")]
+#[path = "../support/clients.rs"]
+mod clients;
 mod common;
 #[path = "../support/history/mod.rs"]
 mod history;

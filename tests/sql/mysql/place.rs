@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use sqlx::mysql::{MySqlConnectOptions, MySqlDatabaseError, MySqlPoolOptions};
 use sqlx::{AssertSqlSafe, Executor, MySqlPool};
 
-use crate::common::{output, quote};
+use crate::clients::{output, quote};
 use crate::mariadb::MariadbServer;
 
 pub type Db = sqlx::MySql;

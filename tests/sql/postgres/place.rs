@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
-use crate::common::{output, quote};
+use crate::clients::{output, quote};
 use crate::server::PostgresServer;
 
 pub type Db = sqlx::Postgres;

@@ -6,7 +6,7 @@ use sqlx::SqlitePool;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
 use tempfile::TempDir;
 
-use crate::common::{output, quote};
+use crate::clients::{output, quote};
 
 pub type Db = sqlx::Sqlite;
 
