@@ -1,8 +1,8 @@
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::Mutex as FairMutex;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::settings::Settings;
 use super::sleep::jitter;
@@ -17,13 +17,17 @@ pub(super) struct Queues(Mutex<HashMap<Resource, Weak<Queue>>>);
 #[derive(Default)]
 struct Queue {
     turn: FairMutex<()>,
-    /// What the contender on the wire was told last.
-    last: Mutex<Option<AcquireError>>,
+    /// What the contender on the wire was told last, and when the next may ask.
+    told: Mutex<Option<(AcquireError, Instant)>>,
 }
 
 impl Queue {
-    fn last(&self) -> MutexGuard<'_, Option<AcquireError>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    fn told(&self) -> Option<(AcquireError, Instant)> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn tell(&self, told: Option<(AcquireError, Instant)>) {
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = told;
     }
 }
 
@@ -40,26 +44,35 @@ impl Queues {
     {
         let end = Instant::now() + settings.wait;
         let queue = self.of(resource);
-        let Ok(_turn) = timeout_at(end, queue.turn.lock()).await else {
-            // All who waited here in vain were told the same: they must not ask all at once.
-            let told = queue.last().clone();
-            return match told {
-                Some(error) => Err(error),
-                None => attempt().await,
-            };
+        let _turn = match queue.turn.try_lock() {
+            Ok(turn) => turn,
+            // All who wait here are told what the contender was told: they must not ask all
+            // at once, nor one after another when the contender gives up.
+            Err(_) => match (timeout_at(end, queue.turn.lock()).await, queue.told()) {
+                (Err(_), None) => return attempt().await,
+                (Err(_), Some((error, _))) => return Err(error),
+                (Ok(_), Some((error, next))) if next >= end => return Err(error),
+                (Ok(turn), Some((_, next))) => {
+                    sleep_until(next).await;
+                    turn
+                }
+                (Ok(turn), None) => turn,
+            },
         };
         loop {
-            let outcome = attempt().await;
-            *queue.last() = outcome.as_ref().err().cloned();
-            let error = match outcome {
-                Ok(lease) => return Ok(lease),
+            let error = match attempt().await {
+                Ok(lease) => {
+                    queue.tell(None);
+                    return Ok(lease);
+                }
                 Err(error) => error,
             };
-            let pause = settings.retry_delay / 2 + jitter(settings.retry_delay);
-            if Instant::now() + pause >= end {
+            let next = Instant::now() + settings.retry_delay / 2 + jitter(settings.retry_delay);
+            queue.tell(Some((error.clone(), next)));
+            if next >= end {
                 return Err(error);
             }
-            sleep(pause).await;
+            sleep_until(next).await;
         }
     }
 
