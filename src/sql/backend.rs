@@ -48,6 +48,10 @@ pub trait Backend: sqlx::Database<Connection: Migrate> {
     /// Opens a transaction that is going to write behind the fence.
     const BEGIN: &'static str;
 
+    /// The same for a transaction that waits a second at most for each lock, where the
+    /// database can be told so.
+    const BEGIN_BOUNDED: &'static str = Self::BEGIN;
+
     /// The migrations, by version: description and SQL.
     const MIGRATIONS: &'static [(i64, &'static str, &'static str)];
 

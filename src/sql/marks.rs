@@ -65,7 +65,9 @@ impl<DB: Database> Marks for SqlMarks<DB> {
     }
 }
 
-/// Each statement is a transaction of its own, so that nothing stays locked.
+/// It locks nothing for longer than its own commit. It waits for others' locks in bounds:
+/// dropped, the statement goes on in the server and keeps its connection, and one client
+/// asleep in its transaction would take all connections of the pool one by one.
 async fn raise<DB: Backend>(
     pool: &Pool<DB>,
     resource: &Resource,
@@ -78,7 +80,18 @@ async fn raise<DB: Backend>(
         Some(highest) if highest > token => {
             Err(Stale { resource: resource.clone(), presented: token, highest }.into())
         }
-        _ => DB::admit(&mut conn, resource, token).await,
+        _ => {
+            drop(conn);
+            let mut tx = pool.begin_with(DB::BEGIN_BOUNDED).await?;
+            let admitted = DB::admit(&mut tx, resource, token).await;
+            match admitted {
+                Ok(()) => Ok(tx.commit().await?),
+                Err(error) => {
+                    let _ = tx.rollback().await;
+                    Err(error)
+                }
+            }
+        }
     }
 }
 

@@ -89,6 +89,8 @@ pub(super) fn refusal(error: &dyn DatabaseError) -> Option<Refusal> {
 impl Backend for Postgres {
     const BEGIN: &'static str = "BEGIN";
 
+    const BEGIN_BOUNDED: &'static str = "BEGIN; SET LOCAL lock_timeout = 1000";
+
     const MIGRATIONS: &'static [(i64, &'static str, &'static str)] = &[
         (1, "fencing marks", include_str!("../../migrations/postgres/0001_fencing_marks.sql")),
         (2, "fencing admit", include_str!("../../migrations/postgres/0002_fencing_admit.sql")),

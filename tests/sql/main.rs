@@ -24,6 +24,7 @@ mod postgres {
     mod conflicts;
     mod crash;
     mod locks;
+    mod marks;
     mod place;
     mod snapshots;
     #[path = "../suite/mod.rs"]
