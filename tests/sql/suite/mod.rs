@@ -5,6 +5,7 @@ mod foreign;
 mod marks;
 mod migrate;
 mod race;
+mod rounds;
 mod row;
 mod table;
 mod transaction;
