@@ -3,12 +3,15 @@
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
 use fencing::fence::Stale;
 use fencing::sql::AdmitError;
 use fencing::{Resource, Token};
+use tokio::task::JoinHandle;
 
 pub fn resource() -> Resource {
     Resource::new("files/a").unwrap()
@@ -58,4 +61,40 @@ pub async fn poll<F: Future>(polls: u64, future: F) {
         }
     });
     enough.await;
+}
+
+/// What was acknowledged.
+#[derive(Clone, Default)]
+pub struct Done(Arc<AtomicU64>);
+
+impl Done {
+    pub fn highest(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// Writers with growing tokens, each of which goes on until the server is gone.
+pub fn until_it_dies<F, W>(done: &Done, from: u64, write: W) -> Vec<JoinHandle<()>>
+where
+    W: Fn(u64) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Result<(), AdmitError>> + Send,
+{
+    let next = Arc::new(AtomicU64::new(from + 1));
+    let writer = |_| {
+        let (done, next, write) = (done.clone(), Arc::clone(&next), write.clone());
+        tokio::spawn(async move {
+            loop {
+                let number = next.fetch_add(1, Ordering::SeqCst);
+                match write(number).await {
+                    Ok(()) => {
+                        done.0.fetch_max(number, Ordering::SeqCst);
+                    }
+                    Err(AdmitError::Database(_)) => return,
+                    Err(AdmitError::Stale(_) | AdmitError::Retryable(_)) => {}
+                    Err(error) => panic!("{error:?}"),
+                }
+            }
+        })
+    };
+    (0..6).map(writer).collect()
 }

@@ -1,6 +1,9 @@
 //! A server that dies.
 
+use std::time::Duration;
+
 use fencing::sql::{self, AdmitError};
+use sqlx::postgres::PgPoolOptions;
 
 use super::place::pool;
 use crate::common::{resource, stale, token};
@@ -39,4 +42,43 @@ async fn a_session_that_is_terminated_is_no_refusal() {
     assert!(matches!(error, AdmitError::Database(_)), "{error:?}");
     assert!(tx.commit().await.is_err());
     sql::begin(&place.pool, &resource(), token(33)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_killed_while_many_commit_keeps_mark_and_data_together() {
+    let mut server = PostgresServer::start();
+    let options = server.database().await;
+    let pool = pool(options.clone());
+    sql::migrate(&pool).await.unwrap();
+    let create = "CREATE TABLE files (path text PRIMARY KEY, token bigint NOT NULL)";
+    sqlx::query(create).execute(&pool).await.unwrap();
+    sqlx::query("INSERT INTO files VALUES ('files/a', 0)").execute(&pool).await.unwrap();
+    let done = crate::common::Done::default();
+    // It does not look for a dead server for long.
+    let writing = PgPoolOptions::new().acquire_timeout(Duration::from_secs(2));
+    let writing = writing.connect_lazy_with(options);
+    let write = move |number: u64| {
+        let pool = writing.clone();
+        async move {
+            let mut tx = sql::begin(&pool, &resource(), token(number)).await?;
+            let update = sqlx::query("UPDATE files SET token = $1").bind(number.cast_signed());
+            update.execute(&mut *tx).await?;
+            Ok(tx.commit().await?)
+        }
+    };
+    for round in 1..=2 {
+        let writers = crate::common::until_it_dies(&done, round * 1_000_000, write.clone());
+        tokio::time::sleep(Duration::from_millis(200 * round)).await;
+        server.kill();
+        for writer in writers {
+            writer.await.unwrap();
+        }
+        server.restart();
+        let mark = sql::highest(&pool, &resource()).await.unwrap().unwrap();
+        let file = sqlx::query_scalar::<_, i64>("SELECT token FROM files").fetch_one(&pool).await;
+        assert_eq!(mark.get().cast_signed(), file.unwrap(), "one without the other");
+        assert!(mark.get() >= done.highest(), "what was said to be done is lost");
+        assert!(done.highest() > round * 1_000_000, "nothing was done");
+        stale(sql::begin(&pool, &resource(), token(mark.get() - 1)).await);
+    }
 }
