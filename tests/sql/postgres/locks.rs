@@ -69,6 +69,27 @@ async fn one_that_waited_for_a_newer_token_is_stale_if_that_commits() {
 }
 
 #[tokio::test]
+async fn one_that_waited_in_the_function_is_stale_as_well() {
+    let (place, _) = at_33().await;
+    let place = Arc::new(place);
+    sql::begin(&place.pool, &resource(), token(34)).await.unwrap().commit().await.unwrap();
+    let new = sql::begin(&place.pool, &resource(), token(36)).await.unwrap();
+    let old = tokio::spawn({
+        let place = Arc::clone(&place);
+        async move {
+            sql::transaction(&place.pool, &resource(), token(35), |_| {
+                Box::pin(async { Ok::<_, AdmitError>(()) })
+            })
+            .await
+        }
+    });
+    place.blocked().await;
+    new.commit().await.unwrap();
+    assert_eq!(stale(old.await.unwrap()).highest, token(36));
+    assert_eq!(sql::highest(&place.pool, &resource()).await.unwrap(), Some(token(36)));
+}
+
+#[tokio::test]
 async fn an_equal_token_waits_for_the_first_contact_and_follows_it() {
     for before in [false, true] {
         let place = Arc::new(Place::empty().await);
@@ -88,6 +109,25 @@ async fn an_equal_token_waits_for_the_first_contact_and_follows_it() {
         let _two = two.await.unwrap().unwrap();
         retryable(sql::begin(&place.impatient(), &resource(), token(35)).await);
     }
+}
+
+#[tokio::test]
+async fn nobody_raises_the_mark_underneath_whoever_is_admitted() {
+    let (place, bounded) = at_33().await;
+    // Neither by hand, which takes no turn.
+    let raise = || sqlx::query("UPDATE fencing_marks SET token = 34").execute(&bounded);
+    for in_sql in [false, true] {
+        let mut tx = place.pool.begin().await.unwrap();
+        if in_sql {
+            let call = sqlx::query("SELECT fencing_admit('files/a', 33)");
+            call.execute(&mut *tx).await.unwrap();
+        } else {
+            sql::admit(&mut tx, &resource(), token(33)).await.unwrap();
+        }
+        assert!(sql::is_retryable(&raise().await.unwrap_err()));
+        tx.rollback().await.unwrap();
+    }
+    raise().await.unwrap();
 }
 
 #[tokio::test]

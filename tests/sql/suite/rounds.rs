@@ -9,6 +9,7 @@ enum Guard {
     None,
     Admit,
     Begin,
+    Transaction,
 }
 
 /// What became of a writer.
@@ -38,6 +39,21 @@ async fn attempt(
     guard: Guard,
 ) -> Result<Written, AdmitError> {
     stall().await;
+    if guard == Guard::Transaction {
+        let (name, token) = (resource(), token(number));
+        let done = sql::transaction(&place.pool, &name, token, |tx| {
+            Box::pin(async move {
+                stall().await;
+                let read = sqlx::query_scalar::<_, i64>("SELECT late FROM files");
+                read.fetch_one(&mut **tx).await?;
+                stall().await;
+                write(tx, token).await?;
+                stall().await;
+                Ok::<_, AdmitError>(Written::Done)
+            })
+        });
+        return done.await;
+    }
     let mut tx = match guard {
         Guard::Begin => sql::begin(&place.pool, &resource(), token(number)).await?,
         _ => place.pool.begin_with(level).await?,
@@ -94,8 +110,9 @@ async fn play(level: &'static str, guard: Guard, rounds: u64) -> (u64, i64) {
 async fn no_stale_write_is_accepted_at_any_level() {
     let rounds = rounds();
     for &level in LEVELS {
-        for guard in [Guard::Admit, Guard::Begin] {
-            if guard == Guard::Begin && level != LEVELS[0] {
+        for guard in [Guard::Admit, Guard::Begin, Guard::Transaction] {
+            // Those begin at the default level.
+            if guard != Guard::Admit && level != LEVELS[0] {
                 continue;
             }
             let (refused, late) = play(level, guard, rounds).await;

@@ -42,11 +42,14 @@ async fn stale_missing_and_done_are_told_apart() {
     // Rewriting what is there is done as well, however the database counts.
     assert_eq!(update(&place, "a", "34", 34, true).await, Outcome::Done);
     assert_eq!(update(&place, "a", "34", 34, false).await, Outcome::Done);
+    // So is another write of the same token.
+    assert_eq!(update(&place, "a", "34, again", 34, true).await, Outcome::Done);
+    assert_eq!(body(&place).await, "34, again");
     for _ in 0..2 {
         let Outcome::Stale(stale) = update(&place, "a", "33", 33, true).await else { panic!() };
         assert_eq!((stale.presented, stale.highest), (token(33), token(34)));
     }
-    assert_eq!(body(&place).await, "34");
+    assert_eq!(body(&place).await, "34, again");
     assert_eq!(update(&place, "c", "34", 34, true).await, Outcome::Missing);
     // Another row has a token of its own.
     assert_eq!(update(&place, "b", "1", 1, true).await, Outcome::Done);
