@@ -31,6 +31,9 @@ pub struct Args {
     /// Switch the fence off, to see what happens
     #[arg(long)]
     pub unguarded: bool,
+    /// Say on stderr what the clients see
+    #[arg(long)]
+    pub verbose: bool,
     /// One of the clients: it is told the rest as JSON
     #[arg(long, hide = true)]
     pub client: Option<String>,

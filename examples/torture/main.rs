@@ -28,6 +28,9 @@ use clap::Parser;
 #[tokio::main]
 async fn main() -> ExitCode {
     let args = args::Args::parse();
+    if args.verbose {
+        tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    }
     let outcome = match &args.client {
         Some(orders) => client::run(orders).await.map(|()| true),
         None => run::run(&args).await,

@@ -81,6 +81,33 @@ impl Nemesis {
         Err("not every client got a lease before any fault".into())
     }
 
+    /// Whether every client has got a lease and written since it was healed.
+    pub fn recovered(&self, clients: u32) -> bool {
+        let events = self.events.lock().unwrap();
+        let healed = events.iter().rposition(|event| matches!(event, Event::Healed(_)));
+        let since = &events[healed.unwrap_or(0)..];
+        let at = since.iter().find_map(|event| match event {
+            Event::Healed(at) => Some(*at),
+            _ => None,
+        });
+        let mut leased = BTreeSet::new();
+        let mut written = BTreeSet::new();
+        for event in since {
+            match event {
+                Event::Attempt(a) if matches!(a.outcome, Outcome::Granted(_)) => {
+                    if Some(a.asked) >= at {
+                        leased.insert(a.client);
+                    }
+                }
+                Event::Write(w) if w.answer == Answer::Accepted && Some(w.sent) >= at => {
+                    written.insert(w.client);
+                }
+                _ => {}
+            }
+        }
+        leased.intersection(&written).count() == clients as usize
+    }
+
     pub fn progress(&self) -> String {
         let (mut leases, mut writes, mut refused) = (0, 0, 0);
         for event in &*self.events.lock().unwrap() {
@@ -149,7 +176,10 @@ impl Nemesis {
                 self.servers[node].lock().unwrap().set_clock(near + far);
                 if far != 0 {
                     std::thread::sleep(time);
-                    self.servers[node].lock().unwrap().set_clock(near);
+                    let server = self.servers[node].lock().unwrap();
+                    server.set_clock(near);
+                    // A pause ends by this clock: it would last for the hour.
+                    server.cli(&["CLIENT", "UNPAUSE"]);
                 }
             }
             fault if fault.forgets() => self.forget(fault, rng),

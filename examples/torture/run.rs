@@ -19,8 +19,8 @@ use crate::storage::Storage;
 const TTL: Duration = Duration::from_millis(700);
 
 /// Leases and stale writes per minute below which a run shows nothing.
-const LEAST_LEASES: f64 = 60.0;
-const LEAST_STALE: f64 = 20.0;
+const LEAST_LEASES: f64 = 30.0;
+const LEAST_STALE: f64 = 10.0;
 
 /// Runs it all, and says whether nothing was found.
 pub async fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
@@ -61,7 +61,7 @@ pub async fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
         (0..).zip(&storages).map(|(n, storage)| (format!("files/{n}"), storage.address.clone()));
     let orders =
         Orders { number: 0, seed, redis: urls, namespace, ttl: TTL, files: files.collect() };
-    let clients = Clients::start(args.clients, &orders, &nemesis)?;
+    let clients = Clients::start(args.clients, args.verbose, &orders, &nemesis)?;
     // A fleet that starts remembers nothing yet.
     nemesis.first_leases(args.clients as usize)?;
     work(args, &nemesis).await;
@@ -93,7 +93,11 @@ async fn work(args: &Args, nemesis: &Arc<Nemesis>) {
     }
     nemesis.heal();
     println!("{:>5} s  healed", start.elapsed().as_secs());
-    tokio::time::sleep(Duration::from_secs(10)).await;
+    // The checker says who has not: here only for how long that is waited for.
+    let patience = Instant::now() + Duration::from_secs(60);
+    while !nemesis.recovered(args.clients) && Instant::now() < patience {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 async fn checked(
@@ -151,6 +155,7 @@ struct Clients {
 impl Clients {
     fn start(
         count: u32,
+        verbose: bool,
         orders: &Orders,
         nemesis: &Arc<Nemesis>,
     ) -> Result<Clients, Box<dyn Error>> {
@@ -160,6 +165,7 @@ impl Clients {
             let orders = Orders { number, seed, ..orders.clone() };
             let mut command = Command::new(std::env::current_exe()?);
             command.arg("--client").arg(serde_json::to_string(&orders)?);
+            command.args(verbose.then_some("--verbose"));
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
             let mut child = command.spawn()?;
             let output = BufReader::new(child.stdout.take().ok_or("no output")?);
