@@ -94,10 +94,10 @@ impl Nemesis {
         let mut written = BTreeSet::new();
         for event in since {
             match event {
-                Event::Attempt(a) if matches!(a.outcome, Outcome::Granted(_)) => {
-                    if Some(a.asked) >= at {
-                        leased.insert(a.client);
-                    }
+                Event::Attempt(a)
+                    if matches!(a.outcome, Outcome::Granted(_)) && Some(a.asked) >= at =>
+                {
+                    leased.insert(a.client);
                 }
                 Event::Write(w) if w.answer == Answer::Accepted && Some(w.sent) >= at => {
                     written.insert(w.client);
