@@ -219,10 +219,11 @@ impl Nemesis {
     }
 
     fn weather(&self, fault: Fault, time: Duration, rng: &mut fastrand::Rng) {
-        // Up to two nodes, so that work goes on.
+        // A minority, so that work goes on.
         let mut nodes: Vec<usize> = (0..self.weather.len()).collect();
         rng.shuffle(&mut nodes);
-        nodes.truncate(rng.usize(1..=2));
+        let most = (self.weather.len().saturating_sub(1) / 2).clamp(1, 2);
+        nodes.truncate(rng.usize(1..=most));
         for node in &nodes {
             self.switch(&self.weather[*node], fault, true, rng);
         }
