@@ -60,6 +60,14 @@ async fn hold(lease: Lease, run: &Run, signals: &mut Signals) -> u8 {
             None
         }
     };
+    // This process may have slept since the grant.
+    if lease.valid_for().is_zero() {
+        let loss = lease.lost().await;
+        say::error(format_args!("{}; the command was not started", lost_text(&lease, loss)));
+        drop(guard);
+        release(lease, run.ttl).await;
+        return exit::LOST;
+    }
     let mut running = match Running::start(&run.command, &lease) {
         Ok(running) => running,
         Err(error) => {

@@ -37,7 +37,7 @@ pub(crate) fn chain(error: &dyn Error) -> String {
 /// understand.
 pub(crate) fn without_passwords(text: &str) -> String {
     let mut words = String::with_capacity(text.len());
-    for word in text.split_inclusive(|c: char| c.is_whitespace() || c == ',' || c == '\'') {
+    for word in text.split_inclusive(|c: char| c.is_whitespace() || c == ',') {
         words.push_str(&hidden(word));
     }
     words
@@ -50,7 +50,9 @@ fn hidden(word: &str) -> String {
     };
     ["pass=", "password="].into_iter().fold(word, |word, key| match word.split_once(key) {
         Some((before, after)) => {
-            let end = after.find(['&', '\'', ' ', '\n']).unwrap_or(after.len());
+            let end = after.find(['&', ' ', '\n', ',']).unwrap_or(after.len());
+            // The end of a quotation, and not of the password.
+            let end = if after.ends_with('\'') { end.min(after.len() - 1) } else { end };
             format!("{before}{key}***{}", after.get(end..).unwrap_or(""))
         }
         None => word,
@@ -66,6 +68,8 @@ mod tests {
         for (text, expected) in [
             ("unexpected 'redis://me:s3cret@h:1/2' found", "unexpected 'redis://***@h:1/2' found"),
             ("a,rediss://:p@ss@h,b\n", "a,rediss://***@h,b\n"),
+            ("invalid 'redis://me:s3'cret@h'", "invalid 'redis://***@h'"),
+            ("'unix:///s?user=me&pass=s3'cret&db=1'", "'unix:///s?user=me&pass=***&db=1'"),
             ("'unix:///s?user=me&pass=s3cret&db=1'", "'unix:///s?user=me&pass=***&db=1'"),
             ("'postgres:///d?password=s3cret&x=1'", "'postgres:///d?password=***&x=1'"),
             ("'unix:///s?pass=s3cret'", "'unix:///s?pass=***'"),
