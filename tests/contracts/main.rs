@@ -19,10 +19,11 @@ use std::time::Duration;
 use fencing::Redlock;
 use fencing::fence::MemoryMarks;
 use fencing::lock::redlock::{MemoryNode, RedisNode, RedlockBuilder};
+use fencing::lock::sql::SqlLock;
 use fencing::sql::{self, SqlMarks};
 use fencing::testing::{FaultyNode, lapse_contract, lock_contract, marks_contract, node_contract};
 use sqlx::postgres::PgPoolOptions;
-use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
 
 use clock::TokioClock;
 use postgres::PostgresServer;
@@ -101,5 +102,28 @@ async fn redlock_on_five_redis_servers() {
     let servers = five();
     lock_contract(&on_servers(&servers).build().unwrap()).await.unwrap();
     let brief = on_servers(&servers).ttl(Duration::from_secs(2)).renew(false);
+    lapse_contract(&brief.build().unwrap()).await.unwrap();
+}
+
+#[tokio::test]
+async fn lease_in_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = SqliteConnectOptions::new().filename(folder.path().join("leases.db"));
+    let file = file.create_if_missing(true).journal_mode(SqliteJournalMode::Wal);
+    let pool = SqlitePoolOptions::new().max_connections(8).connect_with(file).await.unwrap();
+    sql::migrate(&pool).await.unwrap();
+    lock_contract(&SqlLock::new(pool.clone())).await.unwrap();
+    let brief = SqlLock::builder(pool).ttl(Duration::from_secs(2)).renew(false);
+    lapse_contract(&brief.build().unwrap()).await.unwrap();
+}
+
+#[tokio::test]
+async fn lease_in_postgres() {
+    let server = PostgresServer::with(&["fsync=off"]);
+    let options = server.database().await;
+    let pool = PgPoolOptions::new().max_connections(8).connect_with(options).await.unwrap();
+    sql::migrate(&pool).await.unwrap();
+    lock_contract(&SqlLock::new(pool.clone())).await.unwrap();
+    let brief = SqlLock::builder(pool).ttl(Duration::from_secs(2)).renew(false);
     lapse_contract(&brief.build().unwrap()).await.unwrap();
 }
