@@ -109,3 +109,25 @@ fn caught(pid: u32) -> u64 {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
     u64::from_str_radix(mask.trim(), 16).unwrap()
 }
+
+#[test]
+fn a_suspension_stops_the_command_as_well() {
+    let servers = five();
+    let folder = tempfile::tempdir().unwrap();
+    let ready = folder.path().join("ready");
+    let child = run(&servers, &["--ttl", "1s"], &sleeper(&ready, ":")).spawn().unwrap();
+    let command: u32 = line(&ready).parse().unwrap();
+    signal(child.id(), "TSTP");
+    until("both stand still", || stopped(child.id()) && stopped(command));
+    // Longer than the lease, which is lost.
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    assert!(stopped(command));
+    signal(child.id(), "CONT");
+    assert_eq!(end(child).code, Some(76));
+    until("the end of the command", || !alive(command));
+}
+
+fn stopped(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
+}

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use fencing::Lease;
 use rustix::process::{
-    Pid, Signal, kill_process, kill_process_group, test_kill_process, test_kill_process_group,
+    Pid, Signal, getpid, kill_process, kill_process_group, test_kill_process,
+    test_kill_process_group,
 };
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
@@ -27,6 +28,10 @@ impl Target {
             Target::Group(group) => kill_process_group(group, signal),
             Target::Process(process) => kill_process(process, signal),
         };
+    }
+
+    pub(crate) fn is_group(self) -> bool {
+        matches!(self, Target::Group(_))
     }
 
     /// Whom to stop: the group, or the process with all that descend from it.
@@ -113,6 +118,17 @@ impl Running {
             Target::Process(_) if matches!(signal, Signal::INT | Signal::QUIT) => {}
             target if self.child.id().is_some() => target.signal(signal),
             _ => {}
+        }
+    }
+
+    /// Stops the group and this process, until somebody continues this one: the command
+    /// must not go on while nobody renews its lease. In the terminal's own group the
+    /// terminal has stopped both.
+    pub(crate) fn suspend(&self) {
+        if self.child.id().is_some() {
+            self.target.signal(Signal::STOP);
+            let _ = kill_process(getpid(), Signal::STOP);
+            self.target.signal(Signal::CONT);
         }
     }
 

@@ -92,12 +92,14 @@ async fn hold(lease: Lease, run: &Run, signals: &mut Signals) -> u8 {
 async fn watch(running: &mut Running, lease: &Lease, signals: &mut Signals) -> u8 {
     let lost = lease.lost();
     tokio::pin!(lost);
+    let mut suspension = running.target().is_group().then(Signals::suspension).flatten();
     let ended = loop {
         tokio::select! {
             biased;
             loss = &mut lost => return stop(running, lease, loss, signals).await,
             ended = running.ended() => break ended,
             signal = signals.next() => running.pass_on(signal),
+            Some(()) = suspended(&mut suspension) => running.suspend(),
         }
     };
     match ended {
@@ -113,6 +115,10 @@ async fn watch(running: &mut Running, lease: &Lease, signals: &mut Signals) -> u
             exit::FAILED
         }
     }
+}
+
+async fn suspended(suspension: &mut Option<tokio::signal::unix::Signal>) -> Option<()> {
+    suspension.as_mut()?.recv().await
 }
 
 fn lapsed(lease: &Lease, ended: ExitStatus, loss: Loss) {

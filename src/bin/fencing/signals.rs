@@ -23,6 +23,12 @@ impl Signals {
         wanted.map(stream).collect::<io::Result<_>>().map(Signals)
     }
 
+    /// Ctrl-Z, from now on; unless that is ignored.
+    pub(crate) fn suspension() -> Option<Stream> {
+        let heeded = ignored() & bit(Signal::TSTP) == 0;
+        heeded.then(|| signal(SignalKind::from_raw(Signal::TSTP.as_raw())).ok()).flatten()
+    }
+
     /// The next one. Cancel safe.
     pub(crate) async fn next(&mut self) -> Signal {
         poll_fn(|context| {
