@@ -65,7 +65,6 @@ where
 
 /// What became of a guarded write to one row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Outcome {
     /// The row is written.
     Done,

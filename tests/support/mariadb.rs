@@ -4,6 +4,7 @@ use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection};
@@ -41,14 +42,7 @@ impl MariadbServer {
     pub fn with(settings: &[&str]) -> MariadbServer {
         let folder = tempfile::Builder::new().prefix("fencing-my").tempdir();
         let folder = folder.expect("a temporary folder").keep();
-        let mut install = Command::new("mariadb-install-db");
-        install.args(["--no-defaults", "--auth-root-authentication-method=normal"]);
-        install.args(["--skip-test-db", "--skip-name-resolve", NO_AIO]).args(as_user());
-        install.arg(format!("--datadir={}", folder.join("data").display()));
-        let output = install.output().expect("MariaDB is installed: tests/run does that");
-        let said = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
-        let (text, errors) = (said(&output.stdout), said(&output.stderr));
-        assert!(output.status.success(), "{text}\n{errors}");
+        install(&folder.join("data"));
         if let Some((uid, gid)) = other_user() {
             chown(&folder, Some(uid), Some(gid)).expect("root may");
         }
@@ -133,6 +127,28 @@ impl MariadbServer {
         }
         self.launch();
     }
+}
+
+/// Fails now and then where several are made at once on a busy machine: one at a time, and
+/// again if it must be.
+fn install(data: &Path) {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut said = String::new();
+    for _ in 0..3 {
+        let _ = std::fs::remove_dir_all(data);
+        let mut install = Command::new("mariadb-install-db");
+        install.args(["--no-defaults", "--auth-root-authentication-method=normal"]);
+        install.args(["--skip-test-db", "--skip-name-resolve", NO_AIO]).args(as_user());
+        install.arg(format!("--datadir={}", data.display()));
+        let output = install.output().expect("MariaDB is installed: tests/run does that");
+        if output.status.success() {
+            return;
+        }
+        let text = [output.stdout, output.stderr].concat();
+        said.push_str(&String::from_utf8_lossy(&text));
+    }
+    panic!("{said}");
 }
 
 impl Drop for MariadbServer {
