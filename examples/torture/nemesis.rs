@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::client::now;
@@ -60,14 +60,14 @@ impl Nemesis {
     }
 
     pub fn count(&self, fault: Fault) {
-        *self.counts.lock().unwrap().entry(fault).or_default() += 1;
+        *self.counts.lock().unwrap_or_else(PoisonError::into_inner).entry(fault).or_default() += 1;
     }
 
     /// Waits until so many clients have had a lease.
     pub fn first_leases(&self, clients: usize) -> Result<(), String> {
         let end = Instant::now() + Duration::from_secs(60);
         while Instant::now() < end {
-            let events = self.events.lock().unwrap();
+            let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
             let leased = events.iter().filter_map(|event| match event {
                 Event::Attempt(a) if matches!(a.outcome, Outcome::Granted(_)) => Some(a.client),
                 _ => None,
@@ -83,7 +83,7 @@ impl Nemesis {
 
     /// Whether every client has got a lease and written since it was healed.
     pub fn recovered(&self, clients: u32) -> bool {
-        let events = self.events.lock().unwrap();
+        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         let healed = events.iter().rposition(|event| matches!(event, Event::Healed(_)));
         let since = &events[healed.unwrap_or(0)..];
         let at = since.iter().find_map(|event| match event {
@@ -110,7 +110,7 @@ impl Nemesis {
 
     pub fn progress(&self) -> String {
         let (mut leases, mut writes, mut refused) = (0, 0, 0);
-        for event in &*self.events.lock().unwrap() {
+        for event in &*self.events.lock().unwrap_or_else(PoisonError::into_inner) {
             match event {
                 Event::Attempt(a) => leases += u64::from(matches!(a.outcome, Outcome::Granted(_))),
                 Event::Write(write) => {
@@ -120,7 +120,7 @@ impl Nemesis {
                 _ => {}
             }
         }
-        let faults: u64 = self.counts.lock().unwrap().values().sum();
+        let faults: u64 = self.counts.lock().unwrap_or_else(PoisonError::into_inner).values().sum();
         format!(
             "{faults} faults, {leases} leases, {writes} writes, {refused} of them stale, refused"
         )
@@ -134,14 +134,14 @@ impl Nemesis {
     pub fn heal(&self) {
         for server in &self.servers {
             // Whatever was to last until a time that is far ahead is over.
-            server.lock().unwrap().set_clock(5000);
+            server.lock().unwrap_or_else(PoisonError::into_inner).set_clock(5000);
         }
-        self.events.lock().unwrap().push(Event::Healed(now()));
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).push(Event::Healed(now()));
     }
 
     fn server(&self, rng: &mut fastrand::Rng) -> (usize, MutexGuard<'_, RedisServer>) {
         let node = rng.usize(0..self.servers.len());
-        (node, self.servers[node].lock().unwrap())
+        (node, self.servers[node].lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn make(&self, fault: Fault, rng: &mut fastrand::Rng) {
@@ -164,7 +164,10 @@ impl Nemesis {
             Fault::FlushScripts => {
                 for _ in 0..20 {
                     for server in &self.servers {
-                        server.lock().unwrap().cli(&["SCRIPT", "FLUSH"]);
+                        server
+                            .lock()
+                            .unwrap_or_else(PoisonError::into_inner)
+                            .cli(&["SCRIPT", "FLUSH"]);
                     }
                 }
             }
@@ -173,10 +176,13 @@ impl Nemesis {
                 let far = if rng.u8(0..8) == 0 { rng.i64(-3600..=3600) } else { 0 };
                 let node = rng.usize(0..self.servers.len());
                 let near = rng.i64(-8..=8);
-                self.servers[node].lock().unwrap().set_clock(near + far);
+                self.servers[node]
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .set_clock(near + far);
                 if far != 0 {
                     std::thread::sleep(time);
-                    let server = self.servers[node].lock().unwrap();
+                    let server = self.servers[node].lock().unwrap_or_else(PoisonError::into_inner);
                     server.set_clock(near);
                     // A pause ends by this clock: it would last for the hour.
                     server.cli(&["CLIENT", "UNPAUSE"]);
@@ -196,9 +202,12 @@ impl Nemesis {
         if !nodes::is_back(&self.servers[node], Duration::from_secs(60)) {
             let mut failure = format!("node {node} did not come back after {}", fault.name());
             for server in &self.servers {
-                failure.push_str(&format!("\n  {}", nodes::state(&server.lock().unwrap())));
+                failure.push_str(&format!(
+                    "\n  {}",
+                    nodes::state(&server.lock().unwrap_or_else(PoisonError::into_inner))
+                ));
             }
-            self.failures.lock().unwrap().push(failure);
+            self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
         }
     }
 
@@ -208,14 +217,20 @@ impl Nemesis {
         order.truncate(self.servers.len() / 2 + 1);
         // In one order, as others may wait for two of them as well.
         order.sort_unstable();
-        let servers: Vec<_> =
-            order.iter().map(|node| self.servers[*node].lock().unwrap()).collect();
+        let servers: Vec<_> = order
+            .iter()
+            .map(|node| self.servers[*node].lock().unwrap_or_else(PoisonError::into_inner))
+            .collect();
         servers.iter().for_each(|server| server.signal("STOP"));
         let from = now();
         std::thread::sleep(time);
         let to = now();
         servers.iter().for_each(|server| server.signal("CONT"));
-        self.events.lock().unwrap().push(Event::Outage { client: None, from, to });
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).push(Event::Outage {
+            client: None,
+            from,
+            to,
+        });
     }
 
     fn weather(&self, fault: Fault, time: Duration, rng: &mut fastrand::Rng) {

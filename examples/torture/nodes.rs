@@ -1,7 +1,7 @@
 //! The nodes, and what is done to them.
 
 use std::process::Command;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::faults::Fault;
@@ -111,7 +111,7 @@ fn evict(server: &RedisServer, rng: &mut fastrand::Rng) {
 pub fn is_back(server: &Mutex<RedisServer>, patience: Duration) -> bool {
     let end = Instant::now() + patience;
     while Instant::now() < end {
-        let server = server.lock().unwrap();
+        let server = server.lock().unwrap_or_else(PoisonError::into_inner);
         let admitted = server.cli(&["HGET", "{fencing}:memory", "admitted"]);
         if !admitted.is_empty()
             && server.cli(&["INFO", "server"]).contains(&format!("run_id:{admitted}"))

@@ -81,8 +81,11 @@ impl RedisServer {
             .spawn()
             .expect("redis-server is installed: tests/run does that");
         self.child = Some(child);
-        let end = Instant::now() + Duration::from_secs(10);
+        // A busy machine may be slow to start it.
+        let end = Instant::now() + Duration::from_secs(60);
         while self.try_cli(&["PING"]).as_deref() != Some("PONG") {
+            let ended = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
+            assert!(ended.is_none(), "redis-server has ended: {ended:?}");
             assert!(Instant::now() < end, "redis-server does not answer");
             std::thread::sleep(Duration::from_millis(5));
         }
