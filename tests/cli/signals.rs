@@ -75,8 +75,9 @@ fn what_is_ignored_stays_ignored() {
     let script = format!("grep SigIgn /proc/$$/status > {}; sleep 0.3", ready.display());
     let inner = run(&servers, &[], &script);
     let mut nohup = std::process::Command::new("sh");
-    nohup.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]).arg(inner.get_program());
-    nohup.args(inner.get_args()).envs(inner.get_envs().filter_map(|(k, v)| Some((k, v?))));
+    // Without what makes it heed all signals.
+    nohup.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]).args(inner.get_args().skip(1));
+    nohup.envs(inner.get_envs().filter_map(|(k, v)| Some((k, v?))));
     let child = nohup.stdin(std::process::Stdio::null()).spawn().unwrap();
     let mask = line(&ready);
     signal(child.id(), "HUP");

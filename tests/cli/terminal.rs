@@ -1,10 +1,10 @@
 //! From a terminal: `script` makes one.
 
 use std::io::Write;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use crate::redis::{RedisServer, five};
-use crate::support::{alive, end, line, until, urls};
+use crate::support::{alive, end, heeding, line, until, urls};
 
 /// `fencing run` of this script with a terminal for stdin; what is written to the child's
 /// stdin is typed there.
@@ -13,7 +13,7 @@ fn typed(servers: &[RedisServer], folder: &tempfile::TempDir, script: &str) -> C
     std::fs::write(&file, script).unwrap();
     let program = env!("CARGO_BIN_EXE_fencing");
     let line = format!("exec {program} run --resource a --ttl 500ms -- sh {}", file.display());
-    let mut command = Command::new("script");
+    let mut command = heeding("script");
     command.args(["-qec", &line, "/dev/null"]).env("FENCING_REDIS", urls(servers));
     command.env("SHELL", "/bin/sh").stdin(Stdio::piped());
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()

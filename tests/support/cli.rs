@@ -10,6 +10,15 @@ use super::redis::RedisServer;
 /// Far longer than anything here takes: a test that comes here hangs.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
+/// A program that ignores no signal, whatever the tests were started to ignore: a shell's
+/// `&` and `nohup` ignore some. Its process is the program's own.
+pub fn heeding(program: &str) -> Command {
+    let mut command = Command::new("env");
+    command.arg("--default-signal");
+    command.arg(if program == "fencing" { env!("CARGO_BIN_EXE_fencing") } else { program });
+    command
+}
+
 /// The binary, with the nodes in its environment and nothing on stdin.
 pub fn fencing(servers: &[RedisServer]) -> Command {
     fencing_at(&urls(servers))
@@ -17,7 +26,7 @@ pub fn fencing(servers: &[RedisServer]) -> Command {
 
 /// The same, where the servers are in other hands.
 pub fn fencing_at(urls: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fencing"));
+    let mut command = heeding("fencing");
     command.env("FENCING_REDIS", urls).stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
