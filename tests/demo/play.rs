@@ -19,7 +19,7 @@ fn refused(ended: &Ended) {
 
 fn corrupted(ended: &Ended) {
     assert_eq!(ended.code, Some(0), "{}", ended.stdout);
-    assert!(!ended.stdout.contains("412"), "{}", ended.stdout);
+    assert!(!ended.stdout.contains(" 412: "), "{}", ended.stdout);
     assert!(ended.stdout.contains("what client 1 wrote, token "), "{}", ended.stdout);
     assert!(ended.stdout.contains("CORRUPTED"), "{}", ended.stdout);
 }
