@@ -43,12 +43,12 @@ fn serve(stream: TcpStream, manner: Manner) -> Option<()> {
     let mut writer = stream.try_clone().ok()?;
     let mut reader = BufReader::new(stream);
     loop {
-        let command = command(&mut reader)?;
-        let answer = match (manner, command.as_str()) {
+        let words = command(&mut reader)?;
+        let answer = match (manner, words.first()?.as_str()) {
             (Manner::Silent, _) => continue,
             (Manner::Says(bytes), _) => bytes.to_vec(),
             (Manner::ScriptsClose, "EVAL") => return None,
-            (Manner::Scripts(bytes), "EVAL") => bytes.to_vec(),
+            (Manner::Scripts(bytes), "EVAL") => numbered(bytes, words.last()?),
             (_, "INFO") => {
                 let info = "run_id:0123\r\nrole:master\r\nloading:0\r\nmaxmemory:0\r\n";
                 format!("${}\r\n{info}\r\n", info.len()).into_bytes()
@@ -59,16 +59,32 @@ fn serve(stream: TcpStream, manner: Manner) -> Option<()> {
     }
 }
 
-/// Reads one command, and tells its name.
-fn command(reader: &mut impl BufRead) -> Option<String> {
-    let mut name = None;
+/// The answer with the number of the request at its end, if it is an array.
+fn numbered(bytes: &[u8], number: &str) -> Vec<u8> {
+    let text = std::str::from_utf8(bytes).unwrap_or_default();
+    let Some((count, rest)) = text.strip_prefix('*').and_then(|text| text.split_once("\r\n"))
+    else {
+        return bytes.to_vec();
+    };
+    match count.parse::<u32>() {
+        Ok(count) => {
+            let number = format!("${}\r\n{number}\r\n", number.len());
+            format!("*{}\r\n{rest}{number}", count + 1).into_bytes()
+        }
+        Err(_) => bytes.to_vec(),
+    }
+}
+
+/// Reads one command.
+fn command(reader: &mut impl BufRead) -> Option<Vec<String>> {
+    let mut words = Vec::new();
     for _ in 0..number(reader, '*')? {
         let mut word = vec![0; number(reader, '$')? + 2];
         reader.read_exact(&mut word).ok()?;
         word.truncate(word.len() - 2);
-        name = name.or_else(|| String::from_utf8(word).ok());
+        words.push(String::from_utf8(word).ok()?);
     }
-    name
+    Some(words)
 }
 
 fn number(reader: &mut impl BufRead, sign: char) -> Option<usize> {

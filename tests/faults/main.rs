@@ -7,6 +7,7 @@ mod dropped;
 mod hostile;
 #[path = "../support/polled.rs"]
 mod polled;
+mod shifted;
 mod skew;
 
 #[allow(dead_code, reason = "other tests use the rest")]

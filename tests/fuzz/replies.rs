@@ -15,13 +15,15 @@ use crate::rounds;
 const NONCE: &str = "$32\r\n00112233445566778899aabbccddeeff\r\n";
 
 /// Answers a script may give, as a server writes them.
-fn good(rng: &mut Rng) -> String {
+fn good(number: &str, rng: &mut Rng) -> String {
     let numbers =
         ["0", "1", "-1", "34", "999999", "1000000", "9223372036854775807", "-9223372036854775808"];
-    let mut number = || one(&numbers, rng).to_owned();
-    let [a, b, c, d] = [number(), number(), number(), number()];
+    let mut any = || one(&numbers, rng).to_owned();
+    let [a, b, c, d] = [any(), any(), any(), any()];
     let word = |word: &str| format!("${}\r\n{word}\r\n", word.len());
-    let many = |parts: &[String]| format!("*{}\r\n{}", parts.len(), parts.concat());
+    // Each ends with the number of its request.
+    let many =
+        |parts: &[String]| format!("*{}\r\n{}{}", parts.len() + 1, parts.concat(), word(number));
     let int = |number: &str| format!(":{number}\r\n");
     match rng.u8(0..8) {
         0 => many(&[word("granted"), int(&a), int(&b), NONCE.into(), int("0")]),
@@ -30,7 +32,6 @@ fn good(rng: &mut Rng) -> String {
         3 => many(&[word("state"), int(&a), int(&b), int(&c)]),
         4 => many(&[
             word("prepared"),
-            word("0123"),
             NONCE.into(),
             int(&a),
             int(&b),
@@ -81,9 +82,9 @@ fn serve(stream: TcpStream, mut rng: Rng) -> Option<()> {
     let info = "run_id:0123\r\nrole:master\r\nloading:0\r\nmaxmemory:0\r\n";
     let info = format!("${}\r\n{info}\r\n", info.len());
     loop {
-        let name = command(&mut reader)?;
-        let answer = match name.as_str() {
-            "EVAL" | "EVALSHA" => spoiled(good(&mut rng).as_bytes(), &mut rng),
+        let words = command(&mut reader)?;
+        let answer = match words.first()?.as_str() {
+            "EVAL" => spoiled(good(words.last()?, &mut rng).as_bytes(), &mut rng),
             "INFO" if rng.u8(0..4) == 0 => spoiled(info.as_bytes(), &mut rng),
             "INFO" => info.clone().into_bytes(),
             _ => b"+OK\r\n".to_vec(),
@@ -92,16 +93,16 @@ fn serve(stream: TcpStream, mut rng: Rng) -> Option<()> {
     }
 }
 
-/// Reads one command, and tells its name.
-fn command(reader: &mut impl BufRead) -> Option<String> {
-    let mut name = None;
+/// Reads one command.
+fn command(reader: &mut impl BufRead) -> Option<Vec<String>> {
+    let mut words = Vec::new();
     for _ in 0..number(reader, '*')? {
         let mut word = vec![0; number(reader, '$')? + 2];
         reader.read_exact(&mut word).ok()?;
         word.truncate(word.len() - 2);
-        name = name.or_else(|| String::from_utf8(word).ok());
+        words.push(String::from_utf8(word).ok()?);
     }
-    name
+    Some(words)
 }
 
 fn number(reader: &mut impl BufRead, sign: char) -> Option<usize> {

@@ -1,3 +1,5 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ErrorKind, IntoConnectionInfo, RedisError,
@@ -9,6 +11,7 @@ use futures_util::future::BoxFuture;
 use super::info::Info;
 use super::keys::Keys;
 use super::script;
+use crate::lock::entropy;
 use crate::lock::redlock::{BuildError, Node, Session};
 use crate::quorum::{Fault, Incarnation, Reply, Request};
 
@@ -70,8 +73,10 @@ impl Node for RedisNode {
         async move {
             let mut connection = connect(&client).await?;
             let incarnation = Info::parse(&info(&mut connection).await?)?.incarnation;
+            // Not from zero: something in between may share a connection out.
+            let number = AtomicU64::new(entropy::u128() as u64);
             let session: Box<dyn Session> =
-                Box::new(RedisSession { connection, keys, incarnation });
+                Box::new(RedisSession { connection, keys, incarnation, number });
             Ok(session)
         }
         .boxed()
@@ -82,13 +87,16 @@ struct RedisSession {
     connection: MultiplexedConnection,
     keys: Keys,
     incarnation: Incarnation,
+    /// Of the next request.
+    number: AtomicU64,
 }
 
 impl Session for RedisSession {
     fn call(&self, request: Request) -> BoxFuture<'static, Result<Reply, Fault>> {
         let mut connection = self.connection.clone();
         let incarnation = self.incarnation.clone();
-        let command = script::command(&self.keys, &incarnation, &request);
+        let number = self.number.fetch_add(1, Ordering::Relaxed);
+        let command = script::command(&self.keys, &incarnation, &request, number);
         async move {
             match &request {
                 // Settings are looked at again before a node is admitted.
@@ -101,6 +109,9 @@ impl Session for RedisSession {
                 _ => {}
             }
             let value: Value = command.query_async(&mut connection).await.map_err(|e| fault(&e))?;
+            if !script::is_answer_to(number, &value) {
+                return Err(Fault::Disconnected("the answer is another request's".into()));
+            }
             script::reply(&incarnation, &value).ok_or_else(|| nonsense(&format!("{value:?}")))
         }
         .boxed()

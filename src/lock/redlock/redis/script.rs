@@ -8,11 +8,28 @@ use std::time::Duration;
 /// 2026-01-01T00:00:00Z in seconds since the Unix epoch: eras count from here.
 const EPOCH: u64 = 1_767_225_600;
 
+/// A script whose answer ends with the number of the request, its last argument.
+macro_rules! numbered {
+    ($file:literal) => {
+        concat!(
+            "local function answer()\n",
+            include_str!($file),
+            "end\nlocal parts = answer()\nparts[#parts + 1] = ARGV[#ARGV]\nreturn parts\n"
+        )
+    };
+}
+
 /// The command that runs a request as one script.
 ///
 /// The script travels with each call: `EVALSHA` would have to be repeated after a
-/// `SCRIPT FLUSH`, and a repeated acquire could come behind its own release.
-pub(super) fn command(keys: &Keys, incarnation: &Incarnation, request: &Request) -> Cmd {
+/// `SCRIPT FLUSH`, and a repeated acquire could come behind its own release. The number
+/// comes back with the answer, see [`is_answer_to`].
+pub(super) fn command(
+    keys: &Keys,
+    incarnation: &Incarnation,
+    request: &Request,
+    number: u64,
+) -> Cmd {
     let id = incarnation.as_str();
     let script = |source: &str, resource: Option<&Resource>| {
         let mut cmd = ::redis::cmd("EVAL");
@@ -29,38 +46,50 @@ pub(super) fn command(keys: &Keys, incarnation: &Incarnation, request: &Request)
     let mut cmd;
     match request {
         Request::Acquire { resource, owner, ttl } => {
-            cmd = script(include_str!("acquire.lua"), Some(resource));
+            cmd = script(numbered!("acquire.lua"), Some(resource));
             cmd.arg(owner.to_string()).arg(millis(*ttl)).arg(field(resource));
         }
         Request::Publish { resource, owner, nonce, token } => {
-            cmd = script(include_str!("publish.lua"), Some(resource));
+            cmd = script(numbered!("publish.lua"), Some(resource));
             cmd.arg(owner.to_string()).arg(nonce.to_string()).arg(field(resource));
             cmd.arg(stamp(token).era).arg(stamp(token).count);
         }
         Request::Renew { resource, owner, token, ttl } => {
-            cmd = script(include_str!("renew.lua"), Some(resource));
+            cmd = script(numbered!("renew.lua"), Some(resource));
             cmd.arg(owner.to_string()).arg(millis(*ttl)).arg(field(resource));
             cmd.arg(stamp(token).era).arg(stamp(token).count);
         }
         Request::Release { resource, owner } => {
-            cmd = script(include_str!("release.lua"), Some(resource));
+            cmd = script(numbered!("release.lua"), Some(resource));
             cmd.arg(owner.to_string());
         }
         Request::Prepare { nonce } => {
-            cmd = script(include_str!("prepare.lua"), None);
+            cmd = script(numbered!("prepare.lua"), None);
             cmd.arg(nonce.to_string());
         }
-        Request::Read => cmd = script(include_str!("read.lua"), None),
+        Request::Read => cmd = script(numbered!("read.lua"), None),
         Request::Reserve { era } => {
-            cmd = script(include_str!("reserve.lua"), None);
+            cmd = script(numbered!("reserve.lua"), None);
             cmd.arg(*era);
         }
         Request::Activate { nonce, era, quarantine, settle, .. } => {
-            cmd = script(include_str!("activate.lua"), None);
+            cmd = script(numbered!("activate.lua"), None);
             cmd.arg(nonce.to_string()).arg(*era).arg(millis(*quarantine)).arg(millis(*settle));
         }
     }
+    cmd.arg(number);
     cmd
+}
+
+/// Whether it is the answer to the request of this number. Redis tells answers apart by
+/// their order alone: where one gets lost on the way, each later one is taken for that of
+/// the request before, a grant of one lock for another's.
+pub(super) fn is_answer_to(number: u64, value: &Value) -> bool {
+    let Value::Array(parts) = value else { return false };
+    match parts.last() {
+        Some(Value::BulkString(bytes)) => *bytes == number.to_string().into_bytes(),
+        _ => false,
+    }
 }
 
 /// Whole milliseconds, rounded up, at least one unless zero: Redis refuses `PX 0`.
