@@ -32,7 +32,6 @@ enum Way {
     OneStatement,
     Plain,
     Begin,
-    Transaction,
     Admit,
     HotUpsert,
     HotBegin,
@@ -45,7 +44,6 @@ const WAYS: &[(Way, Way, &str)] = &[
     (Way::OneStatement, Way::Alone, "  mark and write in one statement"),
     (Way::Plain, Way::Plain, "transaction, unguarded"),
     (Way::Begin, Way::Plain, "  sql::begin"),
-    (Way::Transaction, Way::Plain, "  sql::transaction"),
     (Way::Admit, Way::Plain, "  sql::admit in it"),
     (Way::HotUpsert, Way::HotUpsert, "hot, 5 ms of work, exclusive upsert"),
     (Way::HotBegin, Way::HotUpsert, "  hot, 5 ms of work, sql::begin"),
@@ -124,13 +122,6 @@ macro_rules! database {
                         let mut tx = sql::begin(pool, &own, token).await?;
                         update(&mut *tx, plain, path, body).await?;
                         tx.commit().await?;
-                    }
-                    Way::Transaction => {
-                        sql::transaction(pool, &own, token, |tx| {
-                            let path = path.to_owned();
-                            Box::pin(async move { update(&mut **tx, plain, &path, body).await })
-                        })
-                        .await?;
                     }
                     Way::Admit => {
                         let mut tx = pool.begin().await?;

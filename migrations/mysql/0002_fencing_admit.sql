@@ -54,6 +54,22 @@ BEGIN
     END IF;
 END;
 
+-- fencing_begin(resource, token): begins a transaction and admits in it. Where that fails
+-- none is left open.
+DROP PROCEDURE IF EXISTS fencing_begin;
+CREATE PROCEDURE fencing_begin(IN the_resource VARBINARY(1024), IN the_token BIGINT)
+    MODIFIES SQL DATA
+    SQL SECURITY INVOKER
+BEGIN
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        ROLLBACK;
+        RESIGNAL;
+    END;
+    START TRANSACTION;
+    CALL fencing_admit(the_resource, the_token);
+END;
+
 -- fencing_check(resource, presented): the same with the token that the session has
 -- presented in @fencing_token, for the triggers of protected tables. ZF428: there is none.
 DROP PROCEDURE IF EXISTS fencing_check;

@@ -1,5 +1,6 @@
 use sqlx::{Pool, Transaction};
 
+use super::begun::Begun;
 use super::{AdmitError, Database};
 use crate::{Resource, Token};
 
@@ -41,8 +42,7 @@ pub async fn admit<DB: Database>(
     DB::admit(tx, resource, token).await
 }
 
-/// Opens a transaction and admits `token` to `resource` in it, in two round trips;
-/// [`transaction`](super::transaction()) takes one.
+/// Opens a transaction and admits `token` to `resource` in it, in one round trip.
 ///
 /// On SQLite the transaction begins IMMEDIATE, so that it waits for its turn at the start
 /// and is never refused its first write. Isolation is the database's default.
@@ -54,12 +54,17 @@ pub async fn admit<DB: Database>(
 /// there to do it.
 ///
 /// # Cancel safety
-/// Dropped, the transaction is rolled back.
+/// Dropped, the transaction is rolled back; its connection is given back when the database
+/// has answered what was under way.
 pub async fn begin<DB: Database>(
     pool: &Pool<DB>,
     resource: &Resource,
     token: Token,
 ) -> Result<Transaction<'static, DB>, AdmitError> {
+    if let Some(statement) = DB::begin_admitted(resource, token) {
+        let begun = Begun::new(pool.acquire().await?, statement);
+        return begun.await.map_err(|error| AdmitError::of(resource, token, error));
+    }
     let mut tx = pool.begin_with(DB::BEGIN).await?;
     match admit(&mut tx, resource, token).await {
         Ok(()) => Ok(tx),

@@ -56,7 +56,7 @@ pub trait Backend: sqlx::Database<Connection: Migrate> {
     const MIGRATIONS: &'static [(i64, &'static str, &'static str)];
 
     /// Begins a transaction and admits in it, as one text of SQL, where that saves a round
-    /// trip.
+    /// trip. Where it fails it leaves no transaction open.
     fn begin_admitted(resource: &Resource, token: Token) -> Option<String>;
 
     /// Runs a statement that needs no values.

@@ -31,6 +31,7 @@
 mod absent;
 mod admit;
 mod backend;
+mod begun;
 mod error;
 mod list;
 mod marks;

@@ -51,7 +51,7 @@ impl Backend for MySql {
     ];
 
     fn begin_admitted(resource: &Resource, token: Token) -> Option<String> {
-        Some(format!("START TRANSACTION; CALL fencing_admit(x'{}', {token})", hex(resource)))
+        Some(format!("CALL fencing_begin(x'{}', {token})", hex(resource)))
     }
 
     fn execute<'a>(conn: &'a mut MySqlConnection, sql: String) -> BoxFuture<'a, sqlx::Result<()>> {

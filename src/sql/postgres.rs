@@ -98,9 +98,11 @@ impl Backend for Postgres {
     ];
 
     fn begin_admitted(resource: &Resource, token: Token) -> Option<String> {
+        // In this order a refusal ends the implicit transaction that the text is, and else
+        // BEGIN makes that the explicit one.
         let name = hex(resource);
         Some(format!(
-            "BEGIN; SELECT fencing_admit(convert_from(decode('{name}', 'hex'), 'UTF8'), {token})"
+            "SELECT fencing_admit(convert_from(decode('{name}', 'hex'), 'UTF8'), {token}); BEGIN"
         ))
     }
 

@@ -1,16 +1,11 @@
 use futures_util::future::BoxFuture;
-use sqlx::pool::PoolConnection;
-use sqlx::{AssertSqlSafe, Connection, Pool, Transaction};
+use sqlx::{Pool, Transaction};
 
-use super::backend::Backend;
 use super::{AdmitError, Database, begin};
 use crate::{Resource, Token};
 
-/// Runs `work` in a transaction that is admitted, and commits it: begin and admission go
-/// to the server in one round trip. Rolls back if `work` fails.
-///
-/// [`begin`] takes two: after a refusal the transaction must be ended before the pool gets
-/// its connection back, which needs a hand on that connection.
+/// Runs `work` in a transaction that is admitted ([`begin`]), and commits it. Rolls back if
+/// `work` fails.
 ///
 /// ```no_run
 /// # #[cfg(feature = "postgres")]
@@ -46,46 +41,7 @@ where
     E: From<AdmitError>,
     F: for<'t> FnOnce(&'t mut Transaction<'_, DB>) -> BoxFuture<'t, Result<T, E>>,
 {
-    let Some(statement) = DB::begin_admitted(resource, token) else {
-        return finish(begin(pool, resource, token).await?, work).await;
-    };
-    let conn = pool.acquire().await.map_err(AdmitError::from)?;
-    let mut unsettled = Unsettled { conn, settled: false };
-    let error = {
-        let begun = unsettled.conn.begin_with(AssertSqlSafe(statement)).await;
-        match begun {
-            Ok(tx) => {
-                unsettled.settled = true;
-                return finish(tx, work).await;
-            }
-            Err(error) => error,
-        }
-    };
-    // The driver believes that there is no transaction, and would leave it open.
-    unsettled.settled = DB::execute(&mut unsettled.conn, "ROLLBACK".into()).await.is_ok();
-    Err(AdmitError::of(resource, token, error).into())
-}
-
-/// A connection that is closed, not given back, unless it is known how it stands.
-struct Unsettled<DB: Backend> {
-    conn: PoolConnection<DB>,
-    settled: bool,
-}
-
-impl<DB: Backend> Drop for Unsettled<DB> {
-    fn drop(&mut self) {
-        if !self.settled {
-            self.conn.close_on_drop();
-        }
-    }
-}
-
-async fn finish<DB, T, E, F>(mut tx: Transaction<'_, DB>, work: F) -> Result<T, E>
-where
-    DB: Database,
-    E: From<AdmitError>,
-    F: for<'t> FnOnce(&'t mut Transaction<'_, DB>) -> BoxFuture<'t, Result<T, E>>,
-{
+    let mut tx = begin(pool, resource, token).await?;
     match work(&mut tx).await {
         Ok(value) => {
             tx.commit().await.map_err(AdmitError::from)?;

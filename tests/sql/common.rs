@@ -49,18 +49,19 @@ pub async fn pause() {
     tokio::time::sleep(Duration::from_micros(below(3000))).await;
 }
 
-/// Polls a future this often at most, and drops it.
-pub async fn poll<F: Future>(polls: u64, future: F) {
+/// Polls a future this often at most, and drops it. What it gave, if it did by then.
+pub async fn poll<F: Future>(polls: u64, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut left = polls;
     let enough = std::future::poll_fn(|context| {
         left -= 1;
         match future.as_mut().poll(context) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
             Poll::Pending if left > 0 => Poll::Pending,
-            _ => Poll::Ready(()),
+            Poll::Pending => Poll::Ready(None),
         }
     });
-    enough.await;
+    enough.await
 }
 
 /// What was acknowledged.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fencing::sql::{self, AdmitError};
-use sqlx::PgPool;
+use sqlx::{PgPool, PgTransaction};
 
 use super::place::{LEVELS, Place};
 use crate::common::{resource, retryable, stale, token};
@@ -181,8 +181,24 @@ async fn a_read_only_transaction_is_not_admitted() {
     }
 }
 
+/// By the statement, and by the function.
 #[tokio::test]
 async fn a_stream_of_equal_tokens_does_not_starve_a_newer_one() {
+    for in_sql in [false, true] {
+        a_newer_one_gets_into_a_stream(in_sql).await;
+    }
+}
+
+async fn begun(place: &Place, in_sql: bool, number: u64) -> Result<PgTransaction<'_>, AdmitError> {
+    if in_sql {
+        return sql::begin(&place.pool, &resource(), token(number)).await;
+    }
+    let mut tx = place.pool.begin().await?;
+    sql::admit(&mut tx, &resource(), token(number)).await?;
+    Ok(tx)
+}
+
+async fn a_newer_one_gets_into_a_stream(in_sql: bool) {
     let (place, _) = at_33().await;
     let place = Arc::new(place);
     let admitted = Arc::new(AtomicUsize::new(0));
@@ -192,7 +208,7 @@ async fn a_stream_of_equal_tokens_does_not_starve_a_newer_one() {
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(10 * number)).await;
             loop {
-                match sql::begin(&place.pool, &resource(), token(33)).await {
+                match begun(&place, in_sql, 33).await {
                     Ok(tx) => {
                         admitted.fetch_add(1, Ordering::SeqCst);
                         tokio::time::sleep(Duration::from_millis(55)).await;
@@ -209,11 +225,11 @@ async fn a_stream_of_equal_tokens_does_not_starve_a_newer_one() {
     }
     let new = tokio::spawn({
         let place = Arc::clone(&place);
-        async move { sql::begin(&place.pool, &resource(), token(34)).await }
+        async move { begun(&place, in_sql, 34).await?.commit().await.map_err(AdmitError::from) }
     });
     place.blocked().await;
     let before = admitted.load(Ordering::SeqCst);
-    new.await.unwrap().unwrap().commit().await.unwrap();
+    new.await.unwrap().unwrap();
     // Those that were in before 34 began to wait and had yet to be counted.
     assert!(admitted.load(Ordering::SeqCst) <= before + 6);
     for task in stream {

@@ -96,6 +96,34 @@ async fn a_transaction_dropped_at_any_poll_leaves_no_lock_and_no_half_of_it() {
     }
 }
 
+/// The driver would give the connection back with the transaction open.
+#[tokio::test]
+async fn a_begin_dropped_or_refused_leaves_the_connection_as_it_was() {
+    let place = ready().await;
+    let single = place.pool.options().clone().max_connections(1);
+    let single = single.connect_lazy_with((*place.pool.connect_options()).clone());
+    admit(&place, &resource(), 1).await.unwrap();
+    let name = resource();
+    let (mut begun, mut refused) = (0, 0);
+    for number in 2..40 {
+        let begin = sql::begin(&single, &name, token(number));
+        begun += u32::from(crate::common::poll(number / 2, begin).await.is_some());
+        let begin = sql::begin(&single, &name, token(1));
+        if let Some(outcome) = crate::common::poll(number / 2, begin).await {
+            stale(outcome);
+            refused += 1;
+        }
+        let tx = sql::begin(&place.other(), &resource(), token(number)).await.unwrap();
+        tx.commit().await.unwrap();
+        // What is written alone is written.
+        let update = sqlx::query(place::sql("UPDATE files SET token = $1"));
+        update.bind(number.cast_signed()).execute(&single).await.unwrap();
+        let seen = sqlx::query_scalar::<_, i64>("SELECT token FROM files");
+        assert_eq!(seen.fetch_one(&place.other()).await.unwrap(), number.cast_signed());
+    }
+    assert!(begun > 0 && refused > 0, "{begun} {refused}");
+}
+
 #[tokio::test]
 async fn a_conflict_is_tried_again_until_it_is_gone() {
     let place = ready().await;

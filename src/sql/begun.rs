@@ -1,0 +1,55 @@
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use sqlx::pool::PoolConnection;
+use sqlx::{AssertSqlSafe, SqlSafeStr, Transaction};
+use tokio::runtime::Handle;
+
+use super::Database;
+
+/// A transaction that is being opened by a statement of our own.
+///
+/// Dropped on the way, it goes on in the background and is rolled back: the driver would
+/// give the connection back with the transaction open, its locks held and whatever comes
+/// next on it not committed.
+pub(super) struct Begun<DB: Database>(Option<Opening<DB>>);
+
+type Opening<DB> = BoxFuture<'static, sqlx::Result<Transaction<'static, DB>>>;
+
+impl<DB: Database> Begun<DB> {
+    /// The statement leaves no transaction open where it fails.
+    pub(super) fn new(conn: PoolConnection<DB>, statement: String) -> Begun<DB> {
+        // Not documented, but what `Pool::begin_with` is made of: that one would wait for
+        // the connection as well, and nobody should wait for that in the background.
+        let statement = AssertSqlSafe(statement).into_sql_str();
+        Begun(Some(Transaction::begin(conn, Some(statement))))
+    }
+}
+
+impl<DB: Database> Future for Begun<DB> {
+    type Output = sqlx::Result<Transaction<'static, DB>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(opening) = &mut self.0 else { return Poll::Pending };
+        let begun = opening.poll_unpin(context);
+        if begun.is_ready() {
+            self.0 = None;
+        }
+        begun
+    }
+}
+
+impl<DB: Database> Drop for Begun<DB> {
+    fn drop(&mut self) {
+        let Some(opening) = self.0.take() else { return };
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move {
+                if let Ok(tx) = opening.await {
+                    let _ = tx.rollback().await;
+                }
+            });
+        }
+    }
+}
