@@ -8,7 +8,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use fencing::lock::redlock::RedlockBuilder;
-use fencing::lock::{AcquireError, Released};
+use fencing::lock::{AcquireError, NodeCause, Released};
 use fencing::quorum::Fault;
 use fencing::{Redlock, Resource};
 use support::{RedisServer, five};
@@ -36,6 +36,31 @@ async fn a_newcomer_gets_a_lease_and_tokens_grow() {
         last = lease.token();
         assert_eq!(lease.release().await, Ok(Released::Released));
     }
+}
+
+#[tokio::test]
+async fn two_names_of_one_server_are_one_vote() {
+    let servers = [RedisServer::start(), RedisServer::start(), RedisServer::start()];
+    let folder = tempfile::tempdir().unwrap();
+    let other = folder.path().join("other.sock");
+    std::os::unix::fs::symlink(servers[0].socket(), &other).unwrap();
+    let twice = [servers[0].url(), format!("unix://{}", other.display()), servers[1].url()];
+    let wrong = Redlock::builder().redis(&twice).ttl(Duration::from_secs(2)).build().unwrap();
+    let same = |error: AcquireError| match &error {
+        AcquireError::NoQuorum { causes, .. } => {
+            let same = |node: &NodeCause| matches!(node.cause, Fault::SameServer(_));
+            assert!(causes.iter().any(same), "{error}");
+        }
+        _ => panic!("{error}"),
+    };
+    // Whoever has it wrong does not even start a fleet, which takes all its nodes.
+    same(wrong.try_acquire(&resource()).await.unwrap_err());
+    let right = service(&servers).build().unwrap();
+    right.acquire(&resource()).await.unwrap().release().await.unwrap();
+    wrong.acquire(&resource()).await.unwrap().release().await.unwrap();
+    servers[1].signal("STOP");
+    same(wrong.try_acquire(&resource()).await.unwrap_err());
+    servers[1].signal("CONT");
 }
 
 #[tokio::test]

@@ -37,6 +37,9 @@ pub enum Fault {
     /// It is a replica.
     #[error("not a master")]
     NotMaster,
+    /// It is the server that this other name stands for: one server has one vote.
+    #[error("the same server as {0}")]
+    SameServer(String),
     /// It is loading its data set.
     #[error("loading")]
     Loading,

@@ -9,6 +9,7 @@ use futures_util::stream::FuturesUnordered;
 use super::bell::Bell;
 use super::lane::{Answer, Lane};
 use super::node::Node;
+use super::servers::Servers;
 use super::steward;
 use crate::lock::entropy;
 use crate::lock::error::{AcquireError, NodeCause, ReleaseError, Released};
@@ -41,10 +42,11 @@ impl Fleet {
         strict: bool,
     ) -> Fleet {
         let bell = Arc::<Bell>::default();
-        let lanes = nodes.into_iter().enumerate();
-        let lanes = lanes
-            .map(|(number, node)| Lane::new(number, node, settings.budget, Arc::clone(&bell)))
-            .collect();
+        let servers = Arc::<Servers>::default();
+        let lane = |(number, node)| {
+            Lane::new(number, node, settings.budget, Arc::clone(&bell), Arc::clone(&servers))
+        };
+        let lanes = nodes.into_iter().enumerate().map(lane).collect();
         let fleet = Fleet { lanes, clock, strict, longest: AtomicU64::new(0), bell };
         fleet.outlast(settings.longest());
         fleet

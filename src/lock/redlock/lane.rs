@@ -12,6 +12,7 @@ use tracing::Instrument;
 
 use super::bell::{Bell, Notice};
 use super::node::{Node, Session};
+use super::servers::Servers;
 use crate::quorum::{Fault, Reply, Request};
 
 /// How long an unanswered session or connection is kept before a new one is opened.
@@ -33,6 +34,7 @@ pub(super) struct Lane {
     node: Arc<dyn Node>,
     budget: Duration,
     bell: Arc<Bell>,
+    servers: Arc<Servers>,
     jobs: Mutex<Option<mpsc::UnboundedSender<Job>>>,
     queued: Arc<AtomicUsize>,
 }
@@ -49,8 +51,9 @@ impl Lane {
         node: Arc<dyn Node>,
         budget: Duration,
         bell: Arc<Bell>,
+        servers: Arc<Servers>,
     ) -> Lane {
-        Lane { number, node, budget, bell, jobs: Mutex::new(None), queued: Arc::default() }
+        Lane { number, node, budget, bell, servers, jobs: Mutex::default(), queued: Arc::default() }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -125,6 +128,7 @@ struct Driver {
     node: Arc<dyn Node>,
     budget: Duration,
     bell: Arc<Bell>,
+    servers: Arc<Servers>,
     queued: Arc<AtomicUsize>,
     session: Option<Box<dyn Session>>,
     sessions: u64,
@@ -146,6 +150,7 @@ impl Driver {
             node: Arc::clone(&lane.node),
             budget: lane.budget,
             bell: Arc::clone(&lane.bell),
+            servers: Arc::clone(&lane.servers),
             queued: Arc::clone(&lane.queued),
             session: None,
             sessions: 0,
@@ -263,13 +268,14 @@ impl Driver {
             Event::Broken(session) if session == self.sessions => {
                 self.session = None;
                 self.owed = 0;
+                self.servers.left(self.number);
             }
             Event::Alive(_) | Event::Broken(_) => {}
         }
     }
 
     fn on_opened(&mut self, opened: Result<Box<dyn Session>, Fault>) {
-        match opened {
+        match opened.and_then(|session| self.only_one(session)) {
             Ok(session) => {
                 self.sessions += 1;
                 (self.owed, self.closed, self.pause) = (0, None, self.budget);
@@ -287,6 +293,13 @@ impl Driver {
                 }
             }
         }
+    }
+
+    fn only_one(&self, session: Box<dyn Session>) -> Result<Box<dyn Session>, Fault> {
+        if let Some(server) = session.server() {
+            self.servers.reached(self.number, self.node.name(), server)?;
+        }
+        Ok(session)
     }
 
     fn give_up_waiting(&mut self) {

@@ -9,6 +9,7 @@ mod memory;
 mod node;
 #[cfg(feature = "redis")]
 mod redis;
+mod servers;
 mod steward;
 #[cfg(test)]
 mod tests;

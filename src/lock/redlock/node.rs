@@ -1,6 +1,6 @@
 use futures_util::future::BoxFuture;
 
-use crate::quorum::{Fault, Reply, Request};
+use crate::quorum::{Fault, Incarnation, Reply, Request};
 
 /// One independent master: where a session is opened.
 pub trait Node: Send + Sync + 'static {
@@ -31,4 +31,10 @@ pub trait Session: Send + Sync + 'static {
     /// # Cancel safety
     /// Dropped, the request may have run or may still run; it is not sent later.
     fn call(&self, request: Request) -> BoxFuture<'static, Result<Reply, Fault>>;
+
+    /// Whom it speaks to, where that tells servers apart: one that is reached under two names
+    /// is given one vote. `None` leaves that unlooked at.
+    fn server(&self) -> Option<&Incarnation> {
+        None
+    }
 }

@@ -116,6 +116,10 @@ impl Session for RedisSession {
         }
         .boxed()
     }
+
+    fn server(&self) -> Option<&Incarnation> {
+        Some(&self.incarnation)
+    }
 }
 
 /// Connects without a bound: the caller has one.
