@@ -3,7 +3,7 @@ use std::error::Error;
 use sqlx::error::DatabaseError;
 
 use super::backend::Refusal;
-use super::{mysql, postgres, sqlite};
+use super::{message, mysql, postgres, sqlite};
 use crate::fence::Stale;
 use crate::{Resource, Token};
 
@@ -88,6 +88,26 @@ impl AdmitError {
     pub fn is_retryable(&self) -> bool {
         matches!(self, AdmitError::Retryable(_))
     }
+}
+
+/// What the error says, if it is that this token of this resource is stale: for those whose
+/// transactions are not `sqlx`'s ([`statement`](super::statement)). It is found in the text
+/// of the error, or of one that it comes from: any library's will do that repeats what the
+/// database said.
+#[must_use]
+pub fn stale(
+    error: &(dyn Error + 'static),
+    resource: &Resource,
+    presented: Token,
+) -> Option<Stale> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(highest) = message::highest(&error.to_string(), resource, presented) {
+            return Some(Stale { resource: resource.clone(), presented, highest });
+        }
+        next = error.source();
+    }
+    None
 }
 
 /// Why the tables were not brought up to date. Nothing was changed.

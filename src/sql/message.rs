@@ -18,14 +18,31 @@ pub(super) const NO_TOKEN: &str = "fencing: no token presented";
 /// Reads `fencing: token 33 is stale, high water 34, resource files/a`, with whatever
 /// stands before it. The name goes on to the end: it may contain anything.
 pub(super) fn parse(text: &str) -> Option<Stale> {
-    let (_, text) = text.split_once("fencing: token ")?;
+    let (_, presented, highest, name) = parts(text)?;
+    Some(Stale { resource: Resource::new(name.trim_end()).ok()?, presented, highest })
+}
+
+/// The high water that refused this token of this resource, where a library may have put
+/// more behind the message. In SQLite all of it stands in quotes, which doubles those in
+/// the name; MySQL may have cut the name.
+pub(super) fn highest(text: &str, resource: &Resource, token: Token) -> Option<Token> {
+    let (before, presented, highest, name) = parts(text)?;
+    let mut own = resource.as_str().to_owned();
+    if before.ends_with('\'') {
+        own = own.replace('\'', "''");
+    }
+    let begins_own = |start: &str| !start.is_empty() && own.starts_with(start);
+    let is_own = name.starts_with(&own)
+        || name.rsplit_once("...").is_some_and(|(start, _)| begins_own(start));
+    (is_own && presented == token).then_some(highest)
+}
+
+/// What stands before it, the two tokens, and what follows.
+fn parts(text: &str) -> Option<(&str, Token, Token, &str)> {
+    let (before, text) = text.split_once("fencing: token ")?;
     let (presented, text) = text.split_once(" is stale, high water ")?;
     let (highest, name) = text.split_once(", resource ")?;
-    Some(Stale {
-        resource: Resource::new(name.trim_end()).ok()?,
-        presented: presented.parse::<Token>().ok()?,
-        highest: highest.parse::<Token>().ok()?,
-    })
+    Some((before, presented.parse().ok()?, highest.parse().ok()?, name))
 }
 
 #[cfg(test)]
@@ -47,5 +64,24 @@ mod tests {
         ] {
             assert!(parse(text).is_none(), "{text}");
         }
+    }
+
+    #[test]
+    fn the_high_water_is_read_whatever_stands_around_the_message() {
+        let of = |name: &str, text: &str| {
+            let token = "33".parse().unwrap();
+            highest(text, &Resource::new(name).unwrap(), token).map(Token::get)
+        };
+        let plain = "fencing: token 33 is stale, high water 34, resource files/a";
+        assert_eq!(of("files/a", plain), Some(34));
+        assert_eq!(of("files/a", &format!("Query Error: x: {plain} at line 7")), Some(34));
+        assert_eq!(of("files/b", plain), None);
+        assert_eq!(of("files/a", &plain.replace("33", "32")), None);
+        let quoted = "bad JSON path: 'fencing: token 33 is stale, high water 34, resource it''s' x";
+        assert_eq!(of("it's", quoted), Some(34));
+        let cut = "1644 (ZF412): fencing: token 33 is stale, high water 34, resource long...";
+        assert_eq!(of("longer", cut), Some(34));
+        assert_eq!(of("other", cut), None);
+        assert_eq!(of("other", &cut.replace("long", "")), None);
     }
 }

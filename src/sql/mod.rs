@@ -46,6 +46,7 @@ mod retry;
 pub mod row;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+pub mod statement;
 mod transaction;
 
 #[cfg(not(feature = "mysql"))]
@@ -57,7 +58,7 @@ use absent as sqlite;
 
 pub use admit::{admit, begin, highest, present};
 pub use backend::Database;
-pub use error::{AdmitError, MigrateError};
+pub use error::{AdmitError, MigrateError, stale};
 pub use list::{Mark, marks};
 pub use marks::SqlMarks;
 pub use migrate::{migrate, migrations};

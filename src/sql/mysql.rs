@@ -5,16 +5,11 @@ use sqlx::mysql::MySqlDatabaseError;
 use sqlx::{MySql, MySqlConnection, Pool};
 
 use super::backend::{Backend, Refusal, Row, hex, parse};
+// The procedure is the one that other languages call: one proof, one round trip. What it
+// does and why stands in the migration.
+use super::statement::mysql::{ADMIT, HIGHEST, PRESENT};
 use super::{AdmitError, MigrateError, Protect};
 use crate::{Resource, Token};
-
-/// The procedure is the one that other languages call: one proof, one round trip. What it
-/// does and why stands in the migration.
-const ADMIT: &str = "CALL fencing_admit(?, ?)";
-
-/// Bound as bytes, here and everywhere: a text would be converted from the character set
-/// of the connection.
-const MARK: &str = "SELECT token FROM fencing_marks WHERE resource = ?";
 
 const LIST: &str = "
     SELECT resource, token FROM fencing_marks WHERE resource > ?
@@ -61,7 +56,7 @@ impl Backend for MySql {
 
     fn present(conn: &mut MySqlConnection, token: Token) -> BoxFuture<'_, sqlx::Result<()>> {
         Box::pin(async move {
-            let set = sqlx::query("SET @fencing_token = ?");
+            let set = sqlx::query(PRESENT);
             set.bind(i64::from(token)).execute(conn).await.map(drop)
         })
     }
@@ -114,7 +109,7 @@ impl Backend for MySql {
         resource: &'a Resource,
     ) -> BoxFuture<'a, Result<Option<Token>, AdmitError>> {
         Box::pin(async move {
-            let query = sqlx::query_scalar::<_, Option<i64>>(MARK);
+            let query = sqlx::query_scalar::<_, Option<i64>>(HIGHEST);
             let query = query.bind(resource.as_str().as_bytes());
             parse(resource, query.fetch_optional(conn).await)
         })

@@ -6,6 +6,7 @@ use sqlx::{PgConnection, Pool, Postgres};
 
 use super::backend::{Backend, Refusal, Row, hex, parse};
 use super::migrate::in_one_transaction;
+use super::statement::postgres::{HIGHEST, PRESENT};
 use super::{AdmitError, MigrateError, Protect};
 use crate::fence::Stale;
 use crate::{Resource, Token};
@@ -56,8 +57,6 @@ const ADMIT: &str = "
 const LIST: &str = "
     SELECT convert_to(resource, 'UTF8'), token FROM fencing_marks
     WHERE resource > convert_from($1, 'UTF8') ORDER BY resource LIMIT $2";
-
-const MARK: &str = "SELECT token FROM fencing_marks WHERE resource = $1";
 
 /// How often `ADMIT` is asked: once more after an equal token came first, and once to
 /// spare.
@@ -113,7 +112,7 @@ impl Backend for Postgres {
 
     fn present(conn: &mut PgConnection, token: Token) -> BoxFuture<'_, sqlx::Result<()>> {
         Box::pin(async move {
-            let set = sqlx::query("SELECT set_config('fencing.token', $1, true)");
+            let set = sqlx::query(PRESENT);
             set.bind(token.to_string()).execute(conn).await.map(drop)
         })
     }
@@ -171,7 +170,7 @@ impl Backend for Postgres {
         resource: &'a Resource,
     ) -> BoxFuture<'a, Result<Option<Token>, AdmitError>> {
         Box::pin(async move {
-            let query = sqlx::query_scalar::<_, Option<i64>>(MARK).bind(resource.as_str());
+            let query = sqlx::query_scalar::<_, Option<i64>>(HIGHEST).bind(resource.as_str());
             parse(resource, query.fetch_optional(conn).await)
         })
     }

@@ -6,6 +6,7 @@ use sqlx::{Pool, Sqlite, SqliteConnection};
 
 use super::backend::{Backend, Refusal, Row, parse};
 use super::migrate::in_one_transaction;
+use super::statement::sqlite::{BEGIN, HIGHEST};
 use super::{AdmitError, MigrateError, Protect, message};
 use crate::fence::Stale;
 use crate::{Resource, Token};
@@ -21,8 +22,6 @@ const RAISE: &str = "
 const LIST: &str = "
     SELECT CAST(resource AS BLOB), token FROM fencing_marks
     WHERE resource > CAST(?1 AS TEXT) ORDER BY resource LIMIT ?2";
-
-const MARK: &str = "SELECT token FROM fencing_marks WHERE resource = ?1";
 
 /// What the error means, if it is one of this database's.
 pub(super) fn refusal(error: &dyn DatabaseError) -> Option<Refusal> {
@@ -48,8 +47,7 @@ fn refused(text: &str) -> Refusal {
 }
 
 impl Backend for Sqlite {
-    /// A deferred transaction that has read may be refused its first write.
-    const BEGIN: &'static str = "BEGIN IMMEDIATE";
+    const BEGIN: &'static str = BEGIN;
 
     const MIGRATIONS: &'static [(i64, &'static str, &'static str)] = &[
         (1, "fencing marks", include_str!("../../migrations/sqlite/0001_fencing_marks.sql")),
@@ -123,7 +121,7 @@ impl Backend for Sqlite {
         resource: &'a Resource,
     ) -> BoxFuture<'a, Result<Option<Token>, AdmitError>> {
         Box::pin(async move {
-            let query = sqlx::query_scalar::<_, Option<i64>>(MARK).bind(resource.as_str());
+            let query = sqlx::query_scalar::<_, Option<i64>>(HIGHEST).bind(resource.as_str());
             parse(resource, query.fetch_optional(conn).await)
         })
     }

@@ -22,6 +22,15 @@ pub const LEVELS: &[&str] = &[
 pub const TABLES: &str = "SELECT CAST(table_name AS CHAR) FROM information_schema.tables
     WHERE table_schema = DATABASE()";
 
+/// The statements for other libraries, and how they take a name.
+pub const ADMIT: &str = fencing::sql::statement::mysql::ADMIT;
+pub const HIGHEST: &str = fencing::sql::statement::mysql::HIGHEST;
+pub const MIGRATIONS: &[(i64, &str, &str)] = fencing::sql::statement::mysql::MIGRATIONS;
+
+pub fn name(resource: &fencing::Resource) -> &[u8] {
+    resource.as_str().as_bytes()
+}
+
 /// The migrations.
 pub const VERSIONS: &[i64] = &[1, 2];
 pub const OURS: &[&str] = &["_fencing_migrations", "fencing_marks"];

@@ -21,6 +21,15 @@ pub const LEVELS: &[&str] = &[
 pub const TABLES: &str = "SELECT relname::text FROM pg_class
     WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace";
 
+/// The statements for other libraries, and how they take a name.
+pub const ADMIT: &str = fencing::sql::statement::postgres::ADMIT;
+pub const HIGHEST: &str = fencing::sql::statement::postgres::HIGHEST;
+pub const MIGRATIONS: &[(i64, &str, &str)] = fencing::sql::statement::postgres::MIGRATIONS;
+
+pub fn name(resource: &fencing::Resource) -> &str {
+    resource.as_str()
+}
+
 /// The migrations.
 pub const VERSIONS: &[i64] = &[1, 2, 3];
 pub const OURS: &[&str] = &["_fencing_migrations", "fencing_leases", "fencing_marks"];

@@ -7,6 +7,7 @@ mod migrate;
 mod race;
 mod rounds;
 mod row;
+mod statement;
 mod table;
 mod transaction;
 
