@@ -12,6 +12,38 @@ CREATE PROCEDURE fencing_admit(IN the_resource VARBINARY(1024), IN the_token BIG
     SQL SECURITY INVOKER
 BEGIN
     DECLARE seen BIGINT;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+    SELECT token INTO seen FROM fencing_marks WHERE resource = the_resource;
+    CALL fencing_hold(the_resource, the_token, seen);
+END;
+
+-- fencing_begin(resource, token): begins a transaction and admits in it. Where that fails
+-- none is left open. The look comes before the transaction: under REPEATABLE READ it would
+-- fix what the transaction reads, and miss what is written while it waits.
+DROP PROCEDURE IF EXISTS fencing_begin;
+CREATE PROCEDURE fencing_begin(IN the_resource VARBINARY(1024), IN the_token BIGINT)
+    MODIFIES SQL DATA
+    SQL SECURITY INVOKER
+BEGIN
+    DECLARE seen BIGINT;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        RESIGNAL;
+    END;
+    SELECT token INTO seen FROM fencing_marks WHERE resource = the_resource;
+    START TRANSACTION;
+    CALL fencing_hold(the_resource, the_token, seen);
+END;
+
+-- What both do, after a look at the mark.
+DROP PROCEDURE IF EXISTS fencing_hold;
+CREATE PROCEDURE fencing_hold(
+    IN the_resource VARBINARY(1024), IN the_token BIGINT, IN seen BIGINT)
+    MODIFIES SQL DATA
+    SQL SECURITY INVOKER
+BEGIN
     DECLARE held BIGINT;
     DECLARE words TEXT CHARACTER SET utf8mb4;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
@@ -26,7 +58,6 @@ BEGIN
             SET MESSAGE_TEXT = 'fencing: a token lies between 1 and 999999999999999';
     END IF;
 
-    SELECT token INTO seen FROM fencing_marks WHERE resource = the_resource;
     IF seen > the_token THEN
         SET held = seen;
     ELSE
@@ -52,22 +83,6 @@ BEGIN
         END IF;
         SIGNAL SQLSTATE 'ZF412' SET MESSAGE_TEXT = words;
     END IF;
-END;
-
--- fencing_begin(resource, token): begins a transaction and admits in it. Where that fails
--- none is left open.
-DROP PROCEDURE IF EXISTS fencing_begin;
-CREATE PROCEDURE fencing_begin(IN the_resource VARBINARY(1024), IN the_token BIGINT)
-    MODIFIES SQL DATA
-    SQL SECURITY INVOKER
-BEGIN
-    DECLARE EXIT HANDLER FOR SQLEXCEPTION
-    BEGIN
-        ROLLBACK;
-        RESIGNAL;
-    END;
-    START TRANSACTION;
-    CALL fencing_admit(the_resource, the_token);
 END;
 
 -- fencing_check(resource, presented): the same with the token that the session has

@@ -65,6 +65,24 @@ BEGIN
 END
 $fencing$;
 
+-- fencing_begin(resource, token): the same as the first statement of a transaction that is
+-- going to read as well. Under REPEATABLE READ and SERIALIZABLE its snapshot is older than
+-- the wait: whoever raises the mark there would miss what the older token wrote meanwhile.
+-- ZF409: raise the mark in a transaction of its own, and begin again.
+CREATE OR REPLACE FUNCTION fencing_begin(the_resource text, the_token bigint)
+    RETURNS void LANGUAGE plpgsql VOLATILE AS $fencing$
+BEGIN
+    IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable')
+        AND NOT EXISTS (SELECT FROM fencing_marks
+            WHERE resource = the_resource AND token >= the_token)
+    THEN
+        RAISE EXCEPTION USING ERRCODE = 'ZF409',
+            MESSAGE = 'fencing: the first contact of a token needs a transaction of its own';
+    END IF;
+    PERFORM fencing_admit(the_resource, the_token);
+END
+$fencing$;
+
 -- fencing_check(resource): the same with the token that the transaction has presented by
 -- SET LOCAL fencing.token, for the triggers of protected tables. ZF428: there is none.
 CREATE OR REPLACE FUNCTION fencing_check(the_resource text)

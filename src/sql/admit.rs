@@ -1,6 +1,7 @@
 use sqlx::{Pool, Transaction};
 
 use super::begun::Begun;
+use super::error::is_to_raise_first;
 use super::{AdmitError, Database};
 use crate::{Resource, Token};
 
@@ -20,6 +21,11 @@ use crate::{Resource, Token};
 /// not call it. Equal tokens run side by side on PostgreSQL and MySQL, except for those
 /// that meet the first contact of their token, and a stream of them does not starve a
 /// newer one; SQLite has one writer at a time.
+///
+/// Under REPEATABLE READ a transaction reads what was there when it first looked, which may
+/// be before it waited here: at the first contact of a token it may miss what an older one
+/// wrote meanwhile, and on MySQL write over it. [`begin`] sees to that; or use READ
+/// COMMITTED, or read what you are going to change with `FOR UPDATE`.
 ///
 /// On MySQL a deadlock ends the transaction, and so does a statement that creates or
 /// alters a table: what the connection writes after that is outside of it. Stop at the
@@ -47,7 +53,10 @@ pub async fn admit<DB: Database>(
 /// On SQLite the transaction begins IMMEDIATE, so that it waits for its turn at the start
 /// and is never refused its first write. Isolation is the database's default.
 ///
-/// **Fencing.** As for [`admit`].
+/// **Fencing.** As for [`admit`]. What the transaction reads is not older than its
+/// admission, on any level of isolation: everything that older tokens wrote is there. On
+/// PostgreSQL above READ COMMITTED this takes two round trips more at a token's first
+/// contact.
 ///
 /// # Errors
 /// As for [`admit`]; the transaction has been rolled back, as far as the database was
@@ -55,18 +64,33 @@ pub async fn admit<DB: Database>(
 ///
 /// # Cancel safety
 /// Dropped, the transaction is rolled back; its connection is given back when the database
-/// has answered what was under way.
+/// has answered what was under way, which a wait for a lock may put off: set a
+/// `lock_timeout` (`innodb_lock_wait_timeout`) where callers give up sooner than holders.
+#[tracing::instrument(name = "fencing.admit", level = "debug", skip_all, fields(%resource, %token))]
 pub async fn begin<DB: Database>(
     pool: &Pool<DB>,
     resource: &Resource,
     token: Token,
 ) -> Result<Transaction<'static, DB>, AdmitError> {
-    if let Some(statement) = DB::begin_admitted(resource, token) {
-        let begun = Begun::new(pool.acquire().await?, statement);
-        return begun.await.map_err(|error| AdmitError::of(resource, token, error));
+    let Some(statement) = DB::begin_admitted(resource, token) else {
+        return step_by_step(pool, DB::BEGIN, resource, token).await;
+    };
+    let mut begun = Begun::new(pool.acquire().await?, statement.clone()).await;
+    if begun.as_ref().is_err_and(is_to_raise_first) {
+        step_by_step(pool, DB::BEGIN_TO_RAISE, resource, token).await?.commit().await?;
+        begun = Begun::new(pool.acquire().await?, statement).await;
     }
-    let mut tx = pool.begin_with(DB::BEGIN).await?;
-    match admit(&mut tx, resource, token).await {
+    begun.map_err(|error| AdmitError::of(resource, token, error))
+}
+
+async fn step_by_step<DB: Database>(
+    pool: &Pool<DB>,
+    begin: &'static str,
+    resource: &Resource,
+    token: Token,
+) -> Result<Transaction<'static, DB>, AdmitError> {
+    let mut tx = pool.begin_with(begin).await?;
+    match DB::admit(&mut tx, resource, token).await {
         Ok(()) => Ok(tx),
         Err(error) => {
             // Dropped, it would keep its locks until the connection's next use.

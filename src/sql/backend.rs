@@ -27,6 +27,8 @@ pub enum Refusal {
     Corrupt,
     /// The trigger of a protected table was not given a token.
     Unpresented,
+    /// The mark has to be raised in a transaction of its own first.
+    RaiseFirst,
     /// Anything else.
     Other,
 }
@@ -38,6 +40,7 @@ impl Refusal {
             message::STALE => message::parse(text).map_or(Refusal::Other, Refusal::Stale),
             message::CORRUPT => Refusal::Corrupt,
             message::UNPRESENTED => Refusal::Unpresented,
+            message::RAISE_FIRST => Refusal::RaiseFirst,
             _ => Refusal::Other,
         }
     }
@@ -48,6 +51,9 @@ pub trait Backend: sqlx::Database<Connection: Migrate> {
     /// Opens a transaction that is going to write behind the fence.
     const BEGIN: &'static str;
 
+    /// The same for a transaction that raises a mark and nothing else.
+    const BEGIN_TO_RAISE: &'static str = Self::BEGIN;
+
     /// The same for a transaction that waits a second at most for each lock, where the
     /// database can be told so.
     const BEGIN_BOUNDED: &'static str = Self::BEGIN;
@@ -56,7 +62,8 @@ pub trait Backend: sqlx::Database<Connection: Migrate> {
     const MIGRATIONS: &'static [(i64, &'static str, &'static str)];
 
     /// Begins a transaction and admits in it, as one text of SQL, where that saves a round
-    /// trip. Where it fails it leaves no transaction open.
+    /// trip. Where it fails it leaves no transaction open. What the transaction reads is
+    /// not older than its admission.
     fn begin_admitted(resource: &Resource, token: Token) -> Option<String>;
 
     /// Runs a statement that needs no values.

@@ -44,7 +44,7 @@ impl From<sqlx::Error> for AdmitError {
     /// own writes and its commit fail for the same reasons as `admit`.
     fn from(error: sqlx::Error) -> AdmitError {
         match error.as_database_error().map(refusal) {
-            Some(Refusal::Conflict) => AdmitError::Retryable(error),
+            Some(Refusal::Conflict | Refusal::RaiseFirst) => AdmitError::Retryable(error),
             Some(Refusal::NoTable) => AdmitError::NotMigrated(error),
             Some(Refusal::Stale(stale)) => AdmitError::Stale(stale),
             Some(Refusal::Unpresented) => AdmitError::Unpresented(error),
@@ -60,7 +60,12 @@ fn refusal(error: &dyn DatabaseError) -> Refusal {
 }
 
 pub(super) fn is_conflict(error: &sqlx::Error) -> bool {
-    matches!(error.as_database_error().map(refusal), Some(Refusal::Conflict))
+    let refusal = error.as_database_error().map(refusal);
+    matches!(refusal, Some(Refusal::Conflict | Refusal::RaiseFirst))
+}
+
+pub(super) fn is_to_raise_first(error: &sqlx::Error) -> bool {
+    matches!(error.as_database_error().map(refusal), Some(Refusal::RaiseFirst))
 }
 
 impl AdmitError {

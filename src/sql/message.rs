@@ -6,6 +6,8 @@ use crate::{Resource, Token};
 
 /// The token is stale.
 pub(super) const STALE: &str = "ZF412";
+/// The mark has to be raised in a transaction of its own first.
+pub(super) const RAISE_FIRST: &str = "ZF409";
 /// No token was presented for a protected table.
 pub(super) const UNPRESENTED: &str = "ZF428";
 /// The mark is no token.

@@ -88,6 +88,8 @@ pub(super) fn refusal(error: &dyn DatabaseError) -> Option<Refusal> {
 impl Backend for Postgres {
     const BEGIN: &'static str = "BEGIN";
 
+    const BEGIN_TO_RAISE: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+
     const BEGIN_BOUNDED: &'static str = "BEGIN; SET LOCAL lock_timeout = 1000";
 
     const MIGRATIONS: &'static [(i64, &'static str, &'static str)] = &[
@@ -101,7 +103,7 @@ impl Backend for Postgres {
         // BEGIN makes that the explicit one.
         let name = hex(resource);
         Some(format!(
-            "SELECT fencing_admit(convert_from(decode('{name}', 'hex'), 'UTF8'), {token}); BEGIN"
+            "SELECT fencing_begin(convert_from(decode('{name}', 'hex'), 'UTF8'), {token}); BEGIN"
         ))
     }
 

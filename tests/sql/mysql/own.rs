@@ -151,6 +151,49 @@ async fn an_old_snapshot_never_lets_a_stale_token_in() {
     }
 }
 
+/// The row of the mark does not tell that 33 wrote: only when the snapshot was taken does.
+#[tokio::test]
+async fn whoever_waited_reads_what_was_written_meanwhile() {
+    for level in [
+        "SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED",
+        "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+        "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+        "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+    ] {
+        let (place, _) = at_33().await;
+        for statement in
+            ["CREATE TABLE files (body VARCHAR(10))", "INSERT INTO files VALUES ('old')"]
+        {
+            sqlx::query(statement).execute(&place.pool).await.unwrap();
+        }
+        let pool = place.with(level);
+        let mut old = sql::begin(&place.pool, &resource(), token(33)).await.unwrap();
+        let new = tokio::spawn(async move {
+            let mut new = sql::begin(&pool, &resource(), token(34)).await.unwrap();
+            let read = sqlx::query_scalar::<_, String>("SELECT body FROM files");
+            read.fetch_one(&mut *new).await.unwrap()
+        });
+        place.blocked().await;
+        sqlx::query("UPDATE files SET body = 'new'").execute(&mut *old).await.unwrap();
+        old.commit().await.unwrap();
+        assert_eq!(new.await.unwrap(), "new", "{level}");
+    }
+}
+
+/// Whatever becomes of a begin that fails, the session is outside of a transaction.
+#[tokio::test]
+async fn a_refused_begin_ends_where_transactions_are_chained() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    raise(&place.pool, 34).await;
+    let chained = place.with("SET SESSION completion_type = 'CHAIN'");
+    let mut conn = chained.acquire().await.unwrap();
+    let call = sqlx::raw_sql("CALL fencing_begin('files/a', 33)");
+    assert!(call.execute(&mut *conn).await.is_err());
+    let open = sqlx::query_scalar::<_, i64>("SELECT CAST(@@in_transaction AS SIGNED)");
+    assert_eq!(open.fetch_one(&mut *conn).await.unwrap(), 0);
+}
+
 #[tokio::test]
 async fn a_conflict_is_retryable_and_another_error_is_not() {
     // 1205, 1213 and their like, raised by a trigger under their own numbers.

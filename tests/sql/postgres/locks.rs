@@ -130,6 +130,29 @@ async fn nobody_raises_the_mark_underneath_whoever_is_admitted() {
     raise().await.unwrap();
 }
 
+/// The row of the mark does not tell that 33 wrote: only when the snapshot was taken does.
+#[tokio::test]
+async fn whoever_waited_reads_what_was_written_meanwhile() {
+    for level in ["read committed", "repeatable read", "serializable"] {
+        let (place, _) = at_33().await;
+        sqlx::raw_sql("CREATE TABLE files (body text); INSERT INTO files VALUES ('old')")
+            .execute(&place.pool)
+            .await
+            .unwrap();
+        let pool = place.with(&[("default_transaction_isolation", level)]);
+        let mut old = sql::begin(&place.pool, &resource(), token(33)).await.unwrap();
+        let new = tokio::spawn(async move {
+            let mut new = sql::begin(&pool, &resource(), token(34)).await.unwrap();
+            let read = "SELECT body || ' ' || current_setting('transaction_isolation') FROM files";
+            sqlx::query_scalar::<_, String>(read).fetch_one(&mut *new).await.unwrap()
+        });
+        place.blocked().await;
+        sqlx::query("UPDATE files SET body = 'new'").execute(&mut *old).await.unwrap();
+        old.commit().await.unwrap();
+        assert_eq!(new.await.unwrap(), format!("new {level}"));
+    }
+}
+
 #[tokio::test]
 async fn other_resources_do_not_wait() {
     let (_place, bounded) = at_33().await;
