@@ -5,7 +5,7 @@ use tokio::time::sleep;
 
 use super::Faults;
 use crate::lock::redlock::{Node, Session};
-use crate::quorum::{Fault, Reply, Request};
+use crate::quorum::{Fault, Incarnation, Reply, Request};
 
 /// A node behind a network and a machine that fail as told: see [`Faults`].
 ///
@@ -63,8 +63,11 @@ impl<N: Node> Node for FaultyNode<N> {
             faults.awake().await;
             let (calls, waiting) = mpsc::unbounded_channel();
             let breaks = faults.now().breaks;
-            tokio::spawn(serve(opening.await?, faults.clone(), waiting));
-            let session: Box<dyn Session> = Box::new(FaultySession { calls, faults, breaks });
+            let inner = opening.await?;
+            let server = inner.server().cloned();
+            tokio::spawn(serve(inner, faults.clone(), waiting));
+            let session: Box<dyn Session> =
+                Box::new(FaultySession { calls, faults, breaks, server });
             Ok(session)
         }
         .boxed()
@@ -80,9 +83,14 @@ struct FaultySession {
     calls: mpsc::UnboundedSender<Call>,
     faults: Faults,
     breaks: u64,
+    server: Option<Incarnation>,
 }
 
 impl Session for FaultySession {
+    fn server(&self) -> Option<&Incarnation> {
+        self.server.as_ref()
+    }
+
     fn call(&self, request: Request) -> BoxFuture<'static, Result<Reply, Fault>> {
         let (calls, faults, breaks) = (self.calls.clone(), self.faults.clone(), self.breaks);
         async move {

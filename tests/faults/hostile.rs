@@ -59,7 +59,7 @@ fn serve(stream: TcpStream, manner: Manner) -> Option<()> {
     }
 }
 
-/// The answer with the number of the request at its end, if it is an array.
+/// The answer with the number of the request before it, if it is an array.
 fn numbered(bytes: &[u8], number: &str) -> Vec<u8> {
     let text = std::str::from_utf8(bytes).unwrap_or_default();
     let Some((count, rest)) = text.strip_prefix('*').and_then(|text| text.split_once("\r\n"))
@@ -69,7 +69,7 @@ fn numbered(bytes: &[u8], number: &str) -> Vec<u8> {
     match count.parse::<u32>() {
         Ok(count) => {
             let number = format!("${}\r\n{number}\r\n", number.len());
-            format!("*{}\r\n{rest}{number}", count + 1).into_bytes()
+            format!("*{}\r\n{number}{rest}", count + 1).into_bytes()
         }
         Err(_) => bytes.to_vec(),
     }

@@ -21,9 +21,9 @@ fn good(number: &str, rng: &mut Rng) -> String {
     let mut any = || one(&numbers, rng).to_owned();
     let [a, b, c, d] = [any(), any(), any(), any()];
     let word = |word: &str| format!("${}\r\n{word}\r\n", word.len());
-    // Each ends with the number of its request.
+    // Each begins with the number of its request.
     let many =
-        |parts: &[String]| format!("*{}\r\n{}{}", parts.len() + 1, parts.concat(), word(number));
+        |parts: &[String]| format!("*{}\r\n{}{}", parts.len() + 1, word(number), parts.concat());
     let int = |number: &str| format!(":{number}\r\n");
     match rng.u8(0..8) {
         0 => many(&[word("granted"), int(&a), int(&b), NONCE.into(), int("0")]),

@@ -41,6 +41,7 @@ pub struct Found {
     pub longest: usize,
     pub acted: u64,
     pub refused: u64,
+    pub superseded: u64,
     /// The shortest.
     pub violation: Option<Violation>,
 }
@@ -87,7 +88,9 @@ fn run(guard: Guard, scenario: &Scenario, taken: &mut Vec<(usize, usize)>, found
         if taken.len() == steps.len() {
             taken.push((0, choices.len()));
         }
-        let step = choices[taken[steps.len()].0];
+        let (choice, of) = taken[steps.len()];
+        assert_eq!(of, choices.len(), "the same steps have led elsewhere");
+        let step = choices[choice];
         steps.push(step);
         match step {
             Step::Run(request) => requests[request].run(),
@@ -104,7 +107,8 @@ fn run(guard: Guard, scenario: &Scenario, taken: &mut Vec<(usize, usize)>, found
         match request.outcome.get() {
             Some(Outcome::Acted) => found.acted += 1,
             Some(Outcome::Refused(_)) => found.refused += 1,
-            _ => {}
+            Some(Outcome::Superseded) => found.superseded += 1,
+            None => {}
         }
     }
     let shortest = found.violation.as_ref().map_or(usize::MAX, |found| found.steps.len());

@@ -52,6 +52,7 @@ fn no_order_lets_an_older_token_act_behind_a_newer_one() {
             }
             // A search that never lets anybody in, or never refuses, shows nothing.
             assert!(found.acted > 0 && found.refused > 0, "{guard:?}, {}", scenario.name);
+            assert_eq!(found.superseded > 0, guard == Guard::DropOlder, "{}", scenario.name);
         }
     }
 }

@@ -312,6 +312,13 @@ impl Driver {
     }
 }
 
+impl Drop for Driver {
+    /// Its runtime may be gone, and the server reached under another name.
+    fn drop(&mut self) {
+        self.servers.left(self.number);
+    }
+}
+
 fn notify(bell: &Bell, number: usize, answer: &Result<Reply, Fault>) {
     let notice = match answer {
         Ok(Reply::NotAdmitted) => Notice::NotAdmitted(number),

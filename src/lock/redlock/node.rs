@@ -33,7 +33,8 @@ pub trait Session: Send + Sync + 'static {
     fn call(&self, request: Request) -> BoxFuture<'static, Result<Reply, Fault>>;
 
     /// Whom it speaks to, where that tells servers apart: one that is reached under two names
-    /// is given one vote. `None` leaves that unlooked at.
+    /// is given one vote. `None` leaves that unlooked at; whatever wraps a session hands its
+    /// answer on.
     fn server(&self) -> Option<&Incarnation> {
         None
     }

@@ -8,13 +8,14 @@ use std::time::Duration;
 /// 2026-01-01T00:00:00Z in seconds since the Unix epoch: eras count from here.
 const EPOCH: u64 = 1_767_225_600;
 
-/// A script whose answer ends with the number of the request, its last argument.
+/// A script whose answer begins with the number of the request, its last argument. First, as
+/// Redis cuts an array off at a nil.
 macro_rules! numbered {
     ($file:literal) => {
         concat!(
             "local function answer()\n",
             include_str!($file),
-            "end\nlocal parts = answer()\nparts[#parts + 1] = ARGV[#ARGV]\nreturn parts\n"
+            "end\nlocal parts = answer()\ntable.insert(parts, 1, ARGV[#ARGV])\nreturn parts\n"
         )
     };
 }
@@ -86,7 +87,7 @@ pub(super) fn command(
 /// the request before, a grant of one lock for another's.
 pub(super) fn is_answer_to(number: u64, value: &Value) -> bool {
     let Value::Array(parts) = value else { return false };
-    match parts.last() {
+    match parts.first() {
         Some(Value::BulkString(bytes)) => *bytes == number.to_string().into_bytes(),
         _ => false,
     }
@@ -97,9 +98,10 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
-/// What the script answered; `None` if no script of ours answers that.
+/// What the script answered, behind the number; `None` if no script of ours answers that.
 pub(super) fn reply(incarnation: &Incarnation, value: &Value) -> Option<Reply> {
     let Value::Array(parts) = value else { return None };
+    let (_, parts) = parts.split_first()?;
     let text = |part: usize| match parts.get(part)? {
         Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
         Value::SimpleString(text) => Some(text.as_str()),
