@@ -10,7 +10,7 @@ mod lease;
 pub mod redlock;
 mod settings;
 mod sleep;
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 pub mod sql;
 mod waiting;
 mod watchdog;

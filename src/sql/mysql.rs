@@ -43,6 +43,7 @@ impl Backend for MySql {
     const MIGRATIONS: &'static [(i64, &'static str, &'static str)] = &[
         (1, "fencing marks", include_str!("../../migrations/mysql/0001_fencing_marks.sql")),
         (2, "fencing admit", include_str!("../../migrations/mysql/0002_fencing_admit.sql")),
+        (3, "fencing leases", include_str!("../../migrations/mysql/0003_fencing_leases.sql")),
     ];
 
     fn begin_admitted(resource: &Resource, token: Token) -> Option<String> {

@@ -1,4 +1,5 @@
-//! The lease kept in SQL: one suite on SQLite and on a real PostgreSQL.
+//! The lease kept in SQL: one suite on SQLite, a real PostgreSQL and a real
+//! MariaDB.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 // The suite is compiled once per database.
@@ -10,6 +11,8 @@ mod clients;
 mod common;
 #[path = "../support/history/mod.rs"]
 mod history;
+#[path = "../support/mariadb.rs"]
+mod mariadb;
 #[allow(dead_code, reason = "other tests use the rest")]
 #[path = "../support/redis.rs"]
 mod redis;
@@ -34,6 +37,15 @@ mod postgres {
     mod crash;
     #[allow(dead_code, reason = "other tests use the rest")]
     #[path = "../../sql/postgres/place.rs"]
+    mod place;
+    #[path = "../suite/mod.rs"]
+    mod suite;
+    mod words;
+}
+
+mod mysql {
+    #[allow(dead_code, reason = "other tests use the rest")]
+    #[path = "../../sql/mysql/place.rs"]
     mod place;
     #[path = "../suite/mod.rs"]
     mod suite;

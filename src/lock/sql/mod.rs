@@ -44,6 +44,8 @@ mod builder;
 mod fault;
 mod held;
 mod ledger;
+#[cfg(feature = "mysql")]
+mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "sqlite")]

@@ -10,3 +10,7 @@ pub const FREE: &str = "UPDATE fencing_leases SET expires_at = '-infinity'";
 /// When the row expires, in milliseconds.
 pub const EXPIRES_AT: &str = "SELECT (extract(epoch FROM expires_at) * 1000)::bigint
     FROM fencing_leases WHERE resource = $1";
+
+/// The resource gets this mark.
+pub const MARK: &str = "INSERT INTO fencing_marks (resource, token) VALUES ($1, $2)
+    ON CONFLICT (resource) DO UPDATE SET token = excluded.token";

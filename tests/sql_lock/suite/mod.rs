@@ -49,8 +49,6 @@ async fn run(place: &Place, statement: &'static str) {
 
 /// Gives the resource this mark, as a storage does that has seen its token.
 async fn mark(place: &Place, token: i64) {
-    let mark = "INSERT INTO fencing_marks (resource, token) VALUES ($1, $2)
-        ON CONFLICT (resource) DO UPDATE SET token = excluded.token";
-    let mark = sqlx::query(mark).bind(resource().as_str().to_owned()).bind(token);
+    let mark = sqlx::query(words::MARK).bind(resource().as_str().to_owned()).bind(token);
     mark.execute(&place.pool).await.unwrap();
 }
