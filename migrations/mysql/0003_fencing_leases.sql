@@ -16,16 +16,20 @@ CREATE TABLE IF NOT EXISTS fencing_leases (
 
 -- The three procedures of SqlLock. Each is a transaction of its own, whatever `autocommit`
 -- says, that locks the row, reads the clock, decides and commits: no client stands between
--- two of these steps and can be stopped there. They end what the session had open. Where
--- one fails it leaves no transaction behind, and so no lock.
+-- two of these steps and can be stopped there. They end what the session had open, and
+-- leave its settings as they were. Where one fails it leaves no transaction behind, and so
+-- no lock.
 --
 -- Each statement of a procedure has its own time, so UTC_TIMESTAMP(6) after the lock is a
 -- time after the wait. It knows no time zone. (In one UPDATE it would be the time of the
--- begin, before the wait; SYSDATE(6) is later, but local, and hours have two readings when
+-- begin, before the wait; SYSDATE(6) is later, but local, and an hour has two readings when
 -- the clocks go back.)
+--
+-- None waits in the server for much longer than its client does: `patience`, in seconds.
+-- Under SERIALIZABLE the reads without a lock would lock, and wait for whoever writes.
 
--- fencing_lease_take(resource, owner, milliseconds, patience in seconds): the token, if
--- the row was free or had expired; or for how many milliseconds it is closed.
+-- fencing_lease_take(resource, owner, milliseconds, patience): the token, if the row was
+-- free or had expired; or for how many milliseconds it is closed.
 DROP PROCEDURE IF EXISTS fencing_lease_take;
 CREATE PROCEDURE fencing_lease_take(
     IN the_resource VARBINARY(255), IN the_owner VARBINARY(64),
@@ -50,10 +54,8 @@ BEGIN
         RESIGNAL;
     END;
     ROLLBACK;
-    -- It must not wait for much longer than its client does.
     SET SESSION innodb_lock_wait_timeout = LEAST(row_patience, patience),
         SESSION lock_wait_timeout = LEAST(table_patience, patience);
-    -- Under SERIALIZABLE the two reads would lock, and wait for whoever has the mark.
     SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
     START TRANSACTION;
 
@@ -64,8 +66,8 @@ BEGIN
         -- The mark may be above the row's token if the tokens came from elsewhere before,
         -- or the row was lost.
         SELECT token INTO mark FROM fencing_marks WHERE resource = the_resource;
-        -- Locks the row, and makes it first where there is none: a read FOR UPDATE of no
-        -- row shares the gap with others that then cannot insert.
+        -- Locks the row, and makes it first where there is none, without an owner: a read
+        -- FOR UPDATE of no row shares the gap with others, and then neither can insert.
         INSERT INTO fencing_leases (resource, token, owner, expires_at)
         VALUES (the_resource, COALESCE(mark, 0) + 1, '', 0)
         ON DUPLICATE KEY UPDATE token = token;
@@ -91,16 +93,18 @@ BEGIN
     SELECT granted, (closed - present + 999) DIV 1000 AS remaining;
 END;
 
--- fencing_lease_extend(resource, owner, token, milliseconds): 1 if the row is closed for
--- as long from now on; and 1 if another has come. A released row stays released, whatever
--- was still on its way.
+-- fencing_lease_extend(resource, owner, token, milliseconds, patience): 1 if the row is
+-- closed for as long from now on; and 1 if another has come. A released row stays
+-- released, whatever was still on its way.
 DROP PROCEDURE IF EXISTS fencing_lease_extend;
 CREATE PROCEDURE fencing_lease_extend(
     IN the_resource VARBINARY(255), IN the_owner VARBINARY(64),
-    IN the_token BIGINT, IN lasting BIGINT)
+    IN the_token BIGINT, IN lasting BIGINT, IN patience BIGINT)
     MODIFIES SQL DATA
     SQL SECURITY INVOKER
 BEGIN
+    DECLARE row_patience BIGINT DEFAULT @@SESSION.innodb_lock_wait_timeout;
+    DECLARE table_patience BIGINT DEFAULT @@SESSION.lock_wait_timeout;
     DECLARE last_token BIGINT;
     DECLARE last_owner VARBINARY(64);
     DECLARE closed BIGINT;
@@ -109,9 +113,13 @@ BEGIN
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         ROLLBACK;
+        SET SESSION innodb_lock_wait_timeout = row_patience,
+            SESSION lock_wait_timeout = table_patience;
         RESIGNAL;
     END;
     ROLLBACK;
+    SET SESSION innodb_lock_wait_timeout = LEAST(row_patience, patience),
+        SESSION lock_wait_timeout = LEAST(table_patience, patience);
     START TRANSACTION;
     SELECT token, owner, expires_at INTO last_token, last_owner, closed
     FROM fencing_leases WHERE resource = the_resource FOR UPDATE;
@@ -122,33 +130,49 @@ BEGIN
         WHERE resource = the_resource;
     END IF;
     COMMIT;
+    SET SESSION innodb_lock_wait_timeout = row_patience,
+        SESSION lock_wait_timeout = table_patience;
     SELECT COALESCE(own AND closed <> 0, FALSE) AS extended, COALESCE(NOT own, FALSE) AS followed;
 END;
 
--- fencing_lease_free(resource, owner): 1 if the row was this owner's and closed until now,
--- or had been released by this owner before.
+-- fencing_lease_free(resource, owner, patience): 1 if the row was this owner's and closed
+-- until now, or had been released by this owner before.
 DROP PROCEDURE IF EXISTS fencing_lease_free;
 CREATE PROCEDURE fencing_lease_free(
-    IN the_resource VARBINARY(255), IN the_owner VARBINARY(64))
+    IN the_resource VARBINARY(255), IN the_owner VARBINARY(64), IN patience BIGINT)
     MODIFIES SQL DATA
     SQL SECURITY INVOKER
 BEGIN
+    DECLARE row_patience BIGINT DEFAULT @@SESSION.innodb_lock_wait_timeout;
+    DECLARE table_patience BIGINT DEFAULT @@SESSION.lock_wait_timeout;
+    DECLARE last_owner VARBINARY(64);
     DECLARE closed BIGINT;
     DECLARE present BIGINT;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         ROLLBACK;
+        SET SESSION innodb_lock_wait_timeout = row_patience,
+            SESSION lock_wait_timeout = table_patience;
         RESIGNAL;
     END;
     ROLLBACK;
+    SET SESSION innodb_lock_wait_timeout = LEAST(row_patience, patience),
+        SESSION lock_wait_timeout = LEAST(table_patience, patience);
+    SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
     START TRANSACTION;
-    SELECT expires_at INTO closed FROM fencing_leases
-    WHERE resource = the_resource AND owner = the_owner FOR UPDATE;
-    SET present = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
-    IF closed > present THEN
-        UPDATE fencing_leases SET expires_at = 0 WHERE resource = the_resource;
+    -- A row of another's is only read.
+    SELECT owner INTO last_owner FROM fencing_leases WHERE resource = the_resource;
+    IF last_owner = the_owner THEN
+        SELECT expires_at INTO closed FROM fencing_leases
+        WHERE resource = the_resource AND owner = the_owner FOR UPDATE;
+        SET present = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
+        IF closed > present THEN
+            UPDATE fencing_leases SET expires_at = 0 WHERE resource = the_resource;
+        END IF;
     END IF;
     COMMIT;
+    SET SESSION innodb_lock_wait_timeout = row_patience,
+        SESSION lock_wait_timeout = table_patience;
     SELECT COALESCE(closed > present OR closed = 0, FALSE) AS freed;
 END;

@@ -44,9 +44,12 @@ mod postgres {
 }
 
 mod mysql {
+    mod conflicts;
+    mod crash;
     #[allow(dead_code, reason = "other tests use the rest")]
     #[path = "../../sql/mysql/place.rs"]
     mod place;
+    mod sessions;
     #[path = "../suite/mod.rs"]
     mod suite;
     mod words;

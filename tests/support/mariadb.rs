@@ -107,15 +107,24 @@ impl MariadbServer {
 
     /// Kills the server with SIGKILL.
     pub fn kill(&mut self) {
-        let pid = std::fs::read_to_string(self.folder.join("pid")).expect("the server runs");
-        let pid = pid.trim();
-        let status = Command::new("kill").args(["-KILL", pid]).status();
-        assert!(status.expect("kill runs").success());
+        self.signal("KILL");
+        let pid = self.pid();
         let end = Instant::now() + Duration::from_secs(10);
-        while runs(pid) {
+        while runs(&pid) {
             assert!(Instant::now() < end, "the server survives SIGKILL");
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// Sends the server a signal: `STOP`, `CONT`.
+    pub fn signal(&self, name: &str) {
+        let status = Command::new("kill").arg(format!("-{name}")).arg(self.pid()).status();
+        assert!(status.expect("kill runs").success());
+    }
+
+    fn pid(&self) -> String {
+        let pid = std::fs::read_to_string(self.folder.join("pid")).expect("the server runs");
+        pid.trim().to_owned()
     }
 
     /// Starts the server again on the same folder after it was killed.

@@ -10,8 +10,8 @@ use super::backend::{Backend, Claim, Extension, Refusal, Taken};
 /// would not be committed where `autocommit` is off, and a transaction of several would
 /// stay open for as long as its client is stopped in the middle of it.
 const TAKE: &str = "CALL fencing_lease_take(?, ?, ?, ?)";
-const EXTEND: &str = "CALL fencing_lease_extend(?, ?, ?, ?)";
-const FREE: &str = "CALL fencing_lease_free(?, ?)";
+const EXTEND: &str = "CALL fencing_lease_extend(?, ?, ?, ?, ?)";
+const FREE: &str = "CALL fencing_lease_free(?, ?, ?)";
 
 const PROBE: &str = "
     SELECT 1 FROM fencing_leases AS lease, fencing_marks AS mark
@@ -23,9 +23,9 @@ fn name(claim: &Claim) -> (&[u8], &[u8]) {
     (claim.resource.as_str().as_bytes(), claim.owner.as_bytes())
 }
 
-/// Whole seconds, of which the server takes one at least.
-fn seconds(millis: i64) -> i64 {
-    millis.saturating_add(999) / 1000
+/// In whole seconds.
+fn patience(claim: &Claim) -> i64 {
+    claim.patience.saturating_add(999) / 1000
 }
 
 impl Backend for MySql {
@@ -64,7 +64,7 @@ impl Backend for MySql {
             let (resource, owner) = name(claim);
             let take = sqlx::query_as::<_, (Option<i64>, Option<i64>)>(TAKE);
             let take = take.bind(resource).bind(owner);
-            let take = take.bind(claim.lasting).bind(seconds(claim.patience));
+            let take = take.bind(claim.lasting).bind(patience(claim));
             Ok(match take.fetch_all(conn).await?.first() {
                 Some((Some(token), _)) => Taken::Granted(*token),
                 Some((None, Some(left))) => Taken::Held(*left),
@@ -81,7 +81,7 @@ impl Backend for MySql {
         Box::pin(async move {
             let (resource, owner) = name(claim);
             let extend = sqlx::query_as::<_, (i64, i64)>(EXTEND).bind(resource).bind(owner);
-            let extend = extend.bind(token).bind(claim.lasting);
+            let extend = extend.bind(token).bind(claim.lasting).bind(patience(claim));
             Ok(match extend.fetch_all(conn).await?.first() {
                 Some((1, _)) => Extension::Done,
                 Some((_, 1)) => Extension::Followed,
@@ -97,6 +97,7 @@ impl Backend for MySql {
         Box::pin(async move {
             let (resource, owner) = name(claim);
             let free = sqlx::query_scalar::<_, i64>(FREE).bind(resource).bind(owner);
+            let free = free.bind(patience(claim));
             Ok(free.fetch_all(conn).await?.first() == Some(&1))
         })
     }

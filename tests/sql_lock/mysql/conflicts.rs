@@ -1,0 +1,268 @@
+//! Other transactions in the way, and time that passes meanwhile.
+
+use std::time::Duration;
+
+use fencing::Resource;
+use fencing::lock::Released;
+use fencing::lock::sql::SqlLock;
+use fencing::quorum::Fault;
+use fencing::sql;
+use fencing::time::ManualClock;
+use sqlx::{MySqlConnection, MySqlPool};
+
+use super::place::Place;
+use super::words;
+use crate::common::{LONG, fault, held, resource};
+
+const LOCK_ROW: &str = "SELECT token FROM fencing_leases FOR UPDATE";
+const CLOCK: &str = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
+
+fn service(pool: &MySqlPool, budget: Duration) -> SqlLock<sqlx::MySql> {
+    SqlLock::builder(pool.clone()).ttl(LONG).budget(budget).build().unwrap()
+}
+
+/// A database with a row that was released.
+async fn released() -> Place {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let lease = service(&place.pool, LONG / 2).acquire(&resource()).await.unwrap();
+    assert_eq!(lease.release().await, Ok(Released::Released));
+    place
+}
+
+async fn number(conn: &mut MySqlConnection, query: &'static str) -> i64 {
+    sqlx::query_scalar(query).fetch_one(conn).await.unwrap()
+}
+
+#[tokio::test]
+async fn under_every_isolation_level_a_conflict_is_no_holder() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    for level in [
+        "SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED",
+        "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+        "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+        "SET innodb_snapshot_isolation = ON",
+        "SET innodb_lock_wait_timeout = 0",
+    ] {
+        let mut tasks = Vec::new();
+        for _ in 0..6 {
+            let lock = service(&place.with(level), LONG / 2);
+            tasks.push(tokio::spawn(async move {
+                let mut leases = 0;
+                while leases < 5 {
+                    // The first of a resource as well as the next.
+                    let name = Resource::new(format!("invoice/{leases}")).unwrap();
+                    match lock.try_acquire(&name).await {
+                        Ok(lease) => {
+                            assert_eq!(lease.release().await, Ok(Released::Released));
+                            leases += 1;
+                        }
+                        Err(error) => drop(held(Err(error))),
+                    }
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            }));
+        }
+        for task in tasks {
+            task.await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_somebody_keeps_locked_is_no_holder() {
+    let place = released().await;
+    for (lock, unlock) in [
+        ("START TRANSACTION; SELECT token FROM fencing_leases FOR UPDATE", "ROLLBACK"),
+        ("LOCK TABLES fencing_leases WRITE", "UNLOCK TABLES"),
+    ] {
+        let mut by_hand = place.pool.acquire().await.unwrap();
+        sqlx::raw_sql(lock).execute(&mut *by_hand).await.unwrap();
+        fault(service(&place.other(), Duration::from_millis(300)).try_acquire(&resource()).await);
+        // Nor does anything go on waiting in the server: the next try comes after a pause.
+        let waiting = "SELECT COUNT(*) FROM information_schema.processlist
+            WHERE db = DATABASE() AND command <> 'Sleep' AND id <> CONNECTION_ID()";
+        let end = std::time::Instant::now() + Duration::from_secs(15);
+        while number(&mut by_hand, waiting).await > 0 {
+            assert!(std::time::Instant::now() < end, "{lock}: the statement outlives its caller");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        sqlx::raw_sql(unlock).execute(&mut *by_hand).await.unwrap();
+    }
+    drop(service(&place.other(), Duration::from_secs(20)).acquire(&resource()).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_lock_that_is_not_waited_for_is_asked_for_again() {
+    let place = released().await;
+    let mut by_hand = place.pool.begin().await.unwrap();
+    sqlx::query(LOCK_ROW).execute(&mut *by_hand).await.unwrap();
+    let (lock, name) = (service(&place.impatient(), Duration::from_secs(20)), resource());
+    let (lease, ()) = tokio::join!(lock.try_acquire(&name), async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        by_hand.rollback().await.unwrap();
+    });
+    assert_eq!(lease.unwrap().release().await, Ok(Released::Released));
+}
+
+#[tokio::test]
+async fn a_row_that_is_closed_is_not_waited_for() {
+    let place = released().await;
+    let _lease = service(&place.pool, LONG / 2).acquire(&resource()).await.unwrap();
+    let mut by_hand = place.pool.begin().await.unwrap();
+    sqlx::query(LOCK_ROW).execute(&mut *by_hand).await.unwrap();
+    let serializable = "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE";
+    for pool in [place.other(), place.with(serializable)] {
+        held(service(&pool, Duration::from_secs(15)).try_acquire(&resource()).await);
+    }
+    by_hand.rollback().await.unwrap();
+}
+
+#[tokio::test]
+async fn who_writes_under_the_older_lease_does_not_hold_up_the_next() {
+    let place = released().await;
+    let old = service(&place.pool, LONG / 2).acquire(&resource()).await.unwrap();
+    // It has raised the mark, and sleeps.
+    let writing = sql::begin(&place.pool, &resource(), old.token()).await.unwrap();
+    sqlx::query(words::EXPIRE).execute(&place.pool).await.unwrap();
+    for level in ["READ COMMITTED", "SERIALIZABLE"] {
+        let level = match level {
+            "READ COMMITTED" => "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+            _ => "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+        };
+        let lock = service(&place.with(level), Duration::from_secs(15));
+        let new = lock.try_acquire(&resource()).await.unwrap();
+        assert!(new.token() > old.token());
+        new.release().await.unwrap();
+    }
+    drop(writing);
+}
+
+#[tokio::test]
+async fn the_clock_is_read_after_the_wait() {
+    let place = released().await;
+    let lock = service(&place.other(), LONG / 2);
+    let mut by_hand = place.pool.begin().await.unwrap();
+    // Closed for a moment, which is over when the wait is.
+    let close = "UPDATE fencing_leases SET expires_at =
+        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + 1000000";
+    sqlx::query(close).execute(&mut *by_hand).await.unwrap();
+    let name = resource();
+    let (lease, before) = tokio::join!(lock.try_acquire(&name), async {
+        place.blocked().await;
+        let expires_at = number(&mut by_hand, "SELECT expires_at FROM fencing_leases").await;
+        while number(&mut by_hand, CLOCK).await <= expires_at {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let before = number(&mut by_hand, CLOCK).await;
+        by_hand.commit().await.unwrap();
+        before
+    });
+    let lease = lease.unwrap();
+    let mut conn = place.pool.acquire().await.unwrap();
+    let expires_at = number(&mut conn, "SELECT expires_at FROM fencing_leases").await;
+    let lasting = i64::try_from(LONG.as_micros()).unwrap();
+    assert!(expires_at >= before + lasting, "{} short", before + lasting - expires_at);
+    assert_eq!(lease.release().await, Ok(Released::Released));
+}
+
+#[tokio::test]
+async fn a_renewal_counts_from_after_its_wait() {
+    let place = released().await;
+    let ttl = Duration::from_secs(6);
+    let lock = SqlLock::builder(place.other()).ttl(ttl).budget(ttl / 2).build().unwrap();
+    let _lease = lock.acquire(&resource()).await.unwrap();
+    let mut by_hand = place.pool.begin().await.unwrap();
+    sqlx::query(LOCK_ROW).execute(&mut *by_hand).await.unwrap();
+    let granted = number(&mut by_hand, "SELECT expires_at FROM fencing_leases").await;
+    place.blocked().await;
+    let before = number(&mut by_hand, CLOCK).await;
+    by_hand.rollback().await.unwrap();
+    let mut conn = place.pool.acquire().await.unwrap();
+    let renewed = loop {
+        let renewed = number(&mut conn, "SELECT expires_at FROM fencing_leases").await;
+        if renewed != granted {
+            break renewed;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    let lasting = i64::try_from(ttl.as_micros()).unwrap();
+    assert!(renewed >= before + lasting, "{} short", before + lasting - renewed);
+}
+
+#[tokio::test]
+async fn a_renewal_that_comes_after_the_release_does_not_lock_again() {
+    let place = released().await;
+    let lock = service(&place.pool, LONG / 2);
+    let lease = lock.acquire(&resource()).await.unwrap();
+    let row = "SELECT CAST(owner AS CHAR), token FROM fencing_leases";
+    let (owner, token) =
+        sqlx::query_as::<_, (String, i64)>(row).fetch_one(&place.pool).await.unwrap();
+    let renew = async |owner: &str, token: i64| {
+        let renew = sqlx::query_as::<_, (i64, i64)>("CALL fencing_lease_extend(?, ?, ?, 60000, 9)");
+        let renew = renew.bind(resource().as_str().to_owned()).bind(owner.to_owned()).bind(token);
+        renew.fetch_all(&place.pool).await.unwrap()
+    };
+    assert_eq!(renew(&owner, token).await, [(1, 0)]);
+    assert_eq!(renew(&owner, token - 1).await, [(0, 1)]);
+    assert_eq!(renew("another", token).await, [(0, 1)]);
+    assert_eq!(lease.release().await, Ok(Released::Released));
+    assert_eq!(renew(&owner, token).await, [(0, 0)]);
+    drop(lock.try_acquire(&resource()).await.unwrap());
+}
+
+#[tokio::test]
+async fn the_time_that_the_database_takes_is_taken_off_the_lease() {
+    let place = released().await;
+    let clock = ManualClock::default();
+    let lock = SqlLock::builder(place.other()).ttl(LONG).budget(LONG / 2).renew(false);
+    let lock = lock.clock(clock.clone()).build().unwrap();
+    for (taken, late) in [(LONG / 2, false), (LONG, true)] {
+        let mut by_hand = place.pool.begin().await.unwrap();
+        sqlx::query(LOCK_ROW).execute(&mut *by_hand).await.unwrap();
+        let name = resource();
+        let (outcome, ()) = tokio::join!(lock.try_acquire(&name), async {
+            place.blocked().await;
+            clock.advance(taken);
+            by_hand.rollback().await.unwrap();
+        });
+        if late {
+            assert_eq!(fault(outcome), Fault::TooLate);
+            // And it is taken back.
+            drop(lock.try_acquire(&resource()).await.unwrap());
+        } else {
+            let lease = outcome.unwrap();
+            let left = lease.valid_for();
+            assert!(left > LONG / 4 && left <= LONG / 2, "{left:?}");
+            assert_eq!(lease.release().await, Ok(Released::Released));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_grant_that_comes_after_the_budget_is_taken_back() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let slow = "CREATE TRIGGER slow BEFORE INSERT ON fencing_leases FOR EACH ROW DO SLEEP(2)";
+    sqlx::raw_sql(slow).execute(&place.pool).await.unwrap();
+    let pool = place.other();
+    let (brief, patient) = (service(&pool, LONG / 60), service(&pool, LONG / 3));
+    // So that there is a connection.
+    assert!(brief.health().await.has_quorum());
+    assert_eq!(fault(brief.try_acquire(&resource()).await), Fault::TimedOut);
+    assert!(patient.acquire(&resource()).await.unwrap().token().get() > 1);
+}
+
+#[tokio::test]
+async fn a_row_that_is_closed_for_ever_is_held() {
+    let place = released().await;
+    let lock = service(&place.pool, Duration::from_secs(10));
+    sqlx::query("UPDATE fencing_leases SET expires_at = 9223372036854775807")
+        .execute(&place.pool)
+        .await
+        .unwrap();
+    held(lock.try_acquire(&resource()).await);
+    sqlx::query(words::FREE).execute(&place.pool).await.unwrap();
+    drop(lock.acquire(&resource()).await.unwrap());
+}

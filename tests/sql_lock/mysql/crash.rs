@@ -1,0 +1,59 @@
+//! A server that dies or hangs.
+
+use std::time::Duration;
+
+use fencing::lock::Loss;
+use fencing::lock::sql::SqlLock;
+use fencing::quorum::Fault;
+use fencing::sql;
+use sqlx::MySqlPool;
+
+use super::place::pool;
+use crate::common::{fault, resource};
+use crate::mariadb::MariadbServer;
+
+fn service(pool: &MySqlPool) -> SqlLock<sqlx::MySql> {
+    let lock = SqlLock::builder(pool.clone()).ttl(Duration::from_secs(3));
+    lock.budget(Duration::from_secs(1)).build().unwrap()
+}
+
+#[tokio::test]
+async fn when_the_server_is_killed_the_lease_is_lost_and_tokens_grow() {
+    // With its own settings it keeps what it has committed.
+    let mut server = MariadbServer::start();
+    let pool = pool(server.database().await);
+    sql::migrate(&pool).await.unwrap();
+    let lock = service(&pool);
+    let mut last = 0;
+    for _ in 0..2 {
+        let lease = lock.acquire(&resource()).await.unwrap();
+        assert!(lease.token().get() > last, "{} after {last}", lease.token());
+        last = lease.token().get();
+        server.kill();
+        let cause = fault(lock.try_acquire(&resource()).await);
+        assert!(matches!(cause, Fault::Unreachable(_) | Fault::Disconnected(_)), "{cause:?}");
+        assert_eq!(lease.lost().await, Loss::Expired);
+        server.restart();
+    }
+    assert!(lock.acquire(&resource()).await.unwrap().token().get() > last);
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_holds_nobody_up() {
+    let server = MariadbServer::start();
+    let pool = pool(server.database().await);
+    sql::migrate(&pool).await.unwrap();
+    let lock = service(&pool);
+    let lease = lock.acquire(&resource()).await.unwrap();
+    server.signal("STOP");
+    for _ in 0..3 {
+        // On a connection that there is, or on the way to a new one.
+        let cause = fault(lock.try_acquire(&resource()).await);
+        assert!(matches!(cause, Fault::TimedOut | Fault::Unreachable(_)), "{cause:?}");
+    }
+    assert_eq!(lease.lost().await, Loss::Expired);
+    server.signal("CONT");
+    // What ran after its caller had given up is taken back.
+    let next = lock.acquire(&resource()).await.unwrap();
+    assert!(next.token() > lease.token());
+}

@@ -1,0 +1,223 @@
+//! Sessions with other settings, and how a lease leaves them.
+
+use std::time::Duration;
+
+use fencing::lock::sql::SqlLock;
+use fencing::lock::{AcquireError, Released};
+use fencing::quorum::Fault;
+use fencing::sql;
+use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
+use sqlx::{AssertSqlSafe, Executor, MySqlPool};
+
+use super::place::{Place, pool};
+use super::words;
+use crate::common::{LONG, fault, held, resource};
+
+const LOCK_ROW: &str = "SELECT token FROM fencing_leases FOR UPDATE";
+
+fn service(pool: &MySqlPool) -> SqlLock<sqlx::MySql> {
+    let lock = SqlLock::builder(pool.clone()).ttl(LONG).budget(Duration::from_secs(10));
+    lock.wait(Duration::from_secs(20)).build().unwrap()
+}
+
+async fn ready() -> Place {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    place
+}
+
+fn options(place: &Place) -> MySqlConnectOptions {
+    (*place.pool.connect_options()).clone()
+}
+
+/// One session, with these settings.
+fn one_session(place: &Place, settings: &'static str) -> MySqlPool {
+    let session = MySqlPoolOptions::new().max_connections(1).after_connect(move |conn, _| {
+        Box::pin(async move { conn.execute(settings).await.map(drop) })
+    });
+    session.connect_lazy_with(options(place))
+}
+
+#[tokio::test]
+async fn where_nothing_commits_by_itself_a_lease_is_committed() {
+    let place = ready().await;
+    let lock = SqlLock::builder(one_session(&place, "SET autocommit = 0"));
+    let lock = lock.ttl(Duration::from_secs(6)).budget(Duration::from_secs(3)).build().unwrap();
+    let other = service(&place.other());
+    let expires_at = async || {
+        let expires_at = sqlx::query_scalar::<_, i64>(words::EXPIRES_AT);
+        let expires_at = expires_at.bind(resource().as_str().to_owned());
+        expires_at.fetch_one(&place.pool).await.unwrap()
+    };
+    for _ in 0..2 {
+        let lease = lock.acquire(&resource()).await.unwrap();
+        held(other.try_acquire(&resource()).await);
+        let granted = expires_at().await;
+        let renewed = async {
+            while expires_at().await == granted {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        lease.run(renewed).await.unwrap();
+        assert_eq!(lease.release().await, Ok(Released::Released));
+        let next = other.try_acquire(&resource()).await.unwrap();
+        // Not by an old snapshot of its own.
+        held(lock.try_acquire(&resource()).await);
+        assert_eq!(next.release().await, Ok(Released::Released));
+    }
+}
+
+#[tokio::test]
+async fn what_a_session_has_left_open_is_not_committed() {
+    let place = ready().await;
+    sqlx::query("CREATE TABLE other (x INT)").execute(&place.pool).await.unwrap();
+    let session = one_session(&place, "SET autocommit = 0");
+    sqlx::query("INSERT INTO other VALUES (1)").execute(&session).await.unwrap();
+    let lease = service(&session).acquire(&resource()).await.unwrap();
+    assert_eq!(lease.release().await, Ok(Released::Released));
+    let count = sqlx::query_scalar::<_, i64>("SELECT COUNT(*) FROM other");
+    assert_eq!(count.fetch_one(&place.pool).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_session_is_left_as_it_was() {
+    let place = ready().await;
+    let settings = "SET innodb_lock_wait_timeout = 7, lock_wait_timeout = 8";
+    let session = one_session(&place, settings);
+    let brief = SqlLock::builder(session.clone()).ttl(LONG).renew(false);
+    let brief = brief.budget(Duration::from_secs(1)).build().unwrap();
+    let as_it_was = async || {
+        let state = "SELECT @@innodb_lock_wait_timeout, @@lock_wait_timeout, @@in_transaction";
+        let state = sqlx::query_as::<_, (u64, u64, u64)>(state).fetch_one(&session).await;
+        assert_eq!(state.unwrap(), (7, 8, 0));
+    };
+    let lease = service(&session).acquire(&resource()).await.unwrap();
+    as_it_was().await;
+    held(brief.try_acquire(&resource()).await);
+    as_it_was().await;
+    assert_eq!(lease.release().await, Ok(Released::Released));
+    as_it_was().await;
+    // Refused by the table: the tokens have run out.
+    let mark = "INSERT INTO fencing_marks VALUES ('invoice/42', 999999999999999)";
+    sqlx::query(mark).execute(&place.pool).await.unwrap();
+    fault(brief.try_acquire(&resource()).await);
+    as_it_was().await;
+}
+
+#[tokio::test]
+async fn a_session_that_has_waited_in_vain_keeps_no_lock() {
+    let place = ready().await;
+    let session = one_session(&place, "SET innodb_lock_wait_timeout = 1");
+    let lock = SqlLock::builder(session.clone()).ttl(LONG).renew(false);
+    let lock = lock.budget(Duration::from_millis(500)).build().unwrap();
+    let row = "SELECT CAST(owner AS CHAR), token FROM fencing_leases";
+    let lease = service(&session).acquire(&resource()).await.unwrap();
+    let (owner, token) =
+        sqlx::query_as::<_, (String, i64)>(row).fetch_one(&place.pool).await.unwrap();
+    let mut by_hand = place.pool.begin().await.unwrap();
+    sqlx::query(LOCK_ROW).execute(&mut *by_hand).await.unwrap();
+    let calls = [
+        format!("CALL fencing_lease_extend('invoice/42', '{owner}', {token}, 60000, 9)"),
+        format!("CALL fencing_lease_free('invoice/42', '{owner}', 9)"),
+    ];
+    for call in calls {
+        let error = sqlx::query(AssertSqlSafe(call)).execute(&session).await.unwrap_err();
+        assert!(error.to_string().contains("Lock wait timeout"), "{error}");
+        let open = sqlx::query_scalar::<_, u64>("SELECT @@in_transaction");
+        assert_eq!(open.fetch_one(&session).await.unwrap(), 0);
+    }
+    sqlx::query("UPDATE fencing_leases SET expires_at = 1").execute(&mut *by_hand).await.unwrap();
+    by_hand.commit().await.unwrap();
+    let mut by_hand = place.pool.begin().await.unwrap();
+    sqlx::query(LOCK_ROW).execute(&mut *by_hand).await.unwrap();
+    fault(lock.try_acquire(&resource()).await);
+    // Its caller has given up on that session, and it on its lock.
+    by_hand.rollback().await.unwrap();
+    drop(service(&place.other()).acquire(&resource()).await.unwrap());
+    drop(lease);
+}
+
+#[tokio::test]
+async fn no_time_zone_makes_a_lease_longer_or_shorter() {
+    let place = ready().await;
+    let zones = ["SET time_zone = '+13:00'", "SET time_zone = '-11:00'", "SET time_zone = SYSTEM"];
+    for one in zones {
+        let lease = service(&place.with(one)).acquire(&resource()).await.unwrap();
+        for other in zones {
+            let retry_after = held(service(&place.with(other)).try_acquire(&resource()).await);
+            assert!(retry_after > LONG / 2 && retry_after <= LONG, "{one} {other} {retry_after:?}");
+        }
+        assert_eq!(lease.release().await, Ok(Released::Released));
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_may_not_write_grants_nothing() {
+    let place = ready().await;
+    let pool = place.with("SET SESSION TRANSACTION READ ONLY");
+    let cause = fault(service(&pool).try_acquire(&resource()).await);
+    assert!(matches!(cause, Fault::Refused(_)), "{cause:?}");
+}
+
+#[tokio::test]
+async fn a_session_that_is_killed_is_no_holder() {
+    let place = ready().await;
+    drop(service(&place.pool).acquire(&resource()).await.unwrap().release().await);
+    for kill in ["KILL", "KILL QUERY"] {
+        let mut by_hand = place.pool.begin().await.unwrap();
+        sqlx::query(LOCK_ROW).execute(&mut *by_hand).await.unwrap();
+        let session = one_session(&place, "SET autocommit = 1");
+        let id = sqlx::query_scalar::<_, u64>("SELECT CONNECTION_ID()");
+        let id = id.fetch_one(&session).await.unwrap();
+        let (lock, name) = (service(&session), resource());
+        let (outcome, ()) = tokio::join!(lock.try_acquire(&name), async {
+            place.blocked().await;
+            let kill = AssertSqlSafe(format!("{kill} {id}"));
+            sqlx::query(kill).execute(&place.pool).await.unwrap();
+        });
+        let cause = fault(outcome);
+        assert!(matches!(cause, Fault::Disconnected(_) | Fault::Refused(_)), "{cause:?}");
+        by_hand.rollback().await.unwrap();
+        drop(service(&place.pool).acquire(&resource()).await.unwrap().release().await);
+    }
+}
+
+/// What a user needs who only locks.
+const RIGHTS: &[&str] = &[
+    "SELECT ON fencing_marks",
+    "SELECT, INSERT, UPDATE ON fencing_leases",
+    "EXECUTE ON PROCEDURE fencing_lease_take",
+    "EXECUTE ON PROCEDURE fencing_lease_extend",
+    "EXECUTE ON PROCEDURE fencing_lease_free",
+];
+
+#[tokio::test]
+async fn a_user_who_may_not_is_told_so_and_needs_little() {
+    let place = ready().await;
+    let user = options(&place).get_database().unwrap().to_owned();
+    let run = async |statement: String| {
+        sqlx::raw_sql(AssertSqlSafe(statement)).execute(&place.pool).await.unwrap();
+    };
+    run(format!("CREATE USER {user}@localhost")).await;
+    let as_user = options(&place).username(&user);
+    for right in RIGHTS {
+        // Without this one, and all after it.
+        let cause = fault(service(&pool(as_user.clone())).try_acquire(&resource()).await);
+        assert!(matches!(cause, Fault::Denied(_)), "without {right}: {cause:?}");
+        run(format!("GRANT {right} TO {user}@localhost")).await;
+        if right.contains("take") {
+            break;
+        }
+    }
+    let grant = |right: &&str| format!("GRANT {right} TO {user}@localhost");
+    run(RIGHTS.iter().map(grant).collect::<Vec<_>>().join(";")).await;
+    let lock = service(&pool(as_user.clone()));
+    assert!(lock.health().await.has_quorum());
+    let lease = lock.try_acquire(&resource()).await.unwrap();
+    assert_eq!(lease.release().await, Ok(Released::Released));
+    let stranger = service(&pool(as_user.username("nobody_at_all")));
+    let outcome = stranger.try_acquire(&resource()).await;
+    assert!(matches!(outcome, Err(AcquireError::NoQuorum { .. })), "{outcome:?}");
+    let cause = fault(outcome);
+    assert!(matches!(cause, Fault::Denied(_)), "{cause:?}");
+}
