@@ -24,7 +24,7 @@ pub struct Args {
     /// Where the locks are
     #[arg(long, value_enum, default_value_t = Place::Nodes)]
     pub lock: Place,
-    /// sqlite:PATH or postgres://...; without it SQLite in memory
+    /// sqlite:PATH, postgres://... or mysql://...; without it SQLite in memory
     #[arg(long, env = "DATABASE_URL", hide_env_values = true, value_name = "URL")]
     pub database: Option<String>,
     /// Switch the fence off, to see what happens
@@ -61,7 +61,8 @@ impl Args {
         match self.database.as_deref() {
             None => "SQLite in memory, which lives and dies with this process (--database)",
             Some(url) if url.starts_with("sqlite:") => "SQLite",
-            Some(_) => "PostgreSQL",
+            Some(url) if url.starts_with("postgres") => "PostgreSQL",
+            Some(_) => "MySQL or MariaDB",
         }
     }
 }

@@ -4,7 +4,7 @@ use fencing::lock::redlock::{BuildError, MemoryNode};
 use fencing::lock::sql::SqlLock;
 use fencing::lock::{AcquireError, Health};
 use fencing::{Lease, Redlock, Resource};
-use sqlx::{Postgres, Sqlite};
+use sqlx::{MySql, Postgres, Sqlite};
 
 /// How long a lease lasts if its client does not say.
 const TTL: Duration = Duration::from_secs(5);
@@ -15,6 +15,7 @@ pub enum Locks {
     Nodes(Redlock),
     Sqlite(SqlLock<Sqlite>),
     Postgres(SqlLock<Postgres>),
+    MySql(SqlLock<MySql>),
 }
 
 /// The same calls on each.
@@ -24,6 +25,7 @@ macro_rules! on {
             Locks::Nodes($lock) => $body,
             Locks::Sqlite($lock) => $body,
             Locks::Postgres($lock) => $body,
+            Locks::MySql($lock) => $body,
         }
     };
 }
@@ -48,11 +50,16 @@ impl Locks {
         Ok(Locks::Postgres(SqlLock::builder(pool.clone()).renew(false).ttl(TTL).build()?))
     }
 
+    pub fn in_mysql(pool: &sqlx::MySqlPool) -> Result<Locks, BuildError> {
+        Ok(Locks::MySql(SqlLock::builder(pool.clone()).renew(false).ttl(TTL).build()?))
+    }
+
     pub fn with_ttl(&self, ttl: Duration) -> Result<Locks, BuildError> {
         Ok(match self {
             Locks::Nodes(lock) => Locks::Nodes(lock.with_ttl(ttl)?),
             Locks::Sqlite(lock) => Locks::Sqlite(lock.with_ttl(ttl)?),
             Locks::Postgres(lock) => Locks::Postgres(lock.with_ttl(ttl)?),
+            Locks::MySql(lock) => Locks::MySql(lock.with_ttl(ttl)?),
         })
     }
 

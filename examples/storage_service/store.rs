@@ -4,7 +4,7 @@ use fencing::lock::BuildError;
 use fencing::sql::{self, SqlMarks};
 use fencing::{Fence, Resource, Token};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
-use sqlx::{PgPool, SqlitePool};
+use sqlx::{MySqlPool, PgPool, SqlitePool};
 
 use crate::locks::Locks;
 
@@ -17,6 +17,7 @@ pub struct Store {
 enum Pool {
     Sqlite(SqlitePool),
     Postgres(PgPool),
+    MySql(MySqlPool),
 }
 
 /// A stored file.
@@ -25,19 +26,46 @@ pub struct File {
     pub token: Option<Token>,
 }
 
-/// The same statements run on both.
+/// The same calls on each.
 macro_rules! on {
     ($store:expr, $pool:ident => $body:expr) => {
         match &$store.pool {
             Pool::Sqlite($pool) => $body,
             Pool::Postgres($pool) => $body,
+            Pool::MySql($pool) => $body,
         }
     };
 }
 
-const WRITE: &str = "INSERT INTO files (path, body, token) VALUES ($1, $2, $3)
-    ON CONFLICT (path) DO UPDATE SET body = excluded.body, token = excluded.token";
-const READ: &str = "SELECT body, token FROM files WHERE path = $1";
+/// What differs between the databases.
+struct Statements {
+    create: &'static str,
+    write: &'static str,
+    read: &'static str,
+}
+
+const SQLITE: Statements = Statements {
+    create: "CREATE TABLE IF NOT EXISTS files (
+        path TEXT PRIMARY KEY, body BLOB NOT NULL, token INTEGER)",
+    write: "INSERT INTO files (path, body, token) VALUES ($1, $2, $3)
+        ON CONFLICT (path) DO UPDATE SET body = excluded.body, token = excluded.token",
+    read: "SELECT body, token FROM files WHERE path = $1",
+};
+
+const POSTGRES: Statements = Statements {
+    create: "CREATE TABLE IF NOT EXISTS files (
+        path TEXT PRIMARY KEY, body BYTEA NOT NULL, token BIGINT)",
+    ..SQLITE
+};
+
+/// The name is bytes: a collation would take two files for one.
+const MYSQL: Statements = Statements {
+    create: "CREATE TABLE IF NOT EXISTS files (
+        path VARBINARY(255) PRIMARY KEY, body LONGBLOB NOT NULL, token BIGINT)",
+    write: "INSERT INTO files (path, body, token) VALUES (?, ?, ?)
+        ON DUPLICATE KEY UPDATE body = VALUES(body), token = VALUES(token)",
+    read: "SELECT body, token FROM files WHERE path = ?",
+};
 
 impl Store {
     pub async fn open(
@@ -50,20 +78,17 @@ impl Store {
             Some(url) if url.starts_with("postgres:") || url.starts_with("postgresql:") => {
                 Pool::Postgres(PgPool::connect(url).await?)
             }
-            Some(_) => return Err("--database: the URL begins with sqlite: or postgres:".into()),
-        };
-        let create = match &pool {
-            Pool::Sqlite(_) => {
-                "CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, body BLOB NOT NULL, token INTEGER)"
+            Some(url) if url.starts_with("mysql:") || url.starts_with("mariadb:") => {
+                Pool::MySql(MySqlPool::connect(url).await?)
             }
-            Pool::Postgres(_) => {
-                "CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, body BYTEA NOT NULL, token BIGINT)"
+            Some(_) => {
+                return Err("--database: the URL begins with sqlite:, postgres: or mysql:".into());
             }
         };
         let store = Store { pool, guarded };
         on!(store, pool => {
             sql::migrate(pool).await?;
-            sqlx::query(create).execute(pool).await?;
+            sqlx::query(store.statements().create).execute(pool).await?;
         });
         Ok(store)
     }
@@ -79,6 +104,15 @@ impl Store {
         match &self.pool {
             Pool::Sqlite(pool) => Locks::in_sqlite(pool),
             Pool::Postgres(pool) => Locks::in_postgres(pool),
+            Pool::MySql(pool) => Locks::in_mysql(pool),
+        }
+    }
+
+    fn statements(&self) -> &'static Statements {
+        match &self.pool {
+            Pool::Sqlite(_) => &SQLITE,
+            Pool::Postgres(_) => &POSTGRES,
+            Pool::MySql(_) => &MYSQL,
         }
     }
 
@@ -98,7 +132,7 @@ impl Store {
                 Some(token) if self.guarded => sql::begin(pool, resource, token).await?,
                 _ => pool.begin().await.map_err(sql::AdmitError::Database)?,
             };
-            let write = sqlx::query(WRITE).bind(resource.as_str()).bind(body);
+            let write = sqlx::query(self.statements().write).bind(resource.as_str()).bind(body);
             let write = write.bind(token.map(i64::from)).execute(&mut *tx).await;
             write.map_err(sql::AdmitError::Database)?;
             tx.commit().await.map_err(sql::AdmitError::Database)
@@ -107,7 +141,7 @@ impl Store {
 
     pub async fn read(&self, resource: &Resource) -> Result<Option<File>, sqlx::Error> {
         let row: Option<(Vec<u8>, Option<i64>)> = on!(self, pool => {
-            sqlx::query_as(READ).bind(resource.as_str()).fetch_optional(pool).await?
+            sqlx::query_as(self.statements().read).bind(resource.as_str()).fetch_optional(pool).await?
         });
         let token = |number: i64| Token::try_from(number).ok();
         Ok(row.map(|(body, number)| File { body, token: number.and_then(token) }))

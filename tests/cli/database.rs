@@ -2,6 +2,11 @@
 
 use std::process::Command;
 
+use sqlx::ConnectOptions;
+
+use crate::clients::output;
+use crate::mariadb::MariadbServer;
+use crate::postgres::PostgresServer;
 use crate::support::{Ended, finish};
 
 fn fencing(arguments: &[&str]) -> Ended {
@@ -28,25 +33,28 @@ fn execute(file: &str, statement: &str) -> Result<String, String> {
     python(file, &script.replace("STATEMENT", &format!("{statement:?}")))
 }
 
-#[test]
-fn a_database_is_migrated_protected_and_its_marks_are_told() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("data.db");
-    let file = file.to_str().unwrap();
-    let url = &format!("sqlite:{file}");
+/// A statement in the database's own client: what it printed, or its error.
+type Client<'a> = &'a dyn Fn(&str) -> Result<String, String>;
+
+/// `unfenced`, `new` and `stale`: writes to the file `a` without a token, with 34 and 39.
+fn is_migrated_protected_and_told(
+    url: &str,
+    client: Client<'_>,
+    [unfenced, new, stale]: [&str; 3],
+) {
     let marks = ["marks", "--database", url];
     let ended = fencing(&marks);
-    assert_eq!(ended.code, Some(69), "{}", ended.stderr);
+    assert_ne!(ended.code, Some(0), "{}", ended.stderr);
     for _ in 0..2 {
         assert_eq!(done(&["migrate", "--database", url]), "");
     }
     assert_eq!(done(&marks), "");
-    execute(file, "CREATE TABLE files (path TEXT PRIMARY KEY, body TEXT)").unwrap();
+    client("CREATE TABLE files (path VARCHAR(100) PRIMARY KEY, body VARCHAR(100))").unwrap();
     let protect = ["protect", "--database", url, "--table", "files", "--column", "path"];
     assert_eq!(done(&protect), "");
-    let error = execute(file, "INSERT INTO files VALUES ('a', 'bad', NULL)").unwrap_err();
+    let error = client(unfenced).unwrap_err();
     assert!(error.contains("no token presented, high water none, resource a"), "{error}");
-    execute(file, "INSERT INTO files VALUES ('a', 'new', 34)").unwrap();
+    client(new).unwrap();
     assert_eq!(done(&marks), "34\ta\n");
     assert_eq!(done(&[&marks[..], &["--resource", "a"]].concat()), "34\ta\n");
     assert_eq!(done(&[&marks[..], &["--resource", "b"]].concat()), "none\tb\n");
@@ -61,8 +69,52 @@ fn a_database_is_migrated_protected_and_its_marks_are_told() {
     assert_eq!(ended.code, Some(65));
     assert!(ended.stderr.contains("token 39 of a is stale, high water 40"), "{}", ended.stderr);
     assert_eq!(done(&marks), "40\ta\n");
-    let error = execute(file, "UPDATE files SET body = 'bad', fencing_token = 39").unwrap_err();
+    let error = client(stale).unwrap_err();
     assert!(error.contains("token 39 is stale, high water 40, resource a"), "{error}");
+}
+
+#[test]
+fn a_sqlite_file_is_migrated_protected_and_its_marks_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("data.db");
+    let file = file.to_str().unwrap();
+    let writes = [
+        "INSERT INTO files VALUES ('a', 'bad', NULL)",
+        "INSERT INTO files VALUES ('a', 'new', 34)",
+        "UPDATE files SET body = 'bad', fencing_token = 39",
+    ];
+    let client = |statement: &str| execute(file, statement);
+    is_migrated_protected_and_told(&format!("sqlite:{file}"), &client, writes);
+}
+
+#[tokio::test]
+async fn so_is_a_postgresql_database() {
+    let server = PostgresServer::start();
+    let database = server.database().await;
+    let name = database.get_database().unwrap();
+    let writes = [
+        "INSERT INTO files VALUES ('a', 'bad')",
+        "BEGIN; SET LOCAL fencing.token = '34'; INSERT INTO files VALUES ('a', 'new'); COMMIT",
+        "BEGIN; SET LOCAL fencing.token = '39'; UPDATE files SET body = 'bad'; COMMIT",
+    ];
+    let client = |statement: &str| output(server.client(name).arg("-c").arg(statement));
+    let url = database.to_url_lossy().to_string();
+    is_migrated_protected_and_told(&url, &client, writes);
+}
+
+#[tokio::test]
+async fn so_is_a_mariadb_database() {
+    let server = MariadbServer::start();
+    let database = server.database().await;
+    let name = database.get_database().unwrap();
+    let writes = [
+        "INSERT INTO files VALUES ('a', 'bad')",
+        "SET @fencing_token = 34; INSERT INTO files VALUES ('a', 'new')",
+        "SET @fencing_token = 39; UPDATE files SET body = 'bad'",
+    ];
+    let client = |statement: &str| output(server.client(name).arg("-e").arg(statement));
+    let url = database.to_url_lossy().to_string();
+    is_migrated_protected_and_told(&url, &client, writes);
 }
 
 #[test]

@@ -17,6 +17,12 @@ mod support;
 mod terminal;
 
 #[allow(dead_code, reason = "other tests use the rest")]
+#[path = "../support/clients.rs"]
+mod clients;
+#[allow(dead_code, reason = "other tests use the rest")]
+#[path = "../support/mariadb.rs"]
+mod mariadb;
+#[allow(dead_code, reason = "other tests use the rest")]
 #[path = "../support/postgres.rs"]
 mod postgres;
 #[allow(dead_code, reason = "other tests use the rest")]

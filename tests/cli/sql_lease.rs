@@ -4,6 +4,7 @@ use std::process::Command;
 
 use sqlx::ConnectOptions;
 
+use crate::mariadb::MariadbServer;
 use crate::postgres::PostgresServer;
 use crate::support::{Ended, end, fencing_at, finish, line};
 
@@ -54,43 +55,58 @@ fn on_a_sqlite_file() {
     in_order(&format!("sqlite:{}/locks.db", folder.path().display()));
 }
 
-#[tokio::test]
-async fn on_postgresql_until_it_hangs_or_dies() {
-    let mut server = PostgresServer::start();
-    let url = server.database().await.to_url_lossy().to_string();
-    in_order(&url);
-
+/// The lease is lost while the server hangs, and there is none while it is down.
+fn until_it_hangs_or_dies(url: &str, signal: impl Fn(&str)) {
     let folder = tempfile::tempdir().unwrap();
     let ready = folder.path().join("ready");
     let script = format!(
         "trap 'echo terminated; exit 0' TERM; echo x > {}; while :; do sleep 0.05; done",
         ready.display()
     );
-    let child = run(&["--database", &url, "--ttl", "2s"], &script).spawn().unwrap();
+    let child = run(&["--database", url, "--ttl", "2s"], &script).spawn().unwrap();
     line(&ready);
-    server.signal("STOP");
+    signal("STOP");
     let ended = end(child);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(76), "terminated\n"));
     assert!(ended.stderr.contains("lease lost, invoice/42 token 5: "), "{}", ended.stderr);
-    server.signal("CONT");
+    signal("CONT");
 
-    server.kill();
-    let down = finish(run(&["--database", &url, "--wait", "0s"], "true"));
+    signal("KILL");
+    let down = finish(run(&["--database", url, "--wait", "0s"], "true"));
     assert_eq!(down.code, Some(69), "{}", down.stderr);
     assert!(down.stderr.contains("no answer for invoice/42, which may be free"), "{}", down.stderr);
+}
+
+#[tokio::test]
+async fn on_postgresql_until_it_hangs_or_dies() {
+    let server = PostgresServer::start();
+    let url = server.database().await.to_url_lossy().to_string();
+    in_order(&url);
+    until_it_hangs_or_dies(&url, |signal| server.signal(signal));
+}
+
+#[tokio::test]
+async fn on_mariadb_until_it_hangs_or_dies() {
+    let server = MariadbServer::start();
+    let url = server.database().await.to_url_lossy().to_string();
+    in_order(&url);
+    until_it_hangs_or_dies(&url, |signal| server.signal(signal));
 }
 
 #[test]
 fn wrong_use_is_told_and_passwords_are_not() {
     let secret = "postgres://me:s3cret@127.0.0.1:1/d";
+    let hidden = "mysql://me:s3cret@127.0.0.1:1/d";
     for (options, code, words) in [
         (vec![], 64, "FENCING_DATABASE"),
         (vec!["--database", "sqlite:/x", "--redis", "redis://h"], 64, "cannot be used with"),
         (vec!["--database", "sqlite::memory:"], 64, "keeps nobody else out"),
-        (vec!["--database", "oracle:x"], 64, "begins with sqlite: or postgres:"),
+        (vec!["--database", "oracle:x"], 64, "begins with sqlite:, postgres: or mysql:"),
         (vec!["--database", "sqlite:/nowhere/at/all.db", "--wait", "0s"], 69, "sqlite:/nowhere"),
         (vec!["--database", secret, "--ttl", "1s", "--wait", "0s"], 69, "postgres://127.0.0.1:1/d"),
         (vec!["--database", secret, secret], 64, "***"),
+        (vec!["--database", hidden, "--ttl", "1s", "--wait", "0s"], 69, "mysql://127.0.0.1:1/d"),
+        (vec!["--database", "mysql://me:s3cret@h:port/d"], 64, "--database"),
         (vec!["--database", "postgres://me:s3cret@h:port/d"], 64, "--database"),
     ] {
         let ended = finish(run(&options, "true"));

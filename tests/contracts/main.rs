@@ -7,6 +7,9 @@ mod broken_marks;
 mod broken_node;
 #[path = "../support/clock.rs"]
 mod clock;
+#[path = "../support/mariadb.rs"]
+#[allow(dead_code)]
+mod mariadb;
 #[path = "../support/postgres.rs"]
 #[allow(dead_code)]
 mod postgres;
@@ -22,10 +25,12 @@ use fencing::lock::redlock::{MemoryNode, RedisNode, RedlockBuilder};
 use fencing::lock::sql::SqlLock;
 use fencing::sql::{self, SqlMarks};
 use fencing::testing::{FaultyNode, lapse_contract, lock_contract, marks_contract, node_contract};
+use sqlx::mysql::MySqlPoolOptions;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
 
 use clock::TokioClock;
+use mariadb::MariadbServer;
 use postgres::PostgresServer;
 use redis::{RedisServer, five};
 
@@ -122,6 +127,17 @@ async fn lease_in_postgres() {
     let server = PostgresServer::with(&["fsync=off"]);
     let options = server.database().await;
     let pool = PgPoolOptions::new().max_connections(8).connect_with(options).await.unwrap();
+    sql::migrate(&pool).await.unwrap();
+    lock_contract(&SqlLock::new(pool.clone())).await.unwrap();
+    let brief = SqlLock::builder(pool).ttl(Duration::from_secs(2)).renew(false);
+    lapse_contract(&brief.build().unwrap()).await.unwrap();
+}
+
+#[tokio::test]
+async fn lease_in_mariadb() {
+    let server = MariadbServer::with(&["innodb-flush-log-at-trx-commit=0"]);
+    let options = server.database().await;
+    let pool = MySqlPoolOptions::new().max_connections(8).connect_with(options).await.unwrap();
     sql::migrate(&pool).await.unwrap();
     lock_contract(&SqlLock::new(pool.clone())).await.unwrap();
     let brief = SqlLock::builder(pool).ttl(Duration::from_secs(2)).renew(false);

@@ -12,6 +12,9 @@ mod stale;
 mod support;
 
 #[allow(dead_code, reason = "other tests use the rest")]
+#[path = "../support/mariadb.rs"]
+mod mariadb;
+#[allow(dead_code, reason = "other tests use the rest")]
 #[path = "../support/postgres.rs"]
 mod postgres;
 #[allow(dead_code, reason = "other tests use the rest")]

@@ -1,5 +1,6 @@
 use sqlx::ConnectOptions;
 
+use super::mariadb::MariadbServer;
 use super::postgres::PostgresServer;
 use super::redis::five;
 use super::service::storage_service;
@@ -42,6 +43,15 @@ async fn on_five_redis_and_postgresql() {
     corrupted(&play(&[&real[..], &["--unguarded"]].concat()));
     refused(&play(&real));
     refused(&play(&["--lock", "database", "--database", &url]));
+}
+
+#[tokio::test]
+async fn on_mariadb() {
+    let server = MariadbServer::start();
+    let url = server.database().await.to_url_lossy().to_string();
+    refused(&play(&["--database", &url]));
+    refused(&play(&["--lock", "database", "--database", &url]));
+    corrupted(&play(&["--lock", "database", "--database", &url, "--unguarded"]));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use sqlx::ConnectOptions;
 
+use super::mariadb::MariadbServer;
 use super::postgres::PostgresServer;
 use super::redis::five;
 use super::service::Service;
@@ -86,6 +87,16 @@ async fn the_write_of_a_client_that_was_stopped_past_its_lease_is_refused() {
 async fn with_lock_and_files_in_one_postgresql() {
     let postgres = PostgresServer::start();
     let database = postgres.database().await.to_url_lossy().to_string();
+    let service = ["--lock", "database", "--database", &database];
+    let locks = ["--database", &database];
+    refused(scenario(&service, locks, "2s"));
+    corrupted(scenario(&[&service[..], &["--unguarded"]].concat(), locks, "2s"));
+}
+
+#[tokio::test]
+async fn with_lock_and_files_in_one_mariadb() {
+    let mariadb = MariadbServer::start();
+    let database = mariadb.database().await.to_url_lossy().to_string();
     let service = ["--lock", "database", "--database", &database];
     let locks = ["--database", &database];
     refused(scenario(&service, locks, "2s"));

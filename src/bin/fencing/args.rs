@@ -86,8 +86,8 @@ pub(crate) struct Place {
     /// passwords are better in the environment [env: FENCING_REDIS].
     #[arg(long, value_name = "URL,URL,...", value_delimiter = ',', conflicts_with = "database")]
     redis: Vec<String>,
-    /// Instead of nodes, a database: sqlite:PATH or postgres://... What its tables lack is
-    /// created [env: FENCING_DATABASE].
+    /// Instead of nodes, a database: sqlite:PATH, postgres://... or mysql://... What its
+    /// tables lack is created [env: FENCING_DATABASE].
     #[arg(long, value_name = "URL")]
     database: Option<String>,
     /// What the keys on the nodes begin with.

@@ -4,9 +4,10 @@ use std::time::Duration;
 use fencing::lock::AcquireError;
 use fencing::lock::sql::SqlLock;
 use fencing::{Lease, Redlock, sql};
+use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
-use sqlx::{Pool, Postgres, Sqlite};
+use sqlx::{MySql, Pool, Postgres, Sqlite};
 
 use crate::args::{Chosen, Run, trimmed};
 use crate::say;
@@ -16,6 +17,7 @@ pub(crate) enum Service {
     Nodes(Redlock, Duration),
     Sqlite(SqlLock<Sqlite>, Pool<Sqlite>),
     Postgres(SqlLock<Postgres>, Pool<Postgres>),
+    MySql(SqlLock<MySql>, Pool<MySql>),
 }
 
 /// How long what a dropped acquisition sends to a database may take.
@@ -37,6 +39,7 @@ impl Service {
             Service::Nodes(lock, _) => lock.acquire(&run.resource).await,
             Service::Sqlite(lock, pool) => in_database(lock, pool, run).await,
             Service::Postgres(lock, pool) => in_database(lock, pool, run).await,
+            Service::MySql(lock, pool) => in_database(lock, pool, run).await,
         }
     }
 
@@ -44,7 +47,7 @@ impl Service {
     pub(crate) async fn settle(&self) {
         tokio::time::sleep(match self {
             Service::Nodes(_, budget) => *budget,
-            Service::Sqlite(..) | Service::Postgres(..) => LAST,
+            Service::Sqlite(..) | Service::Postgres(..) | Service::MySql(..) => LAST,
         })
         .await;
     }
@@ -82,7 +85,13 @@ fn database(run: &Run, url: &str) -> Result<Service, String> {
         let pool = pool.connect_lazy_with(options);
         return Ok(Service::Postgres(lock(run, &pool)?, pool));
     }
-    Err("--database: the URL begins with sqlite: or postgres:".into())
+    if url.starts_with("mysql:") || url.starts_with("mariadb:") {
+        let options = MySqlConnectOptions::from_str(url).map_err(wrong)?;
+        let pool = MySqlPoolOptions::new().max_connections(2).acquire_timeout(patience);
+        let pool = pool.connect_lazy_with(options);
+        return Ok(Service::MySql(lock(run, &pool)?, pool));
+    }
+    Err("--database: the URL begins with sqlite:, postgres: or mysql:".into())
 }
 
 fn lock<DB: fencing::lock::sql::Database>(

@@ -76,8 +76,9 @@ pub enum Refusal {
 
 /// One database: its statements, its clock, its error codes.
 ///
-/// Each call is at most one statement that writes, outside any transaction. All of its
-/// answer is read before it counts: an error of the commit comes last.
+/// Each call is at most one statement that writes, outside any transaction, or one
+/// procedure that is a transaction. All of its answer is read before it counts: an error
+/// of the commit comes last.
 pub trait Backend: sqlx::Database {
     /// The database, as an operator knows it; without user and password.
     fn name(options: &<Self::Connection as Connection>::Options) -> String;

@@ -19,15 +19,19 @@
 //! ```
 //!
 //! One row per resource in the table `fencing_leases`, found through the connection's
-//! search path as any table is. It is taken, extended and released by single statements,
-//! each committed for itself, on connections of the pool that no lease keeps. It is never
-//! deleted, or its tokens would start again.
+//! search path as any table is. It is taken, extended and released by single statements
+//! (procedures on MySQL), each committed for itself, on connections of the pool that no
+//! lease keeps. It is never deleted, or its tokens would start again.
 //!
 //! **Fencing.** Tokens of a resource strictly grow for as long as the database forgets
 //! nothing that it has committed, and are above the mark that `fencing_marks` has of it.
 //! No clock is part of that. What a database that fails over to a replica that lags
 //! behind, or is restored from a backup, has forgotten, it may grant again: keep the data
 //! that the token protects in the same database, so that it forgets the writes as well.
+//!
+//! On MySQL and MariaDB a commit is on disk if the server's `innodb_flush_log_at_trx_commit`
+//! is 1, as it is by default; no session can ask for more. With 0 or 2 a crash may forget
+//! the last second.
 //!
 //! Exclusion rests on the database's clock and on its rate alone: the client counts from
 //! before it has asked, on its own clock, and never compares the two. If the database's

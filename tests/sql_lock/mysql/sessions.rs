@@ -5,7 +5,7 @@ use std::time::Duration;
 use fencing::lock::sql::SqlLock;
 use fencing::lock::{AcquireError, Released};
 use fencing::quorum::Fault;
-use fencing::sql;
+use fencing::{Resource, sql};
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
 use sqlx::{AssertSqlSafe, Executor, MySqlPool};
 
@@ -138,13 +138,20 @@ async fn a_session_that_has_waited_in_vain_keeps_no_lock() {
 }
 
 #[tokio::test]
-async fn no_time_zone_makes_a_lease_longer_or_shorter() {
+async fn no_setting_makes_another_lease_of_it() {
     let place = ready().await;
-    let zones = ["SET time_zone = '+13:00'", "SET time_zone = '-11:00'", "SET time_zone = SYSTEM"];
-    for one in zones {
-        let lease = service(&place.with(one)).acquire(&resource()).await.unwrap();
-        for other in zones {
-            let retry_after = held(service(&place.with(other)).try_acquire(&resource()).await);
+    let name = Resource::new("dätei/€").unwrap();
+    let settings = [
+        "SET time_zone = '+13:00'",
+        "SET time_zone = '-11:00'",
+        "SET NAMES latin1",
+        "SET sql_mode = ''",
+        "SET sql_mode = 'ANSI,NO_BACKSLASH_ESCAPES,TRADITIONAL'",
+    ];
+    for one in settings {
+        let lease = service(&place.with(one)).acquire(&name).await.unwrap();
+        for other in settings {
+            let retry_after = held(service(&place.with(other)).try_acquire(&name).await);
             assert!(retry_after > LONG / 2 && retry_after <= LONG, "{one} {other} {retry_after:?}");
         }
         assert_eq!(lease.release().await, Ok(Released::Released));
