@@ -72,11 +72,23 @@ async fn what_a_session_has_left_open_is_not_committed() {
     let place = ready().await;
     sqlx::query("CREATE TABLE other (x INT)").execute(&place.pool).await.unwrap();
     let session = one_session(&place, "SET autocommit = 0");
-    sqlx::query("INSERT INTO other VALUES (1)").execute(&session).await.unwrap();
-    let lease = service(&session).acquire(&resource()).await.unwrap();
+    let leave_open = async || {
+        sqlx::query("INSERT INTO other VALUES (1)").execute(&session).await.unwrap();
+    };
+    let committed = async || {
+        let count = sqlx::query_scalar::<_, i64>("SELECT COUNT(*) FROM other");
+        count.fetch_one(&place.pool).await.unwrap()
+    };
+    leave_open().await;
+    let lease = service(&session).try_acquire(&resource()).await.unwrap();
+    assert_eq!(committed().await, 0);
+    leave_open().await;
+    let renew = "CALL fencing_lease_extend('invoice/42', 'another', 1, 60000, 9)";
+    sqlx::query(renew).fetch_all(&session).await.unwrap();
+    assert_eq!(committed().await, 0);
+    leave_open().await;
     assert_eq!(lease.release().await, Ok(Released::Released));
-    let count = sqlx::query_scalar::<_, i64>("SELECT COUNT(*) FROM other");
-    assert_eq!(count.fetch_one(&place.pool).await.unwrap(), 0);
+    assert_eq!(committed().await, 0);
 }
 
 #[tokio::test]
