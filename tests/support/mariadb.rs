@@ -42,10 +42,10 @@ impl MariadbServer {
     pub fn with(settings: &[&str]) -> MariadbServer {
         let folder = tempfile::Builder::new().prefix("fencing-my").tempdir();
         let folder = folder.expect("a temporary folder").keep();
-        install(&folder.join("data"));
         if let Some((uid, gid)) = other_user() {
             chown(&folder, Some(uid), Some(gid)).expect("root may");
         }
+        install(&folder);
         let settings = settings.iter().map(ToString::to_string).collect();
         let databases = AtomicUsize::new(0);
         let mut server = MariadbServer { folder, settings, keeper: None, databases };
@@ -57,7 +57,7 @@ impl MariadbServer {
         let mut keeper = Command::new("sh");
         keeper.args(["-c", KEEPER, "sh"]).arg(&self.folder).arg(server_binary());
         keeper.args(["--no-defaults", "--skip-networking", NO_AIO]).args(as_user());
-        keeper.arg(format!("--datadir={}", self.folder.join("data").display()));
+        keeper.args(places(&self.folder));
         keeper.arg(format!("--socket={}", self.socket().display()));
         keeper.args(["--character-set-server=utf8mb4", "--innodb-buffer-pool-size=64M"]);
         keeper.args(self.settings.iter().map(|setting| format!("--{setting}")));
@@ -138,18 +138,25 @@ impl MariadbServer {
     }
 }
 
+/// A server that starts removes the temporary tables in its folder for them, whoever's they
+/// are, and the other server dies of that.
+fn places(folder: &Path) -> [String; 2] {
+    let data = format!("--datadir={}", folder.join("data").display());
+    [data, format!("--tmpdir={}", folder.display())]
+}
+
 /// Fails now and then where several are made at once on a busy machine: one at a time, and
 /// again if it must be.
-fn install(data: &Path) {
+fn install(folder: &Path) {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut said = String::new();
     for _ in 0..3 {
-        let _ = std::fs::remove_dir_all(data);
+        let _ = std::fs::remove_dir_all(folder.join("data"));
         let mut install = Command::new("mariadb-install-db");
         install.args(["--no-defaults", "--auth-root-authentication-method=normal"]);
         install.args(["--skip-test-db", "--skip-name-resolve", NO_AIO]).args(as_user());
-        install.arg(format!("--datadir={}", data.display()));
+        install.args(places(folder));
         let output = install.output().expect("MariaDB is installed: tests/run does that");
         if output.status.success() {
             return;
