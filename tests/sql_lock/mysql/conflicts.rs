@@ -107,7 +107,7 @@ async fn a_lock_that_is_not_waited_for_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn a_row_that_is_closed_is_not_waited_for() {
+async fn a_row_that_is_closed_or_anothers_is_not_waited_for() {
     let place = released().await;
     let _lease = service(&place.pool, LONG / 2).acquire(&resource()).await.unwrap();
     let mut by_hand = place.pool.begin().await.unwrap();
@@ -115,6 +115,9 @@ async fn a_row_that_is_closed_is_not_waited_for() {
     let serializable = "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE";
     for pool in [place.other(), place.with(serializable)] {
         held(service(&pool, Duration::from_secs(15)).try_acquire(&resource()).await);
+        let free = "CALL fencing_lease_free('invoice/42', 'another', 1)";
+        let freed = sqlx::query_scalar::<_, i64>(free).fetch_all(&pool).await;
+        assert_eq!(freed.unwrap(), [0]);
     }
     by_hand.rollback().await.unwrap();
 }

@@ -94,18 +94,21 @@ async fn what_a_session_has_left_open_is_not_committed() {
 #[tokio::test]
 async fn a_session_is_left_as_it_was() {
     let place = ready().await;
-    let settings = "SET innodb_lock_wait_timeout = 7, lock_wait_timeout = 8";
+    let settings = "SET innodb_lock_wait_timeout = 100, lock_wait_timeout = 200";
     let session = one_session(&place, settings);
     let brief = SqlLock::builder(session.clone()).ttl(LONG).renew(false);
     let brief = brief.budget(Duration::from_secs(1)).build().unwrap();
     let as_it_was = async || {
         let state = "SELECT @@innodb_lock_wait_timeout, @@lock_wait_timeout, @@in_transaction";
         let state = sqlx::query_as::<_, (u64, u64, u64)>(state).fetch_one(&session).await;
-        assert_eq!(state.unwrap(), (7, 8, 0));
+        assert_eq!(state.unwrap(), (100, 200, 0));
     };
     let lease = service(&session).acquire(&resource()).await.unwrap();
     as_it_was().await;
     held(brief.try_acquire(&resource()).await);
+    as_it_was().await;
+    let renew = "CALL fencing_lease_extend('invoice/42', 'another', 1, 60000, 9)";
+    sqlx::query(renew).fetch_all(&session).await.unwrap();
     as_it_was().await;
     assert_eq!(lease.release().await, Ok(Released::Released));
     as_it_was().await;
@@ -117,36 +120,27 @@ async fn a_session_is_left_as_it_was() {
 }
 
 #[tokio::test]
-async fn a_session_that_has_waited_in_vain_keeps_no_lock() {
+async fn a_session_that_has_waited_in_vain_keeps_no_lock_and_no_setting() {
     let place = ready().await;
-    let session = one_session(&place, "SET innodb_lock_wait_timeout = 1");
-    let lock = SqlLock::builder(session.clone()).ttl(LONG).renew(false);
-    let lock = lock.budget(Duration::from_millis(500)).build().unwrap();
-    let row = "SELECT CAST(owner AS CHAR), token FROM fencing_leases";
-    let lease = service(&session).acquire(&resource()).await.unwrap();
-    let (owner, token) =
-        sqlx::query_as::<_, (String, i64)>(row).fetch_one(&place.pool).await.unwrap();
+    let session = one_session(&place, "SET innodb_lock_wait_timeout = 1000");
+    let _lease = service(&session).acquire(&resource()).await.unwrap();
+    let owner = sqlx::query_scalar("SELECT CAST(owner AS CHAR) FROM fencing_leases");
+    let owner: String = owner.fetch_one(&place.pool).await.unwrap();
     let mut by_hand = place.pool.begin().await.unwrap();
     sqlx::query(LOCK_ROW).execute(&mut *by_hand).await.unwrap();
     let calls = [
-        format!("CALL fencing_lease_extend('invoice/42', '{owner}', {token}, 60000, 9)"),
-        format!("CALL fencing_lease_free('invoice/42', '{owner}', 9)"),
+        format!("CALL fencing_lease_extend('invoice/42', '{owner}', 1, 60000, 1)"),
+        format!("CALL fencing_lease_free('invoice/42', '{owner}', 1)"),
     ];
     for call in calls {
-        let error = sqlx::query(AssertSqlSafe(call)).execute(&session).await.unwrap_err();
+        let call = sqlx::query(AssertSqlSafe(call)).execute(&session);
+        let called = tokio::time::timeout(LONG / 2, call).await;
+        let error = called.expect("it waits for as long as the session would").unwrap_err();
         assert!(error.to_string().contains("Lock wait timeout"), "{error}");
-        let open = sqlx::query_scalar::<_, u64>("SELECT @@in_transaction");
-        assert_eq!(open.fetch_one(&session).await.unwrap(), 0);
+        let state = "SELECT @@innodb_lock_wait_timeout, @@in_transaction";
+        let state = sqlx::query_as::<_, (u64, u64)>(state).fetch_one(&session).await;
+        assert_eq!(state.unwrap(), (1000, 0));
     }
-    sqlx::query("UPDATE fencing_leases SET expires_at = 1").execute(&mut *by_hand).await.unwrap();
-    by_hand.commit().await.unwrap();
-    let mut by_hand = place.pool.begin().await.unwrap();
-    sqlx::query(LOCK_ROW).execute(&mut *by_hand).await.unwrap();
-    fault(lock.try_acquire(&resource()).await);
-    // Its caller has given up on that session, and it on its lock.
-    by_hand.rollback().await.unwrap();
-    drop(service(&place.other()).acquire(&resource()).await.unwrap());
-    drop(lease);
 }
 
 #[tokio::test]

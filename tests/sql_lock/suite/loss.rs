@@ -90,6 +90,15 @@ async fn a_lease_that_expired_in_the_database_alone_is_renewed_if_nobody_came() 
 }
 
 #[tokio::test]
+async fn a_lease_that_expired_in_the_database_alone_was_not_held_until_its_release() {
+    let place = ready().await;
+    let lease = service(&place.pool).acquire(&resource()).await.unwrap();
+    run(&place, words::EXPIRE).await;
+    assert_eq!(lease.release().await, Ok(Released::Lapsed));
+    drop(service(&place.other()).try_acquire(&resource()).await.unwrap());
+}
+
+#[tokio::test]
 async fn an_operator_may_set_it_free() {
     let place = ready().await;
     let lock = short(&place.pool, Duration::from_secs(3)).build().unwrap();
