@@ -48,12 +48,12 @@ BEGIN
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
-        ROLLBACK;
+        ROLLBACK AND NO CHAIN NO RELEASE;
         SET SESSION innodb_lock_wait_timeout = row_patience,
             SESSION lock_wait_timeout = table_patience;
         RESIGNAL;
     END;
-    ROLLBACK;
+    ROLLBACK AND NO CHAIN NO RELEASE;
     SET SESSION innodb_lock_wait_timeout = LEAST(row_patience, patience),
         SESSION lock_wait_timeout = LEAST(table_patience, patience);
     SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
@@ -85,7 +85,7 @@ BEGIN
             WHERE resource = the_resource;
         END IF;
     END IF;
-    COMMIT;
+    COMMIT AND NO CHAIN NO RELEASE;
 
     SET SESSION innodb_lock_wait_timeout = row_patience,
         SESSION lock_wait_timeout = table_patience;
@@ -112,12 +112,12 @@ BEGIN
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
-        ROLLBACK;
+        ROLLBACK AND NO CHAIN NO RELEASE;
         SET SESSION innodb_lock_wait_timeout = row_patience,
             SESSION lock_wait_timeout = table_patience;
         RESIGNAL;
     END;
-    ROLLBACK;
+    ROLLBACK AND NO CHAIN NO RELEASE;
     SET SESSION innodb_lock_wait_timeout = LEAST(row_patience, patience),
         SESSION lock_wait_timeout = LEAST(table_patience, patience);
     START TRANSACTION;
@@ -129,7 +129,7 @@ BEGIN
             TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + lasting * 1000
         WHERE resource = the_resource;
     END IF;
-    COMMIT;
+    COMMIT AND NO CHAIN NO RELEASE;
     SET SESSION innodb_lock_wait_timeout = row_patience,
         SESSION lock_wait_timeout = table_patience;
     SELECT COALESCE(own AND closed <> 0, FALSE) AS extended, COALESCE(NOT own, FALSE) AS followed;
@@ -151,12 +151,12 @@ BEGIN
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
-        ROLLBACK;
+        ROLLBACK AND NO CHAIN NO RELEASE;
         SET SESSION innodb_lock_wait_timeout = row_patience,
             SESSION lock_wait_timeout = table_patience;
         RESIGNAL;
     END;
-    ROLLBACK;
+    ROLLBACK AND NO CHAIN NO RELEASE;
     SET SESSION innodb_lock_wait_timeout = LEAST(row_patience, patience),
         SESSION lock_wait_timeout = LEAST(table_patience, patience);
     SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
@@ -171,7 +171,7 @@ BEGIN
             UPDATE fencing_leases SET expires_at = 0 WHERE resource = the_resource;
         END IF;
     END IF;
-    COMMIT;
+    COMMIT AND NO CHAIN NO RELEASE;
     SET SESSION innodb_lock_wait_timeout = row_patience,
         SESSION lock_wait_timeout = table_patience;
     SELECT COALESCE(closed > present OR closed = 0, FALSE) AS freed;

@@ -94,7 +94,8 @@ async fn what_a_session_has_left_open_is_not_committed() {
 #[tokio::test]
 async fn a_session_is_left_as_it_was() {
     let place = ready().await;
-    let settings = "SET innodb_lock_wait_timeout = 100, lock_wait_timeout = 200";
+    let settings = "SET innodb_lock_wait_timeout = 100, lock_wait_timeout = 200,
+        completion_type = 'CHAIN'";
     let session = one_session(&place, settings);
     let brief = SqlLock::builder(session.clone()).ttl(LONG).renew(false);
     let brief = brief.budget(Duration::from_secs(1)).build().unwrap();
