@@ -56,7 +56,14 @@ impl Player {
     async fn acquire(&self, file: &str) -> Result<Token, Box<dyn Error>> {
         let wish = json!({ "ttl_ms": TTL.as_millis() as u64, "wait_ms": 10_000 });
         let path = format!("/leases{file}");
-        let answer = self.send(Method::POST, &path, None, wish.to_string()).await?;
+        let mut answer = self.send(Method::POST, &path, None, wish.to_string()).await?;
+        // As the service says in Retry-After.
+        for _ in 0..3 {
+            if answer.status == StatusCode::SERVICE_UNAVAILABLE {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                answer = self.send(Method::POST, &path, None, wish.to_string()).await?;
+            }
+        }
         if answer.status != StatusCode::CREATED {
             return Err(String::from_utf8_lossy(&answer.body).into());
         }

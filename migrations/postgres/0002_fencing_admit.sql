@@ -69,12 +69,22 @@ $fencing$;
 -- going to read as well. Under REPEATABLE READ and SERIALIZABLE its snapshot is older than
 -- the wait: whoever raises the mark there would miss what the older token wrote meanwhile.
 -- ZF409: raise the mark in a transaction of its own, and begin again.
-CREATE OR REPLACE FUNCTION fencing_begin(the_resource text, the_token bigint)
-    RETURNS void LANGUAGE plpgsql VOLATILE AS $fencing$
+--
+-- A procedure, as a call costs less than a SELECT. It begins as fencing_admit does.
+CREATE OR REPLACE PROCEDURE fencing_begin(the_resource text, the_token bigint)
+    LANGUAGE plpgsql AS $fencing$
 BEGIN
+    PERFORM FROM fencing_marks
+        WHERE resource = the_resource AND token = the_token
+        AND pg_advisory_xact_lock_shared(
+            hashtextextended(the_resource, 28548280319532647)) IS NOT NULL
+        FOR SHARE;
+    IF FOUND THEN
+        RETURN;
+    END IF;
     IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable')
         AND NOT EXISTS (SELECT FROM fencing_marks
-            WHERE resource = the_resource AND token >= the_token)
+            WHERE resource = the_resource AND token > the_token)
     THEN
         RAISE EXCEPTION USING ERRCODE = 'ZF409',
             MESSAGE = 'fencing: the first contact of a token needs a transaction of its own';

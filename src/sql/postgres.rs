@@ -103,7 +103,7 @@ impl Backend for Postgres {
         // BEGIN makes that the explicit one.
         let name = hex(resource);
         Some(format!(
-            "SELECT fencing_begin(convert_from(decode('{name}', 'hex'), 'UTF8'), {token}); BEGIN"
+            "CALL fencing_begin(convert_from(decode('{name}', 'hex'), 'UTF8'), {token}); BEGIN"
         ))
     }
 

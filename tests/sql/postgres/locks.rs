@@ -116,15 +116,20 @@ async fn nobody_raises_the_mark_underneath_whoever_is_admitted() {
     let (place, bounded) = at_33().await;
     // Neither by hand, which takes no turn.
     let raise = || sqlx::query("UPDATE fencing_marks SET token = 34").execute(&bounded);
-    for in_sql in [false, true] {
-        let mut tx = place.pool.begin().await.unwrap();
-        if in_sql {
-            let call = sqlx::query("SELECT fencing_admit('files/a', 33)");
-            call.execute(&mut *tx).await.unwrap();
-        } else {
-            sql::admit(&mut tx, &resource(), token(33)).await.unwrap();
+    for way in 0..3 {
+        let mut tx = match way {
+            0 => sql::begin(&place.pool, &resource(), token(33)).await.unwrap(),
+            _ => place.pool.begin().await.unwrap(),
+        };
+        match way {
+            0 => {}
+            1 => sql::admit(&mut tx, &resource(), token(33)).await.unwrap(),
+            _ => {
+                let call = sqlx::query("SELECT fencing_admit('files/a', 33)");
+                call.execute(&mut *tx).await.unwrap();
+            }
         }
-        assert!(sql::is_retryable(&raise().await.unwrap_err()));
+        assert!(sql::is_retryable(&raise().await.unwrap_err()), "way {way}");
         tx.rollback().await.unwrap();
     }
     raise().await.unwrap();
