@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 
 use super::bell::Bell;
-use super::lane::{Answer, Lane};
+use super::lane::{Answer, Lane, PATIENCE};
 use super::node::Node;
 use super::servers::Servers;
 use super::steward;
@@ -42,7 +42,8 @@ impl Fleet {
         strict: bool,
     ) -> Fleet {
         let bell = Arc::<Bell>::default();
-        let servers = Arc::<Servers>::default();
+        // An attempt asks each node twice at most, and waits for each answer for two budgets.
+        let servers = Arc::new(Servers::new(PATIENCE.max(settings.budget.saturating_mul(4))));
         let lane = |(number, node)| {
             Lane::new(number, node, settings.budget, Arc::clone(&bell), Arc::clone(&servers))
         };

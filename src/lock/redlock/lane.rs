@@ -16,7 +16,7 @@ use super::servers::Servers;
 use crate::quorum::{Fault, Reply, Request};
 
 /// How long an unanswered session or connection is kept before a new one is opened.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 /// The longest pause between two attempts to connect.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -268,7 +268,7 @@ impl Driver {
             Event::Broken(session) if session == self.sessions => {
                 self.session = None;
                 self.owed = 0;
-                self.servers.left(self.number);
+                self.servers.lost(self.number);
             }
             Event::Alive(_) | Event::Broken(_) => {}
         }
@@ -315,7 +315,7 @@ impl Driver {
 impl Drop for Driver {
     /// Its runtime may be gone, and the server reached under another name.
     fn drop(&mut self) {
-        self.servers.left(self.number);
+        self.servers.lost(self.number);
     }
 }
 

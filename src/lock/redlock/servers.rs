@@ -1,36 +1,51 @@
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::quorum::{Fault, Incarnation};
 
 /// Which server each lane of a fleet has reached: no two lanes may speak for one.
-#[derive(Default)]
-pub(super) struct Servers(Mutex<Vec<Reached>>);
+pub(super) struct Servers {
+    reached: Mutex<Vec<Reached>>,
+    /// How long a lane that has lost its session still counts for its server: longer than an
+    /// attempt, or both would count for one.
+    pause: Duration,
+}
 
 struct Reached {
     lane: usize,
     name: String,
     server: Incarnation,
+    lost: Option<Instant>,
 }
 
 impl Servers {
+    pub(super) fn new(pause: Duration) -> Servers {
+        Servers { reached: Mutex::default(), pause }
+    }
+
     /// Notes whom the lane has reached, under which name.
     ///
     /// # Errors
     /// [`Fault::SameServer`] if another lane speaks for that server already.
     pub(super) fn reached(&self, lane: usize, name: &str, at: &Incarnation) -> Result<(), Fault> {
-        let mut servers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        servers.retain(|reached| reached.lane != lane);
+        let mut servers = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+        let over = |lost: Instant| lost.elapsed() >= self.pause;
+        servers.retain(|reached| reached.lane != lane && !reached.lost.is_some_and(over));
         if let Some(other) = servers.iter().find(|reached| reached.server == *at) {
             return Err(Fault::SameServer(other.name.clone()));
         }
-        servers.push(Reached { lane, name: name.to_owned(), server: at.clone() });
+        servers.push(Reached { lane, name: name.to_owned(), server: at.clone(), lost: None });
         Ok(())
     }
 
     /// The lane has lost its session.
-    pub(super) fn left(&self, lane: usize) {
-        let mut servers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        servers.retain(|reached| reached.lane != lane);
+    pub(super) fn lost(&self, lane: usize) {
+        let mut servers = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+        for reached in servers.iter_mut().filter(|reached| reached.lane == lane) {
+            reached.lost.get_or_insert_with(Instant::now);
+        }
     }
 }
 
@@ -38,10 +53,12 @@ impl Servers {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_server_has_one_lane_until_that_one_reaches_another() {
+    const PAUSE: Duration = Duration::from_secs(2);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_has_one_lane_until_that_one_reaches_another() {
         let (servers, here, there) =
-            (Servers::default(), Incarnation::new("0a"), Incarnation::new("0b"));
+            (Servers::new(PAUSE), Incarnation::new("0a"), Incarnation::new("0b"));
         let same = |name: &str| Err(Fault::SameServer(name.into()));
         assert_eq!(servers.reached(0, "zero", &here), Ok(()));
         assert_eq!(servers.reached(0, "zero", &here), Ok(()));
@@ -50,7 +67,13 @@ mod tests {
         assert_eq!(servers.reached(0, "zero", &there), same("one"));
         // What lane 0 spoke for is nobody's now.
         assert_eq!(servers.reached(2, "two", &here), Ok(()));
-        servers.left(1);
+        servers.lost(1);
+        assert_eq!(servers.reached(0, "zero", &there), same("one"));
+        tokio::time::advance(PAUSE / 2).await;
+        // It is counted from the first loss.
+        servers.lost(1);
+        tokio::time::advance(PAUSE / 2).await;
         assert_eq!(servers.reached(0, "zero", &there), Ok(()));
+        assert_eq!(servers.reached(1, "one", &there), same("zero"));
     }
 }
