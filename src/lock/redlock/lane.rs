@@ -35,8 +35,26 @@ pub(super) struct Lane {
     budget: Duration,
     bell: Arc<Bell>,
     servers: Arc<Servers>,
-    jobs: Mutex<Option<mpsc::UnboundedSender<Job>>>,
+    running: Mutex<Option<Running>>,
+}
+
+/// The way to a driver, and how many jobs wait for it: counted for each driver by itself, as
+/// the first submissions may come at one time.
+struct Running {
+    jobs: mpsc::UnboundedSender<Job>,
     queued: Arc<AtomicUsize>,
+}
+
+impl Running {
+    /// Gives the job back if the driver is gone.
+    fn send(&self, job: Job) -> Result<(), Job> {
+        if self.queued.fetch_add(1, Ordering::Relaxed) >= MOST_QUEUED {
+            self.queued.fetch_sub(1, Ordering::Relaxed);
+            let _ = job.reply.send(Err(Fault::TimedOut));
+            return Ok(());
+        }
+        self.jobs.send(job).map_err(|unsent| unsent.0)
+    }
 }
 
 struct Job {
@@ -53,7 +71,7 @@ impl Lane {
         bell: Arc<Bell>,
         servers: Arc<Servers>,
     ) -> Lane {
-        Lane { number, node, budget, bell, servers, jobs: Mutex::default(), queued: Arc::default() }
+        Lane { number, node, budget, bell, servers, running: Mutex::default() }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -67,26 +85,20 @@ impl Lane {
         let due = Instant::now() + self.budget;
         let answer = Answer { answer, bound: due + self.budget };
         let mut job = Job { request, reply, due };
-        if self.queued.fetch_add(1, Ordering::Relaxed) >= MOST_QUEUED {
-            self.queued.fetch_sub(1, Ordering::Relaxed);
-            let _ = job.reply.send(Err(Fault::TimedOut));
-            return answer;
-        }
-        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(running) = jobs.as_ref() {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(running) = running.as_ref() {
             match running.send(job) {
                 Ok(()) => return answer,
-                Err(unsent) => job = unsent.0,
+                Err(unsent) => job = unsent,
             }
         }
         // The first request, or the runtime that ran the lane is gone.
-        self.queued.store(0, Ordering::Relaxed);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            let (sender, receiver) = mpsc::unbounded_channel();
-            let _ = sender.send(job);
-            *jobs = Some(sender);
-            self.queued.store(1, Ordering::Relaxed);
-            runtime.spawn(Driver::new(self).run(receiver));
+            let (jobs, receiver) = mpsc::unbounded_channel();
+            let new = Running { jobs, queued: Arc::default() };
+            runtime.spawn(Driver::new(self, Arc::clone(&new.queued)).run(receiver));
+            let _ = new.send(job);
+            *running = Some(new);
         }
         answer
     }
@@ -144,14 +156,14 @@ struct Driver {
 }
 
 impl Driver {
-    fn new(lane: &Lane) -> Driver {
+    fn new(lane: &Lane, queued: Arc<AtomicUsize>) -> Driver {
         Driver {
             number: lane.number,
             node: Arc::clone(&lane.node),
             budget: lane.budget,
             bell: Arc::clone(&lane.bell),
             servers: Arc::clone(&lane.servers),
-            queued: Arc::clone(&lane.queued),
+            queued,
             session: None,
             sessions: 0,
             owed: 0,
