@@ -22,7 +22,7 @@ const BUDGET: Duration = Duration::from_millis(50);
 
 fn service(servers: &[RedisServer]) -> Redlock {
     let urls = servers.iter().map(RedisServer::url);
-    Redlock::builder().redis(urls).node_budget(BUDGET).build().unwrap()
+    Redlock::builder().first_start(true).redis(urls).node_budget(BUDGET).build().unwrap()
 }
 
 async fn lease(redlock: &Redlock, resource: &Resource) -> Duration {

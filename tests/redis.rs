@@ -14,7 +14,10 @@ use fencing::{Redlock, Resource};
 use support::{RedisServer, five};
 
 fn service(servers: &[RedisServer]) -> RedlockBuilder {
-    Redlock::builder().redis(servers.iter().map(RedisServer::url)).ttl(Duration::from_secs(2))
+    Redlock::builder()
+        .first_start(true)
+        .redis(servers.iter().map(RedisServer::url))
+        .ttl(Duration::from_secs(2))
 }
 
 fn resource() -> Resource {
@@ -45,7 +48,12 @@ async fn two_names_of_one_server_are_one_vote() {
     let other = folder.path().join("other.sock");
     std::os::unix::fs::symlink(servers[0].socket(), &other).unwrap();
     let twice = [servers[0].url(), format!("unix://{}", other.display()), servers[1].url()];
-    let wrong = Redlock::builder().redis(&twice).ttl(Duration::from_secs(2)).build().unwrap();
+    let wrong = Redlock::builder()
+        .first_start(true)
+        .redis(&twice)
+        .ttl(Duration::from_secs(2))
+        .build()
+        .unwrap();
     let same = |error: AcquireError| match &error {
         AcquireError::NoQuorum { causes, .. } => {
             let same = |node: &NodeCause| matches!(node.cause, Fault::SameServer(_));
@@ -57,10 +65,8 @@ async fn two_names_of_one_server_are_one_vote() {
     same(wrong.try_acquire(&resource()).await.unwrap_err());
     let right = service(&servers).build().unwrap();
     right.acquire(&resource()).await.unwrap().release().await.unwrap();
-    wrong.acquire(&resource()).await.unwrap().release().await.unwrap();
-    servers[1].signal("STOP");
-    same(wrong.try_acquire(&resource()).await.unwrap_err());
-    servers[1].signal("CONT");
+    // Beside a fleet that has all its nodes it gets no vote either.
+    assert!(wrong.try_acquire(&resource()).await.is_err());
 }
 
 #[tokio::test]
@@ -90,7 +96,8 @@ async fn one_killed_and_one_hung_do_not_hold_up_a_majority() {
 
 fn admitted(server: &RedisServer) -> bool {
     let id = server.cli(&["HGET", "{fencing}:memory", "admitted"]);
-    !id.is_empty() && server.cli(&["INFO", "server"]).contains(&id)
+    let life = id.split(' ').next().unwrap_or_default();
+    !life.is_empty() && server.cli(&["INFO", "server"]).contains(life)
 }
 
 #[tokio::test]
@@ -133,7 +140,8 @@ async fn faults_are_named_and_the_password_is_not() {
     let node = node.unwrap();
     let name = fencing::lock::redlock::Node::name(&node);
     assert_eq!(name, "redis://me@h:1/2");
-    let error = Redlock::builder().redis(["http://me:secret@h"]).build().unwrap_err();
+    let error =
+        Redlock::builder().first_start(true).redis(["http://me:secret@h"]).build().unwrap_err();
     assert!(!error.to_string().contains("secret"), "{error}");
 }
 

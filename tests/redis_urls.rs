@@ -19,12 +19,17 @@ fn resource() -> Resource {
 }
 
 async fn acquire(url: &str) -> Result<(), AcquireError> {
-    let redlock = Redlock::builder().redis([url]).wait(Duration::from_secs(5)).build().unwrap();
+    let redlock = Redlock::builder()
+        .first_start(true)
+        .redis([url])
+        .wait(Duration::from_secs(5))
+        .build()
+        .unwrap();
     redlock.acquire(&resource()).await.map(drop)
 }
 
 async fn cause(url: &str) -> NodeCause {
-    let redlock = Redlock::builder().redis([url]).wait(Duration::ZERO);
+    let redlock = Redlock::builder().first_start(true).redis([url]).wait(Duration::ZERO);
     // The system's certificates have to be read first.
     let redlock = redlock.node_budget(Duration::from_secs(2)).build().unwrap();
     match redlock.acquire(&resource()).await.unwrap_err() {
@@ -93,6 +98,9 @@ fn tls_with_a_certificate_of_ones_own() {
         path("key.pem").to_str().unwrap(),
     ]);
     let url = format!("rediss://localhost:{port}");
+    let mut start = Command::new(env!("CARGO_BIN_EXE_fencing"));
+    start.env("SSL_CERT_FILE", path("cert.pem")).args(["fleet", "init", "--redis", &url]);
+    assert!(start.status().unwrap().success());
     let trusted = run(&url, &path("cert.pem"));
     assert!(trusted.status.success(), "{trusted:?}");
     assert!(!trusted.stdout.is_empty());

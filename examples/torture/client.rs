@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io::{BufRead, Write as _};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use axum::body::Bytes;
 use axum::http::{Method, Request, StatusCode};
 use fencing::http::{Problem, attach};
-use fencing::lock::AcquireError;
+use fencing::lock::{AcquireError, BuildError};
 use fencing::time::{Clock, SystemClock, Time};
 use fencing::{Lease, Redlock, Resource, Token};
 use http_body_util::{BodyExt, Full};
@@ -24,7 +25,8 @@ use crate::history::{Answer, At, Attempt, Event, Outcome, Write};
 pub struct Orders {
     pub number: u32,
     pub seed: u64,
-    pub redis: Vec<String>,
+    /// The file with the list of nodes, which may change.
+    pub nodes: PathBuf,
     pub namespace: String,
     pub ttl: Duration,
     /// What to lock, and where it is stored.
@@ -38,6 +40,8 @@ pub fn now() -> At {
 
 struct Client {
     orders: Orders,
+    /// What the list was when the lock service was made of it.
+    nodes: String,
     redlock: Redlock,
     http: Http<HttpConnector, Full<Bytes>>,
     rng: fastrand::Rng,
@@ -49,8 +53,26 @@ pub async fn run(orders: &str) -> Result<(), Box<dyn Error>> {
     static WRITES: AtomicU64 = AtomicU64::new(0);
     let orders: Orders = serde_json::from_str(orders)?;
     let rng = fastrand::Rng::with_seed(orders.seed);
-    let redlock = Redlock::builder()
-        .redis(&orders.redis)
+    let nodes = std::fs::read_to_string(&orders.nodes)?;
+    let redlock = service(&orders, &nodes)?;
+    let http = Http::builder(TokioExecutor::new()).build_http();
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    std::thread::spawn(move || {
+        std::io::stdin().lock().lines().for_each(drop);
+        stopped.store(true, Ordering::SeqCst);
+    });
+    let mut client = Client { orders, nodes, redlock, http, rng, writes: &WRITES };
+    while !stop.load(Ordering::SeqCst) {
+        client.round().await?;
+    }
+    Ok(())
+}
+
+fn service(orders: &Orders, nodes: &str) -> Result<Redlock, BuildError> {
+    Redlock::builder()
+        .redis(nodes.lines())
+        .first_start(true)
         .namespace(&orders.namespace)
         .ttl(orders.ttl)
         .wait(orders.ttl * 10)
@@ -59,23 +81,21 @@ pub async fn run(orders: &str) -> Result<(), Box<dyn Error>> {
         .node_budget(Duration::from_millis(100))
         // One of three keeps its leases alive: while it is stopped, that ends too.
         .renew(orders.number.is_multiple_of(3))
-        .build()?;
-    let http = Http::builder(TokioExecutor::new()).build_http();
-    let stop = Arc::new(AtomicBool::new(false));
-    let stopped = Arc::clone(&stop);
-    std::thread::spawn(move || {
-        std::io::stdin().lock().lines().for_each(drop);
-        stopped.store(true, Ordering::SeqCst);
-    });
-    let mut client = Client { orders, redlock, http, rng, writes: &WRITES };
-    while !stop.load(Ordering::SeqCst) {
-        client.round().await?;
-    }
-    Ok(())
+        .build()
 }
 
 impl Client {
+    /// A client is deployed with the new list some time after the others.
+    fn deploy(&mut self) -> Result<(), Box<dyn Error>> {
+        let nodes = std::fs::read_to_string(&self.orders.nodes)?;
+        if nodes != self.nodes && self.rng.u8(0..3) == 0 {
+            (self.redlock, self.nodes) = (service(&self.orders, &nodes)?, nodes);
+        }
+        Ok(())
+    }
+
     async fn round(&mut self) -> Result<(), Box<dyn Error>> {
+        self.deploy()?;
         let (file, storage) = self.orders.files[self.rng.usize(0..self.orders.files.len())].clone();
         let resource = Resource::new(file)?;
         let asked = now();

@@ -27,6 +27,9 @@ pub enum Fault {
     Unlink,
     /// Memory pressure on a node under one of the policies that evict, or under noeviction
     Evict,
+    /// The fleet is moved to another list of three, five or seven nodes, the mover killed
+    /// half-way now and then
+    Move,
     /// A node's clock jumps, seconds or an hour, either way
     Clock,
     /// The network loses what is sent to a node
@@ -45,7 +48,7 @@ impl Fault {
     /// Needs servers of our own.
     pub fn is_to_servers(self) -> bool {
         use Fault::{
-            Clock, Evict, FlushScripts, Flushall, Flushdb, Kill, PauseWrites, StopMajority,
+            Clock, Evict, FlushScripts, Flushall, Flushdb, Kill, Move, PauseWrites, StopMajority,
             StopNode, Truncate, Unlink,
         };
         matches!(
@@ -60,6 +63,7 @@ impl Fault {
                 | Flushdb
                 | Unlink
                 | Evict
+                | Move
                 | Clock
         )
     }

@@ -9,6 +9,7 @@ mod client;
 mod faults;
 #[path = "../../tests/support/history/mod.rs"]
 mod history;
+mod list;
 mod nemesis;
 mod nodes;
 #[allow(dead_code, reason = "tests use the rest")]

@@ -1,4 +1,4 @@
-//! Who makes the faults: four at a time, one for each kind of victim.
+//! Who makes the faults: five at a time, one for each kind of victim.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use crate::client::now;
 use crate::faults::Fault;
 use crate::history::{Answer, Event, Outcome};
+use crate::list::List;
 use crate::nodes;
 use crate::proxy::Weather;
 use crate::redis::RedisServer;
@@ -19,6 +20,7 @@ pub struct Nemesis {
     pub seed: u64,
     /// None of ours: nothing is done to them.
     pub servers: Vec<Mutex<RedisServer>>,
+    pub list: List,
     pub weather: Vec<Arc<Weather>>,
     pub storages: Vec<u32>,
     pub stop: AtomicBool,
@@ -31,11 +33,15 @@ pub struct Nemesis {
 impl Nemesis {
     /// One thread for each kind; they end when told to.
     pub fn start(self: &Arc<Nemesis>) -> Vec<std::thread::JoinHandle<()>> {
-        let kinds: [fn(&Fault) -> bool; 4] = [
+        let kinds: [fn(&Fault) -> bool; 5] = [
             |fault| fault.forgets() || *fault == Fault::Clock,
-            |fault| fault.is_to_servers() && !fault.forgets() && *fault != Fault::Clock,
+            |fault| {
+                let apart = fault.forgets() || matches!(fault, Fault::Clock | Fault::Move);
+                fault.is_to_servers() && !apart
+            },
             |fault| fault.is_to_the_network(),
             |fault| *fault == Fault::StopStorage,
+            |fault| *fault == Fault::Move,
         ];
         let mut threads = Vec::new();
         for (number, kind) in (0..).zip(kinds) {
@@ -55,7 +61,8 @@ impl Nemesis {
             let fault = faults[rng.usize(0..faults.len())];
             self.count(fault);
             self.make(fault, &mut rng);
-            std::thread::sleep(Duration::from_millis(rng.u64(300..2000)));
+            let rest = if fault == Fault::Move { 3 } else { 1 };
+            std::thread::sleep(Duration::from_millis(rest * rng.u64(300..2000)));
         }
     }
 
@@ -188,18 +195,34 @@ impl Nemesis {
                     server.cli(&["CLIENT", "UNPAUSE"]);
                 }
             }
+            Fault::Move => {
+                if let Err(failure) = self.list.change(rng, |node| self.clean(node)) {
+                    self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
+                }
+            }
             fault if fault.forgets() => self.forget(fault, rng),
             fault => self.weather(fault, time, rng),
         }
     }
 
+    /// A server that was out of reach when the others left an older list knows nothing of that. An
+    /// operator who wants it in another list deletes what it knows.
+    fn clean(&self, node: usize) {
+        let server = self.servers[node].lock().unwrap_or_else(PoisonError::into_inner);
+        if !server.cli(&["HGET", "{fencing}:memory", "admitted"]).is_empty() {
+            server.cli(&["UNLINK", "{fencing}:memory"]);
+        }
+    }
+
     fn forget(&self, fault: Fault, rng: &mut fastrand::Rng) {
-        let node = {
-            let (node, mut server) = self.server(rng);
+        let members = self.list.members();
+        let node = members[rng.usize(0..members.len())];
+        {
+            let mut server = self.servers[node].lock().unwrap_or_else(PoisonError::into_inner);
             nodes::forget(&mut server, fault, rng);
-            node
-        };
-        if !nodes::is_back(&self.servers[node], Duration::from_secs(60)) {
+        }
+        let is_member = || self.list.members().contains(&node);
+        if !nodes::is_back(&self.servers[node], is_member, Duration::from_secs(120)) {
             let mut failure = format!("node {node} did not come back after {}", fault.name());
             for server in &self.servers {
                 failure.push_str(&format!(

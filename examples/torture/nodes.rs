@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 use crate::faults::Fault;
 use crate::redis::RedisServer;
 
-/// How each of the five persists.
-const PERSISTENCE: [&[&str]; 5] = [
+/// How each of them persists: five, and two more that the fleet may be moved to.
+const PERSISTENCE: [&[&str]; 7] = [
     &["--save", "", "--appendonly", "no"],
     &["--save", "", "--appendonly", "yes", "--appendfsync", "everysec"],
     &["--save", "", "--appendonly", "yes", "--appendfsync", "always"],
     &["--save", "1", "1", "--appendonly", "no"],
+    &["--save", "", "--appendonly", "yes", "--appendfsync", "always"],
+    &["--save", "", "--appendonly", "no"],
     &["--save", "", "--appendonly", "yes", "--appendfsync", "always"],
 ];
 
@@ -27,7 +29,7 @@ const POLICIES: [&str; 8] = [
     "noeviction",
 ];
 
-/// Five of them, and whether their clocks can jump: that takes a C compiler.
+/// All of them, and whether their clocks can jump: that takes a C compiler.
 pub fn start() -> (Vec<Mutex<RedisServer>>, bool) {
     let folder = tempfile::tempdir().unwrap();
     let shim = folder.path().join("clock.so");
@@ -106,16 +108,22 @@ fn evict(server: &RedisServer, rng: &mut fastrand::Rng) {
     server.cli(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
 }
 
-/// Waits until the node is admitted; until then it must stay the only one that forgot.
-/// Not if it takes longer than that.
-pub fn is_back(server: &Mutex<RedisServer>, patience: Duration) -> bool {
+/// Waits until the node is admitted; until then it must stay the only one that forgot. One that
+/// is no member any more need not come back. Not if it takes longer than that.
+pub fn is_back(
+    server: &Mutex<RedisServer>,
+    is_member: impl Fn() -> bool,
+    patience: Duration,
+) -> bool {
     let end = Instant::now() + patience;
     while Instant::now() < end {
+        if !is_member() {
+            return true;
+        }
         let server = server.lock().unwrap_or_else(PoisonError::into_inner);
         let admitted = server.cli(&["HGET", "{fencing}:memory", "admitted"]);
-        if !admitted.is_empty()
-            && server.cli(&["INFO", "server"]).contains(&format!("run_id:{admitted}"))
-        {
+        let life = admitted.split(' ').next().unwrap_or_default();
+        if !life.is_empty() && server.cli(&["INFO", "server"]).contains(&format!("run_id:{life}")) {
             return true;
         }
         drop(server);

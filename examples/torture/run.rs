@@ -11,6 +11,7 @@ use crate::args::Args;
 use crate::client::{Orders, now};
 use crate::faults::Fault;
 use crate::history::{Event, History, Outcome, Report, commit};
+use crate::list::List;
 use crate::nemesis::{Nemesis, stopped};
 use crate::nodes;
 use crate::proxy::{Place, proxy};
@@ -46,10 +47,14 @@ pub async fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
         true => "fencing".into(),
         false => format!("torture-{}", std::process::id()),
     };
+    let folder = tempfile::tempdir()?;
+    let list = List::new(&urls, &namespace, TTL, folder.path());
+    let file = list.file().to_owned();
     let nemesis = Arc::new(Nemesis {
         faults: chosen(args, jumps),
         seed,
         servers,
+        list,
         weather,
         storages: storages.iter().map(|storage| storage.child.id()).collect(),
         stop: false.into(),
@@ -60,7 +65,7 @@ pub async fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
     let files =
         (0..).zip(&storages).map(|(n, storage)| (format!("files/{n}"), storage.address.clone()));
     let orders =
-        Orders { number: 0, seed, redis: urls, namespace, ttl: TTL, files: files.collect() };
+        Orders { number: 0, seed, nodes: file, namespace, ttl: TTL, files: files.collect() };
     let clients = Clients::start(args.clients, args.verbose, &orders, &nemesis)?;
     // A fleet that starts remembers nothing yet.
     nemesis.first_leases(args.clients as usize)?;

@@ -69,7 +69,7 @@ impl fmt::Display for NoQuorum<'_> {
     }
 }
 
-struct Causes<'a>(&'a [NodeCause]);
+pub(super) struct Causes<'a>(pub(super) &'a [NodeCause]);
 
 impl fmt::Display for Causes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -30,6 +30,8 @@ pub(crate) trait Holder: Send + Sync + 'static {
     fn renew(&self) -> BoxFuture<'_, Renewed>;
     /// Asks everywhere for the release at once, then tells what came of it.
     fn release(&self) -> BoxFuture<'_, Result<Released, ReleaseError>>;
-    /// Asks everywhere for the release, without waiting.
-    fn abandon(&self);
+    /// Renews no more, and asks everywhere for the release, without waiting. A lease that was
+    /// `lost` stays as it is where there is a lock-delay: that is the time in which what its
+    /// holder has sent may still arrive.
+    fn abandon(&self, lost: bool);
 }

@@ -72,7 +72,8 @@ pub(super) struct Keeping {
 /// What a client holds: a lock for a time, and the token that fences it.
 ///
 /// A watchdog renews it each third of its TTL until it is released, lost, or held for
-/// `max_hold`. Dropped, it is released as well as can be without waiting.
+/// `max_hold`. Dropped, it is released as well as can be without waiting; one that was lost before
+/// stays closed for its lock-delay, if it has one.
 ///
 /// **Fencing.** A lease may be lost at any moment, also between a look at it and a
 /// write. Only a storage that compares [`token`](Lease::token) makes a late write safe.
@@ -265,6 +266,7 @@ impl Drop for Lease {
     fn drop(&mut self) {
         self.stop();
         if !self.released {
+            let lost = self.lapsed().is_some();
             self.standing.send_if_modified(|standing| {
                 let held = matches!(standing, Standing::Until(_));
                 if held {
@@ -272,7 +274,7 @@ impl Drop for Lease {
                 }
                 held
             });
-            self.holder.abandon();
+            self.holder.abandon(lost);
         }
     }
 }

@@ -20,7 +20,7 @@ use std::future::Future;
 use crate::Resource;
 
 pub use error::{AcquireError, NodeCause, ReleaseError, Released};
-pub use health::Health;
+pub use health::{Health, NodeHealth};
 pub use lease::{Lease, LeaseLost, Loss};
 pub use settings::BuildError;
 

@@ -14,7 +14,8 @@ pub struct BuildError {
 }
 
 impl BuildError {
-    pub(super) fn new(setting: &'static str, problem: impl Into<String>) -> BuildError {
+    /// The problem with one setting.
+    pub fn new(setting: &'static str, problem: impl Into<String>) -> BuildError {
         BuildError { setting, problem: problem.into() }
     }
 

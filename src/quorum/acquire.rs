@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::message::{Reply, Request};
-use super::{Fault, Nonce, Owner, Stamp, majority};
+use super::{Fault, Fleet, Nonce, Owner, Stamp, majority};
 use crate::time::Time;
 use crate::{Resource, Token};
 
@@ -234,12 +234,18 @@ pub(super) fn deadline(started: Time, ttl: Duration, drift: Duration) -> Time {
 }
 
 /// The fault that a reply amounts to where it was not asked for.
-pub(super) fn fault_of(reply: Result<Reply, Fault>) -> Fault {
+pub(crate) fn fault_of(reply: Result<Reply, Fault>) -> Fault {
     match reply {
         Err(fault) => fault,
         Ok(Reply::NotAdmitted) => Fault::NotAdmitted,
+        Ok(Reply::OtherFleet(fleet)) => Fault::OtherFleet { members: names(&fleet) },
+        Ok(Reply::Moved(fleet)) => Fault::Moved { to: names(&fleet) },
         Ok(Reply::Quarantined { remaining }) => Fault::Quarantined(remaining),
         Ok(Reply::Exhausted) => Fault::Exhausted,
         Ok(other) => Fault::Nonsense(format!("{other:?}")),
     }
+}
+
+fn names(fleet: &Fleet) -> Vec<String> {
+    fleet.members().map(str::to_owned).collect()
 }

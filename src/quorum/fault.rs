@@ -22,9 +22,39 @@ pub enum Fault {
     /// It forgot its state and waits to be re-admitted.
     #[error("not admitted")]
     NotAdmitted,
-    /// It was re-admitted and does not grant yet.
+    /// It is not admitted, and can't be: too few nodes remember, so that every node must
+    /// answer for a new start, and these do not.
+    #[error(
+        "not admitted: too few nodes remember, and a new start needs every node; no answer from \
+         {}; if one is gone for good, `fencing fleet move` replaces it",
+        .missing.join(", ")
+    )]
+    NotStarted {
+        /// The nodes that do not answer.
+        missing: Vec<String>,
+    },
+    /// It is not admitted: too few nodes remember, and `strict` leaves that to an operator.
+    #[error(
+        "not admitted: too few nodes remember, and `strict` leaves a new start to an operator \
+         (`fencing fleet init` for new nodes, `fencing fleet admit` for a fleet that was in use)"
+    )]
+    Strict,
+    /// It is closed until the locks that it may have forgotten have expired.
     #[error("quarantined for {} ms", .0.as_millis())]
     Quarantined(Duration),
+    /// It belongs to another fleet than the list of nodes of this client makes. It gives no
+    /// vote: majorities of different lists need not meet.
+    #[error("a node of another fleet: {}", .members.join(","))]
+    OtherFleet {
+        /// The names of the nodes of that fleet.
+        members: Vec<String>,
+    },
+    /// The fleet of this client was moved: give the client the new list.
+    #[error("the fleet has moved to: {}", .to.join(","))]
+    Moved {
+        /// The names of the nodes of the new fleet.
+        to: Vec<String>,
+    },
     /// Its count in this era has run out and a new era is being taken.
     #[error("count exhausted")]
     Exhausted,

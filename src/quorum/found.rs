@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::tests::{Fleet, TTL, resource};
+use super::tests::{TTL, World, readmission, resource};
 use super::*;
 use crate::time::Time;
 
-fn attempt(fleet: &mut Fleet) -> (Acquire, Request) {
+fn attempt(fleet: &mut World) -> (Acquire, Request) {
     let bid = fleet.bid();
     let mut acquire = Acquire::new(3, bid, Time::default());
     let (_, ask) = acquire.next_request().unwrap();
@@ -14,7 +14,7 @@ fn attempt(fleet: &mut Fleet) -> (Acquire, Request) {
     (acquire, ask)
 }
 
-impl Fleet {
+impl World {
     /// The node executes a request once whatever lock it has is gone.
     fn ask_free(&mut self, node: usize, request: &Request) -> Reply {
         self.nodes[node].1.expire_lock(&resource());
@@ -23,8 +23,10 @@ impl Fleet {
 
     /// The node's clock jumps over a quarantine, and back.
     fn jump(&mut self, node: usize) {
-        let (life, store) = &mut self.nodes[node];
-        store.answer(life, &Request::Read, Time::from_start(TTL * 100), self.clock);
+        let before = self.now;
+        self.now = Time::from_start(TTL * 100);
+        self.ask(node, &Request::Read);
+        self.now = before;
     }
 }
 
@@ -37,7 +39,7 @@ fn won(acquire: &Acquire) -> Option<crate::Token> {
 
 #[test]
 fn a_repeated_acquire_does_not_make_the_publish_of_its_first_grant_count() {
-    let mut fleet = Fleet::started(3);
+    let mut fleet = World::started(3);
     let (mut first, ask_first) = attempt(&mut fleet);
     let (mut second, ask_second) = attempt(&mut fleet);
     // Node 1 counted the second client before the first, nodes 0 and 2 the other way round.
@@ -58,7 +60,7 @@ fn a_repeated_acquire_does_not_make_the_publish_of_its_first_grant_count() {
 
 #[test]
 fn a_repeated_acquire_and_a_new_era_do_not_make_the_publish_count() {
-    let mut fleet = Fleet::started(3);
+    let mut fleet = World::started(3);
     let Bid { owner, .. } = fleet.bid();
     let ask = Request::Acquire { resource: resource(), owner, ttl: TTL };
     let Reply::Granted { nonce, stamp, .. } = fleet.ask(0, &ask) else { panic!() };
@@ -66,8 +68,7 @@ fn a_repeated_acquire_and_a_new_era_do_not_make_the_publish_count() {
     let Bid { owner: other, .. } = fleet.bid();
     fleet.ask_free(0, &Request::Acquire { resource: resource(), owner: other, ttl: TTL });
     fleet.ask_free(0, &ask);
-    let order =
-        Readmission { target: 0, collect: true, nonce: Nonce(1), longest: TTL, strict: false };
+    let order = Readmission { collect: true, ..readmission(0, Nonce(1)) };
     assert_eq!(fleet.readmit_by(order), Ok(()));
     let token = Stamp { count: stamp.count + 1, ..stamp }.token().unwrap();
     let publish = Request::Publish { resource: resource(), owner, nonce, token };
@@ -76,14 +77,13 @@ fn a_repeated_acquire_and_a_new_era_do_not_make_the_publish_count() {
 
 #[test]
 fn counts_are_not_collected_from_clocks_while_a_majority_remembers() {
-    let mut fleet = Fleet::started(3);
+    let mut fleet = World::started(3);
     fleet.lease_on(&[0, 1, 2]);
     fleet.clock = Duration::ZERO;
     fleet.nodes[1].1.forget();
     // Counts are to be collected on node 0 while node 1 has forgotten. Its new era reaches
     // node 1 and is promised by nobody else.
-    let order =
-        Readmission { target: 0, collect: true, nonce: Nonce(1), longest: TTL, strict: false };
+    let order = Readmission { collect: true, ..readmission(0, Nonce(1)) };
     let mut collect = Readmit::new(3, order);
     while let Some((node, request)) = collect.next_request() {
         let phase = collect.phase();

@@ -1,6 +1,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::Fleet;
+
 macro_rules! random_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -56,4 +58,14 @@ impl Incarnation {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// One life of a server as a member of one fleet: what a session speaks to and for, and what a
+/// node that was admitted remembers of it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Membership {
+    /// The life of the server.
+    pub incarnation: Incarnation,
+    /// The fleet of the client.
+    pub fleet: Fleet,
 }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{Incarnation, Nonce, Owner, Stamp};
+use super::{Fleet, Incarnation, Nonce, Owner, Stamp};
 use crate::{Resource, Token};
 
 /// What a client asks of one node. Each is one atomic step there.
@@ -49,15 +49,23 @@ pub enum Request {
     Prepare {
         /// Kept if the node has none from this incarnation.
         nonce: Nonce,
+        /// The fleet that is moved to the one of the session, if that is so. A node that has left
+        /// another fleet for this one, or for any that was started since, joins the session's.
+        from: Option<Fleet>,
     },
-    /// Tell the era and what has been promised.
+    /// Tell the era, what has been promised, and what may still be out.
     Read,
+    /// Tell an operator how the node stands. Nothing of the protocol rests on it.
+    Inspect,
     /// Promise that no smaller era is given out again.
     Reserve {
         /// The era to promise.
         era: u64,
+        /// Promise also where the node is not admitted, but prepared, if this is the nonce of
+        /// its memory: it is about to be started.
+        memory: Option<Nonce>,
     },
-    /// Admit the node, or start a larger era on it.
+    /// Admit the node, or drop its counts in a larger era.
     Activate {
         /// The incarnation that was prepared.
         incarnation: Incarnation,
@@ -65,11 +73,38 @@ pub enum Request {
         nonce: Nonce,
         /// The era to start.
         era: u64,
-        /// How long it must not grant if it forgot: locks that it does not know of expire.
+        /// Whether counts are to be dropped where it is admitted, if it is still crowded.
+        collect: bool,
+        /// How long it must not grant: locks that it does not know of expire.
         quarantine: Duration,
-        /// How long it must not grant if its era grows: the second that named it passes.
-        settle: Duration,
+        /// Whether the fleet is new: no lock was ever granted.
+        new: bool,
     },
+    /// Leave the fleet of the session for another one: from now on the node grants, renews and
+    /// publishes nothing under the old one. The first seal stays.
+    Seal {
+        /// The new fleet.
+        to: Fleet,
+        /// What the move has come to.
+        step: Sealing,
+    },
+    /// End the quarantine, on the word of an operator that no lock can be out.
+    Open {
+        /// The nonce of the memory that the operator has seen.
+        nonce: Nonce,
+    },
+}
+
+/// The steps of a move at a node of the old fleet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Sealing {
+    /// Leave the old fleet.
+    Leave,
+    /// Promise the era of the new fleet, if the node has left.
+    Promise(u64),
+    /// The new fleet was started in this era: a node of the old one in a smaller era leaves, too.
+    /// Those that have left may join any other fleet from now on.
+    Done(u64),
 }
 
 impl Request {
@@ -82,8 +117,11 @@ impl Request {
             | Request::Release { resource, .. } => Some(resource),
             Request::Prepare { .. }
             | Request::Read
+            | Request::Inspect
             | Request::Reserve { .. }
-            | Request::Activate { .. } => None,
+            | Request::Activate { .. }
+            | Request::Seal { .. }
+            | Request::Open { .. } => None,
         }
     }
 }
@@ -107,13 +145,17 @@ pub enum Reply {
     },
     /// The count of this era has run out; a new era is needed.
     Exhausted,
-    /// The node was re-admitted and does not grant yet.
+    /// The node is closed and does not grant yet.
     Quarantined {
         /// For how long.
         remaining: Duration,
     },
     /// The node has forgotten something, or was never admitted. No vote.
     NotAdmitted,
+    /// The node belongs to this fleet, which is not the one of the session. No vote.
+    OtherFleet(Fleet),
+    /// The node has left the fleet of the session, or another one, for this fleet. No vote.
+    Moved(Fleet),
     /// The count is the token.
     Published,
     /// The lock lasts for another TTL.
@@ -125,13 +167,22 @@ pub enum Reply {
     NotOwner,
     /// The node's memory is marked.
     Prepared(Prepared),
-    /// The era and what has been promised.
+    /// Era, promise, and what may still be out.
     State(State),
+    /// How the node stands.
+    Report(Report),
     /// The era is promised.
-    Reserved,
-    /// The node is admitted with at least the era asked for.
+    Reserved {
+        /// The memory that holds the promise.
+        nonce: Nonce,
+    },
+    /// The node is admitted.
     Activated,
-    /// The memory is not the one that was prepared.
+    /// The node has left the fleet of the session for the one asked for.
+    Sealed(State),
+    /// The quarantine is over.
+    Opened,
+    /// The memory is not the one that was prepared, or the era is not above what stands there.
     Forgotten,
 }
 
@@ -140,26 +191,52 @@ pub enum Reply {
 pub struct Prepared {
     /// The incarnation that answered.
     pub incarnation: Incarnation,
-    /// The nonce in force.
-    pub nonce: Nonce,
     /// Whether it is admitted, or was by somebody else meanwhile.
     pub admitted: bool,
     /// Whether it has never granted a lock in this stretch of memory and nothing older
     /// is written on it.
     pub blank: bool,
-    /// What is written on it, an older life's included.
+    /// Whether it is admitted and its counts should be collected.
+    pub crowded: bool,
+    /// The other fleet that is written on it, if any: an older life's, or the one that it
+    /// has left.
+    pub other: Option<Fleet>,
+    /// What is written on it, an older life's included; with the nonce in force.
     pub state: State,
     /// Its own clock, since 2026-01-01T00:00:00Z.
     pub clock: Duration,
+    /// For how long the server has been up.
+    pub uptime: Duration,
 }
 
-/// Era, promise and longest TTL as they stand on a node.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// What of a node's memory others need to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct State {
+    /// This stretch of memory.
+    pub nonce: Nonce,
     /// The era in which it counts.
     pub era: u64,
     /// The largest era promised to anybody.
     pub reserved: u64,
-    /// The longest TTL that any client asked for, lock delay included.
+    /// For how long, from now, a lock that was granted or renewed there may still be out.
     pub longest: Duration,
+}
+
+impl State {
+    /// The largest era that it knows of.
+    #[must_use]
+    pub fn highest(&self) -> u64 {
+        self.era.max(self.reserved)
+    }
+}
+
+/// How an admitted node stands, for an operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Report {
+    /// Its memory.
+    pub state: State,
+    /// How long it stays closed.
+    pub quarantine: Option<Duration>,
+    /// How many counts it keeps.
+    pub counts: u64,
 }

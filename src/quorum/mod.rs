@@ -5,23 +5,30 @@
 
 mod acquire;
 mod fault;
+mod fleet;
 mod id;
 mod message;
 mod readmit;
 mod release;
+mod relocate;
 mod renew;
+mod round;
 mod stamp;
+mod start;
 mod store;
 
+pub(crate) use acquire::fault_of;
 pub use acquire::{Acquire, Bid, Outcome};
 pub use fault::Fault;
-pub use id::{Incarnation, Nonce, Owner};
-pub use message::{Prepared, Reply, Request, State};
+pub use fleet::{Fleet, FleetError};
+pub use id::{Incarnation, Membership, Nonce, Owner};
+pub use message::{Prepared, Reply, Report, Request, Sealing, State};
 pub use readmit::{Readmission, Readmit, ReadmitError};
 pub use release::{Freed, Release};
+pub use relocate::{Move, MoveError, Relocation, Side};
 pub use renew::{Holding, Renew, Renewal};
 pub use stamp::Stamp;
-pub use store::Store;
+pub use store::{CROWDED, Moment, Store};
 
 #[cfg(test)]
 mod found;

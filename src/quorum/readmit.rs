@@ -1,8 +1,9 @@
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::acquire::fault_of;
 use super::message::{Prepared, Reply, Request, State};
+use super::round::Round;
+use super::start::{Beginning, Start};
 use super::{Fault, Nonce, Stamp, majority};
 
 /// What a re-admission is asked to do.
@@ -16,70 +17,85 @@ pub struct Readmission {
     pub nonce: Nonce,
     /// The longest TTL that this client uses, lock delay included.
     pub longest: Duration,
-    /// Refuse to lean on clocks, except where every node is blank.
+    /// Refuse to lean on clocks, unless somebody has said that no lock can be out.
     pub strict: bool,
+    /// Somebody has said that no lock can be out, if all nodes are blank.
+    pub nothing_out: bool,
 }
 
 /// Why a node was not re-admitted. Nothing is lost: anybody may try again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum ReadmitError {
-    /// A majority must remember, or every node must answer.
-    #[error("too few nodes remember, and not every node answers")]
+    /// These nodes did not answer as they must.
+    #[error("a node that is needed does not answer, or refuses")]
     Missing(Vec<(usize, Fault)>),
+    /// Too few nodes remember, and not every node answers, which a new start needs.
+    #[error("too few nodes remember, and not every node answers, as a new start needs")]
+    NotStarted(Vec<(usize, Fault)>),
     /// Too few remember, and the first start from clocks was ruled out.
     #[error("too few nodes remember, and `strict` leaves that to the operator")]
     Strict,
+    /// A node belongs to another fleet.
+    #[error("{1}")]
+    Elsewhere(usize, Fault),
     /// The eras have run out.
     #[error("no era left")]
     NoEra,
+    /// Counts are not collected in an era that the node's clock has not reached: after a loss of
+    /// all nodes the clocks must be ahead of every era in use.
+    #[error("counts are not collected yet: era {era} is ahead of the node's clock ({clock})")]
+    AheadOfClock {
+        /// The era that would begin.
+        era: u64,
+        /// The node's clock as an era.
+        clock: u64,
+    },
     /// Something changed underneath: try again.
     #[error("overtaken by another re-admission or by a node that forgot")]
     Overtaken,
 }
 
+/// The first answer of the node that is to come back goes along.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Phase {
     Prepare,
     Read(Prepared),
-    Reserve(Prepared, u64, Duration),
-    FirstStart,
-    /// What every node answered before.
-    Confirm(Vec<Prepared>),
+    Reserve(Prepared, u64),
+    /// With the memory in which each node promised.
+    Confirm(Prepared, u64, Vec<Option<Nonce>>),
     Activate,
+    Start(Start),
     Done(Result<(), ReadmitError>),
 }
 
-/// One re-admission, as a state machine: protocol, "Re-admission (era)".
+/// One re-admission, as a state machine: protocol, "Re-admission".
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Readmit {
     order: Readmission,
     phase: Phase,
-    /// This phase's answers, by node; `None` where none is awaited or it is still out.
-    replies: Vec<Option<Result<Reply, Fault>>>,
-    awaited: usize,
-    outbox: VecDeque<(usize, Request)>,
+    round: Round,
 }
+
+/// Rounds of a start have numbers from here on.
+const STARTS: u8 = 16;
 
 impl Readmit {
     /// Starts a re-admission among `nodes` nodes.
     #[must_use]
     pub fn new(nodes: usize, order: Readmission) -> Readmit {
-        let mut readmit = Readmit {
-            order,
-            phase: Phase::Prepare,
-            replies: vec![None; nodes],
-            awaited: 0,
-            outbox: VecDeque::new(),
-        };
-        let prepare = Request::Prepare { nonce: order.nonce };
-        readmit.enter(Phase::Prepare, vec![(order.target, prepare)]);
+        let mut readmit = Readmit { order, phase: Phase::Prepare, round: Round::new(nodes) };
+        let prepare = Request::Prepare { nonce: order.nonce, from: None };
+        readmit.round.ask([(order.target, prepare)]);
         readmit
     }
 
     /// What to send next, and to which node. Replies to requests of an earlier phase
-    /// must not be fed: [`phase`](Readmit::phase) tells them apart.
+    /// are of no use: [`phase`](Readmit::phase) tells them apart.
     pub fn next_request(&mut self) -> Option<(usize, Request)> {
-        self.outbox.pop_front()
+        match &mut self.phase {
+            Phase::Start(start) => start.next_request(),
+            _ => self.round.next_request(),
+        }
     }
 
     /// How it ended.
@@ -87,6 +103,7 @@ impl Readmit {
     pub fn outcome(&self) -> Option<Result<(), ReadmitError>> {
         match &self.phase {
             Phase::Done(outcome) => Some(outcome.clone()),
+            Phase::Start(start) => start.outcome(),
             _ => None,
         }
     }
@@ -94,239 +111,197 @@ impl Readmit {
     /// The number of the phase, to be given back with each reply.
     #[must_use]
     pub fn phase(&self) -> u8 {
-        match self.phase {
-            Phase::Prepare => 0,
-            Phase::Read(_) => 1,
-            Phase::Reserve(..) => 2,
-            Phase::FirstStart => 3,
-            Phase::Confirm(_) => 4,
-            Phase::Activate => 5,
-            Phase::Done(_) => 6,
+        match &self.phase {
+            Phase::Start(start) => STARTS + start.phase(),
+            _ => self.round.number(),
         }
     }
 
     /// Takes what a node answered to a request of `phase`, or why it did not.
     pub fn on_reply(&mut self, phase: u8, node: usize, reply: Result<Reply, Fault>) {
-        if phase != self.phase() {
+        if let Phase::Start(start) = &mut self.phase {
+            if let Some(phase) = phase.checked_sub(STARTS) {
+                start.on_reply(phase, node, reply);
+            }
             return;
         }
-        let Some(slot @ None) = self.replies.get_mut(node) else { return };
-        *slot = Some(reply);
-        self.awaited = self.awaited.saturating_sub(1);
-        match self.phase.clone() {
+        if !self.round.take(phase, node, reply) {
+            return;
+        }
+        let outcome = match self.phase.clone() {
             Phase::Prepare => self.prepared(),
-            Phase::Read(prepared) => self.read(prepared),
-            Phase::Reserve(prepared, era, longest) => self.reserved(&prepared, era, longest),
-            Phase::FirstStart => self.first_start(),
-            Phase::Confirm(before) => self.confirmed(&before),
+            Phase::Read(target) => self.read(target),
+            Phase::Reserve(target, era) => self.reserved(target, era),
+            Phase::Confirm(target, era, promised) => self.confirmed(&target, era, &promised),
             Phase::Activate => self.activated(),
-            Phase::Done(_) => {}
-        }
-    }
-
-    fn enter(&mut self, phase: Phase, requests: Vec<(usize, Request)>) {
-        self.phase = phase;
-        self.replies.fill(None);
-        self.awaited = requests.len();
-        self.outbox = requests.into();
-    }
-
-    fn end(&mut self, outcome: Result<(), ReadmitError>) {
-        self.enter(Phase::Done(outcome), Vec::new());
-    }
-
-    fn others(&self, request: &Request) -> Vec<(usize, Request)> {
-        let nodes = (0..self.replies.len()).filter(|node| *node != self.order.target);
-        nodes.map(|node| (node, request.clone())).collect()
-    }
-
-    fn faults(&self) -> Vec<(usize, Fault)> {
-        let fault = |reply: &Option<Result<Reply, Fault>>| match reply {
-            Some(Err(fault)) => Some(fault.clone()),
-            _ => None,
+            Phase::Start(_) | Phase::Done(_) => Ok(()),
         };
-        let replies = self.replies.iter().enumerate();
-        replies.filter_map(|(node, reply)| Some((node, fault(reply)?))).collect()
-    }
-
-    fn missing(&mut self) {
-        let faults = self.faults();
-        self.end(Err(ReadmitError::Missing(faults)));
-    }
-
-    fn prepared(&mut self) {
-        let reply = self.replies.get_mut(self.order.target).and_then(Option::take);
-        match reply {
-            Some(Ok(Reply::Prepared(prepared))) if prepared.admitted && !self.order.collect => {
-                self.end(Ok(()));
-            }
-            Some(Ok(Reply::Prepared(prepared))) if self.replies.len() == 1 => {
-                self.replies = vec![Some(Ok(Reply::Prepared(prepared)))];
-                self.phase = Phase::FirstStart;
-                self.first_start();
-            }
-            Some(Ok(Reply::Prepared(prepared))) => {
-                let requests = self.others(&Request::Read);
-                self.enter(Phase::Read(prepared), requests);
-            }
-            Some(other) => {
-                let fault = (self.order.target, fault_of(other));
-                self.end(Err(ReadmitError::Missing(vec![fault])));
-            }
-            None => {}
+        if outcome.is_err() {
+            self.phase = Phase::Done(outcome);
         }
     }
 
-    fn read(&mut self, prepared: Prepared) {
-        let states: Vec<State> = self
-            .replies
-            .iter()
-            .filter_map(|reply| match reply {
-                Some(Ok(Reply::State(state))) => Some(*state),
+    fn done(&mut self) -> Result<(), ReadmitError> {
+        self.phase = Phase::Done(Ok(()));
+        Ok(())
+    }
+
+    fn ask_others(&mut self, request: &Request) {
+        self.round.ask_all(request, Some(self.order.target));
+    }
+
+    fn prepared(&mut self) -> Result<(), ReadmitError> {
+        let target = match self.round.reply(self.order.target) {
+            Some(Ok(Reply::Prepared(target))) => target.clone(),
+            other => {
+                let fault = other.cloned().map_or(Fault::TimedOut, fault_of);
+                return Err(match self.round.elsewhere() {
+                    Some((node, fault)) => ReadmitError::Elsewhere(node, fault),
+                    None => ReadmitError::Missing(vec![(self.order.target, fault)]),
+                });
+            }
+        };
+        if target.admitted && !(self.order.collect && target.crowded) {
+            return self.done();
+        }
+        // There any loss is more than a minority's: the era need not be known to anybody else.
+        if self.round.nodes() <= 2 && target.admitted {
+            let era = target.state.highest().saturating_add(1);
+            self.check_era(&target, era)?;
+            self.activate(&target, era, Duration::ZERO);
+        } else if self.round.nodes() == 1 {
+            self.start();
+        } else {
+            self.phase = Phase::Read(target);
+            self.ask_others(&Request::Read);
+        }
+        Ok(())
+    }
+
+    fn start(&mut self) {
+        let Readmission { nonce, longest, strict, nothing_out, .. } = self.order;
+        let order = Beginning { nonce, longest, strict, nothing_out, from: None };
+        self.phase = Phase::Start(Start::new(self.round.nodes(), order));
+    }
+
+    fn read(&mut self, target: Prepared) -> Result<(), ReadmitError> {
+        let states: Vec<State> = self.round.each(state).into_iter().flatten().collect();
+        if states.len() >= majority(self.round.nodes()) {
+            let highest = states.iter().map(State::highest).max().unwrap_or(0);
+            let era = highest.max(target.state.highest()).saturating_add(1);
+            self.check_era(&target, era)?;
+            self.phase = Phase::Reserve(target, era);
+            self.ask_others(&Request::Reserve { era, memory: None });
+        } else if self.round.is_over() {
+            let answered = |reply: &Reply| match reply {
+                Reply::State(_) | Reply::NotAdmitted => Some(()),
                 _ => None,
-            })
-            .collect();
-        if states.len() >= majority(self.replies.len()) {
-            let known = states.iter().chain([&prepared.state]);
-            let highest = known.clone().map(|s| s.era.max(s.reserved)).max().unwrap_or(0);
-            let longest = known.map(|s| s.longest).fold(self.order.longest, Duration::max);
-            let era = highest.saturating_add(1);
-            if era > Stamp::MAX_ERA {
-                return self.end(Err(ReadmitError::NoEra));
-            }
-            let requests = self.others(&Request::Reserve { era });
-            self.enter(Phase::Reserve(prepared, era, longest), requests);
-        } else if self.awaited == 0 {
-            let answered = |reply: &&Option<Result<Reply, Fault>>| {
-                matches!(reply, Some(Ok(Reply::State(_) | Reply::NotAdmitted)))
             };
-            if self.replies.iter().filter(answered).count() + 1 < self.replies.len() {
-                return self.missing();
+            if let Some((node, fault)) = self.round.elsewhere() {
+                return Err(ReadmitError::Elsewhere(node, fault));
             }
-            let prepares = self.prepares(1);
-            self.enter(Phase::FirstStart, prepares);
+            let faults = self.round.faults(answered);
+            if !faults.is_empty() {
+                return Err(ReadmitError::NotStarted(faults));
+            }
+            self.start();
         }
+        Ok(())
+    }
+
+    fn check_era(&self, target: &Prepared, era: u64) -> Result<(), ReadmitError> {
+        let clock = target.clock.as_secs();
+        if era > Stamp::MAX_ERA {
+            return Err(ReadmitError::NoEra);
+        }
+        if target.admitted && era >= clock {
+            return Err(ReadmitError::AheadOfClock { era, clock });
+        }
+        Ok(())
     }
 
     /// The era must be promised by a majority before it is used.
-    fn reserved(&mut self, prepared: &Prepared, era: u64, longest: Duration) {
-        let promised =
-            self.replies.iter().filter(|reply| **reply == Some(Ok(Reply::Reserved))).count();
-        if promised >= majority(self.replies.len()) {
-            let request = Request::Activate {
-                incarnation: prepared.incarnation.clone(),
-                nonce: prepared.nonce,
-                era,
-                quarantine: longest,
-                settle: Duration::ZERO,
-            };
-            self.enter(Phase::Activate, vec![(self.order.target, request)]);
-        } else if self.awaited == 0 {
-            self.missing();
-        }
-    }
-
-    /// One to every node, with a nonce of its own: a nonce that is sent again could mark
-    /// two stretches of memory.
-    fn prepares(&self, round: u128) -> Vec<(usize, Request)> {
-        let nonce = Nonce(self.order.nonce.0.wrapping_add(round));
-        (0..self.replies.len()).map(|node| (node, Request::Prepare { nonce })).collect()
-    }
-
-    /// What every node answered, or `None` and the end if one did not.
-    fn all_prepared(&mut self) -> Option<Vec<Prepared>> {
-        let answers = self.replies.iter().map(|reply| match reply {
-            Some(Ok(Reply::Prepared(prepared))) => Some(prepared.clone()),
+    fn reserved(&mut self, target: Prepared, era: u64) -> Result<(), ReadmitError> {
+        let promised = self.round.each(|reply| match reply {
+            Reply::Reserved { nonce } => Some(*nonce),
             _ => None,
         });
-        let answers: Option<Vec<Prepared>> = answers.collect();
-        if answers.is_none() {
-            self.missing();
+        if promised.iter().flatten().count() >= majority(self.round.nodes()) {
+            let nodes = promised.iter().enumerate().filter(|(_, nonce)| nonce.is_some());
+            self.round.ask(nodes.map(|(node, _)| (node, Request::Read)).collect::<Vec<_>>());
+            self.phase = Phase::Confirm(target, era, promised);
+            return Ok(());
         }
-        answers
+        self.unless_over(|reply| matches!(reply, Reply::Reserved { .. }))
     }
 
-    /// Too few remember, it seems: every node must answer.
-    fn first_start(&mut self) {
-        if self.awaited > 0 {
-            return;
+    /// The promises are not of one moment: whoever promised first may have forgotten since. A
+    /// node that still has the promise, in the memory in which it gave it, had it when this
+    /// round began.
+    fn confirmed(
+        &mut self,
+        target: &Prepared,
+        era: u64,
+        promised: &[Option<Nonce>],
+    ) -> Result<(), ReadmitError> {
+        let states = self.round.each(state);
+        let held = || {
+            promised.iter().zip(&states).filter_map(|pair| match pair {
+                (Some(nonce), Some(state)) => {
+                    (*nonce == state.nonce && state.highest() >= era).then_some(state)
+                }
+                _ => None,
+            })
+        };
+        if held().count() >= majority(self.round.nodes()) {
+            // Whoever holds a lease that the target may have forgotten was granted it by one of
+            // these as well, or it was renewed there.
+            let longest = held().map(|state| state.longest).max().unwrap_or_default();
+            let quarantine = longest.max(target.state.longest);
+            self.activate(target, era, quarantine);
+            return Ok(());
         }
-        let Some(answers) = self.all_prepared() else { return };
-        let nodes = answers.len();
-        let admitted = answers.iter().filter(|answer| answer.admitted).count();
-        if !self.order.collect && admitted == nodes {
-            self.end(Ok(()));
-        } else if nodes > 2 && admitted >= majority(nodes) {
-            self.end(Err(ReadmitError::Overtaken));
-        } else if nodes > 2 {
-            let prepares = self.prepares(2);
-            self.enter(Phase::Confirm(answers), prepares);
-        } else {
-            self.start(answers);
-        }
+        self.unless_over(|reply| matches!(reply, Reply::State(_)))
     }
 
-    /// The first answers are not of one moment. A node that had forgotten in both rounds,
-    /// in one stretch of memory, had forgotten when the second began: only where a majority
-    /// did may an era be used that no majority has promised.
-    fn confirmed(&mut self, before: &[Prepared]) {
-        if self.awaited > 0 {
-            return;
+    /// Goes on waiting, or says why there is nothing to wait for.
+    fn unless_over(&self, right: impl Fn(&Reply) -> bool) -> Result<(), ReadmitError> {
+        if !self.round.is_over() {
+            return Ok(());
         }
-        let Some(answers) = self.all_prepared() else { return };
-        let nodes = answers.len();
-        let rounds = before.iter().zip(&answers);
-        let forgotten = rounds.filter(|(first, second)| {
-            !first.admitted && !second.admitted && first.nonce == second.nonce
-        });
-        if nodes - forgotten.count() >= majority(nodes) {
-            return self.end(Err(ReadmitError::Overtaken));
-        }
-        self.start(answers);
+        let faults = self.round.faults(|reply| right(reply).then_some(()));
+        Err(if faults.is_empty() { ReadmitError::Overtaken } else { ReadmitError::Missing(faults) })
     }
 
-    /// The era comes from the clocks.
-    fn start(&mut self, answers: Vec<Prepared>) {
-        let nodes = answers.len();
-        let admitted = answers.iter().filter(|answer| answer.admitted).count();
-        let blank = answers.iter().all(|answer| answer.blank);
-        if self.order.strict && !blank && admitted < nodes {
-            return self.end(Err(ReadmitError::Strict));
-        }
-        let clock = answers.iter().map(|answer| answer.clock).max().unwrap_or_default();
-        let highest = answers.iter().map(|a| a.state.era.max(a.state.reserved)).max().unwrap_or(0);
-        let era = clock.as_secs().max(highest.saturating_add(1));
-        if era > Stamp::MAX_ERA {
-            return self.end(Err(ReadmitError::NoEra));
-        }
-        let longest = answers
-            .iter()
-            .map(|answer| answer.state.longest)
-            .fold(self.order.longest, Duration::max);
-        let second = Duration::from_secs(1);
-        let over = Duration::from_secs(era.saturating_add(1));
-        let requests = answers.into_iter().enumerate().map(|(node, answer)| {
-            let request = Request::Activate {
-                incarnation: answer.incarnation,
-                nonce: answer.nonce,
-                era,
-                quarantine: if blank { Duration::ZERO } else { longest },
-                settle: over.saturating_sub(clock).min(second),
-            };
-            (node, request)
-        });
-        let requests = requests.collect();
-        self.enter(Phase::Activate, requests);
+    fn activate(&mut self, target: &Prepared, era: u64, quarantine: Duration) {
+        let Prepared { incarnation, state, admitted, .. } = target;
+        let request = Request::Activate {
+            incarnation: incarnation.clone(),
+            nonce: state.nonce,
+            era,
+            collect: *admitted,
+            quarantine: if *admitted { Duration::ZERO } else { quarantine },
+            new: false,
+        };
+        self.phase = Phase::Activate;
+        self.round.ask([(self.order.target, request)]);
     }
 
-    fn activated(&mut self) {
-        if self.awaited > 0 {
-            return;
+    fn activated(&mut self) -> Result<(), ReadmitError> {
+        match self.round.reply(self.order.target) {
+            Some(Ok(Reply::Activated)) => self.done(),
+            Some(Ok(Reply::Forgotten)) => Err(ReadmitError::Overtaken),
+            other => {
+                let fault = other.cloned().map_or(Fault::TimedOut, fault_of);
+                Err(ReadmitError::Missing(vec![(self.order.target, fault)]))
+            }
         }
-        match self.replies.get(self.order.target) {
-            Some(Some(Ok(Reply::Activated))) => self.end(Ok(())),
-            Some(Some(Ok(Reply::Forgotten))) => self.end(Err(ReadmitError::Overtaken)),
-            _ => self.missing(),
-        }
+    }
+}
+
+fn state(reply: &Reply) -> Option<State> {
+    match reply {
+        Reply::State(state) => Some(*state),
+        _ => None,
     }
 }

@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::message::{Prepared, Reply, Request, State};
-use super::{Incarnation, Nonce, Owner, Stamp};
+use super::message::{Prepared, Reply, Report, Request, Sealing, State};
+use super::{Fleet, Membership, Nonce, Owner, Stamp};
 use crate::time::Time;
 use crate::{Resource, Token};
 
@@ -12,69 +12,129 @@ pub const CROWDED: usize = 100_000;
 /// What one node keeps, and how it answers: the protocol's other half.
 ///
 /// Memory nodes run it, the model check explores it, and the Redis scripts do the same
-/// step for step; one contract suite holds them together. `now` is the node's own clock.
+/// step for step; one contract suite holds them together.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Store {
     locks: BTreeMap<Resource, (Owner, Time)>,
+    /// When each lock that was granted or renewed here, and was not released, ends by itself.
+    out: BTreeMap<Resource, Time>,
     quarantine: Option<Time>,
     memory: Memory,
+}
+
+/// The server's clocks at one step.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Moment {
+    /// By which locks expire.
+    pub now: Time,
+    /// By which eras are named: since 2026-01-01T00:00:00Z.
+    pub clock: Duration,
+    /// For how long the server has been up.
+    pub uptime: Duration,
 }
 
 /// Everything that must not be forgotten separately: one hash on a Redis node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 struct Memory {
-    admitted: Option<Incarnation>,
-    prepared: Option<(Incarnation, Nonce)>,
-    state: State,
+    place: Place,
+    prepared: Option<(super::Incarnation, Nonce)>,
+    /// A node that has left its fleet has got a nonce for the new one.
+    joining: bool,
+    era: u64,
+    reserved: u64,
     granted: bool,
+    /// A count has run out.
+    full: bool,
     counts: BTreeMap<Resource, u64>,
 }
 
-impl Store {
-    /// Answers one request of a session with `incarnation`, in one atomic step.
-    pub fn answer(
-        &mut self,
-        incarnation: &Incarnation,
-        request: &Request,
-        now: Time,
-        clock: Duration,
-    ) -> Reply {
-        self.expire(request, now);
-        match request {
-            Request::Prepare { nonce } => return self.prepare(incarnation, *nonce, clock),
-            Request::Activate { incarnation: prepared, nonce, era, quarantine, settle } => {
-                if prepared != incarnation {
-                    return Reply::Forgotten;
-                }
-                return self.activate(incarnation, *nonce, *era, (*quarantine, *settle), now);
+/// To which fleet a node belongs. It holds for the life that is written there; in a later
+/// one the node has forgotten.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+enum Place {
+    #[default]
+    Nowhere,
+    Admitted(Membership),
+    /// It has left, for this fleet. `true`: which was started, so that it may join any other.
+    Sealed(Membership, Fleet, bool),
+}
+
+impl Place {
+    /// The fleet that stands there besides `mine`, whatever the life.
+    fn other(&self, mine: &Fleet) -> Option<&Fleet> {
+        match self {
+            Place::Nowhere => None,
+            Place::Admitted(at) => Some(&at.fleet).filter(|fleet| *fleet != mine),
+            // Also where it has come back to the one that it left.
+            Place::Sealed(at, to, _) => Some(if to == mine { &at.fleet } else { to }),
+        }
+    }
+
+    /// Why somebody else's node has nothing to do with `me`.
+    fn elsewhere(&self, me: &Membership) -> Option<Reply> {
+        match self {
+            Place::Admitted(at) if at.incarnation == me.incarnation && at.fleet != me.fleet => {
+                Some(Reply::OtherFleet(at.fleet.clone()))
             }
+            Place::Sealed(at, to, _) if at.incarnation == me.incarnation && *to != me.fleet => {
+                Some(Reply::Moved(to.clone()))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Store {
+    /// Answers one request of a session, in one atomic step.
+    pub fn answer(&mut self, me: &Membership, request: &Request, moment: Moment) -> Reply {
+        self.expire(request, moment.now);
+        match request {
+            Request::Prepare { nonce, from } => {
+                return self.prepare(me, *nonce, from.as_ref(), moment);
+            }
+            Request::Activate { .. } => return self.activate(me, request, moment.now),
+            Request::Reserve { era, memory } => return self.reserve(me, *era, *memory),
+            Request::Seal { to, step } => return self.seal(me, to, *step, moment.now),
             _ => {}
         }
-        if self.memory.admitted.as_ref() != Some(incarnation) {
-            return Reply::NotAdmitted;
+        if !self.admits(me) {
+            return self.refusal(me);
         }
         match request {
-            Request::Acquire { resource, owner, ttl } => self.acquire(resource, *owner, *ttl, now),
+            Request::Acquire { resource, owner, ttl } => {
+                self.acquire(resource, *owner, *ttl, moment.now)
+            }
             Request::Publish { resource, owner, nonce, token } => {
                 self.publish(resource, *owner, *nonce, *token)
             }
             Request::Renew { resource, owner, token, ttl } => {
-                self.renew(resource, *owner, *token, *ttl, now)
+                self.renew(resource, *owner, *token, *ttl, moment.now)
             }
             Request::Release { resource, owner } => {
                 if self.holder(resource) != Some(*owner) {
                     return Reply::NotOwner;
                 }
                 self.locks.remove(resource);
+                self.out.remove(resource);
                 Reply::Released
             }
-            Request::Reserve { era } => {
-                self.memory.state.reserved = self.memory.state.reserved.max(*era);
-                Reply::Reserved
+            Request::Open { nonce } => {
+                if self.nonce() != Some(*nonce) {
+                    return Reply::Forgotten;
+                }
+                self.quarantine = None;
+                Reply::Opened
             }
-            Request::Read | Request::Prepare { .. } | Request::Activate { .. } => {
-                Reply::State(self.memory.state)
-            }
+            Request::Inspect => Reply::Report(Report {
+                state: self.state(moment.now),
+                quarantine: self.quarantine.map(|until| until.since(moment.now)),
+                counts: self.memory.counts.len() as u64,
+            }),
+            Request::Read
+            | Request::Prepare { .. }
+            | Request::Activate { .. }
+            | Request::Reserve { .. }
+            | Request::Seal { .. } => Reply::State(self.state(moment.now)),
         }
     }
 
@@ -90,25 +150,61 @@ impl Store {
 
     fn expire(&mut self, request: &Request, now: Time) {
         let over = |(_, until): &(Owner, Time)| *until <= now;
-        if let Some(resource) = request.resource()
-            && self.locks.get(resource).is_some_and(over)
-        {
-            self.locks.remove(resource);
+        if let Some(resource) = request.resource() {
+            if self.locks.get(resource).is_some_and(over) {
+                self.locks.remove(resource);
+            }
+            if self.out.get(resource).is_some_and(|until| *until <= now) {
+                self.out.remove(resource);
+            }
         }
         self.quarantine = self.quarantine.filter(|until| *until > now);
+    }
+
+    fn admits(&self, me: &Membership) -> bool {
+        matches!(&self.memory.place, Place::Admitted(at) if at == me)
+    }
+
+    fn refusal(&self, me: &Membership) -> Reply {
+        self.memory.place.elsewhere(me).unwrap_or(Reply::NotAdmitted)
+    }
+
+    fn nonce(&self) -> Option<Nonce> {
+        self.memory.prepared.as_ref().map(|(_, nonce)| *nonce)
+    }
+
+    fn state(&self, now: Time) -> State {
+        let out = self.out.values().chain(&self.quarantine).max();
+        let longest = out.map_or(Duration::ZERO, |until| until.since(now));
+        State {
+            nonce: self.nonce().unwrap_or(Nonce(0)),
+            era: self.memory.era,
+            reserved: self.memory.reserved,
+            longest,
+        }
+    }
+
+    fn crowded(&self) -> bool {
+        self.memory.full || self.memory.counts.len() >= CROWDED
     }
 
     fn holder(&self, resource: &Resource) -> Option<Owner> {
         self.locks.get(resource).map(|(owner, _)| *owner)
     }
 
+    fn lock(&mut self, resource: &Resource, owner: Owner, until: Time) {
+        self.memory.granted = true;
+        self.out.insert(resource.clone(), until);
+        self.locks.insert(resource.clone(), (owner, until));
+    }
+
     fn acquire(&mut self, resource: &Resource, owner: Owner, ttl: Duration, now: Time) -> Reply {
-        let Some((_, nonce)) = self.memory.prepared else { return Reply::NotAdmitted };
+        let Some(nonce) = self.nonce() else { return Reply::NotAdmitted };
         if let Some(until) = self.quarantine {
             return Reply::Quarantined { remaining: until.since(now) };
         }
         let crowded = self.memory.counts.len() >= CROWDED;
-        let era = self.memory.state.era;
+        let era = self.memory.era;
         let count = self.memory.counts.get(resource).copied().unwrap_or(0);
         if let Some((holder, until)) = self.locks.get(resource) {
             // A request that the network repeated is answered, not counted again.
@@ -119,33 +215,33 @@ impl Store {
             };
         }
         if count >= Stamp::MAX_COUNT {
+            self.memory.full = true;
             return Reply::Exhausted;
         }
         // Other locks that have expired are swept now and then.
         if self.locks.len().is_power_of_two() {
             self.locks.retain(|_, (_, until)| *until > now);
         }
+        if self.out.len().is_power_of_two() {
+            self.out.retain(|_, until| *until > now);
+        }
         self.memory.counts.insert(resource.clone(), count + 1);
-        self.memory.granted = true;
-        self.memory.state.longest = self.memory.state.longest.max(ttl);
-        self.locks.insert(resource.clone(), (owner, now + ttl));
+        self.lock(resource, owner, now + ttl);
         Reply::Granted { stamp: Stamp { era, count: count + 1 }, nonce, crowded }
     }
 
     fn publish(&mut self, resource: &Resource, owner: Owner, nonce: Nonce, token: Token) -> Reply {
-        let remembers = self.memory.prepared.as_ref().is_some_and(|(_, here)| *here == nonce);
-        if self.holder(resource) != Some(owner) || !remembers {
+        if self.holder(resource) != Some(owner) || self.nonce() != Some(nonce) {
             return Reply::NotOwner;
         }
         let stamp = Stamp::from(token);
-        let (era, count) = (self.memory.state.era, self.memory.counts.get(resource));
+        let (era, count) = (self.memory.era, self.memory.counts.get(resource));
         // Somebody has been here in between, and a repeated request has locked again.
         if (Stamp { era, count: count.copied().unwrap_or(0) }) > stamp {
             return Reply::NotOwner;
         }
         if stamp.era > era {
-            self.memory.state.era = stamp.era;
-            self.memory.counts.clear();
+            self.enter_era(stamp.era);
         }
         self.memory.counts.insert(resource.clone(), stamp.count);
         Reply::Published
@@ -169,71 +265,148 @@ impl Store {
             Some(_) => {}
             // Healing: never over a count that somebody else has taken since.
             None => {
-                let era = self.memory.state.era;
+                let era = self.memory.era;
                 let count = self.memory.counts.get(resource).copied();
                 if count.is_some_and(|count| Stamp { era, count } > Stamp::from(token)) {
                     return Reply::NotOwner;
                 }
             }
         }
-        self.memory.state.longest = self.memory.state.longest.max(ttl);
-        self.locks.insert(resource.clone(), (owner, now + ttl));
+        self.lock(resource, owner, now + ttl);
         Reply::Renewed
     }
 
-    fn prepare(&mut self, incarnation: &Incarnation, fresh: Nonce, clock: Duration) -> Reply {
+    /// Counts begin again, in a larger era.
+    fn enter_era(&mut self, era: u64) {
+        self.memory.era = era;
+        self.memory.full = false;
+        self.memory.counts.clear();
+    }
+
+    fn prepare(
+        &mut self,
+        me: &Membership,
+        fresh: Nonce,
+        from: Option<&Fleet>,
+        moment: Moment,
+    ) -> Reply {
+        if let (Place::Sealed(at, to, started), Some(from)) = (&mut self.memory.place, from)
+            && at.incarnation == me.incarnation
+            && *to != me.fleet
+            && (*started || to == from)
+        {
+            *to = me.fleet.clone();
+            self.memory.joining = false;
+        }
+        if let Some(refusal) = self.memory.place.elsewhere(me) {
+            return refusal;
+        }
+        let older = |life: &super::Incarnation| *life != me.incarnation;
         let blank = !self.memory.granted
-            && self.memory.prepared.as_ref().is_none_or(|(life, _)| life == incarnation)
-            && self.memory.admitted.as_ref().is_none_or(|life| life == incarnation);
-        let nonce = match &self.memory.prepared {
-            Some((life, nonce)) if life == incarnation => *nonce,
-            _ => {
-                self.memory.prepared = Some((incarnation.clone(), fresh));
-                fresh
-            }
-        };
+            && !self.memory.prepared.as_ref().is_some_and(|(life, _)| older(life))
+            && match &self.memory.place {
+                Place::Nowhere => true,
+                Place::Admitted(at) => at == me,
+                Place::Sealed(..) => false,
+            };
+        // Or a mover that was asleep while the node came and went would take it for one that had
+        // left all the while.
+        let joins = !self.memory.joining && matches!(self.memory.place, Place::Sealed(..));
+        if joins || self.memory.prepared.as_ref().is_none_or(|(life, _)| older(life)) {
+            self.memory.prepared = Some((me.incarnation.clone(), fresh));
+            self.memory.joining = joins;
+        }
         Reply::Prepared(Prepared {
-            incarnation: incarnation.clone(),
-            nonce,
-            admitted: self.memory.admitted.as_ref() == Some(incarnation),
+            incarnation: me.incarnation.clone(),
+            admitted: self.admits(me),
             blank,
-            state: self.memory.state,
-            clock,
+            crowded: self.admits(me) && self.crowded(),
+            other: self.memory.place.other(&me.fleet).cloned(),
+            state: self.state(moment.now),
+            clock: moment.clock,
+            uptime: moment.uptime,
         })
     }
 
-    fn activate(
-        &mut self,
-        incarnation: &Incarnation,
-        nonce: Nonce,
-        era: u64,
-        (quarantine, settle): (Duration, Duration),
-        now: Time,
-    ) -> Reply {
-        if self.memory.prepared != Some((incarnation.clone(), nonce)) {
+    fn is_prepared(&self, me: &Membership, nonce: Nonce) -> bool {
+        let prepared = self.memory.prepared.as_ref();
+        prepared.is_some_and(|(life, here)| *life == me.incarnation && *here == nonce)
+    }
+
+    fn reserve(&mut self, me: &Membership, era: u64, memory: Option<Nonce>) -> Reply {
+        let about_to_start = || {
+            memory.is_some_and(|nonce| self.is_prepared(me, nonce))
+                && self.memory.place.elsewhere(me).is_none()
+        };
+        if !self.admits(me) && !about_to_start() {
+            return self.refusal(me);
+        }
+        self.memory.reserved = self.memory.reserved.max(era);
+        self.nonce().map_or(Reply::NotAdmitted, |nonce| Reply::Reserved { nonce })
+    }
+
+    fn activate(&mut self, me: &Membership, request: &Request, now: Time) -> Reply {
+        let Request::Activate { incarnation, nonce, era, collect, quarantine, new } = request
+        else {
+            return Reply::Forgotten;
+        };
+        if let Some(refusal) = self.memory.place.elsewhere(me) {
+            return refusal;
+        }
+        if *incarnation != me.incarnation || !self.is_prepared(me, *nonce) || *era > Stamp::MAX_ERA
+        {
             return Reply::Forgotten;
         }
-        let forgot = self.memory.admitted.as_ref() != Some(incarnation);
-        let written = self.memory.state.era.max(self.memory.state.reserved);
-        if era > Stamp::MAX_ERA || (forgot && era <= written) {
+        if self.admits(me) {
+            // Racing re-admissions and collections do not drive the era on.
+            if *collect && self.crowded() && *era > self.memory.era {
+                self.enter_era(*era);
+                self.memory.reserved = self.memory.reserved.max(*era);
+            }
+            return Reply::Activated;
+        }
+        if *era <= self.memory.era {
             return Reply::Forgotten;
         }
-        let mut closed = Duration::ZERO;
-        if forgot {
-            self.memory.admitted = Some(incarnation.clone());
-            self.memory.granted = false;
-            closed = quarantine.max(settle);
-        } else if era > self.memory.state.era {
-            closed = settle;
-        }
-        if forgot || era > self.memory.state.era {
-            self.memory.state.era = era;
-            self.memory.state.reserved = self.memory.state.reserved.max(era);
-            self.memory.counts.clear();
-        }
-        if !closed.is_zero() {
-            self.quarantine = self.quarantine.max(Some(now + closed));
+        self.enter_era(*era);
+        self.memory.place = Place::Admitted(me.clone());
+        self.memory.granted = !new;
+        self.memory.reserved = self.memory.reserved.max(*era);
+        if !quarantine.is_zero() {
+            self.quarantine = self.quarantine.max(Some(now + *quarantine));
         }
         Reply::Activated
+    }
+
+    fn seal(&mut self, me: &Membership, to: &Fleet, step: Sealing, now: Time) -> Reply {
+        let there = Membership { fleet: to.clone(), ..me.clone() };
+        let left = match &self.memory.place {
+            Place::Sealed(at, other, _) => at == me && other == to,
+            // It has left for the new fleet and belongs there by now.
+            Place::Admitted(at) => *at == there && there != *me,
+            Place::Nowhere => false,
+        };
+        let leaves = match step {
+            Sealing::Leave => true,
+            Sealing::Promise(_) => false,
+            Sealing::Done(era) => self.memory.era < era,
+        };
+        if self.admits(me) && to != &me.fleet {
+            // A mover that wakes up late does not undo what others have done since.
+            if !leaves {
+                return Reply::Forgotten;
+            }
+            self.memory.place = Place::Sealed(me.clone(), to.clone(), false);
+            self.memory.joining = false;
+        } else if !left {
+            return self.refusal(me);
+        }
+        if let (Sealing::Done(_), Place::Sealed(_, _, started)) = (step, &mut self.memory.place) {
+            *started = true;
+        }
+        if let Sealing::Promise(era) = step {
+            self.memory.reserved = self.memory.reserved.max(era);
+        }
+        Reply::Sealed(self.state(now))
     }
 }

@@ -8,22 +8,25 @@ use crate::{Resource, Token};
 
 pub(super) const TTL: Duration = Duration::from_secs(10);
 
-pub(super) struct Fleet {
+pub(super) struct World {
     pub(super) nodes: Vec<(Incarnation, Store)>,
-    now: Time,
+    pub(super) fleet: Fleet,
+    pub(super) now: Time,
     pub(super) clock: Duration,
     next: u128,
 }
 
-impl Fleet {
-    fn blank(nodes: usize) -> Fleet {
+impl World {
+    fn blank(nodes: usize) -> World {
         let node = |number| (Incarnation::new(&format!("life-{number}")), Store::default());
         let (now, clock) = (Time::default(), Duration::from_secs(1000));
-        Fleet { nodes: (0..nodes).map(node).collect(), now, clock, next: 1 }
+        let nodes: Vec<_> = (0..nodes).map(node).collect();
+        let fleet = Fleet::new((0..nodes.len()).map(|node| format!("n{node:02}"))).unwrap();
+        World { nodes, fleet, now, clock, next: 1 }
     }
 
-    pub(super) fn started(nodes: usize) -> Fleet {
-        let mut fleet = Fleet::blank(nodes);
+    pub(super) fn started(nodes: usize) -> World {
+        let mut fleet = World::blank(nodes);
         fleet.readmit(0).unwrap();
         fleet.wait(Duration::from_secs(1));
         fleet
@@ -40,8 +43,16 @@ impl Fleet {
     }
 
     pub(super) fn ask(&mut self, node: usize, request: &Request) -> Reply {
+        let fleet = self.fleet.clone();
+        self.ask_as(node, fleet, request)
+    }
+
+    pub(super) fn ask_as(&mut self, node: usize, fleet: Fleet, request: &Request) -> Reply {
         let (life, store) = &mut self.nodes[node];
-        store.answer(life, request, self.now, self.clock)
+        let me = Membership { incarnation: life.clone(), fleet };
+        // Nodes that have been up for long: what is blank is new.
+        let moment = Moment { now: self.now, clock: self.clock, uptime: Duration::MAX };
+        store.answer(&me, request, moment)
     }
 
     fn restart(&mut self, node: usize, store: Store) {
@@ -61,7 +72,7 @@ impl Fleet {
 
     pub(super) fn readmit(&mut self, target: usize) -> Result<(), ReadmitError> {
         let nonce = Nonce(self.fresh());
-        self.readmit_by(Readmission { target, collect: false, nonce, longest: TTL, strict: false })
+        self.readmit_by(readmission(target, nonce))
     }
 
     pub(super) fn bid(&mut self) -> Bid {
@@ -107,6 +118,11 @@ impl Fleet {
     }
 }
 
+pub(super) fn readmission(target: usize, nonce: Nonce) -> Readmission {
+    let (collect, strict, nothing_out) = (false, false, false);
+    Readmission { target, collect, nonce, longest: TTL, strict, nothing_out }
+}
+
 pub(super) fn resource() -> Resource {
     Resource::new("invoice/42").unwrap()
 }
@@ -118,7 +134,7 @@ fn granted(reply: Reply) -> Token {
 
 #[test]
 fn a_blank_fleet_starts_from_its_clocks_and_waits_out_the_second() {
-    let mut fleet = Fleet::blank(5);
+    let mut fleet = World::blank(5);
     let (_, outcome) = fleet.acquire_on(&[0, 1, 2, 3, 4]);
     let Outcome::NoQuorum { granted: 0, faults } = outcome else { panic!("{outcome:?}") };
     assert!(faults.iter().all(|(_, fault)| *fault == Fault::NotAdmitted));
@@ -131,7 +147,7 @@ fn a_blank_fleet_starts_from_its_clocks_and_waits_out_the_second() {
 
 #[test]
 fn two_total_losses_do_not_share_an_era() {
-    let mut fleet = Fleet::started(3);
+    let mut fleet = World::started(3);
     let before = fleet.lease_on(&[0, 1, 2]);
     for node in 0..3 {
         fleet.restart(node, Store::default());
@@ -144,7 +160,7 @@ fn two_total_losses_do_not_share_an_era() {
 #[test]
 fn counts_out_of_step_are_published_back() {
     // Without the publish the second lease, counted by two nodes that lag, goes backwards.
-    let mut fleet = Fleet::started(3);
+    let mut fleet = World::started(3);
     for _ in 0..3 {
         let (owner, _) = fleet.acquire_on(&[0]);
         fleet.release(owner);
@@ -156,7 +172,7 @@ fn counts_out_of_step_are_published_back() {
 
 #[test]
 fn publish_is_refused_where_the_lock_has_another_owner() {
-    let mut fleet = Fleet::started(3);
+    let mut fleet = World::started(3);
     let Bid { owner, .. } = fleet.bid();
     let ask = Request::Acquire { resource: resource(), owner, ttl: TTL };
     let Reply::Granted { nonce, stamp, .. } = fleet.ask(0, &ask) else { panic!() };
@@ -171,7 +187,7 @@ fn publish_is_refused_where_the_lock_has_another_owner() {
 
 #[test]
 fn publish_is_refused_by_a_memory_that_did_not_grant() {
-    let mut fleet = Fleet::started(3);
+    let mut fleet = World::started(3);
     let Bid { owner, .. } = fleet.bid();
     let ask = Request::Acquire { resource: resource(), owner, ttl: TTL };
     let Reply::Granted { nonce, stamp, .. } = fleet.ask(0, &ask) else { panic!() };
@@ -187,7 +203,7 @@ fn publish_is_refused_by_a_memory_that_did_not_grant() {
 #[test]
 fn a_late_grant_above_the_token_does_not_count() {
     let now = Time::default();
-    let bid = Fleet::blank(3).bid();
+    let bid = World::blank(3).bid();
     let mut acquire = Acquire::new(3, bid, now);
     let grant = |count| {
         let stamp = Stamp { era: 1, count };
@@ -206,11 +222,12 @@ fn a_late_grant_above_the_token_does_not_count() {
 
 #[test]
 fn an_empty_node_does_not_vote() {
-    let mut fleet = Fleet::started(3);
+    let mut fleet = World::started(3);
     for _ in 0..4 {
         fleet.lease_on(&[0, 1]);
     }
-    let before = fleet.lease_on(&[0, 1]);
+    let (_, outcome) = fleet.acquire_on(&[0, 1]);
+    let Outcome::Won { token: before, .. } = outcome else { panic!("{outcome:?}") };
     fleet.restart(1, Store::default());
     let (owner, outcome) = fleet.acquire_on(&[1, 2]);
     assert!(matches!(outcome, Outcome::NoQuorum { granted: 1, .. }), "{outcome:?}");
@@ -224,7 +241,7 @@ fn an_empty_node_does_not_vote() {
 
 #[test]
 fn a_flush_is_a_loss_of_memory_within_one_life() {
-    let mut fleet = Fleet::started(3);
+    let mut fleet = World::started(3);
     let before = fleet.lease_on(&[0, 1, 2]);
     fleet.nodes[0].1.forget();
     let ask = Request::Read;
@@ -236,36 +253,38 @@ fn a_flush_is_a_loss_of_memory_within_one_life() {
 
 #[test]
 fn a_flush_between_prepare_and_activate_is_noticed() {
-    let mut fleet = Fleet::started(3);
+    let mut fleet = World::started(3);
     fleet.restart(0, Store::default());
     let life = fleet.nodes[0].0.clone();
-    let Reply::Prepared(prepared) = fleet.ask(0, &Request::Prepare { nonce: Nonce(9) }) else {
+    let Reply::Prepared(prepared) = fleet.ask(0, &Request::Prepare { nonce: Nonce(9), from: None })
+    else {
         panic!()
     };
     fleet.nodes[0].1.forget();
     let activate = Request::Activate {
         incarnation: life,
-        nonce: prepared.nonce,
+        nonce: prepared.state.nonce,
         era: 2000,
+        collect: false,
         quarantine: TTL,
-        settle: Duration::ZERO,
+        new: false,
     };
     assert_eq!(fleet.ask(0, &activate), Reply::Forgotten);
 }
 
 #[test]
 fn racing_clients_share_the_first_nonce() {
-    let mut fleet = Fleet::blank(3);
+    let mut fleet = World::blank(3);
     for fresh in [7, 8] {
-        let reply = fleet.ask(0, &Request::Prepare { nonce: Nonce(fresh) });
-        let Reply::Prepared(Prepared { nonce, .. }) = reply else { panic!("{reply:?}") };
-        assert_eq!(nonce, Nonce(7));
+        let reply = fleet.ask(0, &Request::Prepare { nonce: Nonce(fresh), from: None });
+        let Reply::Prepared(Prepared { state, .. }) = reply else { panic!("{reply:?}") };
+        assert_eq!(state.nonce, Nonce(7));
     }
 }
 
 #[test]
 fn a_node_that_forgets_twice_does_not_get_one_era_twice() {
-    let mut fleet = Fleet::started(3);
+    let mut fleet = World::started(3);
     let mut eras = [0, 0];
     for era in &mut eras {
         fleet.restart(0, Store::default());
@@ -278,12 +297,11 @@ fn a_node_that_forgets_twice_does_not_get_one_era_twice() {
 
 #[test]
 fn strict_leaves_a_lost_majority_to_the_operator() {
-    let mut fleet = Fleet::started(3);
+    let mut fleet = World::started(3);
     fleet.lease_on(&[0, 1, 2]);
     fleet.restart(0, Store::default());
     fleet.restart(1, Store::default());
-    let (target, nonce) = (0, Nonce(1));
-    let order = Readmission { target, collect: false, nonce, longest: TTL, strict: true };
+    let order = Readmission { strict: true, nothing_out: true, ..readmission(0, Nonce(1)) };
     assert_eq!(fleet.readmit_by(order), Err(ReadmitError::Strict));
     assert_eq!(fleet.readmit_by(Readmission { strict: false, ..order }), Ok(()));
     assert!(matches!(fleet.acquire_on(&[0, 1, 2]).1, Outcome::NoQuorum { .. }), "quarantine");
@@ -291,34 +309,80 @@ fn strict_leaves_a_lost_majority_to_the_operator() {
 
 #[test]
 fn a_missing_node_keeps_a_lost_majority_out() {
-    let mut readmit = Readmit::new(
-        3,
-        Readmission { target: 0, collect: false, nonce: Nonce(1), longest: TTL, strict: false },
-    );
-    let mut fleet = Fleet::blank(3);
+    let mut readmit = Readmit::new(3, readmission(0, Nonce(1)));
+    let mut fleet = World::blank(3);
     while let Some((node, request)) = readmit.next_request() {
         let phase = readmit.phase();
         let reply = if node == 2 { Err(Fault::TimedOut) } else { Ok(fleet.ask(node, &request)) };
         readmit.on_reply(phase, node, reply);
     }
     let outcome = readmit.outcome();
-    assert_eq!(outcome, Some(Err(ReadmitError::Missing(vec![(2, Fault::TimedOut)]))));
+    assert_eq!(outcome, Some(Err(ReadmitError::NotStarted(vec![(2, Fault::TimedOut)]))));
+}
+
+impl World {
+    /// A count runs out on the node: its counts are to be collected.
+    pub(super) fn run_out(&mut self, node: usize) {
+        let Bid { owner, .. } = self.bid();
+        let full = Resource::new("full").unwrap();
+        let acquire = Request::Acquire { resource: full.clone(), owner, ttl: TTL };
+        let Reply::Granted { stamp, nonce, .. } = self.ask(node, &acquire) else { panic!() };
+        let token = Stamp { count: Stamp::MAX_COUNT, ..stamp }.token().unwrap();
+        let publish = Request::Publish { resource: full.clone(), owner, nonce, token };
+        assert_eq!(self.ask(node, &publish), Reply::Published);
+        self.ask(node, &Request::Release { resource: full, owner });
+        assert_eq!(self.ask(node, &acquire), Reply::Exhausted);
+    }
+
+    pub(super) fn era(&mut self, node: usize) -> u64 {
+        let Reply::State(state) = self.ask(node, &Request::Read) else { panic!() };
+        state.era
+    }
 }
 
 #[test]
 fn a_new_era_collects_counts_without_quarantine() {
-    let mut fleet = Fleet::started(3);
+    let mut fleet = World::started(3);
     let before = fleet.lease_on(&[0, 1, 2]);
-    let (target, nonce) = (0, Nonce(1));
-    let order = Readmission { target, collect: true, nonce, longest: TTL, strict: true };
+    fleet.run_out(0);
+    fleet.wait(Duration::from_secs(10));
+    let order = Readmission { collect: true, strict: true, ..readmission(0, Nonce(1)) };
     assert_eq!(fleet.readmit_by(order), Ok(()));
     let after = fleet.lease_on(&[0, 1, 2]);
     assert!(Stamp::from(after).era > Stamp::from(before).era);
+    // Whoever comes late collects nothing: the era stays.
+    let era = fleet.era(0);
+    assert_eq!(fleet.readmit_by(Readmission { nonce: Nonce(2), ..order }), Ok(()));
+    assert_eq!(fleet.era(0), era);
+}
+
+#[test]
+fn counts_are_not_collected_ahead_of_the_clock() {
+    let mut fleet = World::started(3);
+    let order = Readmission { collect: true, ..readmission(0, Nonce(1)) };
+    fleet.run_out(0);
+    let era = fleet.era(0);
+    // The clock is one second ahead of the era in use, which the next would reach.
+    assert_eq!(fleet.clock.as_secs(), era + 1);
+    let ahead = ReadmitError::AheadOfClock { era: era + 1, clock: era + 1 };
+    assert_eq!(fleet.readmit_by(order), Err(ahead));
+    assert_eq!(fleet.era(0), era);
+    fleet.wait(Duration::from_secs(1));
+    assert_eq!(fleet.readmit_by(order), Ok(()));
+    assert_eq!(fleet.era(0), era + 1);
+}
+
+#[test]
+fn strict_starts_blank_nodes_on_somebodys_word_only() {
+    let strict = Readmission { strict: true, ..readmission(0, Nonce(1)) };
+    let told = Readmission { nothing_out: true, ..strict };
+    assert_eq!(World::blank(3).readmit_by(strict), Err(ReadmitError::Strict));
+    assert_eq!(World::blank(3).readmit_by(told), Ok(()));
 }
 
 #[test]
 fn held_and_down_are_told_apart() {
-    let mut fleet = Fleet::started(5);
+    let mut fleet = World::started(5);
     let (owner, _) = fleet.acquire_on(&[0, 1, 2, 3, 4]);
     fleet.wait(Duration::from_secs(4));
     let (_, outcome) = fleet.acquire_on(&[0, 1, 2]);
@@ -333,7 +397,7 @@ fn held_and_down_are_told_apart() {
 
 #[test]
 fn a_repeated_request_is_not_counted_twice() {
-    let mut fleet = Fleet::started(1);
+    let mut fleet = World::started(1);
     let owner = Owner(1);
     let ask = Request::Acquire { resource: resource(), owner, ttl: TTL };
     let [first, second] = [(); 2].map(|()| granted(fleet.ask(0, &ask)));
@@ -342,7 +406,7 @@ fn a_repeated_request_is_not_counted_twice() {
 
 #[test]
 fn renewal_needs_a_majority_of_all_and_never_revives_a_followed_lease() {
-    let mut fleet = Fleet::started(3);
+    let mut fleet = World::started(3);
     let (owner, outcome) = fleet.acquire_on(&[0, 1, 2]);
     let Outcome::Won { token, .. } = outcome else { panic!("{outcome:?}") };
     let holding = Holding {
@@ -353,7 +417,7 @@ fn renewal_needs_a_majority_of_all_and_never_revives_a_followed_lease() {
         lock_delay: Duration::ZERO,
         drift: Duration::ZERO,
     };
-    let renew = |fleet: &mut Fleet, reached: &[usize]| {
+    let renew = |fleet: &mut World, reached: &[usize]| {
         let mut renew = Renew::new(3, holding.clone(), fleet.now);
         for node in 0..3 {
             let request = renew.request();
@@ -382,7 +446,7 @@ fn renewal_needs_a_majority_of_all_and_never_revives_a_followed_lease() {
 
 #[test]
 fn time_that_is_up_is_no_lease() {
-    let mut fleet = Fleet::started(1);
+    let mut fleet = World::started(1);
     let bid = fleet.bid();
     let mut acquire = Acquire::new(1, bid, fleet.now);
     let (node, request) = acquire.next_request().unwrap();

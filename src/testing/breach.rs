@@ -23,11 +23,23 @@ pub enum Rule {
     /// Node: a node that was re-admitted does not grant at once.
     #[error("a quarantined node neither grants nor renews, and answers the rest")]
     Quarantine,
+    /// Node: only clients of its fleet get a vote.
+    #[error("a node gives no vote to clients of another fleet, and names its own")]
+    OneFleet,
+    /// Node: what a seal does.
+    #[error(
+        "a node that has left its fleet gives no vote there, keeps its promises, and can join the new one"
+    )]
+    Sealed,
+    /// Node: for how long locks may be out. Of short ones, up to a minute, it may say a little
+    /// more, also after a release.
+    #[error("a node tells for how long a lock that it granted or renewed may be out")]
+    Outlasts,
     /// Node: a promise is kept.
     #[error("what is reserved is never lowered")]
     Reserved,
     /// Node: eras.
-    #[error("an era only grows, and drops the counts only when it grows")]
+    #[error("an era only grows: on an admitted node to collect counts, where there are too many")]
     Era,
     /// Node: each grant counts one more, a repeated request does not.
     #[error("each grant counts one more, and a repeated request does not")]

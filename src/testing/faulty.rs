@@ -5,7 +5,7 @@ use tokio::time::sleep;
 
 use super::Faults;
 use crate::lock::redlock::{Node, Session};
-use crate::quorum::{Fault, Incarnation, Reply, Request};
+use crate::quorum::{Fault, Fleet, Incarnation, Reply, Request};
 
 /// A node behind a network and a machine that fail as told: see [`Faults`].
 ///
@@ -54,8 +54,12 @@ impl<N: Node> Node for FaultyNode<N> {
         self.node.name()
     }
 
-    fn open(&self) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
-        let (opening, faults) = (self.node.open(), self.faults.clone());
+    fn member(&self) -> &str {
+        self.node.member()
+    }
+
+    fn open(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
+        let (opening, faults) = (self.node.open(fleet), self.faults.clone());
         async move {
             if faults.now().refusing {
                 return Err(Fault::Unreachable("refused by a test".into()));

@@ -77,7 +77,7 @@ async fn health() {
             break;
         }
     }
-    assert_eq!(redlock.health().await.admitted, 5);
+    assert_eq!(redlock.health().await.granting, 5);
 }
 
 /// The lease stays, is renewed, and can be waited for again.

@@ -7,12 +7,13 @@ use std::process::Command;
 use crate::history::check;
 use crate::nemesis::Nemesis;
 use crate::redis::RedisServer;
-use crate::support::{Ended, fencing_at, finish, urls};
+use crate::support::{Ended, fencing_at, finish, started, urls};
 
 /// Two of the five come back with what they had on disk.
 fn five() -> Vec<RedisServer> {
     let durable = ["--appendonly", "yes", "--appendfsync", "everysec"];
-    (0..5).map(|n| if n < 3 { RedisServer::start() } else { RedisServer::with(&durable) }).collect()
+    let server = |n| if n < 3 { RedisServer::start() } else { RedisServer::with(&durable) };
+    started((0..5).map(server).collect())
 }
 
 /// One lease, whose command writes down when it began and when it ended.

@@ -1,7 +1,6 @@
 //! A lost lease stops the command.
 
-use crate::redis::five;
-use crate::support::{alive, end, line, run, signal, until};
+use crate::support::{alive, end, five, line, run, signal, until};
 
 #[test]
 fn when_all_nodes_stop_the_command_gets_sigterm() {

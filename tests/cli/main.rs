@@ -4,6 +4,7 @@
 
 mod acceptance;
 mod database;
+mod ends;
 #[path = "../support/history/mod.rs"]
 mod history;
 mod loss;

@@ -72,7 +72,8 @@ fn work(
 fn wait_for(server: &RedisServer) {
     until("the node's return", || {
         let admitted = server.cli(&["HGET", "{fencing}:memory", "admitted"]);
-        let lives = server.cli(&["INFO", "server"]).contains(&format!("run_id:{admitted}"));
-        !admitted.is_empty() && lives && server.cli(&["EXISTS", "{fencing}:quarantine"]) == "0"
+        let life = admitted.split(' ').next().unwrap_or_default();
+        let lives = server.cli(&["INFO", "server"]).contains(&format!("run_id:{life}"));
+        !life.is_empty() && lives && server.cli(&["EXISTS", "{fencing}:quarantine"]) == "0"
     });
 }

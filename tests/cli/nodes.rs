@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::redis::{RedisServer, five};
-use crate::support::{Ended, fencing, finish, run};
+use crate::redis::{self, RedisServer};
+use crate::support::{Ended, fencing, finish, five, run, urls};
 
 fn nodes(servers: &[RedisServer]) -> Ended {
     let mut command = fencing(servers);
@@ -36,11 +36,18 @@ fn healthy_nodes() {
     let (code, objects) = json(&servers);
     assert_eq!((code, objects.len()), (Some(0), 5));
     for ((server, line), object) in servers.iter().zip(lines).zip(&objects) {
-        let id = server.cli(&["HGET", "{fencing}:memory", "admitted"]);
+        let admitted = server.cli(&["HGET", "{fencing}:memory", "admitted"]);
+        let (id, fleet) = admitted.split_once(' ').unwrap();
         let era = server.cli(&["HGET", "{fencing}:memory", "era"]);
         assert!(line.starts_with(&format!("{}: admitted", server.url())), "{line}");
-        let rest = format!("era {era}, run_id {id}, policy noeviction (no maxmemory)");
+        assert!(line.contains(&format!("; era {era}, 1 counts, longest lock ")), "{line}");
+        let rest = format!(", run_id {id}, policy noeviction (no maxmemory)");
         assert!(line.ends_with(&rest), "{line}");
+        let members: Vec<&str> = fleet.split(',').collect();
+        assert_eq!(object["fleet"], serde_json::json!(members));
+        assert!(object["moved_to"].is_null() && object["quarantine_ms"].is_null());
+        assert_eq!((&object["counts"], &object["crowded"]), (&1.into(), &false.into()));
+        assert!(object["longest_ms"].as_u64().unwrap() <= 1200);
         assert_eq!(object["node"], server.url());
         assert_eq!(object["reachable"], true);
         assert_eq!(object["usable"], true);
@@ -55,12 +62,10 @@ fn healthy_nodes() {
 
 #[test]
 fn nothing_is_changed_on_a_blank_node() {
-    let servers = five();
+    let servers = redis::five();
     let ended = nodes(&servers);
     assert_eq!(ended.code, Some(69));
-    assert!(
-        ended.stderr.contains("no quorum: 0 of 5 nodes are admitted and reachable, 3 are needed")
-    );
+    assert!(ended.stderr.contains("no quorum: 0 of 5 nodes can grant a lock now, 3 are needed"));
     for (server, line) in servers.iter().zip(ended.stdout.lines()) {
         assert!(line.contains("not admitted: it knows of no locks"), "{line}");
         assert!(line.contains("era none"), "{line}");
@@ -105,17 +110,19 @@ fn forgetful_nodes() {
     servers[1].cli(&["HSET", "{fencing}:memory", "admitted", &memory, "era", "7"]);
     servers[2].cli(&["SET", "{fencing}:quarantine", "1", "PX", "60000"]);
     let ended = nodes(&servers);
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(ended.code, Some(69));
+    let words = "2 of 5 nodes can grant a lock now, 3 are needed, 1 more is quarantined";
+    assert!(ended.stderr.contains(words), "{}", ended.stderr);
     let lines: Vec<&str> = ended.stdout.lines().collect();
     assert!(lines[0].contains("not admitted: it knows of no locks"), "{}", lines[0]);
     assert!(lines[1].contains("not admitted: it has restarted since"), "{}", lines[1]);
     assert!(lines[2].contains("admitted, grants nothing for another "), "{}", lines[2]);
     let (_, objects) = json(&servers);
-    assert_eq!(objects[1]["admitted_as"], memory);
+    assert_eq!(objects[1]["admitted_as"], memory.split(' ').next().unwrap());
     assert_eq!(objects[1]["admitted"], false);
     let left = objects[2]["quarantine_ms"].as_u64().unwrap();
     assert!((1..=60_000).contains(&left), "{left}");
-    assert_eq!((&objects[2]["admitted"], &objects[2]["usable"]), (&true.into(), &true.into()));
+    assert_eq!((&objects[2]["admitted"], &objects[2]["usable"]), (&true.into(), &false.into()));
 }
 
 #[test]
@@ -151,8 +158,10 @@ fn a_node_that_wants_a_password() {
     assert!(line.contains("not permitted: "), "{line}");
     assert!(line.contains("(check user, password and ACL)"), "{line}");
     for (password, words) in [("s3cret", ": admitted"), ("wr0ng", "not permitted: ")] {
-        let mut command = crate::support::fencing(&[]);
-        command.args(["nodes", "--redis", &format!("{}?pass={password}", servers[0].url())]);
+        let mut command = fencing(&servers[1..]);
+        let first = format!("{}?pass={password}", servers[0].url());
+        let list = format!("{first},{}", urls(&servers[1..]));
+        command.args(["nodes", "--redis", &list]);
         let ended = finish(command);
         assert!(ended.stdout.contains(words), "{}{}", ended.stdout, ended.stderr);
         assert!(!format!("{}{}", ended.stdout, ended.stderr).contains(password));

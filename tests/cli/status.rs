@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use crate::redis::{RedisServer, five};
-use crate::support::{Ended, end, fencing, finish, line, run, signal, urls};
+use crate::redis::{self, RedisServer};
+use crate::support::{Ended, end, fencing, finish, five, line, run, signal, urls};
 
 fn bare(arguments: &[&str]) -> Ended {
     let mut command = fencing(&[]);
@@ -168,7 +168,10 @@ fn passwords_are_never_printed() {
 
 #[test]
 fn the_option_goes_before_the_environment() {
-    let servers = five();
+    let servers = redis::five();
+    let mut init = fencing(&servers);
+    init.args(["fleet", "init", "--namespace", "other"]);
+    assert_eq!(finish(init).code, Some(0));
     let mut command = fencing(&servers);
     command.env("FENCING_REDIS", "redis://127.0.0.1:1");
     command.args(["run", "--redis", &urls(&servers), "--namespace", "other"]);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fencing::Resource;
 use fencing::lock::redlock::{MemoryNode, Node, Session};
-use fencing::quorum::{Fault, Incarnation, Nonce, Owner, Reply, Request};
+use fencing::quorum::{Fault, Fleet, Incarnation, Nonce, Owner, Reply, Request};
 use fencing::testing::{Rule, node_contract};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -46,8 +46,8 @@ impl Node for FlawedNode {
         "flawed"
     }
 
-    fn open(&self) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
-        let (flaw, holders, open) = (self.flaw, Arc::clone(&self.holders), self.node.open());
+    fn open(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
+        let (flaw, holders, open) = (self.flaw, Arc::clone(&self.holders), self.node.open(fleet));
         async move {
             let session = open.await?.into();
             Ok(Box::new(FlawedSession { flaw, session, holders }) as Box<dyn Session>)
@@ -69,13 +69,13 @@ impl Session for FlawedSession {
             }
             let mut reply = session.call(request.clone()).await?;
             if flaw == Flaw::VotesThoughNotAdmitted && reply == Reply::NotAdmitted {
-                reply = Reply::Reserved;
+                reply = Reply::Reserved { nonce: Nonce(0) };
             }
             if flaw == Flaw::LastNonceStays
-                && let (Request::Prepare { nonce: asked }, Reply::Prepared(prepared)) =
+                && let (Request::Prepare { nonce: asked, from: None }, Reply::Prepared(prepared)) =
                     (&request, &mut reply)
             {
-                prepared.nonce = *asked;
+                prepared.state.nonce = *asked;
             }
             if let (Request::Acquire { resource, owner, .. }, Reply::Granted { nonce, .. }) =
                 (request, &reply)
@@ -87,6 +87,9 @@ impl Session for FlawedSession {
         .boxed()
     }
 }
+
+/// The suite lets such a lock expire.
+const SHORT: Duration = Duration::from_secs(1);
 
 /// The life of a memory node that was never restarted.
 fn life() -> Incarnation {
@@ -105,7 +108,7 @@ fn bend(flaw: Flaw, request: &mut Request, holders: &HashMap<Resource, (Owner, N
         (Flaw::ReleasesForAnybody, Request::Release { resource, owner }) => {
             *owner = holders.get(resource).map_or(*owner, |(holder, _)| *holder);
         }
-        (Flaw::NeverExpires, Request::Acquire { ttl, .. }) => *ttl *= 1000,
+        (Flaw::NeverExpires, Request::Acquire { ttl, .. }) if *ttl < SHORT => *ttl *= 1000,
         (
             Flaw::ForgetsCase,
             Request::Acquire { resource, .. }

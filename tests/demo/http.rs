@@ -85,7 +85,7 @@ fn it_says_whether_it_is_ready() {
 
 #[test]
 fn without_a_quorum_it_is_not_ready_and_grants_nothing() {
-    let mut nodes = super::redis::five();
+    let mut nodes = super::support::five();
     let urls = super::support::urls(&nodes);
     let service = Service::start(&["--redis", &urls]);
     until("ready", || service.send("GET", "/readyz", &[], b"").status == 200);

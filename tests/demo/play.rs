@@ -2,9 +2,8 @@ use sqlx::ConnectOptions;
 
 use super::mariadb::MariadbServer;
 use super::postgres::PostgresServer;
-use super::redis::five;
 use super::service::storage_service;
-use super::support::{Ended, finish, urls};
+use super::support::{Ended, finish, five, urls};
 
 fn play(arguments: &[&str]) -> Ended {
     let mut command = storage_service();

@@ -5,9 +5,9 @@ use sqlx::ConnectOptions;
 
 use super::mariadb::MariadbServer;
 use super::postgres::PostgresServer;
-use super::redis::five;
+
 use super::service::Service;
-use super::support::{end, fencing_at, line, signal, urls};
+use super::support::{end, fencing_at, five, line, signal, urls};
 
 /// Writes its token and process id down, waits for the file `go`, and puts its name into
 /// the storage under its token.

@@ -23,7 +23,7 @@ use redis::RedisServer;
 const TTL: Duration = Duration::from_secs(2);
 
 fn service(servers: &[RedisServer]) -> RedlockBuilder {
-    Redlock::builder().redis(servers.iter().map(RedisServer::url)).ttl(TTL)
+    Redlock::builder().first_start(true).redis(servers.iter().map(RedisServer::url)).ttl(TTL)
 }
 
 fn resource() -> Resource {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fencing::lock::redlock::{Node, RedisNode};
-use fencing::quorum::{Fault, Owner, Request};
+use fencing::quorum::{Fault, Fleet, Owner, Request};
 use fencing::{Redlock, Resource};
 
 use crate::redis::RedisServer;
@@ -47,9 +47,12 @@ fn proxy(server: PathBuf) -> (String, Arc<AtomicBool>) {
 async fn an_answer_is_not_taken_for_the_one_before() {
     let server = RedisServer::start();
     let (url, swallow) = proxy(server.socket());
-    let holder = Redlock::builder().redis([server.url()]).ttl(TTL).build().unwrap();
+    // The holder knows the server by its own name; this is how the proxy's client comes by it.
+    let fleet = Fleet::new([server.url()]).unwrap();
+    let holder =
+        Redlock::builder().first_start(true).redis([server.url()]).ttl(TTL).build().unwrap();
     let _held = holder.acquire(&resource()).await.unwrap();
-    let session = RedisNode::new(&url, "fencing").unwrap().open().await.unwrap();
+    let session = RedisNode::new(&url, "fencing").unwrap().open(&fleet).await.unwrap();
     let free = Resource::new("free").unwrap();
     let acquire = |resource, owner| {
         session.call(Request::Acquire { resource, owner: Owner(owner), ttl: TTL })
@@ -71,6 +74,7 @@ async fn a_client_goes_on_over_another_connection() {
     let (url, swallow) = proxy(server.socket());
     let redlock = Redlock::builder()
         .redis([url])
+        .first_start(true)
         .ttl(TTL)
         .wait(Duration::from_secs(20))
         .retry_delay(Duration::from_millis(5))

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fencing::lock::redlock::{MemoryNode, Node, RedlockBuilder};
-use fencing::quorum::{Owner, Reply, Request};
+use fencing::quorum::{self, Owner, Reply, Request};
 use fencing::testing::{Faults, FaultyNode};
 use fencing::{Redlock, Resource};
 
@@ -47,7 +47,7 @@ impl Fleet {
     /// A service whose sessions are open.
     pub async fn connected(&self) -> Redlock {
         let redlock = self.service().build().unwrap();
-        assert_eq!(redlock.health().await.admitted, 5);
+        assert_eq!(redlock.health().await.granting, 5);
         redlock
     }
 
@@ -55,7 +55,7 @@ impl Fleet {
     pub async fn locked(&self) -> Vec<bool> {
         let mut locked = Vec::new();
         for node in &self.nodes {
-            let session = node.open().await.unwrap();
+            let session = node.open(&members()).await.unwrap();
             let (owner, ttl) = (Owner(0xa5c), Duration::from_secs(1));
             let acquire = Request::Acquire { resource: resource(), owner, ttl };
             let reply = session.call(acquire).await.unwrap();
@@ -69,6 +69,11 @@ impl Fleet {
         }
         locked
     }
+}
+
+/// The fleet of the five nodes.
+pub fn members() -> quorum::Fleet {
+    quorum::Fleet::new((0..5).map(|number| format!("node-{number}"))).unwrap()
 }
 
 pub fn resource() -> Resource {

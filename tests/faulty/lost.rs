@@ -5,7 +5,7 @@ use std::time::Duration;
 use fencing::lock::{AcquireError, Released};
 use fencing::quorum::Fault;
 
-use crate::fleet::{BUDGET, Fleet, ran, resource, settle};
+use crate::fleet::{BUDGET, Fleet, members, ran, resource, settle};
 
 #[tokio::test(start_paused = true)]
 async fn a_reply_lost_on_two_nodes_is_won_with_the_others_and_released_everywhere() {
@@ -41,7 +41,7 @@ async fn a_reply_lost_on_three_nodes_is_no_quorum_and_taken_back_everywhere() {
     // And so does the same client, when it has given up on the lost replies.
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert!(redlock.acquire(&resource()).await.is_ok());
-    assert_eq!(redlock.health().await.admitted, 5);
+    assert_eq!(redlock.health().await.granting, 5);
 }
 
 #[tokio::test(start_paused = true)]
@@ -97,7 +97,7 @@ async fn a_release_repeated_late_takes_nothing_from_the_next_holder() {
     settle().await;
     let next = redlock.try_acquire(&resource()).await.unwrap();
     for (node, faults) in fleet.nodes.iter().zip(&fleet.faults) {
-        let session = node.open().await.unwrap();
+        let session = node.open(&members()).await.unwrap();
         for (request, _) in faults.log() {
             if matches!(request, Request::Release { .. }) {
                 assert_eq!(session.call(request).await, Ok(Reply::NotOwner));
@@ -116,7 +116,7 @@ async fn broken_sessions_are_opened_again() {
     fleet.faults.iter().for_each(|faults| faults.break_sessions());
     let _ = lease.release().await;
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(redlock.health().await.admitted, 5);
+    assert_eq!(redlock.health().await.granting, 5);
     assert!(redlock.acquire(&resource()).await.is_ok());
 }
 

@@ -152,3 +152,21 @@ async fn a_minority_that_hangs_does_not_disturb_the_watchdog() {
     }
     assert_eq!(lease.release().await, Ok(Released::Released));
 }
+
+/// What its holder has sent may still arrive: that is what the delay is for.
+#[tokio::test(start_paused = true)]
+async fn a_lost_lease_that_is_dropped_stays_closed_for_its_lock_delay() {
+    let fleet = Fleet::started().await;
+    let redlock = fleet.service().renew(false).lock_delay(TTL).build().unwrap();
+    let lease = redlock.try_acquire(&resource()).await.unwrap();
+    assert_eq!(lease.lost().await, Loss::Expired);
+    drop(lease);
+    settle().await;
+    assert_eq!(fleet.locked().await, [true; 5]);
+    sleep(TTL + TTL / 10).await;
+    assert_eq!(fleet.locked().await, [false; 5]);
+    // One that is still held is released when it is dropped.
+    drop(redlock.try_acquire(&resource()).await.unwrap());
+    settle().await;
+    assert_eq!(fleet.locked().await, [false; 5]);
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use fencing::Resource;
 use fencing::lock::redlock::{Node, RedisNode};
-use fencing::quorum::{Incarnation, Nonce, Owner, Reply, Request};
+use fencing::quorum::{Fleet, Incarnation, Nonce, Owner, Reply, Request};
 
 use crate::bytes::{one, spoiled};
 use crate::rounds;
@@ -116,15 +116,16 @@ fn request(rng: &mut Rng) -> Request {
     let (owner, nonce, ttl) = (Owner(7), Nonce(8), Duration::from_secs(1));
     match rng.u8(0..7) {
         0..3 => Request::Acquire { resource, owner, ttl },
-        3 => Request::Prepare { nonce },
+        3 => Request::Prepare { nonce, from: None },
         4 => Request::Read,
         5 => Request::Release { resource, owner },
         _ => Request::Activate {
             incarnation: Incarnation::new("0123"),
             nonce,
             era: 3,
+            collect: rng.bool(),
             quarantine: ttl,
-            settle: ttl,
+            new: rng.bool(),
         },
     }
 }
@@ -134,13 +135,14 @@ fn request(rng: &mut Rng) -> Request {
 async fn redis_replies() {
     let round = Arc::new(AtomicU64::new(0));
     let url = server(Arc::clone(&round));
+    let fleet = Fleet::new(["a", "b"]).unwrap();
     let (mut answered, mut failed) = (0, 0);
     for seed in 0..rounds(700) {
         round.store(seed, Ordering::SeqCst);
         let mut rng = Rng::with_seed(!seed);
         let node = RedisNode::new(&url, "fencing").unwrap();
         let patience = Duration::from_millis(50);
-        let Ok(Ok(session)) = tokio::time::timeout(patience, node.open()).await else {
+        let Ok(Ok(session)) = tokio::time::timeout(patience, node.open(&fleet)).await else {
             failed += 1;
             continue;
         };

@@ -3,17 +3,23 @@
 
 use std::time::Duration;
 
+use fencing::Token;
 use fencing::quorum::{
-    Acquire, Bid, Holding, Incarnation, Nonce, Outcome, Owner, Readmission, Readmit, Renew,
-    Renewal, Reply, Request, Stamp, Store, majority,
+    Acquire, Bid, Holding, Nonce, Outcome, Readmission, Readmit, Renew, Renewal, Reply, Request,
+    Store, majority,
 };
 use fencing::time::Time;
-use fencing::{Resource, Token};
 
 use crate::mutant::Mutant;
+use crate::node::{TTL, ask, owner, resource, token_of};
 use crate::pool::{Id, Memo, Pool};
 
-pub const TTL: Duration = Duration::from_secs(1000);
+/// The numbers of the phases of a re-admission, and from where on those of a start are.
+pub const PREPARE: u8 = 1;
+pub const READ: u8 = 2;
+pub const CONFIRM: u8 = 4;
+pub const STARTS: u8 = 16;
+pub const START_CONFIRM: u8 = STARTS + 4;
 
 /// Requests of one machine: node, the machine's phase when it sent it, request.
 pub type Sends = Vec<(u8, u8, Id)>;
@@ -129,6 +135,7 @@ impl Law {
             nonce: Nonce((u128::from(who) + 1) * 100),
             longest: TTL,
             strict: false,
+            nothing_out: false,
         };
         let mut machine = Readmit::new(self.nodes, order);
         let Some((_, request)) = machine.next_request() else { panic!("it prepares") };
@@ -233,43 +240,6 @@ impl Law {
         change(&mut value);
         self.stores.id(&value)
     }
-
-    pub fn sizes(&self) -> String {
-        let (stores, replies) = (self.stores.len(), self.replies.len());
-        format!(
-            "{stores} stores, {} attempts, {} re-admissions, {replies} replies",
-            self.attempts.len(),
-            self.orders.len()
-        )
-    }
-}
-
-/// One atomic step of a real node. Its clock stands still within a second. The quarantine
-/// is taken as over at once: it keeps leases apart in time, and order must hold without.
-/// So is the wait for the second to pass, but for worlds that start blank: there the clock
-/// shows one at least.
-pub fn ask(store: &mut Store, life: u8, second: u8, request: &Request) -> Reply {
-    let second = Duration::from_secs(second.into());
-    let mut request = request.clone();
-    if let Request::Activate { quarantine, settle, .. } = &mut request {
-        *quarantine = Duration::ZERO;
-        if second.is_zero() {
-            *settle = Duration::ZERO;
-        }
-    }
-    store.answer(&incarnation(life), &request, Time::from_start(second), second)
-}
-
-pub fn incarnation(life: u8) -> Incarnation {
-    Incarnation::new(&format!("life-{life}"))
-}
-
-pub fn resource() -> Resource {
-    Resource::new("r").unwrap()
-}
-
-pub fn owner(client: u8) -> Owner {
-    Owner(u128::from(client) + 1)
 }
 
 fn bid(client: u8) -> Bid {
@@ -291,8 +261,4 @@ fn renew(nodes: usize, client: u8, token: u32) -> Renew {
 
 pub fn number(token: Token) -> u32 {
     u32::try_from(token.get()).expect("eras are small here")
-}
-
-pub fn token_of(stamp: Stamp) -> Token {
-    stamp.token().expect("a stamp of this model is a token")
 }

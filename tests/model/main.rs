@@ -3,9 +3,14 @@
 
 mod canon;
 mod check;
+mod desk;
+mod explore;
 mod law;
+mod lists;
+mod moves;
 mod mutant;
 mod mutants;
+mod node;
 mod pool;
 mod runs;
 mod state;

@@ -5,7 +5,8 @@
 use fencing::quorum::{Nonce, Owner, Prepared, Reply, Request, State, Store};
 use fencing::{Resource, Token};
 
-use crate::law::{ask, incarnation, owner, token_of};
+use crate::law::{CONFIRM, READ, START_CONFIRM, STARTS};
+use crate::node::{ask, incarnation, owner, token_of};
 
 /// A rule that is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +20,10 @@ pub enum Mutant {
     EmptyNodesVote,
     NobodyIsRead,
     NoReserve,
+    NoConfirm,
+    NoStartPromise,
+    ReadsBeforeMarks,
+    NoFleetCheck,
     NoNewEra,
     ActivateAnyMemory,
     ActivateDropsAlways,
@@ -42,10 +47,18 @@ impl Mutant {
             Mutant::EmptyNodesVote => "the admitted check: a node that forgot does not vote",
             Mutant::NobodyIsRead => "re-admission, step 2: the read from a majority",
             Mutant::NoReserve => "re-admission, step 3: the reserve before activate",
+            Mutant::NoConfirm => "re-admission, step 4: the promises of one moment (N = 5)",
+            Mutant::NoStartPromise => "first start: a majority promises the era",
+            Mutant::ReadsBeforeMarks => {
+                "first start: the era is above what is read after the marks"
+            }
+            Mutant::NoFleetCheck => "the fleet check: a node of another fleet does not vote",
             Mutant::NoNewEra => "re-admission: a new era, not the others' counts copied",
             Mutant::ActivateAnyMemory => "activate: only if the nonce is still there",
             Mutant::ActivateDropsAlways => "activate: counts dropped only for a larger era",
-            Mutant::StartsWhileRemembered => "first start: only where a majority has forgotten",
+            Mutant::StartsWhileRemembered => {
+                "first start: only where a majority has forgotten (and the promise)"
+            }
             Mutant::HealsOverCounts => "renew: heals only where the count is not above the token",
             Mutant::RenewalOfOne => "renew: a majority of all nodes",
         }
@@ -69,7 +82,7 @@ impl Mutant {
             (Mutant::PublishToAnyMemory, Request::Publish { resource, owner, token, .. })
                 if reply == Reply::NotOwner =>
             {
-                let nonce = look(&before, life, second).nonce;
+                let nonce = look(&before, life, second).state.nonce;
                 let publish = Request::Publish { resource: resource.clone(), owner, nonce, token };
                 match again(&publish) {
                     Reply::NotOwner if holds(&before, life, second, resource, owner) => {
@@ -79,7 +92,7 @@ impl Mutant {
                 }
             }
             (Mutant::PublishBelowCount, Request::Publish { resource, owner, nonce, .. })
-                if reply == Reply::NotOwner && look(&before, life, second).nonce == nonce =>
+                if reply == Reply::NotOwner && look(&before, life, second).state.nonce == nonce =>
             {
                 match holds(&before, life, second, resource, owner) {
                     true => Reply::Published,
@@ -90,14 +103,12 @@ impl Mutant {
                 if reply == Reply::NotAdmitted =>
             {
                 let nonce = Nonce(2000 + u128::from(life));
-                again(&Request::Prepare { nonce });
+                again(&Request::Prepare { nonce, from: None });
                 again(&activate(life, nonce, 1));
                 again(request)
             }
-            (Mutant::NobodyIsRead, Request::Read) if reply != Reply::NotAdmitted => {
-                Reply::State(State::default())
-            }
-            (Mutant::NoReserve, Request::Reserve { .. }) => {
+            (Mutant::NoReserve, Request::Reserve { memory: None, .. })
+            | (Mutant::StartsWhileRemembered, Request::Reserve { memory: Some(_), .. }) => {
                 *store = before;
                 reply
             }
@@ -109,8 +120,8 @@ impl Mutant {
             (Mutant::ActivateAnyMemory, Request::Activate { nonce, era, .. })
                 if reply == Reply::Forgotten =>
             {
-                match again(&Request::Prepare { nonce }) {
-                    Reply::Prepared(now) => again(&activate(life, now.nonce, era)),
+                match again(&Request::Prepare { nonce, from: None }) {
+                    Reply::Prepared(now) => again(&activate(life, now.state.nonce, era)),
                     _ => reply,
                 }
             }
@@ -118,7 +129,7 @@ impl Mutant {
                 if look(&before, life, second).admitted && reply == Reply::Activated =>
             {
                 store.forget();
-                ask(store, life, second, &Request::Prepare { nonce });
+                ask(store, life, second, &Request::Prepare { nonce, from: None });
                 ask(store, life, second, &activate(life, nonce, era))
             }
             _ => reply,
@@ -140,8 +151,25 @@ impl Mutant {
     /// An answer as a re-admission takes it.
     pub fn readmission(self, phase: u8, reply: Reply) -> Reply {
         match (self, reply) {
-            (Mutant::StartsWhileRemembered, Reply::Prepared(prepared)) if phase > 0 => {
+            // The start would miss its promise, which is left out as well.
+            (Mutant::StartsWhileRemembered, Reply::Prepared(mut prepared)) if phase > STARTS => {
+                if phase == START_CONFIRM {
+                    prepared.state.reserved = u64::MAX;
+                }
                 Reply::Prepared(Prepared { admitted: false, ..prepared })
+            }
+            // What is read before the era is chosen; the promise is still looked at.
+            (Mutant::NobodyIsRead, Reply::State(state)) if phase == READ => {
+                Reply::State(State { era: 0, reserved: 0, ..state })
+            }
+            // It would be missed when the promise is confirmed.
+            (Mutant::NoReserve, Reply::State(state)) if phase == CONFIRM => {
+                Reply::State(State { reserved: u64::MAX, ..state })
+            }
+            (Mutant::NoConfirm, Reply::Reserved { .. }) => Reply::Reserved { nonce: Nonce(0) },
+            (Mutant::NoConfirm, _) if phase == CONFIRM => {
+                let (nonce, longest) = Default::default();
+                Reply::State(State { nonce: Nonce(nonce), era: 0, reserved: u64::MAX, longest })
             }
             (_, reply) => reply,
         }
@@ -159,7 +187,7 @@ impl Mutant {
 }
 
 fn look(store: &Store, life: u8, second: u8) -> Prepared {
-    match ask(&mut store.clone(), life, second, &Request::Prepare { nonce: Nonce(0) }) {
+    match ask(&mut store.clone(), life, second, &Request::Prepare { nonce: Nonce(0), from: None }) {
         Reply::Prepared(prepared) => prepared,
         reply => panic!("{reply:?}"),
     }
@@ -171,6 +199,6 @@ fn holds(store: &Store, life: u8, second: u8, resource: Resource, owner: Owner) 
 }
 
 fn activate(life: u8, nonce: Nonce, era: u64) -> Request {
-    let (quarantine, settle) = Default::default();
-    Request::Activate { incarnation: incarnation(life), nonce, era, quarantine, settle }
+    let (collect, quarantine) = Default::default();
+    Request::Activate { incarnation: incarnation(life), nonce, era, collect, quarantine, new: true }
 }

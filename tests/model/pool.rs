@@ -71,10 +71,6 @@ impl<T: Clone + Eq + Hash> Pool<T> {
     pub fn get(&self, id: Id) -> T {
         self.seen.read().unwrap().1[id as usize - 1].clone()
     }
-
-    pub fn len(&self) -> usize {
-        self.seen.read().unwrap().1.len()
-    }
 }
 
 /// A pure function's results.

@@ -30,9 +30,13 @@ fn two_clients_and_a_repeated_request() {
 #[test]
 fn two_clients_and_a_collection() {
     let collection = Budget { collections: 1, ..CALM };
-    run("a collection", World::<3, 2, 2>::new(collection, None), None);
+    let mut world = World::<3, 2, 2>::new(collection, None);
+    world.clock = 100;
+    run("a collection", world, None);
     let budget = Budget { losses: 1, ..collection };
-    run("a loss or a collection", World::<3, 2, 1>::new(budget, None), None);
+    let mut world = World::<3, 2, 1>::new(budget, None);
+    world.clock = 100;
+    run("a loss or a collection", world, None);
 }
 
 #[test]
@@ -51,17 +55,35 @@ fn two_clients_on_a_fleet_that_never_started() {
     let budget = Budget { seconds: 1, ..CALM };
     let mut world = World::<3, 2, 2>::new(budget, None);
     world.blank = true;
+    world.clock = 1;
     run("first start", world, Some(3_000_000));
+}
+
+/// How many states a long search may generate, if one is asked for.
+pub fn long() -> Option<usize> {
+    let states = std::env::var("FENCING_MODEL_STATES").ok()?;
+    Some(states.parse().expect("FENCING_MODEL_STATES is a number"))
 }
 
 /// With `FENCING_MODEL_STATES` until so many states have been generated.
 #[test]
 fn three_clients_and_one_loss() {
     let budget = Budget { losses: 1, ..CALM };
-    let long = std::env::var("FENCING_MODEL_STATES").ok();
-    match long.map(|states| states.parse().expect("FENCING_MODEL_STATES is a number")) {
+    match long() {
         Some(states) => run("long", World::<3, 3, 2>::new(budget, None), Some(states)),
         None => run("three clients", World::<3, 3, 1>::new(budget, None), Some(4_000_000)),
+    }
+}
+
+#[test]
+fn five_nodes_that_are_brought_back() {
+    let budget = Budget { losses: 3, ..CALM };
+    match long() {
+        Some(_) => run("three losses, nobody locks", World::<5, 0, 3>::new(budget, None), None),
+        None => {
+            let budget = Budget { losses: 2, ..CALM };
+            run("two losses, nobody locks", World::<5, 0, 3>::new(budget, None), None);
+        }
     }
 }
 
@@ -74,4 +96,36 @@ fn five_nodes() {
     world.lead = vec![Action::Flush { node: 0 }];
     world.lead.push(Action::Prepare { who: 0, node: 0, collect: false });
     run("five nodes and a loss", world, Some(3_000_000));
+}
+
+/// Node 0 has forgotten. Nodes 1 and 2 have promised an era to it, forgotten that, and come back.
+/// The promise is not confirmed; another re-admission is, and an attempt is won.
+#[test]
+fn five_nodes_and_forgotten_promises() {
+    let readmit = |who, nodes: &[u8]| {
+        nodes.iter().map(|node| Action::Readmit { who, node: *node }).collect::<Vec<_>>()
+    };
+    let lose =
+        |who, node| vec![Action::Flush { node }, Action::Prepare { who, node, collect: false }];
+    let whole = |who, node, others: &[u8]| {
+        [lose(who, node), readmit(who, others), readmit(who, others), readmit(who, &[node])]
+            .concat()
+    };
+    let budget = Budget { losses: 4, ..CALM };
+    let mut world = World::<5, 2, 5>::new(budget, None);
+    world.lead = [
+        lose(0, 0),
+        readmit(0, &[1, 2, 3, 1]),
+        whole(1, 1, &[2, 3, 4]),
+        readmit(0, &[2]),
+        whole(2, 2, &[1, 3, 4]),
+        readmit(0, &[3]),
+        vec![Action::Prepare { who: 3, node: 0, collect: false }],
+        readmit(3, &[1, 3, 4, 1, 3, 4, 0]),
+        [0, 3, 4].map(|node| Action::Acquire { client: 0, node }).to_vec(),
+        [0, 3, 4].map(|node| Action::Deliver { client: 0, node }).to_vec(),
+        [3, 4].map(|node| Action::Publish { client: 0, node }).to_vec(),
+    ]
+    .concat();
+    run("five nodes, promises forgotten", world, Some(long().unwrap_or(3_000_000)));
 }

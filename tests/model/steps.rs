@@ -1,11 +1,12 @@
 //! What each step does to the state. Every answer comes out of `crate::law`.
 
-use fencing::quorum::{Reply, Request, Stamp, Store};
+use fencing::quorum::{Reply, Store};
 
-use crate::law::{TTL, ask, owner, resource};
+use crate::law::{CONFIRM, Fed, PREPARE, START_CONFIRM};
 use crate::mutant::Mutant;
+use crate::node::{count_once, is_crowded, resource, run_out};
 use crate::pool::Id;
-use crate::state::{Client, Order, Slot, State, Vote, Wait};
+use crate::state::{Client, Node, Order, Slot, State, Vote, Wait};
 use crate::world::{Action, World};
 
 impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
@@ -158,10 +159,12 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
         if self.is_admitted(state.nodes[node as usize]) != collect {
             return None;
         }
-        state.budget.collections -= u8::from(collect);
+        if collect {
+            self.crowd(state, node)?;
+        }
         let (machine, request) = self.law.order(who, node, collect);
         state.orders[w] = Order { machine, target: node, ..Order::default() };
-        state.orders[w].waits[node as usize].request = request;
+        state.orders[w].waits[node as usize] = Wait { phase: PREPARE, request, ran: false };
         self.readmit(state, who, node);
         Some(())
     }
@@ -175,13 +178,46 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
         self.rejoin(state, node, counts, reply);
         let order = &mut state.orders[who as usize];
         let fed = self.law.readmit(order.machine, phase, node, reply);
+        self.go_on(state, who, fed);
+    }
+
+    /// Sends what the machine asks for next. A promise is confirmed at once, by all in one step.
+    ///
+    /// Sound for a re-admission: those whose confirmation counts, in the memory in which they
+    /// promised, held the promise at each moment from the last of the promises on. So the same
+    /// answers could have been had right after it, and the activation that follows may be as
+    /// late as it likes. A confirmation leaves no trace, and a re-admission that is not
+    /// confirmed is one that nobody goes on with. The same holds for a start, where every
+    /// promise has been answered; there a memory can be marked, as by anybody's prepare.
+    fn go_on(&self, state: &mut State<N, C, R>, who: u8, fed: Fed) {
+        let order = &mut state.orders[who as usize];
         order.machine = fed.machine;
         order.done |= fed.won != 0;
-        if fed.sends != 0 {
-            for (node, phase, request) in self.law.sends.get(fed.sends) {
-                order.waits[node as usize] = Wait { phase, request, ran: false };
+        if fed.sends == 0 {
+            return;
+        }
+        for (node, phase, request) in self.law.sends.get(fed.sends) {
+            if phase == CONFIRM || phase == START_CONFIRM {
+                let reply = self.execute(state, node, request);
+                let machine = state.orders[who as usize].machine;
+                let fed = self.law.readmit(machine, phase, node, reply);
+                self.go_on(state, who, fed);
+            } else {
+                let wait = Wait { phase, request, ran: false };
+                state.orders[who as usize].waits[node as usize] = wait;
             }
         }
+    }
+
+    /// A count runs out on the node, unless one has already.
+    fn crowd(&self, state: &mut State<N, C, R>, node: u8) -> Option<()> {
+        let Node { store, life, .. } = state.nodes[node as usize];
+        if is_crowded(self.law.stores.get(store), life) {
+            return Some(());
+        }
+        state.budget.collections = state.budget.collections.checked_sub(1)?;
+        state.nodes[node as usize].store = self.law.changed(store, |store| run_out(store, life));
+        Some(())
     }
 
     /// For the mutant that copies counts: the largest count of the other nodes.
@@ -207,15 +243,5 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
                 store.expire_lock(&resource());
             });
         }
-    }
-}
-
-/// Has nobody in particular take the lock, and tells the count.
-fn count_once(store: &mut Store, life: u8) -> Option<Stamp> {
-    store.expire_lock(&resource());
-    let acquire = Request::Acquire { resource: resource(), owner: owner(99), ttl: TTL };
-    match ask(store, life, 0, &acquire) {
-        Reply::Granted { stamp, .. } => Some(stamp),
-        _ => None,
     }
 }

@@ -2,8 +2,9 @@
 
 use fencing::quorum::{Nonce, Reply, Request, majority};
 
-use crate::law::{Law, ask, incarnation, resource};
+use crate::law::Law;
 use crate::mutant::Mutant;
+use crate::node::{ask, incarnation, resource};
 use crate::pool::{Id, Memo};
 use crate::state::{Budget, Client, Node, Order, State};
 
@@ -51,7 +52,7 @@ pub enum Action {
     Restore {
         node: u8,
     },
-    /// Somebody begins to re-admit a node, or to collect its counts.
+    /// Somebody begins to re-admit a node, or to collect its counts, one of which runs out.
     Prepare {
         who: u8,
         node: u8,
@@ -73,31 +74,37 @@ pub enum Action {
     Second,
 }
 
+/// The era of an admitted node, and the largest that it knows of.
+type Known = Option<(u64, u64)>;
+
 pub struct World<const N: usize, const C: usize, const R: usize> {
     pub law: Law,
     pub budget: Budget,
     /// The fleet has never been started.
     pub blank: bool,
+    /// What the nodes' clocks show at first. Counts are collected only in eras below it.
+    pub clock: u8,
     /// Crashes as well as flushes: a flush allows more, and is enough for large runs.
     pub crashes: bool,
     /// A request to acquire that comes after the win is lost.
     pub prompt: bool,
     /// Steps that every run begins with: a hint for deep schedules.
     pub lead: Vec<Action>,
-    admitted: Memo<(Id, u8), bool>,
+    known: Memo<(Id, u8), Known>,
 }
 
 impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
     pub fn new(budget: Budget, mutant: Option<Mutant>) -> World<N, C, R> {
-        let (law, admitted) = (Law::new(N, mutant), Memo::new());
+        let (law, known) = (Law::new(N, mutant), Memo::new());
         World {
             law,
             budget,
             blank: false,
+            clock: 0,
             crashes: false,
             prompt: false,
             lead: Vec::new(),
-            admitted,
+            known,
         }
     }
 
@@ -105,10 +112,11 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
         let mut store = fencing::quorum::Store::default();
         if !self.blank {
             let nonce = Nonce(1000);
-            ask(&mut store, 0, 0, &Request::Prepare { nonce });
-            let (quarantine, settle) = Default::default();
+            ask(&mut store, 0, 0, &Request::Prepare { nonce, from: None });
+            let (collect, quarantine) = Default::default();
             let incarnation = incarnation(0);
-            let start = Request::Activate { incarnation, nonce, era: 1, quarantine, settle };
+            let start =
+                Request::Activate { incarnation, nonce, era: 1, collect, quarantine, new: true };
             assert_eq!(ask(&mut store, 0, 0, &start), Reply::Activated);
         }
         let start = State {
@@ -123,12 +131,29 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
         })
     }
 
+    fn known(&self, node: Node) -> Known {
+        self.known.get((node.store, node.life), || {
+            match ask(&mut self.law.stores.get(node.store), node.life, 0, &Request::Read) {
+                Reply::State(state) => Some((state.era, state.highest())),
+                _ => None,
+            }
+        })
+    }
+
     pub fn is_admitted(&self, node: Node) -> bool {
-        self.admitted.get((node.store, node.life), || {
-            let mut store = self.law.stores.get(node.store);
-            let prepare = Request::Prepare { nonce: Nonce(0) };
-            let reply = ask(&mut store, node.life, 0, &prepare);
-            matches!(reply, Reply::Prepared(prepared) if prepared.admitted)
+        self.known(node).is_some()
+    }
+
+    /// Whether some node, if it forgot now, could be given its era once more: a majority of N
+    /// among the others remembers, and has not heard of that era.
+    pub fn is_forgettable(&self, state: &State<N, C, R>) -> bool {
+        (0..N).any(|node| {
+            let Some((era, _)) = self.known(state.nodes[node]) else { return false };
+            let others = (0..N).filter(|other| *other != node);
+            let unaware = others.filter(|other| {
+                self.known(state.nodes[*other]).is_some_and(|(_, highest)| highest < era)
+            });
+            unaware.count() >= majority(N)
         })
     }
 
@@ -176,7 +201,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
             }
             for who in 0..R as u8 {
                 actions.push(Prepare { who, node, collect: false });
-                if budget.collections > 0 {
+                if self.clock > 0 {
                     actions.push(Prepare { who, node, collect: true });
                 }
                 let wait = state.orders[who as usize].waits[node as usize];
@@ -254,7 +279,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
     /// A node executes a request, and its store is what the real one became.
     pub fn execute(&self, state: &mut State<N, C, R>, node: u8, request: Id) -> Id {
         let Node { store, life, .. } = state.nodes[node as usize];
-        let second = state.second + u8::from(self.blank);
+        let second = self.clock + state.second;
         let (store, reply) = self.law.answer(store, life, second, request);
         state.nodes[node as usize].store = store;
         reply

@@ -7,8 +7,7 @@ use std::time::Duration;
 use fencing::{Redlock, Resource};
 
 use crate::history::{check, mark};
-use crate::redis::five;
-use crate::support::{end, urls};
+use crate::support::{end, five, urls};
 
 const PROCESSES: usize = 4;
 const TASKS: usize = 8;
@@ -41,6 +40,7 @@ async fn a_contender() {
     let log = PathBuf::from(std::env::var("FENCING_TEST_LOG").unwrap());
     let redlock = Redlock::builder()
         .redis(nodes.split(','))
+        .first_start(true)
         .ttl(Duration::from_secs(5))
         .wait(Duration::from_secs(60))
         .retry_delay(Duration::from_millis(10))

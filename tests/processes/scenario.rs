@@ -1,7 +1,6 @@
 //! Kleppmann's scenario: a client is paused past its TTL, another comes, the first wakes.
 
-use crate::redis::five;
-use crate::support::{alive, end, finish, line, run, signal, until};
+use crate::support::{alive, end, finish, five, line, run, signal, until};
 
 #[test]
 fn a_client_that_slept_past_its_ttl_sees_its_lease_as_lost() {

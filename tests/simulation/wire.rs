@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fencing::lock::redlock::{MemoryNode, Node, Session};
-use fencing::quorum::{Fault, Reply, Request};
+use fencing::quorum::{Fault, Fleet, Reply, Request};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::{Notify, oneshot};
@@ -18,6 +18,7 @@ type Answer = Result<Reply, Fault>;
 /// The network, and the nodes at its ends.
 pub struct Wire {
     pub trace: Trace,
+    fleet: Fleet,
     pub nodes: Vec<Machine>,
     pub clients: Vec<Gate>,
     links: Vec<Vec<Link>>,
@@ -101,8 +102,10 @@ impl Wire {
                 session: Mutex::default(),
             }
         };
+        let fleet = Fleet::new((0..nodes).map(|number| format!("node-{number}"))).unwrap();
         Arc::new(Wire {
             trace,
+            fleet,
             nodes: (0..nodes).map(machine).collect(),
             clients: (0..clients).map(|_| Gate::default()).collect(),
             links: (0..clients)
@@ -151,7 +154,7 @@ impl Wire {
     /// The nodes that have forgotten and are not admitted again, or are not there.
     pub fn forgotten(&self) -> usize {
         let forgot = |machine: &&Machine| {
-            let session = machine.node.open().now_or_never().unwrap().unwrap();
+            let session = machine.node.open(&self.fleet).now_or_never().unwrap().unwrap();
             let answer = session.call(Request::Read).now_or_never().unwrap();
             machine.down.load(Ordering::SeqCst) || !matches!(answer, Ok(Reply::State(_)))
         };
@@ -184,8 +187,8 @@ impl Node for SimNode {
         &self.name
     }
 
-    fn open(&self) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
-        let here = self.clone();
+    fn open(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
+        let (here, fleet) = (self.clone(), fleet.clone());
         async move {
             let (wire, machine) = (&here.wire, &here.wire.nodes[here.node]);
             let way = wire.way(here.client, here.node);
@@ -199,7 +202,7 @@ impl Node for SimNode {
                 return Err(Fault::Unreachable("refused".into()));
             }
             machine.gate.pass().await;
-            let session = machine.node.open().await?;
+            let session = machine.node.open(&fleet).await?;
             wire.trace.note(("open", here.client, here.node));
             sleep(way.back).await;
             wire.clients[here.client].pass().await;

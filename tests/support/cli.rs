@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use super::redis::RedisServer;
+use super::redis::{self, RedisServer};
 
 /// Far longer than anything here takes: a test that comes here hangs.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -30,6 +30,21 @@ pub fn fencing_at(urls: &str) -> Command {
     command.env("FENCING_REDIS", urls).stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
+}
+
+/// Five servers that grant locks.
+pub fn five() -> Vec<RedisServer> {
+    started(redis::five())
+}
+
+/// The same servers, once they grant locks: they are new, and nobody needs to wait until a
+/// lock that they may have forgotten is over.
+pub fn started(servers: Vec<RedisServer>) -> Vec<RedisServer> {
+    let mut command = fencing(&servers);
+    command.args(["fleet", "init"]);
+    let ended = finish(command);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    servers
 }
 
 pub fn urls(servers: &[RedisServer]) -> String {

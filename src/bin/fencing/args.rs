@@ -6,6 +6,7 @@ use fencing::Resource;
 
 use crate::database_args::{Marks, Migrate, ProtectTable};
 use crate::duration;
+use crate::fleet_args::Fleet;
 
 /// Distributed locks with fencing tokens, from the shell.
 #[derive(Debug, Parser)]
@@ -19,6 +20,7 @@ pub(crate) struct Args {
 pub(crate) enum Action {
     Run(Run),
     Nodes(Nodes),
+    Fleet(Fleet),
     Migrate(Migrate),
     Marks(Marks),
     Protect(ProtectTable),
@@ -39,6 +41,9 @@ pub(crate) enum Action {
 /// INT, TERM, HUP, QUIT, USR1 and USR2 are passed on. If `fencing` itself is killed, a
 /// guard stops the command. What the command leaves running in the background when it
 /// ends by itself goes on without the lease.
+///
+/// Nodes that are new, or that have forgotten locks, grant nothing for a time; `fencing fleet`
+/// says more. Every client must give the same list of nodes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = RUN_STATUS)]
 pub(crate) struct Run {
@@ -64,8 +69,9 @@ pub(crate) struct Run {
 
 /// Tells how the nodes stand, and changes nothing on them.
 ///
-/// One line per node. A node that is not admitted has forgotten its locks; the next
-/// client that wants a lock brings it back.
+/// One line per node. A node that is not admitted has forgotten its locks; the next client
+/// that wants a lock brings it back, or `fencing fleet admit` does. A node that is quarantined
+/// grants nothing until the locks that it may have forgotten have expired.
 #[derive(Debug, clap::Args)]
 #[command(after_help = NODES_STATUS)]
 pub(crate) struct Nodes {
@@ -172,6 +178,6 @@ Exit status: the command's own (128 + signal if a signal ended it), or
 
 const NODES_STATUS: &str = "\
 Exit status:
-  0    a majority is reachable and admitted
+  0    a majority can grant a lock now
   64   wrong usage
-  69   it is not";
+  69   it can not, or one server stands in the list under two names";

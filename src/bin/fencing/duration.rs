@@ -28,6 +28,14 @@ pub(crate) fn show(duration: Duration) -> String {
     }
 }
 
+/// Writes a duration for whoever waits: from a second on, in whole seconds, rounded up.
+pub(crate) fn about(duration: Duration) -> String {
+    match duration.as_millis() {
+        millis @ ..1000 => format!("{millis}ms"),
+        millis => format!("{}s", millis.div_ceil(1000)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,5 +58,7 @@ mod tests {
     fn and_written() {
         assert_eq!(show(Duration::from_secs(90)), "90s");
         assert_eq!(show(Duration::from_millis(1500)), "1500ms");
+        assert_eq!(about(Duration::from_millis(1500)), "2s");
+        assert_eq!(about(Duration::from_millis(999)), "999ms");
     }
 }

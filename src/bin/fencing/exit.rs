@@ -2,7 +2,7 @@
 
 /// Wrong usage (`EX_USAGE`).
 pub(crate) const USAGE: u8 = 64;
-/// The database refused (`EX_DATAERR`).
+/// The database refused, or the nodes do not allow it (`EX_DATAERR`).
 pub(crate) const REFUSED: u8 = 65;
 /// No quorum, or no database (`EX_UNAVAILABLE`).
 pub(crate) const UNAVAILABLE: u8 = 69;

@@ -1,5 +1,6 @@
 //! The command line: `fencing run` holds a lease while a command runs, `fencing nodes`
-//! tells how the nodes stand; `fencing migrate`, `marks` and `protect` work on a database.
+//! tells how the nodes stand, `fencing fleet` starts them, brings them back and moves the locks
+//! to other nodes; `fencing migrate`, `marks` and `protect` work on a database.
 //!
 //! Its exit statuses are in `exit.rs`; a command that runs has its own. It is for Unix:
 //! process groups and signals are what it is made of.
@@ -13,6 +14,9 @@ mod database_args;
 mod duration;
 mod exit;
 mod family;
+mod findings;
+mod fleet;
+mod fleet_args;
 mod guard;
 mod lock;
 mod nodes;
@@ -45,6 +49,7 @@ fn main() -> ExitCode {
     let status = match action {
         Action::Run(run) => runtime.block_on(run::main(run)),
         Action::Nodes(nodes) => runtime.block_on(nodes::main(nodes)),
+        Action::Fleet(fleet) => runtime.block_on(fleet::main(fleet)),
         Action::Migrate(migrate) => runtime.block_on(database::migrate(migrate)),
         Action::Marks(marks) => runtime.block_on(database::marks(marks)),
         Action::Protect(protect) => runtime.block_on(database::protect(protect)),

@@ -39,14 +39,20 @@ pub(crate) async fn main(run: Run) -> u8 {
         outcome = service.acquire(&run) => Ok(outcome),
     };
     match outcome {
-        Ok(Ok(lease)) => hold(lease, &run, &mut signals).await,
+        Ok(Ok(lease)) => {
+            let status = hold(lease, &run, &mut signals).await;
+            service.settle().await;
+            status
+        }
         Ok(Err(error)) => {
             say::error(&error);
+            // Some nodes may have granted.
+            service.settle().await;
             if matches!(error, AcquireError::Held { .. }) { exit::HELD } else { exit::UNAVAILABLE }
         }
         Err(signal) => {
             // The acquisition was dropped, which releases.
-            service.settle().await;
+            service.settle_dropped().await;
             exit::by_signal(signal.as_raw())
         }
     }

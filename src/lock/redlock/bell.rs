@@ -2,6 +2,8 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::mpsc;
 
+use super::busy::Underway;
+
 /// What a node's answer calls for, besides the caller who asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Notice {
@@ -16,19 +18,22 @@ const MOST: usize = 256;
 
 /// What the lanes ring when the steward is needed.
 #[derive(Default)]
-pub(super) struct Bell(Mutex<Option<mpsc::Sender<Notice>>>);
+pub(super) struct Bell(Mutex<Option<mpsc::Sender<Rung>>>);
+
+/// A notice, which is on its way until the steward is done with it.
+pub(super) type Rung = (Notice, Underway);
 
 impl Bell {
-    pub(super) fn ring(&self, notice: Notice) {
+    pub(super) fn ring(&self, notice: Notice, underway: Underway) {
         let sender = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = sender.as_ref() {
-            let _ = sender.try_send(notice);
+            let _ = sender.try_send((notice, underway));
         }
     }
 
     /// The notices, for a steward, if there is none that still listens: the runtime of an
     /// earlier one may be gone.
-    pub(super) fn unattended(&self) -> Option<mpsc::Receiver<Notice>> {
+    pub(super) fn unattended(&self) -> Option<mpsc::Receiver<Rung>> {
         let mut sender = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if sender.as_ref().is_some_and(|sender| !sender.is_closed()) {
             return None;

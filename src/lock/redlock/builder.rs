@@ -1,9 +1,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::fleet::Fleet;
+use super::nodes::{Nodes, Starting};
 use super::{BuildError, Node, Redlock};
 use crate::lock::settings::Settings;
+use crate::quorum::Fleet;
 use crate::time::{Clock, SystemClock};
 
 /// What the builder calls the time that one node may take.
@@ -20,7 +21,7 @@ pub struct RedlockBuilder {
     namespace: String,
     clock: Arc<dyn Clock>,
     settings: Settings,
-    strict: bool,
+    starting: Starting,
 }
 
 impl Default for RedlockBuilder {
@@ -30,7 +31,7 @@ impl Default for RedlockBuilder {
             namespace: "fencing".into(),
             clock: Arc::new(SystemClock),
             settings: Settings::with_budget(Duration::from_millis(50)),
-            strict: false,
+            starting: Starting::default(),
         }
     }
 }
@@ -112,10 +113,23 @@ impl RedlockBuilder {
         self
     }
 
-    /// Where a majority forgot at once, leave the fleet to the operator instead of
-    /// leaning on the nodes' clocks; all-blank fleets still start. Default: off.
+    /// Leaves a fleet in which too few nodes remember to the operator: new nodes, and nodes of
+    /// which a majority forgot at once. Otherwise a new start leans on the nodes' clocks, and
+    /// waits until locks that may be out have expired. Default: off.
     pub fn strict(mut self, strict: bool) -> RedlockBuilder {
-        self.strict = strict;
+        self.starting.strict = strict;
+        self
+    }
+
+    /// Says that no lock can be out where all nodes are blank: they are new, and not restarted
+    /// without their data. They start at once then, and with [`strict`](Self::strict) only
+    /// then. Default: off; blank nodes stay closed until each server has been up for the TTL.
+    ///
+    /// Set it in tests, and where you start new nodes; not in every client for good, or nodes
+    /// that all restart without their data start at once, too. `fencing fleet init` says the
+    /// same once.
+    pub fn first_start(mut self, nothing_can_be_out: bool) -> RedlockBuilder {
+        self.starting.nothing_out = nothing_can_be_out;
         self
     }
 
@@ -126,21 +140,11 @@ impl RedlockBuilder {
     pub fn build(self) -> Result<Redlock, BuildError> {
         let nodes: Vec<_> =
             self.sources.iter().map(|source| source(&self.namespace)).collect::<Result<_, _>>()?;
-        check(&nodes)?;
+        let names = nodes.iter().map(|node| node.member());
+        let fleet =
+            Fleet::new(names).map_err(|error| BuildError::new("nodes", error.to_string()))?;
         self.settings.check(NODE_BUDGET)?;
-        let fleet = Fleet::new(nodes, self.clock, self.settings, self.strict);
-        Ok(Redlock { fleet: Arc::new(fleet), queues: Arc::default(), settings: self.settings })
-    }
-}
-
-fn check(nodes: &[Arc<dyn Node>]) -> Result<(), BuildError> {
-    if nodes.is_empty() || nodes.len() > 99 {
-        return Err(BuildError::new("nodes", "there must be 1 to 99 nodes"));
-    }
-    let mut names: Vec<&str> = nodes.iter().map(|node| node.name()).collect();
-    names.sort_unstable();
-    match names.windows(2).find(|pair| pair.first() == pair.last()) {
-        Some([twice, _]) => Err(BuildError::new("nodes", format!("{twice} is given twice"))),
-        _ => Ok(()),
+        let nodes = Nodes::new(nodes, fleet, self.clock, self.settings, self.starting);
+        Ok(Redlock { nodes: Arc::new(nodes), queues: Arc::default(), settings: self.settings })
     }
 }

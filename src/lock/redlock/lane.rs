@@ -11,9 +11,10 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tracing::Instrument;
 
 use super::bell::{Bell, Notice};
+use super::busy::{Busy, Underway};
 use super::node::{Node, Session};
 use super::servers::Servers;
-use crate::quorum::{Fault, Reply, Request};
+use crate::quorum::{Fault, Fleet, Reply, Request};
 
 /// How long an unanswered session or connection is kept before a new one is opened.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
@@ -32,9 +33,7 @@ const MOST_QUEUED: usize = 100_000;
 pub(super) struct Lane {
     number: usize,
     node: Arc<dyn Node>,
-    budget: Duration,
-    bell: Arc<Bell>,
-    servers: Arc<Servers>,
+    shared: Shared,
     running: Mutex<Option<Running>>,
 }
 
@@ -61,17 +60,22 @@ struct Job {
     request: Request,
     reply: oneshot::Sender<Result<Reply, Fault>>,
     due: Instant,
+    _underway: Underway,
+}
+
+/// What the lanes of one lock service share.
+#[derive(Clone)]
+pub(super) struct Shared {
+    pub(super) fleet: Fleet,
+    pub(super) budget: Duration,
+    pub(super) bell: Arc<Bell>,
+    pub(super) servers: Arc<Servers>,
+    pub(super) busy: Busy,
 }
 
 impl Lane {
-    pub(super) fn new(
-        number: usize,
-        node: Arc<dyn Node>,
-        budget: Duration,
-        bell: Arc<Bell>,
-        servers: Arc<Servers>,
-    ) -> Lane {
-        Lane { number, node, budget, bell, servers, running: Mutex::default() }
+    pub(super) fn new(number: usize, node: Arc<dyn Node>, shared: Shared) -> Lane {
+        Lane { number, node, shared, running: Mutex::default() }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -82,9 +86,9 @@ impl Lane {
     /// nothing back. Outside of a runtime only a lane that already runs takes requests.
     pub(super) fn submit(&self, request: Request) -> Answer {
         let (reply, answer) = oneshot::channel();
-        let due = Instant::now() + self.budget;
-        let answer = Answer { answer, bound: due + self.budget };
-        let mut job = Job { request, reply, due };
+        let due = Instant::now() + self.shared.budget;
+        let answer = Answer { answer, bound: due + self.shared.budget };
+        let mut job = Job { request, reply, due, _underway: self.shared.busy.begin() };
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(running) = running.as_ref() {
             match running.send(job) {
@@ -138,9 +142,7 @@ enum Event {
 struct Driver {
     number: usize,
     node: Arc<dyn Node>,
-    budget: Duration,
-    bell: Arc<Bell>,
-    servers: Arc<Servers>,
+    shared: Shared,
     queued: Arc<AtomicUsize>,
     session: Option<Box<dyn Session>>,
     sessions: u64,
@@ -160,9 +162,7 @@ impl Driver {
         Driver {
             number: lane.number,
             node: Arc::clone(&lane.node),
-            budget: lane.budget,
-            bell: Arc::clone(&lane.bell),
-            servers: Arc::clone(&lane.servers),
+            shared: lane.shared.clone(),
             queued,
             session: None,
             sessions: 0,
@@ -170,7 +170,7 @@ impl Driver {
             opening: None,
             opening_since: Instant::now(),
             closed: None,
-            pause: lane.budget,
+            pause: lane.shared.budget,
             waiting: VecDeque::new(),
             calls: FuturesUnordered::new(),
         }
@@ -216,13 +216,13 @@ impl Driver {
         } else if let Some((_, fault)) = self.closed.clone().filter(|(at, _)| Instant::now() < *at)
         {
             let _ = job.reply.send(Err(fault));
-        } else if self.opening.is_some() && self.opening_since.elapsed() >= self.budget {
+        } else if self.opening.is_some() && self.opening_since.elapsed() >= self.shared.budget {
             let _ = job.reply.send(Err(Fault::TimedOut));
         } else {
             if self.opening.is_none() {
-                let opening = self.node.open();
+                let opening = self.node.open(&self.shared.fleet);
                 self.opening_since = Instant::now();
-                let patience = PATIENCE.max(self.budget);
+                let patience = PATIENCE.max(self.shared.budget);
                 self.opening = Some(
                     async move { timeout(patience, opening).await.unwrap_or(Err(Fault::TimedOut)) }
                         .boxed(),
@@ -235,8 +235,9 @@ impl Driver {
     /// Starts the call at once, so that calls reach the session in the order of the jobs.
     fn start(&mut self, mut call: BoxFuture<'static, Result<Reply, Fault>>, job: Job) {
         let first = (&mut call).now_or_never();
-        let (session, number, bell) = (self.sessions, self.number, Arc::clone(&self.bell));
-        let patience = PATIENCE.max(self.budget);
+        let (session, number) = (self.sessions, self.number);
+        let (bell, busy) = (Arc::clone(&self.shared.bell), self.shared.busy.clone());
+        let patience = PATIENCE.max(self.shared.budget);
         let span = tracing::debug_span!("fencing.node", node = self.node.name());
         let call = async move {
             let answered = match first {
@@ -257,7 +258,7 @@ impl Driver {
                 );
             };
             let broken = matches!(answer, Err(Fault::Disconnected(_)));
-            notify(&bell, number, &answer);
+            notify(&bell, &busy, number, &answer);
             let _ = job.reply.send(answer);
             if broken { Event::Broken(session) } else { Event::Answered }
         };
@@ -280,7 +281,7 @@ impl Driver {
             Event::Broken(session) if session == self.sessions => {
                 self.session = None;
                 self.owed = 0;
-                self.servers.lost(self.number);
+                self.shared.servers.lost(self.number);
             }
             Event::Alive(_) | Event::Broken(_) => {}
         }
@@ -290,7 +291,7 @@ impl Driver {
         match opened.and_then(|session| self.only_one(session)) {
             Ok(session) => {
                 self.sessions += 1;
-                (self.owed, self.closed, self.pause) = (0, None, self.budget);
+                (self.owed, self.closed, self.pause) = (0, None, self.shared.budget);
                 self.session = Some(session);
                 for job in std::mem::take(&mut self.waiting) {
                     self.on_job(job);
@@ -309,7 +310,7 @@ impl Driver {
 
     fn only_one(&self, session: Box<dyn Session>) -> Result<Box<dyn Session>, Fault> {
         if let Some(server) = session.server() {
-            self.servers.reached(self.number, self.node.name(), server)?;
+            self.shared.servers.reached(self.number, self.node.name(), server)?;
         }
         Ok(session)
     }
@@ -327,17 +328,17 @@ impl Driver {
 impl Drop for Driver {
     /// Its runtime may be gone, and the server reached under another name.
     fn drop(&mut self) {
-        self.servers.lost(self.number);
+        self.shared.servers.lost(self.number);
     }
 }
 
-fn notify(bell: &Bell, number: usize, answer: &Result<Reply, Fault>) {
+fn notify(bell: &Bell, busy: &Busy, number: usize, answer: &Result<Reply, Fault>) {
     let notice = match answer {
         Ok(Reply::NotAdmitted) => Notice::NotAdmitted(number),
         Ok(Reply::Exhausted | Reply::Granted { crowded: true, .. }) => Notice::Collect(number),
         _ => return,
     };
-    bell.ring(notice);
+    bell.ring(notice, busy.begin());
 }
 
 async fn poll_opening(

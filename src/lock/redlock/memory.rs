@@ -7,8 +7,8 @@ use futures_util::future::{BoxFuture, ready};
 
 use super::node::{Node, Session};
 use crate::Resource;
-use crate::quorum::{Fault, Incarnation, Reply, Request, Store};
-use crate::time::{Clock, SystemClock};
+use crate::quorum::{Fault, Fleet, Incarnation, Membership, Moment, Reply, Request, Store};
+use crate::time::{Clock, SystemClock, Time};
 
 /// 2026-01-01T00:00:00Z in seconds since the Unix epoch: eras count from here.
 const EPOCH: Duration = Duration::from_secs(1_767_225_600);
@@ -29,6 +29,9 @@ pub struct MemoryNode {
 struct Server {
     life: u64,
     incarnation: Incarnation,
+    /// When the server came up; `None` for one that has never been down: there is nothing that
+    /// it can have forgotten.
+    since: Option<Time>,
     store: Store,
 }
 
@@ -51,7 +54,7 @@ impl MemoryNode {
     /// A blank node on a clock of the caller's, for tests.
     #[must_use]
     pub fn with_clock(name: impl Into<String>, clock: impl Clock) -> MemoryNode {
-        let server = Server { life: 0, incarnation: life(0), store: Store::default() };
+        let server = Server { life: 0, incarnation: life(0), since: None, store: Store::default() };
         MemoryNode {
             name: name.into(),
             clock: Arc::new(clock),
@@ -65,6 +68,7 @@ impl MemoryNode {
         let mut server = self.server();
         server.life += 1;
         server.incarnation = life(server.life);
+        server.since = Some(self.clock.now());
         server.store.forget();
     }
 
@@ -82,14 +86,15 @@ impl MemoryNode {
         self.server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn answer(&self, incarnation: &Incarnation, request: &Request) -> Result<Reply, Fault> {
+    fn answer(&self, me: &Membership, request: &Request) -> Result<Reply, Fault> {
         let mut server = self.server();
-        if server.incarnation != *incarnation {
+        if server.incarnation != me.incarnation {
             return Err(Fault::Disconnected("the node restarted".into()));
         }
         let now = self.clock.now();
         let clock = self.base.saturating_add(now.since(Default::default()));
-        Ok(server.store.answer(incarnation, request, now, clock))
+        let uptime = server.since.map_or(Duration::MAX, |since| now.since(since));
+        Ok(server.store.answer(me, request, Moment { now, clock, uptime }))
     }
 }
 
@@ -102,21 +107,22 @@ impl Node for MemoryNode {
         &self.name
     }
 
-    fn open(&self) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
+    fn open(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
         let incarnation = self.server().incarnation.clone();
-        let session: Box<dyn Session> = Box::new(MemorySession { node: self.clone(), incarnation });
+        let me = Membership { incarnation, fleet: fleet.clone() };
+        let session: Box<dyn Session> = Box::new(MemorySession { node: self.clone(), me });
         ready(Ok(session)).boxed()
     }
 }
 
 struct MemorySession {
     node: MemoryNode,
-    incarnation: Incarnation,
+    me: Membership,
 }
 
 impl Session for MemorySession {
     fn call(&self, request: Request) -> BoxFuture<'static, Result<Reply, Fault>> {
-        let (node, incarnation) = (self.node.clone(), self.incarnation.clone());
-        async move { node.answer(&incarnation, &request) }.boxed()
+        let (node, me) = (self.node.clone(), self.me.clone());
+        async move { node.answer(&me, &request) }.boxed()
     }
 }

@@ -2,11 +2,13 @@
 
 mod bell;
 mod builder;
-mod fleet;
+mod busy;
 mod health;
 mod lane;
 mod memory;
 mod node;
+mod nodes;
+mod operator;
 #[cfg(feature = "redis")]
 mod redis;
 mod servers;
@@ -18,7 +20,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fleet::Fleet;
+use nodes::Nodes;
 use tokio::time::{Instant, sleep};
 
 use super::attempt::attempt;
@@ -32,6 +34,7 @@ pub use super::{BuildError, Health};
 pub use builder::RedlockBuilder;
 pub use memory::MemoryNode;
 pub use node::{Node, Session};
+pub use operator::{AdmitNodes, Operator, OperatorError};
 #[cfg(feature = "redis")]
 pub use redis::{NodeReport, RedisNode};
 
@@ -40,7 +43,7 @@ pub use redis::{NodeReport, RedisNode};
 /// Clones share the nodes, their connections, and the local queues.
 #[derive(Clone)]
 pub struct Redlock {
-    fleet: Arc<Fleet>,
+    nodes: Arc<Nodes>,
     queues: Arc<Queues>,
     settings: Settings,
 }
@@ -48,7 +51,7 @@ pub struct Redlock {
 impl fmt::Debug for Redlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Redlock")
-            .field("nodes", &self.fleet.size())
+            .field("nodes", &self.nodes.size())
             .field("settings", &self.settings)
             .finish_non_exhaustive()
     }
@@ -82,12 +85,28 @@ impl Redlock {
     /// # Cancel safety
     /// It changes nothing.
     pub async fn health(&self) -> Health {
-        self.fleet.health().await
+        self.nodes.health().await
+    }
+
+    /// What an operator may do to the nodes: start them, bring them back, move to another list.
+    #[must_use]
+    pub fn operator(&self) -> Operator {
+        Operator::of(&self.nodes)
+    }
+
+    /// Waits until all that this client has sent is answered, or was given up: also what a
+    /// dropped attempt or lease has released, and a node that is being brought back. For the
+    /// end of a program.
+    ///
+    /// # Cancel safety
+    /// It changes nothing.
+    pub async fn settle(&self) {
+        self.nodes.busy().over().await;
     }
 
     fn with(&self, settings: Settings) -> Result<Redlock, BuildError> {
         settings.check(builder::NODE_BUDGET)?;
-        self.fleet.outlast(settings.longest());
+        self.nodes.outlast(settings.longest());
         Ok(Redlock { settings, ..self.clone() })
     }
 
@@ -126,19 +145,20 @@ impl Redlock {
     }
 
     async fn attempt(&self, resource: &Resource) -> Result<Lease, AcquireError> {
-        let vote = self.fleet.attempt(resource, self.settings.terms());
-        attempt(resource, self.fleet.clock(), &self.settings, vote).await
+        let vote = self.nodes.attempt(resource, self.settings.terms());
+        attempt(resource, self.nodes.clock(), &self.settings, vote).await
     }
 }
 
-/// No node has a vote yet, and none needs longer than a first start takes.
+/// Too few nodes have a vote yet, and none needs longer than a first start takes.
 fn first_start(error: &AcquireError) -> bool {
-    let AcquireError::NoQuorum { granted: 0, causes, .. } = error else { return false };
-    causes.iter().all(|cause| match cause.cause {
-        Fault::NotAdmitted => true,
-        Fault::Quarantined(remaining) => remaining <= Duration::from_secs(1),
-        _ => false,
-    })
+    let AcquireError::NoQuorum { causes, .. } = error else { return false };
+    !causes.is_empty()
+        && causes.iter().all(|cause| match cause.cause {
+            Fault::NotAdmitted => true,
+            Fault::Quarantined(remaining) => remaining <= Duration::from_secs(1),
+            _ => false,
+        })
 }
 
 impl Lock for Redlock {

@@ -1,20 +1,26 @@
 use futures_util::future::BoxFuture;
 
-use crate::quorum::{Fault, Incarnation, Reply, Request};
+use crate::quorum::{Fault, Fleet, Incarnation, Reply, Request};
 
 /// One independent master: where a session is opened.
 pub trait Node: Send + Sync + 'static {
     /// Its name for an operator; without password.
     fn name(&self) -> &str;
 
-    /// Opens a session with the server as it runs now: one incarnation.
+    /// Its name in its fleet: every client must call the node by the same one. By default that
+    /// is [`name`](Node::name).
+    fn member(&self) -> &str {
+        self.name()
+    }
+
+    /// Opens a session with the server as it runs now, one incarnation, for a client of `fleet`.
     ///
     /// # Errors
     /// Why there is none.
     ///
     /// # Cancel safety
     /// Dropped, it leaves nothing behind.
-    fn open(&self) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>>;
+    fn open(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>>;
 }
 
 /// One connection to one incarnation of a node. It never reconnects underneath: when it

@@ -5,63 +5,147 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
-use super::bell::Notice;
-use super::fleet::Fleet;
-use crate::lock::entropy;
+use super::bell::{Notice, Rung};
+use super::nodes::Nodes;
 use crate::lock::sleep::jitter;
-use crate::quorum::{Nonce, Readmission, Readmit, ReadmitError};
+use crate::quorum::{Fault, Readmission, Readmit, ReadmitError, Reply, Request};
 
 /// The pause after a re-admission that failed, before the next try.
 const PAUSE: Duration = Duration::from_millis(100);
+/// The longest pause before counts are collected that were ahead of the clock.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Brings nodes back that have forgotten, in the background, as soon as a client sees one.
-pub(super) async fn run(fleet: Weak<Fleet>, mut notices: mpsc::Receiver<Notice>) {
-    let mut not_before: BTreeMap<usize, Instant> = BTreeMap::new();
-    while let Some(notice) = notices.recv().await {
+pub(super) async fn run(nodes: Weak<Nodes>, mut notices: mpsc::Receiver<Rung>) {
+    let mut not_before: BTreeMap<(usize, bool), Instant> = BTreeMap::new();
+    while let Some((notice, _underway)) = notices.recv().await {
         let (Notice::NotAdmitted(target) | Notice::Collect(target)) = notice;
-        if not_before.get(&target).is_some_and(|at| Instant::now() < *at) {
+        let collect = matches!(notice, Notice::Collect(_));
+        if not_before.get(&(target, collect)).is_some_and(|at| Instant::now() < *at) {
             continue;
         }
-        let Some(fleet) = fleet.upgrade() else { return };
-        let collect = matches!(notice, Notice::Collect(_));
-        let name = fleet.name(target).to_owned();
-        match readmit(&fleet, target, collect).await {
-            Ok(()) => {
-                tracing::info!(node = name, collect, "node admitted");
+        let Some(nodes) = nodes.upgrade() else { return };
+        let outcome = readmit(&nodes, nodes.readmission(target, collect)).await;
+        let name = nodes.name(target);
+        match &outcome {
+            Ok(back) => {
+                let closed = back.closed.as_millis() as u64;
+                let words = back.words();
+                tracing::info!(node = name, collect, closed_ms = closed, "node admitted{words}");
                 metrics::counter!("fencing_readmissions_total").increment(1);
             }
             Err(error) => {
-                tracing::warn!(node = name, %error, "node not admitted yet");
+                tracing::warn!(node = name, %error, "{}", failed(&nodes, target, error));
             }
         }
         // Answers from before the admission are still on their way here.
-        not_before.insert(target, Instant::now() + PAUSE / 2 + jitter(PAUSE));
+        let mut pause = PAUSE / 2 + jitter(PAUSE);
+        if let Err(ReadmitError::AheadOfClock { era, clock }) = outcome {
+            // The clock takes a second for each era.
+            pause += Duration::from_secs((era + 1).saturating_sub(clock)).min(LONGEST_PAUSE);
+        }
+        not_before.insert((target, collect), Instant::now() + pause);
+        nodes.set_blocked(target, outcome.err().and_then(|error| blocked(&nodes, target, error)));
     }
 }
 
-async fn readmit(fleet: &Fleet, target: usize, collect: bool) -> Result<(), ReadmitError> {
-    let order = Readmission {
-        target,
-        collect,
-        nonce: Nonce(entropy::u128()),
-        longest: fleet.longest(),
-        strict: fleet.strict(),
+fn failed(nodes: &Nodes, target: usize, error: &ReadmitError) -> String {
+    let faults = match error {
+        ReadmitError::Missing(faults) | ReadmitError::NotStarted(faults) => faults,
+        ReadmitError::AheadOfClock { .. } => return "counts not collected yet".into(),
+        _ => return "node not admitted yet".into(),
     };
-    let mut readmit = Readmit::new(fleet.size(), order);
+    let fault = |(node, fault): &(usize, Fault)| format!("{}: {fault}", nodes.name(*node));
+    let faults: Vec<String> = faults.iter().map(fault).collect();
+    format!("node {} not admitted yet: {}", nodes.name(target), faults.join("; "))
+}
+
+/// What those are to be told who ask for the vote of that node.
+fn blocked(nodes: &Nodes, target: usize, error: ReadmitError) -> Option<Fault> {
+    match error {
+        ReadmitError::Missing(faults) => {
+            // It answers, and can't be admitted as it is.
+            let own = faults.into_iter().find(|(node, _)| *node == target);
+            own.map(|(_, fault)| fault).filter(|fault| !is_silence(fault))
+        }
+        ReadmitError::NotStarted(faults) => {
+            let others = faults.into_iter().filter(|(node, _)| *node != target);
+            let missing: Vec<String> =
+                others.map(|(node, _)| nodes.name(node).to_owned()).collect();
+            (!missing.is_empty()).then_some(Fault::NotStarted { missing })
+        }
+        ReadmitError::Strict => Some(Fault::Strict),
+        ReadmitError::Elsewhere(_, fault) => Some(fault),
+        ReadmitError::NoEra | ReadmitError::AheadOfClock { .. } | ReadmitError::Overtaken => None,
+    }
+}
+
+fn is_silence(fault: &Fault) -> bool {
+    matches!(fault, Fault::TimedOut | Fault::Unreachable(_) | Fault::Disconnected(_))
+}
+
+/// What came back.
+pub(super) struct Back {
+    /// How long it grants nothing.
+    closed: Duration,
+    /// Whether it is the whole fleet, and not one node.
+    fleet: bool,
+}
+
+impl Back {
+    /// What is waited for, and how it is skipped.
+    fn words(&self) -> &'static str {
+        /// So long each start takes.
+        const SETTLED: Duration = Duration::from_secs(1);
+        match self.fleet {
+            _ if self.closed <= SETTLED => "",
+            true => {
+                "; the fleet grants nothing until the locks that it may have forgotten have \
+                 expired; if the nodes are new, `fencing fleet init` skips that, and else \
+                 `fencing fleet admit --now` if no lock is held"
+            }
+            false => {
+                "; it grants nothing until the locks that it may have forgotten have expired; \
+                 `fencing fleet admit --now` skips that, if no lock is held"
+            }
+        }
+    }
+}
+
+/// One re-admission. Says for how long the node, or the whole fleet, stays closed.
+pub(super) async fn readmit(nodes: &Nodes, order: Readmission) -> Result<Back, ReadmitError> {
+    let mut readmit = Readmit::new(nodes.size(), order);
     let mut calls = FuturesUnordered::new();
+    let mut back = Back { closed: Duration::ZERO, fleet: false };
+    let mut waited = false;
     loop {
         while let Some((node, request)) = readmit.next_request() {
             let phase = readmit.phase();
-            let Some(answer) = fleet.submit(node, request) else { continue };
+            match &request {
+                Request::Activate { quarantine, .. } => back.closed = *quarantine,
+                Request::Reserve { memory: Some(_), .. } => back.fleet = true,
+                _ => {}
+            }
+            // A request that was on its way to the others when the target forgot is given up
+            // by its client before they are asked what may be out.
+            if matches!(request, Request::Reserve { memory: None, .. }) && !waited {
+                sleep(nodes.budget() * 2).await;
+                waited = true;
+            }
+            let Some(answer) = nodes.submit(node, request) else { continue };
             calls.push(async move { (phase, node, answer.get().await) });
         }
         if let Some(outcome) = readmit.outcome() {
-            return outcome;
+            return outcome.map(|()| back);
         }
         match calls.next().await {
-            Some((phase, node, reply)) => readmit.on_reply(phase, node, reply),
+            Some((phase, node, reply)) => {
+                // It has forgotten nothing: only its counts are collected.
+                waited |= matches!(&reply, Ok(Reply::Prepared(prepared)) if prepared.admitted);
+                readmit.on_reply(phase, node, reply);
+            }
             None => return Err(ReadmitError::Overtaken),
         }
     }

@@ -80,7 +80,9 @@ impl<DB: Database> Holder for Held<DB> {
         })
     }
 
-    fn abandon(&self) {
-        drop(self.free());
+    fn abandon(&self, lost: bool) {
+        if !lost || self.terms.lock_delay.is_zero() {
+            drop(self.free());
+        }
     }
 }

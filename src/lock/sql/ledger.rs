@@ -139,7 +139,8 @@ impl<DB: Database> Ledger<DB> {
             Ok(()) => Vec::new(),
             Err(fault) => self.cause(fault),
         };
-        Health { needed: 1, admitted: 1 - causes.len(), causes }
+        let (fleet, nodes) = (Vec::new(), Vec::new());
+        Health { needed: 1, granting: 1 - causes.len(), causes, fleet, nodes }
     }
 
     /// Runs statements on a connection, again when other transactions were in the way.

@@ -3,7 +3,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::probe::{ALICE, Probe, TTL};
-use crate::quorum::{Incarnation, Nonce, Reply, Request, Stamp, State};
+use crate::quorum::{Incarnation, Nonce, Reply, Request, Sealing, Stamp};
 use crate::testing::{Breach, Rule, resource};
 use crate::{Resource, Token};
 
@@ -18,6 +18,8 @@ pub(super) async fn admit(mut probe: Probe) -> Result<Probe, Breach> {
     first_nonce(&mut probe).await?;
     no_vote(&probe, &resource, "prepared").await?;
     refused(&probe, &resource).await?;
+    promised(&probe).await?;
+    no_vote(&probe, &resource, "promising").await?;
     quarantined(&probe, &resource).await?;
     Ok(probe)
 }
@@ -30,7 +32,12 @@ async fn no_vote(probe: &Probe, resource: &Resource, state: &str) -> Result<(), 
         Request::Renew { resource: resource(), owner, token, ttl: TTL },
         Request::Release { resource: resource(), owner },
         Request::Read,
-        Request::Reserve { era: 3 },
+        Request::Inspect,
+        Request::Reserve { era: 3, memory: None },
+        Request::Reserve { era: 3, memory: Some(SECOND) },
+        Request::Seal { to: probe.foreign_fleet.clone(), step: Sealing::Leave },
+        Request::Seal { to: probe.foreign_fleet.clone(), step: Sealing::Done(9) },
+        Request::Open { nonce: FIRST },
     ];
     for request in votes {
         let case = format!("{request:?} of a {state} node");
@@ -42,14 +49,16 @@ async fn no_vote(probe: &Probe, resource: &Resource, state: &str) -> Result<(), 
 
 async fn first_nonce(probe: &mut Probe) -> Result<(), Breach> {
     let first = probe.prepare(FIRST).await?;
-    let wanted = (FIRST, false, true, State::default());
-    let found = (first.nonce, first.admitted, first.blank, first.state);
+    let wanted = (FIRST, false, true, false, None);
+    let found = (first.state.nonce, first.admitted, first.blank, first.crowded, first.other);
     Rule::FirstNonce.same("prepare a blank node", &found, &wanted)?;
-    let second = probe.ask_other(Request::Prepare { nonce: SECOND }).await?;
+    let found = (first.state.era, first.state.reserved, first.state.longest);
+    Rule::FirstNonce.same("prepare a blank node", &found, &(0, 0, Duration::ZERO))?;
+    let second = probe.ask_other(Request::Prepare { nonce: SECOND, from: None }).await?;
     let Reply::Prepared(second) = second else {
         return Err(Rule::FirstNonce.breach("prepare again", &second));
     };
-    let found = (second.nonce, second.incarnation);
+    let found = (second.state.nonce, second.incarnation);
     let wanted = (FIRST, first.incarnation.clone());
     Rule::FirstNonce.same("prepare again over another session", &found, &wanted)?;
     (probe.nonce, probe.incarnation) = (FIRST, first.incarnation);
@@ -57,7 +66,8 @@ async fn first_nonce(probe: &mut Probe) -> Result<(), Breach> {
 }
 
 fn activate(incarnation: Incarnation, nonce: Nonce, era: u64) -> Request {
-    Request::Activate { incarnation, nonce, era, quarantine: QUARANTINE, settle: Duration::ZERO }
+    let (collect, quarantine, new) = (false, QUARANTINE, true);
+    Request::Activate { incarnation, nonce, era, collect, quarantine, new }
 }
 
 async fn refused(probe: &Probe, resource: &Resource) -> Result<(), Breach> {
@@ -75,6 +85,17 @@ async fn refused(probe: &Probe, resource: &Resource) -> Result<(), Breach> {
         Rule::PreparedMemory.same(case, &reply, &Reply::Forgotten)?;
     }
     no_vote(probe, resource, "wrongly activated").await
+}
+
+/// A node that is about to be started promises an era before it counts in it.
+async fn promised(probe: &Probe) -> Result<(), Breach> {
+    let reserve = Request::Reserve { era: 7, memory: Some(FIRST) };
+    let reply = probe.ask(reserve).await?;
+    let wanted = Reply::Reserved { nonce: FIRST };
+    Rule::Reserved.same("reserve in the memory that was prepared", &reply, &wanted)?;
+    let prepared = probe.prepare(SECOND).await?;
+    let found = (prepared.admitted, prepared.state.nonce, prepared.state.reserved);
+    Rule::Reserved.same("prepare after that", &found, &(false, FIRST, 7))
 }
 
 async fn quarantined(probe: &Probe, resource: &Resource) -> Result<(), Breach> {
@@ -98,10 +119,13 @@ async fn quarantined(probe: &Probe, resource: &Resource) -> Result<(), Breach> {
     }
     let state = probe.state().await?;
     Rule::Quarantine.same("read in quarantine", &(state.era, state.reserved), &(7, 7))?;
-    let reply = probe.ask(Request::Reserve { era: 8 }).await?;
-    Rule::Quarantine.same("reserve in quarantine", &reply, &Reply::Reserved)?;
+    let out = !state.longest.is_zero() || start.elapsed() >= QUARANTINE;
+    Rule::Quarantine.holds(out, "what may be out, in quarantine", &state.longest)?;
+    let reply = probe.ask(Request::Reserve { era: 8, memory: None }).await?;
+    let wanted = Reply::Reserved { nonce: FIRST };
+    Rule::Quarantine.same("reserve in quarantine", &reply, &wanted)?;
     let prepared = probe.prepare(SECOND).await?;
-    let found = (prepared.nonce, prepared.admitted);
+    let found = (prepared.state.nonce, prepared.admitted);
     Rule::FirstNonce.same("prepare what is admitted", &found, &(FIRST, true))?;
     probe.in_time(Rule::Quarantine, resource, ALICE).await?;
     probe.free(resource, ALICE).await

@@ -1,21 +1,16 @@
-use std::time::Duration;
-
-use tokio::time::Instant;
-
 use super::probe::{ALICE, BOB, Probe};
-use crate::quorum::{Reply, Request, Stamp};
+use crate::quorum::{Nonce, Reply, Request, Stamp};
 use crate::testing::{Breach, Rule, resource};
 
 pub(super) async fn suite(probe: &Probe) -> Result<(), Breach> {
     reserved(probe).await?;
-    not_lowered(probe).await?;
+    stays(probe).await?;
     grows(probe).await?;
-    settles(probe).await?;
     bounded(probe).await
 }
 
-async fn activate(probe: &Probe, era: u64) -> Result<(), Breach> {
-    let reply = probe.ask(probe.activation(era, Duration::ZERO)).await?;
+async fn activate(probe: &Probe, era: u64, collect: bool) -> Result<(), Breach> {
+    let reply = probe.ask(probe.activation(era, collect)).await?;
     Rule::Era.same(format!("activate era {era}"), &reply, &Reply::Activated)
 }
 
@@ -23,8 +18,11 @@ async fn reserved(probe: &Probe) -> Result<(), Breach> {
     let before = probe.state().await?;
     let most = before.era.max(before.reserved) + 10;
     for era in [most, most - 5, 0] {
-        let reply = probe.ask(Request::Reserve { era }).await?;
-        Rule::Reserved.same(format!("reserve {era}"), &reply, &Reply::Reserved)?;
+        for memory in [None, Some(before.nonce), Some(Nonce(0xbad))] {
+            let reply = probe.ask(Request::Reserve { era, memory }).await?;
+            let wanted = Reply::Reserved { nonce: before.nonce };
+            Rule::Reserved.same(format!("reserve {era}"), &reply, &wanted)?;
+        }
         let state = probe.state().await?;
         let case = format!("read after reserving {most}, then {era}");
         Rule::Reserved.same(case, &(state.era, state.reserved), &(before.era, most))?;
@@ -32,22 +30,43 @@ async fn reserved(probe: &Probe) -> Result<(), Breach> {
     Ok(())
 }
 
-/// An era that is not larger leaves era and counts.
-async fn not_lowered(probe: &Probe) -> Result<(), Breach> {
+/// Whoever re-admits a node that is admitted by now changes nothing, nor does a collection
+/// where there is nothing to collect: clients that race do not drive the era on.
+async fn stays(probe: &Probe) -> Result<(), Breach> {
+    // An earlier suite has let a count run out.
+    activate(probe, probe.state().await?.highest() + 1, true).await?;
     let (resource, before) = (resource("era/same")?, probe.state().await?);
     let mut last = probe.granted(Rule::Counts, &resource, ALICE).await?;
     probe.free(&resource, ALICE).await?;
-    for era in [before.era, before.era - 1, 0] {
-        activate(probe, era).await?;
+    let eras = [before.era, before.era - 1, 0, before.reserved + 7];
+    for (era, collect) in eras.into_iter().flat_map(|era| [(era, false), (era, true)]) {
+        activate(probe, era, collect).await?;
+        let state = probe.state().await?;
+        let (found, wanted) = ((state.era, state.reserved), (before.era, before.reserved));
         let case = format!("read after era {era} was activated in era {}", before.era);
-        Rule::Era.same(case, &probe.state().await?, &before)?;
+        Rule::Era.same(case, &found, &wanted)?;
         let next = probe.granted(Rule::Era, &resource, ALICE).await?;
         let wanted = Stamp { count: last.count + 1, ..last };
-        Rule::Era.same("acquire after an era that is not larger", &next, &wanted)?;
+        Rule::Era.same("acquire after an era that does not begin", &next, &wanted)?;
         probe.free(&resource, ALICE).await?;
         last = next;
     }
     Ok(())
+}
+
+/// A count runs out: the counts are to be collected.
+async fn run_out(probe: &Probe) -> Result<(), Breach> {
+    let (resource, era) = (resource("era/full")?, probe.state().await?.era);
+    probe.granted(Rule::Counts, &resource, ALICE).await?;
+    let stamp = Stamp { era, count: Stamp::MAX_COUNT };
+    probe.publish(&resource, ALICE, probe.nonce, stamp).await?;
+    probe.free(&resource, ALICE).await?;
+    let crowded = probe.prepare(Nonce(0)).await?.crowded;
+    Rule::Exhausted.same("prepare before a count is asked for in vain", &crowded, &false)?;
+    let reply = probe.acquire(&resource, ALICE).await?;
+    Rule::Exhausted.same("acquire after the last count", &reply, &Reply::Exhausted)?;
+    let crowded = probe.prepare(Nonce(0)).await?.crowded;
+    Rule::Exhausted.same("prepare after that", &crowded, &true)
 }
 
 /// A larger era drops the counts, and keeps locks and promises.
@@ -58,10 +77,14 @@ async fn grows(probe: &Probe) -> Result<(), Breach> {
     let old = probe.granted(Rule::Counts, &held, ALICE).await?;
     let before = probe.state().await?;
     for era in [before.era + 1, before.reserved + 5] {
-        activate(probe, era).await?;
+        run_out(probe).await?;
+        activate(probe, era, false).await?;
+        let found = probe.state().await?.era;
+        Rule::Era.holds(found < era, "activate without collecting", &found)?;
+        activate(probe, era, true).await?;
         let state = probe.state().await?;
-        let found = (state.era, state.reserved, state.longest);
-        let wanted = (era, before.reserved.max(era), before.longest);
+        let found = (state.era, state.reserved, state.nonce);
+        let wanted = (era, before.reserved.max(era), before.nonce);
         Rule::Era.same(format!("read after era {era} was activated"), &found, &wanted)?;
         let stamp = probe.granted(Rule::Era, &resource, ALICE).await?;
         Rule::Era.same("acquire in a larger era", &stamp, &Stamp { era, count: 1 })?;
@@ -77,26 +100,12 @@ async fn grows(probe: &Probe) -> Result<(), Breach> {
     probe.free(&held, BOB).await
 }
 
-async fn settles(probe: &Probe) -> Result<(), Breach> {
-    let (resource, settle) = (resource("era/settle")?, Duration::from_millis(300));
-    let era = probe.state().await?.era + 1;
-    let start = Instant::now();
-    let reply = probe.ask(probe.activation(era, settle)).await?;
-    Rule::Era.same(format!("activate era {era}"), &reply, &Reply::Activated)?;
-    let reply = probe.acquire(&resource, ALICE).await?;
-    let right = matches!(reply, Reply::Quarantined { remaining } if remaining <= settle);
-    // A reply that came after the end proves nothing.
-    let right = right || start.elapsed() >= settle;
-    Rule::Quarantine.holds(right, "acquire while a new era settles", &reply)?;
-    let stamp = probe.in_time(Rule::Quarantine, &resource, ALICE).await?;
-    Rule::Era.same("acquire when the new era has settled", &stamp, &Stamp { era, count: 1 })?;
-    probe.free(&resource, ALICE).await
-}
-
 /// No token has an era beyond the largest.
 async fn bounded(probe: &Probe) -> Result<(), Breach> {
+    run_out(probe).await?;
     let before = probe.state().await?;
-    let reply = probe.ask(probe.activation(Stamp::MAX_ERA + 1, Duration::ZERO)).await?;
+    let reply = probe.ask(probe.activation(Stamp::MAX_ERA + 1, true)).await?;
     Rule::Era.same("activate an era beyond the largest", &reply, &Reply::Forgotten)?;
-    Rule::Era.same("read after that", &probe.state().await?, &before)
+    let (found, wanted) = (probe.state().await?.era, before.era);
+    Rule::Era.same("read after that", &found, &wanted)
 }

@@ -27,7 +27,14 @@ async fn counts(probe: &Probe) -> Result<(), Breach> {
     let blank = probe.prepare(Nonce(0)).await?.blank;
     Rule::Counts.holds(!blank, "prepare a node that has granted", &"blank")?;
     let longest = probe.state().await?.longest;
-    Rule::Counts.holds(longest >= TTL, "the longest TTL after an acquire", &longest)
+    let short = Duration::from_secs(60) * 9 / 8;
+    Rule::Outlasts.holds(longest <= short, "what may be out after a release", &longest)?;
+    let other = crate::testing::resource("counts/other")?;
+    probe.granted(Rule::Counts, &other, ALICE).await?;
+    let longest = probe.state().await?.longest;
+    let right = longest > TTL / 2 && longest <= TTL;
+    Rule::Outlasts.holds(right, "what may be out after an acquire", &longest)?;
+    probe.free(&other, ALICE).await
 }
 
 async fn one_holder(probe: &Probe) -> Result<(), Breach> {

@@ -1,5 +1,6 @@
 mod admission;
 mod era;
+mod fleet;
 mod grant;
 mod keep;
 mod names;
@@ -35,6 +36,8 @@ pub async fn node_contract(node: &dyn Node) -> Result<(), Breach> {
     publish::suite(&probe).await?;
     keep::suite(&probe).await?;
     names::suite(&probe).await?;
-    // Eras last: they drop every count.
-    era::suite(&probe).await
+    fleet::suite(&probe).await?;
+    // Eras late: they drop every count.
+    era::suite(&probe).await?;
+    fleet::leave(&probe).await
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::lock::redlock::{Node, Session};
-use crate::quorum::{Incarnation, Nonce, Owner, Prepared, Reply, Request, Stamp, State};
+use crate::quorum::{Fleet, Incarnation, Nonce, Owner, Prepared, Reply, Request, Stamp, State};
 use crate::testing::{Breach, PATIENCE, Rule};
 use crate::{Resource, Token};
 
@@ -12,18 +12,50 @@ pub(super) const BOB: Owner = Owner(0xb0b);
 /// No suite takes so long.
 pub(super) const TTL: Duration = Duration::from_secs(600);
 
-/// Two sessions with a node, and what is known of it.
+/// Sessions with a node, and what is known of it.
 pub(super) struct Probe {
     session: Box<dyn Session>,
     other: Box<dyn Session>,
+    /// One of a client with another list of nodes.
+    foreign: Box<dyn Session>,
+    /// And one of a client with yet another.
+    third: Box<dyn Session>,
+    pub(super) fleet: Fleet,
+    pub(super) foreign_fleet: Fleet,
+    pub(super) third_fleet: Fleet,
     pub(super) incarnation: Incarnation,
     pub(super) nonce: Nonce,
 }
 
 impl Probe {
     pub(super) async fn open(node: &dyn Node) -> Result<Probe, Breach> {
-        let (session, other) = (open(node).await?, open(node).await?);
-        Ok(Probe { session, other, incarnation: Incarnation::new(""), nonce: Nonce(0) })
+        let (fleet, foreign_fleet) =
+            (fleet_of(&[node.member()])?, fleet_of(&[node.member(), "another"])?);
+        let (session, other) = (open(node, &fleet).await?, open(node, &fleet).await?);
+        let foreign = open(node, &foreign_fleet).await?;
+        let third_fleet = fleet_of(&[node.member(), "one", "more"])?;
+        let third = open(node, &third_fleet).await?;
+        Ok(Probe {
+            session,
+            other,
+            foreign,
+            third,
+            fleet,
+            foreign_fleet,
+            third_fleet,
+            incarnation: Incarnation::new(""),
+            nonce: Nonce(0),
+        })
+    }
+
+    /// Asks as a client with a third list of nodes.
+    pub(super) async fn ask_third(&self, request: Request) -> Result<Reply, Breach> {
+        ask(&*self.third, request).await
+    }
+
+    /// Asks as a client with another list of nodes.
+    pub(super) async fn ask_foreign(&self, request: Request) -> Result<Reply, Breach> {
+        ask(&*self.foreign, request).await
     }
 
     pub(super) async fn ask(&self, request: Request) -> Result<Reply, Breach> {
@@ -40,15 +72,16 @@ impl Probe {
     }
 
     pub(super) async fn prepare(&self, nonce: Nonce) -> Result<Prepared, Breach> {
-        match self.ask(Request::Prepare { nonce }).await? {
+        match self.ask(Request::Prepare { nonce, from: None }).await? {
             Reply::Prepared(prepared) => Ok(prepared),
             other => Err(Rule::FirstNonce.breach("prepare", &other)),
         }
     }
 
-    pub(super) fn activation(&self, era: u64, settle: Duration) -> Request {
+    pub(super) fn activation(&self, era: u64, collect: bool) -> Request {
         let (incarnation, nonce) = (self.incarnation.clone(), self.nonce);
-        Request::Activate { incarnation, nonce, era, quarantine: Duration::ZERO, settle }
+        let (quarantine, new) = (Duration::ZERO, false);
+        Request::Activate { incarnation, nonce, era, collect, quarantine, new }
     }
 
     pub(super) async fn acquire(&self, resource: &Resource, owner: Owner) -> Result<Reply, Breach> {
@@ -140,8 +173,13 @@ impl Probe {
     }
 }
 
-async fn open(node: &dyn Node) -> Result<Box<dyn Session>, Breach> {
-    match timeout(PATIENCE, node.open()).await {
+/// The fleet of these nodes.
+pub(super) fn fleet_of(names: &[&str]) -> Result<Fleet, Breach> {
+    Fleet::new(names).map_err(|error| Rule::OneFleet.breach("the node's name", &error))
+}
+
+async fn open(node: &dyn Node, fleet: &Fleet) -> Result<Box<dyn Session>, Breach> {
+    match timeout(PATIENCE, node.open(fleet)).await {
         Ok(Ok(session)) => Ok(session),
         Ok(Err(fault)) => Err(Rule::Answers.breach("open a session", &fault)),
         Err(_) => Err(Rule::Answers.breach("open a session", &"no answer")),

@@ -70,8 +70,8 @@ async fn raises_the_era(probe: &Probe) -> Result<(), Breach> {
     let stamp = Stamp { era: before.era + 5, count: 7 };
     published(probe, &raised, stamp).await?;
     let after = probe.state().await?;
-    let found = (after.era, after.reserved, after.longest);
-    let wanted = (before.era + 5, before.reserved, before.longest);
+    let found = (after.era, after.reserved, after.nonce);
+    let wanted = (before.era + 5, before.reserved, before.nonce);
     Rule::PublishRaises.same("read after a larger era was published", &found, &wanted)?;
     probe.free(&raised, ALICE).await?;
     let found = probe.granted(Rule::Counts, &raised, ALICE).await?;

@@ -72,7 +72,7 @@ async fn without_the_tables_it_says_what_to_do() {
     assert!(error.starts_with("no answer for invoice/42, which may be free: "), "{error}");
     assert!(error.contains("run fencing::sql::migrate first"), "{error}");
     let health = lock.health().await;
-    assert_eq!((health.needed, health.admitted, health.has_quorum()), (1, 0, false));
+    assert_eq!((health.needed, health.granting, health.has_quorum()), (1, 0, false));
     assert!(health.causes[0].to_string().contains("run fencing::sql::migrate first"));
     sql::migrate(&place.pool).await.unwrap();
     assert!(lock.health().await.has_quorum());

@@ -1,20 +1,24 @@
 -- Lock a resource for an owner if it is free, and count.
--- KEYS: 1 memory (hash), 2 quarantine, 3 lock of the resource
--- ARGV: 1 run_id of the connection, 2 owner, 3 ttl in ms, 4 field of the count
--- Returns: granted era count nonce crowded | held ms | quarantined ms | exhausted | not-admitted
--- Why the run_id: a node that forgot, or came back from an old copy, must not vote.
-local memory = redis.call('HMGET', KEYS[1], 'admitted', 'nonce', 'era', 'longest', 'granted', ARGV[4])
-if memory[1] ~= ARGV[1] or not memory[2] then return {'not-admitted'} end
+-- KEYS: 1 memory (hash), 2 quarantine, 3 latest, 4 long (sorted set), 5 lock of the resource
+-- ARGV: 1 marker of the session, 2 owner, 3 ttl in ms, 4 field of the count
+-- Returns: granted era count nonce crowded | held ms | quarantined ms | exhausted | a refusal
+-- Why the marker: a node that forgot, came back from an old copy, or belongs to another fleet
+-- must not vote.
+local memory = redis.call('HMGET', KEYS[1], 'admitted', 'nonce', 'era', 'granted', ARGV[4])
+if memory[1] ~= ARGV[1] or not memory[2] then return refusal() end
 local closed = redis.call('PTTL', KEYS[2])
 if closed ~= -2 then return {'quarantined', closed} end
-local era, count = tonumber(memory[3]), tonumber(memory[6] or '0')
+local era, count = tonumber(memory[3]), tonumber(memory[5] or '0')
 local crowded = redis.call('HLEN', KEYS[1]) >= 100000 and 1 or 0
-local holder = redis.call('GET', KEYS[3])
+local holder = redis.call('GET', KEYS[5])
 if holder == ARGV[2] then return {'granted', era, count, memory[2], crowded} end
-if holder then return {'held', redis.call('PTTL', KEYS[3])} end
-if count >= 999999 then return {'exhausted'} end
-redis.call('SET', KEYS[3], ARGV[2], 'PX', ARGV[3])
+if holder then return {'held', redis.call('PTTL', KEYS[5])} end
+if count >= 999999 then
+  redis.call('HSET', KEYS[1], 'full', 1)
+  return {'exhausted'}
+end
+redis.call('SET', KEYS[5], ARGV[2], 'PX', ARGV[3])
 redis.call('HSET', KEYS[1], ARGV[4], count + 1)
-if not memory[5] then redis.call('HSET', KEYS[1], 'granted', 1) end
-if tonumber(ARGV[3]) > tonumber(memory[4] or '0') then redis.call('HSET', KEYS[1], 'longest', ARGV[3]) end
+if not memory[4] then redis.call('HSET', KEYS[1], 'granted', 1) end
+outlast(tonumber(ARGV[3]))
 return {'granted', era, count + 1, memory[2], crowded}

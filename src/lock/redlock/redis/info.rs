@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use crate::quorum::{Fault, Incarnation};
 
 /// What a server says of itself in `INFO`.
@@ -10,6 +12,8 @@ pub(super) struct Info {
     /// In bytes; zero is no limit.
     pub(super) maxmemory: u64,
     pub(super) policy: String,
+    /// Since the server was started, by its own clock.
+    pub(super) uptime: Duration,
 }
 
 impl Info {
@@ -41,6 +45,14 @@ impl Info {
             loading: field("loading").is_some_and(|loading: String| loading == "1"),
             master: role == "master",
             maxmemory: maxmemory.map_or(0, |bytes| bytes.parse().unwrap_or(u64::MAX)),
+            // Whole seconds of the clock, not of the time: up to one too many. A clock that was set
+            // back may show a beginning in the future.
+            uptime: Duration::from_secs(
+                field("uptime_in_seconds")
+                    .and_then(|seconds: String| seconds.parse::<u64>().ok())
+                    .unwrap_or(0)
+                    .saturating_sub(1),
+            ),
             policy: field("maxmemory_policy").unwrap_or_else(|| "noeviction".into()),
         })
     }

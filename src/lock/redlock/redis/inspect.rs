@@ -5,7 +5,7 @@ use tokio::time::timeout;
 
 use super::info::{Info, unfit};
 use super::node::{RedisNode, connect, fault, info, nonsense};
-use crate::quorum::Fault;
+use crate::quorum::{CROWDED, Fault, Fleet};
 
 /// How a node stands, for an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,38 +25,51 @@ pub struct NodeReport {
     pub maxmemory: u64,
     /// Its `maxmemory-policy`.
     pub maxmemory_policy: String,
+    /// For how long the server has been up.
+    pub uptime: Duration,
     /// The `run_id` that it was admitted under, which may be an older one than it has
     /// now; none if it was never admitted or has forgotten that.
     pub admitted_as: Option<String>,
-    /// The era in which it counts.
+    /// The names of the nodes of the fleet that it was admitted in, in that life; empty if it
+    /// was in none.
+    pub fleet: Vec<String>,
+    /// The names of the nodes of the fleet for which it has left its own; empty if it has not.
+    pub moved_to: Vec<String>,
+    /// The era in which it counts: the high nine digits of its tokens.
     pub era: Option<u64>,
     /// How long it still grants nothing, since it was admitted.
     pub quarantine: Option<Duration>,
+    /// For how long a lock that was granted or renewed there may still be out.
+    pub longest: Duration,
+    /// For how many resources it keeps a count.
+    pub counts: u64,
+    /// Whether it keeps so many that they are collected.
+    pub crowded: bool,
 }
 
 impl NodeReport {
-    /// Whether it was admitted and has forgotten nothing since. In quarantine it is
-    /// admitted, but grants nothing yet.
+    /// Whether it was admitted, or has left for another fleet, and has forgotten nothing since.
     #[must_use]
-    pub fn admitted(&self) -> bool {
+    pub fn remembers(&self) -> bool {
         self.admitted_as.as_deref() == Some(self.run_id.as_str())
     }
 
-    /// Why it gives no vote now.
+    /// Why it gives no vote now to a client whose list of nodes is this one.
     #[must_use]
-    pub fn problem(&self) -> Option<Fault> {
+    pub fn problem(&self, list: &Fleet) -> Option<Fault> {
         let unfit = unfit(self.loading, self.master, self.maxmemory, &self.maxmemory_policy);
         unfit.or_else(|| match self.quarantine {
-            _ if !self.admitted() => Some(Fault::NotAdmitted),
+            _ if !self.remembers() => Some(Fault::NotAdmitted),
+            _ if !self.moved_to.is_empty() => match list.members().eq(&self.moved_to) {
+                true => Some(Fault::NotAdmitted),
+                false => Some(Fault::Moved { to: self.moved_to.clone() }),
+            },
+            _ if !list.members().eq(&self.fleet) => {
+                Some(Fault::OtherFleet { members: self.fleet.clone() })
+            }
             Some(left) => Some(Fault::Quarantined(left)),
             None => None,
         })
-    }
-
-    /// Whether nothing stands against it but a quarantine, which ends by itself.
-    #[must_use]
-    pub fn usable(&self) -> bool {
-        matches!(self.problem(), None | Some(Fault::Quarantined(_)))
     }
 }
 
@@ -86,15 +99,28 @@ impl RedisNode {
             loading: info.loading,
             maxmemory: info.maxmemory,
             maxmemory_policy: info.policy,
+            uptime: info.uptime,
             admitted_as: None,
+            fleet: Vec::new(),
+            moved_to: Vec::new(),
             era: None,
             quarantine: None,
+            longest: Duration::ZERO,
+            counts: 0,
+            crowded: false,
         };
         // A loading server answers nothing, and a replica's copy proves nothing.
         if report.master && !report.loading {
             let mut pipe = ::redis::pipe();
             pipe.cmd("HMGET").arg(&self.keys.memory).arg("admitted").arg("era");
+            pipe.arg("sealed_as").arg("sealed_to").arg("full");
+            // Only to be told from the counts.
+            pipe.arg("prepared").arg("nonce").arg("reserved").arg("granted").arg("started");
             pipe.cmd("PTTL").arg(&self.keys.quarantine);
+            pipe.cmd("PTTL").arg(&self.keys.latest);
+            pipe.cmd("HLEN").arg(&self.keys.memory);
+            pipe.cmd("ZREVRANGE").arg(&self.keys.long).arg(0).arg(0).arg("WITHSCORES");
+            pipe.cmd("TIME");
             let value: Result<Value, _> = pipe.query_async(&mut connection).await;
             let value = value.map_err(|error| fault(&error))?;
             read(&mut report, &value).ok_or_else(|| nonsense(&format!("{value:?}")))?;
@@ -105,9 +131,19 @@ impl RedisNode {
 
 fn read(report: &mut NodeReport, value: &Value) -> Option<()> {
     let Value::Array(parts) = value else { return None };
-    let [Value::Array(memory), Value::Int(left)] = parts.as_slice() else { return None };
-    let [admitted, era] = memory.as_slice() else { return None };
-    report.admitted_as = text(admitted)?;
+    let [Value::Array(memory), Value::Int(left), Value::Int(out), Value::Int(fields), long, time] =
+        parts.as_slice()
+    else {
+        return None;
+    };
+    let [admitted, era, sealed_as, sealed_to, full, ..] = memory.as_slice() else { return None };
+    let names = |fleet: &str| fleet.split(',').map(str::to_owned).collect::<Vec<_>>();
+    if let Some(marker) = text(admitted)?.or(text(sealed_as)?) {
+        let (run_id, fleet) = marker.split_once(' ')?;
+        report.admitted_as = Some(run_id.to_owned());
+        report.fleet = names(fleet);
+    }
+    report.moved_to = text(sealed_to)?.map_or_else(Vec::new, |fleet| names(&fleet));
     report.era = match text(era)? {
         Some(digits) => Some(digits.parse().ok()?),
         None => None,
@@ -118,7 +154,24 @@ fn read(report: &mut NodeReport, value: &Value) -> Option<()> {
         -1 => Some(Duration::MAX),
         left => Some(Duration::from_millis(u64::try_from(left).ok()?)),
     };
+    let out = Duration::from_millis(u64::try_from(*out).unwrap_or(0));
+    report.longest = out.max(remaining(long, time)?);
+    let others = memory.iter().filter(|field| **field != Value::Nil).count() as u64;
+    report.counts = u64::try_from(*fields).unwrap_or(0).saturating_sub(others);
+    report.crowded = text(full)?.is_some() || report.counts >= CROWDED as u64;
     Some(())
+}
+
+/// Until the last of the long locks ends, by the node's clock.
+fn remaining(long: &Value, time: &Value) -> Option<Duration> {
+    let (Value::Array(long), Value::Array(time)) = (long, time) else { return None };
+    let [seconds, micros] = time.as_slice() else { return None };
+    let number = |value| text(value).flatten()?.parse::<u64>().ok();
+    let now = Duration::from_secs(number(seconds)?) + Duration::from_micros(number(micros)?);
+    match long.as_slice() {
+        [_, end] => Some(Duration::from_millis(number(end)?).saturating_sub(now)),
+        _ => Some(Duration::ZERO),
+    }
 }
 
 /// The text of a field, or that there is none; `None` for anything else.
@@ -127,7 +180,8 @@ fn text(value: &Value) -> Option<Option<String>> {
         Value::Nil => Some(None),
         Value::BulkString(bytes) => {
             let text = std::str::from_utf8(bytes).ok()?;
-            (text.len() <= 128 && !text.contains(char::is_control)).then(|| Some(text.to_owned()))
+            (text.len() <= 30_000 && !text.contains(char::is_control))
+                .then(|| Some(text.to_owned()))
         }
         _ => None,
     }

@@ -6,13 +6,23 @@ pub(super) struct Keys {
     prefix: String,
     pub(super) memory: String,
     pub(super) quarantine: String,
+    /// Lasts for as long as a short lock that was granted or renewed on the node may be out.
+    pub(super) latest: String,
+    /// The long locks that were granted or renewed on the node, by their end.
+    pub(super) long: String,
 }
 
 impl Keys {
     pub(super) fn new(namespace: &str) -> Keys {
         let prefix = format!("{{{namespace}}}");
         let key = |name: &str| format!("{prefix}:{name}");
-        Keys { memory: key("memory"), quarantine: key("quarantine"), prefix }
+        Keys {
+            memory: key("memory"),
+            quarantine: key("quarantine"),
+            latest: key("latest"),
+            long: key("long"),
+            prefix,
+        }
     }
 
     pub(super) fn lock(&self, resource: &Resource) -> String {

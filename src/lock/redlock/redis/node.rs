@@ -1,4 +1,5 @@
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{
@@ -13,12 +14,13 @@ use super::keys::Keys;
 use super::script;
 use crate::lock::entropy;
 use crate::lock::redlock::{BuildError, Node, Session};
-use crate::quorum::{Fault, Incarnation, Reply, Request};
+use crate::quorum::{Fault, Fleet, Incarnation, Membership, Reply, Request};
 
 /// One Redis master without failover, as Redlock asks.
 #[derive(Debug, Clone)]
 pub struct RedisNode {
     pub(super) name: String,
+    member: String,
     pub(super) client: Client,
     pub(super) keys: Keys,
 }
@@ -26,6 +28,10 @@ pub struct RedisNode {
 impl RedisNode {
     /// The node at this URL: `redis://`, `rediss://` or `unix://`, with ACL user,
     /// password and database number where wanted. It does not connect yet.
+    ///
+    /// In its fleet it is called by the URL without user and password, or by what stands in
+    /// front of that, as in `a=redis://10.0.0.5:6379`: under a name of its own the node may
+    /// change its address. Every client must call the nodes by the same names.
     ///
     /// `rediss://` trusts the system's certificates, or those in the file that the
     /// environment variable `SSL_CERT_FILE` names.
@@ -40,11 +46,14 @@ impl RedisNode {
             let rule = "1 to 64 bytes, no control characters, no braces";
             return Err(BuildError::new("namespace", rule));
         }
+        let (given, url) = match url.split_once('=') {
+            Some((name, url)) if !name.contains("://") => (Some(name.trim()), url.trim()),
+            _ => (None, url),
+        };
         // The parser's own words may repeat the password.
         let wrong = || BuildError::new("redis", "not a redis://, rediss:// or unix:// URL");
         let info = url.into_connection_info().map_err(|_| wrong())?;
         let user = info.redis_settings().username().map(|user| format!("{user}@"));
-        let user = user.unwrap_or_default();
         let scheme = match info.addr() {
             ConnectionAddr::Tcp(..) => "redis",
             ConnectionAddr::TcpTls { .. } => {
@@ -54,12 +63,21 @@ impl RedisNode {
             }
             _ => "unix",
         };
-        let mut name = format!("{scheme}://{user}{}", info.addr());
-        if info.redis_settings().db() != 0 {
-            name = format!("{name}/{}", info.redis_settings().db());
-        }
+        let database = match info.redis_settings().db() {
+            0 => String::new(),
+            number => format!("/{number}"),
+        };
+        let address = format!("{}{database}", info.addr());
+        // Clients may be different users of one node.
+        let (name, member) = match given {
+            Some(name) => (name.to_owned(), name.to_owned()),
+            None => {
+                let user = user.unwrap_or_default();
+                (format!("{scheme}://{user}{address}"), format!("{scheme}://{address}"))
+            }
+        };
         let client = Client::open(info).map_err(|_| wrong())?;
-        Ok(RedisNode { name, client, keys: Keys::new(namespace) })
+        Ok(RedisNode { name, member, client, keys: Keys::new(namespace) })
     }
 }
 
@@ -68,15 +86,21 @@ impl Node for RedisNode {
         &self.name
     }
 
-    fn open(&self) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
-        let (client, keys) = (self.client.clone(), self.keys.clone());
+    fn member(&self) -> &str {
+        &self.member
+    }
+
+    fn open(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
+        let (client, keys, fleet) = (self.client.clone(), self.keys.clone(), fleet.clone());
         async move {
             let mut connection = connect(&client).await?;
             let incarnation = Info::parse(&info(&mut connection).await?)?.incarnation;
+            let me = Membership { incarnation, fleet };
+            let marker = script::marker(&me);
             // Not from zero: something in between may share a connection out.
             let number = AtomicU64::new(entropy::u128() as u64);
             let session: Box<dyn Session> =
-                Box::new(RedisSession { connection, keys, incarnation, number });
+                Box::new(RedisSession { connection, keys, me, marker, number });
             Ok(session)
         }
         .boxed()
@@ -86,7 +110,9 @@ impl Node for RedisNode {
 struct RedisSession {
     connection: MultiplexedConnection,
     keys: Keys,
-    incarnation: Incarnation,
+    me: Membership,
+    /// What `admitted` is where the node was admitted in this life, in this fleet.
+    marker: String,
     /// Of the next request.
     number: AtomicU64,
 }
@@ -94,31 +120,30 @@ struct RedisSession {
 impl Session for RedisSession {
     fn call(&self, request: Request) -> BoxFuture<'static, Result<Reply, Fault>> {
         let mut connection = self.connection.clone();
-        let incarnation = self.incarnation.clone();
+        let incarnation = self.me.incarnation.clone();
         let number = self.number.fetch_add(1, Ordering::Relaxed);
-        let command = script::command(&self.keys, &incarnation, &request, number);
+        let command = script::command(&self.keys, &self.marker, &request, number);
         async move {
-            match &request {
+            let uptime = match &request {
                 // Settings are looked at again before a node is admitted.
-                Request::Prepare { .. } => {
-                    Info::parse(&info(&mut connection).await?)?;
-                }
+                Request::Prepare { .. } => Info::parse(&info(&mut connection).await?)?.uptime,
                 Request::Activate { incarnation: prepared, .. } if *prepared != incarnation => {
                     return Ok(Reply::Forgotten);
                 }
-                _ => {}
-            }
+                _ => Duration::ZERO,
+            };
             let value: Value = command.query_async(&mut connection).await.map_err(|e| fault(&e))?;
             if !script::is_answer_to(number, &value) {
                 return Err(Fault::Disconnected("the answer is another request's".into()));
             }
-            script::reply(&incarnation, &value).ok_or_else(|| nonsense(&format!("{value:?}")))
+            let reply = script::reply(&incarnation, uptime, &value);
+            reply.ok_or_else(|| nonsense(&format!("{value:?}")))
         }
         .boxed()
     }
 
     fn server(&self) -> Option<&Incarnation> {
-        Some(&self.incarnation)
+        Some(&self.me.incarnation)
     }
 }
 

@@ -1,19 +1,19 @@
 -- Raise the count to the chosen token.
--- KEYS: 1 memory (hash), 2 quarantine, 3 lock of the resource
--- ARGV: 1 run_id of the connection, 2 owner, 3 nonce of the grant, 4 field of the count, 5 era, 6 count
--- Returns: published | not-owner | not-admitted
+-- KEYS: 1 memory (hash), 2 quarantine, 3 latest, 4 long (sorted set), 5 lock of the resource
+-- ARGV: 1 marker of the session, 2 owner, 3 nonce of the grant, 4 field of the count, 5 era, 6 count
+-- Returns: published | not-owner | a refusal
 -- Why owner and nonce: the count must reach whoever takes the lock next, in the same
 -- memory; a lock or a memory that is not the grant's proves nothing.
-local memory = redis.call('HMGET', KEYS[1], 'admitted', 'nonce', 'era', ARGV[4], 'prepared', 'reserved', 'longest', 'granted')
-if memory[1] ~= ARGV[1] then return {'not-admitted'} end
-if redis.call('GET', KEYS[3]) ~= ARGV[2] or memory[2] ~= ARGV[3] then return {'not-owner'} end
+local memory = redis.call('HMGET', KEYS[1], 'admitted', 'nonce', 'era', ARGV[4], 'prepared', 'reserved', 'granted')
+if memory[1] ~= ARGV[1] then return refusal() end
+if redis.call('GET', KEYS[5]) ~= ARGV[2] or memory[2] ~= ARGV[3] then return {'not-owner'} end
 local era, count = tonumber(memory[3]), tonumber(memory[4] or '0')
 -- Somebody has been here in between, and a repeated request has locked again.
 if era > tonumber(ARGV[5]) or (era == tonumber(ARGV[5]) and count > tonumber(ARGV[6])) then return {'not-owner'} end
 if tonumber(ARGV[5]) > era then
   redis.call('UNLINK', KEYS[1])
   redis.call('HSET', KEYS[1], 'admitted', memory[1], 'nonce', memory[2], 'prepared', memory[5],
-    'reserved', memory[6] or 0, 'longest', memory[7] or 0, 'granted', memory[8] or 1, 'era', ARGV[5], ARGV[4], ARGV[6])
+    'reserved', memory[6] or 0, 'granted', memory[7] or 1, 'era', ARGV[5], ARGV[4], ARGV[6])
 elseif tonumber(ARGV[6]) > count then
   redis.call('HSET', KEYS[1], ARGV[4], ARGV[6])
 end

@@ -1,9 +1,10 @@
 -- Unlock, if the owner holds the lock.
--- KEYS: 1 memory (hash), 2 quarantine, 3 lock of the resource
--- ARGV: 1 run_id of the connection, 2 owner
--- Returns: released | not-owner | not-admitted
+-- KEYS: 1 memory (hash), 2 quarantine, 3 latest, 4 long (sorted set), 5 lock of the resource
+-- ARGV: 1 marker of the session, 2 owner
+-- Returns: released | not-owner | a refusal
 -- Why the owner: nobody may release somebody else's lock.
-if redis.call('HGET', KEYS[1], 'admitted') ~= ARGV[1] then return {'not-admitted'} end
-if redis.call('GET', KEYS[3]) ~= ARGV[2] then return {'not-owner'} end
-redis.call('DEL', KEYS[3])
+if redis.call('HGET', KEYS[1], 'admitted') ~= ARGV[1] then return refusal() end
+if redis.call('GET', KEYS[5]) ~= ARGV[2] then return {'not-owner'} end
+redis.call('DEL', KEYS[5])
+redis.call('ZREM', KEYS[4], KEYS[5])
 return {'released'}

@@ -1,7 +1,9 @@
 use ::redis::{Cmd, Value};
 
 use super::keys::Keys;
-use crate::quorum::{Incarnation, Nonce, Prepared, Reply, Request, Stamp, State};
+use crate::quorum::{
+    Fleet, Incarnation, Membership, Nonce, Prepared, Reply, Report, Request, Sealing, Stamp, State,
+};
 use crate::{Resource, Token};
 use std::time::Duration;
 
@@ -13,6 +15,7 @@ const EPOCH: u64 = 1_767_225_600;
 macro_rules! numbered {
     ($file:literal) => {
         concat!(
+            include_str!("common.lua"),
             "local function answer()\n",
             include_str!($file),
             "end\nlocal parts = answer()\ntable.insert(parts, 1, ARGV[#ARGV])\nreturn parts\n"
@@ -25,21 +28,15 @@ macro_rules! numbered {
 /// The script travels with each call: `EVALSHA` would have to be repeated after a
 /// `SCRIPT FLUSH`, and a repeated acquire could come behind its own release. The number
 /// comes back with the answer, see [`is_answer_to`].
-pub(super) fn command(
-    keys: &Keys,
-    incarnation: &Incarnation,
-    request: &Request,
-    number: u64,
-) -> Cmd {
-    let id = incarnation.as_str();
+pub(super) fn command(keys: &Keys, marker: &str, request: &Request, number: u64) -> Cmd {
     let script = |source: &str, resource: Option<&Resource>| {
         let mut cmd = ::redis::cmd("EVAL");
-        cmd.arg(source).arg(if resource.is_some() { 3 } else { 2 });
-        cmd.arg(&keys.memory).arg(&keys.quarantine);
+        cmd.arg(source).arg(if resource.is_some() { 5 } else { 4 });
+        cmd.arg(&keys.memory).arg(&keys.quarantine).arg(&keys.latest).arg(&keys.long);
         if let Some(resource) = resource {
             cmd.arg(keys.lock(resource));
         }
-        cmd.arg(id);
+        cmd.arg(marker);
         cmd
     };
     let field = |resource: &Resource| format!("c:{resource}");
@@ -64,22 +61,42 @@ pub(super) fn command(
             cmd = script(numbered!("release.lua"), Some(resource));
             cmd.arg(owner.to_string());
         }
-        Request::Prepare { nonce } => {
+        Request::Prepare { nonce, from } => {
             cmd = script(numbered!("prepare.lua"), None);
-            cmd.arg(nonce.to_string());
+            cmd.arg(nonce.to_string()).arg(from.as_ref().map_or("", Fleet::as_str));
         }
         Request::Read => cmd = script(numbered!("read.lua"), None),
-        Request::Reserve { era } => {
+        Request::Inspect => cmd = script(numbered!("inspect.lua"), None),
+        Request::Reserve { era, memory } => {
             cmd = script(numbered!("reserve.lua"), None);
-            cmd.arg(*era);
+            cmd.arg(*era).arg(memory.map_or_else(String::new, |nonce| nonce.to_string()));
         }
-        Request::Activate { nonce, era, quarantine, settle, .. } => {
+        Request::Activate { nonce, era, collect, quarantine, new, .. } => {
             cmd = script(numbered!("activate.lua"), None);
-            cmd.arg(nonce.to_string()).arg(*era).arg(millis(*quarantine)).arg(millis(*settle));
+            cmd.arg(nonce.to_string()).arg(*era).arg(u8::from(*collect)).arg(millis(*quarantine));
+            cmd.arg(u8::from(*new));
+        }
+        Request::Seal { to, step } => {
+            cmd = script(numbered!("seal.lua"), None);
+            let (step, era) = match step {
+                Sealing::Leave => ("leave", 0),
+                Sealing::Promise(era) => ("promise", *era),
+                Sealing::Done(era) => ("done", *era),
+            };
+            cmd.arg(to.as_str()).arg(step).arg(era);
+        }
+        Request::Open { nonce } => {
+            cmd = script(numbered!("open.lua"), None);
+            cmd.arg(nonce.to_string());
         }
     }
     cmd.arg(number);
     cmd
+}
+
+/// What `admitted` is on a node that was admitted in this life, in this fleet.
+pub(super) fn marker(me: &Membership) -> String {
+    format!("{} {}", me.incarnation.as_str(), me.fleet)
 }
 
 /// Whether it is the answer to the request of this number. Redis tells answers apart by
@@ -99,7 +116,7 @@ fn millis(duration: Duration) -> u64 {
 }
 
 /// What the script answered, behind the number; `None` if no script of ours answers that.
-pub(super) fn reply(incarnation: &Incarnation, value: &Value) -> Option<Reply> {
+pub(super) fn reply(incarnation: &Incarnation, uptime: Duration, value: &Value) -> Option<Reply> {
     let Value::Array(parts) = value else { return None };
     let (_, parts) = parts.split_first()?;
     let text = |part: usize| match parts.get(part)? {
@@ -117,14 +134,17 @@ pub(super) fn reply(incarnation: &Incarnation, value: &Value) -> Option<Reply> {
         -1 => Some(Duration::from_secs(24 * 60 * 60)),
         left => Some(Duration::from_millis(u64::try_from(left).unwrap_or(0).max(1))),
     };
+    let nonce = |part: usize| Nonce::parse(text(part)?);
+    let fleet = |part: usize| Fleet::parse(text(part)?);
     let state = |part: usize| {
-        let longest = Duration::from_millis(natural(part + 2)?);
-        Some(State { era: natural(part)?, reserved: natural(part + 1)?, longest })
+        let longest = Duration::from_millis(natural(part + 3)?);
+        let (nonce, era, reserved) = (nonce(part)?, natural(part + 1)?, natural(part + 2)?);
+        Some(State { nonce, era, reserved, longest })
     };
     Some(match text(0)? {
         "granted" => Reply::Granted {
             stamp: Stamp { era: natural(1)?, count: natural(2)? },
-            nonce: Nonce::parse(text(3)?)?,
+            nonce: nonce(3)?,
             crowded: number(4)? == 1,
         },
         "held" => Reply::Held { remaining: remaining(1)? },
@@ -135,18 +155,31 @@ pub(super) fn reply(incarnation: &Incarnation, value: &Value) -> Option<Reply> {
         "renewed" => Reply::Renewed,
         "released" => Reply::Released,
         "not-owner" => Reply::NotOwner,
+        "other-fleet" => Reply::OtherFleet(fleet(1)?),
+        "moved" => Reply::Moved(fleet(1)?),
         "state" => Reply::State(state(1)?),
-        "reserved" => Reply::Reserved,
+        "report" => {
+            let quarantine = if number(5)? == -2 { None } else { Some(remaining(5)?) };
+            Reply::Report(Report { state: state(1)?, quarantine, counts: natural(6)? })
+        }
+        "reserved" => Reply::Reserved { nonce: nonce(1)? },
         "activated" => Reply::Activated,
+        "sealed" => Reply::Sealed(state(1)?),
+        "opened" => Reply::Opened,
         "forgotten" => Reply::Forgotten,
         "prepared" => Reply::Prepared(Prepared {
             incarnation: incarnation.clone(),
-            nonce: Nonce::parse(text(1)?)?,
-            admitted: number(2)? == 1,
-            blank: number(3)? == 1,
-            state: state(4)?,
-            clock: Duration::from_secs(natural(7)?.saturating_sub(EPOCH))
-                .saturating_add(Duration::from_micros(natural(8)?)),
+            state: state(1)?,
+            admitted: number(5)? == 1,
+            blank: number(6)? == 1,
+            crowded: number(7)? == 1,
+            clock: Duration::from_secs(natural(8)?.saturating_sub(EPOCH))
+                .saturating_add(Duration::from_micros(natural(9)?)),
+            other: match text(10)? {
+                "" => None,
+                _ => Some(fleet(10)?),
+            },
+            uptime,
         }),
         _ => return None,
     })

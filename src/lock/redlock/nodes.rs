@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -6,8 +7,8 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 
-use super::bell::Bell;
-use super::lane::{Answer, Lane, PATIENCE};
+use super::busy::Busy;
+use super::lane::{Answer, Lane, PATIENCE, Shared};
 use super::node::Node;
 use super::servers::Servers;
 use super::steward;
@@ -16,41 +17,57 @@ use crate::lock::error::{AcquireError, NodeCause, ReleaseError, Released};
 use crate::lock::holder::{Grant, Holder, Renewed};
 use crate::lock::settings::{Settings, Terms};
 use crate::quorum::{
-    Acquire, Bid, Fault, Freed, Holding, Outcome, Owner, Release, Renew, Renewal, Reply, Request,
-    majority,
+    Acquire, Bid, Fault, Fleet, Freed, Holding, Nonce, Outcome, Owner, Readmission, Release, Renew,
+    Renewal, Reply, Request, majority,
 };
 use crate::time::Clock;
 use crate::{Resource, Token};
 
 /// The nodes of one lock service, and what is the same for all who use them.
-pub(super) struct Fleet {
+pub(super) struct Nodes {
     lanes: Vec<Lane>,
+    shared: Shared,
     clock: Arc<dyn Clock>,
-    strict: bool,
+    starting: Starting,
     /// The longest that a lock of this client may stay on a node, in milliseconds.
     longest: AtomicU64,
-    bell: Arc<Bell>,
+    /// Why a node that is not admitted was not brought back when that was last tried.
+    blocked: Mutex<BTreeMap<usize, Fault>>,
+}
+
+/// What a client may do where too few nodes remember.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Starting {
+    /// Leave it to an operator.
+    pub(super) strict: bool,
+    /// Somebody has said that no lock can be out, if all nodes are blank.
+    pub(super) nothing_out: bool,
 }
 
 type Calls = FuturesUnordered<BoxFuture<'static, (usize, Result<Reply, Fault>)>>;
 
-impl Fleet {
+impl Nodes {
     pub(super) fn new(
         nodes: Vec<Arc<dyn Node>>,
+        fleet: Fleet,
         clock: Arc<dyn Clock>,
         settings: Settings,
-        strict: bool,
-    ) -> Fleet {
-        let bell = Arc::<Bell>::default();
-        // An attempt asks each node twice at most, and waits for each answer for two budgets.
-        let servers = Arc::new(Servers::new(PATIENCE.max(settings.budget.saturating_mul(4))));
-        let lane = |(number, node)| {
-            Lane::new(number, node, settings.budget, Arc::clone(&bell), Arc::clone(&servers))
+        starting: Starting,
+    ) -> Nodes {
+        let shared = Shared {
+            fleet,
+            budget: settings.budget,
+            bell: Arc::default(),
+            // An attempt asks each node twice at most, and waits for each answer for two budgets.
+            servers: Arc::new(Servers::new(PATIENCE.max(settings.budget.saturating_mul(4)))),
+            busy: Busy::default(),
         };
+        let lane = |(number, node)| Lane::new(number, node, shared.clone());
         let lanes = nodes.into_iter().enumerate().map(lane).collect();
-        let fleet = Fleet { lanes, clock, strict, longest: AtomicU64::new(0), bell };
-        fleet.outlast(settings.longest());
-        fleet
+        let (longest, blocked) = (AtomicU64::new(0), Mutex::default());
+        let nodes = Nodes { lanes, shared, clock, starting, longest, blocked };
+        nodes.outlast(settings.longest());
+        nodes
     }
 
     pub(super) fn clock(&self) -> &Arc<dyn Clock> {
@@ -71,8 +88,32 @@ impl Fleet {
         self.longest.fetch_max(longest, Ordering::SeqCst);
     }
 
-    pub(super) fn strict(&self) -> bool {
-        self.strict
+    /// The order to bring a node back, or to collect its counts.
+    pub(super) fn readmission(&self, target: usize, collect: bool) -> Readmission {
+        let Starting { strict, nothing_out } = self.starting;
+        let (nonce, longest) = (Nonce(entropy::u128()), self.longest());
+        Readmission { target, collect, nonce, longest, strict, nothing_out }
+    }
+
+    pub(super) fn fleet(&self) -> &Fleet {
+        &self.shared.fleet
+    }
+
+    pub(super) fn budget(&self) -> Duration {
+        self.shared.budget
+    }
+
+    pub(super) fn busy(&self) -> &Busy {
+        &self.shared.busy
+    }
+
+    /// Notes why a node can't be brought back, or that it can.
+    pub(super) fn set_blocked(&self, node: usize, why: Option<Fault>) {
+        let mut blocked = self.blocked.lock().unwrap_or_else(PoisonError::into_inner);
+        match why {
+            Some(fault) => blocked.insert(node, fault),
+            None => blocked.remove(&node),
+        };
     }
 
     pub(super) fn name(&self, node: usize) -> &str {
@@ -96,19 +137,24 @@ impl Fleet {
     }
 
     pub(super) fn causes(&self, faults: Vec<(usize, Fault)>) -> Vec<NodeCause> {
-        let cause = |(node, cause)| NodeCause { node: self.name(node).to_owned(), cause };
+        let blocked = self.blocked.lock().unwrap_or_else(PoisonError::into_inner);
+        let cause = |(node, fault)| {
+            let known = blocked.get(&node).filter(|_| fault == Fault::NotAdmitted);
+            let cause = known.cloned().unwrap_or(fault);
+            NodeCause { node: self.name(node).to_owned(), cause }
+        };
         faults.into_iter().map(cause).collect()
     }
 
-    pub(super) fn start_steward(self: &Arc<Fleet>) {
-        if let Some(notices) = self.bell.unattended() {
+    pub(super) fn start_steward(self: &Arc<Nodes>) {
+        if let Some(notices) = self.shared.bell.unattended() {
             tokio::spawn(steward::run(Arc::downgrade(self), notices));
         }
     }
 
     /// One attempt. Dropped at any await point, or lost, it releases everywhere.
     pub(super) async fn attempt(
-        self: &Arc<Fleet>,
+        self: &Arc<Nodes>,
         resource: &Resource,
         terms: Terms,
     ) -> Result<Grant, AcquireError> {
@@ -121,7 +167,7 @@ impl Fleet {
             lock_delay: terms.lock_delay,
             drift: terms.drift,
         };
-        let mut takeback = Takeback { fleet: Some(self), resource, owner };
+        let mut takeback = Takeback { nodes: Some(self), resource, owner };
         let mut acquire = Acquire::new(self.size(), bid, self.clock.now());
         let mut calls = FuturesUnordered::new();
         let outcome = loop {
@@ -140,9 +186,9 @@ impl Fleet {
         };
         match outcome {
             Outcome::Won { token, deadline } => {
-                takeback.fleet = None;
+                takeback.nodes = None;
                 let holder = Held {
-                    fleet: Arc::clone(self),
+                    nodes: Arc::clone(self),
                     resource: resource.clone(),
                     owner,
                     token,
@@ -166,22 +212,22 @@ impl Fleet {
 
 /// Releases everywhere when it is dropped, also where no answer came.
 struct Takeback<'a> {
-    fleet: Option<&'a Arc<Fleet>>,
+    nodes: Option<&'a Arc<Nodes>>,
     resource: &'a Resource,
     owner: Owner,
 }
 
 impl Drop for Takeback<'_> {
     fn drop(&mut self) {
-        if let Some(fleet) = self.fleet {
+        if let Some(nodes) = self.nodes {
             let request = Request::Release { resource: self.resource.clone(), owner: self.owner };
-            drop(fleet.submit_all(&request));
+            drop(nodes.submit_all(&request));
         }
     }
 }
 
 struct Held {
-    fleet: Arc<Fleet>,
+    nodes: Arc<Nodes>,
     resource: Resource,
     owner: Owner,
     token: Token,
@@ -194,7 +240,7 @@ impl Held {
     fn close(&self) -> Calls {
         let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
         *closed = true;
-        self.fleet.submit_all(&self.release_request())
+        self.nodes.submit_all(&self.release_request())
     }
 
     fn release_request(&self) -> Request {
@@ -213,20 +259,20 @@ impl Holder for Held {
                 lock_delay: self.terms.lock_delay,
                 drift: self.terms.drift,
             };
-            let mut renew = Renew::new(self.fleet.size(), holding, self.fleet.clock.now());
+            let mut renew = Renew::new(self.nodes.size(), holding, self.nodes.clock.now());
             let mut calls = {
                 let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
                 if *closed {
                     return Renewed::Failed(Vec::new());
                 }
-                self.fleet.submit_all(&renew.request())
+                self.nodes.submit_all(&renew.request())
             };
             loop {
-                match renew.outcome(self.fleet.clock.now()) {
+                match renew.outcome(self.nodes.clock.now()) {
                     Some(Renewal::Renewed { deadline }) => return Renewed::Until(deadline),
                     Some(Renewal::Followed) => return Renewed::Followed,
                     Some(Renewal::Failed(faults)) => {
-                        return Renewed::Failed(self.fleet.causes(faults));
+                        return Renewed::Failed(self.nodes.causes(faults));
                     }
                     None => {}
                 }
@@ -239,7 +285,7 @@ impl Holder for Held {
     }
 
     fn release(&self) -> BoxFuture<'_, Result<Released, ReleaseError>> {
-        let mut release = Release::new(self.fleet.size());
+        let mut release = Release::new(self.nodes.size());
         // Submitted here and now: dropping the future takes nothing back.
         let mut calls = self.close();
         Box::pin(async move {
@@ -248,7 +294,7 @@ impl Holder for Held {
                     Some(Freed::Released) => return Ok(Released::Released),
                     Some(Freed::Lapsed) => return Ok(Released::Lapsed),
                     Some(Freed::InDoubt(faults)) => {
-                        return Err(ReleaseError { causes: self.fleet.causes(faults) });
+                        return Err(ReleaseError { causes: self.nodes.causes(faults) });
                     }
                     None => {}
                 }
@@ -260,7 +306,11 @@ impl Holder for Held {
         })
     }
 
-    fn abandon(&self) {
+    fn abandon(&self, lost: bool) {
+        if lost && !self.terms.lock_delay.is_zero() {
+            *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
+            return;
+        }
         drop(self.close());
     }
 }

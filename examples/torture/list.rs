@@ -1,0 +1,108 @@
+//! Which of the servers are the nodes at the moment, and how that changes.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use fencing::Redlock;
+
+/// The current list of nodes. Clients read it from a file, each when it comes to it.
+pub struct List {
+    /// Of all servers, by number, with their names.
+    urls: Vec<String>,
+    members: Mutex<Vec<usize>>,
+    file: PathBuf,
+    namespace: String,
+    ttl: Duration,
+}
+
+impl List {
+    /// The first five servers, or all of them.
+    pub fn new(urls: &[String], namespace: &str, ttl: Duration, folder: &Path) -> List {
+        let named = |(number, url): (usize, &String)| format!("n{number}={url}");
+        let urls: Vec<String> = urls.iter().enumerate().map(named).collect();
+        let members = Mutex::new((0..urls.len().min(5)).collect());
+        let (file, namespace) = (folder.join("nodes"), namespace.to_owned());
+        let list = List { urls, members, file, namespace, ttl };
+        list.publish();
+        list
+    }
+
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    pub fn members(&self) -> Vec<usize> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn publish(&self) {
+        let urls: Vec<&str> = self.members().iter().map(|n| self.urls[*n].as_str()).collect();
+        let new = self.file.with_extension("new");
+        std::fs::write(&new, urls.join("\n")).unwrap();
+        std::fs::rename(new, &self.file).unwrap();
+    }
+
+    fn service(&self, members: &[usize]) -> Redlock {
+        let urls = members.iter().map(|number| &self.urls[*number]);
+        let builder = Redlock::builder().redis(urls).namespace(&self.namespace).ttl(self.ttl);
+        builder.node_budget(Duration::from_millis(100)).build().unwrap()
+    }
+
+    /// Moves the fleet to another list: of three, five or seven. The mover is killed half-way
+    /// now and then, and sometimes there are two of them. Why it could not be done, if so.
+    /// `clean` makes a server that is new to the list forget an older one.
+    pub fn change(&self, rng: &mut fastrand::Rng, clean: impl Fn(usize)) -> Result<(), String> {
+        let before = self.members();
+        let mut after: Vec<usize> = (0..self.urls.len()).collect();
+        rng.shuffle(&mut after);
+        after.truncate([3, 5, 5, 7][rng.usize(0..4)].min(self.urls.len()));
+        after.sort_unstable();
+        if after == before {
+            return Ok(());
+        }
+        after.iter().filter(|node| !before.contains(node)).for_each(|node| clean(*node));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let moved = runtime.unwrap().block_on(self.mover(&before, &after, rng));
+        moved.map_err(|error| {
+            format!("the fleet was not moved from {before:?} to {after:?}: {error}")
+        })?;
+        *self.members.lock().unwrap_or_else(PoisonError::into_inner) = after;
+        self.publish();
+        Ok(())
+    }
+
+    async fn mover(
+        &self,
+        before: &[usize],
+        after: &[usize],
+        rng: &mut fastrand::Rng,
+    ) -> Result<(), String> {
+        let patience = Instant::now() + Duration::from_secs(90);
+        loop {
+            let (old, new) = (self.service(before), self.service(after));
+            let (operator, other) = (old.operator(), self.service(before).operator());
+            let twice = rng.bool();
+            let work = async {
+                if twice {
+                    // The one that is behind may find everything done.
+                    let (first, second) = tokio::join!(operator.move_to(&new), other.move_to(&new));
+                    first.or(second)
+                } else {
+                    operator.move_to(&new).await
+                }
+            };
+            let killed = match rng.u8(0..3) {
+                0 => Duration::from_millis(rng.u64(0..60)),
+                _ => Duration::from_secs(20),
+            };
+            match tokio::time::timeout(killed, work).await {
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(error)) if Instant::now() >= patience => return Err(error.to_string()),
+                Err(_) if Instant::now() >= patience => return Err("no end".into()),
+                // Nodes are down or out of reach, or the mover was killed: run it again.
+                Ok(Err(_)) | Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+            }
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! What the nodes of one list say of themselves, and what an operator can do about it.
+
+use std::time::Duration;
+
+use fencing::Redlock;
+use fencing::lock::redlock::{BuildError, Node, NodeReport, RedisNode};
+use fencing::quorum::{Fault, Fleet, majority};
+
+use crate::duration::{about, show};
+use crate::say;
+
+/// What the nodes of one list answered.
+pub(crate) struct Findings {
+    pub(crate) nodes: Vec<Finding>,
+    fleet: Fleet,
+    budget: Duration,
+}
+
+/// What one node answered, or why it did not.
+pub(crate) struct Finding {
+    pub(crate) node: String,
+    pub(crate) report: Result<NodeReport, Fault>,
+    /// Why it gives no vote now.
+    pub(crate) problem: Option<Fault>,
+}
+
+/// Asks all nodes at once. It changes nothing on them.
+pub(crate) async fn ask(
+    urls: impl Iterator<Item = &str>,
+    namespace: &str,
+    budget: Duration,
+) -> Result<Findings, BuildError> {
+    let urls: Vec<&str> = urls.collect();
+    // What a lock service would not be built from is wrong here, too.
+    Redlock::builder().redis(&urls).namespace(namespace).build()?;
+    let (mut asked, mut members) = (Vec::new(), Vec::new());
+    for url in urls {
+        let node = RedisNode::new(url, namespace)?;
+        let name = node.name().to_owned();
+        members.push(node.member().to_owned());
+        asked.push((name, tokio::spawn(async move { node.inspect(budget).await })));
+    }
+    let fleet = Fleet::new(members);
+    let fleet = fleet.map_err(|error| BuildError::new("redis", error.to_string()))?;
+    let mut findings = Findings { nodes: Vec::new(), fleet, budget };
+    for (node, report) in asked {
+        let gone = |error| Err(Fault::Disconnected(format!("not asked: {error}")));
+        let report = report.await.unwrap_or_else(gone);
+        let problem = match &report {
+            Ok(report) => findings.twin(report).or_else(|| report.problem(&findings.fleet)),
+            Err(fault) => Some(fault.clone()),
+        };
+        findings.nodes.push(Finding { node, report, problem });
+    }
+    Ok(findings)
+}
+
+impl Findings {
+    pub(crate) fn needed(&self) -> usize {
+        majority(self.nodes.len())
+    }
+
+    /// How many can grant a lock now.
+    pub(crate) fn granting(&self) -> usize {
+        self.count(|finding| finding.problem.is_none())
+    }
+
+    /// How many are admitted, quarantined or not.
+    pub(crate) fn admitted(&self) -> usize {
+        self.count(Finding::is_admitted)
+    }
+
+    pub(crate) fn has_quorum(&self) -> bool {
+        self.granting() >= self.needed()
+    }
+
+    pub(crate) fn count(&self, which: impl Fn(&Finding) -> bool) -> usize {
+        self.nodes.iter().filter(|finding| which(finding)).count()
+    }
+
+    /// When a majority grants, unless something happens: zero for now, `None` for never by
+    /// itself.
+    pub(crate) fn opens_in(&self) -> Option<Duration> {
+        let mut closed: Vec<Duration> = Vec::new();
+        for finding in &self.nodes {
+            match finding.problem {
+                None => closed.push(Duration::ZERO),
+                Some(Fault::Quarantined(left)) if left < Duration::MAX => closed.push(left),
+                _ => {}
+            }
+        }
+        closed.sort_unstable();
+        closed.get(self.needed().saturating_sub(1)).copied()
+    }
+
+    /// Prints a line for each node.
+    pub(crate) fn print(&self) {
+        for finding in &self.nodes {
+            say::out(format_args!("{}: {}\n", finding.node, finding.line(self)));
+        }
+    }
+
+    /// One server under two names has one vote.
+    fn twin(&self, report: &NodeReport) -> Option<Fault> {
+        let same = |finding: &&Finding| {
+            finding.report.as_ref().is_ok_and(|other| other.run_id == report.run_id)
+        };
+        let twin = self.nodes.iter().find(same)?;
+        Some(Fault::SameServer(twin.node.clone()))
+    }
+
+    /// Whether too few remember for a node to be brought back by the others.
+    fn needs_all(&self) -> bool {
+        self.admitted() < self.needed()
+    }
+}
+
+impl Finding {
+    pub(crate) fn is_admitted(&self) -> bool {
+        matches!(self.problem, None | Some(Fault::Quarantined(_)))
+    }
+
+    fn line(&self, findings: &Findings) -> String {
+        let report = match &self.report {
+            Ok(report) => report,
+            Err(fault) => return format!("{fault}{}", advice(fault, self, findings)),
+        };
+        let state = match &self.problem {
+            None => "admitted".to_owned(),
+            Some(Fault::Quarantined(left)) => format!("admitted, {}", quarantined(*left)),
+            Some(fault) => format!("{fault}{}", advice(fault, self, findings)),
+        };
+        let era = report.era.map_or_else(|| "none".to_owned(), |era| era.to_string());
+        let policy = &report.maxmemory_policy;
+        let unlimited = if report.maxmemory == 0 { " (no maxmemory)" } else { "" };
+        let longest = match report.longest {
+            Duration::ZERO => "none".to_owned(),
+            longest => about(longest),
+        };
+        let crowded = if report.crowded { " (crowded)" } else { "" };
+        format!(
+            "{state}; era {era}, {} counts{crowded}, longest lock {longest}, run_id {}, policy \
+             {policy}{unlimited}",
+            report.counts, report.run_id
+        )
+    }
+
+    /// Whether it has left its fleet for this list and was not started in it.
+    fn is_on_the_way(&self, findings: &Findings) -> bool {
+        let list = &findings.fleet;
+        self.report.as_ref().is_ok_and(|it| it.remembers() && list.members().eq(&it.moved_to))
+    }
+}
+
+fn quarantined(left: Duration) -> String {
+    if left == Duration::MAX {
+        "but its quarantine key has no expiry: delete it".to_owned()
+    } else {
+        format!("grants nothing for another {}", about(left))
+    }
+}
+
+/// What an operator can do about it.
+fn advice(fault: &Fault, finding: &Finding, findings: &Findings) -> String {
+    let text = match fault {
+        Fault::Unreachable(_) => " (is it running? is the URL right?)",
+        Fault::TimedOut => {
+            let budget = show(findings.budget);
+            return format!(": no answer within {budget} (hung, or out of reach?)");
+        }
+        Fault::Denied(_) => " (check user, password and ACL)",
+        Fault::NotMaster => " (a node is a master of its own, without failover)",
+        Fault::MaxmemoryPolicy(_) => {
+            ", or locks are evicted (CONFIG SET maxmemory-policy noeviction)"
+        }
+        Fault::OtherFleet { .. } => {
+            " (every client gives the same list; `fencing fleet move` leads from one to another)"
+        }
+        Fault::Moved { .. } => {
+            " (give clients that list; if it grants nothing, run `fencing fleet move` again)"
+        }
+        Fault::SameServer(_) => " (one server has one vote: take one of the names out)",
+        Fault::NotAdmitted => return forgotten(finding, findings),
+        _ => "",
+    };
+    text.to_owned()
+}
+
+/// What has become of a node that is not admitted, and what brings it back.
+fn forgotten(finding: &Finding, findings: &Findings) -> String {
+    if finding.is_on_the_way(findings) {
+        return ": it has left its fleet for this list, which was not started; run \
+                `fencing fleet move` again"
+            .into();
+    }
+    let report = finding.report.as_ref().ok();
+    let why = match report.and_then(|report| report.admitted_as.as_ref()) {
+        Some(_) => "it has restarted since",
+        None => "it knows of no locks (new, flushed or restarted empty)",
+    };
+    if findings.nodes.iter().any(|finding| finding.is_on_the_way(findings)) {
+        return format!(": {why}; run `fencing fleet move` again, which starts this list");
+    }
+    let elsewhere = |other: &Finding| {
+        matches!(other.problem, Some(Fault::OtherFleet { .. } | Fault::Moved { .. }))
+    };
+    if findings.needs_all() && findings.count(elsewhere) > 0 {
+        return format!(": {why}; it can't come back in this list, others of which are elsewhere");
+    }
+    let missing: Vec<&str> = findings
+        .nodes
+        .iter()
+        .filter(|finding| finding.report.is_err())
+        .map(|finding| finding.node.as_str())
+        .collect();
+    if findings.needs_all() && !missing.is_empty() {
+        return format!(
+            ": {why}; too few nodes remember, so that it comes back only when every node answers, \
+             and {} does not. If that is gone for good, `fencing fleet move` replaces it",
+            missing.join(", ")
+        );
+    }
+    if findings.needs_all() {
+        return format!(
+            ": {why}; the next client starts the fleet, unless it is strict, and waits until each \
+             server has been up for its TTL; `fencing fleet init` starts new nodes at once, \
+             `fencing fleet admit` starts those that were in use"
+        );
+    }
+    format!(": {why}; the next client brings it back, or `fencing fleet admit`")
+}

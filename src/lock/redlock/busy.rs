@@ -1,0 +1,45 @@
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::Notify;
+
+/// How much a client has on its way: requests that are not answered yet, and re-admissions.
+#[derive(Clone, Default)]
+pub(super) struct Busy(Arc<Count>);
+
+#[derive(Default)]
+struct Count {
+    count: AtomicUsize,
+    nothing: Notify,
+}
+
+/// One thing on its way, until this is dropped.
+pub(super) struct Underway(Busy);
+
+impl Busy {
+    pub(super) fn begin(&self) -> Underway {
+        self.0.count.fetch_add(1, Ordering::SeqCst);
+        Underway(self.clone())
+    }
+
+    /// Waits until nothing is on its way. Cancel safe.
+    pub(super) async fn over(&self) {
+        loop {
+            let mut nothing = pin!(self.0.nothing.notified());
+            nothing.as_mut().enable();
+            if self.0.count.load(Ordering::SeqCst) == 0 {
+                return;
+            }
+            nothing.await;
+        }
+    }
+}
+
+impl Drop for Underway {
+    fn drop(&mut self) {
+        if self.0.0.count.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.0.0.nothing.notify_waiters();
+        }
+    }
+}

@@ -1,0 +1,374 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::time::sleep;
+
+use super::Redlock;
+use super::nodes::Nodes;
+use super::steward;
+use crate::lock::entropy;
+use crate::lock::error::{Causes, NodeCause};
+use crate::lock::sleep::jitter;
+use crate::quorum::{
+    Fault, Move, MoveError, Nonce, Prepared, Readmission, ReadmitError, Relocation, Reply, Report,
+    Request, Side, majority,
+};
+
+/// How often an operation is tried that others, or nodes that forget, get in the way of.
+const TRIES: u32 = 20;
+/// How long a fleet that was started grants nothing, whoever says so.
+const SETTLED: Duration = Duration::from_secs(1);
+
+/// What an operator may do to the nodes of a lock service: see [`Redlock::operator`].
+///
+/// Clients do most of it by themselves. Here it can be done with no client running, and what
+/// clients must not do without somebody's word.
+#[derive(Clone)]
+pub struct Operator {
+    nodes: Arc<Nodes>,
+}
+
+/// Why an operation was not done. It may be run again: what was done is kept.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OperatorError {
+    /// Every node must answer, and these do not.
+    #[error("every node must answer: {}", Causes(.causes))]
+    NotAll {
+        /// What stands against them.
+        causes: Vec<NodeCause>,
+    },
+    /// The nodes are not blank: locks may be out.
+    #[error(
+        "the nodes are not new: one has granted locks, or holds older data. \
+         If nothing of that counts any more, delete its keys; else bring the nodes back"
+    )]
+    NotBlank,
+    /// Too few nodes of the old list remember.
+    #[error(
+        "of the old list {needed} nodes must answer and remember, and {sealed} do: {}",
+        Causes(.causes)
+    )]
+    OldForgot {
+        /// How many have left for the new list.
+        sealed: usize,
+        /// How many are a majority of the old list.
+        needed: usize,
+        /// What stands against the others.
+        causes: Vec<NodeCause>,
+    },
+    /// A node belongs to another fleet.
+    #[error(
+        "{0}. If that fleet is not in use any more, delete the node's memory: the key of its \
+         namespace that ends in :memory"
+    )]
+    OtherFleet(NodeCause),
+    /// The lists are the same.
+    #[error("the old list and the new one are the same")]
+    SameList,
+    /// Both lists are in use, each by itself.
+    #[error(
+        "both lists are in use, each as a fleet of its own: no move leads from one to the other"
+    )]
+    BothInUse,
+    /// Something else stands against it.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// What became of one node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AdmitNodes {
+    /// The nodes that are admitted.
+    pub admitted: Vec<String>,
+    /// What stands against the others.
+    pub causes: Vec<NodeCause>,
+}
+
+impl Operator {
+    pub(super) fn of(nodes: &Arc<Nodes>) -> Operator {
+        Operator { nodes: Arc::clone(nodes) }
+    }
+
+    /// Starts new nodes at once, and ends the quarantine of those that clients have started
+    /// already and that have granted nothing yet. You say that no lock can be out: no node has
+    /// been restarted without its data. Nodes that are in use stay as they are.
+    ///
+    /// # Errors
+    /// [`OperatorError`]; [`OperatorError::NotBlank`] where a majority is not admitted and a
+    /// node has been in use.
+    ///
+    /// # Cancel safety
+    /// Dropped, it may have been done in part; run it again.
+    pub async fn init(&self) -> Result<(), OperatorError> {
+        let longest = self.nodes.longest();
+        self.repeat(async || {
+            let prepared = self.prepared().await?;
+            let admitted = prepared.iter().filter(|node| node.admitted).count();
+            if admitted >= majority(prepared.len()) {
+                // A client may have started them, now or before.
+                if prepared.iter().all(|node| node.blank) {
+                    self.open().await?;
+                }
+                return Ok(());
+            }
+            let target = prepared.iter().position(|node| !node.admitted).unwrap_or(0);
+            let nonce = Nonce(entropy::u128());
+            let order = Readmission {
+                target,
+                collect: false,
+                nonce,
+                longest,
+                strict: true,
+                nothing_out: true,
+            };
+            match steward::readmit(&self.nodes, order).await {
+                // A client that started them at the same time has closed them.
+                Ok(_) => Err(None),
+                Err(error) => Err(self.error(error)),
+            }
+        })
+        .await
+    }
+
+    /// Brings back every node that is not admitted, as clients do, with no client running.
+    /// Where too few nodes remember, the fleet is started anew: order then rests on the nodes'
+    /// clocks, which is your word where clients are [`strict`](super::RedlockBuilder::strict).
+    ///
+    /// # Cancel safety
+    /// Dropped, it may have been done in part; run it again.
+    pub async fn admit(&self) -> AdmitNodes {
+        let mut done = AdmitNodes { admitted: Vec::new(), causes: Vec::new() };
+        for target in 0..self.nodes.size() {
+            let readmitted = self
+                .repeat(async || {
+                    let order = Readmission {
+                        strict: false,
+                        nothing_out: false,
+                        ..self.nodes.readmission(target, false)
+                    };
+                    let outcome = steward::readmit(&self.nodes, order).await;
+                    outcome.map(drop).map_err(|error| self.error(error))
+                })
+                .await;
+            let node = self.nodes.name(target).to_owned();
+            match readmitted {
+                Ok(()) => done.admitted.push(node),
+                Err(OperatorError::NotAll { causes }) => {
+                    let own = causes.iter().find(|cause| cause.node == node).cloned();
+                    let missing = causes.into_iter().map(|cause| cause.node).collect();
+                    let other = NodeCause { node, cause: Fault::NotStarted { missing } };
+                    done.causes.push(own.unwrap_or(other));
+                }
+                Err(OperatorError::OtherFleet(other)) => {
+                    done.causes.push(NodeCause { node, cause: other.cause });
+                }
+                Err(error) => {
+                    let cause = Fault::Refused(error.to_string());
+                    done.causes.push(NodeCause { node, cause });
+                }
+            }
+        }
+        done
+    }
+
+    /// Ends the quarantine of every admitted node, and says of which. You say that no lock can
+    /// be out any more; otherwise two leases of one resource may be valid at once, until the
+    /// storage refuses the older one.
+    ///
+    /// # Errors
+    /// [`OperatorError::NotAll`] if a node does not answer. The others are open.
+    ///
+    /// # Cancel safety
+    /// Dropped, some may be open; run it again.
+    pub async fn open(&self) -> Result<Vec<String>, OperatorError> {
+        let (mut closed, mut faults) = (Vec::new(), Vec::new());
+        for node in 0..self.nodes.size() {
+            match self.ask(node, Request::Inspect).await {
+                Ok(Reply::Report(Report { state, quarantine: Some(left), .. })) => {
+                    closed.push((node, state.nonce, left));
+                }
+                Ok(_) => {}
+                Err(fault) => faults.push((node, fault)),
+            }
+        }
+        // A fleet that forgets everything again gets another era: none grants in the second in
+        // which it was started.
+        let longest = closed.iter().map(|(_, _, left)| *left).max().unwrap_or_default();
+        sleep(longest.min(SETTLED)).await;
+        let mut opened = Vec::new();
+        for (node, nonce, _) in closed {
+            match self.ask(node, Request::Open { nonce }).await {
+                Ok(Reply::Opened) => opened.push(self.nodes.name(node).to_owned()),
+                Ok(_) => faults.push((node, Fault::NotAdmitted)),
+                Err(fault) => faults.push((node, fault)),
+            }
+        }
+        if faults.is_empty() { Ok(opened) } else { Err(self.not_all(faults)) }
+    }
+
+    /// Moves the fleet to another list of nodes: replaces nodes, adds some, or drops some. A
+    /// majority of this list must remember, and every node of the new one answer.
+    ///
+    /// From then on clients of this list get no lease; the leases that they hold are not
+    /// renewed any more and end. Clients of the new list get leases as soon as those have
+    /// ended, with larger tokens. Give clients the new list once this has succeeded.
+    ///
+    /// It may be interrupted at any point and run again, also by somebody else at the same time.
+    ///
+    /// # Errors
+    /// [`OperatorError`].
+    ///
+    /// # Cancel safety
+    /// Dropped, it may have been done in part: the fleet may be closed until you run it again.
+    pub async fn move_to(&self, new: &Redlock) -> Result<(), OperatorError> {
+        self.relocate(new, false).await
+    }
+
+    /// The same where this list is lost: a majority of it has forgotten or does not answer, and
+    /// will not. Order then rests on the nodes' clocks, and on the lost nodes staying away;
+    /// exclusion on no lease being longer than the longest TTL of `new`.
+    ///
+    /// # Errors
+    /// [`OperatorError`].
+    ///
+    /// # Cancel safety
+    /// As for [`move_to`](Operator::move_to).
+    pub async fn move_lost_to(&self, new: &Redlock) -> Result<(), OperatorError> {
+        self.relocate(new, true).await
+    }
+
+    async fn relocate(&self, new: &Redlock, lost: bool) -> Result<(), OperatorError> {
+        if self.nodes.fleet() == new.nodes.fleet() {
+            return Err(OperatorError::SameList);
+        }
+        let to = Operator::of(&new.nodes);
+        self.repeat(async || {
+            let order = Relocation {
+                old: self.nodes.fleet().clone(),
+                new: to.nodes.fleet().clone(),
+                nonce: Nonce(entropy::u128()),
+                longest: to.nodes.longest(),
+                lost,
+            };
+            let outcome = self.relocate_once(&to, order).await;
+            outcome.map_err(|error| match error {
+                MoveError::NewMissing(faults) => Some(to.not_all(faults)),
+                MoveError::OldMissing { sealed, needed, faults } => {
+                    let causes = self.nodes.causes(faults);
+                    Some(OperatorError::OldForgot { sealed, needed, causes })
+                }
+                // One of the old list that did not answer while that was sealed.
+                MoveError::Elsewhere(Side::New, _, Fault::OtherFleet { members })
+                    if members.iter().eq(self.nodes.fleet().members()) =>
+                {
+                    None
+                }
+                MoveError::Elsewhere(side, node, fault) => {
+                    let list = if side == Side::Old { self } else { &to };
+                    Some(list.other_fleet(node, fault))
+                }
+                MoveError::BothInUse => Some(OperatorError::BothInUse),
+                MoveError::NotStarted(error) => Some(OperatorError::Refused(error.to_string())),
+                MoveError::Overtaken => None,
+            })
+        })
+        .await
+    }
+
+    async fn relocate_once(&self, to: &Operator, order: Relocation) -> Result<(), MoveError> {
+        let mut relocation = Move::new(order);
+        let mut calls = FuturesUnordered::new();
+        loop {
+            while let Some((side, node, request)) = relocation.next_request() {
+                let phase = relocation.phase();
+                let nodes = if side == Side::Old { &self.nodes } else { &to.nodes };
+                let Some(answer) = nodes.submit(node, request) else { continue };
+                calls.push(async move { (phase, node, answer.get().await) });
+            }
+            if let Some(outcome) = relocation.outcome() {
+                return outcome;
+            }
+            match calls.next().await {
+                Some((phase, node, reply)) => relocation.on_reply(phase, node, reply),
+                None => return Err(MoveError::Overtaken),
+            }
+        }
+    }
+
+    async fn ask(&self, node: usize, request: Request) -> Result<Reply, Fault> {
+        match self.nodes.submit(node, request) {
+            Some(answer) => answer.get().await,
+            None => Err(Fault::TimedOut),
+        }
+    }
+
+    /// What every node answers to a prepare, which marks a node that has forgotten and changes
+    /// nothing else.
+    async fn prepared(&self) -> Result<Vec<Prepared>, Option<OperatorError>> {
+        let mut calls = {
+            let (nonce, from) = (Nonce(entropy::u128()), None);
+            self.nodes.submit_all(&Request::Prepare { nonce, from })
+        };
+        let (mut prepared, mut faults) = (Vec::new(), Vec::new());
+        while let Some((node, answer)) = calls.next().await {
+            match answer {
+                Ok(Reply::Prepared(answer)) => prepared.push((node, answer)),
+                other => faults.push((node, crate::quorum::fault_of(other))),
+            }
+        }
+        if !faults.is_empty() {
+            return Err(Some(self.not_all(faults)));
+        }
+        prepared.sort_by_key(|(node, _)| *node);
+        Ok(prepared.into_iter().map(|(_, answer)| answer).collect())
+    }
+
+    fn other_fleet(&self, node: usize, cause: Fault) -> OperatorError {
+        OperatorError::OtherFleet(NodeCause { node: self.nodes.name(node).to_owned(), cause })
+    }
+
+    fn not_all(&self, faults: Vec<(usize, Fault)>) -> OperatorError {
+        OperatorError::NotAll { causes: self.nodes.causes(faults) }
+    }
+
+    /// `None` for what may be different the next time.
+    fn error(&self, error: ReadmitError) -> Option<OperatorError> {
+        match error {
+            // A connection that broke while nobody asked; the next try has another one.
+            ReadmitError::Missing(faults) | ReadmitError::NotStarted(faults)
+                if faults.iter().any(|(_, fault)| matches!(fault, Fault::Disconnected(_))) =>
+            {
+                None
+            }
+            ReadmitError::Missing(faults) | ReadmitError::NotStarted(faults) => {
+                Some(self.not_all(faults))
+            }
+            ReadmitError::Strict => Some(OperatorError::NotBlank),
+            ReadmitError::Elsewhere(node, fault) => Some(self.other_fleet(node, fault)),
+            ReadmitError::Overtaken => None,
+            other => Some(OperatorError::Refused(other.to_string())),
+        }
+    }
+
+    /// Tries until it is done, or an error comes that another try does not change.
+    async fn repeat(
+        &self,
+        attempt: impl AsyncFn() -> Result<(), Option<OperatorError>>,
+    ) -> Result<(), OperatorError> {
+        for _ in 0..TRIES {
+            match attempt().await {
+                Ok(()) => return Ok(()),
+                Err(Some(error)) => return Err(error),
+                Err(None) => {
+                    let pause = Duration::from_millis(50);
+                    sleep(pause + jitter(pause)).await;
+                }
+            }
+        }
+        Err(OperatorError::Refused("others got in the way each time: try again".into()))
+    }
+}

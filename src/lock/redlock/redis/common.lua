@@ -1,0 +1,48 @@
+-- What every script shares. A script is the body of a function behind this.
+-- KEYS: 1 memory (hash), 2 quarantine, 3 latest, 4 long (sorted set), and for a lock 5 lock of the resource
+-- ARGV: 1 marker of the session: its run_id, a space, and its fleet
+-- The memory belongs to a fleet in one life of the server: `admitted` is the marker under which
+-- the node was admitted. A node that has left its fleet has `sealed_as`, the marker that it had,
+-- and `sealed_to`, the new fleet, instead. In another life than the one written there it has
+-- forgotten.
+local run_id = string.match(ARGV[1], '^%S+')
+local my_fleet = string.sub(ARGV[1], #run_id + 2)
+local function fleet_of(marker)
+  return string.sub(marker, #string.match(marker, '^%S+') + 2)
+end
+local function of_this_life(marker)
+  return marker and string.match(marker, '^%S+') == run_id
+end
+-- Why the node has nothing to do with this session's fleet, if that is so.
+local function elsewhere()
+  local place = redis.call('HMGET', KEYS[1], 'admitted', 'sealed_as', 'sealed_to')
+  if of_this_life(place[1]) and fleet_of(place[1]) ~= my_fleet then return {'other-fleet', fleet_of(place[1])} end
+  if of_this_life(place[2]) and place[3] ~= my_fleet then return {'moved', place[3]} end
+end
+local function refusal()
+  return elsewhere() or {'not-admitted'}
+end
+-- The node's clock in milliseconds.
+local function clock()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+-- Notes until when a lock may be out. A long one is noted by itself, so that its release ends it;
+-- for the others the latest end will do, an eighth too late, or each grant would write it again.
+-- Without memory left for writes an expiry can still be moved.
+local function outlast(ttl)
+  if ttl > 60000 then
+    local now = clock()
+    redis.pcall('ZREMRANGEBYSCORE', KEYS[4], '-inf', now)
+    if type(redis.pcall('ZADD', KEYS[4], now + ttl, KEYS[5])) == 'number' then return end
+  end
+  if redis.call('PTTL', KEYS[3]) >= ttl then return end
+  local until_then = ttl + math.ceil(ttl / 8)
+  if redis.call('PEXPIRE', KEYS[3], until_then) == 0 then redis.pcall('SET', KEYS[3], 1, 'PX', until_then) end
+end
+-- For how long a lock that was granted or renewed here may still be out.
+local function longest()
+  local out = math.max(redis.call('PTTL', KEYS[2]), redis.call('PTTL', KEYS[3]), 0)
+  local last = redis.call('ZREVRANGE', KEYS[4], 0, 0, 'WITHSCORES')
+  return last[2] and math.max(out, last[2] - clock()) or out
+end

@@ -1,0 +1,115 @@
+use std::fmt;
+use std::sync::Arc;
+
+/// The names of the nodes of one list, sorted: which fleet a node belongs to.
+///
+/// Order needs one list: majorities of different lists need not meet. So the fleet that a
+/// node was admitted in is part of what it remembers, and a client with another list gets
+/// no vote there.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fleet(Arc<str>);
+
+/// Why names do not make a fleet.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FleetError {
+    /// The number of names is out of bounds.
+    #[error("there must be 1 to {most} nodes", most = Fleet::MOST)]
+    Number,
+    /// The same name stands there twice.
+    #[error("{0} is given twice")]
+    Twice(String),
+    /// A name can't be told from a list of names.
+    #[error(
+        "{0:?} can't name a node: 1 to {most} bytes, no comma, no control character; \
+         a node can be given a name in front of its URL, as in a=redis://host:6379",
+        most = Fleet::LONGEST_NAME
+    )]
+    Name(String),
+}
+
+impl Fleet {
+    /// The most nodes of a fleet.
+    pub const MOST: usize = 99;
+    /// The longest name of a node, in bytes.
+    pub const LONGEST_NAME: usize = 255;
+
+    /// Makes the fleet of these nodes, in whatever order they come.
+    ///
+    /// # Errors
+    /// [`FleetError`] if there are too many or too few, or a name is unfit or stands there twice.
+    pub fn new<N: AsRef<str>>(names: impl IntoIterator<Item = N>) -> Result<Fleet, FleetError> {
+        let mut sorted: Vec<String> =
+            names.into_iter().map(|name| name.as_ref().to_owned()).collect();
+        sorted.sort_unstable();
+        if sorted.is_empty() || sorted.len() > Fleet::MOST {
+            return Err(FleetError::Number);
+        }
+        let unfit = |name: &&String| {
+            name.is_empty()
+                || name.len() > Fleet::LONGEST_NAME
+                || name.contains(|c: char| c == ',' || c.is_control())
+        };
+        if let Some(name) = sorted.iter().find(unfit) {
+            return Err(FleetError::Name(name.clone()));
+        }
+        match sorted.windows(2).find(|pair| pair.first() == pair.last()) {
+            Some([twice, _]) => Err(FleetError::Twice(twice.clone())),
+            _ => Ok(Fleet(sorted.join(",").into())),
+        }
+    }
+
+    /// Reads what [`as_str`](Fleet::as_str) writes.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Fleet> {
+        let fleet = Fleet::new(text.split(',')).ok()?;
+        (fleet.as_str() == text).then_some(fleet)
+    }
+
+    /// The names, joined by commas.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The names, in their order.
+    pub fn members(&self) -> impl Iterator<Item = &str> {
+        self.0.split(',')
+    }
+}
+
+impl fmt::Display for Fleet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Fleet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Fleet({})", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_the_names_does_not_matter() {
+        let fleet = Fleet::new(["b", "a", "c"]).unwrap();
+        assert_eq!(fleet, Fleet::new(["c", "b", "a"]).unwrap());
+        assert_eq!(fleet.as_str(), "a,b,c");
+        assert_eq!(fleet.members().collect::<Vec<_>>(), ["a", "b", "c"]);
+        assert_eq!(Fleet::parse("a,b,c"), Some(fleet));
+        assert_eq!(Fleet::parse("b,a"), None);
+    }
+
+    #[test]
+    fn names_are_checked() {
+        assert_eq!(Fleet::new([""; 0]), Err(FleetError::Number));
+        assert_eq!(Fleet::new((0..100).map(|n| n.to_string())), Err(FleetError::Number));
+        assert_eq!(Fleet::new(["a", "b", "a"]), Err(FleetError::Twice("a".into())));
+        for name in ["", "a,b", "a\n", &"n".repeat(256)] {
+            assert_eq!(Fleet::new([name]), Err(FleetError::Name(name.into())), "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Nodes and machines whose every message is moved by hand. Public API only.
+
+use std::time::Duration;
+
+use fencing::quorum::{
+    Acquire, Bid, Fleet, Incarnation, Membership, Moment, Move, Nonce, Outcome, Owner, Readmission,
+    Readmit, Relocation, Reply, Request, Side, Store, majority,
+};
+use fencing::time::Time;
+use fencing::{Resource, Token};
+
+pub const TTL: Duration = Duration::from_secs(10);
+
+/// Servers, of which the fleets are made.
+pub struct World {
+    servers: Vec<(Incarnation, Store)>,
+    /// How far each server's clock is behind.
+    behind: Vec<Duration>,
+    now: Time,
+    clock: Duration,
+    next: u128,
+}
+
+/// The fleet of these servers. They are called so that they stand in it in this order.
+pub fn fleet(servers: &[usize]) -> Fleet {
+    assert!(servers.is_sorted());
+    Fleet::new(servers.iter().map(|server| format!("n{server:02}"))).unwrap()
+}
+
+impl World {
+    /// So many servers that were never started.
+    pub fn blank(servers: usize) -> World {
+        let life = |number: usize| Incarnation::new(&format!("life-{number}"));
+        World {
+            servers: (0..servers).map(|number| (life(number), Store::default())).collect(),
+            behind: vec![Duration::ZERO; servers],
+            now: Time::default(),
+            clock: Duration::from_secs(1000),
+            next: 1,
+        }
+    }
+
+    pub fn wait(&mut self, time: Duration) {
+        self.now = self.now + time;
+        self.clock += time;
+    }
+
+    /// The server's clock is so far behind the others'.
+    pub fn set_behind(&mut self, server: usize, time: Duration) {
+        self.behind[server] = time;
+    }
+
+    fn fresh(&mut self) -> u128 {
+        self.next += 10;
+        self.next
+    }
+
+    fn ask(&mut self, fleet: &Fleet, server: usize, request: &Request) -> Reply {
+        let (incarnation, store) = &mut self.servers[server];
+        let me = Membership { incarnation: incarnation.clone(), fleet: fleet.clone() };
+        let clock = self.clock - self.behind[server];
+        let moment = Moment { now: self.now, clock, uptime: Duration::MAX };
+        store.answer(&me, request, moment)
+    }
+
+    /// The server crashes and comes back without any data.
+    pub fn forget(&mut self, server: usize) {
+        let life = self.fresh();
+        self.servers[server] = (Incarnation::new(&format!("life-{life}")), Store::default());
+    }
+
+    pub fn readmit(&mut self, fleet: &[usize], server: usize) -> Open<Readmit> {
+        let target = fleet.iter().position(|member| *member == server).unwrap();
+        let (nonce, strict, nothing_out) = (Nonce(self.fresh()), false, false);
+        let order =
+            Readmission { target, collect: false, nonce, longest: TTL, strict, nothing_out };
+        Open::new(Readmit::new(fleet.len(), order), fleet, &[])
+    }
+
+    pub fn start(&mut self, fleet: &[usize]) {
+        let mut start = self.readmit(fleet, fleet[0]);
+        start.all(self);
+        assert_eq!(start.machine.outcome(), Some(Ok(())));
+        self.wait(Duration::from_secs(1));
+    }
+
+    /// Moves the fleet; the machine is the one of `fencing fleet move`.
+    pub fn mover(&mut self, old: &[usize], new: &[usize]) -> Open<Move> {
+        let order = Relocation {
+            old: fleet(old),
+            new: fleet(new),
+            nonce: Nonce(self.fresh()),
+            longest: TTL,
+            lost: false,
+        };
+        Open::new(Move::new(order), new, old)
+    }
+
+    pub fn attempt(&mut self, fleet: &[usize]) -> Open<Acquire> {
+        let bid = Bid {
+            resource: Resource::new("invoice/42").unwrap(),
+            owner: Owner(self.fresh()),
+            ttl: TTL,
+            lock_delay: Duration::ZERO,
+            drift: Duration::from_millis(102),
+        };
+        Open::new(Acquire::new(fleet.len(), bid, self.now), fleet, &[])
+    }
+
+    /// One lease, of which only these servers hear. Later its time is up.
+    pub fn lease(&mut self, fleet: &[usize], on: &[usize]) -> Option<Token> {
+        let mut attempt = self.attempt(fleet);
+        attempt.heard_by(self, on);
+        attempt.heard_by(self, on);
+        let token = attempt.token(self);
+        self.wait(TTL * 2);
+        token
+    }
+
+    /// The whole re-admission of a server, heard by these others only.
+    pub fn bring_back(&mut self, fleet: &[usize], server: usize, others: &[usize]) {
+        assert!(others.len() >= majority(fleet.len()));
+        let mut order = self.readmit(fleet, server);
+        order.at(self, server);
+        for _ in 0..3 {
+            order.heard_by(self, others);
+        }
+        order.at(self, server);
+        assert_eq!(order.machine.outcome(), Some(Ok(())), "{server} is back");
+    }
+}
+
+/// A machine and its requests that are still on their way.
+pub struct Open<M> {
+    pub machine: M,
+    fleet: Vec<usize>,
+    /// The list that is left, for a move.
+    old: Vec<usize>,
+    requests: Vec<(Side, usize, Request)>,
+}
+
+pub trait Machine {
+    fn next_request(&mut self) -> Option<(Side, usize, Request)>;
+    fn phase(&self) -> u8;
+    fn on_reply(&mut self, phase: u8, node: usize, reply: Reply);
+}
+
+impl Machine for Readmit {
+    fn next_request(&mut self) -> Option<(Side, usize, Request)> {
+        Readmit::next_request(self).map(|(node, request)| (Side::New, node, request))
+    }
+
+    fn phase(&self) -> u8 {
+        Readmit::phase(self)
+    }
+
+    fn on_reply(&mut self, phase: u8, node: usize, reply: Reply) {
+        Readmit::on_reply(self, phase, node, Ok(reply));
+    }
+}
+
+impl Machine for Move {
+    fn next_request(&mut self) -> Option<(Side, usize, Request)> {
+        Move::next_request(self)
+    }
+
+    fn phase(&self) -> u8 {
+        Move::phase(self)
+    }
+
+    fn on_reply(&mut self, phase: u8, node: usize, reply: Reply) {
+        Move::on_reply(self, phase, node, Ok(reply));
+    }
+}
+
+impl Machine for Acquire {
+    fn next_request(&mut self) -> Option<(Side, usize, Request)> {
+        Acquire::next_request(self).map(|(node, request)| (Side::New, node, request))
+    }
+
+    fn phase(&self) -> u8 {
+        0
+    }
+
+    fn on_reply(&mut self, _: u8, node: usize, reply: Reply) {
+        Acquire::on_reply(self, node, Ok(reply));
+    }
+}
+
+impl<M: Machine> Open<M> {
+    fn new(machine: M, fleet: &[usize], old: &[usize]) -> Open<M> {
+        let (fleet, old) = (fleet.to_vec(), old.to_vec());
+        let mut open = Open { machine, fleet, old, requests: Vec::new() };
+        open.send();
+        open
+    }
+
+    fn send(&mut self) {
+        while let Some(request) = self.machine.next_request() {
+            self.requests.push(request);
+        }
+    }
+
+    fn members(&self, side: Side) -> &[usize] {
+        if side == Side::Old { &self.old } else { &self.fleet }
+    }
+
+    fn server(&self, (side, node, _): &(Side, usize, Request)) -> usize {
+        self.members(*side)[*node]
+    }
+
+    /// The request to that server arrives, and so does its answer. `None` if there is none.
+    pub fn at(&mut self, world: &mut World, server: usize) -> Option<Reply> {
+        let to = |request: &(Side, usize, Request)| self.server(request) == server;
+        let found = self.requests.iter().position(to)?;
+        let (side, node, request) = self.requests.remove(found);
+        let phase = self.machine.phase();
+        let reply = world.ask(&fleet(self.members(side)), server, &request);
+        self.machine.on_reply(phase, node, reply.clone());
+        // Requests of an earlier phase are of no use any more.
+        if self.machine.phase() != phase {
+            self.requests.clear();
+        }
+        self.send();
+        Some(reply)
+    }
+
+    /// One request to each of these servers arrives, if there is one.
+    pub fn heard_by(&mut self, world: &mut World, servers: &[usize]) {
+        servers.iter().for_each(|server| drop(self.at(world, *server)));
+    }
+
+    /// The requests that are under way arrive, and their answers.
+    pub fn round(&mut self, world: &mut World) {
+        let servers: Vec<usize> = self.requests.iter().map(|to| self.server(to)).collect();
+        self.heard_by(world, &servers);
+    }
+
+    /// Rounds until what is asked is to activate nodes.
+    pub fn until_activation(&mut self, world: &mut World) {
+        while !self.requests.is_empty() && !self.asks(|r| matches!(r, Request::Activate { .. })) {
+            self.round(world);
+        }
+    }
+
+    /// Everything that is asked is answered at once.
+    pub fn all(&mut self, world: &mut World) {
+        while !self.requests.is_empty() {
+            self.round(world);
+        }
+    }
+
+    fn asks(&self, what: impl Fn(&Request) -> bool) -> bool {
+        self.requests.iter().any(|(_, _, request)| what(request))
+    }
+}
+
+impl Open<Acquire> {
+    pub fn token(&self, world: &World) -> Option<Token> {
+        match self.machine.outcome(world.now) {
+            Some(Outcome::Won { token, .. }) => Some(token),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! A node: the real store, and what every session of these worlds says to it.
+
+use std::time::Duration;
+
+use fencing::quorum::{
+    Fleet, Incarnation, Membership, Moment, Nonce, Owner, Reply, Request, Stamp, Store,
+};
+use fencing::time::Time;
+use fencing::{Resource, Token};
+
+pub const TTL: Duration = Duration::from_secs(1000);
+
+/// One atomic step of a real node. Its clock stands still within a second. The quarantine
+/// is taken as over at once: it keeps leases apart in time, and order must hold without.
+/// So nobody needs to be told for how long a lock may still be out.
+pub fn ask(store: &mut Store, life: u8, second: u8, request: &Request) -> Reply {
+    ask_as(&member(life), store, second, request)
+}
+
+/// The same for a session of any fleet.
+pub fn ask_as(me: &Membership, store: &mut Store, second: u8, request: &Request) -> Reply {
+    let clock = Duration::from_secs(second.into());
+    let mut request = request.clone();
+    if let Request::Activate { quarantine, .. } = &mut request {
+        *quarantine = Duration::ZERO;
+    }
+    let moment = Moment { now: Time::from_start(clock), clock, uptime: Duration::ZERO };
+    let mut reply = store.answer(me, &request, moment);
+    match &mut reply {
+        Reply::Prepared(prepared) => prepared.state.longest = Duration::ZERO,
+        Reply::State(state) | Reply::Sealed(state) => state.longest = Duration::ZERO,
+        _ => {}
+    }
+    reply
+}
+
+/// A session of the one fleet that most worlds have.
+fn member(life: u8) -> Membership {
+    Membership { incarnation: incarnation(life), fleet: Fleet::parse("fleet").unwrap() }
+}
+
+pub fn incarnation(life: u8) -> Incarnation {
+    Incarnation::new(&format!("life-{life}"))
+}
+
+pub fn resource() -> Resource {
+    Resource::new("r").unwrap()
+}
+
+pub fn owner(client: u8) -> Owner {
+    Owner(u128::from(client) + 1)
+}
+
+pub fn token_of(stamp: Stamp) -> Token {
+    stamp.token().expect("a stamp of this model is a token")
+}
+
+/// Whether the node's counts are to be collected.
+pub fn is_crowded(mut store: Store, life: u8) -> bool {
+    let reply = ask(&mut store, life, 0, &Request::Prepare { nonce: Nonce(0), from: None });
+    matches!(reply, Reply::Prepared(prepared) if prepared.crowded)
+}
+
+/// Another resource's count runs out.
+pub fn run_out(store: &mut Store, life: u8) {
+    let (resource, owner) = (Resource::new("full").unwrap(), owner(98));
+    let acquire = Request::Acquire { resource: resource.clone(), owner, ttl: TTL };
+    let Reply::Granted { stamp, nonce, .. } = ask(store, life, 0, &acquire) else { return };
+    let token = token_of(Stamp { count: Stamp::MAX_COUNT, ..stamp });
+    let publish = Request::Publish { resource: resource.clone(), owner, nonce, token };
+    assert_eq!(ask(store, life, 0, &publish), Reply::Published);
+    ask(store, life, 0, &Request::Release { resource, owner });
+    assert_eq!(ask(store, life, 0, &acquire), Reply::Exhausted);
+}
+
+/// Has nobody in particular take the lock, and tells the count.
+pub fn count_once(store: &mut Store, life: u8) -> Option<Stamp> {
+    store.expire_lock(&resource());
+    let acquire = Request::Acquire { resource: resource(), owner: owner(99), ttl: TTL };
+    match ask(store, life, 0, &acquire) {
+        Reply::Granted { stamp, .. } => Some(stamp),
+        _ => None,
+    }
+}

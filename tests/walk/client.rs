@@ -1,0 +1,85 @@
+//! A client: one machine of `src/quorum`, and whose it is.
+
+use fencing::quorum::{Acquire, Move, Outcome, Owner, Readmit, Renew, Reply, Request, Side};
+use fencing::time::Time;
+use fencing::{Resource, Token};
+
+pub enum Machine {
+    /// `floor`: the largest token that had been returned when it began.
+    Attempt {
+        machine: Acquire,
+        resource: Resource,
+        owner: Owner,
+        floor: Option<Token>,
+        won: bool,
+    },
+    Order {
+        machine: Readmit,
+        collect: bool,
+    },
+    Renewal {
+        machine: Renew,
+    },
+    Move {
+        machine: Move,
+    },
+}
+
+pub struct Client {
+    pub number: u64,
+    /// The list that it speaks to; a move speaks to both.
+    pub list: usize,
+    pub machine: Machine,
+}
+
+impl Client {
+    pub fn phase(&self) -> u8 {
+        match &self.machine {
+            Machine::Order { machine, .. } => machine.phase(),
+            Machine::Move { machine } => machine.phase(),
+            Machine::Attempt { .. } | Machine::Renewal { .. } => 0,
+        }
+    }
+
+    pub fn next_request(&mut self) -> Option<(usize, usize, Request)> {
+        let (node, request) = match &mut self.machine {
+            Machine::Attempt { machine, .. } => machine.next_request()?,
+            Machine::Order { machine, .. } => machine.next_request()?,
+            Machine::Renewal { .. } => return None,
+            Machine::Move { machine } => {
+                let (side, node, request) = machine.next_request()?;
+                return Some((usize::from(side == Side::New), node, request));
+            }
+        };
+        Some((self.list, node, request))
+    }
+
+    pub fn on_reply(&mut self, phase: u8, node: usize, reply: Reply) {
+        match &mut self.machine {
+            Machine::Attempt { machine, .. } => machine.on_reply(node, Ok(reply)),
+            Machine::Order { machine, .. } => machine.on_reply(phase, node, Ok(reply)),
+            Machine::Renewal { machine } => machine.on_reply(node, Ok(reply)),
+            Machine::Move { machine } => machine.on_reply(phase, node, Ok(reply)),
+        }
+    }
+
+    /// The token of an attempt that is won.
+    pub fn token(&self) -> Option<Token> {
+        match &self.machine {
+            Machine::Attempt { machine, .. } => match machine.outcome(Time::default()) {
+                Some(Outcome::Won { token, .. }) => Some(token),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Whether a re-admission or a move is over, and how it ended.
+    pub fn is_done(&self) -> Option<bool> {
+        match &self.machine {
+            Machine::Order { machine, .. } => Some(machine.outcome()?.is_ok()),
+            Machine::Move { machine } => Some(machine.outcome()?.is_ok()),
+            Machine::Attempt { .. } | Machine::Renewal { .. } => None,
+        }
+    }
+}
