@@ -1,0 +1,20 @@
+//! What the driver adds to the law: deadlines, queues, the watchdog and the steward. Each test
+//! fails where one rule of the driver is taken out. Over memory nodes in paused time: what is
+//! measured here is the runtime's clock, and exact.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod boottime;
+#[path = "../support/clock.rs"]
+mod clock;
+mod closed;
+mod crowd;
+mod deadline;
+mod delay;
+mod fleet;
+mod late;
+mod owed;
+mod quarantine;
+mod retry;
+mod wire;
+mod work;

@@ -1,0 +1,98 @@
+//! A node whose sessions do with each request what a test says.
+
+use std::sync::{Arc, Mutex};
+
+use fencing::lock::redlock::{MemoryNode, Node, Session};
+use fencing::quorum::{Fault, Fleet, Reply, Request};
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, pending, ready};
+use tokio::time::Instant;
+
+/// What becomes of one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It runs, and is answered.
+    Runs,
+    /// It does not run, and is not answered for ever.
+    Silence,
+    /// The session breaks, for this caller.
+    Breaks,
+}
+
+type Rule = Box<dyn Fn(u64, &Request) -> Fate + Send>;
+
+/// The requests that came, with the number of their session, the first being 1.
+type Log = Vec<(Instant, u64, Request)>;
+
+#[derive(Clone)]
+pub struct Wire {
+    node: MemoryNode,
+    rule: Arc<Mutex<Rule>>,
+    sessions: Arc<Mutex<u64>>,
+    log: Arc<Mutex<Log>>,
+}
+
+impl Wire {
+    /// Every request runs so far.
+    pub fn new(node: MemoryNode) -> Wire {
+        let rule: Rule = Box::new(|_, _| Fate::Runs);
+        let rule = Arc::new(Mutex::new(rule));
+        Wire { node, rule, sessions: Arc::default(), log: Arc::default() }
+    }
+
+    /// From now on.
+    pub fn rule(&self, rule: impl Fn(u64, &Request) -> Fate + Send + 'static) {
+        *self.rule.lock().unwrap() = Box::new(rule);
+    }
+
+    /// How many sessions were opened.
+    pub fn sessions(&self) -> u64 {
+        *self.sessions.lock().unwrap()
+    }
+
+    /// When each acquire came.
+    pub fn acquires(&self) -> Vec<Instant> {
+        let log = self.log.lock().unwrap();
+        let acquires = log.iter().filter(|(_, _, what)| matches!(what, Request::Acquire { .. }));
+        acquires.map(|(at, _, _)| *at).collect()
+    }
+}
+
+impl Node for Wire {
+    fn name(&self) -> &str {
+        self.node.name()
+    }
+
+    fn open(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
+        let (opening, wire) = (self.node.open(fleet), self.clone());
+        async move {
+            let inner = opening.await?;
+            let number = {
+                let mut sessions = wire.sessions.lock().unwrap();
+                *sessions += 1;
+                *sessions
+            };
+            let session: Box<dyn Session> = Box::new(Wired { inner, wire, number });
+            Ok(session)
+        }
+        .boxed()
+    }
+}
+
+struct Wired {
+    inner: Box<dyn Session>,
+    wire: Wire,
+    number: u64,
+}
+
+impl Session for Wired {
+    fn call(&self, request: Request) -> BoxFuture<'static, Result<Reply, Fault>> {
+        let fate = (self.wire.rule.lock().unwrap())(self.number, &request);
+        self.wire.log.lock().unwrap().push((Instant::now(), self.number, request.clone()));
+        match fate {
+            Fate::Runs => self.inner.call(request),
+            Fate::Silence => pending().boxed(),
+            Fate::Breaks => ready(Err(Fault::Disconnected("broken by a test".into()))).boxed(),
+        }
+    }
+}
