@@ -1,0 +1,103 @@
+//! What `fencing run` leaves behind when it ends, and what it says while nodes are closed.
+
+use serde_json::Value;
+
+use crate::redis::{self, RedisServer};
+use crate::support::{end, fencing, finish, five, run, signal, until};
+
+fn locks(servers: &[RedisServer]) -> Vec<String> {
+    servers.iter().map(|s| s.cli(&["EXISTS", "{fencing}:lock:invoice/42"])).collect()
+}
+
+#[test]
+fn a_failed_try_leaves_no_grant_of_a_minority_behind() {
+    let mut servers = five();
+    servers.iter_mut().skip(2).for_each(RedisServer::kill);
+    for round in 0..10 {
+        let ended = finish(run(&servers, &["--wait", "0s"], "echo never"));
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(69), ""), "{}", ended.stderr);
+        assert!(ended.stderr.contains("no quorum"), "{}", ended.stderr);
+        assert_eq!(locks(&servers[..2]), ["0", "0"], "round {round}");
+    }
+    let counted = servers[0].cli(&["HGET", "{fencing}:memory", "c:invoice/42"]);
+    assert_eq!(counted, "10", "it has granted each time");
+}
+
+#[test]
+fn nor_does_a_try_that_finds_the_lock_held() {
+    let servers = five();
+    let other = "other-owner";
+    for server in &servers[..3] {
+        server.cli(&["SET", "{fencing}:lock:invoice/42", other, "PX", "600000"]);
+    }
+    for _ in 0..10 {
+        let ended = finish(run(&servers, &["--wait", "0s"], "echo never"));
+        assert_eq!(ended.code, Some(75), "{}", ended.stderr);
+        assert_eq!(locks(&servers[3..]), ["0", "0"]);
+    }
+    assert_eq!(servers[0].cli(&["GET", "{fencing}:lock:invoice/42"]), other);
+}
+
+#[test]
+fn nor_does_a_wait_that_a_signal_ends() {
+    let mut servers = five();
+    servers.iter_mut().skip(2).for_each(RedisServer::kill);
+    for round in 0..5 {
+        let child = run(&servers, &["--wait", "1m"], "echo never").spawn().unwrap();
+        let count = || servers[0].cli(&["HGET", "{fencing}:memory", "c:invoice/42"]);
+        let before = count();
+        until("a grant", || count() != before);
+        signal(child.id(), "TERM");
+        assert_eq!(end(child).code, Some(143));
+        assert_eq!(locks(&servers[..2]), ["0", "0"], "round {round}");
+    }
+}
+
+#[test]
+fn a_short_command_brings_a_node_back() {
+    let mut servers = five();
+    for round in 0..5 {
+        let node = round % 5;
+        match round % 2 {
+            0 => servers[node].restart(),
+            _ => drop(servers[node].cli(&["FLUSHALL"])),
+        }
+        // The whole lease takes less time than the node's return.
+        let ended = finish(run(&servers, &["--ttl", "500ms", "--wait", "0s"], "exit 0"));
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "round {round}");
+        let mut command = fencing(&servers);
+        command.args(["nodes", "--json"]);
+        let nodes: Vec<Value> = serde_json::from_str(&finish(command).stdout).unwrap();
+        assert_eq!(nodes[node]["admitted"], true, "round {round}: {}", nodes[node]);
+        until("the end of the quarantine", || {
+            servers[node].cli(&["EXISTS", "{fencing}:quarantine"]) == "0"
+        });
+    }
+}
+
+const SKIP: &str = "`fencing fleet init` skips that if they are new, and else `fencing fleet \
+                    admit --now` if no lock is held";
+
+#[test]
+fn whoever_waits_for_new_nodes_is_told_how_to_skip_that() {
+    let servers = redis::five();
+    for wait in ["0s", "500ms", "3s"] {
+        let ended = finish(run(&servers, &["--ttl", "1h", "--wait", wait], "echo never"));
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(69), ""), "{}", ended.stderr);
+        assert!(ended.stderr.contains("quarantined for "), "{wait}: {}", ended.stderr);
+        assert_eq!(ended.stderr.matches(SKIP).count(), 1, "{wait}: {}", ended.stderr);
+    }
+    // Whoever waits gets the lock as soon as it is skipped, and was told why it waits.
+    let waiting = run(&servers, &["--ttl", "1h", "--wait", "1m"], "echo mine").spawn().unwrap();
+    let asked = || servers[0].cli(&["INFO", "commandstats"]);
+    let before = asked();
+    until("it asks", || asked() != before);
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let mut init = fencing(&servers);
+    init.args(["fleet", "init"]);
+    assert_eq!(finish(init).code, Some(0));
+    let ended = end(waiting);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "mine\n"), "{}", ended.stderr);
+    assert!(ended.stderr.starts_with("fencing: waiting: "), "{}", ended.stderr);
+    assert_eq!(ended.stderr.matches(SKIP).count(), 1, "{}", ended.stderr);
+}
