@@ -6,6 +6,7 @@
 mod closed;
 mod counts;
 mod delay;
+mod full;
 mod lives;
 mod member;
 mod numbers;
