@@ -132,7 +132,7 @@ async fn relocate(order: &Move) -> Result<u8, Refusal> {
     let new = service(order.to().collect()).map_err(|error| named("--to", error))?;
     let (from, to) = (names(order.from(), order)?, names(order.to(), order)?);
     say::out(format_args!(
-        "moving {from} to {to}: clients with the old list get no lease from now on\n"
+        "moving {from} to {to}; clients with the old list get no lease once that has begun\n"
     ));
     let operator = old.operator();
     let moved = match order.lost {
@@ -160,7 +160,7 @@ async fn relocate(order: &Move) -> Result<u8, Refusal> {
 fn names<'a>(urls: impl Iterator<Item = &'a str>, order: &Move) -> Result<Names, Refusal> {
     let nodes = urls.map(|url| RedisNode::new(url, &order.namespace));
     let nodes: Vec<RedisNode> = nodes.collect::<Result<_, _>>()?;
-    let names = Names::new(nodes.iter().map(Node::name));
+    let names = Names::new(nodes.iter().map(Node::member));
     names.map_err(|error| Refusal(error.to_string(), exit::USAGE))
 }
 
@@ -192,8 +192,8 @@ fn advised(error: OperatorError) -> Refusal {
              restart its server, or delete its key {NAMESPACE}:memory"
         }
         OperatorError::NotAll { .. } => {
-            "; mend that and run the same command again: while the move is half done nobody gets \
-             a lease"
+            "; mend that and run the same command again. If the move had begun before, nobody gets \
+             a lease until it is done"
         }
         _ => "",
     };
