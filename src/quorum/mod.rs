@@ -8,6 +8,7 @@ mod fault;
 mod fleet;
 mod id;
 mod message;
+mod place;
 mod readmit;
 mod release;
 mod relocate;
