@@ -18,8 +18,8 @@ pub const CROWDED: usize = 100_000;
 pub struct Store {
     locks: BTreeMap<Resource, (Owner, Time)>,
     /// When each lock that was granted or renewed here, and was not released, ends by itself.
-    out: BTreeMap<Resource, Time>,
-    quarantine: Option<Time>,
+    out: BTreeMap<Resource, Lasting>,
+    quarantine: Option<Lasting>,
     memory: Memory,
 }
 
@@ -33,6 +33,9 @@ pub struct Moment {
     /// For how long the server has been up.
     pub uptime: Duration,
 }
+
+/// Until when, and for how long at the most: the clock may be set back.
+type Lasting = (Time, Duration);
 
 /// Everything that must not be forgotten separately: one hash on a Redis node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -92,7 +95,7 @@ impl Store {
             }
             Request::Inspect => Reply::Report(Report {
                 state: self.state(moment.now),
-                quarantine: self.quarantine.map(|until| until.since(moment.now)),
+                quarantine: self.quarantine.map(|(until, _)| until.since(moment.now)),
                 counts: self.memory.counts.len() as u64,
             }),
             Request::Read
@@ -119,11 +122,11 @@ impl Store {
             if self.locks.get(resource).is_some_and(over) {
                 self.locks.remove(resource);
             }
-            if self.out.get(resource).is_some_and(|until| *until <= now) {
+            if self.out.get(resource).is_some_and(|(until, _)| *until <= now) {
                 self.out.remove(resource);
             }
         }
-        self.quarantine = self.quarantine.filter(|until| *until > now);
+        self.quarantine = self.quarantine.filter(|(until, _)| *until > now);
     }
 
     fn admits(&self, me: &Membership) -> bool {
@@ -139,8 +142,9 @@ impl Store {
     }
 
     fn state(&self, now: Time) -> State {
-        let out = self.out.values().chain(&self.quarantine).max();
-        let longest = out.map_or(Duration::ZERO, |until| until.since(now));
+        let left = |(until, most): &Lasting| until.since(now).min(*most);
+        let out = self.out.values().chain(&self.quarantine).map(left).max();
+        let longest = out.unwrap_or_default();
         State {
             nonce: self.nonce().unwrap_or(Nonce(0)),
             era: self.memory.era,
@@ -157,15 +161,15 @@ impl Store {
         self.locks.get(resource).map(|(owner, _)| *owner)
     }
 
-    fn lock(&mut self, resource: &Resource, owner: Owner, until: Time) {
+    fn lock(&mut self, resource: &Resource, owner: Owner, ttl: Duration, now: Time) {
         self.memory.granted = true;
-        self.out.insert(resource.clone(), until);
-        self.locks.insert(resource.clone(), (owner, until));
+        self.out.insert(resource.clone(), (now + ttl, ttl));
+        self.locks.insert(resource.clone(), (owner, now + ttl));
     }
 
     fn acquire(&mut self, resource: &Resource, owner: Owner, ttl: Duration, now: Time) -> Reply {
         let Some(nonce) = self.nonce() else { return Reply::NotAdmitted };
-        if let Some(until) = self.quarantine {
+        if let Some((until, _)) = self.quarantine {
             return Reply::Quarantined { remaining: until.since(now) };
         }
         let crowded = self.memory.counts.len() >= CROWDED;
@@ -188,10 +192,10 @@ impl Store {
             self.locks.retain(|_, (_, until)| *until > now);
         }
         if self.out.len().is_power_of_two() {
-            self.out.retain(|_, until| *until > now);
+            self.out.retain(|_, (until, _)| *until > now);
         }
         self.memory.counts.insert(resource.clone(), count + 1);
-        self.lock(resource, owner, now + ttl);
+        self.lock(resource, owner, ttl, now);
         Reply::Granted { stamp: Stamp { era, count: count + 1 }, nonce, crowded }
     }
 
@@ -220,7 +224,7 @@ impl Store {
         ttl: Duration,
         now: Time,
     ) -> Reply {
-        if let Some(until) = self.quarantine {
+        if let Some((until, _)) = self.quarantine {
             return Reply::Quarantined { remaining: until.since(now) };
         }
         match self.locks.get(resource) {
@@ -237,7 +241,7 @@ impl Store {
                 }
             }
         }
-        self.lock(resource, owner, now + ttl);
+        self.lock(resource, owner, ttl, now);
         Reply::Renewed
     }
 
@@ -338,7 +342,7 @@ impl Store {
         self.memory.granted = !new;
         self.memory.reserved = self.memory.reserved.max(*era);
         if !quarantine.is_zero() {
-            self.quarantine = self.quarantine.max(Some(now + *quarantine));
+            self.quarantine = self.quarantine.max(Some((now + *quarantine, *quarantine)));
         }
         Reply::Activated
     }

@@ -106,3 +106,24 @@ async fn a_node_that_forgot_is_closed_until_the_leases_of_others_have_ended() {
     let closed = left(&servers[1], QUARANTINE);
     assert!(closed >= left(&servers[0], LOCK), "{closed}");
 }
+
+/// The clock of a node is set back by an hour: its keys last for an hour more, and the others must
+/// not be closed for that.
+#[tokio::test]
+async fn a_clock_that_is_set_back_closes_nobody_for_longer_than_a_lock_lasts() {
+    let server = crate::shim::shifted();
+    let member = Member::alone(&server).await;
+    member.admit(7).await;
+    let ttl = Duration::from_secs(20);
+    member.granted(OWNER, ttl).await;
+    server.set_clock(-3600);
+    assert!(left(&server, LOCK) > millis(HOUR), "the lock itself lasts");
+    let told = longest(&member).await;
+    assert!(told > 0 && told <= millis(ttl * 9 / 8), "{told}");
+    // A longer lock after that is told for as long as it lasts.
+    let free = fencing::Resource::new("free").unwrap();
+    let reply = member.acquire(free, OWNER, ttl * 2).await;
+    assert!(matches!(reply, Reply::Granted { .. }), "{reply:?}");
+    let told = longest(&member).await;
+    assert!(told >= millis(ttl * 15 / 8) && told <= millis(ttl * 2 * 9 / 8), "{told}");
+}

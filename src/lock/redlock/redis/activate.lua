@@ -27,5 +27,5 @@ if (admitted and memory[6]) or (not admitted and ARGV[6] ~= '1') then redis.call
 if admitted then return {'activated'} end
 -- A quarantine without an end was made by hand.
 local closed, before = tonumber(ARGV[5]), redis.call('PTTL', KEYS[2])
-if closed > 0 and before ~= -1 and closed > before then redis.call('SET', KEYS[2], 1, 'PX', closed) end
+if closed > 0 and before ~= -1 and closed > before then redis.call('SET', KEYS[2], closed, 'PX', closed) end
 return {'activated'}

@@ -27,6 +27,11 @@ local function clock()
   local time = redis.call('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
+-- How long a key lasts, but not longer than the milliseconds that are its value: the clock may have
+-- been set back since.
+local function lasts(key)
+  return math.min(redis.call('PTTL', key), tonumber(redis.call('GET', key) or '0') or 0)
+end
 -- Notes until when a lock may be out. A long one is noted by itself, so that its release ends it;
 -- for the others the latest end will do, an eighth too late, or each grant would write it again.
 -- Without memory left for writes an expiry can still be moved.
@@ -36,13 +41,14 @@ local function outlast(ttl)
     redis.pcall('ZREMRANGEBYSCORE', KEYS[4], '-inf', now)
     if type(redis.pcall('ZADD', KEYS[4], now + ttl, KEYS[5])) == 'number' then return end
   end
-  if redis.call('PTTL', KEYS[3]) >= ttl then return end
+  if lasts(KEYS[3]) >= ttl then return end
   local until_then = ttl + math.ceil(ttl / 8)
-  if redis.call('PEXPIRE', KEYS[3], until_then) == 0 then redis.pcall('SET', KEYS[3], 1, 'PX', until_then) end
+  local noted = redis.pcall('SET', KEYS[3], until_then, 'PX', until_then)
+  if noted.err then redis.call('PEXPIRE', KEYS[3], until_then) end
 end
 -- For how long a lock that was granted or renewed here may still be out.
 local function longest()
-  local out = math.max(redis.call('PTTL', KEYS[2]), redis.call('PTTL', KEYS[3]), 0)
+  local out = math.max(lasts(KEYS[2]), lasts(KEYS[3]), 0)
   local last = redis.call('ZREVRANGE', KEYS[4], 0, 0, 'WITHSCORES')
   return last[2] and math.max(out, last[2] - clock()) or out
 end

@@ -121,6 +121,7 @@ impl RedisNode {
             pipe.cmd("HLEN").arg(&self.keys.memory);
             pipe.cmd("ZREVRANGE").arg(&self.keys.long).arg(0).arg(0).arg("WITHSCORES");
             pipe.cmd("TIME");
+            pipe.cmd("GET").arg(&self.keys.latest);
             let value: Result<Value, _> = pipe.query_async(&mut connection).await;
             let value = value.map_err(|error| fault(&error))?;
             read(&mut report, &value).ok_or_else(|| nonsense(&format!("{value:?}")))?;
@@ -131,8 +132,15 @@ impl RedisNode {
 
 fn read(report: &mut NodeReport, value: &Value) -> Option<()> {
     let Value::Array(parts) = value else { return None };
-    let [Value::Array(memory), Value::Int(left), Value::Int(out), Value::Int(fields), long, time] =
-        parts.as_slice()
+    let [
+        Value::Array(memory),
+        Value::Int(left),
+        Value::Int(out),
+        Value::Int(fields),
+        long,
+        time,
+        most,
+    ] = parts.as_slice()
     else {
         return None;
     };
@@ -154,7 +162,9 @@ fn read(report: &mut NodeReport, value: &Value) -> Option<()> {
         -1 => Some(Duration::MAX),
         left => Some(Duration::from_millis(u64::try_from(left).ok()?)),
     };
-    let out = Duration::from_millis(u64::try_from(*out).unwrap_or(0));
+    // Not longer than it was at first: the node's clock may have been set back since.
+    let most = text(most)?.and_then(|most| most.parse().ok()).unwrap_or(u64::MAX);
+    let out = Duration::from_millis(u64::try_from(*out).unwrap_or(0).min(most));
     report.longest = out.max(remaining(long, time)?);
     let others = memory.iter().filter(|field| **field != Value::Nil).count() as u64;
     report.counts = u64::try_from(*fields).unwrap_or(0).saturating_sub(others);
