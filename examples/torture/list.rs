@@ -1,7 +1,7 @@
 //! Which of the servers are the nodes at the moment, and how that changes.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fencing::Redlock;
@@ -11,6 +11,8 @@ pub struct List {
     /// Of all servers, by number, with their names.
     urls: Vec<String>,
     members: Mutex<Vec<usize>>,
+    /// Held while the list changes, or must not.
+    turn: Mutex<()>,
     file: PathBuf,
     namespace: String,
     ttl: Duration,
@@ -23,13 +25,18 @@ impl List {
         let urls: Vec<String> = urls.iter().enumerate().map(named).collect();
         let members = Mutex::new((0..urls.len().min(5)).collect());
         let (file, namespace) = (folder.join("nodes"), namespace.to_owned());
-        let list = List { urls, members, file, namespace, ttl };
+        let list = List { urls, members, turn: Mutex::default(), file, namespace, ttl };
         list.publish();
         list
     }
 
     pub fn file(&self) -> &Path {
         &self.file
+    }
+
+    /// The list stays as it is while this is held.
+    pub fn hold(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn members(&self) -> Vec<usize> {
@@ -53,6 +60,7 @@ impl List {
     /// now and then, and sometimes there are two of them. Why it could not be done, if so.
     /// `clean` makes a server that is new to the list forget an older one.
     pub fn change(&self, rng: &mut fastrand::Rng, clean: impl Fn(usize)) -> Result<(), String> {
+        let _turn = self.hold();
         let before = self.members();
         let mut after: Vec<usize> = (0..self.urls.len()).collect();
         rng.shuffle(&mut after);

@@ -235,9 +235,11 @@ impl Nemesis {
     }
 
     fn majority(&self, time: Duration, rng: &mut fastrand::Rng) {
-        let mut order: Vec<usize> = (0..self.servers.len()).collect();
+        // Of the nodes as they are, and as they stay meanwhile: nobody can have got a lease.
+        let _turn = self.list.hold();
+        let mut order = self.list.members();
         rng.shuffle(&mut order);
-        order.truncate(self.servers.len() / 2 + 1);
+        order.truncate(order.len() / 2 + 1);
         // In one order, as others may wait for two of them as well.
         order.sort_unstable();
         let servers: Vec<_> = order
