@@ -42,6 +42,8 @@ struct Client {
     orders: Orders,
     /// What the list was when the lock service was made of it.
     nodes: String,
+    /// The last attempt found no quorum.
+    refused: bool,
     redlock: Redlock,
     http: Http<HttpConnector, Full<Bytes>>,
     rng: fastrand::Rng,
@@ -62,7 +64,7 @@ pub async fn run(orders: &str) -> Result<(), Box<dyn Error>> {
         std::io::stdin().lock().lines().for_each(drop);
         stopped.store(true, Ordering::SeqCst);
     });
-    let mut client = Client { orders, nodes, redlock, http, rng, writes: &WRITES };
+    let mut client = Client { orders, nodes, refused: false, redlock, http, rng, writes: &WRITES };
     while !stop.load(Ordering::SeqCst) {
         client.round().await?;
     }
@@ -85,10 +87,11 @@ fn service(orders: &Orders, nodes: &str) -> Result<Redlock, BuildError> {
 }
 
 impl Client {
-    /// A client is deployed with the new list some time after the others.
+    /// A client is deployed with the new list some time after the others, and at once when it is
+    /// refused: an attempt with an older list waits for long.
     fn deploy(&mut self) -> Result<(), Box<dyn Error>> {
         let nodes = std::fs::read_to_string(&self.orders.nodes)?;
-        if nodes != self.nodes && self.rng.u8(0..3) == 0 {
+        if nodes != self.nodes && (self.refused || self.rng.u8(0..3) == 0) {
             (self.redlock, self.nodes) = (service(&self.orders, &nodes)?, nodes);
         }
         Ok(())
@@ -108,6 +111,7 @@ impl Client {
                 Outcome::NoQuorum
             }
         };
+        self.refused = matches!(outcome, Outcome::NoQuorum);
         let (client, name) = (self.orders.number, resource.as_str().to_owned());
         // Whoever reads this may stop us now.
         say(&Event::Attempt(Attempt { client, resource: name, asked, told: now(), outcome }));
