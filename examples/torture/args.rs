@@ -18,6 +18,9 @@ pub struct Args {
     /// Only these faults, separated by commas [default: all that can be done]
     #[arg(long, value_delimiter = ',', value_enum)]
     pub faults: Vec<Fault>,
+    /// All but these, separated by commas
+    #[arg(long, value_delimiter = ',', value_enum)]
+    pub without: Vec<Fault>,
     /// Your own nodes, as redis://HOST:PORT: nothing is done to the servers themselves,
     /// and all keys begin with {torture-...}
     #[arg(long, value_delimiter = ',')]

@@ -205,11 +205,11 @@ impl Nemesis {
         }
     }
 
-    /// A server that was out of reach when the others left an older list knows nothing of that. An
-    /// operator who wants it in another list deletes what it knows.
+    /// A server that was out of reach when the others left an older list, or when that was done,
+    /// knows nothing of that. An operator who wants it in another list deletes what it knows.
     fn clean(&self, node: usize) {
         let server = self.servers[node].lock().unwrap_or_else(PoisonError::into_inner);
-        if !server.cli(&["HGET", "{fencing}:memory", "admitted"]).is_empty() {
+        if server.cli(&["HGET", "{fencing}:memory", "started"]).is_empty() {
             server.cli(&["UNLINK", "{fencing}:memory"]);
         }
     }

@@ -143,7 +143,8 @@ fn chosen(args: &Args, jumps: bool) -> Vec<Fault> {
     let can = all
         .filter(|fault| args.redis.is_empty() || !fault.is_to_servers())
         .filter(|fault| jumps || *fault != Fault::Clock);
-    can.filter(|fault| args.faults.is_empty() || args.faults.contains(fault)).collect()
+    let asked = can.filter(|fault| args.faults.is_empty() || args.faults.contains(fault));
+    asked.filter(|fault| !args.without.contains(fault)).collect()
 }
 
 fn place(url: &str) -> Result<Place, String> {

@@ -1,4 +1,4 @@
-//! The example `torture` for two minutes, and its control. Longer: `FENCING_MINUTES=60`, or the example itself, which takes `--seed` and `--faults` as well.
+//! The example `torture` for two minutes, and its control. Longer, and with moves of the fleet: `FENCING_MINUTES=60`, or the example itself, which takes `--seed` and `--faults` as well.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::path::PathBuf;
@@ -25,8 +25,15 @@ fn torture(arguments: &[&str]) -> (bool, String) {
 
 #[test]
 fn real_processes_under_all_faults() {
-    let minutes = std::env::var("FENCING_MINUTES").unwrap_or("2".into());
-    let (nothing_found, text) = torture(&["--minutes", &minutes, "--seed", "1", "--postgres"]);
+    let longer = std::env::var("FENCING_MINUTES").ok();
+    let minutes = longer.as_deref().unwrap_or("2");
+    let mut arguments = vec!["--minutes", minutes, "--seed", "1", "--postgres"];
+    if longer.is_none() {
+        // Between moves a fleet is closed for long on a busy machine: too little is left of two
+        // minutes. tests/fleet moves fleets in every run.
+        arguments.extend(["--without", "move"]);
+    }
+    let (nothing_found, text) = torture(&arguments);
     assert!(nothing_found, "{text}");
     assert!(text.contains(" 0 violations"), "{text}");
 }
