@@ -5,7 +5,13 @@ pub mod fence;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod lock;
-pub mod quorum;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub mod protocol;
+#[cfg(not(feature = "testing"))]
+#[allow(unused_imports, reason = "some of it is for nodes of Redis, or for tests")]
+mod protocol;
+mod random;
 pub mod resource;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 pub mod sql;

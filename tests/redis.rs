@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use fencing::lock::redlock::RedlockBuilder;
 use fencing::lock::{AcquireError, NodeCause, Released};
-use fencing::quorum::Fault;
+use fencing::protocol::Fault;
 use fencing::{Redlock, Resource};
 use support::{RedisServer, five};
 

@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use fencing::lock::{AcquireError, NodeCause};
-use fencing::quorum::Fault;
+use fencing::protocol::Fault;
 use fencing::{Redlock, Resource};
 use support::RedisServer;
 

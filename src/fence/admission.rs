@@ -3,7 +3,8 @@ use std::future::Future;
 
 use super::Stale;
 use super::gate::Flight;
-use crate::{Resource, Token};
+use crate::resource::Resource;
+use crate::token::Token;
 
 /// A request that was let in. While it is held, no newer token is admitted; drop it when
 /// the write is done.

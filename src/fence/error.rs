@@ -1,7 +1,8 @@
 use std::time::Duration;
 
 use super::{MarksError, Stale};
-use crate::{Resource, Token};
+use crate::resource::Resource;
+use crate::token::Token;
 
 /// Why a request was not admitted. Nothing may be written.
 #[derive(Debug, thiserror::Error)]

@@ -5,7 +5,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::{AdmitError, Stale};
-use crate::{Resource, Token};
+use crate::resource::Resource;
+use crate::token::Token;
 
 /// Who is in flight, resource by resource. It keeps nothing of a resource that is at rest.
 #[derive(Default)]

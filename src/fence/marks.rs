@@ -1,7 +1,8 @@
 use futures_util::future::BoxFuture;
 
 use super::Stale;
-use crate::{Resource, Token};
+use crate::resource::Resource;
+use crate::token::Token;
 
 /// The high-water marks: for each resource, the highest token seen.
 ///

@@ -4,7 +4,8 @@ use std::sync::{Mutex, PoisonError};
 use futures_util::future::{BoxFuture, FutureExt, ready};
 
 use super::{Marks, MarksError, Stale};
-use crate::{Resource, Token};
+use crate::resource::Resource;
+use crate::token::Token;
 
 /// High-water marks in this process.
 ///

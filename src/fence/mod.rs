@@ -22,7 +22,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::{Resource, Token};
+use crate::resource::Resource;
+use crate::token::Token;
 use gate::{Flight, Gate};
 
 pub use admission::Admission;

@@ -1,4 +1,5 @@
-use crate::{Resource, Token};
+use crate::resource::Resource;
+use crate::token::Token;
 
 /// A refusal: the storage has seen a newer token of this resource.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

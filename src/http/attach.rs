@@ -1,6 +1,6 @@
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::Token;
+use crate::token::Token;
 
 /// The header that carries the token, unless configured otherwise.
 pub const HEADER: HeaderName = HeaderName::from_static("fencing-token");

@@ -7,7 +7,8 @@ use http::request::Parts;
 
 use super::reject::Style;
 use super::{HEADER, Refusal};
-use crate::{Resource, Token};
+use crate::resource::Resource;
+use crate::token::Token;
 
 /// What a request was admitted with: in its extensions, and an axum extractor.
 ///

@@ -13,8 +13,8 @@ use tower_service::Service;
 use super::body::Guard;
 use super::reject::Style;
 use super::{FenceBody, Fenced, Refusal};
-use crate::Fence;
 use crate::fence::Admission;
+use crate::fence::Fence;
 
 pin_project! {
     /// The response of a [`FenceService`](super::FenceService).

@@ -6,7 +6,8 @@ use tower_layer::Layer;
 
 use super::HEADER;
 use super::service::FenceService;
-use crate::{Fence, Resource};
+use crate::fence::Fence;
+use crate::resource::Resource;
 
 /// Which requests need a token. Whichever sends one is fenced by it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

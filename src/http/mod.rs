@@ -1,7 +1,7 @@
 //! tower: stale or unfenced requests never reach the handler.
 //!
 //! [`FenceLayer`] reads the token from the header `Fencing-Token: 34` (or gRPC metadata
-//! `fencing-token`), asks the [`Fence`](crate::Fence), and lets the request through with
+//! `fencing-token`), asks the [`Fence`](crate::fence::Fence), and lets the request through with
 //! [`Fenced`] in its extensions. What it refuses is answered as `application/problem+json`
 //! (RFC 9457):
 //!
@@ -26,7 +26,7 @@
 //!   one. Put the layer behind authentication, and on routes that exist (`route_layer`).
 //! - An older request that does not end (a client paused in the middle of its upload)
 //!   holds a newer one up to the fence's limit. Bound request times, or let the fence
-//!   [drop older](crate::Fence::drop_older) requests.
+//!   [drop older](crate::fence::Fence::drop_older) requests.
 
 mod attach;
 mod body;

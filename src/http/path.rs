@@ -1,7 +1,7 @@
 use http::request::Parts;
 use percent_encoding::percent_decode_str;
 
-use crate::{Resource, ResourceError};
+use crate::resource::{Resource, ResourceError};
 
 /// Why a request's path names no resource.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

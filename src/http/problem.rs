@@ -3,7 +3,8 @@ use http::header::CONTENT_TYPE;
 use serde::{Deserialize, Serialize};
 
 use crate::fence::Stale;
-use crate::{Resource, Token};
+use crate::resource::Resource;
+use crate::token::Token;
 
 /// A refusal as it goes over the wire: problem details (RFC 9457).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

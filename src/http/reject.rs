@@ -6,7 +6,8 @@ use http::{HeaderMap, HeaderName, Response, StatusCode};
 
 use super::Problem;
 use crate::fence::{AdmitError, Stale};
-use crate::{Resource, Token, TokenError};
+use crate::resource::Resource;
+use crate::token::{Token, TokenError};
 
 /// Why a request was not carried out, or not to its end. The response carries it in its extensions,
 /// so that a layer outside can count it or answer in its own words.
@@ -16,7 +17,7 @@ pub enum Refusal {
     /// A newer token was seen. The request did not reach the handler.
     Stale(Stale),
     /// A newer token came while the request was with its handler, and the fence
-    /// [drops older](crate::Fence::drop_older) requests. What it had done by then may stand.
+    /// [drops older](crate::fence::Fence::drop_older) requests. What it had done by then may stand.
     Superseded(Stale),
     /// The request needs a token and has none.
     Missing,

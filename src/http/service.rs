@@ -11,7 +11,8 @@ use tower_service::Service;
 
 use super::reject::Style;
 use super::{FenceBody, FenceFuture, FenceLayer, Fenced, Refusal};
-use crate::{Resource, Token};
+use crate::resource::Resource;
+use crate::token::Token;
 
 /// A service behind a [`FenceLayer`].
 #[derive(Debug, Clone)]

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
-use super::holder::Grant;
+use super::held_lock::Grant;
 use super::settings::Settings;
 use super::{AcquireError, Lease};
-use crate::Resource;
+use crate::resource::Resource;
 use crate::time::Clock;
 
 /// Makes one attempt, tells log and metrics of it, and makes its grant a lease.

@@ -1,8 +1,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::Resource;
-use crate::quorum::Fault;
+use crate::protocol::Fault;
+use crate::resource::Resource;
 
 /// Why a lock was not acquired.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -9,11 +9,12 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::error::{ReleaseError, Released};
-use super::holder::{Grant, Holder};
+use super::held_lock::{Grant, HeldLock};
 use super::sleep::sleep_until;
 use super::watchdog;
+use crate::resource::Resource;
 use crate::time::{Clock, Time};
-use crate::{Resource, Token};
+use crate::token::Token;
 
 /// Where a lease stands, as far as this process can tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +34,7 @@ pub enum Loss {
     Expired,
     /// The nodes say that somebody else has come.
     #[error("the lease was followed by another")]
-    Followed,
+    Superseded,
     /// It was held for as long as `max_hold` allows.
     #[error("the lease reached its longest hold")]
     MaxHold,
@@ -83,7 +84,7 @@ pub struct Lease {
     token: Token,
     clock: Arc<dyn Clock>,
     standing: Arc<watch::Sender<Standing>>,
-    holder: Arc<dyn Holder>,
+    holder: Arc<dyn HeldLock>,
     /// When `max_hold` is reached.
     end: Option<Time>,
     watchdog: Option<JoinHandle<()>>,
@@ -111,7 +112,7 @@ impl Lease {
         let deadline = end.map_or(grant.deadline, |end| grant.deadline.min(end));
         let standing = Arc::new(watch::Sender::new(Standing::Until(deadline)));
         let watchdog = keeping.renew.then(|| {
-            let ward = watchdog::Ward {
+            let watchdog = watchdog::Watchdog {
                 resource: resource.clone(),
                 token: grant.token,
                 clock: Arc::clone(&clock),
@@ -120,7 +121,7 @@ impl Lease {
                 ttl: keeping.ttl,
                 end,
             };
-            tokio::spawn(watchdog::run(ward))
+            tokio::spawn(watchdog::run(watchdog))
         });
         Lease {
             resource,

@@ -2,23 +2,23 @@
 //! backwards.
 
 mod attempt;
-pub(crate) mod entropy;
 mod error;
 mod health;
-mod holder;
+mod held_lock;
 mod lease;
+mod queues;
 pub mod redlock;
 mod settings;
 mod sleep;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 pub mod sql;
-mod waiting;
 mod watchdog;
 
 use std::future::Future;
 
-use crate::Resource;
+use crate::resource::Resource;
 
+pub use crate::protocol::Fault;
 pub use error::{AcquireError, NodeCause, ReleaseError, Released};
 pub use health::{Health, NodeHealth};
 pub use lease::{Lease, LeaseLost, Loss};

@@ -1,6 +1,5 @@
 use std::time::Duration;
 
-use super::entropy;
 use crate::time::{Clock, Time};
 
 /// The runtime's timers stand still while the machine is suspended and the clock does
@@ -16,9 +15,4 @@ pub(super) async fn sleep_until(clock: &dyn Clock, until: Time) {
         }
         tokio::time::sleep(left.min(SLICE)).await;
     }
-}
-
-/// A random duration up to `most`.
-pub(super) fn jitter(most: Duration) -> Duration {
-    most.mul_f64(entropy::fraction())
 }

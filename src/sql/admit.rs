@@ -1,9 +1,10 @@
 use sqlx::{Pool, Transaction};
 
-use super::begun::Begun;
 use super::error::is_to_raise_first;
+use super::opening::OpeningTransaction;
 use super::{AdmitError, Database};
-use crate::{Resource, Token};
+use crate::resource::Resource;
+use crate::token::Token;
 
 /// Admits `token` to `resource` for the rest of this transaction, or refuses it: compares
 /// it with the mark and raises the mark to it, at once. Equal passes, lower is refused.
@@ -75,10 +76,10 @@ pub async fn begin<DB: Database>(
     let Some(statement) = DB::begin_admitted(resource, token) else {
         return step_by_step(pool, DB::BEGIN, resource, token).await;
     };
-    let mut begun = Begun::new(pool.acquire().await?, statement.clone()).await;
+    let mut begun = OpeningTransaction::new(pool.acquire().await?, statement.clone()).await;
     if begun.as_ref().is_err_and(is_to_raise_first) {
         step_by_step(pool, DB::BEGIN_TO_RAISE, resource, token).await?.commit().await?;
-        begun = Begun::new(pool.acquire().await?, statement).await;
+        begun = OpeningTransaction::new(pool.acquire().await?, statement).await;
     }
     begun.map_err(|error| AdmitError::of(resource, token, error))
 }

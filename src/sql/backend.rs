@@ -4,7 +4,8 @@ use sqlx::migrate::{Migrate, Migrator};
 
 use super::{AdmitError, MigrateError, Protect, message};
 use crate::fence::Stale;
-use crate::{Resource, Token};
+use crate::resource::Resource;
+use crate::token::Token;
 
 /// A database that can hold the marks. Sealed: each needs its own locks and its own proof.
 pub trait Database: Backend {}

@@ -5,7 +5,8 @@ use sqlx::error::DatabaseError;
 use super::backend::Refusal;
 use super::{message, mysql, postgres, sqlite};
 use crate::fence::Stale;
-use crate::{Resource, Token};
+use crate::resource::Resource;
+use crate::token::Token;
 
 /// Why a transaction was not admitted. After any of these, roll it back.
 #[derive(Debug, thiserror::Error)]

@@ -1,7 +1,8 @@
 use sqlx::Pool;
 
 use super::{AdmitError, Database};
-use crate::{Resource, Token};
+use crate::resource::Resource;
+use crate::token::Token;
 
 /// One row of the table of marks, as it stands there.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,7 +6,8 @@ use sqlx::Pool;
 use super::backend::Backend;
 use super::{AdmitError, Database};
 use crate::fence::{Marks, MarksError, Stale};
-use crate::{Resource, Token};
+use crate::resource::Resource;
+use crate::token::Token;
 
 /// How often a raise is tried when other transactions are in the way.
 const TRIES: u32 = 5;

@@ -2,7 +2,8 @@
 //! SQLSTATEs end like the HTTP statuses of the layer.
 
 use crate::fence::Stale;
-use crate::{Resource, Token};
+use crate::resource::Resource;
+use crate::token::Token;
 
 /// The token is stale.
 pub(super) const STALE: &str = "ZF412";

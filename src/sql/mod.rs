@@ -28,10 +28,8 @@
 //! path as any table is: all who write must find the same one. Marks are never lowered
 //! or deleted.
 
-mod absent;
 mod admit;
 mod backend;
-mod begun;
 mod error;
 mod list;
 mod marks;
@@ -39,6 +37,7 @@ mod message;
 mod migrate;
 #[cfg(feature = "mysql")]
 mod mysql;
+mod opening;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod protect;
@@ -48,13 +47,14 @@ pub mod row;
 mod sqlite;
 pub mod statement;
 mod transaction;
+mod without_feature;
 
 #[cfg(not(feature = "mysql"))]
-use absent as mysql;
+use without_feature as mysql;
 #[cfg(not(feature = "postgres"))]
-use absent as postgres;
+use without_feature as postgres;
 #[cfg(not(feature = "sqlite"))]
-use absent as sqlite;
+use without_feature as sqlite;
 
 pub use admit::{admit, begin, highest, present};
 pub use backend::Database;

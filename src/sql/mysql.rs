@@ -9,7 +9,8 @@ use super::backend::{Backend, Refusal, Row, hex, parse};
 // does and why stands in the migration.
 use super::statement::mysql::{ADMIT, HIGHEST, PRESENT};
 use super::{AdmitError, MigrateError, Protect};
-use crate::{Resource, Token};
+use crate::resource::Resource;
+use crate::token::Token;
 
 const LIST: &str = "
     SELECT resource, token FROM fencing_marks WHERE resource > ?

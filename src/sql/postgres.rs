@@ -9,7 +9,8 @@ use super::migrate::in_one_transaction;
 use super::statement::postgres::{HIGHEST, PRESENT};
 use super::{AdmitError, MigrateError, Protect};
 use crate::fence::Stale;
-use crate::{Resource, Token};
+use crate::resource::Resource;
+use crate::token::Token;
 
 /// Admits or refuses in one statement.
 ///

@@ -43,7 +43,8 @@
 use sqlx::{Database, Encode, QueryBuilder, Type};
 
 use crate::fence::Stale;
-use crate::{Resource, Token};
+use crate::resource::Resource;
+use crate::token::Token;
 
 /// Pushes `fence_token = <token>`, for the list after SET.
 pub fn set<DB>(query: &mut QueryBuilder<DB>, token: Token) -> &mut QueryBuilder<DB>

@@ -9,7 +9,8 @@ use super::migrate::in_one_transaction;
 use super::statement::sqlite::{BEGIN, HIGHEST};
 use super::{AdmitError, MigrateError, Protect, message};
 use crate::fence::Stale;
-use crate::{Resource, Token};
+use crate::resource::Resource;
+use crate::token::Token;
 
 /// Writes the row for an equal token as well: what keeps a newer token out until the
 /// transaction ends is the database's one write lock, and a mere read does not take it.

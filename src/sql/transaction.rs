@@ -2,7 +2,8 @@ use futures_util::future::BoxFuture;
 use sqlx::{Pool, Transaction};
 
 use super::{AdmitError, Database, begin};
-use crate::{Resource, Token};
+use crate::resource::Resource;
+use crate::token::Token;
 
 /// Runs `work` in a transaction that is admitted ([`begin`]), and commits it. Rolls back if
 /// `work` fails.

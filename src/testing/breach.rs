@@ -70,7 +70,7 @@ pub enum Rule {
     PublishRaises,
     /// Node: renewal by the owner.
     #[error("a lock is renewed for its owner, and healed where nobody has come since")]
-    Renewal,
+    RenewOutcome,
     /// Node: release by the owner.
     #[error("a lock is released by its owner only, once")]
     OwnerReleases,

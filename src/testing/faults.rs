@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::quorum::{Fault, Reply, Request};
+use crate::protocol::{Fault, Reply, Request};
 
 /// What a node has run, in order, and what it answered.
 type Log = Vec<(Request, Result<Reply, Fault>)>;

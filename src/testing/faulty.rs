@@ -5,7 +5,7 @@ use tokio::time::sleep;
 
 use super::Faults;
 use crate::lock::redlock::{Node, Session};
-use crate::quorum::{Fault, Fleet, Incarnation, Reply, Request};
+use crate::protocol::{Fault, Fleet, Incarnation, Reply, Request};
 
 /// A node behind a network and a machine that fail as told: see [`Faults`].
 ///

@@ -5,7 +5,8 @@ use tokio::time::timeout;
 
 use super::{Breach, NAMES, PATIENCE, Rule, long, resource};
 use crate::fence::{Marks, MarksError, Stale};
-use crate::{Resource, Token};
+use crate::resource::Resource;
+use crate::token::Token;
 
 /// Whether marks, on which nothing was raised yet, keep the contract of [`Marks`].
 ///

@@ -22,7 +22,7 @@ mod lock;
 mod marks;
 mod node;
 
-pub use crate::lock::entropy::seed;
+pub use crate::random::seed;
 pub use breach::{Breach, Rule};
 pub use faults::Faults;
 pub use faulty::FaultyNode;
@@ -57,6 +57,6 @@ fn long(bytes: usize) -> String {
 }
 
 /// The resource of this name, which follows the rule.
-fn resource(name: &str) -> Result<crate::Resource, Breach> {
-    crate::Resource::new(name).map_err(|error| Rule::NamesApart.breach(name, &error))
+fn resource(name: &str) -> Result<crate::resource::Resource, Breach> {
+    crate::resource::Resource::new(name).map_err(|error| Rule::NamesApart.breach(name, &error))
 }

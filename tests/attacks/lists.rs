@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fencing::lock::AcquireError;
 use fencing::lock::redlock::MemoryNode;
-use fencing::quorum::Fault;
+use fencing::protocol::Fault;
 use fencing::testing::FaultyNode;
 use fencing::{Redlock, Resource};
 

@@ -2,7 +2,7 @@
 //! majority of the others is all of them.
 
 use fencing::Token;
-use fencing::quorum::{Reply, majority};
+use fencing::protocol::{Reply, majority};
 
 use crate::world::{TTL, World};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fencing::lock::AcquireError;
 use fencing::lock::redlock::RedlockBuilder;
-use fencing::quorum::Fault;
+use fencing::protocol::Fault;
 use fencing::{Redlock, Resource};
 
 use crate::redis::RedisServer;

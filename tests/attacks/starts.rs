@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fencing::quorum::majority;
+use fencing::protocol::majority;
 
 use crate::world::{TTL, World};
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use fencing::quorum::{
-    Acquire, Bid, Fleet, Incarnation, Membership, Moment, Move, Nonce, Outcome, Owner, Readmission,
-    Readmit, Relocation, Reply, Request, Side, Store, majority,
+use fencing::protocol::{
+    Acquire, AcquireOutcome, Bid, Fleet, Incarnation, Membership, Moment, Move, Nonce, Owner,
+    Readmission, Readmit, Relocation, Reply, Request, Side, Store, majority,
 };
 use fencing::time::Time;
 use fencing::{Resource, Token};
@@ -258,7 +258,7 @@ impl<M: Machine> Open<M> {
 impl Open<Acquire> {
     pub fn token(&self, world: &World) -> Option<Token> {
         match self.machine.outcome(world.now) {
-            Some(Outcome::Won { token, .. }) => Some(token),
+            Some(AcquireOutcome::Won { token, .. }) => Some(token),
             _ => None,
         }
     }

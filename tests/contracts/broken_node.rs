@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fencing::Resource;
 use fencing::lock::redlock::{MemoryNode, Node, Session};
-use fencing::quorum::{Fault, Fleet, Incarnation, Nonce, Owner, Reply, Request};
+use fencing::protocol::{Fault, Fleet, Incarnation, Nonce, Owner, Reply, Request};
 use fencing::testing::{Rule, node_contract};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fencing::lock::redlock::{MemoryNode, Node};
-use fencing::quorum::{CROWDED, Fleet as List, Owner, Reply, Request};
+use fencing::protocol::{CROWDED, Fleet as List, Owner, Reply, Request};
 use fencing::testing::FaultyNode;
 use fencing::{Redlock, Resource};
 use tokio::time::sleep;

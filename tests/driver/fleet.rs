@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fencing::lock::redlock::{MemoryNode, RedlockBuilder};
-use fencing::quorum::Request;
+use fencing::protocol::Request;
 use fencing::testing::{Faults, FaultyNode};
 use fencing::{Redlock, Resource};
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use fencing::lock::redlock::MemoryNode;
-use fencing::quorum::Request;
+use fencing::protocol::Request;
 use fencing::{Redlock, Resource};
 use tokio::time::{Instant, sleep};
 

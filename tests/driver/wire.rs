@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use fencing::lock::redlock::{MemoryNode, Node, Session};
-use fencing::quorum::{Fault, Fleet, Reply, Request};
+use fencing::protocol::{Fault, Fleet, Reply, Request};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, pending, ready};
 use tokio::time::Instant;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fencing::lock::redlock::{Node, RedisNode};
-use fencing::quorum::{Fault, Fleet, Owner, Request};
+use fencing::protocol::{Fault, Fleet, Owner, Request};
 use fencing::{Redlock, Resource};
 
 use crate::redis::RedisServer;

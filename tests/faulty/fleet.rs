@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fencing::lock::redlock::{MemoryNode, Node, RedlockBuilder};
-use fencing::quorum::{self, Owner, Reply, Request};
+use fencing::protocol::{self, Owner, Reply, Request};
 use fencing::testing::{Faults, FaultyNode};
 use fencing::{Redlock, Resource};
 
@@ -72,8 +72,8 @@ impl Fleet {
 }
 
 /// The fleet of the five nodes.
-pub fn members() -> quorum::Fleet {
-    quorum::Fleet::new((0..5).map(|number| format!("node-{number}"))).unwrap()
+pub fn members() -> protocol::Fleet {
+    protocol::Fleet::new((0..5).map(|number| format!("node-{number}"))).unwrap()
 }
 
 pub fn resource() -> Resource {

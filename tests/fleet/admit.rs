@@ -1,7 +1,7 @@
 //! `fencing fleet admit`: nodes come back with no application running.
 
 use fencing::lock::AcquireError;
-use fencing::quorum::Fault;
+use fencing::protocol::Fault;
 
 use crate::place::{durable, fencing, init, lease, list, nodes, resource, servers, service};
 

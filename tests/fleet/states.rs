@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fencing::lock::Health;
-use fencing::quorum::Fault;
+use fencing::protocol::Fault;
 use fencing::{Lease, Redlock};
 
 use crate::place::{fencing, init, lease, list, mover, nodes, resource, run, servers, service};

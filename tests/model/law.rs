@@ -1,12 +1,12 @@
-//! The seam: every step of the model that is not bookkeeping is a call of `src/quorum`
+//! The seam: every step of the model that is not bookkeeping is a call of `src/protocol`
 //! from here. Rules are switched off here too, so that the library has no switch.
 
 use std::time::Duration;
 
 use fencing::Token;
-use fencing::quorum::{
-    Acquire, Bid, Holding, Nonce, Outcome, Readmission, Readmit, Renew, Renewal, Reply, Request,
-    Store, majority,
+use fencing::protocol::{
+    Acquire, AcquireOutcome, Bid, Holding, Nonce, Readmission, Readmit, Renew, RenewOutcome, Reply,
+    Request, Store, majority,
 };
 use fencing::time::Time;
 
@@ -117,7 +117,7 @@ impl Law {
                 }
             }
             let won = match machine.outcome(Time::default()) {
-                Some(Outcome::Won { token, .. }) => number(token),
+                Some(AcquireOutcome::Won { token, .. }) => number(token),
                 _ => 0,
             };
             Fed { machine: self.attempts.id(&machine), sends: self.sent(sends), won }
@@ -231,7 +231,7 @@ impl Law {
                 renew.on_reply(node % nodes, Ok(Reply::Renewed));
             }
         }
-        matches!(renew.outcome(Time::default()), Some(Renewal::Renewed { .. }))
+        matches!(renew.outcome(Time::default()), Some(RenewOutcome::Renewed { .. }))
     }
 
     /// The store as it is after `change`.

@@ -1,7 +1,7 @@
 //! A world of two lists of nodes: first starts, moves, re-admissions and losses. Nobody locks
 //! anything: order needs that no node is given an era twice, and that no two lists vote.
 
-use fencing::quorum::{Nonce, Reply, Request, majority};
+use fencing::protocol::{Nonce, Reply, Request, majority};
 use stateright::Model;
 
 use crate::desk::{Desk, Open, Turn};

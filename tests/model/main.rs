@@ -1,4 +1,4 @@
-//! Exhaustive search over the real `src/quorum`: see docs/reliability.md.
+//! Exhaustive search over the real `src/protocol`: see docs/reliability.md.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod canon;

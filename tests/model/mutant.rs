@@ -2,7 +2,7 @@
 //! that the library has no switch. What is left out is a check or a step of the real code,
 //! and it is left out by asking the real code something else or by forging its answer.
 
-use fencing::quorum::{Nonce, Owner, Prepared, Reply, Request, State, Store};
+use fencing::protocol::{Nonce, Owner, Prepared, Reply, Request, State, Store};
 use fencing::{Resource, Token};
 
 use crate::law::{CONFIRM, READ, START_CONFIRM, STARTS};

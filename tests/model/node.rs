@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fencing::quorum::{
+use fencing::protocol::{
     Fleet, Incarnation, Membership, Moment, Nonce, Owner, Reply, Request, Stamp, Store,
 };
 use fencing::time::Time;

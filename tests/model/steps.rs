@@ -1,6 +1,6 @@
 //! What each step does to the state. Every answer comes out of `crate::law`.
 
-use fencing::quorum::{Reply, Store};
+use fencing::protocol::{Reply, Store};
 
 use crate::law::{CONFIRM, Fed, PREPARE, START_CONFIRM};
 use crate::mutant::Mutant;

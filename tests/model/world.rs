@@ -1,6 +1,6 @@
 //! The world around the law: who may do what next.
 
-use fencing::quorum::{Nonce, Reply, Request, majority};
+use fencing::protocol::{Nonce, Reply, Request, majority};
 
 use crate::law::Law;
 use crate::mutant::Mutant;
@@ -109,7 +109,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
     }
 
     pub fn first(&self) -> State<N, C, R> {
-        let mut store = fencing::quorum::Store::default();
+        let mut store = fencing::protocol::Store::default();
         if !self.blank {
             let nonce = Nonce(1000);
             ask(&mut store, 0, 0, &Request::Prepare { nonce, from: None });

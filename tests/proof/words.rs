@@ -35,7 +35,7 @@ pub const FIXED: &[Word] = &[
     word("first-era", &[], "Era"),
 ];
 
-/// What a node keeps: `src/quorum/store.rs`. A resource's counts, for one resource.
+/// What a node keeps: `src/protocol/store.rs`. A resource's counts, for one resource.
 pub const NODE: &[Word] = &[
     word("admitted", &["Node", "Fleet"], "Bool"),
     word("sealed", &["Node"], "Bool"),
@@ -47,7 +47,7 @@ pub const NODE: &[Word] = &[
     word("lock", &["Node", "Attempt"], "Bool"),
 ];
 
-/// What an attempt has seen and done: `src/quorum/acquire.rs`.
+/// What an attempt has seen and done: `src/protocol/acquire.rs`.
 pub const ATTEMPT: &[Word] = &[
     word("began", &["Attempt"], "Bool"),
     // The first was won before the second began.
@@ -79,7 +79,7 @@ pub const ERA: &[Word] = &[
     word("earlier", &["Memory", "Memory"], "Bool"),
 ];
 
-/// A client that re-admits or collects: `src/quorum/readmit.rs`.
+/// A client that re-admits or collects: `src/protocol/readmit.rs`.
 pub const CLIENT: &[Word] = &[
     word("prepared", &["Client"], "Bool"),
     word("stretch", &["Client"], "Memory"),

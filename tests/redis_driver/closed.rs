@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fencing::lock::AcquireError;
-use fencing::quorum::{Fault, Reply, Request};
+use fencing::protocol::{Fault, Reply, Request};
 use fencing::{Redlock, Resource};
 
 use crate::member::{Member, OTHER, OWNER, QUARANTINE, TTL};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fencing::quorum::{Fault, Fleet, Nonce, Reply, Request, Sealing};
+use fencing::protocol::{Fault, Fleet, Nonce, Reply, Request, Sealing};
 
 use crate::member::{LOCK, Member, OTHER, OWNER, TTL, fleet, left};
 use crate::redis::RedisServer;

@@ -1,7 +1,7 @@
 //! A server that was killed and came back with its data: it may lack the last of it, and gives no
 //! vote before it is admitted in its new life.
 
-use fencing::quorum::{Fleet, Reply, Request, Sealing};
+use fencing::protocol::{Fleet, Reply, Request, Sealing};
 
 use crate::member::{LOCK, MEMORY, Member, OWNER, TTL};
 use crate::redis::RedisServer;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fencing::lock::redlock::{Node, RedisNode, Session};
-use fencing::quorum::{Fault, Fleet, Nonce, Owner, Prepared, Reply, Request, Stamp};
+use fencing::protocol::{Fault, Fleet, Nonce, Owner, Prepared, Reply, Request, Stamp};
 use fencing::{Resource, Token};
 
 use crate::redis::RedisServer;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fencing::lock::redlock::{Node, RedisNode, Session};
-use fencing::quorum::{Fault, Fleet, Reply, Request};
+use fencing::protocol::{Fault, Fleet, Reply, Request};
 
 use crate::member::{Member, OTHER, OWNER, TTL, fleet};
 use crate::redis::RedisServer;

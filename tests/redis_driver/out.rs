@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fencing::Redlock;
 use fencing::lock::redlock::RedlockBuilder;
-use fencing::quorum::{Reply, Request};
+use fencing::protocol::{Reply, Request};
 
 use crate::member::{LOCK, Member, OWNER, QUARANTINE, left};
 use crate::redis::RedisServer;

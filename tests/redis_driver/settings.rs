@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use fencing::Redlock;
-use fencing::quorum::{Fault, Nonce, Request};
+use fencing::protocol::{Fault, Nonce, Request};
 
 use crate::member::{MEMORY, Member};
 use crate::redis::RedisServer;

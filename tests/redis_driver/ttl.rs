@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fencing::quorum::Reply;
+use fencing::protocol::Reply;
 
 use crate::member::{Member, OTHER, OWNER};
 use crate::redis::RedisServer;

@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fencing::lock::redlock::{MemoryNode, Node, Session};
-use fencing::quorum::{Fault, Fleet, Reply, Request};
+use fencing::protocol::{Fault, Fleet, Reply, Request};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::{Notify, oneshot};

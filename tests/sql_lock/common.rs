@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use fencing::lock::AcquireError;
-use fencing::quorum::Fault;
+use fencing::protocol::Fault;
 use fencing::{Lease, Resource};
 
 /// Longer than any test takes: what is gone was released and has not expired.

@@ -1,6 +1,8 @@
-//! A client: one machine of `src/quorum`, and whose it is.
+//! A client: one machine of `src/protocol`, and whose it is.
 
-use fencing::quorum::{Acquire, Move, Outcome, Owner, Readmit, Renew, Reply, Request, Side};
+use fencing::protocol::{
+    Acquire, AcquireOutcome, Move, Owner, Readmit, Renew, Reply, Request, Side,
+};
 use fencing::time::Time;
 use fencing::{Resource, Token};
 
@@ -17,7 +19,7 @@ pub enum Machine {
         machine: Readmit,
         collect: bool,
     },
-    Renewal {
+    RenewOutcome {
         machine: Renew,
     },
     Move {
@@ -37,7 +39,7 @@ impl Client {
         match &self.machine {
             Machine::Order { machine, .. } => machine.phase(),
             Machine::Move { machine } => machine.phase(),
-            Machine::Attempt { .. } | Machine::Renewal { .. } => 0,
+            Machine::Attempt { .. } | Machine::RenewOutcome { .. } => 0,
         }
     }
 
@@ -45,7 +47,7 @@ impl Client {
         let (node, request) = match &mut self.machine {
             Machine::Attempt { machine, .. } => machine.next_request()?,
             Machine::Order { machine, .. } => machine.next_request()?,
-            Machine::Renewal { .. } => return None,
+            Machine::RenewOutcome { .. } => return None,
             Machine::Move { machine } => {
                 let (side, node, request) = machine.next_request()?;
                 return Some((usize::from(side == Side::New), node, request));
@@ -58,7 +60,7 @@ impl Client {
         match &mut self.machine {
             Machine::Attempt { machine, .. } => machine.on_reply(node, Ok(reply)),
             Machine::Order { machine, .. } => machine.on_reply(phase, node, Ok(reply)),
-            Machine::Renewal { machine } => machine.on_reply(node, Ok(reply)),
+            Machine::RenewOutcome { machine } => machine.on_reply(node, Ok(reply)),
             Machine::Move { machine } => machine.on_reply(phase, node, Ok(reply)),
         }
     }
@@ -67,7 +69,7 @@ impl Client {
     pub fn token(&self) -> Option<Token> {
         match &self.machine {
             Machine::Attempt { machine, .. } => match machine.outcome(Time::default()) {
-                Some(Outcome::Won { token, .. }) => Some(token),
+                Some(AcquireOutcome::Won { token, .. }) => Some(token),
                 _ => None,
             },
             _ => None,
@@ -79,7 +81,7 @@ impl Client {
         match &self.machine {
             Machine::Order { machine, .. } => Some(machine.outcome()?.is_ok()),
             Machine::Move { machine } => Some(machine.outcome()?.is_ok()),
-            Machine::Attempt { .. } | Machine::Renewal { .. } => None,
+            Machine::Attempt { .. } | Machine::RenewOutcome { .. } => None,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fencing::Resource;
-use fencing::quorum::{
+use fencing::protocol::{
     Fleet, Incarnation, Membership, Moment, Nonce, Owner, Reply, Request, Stamp, Store, majority,
 };
 use fencing::time::Time;

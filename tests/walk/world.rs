@@ -1,11 +1,11 @@
 //! Clients, messages, and one random step after the other. What nodes answer and what clients
-//! send next is the real `src/quorum`.
+//! send next is the real `src/protocol`.
 
 use std::time::Duration;
 
 use fastrand::Rng;
 use fencing::Resource;
-use fencing::quorum::{
+use fencing::protocol::{
     Acquire, Bid, Holding, Move, Nonce, Owner, Readmission, Readmit, Relocation, Renew, Reply,
     Request,
 };
@@ -251,7 +251,7 @@ impl World {
         let holding = Holding { resource, owner, token, ttl, lock_delay, drift };
         let machine = Renew::new(self.servers.nodes(list), holding, Time::default());
         let request = machine.request();
-        self.begin(list, Machine::Renewal { machine });
+        self.begin(list, Machine::RenewOutcome { machine });
         self.tally.renewals += 1;
         for node in 0..self.servers.nodes(list) {
             let message = Message::Request(request.clone());

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use fencing::Redlock;
-use fencing::lock::redlock::{BuildError, Node, NodeReport, RedisNode};
-use fencing::quorum::{Fault, Fleet, majority};
+use fencing::lock::Fault;
+use fencing::lock::redlock::{BuildError, Fleet, Node, NodeReport, RedisNode};
 
 use crate::duration::{about, show};
 use crate::say;
@@ -57,7 +57,7 @@ pub(crate) async fn ask(
 
 impl Findings {
     pub(crate) fn needed(&self) -> usize {
-        majority(self.nodes.len())
+        self.fleet.majority()
     }
 
     /// How many can grant a lock now.

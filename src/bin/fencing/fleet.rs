@@ -1,9 +1,10 @@
 use std::time::Duration;
 
 use fencing::Redlock;
+use fencing::lock::Fault;
 use fencing::lock::NodeCause;
+use fencing::lock::redlock::Fleet as Names;
 use fencing::lock::redlock::{BuildError, Node, OperatorError, RedisNode};
-use fencing::quorum::{Fault, Fleet as Names};
 use rustix::process::Signal;
 
 use crate::duration::about;

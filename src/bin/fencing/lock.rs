@@ -2,8 +2,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use fencing::lock::sql::SqlLock;
-use fencing::lock::{AcquireError, NodeCause};
-use fencing::quorum::Fault;
+use fencing::lock::{AcquireError, Fault, NodeCause};
 use fencing::{Lease, Redlock, sql};
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};

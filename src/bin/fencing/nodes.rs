@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use fencing::quorum::Fault;
+use fencing::lock::Fault;
 use serde_json::{Value, json};
 
 use crate::args::Nodes;

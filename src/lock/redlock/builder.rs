@@ -4,7 +4,7 @@ use std::time::Duration;
 use super::nodes::{Nodes, Starting};
 use super::{BuildError, Node, Redlock};
 use crate::lock::settings::Settings;
-use crate::quorum::Fleet;
+use crate::protocol::Fleet;
 use crate::time::{Clock, SystemClock};
 
 /// What the builder calls the time that one node may take.

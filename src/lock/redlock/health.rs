@@ -4,11 +4,11 @@ use futures_util::StreamExt;
 
 use super::nodes::Nodes;
 use crate::lock::{Health, NodeHealth};
-use crate::quorum::{CROWDED, Fault, Reply, Report, Request, fault_of, majority};
+use crate::protocol::{CROWDED, Fault, Reply, Report, Request, fault_of, majority};
 
 impl Nodes {
     pub(super) async fn health(self: &Arc<Nodes>) -> Health {
-        self.start_steward();
+        self.start_readmission();
         let mut calls = self.submit_all(&Request::Inspect);
         let (mut reports, mut faults) = (Vec::new(), Vec::new());
         while let Some((node, answer)) = calls.next().await {

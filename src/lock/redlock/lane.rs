@@ -10,11 +10,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::Instrument;
 
-use super::bell::{Bell, Notice};
-use super::busy::{Busy, Underway};
+use super::distinct_servers::DistinctServers;
 use super::node::{Node, Session};
-use super::servers::Servers;
-use crate::quorum::{Fault, Fleet, Reply, Request};
+use super::notices::{Notice, Notices};
+use super::outstanding::{Outstanding, OutstandingWork};
+use crate::protocol::{Fault, Fleet, Reply, Request};
 
 /// How long an unanswered session or connection is kept before a new one is opened.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
@@ -60,7 +60,7 @@ struct Job {
     request: Request,
     reply: oneshot::Sender<Result<Reply, Fault>>,
     due: Instant,
-    _underway: Underway,
+    _underway: OutstandingWork,
 }
 
 /// What the lanes of one lock service share.
@@ -68,9 +68,9 @@ struct Job {
 pub(super) struct Shared {
     pub(super) fleet: Fleet,
     pub(super) budget: Duration,
-    pub(super) bell: Arc<Bell>,
-    pub(super) servers: Arc<Servers>,
-    pub(super) busy: Busy,
+    pub(super) notices: Arc<Notices>,
+    pub(super) distinct_servers: Arc<DistinctServers>,
+    pub(super) outstanding: Outstanding,
 }
 
 impl Lane {
@@ -88,7 +88,7 @@ impl Lane {
         let (reply, answer) = oneshot::channel();
         let due = Instant::now() + self.shared.budget;
         let answer = Answer { answer, bound: due + self.shared.budget };
-        let mut job = Job { request, reply, due, _underway: self.shared.busy.begin() };
+        let mut job = Job { request, reply, due, _underway: self.shared.outstanding.begin() };
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(running) = running.as_ref() {
             match running.send(job) {
@@ -236,7 +236,8 @@ impl Driver {
     fn start(&mut self, mut call: BoxFuture<'static, Result<Reply, Fault>>, job: Job) {
         let first = (&mut call).now_or_never();
         let (session, number) = (self.sessions, self.number);
-        let (bell, busy) = (Arc::clone(&self.shared.bell), self.shared.busy.clone());
+        let (notices, outstanding) =
+            (Arc::clone(&self.shared.notices), self.shared.outstanding.clone());
         let patience = PATIENCE.max(self.shared.budget);
         let span = tracing::debug_span!("fencing.node", node = self.node.name());
         let call = async move {
@@ -258,7 +259,7 @@ impl Driver {
                 );
             };
             let broken = matches!(answer, Err(Fault::Disconnected(_)));
-            notify(&bell, &busy, number, &answer);
+            notify(&notices, &outstanding, number, &answer);
             let _ = job.reply.send(answer);
             if broken { Event::Broken(session) } else { Event::Answered }
         };
@@ -281,7 +282,7 @@ impl Driver {
             Event::Broken(session) if session == self.sessions => {
                 self.session = None;
                 self.owed = 0;
-                self.shared.servers.lost(self.number);
+                self.shared.distinct_servers.lost(self.number);
             }
             Event::Alive(_) | Event::Broken(_) => {}
         }
@@ -298,7 +299,7 @@ impl Driver {
                 }
             }
             Err(fault) => {
-                let pause = self.pause / 2 + super::super::sleep::jitter(self.pause / 2);
+                let pause = self.pause / 2 + crate::random::jitter(self.pause / 2);
                 self.pause = (self.pause * 2).min(LONGEST_PAUSE);
                 self.closed = Some((Instant::now() + pause, fault.clone()));
                 for job in self.waiting.drain(..) {
@@ -310,7 +311,7 @@ impl Driver {
 
     fn only_one(&self, session: Box<dyn Session>) -> Result<Box<dyn Session>, Fault> {
         if let Some(server) = session.server() {
-            self.shared.servers.reached(self.number, self.node.name(), server)?;
+            self.shared.distinct_servers.reached(self.number, self.node.name(), server)?;
         }
         Ok(session)
     }
@@ -328,17 +329,22 @@ impl Driver {
 impl Drop for Driver {
     /// Its runtime may be gone, and the server reached under another name.
     fn drop(&mut self) {
-        self.shared.servers.lost(self.number);
+        self.shared.distinct_servers.lost(self.number);
     }
 }
 
-fn notify(bell: &Bell, busy: &Busy, number: usize, answer: &Result<Reply, Fault>) {
+fn notify(
+    notices: &Notices,
+    outstanding: &Outstanding,
+    number: usize,
+    answer: &Result<Reply, Fault>,
+) {
     let notice = match answer {
         Ok(Reply::NotAdmitted) => Notice::NotAdmitted(number),
         Ok(Reply::Exhausted | Reply::Granted { crowded: true, .. }) => Notice::Collect(number),
         _ => return,
     };
-    bell.ring(notice, busy.begin());
+    notices.ring(notice, outstanding.begin());
 }
 
 async fn poll_opening(

@@ -6,8 +6,8 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 
 use super::node::{Node, Session};
-use crate::Resource;
-use crate::quorum::{Fault, Fleet, Incarnation, Membership, Moment, Reply, Request, Store};
+use crate::protocol::{Fault, Fleet, Incarnation, Membership, Moment, Reply, Request, Store};
+use crate::resource::Resource;
 use crate::time::{Clock, SystemClock, Time};
 
 /// 2026-01-01T00:00:00Z in seconds since the Unix epoch: eras count from here.

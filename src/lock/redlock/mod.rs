@@ -1,18 +1,18 @@
-//! Redlock with a fencing token: the driver of the law in [`quorum`](crate::quorum).
+//! Redlock with a fencing token: the driver of the protocol in `src/protocol`.
 
-mod bell;
 mod builder;
-mod busy;
+mod distinct_servers;
 mod health;
 mod lane;
 mod memory;
 mod node;
 mod nodes;
+mod notices;
 mod operator;
+mod outstanding;
+mod readmission;
 #[cfg(feature = "redis")]
 mod redis;
-mod servers;
-mod steward;
 #[cfg(test)]
 mod tests;
 
@@ -24,11 +24,13 @@ use nodes::Nodes;
 use tokio::time::{Instant, sleep};
 
 use super::attempt::attempt;
+use super::queues::Queues;
 use super::settings::Settings;
-use super::waiting::Queues;
 use super::{AcquireError, Lease, Lock};
-use crate::Resource;
-use crate::quorum::Fault;
+use crate::protocol::Fault;
+
+pub use crate::protocol::{Fleet, FleetError};
+use crate::resource::Resource;
 
 pub use super::{BuildError, Health};
 pub use builder::RedlockBuilder;
@@ -101,7 +103,7 @@ impl Redlock {
     /// # Cancel safety
     /// It changes nothing.
     pub async fn settle(&self) {
-        self.nodes.busy().over().await;
+        self.nodes.outstanding().over().await;
     }
 
     fn with(&self, settings: Settings) -> Result<Redlock, BuildError> {

@@ -1,6 +1,6 @@
 use futures_util::future::BoxFuture;
 
-use crate::quorum::{Fault, Fleet, Incarnation, Reply, Request};
+use crate::protocol::{Fault, Fleet, Incarnation, Reply, Request};
 
 /// One independent master: where a session is opened.
 pub trait Node: Send + Sync + 'static {
@@ -38,7 +38,7 @@ pub trait Session: Send + Sync + 'static {
     /// Dropped, the request may have run or may still run; it is not sent later.
     fn call(&self, request: Request) -> BoxFuture<'static, Result<Reply, Fault>>;
 
-    /// Whom it speaks to, where that tells servers apart: one that is reached under two names
+    /// Whom it speaks to, where that tells distinct_servers apart: one that is reached under two names
     /// is given one vote. `None` leaves that unlooked at; whatever wraps a session hands its
     /// answer on.
     fn server(&self) -> Option<&Incarnation> {

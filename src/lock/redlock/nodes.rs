@@ -7,21 +7,22 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 
-use super::busy::Busy;
+use super::distinct_servers::DistinctServers;
 use super::lane::{Answer, Lane, PATIENCE, Shared};
 use super::node::Node;
-use super::servers::Servers;
-use super::steward;
-use crate::lock::entropy;
+use super::outstanding::Outstanding;
+use super::readmission;
 use crate::lock::error::{AcquireError, NodeCause, ReleaseError, Released};
-use crate::lock::holder::{Grant, Holder, Renewed};
+use crate::lock::held_lock::{Grant, HeldLock, Renewed};
 use crate::lock::settings::{Settings, Terms};
-use crate::quorum::{
-    Acquire, Bid, Fault, Fleet, Freed, Holding, Nonce, Outcome, Owner, Readmission, Release, Renew,
-    Renewal, Reply, Request, majority,
+use crate::protocol::{
+    Acquire, AcquireOutcome, Bid, Fault, Fleet, Holding, Nonce, Owner, Readmission, Release,
+    ReleaseOutcome, Renew, RenewOutcome, Reply, Request, majority,
 };
+use crate::random;
+use crate::resource::Resource;
 use crate::time::Clock;
-use crate::{Resource, Token};
+use crate::token::Token;
 
 /// The nodes of one lock service, and what is the same for all who use them.
 pub(super) struct Nodes {
@@ -57,10 +58,12 @@ impl Nodes {
         let shared = Shared {
             fleet,
             budget: settings.budget,
-            bell: Arc::default(),
+            notices: Arc::default(),
             // An attempt asks each node twice at most, and waits for each answer for two budgets.
-            servers: Arc::new(Servers::new(PATIENCE.max(settings.budget.saturating_mul(4)))),
-            busy: Busy::default(),
+            distinct_servers: Arc::new(DistinctServers::new(
+                PATIENCE.max(settings.budget.saturating_mul(4)),
+            )),
+            outstanding: Outstanding::default(),
         };
         let lane = |(number, node)| Lane::new(number, node, shared.clone());
         let lanes = nodes.into_iter().enumerate().map(lane).collect();
@@ -91,7 +94,7 @@ impl Nodes {
     /// The order to bring a node back, or to collect its counts.
     pub(super) fn readmission(&self, target: usize, collect: bool) -> Readmission {
         let Starting { strict, nothing_out } = self.starting;
-        let (nonce, longest) = (Nonce(entropy::u128()), self.longest());
+        let (nonce, longest) = (Nonce(random::u128()), self.longest());
         Readmission { target, collect, nonce, longest, strict, nothing_out }
     }
 
@@ -103,8 +106,8 @@ impl Nodes {
         self.shared.budget
     }
 
-    pub(super) fn busy(&self) -> &Busy {
-        &self.shared.busy
+    pub(super) fn outstanding(&self) -> &Outstanding {
+        &self.shared.outstanding
     }
 
     /// Notes why a node can't be brought back, or that it can.
@@ -146,9 +149,9 @@ impl Nodes {
         faults.into_iter().map(cause).collect()
     }
 
-    pub(super) fn start_steward(self: &Arc<Nodes>) {
-        if let Some(notices) = self.shared.bell.unattended() {
-            tokio::spawn(steward::run(Arc::downgrade(self), notices));
+    pub(super) fn start_readmission(self: &Arc<Nodes>) {
+        if let Some(notices) = self.shared.notices.unattended() {
+            tokio::spawn(readmission::run(Arc::downgrade(self), notices));
         }
     }
 
@@ -158,8 +161,8 @@ impl Nodes {
         resource: &Resource,
         terms: Terms,
     ) -> Result<Grant, AcquireError> {
-        self.start_steward();
-        let owner = Owner(entropy::u128());
+        self.start_readmission();
+        let owner = Owner(random::u128());
         let bid = Bid {
             resource: resource.clone(),
             owner,
@@ -167,7 +170,7 @@ impl Nodes {
             lock_delay: terms.lock_delay,
             drift: terms.drift,
         };
-        let mut takeback = Takeback { nodes: Some(self), resource, owner };
+        let mut release_on_drop = ReleaseOnDrop { nodes: Some(self), resource, owner };
         let mut acquire = Acquire::new(self.size(), bid, self.clock.now());
         let mut calls = FuturesUnordered::new();
         let outcome = loop {
@@ -181,13 +184,13 @@ impl Nodes {
             }
             match calls.next().await {
                 Some((node, reply)) => acquire.on_reply(node, reply),
-                None => break Outcome::NoQuorum { granted: 0, faults: Vec::new() },
+                None => break AcquireOutcome::NoQuorum { granted: 0, faults: Vec::new() },
             }
         };
         match outcome {
-            Outcome::Won { token, deadline } => {
-                takeback.nodes = None;
-                let holder = Held {
+            AcquireOutcome::Won { token, deadline } => {
+                release_on_drop.nodes = None;
+                let holder = HeldOnNodes {
                     nodes: Arc::clone(self),
                     resource: resource.clone(),
                     owner,
@@ -197,10 +200,10 @@ impl Nodes {
                 };
                 Ok(Grant { token, deadline, holder: Arc::new(holder) })
             }
-            Outcome::Held { retry_after } => {
+            AcquireOutcome::Held { retry_after } => {
                 Err(AcquireError::Held { resource: resource.clone(), retry_after })
             }
-            Outcome::NoQuorum { granted, faults } => Err(AcquireError::NoQuorum {
+            AcquireOutcome::NoQuorum { granted, faults } => Err(AcquireError::NoQuorum {
                 resource: resource.clone(),
                 needed: majority(self.size()),
                 granted,
@@ -211,13 +214,13 @@ impl Nodes {
 }
 
 /// Releases everywhere when it is dropped, also where no answer came.
-struct Takeback<'a> {
+struct ReleaseOnDrop<'a> {
     nodes: Option<&'a Arc<Nodes>>,
     resource: &'a Resource,
     owner: Owner,
 }
 
-impl Drop for Takeback<'_> {
+impl Drop for ReleaseOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(nodes) = self.nodes {
             let request = Request::Release { resource: self.resource.clone(), owner: self.owner };
@@ -226,7 +229,7 @@ impl Drop for Takeback<'_> {
     }
 }
 
-struct Held {
+struct HeldOnNodes {
     nodes: Arc<Nodes>,
     resource: Resource,
     owner: Owner,
@@ -236,7 +239,7 @@ struct Held {
     closed: Mutex<bool>,
 }
 
-impl Held {
+impl HeldOnNodes {
     fn close(&self) -> Calls {
         let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
         *closed = true;
@@ -248,7 +251,7 @@ impl Held {
     }
 }
 
-impl Holder for Held {
+impl HeldLock for HeldOnNodes {
     fn renew(&self) -> BoxFuture<'_, Renewed> {
         Box::pin(async {
             let holding = Holding {
@@ -269,9 +272,9 @@ impl Holder for Held {
             };
             loop {
                 match renew.outcome(self.nodes.clock.now()) {
-                    Some(Renewal::Renewed { deadline }) => return Renewed::Until(deadline),
-                    Some(Renewal::Followed) => return Renewed::Followed,
-                    Some(Renewal::Failed(faults)) => {
+                    Some(RenewOutcome::Renewed { deadline }) => return Renewed::Until(deadline),
+                    Some(RenewOutcome::Superseded) => return Renewed::Superseded,
+                    Some(RenewOutcome::Failed(faults)) => {
                         return Renewed::Failed(self.nodes.causes(faults));
                     }
                     None => {}
@@ -291,9 +294,9 @@ impl Holder for Held {
         Box::pin(async move {
             loop {
                 match release.outcome() {
-                    Some(Freed::Released) => return Ok(Released::Released),
-                    Some(Freed::Lapsed) => return Ok(Released::Lapsed),
-                    Some(Freed::InDoubt(faults)) => {
+                    Some(ReleaseOutcome::Released) => return Ok(Released::Released),
+                    Some(ReleaseOutcome::Lapsed) => return Ok(Released::Lapsed),
+                    Some(ReleaseOutcome::InDoubt(faults)) => {
                         return Err(ReleaseError { causes: self.nodes.causes(faults) });
                     }
                     None => {}

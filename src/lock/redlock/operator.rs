@@ -7,14 +7,14 @@ use tokio::time::sleep;
 
 use super::Redlock;
 use super::nodes::Nodes;
-use super::steward;
-use crate::lock::entropy;
+use super::readmission;
 use crate::lock::error::{Causes, NodeCause};
-use crate::lock::sleep::jitter;
-use crate::quorum::{
+use crate::protocol::{
     Fault, Move, MoveError, Nonce, Prepared, Readmission, ReadmitError, Relocation, Reply, Report,
     Request, Side, majority,
 };
+use crate::random;
+use crate::random::jitter;
 
 /// How often an operation is tried that others, or nodes that forget, get in the way of.
 const TRIES: u32 = 20;
@@ -116,7 +116,7 @@ impl Operator {
                 return Ok(());
             }
             let target = prepared.iter().position(|node| !node.admitted).unwrap_or(0);
-            let nonce = Nonce(entropy::u128());
+            let nonce = Nonce(random::u128());
             let order = Readmission {
                 target,
                 collect: false,
@@ -125,7 +125,7 @@ impl Operator {
                 strict: true,
                 nothing_out: true,
             };
-            match steward::readmit(&self.nodes, order).await {
+            match readmission::readmit(&self.nodes, order).await {
                 // A client that started them at the same time has closed them.
                 Ok(_) => Err(None),
                 Err(error) => Err(self.error(error)),
@@ -150,7 +150,7 @@ impl Operator {
                         nothing_out: false,
                         ..self.nodes.readmission(target, false)
                     };
-                    let outcome = steward::readmit(&self.nodes, order).await;
+                    let outcome = readmission::readmit(&self.nodes, order).await;
                     outcome.map(drop).map_err(|error| self.error(error))
                 })
                 .await;
@@ -250,7 +250,7 @@ impl Operator {
             let order = Relocation {
                 old: self.nodes.fleet().clone(),
                 new: to.nodes.fleet().clone(),
-                nonce: Nonce(entropy::u128()),
+                nonce: Nonce(random::u128()),
                 longest: to.nodes.longest(),
                 lost,
             };
@@ -310,14 +310,14 @@ impl Operator {
     /// nothing else.
     async fn prepared(&self) -> Result<Vec<Prepared>, Option<OperatorError>> {
         let mut calls = {
-            let (nonce, from) = (Nonce(entropy::u128()), None);
+            let (nonce, from) = (Nonce(random::u128()), None);
             self.nodes.submit_all(&Request::Prepare { nonce, from })
         };
         let (mut prepared, mut faults) = (Vec::new(), Vec::new());
         while let Some((node, answer)) = calls.next().await {
             match answer {
                 Ok(Reply::Prepared(answer)) => prepared.push((node, answer)),
-                other => faults.push((node, crate::quorum::fault_of(other))),
+                other => faults.push((node, crate::protocol::fault_of(other))),
             }
         }
         if !faults.is_empty() {

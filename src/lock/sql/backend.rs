@@ -4,8 +4,8 @@ use futures_util::future::BoxFuture;
 use sqlx::Connection;
 use sqlx::error::DatabaseError;
 
-use crate::Resource;
-use crate::quorum::Owner;
+use crate::protocol::Owner;
+use crate::resource::Resource;
 
 /// A database that can keep leases. Sealed: each needs its own statements and its own
 /// proof.
@@ -39,7 +39,7 @@ fn millis(duration: Duration) -> i64 {
 }
 
 /// What came of a claim.
-pub enum Taken {
+pub enum AcquireAnswer {
     /// Granted, with this token.
     Granted(i64),
     /// Another has it, for so many milliseconds.
@@ -49,11 +49,11 @@ pub enum Taken {
 }
 
 /// What came of an extension.
-pub enum Extension {
+pub enum RenewAnswer {
     /// The row is closed for as long as was asked for.
     Done,
     /// Another has come.
-    Followed,
+    Superseded,
     /// The row was set free, or is not there.
     Gone,
 }
@@ -88,22 +88,22 @@ pub trait Backend: sqlx::Database {
 
     /// Takes the row of the resource if it is free or has expired by the database's
     /// clock, with a token above all that the row and the mark have seen.
-    fn take<'a>(
+    fn acquire<'a>(
         conn: &'a mut Self::Connection,
         claim: &'a Claim,
-    ) -> BoxFuture<'a, sqlx::Result<Taken>>;
+    ) -> BoxFuture<'a, sqlx::Result<AcquireAnswer>>;
 
     /// Closes the row again for as long as the claim lasts, from now on, if it is still
     /// this owner's under this token and was not released.
-    fn extend<'a>(
+    fn renew<'a>(
         conn: &'a mut Self::Connection,
         claim: &'a Claim,
         token: i64,
-    ) -> BoxFuture<'a, sqlx::Result<Extension>>;
+    ) -> BoxFuture<'a, sqlx::Result<RenewAnswer>>;
 
     /// Releases the row if it is this owner's, and says whether it was closed until now,
     /// or had been released by this owner before.
-    fn free<'a>(
+    fn release<'a>(
         conn: &'a mut Self::Connection,
         claim: &'a Claim,
     ) -> BoxFuture<'a, sqlx::Result<bool>>;

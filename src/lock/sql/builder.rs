@@ -4,7 +4,7 @@ use std::time::Duration;
 use sqlx::Pool;
 
 use super::backend::Database;
-use super::ledger::Ledger;
+use super::table::LeaseTable;
 use super::{BuildError, SqlLock};
 use crate::lock::settings::Settings;
 use crate::time::{Clock, SystemClock};
@@ -125,6 +125,6 @@ impl<DB: Database> SqlLockBuilder<DB> {
     /// [`BuildError`] says which value can't be, and why.
     pub fn build(self) -> Result<SqlLock<DB>, BuildError> {
         let numbers = self.numbers.checked()?;
-        Ok(SqlLock::with_numbers(Ledger::new(self.pool, self.clock), numbers))
+        Ok(SqlLock::with_numbers(LeaseTable::new(self.pool, self.clock), numbers))
     }
 }

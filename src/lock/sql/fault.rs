@@ -1,5 +1,5 @@
 use super::backend::{Backend, Refusal};
-use crate::quorum::Fault;
+use crate::protocol::Fault;
 
 /// Whether the same statement may succeed when it is run again.
 pub(super) fn is_conflict<DB: Backend>(error: &sqlx::Error) -> bool {

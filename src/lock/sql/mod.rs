@@ -42,32 +42,31 @@
 //! On SQLite a process that is stopped in the middle of a statement keeps every other one
 //! from writing, and so from locking, until it goes on or is killed.
 
+mod attempt;
 mod backend;
-mod bid;
 mod builder;
 mod fault;
 mod held;
-mod ledger;
+mod in_flight;
 #[cfg(feature = "mysql")]
 mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
-mod traffic;
+mod table;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use builder::Numbers;
-use ledger::Ledger;
 use sqlx::Pool;
+use table::LeaseTable;
 
-use super::attempt::attempt;
-use super::waiting::Queues;
+use super::queues::Queues;
 use super::{AcquireError, Health, Lease, Lock};
-use crate::Resource;
+use crate::resource::Resource;
 use crate::time::SystemClock;
 
 pub use super::BuildError;
@@ -80,22 +79,22 @@ pub use builder::SqlLockBuilder;
 /// connection of the pool for one statement. Where transactions use up the pool, give the
 /// lock service one of its own, or leases are lost because they can't be renewed.
 pub struct SqlLock<DB: Database> {
-    ledger: Arc<Ledger<DB>>,
+    table: Arc<LeaseTable<DB>>,
     queues: Arc<Queues>,
     numbers: Numbers,
 }
 
 impl<DB: Database> Clone for SqlLock<DB> {
     fn clone(&self) -> SqlLock<DB> {
-        let (ledger, queues) = (Arc::clone(&self.ledger), Arc::clone(&self.queues));
-        SqlLock { ledger, queues, numbers: self.numbers }
+        let (table, queues) = (Arc::clone(&self.table), Arc::clone(&self.queues));
+        SqlLock { table, queues, numbers: self.numbers }
     }
 }
 
 impl<DB: Database> fmt::Debug for SqlLock<DB> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SqlLock")
-            .field("database", &self.ledger.name())
+            .field("database", &self.table.name())
             .field("settings", &self.numbers.settings())
             .finish_non_exhaustive()
     }
@@ -105,8 +104,8 @@ impl<DB: Database> SqlLock<DB> {
     /// Leases in the database of this pool, with the default settings.
     #[must_use]
     pub fn new(pool: Pool<DB>) -> SqlLock<DB> {
-        let ledger = Ledger::new(pool, Arc::new(SystemClock));
-        SqlLock::with_numbers(ledger, Numbers::default())
+        let table = LeaseTable::new(pool, Arc::new(SystemClock));
+        SqlLock::with_numbers(table, Numbers::default())
     }
 
     /// What to set before the first lease.
@@ -114,8 +113,8 @@ impl<DB: Database> SqlLock<DB> {
         SqlLockBuilder::new(pool)
     }
 
-    fn with_numbers(ledger: Ledger<DB>, numbers: Numbers) -> SqlLock<DB> {
-        SqlLock { ledger: Arc::new(ledger), queues: Arc::default(), numbers }
+    fn with_numbers(table: LeaseTable<DB>, numbers: Numbers) -> SqlLock<DB> {
+        SqlLock { table: Arc::new(table), queues: Arc::default(), numbers }
     }
 
     /// The same lock service with another TTL: pool and queues are shared.
@@ -139,7 +138,7 @@ impl<DB: Database> SqlLock<DB> {
     /// # Cancel safety
     /// It changes nothing.
     pub async fn health(&self) -> Health {
-        self.ledger.health(self.numbers.settings().budget).await
+        self.table.health(self.numbers.settings().budget).await
     }
 
     /// Acquires the lease of `resource`, waiting in a fair local queue and then for the
@@ -167,8 +166,8 @@ impl<DB: Database> SqlLock<DB> {
     /// As for [`acquire`](SqlLock::acquire).
     pub async fn try_acquire(&self, resource: &Resource) -> Result<Lease, AcquireError> {
         let settings = self.numbers.settings();
-        let bid = bid::attempt(&self.ledger, resource, settings.terms(), settings.budget);
-        attempt(resource, self.ledger.clock(), &settings, bid).await
+        let grant = attempt::attempt(&self.table, resource, settings.terms(), settings.budget);
+        super::attempt::attempt(resource, self.table.clock(), &settings, grant).await
     }
 }
 

@@ -3,15 +3,15 @@ use sqlx::error::DatabaseError;
 use sqlx::mysql::{MySqlConnectOptions, MySqlDatabaseError};
 use sqlx::{MySql, MySqlConnection};
 
-use super::backend::{Backend, Claim, Extension, Refusal, Taken};
+use super::backend::{AcquireAnswer, Backend, Claim, Refusal, RenewAnswer};
 
 /// The procedures lock the row first and read the clock then; what they do and why stands
 /// in the migration. Here no single statement could: its time is that of its begin, it
 /// would not be committed where `autocommit` is off, and a transaction of several would
 /// stay open for as long as its client is stopped in the middle of it.
-const TAKE: &str = "CALL fencing_lease_take(?, ?, ?, ?)";
-const EXTEND: &str = "CALL fencing_lease_extend(?, ?, ?, ?, ?)";
-const FREE: &str = "CALL fencing_lease_free(?, ?, ?)";
+const ACQUIRE: &str = "CALL fencing_lease_take(?, ?, ?, ?)";
+const RENEW: &str = "CALL fencing_lease_extend(?, ?, ?, ?, ?)";
+const RELEASE: &str = "CALL fencing_lease_free(?, ?, ?)";
 
 const PROBE: &str = "
     SELECT 1 FROM fencing_leases AS lease, fencing_marks AS mark
@@ -56,47 +56,47 @@ impl Backend for MySql {
         }
     }
 
-    fn take<'a>(
+    fn acquire<'a>(
         conn: &'a mut MySqlConnection,
         claim: &'a Claim,
-    ) -> BoxFuture<'a, sqlx::Result<Taken>> {
+    ) -> BoxFuture<'a, sqlx::Result<AcquireAnswer>> {
         Box::pin(async move {
             let (resource, owner) = name(claim);
-            let take = sqlx::query_as::<_, (Option<i64>, Option<i64>)>(TAKE);
+            let take = sqlx::query_as::<_, (Option<i64>, Option<i64>)>(ACQUIRE);
             let take = take.bind(resource).bind(owner);
             let take = take.bind(claim.lasting).bind(patience(claim));
             Ok(match take.fetch_all(conn).await?.first() {
-                Some((Some(token), _)) => Taken::Granted(*token),
-                Some((None, Some(left))) => Taken::Held(*left),
-                Some((None, None)) | None => Taken::Overtaken,
+                Some((Some(token), _)) => AcquireAnswer::Granted(*token),
+                Some((None, Some(left))) => AcquireAnswer::Held(*left),
+                Some((None, None)) | None => AcquireAnswer::Overtaken,
             })
         })
     }
 
-    fn extend<'a>(
+    fn renew<'a>(
         conn: &'a mut MySqlConnection,
         claim: &'a Claim,
         token: i64,
-    ) -> BoxFuture<'a, sqlx::Result<Extension>> {
+    ) -> BoxFuture<'a, sqlx::Result<RenewAnswer>> {
         Box::pin(async move {
             let (resource, owner) = name(claim);
-            let extend = sqlx::query_as::<_, (i64, i64)>(EXTEND).bind(resource).bind(owner);
+            let extend = sqlx::query_as::<_, (i64, i64)>(RENEW).bind(resource).bind(owner);
             let extend = extend.bind(token).bind(claim.lasting).bind(patience(claim));
             Ok(match extend.fetch_all(conn).await?.first() {
-                Some((1, _)) => Extension::Done,
-                Some((_, 1)) => Extension::Followed,
-                _ => Extension::Gone,
+                Some((1, _)) => RenewAnswer::Done,
+                Some((_, 1)) => RenewAnswer::Superseded,
+                _ => RenewAnswer::Gone,
             })
         })
     }
 
-    fn free<'a>(
+    fn release<'a>(
         conn: &'a mut MySqlConnection,
         claim: &'a Claim,
     ) -> BoxFuture<'a, sqlx::Result<bool>> {
         Box::pin(async move {
             let (resource, owner) = name(claim);
-            let free = sqlx::query_scalar::<_, i64>(FREE).bind(resource).bind(owner);
+            let free = sqlx::query_scalar::<_, i64>(RELEASE).bind(resource).bind(owner);
             let free = free.bind(patience(claim));
             Ok(free.fetch_all(conn).await?.first() == Some(&1))
         })

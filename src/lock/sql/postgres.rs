@@ -3,7 +3,7 @@ use sqlx::error::DatabaseError;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{PgConnection, Postgres};
 
-use super::backend::{Backend, Claim, Extension, Refusal, Taken};
+use super::backend::{AcquireAnswer, Backend, Claim, Refusal, RenewAnswer};
 
 /// Takes the row in one statement.
 ///
@@ -17,7 +17,7 @@ use super::backend::{Backend, Claim, Extension, Refusal, Taken};
 /// `taken`: the row counts as the upsert finds it, after any wait, and so does the time:
 /// `now()` would be that of the statement's begin. The mark may be above the row's token
 /// if the tokens came from elsewhere before, or the row was lost.
-const TAKE: &str = "
+const ACQUIRE: &str = "
     WITH own AS MATERIALIZED (
         SELECT set_config('lock_timeout', $4, true),
             CASE current_setting('synchronous_commit') WHEN 'off'
@@ -44,14 +44,14 @@ const TAKE: &str = "
     )";
 
 /// A released row stays released, whatever was still on its way.
-const EXTEND: &str = "
+const RENEW: &str = "
     UPDATE fencing_leases SET expires_at = clock_timestamp() + $4 * interval '1 millisecond'
     WHERE resource = $1 AND owner = $2 AND token = $3 AND expires_at <> '-infinity'";
 
 const IS_OWN: &str = "
     SELECT owner = $2 AND token = $3 FROM fencing_leases WHERE resource = $1";
 
-const FREE: &str = "
+const RELEASE: &str = "
     UPDATE fencing_leases SET expires_at = '-infinity'
     WHERE resource = $1 AND owner = $2
         AND (expires_at > clock_timestamp() OR expires_at = '-infinity')";
@@ -86,12 +86,12 @@ impl Backend for Postgres {
         }
     }
 
-    fn take<'a>(
+    fn acquire<'a>(
         conn: &'a mut PgConnection,
         claim: &'a Claim,
-    ) -> BoxFuture<'a, sqlx::Result<Taken>> {
+    ) -> BoxFuture<'a, sqlx::Result<AcquireAnswer>> {
         Box::pin(async move {
-            let rows = sqlx::query_as::<_, (Option<i64>, Option<i64>)>(TAKE)
+            let rows = sqlx::query_as::<_, (Option<i64>, Option<i64>)>(ACQUIRE)
                 .bind(claim.resource.as_str())
                 .bind(&claim.owner)
                 .bind(claim.lasting)
@@ -99,33 +99,36 @@ impl Backend for Postgres {
                 .fetch_all(conn)
                 .await?;
             Ok(match rows.first() {
-                Some((Some(token), _)) => Taken::Granted(*token),
-                Some((None, Some(left))) => Taken::Held(*left),
-                Some((None, None)) | None => Taken::Overtaken,
+                Some((Some(token), _)) => AcquireAnswer::Granted(*token),
+                Some((None, Some(left))) => AcquireAnswer::Held(*left),
+                Some((None, None)) | None => AcquireAnswer::Overtaken,
             })
         })
     }
 
-    fn extend<'a>(
+    fn renew<'a>(
         conn: &'a mut PgConnection,
         claim: &'a Claim,
         token: i64,
-    ) -> BoxFuture<'a, sqlx::Result<Extension>> {
+    ) -> BoxFuture<'a, sqlx::Result<RenewAnswer>> {
         Box::pin(async move {
-            let extend = sqlx::query(EXTEND).bind(claim.resource.as_str()).bind(&claim.owner);
+            let extend = sqlx::query(RENEW).bind(claim.resource.as_str()).bind(&claim.owner);
             let extend = extend.bind(token).bind(claim.lasting);
             if extend.execute(&mut *conn).await?.rows_affected() == 1 {
-                return Ok(Extension::Done);
+                return Ok(RenewAnswer::Done);
             }
             let own = sqlx::query_scalar::<_, bool>(IS_OWN).bind(claim.resource.as_str());
             let own = own.bind(&claim.owner).bind(token).fetch_optional(conn).await?;
-            Ok(if own == Some(false) { Extension::Followed } else { Extension::Gone })
+            Ok(if own == Some(false) { RenewAnswer::Superseded } else { RenewAnswer::Gone })
         })
     }
 
-    fn free<'a>(conn: &'a mut PgConnection, claim: &'a Claim) -> BoxFuture<'a, sqlx::Result<bool>> {
+    fn release<'a>(
+        conn: &'a mut PgConnection,
+        claim: &'a Claim,
+    ) -> BoxFuture<'a, sqlx::Result<bool>> {
         Box::pin(async move {
-            let free = sqlx::query(FREE).bind(claim.resource.as_str()).bind(&claim.owner);
+            let free = sqlx::query(RELEASE).bind(claim.resource.as_str()).bind(&claim.owner);
             Ok(free.execute(conn).await?.rows_affected() == 1)
         })
     }

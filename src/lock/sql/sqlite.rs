@@ -3,7 +3,7 @@ use sqlx::error::DatabaseError;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Sqlite, SqliteConnection};
 
-use super::backend::{Backend, Claim, Extension, Refusal, Taken};
+use super::backend::{AcquireAnswer, Backend, Claim, Refusal, RenewAnswer};
 
 /// How long a row is closed, in milliseconds, if it is.
 ///
@@ -16,7 +16,7 @@ const LEFT: &str = "
 /// The row counts as this statement finds it, under the database's one write lock. The
 /// mark may be above the row's token if the tokens came from elsewhere before, or the
 /// row was lost.
-const TAKE: &str = "
+const ACQUIRE: &str = "
     INSERT INTO fencing_leases (resource, token, owner, expires_at)
     SELECT ?1,
         coalesce((SELECT token FROM fencing_marks WHERE resource = ?1), 0) + 1,
@@ -29,7 +29,7 @@ const TAKE: &str = "
     RETURNING token";
 
 /// A released row stays released, whatever was still on its way.
-const EXTEND: &str = "
+const RENEW: &str = "
     UPDATE fencing_leases
     SET expires_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?4
     WHERE resource = ?1 AND owner = ?2 AND token = ?3 AND expires_at <> 0";
@@ -37,7 +37,7 @@ const EXTEND: &str = "
 const IS_OWN: &str = "
     SELECT owner = ?2 AND token = ?3 FROM fencing_leases WHERE resource = ?1";
 
-const FREE: &str = "
+const RELEASE: &str = "
     UPDATE fencing_leases SET expires_at = 0
     WHERE resource = ?1 AND owner = ?2
         AND (expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER) OR expires_at = 0)";
@@ -64,47 +64,49 @@ impl Backend for Sqlite {
         }
     }
 
-    fn take<'a>(
+    fn acquire<'a>(
         conn: &'a mut SqliteConnection,
         claim: &'a Claim,
-    ) -> BoxFuture<'a, sqlx::Result<Taken>> {
+    ) -> BoxFuture<'a, sqlx::Result<AcquireAnswer>> {
         Box::pin(async move {
             // A row that is closed is only read: there is one writer at a time.
             let left = sqlx::query_scalar::<_, i64>(LEFT).bind(claim.resource.as_str());
             if let Some(left) = left.fetch_optional(&mut *conn).await? {
-                return Ok(Taken::Held(left));
+                return Ok(AcquireAnswer::Held(left));
             }
-            let take = sqlx::query_scalar::<_, i64>(TAKE).bind(claim.resource.as_str());
+            let take = sqlx::query_scalar::<_, i64>(ACQUIRE).bind(claim.resource.as_str());
             let take = take.bind(&claim.owner).bind(claim.lasting);
             // To the end: the row comes before the commit, which may fail.
             let tokens = take.fetch_all(conn).await?;
-            Ok(tokens.first().map_or(Taken::Overtaken, |token| Taken::Granted(*token)))
+            Ok(tokens
+                .first()
+                .map_or(AcquireAnswer::Overtaken, |token| AcquireAnswer::Granted(*token)))
         })
     }
 
-    fn extend<'a>(
+    fn renew<'a>(
         conn: &'a mut SqliteConnection,
         claim: &'a Claim,
         token: i64,
-    ) -> BoxFuture<'a, sqlx::Result<Extension>> {
+    ) -> BoxFuture<'a, sqlx::Result<RenewAnswer>> {
         Box::pin(async move {
-            let extend = sqlx::query(EXTEND).bind(claim.resource.as_str()).bind(&claim.owner);
+            let extend = sqlx::query(RENEW).bind(claim.resource.as_str()).bind(&claim.owner);
             let extend = extend.bind(token).bind(claim.lasting);
             if extend.execute(&mut *conn).await?.rows_affected() == 1 {
-                return Ok(Extension::Done);
+                return Ok(RenewAnswer::Done);
             }
             let own = sqlx::query_scalar::<_, bool>(IS_OWN).bind(claim.resource.as_str());
             let own = own.bind(&claim.owner).bind(token).fetch_optional(conn).await?;
-            Ok(if own == Some(false) { Extension::Followed } else { Extension::Gone })
+            Ok(if own == Some(false) { RenewAnswer::Superseded } else { RenewAnswer::Gone })
         })
     }
 
-    fn free<'a>(
+    fn release<'a>(
         conn: &'a mut SqliteConnection,
         claim: &'a Claim,
     ) -> BoxFuture<'a, sqlx::Result<bool>> {
         Box::pin(async move {
-            let free = sqlx::query(FREE).bind(claim.resource.as_str()).bind(&claim.owner);
+            let free = sqlx::query(RELEASE).bind(claim.resource.as_str()).bind(&claim.owner);
             Ok(free.execute(conn).await?.rows_affected() == 1)
         })
     }

@@ -11,7 +11,7 @@ pub mod sqlite;
 use sqlx::Pool;
 
 use super::{Database, MigrateError};
-use crate::Resource;
+use crate::resource::Resource;
 
 /// A table that its database guards by itself.
 ///

@@ -7,8 +7,9 @@ use tokio::time::sleep;
 
 use super::{acquire, release};
 use crate::lock::{AcquireError, Lock};
+use crate::resource::Resource;
 use crate::testing::{Breach, NAMES, Rule, resource};
-use crate::{Resource, Token};
+use crate::token::Token;
 
 pub(super) async fn tokens_grow(lock: &impl Lock) -> Result<(), Breach> {
     let resource = resource("tokens")?;

@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 use super::{Breach, PATIENCE, Rule};
-use crate::Resource;
 use crate::lock::{Lease, Lock, Released};
+use crate::resource::Resource;
 
 pub use lapse::lapse_contract;
 

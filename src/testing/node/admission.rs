@@ -3,9 +3,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::probe::{ALICE, Probe, TTL};
-use crate::quorum::{Incarnation, Nonce, Reply, Request, Sealing, Stamp};
+use crate::protocol::{Incarnation, Nonce, Reply, Request, Sealing, Stamp};
+use crate::resource::Resource;
 use crate::testing::{Breach, Rule, resource};
-use crate::{Resource, Token};
+use crate::token::Token;
 
 const FIRST: Nonce = Nonce(0xf1);
 const SECOND: Nonce = Nonce(0xf2);

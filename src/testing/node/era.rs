@@ -1,5 +1,5 @@
 use super::probe::{ALICE, BOB, Probe};
-use crate::quorum::{Nonce, Reply, Request, Stamp};
+use crate::protocol::{Nonce, Reply, Request, Stamp};
 use crate::testing::{Breach, Rule, resource};
 
 pub(super) async fn suite(probe: &Probe) -> Result<(), Breach> {

@@ -1,9 +1,10 @@
 use std::time::Duration;
 
 use super::probe::{ALICE, Probe, TTL, fleet_of};
-use crate::quorum::{Nonce, Reply, Request, Sealing, Stamp};
+use crate::protocol::{Nonce, Reply, Request, Sealing, Stamp};
+use crate::resource::Resource;
 use crate::testing::{Breach, Rule, resource};
-use crate::{Resource, Token};
+use crate::token::Token;
 
 /// What a client with another list of nodes is answered.
 pub(super) async fn suite(probe: &Probe) -> Result<(), Breach> {

@@ -4,7 +4,7 @@ use futures_util::future::join;
 use tokio::time::Instant;
 
 use super::probe::{ALICE, BOB, Probe, TTL};
-use crate::quorum::{Nonce, Reply, Request, Stamp};
+use crate::protocol::{Nonce, Reply, Request, Stamp};
 use crate::testing::{Breach, Rule, resource};
 
 pub(super) async fn suite(probe: &Probe) -> Result<(), Breach> {

@@ -1,8 +1,8 @@
 use super::probe::{ALICE, BOB, Probe, TTL};
-use crate::quorum::Reply;
+use crate::protocol::Reply;
 use crate::testing::{Breach, Rule, resource};
 
-/// Renewal and release.
+/// RenewOutcome and release.
 pub(super) async fn suite(probe: &Probe) -> Result<(), Breach> {
     renewal(probe).await?;
     healing(probe).await?;
@@ -13,19 +13,19 @@ async fn renewal(probe: &Probe) -> Result<(), Breach> {
     let resource = resource("renew")?;
     let stamp = probe.granted(Rule::Counts, &resource, ALICE).await?;
     let reply = probe.renew(&resource, ALICE, stamp, TTL * 4).await?;
-    Rule::Renewal.same("renew for the owner", &reply, &Reply::Renewed)?;
-    let remaining = probe.held(Rule::Renewal, &resource, "renewed").await?;
+    Rule::RenewOutcome.same("renew for the owner", &reply, &Reply::Renewed)?;
+    let remaining = probe.held(Rule::RenewOutcome, &resource, "renewed").await?;
     let extended = remaining > TTL && remaining <= TTL * 4;
-    Rule::Renewal.holds(extended, "remaining after a renewal for longer", &remaining)?;
+    Rule::RenewOutcome.holds(extended, "remaining after a renewal for longer", &remaining)?;
     let longest = probe.state().await?.longest;
     let right = longest > TTL * 3 && longest <= TTL * 4;
     Rule::Outlasts.holds(right, "what may be out after a renewal", &longest)?;
     let reply = probe.renew(&resource, BOB, stamp, TTL).await?;
     let held = matches!(reply, Reply::Held { .. });
-    Rule::Renewal.holds(held, "renew for another owner", &reply)?;
+    Rule::RenewOutcome.holds(held, "renew for another owner", &reply)?;
     probe.free(&resource, ALICE).await?;
     let next = probe.granted(Rule::Counts, &resource, BOB).await?;
-    Rule::Renewal.same("acquire after a renewal", &next.count, &(stamp.count + 1))?;
+    Rule::RenewOutcome.same("acquire after a renewal", &next.count, &(stamp.count + 1))?;
     probe.free(&resource, BOB).await
 }
 
@@ -34,18 +34,18 @@ async fn healing(probe: &Probe) -> Result<(), Breach> {
     let stamp = probe.granted(Rule::Counts, &resource, ALICE).await?;
     probe.free(&resource, ALICE).await?;
     let reply = probe.renew(&resource, ALICE, stamp, TTL).await?;
-    Rule::Renewal.same("renew what is missing", &reply, &Reply::Renewed)?;
-    probe.held(Rule::Renewal, &resource, "healed").await?;
+    Rule::RenewOutcome.same("renew what is missing", &reply, &Reply::Renewed)?;
+    probe.held(Rule::RenewOutcome, &resource, "healed").await?;
     probe.free(&resource, ALICE).await?;
     let next = probe.granted(Rule::Counts, &resource, BOB).await?;
     Rule::Counts.same("acquire after healing", &next.count, &(stamp.count + 1))?;
     let reply = probe.renew(&resource, ALICE, stamp, TTL).await?;
     let held = matches!(reply, Reply::Held { .. });
-    Rule::Renewal.holds(held, "renew what another holds since", &reply)?;
+    Rule::RenewOutcome.holds(held, "renew what another holds since", &reply)?;
     probe.free(&resource, BOB).await?;
     let reply = probe.renew(&resource, ALICE, stamp, TTL).await?;
-    Rule::Renewal.same("renew what another has held since", &reply, &Reply::NotOwner)?;
-    let last = probe.granted(Rule::Renewal, &resource, ALICE).await?;
+    Rule::RenewOutcome.same("renew what another has held since", &reply, &Reply::NotOwner)?;
+    let last = probe.granted(Rule::RenewOutcome, &resource, ALICE).await?;
     Rule::Counts.same("acquire after that", &last.count, &(next.count + 1))?;
     probe.free(&resource, ALICE).await
 }

@@ -12,7 +12,7 @@ use crate::lock::redlock::Node;
 use probe::Probe;
 
 /// Whether a node, which is blank, keeps its half of the protocol: see
-/// [`Request`](crate::quorum::Request), and [`Store`](crate::quorum::Store) for the
+/// [`Request`](crate::protocol::Request), and [`Store`](crate::protocol::Store) for the
 /// reference.
 ///
 /// It takes about two seconds of the node's clock. What a node does when it forgets,

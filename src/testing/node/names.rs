@@ -1,6 +1,6 @@
 use super::probe::{ALICE, Probe};
-use crate::Resource;
-use crate::quorum::Stamp;
+use crate::protocol::Stamp;
+use crate::resource::Resource;
 use crate::testing::{Breach, NAMES, Rule, long, resource};
 
 /// Each name has a lock and a count of its own.

@@ -3,9 +3,10 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::lock::redlock::{Node, Session};
-use crate::quorum::{Fleet, Incarnation, Nonce, Owner, Prepared, Reply, Request, Stamp, State};
+use crate::protocol::{Fleet, Incarnation, Nonce, Owner, Prepared, Reply, Request, Stamp, State};
+use crate::resource::Resource;
 use crate::testing::{Breach, PATIENCE, Rule};
-use crate::{Resource, Token};
+use crate::token::Token;
 
 pub(super) const ALICE: Owner = Owner(0xa11ce);
 pub(super) const BOB: Owner = Owner(0xb0b);

@@ -1,6 +1,6 @@
 use super::probe::{ALICE, BOB, Probe};
-use crate::Resource;
-use crate::quorum::{Nonce, Owner, Reply, Stamp};
+use crate::protocol::{Nonce, Owner, Reply, Stamp};
+use crate::resource::Resource;
 use crate::testing::{Breach, Rule, resource};
 
 pub(super) async fn suite(probe: &Probe) -> Result<(), Breach> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fencing::Resource;
 use fencing::lock::Released;
 use fencing::lock::sql::SqlLock;
-use fencing::quorum::Fault;
+use fencing::protocol::Fault;
 use fencing::sql;
 use fencing::time::ManualClock;
 use sqlx::{MySqlConnection, MySqlPool};

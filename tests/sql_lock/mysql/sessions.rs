@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fencing::lock::sql::SqlLock;
 use fencing::lock::{AcquireError, Released};
-use fencing::quorum::Fault;
+use fencing::protocol::Fault;
 use fencing::{Resource, sql};
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
 use sqlx::{AssertSqlSafe, Executor, MySqlPool};

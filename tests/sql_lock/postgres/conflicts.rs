@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fencing::lock::Released;
 use fencing::lock::sql::SqlLock;
-use fencing::quorum::Fault;
+use fencing::protocol::Fault;
 use fencing::sql;
 use fencing::time::ManualClock;
 use sqlx::PgPool;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fencing::lock::sql::SqlLock;
 use fencing::lock::{Loss, Released};
-use fencing::quorum::Fault;
+use fencing::protocol::Fault;
 use fencing::sql;
 use sqlx::Connection;
 use sqlx::sqlite::{SqliteJournalMode, SqlitePoolOptions};

@@ -48,7 +48,7 @@ async fn a_holder_that_was_followed_is_told_and_releases_nothing() {
     let second = service(&place.other()).acquire(&resource()).await.unwrap();
     assert!(second.token() > first.token());
     let told = tokio::time::timeout(LONG / 2, first.lost()).await;
-    assert_eq!(told, Ok(Loss::Followed), "it renews the lease of another");
+    assert_eq!(told, Ok(Loss::Superseded), "it renews the lease of another");
     assert_eq!(first.release().await, Ok(Released::Lapsed));
     held(lock.try_acquire(&resource()).await);
     assert_eq!(second.release().await, Ok(Released::Released));

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::quorum::{Fault, Incarnation};
+use crate::protocol::{Fault, Incarnation};
 
 /// What a server says of itself in `INFO`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use tokio::time::timeout;
 
 use super::info::{Info, unfit};
 use super::node::{RedisNode, connect, fault, info, nonsense};
-use crate::quorum::{CROWDED, Fault, Fleet};
+use crate::protocol::{CROWDED, Fault, Fleet};
 
 /// How a node stands, for an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]

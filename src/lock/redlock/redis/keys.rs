@@ -1,4 +1,4 @@
-use crate::Resource;
+use crate::resource::Resource;
 
 /// The names under which a node keeps its part, all in one hash slot.
 #[derive(Debug, Clone)]

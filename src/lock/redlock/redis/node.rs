@@ -12,9 +12,9 @@ use futures_util::future::BoxFuture;
 use super::info::Info;
 use super::keys::Keys;
 use super::script;
-use crate::lock::entropy;
 use crate::lock::redlock::{BuildError, Node, Session};
-use crate::quorum::{Fault, Fleet, Incarnation, Membership, Reply, Request};
+use crate::protocol::{Fault, Fleet, Incarnation, Membership, Reply, Request};
+use crate::random;
 
 /// One Redis master without failover, as Redlock asks.
 #[derive(Debug, Clone)]
@@ -98,7 +98,7 @@ impl Node for RedisNode {
             let me = Membership { incarnation, fleet };
             let marker = script::marker(&me);
             // Not from zero: something in between may share a connection out.
-            let number = AtomicU64::new(entropy::u128() as u64);
+            let number = AtomicU64::new(random::u128() as u64);
             let session: Box<dyn Session> =
                 Box::new(RedisSession { connection, keys, me, marker, number });
             Ok(session)

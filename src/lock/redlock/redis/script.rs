@@ -1,10 +1,11 @@
 use ::redis::{Cmd, Value};
 
 use super::keys::Keys;
-use crate::quorum::{
+use crate::protocol::{
     Fleet, Incarnation, Membership, Nonce, Prepared, Reply, Report, Request, Sealing, Stamp, State,
 };
-use crate::{Resource, Token};
+use crate::resource::Resource;
+use crate::token::Token;
 use std::time::Duration;
 
 /// 2026-01-01T00:00:00Z in seconds since the Unix epoch: eras count from here.

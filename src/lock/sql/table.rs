@@ -8,12 +8,12 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::Instrument;
 
-use super::backend::{Claim, Database, Extension, Taken};
+use super::backend::{AcquireAnswer, Claim, Database, RenewAnswer};
 use super::fault;
-use super::traffic::{Traffic, Underway};
-use crate::lock::sleep::jitter;
+use super::in_flight::{InFlight, InFlightStatement};
 use crate::lock::{Health, NodeCause};
-use crate::quorum::Fault;
+use crate::protocol::Fault;
+use crate::random::jitter;
 use crate::time::Clock;
 
 /// How long a statement is waited for after its caller has given up, and how long a
@@ -27,11 +27,11 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const ROUNDS: usize = 3;
 
 /// The table of leases in one database, and the way to it.
-pub(super) struct Ledger<DB: Database> {
+pub(super) struct LeaseTable<DB: Database> {
     pool: Pool<DB>,
     name: String,
     clock: Arc<dyn Clock>,
-    traffic: Traffic,
+    in_flight: InFlight,
 }
 
 /// When a call ends.
@@ -53,10 +53,10 @@ impl Limits {
     }
 }
 
-impl<DB: Database> Ledger<DB> {
-    pub(super) fn new(pool: Pool<DB>, clock: Arc<dyn Clock>) -> Ledger<DB> {
+impl<DB: Database> LeaseTable<DB> {
+    pub(super) fn new(pool: Pool<DB>, clock: Arc<dyn Clock>) -> LeaseTable<DB> {
         let name = DB::name(&pool.connect_options());
-        Ledger { pool, name, clock, traffic: Traffic::default() }
+        LeaseTable { pool, name, clock, in_flight: InFlight::default() }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -67,8 +67,8 @@ impl<DB: Database> Ledger<DB> {
         &self.clock
     }
 
-    pub(super) fn traffic(&self) -> &Traffic {
-        &self.traffic
+    pub(super) fn in_flight(&self) -> &InFlight {
+        &self.in_flight
     }
 
     pub(super) fn cause(&self, cause: Fault) -> Vec<NodeCause> {
@@ -77,60 +77,64 @@ impl<DB: Database> Ledger<DB> {
 
     /// Asks for the row, and waits for the answer far longer than any caller does: who
     /// takes the row back must know that it was asked for.
-    pub(super) async fn take(&self, claim: &Claim, budget: Duration) -> Result<Taken, Fault> {
+    pub(super) async fn acquire(
+        &self,
+        claim: &Claim,
+        budget: Duration,
+    ) -> Result<AcquireAnswer, Fault> {
         let limits = Limits::of(budget, PATIENCE.max(budget));
         for _ in 0..ROUNDS {
-            match self.call(claim, limits, DB::take).await? {
-                Taken::Overtaken => {}
+            match self.call(claim, limits, DB::acquire).await? {
+                AcquireAnswer::Overtaken => {}
                 taken => return Ok(taken),
             }
         }
-        Ok(Taken::Held(0))
+        Ok(AcquireAnswer::Held(0))
     }
 
     /// Extends the row, within the budget.
-    pub(super) async fn extend(
+    pub(super) async fn renew(
         &self,
         claim: &Claim,
         token: i64,
         budget: Duration,
-    ) -> Result<Extension, Fault> {
+    ) -> Result<RenewAnswer, Fault> {
         let extend = self.call(claim, Limits::of(budget, budget), move |conn, claim| {
-            DB::extend(conn, claim, token)
+            DB::renew(conn, claim, token)
         });
         timeout(budget, extend).await.unwrap_or(Err(Fault::TimedOut))
     }
 
     /// Releases the row in a task of its own, and tells what came of the first try. Where
     /// that failed, it goes on trying for a while: nobody else can be hit by it.
-    pub(super) fn free(
+    pub(super) fn release(
         self: &Arc<Self>,
         runtime: &Handle,
         claim: &Arc<Claim>,
         budget: Duration,
-        underway: Underway,
+        in_flight_statement: InFlightStatement,
     ) -> oneshot::Receiver<Result<bool, Fault>> {
         let (sender, answer) = oneshot::channel();
-        let (ledger, claim) = (Arc::clone(self), Arc::clone(claim));
+        let (table, claim) = (Arc::clone(self), Arc::clone(claim));
         let free = async move {
             let end = Instant::now() + PATIENCE;
-            let first = ledger.try_free(&claim, budget).await;
+            let first = table.try_release(&claim, budget).await;
             let mut done = first.is_ok();
-            drop(underway);
+            drop(in_flight_statement);
             let _ = sender.send(first);
             let mut pause = PAUSE;
             while !done && Instant::now() < end {
                 pause = (pause * 2).min(LONGEST_PAUSE);
                 sleep(pause / 2 + jitter(pause / 2)).await;
-                done = ledger.try_free(&claim, budget).await.is_ok();
+                done = table.try_release(&claim, budget).await.is_ok();
             }
         };
         runtime.spawn(free.in_current_span());
         answer
     }
 
-    async fn try_free(&self, claim: &Claim, budget: Duration) -> Result<bool, Fault> {
-        self.call(claim, Limits::of(budget, PATIENCE.max(budget)), DB::free).await
+    async fn try_release(&self, claim: &Claim, budget: Duration) -> Result<bool, Fault> {
+        self.call(claim, Limits::of(budget, PATIENCE.max(budget)), DB::release).await
     }
 
     pub(super) async fn health(&self, budget: Duration) -> Health {

@@ -6,7 +6,7 @@ use tokio::sync::Notify;
 
 /// How much a client has on its way: requests that are not answered yet, and re-admissions.
 #[derive(Clone, Default)]
-pub(super) struct Busy(Arc<Count>);
+pub(super) struct Outstanding(Arc<Count>);
 
 #[derive(Default)]
 struct Count {
@@ -15,12 +15,12 @@ struct Count {
 }
 
 /// One thing on its way, until this is dropped.
-pub(super) struct Underway(Busy);
+pub(super) struct OutstandingWork(Outstanding);
 
-impl Busy {
-    pub(super) fn begin(&self) -> Underway {
+impl Outstanding {
+    pub(super) fn begin(&self) -> OutstandingWork {
         self.0.count.fetch_add(1, Ordering::SeqCst);
-        Underway(self.clone())
+        OutstandingWork(self.clone())
     }
 
     /// Waits until nothing is on its way. Cancel safe.
@@ -36,7 +36,7 @@ impl Busy {
     }
 }
 
-impl Drop for Underway {
+impl Drop for OutstandingWork {
     fn drop(&mut self) {
         if self.0.0.count.fetch_sub(1, Ordering::SeqCst) == 1 {
             self.0.0.nothing.notify_waiters();

@@ -19,15 +19,15 @@ mod start;
 mod store;
 
 pub(crate) use acquire::fault_of;
-pub use acquire::{Acquire, Bid, Outcome};
+pub use acquire::{Acquire, AcquireOutcome, Bid};
 pub use fault::Fault;
 pub use fleet::{Fleet, FleetError};
 pub use id::{Incarnation, Membership, Nonce, Owner};
 pub use message::{Prepared, Reply, Report, Request, Sealing, State};
 pub use readmit::{Readmission, Readmit, ReadmitError};
-pub use release::{Freed, Release};
+pub use release::{Release, ReleaseOutcome};
 pub use relocate::{Move, MoveError, Relocation, Side};
-pub use renew::{Holding, Renew, Renewal};
+pub use renew::{Holding, Renew, RenewOutcome};
 pub use stamp::Stamp;
 pub use store::{CROWDED, Moment, Store};
 

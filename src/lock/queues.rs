@@ -5,9 +5,9 @@ use tokio::sync::Mutex as FairMutex;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::settings::Settings;
-use super::sleep::jitter;
 use super::{AcquireError, Lease};
-use crate::Resource;
+use crate::random::jitter;
+use crate::resource::Resource;
 
 /// The local queues: within a process one contender per resource goes on the wire, and
 /// the others wait behind it in the order in which they came.

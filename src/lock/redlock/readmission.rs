@@ -7,10 +7,10 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use super::bell::{Notice, Rung};
 use super::nodes::Nodes;
-use crate::lock::sleep::jitter;
-use crate::quorum::{Fault, Readmission, Readmit, ReadmitError, Reply, Request};
+use super::notices::{Notice, Rung};
+use crate::protocol::{Fault, Readmission, Readmit, ReadmitError, Reply, Request};
+use crate::random::jitter;
 
 /// The pause after a re-admission that failed, before the next try.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -1,7 +1,8 @@
 use std::time::Duration;
 
 use super::{Fleet, Incarnation, Nonce, Owner, Stamp};
-use crate::{Resource, Token};
+use crate::resource::Resource;
+use crate::token::Token;
 
 /// What a client asks of one node. Each is one atomic step there.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

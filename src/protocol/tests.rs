@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::*;
+use crate::resource::Resource;
 use crate::time::Time;
-use crate::{Resource, Token};
+use crate::token::Token;
 
 pub(super) const TTL: Duration = Duration::from_secs(10);
 
@@ -86,7 +87,7 @@ impl World {
     }
 
     /// An attempt in which only `reached` nodes get the requests; the others time out.
-    fn acquire_on(&mut self, reached: &[usize]) -> (Owner, Outcome) {
+    fn acquire_on(&mut self, reached: &[usize]) -> (Owner, AcquireOutcome) {
         let bid = self.bid();
         let owner = bid.owner;
         let mut acquire = Acquire::new(self.nodes.len(), bid, self.now);
@@ -101,7 +102,7 @@ impl World {
         (owner, acquire.outcome(self.now).expect("every request was answered"))
     }
 
-    fn release(&mut self, owner: Owner) -> Freed {
+    fn release(&mut self, owner: Owner) -> ReleaseOutcome {
         let mut release = Release::new(self.nodes.len());
         for node in 0..self.nodes.len() {
             let reply = self.ask(node, &Request::Release { resource: resource(), owner });
@@ -112,7 +113,7 @@ impl World {
 
     pub(super) fn lease_on(&mut self, reached: &[usize]) -> Token {
         let (owner, outcome) = self.acquire_on(reached);
-        let Outcome::Won { token, .. } = outcome else { panic!("{outcome:?}") };
+        let AcquireOutcome::Won { token, .. } = outcome else { panic!("{outcome:?}") };
         self.release(owner);
         token
     }
@@ -136,11 +137,11 @@ fn granted(reply: Reply) -> Token {
 fn a_blank_fleet_starts_from_its_clocks_and_waits_out_the_second() {
     let mut fleet = World::blank(5);
     let (_, outcome) = fleet.acquire_on(&[0, 1, 2, 3, 4]);
-    let Outcome::NoQuorum { granted: 0, faults } = outcome else { panic!("{outcome:?}") };
+    let AcquireOutcome::NoQuorum { granted: 0, faults } = outcome else { panic!("{outcome:?}") };
     assert!(faults.iter().all(|(_, fault)| *fault == Fault::NotAdmitted));
     fleet.readmit(3).unwrap();
     let (_, outcome) = fleet.acquire_on(&[0, 1, 2, 3, 4]);
-    assert!(matches!(outcome, Outcome::NoQuorum { .. }), "{outcome:?}");
+    assert!(matches!(outcome, AcquireOutcome::NoQuorum { .. }), "{outcome:?}");
     fleet.wait(Duration::from_secs(1));
     assert_eq!(fleet.lease_on(&[0, 1, 2, 3, 4]).get(), 1_000_000_001);
 }
@@ -217,7 +218,7 @@ fn a_late_grant_above_the_token_does_not_count() {
     acquire.on_reply(2, grant(9));
     acquire.on_reply(1, Ok(Reply::NotOwner));
     let outcome = acquire.outcome(now);
-    assert!(matches!(outcome, Some(Outcome::NoQuorum { granted: 1, .. })), "{outcome:?}");
+    assert!(matches!(outcome, Some(AcquireOutcome::NoQuorum { granted: 1, .. })), "{outcome:?}");
 }
 
 #[test]
@@ -227,13 +228,13 @@ fn an_empty_node_does_not_vote() {
         fleet.lease_on(&[0, 1]);
     }
     let (_, outcome) = fleet.acquire_on(&[0, 1]);
-    let Outcome::Won { token: before, .. } = outcome else { panic!("{outcome:?}") };
+    let AcquireOutcome::Won { token: before, .. } = outcome else { panic!("{outcome:?}") };
     fleet.restart(1, Store::default());
     let (owner, outcome) = fleet.acquire_on(&[1, 2]);
-    assert!(matches!(outcome, Outcome::NoQuorum { granted: 1, .. }), "{outcome:?}");
+    assert!(matches!(outcome, AcquireOutcome::NoQuorum { granted: 1, .. }), "{outcome:?}");
     fleet.release(owner);
     fleet.readmit(1).unwrap();
-    assert!(matches!(fleet.acquire_on(&[1, 2]).1, Outcome::NoQuorum { .. }), "quarantine");
+    assert!(matches!(fleet.acquire_on(&[1, 2]).1, AcquireOutcome::NoQuorum { .. }), "quarantine");
     fleet.wait(TTL);
     let after = fleet.lease_on(&[1, 2]);
     assert!(after > before, "{after} after {before}");
@@ -304,7 +305,10 @@ fn strict_leaves_a_lost_majority_to_the_operator() {
     let order = Readmission { strict: true, nothing_out: true, ..readmission(0, Nonce(1)) };
     assert_eq!(fleet.readmit_by(order), Err(ReadmitError::Strict));
     assert_eq!(fleet.readmit_by(Readmission { strict: false, ..order }), Ok(()));
-    assert!(matches!(fleet.acquire_on(&[0, 1, 2]).1, Outcome::NoQuorum { .. }), "quarantine");
+    assert!(
+        matches!(fleet.acquire_on(&[0, 1, 2]).1, AcquireOutcome::NoQuorum { .. }),
+        "quarantine"
+    );
 }
 
 #[test]
@@ -386,13 +390,13 @@ fn held_and_down_are_told_apart() {
     let (owner, _) = fleet.acquire_on(&[0, 1, 2, 3, 4]);
     fleet.wait(Duration::from_secs(4));
     let (_, outcome) = fleet.acquire_on(&[0, 1, 2]);
-    assert_eq!(outcome, Outcome::Held { retry_after: Duration::from_secs(6) });
-    assert!(matches!(fleet.acquire_on(&[0, 1]).1, Outcome::NoQuorum { granted: 0, .. }));
-    assert_eq!(fleet.release(owner), Freed::Released);
-    assert_eq!(fleet.release(owner), Freed::Lapsed);
+    assert_eq!(outcome, AcquireOutcome::Held { retry_after: Duration::from_secs(6) });
+    assert!(matches!(fleet.acquire_on(&[0, 1]).1, AcquireOutcome::NoQuorum { granted: 0, .. }));
+    assert_eq!(fleet.release(owner), ReleaseOutcome::Released);
+    assert_eq!(fleet.release(owner), ReleaseOutcome::Lapsed);
     // Nodes that granted in time are no cause.
     let faults = [0, 1, 3].map(|node| (node, Fault::TimedOut)).to_vec();
-    assert_eq!(fleet.acquire_on(&[2, 4]).1, Outcome::NoQuorum { granted: 2, faults });
+    assert_eq!(fleet.acquire_on(&[2, 4]).1, AcquireOutcome::NoQuorum { granted: 2, faults });
 }
 
 #[test]
@@ -408,7 +412,7 @@ fn a_repeated_request_is_not_counted_twice() {
 fn renewal_needs_a_majority_of_all_and_never_revives_a_followed_lease() {
     let mut fleet = World::started(3);
     let (owner, outcome) = fleet.acquire_on(&[0, 1, 2]);
-    let Outcome::Won { token, .. } = outcome else { panic!("{outcome:?}") };
+    let AcquireOutcome::Won { token, .. } = outcome else { panic!("{outcome:?}") };
     let holding = Holding {
         resource: resource(),
         owner,
@@ -429,19 +433,19 @@ fn renewal_needs_a_majority_of_all_and_never_revives_a_followed_lease() {
         }
         renew.outcome(fleet.now).unwrap()
     };
-    assert!(matches!(renew(&mut fleet, &[0]), Renewal::Failed(_)));
+    assert!(matches!(renew(&mut fleet, &[0]), RenewOutcome::Failed(_)));
     // A node that came back without the lock is healed once its quarantine is over.
     fleet.restart(2, Store::default());
     fleet.readmit(2).unwrap();
-    assert!(matches!(renew(&mut fleet, &[1, 2]), Renewal::Failed(_)));
+    assert!(matches!(renew(&mut fleet, &[1, 2]), RenewOutcome::Failed(_)));
     fleet.wait(Duration::from_secs(6));
-    assert!(matches!(renew(&mut fleet, &[0, 1, 2]), Renewal::Renewed { .. }));
+    assert!(matches!(renew(&mut fleet, &[0, 1, 2]), RenewOutcome::Renewed { .. }));
     fleet.wait(Duration::from_secs(6));
-    assert!(matches!(renew(&mut fleet, &[1, 2]), Renewal::Renewed { .. }));
+    assert!(matches!(renew(&mut fleet, &[1, 2]), RenewOutcome::Renewed { .. }));
     // Nobody renews, somebody follows and goes: the old lease does not come back.
     fleet.wait(TTL + TTL);
     fleet.lease_on(&[0, 1, 2]);
-    assert_eq!(renew(&mut fleet, &[0, 1, 2]), Renewal::Followed);
+    assert_eq!(renew(&mut fleet, &[0, 1, 2]), RenewOutcome::Superseded);
 }
 
 #[test]
@@ -454,5 +458,5 @@ fn time_that_is_up_is_no_lease() {
     fleet.wait(TTL);
     acquire.on_reply(node, Ok(reply));
     let faults = vec![(0, Fault::TooLate)];
-    assert_eq!(acquire.outcome(fleet.now), Some(Outcome::NoQuorum { granted: 1, faults }));
+    assert_eq!(acquire.outcome(fleet.now), Some(AcquireOutcome::NoQuorum { granted: 1, faults }));
 }

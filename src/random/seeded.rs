@@ -31,8 +31,8 @@ pub fn fill(bytes: &mut [u8]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::u128;
     use super::*;
+    use crate::random::u128;
 
     #[test]
     fn a_seed_draws_the_same_again_and_no_seed_does_not() {

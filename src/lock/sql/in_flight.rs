@@ -3,20 +3,22 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::watch;
 
-use crate::Resource;
+use crate::resource::Resource;
 
 /// What this process has under way to the database, by resource.
 ///
 /// Statements go over any connection of the pool, in any order. Whoever drops a lease, or
 /// an attempt, and asks anew is not to be held up by itself.
 #[derive(Default)]
-pub(super) struct Traffic(Mutex<HashMap<Resource, Vec<watch::Receiver<()>>>>);
+pub(super) struct InFlight(Mutex<HashMap<Resource, Vec<watch::Receiver<()>>>>);
 
 /// Something under way, until it is dropped.
-pub(super) struct Underway(#[allow(dead_code, reason = "its end is what tells")] watch::Sender<()>);
+pub(super) struct InFlightStatement(
+    #[allow(dead_code, reason = "its end is what tells")] watch::Sender<()>,
+);
 
-impl Traffic {
-    pub(super) fn enter(&self, resource: &Resource) -> Underway {
+impl InFlight {
+    pub(super) fn enter(&self, resource: &Resource) -> InFlightStatement {
         let (sender, receiver) = watch::channel(());
         let mut resources = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if resources.len() >= 64 && resources.len().is_power_of_two() {
@@ -25,7 +27,7 @@ impl Traffic {
         let receivers = resources.entry(resource.clone()).or_default();
         receivers.retain(is_underway);
         receivers.push(receiver);
-        Underway(sender)
+        InFlightStatement(sender)
     }
 
     /// Waits for the end of all that is under way now.

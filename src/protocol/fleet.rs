@@ -71,6 +71,12 @@ impl Fleet {
         &self.0
     }
 
+    /// How many of its nodes are a majority.
+    #[must_use]
+    pub fn majority(&self) -> usize {
+        super::majority(self.members().count())
+    }
+
     /// The names, in their order.
     pub fn members(&self) -> impl Iterator<Item = &str> {
         self.0.split(',')

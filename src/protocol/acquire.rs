@@ -3,8 +3,9 @@ use std::time::Duration;
 
 use super::message::{Reply, Request};
 use super::{Fault, Fleet, Nonce, Owner, Stamp, majority};
+use crate::resource::Resource;
 use crate::time::Time;
-use crate::{Resource, Token};
+use crate::token::Token;
 
 /// What an acquisition asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -23,7 +24,7 @@ pub struct Bid {
 
 /// How one attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Outcome {
+pub enum AcquireOutcome {
     /// A majority is published and there is time left.
     Won {
         /// The lease's token.
@@ -46,7 +47,7 @@ pub enum Outcome {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Standing {
+enum NodeVote {
     Asked,
     Granted { stamp: Stamp, token: Token, nonce: Nonce },
     Publishing,
@@ -63,7 +64,7 @@ enum Standing {
 pub struct Acquire {
     bid: Bid,
     started: Time,
-    nodes: Vec<Standing>,
+    nodes: Vec<NodeVote>,
     chosen: Option<Token>,
     outbox: VecDeque<(usize, Request)>,
 }
@@ -80,7 +81,7 @@ impl Acquire {
         Acquire {
             bid,
             started: now,
-            nodes: vec![Standing::Asked; nodes],
+            nodes: vec![NodeVote::Asked; nodes],
             chosen: None,
             outbox: (0..nodes).map(|node| (node, ask.clone())).collect(),
         }
@@ -95,12 +96,12 @@ impl Acquire {
     pub fn on_reply(&mut self, node: usize, reply: Result<Reply, Fault>) {
         let Some(standing) = self.nodes.get_mut(node) else { return };
         match standing {
-            Standing::Asked => *standing = Standing::of_grant(reply),
-            Standing::Publishing => {
+            NodeVote::Asked => *standing = NodeVote::of_grant(reply),
+            NodeVote::Publishing => {
                 *standing = match reply {
-                    Ok(Reply::Published) => Standing::Published,
-                    Ok(Reply::NotOwner) => Standing::Failed(Fault::TooLate),
-                    other => Standing::Failed(fault_of(other)),
+                    Ok(Reply::Published) => NodeVote::Published,
+                    Ok(Reply::NotOwner) => NodeVote::Failed(Fault::TooLate),
+                    other => NodeVote::Failed(fault_of(other)),
                 }
             }
             // The network repeated an answer.
@@ -115,7 +116,7 @@ impl Acquire {
         if self.chosen.is_some() || self.granted() < majority(self.nodes.len()) {
             return;
         }
-        self.chosen = self.nodes.iter().filter_map(Standing::token).max();
+        self.chosen = self.nodes.iter().filter_map(NodeVote::token).max();
     }
 
     /// A grant equal to the token is published; one below it is sent the token; one
@@ -123,10 +124,10 @@ impl Acquire {
     fn publish(&mut self) {
         let Some(chosen) = self.chosen else { return };
         for (node, standing) in self.nodes.iter_mut().enumerate() {
-            let Standing::Granted { token, nonce, .. } = *standing else { continue };
+            let NodeVote::Granted { token, nonce, .. } = *standing else { continue };
             *standing = match token.cmp(&chosen) {
-                std::cmp::Ordering::Equal => Standing::Published,
-                std::cmp::Ordering::Greater => Standing::Failed(Fault::TooLate),
+                std::cmp::Ordering::Equal => NodeVote::Published,
+                std::cmp::Ordering::Greater => NodeVote::Failed(Fault::TooLate),
                 std::cmp::Ordering::Less => {
                     let request = Request::Publish {
                         resource: self.bid.resource.clone(),
@@ -135,13 +136,13 @@ impl Acquire {
                         token: chosen,
                     };
                     self.outbox.push_back((node, request));
-                    Standing::Publishing
+                    NodeVote::Publishing
                 }
             };
         }
     }
 
-    fn count(&self, which: impl Fn(&Standing) -> bool) -> usize {
+    fn count(&self, which: impl Fn(&NodeVote) -> bool) -> usize {
         self.nodes.iter().filter(|standing| which(standing)).count()
     }
 
@@ -149,32 +150,32 @@ impl Acquire {
         self.count(|standing| {
             matches!(
                 standing,
-                Standing::Granted { .. } | Standing::Publishing | Standing::Published
+                NodeVote::Granted { .. } | NodeVote::Publishing | NodeVote::Published
             )
         })
     }
 
     /// How the attempt ended, as soon as no further reply can change it.
     #[must_use]
-    pub fn outcome(&self, now: Time) -> Option<Outcome> {
+    pub fn outcome(&self, now: Time) -> Option<AcquireOutcome> {
         let needed = majority(self.nodes.len());
         let deadline = deadline(self.started, self.bid.ttl, self.bid.drift);
-        let published = self.count(|standing| *standing == Standing::Published);
+        let published = self.count(|standing| *standing == NodeVote::Published);
         if let Some(token) = self.chosen
             && published >= needed
             && now < deadline
         {
-            return Some(Outcome::Won { token, deadline });
+            return Some(AcquireOutcome::Won { token, deadline });
         }
-        let open = self.count(|standing| *standing == Standing::Asked);
+        let open = self.count(|standing| *standing == NodeVote::Asked);
         if self.granted() + open >= needed && now < deadline {
             return None;
         }
         // Lost. Whether somebody else holds it may hang on nodes that have not answered.
-        let faults = self.count(|standing| matches!(standing, Standing::Failed(_)));
+        let faults = self.count(|standing| matches!(standing, NodeVote::Failed(_)));
         let voted = self.nodes.len() - faults - open;
         if voted >= needed && now < deadline {
-            return Some(Outcome::Held { retry_after: self.retry_after(needed) });
+            return Some(AcquireOutcome::Held { retry_after: self.retry_after(needed) });
         }
         (open == 0 || faults > self.nodes.len() - needed || now >= deadline)
             .then(|| self.no_quorum(now >= deadline))
@@ -185,7 +186,7 @@ impl Acquire {
             .nodes
             .iter()
             .filter_map(|standing| match standing {
-                Standing::Held(remaining) => Some(*remaining),
+                NodeVote::Held(remaining) => Some(*remaining),
                 _ => None,
             })
             .collect();
@@ -194,35 +195,35 @@ impl Acquire {
         missing.checked_sub(1).and_then(|last| held.get(last).copied()).unwrap_or_default()
     }
 
-    fn no_quorum(&self, late: bool) -> Outcome {
-        let fault = |standing: &Standing| match standing {
-            Standing::Failed(fault) => Some(fault.clone()),
+    fn no_quorum(&self, late: bool) -> AcquireOutcome {
+        let fault = |standing: &NodeVote| match standing {
+            NodeVote::Failed(fault) => Some(fault.clone()),
             // Not needed any more to tell that it is lost, which is no fault of theirs.
-            Standing::Asked | Standing::Held(_) => None,
+            NodeVote::Asked | NodeVote::Held(_) => None,
             // A grant is at fault only when time is up.
             _ => late.then_some(Fault::TooLate),
         };
         let faults = self.nodes.iter().enumerate();
         let faults = faults.filter_map(|(node, standing)| Some((node, fault(standing)?))).collect();
-        Outcome::NoQuorum { granted: self.granted(), faults }
+        AcquireOutcome::NoQuorum { granted: self.granted(), faults }
     }
 }
 
-impl Standing {
-    fn of_grant(reply: Result<Reply, Fault>) -> Standing {
+impl NodeVote {
+    fn of_grant(reply: Result<Reply, Fault>) -> NodeVote {
         match reply {
             Ok(Reply::Granted { stamp, nonce, .. }) => match stamp.token() {
-                Some(token) => Standing::Granted { stamp, token, nonce },
-                None => Standing::Failed(Fault::Nonsense(format!("{stamp:?}"))),
+                Some(token) => NodeVote::Granted { stamp, token, nonce },
+                None => NodeVote::Failed(Fault::Nonsense(format!("{stamp:?}"))),
             },
-            Ok(Reply::Held { remaining }) => Standing::Held(remaining),
-            other => Standing::Failed(fault_of(other)),
+            Ok(Reply::Held { remaining }) => NodeVote::Held(remaining),
+            other => NodeVote::Failed(fault_of(other)),
         }
     }
 
     fn token(&self) -> Option<Token> {
         match self {
-            Standing::Granted { token, .. } => Some(*token),
+            NodeVote::Granted { token, .. } => Some(*token),
             _ => None,
         }
     }

@@ -4,8 +4,9 @@ use std::time::Duration;
 use super::message::{Prepared, Reply, Report, Request, Sealing, State};
 use super::place::Place;
 use super::{Fleet, Membership, Nonce, Owner, Stamp};
+use crate::resource::Resource;
 use crate::time::Time;
-use crate::{Resource, Token};
+use crate::token::Token;
 
 /// How many counts a node keeps before it asks for a new era.
 pub const CROWDED: usize = 100_000;

@@ -3,8 +3,9 @@ use std::time::Duration;
 use super::acquire::{deadline, fault_of};
 use super::message::{Reply, Request};
 use super::{Fault, Owner, majority};
+use crate::resource::Resource;
 use crate::time::Time;
-use crate::{Resource, Token};
+use crate::token::Token;
 
 /// The lease to renew.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -25,14 +26,14 @@ pub struct Holding {
 
 /// How a renewal ended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Renewal {
+pub enum RenewOutcome {
     /// A majority of all nodes has extended the lock.
     Renewed {
         /// When the lease ends now.
         deadline: Time,
     },
     /// A majority of all nodes says that somebody else has come: it will not get better.
-    Followed,
+    Superseded,
     /// Not renewed this time. It releases nothing; the lease ends when it would have.
     Failed(Vec<(usize, Fault)>),
 }
@@ -48,7 +49,7 @@ pub struct Renew {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Vote {
     Renewed,
-    Followed,
+    Superseded,
     Failed(Fault),
 }
 
@@ -75,7 +76,7 @@ impl Renew {
         let Some(vote @ None) = self.replies.get_mut(node) else { return };
         *vote = Some(match reply {
             Ok(Reply::Renewed) => Vote::Renewed,
-            Ok(Reply::Held { .. } | Reply::NotOwner) => Vote::Followed,
+            Ok(Reply::Held { .. } | Reply::NotOwner) => Vote::Superseded,
             other => Vote::Failed(fault_of(other)),
         });
     }
@@ -83,21 +84,21 @@ impl Renew {
     /// How the renewal ended, as soon as no further reply can change it. The majority is
     /// that of all nodes, not of those once acquired.
     #[must_use]
-    pub fn outcome(&self, now: Time) -> Option<Renewal> {
+    pub fn outcome(&self, now: Time) -> Option<RenewOutcome> {
         let needed = majority(self.replies.len());
         let count =
             |vote: Option<Vote>| self.replies.iter().filter(|reply| **reply == vote).count();
         let deadline = deadline(self.started, self.holding.ttl, self.holding.drift);
         let renewed = count(Some(Vote::Renewed));
         if renewed >= needed && now < deadline {
-            return Some(Renewal::Renewed { deadline });
+            return Some(RenewOutcome::Renewed { deadline });
         }
-        if count(Some(Vote::Followed)) >= needed {
-            return Some(Renewal::Followed);
+        if count(Some(Vote::Superseded)) >= needed {
+            return Some(RenewOutcome::Superseded);
         }
         (count(None) == 0 || now >= deadline).then(|| {
             let faults = self.replies.iter().enumerate();
-            Renewal::Failed(
+            RenewOutcome::Failed(
                 faults
                     .filter_map(|(node, vote)| match vote {
                         Some(Vote::Failed(fault)) => Some((node, fault.clone())),

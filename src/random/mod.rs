@@ -1,4 +1,6 @@
-//! Where owners, nonces and delays come from.
+//! Random numbers: for owners, nonces and delays.
+
+use std::time::Duration;
 
 #[cfg(feature = "testing")]
 mod seeded;
@@ -9,16 +11,21 @@ pub use seeded::{fill, seed};
 #[cfg(not(feature = "testing"))]
 use system::fill;
 
-/// For an [`Owner`](crate::quorum::Owner) or a [`Nonce`](crate::quorum::Nonce).
-pub(super) fn u128() -> u128 {
+/// For an [`Owner`](Owner) or a [`Nonce`](crate::protocol::Nonce).
+pub(crate) fn u128() -> u128 {
     let mut bytes = [0; 16];
     fill(&mut bytes);
     u128::from_le_bytes(bytes)
 }
 
 /// From 0 up to 1.
-pub(super) fn fraction() -> f64 {
+fn fraction() -> f64 {
     let mut bytes = [0; 8];
     fill(&mut bytes);
     u64::from_le_bytes(bytes) as f64 / u64::MAX as f64
+}
+
+/// Returns a random duration up to `most`.
+pub(crate) fn jitter(most: Duration) -> Duration {
+    most.mul_f64(fraction())
 }

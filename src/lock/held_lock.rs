@@ -3,14 +3,14 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 
 use super::error::{NodeCause, ReleaseError, Released};
-use crate::Token;
 use crate::time::Time;
+use crate::token::Token;
 
 /// What an attempt that won hands to the lease.
 pub(crate) struct Grant {
     pub(crate) token: Token,
     pub(crate) deadline: Time,
-    pub(crate) holder: Arc<dyn Holder>,
+    pub(crate) holder: Arc<dyn HeldLock>,
 }
 
 /// How a renewal ended.
@@ -19,13 +19,13 @@ pub(crate) enum Renewed {
     /// The lease lasts until then.
     Until(Time),
     /// Somebody else has come.
-    Followed,
+    Superseded,
     /// Not this time.
     Failed(Vec<NodeCause>),
 }
 
 /// One held lock, as its lease sees it.
-pub(crate) trait Holder: Send + Sync + 'static {
+pub(crate) trait HeldLock: Send + Sync + 'static {
     /// Tries once to renew.
     fn renew(&self) -> BoxFuture<'_, Renewed>;
     /// Asks everywhere for the release at once, then tells what came of it.

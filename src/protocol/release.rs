@@ -4,7 +4,7 @@ use super::{Fault, majority};
 
 /// How a release ended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Freed {
+pub enum ReleaseOutcome {
     /// A majority of all nodes held the lock and let it go.
     Released,
     /// So many nodes did not hold it any more that it had lapsed before.
@@ -38,18 +38,18 @@ impl Release {
 
     /// How it ended, as soon as no further reply can change it.
     #[must_use]
-    pub fn outcome(&self) -> Option<Freed> {
+    pub fn outcome(&self) -> Option<ReleaseOutcome> {
         let nodes = self.replies.len();
         let count = |held: bool| self.replies.iter().filter(|r| **r == Some(Ok(held))).count();
         if count(true) >= majority(nodes) {
-            return Some(Freed::Released);
+            return Some(ReleaseOutcome::Released);
         }
         if nodes - count(false) < majority(nodes) {
-            return Some(Freed::Lapsed);
+            return Some(ReleaseOutcome::Lapsed);
         }
         self.replies.iter().all(Option::is_some).then(|| {
             let faults = self.replies.iter().enumerate();
-            Freed::InDoubt(
+            ReleaseOutcome::InDoubt(
                 faults
                     .filter_map(|(node, reply)| match reply {
                         Some(Err(fault)) => Some((node, fault.clone())),

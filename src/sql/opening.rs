@@ -14,21 +14,21 @@ use super::Database;
 /// Dropped on the way, it goes on in the background and is rolled back: the driver would
 /// give the connection back with the transaction open, its locks held and whatever comes
 /// next on it not committed.
-pub(super) struct Begun<DB: Database>(Option<Opening<DB>>);
+pub(super) struct OpeningTransaction<DB: Database>(Option<Opening<DB>>);
 
 type Opening<DB> = BoxFuture<'static, sqlx::Result<Transaction<'static, DB>>>;
 
-impl<DB: Database> Begun<DB> {
+impl<DB: Database> OpeningTransaction<DB> {
     /// The statement leaves no transaction open where it fails.
-    pub(super) fn new(conn: PoolConnection<DB>, statement: String) -> Begun<DB> {
+    pub(super) fn new(conn: PoolConnection<DB>, statement: String) -> OpeningTransaction<DB> {
         // Not documented, but what `Pool::begin_with` is made of: that one would wait for
         // the connection as well, and nobody should wait for that in the background.
         let statement = AssertSqlSafe(statement).into_sql_str();
-        Begun(Some(Transaction::begin(conn, Some(statement))))
+        OpeningTransaction(Some(Transaction::begin(conn, Some(statement))))
     }
 }
 
-impl<DB: Database> Future for Begun<DB> {
+impl<DB: Database> Future for OpeningTransaction<DB> {
     type Output = sqlx::Result<Transaction<'static, DB>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -41,7 +41,7 @@ impl<DB: Database> Future for Begun<DB> {
     }
 }
 
-impl<DB: Database> Drop for Begun<DB> {
+impl<DB: Database> Drop for OpeningTransaction<DB> {
     fn drop(&mut self) {
         let Some(opening) = self.0.take() else { return };
         if let Ok(runtime) = Handle::try_current() {

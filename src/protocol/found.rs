@@ -30,9 +30,9 @@ impl World {
     }
 }
 
-fn won(acquire: &Acquire) -> Option<crate::Token> {
+fn won(acquire: &Acquire) -> Option<crate::token::Token> {
     match acquire.outcome(Time::default()) {
-        Some(Outcome::Won { token, .. }) => Some(token),
+        Some(AcquireOutcome::Won { token, .. }) => Some(token),
         _ => None,
     }
 }

@@ -1,0 +1,84 @@
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::protocol::{Fault, Incarnation};
+
+/// Which server each lane of a fleet has reached: no two lanes may speak for one.
+pub(super) struct DistinctServers {
+    reached: Mutex<Vec<Reached>>,
+    /// How long a lane that has lost its session still counts for its server: longer than an
+    /// attempt, or both would count for one.
+    pause: Duration,
+}
+
+struct Reached {
+    lane: usize,
+    name: String,
+    server: Incarnation,
+    lost: Option<Instant>,
+}
+
+impl DistinctServers {
+    pub(super) fn new(pause: Duration) -> DistinctServers {
+        DistinctServers { reached: Mutex::default(), pause }
+    }
+
+    /// Notes whom the lane has reached, under which name.
+    ///
+    /// # Errors
+    /// [`Fault::SameServer`] if another lane speaks for that server already.
+    pub(super) fn reached(&self, lane: usize, name: &str, at: &Incarnation) -> Result<(), Fault> {
+        let mut distinct_servers = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+        let over = |lost: Instant| lost.elapsed() >= self.pause;
+        distinct_servers.retain(|reached| reached.lane != lane && !reached.lost.is_some_and(over));
+        if let Some(other) = distinct_servers.iter().find(|reached| reached.server == *at) {
+            return Err(Fault::SameServer(other.name.clone()));
+        }
+        distinct_servers.push(Reached {
+            lane,
+            name: name.to_owned(),
+            server: at.clone(),
+            lost: None,
+        });
+        Ok(())
+    }
+
+    /// The lane has lost its session.
+    pub(super) fn lost(&self, lane: usize) {
+        let mut distinct_servers = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+        for reached in distinct_servers.iter_mut().filter(|reached| reached.lane == lane) {
+            reached.lost.get_or_insert_with(Instant::now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAUSE: Duration = Duration::from_secs(2);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_has_one_lane_until_that_one_reaches_another() {
+        let (distinct_servers, here, there) =
+            (DistinctServers::new(PAUSE), Incarnation::new("0a"), Incarnation::new("0b"));
+        let same = |name: &str| Err(Fault::SameServer(name.into()));
+        assert_eq!(distinct_servers.reached(0, "zero", &here), Ok(()));
+        assert_eq!(distinct_servers.reached(0, "zero", &here), Ok(()));
+        assert_eq!(distinct_servers.reached(1, "one", &here), same("zero"));
+        assert_eq!(distinct_servers.reached(1, "one", &there), Ok(()));
+        assert_eq!(distinct_servers.reached(0, "zero", &there), same("one"));
+        // What lane 0 spoke for is nobody's now.
+        assert_eq!(distinct_servers.reached(2, "two", &here), Ok(()));
+        distinct_servers.lost(1);
+        assert_eq!(distinct_servers.reached(0, "zero", &there), same("one"));
+        tokio::time::advance(PAUSE / 2).await;
+        // It is counted from the first loss.
+        distinct_servers.lost(1);
+        tokio::time::advance(PAUSE / 2).await;
+        assert_eq!(distinct_servers.reached(0, "zero", &there), Ok(()));
+        assert_eq!(distinct_servers.reached(1, "one", &there), same("zero"));
+    }
+}
