@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+mod database;
 pub mod fence;
 #[cfg(feature = "http")]
 pub mod http;

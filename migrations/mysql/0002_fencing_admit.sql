@@ -1,11 +1,12 @@
 -- fencing_admit(resource, token): compares the token with the mark of the resource and
 -- raises the mark to it, in the caller's transaction, and locks it until that ends.
--- Equal passes. Errors: ZF412 stale, ZF400 no token or no name, ZF500 the mark is none.
+-- Equal passes. Errors: ZF412 the token is stale, ZF400 the token or the name is not valid,
+-- ZF500 the mark is not a valid token.
 --
--- The first look takes no lock, so that whoever is stale already holds nobody up, and
--- decides nothing but the way. What is admitted is what the last read finds: it locks
--- the newest row, whatever the transaction's snapshot is. SHARE lets equal tokens in side
--- by side and keeps a raise out until they have ended.
+-- The first look takes no lock, so that a token that is stale already delays nobody. It only
+-- chooses the way. The last read decides: it locks the newest row, whatever the
+-- transaction's snapshot is. SHARE admits equal tokens side by side and keeps a raise out
+-- until they have ended.
 DROP PROCEDURE IF EXISTS fencing_admit;
 CREATE PROCEDURE fencing_admit(IN the_resource VARBINARY(1024), IN the_token BIGINT)
     MODIFIES SQL DATA
@@ -17,9 +18,10 @@ BEGIN
     CALL fencing_hold(the_resource, the_token, seen);
 END;
 
--- fencing_begin(resource, token): begins a transaction and admits in it. Where that fails
--- none is left open. The look comes before the transaction: under REPEATABLE READ it would
--- fix what the transaction reads, and miss what is written while it waits.
+-- fencing_begin(resource, token): begins a transaction and admits in it. If that fails it
+-- leaves no transaction open. The look comes before the transaction: within it, under
+-- REPEATABLE READ, it would fix what the transaction reads, which would miss what is written
+-- while it waits.
 DROP PROCEDURE IF EXISTS fencing_begin;
 CREATE PROCEDURE fencing_begin(IN the_resource VARBINARY(1024), IN the_token BIGINT)
     MODIFIES SQL DATA
@@ -37,7 +39,7 @@ BEGIN
     CALL fencing_hold(the_resource, the_token, seen);
 END;
 
--- What both do, after a look at the mark.
+-- The second half of both, after the look at the mark.
 DROP PROCEDURE IF EXISTS fencing_hold;
 CREATE PROCEDURE fencing_hold(
     IN the_resource VARBINARY(1024), IN the_token BIGINT, IN seen BIGINT)
@@ -48,7 +50,7 @@ BEGIN
     DECLARE words TEXT CHARACTER SET utf8mb4;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
 
-    -- Checked here: where the mode is not strict, a longer name would be cut.
+    -- Checked here: if the SQL mode is not strict, a longer name would be cut.
     IF the_resource IS NULL OR LENGTH(the_resource) NOT BETWEEN 1 AND 255 THEN
         SIGNAL SQLSTATE 'ZF400'
             SET MESSAGE_TEXT = 'fencing: a resource name has 1 to 255 bytes';
@@ -62,8 +64,8 @@ BEGIN
         SET held = seen;
     ELSE
         IF seen IS NULL OR seen < the_token THEN
-            -- Waits for every holder of an older token. A mark below 1 is left to be
-            -- found corrupt.
+            -- Waits for every holder of an older token. A mark below 1 stays, and is
+            -- reported as corrupt.
             INSERT INTO fencing_marks (resource, token) VALUES (the_resource, the_token)
             ON DUPLICATE KEY UPDATE
                 token = IF(token BETWEEN 1 AND the_token - 1, the_token, token);
@@ -73,11 +75,11 @@ BEGIN
     END IF;
 
     IF held IS NULL OR held NOT BETWEEN the_token AND 999999999999999 THEN
-        SIGNAL SQLSTATE 'ZF500' SET MESSAGE_TEXT = 'fencing: the mark is no token';
+        SIGNAL SQLSTATE 'ZF500' SET MESSAGE_TEXT = 'fencing: the mark is not a valid token';
     ELSEIF held > the_token THEN
         SET words = CONCAT('fencing: token ', the_token, ' is stale, high water ', held,
             ', resource ', CONVERT(the_resource USING utf8mb4));
-        -- MySQL takes 128 characters.
+        -- A message has at most 128 characters.
         IF CHAR_LENGTH(words) > 128 THEN
             SET words = CONCAT(LEFT(words, 125), '...');
         END IF;
@@ -86,7 +88,8 @@ BEGIN
 END;
 
 -- fencing_check(resource, presented): the same with the token that the session has
--- presented in @fencing_token, for the triggers of protected tables. ZF428: there is none.
+-- presented in @fencing_token, for the triggers of protected tables. ZF428: none was
+-- presented.
 DROP PROCEDURE IF EXISTS fencing_check;
 CREATE PROCEDURE fencing_check(IN the_resource VARBINARY(1024), IN presented VARBINARY(64))
     MODIFIES SQL DATA

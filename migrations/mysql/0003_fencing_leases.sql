@@ -1,12 +1,12 @@
--- The leases of SqlLock: for each resource the last one granted, and until when it lasts
--- by this server's clock, in microseconds since 1970 (UTC); 0 is released.
--- Never delete a row: the next token of its resource would start again at 1, or at its
--- mark, and a stale writer that has not yet reached the storage would pass. For millions
--- of resources a row costs about 150 bytes; those that will never be locked again, under
--- any token that may still be on its way to a storage, may go.
--- To take a lease from a holder that hangs: SET expires_at = 0.
+-- The leases of SqlLock: for each resource the last one granted, and when it expires by
+-- this server's clock, in microseconds since 1970 (UTC); 0 is released.
+-- Never delete a row: the tokens of its resource would start again at 1, or at its mark,
+-- and a stale writer that has not yet reached the storage would pass. If you
+-- have millions of resources: a row takes about 150 bytes, and you may delete those of
+-- resources that nobody will lock again and that no write is still on its way to.
+-- To free the lease of a holder that hangs: SET expires_at = 0.
 -- VARBINARY compares bytes; a collation would take R for r, and a name with a space at
--- its end for the one without. InnoDB has the row locks that a lease is granted under.
+-- its end for the one without. InnoDB has the row locks that granting a lease needs.
 CREATE TABLE IF NOT EXISTS fencing_leases (
     resource VARBINARY(255) NOT NULL PRIMARY KEY,
     token BIGINT NOT NULL CHECK (token BETWEEN 1 AND 999999999999999),
@@ -15,23 +15,22 @@ CREATE TABLE IF NOT EXISTS fencing_leases (
 ) ENGINE = InnoDB;
 
 -- The three procedures of SqlLock. Each is a transaction of its own, whatever `autocommit`
--- says, that locks the row, reads the clock, decides and commits: no client stands between
--- two of these steps and can be stopped there. They end what the session had open, and
--- leave its settings as they were. Where one fails it leaves no transaction behind, and so
--- no lock.
+-- says: it locks the row, reads the clock, decides and commits, so that no client can be
+-- stopped between two of these steps. They roll back what the session had open, and leave
+-- its settings as they were. If one fails it leaves no transaction open, and so no lock.
 --
 -- Each statement of a procedure has its own time, so UTC_TIMESTAMP(6) after the lock is a
--- time after the wait. It knows no time zone. (In one UPDATE it would be the time of the
--- begin, before the wait; SYSDATE(6) is later, but local, and an hour has two readings when
--- the clocks go back.)
+-- time after the wait. It does not depend on the time zone. (In a single UPDATE it would be
+-- the time before the wait; SYSDATE(6) is later, but local, and an hour has two readings
+-- when the clocks go back.)
 --
 -- None waits in the server for much longer than its client does: `patience`, in seconds.
--- Under SERIALIZABLE the reads without a lock would lock, and wait for whoever writes.
+-- Under SERIALIZABLE the reads without a lock would lock, and wait for writers.
 
--- fencing_lease_take(resource, owner, milliseconds, patience): the token, if the row was
--- free or had expired; or for how many milliseconds it is closed.
-DROP PROCEDURE IF EXISTS fencing_lease_take;
-CREATE PROCEDURE fencing_lease_take(
+-- fencing_lease_acquire(resource, owner, milliseconds, patience): returns the token, if the
+-- row was free or had expired; or for how many milliseconds it is still closed.
+DROP PROCEDURE IF EXISTS fencing_lease_acquire;
+CREATE PROCEDURE fencing_lease_acquire(
     IN the_resource VARBINARY(255), IN the_owner VARBINARY(64),
     IN lasting BIGINT, IN patience BIGINT)
     MODIFIES SQL DATA
@@ -59,15 +58,15 @@ BEGIN
     SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
     START TRANSACTION;
 
-    -- A row that is closed is only read: nobody waits for its lock to be told so.
+    -- A row that is closed is only read: that needs no wait for its lock.
     SELECT expires_at INTO closed FROM fencing_leases WHERE resource = the_resource;
     SET present = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
     IF closed IS NULL OR closed <= present THEN
         -- The mark may be above the row's token if the tokens came from elsewhere before,
         -- or the row was lost.
         SELECT token INTO mark FROM fencing_marks WHERE resource = the_resource;
-        -- Locks the row, and makes it first where there is none, without an owner: a read
-        -- FOR UPDATE of no row shares the gap with others, and then neither can insert.
+        -- Locks the row, and first creates it without an owner if it is missing: to read a
+        -- missing row FOR UPDATE shares the gap with others, and then neither can insert.
         INSERT INTO fencing_leases (resource, token, owner, expires_at)
         VALUES (the_resource, COALESCE(mark, 0) + 1, '', 0)
         ON DUPLICATE KEY UPDATE token = token;
@@ -89,15 +88,15 @@ BEGIN
 
     SET SESSION innodb_lock_wait_timeout = row_patience,
         SESSION lock_wait_timeout = table_patience;
-    -- After the commit: what is answered is on disk, as far as the server's settings go.
+    -- After the commit: the answer is on disk, if the server's settings say so.
     SELECT granted, (closed - present + 999) DIV 1000 AS remaining;
 END;
 
--- fencing_lease_extend(resource, owner, token, milliseconds, patience): 1 if the row is
--- closed for as long from now on; and 1 if another has come. A released row stays
--- released, whatever was still on its way.
-DROP PROCEDURE IF EXISTS fencing_lease_extend;
-CREATE PROCEDURE fencing_lease_extend(
+-- fencing_lease_renew(resource, owner, token, milliseconds, patience): returns two numbers.
+-- The first is 1 if the row is closed for as long from now on, the second is 1 if another
+-- owner or token has it. A released row stays released, whatever was still on its way.
+DROP PROCEDURE IF EXISTS fencing_lease_renew;
+CREATE PROCEDURE fencing_lease_renew(
     IN the_resource VARBINARY(255), IN the_owner VARBINARY(64),
     IN the_token BIGINT, IN lasting BIGINT, IN patience BIGINT)
     MODIFIES SQL DATA
@@ -132,13 +131,13 @@ BEGIN
     COMMIT AND NO CHAIN NO RELEASE;
     SET SESSION innodb_lock_wait_timeout = row_patience,
         SESSION lock_wait_timeout = table_patience;
-    SELECT COALESCE(own AND closed <> 0, FALSE) AS extended, COALESCE(NOT own, FALSE) AS followed;
+    SELECT COALESCE(own AND closed <> 0, FALSE) AS renewed, COALESCE(NOT own, FALSE) AS superseded;
 END;
 
--- fencing_lease_free(resource, owner, patience): 1 if the row was this owner's and closed
--- until now, or had been released by this owner before.
-DROP PROCEDURE IF EXISTS fencing_lease_free;
-CREATE PROCEDURE fencing_lease_free(
+-- fencing_lease_release(resource, owner, patience): returns 1 if the row was this owner's and
+-- closed until now, or this owner had released it before.
+DROP PROCEDURE IF EXISTS fencing_lease_release;
+CREATE PROCEDURE fencing_lease_release(
     IN the_resource VARBINARY(255), IN the_owner VARBINARY(64), IN patience BIGINT)
     MODIFIES SQL DATA
     SQL SECURITY INVOKER
@@ -161,7 +160,7 @@ BEGIN
         SESSION lock_wait_timeout = LEAST(table_patience, patience);
     SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
     START TRANSACTION;
-    -- A row of another's is only read.
+    -- The row of another owner is only read.
     SELECT owner INTO last_owner FROM fencing_leases WHERE resource = the_resource;
     IF last_owner = the_owner THEN
         SELECT expires_at INTO closed FROM fencing_leases
@@ -174,5 +173,5 @@ BEGIN
     COMMIT AND NO CHAIN NO RELEASE;
     SET SESSION innodb_lock_wait_timeout = row_patience,
         SESSION lock_wait_timeout = table_patience;
-    SELECT COALESCE(closed > present OR closed = 0, FALSE) AS freed;
+    SELECT COALESCE(closed > present OR closed = 0, FALSE) AS released;
 END;

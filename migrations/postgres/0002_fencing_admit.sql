@@ -1,8 +1,9 @@
 -- fencing_admit(resource, token): compares the token with the mark of the resource and
 -- raises the mark to it, in the caller's transaction, and locks it until that ends.
--- Equal passes. Errors: ZF412 stale, ZF400 no token or no name, ZF500 the mark is none.
+-- Equal passes. Errors: ZF412 the token is stale, ZF400 the token or the name is not valid,
+-- ZF500 the mark is not a valid token.
 --
--- The statement is the one of src/sql/postgres.rs, where the reasons stand.
+-- The statement is that of src/sql/postgres.rs, which gives the reasons.
 CREATE OR REPLACE FUNCTION fencing_admit(the_resource text, the_token bigint)
     RETURNS void LANGUAGE plpgsql VOLATILE AS $fencing$
 DECLARE
@@ -17,7 +18,8 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'ZF400',
             MESSAGE = 'fencing: a token lies between 1 and 999999999999999';
     END IF;
-    -- Most often the mark is this token already. Then this is `held` below, for less.
+    -- Most often the mark is this token already. Then this does what `held` below does, and
+    -- costs less.
     PERFORM FROM fencing_marks
         WHERE resource = the_resource AND token = the_token
         AND pg_advisory_xact_lock_shared(
@@ -61,16 +63,16 @@ BEGIN
         END IF;
     END LOOP;
     RAISE EXCEPTION USING ERRCODE = 'ZF500',
-        MESSAGE = format('fencing: the mark is no token, resource %s', the_resource);
+        MESSAGE = format('fencing: the mark is not a valid token, resource %s', the_resource);
 END
 $fencing$;
 
--- fencing_begin(resource, token): the same as the first statement of a transaction that is
+-- fencing_begin(resource, token): the same, as the first statement of a transaction that is
 -- going to read as well. Under REPEATABLE READ and SERIALIZABLE its snapshot is older than
--- the wait: whoever raises the mark there would miss what the older token wrote meanwhile.
--- ZF409: raise the mark in a transaction of its own, and begin again.
+-- the wait: a transaction that raises the mark would miss what the older token wrote
+-- meanwhile. ZF409: raise the mark in a transaction of its own, and begin again.
 --
--- A procedure, as a call costs less than a SELECT. It begins as fencing_admit does.
+-- It is a procedure because CALL costs less than SELECT. It starts like fencing_admit.
 CREATE OR REPLACE PROCEDURE fencing_begin(the_resource text, the_token bigint)
     LANGUAGE plpgsql AS $fencing$
 BEGIN
@@ -94,11 +96,11 @@ END
 $fencing$;
 
 -- fencing_check(resource): the same with the token that the transaction has presented by
--- SET LOCAL fencing.token, for the triggers of protected tables. ZF428: there is none.
+-- SET LOCAL fencing.token, for the triggers of protected tables. ZF428: none was presented.
 CREATE OR REPLACE FUNCTION fencing_check(the_resource text)
     RETURNS void LANGUAGE plpgsql VOLATILE AS $fencing$
 DECLARE
-    -- Unset it reads as NULL, and as '' in a session that has set it once.
+    -- If it is not set it reads as NULL, or as '' in a session that has set it before.
     presented text := nullif(current_setting('fencing.token', true), '');
 BEGIN
     IF presented IS NULL THEN
@@ -115,8 +117,8 @@ BEGIN
 END
 $fencing$;
 
--- The trigger of a protected table. Its arguments: the column that names the resource and
--- what stands before it in the name; or '' and the whole name.
+-- The trigger of a protected table. Its arguments are the column that names the resource and
+-- the text before it in the name; or '' and the whole name.
 CREATE OR REPLACE FUNCTION fencing_protect() RETURNS trigger LANGUAGE plpgsql AS $fencing$
 DECLARE
     old_name text := TG_ARGV[1];
@@ -143,7 +145,7 @@ BEGIN
 END
 $fencing$;
 
--- TRUNCATE knows no rows, and so no resource.
+-- TRUNCATE does not see rows, and so no resource: it is refused.
 CREATE OR REPLACE FUNCTION fencing_protect_truncate() RETURNS trigger LANGUAGE plpgsql AS $fencing$
 BEGIN
     RAISE EXCEPTION USING ERRCODE = 'ZF428', MESSAGE = format(

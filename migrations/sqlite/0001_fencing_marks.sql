@@ -1,5 +1,5 @@
 -- The high-water marks: for each resource, the highest fencing token seen.
--- Never lower one, and never delete one: that lets stale writes in.
+-- Never lower or delete a mark: that lets stale writes in.
 -- BINARY compares bytes; NOCASE would take two names for one.
 CREATE TABLE IF NOT EXISTS fencing_marks (
     resource TEXT COLLATE BINARY NOT NULL PRIMARY KEY,

@@ -1,12 +1,12 @@
 -- INSERT INTO fencing_admit VALUES (resource, token): compares the token with the mark of
 -- the resource and raises the mark to it, in the caller's transaction. Equal passes. Begin
--- IMMEDIATE. The errors begin with `fencing: `.
+-- the transaction IMMEDIATE. The errors begin with `fencing: `.
 --
--- RAISE takes no message that is put together (before SQLite 3.47), but a JSON path that
--- is none is repeated in the error of whoever reads it.
+-- Before SQLite 3.47, RAISE takes no message that was built at run time. But json_extract
+-- repeats a path that is not valid in its error.
 --
--- No statement in here may meet a conflict: the policy of the outer one, OR IGNORE say,
--- would decide what becomes of it.
+-- No statement in here may meet a conflict: the policy of the outer one (OR IGNORE, say)
+-- would decide what happens then.
 CREATE VIEW IF NOT EXISTS fencing_admit (resource, token) AS
     SELECT resource, token FROM fencing_marks;
 

@@ -1,32 +1,34 @@
 use sqlx::{Pool, Transaction};
 
+use super::AdmitError;
 use super::error::is_to_raise_first;
 use super::opening::OpeningTransaction;
-use super::{AdmitError, Database};
+use crate::database::{Admission, Database};
+use crate::fence::Stale;
 use crate::resource::Resource;
 use crate::token::Token;
 
 /// Admits `token` to `resource` for the rest of this transaction, or refuses it: compares
 /// it with the mark and raises the mark to it, at once. Equal passes, lower is refused.
 ///
-/// Call it before the transaction writes, best as its first statement: on SQLite a
-/// deferred transaction that has read may be refused its first write, and under
-/// REPEATABLE READ or SERIALIZABLE one that has an old snapshot is.
+/// Call it before the transaction writes, best as its first statement: SQLite may refuse the
+/// first write of a deferred transaction that has read, and under REPEATABLE READ or
+/// SERIALIZABLE a transaction with an old snapshot is refused.
 ///
 /// **Fencing.** From `Ok` until the transaction ends, no newer token is admitted to this
 /// resource, neither here nor in another process: it waits, or fails. What this
 /// transaction writes therefore never lands after the first contact of a newer token.
-/// If the transaction rolls back, so does the mark, as nothing was written; likewise for
-/// a savepoint, so write nothing after rolling back to one that was set before `admit`.
-/// It says nothing of writes outside this transaction, and nothing of writers that do
-/// not call it. Equal tokens run side by side on PostgreSQL and MySQL, except for those
-/// that meet the first contact of their token, and a stream of them does not starve a
-/// newer one; SQLite has one writer at a time.
+/// If the transaction rolls back, so does the mark, as nothing was written. The same holds
+/// for a savepoint: write nothing after you roll back to one that you set before `admit`.
+/// It does not guard writes outside this transaction, nor against writers that do not call
+/// it. Equal tokens run side by side on PostgreSQL and MySQL, except at the first contact of
+/// their token, and a stream of them does not starve a newer one; SQLite has one writer at a
+/// time.
 ///
 /// Under REPEATABLE READ a transaction reads what was there when it first looked, which may
-/// be before it waited here: at the first contact of a token it may miss what an older one
-/// wrote meanwhile, and on MySQL write over it. [`begin`] sees to that; or use READ
-/// COMMITTED, or read what you are going to change with `FOR UPDATE`.
+/// be before it waited here. At the first contact of a token it may then miss what an older
+/// one wrote meanwhile, and on MySQL write over it. Use [`begin`], which prevents that, or
+/// READ COMMITTED, or read what you are going to change with `FOR UPDATE`.
 ///
 /// On MySQL a deadlock ends the transaction, and so does a statement that creates or
 /// alters a table: what the connection writes after that is outside of it. Stop at the
@@ -34,39 +36,56 @@ use crate::token::Token;
 ///
 /// # Errors
 /// [`AdmitError::Stale`] if the mark is higher. [`AdmitError::Retryable`] if another
-/// transaction was in the way, which says nothing of the token: run the transaction
-/// again. Any other error: nobody may write. How long a lock is waited for is set in the
-/// database (`lock_timeout`, `innodb_lock_wait_timeout`, `busy_timeout`).
+/// transaction was in the way, which says nothing about the token: run the transaction
+/// again. After any other error, do not write. The database's settings say how long it waits
+/// for a lock (`lock_timeout`, `innodb_lock_wait_timeout`, `busy_timeout`).
 ///
 /// # Cancel safety
-/// Dropped, the token may or may not have been admitted: roll the transaction back.
+/// If it is dropped, the token may or may not have been admitted: roll the transaction back.
 #[tracing::instrument(name = "fencing.admit", level = "debug", skip_all, fields(%resource, %token))]
 pub async fn admit<DB: Database>(
     tx: &mut Transaction<'_, DB>,
     resource: &Resource,
     token: Token,
 ) -> Result<(), AdmitError> {
-    DB::admit(tx, resource, token).await
+    compare_and_raise::<DB>(tx, resource, token).await
+}
+
+/// Admits over a connection, in its transaction if it has one.
+pub(super) async fn compare_and_raise<DB: Database>(
+    conn: &mut DB::Connection,
+    resource: &Resource,
+    token: Token,
+) -> Result<(), AdmitError> {
+    match DB::admit(conn, resource, token).await {
+        Ok(Admission::Admitted) => Ok(()),
+        Ok(Admission::Refused(mark)) => match parse(resource, Ok(mark))? {
+            Some(highest) if highest > token => {
+                Err(Stale { resource: resource.clone(), presented: token, highest }.into())
+            }
+            _ => Err(AdmitError::corrupt(resource, "it was neither raised nor higher")),
+        },
+        Err(error) => Err(AdmitError::of(resource, token, error)),
+    }
 }
 
 /// Opens a transaction and admits `token` to `resource` in it, in one round trip.
 ///
 /// On SQLite the transaction begins IMMEDIATE, so that it waits for its turn at the start
-/// and is never refused its first write. Isolation is the database's default.
+/// and its first write is never refused. Isolation is the database's default.
 ///
-/// **Fencing.** As for [`admit`]. What the transaction reads is not older than its
+/// **Fencing.** As for [`admit`]. The transaction reads nothing that is older than its
 /// admission, on any level of isolation: everything that older tokens wrote is there. On
-/// PostgreSQL above READ COMMITTED this takes two round trips more at a token's first
+/// PostgreSQL above READ COMMITTED this takes two more round trips at a token's first
 /// contact.
 ///
 /// # Errors
-/// As for [`admit`]; the transaction has been rolled back, as far as the database was
-/// there to do it.
+/// As for [`admit`]; the transaction has been rolled back, if the database could be reached.
 ///
 /// # Cancel safety
-/// Dropped, the transaction is rolled back; its connection is given back when the database
-/// has answered what was under way, which a wait for a lock may put off: set a
-/// `lock_timeout` (`innodb_lock_wait_timeout`) where callers give up sooner than holders.
+/// If it is dropped, the transaction is rolled back. Its connection goes back to the pool
+/// when the database has answered, which a wait for a lock may delay: set a `lock_timeout`
+/// (`innodb_lock_wait_timeout`) where callers give up sooner than holders.
 #[tracing::instrument(name = "fencing.admit", level = "debug", skip_all, fields(%resource, %token))]
 pub async fn begin<DB: Database>(
     pool: &Pool<DB>,
@@ -91,20 +110,20 @@ async fn step_by_step<DB: Database>(
     token: Token,
 ) -> Result<Transaction<'static, DB>, AdmitError> {
     let mut tx = pool.begin_with(begin).await?;
-    match DB::admit(&mut tx, resource, token).await {
+    match compare_and_raise::<DB>(&mut tx, resource, token).await {
         Ok(()) => Ok(tx),
         Err(error) => {
-            // Dropped, it would keep its locks until the connection's next use.
+            // If it were dropped, it would keep its locks until the connection's next use.
             let _ = tx.rollback().await;
             Err(error)
         }
     }
 }
 
-/// The mark of `resource`: the highest token that a committed transaction presented, if
-/// there was one. For operators and tests.
+/// Reads the mark of `resource`: the highest token that a committed transaction presented,
+/// if there was one. For operators and tests.
 ///
-/// **Fencing.** None: it may have been raised by the time it is read. Never use it as a
+/// **Fencing.** None: the mark may be higher by the time that you read it. Never use it as a
 /// token; a token comes only from a lease.
 ///
 /// # Errors
@@ -117,24 +136,50 @@ pub async fn highest<DB: Database>(
     resource: &Resource,
 ) -> Result<Option<Token>, AdmitError> {
     let mut conn = pool.acquire().await?;
-    DB::mark(&mut conn, resource).await
+    mark::<DB>(&mut conn, resource).await
+}
+
+/// Reads the mark over this connection.
+pub(super) async fn mark<DB: Database>(
+    conn: &mut DB::Connection,
+    resource: &Resource,
+) -> Result<Option<Token>, AdmitError> {
+    parse(resource, DB::mark(conn, resource).await)
+}
+
+/// Reads what a query for a mark answered. Somebody may have altered the table by hand, so
+/// the column may hold NULL, or another type.
+fn parse(
+    resource: &Resource,
+    answer: sqlx::Result<Option<Option<i64>>>,
+) -> Result<Option<Token>, AdmitError> {
+    match answer {
+        Ok(None) => Ok(None),
+        Ok(Some(None)) => Err(AdmitError::corrupt(resource, "it is NULL")),
+        Ok(Some(Some(number))) => match Token::try_from(number) {
+            Ok(token) => Ok(Some(token)),
+            Err(error) => Err(AdmitError::corrupt(resource, format!("it is {number}: {error}"))),
+        },
+        Err(error @ sqlx::Error::ColumnDecode { .. }) => Err(AdmitError::corrupt(resource, error)),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Presents `token` to the triggers of protected tables (`fencing protect`), which admit it
 /// to the resource of each row that the transaction writes from here on.
 ///
-/// On PostgreSQL until the transaction ends. On MySQL until the session ends, where a
-/// variable knows no transactions: present in each transaction that writes. On SQLite it
-/// does nothing: there the write presents the token in the column `fencing_token`.
+/// On PostgreSQL it lasts until the transaction ends. On MySQL it lasts until the session
+/// ends, as variables do there: present in each transaction that writes. On SQLite it does
+/// nothing: there the write itself presents the token, in the column `fencing_token`.
 ///
-/// **Fencing.** One token for whatever is written next: in a transaction that writes under
-/// several leases, present before each.
+/// **Fencing.** The token counts for everything that is written next: in a transaction that
+/// writes under several leases, present before each.
 ///
 /// # Errors
-/// As for [`admit`], but never [`AdmitError::Stale`]: that the write says.
+/// As for [`admit`], but never [`AdmitError::Stale`]: the write returns that.
 ///
 /// # Cancel safety
-/// Dropped, it may or may not have been presented: roll the transaction back.
+/// If it is dropped, the token may or may not have been presented: roll the transaction back.
 pub async fn present<DB: Database>(
     tx: &mut Transaction<'_, DB>,
     token: Token,

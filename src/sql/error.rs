@@ -1,83 +1,96 @@
 use std::error::Error;
 
-use sqlx::error::DatabaseError;
-
-use super::backend::Refusal;
-use super::{message, mysql, postgres, sqlite};
+use super::message::{self, Message};
+use crate::database::{Meaning, meaning, text};
 use crate::fence::Stale;
 use crate::resource::Resource;
 use crate::token::Token;
 
-/// Why a transaction was not admitted. After any of these, roll it back.
+/// Why a fenced transaction failed: its admission, a statement, or its commit. After any of
+/// these, roll it back.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdmitError {
-    /// The mark is higher. Running it again cannot help.
+    /// The mark is higher. Running the transaction again cannot help.
     #[error(transparent)]
     Stale(#[from] Stale),
-    /// Another transaction was in the way: a serialization failure, a deadlock, a lock
-    /// that was not to be had in time. Says nothing about the token; roll back and run
+    /// Another transaction was in the way: a serialization failure, a deadlock, a lock that
+    /// did not become free in time. This says nothing about the token. Roll back and run
     /// the whole transaction again.
-    #[error("another transaction was in the way: roll back and run it again")]
+    #[error("another transaction was in the way: roll back and run it again: {}", text(.0))]
     Retryable(#[source] sqlx::Error),
-    /// The table holds something that is no token, such as a value changed by hand.
-    /// Nobody is admitted to this resource until that is put right.
-    #[error("the mark of {resource} is no token")]
+    /// The table holds something that is not a valid token, such as a value changed by
+    /// hand. Nobody is admitted to this resource until that is put right.
+    #[error("the mark of {resource} is not a valid token, put it right by hand: {source}")]
     Corrupt {
         /// Whose mark it is.
         resource: Resource,
         /// What is wrong with it.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// The table of the marks is not there.
-    #[error("there is no table fencing_marks: run fencing::sql::migrate first")]
+    /// A table or function of the fence is missing.
+    #[error(
+        "the tables of the fence are missing: run fencing::sql::migrate or `fencing migrate` \
+         first: {}",
+        text(.0)
+    )]
     NotMigrated(#[source] sqlx::Error),
     /// A protected table was written, and the transaction has not presented a token.
-    #[error("no token was presented for a protected table: call fencing::sql::present first")]
+    #[error(
+        "no token was presented for a protected table: call fencing::sql::present first: {}",
+        text(.0)
+    )]
     Unpresented(#[source] sqlx::Error),
-    /// The database failed, or could not be reached.
-    #[error("the database did not admit the token")]
+    /// A statement of the transaction failed, be it yours or the admission, or the database
+    /// could not be reached.
+    #[error("the transaction failed: {}", text(.0))]
     Database(#[source] sqlx::Error),
 }
 
 impl From<sqlx::Error> for AdmitError {
-    /// What the driver's error means, whichever statement it came from: the transaction's
-    /// own writes and its commit fail for the same reasons as `admit`.
+    /// Reads what the driver's error means, whichever statement it came from: the
+    /// transaction's own writes and its commit fail for the same reasons as `admit`.
     fn from(error: sqlx::Error) -> AdmitError {
-        match error.as_database_error().map(refusal) {
-            Some(Refusal::Conflict | Refusal::RaiseFirst) => AdmitError::Retryable(error),
-            Some(Refusal::NoTable) => AdmitError::NotMigrated(error),
-            Some(Refusal::Stale(stale)) => AdmitError::Stale(stale),
-            Some(Refusal::Unpresented) => AdmitError::Unpresented(error),
-            Some(Refusal::Corrupt | Refusal::Other) | None => AdmitError::Database(error),
+        match read(&error) {
+            (Some(Message::Stale(stale)), _) => AdmitError::Stale(stale),
+            (Some(Message::RaiseFirst), _) | (None, Meaning::Conflict) => {
+                AdmitError::Retryable(error)
+            }
+            (Some(Message::Unpresented), _) => AdmitError::Unpresented(error),
+            (None, Meaning::NotMigrated) => AdmitError::NotMigrated(error),
+            _ => AdmitError::Database(error),
         }
     }
 }
 
-/// Asks every database: each knows its own errors.
-fn refusal(error: &dyn DatabaseError) -> Refusal {
-    let databases = [postgres::refusal, mysql::refusal, sqlite::refusal];
-    databases.iter().find_map(|database| database(error)).unwrap_or(Refusal::Other)
+/// Returns what the fence itself says in this error, and what the database's code means.
+fn read(error: &sqlx::Error) -> (Option<Message>, Meaning) {
+    match error.as_database_error() {
+        Some(error) => (Message::of(error), meaning(error)),
+        None => (None, Meaning::Other),
+    }
 }
 
 pub(super) fn is_conflict(error: &sqlx::Error) -> bool {
-    let refusal = error.as_database_error().map(refusal);
-    matches!(refusal, Some(Refusal::Conflict | Refusal::RaiseFirst))
+    matches!(read(error), (Some(Message::RaiseFirst), _) | (None, Meaning::Conflict))
 }
 
 pub(super) fn is_to_raise_first(error: &sqlx::Error) -> bool {
-    matches!(error.as_database_error().map(refusal), Some(Refusal::RaiseFirst))
+    matches!(read(error), (Some(Message::RaiseFirst), _))
 }
 
 impl AdmitError {
-    /// Of a procedure that was called with this name and token: its message may have been
-    /// cut.
+    /// Reads the error of an admission of this token to this resource: the message of a
+    /// procedure may have been cut.
     pub(super) fn of(resource: &Resource, token: Token, error: sqlx::Error) -> AdmitError {
-        match error.as_database_error().map(refusal) {
-            Some(Refusal::Stale(Stale { highest, .. })) => {
+        match read(&error) {
+            (Some(Message::Stale(Stale { highest, .. })), _) => {
                 Stale { resource: resource.clone(), presented: token, highest }.into()
             }
-            Some(Refusal::Corrupt) => AdmitError::corrupt(resource, error),
+            (Some(Message::Corrupt), _) => AdmitError::corrupt(resource, error),
+            _ if matches!(error, sqlx::Error::ColumnDecode { .. }) => {
+                AdmitError::corrupt(resource, error)
+            }
             _ => error.into(),
         }
     }
@@ -89,16 +102,16 @@ impl AdmitError {
         AdmitError::Corrupt { resource: resource.clone(), source: source.into() }
     }
 
-    /// Whether the whole transaction may succeed when it is run again.
+    /// Returns whether the whole transaction may succeed when it is run again.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(self, AdmitError::Retryable(_))
     }
 }
 
-/// What the error says, if it is that this token of this resource is stale: for those whose
-/// transactions are not `sqlx`'s ([`statement`](super::statement)). It is found in the text
-/// of the error, or of one that it comes from: any library's will do that repeats what the
+/// Returns the refusal, if the error says that this token of this resource is stale: for
+/// transactions that are not `sqlx`'s ([`statement`](super::statement)). It reads the text of
+/// the error and of those that it comes from, so any library serves that repeats what the
 /// database said.
 #[must_use]
 pub fn stale(
@@ -121,24 +134,21 @@ pub fn stale(
 #[non_exhaustive]
 pub enum MigrateError {
     /// Others kept the database locked for too long.
-    #[error("the database stayed locked by others")]
-    Locked(#[source] sqlx::Error),
+    #[error("others kept the database locked for too long, try again: {0}")]
+    Locked(#[source] Box<dyn Error + Send + Sync>),
     /// A migration failed, or one that was applied is not the one that this version knows.
-    #[error("the tables of the fence could not be brought up to date")]
+    #[error("the tables of the fence were not brought up to date: {0}")]
     Migration(#[source] sqlx::migrate::MigrateError),
     /// The database failed, or could not be reached.
-    #[error("the database could not be migrated")]
+    #[error("the database was not migrated: {}", text(.0))]
     Database(#[source] sqlx::Error),
 }
 
 impl From<sqlx::Error> for MigrateError {
     fn from(error: sqlx::Error) -> MigrateError {
-        match AdmitError::from(error) {
-            AdmitError::Retryable(error) => MigrateError::Locked(error),
-            AdmitError::Database(error) | AdmitError::NotMigrated(error) => {
-                MigrateError::Database(error)
-            }
-            error => MigrateError::Database(sqlx::Error::Decode(Box::new(error))),
+        match is_conflict(&error) {
+            true => MigrateError::Locked(error.into()),
+            false => MigrateError::Database(error),
         }
     }
 }

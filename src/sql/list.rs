@@ -1,6 +1,7 @@
 use sqlx::Pool;
 
-use super::{AdmitError, Database};
+use super::AdmitError;
+use crate::database::Database;
 use crate::resource::Resource;
 use crate::token::Token;
 
@@ -8,14 +9,14 @@ use crate::token::Token;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Mark {
-    /// The bytes of the name, which can be those of a [`Resource`] or anything.
+    /// The bytes of the name. They should be those of a [`Resource`], but may be anything.
     pub name: Vec<u8>,
-    /// The number, which can be that of a [`Token`] or anything.
+    /// The number. It should be that of a [`Token`], but may be anything.
     pub number: Option<i64>,
 }
 
 impl Mark {
-    /// The resource and its mark, if they are what they ought to be.
+    /// Returns the resource and its mark, if both are valid.
     #[must_use]
     pub fn parse(&self) -> Option<(Resource, Token)> {
         let name = std::str::from_utf8(&self.name).ok()?;
@@ -23,8 +24,8 @@ impl Mark {
     }
 }
 
-/// The marks whose names come after `after`, up to `limit` of them, ordered by the bytes of
-/// their names. For operators: start with `&[]` and go on with the last name.
+/// Reads the marks whose names come after `after`, up to `limit` of them, ordered by the bytes
+/// of their names. For operators: start with `&[]` and go on with the last name.
 ///
 /// **Fencing.** None, as for [`highest`](super::highest()).
 ///

@@ -3,9 +3,11 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use sqlx::Pool;
 
-use super::backend::Backend;
-use super::{AdmitError, Database};
+use super::AdmitError;
+use super::admit::{compare_and_raise, mark};
+use crate::database::Database;
 use crate::fence::{Marks, MarksError, Stale};
+use crate::random::jitter;
 use crate::resource::Resource;
 use crate::token::Token;
 
@@ -19,21 +21,21 @@ const PAUSE: Duration = Duration::from_millis(10);
 ///
 /// Cloning is cheap and shares the pool. Run [`migrate`](super::migrate()) first.
 ///
-/// **Fencing.** The mark is compared and raised in one statement, and is committed before
-/// the token passes; marks are shared by all processes that use this database. The write
-/// that follows is outside of that: what keeps a newer token waiting for it is the gate
-/// of the fence, within one process. Where the data is in this database, use
-/// [`admit`](super::admit()) instead. A commit must be on disk before it is acknowledged,
-/// as it is by default: with `synchronous_commit = off` (PostgreSQL) or
-/// `synchronous = OFF` (SQLite) a crash forgets marks.
+/// **Fencing.** One statement compares and raises the mark, and it is committed before the
+/// token passes. All processes that use this database share its marks. The write that
+/// follows is outside of that: only the gate of the fence makes a newer token wait for it,
+/// within one process. Where the data is in this database, use [`admit`](super::admit())
+/// instead. A commit must be on disk before it is acknowledged, as it is by default: with
+/// `synchronous_commit = off` (PostgreSQL) or `synchronous = OFF` (SQLite) a crash forgets
+/// marks.
 #[derive(Debug)]
 pub struct SqlMarks<DB: Database> {
     pool: Pool<DB>,
 }
 
 impl<DB: Database> SqlMarks<DB> {
-    /// Marks in the database of this pool. How long a connection is waited for is the
-    /// pool's `acquire_timeout`.
+    /// Keeps marks in the database of this pool. The pool's `acquire_timeout` says how long
+    /// it waits for a connection.
     #[must_use]
     pub fn new(pool: Pool<DB>) -> SqlMarks<DB> {
         SqlMarks { pool }
@@ -66,17 +68,18 @@ impl<DB: Database> Marks for SqlMarks<DB> {
     }
 }
 
-/// It locks nothing for longer than its own commit. It waits for others' locks in bounds:
-/// dropped, the statement goes on in the server and keeps its connection, and one client
-/// asleep in its transaction would take all connections of the pool one by one.
-async fn raise<DB: Backend>(
+/// Raises the mark, and locks nothing for longer than its own commit. It limits its wait for
+/// others' locks: a statement whose future is dropped goes on in the server and keeps its
+/// connection, so that one client asleep in its transaction would take all connections of
+/// the pool one by one.
+async fn raise<DB: Database>(
     pool: &Pool<DB>,
     resource: &Resource,
     token: Token,
 ) -> Result<(), AdmitError> {
     let mut conn = pool.acquire().await?;
     // Marks only grow: what is read decides unless it is lower. A read costs no commit.
-    match DB::mark(&mut conn, resource).await? {
+    match mark::<DB>(&mut conn, resource).await? {
         Some(highest) if highest == token => Ok(()),
         Some(highest) if highest > token => {
             Err(Stale { resource: resource.clone(), presented: token, highest }.into())
@@ -84,7 +87,7 @@ async fn raise<DB: Backend>(
         _ => {
             drop(conn);
             let mut tx = pool.begin_with(DB::BEGIN_BOUNDED).await?;
-            let admitted = DB::admit(&mut tx, resource, token).await;
+            let admitted = compare_and_raise::<DB>(&mut tx, resource, token).await;
             match admitted {
                 Ok(()) => Ok(tx.commit().await?),
                 Err(error) => {
@@ -101,10 +104,4 @@ fn unreachable(error: AdmitError) -> MarksError {
         AdmitError::Stale(stale) => MarksError::Stale(stale),
         error => MarksError::Unreachable(Box::new(error)),
     }
-}
-
-/// Something up to `longest`: those who collided must not come back together.
-pub(super) fn jitter(longest: Duration) -> Duration {
-    let random = getrandom::u32().unwrap_or(u32::MAX);
-    longest.mul_f64(f64::from(random) / f64::from(u32::MAX))
 }

@@ -1,33 +1,58 @@
 //! What the functions, procedures and triggers of this crate say when they refuse. Their
 //! SQLSTATEs end like the HTTP statuses of the layer.
 
+use sqlx::error::DatabaseError;
+
 use crate::fence::Stale;
 use crate::resource::Resource;
 use crate::token::Token;
 
-/// The token is stale.
-pub(super) const STALE: &str = "ZF412";
-/// The mark has to be raised in a transaction of its own first.
-pub(super) const RAISE_FIRST: &str = "ZF409";
-/// No token was presented for a protected table.
-pub(super) const UNPRESENTED: &str = "ZF428";
-/// The mark is no token.
-pub(super) const CORRUPT: &str = "ZF500";
+/// A refusal by a function, procedure or trigger of this crate.
+pub(super) enum Message {
+    /// The token is stale. The name may have been cut.
+    Stale(Stale),
+    /// The mark must be raised in a transaction of its own first.
+    RaiseFirst,
+    /// No token was presented for a protected table.
+    Unpresented,
+    /// The mark is not a valid token.
+    Corrupt,
+}
 
-/// How the message begins where no token was presented.
-#[allow(dead_code, reason = "the others have a SQLSTATE")]
-pub(super) const NO_TOKEN: &str = "fencing: no token presented";
+impl Message {
+    /// Reads the refusal, if the error is one.
+    pub(super) fn of(error: &dyn DatabaseError) -> Option<Message> {
+        match error.code()?.as_ref() {
+            "ZF412" => parse(error.message()).map(Message::Stale),
+            "ZF409" => Some(Message::RaiseFirst),
+            "ZF428" => Some(Message::Unpresented),
+            "ZF500" => Some(Message::Corrupt),
+            // SQLite has no states, and quotes what it repeats.
+            "1" => Message::quoted(error.message()),
+            _ => None,
+        }
+    }
+
+    fn quoted(text: &str) -> Option<Message> {
+        let (_, text) = text.split_once('\'')?;
+        let text = text.rsplit_once('\'')?.0.replace("''", "'");
+        match text.starts_with("fencing: no token presented") {
+            true => Some(Message::Unpresented),
+            false => parse(&text).map(Message::Stale),
+        }
+    }
+}
 
 /// Reads `fencing: token 33 is stale, high water 34, resource files/a`, with whatever
 /// stands before it. The name goes on to the end: it may contain anything.
-pub(super) fn parse(text: &str) -> Option<Stale> {
+fn parse(text: &str) -> Option<Stale> {
     let (_, presented, highest, name) = parts(text)?;
     Some(Stale { resource: Resource::new(name.trim_end()).ok()?, presented, highest })
 }
 
-/// The high water that refused this token of this resource, where a library may have put
-/// more behind the message. In SQLite all of it stands in quotes, which doubles those in
-/// the name; MySQL may have cut the name.
+/// Finds the high water that refused this token of this resource. A library may have put
+/// more behind the message; SQLite puts all of it in quotes, which doubles those in the
+/// name; MySQL may have cut the name.
 pub(super) fn highest(text: &str, resource: &Resource, token: Token) -> Option<Token> {
     let (before, presented, highest, name) = parts(text)?;
     let mut own = resource.as_str().to_owned();
@@ -40,7 +65,7 @@ pub(super) fn highest(text: &str, resource: &Resource, token: Token) -> Option<T
     (is_own && presented == token).then_some(highest)
 }
 
-/// What stands before it, the two tokens, and what follows.
+/// Splits it: what stands before it, the two tokens, and what follows.
 fn parts(text: &str) -> Option<(&str, Token, Token, &str)> {
     let (before, text) = text.split_once("fencing: token ")?;
     let (presented, text) = text.split_once(" is stale, high water ")?;

@@ -1,35 +1,40 @@
 //! The fence inside a database: the check shares the transaction of the write.
 //!
-//! A check that stands outside the write is no fence: the process may pause between the
-//! two. [`admit`] compares and raises the mark of a resource in the caller's own
-//! transaction and locks it until that transaction ends, so that a newer token waits for
-//! the write, or the write is refused.
+//! A check outside of the write does not fence: the process may pause between the two.
+//! [`begin`] and [`admit`] compare and raise the mark of a resource in your own transaction
+//! and lock it until that transaction ends: a newer token waits for the write, and after a
+//! newer token the write is refused.
 //!
-//! ```no_run
+//! ```
 //! # #[cfg(feature = "sqlite")]
-//! # async fn write(
-//! #     pool: sqlx::SqlitePool, resource: fencing::Resource, token: fencing::Token,
-//! # ) -> Result<(), Box<dyn std::error::Error>> {
-//! fencing::sql::migrate(&pool).await?; // once, at start
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use fencing::{Resource, Token, sql};
 //!
-//! let mut tx = pool.begin().await?;
-//! fencing::sql::admit(&mut tx, &resource, token).await?; // Err(Stale) refuses
-//! sqlx::query("UPDATE files SET body = $1 WHERE path = $2")
-//!     .bind("new")
-//!     .bind(resource.as_str())
-//!     .execute(&mut *tx)
-//!     .await?;
+//! let pool = sqlx::SqlitePool::connect("sqlite::memory:").await?;
+//! sqlx::query("CREATE TABLE files (path TEXT, body TEXT)").execute(&pool).await?;
+//! sql::migrate(&pool).await?; // once, at start
+//!
+//! let file = Resource::new("files/a")?;
+//! let mut tx = sql::begin(&pool, &file, Token::new(34)?).await?;
+//! sqlx::query("INSERT INTO files VALUES ('a', 'new')").execute(&mut *tx).await?;
 //! tx.commit().await?;
+//!
+//! let refused = sql::begin(&pool, &file, Token::new(33)?).await;
+//! assert!(matches!(refused, Err(sql::AdmitError::Stale(_))));
 //! # Ok(())
 //! # }
+//! # #[cfg(not(feature = "sqlite"))]
+//! # fn main() {}
 //! ```
 //!
-//! The marks stand in the table `fencing_marks`, found through the connection's search
-//! path as any table is: all who write must find the same one. Marks are never lowered
-//! or deleted.
+//! The marks stand in the table `fencing_marks`, which is found through the connection's
+//! search path like any other table: all writers must find the same one. Marks are never
+//! lowered or deleted. [`Token`](crate::token::Token) and
+//! [`Resource`](crate::resource::Resource) can be bound and read as they are, as a `BIGINT`
+//! and as text.
 
 mod admit;
-mod backend;
 mod error;
 mod list;
 mod marks;
@@ -46,22 +51,13 @@ pub mod row;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 pub mod statement;
-mod transaction;
-mod without_feature;
+mod types;
 
-#[cfg(not(feature = "mysql"))]
-use without_feature as mysql;
-#[cfg(not(feature = "postgres"))]
-use without_feature as postgres;
-#[cfg(not(feature = "sqlite"))]
-use without_feature as sqlite;
-
+pub use crate::database::Database;
 pub use admit::{admit, begin, highest, present};
-pub use backend::Database;
 pub use error::{AdmitError, MigrateError, stale};
 pub use list::{Mark, marks};
 pub use marks::SqlMarks;
 pub use migrate::{migrate, migrations};
-pub use protect::{NameError, Protect};
+pub use protect::{NameError, Protect, ProtectError};
 pub use retry::{Retry, is_retryable, retry};
-pub use transaction::transaction;

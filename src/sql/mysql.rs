@@ -1,14 +1,12 @@
 use futures_util::future::BoxFuture;
-use sqlx::error::DatabaseError;
-use sqlx::migrate::Migrator;
-use sqlx::mysql::MySqlDatabaseError;
+use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::{MySql, MySqlConnection, Pool};
 
-use super::backend::{Backend, Refusal, Row, hex, parse};
+use super::protect::hex;
 // The procedure is the one that other languages call: one proof, one round trip. What it
 // does and why stands in the migration.
 use super::statement::mysql::{ADMIT, HIGHEST, PRESENT};
-use super::{AdmitError, MigrateError, Protect};
+use crate::database::{Admission, FenceStatements, Migrations, Row};
 use crate::resource::Resource;
 use crate::token::Token;
 
@@ -20,35 +18,21 @@ const LIST: &str = "
 const LOCK: &str = "SELECT GET_LOCK(CONCAT('fencing:', SHA1(DATABASE())), 1)";
 const UNLOCK: &str = "SELECT RELEASE_LOCK(CONCAT('fencing:', SHA1(DATABASE())))";
 
-/// What a process has left behind that died while it migrated: each statement that makes
-/// a table commits by itself. The migrations can be applied twice.
+/// Removes what a process left behind that died while it migrated: each statement that
+/// creates a table commits by itself. The migrations can be applied twice.
 const TIDY: &str = "DELETE FROM _fencing_migrations WHERE success = FALSE";
 
-/// What the error means, if it is one of this database's.
-pub(super) fn refusal(error: &dyn DatabaseError) -> Option<Refusal> {
-    let error = error.try_downcast_ref::<MySqlDatabaseError>()?;
-    Some(match (error.number(), error.code()) {
-        // Lock wait timeout, deadlock, MariaDB's newer snapshot isolation ("record has
-        // changed"), a table altered since the snapshot, NOWAIT, a cluster's conflict.
-        (1205 | 1213 | 1020 | 1412 | 3572 | 3101, _) => Refusal::Conflict,
-        (1146, _) if error.message().contains("fencing_marks") => Refusal::NoTable,
-        (1305, _) if error.message().contains("fencing_") => Refusal::NoTable,
-        (_, Some(state)) => Refusal::of_own(state, error.message()),
-        _ => Refusal::Other,
-    })
-}
-
-impl Backend for MySql {
+impl FenceStatements for MySql {
     const BEGIN: &'static str = "START TRANSACTION";
 
-    const MIGRATIONS: &'static [(i64, &'static str, &'static str)] = &[
+    const MIGRATIONS: Migrations = &[
         (1, "fencing marks", include_str!("../../migrations/mysql/0001_fencing_marks.sql")),
         (2, "fencing admit", include_str!("../../migrations/mysql/0002_fencing_admit.sql")),
         (3, "fencing leases", include_str!("../../migrations/mysql/0003_fencing_leases.sql")),
     ];
 
     fn begin_admitted(resource: &Resource, token: Token) -> Option<String> {
-        Some(format!("CALL fencing_begin(x'{}', {token})", hex(resource)))
+        Some(format!("CALL fencing_begin(x'{}', {token})", hex(resource.as_str())))
     }
 
     fn execute<'a>(conn: &'a mut MySqlConnection, sql: String) -> BoxFuture<'a, sqlx::Result<()>> {
@@ -63,25 +47,23 @@ impl Backend for MySql {
         })
     }
 
-    fn protect(protect: &Protect) -> Vec<String> {
-        super::protect::mysql::statements(protect)
-    }
-
-    fn migrate(pool: &Pool<MySql>, migrator: Migrator) -> BoxFuture<'_, Result<(), MigrateError>> {
+    fn migrate(
+        pool: &Pool<MySql>,
+        migrator: Migrator,
+    ) -> BoxFuture<'_, Result<bool, MigrateError>> {
         Box::pin(async move {
             let mut conn = pool.acquire().await?;
             // The lock belongs to the session: wherever this ends, so does the session.
             conn.close_on_drop();
             let locked = sqlx::query_scalar::<_, Option<i64>>(LOCK).fetch_one(&mut *conn).await?;
             if locked != Some(1) {
-                let others = "another process migrates";
-                return Err(MigrateError::Locked(sqlx::Error::Protocol(others.into())));
+                return Ok(false);
             }
-            // Before the first migration there is no such table.
+            // Before the first migration the table is not there.
             let _ = sqlx::query(TIDY).execute(&mut *conn).await;
             migrator.run_direct(None, &mut *conn, false).await?;
             sqlx::query(UNLOCK).execute(&mut *conn).await?;
-            Ok(())
+            Ok(true)
         })
     }
 
@@ -89,11 +71,10 @@ impl Backend for MySql {
         conn: &'a mut MySqlConnection,
         resource: &'a Resource,
         token: Token,
-    ) -> BoxFuture<'a, Result<(), AdmitError>> {
+    ) -> BoxFuture<'a, sqlx::Result<Admission>> {
         Box::pin(async move {
             let call = sqlx::query(ADMIT).bind(resource.as_str().as_bytes()).bind(i64::from(token));
-            let called = call.execute(conn).await;
-            called.map(drop).map_err(|error| AdmitError::of(resource, token, error))
+            call.execute(conn).await.map(|_| Admission::Admitted)
         })
     }
 
@@ -109,11 +90,8 @@ impl Backend for MySql {
     fn mark<'a>(
         conn: &'a mut MySqlConnection,
         resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<Option<Token>, AdmitError>> {
-        Box::pin(async move {
-            let query = sqlx::query_scalar::<_, Option<i64>>(HIGHEST);
-            let query = query.bind(resource.as_str().as_bytes());
-            parse(resource, query.fetch_optional(conn).await)
-        })
+    ) -> BoxFuture<'a, sqlx::Result<Option<Option<i64>>>> {
+        let mark = sqlx::query_scalar(HIGHEST).bind(resource.as_str().as_bytes());
+        Box::pin(mark.fetch_optional(conn))
     }
 }

@@ -7,22 +7,22 @@ use sqlx::pool::PoolConnection;
 use sqlx::{AssertSqlSafe, SqlSafeStr, Transaction};
 use tokio::runtime::Handle;
 
-use super::Database;
+use crate::database::Database;
 
-/// A transaction that is being opened by a statement of our own.
+/// A transaction that a statement of our own is opening.
 ///
-/// Dropped on the way, it goes on in the background and is rolled back: the driver would
-/// give the connection back with the transaction open, its locks held and whatever comes
-/// next on it not committed.
+/// If it is dropped on the way, it goes on in the background and is rolled back. The driver
+/// would give the connection back with the transaction open: its locks would stay, and the
+/// next writes on it would not be committed.
 pub(super) struct OpeningTransaction<DB: Database>(Option<Opening<DB>>);
 
 type Opening<DB> = BoxFuture<'static, sqlx::Result<Transaction<'static, DB>>>;
 
 impl<DB: Database> OpeningTransaction<DB> {
-    /// The statement leaves no transaction open where it fails.
+    /// Runs the statement, which must leave no transaction open where it fails.
     pub(super) fn new(conn: PoolConnection<DB>, statement: String) -> OpeningTransaction<DB> {
-        // Not documented, but what `Pool::begin_with` is made of: that one would wait for
-        // the connection as well, and nobody should wait for that in the background.
+        // `Pool::begin_with` calls this undocumented function. It would wait for the
+        // connection as well, and nothing should wait for that in the background.
         let statement = AssertSqlSafe(statement).into_sql_str();
         OpeningTransaction(Some(Transaction::begin(conn, Some(statement))))
     }

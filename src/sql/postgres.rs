@@ -1,34 +1,31 @@
 use futures_util::future::BoxFuture;
-use sqlx::error::DatabaseError;
-use sqlx::migrate::Migrator;
-use sqlx::postgres::PgDatabaseError;
+use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::{PgConnection, Pool, Postgres};
 
-use super::backend::{Backend, Refusal, Row, hex, parse};
 use super::migrate::in_one_transaction;
+use super::protect::hex;
 use super::statement::postgres::{HIGHEST, PRESENT};
-use super::{AdmitError, MigrateError, Protect};
-use crate::fence::Stale;
+use crate::database::{Admission, FenceStatements, Migrations, Row};
 use crate::resource::Resource;
 use crate::token::Token;
 
 /// Admits or refuses in one statement.
 ///
-/// `turn`: row locks are not fair; whoever shares one walks past those who wait for it,
-/// and a stream of equal tokens would keep the newer one out for ever. Advisory locks
-/// queue. They are for fairness alone, the row locks below decide, so that two names
-/// with one hash cost a wait and nothing else. Who is stale already takes none: it must
-/// not hold up the newer one.
+/// `turn`: row locks are not fair. A transaction that shares one overtakes those that wait
+/// for it, and a stream of equal tokens would keep the newer one out for ever. Advisory
+/// locks queue. They are for fairness alone, the row locks below decide, so that two names
+/// with one hash cost a wait and nothing else. A token that is stale already takes none: it
+/// must not delay the newer one.
 ///
-/// `held`: the mark is this token already. SHARE lets equal tokens in side by side and
-/// keeps a raise out until they have ended; KEY SHARE would let the raise through. After
-/// a wait for another transaction, `token = $2` is tested again on what that one left.
+/// `held`: the mark is this token already. SHARE admits equal tokens side by side and keeps
+/// a raise out until they have ended; KEY SHARE would let the raise through. After a wait
+/// for another transaction, `token = $2` is tested again on the row that it left.
 ///
 /// `raised`: the first contact. It waits for every holder of an older token, and tests
 /// `<` after the wait, on the newest row. It is not tried where the mark was as high
 /// already: the upsert locks the row even where it refuses, and `held` may have left a
 /// share of the row that has replaced its own, which two would then raise into a
-/// deadlock. A mark below 1 is left to be found corrupt.
+/// deadlock. A mark below 1 stays, and is reported as corrupt.
 ///
 /// Under REPEATABLE READ and SERIALIZABLE both fail with 40001 if the row is newer than
 /// the snapshot.
@@ -59,8 +56,7 @@ const LIST: &str = "
     SELECT convert_to(resource, 'UTF8'), token FROM fencing_marks
     WHERE resource > convert_from($1, 'UTF8') ORDER BY resource LIMIT $2";
 
-/// How often `ADMIT` is asked: once more after an equal token came first, and once to
-/// spare.
+/// How often `ADMIT` runs: once more after an equal token came first, and once to spare.
 const ROUNDS: usize = 3;
 
 /// Each statement must see what the migration before it, by another process, has done: an
@@ -72,37 +68,23 @@ const BEGIN_MIGRATION: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 /// program's advisory lock.
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(28821972413148775)";
 
-/// What the error means, if it is one of this database's.
-pub(super) fn refusal(error: &dyn DatabaseError) -> Option<Refusal> {
-    let error = error.try_downcast_ref::<PgDatabaseError>()?;
-    Some(match error.code() {
-        // serialization_failure, deadlock_detected, lock_not_available
-        "40001" | "40P01" | "55P03" => Refusal::Conflict,
-        // undefined_table
-        "42P01" => Refusal::NoTable,
-        // undefined_function
-        "42883" if error.message().contains("fencing_") => Refusal::NoTable,
-        state => Refusal::of_own(state, error.message()),
-    })
-}
-
-impl Backend for Postgres {
+impl FenceStatements for Postgres {
     const BEGIN: &'static str = "BEGIN";
 
     const BEGIN_TO_RAISE: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
     const BEGIN_BOUNDED: &'static str = "BEGIN; SET LOCAL lock_timeout = 1000";
 
-    const MIGRATIONS: &'static [(i64, &'static str, &'static str)] = &[
+    const MIGRATIONS: Migrations = &[
         (1, "fencing marks", include_str!("../../migrations/postgres/0001_fencing_marks.sql")),
         (2, "fencing admit", include_str!("../../migrations/postgres/0002_fencing_admit.sql")),
         (3, "fencing leases", include_str!("../../migrations/postgres/0003_fencing_leases.sql")),
     ];
 
     fn begin_admitted(resource: &Resource, token: Token) -> Option<String> {
-        // In this order a refusal ends the implicit transaction that the text is, and else
-        // BEGIN makes that the explicit one.
-        let name = hex(resource);
+        // The text is an implicit transaction. A refusal ends it; otherwise BEGIN turns it
+        // into an explicit one.
+        let name = hex(resource.as_str());
         Some(format!(
             "CALL fencing_begin(convert_from(decode('{name}', 'hex'), 'UTF8'), {token}); BEGIN"
         ))
@@ -120,14 +102,10 @@ impl Backend for Postgres {
         })
     }
 
-    fn protect(protect: &Protect) -> Vec<String> {
-        super::protect::postgres::statements(protect)
-    }
-
     fn migrate(
         pool: &Pool<Postgres>,
         migrator: Migrator,
-    ) -> BoxFuture<'_, Result<(), MigrateError>> {
+    ) -> BoxFuture<'_, Result<bool, MigrateError>> {
         Box::pin(in_one_transaction(pool, BEGIN_MIGRATION, Some(MIGRATION_LOCK), migrator))
     }
 
@@ -135,27 +113,23 @@ impl Backend for Postgres {
         conn: &'a mut PgConnection,
         resource: &'a Resource,
         token: Token,
-    ) -> BoxFuture<'a, Result<(), AdmitError>> {
+    ) -> BoxFuture<'a, sqlx::Result<Admission>> {
         Box::pin(async move {
+            let mut mark = None;
             for _ in 0..ROUNDS {
-                let admitted = sqlx::query_scalar::<_, bool>(ADMIT)
-                    .bind(resource.as_str())
-                    .bind(i64::from(token))
-                    .fetch_one(&mut *conn)
-                    .await?;
-                if admitted {
-                    return Ok(());
+                let admit = sqlx::query_scalar::<_, bool>(ADMIT).bind(resource.as_str());
+                if admit.bind(i64::from(token)).fetch_one(&mut *conn).await? {
+                    return Ok(Admission::Admitted);
                 }
                 // A statement of its own: the snapshot of `ADMIT` may be older than what
                 // refused it.
-                let mark = Postgres::mark(conn, resource).await?;
-                if let Some(highest) = mark.filter(|&highest| highest > token) {
-                    let resource = resource.clone();
-                    return Err(Stale { resource, presented: token, highest }.into());
+                mark = Postgres::mark(conn, resource).await?;
+                if mark.flatten() > Some(i64::from(token)) {
+                    break;
                 }
                 // An equal token came first. Only `ADMIT` admits: it takes the lock.
             }
-            Err(AdmitError::corrupt(resource, "it was neither raised nor higher"))
+            Ok(Admission::Refused(mark))
         })
     }
 
@@ -171,10 +145,7 @@ impl Backend for Postgres {
     fn mark<'a>(
         conn: &'a mut PgConnection,
         resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<Option<Token>, AdmitError>> {
-        Box::pin(async move {
-            let query = sqlx::query_scalar::<_, Option<i64>>(HIGHEST).bind(resource.as_str());
-            parse(resource, query.fetch_optional(conn).await)
-        })
+    ) -> BoxFuture<'a, sqlx::Result<Option<Option<i64>>>> {
+        Box::pin(sqlx::query_scalar(HIGHEST).bind(resource.as_str()).fetch_optional(conn))
     }
 }

@@ -2,33 +2,33 @@ use std::error::Error;
 use std::time::Duration;
 
 use super::AdmitError;
-use super::marks::jitter;
+use crate::random::jitter;
 
-/// How often a transaction is run again when another was in the way, and after what pause.
+/// How often a transaction is run again when another was in the way, and after which pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
     tries: u32,
     pause: Duration,
 }
 
-/// The longest pause: the time that one waits is to be that of the others' work.
+/// The longest pause: nobody should wait for much longer than the others work.
 const LONGEST: Duration = Duration::from_secs(1);
 
 impl Retry {
-    /// Ten tries, with random pauses of up to 10 ms before the second, which double from
-    /// try to try to a second at most.
+    /// Allows ten tries, with a random pause of up to 10 ms before the second, which doubles
+    /// from try to try up to a second.
     #[must_use]
     pub const fn new() -> Retry {
         Retry { tries: 10, pause: Duration::from_millis(10) }
     }
 
-    /// How often the transaction is run in all; at least once.
+    /// Sets how often the transaction is run in all; at least once.
     #[must_use]
     pub const fn tries(self, tries: u32) -> Retry {
         Retry { tries, ..self }
     }
 
-    /// The longest pause before the second try.
+    /// Sets the longest pause before the second try.
     #[must_use]
     pub const fn pause(self, pause: Duration) -> Retry {
         Retry { pause, ..self }
@@ -43,24 +43,28 @@ impl Default for Retry {
 
 /// Runs a transaction until it is through, is refused, or has been tried often enough.
 ///
-/// The closure begins the transaction, and commits it: it is called again for each try.
-/// It is run again only where [`is_retryable`] says so, be it that the admission, a
-/// statement or the commit met another transaction; stale is stale and ends it.
+/// The closure begins the transaction, and commits it: each try calls it again. Only where
+/// [`is_retryable`] says so is there another try, be it that the admission, a statement or
+/// the commit met another transaction; stale is stale and ends it.
 ///
 /// ```no_run
 /// # #[cfg(feature = "postgres")]
 /// # async fn write(
 /// #     pool: sqlx::PgPool, resource: fencing::Resource, token: fencing::Token,
-/// # ) -> Result<(), fencing::sql::AdmitError> {
+/// # ) -> Result<(), Box<dyn std::error::Error>> {
 /// use fencing::sql;
 ///
-/// sql::retry(sql::Retry::new(), async || {
-///     let mut tx = sql::begin(&pool, &resource, token).await?;
-///     sqlx::query("UPDATE files SET body = 'new'").execute(&mut *tx).await?;
-///     tx.commit().await?;
-///     Ok::<_, sql::AdmitError>(())
-/// })
-/// .await
+/// let task = tokio::spawn(async move {
+///     sql::retry(sql::Retry::new(), || async {
+///         let mut tx = sql::begin(&pool, &resource, token).await?;
+///         sqlx::query("UPDATE files SET body = 'new'").execute(&mut *tx).await?;
+///         tx.commit().await?;
+///         Ok::<_, sql::AdmitError>(())
+///     })
+///     .await
+/// });
+/// task.await??;
+/// # Ok(())
 /// # }
 /// ```
 ///
@@ -72,10 +76,11 @@ impl Default for Retry {
 ///
 /// # Cancel safety
 /// As the closure's.
-pub async fn retry<T, E, F>(policy: Retry, mut transaction: F) -> Result<T, E>
+pub async fn retry<T, E, F, Fut>(policy: Retry, mut transaction: F) -> Result<T, E>
 where
     E: Error + 'static,
-    F: AsyncFnMut() -> Result<T, E>,
+    F: FnMut() -> Fut,
+    Fut: Future<Output = Result<T, E>>,
 {
     let mut pause = policy.pause.min(LONGEST);
     for _ in 1..policy.tries {
@@ -88,10 +93,10 @@ where
     transaction().await
 }
 
-/// Whether the whole transaction may succeed when it is run again: the error, or one that
-/// it comes from, says that another transaction was in the way (serialization failure,
-/// deadlock, lock not to be had in time). Knows [`AdmitError`] and the driver's errors of
-/// every database, those of a commit included. Stale is never retryable.
+/// Returns whether the whole transaction may succeed when it is run again: the error, or one
+/// that it comes from, says that another transaction was in the way (a serialization failure,
+/// a deadlock, a lock that did not become free in time). It reads [`AdmitError`] and the
+/// driver's errors of every database, those of a commit included. Stale is never retryable.
 #[must_use]
 pub fn is_retryable(error: &(dyn Error + 'static)) -> bool {
     let mut next = Some(error);

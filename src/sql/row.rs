@@ -5,8 +5,8 @@
 //! UPDATE files SET body = ?, fence_token = 34 WHERE path = ? AND fence_token <= 34;
 //! ```
 //!
-//! One statement, no other table, and it needs no transaction. One row that matched is
-//! done. If none did, look at the row: [`Outcome::of`] tells what it was.
+//! This is one statement, needs no other table and no transaction. If it reports a row, the
+//! row is written. If not, look at the row: [`Outcome::of`] says what happened.
 //!
 //! ```no_run
 //! # #[cfg(feature = "postgres")]
@@ -34,11 +34,10 @@
 //! # }
 //! ```
 //!
-//! **Fencing.** It guards the rows that are written in this way, each by itself. There is
-//! nothing to refuse a stale INSERT of a row that is not there, or one that was deleted
-//! (mark it as deleted instead); and a new holder that only reads seals nothing, unless it
-//! writes its token: `UPDATE files SET fence_token = 34 WHERE path = ? AND fence_token <=
-//! 34`, before it reads.
+//! **Fencing.** It guards the rows that are written in this way, each by itself. Nothing
+//! refuses a stale INSERT of a row that does not exist or was deleted: mark rows as deleted
+//! instead. A new holder that only reads seals nothing, unless it writes its token before it
+//! reads: `UPDATE files SET fence_token = 34 WHERE path = ? AND fence_token <= 34`.
 
 use sqlx::{Database, Encode, QueryBuilder, Type};
 
@@ -66,6 +65,7 @@ where
 
 /// What became of a guarded write to one row.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "the write may have been refused"]
 pub enum Outcome {
     /// The row is written.
     Done,
@@ -73,19 +73,19 @@ pub enum Outcome {
     Stale(Stale),
     /// There is no such row.
     Missing,
-    /// The row is there and no newer token was: some other condition did not hold, its
-    /// `fence_token` is NULL, or the row has changed since.
+    /// The row is there, and no newer token has written it: another condition did not hold,
+    /// its `fence_token` is not a token, or the row has changed since.
     Unmatched,
 }
 
 impl Outcome {
-    /// Tells how it went. `matched` is what the database reported of the UPDATE; `look`
-    /// reads the row's `fence_token`, and is called only where no row was reported.
+    /// Returns what became of the write. `matched` is the number of rows that the UPDATE
+    /// reported. `look` reads the row's `fence_token`; it runs only if no row was reported.
     ///
-    /// A row that had all of its values before is not reported where the database counts
-    /// changed rows, as MySQL does without `CLIENT_FOUND_ROWS`: it is done if the row has
-    /// this token. So is, then, one that the same token has written in another way before
-    /// and whose other conditions do not hold now. (`sqlx` has matched rows counted.)
+    /// Where the database counts changed rows instead of matched ones (MySQL without
+    /// `CLIENT_FOUND_ROWS`, which `sqlx` sets), a row that had all of its values before is
+    /// not reported. So the write is done if the row has this token, even if that token wrote
+    /// it before in another way and another condition does not hold now.
     ///
     /// # Errors
     /// Those of `look`.

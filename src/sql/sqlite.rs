@@ -1,20 +1,16 @@
 use futures_util::future::BoxFuture;
-use sqlx::error::DatabaseError;
-use sqlx::migrate::Migrator;
-use sqlx::sqlite::SqliteError;
+use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::{Pool, Sqlite, SqliteConnection};
 
-use super::backend::{Backend, Refusal, Row, parse};
 use super::migrate::in_one_transaction;
 use super::statement::sqlite::{BEGIN, HIGHEST};
-use super::{AdmitError, MigrateError, Protect, message};
-use crate::fence::Stale;
+use crate::database::{Admission, FenceStatements, Migrations, Row};
 use crate::resource::Resource;
 use crate::token::Token;
 
 /// Writes the row for an equal token as well: what keeps a newer token out until the
 /// transaction ends is the database's one write lock, and a mere read does not take it.
-/// A mark below 1 is left to be found corrupt.
+/// A mark below 1 stays, and is reported as corrupt.
 const RAISE: &str = "
     INSERT INTO fencing_marks (resource, token) VALUES (?1, ?2)
     ON CONFLICT (resource) DO UPDATE SET token = excluded.token
@@ -24,33 +20,10 @@ const LIST: &str = "
     SELECT CAST(resource AS BLOB), token FROM fencing_marks
     WHERE resource > CAST(?1 AS TEXT) ORDER BY resource LIMIT ?2";
 
-/// What the error means, if it is one of this database's.
-pub(super) fn refusal(error: &dyn DatabaseError) -> Option<Refusal> {
-    let error = error.try_downcast_ref::<SqliteError>()?;
-    // An extended code, BUSY_SNAPSHOT say, has the primary one in its low byte.
-    let code = error.code().and_then(|code| code.parse::<i32>().ok());
-    Some(match code.map(|code| code & 0xff) {
-        // BUSY, LOCKED, and PROTOCOL: the race for a WAL's locks was lost too often.
-        Some(5 | 6 | 15) => Refusal::Conflict,
-        Some(1) if error.message() == "no such table: fencing_marks" => Refusal::NoTable,
-        _ => refused(error.message()),
-    })
-}
-
-/// There are no states here: a message of ours is what says it. It stands in quotes.
-fn refused(text: &str) -> Refusal {
-    let inner = text.split_once('\'').and_then(|(_, text)| text.rsplit_once('\''));
-    let text = inner.map_or_else(|| text.to_owned(), |(text, _)| text.replace("''", "'"));
-    if text.starts_with(message::NO_TOKEN) {
-        return Refusal::Unpresented;
-    }
-    Refusal::of_own(message::STALE, &text)
-}
-
-impl Backend for Sqlite {
+impl FenceStatements for Sqlite {
     const BEGIN: &'static str = BEGIN;
 
-    const MIGRATIONS: &'static [(i64, &'static str, &'static str)] = &[
+    const MIGRATIONS: Migrations = &[
         (1, "fencing marks", include_str!("../../migrations/sqlite/0001_fencing_marks.sql")),
         (2, "fencing admit", include_str!("../../migrations/sqlite/0002_fencing_admit.sql")),
         (3, "fencing leases", include_str!("../../migrations/sqlite/0003_fencing_leases.sql")),
@@ -69,18 +42,10 @@ impl Backend for Sqlite {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn protect(protect: &Protect) -> Vec<String> {
-        super::protect::sqlite::statements(protect)
-    }
-
-    fn prepare_protect<'a>(
-        protect: &'a Protect,
-        conn: &'a mut SqliteConnection,
-    ) -> BoxFuture<'a, sqlx::Result<Vec<String>>> {
-        super::protect::sqlite::prepare(protect, conn)
-    }
-
-    fn migrate(pool: &Pool<Sqlite>, migrator: Migrator) -> BoxFuture<'_, Result<(), MigrateError>> {
+    fn migrate(
+        pool: &Pool<Sqlite>,
+        migrator: Migrator,
+    ) -> BoxFuture<'_, Result<bool, MigrateError>> {
         // IMMEDIATE takes the write lock.
         Box::pin(in_one_transaction(pool, Sqlite::BEGIN, None, migrator))
     }
@@ -89,21 +54,12 @@ impl Backend for Sqlite {
         conn: &'a mut SqliteConnection,
         resource: &'a Resource,
         token: Token,
-    ) -> BoxFuture<'a, Result<(), AdmitError>> {
+    ) -> BoxFuture<'a, sqlx::Result<Admission>> {
         Box::pin(async move {
-            let raised = sqlx::query(RAISE)
-                .bind(resource.as_str())
-                .bind(i64::from(token))
-                .execute(&mut *conn)
-                .await?;
-            if raised.rows_affected() == 1 {
-                return Ok(());
-            }
-            match Sqlite::mark(conn, resource).await? {
-                Some(highest) if highest > token => {
-                    Err(Stale { resource: resource.clone(), presented: token, highest }.into())
-                }
-                _ => Err(AdmitError::corrupt(resource, "it was neither raised nor higher")),
+            let raise = sqlx::query(RAISE).bind(resource.as_str()).bind(i64::from(token));
+            match raise.execute(&mut *conn).await?.rows_affected() {
+                1 => Ok(Admission::Admitted),
+                _ => Sqlite::mark(conn, resource).await.map(Admission::Refused),
             }
         })
     }
@@ -120,10 +76,7 @@ impl Backend for Sqlite {
     fn mark<'a>(
         conn: &'a mut SqliteConnection,
         resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<Option<Token>, AdmitError>> {
-        Box::pin(async move {
-            let query = sqlx::query_scalar::<_, Option<i64>>(HIGHEST).bind(resource.as_str());
-            parse(resource, query.fetch_optional(conn).await)
-        })
+    ) -> BoxFuture<'a, sqlx::Result<Option<Option<i64>>>> {
+        Box::pin(sqlx::query_scalar(HIGHEST).bind(resource.as_str()).fetch_optional(conn))
     }
 }

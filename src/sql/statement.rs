@@ -1,17 +1,17 @@
-//! The statements of the fence as text, for those who write through another library than
-//! `sqlx`. Each says what to bind, in this order; a token is bound as a 64-bit integer.
+//! The statements of the fence as text, for libraries other than `sqlx`. Each says what to
+//! bind, in this order; bind a token as a 64-bit integer.
 //!
-//! `ADMIT` goes into the transaction that writes, before it writes. If it succeeds the
-//! token is admitted until that transaction ends, as by [`admit`](super::admit()); rows and
-//! counts say nothing. If it fails nobody may write: roll back, and [`stale`](super::stale)
-//! tells from the library's error whether the token was stale.
+//! Run `ADMIT` in the transaction that writes, before it writes. If it succeeds the token is
+//! admitted until that transaction ends, as by [`admit`](super::admit()), whatever rows and
+//! counts it reports. If it fails do not write: roll back, and [`stale`](super::stale) reads
+//! from the library's error whether the token was stale.
 //!
-//! The examples `diesel` and `sea_orm` do it.
+//! See the examples `diesel` and `sea_orm`.
 
 /// PostgreSQL.
 #[cfg(feature = "postgres")]
 pub mod postgres {
-    use crate::sql::backend::Backend;
+    use crate::database::FenceStatements;
 
     /// Admits: the resource as text, the token. Stale is SQLSTATE `ZF412`.
     pub const ADMIT: &str = "SELECT fencing_admit($1, $2)";
@@ -20,17 +20,17 @@ pub mod postgres {
     /// token in digits, as text.
     pub const PRESENT: &str = "SELECT set_config('fencing.token', $1, true)";
 
-    /// The mark, without a lock: the resource as text. No row: there is none.
+    /// Reads the mark, without a lock: the resource as text. No row means no mark.
     pub const HIGHEST: &str = "SELECT token FROM fencing_marks WHERE resource = $1";
 
-    /// What makes the tables and functions, as [`migrations`](crate::sql::migrations) has it.
+    /// Creates the tables and functions, as [`migrations`](crate::sql::migrations) has it.
     pub const MIGRATIONS: &[(i64, &str, &str)] = sqlx::Postgres::MIGRATIONS;
 }
 
 /// MySQL and MariaDB.
 #[cfg(feature = "mysql")]
 pub mod mysql {
-    use crate::sql::backend::Backend;
+    use crate::database::FenceStatements;
 
     /// Admits: the resource as bytes (a text would be converted from the connection's
     /// character set), the token. Stale is SQLSTATE `ZF412`.
@@ -40,29 +40,28 @@ pub mod mysql {
     /// in each transaction: the token.
     pub const PRESENT: &str = "SET @fencing_token = ?";
 
-    /// The mark, without a lock: the resource as bytes. No row: there is none.
+    /// Reads the mark, without a lock: the resource as bytes. No row means no mark.
     pub const HIGHEST: &str = "SELECT token FROM fencing_marks WHERE resource = ?";
 
-    /// What makes the tables and procedures, as [`migrations`](crate::sql::migrations) has
-    /// it.
+    /// Creates the tables and procedures, as [`migrations`](crate::sql::migrations) has it.
     pub const MIGRATIONS: &[(i64, &str, &str)] = sqlx::MySql::MIGRATIONS;
 }
 
-/// SQLite. There is nothing to present: the write does that, in the column `fencing_token`.
+/// SQLite. The write itself presents the token, in the column `fencing_token`.
 #[cfg(feature = "sqlite")]
 pub mod sqlite {
-    use crate::sql::backend::Backend;
+    use crate::database::FenceStatements;
 
-    /// Begins a transaction that is going to write: a deferred one that has read may be
-    /// refused its first write.
+    /// Begins a transaction that is going to write: SQLite may refuse the first write of a
+    /// deferred one that has read.
     pub const BEGIN: &str = "BEGIN IMMEDIATE";
 
     /// Admits: the resource as text, the token. Stale is an error of code 1 with a message.
     pub const ADMIT: &str = "INSERT INTO fencing_admit (resource, token) VALUES (?1, ?2)";
 
-    /// The mark, without a lock: the resource as text. No row: there is none.
+    /// Reads the mark, without a lock: the resource as text. No row means no mark.
     pub const HIGHEST: &str = "SELECT token FROM fencing_marks WHERE resource = ?1";
 
-    /// What makes the tables and triggers, as [`migrations`](crate::sql::migrations) has it.
+    /// Creates the tables and triggers, as [`migrations`](crate::sql::migrations) has it.
     pub const MIGRATIONS: &[(i64, &str, &str)] = sqlx::Sqlite::MIGRATIONS;
 }

@@ -45,11 +45,22 @@ fn is_migrated_protected_and_told(
     let marks = ["marks", "--database", url];
     let ended = fencing(&marks);
     assert_ne!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stderr.matches("migrate").count() <= 2, "advised twice: {}", ended.stderr);
     for _ in 0..2 {
         assert_eq!(done(&["migrate", "--database", url]), "");
     }
     assert_eq!(done(&marks), "");
     client("CREATE TABLE files (path VARCHAR(100) PRIMARY KEY, body VARCHAR(100))").unwrap();
+    for (table, column, what) in [
+        ("files", "nope", "the table files has no column nope"),
+        ("nope", "path", "the table nope does not exist"),
+    ] {
+        let protect = ["protect", "--database", url, "--table", table, "--column", column];
+        let ended = fencing(&protect);
+        assert_eq!(ended.code, Some(65), "{}", ended.stderr);
+        assert!(ended.stderr.contains(what), "{}", ended.stderr);
+    }
+    client("INSERT INTO files VALUES ('b', 'unprotected'); DELETE FROM files").unwrap();
     let protect = ["protect", "--database", url, "--table", "files", "--column", "path"];
     assert_eq!(done(&protect), "");
     let error = client(unfenced).unwrap_err();

@@ -12,6 +12,7 @@ mod common;
 mod mariadb;
 #[path = "../support/postgres.rs"]
 mod server;
+mod tls;
 
 mod sqlite {
     mod own;

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
-use fencing::sql::{self, AdmitError, MigrateError, Protect};
+use fencing::sql::{self, AdmitError, MigrateError, Protect, ProtectError};
 use fencing::{Resource, Token};
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -14,13 +14,13 @@ use sqlx::{MySql, MySqlPool, PgPool, Postgres, Sqlite, SqlitePool};
 use crate::database_args::{Database, Marks, MarksAction, Migrate, ProtectTable, Raise};
 use crate::{exit, say};
 
-/// How long the database may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a connection, or a lock of SQLite, is waited for.
+const DATABASE_LIMIT: Duration = Duration::from_secs(10);
 
 /// How many marks are read at once.
 const PAGE: u32 = 1000;
 
-/// Why it was not done, and the exit status for that.
+/// The exit status, and why the command failed.
 struct Failure(u8, String);
 
 enum Pool {
@@ -29,7 +29,7 @@ enum Pool {
     MySql(MySqlPool),
 }
 
-/// The same calls serve on all.
+/// Runs the same call on any of them.
 macro_rules! on {
     ($pool:expr, $name:ident => $body:expr) => {
         match $pool {
@@ -60,7 +60,7 @@ pub(crate) async fn marks(args: Marks) -> u8 {
         Some(MarksAction::Raise(raise)) => run_raise(raise).await,
         None => match args.database() {
             Some(database) => list(&database, args.resource.as_ref()).await,
-            None => Err(usage("--database: a URL is needed")),
+            None => Err(usage("--database needs a URL, such as sqlite:data.db")),
         },
     })
 }
@@ -81,7 +81,7 @@ async fn run_migrate(args: &Migrate) -> Result<(), Failure> {
     on!(&pool, pool => sql::migrate(pool).await).map_err(not_migrated)
 }
 
-/// A client of MySQL cuts at each semicolon unless it is told otherwise.
+/// Sets a delimiter for the client of MySQL, which else cuts at each semicolon.
 fn printed(kind: Kind, sql: &str) -> String {
     match kind {
         Kind::MySql => format!("DELIMITER $$\n{}\n$$\nDELIMITER ;\n", sql.trim_end()),
@@ -94,7 +94,7 @@ async fn run_protect(args: &ProtectTable) -> Result<(), Failure> {
         (Some(column), _) => Protect::rows(&args.table, column)
             .and_then(|protect| protect.prefix(args.prefix.as_deref().unwrap_or(""))),
         (None, Some(resource)) => Protect::whole(&args.table, resource.clone()),
-        (None, None) => return Err(usage("--column or --resource is needed")),
+        (None, None) => return Err(usage("give --column, or --resource for the whole table")),
     };
     let protect = protect.map_err(usage)?;
     if args.print {
@@ -112,7 +112,7 @@ async fn run_protect(args: &ProtectTable) -> Result<(), Failure> {
         return Ok(());
     }
     let pool = connect(&args.database, false).await?;
-    on!(&pool, pool => protect.apply(pool).await).map_err(not_migrated)
+    on!(&pool, pool => protect.apply(pool).await).map_err(not_protected)
 }
 
 async fn list(database: &Database, resource: Option<&Resource>) -> Result<(), Failure> {
@@ -133,7 +133,7 @@ async fn list(database: &Database, resource: Option<&Resource>) -> Result<(), Fa
                 Some((resource, token)) => say::out(format_args!("{token}\t{resource}\n")),
                 None => {
                     let name = String::from_utf8_lossy(&mark.name);
-                    say::out(format_args!("no token: {:?}\t{name:?}\n", mark.number));
+                    say::out(format_args!("not a token: {:?}\t{name:?}\n", mark.number));
                 }
             }
         }
@@ -149,7 +149,7 @@ async fn run_raise(args: &Raise) -> Result<(), Failure> {
     if !args.yes {
         say::error(format_args!(
             "would raise the mark of {resource} from {from} to {token}: all smaller tokens are \
-             refused from then on, for good. Say --yes to do it"
+             refused from then on, for good. Add --yes to do it"
         ));
         return Err(Failure(exit::USAGE, String::new()));
     }
@@ -179,23 +179,25 @@ fn kind(database: &Database) -> Result<Kind, Failure> {
 async fn connect(database: &Database, create: bool) -> Result<Pool, Failure> {
     let url = database.url.as_str();
     let wrong = |error: sqlx::Error| usage(format_args!("--database: {error}"));
-    let gone = |error: sqlx::Error| Failure(exit::UNAVAILABLE, format!("no database: {error}"));
+    let gone = |error: sqlx::Error| {
+        Failure(exit::UNAVAILABLE, format!("the database cannot be reached: {error}"))
+    };
     Ok(match kind(database)? {
         Kind::Sqlite => {
             let options = SqliteConnectOptions::from_str(url).map_err(wrong)?;
-            let options = options.create_if_missing(create).busy_timeout(PATIENCE);
-            let pool = SqlitePoolOptions::new().max_connections(1).acquire_timeout(PATIENCE);
+            let options = options.create_if_missing(create).busy_timeout(DATABASE_LIMIT);
+            let pool = SqlitePoolOptions::new().max_connections(1).acquire_timeout(DATABASE_LIMIT);
             Pool::Sqlite(pool.connect_with(options).await.map_err(gone)?)
         }
         Kind::Postgres => {
             let options = PgConnectOptions::from_str(url).map_err(wrong)?;
             let options = options.options([("lock_timeout", "10s")]);
-            let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(PATIENCE);
+            let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(DATABASE_LIMIT);
             Pool::Postgres(pool.connect_with(options).await.map_err(gone)?)
         }
         Kind::MySql => {
             let options = MySqlConnectOptions::from_str(url).map_err(wrong)?;
-            let pool = MySqlPoolOptions::new().max_connections(1).acquire_timeout(PATIENCE);
+            let pool = MySqlPoolOptions::new().max_connections(1).acquire_timeout(DATABASE_LIMIT);
             Pool::MySql(pool.connect_with(options).await.map_err(gone)?)
         }
     })
@@ -215,11 +217,15 @@ fn not_migrated(error: MigrateError) -> Failure {
 
 fn not_admitted(error: AdmitError) -> Failure {
     let status = if error.is_retryable() { exit::HELD } else { exit::REFUSED };
-    let hint = match &error {
-        AdmitError::NotMigrated(_) => "run fencing migrate first: ",
-        _ => "",
+    Failure(status, say::chain(&error))
+}
+
+fn not_protected(error: ProtectError) -> Failure {
+    let status = match &error {
+        ProtectError::Locked(_) => exit::HELD,
+        _ => exit::REFUSED,
     };
-    Failure(status, format!("{hint}{}", say::chain(&error)))
+    Failure(status, say::chain(&error))
 }
 
 fn ended(result: Result<(), Failure>) -> u8 {

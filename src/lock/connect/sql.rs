@@ -4,7 +4,8 @@ use sqlx::Pool;
 use sqlx::pool::PoolOptions;
 
 use super::{ConnectError, ConnectOptions, Opened};
-use crate::lock::sql::{Database, SqlLock};
+use crate::database::Database;
+use crate::lock::sql::SqlLock;
 use crate::sql;
 
 /// How many connections the leases share: each needs one for a single statement at a time.
@@ -25,10 +26,10 @@ impl ConnectOptions {
 
 /// Opens a lock service in the database of this pool. Where its tables are missing, or nothing
 /// can be read from them, it is ready when they have been created.
-pub(super) fn open<DB>(options: &ConnectOptions, pool: Pool<DB>) -> Result<Opened, ConnectError>
-where
-    DB: Database + sql::Database,
-{
+pub(super) fn open<DB: Database>(
+    options: &ConnectOptions,
+    pool: Pool<DB>,
+) -> Result<Opened, ConnectError> {
     let builder = SqlLock::builder(pool.clone()).ttl(options.ttl).wait(options.wait);
     let builder = match options.budget {
         Some(budget) => builder.budget(budget),

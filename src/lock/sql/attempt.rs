@@ -5,11 +5,11 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::Instrument;
 
-use super::backend::{AcquireAnswer, Claim, Database};
 use super::held::HeldRow;
 use super::in_flight::InFlightStatement;
 use super::row::LeaseRow;
 use super::table::LeaseTable;
+use crate::database::{AcquireAnswer, Claim, Database};
 use crate::lock::AcquireError;
 use crate::lock::held_lock::Grant;
 use crate::protocol::{Fault, Owner, Terms};

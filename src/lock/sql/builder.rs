@@ -3,9 +3,9 @@ use std::time::Duration;
 
 use sqlx::Pool;
 
-use super::backend::Database;
 use super::table::LeaseTable;
 use super::{BuildError, SqlLock};
+use crate::database::Database;
 use crate::lock::service::Service;
 use crate::lock::settings::{Settings, settings_setters};
 use crate::time::{Clock, SystemClock};

@@ -1,8 +1,8 @@
 use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
-use super::backend::{Database, RenewAnswer};
 use super::row::LeaseRow;
+use crate::database::{Database, RenewAnswer};
 use crate::lock::held_lock::{HeldLock, Renewed};
 use crate::lock::{ReleaseError, Released};
 use crate::protocol::{Fault, Terms};

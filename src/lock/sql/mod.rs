@@ -48,7 +48,6 @@ mod builder;
 mod fault;
 mod held;
 mod in_flight;
-mod lock_backend;
 #[cfg(feature = "mysql")]
 mod mysql;
 #[cfg(feature = "postgres")]
@@ -67,7 +66,7 @@ use table::LeaseTable;
 use super::service::{Service, lock_service};
 
 pub use super::BuildError;
-pub use backend::Database;
+pub use crate::database::Database;
 pub use builder::SqlLockBuilder;
 
 /// A lock service in one database. Run [`migrate`](fn@crate::sql::migrate) first.

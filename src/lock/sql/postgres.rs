@@ -1,21 +1,19 @@
 use futures_util::future::BoxFuture;
-use sqlx::error::DatabaseError;
-use sqlx::postgres::PgConnectOptions;
 use sqlx::{PgConnection, Postgres};
 
-use super::backend::{AcquireAnswer, Backend, Claim, Refusal, RenewAnswer};
+use crate::database::{AcquireAnswer, Claim, LeaseStatements, RenewAnswer};
 
-/// Takes the row in one statement.
+/// Acquires the row in one statement.
 ///
-/// `own`: settings of this statement alone. What waits in the server for a row must not
-/// wait for much longer than its client does; and a grant is on disk before it is
-/// answered, or a crash would grant its token again.
+/// `own`: settings of this statement alone. In the server it must not wait for the row much
+/// longer than its client does; and a grant is on disk before it is answered, or a crash
+/// would grant its token again.
 ///
 /// `seen`: a row that is closed is only read. The upsert would lock it even where it
 /// refuses, which costs a commit.
 ///
-/// `taken`: the row counts as the upsert finds it, after any wait, and so does the time:
-/// `now()` would be that of the statement's begin. The mark may be above the row's token
+/// `acquired`: the row counts as the upsert finds it, after any wait, and so does the time:
+/// `now()` would be the time when the statement began. The mark may be above the row's token
 /// if the tokens came from elsewhere before, or the row was lost.
 const ACQUIRE: &str = "
     WITH own AS MATERIALIZED (
@@ -25,7 +23,7 @@ const ACQUIRE: &str = "
     ), seen AS MATERIALIZED (
         SELECT expires_at FROM fencing_leases
         WHERE resource = $1 AND expires_at > clock_timestamp()
-    ), taken AS (
+    ), acquired AS (
         INSERT INTO fencing_leases AS lease (resource, token, owner, expires_at)
         SELECT $1,
             coalesce((SELECT token FROM fencing_marks WHERE resource = $1), 0) + 1,
@@ -37,13 +35,13 @@ const ACQUIRE: &str = "
         WHERE lease.expires_at <= clock_timestamp()
         RETURNING token
     )
-    SELECT (SELECT token FROM taken), (
+    SELECT (SELECT token FROM acquired), (
         SELECT ceil(extract(epoch FROM
             least(expires_at, clock_timestamp() + interval '1 year') - clock_timestamp()
         ) * 1000)::bigint FROM seen
     )";
 
-/// A released row stays released, whatever was still on its way.
+/// Renews the row. A released row stays released, whatever was still on its way.
 const RENEW: &str = "
     UPDATE fencing_leases SET expires_at = clock_timestamp() + $4 * interval '1 millisecond'
     WHERE resource = $1 AND owner = $2 AND token = $3 AND expires_at <> '-infinity'";
@@ -60,32 +58,7 @@ const PROBE: &str = "
     SELECT FROM fencing_leases AS lease, fencing_marks AS mark
     WHERE lease.token = 0 AND mark.token = 0 LIMIT 0";
 
-impl Backend for Postgres {
-    fn name(options: &PgConnectOptions) -> String {
-        let place = match options.get_socket() {
-            Some(socket) => socket.display().to_string(),
-            None => format!("{}:{}", options.get_host(), options.get_port()),
-        };
-        let database = options.get_database().unwrap_or(options.get_username());
-        format!("postgres://{place}/{database}")
-    }
-
-    fn refusal(error: &dyn DatabaseError) -> Refusal {
-        match error.code().as_deref() {
-            // serialization_failure, deadlock_detected, lock_not_available
-            Some("40001" | "40P01" | "55P03") => Refusal::Conflict,
-            // undefined_table
-            Some("42P01") => Refusal::NoTable,
-            // insufficient_privilege; invalid_authorization, invalid_password
-            Some("42501" | "28000" | "28P01") => Refusal::Denied,
-            // admin_shutdown, crash_shutdown, database_dropped, idle_session_timeout
-            Some("57P01" | "57P02" | "57P04" | "57P05") => Refusal::Closing,
-            // cannot_connect_now
-            Some("57P03") => Refusal::Starting,
-            _ => Refusal::Other,
-        }
-    }
-
+impl LeaseStatements for Postgres {
     fn acquire<'a>(
         conn: &'a mut PgConnection,
         claim: &'a Claim,
@@ -112,9 +85,9 @@ impl Backend for Postgres {
         token: i64,
     ) -> BoxFuture<'a, sqlx::Result<RenewAnswer>> {
         Box::pin(async move {
-            let extend = sqlx::query(RENEW).bind(claim.resource.as_str()).bind(&claim.owner);
-            let extend = extend.bind(token).bind(claim.lasting);
-            if extend.execute(&mut *conn).await?.rows_affected() == 1 {
+            let renew = sqlx::query(RENEW).bind(claim.resource.as_str()).bind(&claim.owner);
+            let renew = renew.bind(token).bind(claim.lasting);
+            if renew.execute(&mut *conn).await?.rows_affected() == 1 {
                 return Ok(RenewAnswer::Renewed);
             }
             let own = sqlx::query_scalar::<_, bool>(IS_OWN).bind(claim.resource.as_str());
@@ -128,8 +101,8 @@ impl Backend for Postgres {
         claim: &'a Claim,
     ) -> BoxFuture<'a, sqlx::Result<bool>> {
         Box::pin(async move {
-            let free = sqlx::query(RELEASE).bind(claim.resource.as_str()).bind(&claim.owner);
-            Ok(free.execute(conn).await?.rows_affected() == 1)
+            let release = sqlx::query(RELEASE).bind(claim.resource.as_str()).bind(&claim.owner);
+            Ok(release.execute(conn).await?.rows_affected() == 1)
         })
     }
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use super::backend::{Claim, Database};
 use super::in_flight::InFlightStatement;
 use super::table::LeaseTable;
+use crate::database::{Claim, Database};
 use crate::protocol::Fault;
 
 /// The row that one attempt asks for, and the way to it.

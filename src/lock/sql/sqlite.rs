@@ -1,11 +1,9 @@
 use futures_util::future::BoxFuture;
-use sqlx::error::DatabaseError;
-use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Sqlite, SqliteConnection};
 
-use super::backend::{AcquireAnswer, Backend, Claim, Refusal, RenewAnswer};
+use crate::database::{AcquireAnswer, Claim, LeaseStatements, RenewAnswer};
 
-/// How long a row is closed, in milliseconds, if it is.
+/// Reads for how many milliseconds a row is still closed.
 ///
 /// The time of a statement stands still from its first step, which for a writer comes
 /// after it has waited for the lock.
@@ -13,7 +11,7 @@ const LEFT: &str = "
     SELECT expires_at - CAST(unixepoch('subsec') * 1000 AS INTEGER) FROM fencing_leases
     WHERE resource = ?1 AND expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER)";
 
-/// The row counts as this statement finds it, under the database's one write lock. The
+/// Acquires the row as this statement finds it, under the database's one write lock. The
 /// mark may be above the row's token if the tokens came from elsewhere before, or the
 /// row was lost.
 const ACQUIRE: &str = "
@@ -28,7 +26,7 @@ const ACQUIRE: &str = "
     WHERE fencing_leases.expires_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER)
     RETURNING token";
 
-/// A released row stays released, whatever was still on its way.
+/// Renews the row. A released row stays released, whatever was still on its way.
 const RENEW: &str = "
     UPDATE fencing_leases
     SET expires_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?4
@@ -46,24 +44,7 @@ const PROBE: &str = "
     SELECT 1 FROM fencing_leases AS lease, fencing_marks AS mark
     WHERE lease.token = 0 AND mark.token = 0 LIMIT 0";
 
-impl Backend for Sqlite {
-    fn name(options: &SqliteConnectOptions) -> String {
-        format!("sqlite:{}", options.get_filename().display())
-    }
-
-    fn refusal(error: &dyn DatabaseError) -> Refusal {
-        // An extended code, BUSY_SNAPSHOT say, has the primary one in its low byte.
-        let code = error.code().and_then(|code| code.parse::<i32>().ok());
-        match code.map(|code| code & 0xff) {
-            // BUSY, LOCKED, and PROTOCOL: the race for a WAL's locks was lost too often.
-            Some(5 | 6 | 15) => Refusal::Conflict,
-            Some(1) if error.message().starts_with("no such table: fencing_") => Refusal::NoTable,
-            // PERM, READONLY, AUTH
-            Some(3 | 8 | 23) => Refusal::Denied,
-            _ => Refusal::Other,
-        }
-    }
-
+impl LeaseStatements for Sqlite {
     fn acquire<'a>(
         conn: &'a mut SqliteConnection,
         claim: &'a Claim,
@@ -74,10 +55,10 @@ impl Backend for Sqlite {
             if let Some(left) = left.fetch_optional(&mut *conn).await? {
                 return Ok(AcquireAnswer::Held(left));
             }
-            let take = sqlx::query_scalar::<_, i64>(ACQUIRE).bind(claim.resource.as_str());
-            let take = take.bind(&claim.owner).bind(claim.lasting);
+            let acquire = sqlx::query_scalar::<_, i64>(ACQUIRE).bind(claim.resource.as_str());
+            let acquire = acquire.bind(&claim.owner).bind(claim.lasting);
             // To the end: the row comes before the commit, which may fail.
-            let tokens = take.fetch_all(conn).await?;
+            let tokens = acquire.fetch_all(conn).await?;
             Ok(tokens
                 .first()
                 .map_or(AcquireAnswer::Overtaken, |token| AcquireAnswer::Granted(*token)))
@@ -90,9 +71,9 @@ impl Backend for Sqlite {
         token: i64,
     ) -> BoxFuture<'a, sqlx::Result<RenewAnswer>> {
         Box::pin(async move {
-            let extend = sqlx::query(RENEW).bind(claim.resource.as_str()).bind(&claim.owner);
-            let extend = extend.bind(token).bind(claim.lasting);
-            if extend.execute(&mut *conn).await?.rows_affected() == 1 {
+            let renew = sqlx::query(RENEW).bind(claim.resource.as_str()).bind(&claim.owner);
+            let renew = renew.bind(token).bind(claim.lasting);
+            if renew.execute(&mut *conn).await?.rows_affected() == 1 {
                 return Ok(RenewAnswer::Renewed);
             }
             let own = sqlx::query_scalar::<_, bool>(IS_OWN).bind(claim.resource.as_str());
@@ -106,8 +87,8 @@ impl Backend for Sqlite {
         claim: &'a Claim,
     ) -> BoxFuture<'a, sqlx::Result<bool>> {
         Box::pin(async move {
-            let free = sqlx::query(RELEASE).bind(claim.resource.as_str()).bind(&claim.owner);
-            Ok(free.execute(conn).await?.rows_affected() == 1)
+            let release = sqlx::query(RELEASE).bind(claim.resource.as_str()).bind(&claim.owner);
+            Ok(release.execute(conn).await?.rows_affected() == 1)
         })
     }
 

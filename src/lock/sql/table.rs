@@ -8,22 +8,22 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::Instrument;
 
-use super::backend::{AcquireAnswer, Claim, Database, RenewAnswer};
 use super::fault;
 use super::in_flight::{InFlight, InFlightStatement};
+use crate::database::{AcquireAnswer, Claim, Database, RenewAnswer};
 use crate::lock::{Health, NodeCause};
 use crate::protocol::Fault;
 use crate::random::jitter;
 use crate::time::Clock;
 
-/// How long a statement is waited for after its caller has given up, and how long a
-/// release is tried.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long an answer is waited for after the caller has given up, and how long a release
+/// is tried.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 /// The longest pause after another transaction was in the way.
 const PAUSE: Duration = Duration::from_millis(10);
 /// The longest pause between two tries to release.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// How often a row that was free is asked for when others are faster.
+/// How often a free row is asked for when others are faster.
 const ROUNDS: usize = 3;
 
 /// The table of leases in one database, and the way to it.
@@ -34,15 +34,15 @@ pub(super) struct LeaseTable<DB: Database> {
     in_flight: InFlight,
 }
 
-/// When a call ends.
+/// When a call gives up.
 #[derive(Clone, Copy)]
 struct Limits {
-    /// Until then a connection is waited for: a part of the budget, so that there is time
-    /// left to say that there was none. The pool tries again where none is to be had.
+    /// The end of the wait for a connection: a part of the budget, so that there is time left
+    /// to report that none was free. The pool itself tries again until then.
     connection: Instant,
-    /// After this, what other transactions were in the way of is not repeated.
+    /// The end of the repetitions after other transactions were in the way.
     repeat: Instant,
-    /// After this, no answer is waited for.
+    /// The end of the wait for an answer.
     answer: Instant,
 }
 
@@ -75,38 +75,38 @@ impl<DB: Database> LeaseTable<DB> {
         NodeCause { node: self.name.clone(), cause }
     }
 
-    /// Asks for the row, and waits for the answer far longer than any caller does: who
-    /// takes the row back must know that it was asked for.
+    /// Acquires the row. It waits for the answer far longer than any caller does: a release
+    /// that overtook the statement would find nothing to release.
     pub(super) async fn acquire(
         &self,
         claim: &Claim,
         budget: Duration,
     ) -> Result<AcquireAnswer, Fault> {
-        let limits = Limits::of(budget, PATIENCE.max(budget));
+        let limits = Limits::of(budget, ANSWER_LIMIT.max(budget));
         for _ in 0..ROUNDS {
             match self.call(claim, limits, DB::acquire).await? {
                 AcquireAnswer::Overtaken => {}
-                taken => return Ok(taken),
+                answer => return Ok(answer),
             }
         }
         Ok(AcquireAnswer::Held(0))
     }
 
-    /// Extends the row, within the budget.
+    /// Renews the row, within the budget.
     pub(super) async fn renew(
         &self,
         claim: &Claim,
         token: i64,
         budget: Duration,
     ) -> Result<RenewAnswer, Fault> {
-        let extend = self.call(claim, Limits::of(budget, budget), move |conn, claim| {
+        let renewal = self.call(claim, Limits::of(budget, budget), move |conn, claim| {
             DB::renew(conn, claim, token)
         });
-        timeout(budget, extend).await.unwrap_or(Err(Fault::TimedOut))
+        timeout(budget, renewal).await.unwrap_or(Err(Fault::TimedOut))
     }
 
-    /// Releases the row in a task of its own, and tells what came of the first try. Where
-    /// that failed, it goes on trying for a while: nobody else can be hit by it.
+    /// Releases the row in a task of its own, and reports the outcome of the first try. If
+    /// that failed, it goes on trying for a while: the owner keeps it from other rows.
     pub(super) fn release(
         self: &Arc<Self>,
         runtime: &Handle,
@@ -116,8 +116,8 @@ impl<DB: Database> LeaseTable<DB> {
     ) -> oneshot::Receiver<Result<bool, Fault>> {
         let (sender, answer) = oneshot::channel();
         let (table, claim) = (Arc::clone(self), Arc::clone(claim));
-        let free = async move {
-            let end = Instant::now() + PATIENCE;
+        let release = async move {
+            let end = Instant::now() + ANSWER_LIMIT;
             let first = table.try_release(&claim, budget).await;
             let mut done = first.is_ok();
             drop(in_flight_statement);
@@ -129,12 +129,12 @@ impl<DB: Database> LeaseTable<DB> {
                 done = table.try_release(&claim, budget).await.is_ok();
             }
         };
-        runtime.spawn(free.in_current_span());
+        runtime.spawn(release.in_current_span());
         answer
     }
 
     async fn try_release(&self, claim: &Claim, budget: Duration) -> Result<bool, Fault> {
-        self.call(claim, Limits::of(budget, PATIENCE.max(budget)), DB::release).await
+        self.call(claim, Limits::of(budget, ANSWER_LIMIT.max(budget)), DB::release).await
     }
 
     pub(super) async fn health(&self, budget: Duration) -> Health {
@@ -148,7 +148,7 @@ impl<DB: Database> LeaseTable<DB> {
         Health { needed: 1, granting: 1 - causes.len(), causes, fleet, nodes }
     }
 
-    /// Runs statements on a connection, again when other transactions were in the way.
+    /// Runs statements on a connection, and again when other transactions were in the way.
     async fn call<T, C: Sync>(
         &self,
         context: &C,
@@ -158,9 +158,9 @@ impl<DB: Database> LeaseTable<DB> {
         loop {
             let conn = timeout_at(limits.connection, self.pool.acquire()).await;
             let conn = conn.unwrap_or(Err(sqlx::Error::PoolTimedOut));
-            let mut conn = conn.map_err(|error| fault::of_connection::<DB>(&error))?;
+            let mut conn = conn.map_err(|error| fault::of_connection(&error))?;
             let Ok(answer) = timeout_at(limits.answer, run(&mut conn, context)).await else {
-                // The pool would wait for it for ever.
+                // In the pool it would wait for the answer for ever.
                 conn.close_on_drop();
                 return Err(Fault::TimedOut);
             };
@@ -169,8 +169,8 @@ impl<DB: Database> LeaseTable<DB> {
                 Err(error) => error,
             };
             let pause = jitter(PAUSE);
-            if !fault::is_conflict::<DB>(&error) || Instant::now() + pause >= limits.repeat {
-                return Err(fault::of_statement::<DB>(&error));
+            if !fault::is_conflict(&error) || Instant::now() + pause >= limits.repeat {
+                return Err(fault::of_statement(&error));
             }
             drop(conn);
             sleep(pause).await;

@@ -1,37 +1,36 @@
-//! Triggers that refuse whoever writes without a token or with a stale one, in any
-//! language.
+//! Triggers that refuse a write without a token or with a stale one, in any language.
 
-#[cfg(feature = "mysql")]
-pub mod mysql;
-#[cfg(feature = "postgres")]
-pub mod postgres;
-#[cfg(feature = "sqlite")]
-pub mod sqlite;
+mod error;
+mod mysql;
+mod postgres;
+mod sqlite;
 
 use sqlx::Pool;
 
-use super::{Database, MigrateError};
+pub use self::error::{NameError, ProtectError};
+use crate::database::{Database, Kind};
 use crate::resource::Resource;
 
 /// A table that its database guards by itself.
 ///
-/// Each row belongs to a resource: one that a column names, or one for the whole table. A
-/// write to a row is admitted to its resource as [`admit`](super::admit()) does it, with the
-/// token that the client has presented:
+/// Each row belongs to a resource: one that a column names, or one for the whole table. The
+/// triggers admit each write to the resource of its row, as [`admit`](super::admit()) does,
+/// with the token that the client has presented:
 ///
 /// - PostgreSQL: `SET LOCAL fencing.token = '34'` in the transaction;
 /// - MySQL: `SET @fencing_token = 34` in the session (clear it when the connection goes
 ///   back to its pool);
 /// - SQLite: in the column `fencing_token` of the write itself, `UPDATE files SET body =
-///   'new', fencing_token = 34 WHERE path = 'a'`, which reads as NULL ever after. A row is
-///   deleted by `UPDATE files SET fencing_token = -34`, as a DELETE can carry nothing.
+///   'new', fencing_token = 34 WHERE path = 'a'`. The column always reads as NULL. To delete
+///   a row, write `UPDATE files SET fencing_token = -34`: a DELETE cannot carry a token.
 ///
-/// The message of a refusal names the resource, the token and the mark; its SQLSTATE is
-/// ZF412 for a stale token and ZF428 for none.
+/// The message of a refusal names the resource, the token and the mark. Its SQLSTATE is
+/// ZF412 if the token is stale, and ZF428 if none was presented.
 ///
-/// **Fencing.** It refuses every statement that fires triggers. What fires none gets past
-/// it: TRUNCATE and cascading foreign keys on MySQL, REPLACE on SQLite (for the row that is
-/// replaced), a session as replica on PostgreSQL, and whoever drops the triggers.
+/// **Fencing.** It guards against every statement that fires triggers. A statement that fires
+/// none gets past it: TRUNCATE and cascading foreign keys on MySQL, REPLACE on SQLite (for the
+/// row that is replaced), a session as replica on PostgreSQL. So does anybody who may drop
+/// the triggers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Protect {
     pub(super) schema: Option<String>,
@@ -39,24 +38,19 @@ pub struct Protect {
     pub(super) named: Named,
 }
 
-/// How a row's resource is called.
+/// Which resource a row belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Named {
     Column { prefix: String, column: String },
     Whole(Resource),
 }
 
-/// A name that no table or column can have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("names of tables and columns have 1 to 64 characters, and none is a control character")]
-pub struct NameError;
-
 impl Protect {
     /// Protects `table`, each row as the resource that `column` names. The table is
     /// `name` or `schema.name`.
     ///
     /// # Errors
-    /// [`NameError`] for what cannot be a name.
+    /// [`NameError`] if one cannot be a name.
     pub fn rows(table: &str, column: &str) -> Result<Protect, NameError> {
         let named = Named::Column { prefix: String::new(), column: name(column)? };
         Protect::new(table, named)
@@ -65,7 +59,7 @@ impl Protect {
     /// Protects `table`, all rows as this resource.
     ///
     /// # Errors
-    /// [`NameError`] for what cannot be a name.
+    /// [`NameError`] if the table cannot be a name.
     pub fn whole(table: &str, resource: Resource) -> Result<Protect, NameError> {
         Protect::new(table, Named::Whole(resource))
     }
@@ -78,11 +72,11 @@ impl Protect {
         Ok(Protect { schema, table, named })
     }
 
-    /// What stands before the column's value in the name of the resource: `files/` makes
+    /// Puts this text before the column's value in the name of the resource: `files/` makes
     /// `files/a` of `a`.
     ///
     /// # Errors
-    /// [`NameError`] if it contains control characters or is no beginning of a resource.
+    /// [`NameError`] if the name of a resource cannot begin like that.
     pub fn prefix(mut self, text: &str) -> Result<Protect, NameError> {
         if !text.is_empty() && Resource::new(format!("{text}x")).is_err() {
             return Err(NameError);
@@ -93,24 +87,39 @@ impl Protect {
         Ok(self)
     }
 
-    /// The statements that protect the table, or protect it anew.
+    /// Returns the statements that protect the table, or protect it anew.
     #[must_use]
     pub fn statements<DB: Database>(&self) -> Vec<String> {
-        DB::protect(self)
+        match DB::KIND {
+            Kind::MySql => mysql::statements(self),
+            Kind::Postgres => postgres::statements(self),
+            Kind::Sqlite => sqlite::statements(self),
+        }
     }
 
     /// Protects the table. On MySQL, where each statement commits by itself, the table is
     /// open for a moment if it was protected before.
     ///
     /// # Errors
-    /// What the database said: no such table or column, no right to create triggers.
+    /// [`ProtectError`] says why: the table or the column is missing, you may not create
+    /// triggers, others kept it locked.
     ///
     /// # Cancel safety
-    /// Dropped, it is done or undone; on MySQL it may be half done: do it again.
-    pub async fn apply<DB: Database>(&self, pool: &Pool<DB>) -> Result<(), MigrateError> {
+    /// If it is dropped, it is done or undone; on MySQL it may be half done: do it again.
+    pub async fn apply<DB: Database>(&self, pool: &Pool<DB>) -> Result<(), ProtectError> {
         let mut tx = pool.begin_with(DB::BEGIN).await?;
-        for statement in DB::prepare_protect(self, &mut tx).await? {
-            DB::execute(&mut tx, statement).await?;
+        DB::execute(&mut tx, "SELECT token FROM fencing_marks LIMIT 0".into()).await?;
+        self.check::<DB>(&mut tx, None).await?;
+        if let Named::Column { column, .. } = &self.named {
+            self.check::<DB>(&mut tx, Some(column)).await?;
+        }
+        if DB::KIND == Kind::Sqlite {
+            self.check::<DB>(&mut tx, Some("rowid")).await?;
+            if self.check::<DB>(&mut tx, Some("fencing_token")).await.is_err() {
+                let table = self.path('"');
+                let add = format!("ALTER TABLE {table} ADD COLUMN fencing_token INTEGER");
+                DB::execute(&mut tx, add).await?;
+            }
         }
         for statement in self.statements::<DB>() {
             DB::execute(&mut tx, statement).await?;
@@ -118,7 +127,23 @@ impl Protect {
         Ok(tx.commit().await?)
     }
 
-    /// The table, quoted.
+    /// Reads no row of the table, or of one column, to see that it is there: most databases
+    /// create a trigger for a missing column, and then it refuses every write.
+    async fn check<DB: Database>(
+        &self,
+        conn: &mut DB::Connection,
+        column: Option<&str>,
+    ) -> Result<(), ProtectError> {
+        let mark = if DB::KIND == Kind::MySql { '`' } else { '"' };
+        // SQLite would take a name alone for a text if it does not know it.
+        let what = column.map(|column| format!("fenced.{}", quote(column, mark)));
+        let (what, table) = (what.as_deref().unwrap_or("1"), self.path(mark));
+        let select = format!("SELECT {what} FROM {table} AS fenced LIMIT 0");
+        let read = DB::execute(conn, select).await;
+        read.map_err(|source| ProtectError::of_check(&self.table, column, source))
+    }
+
+    /// Returns the table, quoted.
     pub(super) fn path(&self, mark: char) -> String {
         let table = quote(&self.table, mark);
         self.schema.iter().map(|schema| format!("{}.", quote(schema, mark))).collect::<String>()
@@ -131,7 +156,7 @@ fn name(text: &str) -> Result<String, NameError> {
     if fits { Ok(text.to_owned()) } else { Err(NameError) }
 }
 
-/// Quotes a name or a text: the mark is doubled within.
+/// Quotes a name or a text, and doubles the marks within.
 pub(super) fn quote(text: &str, mark: char) -> String {
     let mut quoted = String::from(mark);
     for c in text.chars() {
@@ -142,4 +167,9 @@ pub(super) fn quote(text: &str, mark: char) -> String {
     }
     quoted.push(mark);
     quoted
+}
+
+/// Writes a text in hexadecimal digits, which need no quoting.
+pub(super) fn hex(text: &str) -> String {
+    text.bytes().map(|byte| format!("{byte:02x}")).collect()
 }

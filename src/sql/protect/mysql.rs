@@ -1,10 +1,10 @@
-use super::{Named, Protect, quote};
+use super::{Named, Protect, hex, quote};
 
 /// The longest name of a trigger.
 const LONGEST: usize = 64;
 
-/// One statement per trigger, so that no client has to change its delimiter.
-pub(in crate::sql) fn statements(protect: &Protect) -> Vec<String> {
+/// Makes one statement per trigger, so that no client has to change its delimiter.
+pub(super) fn statements(protect: &Protect) -> Vec<String> {
     let mut statements = Vec::new();
     for (name, event, row) in [
         ("insert", "INSERT", "NEW"),
@@ -25,7 +25,7 @@ pub(in crate::sql) fn statements(protect: &Protect) -> Vec<String> {
     statements
 }
 
-/// Triggers of a schema share their names: a long one is told apart by its hash.
+/// Names a trigger. Those of a schema must differ, so a name that is cut ends in a hash.
 fn trigger(event: &str, table: &str) -> String {
     let name = format!("fencing_{event}_{table}");
     if name.chars().count() <= LONGEST {
@@ -37,9 +37,8 @@ fn trigger(event: &str, table: &str) -> String {
     name.chars().take(LONGEST - 17).collect::<String>() + &format!("_{hash:016x}")
 }
 
-/// In UTF-8, whatever the column's character set is; hexadecimal digits need no quoting.
+/// Names the resource, in UTF-8 whatever the column's character set is.
 fn resource(protect: &Protect, row: &str) -> String {
-    let hex = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
     match &protect.named {
         Named::Column { prefix, column } => {
             let column = quote(column, '`');

@@ -1,6 +1,6 @@
 use super::{Named, Protect, quote};
 
-pub(in crate::sql) fn statements(protect: &Protect) -> Vec<String> {
+pub(super) fn statements(protect: &Protect) -> Vec<String> {
     let table = protect.path('"');
     let (column, name) = match &protect.named {
         Named::Column { prefix, column } => (column.as_str(), prefix.as_str()),

@@ -1,14 +1,11 @@
-use futures_util::future::BoxFuture;
-use sqlx::{AssertSqlSafe, SqliteConnection};
-
 use super::{Named, Protect, quote};
 
-/// The tokens of all writers pass through the column `fencing_token`. It is NULL at rest,
-/// for the trigger clears it when the write is admitted: a write that does not mention it
-/// presents nothing. That the trigger clears it is not a write of anybody's.
+/// Every writer presents its token in the column `fencing_token`. The trigger clears it when
+/// the write is admitted, so at rest it is NULL, and a write that does not mention it
+/// presents nothing. That the trigger clears it does not count as a write.
 ///
-/// AFTER: before an insert, a key that the database gives is not known.
-pub(in crate::sql) fn statements(protect: &Protect) -> Vec<String> {
+/// AFTER: before an insert, a key that the database generates is not known.
+pub(super) fn statements(protect: &Protect) -> Vec<String> {
     // A trigger names no schema but in its own name.
     let own = quote(&protect.table, '"');
     let trigger = |event: &str| {
@@ -52,24 +49,4 @@ fn resource(protect: &Protect, row: &str) -> String {
         }
         Named::Whole(resource) => quote(resource.as_str(), '\''),
     }
-}
-
-/// What the table lacks: the column, once. Fails where it has no row ids.
-pub(in crate::sql) fn prepare<'a>(
-    protect: &'a Protect,
-    conn: &'a mut SqliteConnection,
-) -> BoxFuture<'a, sqlx::Result<Vec<String>>> {
-    Box::pin(async move {
-        let table = protect.path('"');
-        let rows = format!("SELECT rowid FROM {table} LIMIT 0");
-        sqlx::query(AssertSqlSafe(rows)).execute(&mut *conn).await?;
-        let there = "SELECT COUNT(*) FROM pragma_table_info($1, $2)
-            WHERE name = 'fencing_token' COLLATE NOCASE";
-        let there = sqlx::query_scalar::<_, i64>(there).bind(protect.table.as_str());
-        let there = there.bind(protect.schema.as_deref().unwrap_or("main"));
-        Ok(match there.fetch_one(conn).await? {
-            0 => vec![format!("ALTER TABLE {table} ADD COLUMN fencing_token INTEGER")],
-            _ => Vec::new(),
-        })
-    })
 }

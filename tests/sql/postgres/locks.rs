@@ -76,12 +76,7 @@ async fn one_that_waited_in_the_function_is_stale_as_well() {
     let new = sql::begin(&place.pool, &resource(), token(36)).await.unwrap();
     let old = tokio::spawn({
         let place = Arc::clone(&place);
-        async move {
-            sql::transaction(&place.pool, &resource(), token(35), |_| {
-                Box::pin(async { Ok::<_, AdmitError>(()) })
-            })
-            .await
-        }
+        async move { Ok(sql::begin(&place.pool, &resource(), token(35)).await?.commit().await?) }
     });
     place.blocked().await;
     new.commit().await.unwrap();

@@ -4,12 +4,15 @@ mod admit;
 mod foreign;
 mod marks;
 mod migrate;
+mod protect;
 mod race;
 mod rounds;
 mod row;
+mod spawned;
 mod statement;
 mod table;
 mod transaction;
+mod types;
 
 use fencing::sql::{self, AdmitError};
 use fencing::{Resource, Token};

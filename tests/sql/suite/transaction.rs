@@ -1,3 +1,4 @@
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -7,13 +8,9 @@ use super::*;
 
 /// A transaction that writes its token.
 async fn fenced(place: &Place, number: u64) -> Result<(), AdmitError> {
-    sql::transaction(&place.pool, &resource(), token(number), |tx| {
-        Box::pin(async move {
-            write(tx, token(number)).await?;
-            Ok(())
-        })
-    })
-    .await
+    let mut tx = sql::begin(&place.pool, &resource(), token(number)).await?;
+    write(&mut tx, token(number)).await?;
+    Ok(tx.commit().await?)
 }
 
 #[tokio::test]
@@ -43,14 +40,13 @@ async fn a_transaction_is_admitted_and_committed() {
 #[tokio::test]
 async fn work_that_fails_is_rolled_back_with_its_mark() {
     let place = ready().await;
-    let name = resource();
-    let done = sql::transaction(&place.pool, &name, token(33), |tx| {
-        Box::pin(async move {
-            write(tx, token(33)).await?;
-            Err::<(), _>(AdmitError::Database(sqlx::Error::RowNotFound))
-        })
-    });
-    assert!(matches!(done.await, Err(AdmitError::Database(sqlx::Error::RowNotFound))));
+    let mut tx = sql::begin(&place.pool, &resource(), token(33)).await.unwrap();
+    write(&mut tx, token(33)).await.unwrap();
+    let twice = "INSERT INTO files VALUES ('files/a', 0, 0)";
+    let error = AdmitError::from(sqlx::query(twice).execute(&mut *tx).await.unwrap_err());
+    let AdmitError::Database(cause) = &error else { panic!("{error:?}") };
+    assert_eq!(error.to_string(), format!("the transaction failed: {cause}"));
+    tx.rollback().await.unwrap();
     assert_eq!(file(&place).await, (0, 0));
     assert_eq!(highest(&place, &resource()).await, None);
     admit(&place, &resource(), 1).await.unwrap();
@@ -61,10 +57,8 @@ async fn names_of_any_kind_begin_a_transaction() {
     let place = ready().await;
     for name in ["ä'\\\"`$1;--", "x'41'", "\\x41", "%s ?", "🔒"] {
         let name = Resource::new(name).unwrap();
-        let empty = |number| {
-            sql::transaction(&place.pool, &name, token(number), |_| {
-                Box::pin(async { Ok::<_, AdmitError>(()) })
-            })
+        let empty = async |number| -> Result<(), AdmitError> {
+            Ok(sql::begin(&place.pool, &name, token(number)).await?.commit().await?)
         };
         empty(34).await.unwrap();
         assert_eq!(highest(&place, &name).await, Some(34), "{name}");
@@ -75,11 +69,7 @@ async fn names_of_any_kind_begin_a_transaction() {
 #[tokio::test]
 async fn a_transaction_that_is_not_migrated_says_so() {
     let place = Place::empty().await;
-    let name = resource();
-    let error = sql::transaction(&place.pool, &name, token(33), |_| {
-        Box::pin(async { Ok::<_, AdmitError>(()) })
-    });
-    let error = error.await.unwrap_err();
+    let error = sql::begin(&place.pool, &resource(), token(33)).await.unwrap_err();
     assert!(matches!(error, AdmitError::NotMigrated(_)), "{error:?}");
 }
 
@@ -129,12 +119,13 @@ async fn a_conflict_is_tried_again_until_it_is_gone() {
     let place = ready().await;
     let impatient = place.impatient();
     let holder = sql::begin(&place.pool, &resource(), token(33)).await.unwrap();
-    let mut holder = Some(holder);
+    let holder = Mutex::new(Some(holder));
     let tries = AtomicU32::new(0);
     let policy = Retry::new().pause(Duration::from_millis(1)).tries(5);
-    let done = sql::retry(policy, async || {
+    let done = sql::retry(policy, || async {
         if tries.fetch_add(1, Ordering::SeqCst) == 2 {
-            holder.take().unwrap().commit().await?;
+            let holder = holder.lock().unwrap().take();
+            holder.unwrap().commit().await?;
         }
         sql::begin(&impatient, &resource(), token(34)).await?.commit().await?;
         Ok::<_, AdmitError>(())
@@ -144,7 +135,7 @@ async fn a_conflict_is_tried_again_until_it_is_gone() {
 
     let _holder = sql::begin(&place.pool, &resource(), token(35)).await.unwrap();
     let tries = AtomicU32::new(0);
-    let given_up = sql::retry(policy, async || {
+    let given_up = sql::retry(policy, || async {
         tries.fetch_add(1, Ordering::SeqCst);
         sql::begin(&impatient, &resource(), token(36)).await.map(drop)
     });
@@ -157,7 +148,7 @@ async fn stale_is_not_tried_again() {
     let place = ready().await;
     admit(&place, &resource(), 34).await.unwrap();
     let tries = AtomicU32::new(0);
-    let refused = sql::retry(Retry::new(), async || {
+    let refused = sql::retry(Retry::new(), || async {
         tries.fetch_add(1, Ordering::SeqCst);
         fenced(&place, 33).await
     });
@@ -187,4 +178,7 @@ async fn the_drivers_own_errors_are_understood() {
     assert!(!sql::is_retryable(&sqlx::Error::RowNotFound));
     let error = sqlx::query("SELECT * FROM nowhere").execute(&impatient).await.unwrap_err();
     assert!(!sql::is_retryable(&error));
+    // The table of the caller is missing, and not that of the fence.
+    let error = AdmitError::from(error);
+    assert!(matches!(error, AdmitError::Database(_)), "{error:?}");
 }

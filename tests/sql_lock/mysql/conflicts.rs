@@ -115,7 +115,7 @@ async fn a_row_that_is_closed_or_anothers_is_not_waited_for() {
     let serializable = "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE";
     for pool in [place.other(), place.with(serializable)] {
         held(service(&pool, Duration::from_secs(15)).try_acquire(&resource()).await);
-        let free = "CALL fencing_lease_free('invoice/42', 'another', 1)";
+        let free = "CALL fencing_lease_release('invoice/42', 'another', 1)";
         let freed = sqlx::query_scalar::<_, i64>(free).fetch_all(&pool).await;
         assert_eq!(freed.unwrap(), [0]);
     }
@@ -179,7 +179,7 @@ async fn own(place: &Place) -> (String, i64) {
 /// A renewal as it reaches the server, of 60 seconds: whether it was one, and whether
 /// another had come.
 async fn renew(pool: &MySqlPool, owner: &str, token: i64) -> (i64, i64) {
-    let renew = sqlx::query_as("CALL fencing_lease_extend('invoice/42', ?, ?, 60000, 9)");
+    let renew = sqlx::query_as("CALL fencing_lease_renew('invoice/42', ?, ?, 60000, 9)");
     let answer = renew.bind(owner.to_owned()).bind(token).fetch_all(pool).await.unwrap();
     answer[0]
 }

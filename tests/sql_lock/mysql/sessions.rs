@@ -83,7 +83,7 @@ async fn what_a_session_has_left_open_is_not_committed() {
     let lease = service(&session).try_acquire(&resource()).await.unwrap();
     assert_eq!(committed().await, 0);
     leave_open().await;
-    let renew = "CALL fencing_lease_extend('invoice/42', 'another', 1, 60000, 9)";
+    let renew = "CALL fencing_lease_renew('invoice/42', 'another', 1, 60000, 9)";
     sqlx::query(renew).fetch_all(&session).await.unwrap();
     assert_eq!(committed().await, 0);
     leave_open().await;
@@ -108,7 +108,7 @@ async fn a_session_is_left_as_it_was() {
     as_it_was().await;
     held(brief.try_acquire(&resource()).await);
     as_it_was().await;
-    let renew = "CALL fencing_lease_extend('invoice/42', 'another', 1, 60000, 9)";
+    let renew = "CALL fencing_lease_renew('invoice/42', 'another', 1, 60000, 9)";
     sqlx::query(renew).fetch_all(&session).await.unwrap();
     as_it_was().await;
     assert_eq!(lease.release().await, Ok(Released::Released));
@@ -130,8 +130,8 @@ async fn a_session_that_has_waited_in_vain_keeps_no_lock_and_no_setting() {
     let mut by_hand = place.pool.begin().await.unwrap();
     sqlx::query(LOCK_ROW).execute(&mut *by_hand).await.unwrap();
     let calls = [
-        format!("CALL fencing_lease_extend('invoice/42', '{owner}', 1, 60000, 1)"),
-        format!("CALL fencing_lease_free('invoice/42', '{owner}', 1)"),
+        format!("CALL fencing_lease_renew('invoice/42', '{owner}', 1, 60000, 1)"),
+        format!("CALL fencing_lease_release('invoice/42', '{owner}', 1)"),
     ];
     for call in calls {
         let call = sqlx::query(AssertSqlSafe(call)).execute(&session);
@@ -200,9 +200,9 @@ async fn a_session_that_is_killed_is_no_holder() {
 const RIGHTS: &[&str] = &[
     "SELECT ON fencing_marks",
     "SELECT, INSERT, UPDATE ON fencing_leases",
-    "EXECUTE ON PROCEDURE fencing_lease_take",
-    "EXECUTE ON PROCEDURE fencing_lease_extend",
-    "EXECUTE ON PROCEDURE fencing_lease_free",
+    "EXECUTE ON PROCEDURE fencing_lease_acquire",
+    "EXECUTE ON PROCEDURE fencing_lease_renew",
+    "EXECUTE ON PROCEDURE fencing_lease_release",
 ];
 
 #[tokio::test]
@@ -219,7 +219,7 @@ async fn a_user_who_may_not_is_told_so_and_needs_little() {
         let cause = fault(service(&pool(as_user.clone())).try_acquire(&resource()).await);
         assert!(matches!(cause, Fault::Denied(_)), "without {right}: {cause:?}");
         run(format!("GRANT {right} TO {user}@localhost")).await;
-        if right.contains("take") {
+        if right.contains("acquire") {
             break;
         }
     }

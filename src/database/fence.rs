@@ -1,0 +1,73 @@
+use futures_util::future::BoxFuture;
+use sqlx::Pool;
+use sqlx::migrate::{Migrate, MigrateError, Migrator};
+
+use crate::resource::Resource;
+use crate::token::Token;
+
+/// Migrations by version: description and SQL.
+pub type Migrations = &'static [(i64, &'static str, &'static str)];
+
+/// The name of a resource and its mark, as they stand in the table.
+pub type Row = (Vec<u8>, Option<i64>);
+
+/// What came of an admission.
+pub enum Admission {
+    /// The token is admitted until the transaction ends.
+    Admitted,
+    /// It is not. The mark is this, as [`FenceStatements::mark`] reads it.
+    Refused(Option<Option<i64>>),
+}
+
+/// What a database does for the fence: its statements and its locks.
+pub trait FenceStatements: sqlx::Database<Connection: Migrate> {
+    /// Opens a transaction that is going to write behind the fence.
+    const BEGIN: &'static str;
+
+    /// Opens one that raises a mark and nothing else.
+    const BEGIN_TO_RAISE: &'static str = Self::BEGIN;
+
+    /// Opens one that waits a second at most for each lock, where the database can be told
+    /// so.
+    const BEGIN_BOUNDED: &'static str = Self::BEGIN;
+
+    /// What creates the tables and functions.
+    const MIGRATIONS: Migrations;
+
+    /// Returns one text of SQL that begins a transaction and admits in it, where that saves
+    /// a round trip. Where it fails it leaves no transaction open. What the transaction
+    /// reads is not older than its admission.
+    fn begin_admitted(resource: &Resource, token: Token) -> Option<String>;
+
+    /// Runs a statement that needs no values.
+    fn execute<'a>(conn: &'a mut Self::Connection, sql: String) -> BoxFuture<'a, sqlx::Result<()>>;
+
+    /// Presents the token to the triggers of protected tables.
+    fn present(conn: &mut Self::Connection, token: Token) -> BoxFuture<'_, sqlx::Result<()>>;
+
+    /// Applies the migrations, and keeps every other migration out meanwhile; false if
+    /// another one was at work. Dropped, it leaves no lock behind.
+    fn migrate(pool: &Pool<Self>, migrator: Migrator) -> BoxFuture<'_, Result<bool, MigrateError>>;
+
+    /// Compares and raises. In a transaction, holds what it found until the end of it:
+    /// after `Admitted` no other token is admitted before.
+    fn admit<'a>(
+        conn: &'a mut Self::Connection,
+        resource: &'a Resource,
+        token: Token,
+    ) -> BoxFuture<'a, sqlx::Result<Admission>>;
+
+    /// Reads the rows whose names come after this one.
+    fn list<'a>(
+        conn: &'a mut Self::Connection,
+        after: &'a [u8],
+        limit: u32,
+    ) -> BoxFuture<'a, sqlx::Result<Vec<Row>>>;
+
+    /// Reads the mark as the connection sees it, without a lock. It may be NULL: somebody
+    /// may have altered the table by hand.
+    fn mark<'a>(
+        conn: &'a mut Self::Connection,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, sqlx::Result<Option<Option<i64>>>>;
+}

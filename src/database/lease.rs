@@ -1,0 +1,88 @@
+use std::fmt::Display;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+
+use crate::resource::Resource;
+
+/// What one attempt asks for.
+pub struct Claim {
+    pub resource: Resource,
+    /// In hexadecimal. New for every attempt, so that no statement of one attempt can
+    /// touch the row of another.
+    pub owner: String,
+    /// How long the row is closed unless it is renewed, in milliseconds.
+    pub lasting: i64,
+    /// How long the statement may wait for other transactions, in milliseconds.
+    pub patience: i64,
+}
+
+impl Claim {
+    pub fn new(
+        resource: &Resource,
+        owner: impl Display,
+        lasting: Duration,
+        patience: Duration,
+    ) -> Claim {
+        let owner = owner.to_string();
+        let (lasting, patience) = (millis(lasting), millis(patience));
+        Claim { resource: resource.clone(), owner, lasting, patience }
+    }
+}
+
+/// Rounds up: the database must not let go before the client does.
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)
+}
+
+/// What came of a claim.
+pub enum AcquireAnswer {
+    /// The lease is granted, with this token.
+    Granted(i64),
+    /// Another owner holds it, for so many milliseconds.
+    Held(i64),
+    /// It was free, and another owner was faster.
+    Overtaken,
+}
+
+/// What came of a renewal.
+pub enum RenewAnswer {
+    /// The row is closed for as long as was asked for.
+    Renewed,
+    /// The lease has been granted to another owner.
+    Superseded,
+    /// The row was set free, or is missing.
+    Gone,
+}
+
+/// What a database does for leases: its statements and its clock.
+///
+/// Each call is at most one statement that writes, outside any transaction, or one
+/// procedure that is a transaction. All of its answer is read before it counts: an error
+/// of the commit comes last.
+pub trait LeaseStatements: sqlx::Database {
+    /// Acquires the row of the resource if it is free or has expired by the database's
+    /// clock, with a token above all that the row and the mark have seen.
+    fn acquire<'a>(
+        conn: &'a mut Self::Connection,
+        claim: &'a Claim,
+    ) -> BoxFuture<'a, sqlx::Result<AcquireAnswer>>;
+
+    /// Closes the row again for as long as the claim lasts, from now on, if it is still
+    /// this owner's under this token and was not released.
+    fn renew<'a>(
+        conn: &'a mut Self::Connection,
+        claim: &'a Claim,
+        token: i64,
+    ) -> BoxFuture<'a, sqlx::Result<RenewAnswer>>;
+
+    /// Releases the row if it is this owner's. True if it was closed until now, or this
+    /// owner had released it before.
+    fn release<'a>(
+        conn: &'a mut Self::Connection,
+        claim: &'a Claim,
+    ) -> BoxFuture<'a, sqlx::Result<bool>>;
+
+    /// Reads from the tables, to see whether that works.
+    fn probe(conn: &mut Self::Connection) -> BoxFuture<'_, sqlx::Result<()>>;
+}

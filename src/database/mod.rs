@@ -1,0 +1,44 @@
+//! The ground that the fence in a database (`sql`) and the leases in a database
+//! (`lock::sql`) stand on: which databases there are, what each must be able to do for the
+//! two, and what its errors mean.
+
+mod fence;
+mod lease;
+mod meaning;
+#[cfg(feature = "mysql")]
+mod mysql;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+use sqlx::Connection;
+
+pub use fence::{Admission, FenceStatements, Migrations, Row};
+pub use lease::{AcquireAnswer, Claim, LeaseStatements, RenewAnswer};
+pub use meaning::{Meaning, meaning, text};
+
+/// A database that can keep marks and leases: PostgreSQL, MySQL and MariaDB, SQLite.
+///
+/// Sealed: each needs statements, locks and a proof of its own.
+pub trait Database: Named + FenceStatements + LeaseStatements {}
+
+impl<DB: Named + FenceStatements + LeaseStatements> Database for DB {}
+
+/// Which database it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(dead_code, reason = "a database whose feature is off is never one")]
+pub enum Kind {
+    MySql,
+    Postgres,
+    Sqlite,
+}
+
+/// A database has a kind, and a name for operators.
+pub trait Named: sqlx::Database {
+    const KIND: Kind;
+
+    /// Returns the name of the database that these options lead to, without user and
+    /// password.
+    fn name(options: &<Self::Connection as Connection>::Options) -> String;
+}

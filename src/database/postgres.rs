@@ -1,0 +1,36 @@
+use sqlx::Postgres;
+use sqlx::error::DatabaseError;
+use sqlx::postgres::{PgConnectOptions, PgDatabaseError};
+
+use super::{Kind, Meaning, Named};
+
+impl Named for Postgres {
+    const KIND: Kind = Kind::Postgres;
+
+    fn name(options: &PgConnectOptions) -> String {
+        let place = match options.get_socket() {
+            Some(socket) => socket.display().to_string(),
+            None => format!("{}:{}", options.get_host(), options.get_port()),
+        };
+        let database = options.get_database().unwrap_or(options.get_username());
+        format!("postgres://{place}/{database}")
+    }
+}
+
+/// Returns what the error means, if it is one of PostgreSQL's.
+pub fn meaning(error: &dyn DatabaseError) -> Option<Meaning> {
+    let error = error.try_downcast_ref::<PgDatabaseError>()?;
+    Some(match error.code() {
+        // serialization_failure, deadlock_detected, lock_not_available
+        "40001" | "40P01" | "55P03" => Meaning::Conflict,
+        // undefined_table, undefined_function: the message names it in any language.
+        "42P01" | "42883" if error.message().contains("fencing_") => Meaning::NotMigrated,
+        // insufficient_privilege; invalid_authorization, invalid_password
+        "42501" | "28000" | "28P01" => Meaning::Denied,
+        // admin_shutdown, crash_shutdown, database_dropped, idle_session_timeout
+        "57P01" | "57P02" | "57P04" | "57P05" => Meaning::Closing,
+        // cannot_connect_now
+        "57P03" => Meaning::Starting,
+        _ => Meaning::Other,
+    })
+}

@@ -1,0 +1,33 @@
+use sqlx::Sqlite;
+use sqlx::error::DatabaseError;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteError};
+
+use super::{Kind, Meaning, Named};
+
+impl Named for Sqlite {
+    const KIND: Kind = Kind::Sqlite;
+
+    fn name(options: &SqliteConnectOptions) -> String {
+        format!("sqlite:{}", options.get_filename().display())
+    }
+}
+
+/// Returns what the error means, if it is one of SQLite's.
+pub fn meaning(error: &dyn DatabaseError) -> Option<Meaning> {
+    let error = error.try_downcast_ref::<SqliteError>()?;
+    // An extended code, BUSY_SNAPSHOT say, has the primary one in its low byte.
+    let code = error.code().and_then(|code| code.parse::<i32>().ok());
+    Some(match code.map(|code| code & 0xff) {
+        // BUSY, LOCKED, and PROTOCOL: the race for a WAL's locks was lost too often.
+        Some(5 | 6 | 15) => Meaning::Conflict,
+        // In a trigger the table has its schema before it.
+        Some(1) if is_missing(error.message()) => Meaning::NotMigrated,
+        // PERM, READONLY, AUTH
+        Some(3 | 8 | 23) => Meaning::Denied,
+        _ => Meaning::Other,
+    })
+}
+
+fn is_missing(text: &str) -> bool {
+    text.strip_prefix("no such table: ").is_some_and(|table| table.contains("fencing_"))
+}

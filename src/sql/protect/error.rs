@@ -1,0 +1,71 @@
+use crate::database::{Meaning, meaning, text};
+
+/// A name that a table or column cannot have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the name of a table or column has 1 to 64 characters and no control characters")]
+#[non_exhaustive]
+pub struct NameError;
+
+/// Why a table was not protected. Nothing was changed, unless the variant says so.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProtectError {
+    /// The table does not exist, or you may not read it.
+    #[error("the table {table} does not exist, or you may not read it: {}", text(.source))]
+    Table {
+        /// The table.
+        table: String,
+        /// What the database said.
+        source: sqlx::Error,
+    },
+    /// The table does not have the column, or you may not read it.
+    #[error(
+        "the table {table} has no column {column}, or you may not read it: {}",
+        text(.source)
+    )]
+    Column {
+        /// The table.
+        table: String,
+        /// The column. On SQLite it may be `rowid`: a protected table must have one.
+        column: String,
+        /// What the database said.
+        source: sqlx::Error,
+    },
+    /// A table or function of the fence is missing.
+    #[error(
+        "the tables of the fence are missing: run fencing::sql::migrate or `fencing migrate` \
+         first: {}",
+        text(.0)
+    )]
+    NotMigrated(#[source] sqlx::Error),
+    /// Others kept the table locked for too long.
+    #[error("others kept the table locked for too long, try again: {}", text(.0))]
+    Locked(#[source] sqlx::Error),
+    /// The triggers were not created, or the database could not be reached. On MySQL some
+    /// triggers may have been created.
+    #[error("the table was not protected: {}", text(.0))]
+    Database(#[source] sqlx::Error),
+}
+
+impl ProtectError {
+    /// Reads the error of a statement that reads the table, or this column of it.
+    pub(super) fn of_check(table: &str, column: Option<&str>, source: sqlx::Error) -> ProtectError {
+        let meaning = source.as_database_error().map(meaning);
+        let table = table.to_owned();
+        match (meaning, column.map(str::to_owned)) {
+            (None | Some(Meaning::Conflict | Meaning::Closing), _) => source.into(),
+            (_, Some(column)) => ProtectError::Column { table, column, source },
+            (_, None) => ProtectError::Table { table, source },
+        }
+    }
+}
+
+impl From<sqlx::Error> for ProtectError {
+    fn from(error: sqlx::Error) -> ProtectError {
+        match error.as_database_error().map(meaning) {
+            Some(Meaning::NotMigrated) => ProtectError::NotMigrated(error),
+            Some(Meaning::Conflict) => ProtectError::Locked(error),
+            _ => ProtectError::Database(error),
+        }
+    }
+}
