@@ -31,6 +31,7 @@
 mod admit;
 mod backend;
 mod error;
+mod fence_error;
 mod list;
 mod marks;
 mod message;

@@ -41,7 +41,9 @@ impl FlawedMarks {
             _ => token < *highest,
         };
         if lower {
-            let stale = Stale { resource: resource.clone(), presented: token, highest: *highest };
+            // A refusal that may be wrong, which no check gives.
+            let mut stale = Stale::check(resource, Token::MIN, Some(Token::MAX)).unwrap_err();
+            (stale.presented, stale.highest) = (token, *highest);
             if self.flaw == Flaw::LowersWhenRefusing {
                 *highest = token;
             }
