@@ -14,7 +14,7 @@ pub trait Marks: Send + Sync + 'static {
     ///
     /// # Errors
     /// Returns [`MarksError::Stale`] if the mark is higher; the mark stays as it is. After
-    /// any other error nobody may write, and the mark may or may not have been raised.
+    /// any other error do not write; the mark may or may not have been raised.
     ///
     /// # Cancel safety
     /// If you drop the future, the mark may or may not have been raised. At worst a token

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -44,6 +45,12 @@ pin_project! {
         Refusal { text: Option<Bytes> },
         Inner { #[pin] body: R, admitted: Option<AdmittedRequest> },
         CutOff,
+    }
+}
+
+impl<R> fmt::Debug for FenceBody<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FenceBody").finish_non_exhaustive()
     }
 }
 

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -43,6 +44,12 @@ pin_project! {
         },
         // They are dropped in this order: the request ends before newer ones are let in.
         Running { #[pin] future: F, admitted: Option<AdmittedRequest> },
+    }
+}
+
+impl<S: Service<Request<B>>, B> fmt::Debug for FenceFuture<S, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FenceFuture").finish_non_exhaustive()
     }
 }
 

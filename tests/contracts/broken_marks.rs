@@ -89,7 +89,7 @@ async fn flawed_marks_are_found_out() {
     for (flaw, rule) in [
         (Flaw::AcceptsLower, Rule::LowerRefused),
         (Flaw::RefusesEqual, Rule::EqualPasses),
-        (Flaw::LowersWhenRefusing, Rule::RefusalTells),
+        (Flaw::LowersWhenRefusing, Rule::RefusalReports),
         (Flaw::ForgetsCase, Rule::NamesApart),
         (Flaw::ComparesAsText, Rule::LowerRefused),
         (Flaw::ComparesFirst, Rule::Linear),
