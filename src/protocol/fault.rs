@@ -79,6 +79,9 @@ pub enum Fault {
     /// It granted, but too late, or the grant was gone before its count was published.
     #[error("granted, but not in time (try again)")]
     TooLate,
+    /// It was not asked: the call came from outside of a tokio runtime.
+    #[error("not asked: the call came from outside of a tokio runtime")]
+    NoRuntime,
     /// It gave an answer that no node gives.
     #[error("answered what no node answers: {0} (is it a Redis server?)")]
     Nonsense(String),

@@ -19,18 +19,23 @@ pub(crate) const GRACE: Duration = Duration::from_secs(5);
 
 /// Acquires, runs the command, releases.
 pub(crate) async fn main(run: Run) -> u8 {
-    let service = match Service::of(&run) {
-        Ok(service) => service,
-        Err(error) => {
-            say::error(error);
-            return exit::USAGE;
-        }
-    };
     let mut signals = match Signals::listen() {
         Ok(signals) => signals,
         Err(error) => {
             say::error(format_args!("no signals: {error}"));
             return exit::FAILED;
+        }
+    };
+    let service = tokio::select! {
+        biased;
+        signal = signals.next() => return exit::by_signal(signal.as_raw()),
+        service = Service::connect(&run) => service,
+    };
+    let service = match service {
+        Ok(service) => service,
+        Err(error) => {
+            say::error(error);
+            return exit::USAGE;
         }
     };
     let outcome = tokio::select! {
@@ -52,7 +57,7 @@ pub(crate) async fn main(run: Run) -> u8 {
         }
         Err(signal) => {
             // The acquisition was dropped, which releases.
-            service.settle_dropped().await;
+            service.settle().await;
             exit::by_signal(signal.as_raw())
         }
     }
