@@ -1,5 +1,6 @@
-//! The name of what is locked and fenced.
+//! The name of a thing that you lock and fence.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -8,35 +9,36 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The validated name of a resource, such as `invoice/42`.
 ///
-/// The rule: 1 to 255 bytes of UTF-8, no control characters, no leading or trailing
-/// white space. Two resources are one exactly if their bytes are equal. Cloning is cheap.
+/// A name has 1 to 255 bytes of UTF-8, no control characters (nor characters that break or
+/// reorder a line of text), and no white space at either end. Two names mean the same
+/// resource exactly if their bytes are equal. A clone shares the name's memory.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Resource(Arc<str>);
 
-/// Why a text is no [`Resource`].
+/// Why a text is not a valid [`Resource`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a resource name has 1 to 255 bytes, no control characters, and no white space at either end: {problem}"
+    "a resource name has 1 to 255 bytes, no control characters, and no white space at either end: {defect}"
 )]
 pub struct ResourceError {
-    problem: Problem,
+    defect: Defect,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Problem {
+enum Defect {
     Empty,
     TooLong(usize),
     Control(char),
     Space,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for Defect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Problem::Empty => f.write_str("this one is empty"),
-            Problem::TooLong(bytes) => write!(f, "this one has {bytes} bytes"),
-            Problem::Control(found) => write!(f, "this one contains {found:?}"),
-            Problem::Space => f.write_str("this one begins or ends with white space"),
+            Defect::Empty => f.write_str("this one is empty"),
+            Defect::TooLong(bytes) => write!(f, "this one has {bytes} bytes"),
+            Defect::Control(found) => write!(f, "this one contains {found:?}"),
+            Defect::Space => f.write_str("this one begins or ends with white space"),
         }
     }
 }
@@ -45,35 +47,35 @@ impl Resource {
     /// The longest name, in bytes.
     pub const MAX_BYTES: usize = 255;
 
-    /// The resource with this name.
+    /// Makes the resource with this name.
     ///
     /// # Errors
-    /// [`ResourceError`] says which part of the rule the name breaks.
+    /// Returns a [`ResourceError`] that says which part of the rule the name breaks.
     pub fn new(name: impl AsRef<str>) -> Result<Resource, ResourceError> {
         let name = name.as_ref();
-        let problem = if name.is_empty() {
-            Problem::Empty
+        let defect = if name.is_empty() {
+            Defect::Empty
         } else if name.len() > Resource::MAX_BYTES {
-            Problem::TooLong(name.len())
+            Defect::TooLong(name.len())
         } else if let Some(found) = name.chars().find(|&found| is_unsafe(found)) {
-            Problem::Control(found)
+            Defect::Control(found)
         } else if name.trim() != name {
-            Problem::Space
+            Defect::Space
         } else {
             return Ok(Resource(name.into()));
         };
-        Err(ResourceError { problem })
+        Err(ResourceError { defect })
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Control characters, and the ones that break or reorder a line in a log
-/// (Unicode line separators and bidirectional controls).
+/// Finds control characters, and those that break or reorder a line in a log: Unicode line
+/// separators and bidirectional controls.
 fn is_unsafe(found: char) -> bool {
     found.is_control()
         || matches!(found, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}')
@@ -95,6 +97,20 @@ impl fmt::Debug for Resource {
 impl AsRef<str> for Resource {
     fn as_ref(&self) -> &str {
         &self.0
+    }
+}
+
+/// Lets a map with resources as keys be asked with a `&str`: a resource is hashed, compared
+/// and ordered as its name is.
+impl Borrow<str> for Resource {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<Resource> for String {
+    fn from(resource: Resource) -> String {
+        resource.as_str().to_owned()
     }
 }
 
@@ -160,6 +176,27 @@ mod tests {
     #[test]
     fn names_that_a_collation_would_merge_stay_apart() {
         assert_ne!(Resource::new("R").unwrap(), Resource::new("r").unwrap());
+    }
+
+    #[test]
+    fn a_resource_hashes_and_compares_as_its_name_does() {
+        use std::hash::BuildHasher;
+        let hasher = std::hash::RandomState::new();
+        let names = ["R", "r", "r/", "r\u{301}", "\u{155}", "ä", "a b", "42", "9"];
+        for a in names {
+            let resource = Resource::new(a).unwrap();
+            let borrowed: &str = resource.borrow();
+            assert_eq!(borrowed, a);
+            assert_eq!(hasher.hash_one(&resource), hasher.hash_one(borrowed));
+            for b in names {
+                let other = Resource::new(b).unwrap();
+                assert_eq!(resource == other, a == b, "{a} {b}");
+                assert_eq!(resource.cmp(&other), a.cmp(b), "{a} {b}");
+            }
+            let map = std::collections::HashMap::from([(resource.clone(), 1)]);
+            assert_eq!(map.get(a), Some(&1));
+            assert_eq!(String::from(resource), a);
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The clock: real, and by hand.
+//! The clocks: that of the machine, and one that a test moves by hand.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -8,18 +8,18 @@ use std::time::Duration;
 
 /// A reading of a monotonic [`Clock`], in nanoseconds since an arbitrary beginning.
 ///
-/// Only readings of the same clock compare. Arithmetic saturates.
+/// Compare readings of the same clock only. Arithmetic saturates: it never overflows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
 impl Time {
-    /// The reading this long after the clock's beginning.
+    /// Returns the reading that is this long after the clock's beginning.
     #[must_use]
     pub fn from_start(elapsed: Duration) -> Time {
         Time(nanos(elapsed))
     }
 
-    /// How long after `earlier` this is; zero if it is not after.
+    /// Returns how long after `earlier` this is, or zero if it is not after it.
     #[must_use]
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
@@ -46,16 +46,17 @@ impl Sub<Duration> for Time {
     }
 }
 
-/// A monotonic clock.
+/// A clock that never goes backwards.
 pub trait Clock: Send + Sync + fmt::Debug + 'static {
-    /// What the clock shows now. Never less than an earlier reading.
+    /// Returns what the clock shows now: never less than an earlier reading.
     fn now(&self) -> Time;
 }
 
 /// The clock of the machine.
 ///
-/// On Linux and Android `CLOCK_BOOTTIME`, which goes on while the machine is
-/// suspended: a lease does not survive a closed lid. Elsewhere [`std::time::Instant`].
+/// On Linux and Android it is `CLOCK_BOOTTIME`, which goes on while the machine is
+/// suspended: a lease does not survive a closed lid. Elsewhere it is
+/// [`std::time::Instant`], which may stand still meanwhile.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -75,12 +76,12 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that moves only when told to. Clones show the same time.
+/// A clock for tests, which moves only when you move it. Clones show the same time.
 #[derive(Clone, Debug, Default)]
 pub struct ManualClock(Arc<AtomicU64>);
 
 impl ManualClock {
-    /// Moves the clock forward.
+    /// Moves the clock and its clones forward by this long.
     pub fn advance(&self, by: Duration) {
         self.0.fetch_add(nanos(by), Ordering::SeqCst);
     }

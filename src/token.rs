@@ -10,22 +10,23 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// A fencing token: an integer from 1 to 999,999,999,999,999 that a lease carries
 /// and a storage compares.
 ///
-/// Fifteen decimal digits are what Lua, JavaScript, JSON, an HTTP structured-field
-/// integer (RFC 9651) and a signed 64-bit SQL column all hold exactly. A token is
-/// opaque: it comes from a lease, and is only compared.
+/// Lua, JavaScript, JSON, an HTTP structured-field integer (RFC 9651) and a signed 64-bit
+/// SQL column all hold fifteen decimal digits exactly. A token comes from a lease. Compare
+/// it and store it; never compute with it.
 ///
 /// The idea is Martin Kleppmann's, "How to do distributed locking" (2016).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(NonZeroU64);
 
-/// Why a number or a text is no [`Token`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+/// Why a number or a text is not a valid [`Token`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
 pub enum TokenError {
     /// The number is zero, negative, or has more than fifteen digits.
-    #[error("a fencing token lies between 1 and 999999999999999")]
+    #[error("a fencing token must lie between 1 and 999999999999999")]
     OutOfRange,
     /// The text is not a plain decimal number.
-    #[error("a fencing token is written in digits only: no sign, no space, no leading zero")]
+    #[error("a fencing token must consist of digits only, without sign, space or leading zero")]
     Malformed,
 }
 
@@ -38,7 +39,7 @@ impl Token {
         None => Token::MIN,
     };
 
-    /// The token with this number.
+    /// Makes the token with this number.
     ///
     /// # Errors
     /// [`TokenError::OutOfRange`] for zero and for more than fifteen digits.
@@ -49,7 +50,7 @@ impl Token {
         }
     }
 
-    /// The token as a number.
+    /// Returns the token as a number.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0.get()
@@ -85,6 +86,28 @@ impl FromStr for Token {
     }
 }
 
+impl TryFrom<&str> for Token {
+    type Error = TokenError;
+
+    fn try_from(text: &str) -> Result<Token, TokenError> {
+        text.parse()
+    }
+}
+
+impl TryFrom<NonZeroU64> for Token {
+    type Error = TokenError;
+
+    fn try_from(number: NonZeroU64) -> Result<Token, TokenError> {
+        Token::new(number.get())
+    }
+}
+
+impl From<Token> for NonZeroU64 {
+    fn from(token: Token) -> NonZeroU64 {
+        token.0
+    }
+}
+
 impl TryFrom<u64> for Token {
     type Error = TokenError;
 
@@ -108,7 +131,7 @@ impl From<Token> for u64 {
 }
 
 impl From<Token> for i64 {
-    /// Exact: a token has fifteen digits at most.
+    /// Converts exactly: a token has fifteen digits at most.
     fn from(token: Token) -> i64 {
         token.get().cast_signed()
     }
@@ -158,17 +181,22 @@ mod tests {
         assert_eq!(Token::new(1_000_000_000_000_000), Err(TokenError::OutOfRange));
         assert_eq!(Token::try_from(-1_i64), Err(TokenError::OutOfRange));
         assert_eq!(i64::from(Token::MAX), 999_999_999_999_999);
+        assert_eq!(Token::try_from(NonZeroU64::MIN), Ok(Token::MIN));
+        assert_eq!(Token::try_from(NonZeroU64::MAX), Err(TokenError::OutOfRange));
+        assert_eq!(Token::try_from(NonZeroU64::from(Token::MAX)), Ok(Token::MAX));
     }
 
     #[test]
     fn only_plain_digits_parse() {
         for bad in ["", " 1", "1 ", "+1", "-1", "01", "00", "1.0", "1e3", "0x1", "١", "1\n"] {
             assert_eq!(bad.parse::<Token>(), Err(TokenError::Malformed), "{bad:?}");
+            assert_eq!(Token::try_from(bad), Err(TokenError::Malformed), "{bad:?}");
         }
         for bad in ["0", "1000000000000000", "99999999999999999999999999"] {
             assert_eq!(bad.parse::<Token>(), Err(TokenError::OutOfRange), "{bad:?}");
         }
         assert_eq!("34".parse::<Token>().map(Token::get), Ok(34));
+        assert_eq!(Token::try_from("34"), Token::new(34));
     }
 
     #[test]

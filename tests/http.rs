@@ -39,7 +39,8 @@ fn layer(
 }
 
 fn app(fence: Fence) -> Router {
-    let write = |Fenced { resource, token }: Fenced| async move { format!("{resource} {token}") };
+    let write =
+        |Fenced { resource, token, .. }: Fenced| async move { format!("{resource} {token}") };
     let read = |fenced: Option<Fenced>| async move { format!("{:?}", fenced.map(|f| f.token)) };
     Router::new().route("/files/{name}", put(write).get(read)).layer(layer(fence))
 }
@@ -88,8 +89,8 @@ async fn refusals_are_problems_that_a_client_can_read() {
     assert!(matches!(response.extensions().get(), Some(Refusal::Stale(_))));
     let found = problem(response).await;
     let resource = Resource::new("files/a").unwrap();
-    let stale = Stale { resource, presented: token(33), highest: token(34) };
-    assert_eq!(found.stale(), Some(stale));
+    let stale = Stale::check(&resource, token(33), Some(token(34)));
+    assert_eq!(found.stale(), stale.err());
     assert_eq!(found.detail, "token 33 of files/a is stale, high water 34");
 
     let response = app.clone().oneshot(request("PUT", &[])).await.unwrap();
@@ -429,4 +430,53 @@ async fn a_request_has_ended_before_a_newer_one_is_let_in() {
     assert!((&mut older).now_or_never().is_none());
     drop(older);
     assert_eq!(seen.load(Ordering::SeqCst), 1);
+}
+
+/// The check stands inside the handler's transaction, and `?` answers what it says.
+#[tokio::test]
+async fn a_handler_answers_the_errors_of_its_own_transaction() {
+    let pool = sqlx::sqlite::SqlitePoolOptions::new().max_connections(1);
+    let pool = pool.connect("sqlite::memory:").await.unwrap();
+    fencing::sql::migrate(&pool).await.unwrap();
+    let (marks, body) = (pool.clone(), "SELECT secret FROM nowhere");
+    let write = move |Fenced { resource, token, .. }: Fenced| {
+        let pool = pool.clone();
+        async move {
+            let mut tx = fencing::sql::begin(&pool, &resource, token).await?;
+            if token.get() > 34 {
+                sqlx::query(body).execute(&mut *tx).await?;
+            }
+            tx.commit().await?;
+            Ok::<_, Refusal>("written")
+        }
+    };
+    let app = |fence| Router::new().route("/files/{name}", put(write.clone())).layer(layer(fence));
+    let app = || app(fence());
+    assert_eq!(app().oneshot(request("PUT", &["34"])).await.unwrap().status(), 200);
+    // Another process: its fence has seen nothing.
+    let response = app().oneshot(request("PUT", &["33"])).await.unwrap();
+    assert_eq!(response.status(), 412);
+    let found = problem(response).await.stale().expect("it is stale");
+    assert_eq!(found.highest, token(34));
+
+    let response = app().oneshot(request("PUT", &["35"])).await.unwrap();
+    assert_eq!(response.status(), 503);
+    assert!(response.headers().contains_key(header::RETRY_AFTER));
+    let Some(Refusal::Failed(cause)) = response.extensions().get() else { panic!("no cause") };
+    let cause: &(dyn std::error::Error + 'static) = &**cause;
+    assert!(cause.downcast_ref::<fencing::sql::AdmitError>().is_some(), "{cause:?}");
+    let found = problem(response).await;
+    assert_eq!(found.kind, Problem::UNAVAILABLE);
+    assert!(!found.detail.contains("nowhere"), "{}", found.detail);
+    let highest = fencing::sql::highest(&marks, &Resource::new("files/a").unwrap()).await.unwrap();
+    assert_eq!(highest, Some(token(34)), "35 was rolled back");
+}
+
+#[test]
+fn without_a_tokio_runtime_requests_are_refused_and_nothing_panics() {
+    let response = app(fence()).oneshot(request("PUT", &["34"])).now_or_never().unwrap().unwrap();
+    assert_eq!(response.status(), 503);
+    assert!(!response.headers().contains_key(header::RETRY_AFTER));
+    let refusal: &Refusal = response.extensions().get().unwrap();
+    assert!(refusal.to_string().starts_with("no tokio runtime"), "{refusal}");
 }

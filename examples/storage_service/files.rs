@@ -18,7 +18,7 @@ pub async fn put(
     body: Bytes,
 ) -> Result<StatusCode, ApiError> {
     let (resource, token) = match fenced {
-        Some(Fenced { resource, token }) => (resource, Some(token)),
+        Some(Fenced { resource, token, .. }) => (resource, Some(token)),
         // Without the fence the token is only written down.
         None => {
             let text = request.headers.get(HEADER).and_then(|value| value.to_str().ok());

@@ -6,8 +6,8 @@ use super::gate::Flight;
 use crate::resource::Resource;
 use crate::token::Token;
 
-/// A request that was let in. While it is held, no newer token is admitted; drop it when
-/// the write is done.
+/// A request that the fence has admitted. While you hold it, the fence admits no newer token
+/// of the resource. Drop it when the write is done.
 #[must_use = "the request is in flight for as long as its admission is held"]
 pub struct Admission {
     flight: Flight,
@@ -28,24 +28,24 @@ impl Admission {
         Admission { flight, drops_older }
     }
 
-    /// What was let in to.
+    /// Returns the resource that the request was admitted to.
     #[must_use]
     pub fn resource(&self) -> &Resource {
         &self.flight.resource
     }
 
-    /// The token that was let in.
+    /// Returns the token that was admitted.
     #[must_use]
     pub fn token(&self) -> Token {
         self.flight.token
     }
 
-    /// Resolves when this request has to stop because a newer token came, which only a
-    /// fence that [drops older](super::Fence::drop_older) requests asks for. The newer one
-    /// waits until this admission is dropped.
+    /// Waits until this request must stop because a newer token came. Only a fence that
+    /// [drops older](super::Fence::drop_older) requests asks for that; with any other fence
+    /// it waits forever. The newer request waits until this admission is dropped.
     ///
     /// # Cancel safety
-    /// Any number of these may be awaited, and dropped.
+    /// You may await any number of these futures, and drop them at any time.
     pub fn superseded(&self) -> impl Future<Output = Stale> + Send + 'static {
         let superseded = self.drops_older.then(|| self.flight.superseded());
         async move {

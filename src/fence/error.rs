@@ -4,20 +4,21 @@ use super::{MarksError, Stale};
 use crate::resource::Resource;
 use crate::token::Token;
 
-/// Why a request was not admitted. Nothing may be written.
+/// Why a request was not admitted. Whatever the reason, nothing may be written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum AdmitError {
-    /// A newer token has been seen. Trying again is of no use: acquire a new lease.
+pub enum FenceError {
+    /// The fence has seen a newer token. Do not try again: acquire a new lease.
     #[error(transparent)]
     Stale(#[from] Stale),
     /// Requests with an older token did not end in time. Try again.
     #[error(
-        "token {presented} of {resource} waited {} ms for a request with token {in_flight} to end",
+        "token {presented} of {resource} waited {} ms for a request with token {in_flight} to \
+         end; try again",
         .waited.as_millis()
     )]
     Busy {
-        /// What was to be written.
+        /// The resource that the request was about.
         resource: Resource,
         /// The token that was presented.
         presented: Token,
@@ -26,35 +27,40 @@ pub enum AdmitError {
         /// The fence's limit.
         waited: Duration,
     },
-    /// The marks have no room for another resource. A mark is never forgotten to make some.
-    #[error("no room for another resource: {limit} have a high-water mark")]
+    /// The marks have no room for another resource, and never forget one to make room. Give
+    /// them a larger limit.
+    #[error("no room for another resource: {limit} have a high-water mark; raise that limit")]
     Full {
         /// How many resources may have a mark.
         limit: usize,
     },
-    /// The marks did not answer, or answered something that is no mark. Try again.
-    #[error("high-water marks unreachable")]
+    /// The marks did not answer, or answered something that is not a mark. Try again.
+    #[error("high-water marks unreachable: {0}")]
     Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The future was not polled inside a tokio runtime, whose timers the fence needs.
+    #[error("no tokio runtime: the fence needs its timers; admit requests inside of one")]
+    NoRuntime,
 }
 
-impl AdmitError {
-    /// What the metrics call it.
+impl FenceError {
+    /// Returns its label in the metrics.
     pub(super) fn label(&self) -> &'static str {
         match self {
-            AdmitError::Stale(_) => "stale",
-            AdmitError::Busy { .. } => "busy",
-            AdmitError::Full { .. } => "full",
-            AdmitError::Unreachable(_) => "unreachable",
+            FenceError::Stale(_) => "stale",
+            FenceError::Busy { .. } => "busy",
+            FenceError::Full { .. } => "full",
+            FenceError::Unreachable(_) => "unreachable",
+            FenceError::NoRuntime => "no_runtime",
         }
     }
 }
 
-impl From<MarksError> for AdmitError {
-    fn from(error: MarksError) -> AdmitError {
+impl From<MarksError> for FenceError {
+    fn from(error: MarksError) -> FenceError {
         match error {
-            MarksError::Stale(stale) => AdmitError::Stale(stale),
-            MarksError::Full { limit } => AdmitError::Full { limit },
-            MarksError::Unreachable(cause) => AdmitError::Unreachable(cause),
+            MarksError::Stale(stale) => FenceError::Stale(stale),
+            MarksError::Full { limit } => FenceError::Full { limit },
+            MarksError::Unreachable(cause) => FenceError::Unreachable(cause),
         }
     }
 }

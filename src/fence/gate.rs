@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::{AdmitError, Stale};
+use super::{FenceError, Stale};
 use crate::resource::Resource;
 use crate::token::Token;
 
-/// Who is in flight, resource by resource. It keeps nothing of a resource that is at rest.
+/// Which requests are in flight, resource by resource. It keeps nothing about a resource
+/// without requests in flight.
 #[derive(Default)]
 pub(super) struct Gate(Mutex<HashMap<Resource, Entry>>);
 
@@ -23,24 +24,14 @@ struct Entry {
 struct View {
     /// The oldest token in flight.
     oldest: Token,
-    /// The highest that is known to have raised the mark, if any.
+    /// The highest token that is known to have raised the mark, if any.
     highest: Option<Token>,
-    /// The highest that waits for the marks, perhaps behind an older one's transaction.
+    /// The highest token that waits for the marks, perhaps behind an older one's transaction.
     pressing: Option<Token>,
 }
 
-impl View {
-    fn newer_than(self, token: Token) -> Option<Token> {
-        self.highest.filter(|highest| *highest > token)
-    }
-
-    fn supersedes(self, token: Token) -> Option<Token> {
-        self.highest.max(self.pressing).filter(|newer| *newer > token)
-    }
-}
-
 impl Gate {
-    /// Takes a request into flight, unless a newer one has passed the marks already: so a
+    /// Takes a request into flight, unless a newer one has passed the marks already. So a
     /// stream of stale requests never holds up a newer one.
     pub(super) fn enter(
         self: &Arc<Gate>,
@@ -52,9 +43,7 @@ impl Gate {
             in_flight: BTreeMap::new(),
             view: watch::Sender::new(View { oldest: token, highest: None, pressing: None }),
         });
-        if let Some(highest) = entry.view.borrow().newer_than(token) {
-            return Err(Stale { resource: resource.clone(), presented: token, highest });
-        }
+        Stale::check(resource, token, entry.view.borrow().highest)?;
         *entry.in_flight.entry(token).or_default() += 1;
         entry.view.send_if_modified(|view| {
             let older = token < view.oldest;
@@ -69,14 +58,14 @@ impl Gate {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many resources have requests in flight.
+    /// Counts the resources that have requests in flight.
     #[cfg(test)]
     pub(super) fn busy(&self) -> usize {
         self.entries().len()
     }
 }
 
-/// One request in flight; dropped, it has ended.
+/// One request in flight. It ends when this is dropped.
 pub(super) struct Flight {
     gate: Arc<Gate>,
     pub(super) resource: Resource,
@@ -85,12 +74,12 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    /// The marks let it pass: everything older is stale from now on.
+    /// Notes that the marks let it pass: everything older is stale from now on.
     pub(super) fn confirm(&self) {
         self.raise(|view| &mut view.highest);
     }
 
-    /// It waits for the marks: older ones that may be in its way are to stop.
+    /// Notes that it waits for the marks: older requests may be in its way and must stop.
     pub(super) fn press(&self) {
         self.raise(|view| &mut view.pressing);
     }
@@ -106,39 +95,39 @@ impl Flight {
         }
     }
 
-    /// Waits until nothing older is in flight.
-    pub(super) async fn alone(&self) -> Result<(), Stale> {
-        let token = self.token;
-        let mut changes = self.view.clone();
-        let settled = |view: &View| view.oldest >= token || view.newer_than(token).is_some();
-        // The entry, and with it the sender, stays as long as this flight does.
-        let view = changes.wait_for(settled).await.map(|view| *view);
-        match view.ok().and_then(|view| view.newer_than(token)) {
-            Some(highest) => {
-                Err(Stale { resource: self.resource.clone(), presented: token, highest })
-            }
-            None => Ok(()),
-        }
+    fn check(&self, highest: Option<Token>) -> Result<(), Stale> {
+        Stale::check(&self.resource, self.token, highest)
     }
 
-    /// Resolves when a newer token has passed the marks, or presses.
+    /// Waits until nothing older is in flight, or a newer token has passed the marks.
+    pub(super) async fn alone(&self) -> Result<(), Stale> {
+        let mut changes = self.view.clone();
+        let settled = |view: &View| view.oldest >= self.token || self.check(view.highest).is_err();
+        // The entry, and with it the sender, stays as long as this flight does.
+        let view = changes.wait_for(settled).await.map(|view| *view);
+        view.map_or(Ok(()), |view| self.check(view.highest))
+    }
+
+    /// Waits until a newer token has passed the marks, or presses.
     pub(super) fn superseded(&self) -> impl Future<Output = Stale> + Send + 'static {
         let (resource, presented) = (self.resource.clone(), self.token);
         let mut changes = self.view.clone();
         async move {
-            let newer = |view: &View| view.supersedes(presented).is_some();
-            let view = changes.wait_for(newer).await.map(|view| *view);
-            match view.ok().and_then(|view| view.supersedes(presented)) {
-                Some(highest) => Stale { resource, presented, highest },
-                // It ended first.
-                None => std::future::pending().await,
+            let newest = |view: &View| view.highest.max(view.pressing);
+            let check = |view: &View| Stale::check(&resource, presented, newest(view));
+            let view = changes.wait_for(|view| check(view).is_err()).await.map(|view| *view);
+            match view.map(|view| check(&view)) {
+                Ok(Err(stale)) => stale,
+                // The request ended first.
+                _ => std::future::pending().await,
             }
         }
     }
 
-    pub(super) fn busy(&self, waited: Duration) -> AdmitError {
+    /// Makes the error of a request that waited for older ones in vain.
+    pub(super) fn busy(&self, waited: Duration) -> FenceError {
         let in_flight = self.view.borrow().oldest;
-        AdmitError::Busy {
+        FenceError::Busy {
             resource: self.resource.clone(),
             presented: self.token,
             in_flight,

@@ -6,19 +6,19 @@ use crate::token::Token;
 
 /// The high-water marks: for each resource, the highest token seen.
 ///
-/// **Fencing.** An implementation compares and raises in one atomic step, and never
-/// lowers or forgets a mark.
+/// **Fencing.** An implementation must compare and raise in one atomic step, and must
+/// never lower or forget a mark. [`Stale::check`] is the comparison.
 pub trait Marks: Send + Sync + 'static {
-    /// Compares `token` with the mark of `resource` and raises the mark to it, at once.
-    /// Equal passes, lower is refused.
+    /// Compares `token` with the mark of `resource` and raises the mark to it, in one
+    /// atomic step. Equal passes, lower is refused.
     ///
     /// # Errors
-    /// [`MarksError::Stale`] if the mark is higher, and then it is left as it is. Any
-    /// other error: nobody may write, and the mark may or may not have been raised.
+    /// Returns [`MarksError::Stale`] if the mark is higher; the mark stays as it is. After
+    /// any other error do not write; the mark may or may not have been raised.
     ///
     /// # Cancel safety
-    /// Dropped, the mark may or may not have been raised, which at worst refuses a
-    /// token that is not the newest.
+    /// If you drop the future, the mark may or may not have been raised. At worst a token
+    /// that is not the newest is refused later.
     fn raise<'a>(
         &'a self,
         resource: &'a Resource,
@@ -28,17 +28,18 @@ pub trait Marks: Send + Sync + 'static {
 
 /// Why [`Marks`] did not let a token pass.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum MarksError {
-    /// A newer token has been seen.
+    /// The marks have seen a newer token.
     #[error(transparent)]
     Stale(#[from] Stale),
-    /// There is no room for another resource. A mark is never forgotten to make some.
-    #[error("no room for another resource: {limit} have a high-water mark")]
+    /// The marks have no room for another resource, and never forget one to make room.
+    #[error("no room for another resource: {limit} have a high-water mark; raise that limit")]
     Full {
         /// How many resources may have a mark.
         limit: usize,
     },
-    /// The store did not answer, or answered something that is no mark.
-    #[error("high-water marks unreachable")]
+    /// The store did not answer, or answered something that is not a mark.
+    #[error("high-water marks unreachable: {0}")]
     Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
 }

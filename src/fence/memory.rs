@@ -7,13 +7,13 @@ use super::{Marks, MarksError, Stale};
 use crate::resource::Resource;
 use crate::token::Token;
 
-/// High-water marks in this process.
+/// High-water marks in the memory of this process.
 ///
-/// A mark takes about 100 bytes and is never forgotten to save memory: beyond the limit,
-/// resources without a mark are refused.
+/// A mark takes about 100 bytes plus its resource's name. The marks never forget one to save
+/// memory: at the limit they refuse resources that have no mark yet.
 ///
-/// **Fencing.** The marks live and die with the process: after a restart an older token
-/// passes until a newer one has been seen. Keep marks beside the data where that matters.
+/// **Fencing.** The marks end with the process: after a restart an older token passes until
+/// a newer one has been seen. Where that matters, keep the marks beside the data.
 #[derive(Debug)]
 pub struct MemoryMarks {
     marks: Mutex<HashMap<Resource, Token>>,
@@ -21,7 +21,7 @@ pub struct MemoryMarks {
 }
 
 impl MemoryMarks {
-    /// Room for this many resources.
+    /// Makes marks with room for this many resources.
     #[must_use]
     pub fn new(limit: usize) -> MemoryMarks {
         MemoryMarks { marks: Mutex::default(), limit }
@@ -30,10 +30,7 @@ impl MemoryMarks {
     fn compare_and_raise(&self, resource: &Resource, token: Token) -> Result<(), MarksError> {
         let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(highest) = marks.get_mut(resource) {
-            if *highest > token {
-                let (resource, highest) = (resource.clone(), *highest);
-                return Err(Stale { resource, presented: token, highest }.into());
-            }
+            Stale::check(resource, token, Some(*highest))?;
             *highest = token;
             return Ok(());
         }
@@ -46,7 +43,7 @@ impl MemoryMarks {
 }
 
 impl Default for MemoryMarks {
-    /// Room for a million resources.
+    /// Makes marks with room for a million resources.
     fn default() -> MemoryMarks {
         MemoryMarks::new(1_000_000)
     }

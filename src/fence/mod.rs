@@ -1,11 +1,34 @@
-//! Storage side: what refuses a write whose token is older than the highest seen.
+//! The storage's side: refuse every write whose token is older than the highest seen.
 //!
-//! A [`Fence`] asks its [`Marks`] (the high-water mark of each resource), and its gate
-//! lets no newer token in before requests with an older one have ended.
+//! A [`Fence`] asks its [`Marks`] for the high-water mark of a resource. Its gate lets a
+//! newer token in only when requests with an older one have ended.
 //!
-//! **Fencing.** The gate closes the gap between the check and the write within one
-//! process only. Where several processes write to one storage, the fence is the check
-//! inside the transaction that writes.
+//! ```
+//! use fencing::fence::{FenceError, MemoryMarks};
+//! use fencing::{Fence, Resource, Token};
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let fence = Fence::new(MemoryMarks::default());
+//!     let file = Resource::new("files/a")?;
+//!     // Each client sends the token of its lease.
+//!     let (old, new) = (Token::try_from("33")?, Token::try_from("34")?);
+//!
+//!     let admission = fence.admit(&file, new).await?;
+//!     // Write the file here.
+//!     drop(admission);
+//!
+//!     match fence.admit(&file, old).await {
+//!         Err(FenceError::Stale(stale)) => assert_eq!(stale.highest, new),
+//!         other => panic!("{other:?}"),
+//!     }
+//!     Ok(())
+//! }
+//! ```
+//!
+//! **Fencing.** The gate closes the gap between check and write within one process only.
+//! Where several processes write to one storage, check the token inside the transaction
+//! that writes: see `fencing::sql`.
 
 mod admission;
 mod error;
@@ -20,6 +43,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::resource::Resource;
@@ -27,18 +51,20 @@ use crate::token::Token;
 use gate::{Flight, Gate};
 
 pub use admission::Admission;
-pub use error::AdmitError;
+pub use error::FenceError;
 pub use marks::{Marks, MarksError};
 pub use memory::MemoryMarks;
 pub use stale::Stale;
 
-/// How long the marks may take before older requests are taken to be in the way.
-const PATIENCE: Duration = Duration::from_millis(100);
-/// The longest limit.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long the marks may take before the fence presses older requests to stop.
+const PRESS_AFTER: Duration = Duration::from_millis(100);
+/// The longest limit of a fence.
+const LONGEST_LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Refuses tokens older than the highest seen, and keeps requests of different tokens
-/// apart. Clones are the same fence.
+/// Refuses tokens older than the highest seen, and keeps requests with different tokens
+/// apart. Clones share one fence.
+///
+/// It needs a tokio runtime with timers.
 #[derive(Clone)]
 pub struct Fence {
     marks: Arc<dyn Marks>,
@@ -57,8 +83,8 @@ impl fmt::Debug for Fence {
 }
 
 impl Fence {
-    /// A fence on these marks. An admission may take 5 s; a newer token waits for older
-    /// requests in flight.
+    /// Makes a fence on these marks. An admission may take 5 s, and a newer token waits for
+    /// older requests in flight.
     pub fn new(marks: impl Marks) -> Fence {
         Fence {
             marks: Arc::new(marks),
@@ -68,17 +94,17 @@ impl Fence {
         }
     }
 
-    /// The longest that an admission takes: the answer of the marks, and the end of older
-    /// requests in flight. Default: 5 s; at most a day.
+    /// Limits how long an admission takes: the answer of the marks, and the end of older
+    /// requests in flight, together. Default: 5 s; at most one day.
     #[must_use]
     pub fn limit(self, limit: Duration) -> Fence {
         Fence { limit, ..self }
     }
 
-    /// Older requests in flight are told to stop ([`Admission::superseded`]) as soon as a
-    /// newer token has passed the marks, or has waited for them for 100 ms, instead of
-    /// holding it up until they end. The tower layer drops them. For requests that may be
-    /// cut off at any `.await`.
+    /// Stops older requests in flight ([`Admission::superseded`]) as soon as a newer token
+    /// has passed the marks, or has waited for them for 100 ms. Without it the newer request
+    /// waits until they end by themselves. The tower layer drops the older requests: use it
+    /// where a request may be cut off at any `.await`.
     #[must_use]
     pub fn drop_older(self) -> Fence {
         Fence { drops_older: true, ..self }
@@ -87,24 +113,26 @@ impl Fence {
     /// Admits a request with `token`: raises the mark, then waits until no request with
     /// an older token is in flight. Requests with equal tokens run side by side.
     ///
-    /// Hold the [`Admission`] until the write is done.
+    /// Hold the [`Admission`] until the write is done. Poll the future inside a tokio
+    /// runtime whose timers are enabled.
     ///
     /// # Errors
-    /// [`AdmitError`]. Whatever it is, nothing may be written.
+    /// Returns a [`FenceError`]: [`Stale`](FenceError::Stale) if a newer token was seen.
+    /// Whatever the error is, nothing may be written.
     ///
     /// # Cancel safety
-    /// Dropped, the mark may have been raised, and nothing stays in flight.
+    /// If you drop the future, the mark may have been raised, and nothing stays in flight.
     ///
-    /// **Fencing.** Once this has returned, no older token is or will be admitted by this
-    /// fence or its clones; by other processes on the same marks, no older one passes
-    /// the marks, but one that passed before may still be writing there.
+    /// **Fencing.** Once this has returned `Ok`, this fence and its clones admit no older
+    /// token any more, and none is in flight. Other processes on the same marks let no older
+    /// token pass either, but one that passed before may still be writing there.
     #[tracing::instrument(name = "fencing.admit", level = "debug", skip_all, fields(%resource, %token))]
-    pub async fn admit(&self, resource: &Resource, token: Token) -> Result<Admission, AdmitError> {
+    pub async fn admit(&self, resource: &Resource, token: Token) -> Result<Admission, FenceError> {
         let outcome = self.pass(resource, token).await;
         let label = match &outcome {
             Ok(_) => "admitted",
             Err(error) => {
-                tracing::warn!(%error, "not admitted");
+                tracing::warn!(%error, "request not admitted");
                 error.label()
             }
         };
@@ -112,16 +140,18 @@ impl Fence {
         outcome
     }
 
-    async fn pass(&self, resource: &Resource, token: Token) -> Result<Admission, AdmitError> {
-        let end = Instant::now() + self.limit.min(LONGEST);
-        // In flight before the marks are asked: whoever passes them later sees this one,
-        // however long it pauses in between.
+    async fn pass(&self, resource: &Resource, token: Token) -> Result<Admission, FenceError> {
+        // Without a runtime the timers below would panic.
+        Handle::try_current().map_err(|_| FenceError::NoRuntime)?;
+        let end = Instant::now() + self.limit.min(LONGEST_LIMIT);
+        // It enters flight before the marks are asked: a request that passes them later sees
+        // this one, however long it pauses in between.
         let flight = self.gate.enter(resource, token)?;
         match timeout_at(end, self.raise(&flight)).await {
             Ok(raised) => raised?,
             Err(_) => {
-                let problem = format!("no answer within {:?}", self.limit);
-                return Err(AdmitError::Unreachable(problem.into()));
+                let problem = format!("no answer within {} ms", self.limit.as_millis());
+                return Err(FenceError::Unreachable(problem.into()));
             }
         }
         flight.confirm();
@@ -132,12 +162,12 @@ impl Fence {
         Ok(Admission::new(flight, self.drops_older))
     }
 
-    /// Asks the marks. Where they are slow, an older request's own transaction may hold
-    /// them: if older requests are to be dropped at all, they are now.
+    /// Raises the mark. Where the marks are slow, the transaction of an older request may hold
+    /// them: a fence that drops older requests presses them now.
     async fn raise(&self, flight: &Flight) -> Result<(), MarksError> {
         let mut raise = self.marks.raise(&flight.resource, flight.token);
         if self.drops_older {
-            match timeout(PATIENCE, &mut raise).await {
+            match timeout(PRESS_AFTER, &mut raise).await {
                 Ok(raised) => return raised,
                 Err(_) => flight.press(),
             }

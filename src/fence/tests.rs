@@ -19,8 +19,8 @@ fn fence() -> Fence {
     Fence::new(MemoryMarks::default())
 }
 
-fn stale(error: AdmitError) -> (u64, u64) {
-    let AdmitError::Stale(stale) = error else { panic!("{error}") };
+fn stale(error: FenceError) -> (u64, u64) {
+    let FenceError::Stale(stale) = error else { panic!("{error}") };
     (stale.presented.get(), stale.highest.get())
 }
 
@@ -55,7 +55,7 @@ async fn an_older_request_that_does_not_end_makes_the_newer_one_busy() {
     let fence = fence();
     let older = fence.admit(&resource(), token(33)).await.unwrap();
     let error = fence.admit(&resource(), token(34)).await.unwrap_err();
-    assert!(matches!(error, AdmitError::Busy { in_flight, .. } if in_flight == token(33)));
+    assert!(matches!(error, FenceError::Busy { in_flight, .. } if in_flight == token(33)));
     assert_eq!(stale(fence.admit(&resource(), token(33)).await.unwrap_err()), (33, 34));
     drop(older);
     assert!(fence.admit(&resource(), token(34)).await.is_ok());
@@ -76,7 +76,7 @@ async fn a_request_that_waits_while_a_newer_one_passes_is_stale() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_older_request_is_told_to_stop_and_still_waited_for() {
+async fn an_older_request_is_asked_to_stop_and_still_waited_for() {
     let fence = fence().drop_older();
     let older = fence.admit(&resource(), token(33)).await.unwrap();
     let superseded = older.superseded();
@@ -107,7 +107,7 @@ async fn full_marks_fail_closed_and_forget_nothing() {
     drop(fence.admit(&resource(), token(34)).await.unwrap());
     let other = Resource::new("files/b").unwrap();
     let error = fence.admit(&other, token(35)).await.unwrap_err();
-    assert!(matches!(error, AdmitError::Full { limit: 1 }), "{error}");
+    assert!(matches!(error, FenceError::Full { limit: 1 }), "{error}");
     assert_eq!(stale(fence.admit(&resource(), token(33)).await.unwrap_err()), (33, 34));
 }
 
@@ -126,7 +126,7 @@ async fn pass(holds: &Holds, token: Token) {
     }
 }
 
-/// Marks that answer when told to.
+/// Marks that answer when a test lets them.
 #[derive(Clone, Default)]
 struct SlowMarks {
     marks: Arc<MemoryMarks>,
@@ -174,12 +174,34 @@ async fn marks_that_do_not_answer_let_nobody_pass() {
     let _answer = hold(&marks.answers, 33).await;
     let fence = Fence::new(marks).limit(Duration::from_secs(1));
     let error = fence.admit(&resource(), token(33)).await.unwrap_err();
-    assert!(matches!(error, AdmitError::Unreachable(_)), "{error}");
+    assert!(matches!(error, FenceError::Unreachable(_)), "{error}");
+    assert_eq!(error.to_string(), "high-water marks unreachable: no answer within 1000 ms");
     assert_eq!(fence.gate.busy(), 0);
 }
 
-/// Many tokens at once, each admission held over a few yields: whoever is in flight is
-/// never older than somebody admitted before.
+#[test]
+fn without_a_tokio_runtime_nobody_is_admitted_and_nothing_panics() {
+    let fence = fence();
+    let error = fence.admit(&resource(), token(34)).now_or_never().expect("it does not wait");
+    let error = error.unwrap_err();
+    assert!(matches!(error, FenceError::NoRuntime), "{error}");
+    assert_eq!(fence.gate.busy(), 0);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    assert!(runtime.block_on(fence.admit(&resource(), token(33))).is_ok(), "no mark was raised");
+}
+
+#[test]
+fn equal_passes_and_lower_is_refused_by_the_one_comparison() {
+    let check = |presented, highest| Stale::check(&resource(), token(presented), highest);
+    for (presented, highest) in [(1, None), (33, Some(33)), (34, Some(33))] {
+        assert_eq!(check(presented, highest.map(token)), Ok(()));
+    }
+    let stale = check(33, Some(token(34))).unwrap_err();
+    assert_eq!(stale.to_string(), "token 33 of files/a is stale, high water 34");
+}
+
+/// Admits many tokens at once, and holds each admission over a few yields: requests in flight
+/// have equal tokens.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_in_flight_never_overlaps_with_another_token() {
     let fence = fence();
@@ -241,7 +263,7 @@ async fn an_older_request_that_comes_second_but_passes_first_is_waited_for() {
 
 /// The marks wait for the older request's own transaction, as rows of a database do.
 #[tokio::test(start_paused = true)]
-async fn an_older_request_that_holds_up_the_marks_is_told_to_stop() {
+async fn an_older_request_that_holds_up_the_marks_is_asked_to_stop() {
     let marks = SlowMarks::default();
     let transaction = hold(&marks.questions, 34).await;
     let fence = Fence::new(marks).drop_older();
@@ -256,6 +278,6 @@ async fn an_older_request_that_holds_up_the_marks_is_told_to_stop() {
 }
 
 #[tokio::test]
-async fn the_longest_limit_is_no_panic() {
+async fn the_longest_limit_does_not_panic() {
     assert!(fence().limit(Duration::MAX).admit(&resource(), token(1)).await.is_ok());
 }

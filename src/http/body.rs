@@ -1,3 +1,4 @@
+use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -9,18 +10,18 @@ use pin_project_lite::pin_project;
 
 use crate::fence::{Admission, Stale};
 
-/// Keeps a request in flight, and hears of a newer one.
-pub(super) struct Guard {
+/// Keeps a request in flight until this is dropped, and notices a newer one.
+pub(super) struct AdmittedRequest {
     superseded: BoxFuture<'static, Stale>,
     _admission: Admission,
 }
 
-impl Guard {
-    pub(super) fn new(admission: Admission) -> Guard {
-        Guard { superseded: admission.superseded().boxed(), _admission: admission }
+impl AdmittedRequest {
+    pub(super) fn new(admission: Admission) -> AdmittedRequest {
+        AdmittedRequest { superseded: admission.superseded().boxed(), _admission: admission }
     }
 
-    /// The newer one, once there is one and the fence drops older requests.
+    /// Returns the refusal, once there is a newer request and the fence drops older ones.
     pub(super) fn superseded(&mut self, context: &mut Context<'_>) -> Option<Stale> {
         match self.superseded.poll_unpin(context) {
             Poll::Ready(stale) => Some(stale),
@@ -30,41 +31,49 @@ impl Guard {
 }
 
 pin_project! {
-    /// A response body behind a fence. The request is in flight until it ends.
+    /// The body of a response behind a fence. The request stays in flight until the body has
+    /// ended or is dropped.
     pub struct FenceBody<R> {
         #[pin]
-        kind: Kind<R>,
+        content: Content<R>,
     }
 }
 
 pin_project! {
-    #[project = KindProjection]
-    enum Kind<R> {
+    #[project = ContentProjection]
+    enum Content<R> {
         Refusal { text: Option<Bytes> },
-        Inner { #[pin] body: R, guard: Option<Guard> },
-        Cut,
+        Inner { #[pin] body: R, admitted: Option<AdmittedRequest> },
+        CutOff,
+    }
+}
+
+impl<R> fmt::Debug for FenceBody<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FenceBody").finish_non_exhaustive()
     }
 }
 
 /// Why a response body broke off.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum FenceBodyError<E> {
-    /// The inner body's own error.
+    /// The inner body failed with an error of its own.
     #[error(transparent)]
     Inner(E),
     /// A newer token came, and the fence drops older requests.
-    #[error("cut off: {0}")]
+    #[error("response cut off by a newer request: {0}")]
     Superseded(Stale),
 }
 
 impl<R: Body> FenceBody<R> {
-    pub(super) fn new(body: R, guard: Option<Guard>) -> FenceBody<R> {
-        let guard = guard.filter(|_| !body.is_end_stream());
-        FenceBody { kind: Kind::Inner { body, guard } }
+    pub(super) fn new(body: R, admitted: Option<AdmittedRequest>) -> FenceBody<R> {
+        let admitted = admitted.filter(|_| !body.is_end_stream());
+        FenceBody { content: Content::Inner { body, admitted } }
     }
 
     pub(super) fn refusal(text: Option<Bytes>) -> FenceBody<R> {
-        FenceBody { kind: Kind::Refusal { text } }
+        FenceBody { content: Content::Refusal { text } }
     }
 }
 
@@ -81,13 +90,13 @@ where
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<R::Data>, Self::Error>>> {
         let mut this = self.project();
-        let stale = match this.kind.as_mut().project() {
-            KindProjection::Cut => return Poll::Ready(None),
-            KindProjection::Refusal { text } => {
+        let stale = match this.content.as_mut().project() {
+            ContentProjection::CutOff => return Poll::Ready(None),
+            ContentProjection::Refusal { text } => {
                 return Poll::Ready(text.take().map(|text| Ok(Frame::data(text.into()))));
             }
-            KindProjection::Inner { mut body, guard } => {
-                match guard.as_mut().and_then(|guard| guard.superseded(context)) {
+            ContentProjection::Inner { mut body, admitted } => {
+                match admitted.as_mut().and_then(|admitted| admitted.superseded(context)) {
                     Some(stale) => stale,
                     None => {
                         let frame = body.as_mut().poll_frame(context);
@@ -97,32 +106,32 @@ where
                             Poll::Pending => false,
                         };
                         if ended {
-                            *guard = None;
+                            *admitted = None;
                         }
                         return frame.map_err(FenceBodyError::Inner);
                     }
                 }
             }
         };
-        this.kind.set(Kind::Cut);
+        this.content.set(Content::CutOff);
         Poll::Ready(Some(Err(FenceBodyError::Superseded(stale))))
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.kind {
-            Kind::Refusal { text } => text.is_none(),
-            Kind::Inner { body, .. } => body.is_end_stream(),
-            Kind::Cut => true,
+        match &self.content {
+            Content::Refusal { text } => text.is_none(),
+            Content::Inner { body, .. } => body.is_end_stream(),
+            Content::CutOff => true,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.kind {
-            Kind::Refusal { text } => {
+        match &self.content {
+            Content::Refusal { text } => {
                 SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64))
             }
-            Kind::Inner { body, .. } => body.size_hint(),
-            Kind::Cut => SizeHint::with_exact(0),
+            Content::Inner { body, .. } => body.size_hint(),
+            Content::CutOff => SizeHint::with_exact(0),
         }
     }
 }

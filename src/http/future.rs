@@ -1,3 +1,4 @@
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -10,37 +11,45 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use super::body::Guard;
-use super::reject::Style;
+use super::body::AdmittedRequest;
+use super::refusal::Style;
 use super::{FenceBody, Fenced, Refusal};
-use crate::fence::Admission;
-use crate::fence::Fence;
+use crate::fence::{Admission, Fence};
 
 pin_project! {
     /// The response of a [`FenceService`](super::FenceService).
     ///
+    /// It waits for the fence, then for the inner service. A refusal is a response, and never
+    /// an error.
+    ///
     /// # Cancel safety
-    /// Dropped, it drops the request, and then lets newer ones in.
+    /// If you drop the future, it drops the request first, and then lets newer ones in.
     pub struct FenceFuture<S, B>
     where
         S: Service<Request<B>>,
     {
         #[pin]
-        state: State<S, B, S::Future>,
+        stage: Stage<S, B, S::Future>,
         style: Style,
     }
 }
 
 pin_project! {
-    #[project = StateProjection]
-    enum State<S, B, F> {
+    #[project = StageProjection]
+    enum Stage<S, B, F> {
         Refused { refusal: Option<Refusal> },
         Admitting {
             admit: BoxFuture<'static, Result<Admission, Refusal>>,
             held: Option<(S, Request<B>)>,
         },
-        // Dropped in this order: the request ends before newer ones are let in.
-        Running { #[pin] future: F, guard: Option<Guard> },
+        // They are dropped in this order: the request ends before newer ones are let in.
+        Running { #[pin] future: F, admitted: Option<AdmittedRequest> },
+    }
+}
+
+impl<S: Service<Request<B>>, B> fmt::Debug for FenceFuture<S, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FenceFuture").finish_non_exhaustive()
     }
 }
 
@@ -49,11 +58,11 @@ where
     S: Service<Request<B>>,
 {
     pub(super) fn refused(refusal: Refusal, style: Style) -> FenceFuture<S, B> {
-        FenceFuture { state: State::Refused { refusal: Some(refusal) }, style }
+        FenceFuture { stage: Stage::Refused { refusal: Some(refusal) }, style }
     }
 
     pub(super) fn passing(future: S::Future, style: Style) -> FenceFuture<S, B> {
-        FenceFuture { state: State::Running { future, guard: None }, style }
+        FenceFuture { stage: Stage::Running { future, admitted: None }, style }
     }
 
     pub(super) fn admitting(
@@ -66,10 +75,10 @@ where
         let admit = async move {
             let Fenced { resource, token } = fenced;
             let outcome = fence.admit(&resource, token).await;
-            outcome.map_err(|error| Refusal::of(resource, token, error))
+            outcome.map_err(|error| Refusal::before_the_handler(resource, token, error))
         };
-        let state = State::Admitting { admit: admit.boxed(), held: Some((service, request)) };
-        FenceFuture { state, style }
+        let stage = Stage::Admitting { admit: admit.boxed(), held: Some((service, request)) };
+        FenceFuture { stage, style }
     }
 }
 
@@ -84,8 +93,8 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         loop {
-            let next = match this.state.as_mut().project() {
-                StateProjection::Refused { refusal } => match refusal.take() {
+            let next = match this.stage.as_mut().project() {
+                StageProjection::Refused { refusal } => match refusal.take() {
                     Some(refusal) => {
                         let response = refusal.answer(this.style, FenceBody::refusal);
                         return Poll::Ready(Ok(response));
@@ -93,29 +102,31 @@ where
                     // Polled after the end.
                     None => return Poll::Pending,
                 },
-                StateProjection::Admitting { admit, held } => {
+                StageProjection::Admitting { admit, held } => {
                     match (ready!(admit.poll_unpin(context)), held.take()) {
-                        (Ok(admission), Some((mut service, request))) => State::Running {
+                        (Ok(admission), Some((mut service, request))) => Stage::Running {
                             future: service.call(request),
-                            guard: Some(Guard::new(admission)),
+                            admitted: Some(AdmittedRequest::new(admission)),
                         },
-                        (Err(refusal), _) => State::Refused { refusal: Some(refusal) },
-                        (Ok(_), None) => State::Refused { refusal: None },
+                        (Err(refusal), _) => Stage::Refused { refusal: Some(refusal) },
+                        (Ok(_), None) => Stage::Refused { refusal: None },
                     }
                 }
-                StateProjection::Running { future, guard } => {
+                StageProjection::Running { future, admitted } => {
                     // The handler first: what it has finished is no longer in doubt.
                     if let Poll::Ready(response) = future.poll(context) {
-                        let guard = guard.take();
-                        return Poll::Ready(Ok(response?.map(|body| FenceBody::new(body, guard))));
+                        let admitted = admitted.take();
+                        return Poll::Ready(Ok(
+                            response?.map(|body| FenceBody::new(body, admitted))
+                        ));
                     }
-                    match guard.as_mut().and_then(|guard| guard.superseded(context)) {
-                        Some(stale) => State::Refused { refusal: Some(Refusal::Superseded(stale)) },
+                    match admitted.as_mut().and_then(|admitted| admitted.superseded(context)) {
+                        Some(stale) => Stage::Refused { refusal: Some(Refusal::Superseded(stale)) },
                         None => return Poll::Pending,
                     }
                 }
             };
-            this.state.set(next);
+            this.stage.set(next);
         }
     }
 }

@@ -9,19 +9,19 @@ use super::service::FenceService;
 use crate::fence::Fence;
 use crate::resource::Resource;
 
-/// Which requests need a token. Whichever sends one is fenced by it.
+/// Which requests need a token. The fence checks every token that is sent, needed or not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Require {
-    /// All but the safe methods (RFC 9110): GET, HEAD, OPTIONS, TRACE.
+    /// All requests but those with safe methods (RFC 9110): GET, HEAD, OPTIONS, TRACE.
     #[default]
     UnsafeMethods,
-    /// All.
+    /// All requests.
     Always,
 }
 
 impl Require {
-    pub(super) fn of(self, method: &Method) -> bool {
+    pub(super) fn applies_to(self, method: &Method) -> bool {
         match self {
             Require::UnsafeMethods => !method.is_safe(),
             Require::Always => true,
@@ -31,7 +31,8 @@ impl Require {
 
 /// Puts a [`Fence`] before a service; see the [module](super).
 ///
-/// A read that carries a token seals as a write does: after it, no older token is let in.
+/// A read that carries a token raises the mark as a write does: after it, the fence refuses
+/// older tokens.
 #[derive(Debug, Clone)]
 pub struct FenceLayer<X> {
     pub(super) fence: Fence,
@@ -42,8 +43,9 @@ pub struct FenceLayer<X> {
 }
 
 impl<X> FenceLayer<X> {
-    /// A layer that asks `fence`, for the resource that `extractor` finds in the request.
-    /// The server names the resource, never a client's header.
+    /// Makes a layer that asks `fence` about the resource that `extractor` finds in the
+    /// request. An error of the extractor is a 400, and the client sees its text. Let the
+    /// server name the resource, never a client's header.
     pub fn new<E>(fence: Fence, extractor: X) -> FenceLayer<X>
     where
         X: Fn(&Parts) -> Result<Resource, E> + Clone,
@@ -58,20 +60,20 @@ impl<X> FenceLayer<X> {
         }
     }
 
-    /// The header, or gRPC metadata, that carries the token. Default: `fencing-token`, as
-    /// [`attach`](super::attach) sends it.
+    /// Sets the header, or gRPC metadata, that carries the token. Default: `fencing-token`,
+    /// which [`attach`](super::attach()) sends.
     #[must_use]
     pub fn header(self, header: HeaderName) -> FenceLayer<X> {
         FenceLayer { header, ..self }
     }
 
-    /// Which requests need a token. Default: unsafe methods.
+    /// Sets which requests need a token. Default: those with unsafe methods.
     #[must_use]
     pub fn require(self, require: Require) -> FenceLayer<X> {
         FenceLayer { require, ..self }
     }
 
-    /// Does not tell a stale client the highest token seen.
+    /// Hides the highest token seen from clients whose token is stale.
     #[must_use]
     pub fn hide_highest(self) -> FenceLayer<X> {
         FenceLayer { hides_highest: true, ..self }

@@ -1,49 +1,85 @@
-//! tower: stale or unfenced requests never reach the handler.
+//! The HTTP door: a tower layer that keeps stale and unfenced requests from your handlers.
 //!
-//! [`FenceLayer`] reads the token from the header `Fencing-Token: 34` (or gRPC metadata
+//! [`FenceLayer`] reads the token from the header `Fencing-Token: 34` (or the gRPC metadata
 //! `fencing-token`), asks the [`Fence`](crate::fence::Fence), and lets the request through with
-//! [`Fenced`] in its extensions. What it refuses is answered as `application/problem+json`
-//! (RFC 9457):
+//! [`Fenced`] in its extensions.
 //!
-//! | refused because | HTTP | gRPC |
+//! ```
+//! use axum::{Router, routing::put};
+//! use fencing::fence::MemoryMarks;
+//! use fencing::http::{self, FenceLayer, Fenced};
+//! use fencing::Fence;
+//!
+//! async fn write_file(Fenced { resource, token, .. }: Fenced) -> String {
+//!     format!("token {token} may write {resource}")
+//! }
+//!
+//! let fence = Fence::new(MemoryMarks::default());
+//! let app: Router = Router::new()
+//!     .route("/files/{name}", put(write_file))
+//!     .route_layer(FenceLayer::new(fence, http::path));
+//! ```
+//!
+//! It answers what it refuses as `application/problem+json` (RFC 9457):
+//!
+//! | reason | HTTP | gRPC |
 //! |---|---|---|
-//! | a newer token was seen | 412 | `ABORTED` |
-//! | a newer token came while the handler was at it, and the fence drops older requests: in doubt | 503 | `UNKNOWN` |
-//! | no token where one is required | 428 | `FAILED_PRECONDITION` |
-//! | token malformed, zero, out of range or sent twice; resource malformed | 400 | `INVALID_ARGUMENT` |
-//! | marks unreachable or full, older requests that do not end | 503, `Retry-After` | `UNAVAILABLE` |
+//! | the fence has seen a newer token | 412 | `ABORTED` |
+//! | a newer token came while the handler worked, and the fence drops older requests: in doubt | 503 | `UNKNOWN` |
+//! | the request needs a token and has none | 428 | `FAILED_PRECONDITION` |
+//! | the token is malformed, zero, out of range or sent twice; the resource is malformed | 400 | `INVALID_ARGUMENT` |
+//! | the marks are unreachable, or older requests do not end | 503, `Retry-After` | `UNAVAILABLE` |
+//! | the marks are full, or the service does not run on tokio | 503 | `UNAVAILABLE` |
 //!
-//! The client side of it: [`attach`] and [`Problem`].
+//! A client sends its token with [`attach`] and reads a refusal with [`Problem`]. A handler that
+//! checks the token in its own transaction returns a [`Refusal`]: `?` makes one of the errors of
+//! `fencing::sql` and of sqlx.
+//!
+//! ```
+//! # #[cfg(feature = "sqlite")]
+//! # mod files {
+//! use fencing::http::{Fenced, Refusal};
+//! use fencing::sql;
+//!
+//! async fn write_file(pool: sqlx::SqlitePool, fenced: Fenced) -> Result<(), Refusal> {
+//!     let mut tx = sql::begin(&pool, &fenced.resource, fenced.token).await?;
+//!     sqlx::query("UPDATE files SET body = 'new'").execute(&mut *tx).await?;
+//!     tx.commit().await?;
+//!     Ok(())
+//! }
+//! # }
+//! ```
 //!
 //! # Fencing
-//! - The layer is a fence for what the inner service does until its response has ended.
-//!   Tasks that a handler spawns and upgraded connections go on outside of it.
-//! - Between processes the layer does not close the gap between check and write: there,
+//! - The layer is a fence for what the inner service does until its response has ended. It does
+//!   not cover tasks that a handler spawns, nor upgraded connections.
+//! - Between processes the layer does not close the gap between check and write. Only
 //!   `fencing::sql::admit` in the transaction that writes does.
 //! - The extractor must give one resource one name. If a handler takes `/files/a` and
-//!   `/files/%61` for the same file, so must the extractor, as [`path`] does.
-//! - A token is believed: whoever may send one may lock everybody else out with a large
-//!   one. Put the layer behind authentication, and on routes that exist (`route_layer`).
-//! - An older request that does not end (a client paused in the middle of its upload)
-//!   holds a newer one up to the fence's limit. Bound request times, or let the fence
-//!   [drop older](crate::fence::Fence::drop_older) requests.
+//!   `/files/%61` for the same file, so must the extractor, as [`path()`] does.
+//! - The layer cannot tell an invented token from an issued one. A client that sends a very large
+//!   token locks all others out. Put the layer behind authentication, and on routes that exist
+//!   (`route_layer`).
+//! - An older request that does not end, such as a client that pauses in the middle of its
+//!   upload, holds up a newer one up to the fence's limit. Limit how long requests take, or let
+//!   the fence [drop older](crate::fence::Fence::drop_older) requests.
 
-mod attach;
 mod body;
 mod extract;
 mod future;
+mod header;
 mod layer;
 mod path;
 mod problem;
-mod reject;
+mod refusal;
 mod service;
 
-pub use attach::{HEADER, attach};
 pub use body::{FenceBody, FenceBodyError};
 pub use extract::{Fenced, NotFenced};
 pub use future::FenceFuture;
+pub use header::{HEADER, attach};
 pub use layer::{FenceLayer, Require};
 pub use path::{PathError, path};
 pub use problem::{Problem, ProblemError};
-pub use reject::Refusal;
+pub use refusal::Refusal;
 pub use service::FenceService;

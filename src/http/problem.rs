@@ -6,7 +6,7 @@ use crate::fence::Stale;
 use crate::resource::Resource;
 use crate::token::Token;
 
-/// A refusal as it goes over the wire: problem details (RFC 9457).
+/// A refusal as the client reads it: problem details (RFC 9457).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Problem {
@@ -20,48 +20,50 @@ pub struct Problem {
     /// What went wrong this time.
     #[serde(default)]
     pub detail: String,
-    /// What was to be written, if known.
+    /// The resource that the request was about, if the server knows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<Resource>,
-    /// The token that was presented, if it was one.
+    /// The token that was presented, if it was a valid one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub presented: Option<Token>,
-    /// The highest token seen, of a stale one, unless the server keeps it to itself.
+    /// The highest token seen, if the presented one is stale and the server does not
+    /// [hide](super::FenceLayer::hide_highest) it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub highest: Option<Token>,
 }
 
-/// Why a response is no problem that this crate reads.
+/// Why a response is not a problem that this crate can read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProblemError {
     /// The content type is not `application/problem+json`.
-    #[error("the response is not application/problem+json")]
+    #[error("the content type of the response is not application/problem+json")]
     NotAProblem,
-    /// The body is not what the content type promises.
-    #[error("the problem can't be read: {0}")]
+    /// The body is not the JSON that the content type promises.
+    #[error("the problem details of the response can't be read: {0}")]
     Malformed(#[source] serde_json::Error),
 }
 
 impl Problem {
-    /// The content type.
+    /// The content type of a problem.
     pub const CONTENT_TYPE: &'static str = "application/problem+json";
-    /// A newer token was seen. Trying again is of no use.
+    /// The server has seen a newer token. Do not try again with this one.
     pub const STALE: &'static str = "urn:fencing:stale";
-    /// A newer token came in the middle of the request. It may have been carried out or
-    /// not; trying again with this token is of no use.
+    /// A newer token came in the middle of the request, which may or may not have been
+    /// carried out. Do not try again with this token.
     pub const SUPERSEDED: &'static str = "urn:fencing:superseded";
     /// The request needs a token.
     pub const MISSING: &'static str = "urn:fencing:token-required";
     /// The token or the name of the resource is malformed.
     pub const MALFORMED: &'static str = "urn:fencing:malformed";
-    /// The fence could not decide in time. Try again.
+    /// The fence could not decide, or the write behind it failed. Try again if the response
+    /// carries `Retry-After`.
     pub const UNAVAILABLE: &'static str = "urn:fencing:unavailable";
 
-    /// Client side: reads the problem from a response.
+    /// Client side: reads the problem from the headers and the body of a response.
     ///
     /// # Errors
-    /// [`ProblemError`] if the response is none.
+    /// Returns a [`ProblemError`] if the response is not a problem.
     pub fn read(headers: &HeaderMap, body: &[u8]) -> Result<Problem, ProblemError> {
         let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
         let kind = kind.split(';').next().unwrap_or("").trim();
@@ -71,19 +73,19 @@ impl Problem {
         serde_json::from_slice(body).map_err(ProblemError::Malformed)
     }
 
-    /// Whether a newer token was seen.
+    /// Returns whether the server refused the token as stale.
     #[must_use]
     pub fn is_stale(&self) -> bool {
         self.kind == Problem::STALE
     }
 
-    /// The refusal as a value, if it is [stale](Problem::is_stale) and complete.
+    /// Returns the refusal as a value, if the token is [stale](Problem::is_stale) and the
+    /// server has sent every part.
     #[must_use]
     pub fn stale(&self) -> Option<Stale> {
         if !self.is_stale() {
             return None;
         }
-        let resource = self.resource.clone()?;
-        Some(Stale { resource, presented: self.presented?, highest: self.highest? })
+        Stale::check(self.resource.as_ref()?, self.presented?, self.highest).err()
     }
 }

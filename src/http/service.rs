@@ -9,12 +9,12 @@ use http::{HeaderMap, HeaderName, Method, Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
-use super::reject::Style;
+use super::refusal::Style;
 use super::{FenceBody, FenceFuture, FenceLayer, Fenced, Refusal};
 use crate::resource::Resource;
 use crate::token::Token;
 
-/// A service behind a [`FenceLayer`].
+/// A service behind a [`FenceLayer`]. Clones share the fence.
 #[derive(Debug, Clone)]
 pub struct FenceService<S, X> {
     inner: S,
@@ -26,7 +26,7 @@ impl<S, X> FenceService<S, X> {
         FenceService { inner, layer }
     }
 
-    /// What the request is to be admitted with, if it carries a token.
+    /// Reads what the fence must admit the request with, if it carries a token.
     fn read<E>(&self, parts: &Parts) -> Result<Option<Fenced>, Refusal>
     where
         X: Fn(&Parts) -> Result<Resource, E>,
@@ -34,7 +34,7 @@ impl<S, X> FenceService<S, X> {
     {
         let token = match token(&parts.headers, &self.layer.header)? {
             Some(token) => token,
-            None if self.layer.require.of(&parts.method) => return Err(Refusal::Missing),
+            None if self.layer.require.applies_to(&parts.method) => return Err(Refusal::Missing),
             None => return Ok(None),
         };
         let resource = (self.layer.extractor)(parts);
@@ -43,7 +43,7 @@ impl<S, X> FenceService<S, X> {
     }
 }
 
-/// The one token in the headers.
+/// Reads the one token in the headers, if there is one.
 fn token(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Token>, Refusal> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
@@ -54,7 +54,7 @@ fn token(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Token>, Refusa
     text.parse().map(Some).map_err(Refusal::Malformed)
 }
 
-/// Whether the client reads gRPC statuses, and not those of HTTP.
+/// Returns whether the client reads the statuses of gRPC rather than those of HTTP.
 fn is_grpc<B>(request: &Request<B>) -> bool {
     let kind = request.headers().get(CONTENT_TYPE).map_or(&[][..], |kind| kind.as_bytes());
     let rest = kind.strip_prefix(b"application/grpc");

@@ -1,29 +1,29 @@
 use std::time::Duration;
 
-/// Why a node gave no vote.
+/// Why a node gave no vote. Its text follows the node's name: `redis://a:6379: timed out`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// No connection could be made.
+    /// The client could not connect to it.
     #[error("unreachable: {0}")]
     Unreachable(String),
-    /// No answer within the node budget. The request may still have run.
+    /// It did not answer within the node budget. The request may still have run.
     #[error("timed out")]
     TimedOut,
     /// The connection broke. The request may still have run.
     #[error("connection lost: {0}")]
     Disconnected(String),
-    /// User or password refused, or a command not permitted.
+    /// It refused the user or the password, or a command is not permitted: check its ACL.
     #[error("not permitted: {0}")]
     Denied(String),
-    /// It answered with an error of its own.
+    /// It answered with an error of the server.
     #[error("refused: {0}")]
     Refused(String),
-    /// It forgot its state and waits to be re-admitted.
+    /// It has forgotten its state. The next client brings it back.
     #[error("not admitted")]
     NotAdmitted,
-    /// It is not admitted, and can't be: too few nodes remember, so that every node must
-    /// answer for a new start, and these do not.
+    /// It is not admitted and can't be. Too few nodes remember, so every node must answer for a
+    /// new start, and these do not.
     #[error(
         "not admitted: too few nodes remember, and a new start needs every node; no answer from \
          {}; if one is gone for good, `fencing fleet move` replaces it",
@@ -40,10 +40,13 @@ pub enum Fault {
     )]
     Strict,
     /// It is closed until the locks that it may have forgotten have expired.
-    #[error("quarantined for {} ms", .0.as_millis())]
+    #[error(
+        "quarantined for {} ms (locks that it may have forgotten must expire first)",
+        .0.as_millis()
+    )]
     Quarantined(Duration),
-    /// It belongs to another fleet than the list of nodes of this client makes. It gives no
-    /// vote: majorities of different lists need not meet.
+    /// It belongs to another fleet: this client has another list of nodes. It gives no vote,
+    /// because majorities of different lists need not meet.
     #[error("a node of another fleet: {}", .members.join(","))]
     OtherFleet {
         /// The names of the nodes of that fleet.
@@ -55,31 +58,31 @@ pub enum Fault {
         /// The names of the nodes of the new fleet.
         to: Vec<String>,
     },
-    /// Its count in this era has run out and a new era is being taken.
-    #[error("count exhausted")]
+    /// Its count in this era has run out. Clients begin a new era by themselves.
+    #[error("count exhausted (clients begin a new era by themselves: try again)")]
     Exhausted,
-    /// Its `maxmemory-policy` may evict locks.
+    /// Its `maxmemory-policy` may evict locks. Set it to `noeviction`.
     #[error("maxmemory-policy is {0}; it must be noeviction")]
     MaxmemoryPolicy(String),
     /// It has no memory left for writes.
-    #[error("out of memory")]
+    #[error("out of memory (raise maxmemory, or free some)")]
     OutOfMemory,
-    /// It is a replica.
+    /// It is a replica. A node must be a master of its own, without failover.
     #[error("not a master")]
     NotMaster,
-    /// It is the server that this other name stands for: one server has one vote.
+    /// It is the server that this other name stands for. One server has one vote.
     #[error("the same server as {0}")]
     SameServer(String),
     /// It is loading its data set.
-    #[error("loading")]
+    #[error("loading its data set (wait until it is done)")]
     Loading,
     /// It granted, but too late, or the grant was gone before its count was published.
-    #[error("granted, but not in time")]
+    #[error("granted, but not in time (try again)")]
     TooLate,
     /// It was not asked: the call came from outside of a tokio runtime.
     #[error("not asked: the call came from outside of a tokio runtime")]
     NoRuntime,
-    /// It answered what no node answers.
-    #[error("answered nonsense: {0}")]
+    /// It gave an answer that no node gives.
+    #[error("answered what no node answers: {0} (is it a Redis server?)")]
     Nonsense(String),
 }

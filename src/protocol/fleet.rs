@@ -1,24 +1,26 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// The names of the nodes of one list, sorted: which fleet a node belongs to.
+/// A fleet: the names of the nodes of one list, sorted.
 ///
-/// Order needs one list: majorities of different lists need not meet. So the fleet that a
-/// node was admitted in is part of what it remembers, and a client with another list gets
-/// no vote there.
+/// The order of the tokens needs one list, because majorities of different lists need not
+/// meet. So a node remembers the fleet that it was admitted in, and gives no vote to a client
+/// with another list.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fleet(Arc<str>);
 
 /// Why names do not make a fleet.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum FleetError {
-    /// The number of names is out of bounds.
+    /// There are no names, or too many.
     #[error("there must be 1 to {most} nodes", most = Fleet::MOST)]
     Number,
-    /// The same name stands there twice.
+    /// This name stands there twice.
     #[error("{0} is given twice")]
     Twice(String),
-    /// A name can't be told from a list of names.
+    /// This name can't stand in a list: it is empty, too long, or has a comma or a control
+    /// character.
     #[error(
         "{0:?} can't name a node: 1 to {most} bytes, no comma, no control character; \
          a node can be given a name in front of its URL, as in a=redis://host:6379",
@@ -33,10 +35,11 @@ impl Fleet {
     /// The longest name of a node, in bytes.
     pub const LONGEST_NAME: usize = 255;
 
-    /// Makes the fleet of these nodes, in whatever order they come.
+    /// Makes the fleet of these nodes. The order of the names does not matter.
     ///
     /// # Errors
-    /// [`FleetError`] if there are too many or too few, or a name is unfit or stands there twice.
+    /// Returns a [`FleetError`] if there are too many names or none, or if one is unfit or stands
+    /// there twice.
     pub fn new<N: AsRef<str>>(names: impl IntoIterator<Item = N>) -> Result<Fleet, FleetError> {
         let mut sorted: Vec<String> =
             names.into_iter().map(|name| name.as_ref().to_owned()).collect();
@@ -65,19 +68,19 @@ impl Fleet {
         (fleet.as_str() == text).then_some(fleet)
     }
 
-    /// The names, joined by commas.
+    /// Returns the sorted names, joined by commas.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// How many of its nodes are a majority.
+    /// Returns how many of its nodes are a majority.
     #[must_use]
     pub fn majority(&self) -> usize {
         super::majority(self.members().count())
     }
 
-    /// The names, in their order.
+    /// Returns the names, sorted.
     pub fn members(&self) -> impl Iterator<Item = &str> {
         self.0.split(',')
     }

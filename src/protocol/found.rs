@@ -15,13 +15,13 @@ fn attempt(fleet: &mut World) -> (Acquire, Request) {
 }
 
 impl World {
-    /// The node executes a request once whatever lock it has is gone.
+    /// Lets the node's lock vanish, and then lets it answer a request.
     fn ask_free(&mut self, node: usize, request: &Request) -> Reply {
         self.nodes[node].1.expire_lock(&resource());
         self.ask(node, request)
     }
 
-    /// The node's clock jumps over a quarantine, and back.
+    /// Lets the node's clock jump over a quarantine, and back.
     fn jump(&mut self, node: usize) {
         let before = self.now;
         self.now = Time::from_start(TTL * 100);
@@ -64,7 +64,7 @@ fn a_repeated_acquire_and_a_new_era_do_not_make_the_publish_count() {
     let Attempt { owner, .. } = fleet.attempt();
     let ask = Request::Acquire { resource: resource(), owner, ttl: TTL };
     let Reply::Granted { nonce, stamp, .. } = fleet.ask(0, &ask) else { panic!() };
-    // Somebody is granted and gone, the request is repeated, and the counts are collected.
+    // Another owner comes and goes, the request is repeated, and the counts are collected.
     let Attempt { owner: other, .. } = fleet.attempt();
     fleet.ask_free(0, &Request::Acquire { resource: resource(), owner: other, ttl: TTL });
     fleet.ask_free(0, &ask);
@@ -81,8 +81,8 @@ fn counts_are_not_collected_from_clocks_while_a_majority_remembers() {
     fleet.lease_on(&[0, 1, 2]);
     fleet.clock = Duration::ZERO;
     fleet.nodes[1].1.forget();
-    // Counts are to be collected on node 0 while node 1 has forgotten. Its new era reaches
-    // node 1 and is promised by nobody else.
+    // A client collects the counts of node 0 while node 1 has forgotten. The new era reaches
+    // node 1, and no other node promises it.
     let order = Readmission { collect: true, ..readmission(0, Nonce(1)) };
     let mut collect = Readmit::new(3, order);
     while let Some((node, request)) = collect.next_request() {
@@ -98,7 +98,7 @@ fn counts_are_not_collected_from_clocks_while_a_majority_remembers() {
     first.on_reply(1, Ok(fleet.ask(1, &ask_first)));
     first.on_reply(2, Ok(fleet.ask(2, &ask_first)));
     let publish = first.next_request();
-    // Node 1 forgets again: nobody else has heard of the era that it counted in.
+    // Node 1 forgets again. No other node has heard of the era that it counted in.
     fleet.nodes[1].1.forget();
     fleet.readmit(1).unwrap();
     fleet.jump(1);

@@ -33,35 +33,36 @@ macro_rules! random_id {
 }
 
 random_id! {
-    /// Who holds a lock: 128 random bits, new for every attempt.
+    /// The holder of a lock: 128 random bits, new for every attempt.
     Owner
 }
 
 random_id! {
-    /// Marks one stretch of a node's memory: 128 random bits, gone when it forgets.
+    /// The mark of one stretch of a node's memory: 128 random bits, which the node loses when it
+    /// forgets.
     Nonce
 }
 
-/// One life of one server: Redis calls it `run_id`. A restart shows another.
+/// One life of one server. Redis calls it `run_id`; after a restart it is another one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Incarnation(Arc<str>);
 
 impl Incarnation {
-    /// The incarnation that the server names so.
+    /// Makes the incarnation that the server gives this name.
     #[must_use]
     pub fn new(name: &str) -> Incarnation {
         Incarnation(name.into())
     }
 
-    /// The server's name for it.
+    /// Returns the server's name for it.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// One life of a server as a member of one fleet: what a session speaks to and for, and what a
-/// node that was admitted remembers of it.
+/// One life of a server as a member of one fleet. A session belongs to one, and a node
+/// remembers the one that it was admitted in.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Membership {
     /// The life of the server.

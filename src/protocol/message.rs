@@ -4,20 +4,20 @@ use super::{Fleet, Incarnation, Nonce, Owner, Stamp};
 use crate::resource::Resource;
 use crate::token::Token;
 
-/// What a client asks of one node. Each is one atomic step there.
+/// A client's request to one node, which carries it out in one atomic step.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Request {
     /// Lock `resource` for `owner` if it is free, and count.
     Acquire {
         /// What to lock.
         resource: Resource,
-        /// For whom.
+        /// Who asks for it.
         owner: Owner,
         /// When the lock expires by itself, lock delay included.
         ttl: Duration,
     },
-    /// Raise the count to `token`, if it is not above it and the lock and the memory are
-    /// still those of the grant.
+    /// Raise the count to `token`, if the count is not above it and the lock and the memory
+    /// are still those of the grant.
     Publish {
         /// What is locked.
         resource: Resource,
@@ -28,7 +28,7 @@ pub enum Request {
         /// The chosen token.
         token: Token,
     },
-    /// Let the lock of `owner` last for another `ttl`, or heal it where it is missing.
+    /// Let the lock of `owner` last for another `ttl`, or set it again where it is missing.
     Renew {
         /// What is locked.
         resource: Resource,
@@ -46,52 +46,52 @@ pub enum Request {
         /// Who must hold it.
         owner: Owner,
     },
-    /// Mark this stretch of memory before a re-admission; the first nonce stays.
+    /// Mark this stretch of memory before a re-admission. The first nonce stays.
     Prepare {
-        /// Kept if the node has none from this incarnation.
+        /// The node keeps it if it has none from this incarnation.
         nonce: Nonce,
-        /// The fleet that is moved to the one of the session, if that is so. A node that has left
+        /// The fleet that moves to the one of the session, if one does. A node that has left
         /// another fleet for this one, or for any that was started since, joins the session's.
         from: Option<Fleet>,
     },
-    /// Tell the era, what has been promised, and what may still be out.
+    /// Report the era, what was promised, and how long locks may still be out.
     Read,
-    /// Tell an operator how the node stands. Nothing of the protocol rests on it.
+    /// Report to an operator how the node stands. No rule of the protocol rests on it.
     Inspect,
-    /// Promise that no smaller era is given out again.
+    /// Promise that no smaller era begins again.
     Reserve {
         /// The era to promise.
         era: u64,
-        /// Promise also where the node is not admitted, but prepared, if this is the nonce of
-        /// its memory: it is about to be started.
+        /// Set where a fleet is about to start: the node promises also if it is not admitted but
+        /// prepared, and this is the nonce of its memory.
         memory: Option<Nonce>,
     },
-    /// Admit the node, or drop its counts in a larger era.
+    /// Admit the node, or drop its counts and begin a larger era.
     Activate {
         /// The incarnation that was prepared.
         incarnation: Incarnation,
         /// The nonce that `Prepare` answered.
         nonce: Nonce,
-        /// The era to start.
+        /// The era to begin.
         era: u64,
-        /// Whether counts are to be dropped where it is admitted, if it is still crowded.
+        /// Whether to drop the counts of a node that is admitted and still crowded.
         collect: bool,
-        /// How long it must not grant: locks that it does not know of expire.
+        /// How long it must not grant, so that locks that it does not know of expire.
         quarantine: Duration,
         /// Whether the fleet is new: no lock was ever granted.
         new: bool,
     },
-    /// Leave the fleet of the session for another one: from now on the node grants, renews and
-    /// publishes nothing under the old one. The first seal stays.
+    /// Leave the fleet of the session for another one. From then on the node does not grant,
+    /// renew or publish under the old one. The first seal stays.
     Seal {
         /// The new fleet.
         to: Fleet,
-        /// What the move has come to.
+        /// The step of the move.
         step: Sealing,
     },
-    /// End the quarantine, on the word of an operator that no lock can be out.
+    /// End the quarantine, because an operator has said that no lock can be out.
     Open {
-        /// The nonce of the memory that the operator has seen.
+        /// The nonce of the memory that the operator has looked at.
         nonce: Nonce,
     },
 }
@@ -103,13 +103,13 @@ pub enum Sealing {
     Leave,
     /// Promise the era of the new fleet, if the node has left.
     Promise(u64),
-    /// The new fleet was started in this era: a node of the old one in a smaller era leaves, too.
-    /// Those that have left may join any other fleet from now on.
+    /// Learn that the new fleet was started in this era. A node of the old one in a smaller era
+    /// leaves, too. Nodes that have left may join any other fleet from then on.
     Done(u64),
 }
 
 impl Request {
-    /// The resource whose lock it is about.
+    /// Returns the resource whose lock the request is about.
     pub(super) fn resource(&self) -> Option<&Resource> {
         match self {
             Request::Acquire { resource, .. }
@@ -127,7 +127,7 @@ impl Request {
     }
 }
 
-/// What a node answers.
+/// A node's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Reply {
     /// The lock is the owner's.
@@ -136,26 +136,27 @@ pub enum Reply {
         stamp: Stamp,
         /// This stretch of the node's memory.
         nonce: Nonce,
-        /// The node keeps so many counts that a new era should be taken.
+        /// Whether the node keeps so many counts that a new era should begin.
         crowded: bool,
     },
     /// Another owner holds the lock.
     Held {
-        /// Until it expires by itself, unless it is renewed.
+        /// How long until it expires by itself, unless it is renewed.
         remaining: Duration,
     },
-    /// The count of this era has run out; a new era is needed.
+    /// The count of this era has run out: a new era must begin.
     Exhausted,
     /// The node is closed and does not grant yet.
     Quarantined {
-        /// For how long.
+        /// How long it stays closed.
         remaining: Duration,
     },
-    /// The node has forgotten something, or was never admitted. No vote.
+    /// The node has forgotten something, or was never admitted. It gives no vote.
     NotAdmitted,
-    /// The node belongs to this fleet, which is not the one of the session. No vote.
+    /// The node belongs to this fleet, which is not the one of the session. It gives no vote.
     OtherFleet(Fleet),
-    /// The node has left the fleet of the session, or another one, for this fleet. No vote.
+    /// The node has left the fleet of the session, or another one, for this fleet. It gives no
+    /// vote.
     Moved(Fleet),
     /// The count is the token.
     Published,
@@ -163,14 +164,14 @@ pub enum Reply {
     Renewed,
     /// The lock was the owner's and is gone.
     Released,
-    /// The lock, or the memory of the grant, is not the owner's any more, or somebody has
-    /// counted since.
+    /// The lock or the memory of the grant is not the owner's any more, or another owner has
+    /// been granted the lock since.
     NotOwner,
     /// The node's memory is marked.
     Prepared(Prepared),
-    /// Era, promise, and what may still be out.
+    /// The era, the promise, and how long locks may still be out.
     State(State),
-    /// How the node stands.
+    /// How the node stands, for an operator.
     Report(Report),
     /// The era is promised.
     Reserved {
@@ -187,44 +188,44 @@ pub enum Reply {
     Forgotten,
 }
 
-/// What a node says of itself before it is re-admitted.
+/// What a node reports before it is re-admitted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Prepared {
     /// The incarnation that answered.
     pub incarnation: Incarnation,
-    /// Whether it is admitted, or was by somebody else meanwhile.
+    /// Whether it is admitted, perhaps by another client meanwhile.
     pub admitted: bool,
-    /// Whether it has never granted a lock in this stretch of memory and nothing older
-    /// is written on it.
+    /// Whether it has never granted a lock in this stretch of memory, and nothing from an
+    /// older life is written on it.
     pub blank: bool,
     /// Whether it is admitted and its counts should be collected.
     pub crowded: bool,
-    /// The other fleet that is written on it, if any: an older life's, or the one that it
-    /// has left.
+    /// The other fleet that is written on it, if any: that of an older life, or the one that
+    /// it has left.
     pub other: Option<Fleet>,
-    /// What is written on it, an older life's included; with the nonce in force.
+    /// What is written on it, perhaps by an older life, with the nonce in force.
     pub state: State,
-    /// Its own clock, since 2026-01-01T00:00:00Z.
+    /// Its own clock: the time since 2026-01-01T00:00:00Z.
     pub clock: Duration,
-    /// For how long the server has been up.
+    /// How long the server has been up.
     pub uptime: Duration,
 }
 
-/// What of a node's memory others need to know.
+/// The part of a node's memory that other nodes' decisions rest on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct State {
     /// This stretch of memory.
     pub nonce: Nonce,
     /// The era in which it counts.
     pub era: u64,
-    /// The largest era promised to anybody.
+    /// The largest era that it has promised.
     pub reserved: u64,
-    /// For how long, from now, a lock that was granted or renewed there may still be out.
+    /// How long from now a lock that was granted or renewed there may still be out.
     pub longest: Duration,
 }
 
 impl State {
-    /// The largest era that it knows of.
+    /// Returns the largest era that it knows of.
     #[must_use]
     pub fn highest(&self) -> u64 {
         self.era.max(self.reserved)

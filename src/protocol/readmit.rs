@@ -2,60 +2,29 @@ use std::time::Duration;
 
 use super::acquire::fault_of;
 use super::message::{Prepared, Reply, Request, State};
+use super::readmit_error::ReadmitError;
 use super::round::Round;
 use super::start::{Beginning, Start};
 use super::{Fault, Nonce, Stamp, majority};
 
-/// What a re-admission is asked to do.
+/// The order for a re-admission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Readmission {
-    /// The number of the node that is to come back, or whose counts are to be collected.
+    /// The number of the node to bring back, or of the one whose counts to collect.
     pub target: usize,
-    /// Whether its counts are to be collected though it is admitted.
+    /// Whether to collect its counts if it is admitted.
     pub collect: bool,
     /// 128 fresh random bits.
     pub nonce: Nonce,
     /// The longest TTL that this client uses, lock delay included.
     pub longest: Duration,
-    /// Refuse to lean on clocks, unless somebody has said that no lock can be out.
+    /// Whether to refuse a start that leans on clocks, unless `nothing_out`.
     pub strict: bool,
-    /// Somebody has said that no lock can be out, if all nodes are blank.
+    /// Whether an operator has said that no lock can be out if all nodes are blank.
     pub nothing_out: bool,
 }
 
-/// Why a node was not re-admitted. Nothing is lost: anybody may try again.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum ReadmitError {
-    /// These nodes did not answer as they must.
-    #[error("a node that is needed does not answer, or refuses")]
-    Missing(Vec<(usize, Fault)>),
-    /// Too few nodes remember, and not every node answers, which a new start needs.
-    #[error("too few nodes remember, and not every node answers, as a new start needs")]
-    NotStarted(Vec<(usize, Fault)>),
-    /// Too few remember, and the first start from clocks was ruled out.
-    #[error("too few nodes remember, and `strict` leaves that to the operator")]
-    Strict,
-    /// A node belongs to another fleet.
-    #[error("{1}")]
-    Elsewhere(usize, Fault),
-    /// The eras have run out.
-    #[error("no era left")]
-    NoEra,
-    /// Counts are not collected in an era that the node's clock has not reached: after a loss of
-    /// all nodes the clocks must be ahead of every era in use.
-    #[error("counts are not collected yet: era {era} is ahead of the node's clock ({clock})")]
-    AheadOfClock {
-        /// The era that would begin.
-        era: u64,
-        /// The node's clock as an era.
-        clock: u64,
-    },
-    /// Something changed underneath: try again.
-    #[error("overtaken by another re-admission or by a node that forgot")]
-    Overtaken,
-}
-
-/// The first answer of the node that is to come back goes along.
+/// Where a re-admission stands. Most phases keep the first answer of the target node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Phase {
     Prepare,
@@ -76,7 +45,7 @@ pub struct Readmit {
     round: Round,
 }
 
-/// Rounds of a start have numbers from here on.
+/// The rounds of a start are numbered from here on.
 const STARTS: u8 = 16;
 
 impl Readmit {
@@ -89,8 +58,8 @@ impl Readmit {
         readmit
     }
 
-    /// What to send next, and to which node. Replies to requests of an earlier phase
-    /// are of no use: [`phase`](Readmit::phase) tells them apart.
+    /// Returns what to send next, and to which node. Give each reply back together with the
+    /// [`phase`](Readmit::phase) of its request: replies of an earlier phase do not count.
     pub fn next_request(&mut self) -> Option<(usize, Request)> {
         match &mut self.phase {
             Phase::Start(start) => start.next_request(),
@@ -98,7 +67,7 @@ impl Readmit {
         }
     }
 
-    /// How it ended.
+    /// Returns how it ended, once it has.
     #[must_use]
     pub fn outcome(&self) -> Option<Result<(), ReadmitError>> {
         match &self.phase {
@@ -108,7 +77,7 @@ impl Readmit {
         }
     }
 
-    /// The number of the phase, to be given back with each reply.
+    /// Returns the number of the phase, which you give back with each reply.
     #[must_use]
     pub fn phase(&self) -> u8 {
         match &self.phase {
@@ -164,7 +133,8 @@ impl Readmit {
         if target.admitted && !(self.order.collect && target.crowded) {
             return self.done();
         }
-        // There any loss is more than a minority's: the era need not be known to anybody else.
+        // Among one or two nodes any loss is more than a minority: no other node needs to know
+        // the era.
         if self.round.nodes() <= 2 && target.admitted {
             let era = target.state.highest().saturating_add(1);
             self.check_era(&target, era)?;
@@ -220,7 +190,7 @@ impl Readmit {
         Ok(())
     }
 
-    /// The era must be promised by a majority before it is used.
+    /// Goes on once a majority has promised the era: it must not be used before.
     fn reserved(&mut self, target: Prepared, era: u64) -> Result<(), ReadmitError> {
         let promised = self.round.each(|reply| match reply {
             Reply::Reserved { nonce } => Some(*nonce),
@@ -235,9 +205,9 @@ impl Readmit {
         self.unless_over(|reply| matches!(reply, Reply::Reserved { .. }))
     }
 
-    /// The promises are not of one moment: whoever promised first may have forgotten since. A
-    /// node that still has the promise, in the memory in which it gave it, had it when this
-    /// round began.
+    /// Goes on once a majority still has the promise. The promises are not of one moment: a node
+    /// that promised early may have forgotten since. A node that still has the promise, in the
+    /// memory in which it gave it, had it when this round began.
     fn confirmed(
         &mut self,
         target: &Prepared,
@@ -254,8 +224,8 @@ impl Readmit {
             })
         };
         if held().count() >= majority(self.round.nodes()) {
-            // Whoever holds a lease that the target may have forgotten was granted it by one of
-            // these as well, or it was renewed there.
+            // A lease that the target may have forgotten was granted or renewed by one of these
+            // nodes as well.
             let longest = held().map(|state| state.longest).max().unwrap_or_default();
             let quarantine = longest.max(target.state.longest);
             self.activate(target, era, quarantine);
@@ -264,7 +234,7 @@ impl Readmit {
         self.unless_over(|reply| matches!(reply, Reply::State(_)))
     }
 
-    /// Goes on waiting, or says why there is nothing to wait for.
+    /// Goes on waiting, or returns why there is nothing left to wait for.
     fn unless_over(&self, right: impl Fn(&Reply) -> bool) -> Result<(), ReadmitError> {
         if !self.round.is_over() {
             return Ok(());

@@ -1,89 +1,89 @@
 use std::time::Duration;
 
 use super::message::{Prepared, Reply, Request, Sealing, State};
-use super::readmit::ReadmitError;
+use super::readmit_error::ReadmitError;
 use super::round::Round;
 use super::start::{Beginning, Start};
 use super::{Fault, Fleet, Nonce, Stamp, majority};
 
-/// How a fleet is to be moved to another list of nodes.
+/// The order to move a fleet to another list of nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Relocation {
-    /// The list that is left.
+    /// The list that the fleet leaves.
     pub old: Fleet,
-    /// The list that is started.
+    /// The list that starts.
     pub new: Fleet,
     /// 128 fresh random bits.
     pub nonce: Nonce,
-    /// How long a lock may still be out where no node remembers.
+    /// How long a lock may still be out that no node remembers.
     pub longest: Duration,
-    /// Go on although no majority of the old list remembers: an operator has said that it is
-    /// lost. Order rests on the nodes' clocks then.
+    /// Whether to go on although no majority of the old list remembers, because an operator has
+    /// said that it is lost. The order of the tokens then rests on the nodes' clocks.
     pub lost: bool,
 }
 
-/// Which list a request goes to: the session is one of that fleet.
+/// The list that a request goes to. Send it over a session of that fleet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// The list that is left.
+    /// The list that the fleet leaves.
     Old,
-    /// The list that is started.
+    /// The list that starts.
     New,
 }
 
-/// Why a fleet was not moved. Run it again: what has been done is kept.
+/// Why a fleet was not moved. Run the move again: it goes on from what has been done.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum MoveError {
-    /// Every node of the new list must answer, and these do not.
-    #[error("every node of the new list must answer")]
+    /// These nodes of the new list do not answer, and every one must.
+    #[error("every node of the new list must answer, and some do not; try again when they do")]
     NewMissing(Vec<(usize, Fault)>),
-    /// A majority of the old list must answer and remember.
-    #[error("{} nodes of the old list must answer and remember; {sealed} do", .needed)]
+    /// Too few nodes of the old list answer and remember.
+    #[error("{} nodes of the old list must answer and remember; {sealed} do; try again", .needed)]
     OldMissing {
         /// How many have left for the new list.
         sealed: usize,
         /// How many are a majority.
         needed: usize,
-        /// What stands against the others.
+        /// Why the others do not count.
         faults: Vec<(usize, Fault)>,
     },
-    /// A node of that list belongs to a third fleet, or has left for one.
+    /// This node of that list belongs to a third fleet, or has left for one.
     #[error("{2}")]
     Elsewhere(Side, usize, Fault),
     /// Both lists are in use, each by itself: neither goes on where the other ends.
-    #[error("both lists are in use, each as a fleet of its own")]
+    #[error("both lists are in use, each as a fleet of its own: choose one of them")]
     BothInUse,
     /// The new list was not started.
     #[error("the new list was not started: {0}")]
     NotStarted(ReadmitError),
-    /// Something changed underneath: try again.
-    #[error("overtaken by another move or by a node that forgot")]
+    /// Something changed meanwhile: try again.
+    #[error("overtaken by another move or by a node that forgot; try again")]
     Overtaken,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Phase {
-    /// How the new list stands.
+    /// Looks how the new list stands.
     Look,
-    /// The new list has a majority, in this era: whether the old one was left.
+    /// Looks whether the old list was left: the new one has a majority in this era.
     Peek(u64),
     Seal,
-    /// The new nodes are marked, and looked at.
+    /// Marks the new nodes, and reads them.
     Mark(Start),
-    /// What the sealed nodes know; a node of both lists has its mark by now.
+    /// Reads what the sealed nodes know. A node of both lists has its mark by now.
     Count(Start),
-    /// With what each old node that was sealed answered, and the era.
+    /// Keeps what each sealed node of the old list answered, and the era.
     Promise(Vec<Option<State>>, u64, Start),
     Confirm(Vec<Option<State>>, u64, Start),
     Start(Start, u64),
-    /// It is done; members of the old list that came back late are sealed, too.
+    /// Seals members of the old list that came back late. The move is done.
     Sweep,
     Done(Result<(), MoveError>),
 }
 
 /// One move of a fleet to another list of nodes, as a state machine: protocol, "Moving a fleet".
 ///
-/// It may be interrupted anywhere, run again, and run twice at once.
+/// You may interrupt it anywhere, run it again, and run it twice at once.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Move {
     order: Relocation,
@@ -104,7 +104,7 @@ impl Move {
         moving
     }
 
-    /// What to send next, to which node of which list.
+    /// Returns what to send next, and to which node of which list.
     pub fn next_request(&mut self) -> Option<(Side, usize, Request)> {
         let (side, next) = match &mut self.phase {
             Phase::Start(start, _) | Phase::Mark(start) => (Side::New, start.next_request()),
@@ -114,7 +114,7 @@ impl Move {
         next.map(|(node, request)| (side, node, request))
     }
 
-    /// The number of the phase, to be given back with each reply.
+    /// Returns the number of the phase, which you give back with each reply.
     #[must_use]
     pub fn phase(&self) -> u8 {
         const STARTS: u8 = 16;
@@ -124,7 +124,7 @@ impl Move {
         }
     }
 
-    /// How it ended.
+    /// Returns how it ended, once it has.
     #[must_use]
     pub fn outcome(&self) -> Option<Result<(), MoveError>> {
         match &self.phase {
@@ -180,13 +180,13 @@ impl Move {
         majority(self.old.nodes())
     }
 
-    /// Before anything is sealed: whether the new list can be started, or was.
+    /// Checks, before anything is sealed, whether the new list can be started, or was.
     fn looked(&mut self) -> Result<(), MoveError> {
         let prepared = |reply: &Reply| match reply {
             Reply::Prepared(prepared) => Some(Some(prepared.clone())),
-            // One of the old list that has not been sealed yet.
+            // A node of the old list that has not been sealed yet.
             Reply::OtherFleet(fleet) if *fleet == self.order.old => Some(None),
-            // One that has left a list before.
+            // A node that has left a list before.
             Reply::Moved(_) => Some(None),
             _ => None,
         };
@@ -211,8 +211,8 @@ impl Move {
         Ok(())
     }
 
-    /// The new list has a majority already. It goes on where the old one ended, unless that
-    /// goes on as well.
+    /// Ends the move if the new list, which has a majority already, goes on where the old one
+    /// ended. If the old one goes on as well, that is an error.
     fn peeked(&mut self, era: u64) -> Result<(), MoveError> {
         let in_use = |reply: &Reply| matches!(reply, Reply::State(_)).then_some(());
         if self.old.each(in_use).into_iter().flatten().count() >= self.needed() {
@@ -222,9 +222,9 @@ impl Move {
         Ok(())
     }
 
-    /// A member of the old list may have come back to it while the others left, and would stay
-    /// there for good. Those that have left may join other lists from now on. What they answer
-    /// does not matter.
+    /// Seals the old list once more. A member may have come back to it while the others left, and
+    /// would stay there for good. Those that have left may join other lists from now on. What
+    /// they answer does not matter.
     fn sweep(&mut self) {
         let Phase::Start(_, era) = self.phase else { return };
         self.sweep_below(era);
@@ -247,7 +247,7 @@ impl Move {
         Ok(())
     }
 
-    /// A majority must have left, or an operator has said that the list is lost.
+    /// Checks that a majority has left, unless an operator has said that the list is lost.
     fn check_left(&self) -> Result<(), MoveError> {
         let left = self.old.each(sealed).into_iter().flatten().count();
         if left >= self.needed() || self.order.lost {
@@ -263,12 +263,12 @@ impl Move {
         let Phase::Mark(start) = &self.phase else { return };
         if start.highest().is_some() {
             self.phase = Phase::Count(start.clone());
-            // Nothing leaves any more: a list that was come back to since is not left again.
+            // From here on no node leaves: a node that has come back since does not leave again.
             self.seal(Sealing::Promise(0), |_| true);
         }
     }
 
-    /// The era is above everything that is known on either side.
+    /// Chooses the era, above everything that is known on either side.
     fn counted(&mut self, mut start: Start) -> Result<(), MoveError> {
         self.check_left()?;
         let states = self.old.each(sealed);
@@ -297,8 +297,8 @@ impl Move {
         }
     }
 
-    /// Those that answer a second time in the same memory were sealed at one moment, all of
-    /// them: when this round began.
+    /// Goes on with those that answer a second time in the same memory: all of them were sealed
+    /// at one moment, when this round began.
     fn promised(
         &mut self,
         before: &[Option<State>],
@@ -311,7 +311,7 @@ impl Move {
         Ok(())
     }
 
-    /// And held the promise at one moment.
+    /// Goes on with those that held the promise at one moment as well.
     fn confirmed(
         &mut self,
         before: &[Option<State>],
@@ -325,7 +325,8 @@ impl Move {
         Ok(())
     }
 
-    /// The answers of nodes that answered before out of the same memory; a majority of them.
+    /// Returns the answers of the nodes that answered before from the same memory, if they are a
+    /// majority.
     fn same_memory(
         &self,
         before: &[Option<State>],
@@ -367,7 +368,7 @@ fn sealed(reply: &Reply) -> Option<State> {
     }
 }
 
-/// The first node that belongs to another fleet, and which one.
+/// Returns the first node that belongs to another fleet, and which one that is.
 fn elsewhere(faults: &[(usize, Fault)]) -> Option<(usize, Fault)> {
     let other = |fault: &Fault| matches!(fault, Fault::OtherFleet { .. } | Fault::Moved { .. });
     faults.iter().find(|(_, fault)| other(fault)).cloned()

@@ -7,9 +7,9 @@ use super::message::{Reply, Request};
 /// One question to some nodes, and what they answer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Round {
-    /// How many rounds there were: tells late answers of an earlier one.
+    /// How many rounds there were: it tells late answers of an earlier round apart.
     number: u8,
-    /// By node; `None` where nothing is awaited or the answer is still out.
+    /// By node: `None` where no answer is awaited, or it has not come yet.
     replies: Vec<Option<Result<Reply, Fault>>>,
     awaited: usize,
     outbox: VecDeque<(usize, Request)>,
@@ -28,7 +28,7 @@ impl Round {
         self.number
     }
 
-    /// Begins the next round. Answers to the one before are of no use any more.
+    /// Begins the next round. Answers to the one before do not count any more.
     pub(super) fn ask(&mut self, requests: impl IntoIterator<Item = (usize, Request)>) {
         self.number += 1;
         self.replies.fill(None);
@@ -36,7 +36,7 @@ impl Round {
         self.awaited = self.outbox.len();
     }
 
-    /// The same question to each node, but to `besides`.
+    /// Asks each node the same, except `besides`.
     pub(super) fn ask_all(&mut self, request: &Request, besides: Option<usize>) {
         let nodes = (0..self.nodes()).filter(|node| Some(*node) != besides);
         self.ask(nodes.map(|node| (node, request.clone())).collect::<Vec<_>>());
@@ -46,7 +46,7 @@ impl Round {
         self.outbox.pop_front()
     }
 
-    /// Takes an answer to the round of this number. Whether it was awaited.
+    /// Takes an answer to the round of this number. Returns whether it was awaited.
     pub(super) fn take(&mut self, number: u8, node: usize, reply: Result<Reply, Fault>) -> bool {
         match self.replies.get_mut(node) {
             Some(slot @ None) if number == self.number => *slot = Some(reply),
@@ -56,7 +56,7 @@ impl Round {
         true
     }
 
-    /// Whether every answer is there.
+    /// Returns whether every answer has come.
     pub(super) fn is_over(&self) -> bool {
         self.awaited == 0
     }
@@ -65,7 +65,7 @@ impl Round {
         self.replies.get(node)?.as_ref()
     }
 
-    /// What `read` takes from each answer, by node.
+    /// Returns what `read` takes from each answer, by node.
     pub(super) fn each<T>(&self, read: impl Fn(&Reply) -> Option<T>) -> Vec<Option<T>> {
         let answer = |reply: &Option<Result<Reply, Fault>>| match reply {
             Some(Ok(reply)) => read(reply),
@@ -74,7 +74,7 @@ impl Round {
         self.replies.iter().map(answer).collect()
     }
 
-    /// Of the nodes that `read` takes nothing from: why.
+    /// Returns the nodes that `read` takes nothing from, and why each gave nothing.
     pub(super) fn faults<T>(&self, read: impl Fn(&Reply) -> Option<T>) -> Vec<(usize, Fault)> {
         let fault = |reply: &Option<Result<Reply, Fault>>| match reply {
             Some(Ok(reply)) if read(reply).is_some() => None,
@@ -85,7 +85,7 @@ impl Round {
         replies.filter_map(|(node, reply)| Some((node, fault(reply)?))).collect()
     }
 
-    /// The first node that belongs to another fleet, and which one.
+    /// Returns the first node that belongs to another fleet, and which one that is.
     pub(super) fn elsewhere(&self) -> Option<(usize, Fault)> {
         self.replies.iter().enumerate().find_map(|(node, reply)| match reply {
             Some(reply @ Ok(Reply::OtherFleet(_) | Reply::Moved(_))) => {

@@ -8,9 +8,9 @@ const COUNTS: u64 = 1_000_000;
 /// Ordered by era, then by count, which is the order of the tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp {
-    /// Grows when a node is re-admitted or counts are collected.
+    /// It grows when a node is re-admitted or counts are collected.
     pub era: u64,
-    /// Grows by one with every grant of the resource within the era.
+    /// It grows by one with every grant of the resource within the era.
     pub count: u64,
 }
 
@@ -20,8 +20,8 @@ impl Stamp {
     /// The largest count within an era.
     pub const MAX_COUNT: u64 = COUNTS - 1;
 
-    /// The token, or `None` when a part is out of range or both are zero: a node that
-    /// answers that answers nonsense.
+    /// Returns the token, or `None` if a part is out of range or both are zero, which no sound
+    /// node answers.
     #[must_use]
     pub fn token(self) -> Option<Token> {
         if self.era > Stamp::MAX_ERA || self.count > Stamp::MAX_COUNT {

@@ -1,35 +1,35 @@
 use std::time::Duration;
 
 use super::message::{Prepared, Reply, Request};
-use super::readmit::ReadmitError;
+use super::readmit_error::ReadmitError;
 use super::round::Round;
 use super::{Fault, Fleet, Nonce, Stamp, majority};
 
-/// How a fleet is to be started.
+/// The order for the start of a fleet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Beginning {
     /// 128 fresh random bits.
     pub(super) nonce: Nonce,
     /// The longest TTL that this client uses, lock delay included.
     pub(super) longest: Duration,
-    /// Refuse to lean on clocks, unless somebody has said that no lock can be out.
+    /// Whether to refuse a start that leans on clocks, unless `nothing_out`.
     pub(super) strict: bool,
-    /// Somebody has said that no lock can be out, if the nodes are blank.
+    /// Whether an operator has said that no lock can be out if all nodes are blank.
     pub(super) nothing_out: bool,
-    /// The fleet that is moved. Its move chooses the era then.
+    /// The fleet that moves here, if one does. Its move chooses the era.
     pub(super) from: Option<Fleet>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Phase {
     Mark,
-    /// With what each node answered before, here and below.
+    /// Keeps what each node answered before, as the phases below do.
     Look(Vec<Prepared>),
-    /// The move chooses the era.
+    /// Waits until the move has chosen the era.
     Wait(Vec<Prepared>),
-    /// And with the era.
+    /// Keeps the era, too.
     Promise(Vec<Prepared>, u64),
-    /// And with who has promised.
+    /// Keeps which nodes have promised, too.
     Confirm(Vec<Prepared>, u64, Vec<bool>),
     Activate,
     Done(Result<(), ReadmitError>),
@@ -37,8 +37,9 @@ enum Phase {
 
 /// The start of a fleet in which too few nodes remember: protocol, "Too few remember".
 ///
-/// Every node must answer. Each memory is marked first; the era is above everything that is read
-/// after that, and a majority promises it at one moment before any node counts in it.
+/// Every node must answer. The start marks each memory first. It takes an era above everything
+/// that it reads after that. A majority must hold the promise of that era at one moment before
+/// any node counts in it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Start {
     order: Beginning,
@@ -92,16 +93,16 @@ impl Start {
         }
     }
 
-    /// Asks every node, with a nonce of this round's own: a nonce that is sent again could
-    /// mark two stretches of memory.
+    /// Asks every node, with a nonce of this round's own: the same nonce could mark two stretches
+    /// of memory if it were sent again.
     fn prepare(&mut self, round: u128) {
         let nonce = Nonce(self.order.nonce.0.wrapping_add(round));
-        // Nodes that have left a fleet are taken in when they are marked, and only then.
+        // Nodes that have left a fleet join when they are marked, and only then.
         let from = self.order.from.clone().filter(|_| round == 1);
         self.round.ask_all(&Request::Prepare { nonce, from }, None);
     }
 
-    /// What every node answered.
+    /// Returns what every node answered.
     fn answers(&self) -> Result<Vec<Prepared>, ReadmitError> {
         let prepared = |reply: &Reply| match reply {
             Reply::Prepared(prepared) => Some(prepared.clone()),
@@ -121,8 +122,8 @@ impl Start {
         Ok(())
     }
 
-    /// The largest era that the nodes showed after they were marked, by clock or in writing,
-    /// once it is the move's turn.
+    /// Returns the largest era that the nodes showed after they were marked, by clock or in
+    /// writing, once it waits for the move.
     pub(super) fn highest(&self) -> Option<u64> {
         match &self.phase {
             Phase::Wait(answers) => Some(highest(answers)),
@@ -130,7 +131,8 @@ impl Start {
         }
     }
 
-    /// Goes on with the era that the move has chosen. `longest`: what may still be out there.
+    /// Goes on with the era that the move has chosen. `longest` is how long locks of the old
+    /// list may still be out.
     pub(super) fn go_on(&mut self, era: u64, longest: Duration) {
         self.order.longest = longest;
         if let Phase::Wait(answers) = self.phase.clone() {
@@ -147,8 +149,9 @@ impl Start {
         self.round.ask(requests);
     }
 
-    /// The era is above all that is read after every memory was marked: if a node was started
-    /// by somebody else and forgot before it was marked, others show the promise of that era.
+    /// Chooses the era, above all that is read after every memory was marked. If another client
+    /// started a node, which forgot before it was marked, other nodes show the promise of that
+    /// era.
     fn looked(&mut self, before: &[Prepared]) -> Result<(), ReadmitError> {
         let answers = self.answers()?;
         if !same_memory(before, &answers) {
@@ -179,8 +182,8 @@ impl Start {
         Ok(())
     }
 
-    /// Nodes that carry traces of another fleet are started only by an operator, who moves one
-    /// there.
+    /// Refuses nodes that carry traces of another fleet: only an operator starts these, by a
+    /// move.
     fn check_fleet(&self, answers: &[Prepared]) -> Result<(), ReadmitError> {
         let mut others = answers.iter().enumerate();
         let other = others.find_map(|(node, answer)| Some((node, answer.other.as_ref()?)));
@@ -193,10 +196,11 @@ impl Start {
         }
     }
 
-    /// The answers of a round are not of one moment. A node that had forgotten in both, in one
-    /// stretch of memory, had forgotten when the second began: only where so many had that no
-    /// majority remembers may an era be used that none has promised before. And a node that has
-    /// promised, and still has the promise in that memory, held it when this round began.
+    /// Checks that the era may be used. The answers of a round are not of one moment. A node
+    /// that had forgotten in both rounds, in one stretch of memory, had forgotten when the second
+    /// round began. Only where so many had forgotten that no majority remembers may an era be
+    /// used that no node has promised before. And a node that has promised, and still has the
+    /// promise in that memory, held it when this round began.
     fn confirmed(
         &mut self,
         before: &[Prepared],
@@ -224,7 +228,8 @@ impl Start {
 
     fn activations(&self, answers: &[Prepared], era: u64) -> Vec<(usize, Request)> {
         let clock = answers.iter().map(|answer| answer.clock).max().unwrap_or_default();
-        // A fleet that forgets everything again gets another era.
+        // The clocks pass the era before it counts: if the fleet forgets everything again, the
+        // next start takes another one.
         let second = Duration::from_secs(era.saturating_add(1)).saturating_sub(clock);
         let settled = second.min(Duration::from_secs(1));
         let quarantine = self.quarantine(answers).max(settled);
@@ -243,7 +248,7 @@ impl Start {
         answers.iter().enumerate().map(request).collect()
     }
 
-    /// How long locks that nobody remembers may still be out.
+    /// Returns how long locks that no node remembers may still be out.
     fn quarantine(&self, answers: &[Prepared]) -> Duration {
         let written = answers.iter().map(|answer| answer.state.longest).max().unwrap_or_default();
         let all_blank = answers.iter().all(|answer| answer.blank);
@@ -253,12 +258,12 @@ impl Start {
         if self.order.nothing_out {
             return written;
         }
-        // Blank is not new: a server may have forgotten by a restart what it granted before it.
+        // A blank node need not be new: by a restart a server forgets what it granted before.
         let youngest = answers.iter().map(|answer| answer.uptime).min().unwrap_or_default();
         written.max(self.order.longest.saturating_sub(youngest))
     }
 
-    /// The others are brought back one by one if a few did not hear of it.
+    /// Ends the start once a majority is active. The others are brought back one by one.
     fn activated(&mut self) -> Result<(), ReadmitError> {
         let activated = |reply: &Reply| matches!(reply, Reply::Activated).then_some(());
         let count = self.round.each(activated).into_iter().flatten().count();
@@ -274,7 +279,7 @@ impl Start {
     }
 }
 
-/// Whether no node has forgotten between the two, nor has been elsewhere and come back.
+/// Returns whether no node has forgotten in between, nor left and come back.
 fn same_memory(before: &[Prepared], now: &[Prepared]) -> bool {
     let same = |(before, now): (&Prepared, &Prepared)| {
         before.state.nonce == now.state.nonce
@@ -283,8 +288,8 @@ fn same_memory(before: &[Prepared], now: &[Prepared]) -> bool {
     before.iter().zip(now).all(same)
 }
 
-/// The largest era that nodes show, in writing or by clock: the one that begins is above it, and
-/// not below any clock.
+/// Returns the largest era that the nodes show, in writing or by clock. The one that begins is
+/// above it, and not below any clock.
 fn highest(answers: &[Prepared]) -> u64 {
     let shown = answers
         .iter()

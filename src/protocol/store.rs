@@ -11,14 +11,14 @@ use crate::token::Token;
 /// How many counts a node keeps before it asks for a new era.
 pub const CROWDED: usize = 100_000;
 
-/// What one node keeps, and how it answers: the protocol's other half.
+/// The memory of one node, and how it answers: the protocol's other half.
 ///
 /// Memory nodes run it, the model check explores it, and the Redis scripts do the same
-/// step for step; one contract suite holds them together.
+/// step for step. One contract suite checks all of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Store {
     locks: BTreeMap<Resource, (Owner, Time)>,
-    /// When each lock that was granted or renewed here, and was not released, ends by itself.
+    /// When each lock ends by itself that was granted or renewed here and not released.
     out: BTreeMap<Resource, Lasting>,
     quarantine: Option<Lasting>,
     memory: Memory,
@@ -27,28 +27,28 @@ pub struct Store {
 /// The server's clocks at one step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Moment {
-    /// By which locks expire.
+    /// The clock by which locks expire.
     pub now: Time,
-    /// By which eras are named: since 2026-01-01T00:00:00Z.
+    /// The clock by which eras are named: the time since 2026-01-01T00:00:00Z.
     pub clock: Duration,
-    /// For how long the server has been up.
+    /// How long the server has been up.
     pub uptime: Duration,
 }
 
-/// Until when, and for how long at the most: the clock may be set back.
+/// Until when it lasts, and for how long at most: the clock may be set back.
 type Lasting = (Time, Duration);
 
-/// Everything that must not be forgotten separately: one hash on a Redis node.
+/// Everything that a node keeps or forgets as a whole: one hash on a Redis node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 struct Memory {
     place: Place,
     prepared: Option<(super::Incarnation, Nonce)>,
-    /// A node that has left its fleet has got a nonce for the new one.
+    /// Whether a node that has left its fleet has a nonce for the new one.
     joining: bool,
     era: u64,
     reserved: u64,
     granted: bool,
-    /// A count has run out.
+    /// Whether a count has run out.
     full: bool,
     counts: BTreeMap<Resource, u64>,
 }
@@ -177,7 +177,7 @@ impl Store {
         let era = self.memory.era;
         let count = self.memory.counts.get(resource).copied().unwrap_or(0);
         if let Some((holder, until)) = self.locks.get(resource) {
-            // A request that the network repeated is answered, not counted again.
+            // The network may repeat a request: it is answered and not counted again.
             return if *holder == owner {
                 Reply::Granted { stamp: Stamp { era, count }, nonce, crowded }
             } else {
@@ -188,7 +188,7 @@ impl Store {
             self.memory.full = true;
             return Reply::Exhausted;
         }
-        // Other locks that have expired are swept now and then.
+        // Now and then other locks that have expired are dropped.
         if self.locks.len().is_power_of_two() {
             self.locks.retain(|_, (_, until)| *until > now);
         }
@@ -206,7 +206,7 @@ impl Store {
         }
         let stamp = Stamp::from(token);
         let (era, count) = (self.memory.era, self.memory.counts.get(resource));
-        // Somebody has been here in between, and a repeated request has locked again.
+        // Another owner was here in between, and a repeated request has locked again.
         if (Stamp { era, count: count.copied().unwrap_or(0) }) > stamp {
             return Reply::NotOwner;
         }
@@ -233,7 +233,7 @@ impl Store {
                 return Reply::Held { remaining: until.since(now) };
             }
             Some(_) => {}
-            // Healing: never over a count that somebody else has taken since.
+            // It is set again, but never over a count that another owner has taken since.
             None => {
                 let era = self.memory.era;
                 let count = self.memory.counts.get(resource).copied();
@@ -246,7 +246,7 @@ impl Store {
         Reply::Renewed
     }
 
-    /// Counts begin again, in a larger era.
+    /// Begins a larger era, in which the counts begin again.
     fn enter_era(&mut self, era: u64) {
         self.memory.era = era;
         self.memory.full = false;
@@ -279,8 +279,8 @@ impl Store {
                 Place::Admitted(at) => at == me,
                 Place::Sealed(..) => false,
             };
-        // Or a mover that was asleep while the node came and went would take it for one that had
-        // left all the while.
+        // A node that joins gets a nonce of its own. Otherwise a mover that was asleep while the
+        // node came and went would believe that it had been away all the while.
         let joins = !self.memory.joining && matches!(self.memory.place, Place::Sealed(..));
         if joins || self.memory.prepared.as_ref().is_none_or(|(life, _)| older(life)) {
             self.memory.prepared = Some((me.incarnation.clone(), fresh));
@@ -352,7 +352,7 @@ impl Store {
         let there = Membership { fleet: to.clone(), ..me.clone() };
         let left = match &self.memory.place {
             Place::Sealed(at, other, _) => at == me && other == to,
-            // It has left for the new fleet and belongs there by now.
+            // It has left for the new fleet and belongs to that by now.
             Place::Admitted(at) => *at == there && there != *me,
             Place::Nowhere => false,
         };
@@ -362,7 +362,7 @@ impl Store {
             Sealing::Done(era) => self.memory.era < era,
         };
         if self.admits(me) && to != &me.fleet {
-            // A mover that wakes up late does not undo what others have done since.
+            // A mover that wakes up late must not undo what others have done since.
             if !leaves {
                 return Reply::Forgotten;
             }

@@ -350,7 +350,7 @@ fn a_new_era_collects_counts_without_quarantine() {
     assert_eq!(fleet.readmit_by(order), Ok(()));
     let after = fleet.lease_on(&[0, 1, 2]);
     assert!(Stamp::from(after).era > Stamp::from(before).era);
-    // Whoever comes late collects nothing: the era stays.
+    // A client that comes late collects nothing: the era stays.
     let era = fleet.era(0);
     assert_eq!(fleet.readmit_by(Readmission { nonce: Nonce(2), ..order }), Ok(()));
     assert_eq!(fleet.era(0), era);
@@ -373,11 +373,11 @@ fn counts_are_not_collected_ahead_of_the_clock() {
 }
 
 #[test]
-fn strict_starts_blank_nodes_on_somebodys_word_only() {
+fn strict_starts_blank_nodes_on_an_operators_word_only() {
     let strict = Readmission { strict: true, ..readmission(0, Nonce(1)) };
-    let told = Readmission { nothing_out: true, ..strict };
+    let said = Readmission { nothing_out: true, ..strict };
     assert_eq!(World::blank(3).readmit_by(strict), Err(ReadmitError::Strict));
-    assert_eq!(World::blank(3).readmit_by(told), Ok(()));
+    assert_eq!(World::blank(3).readmit_by(said), Ok(()));
 }
 
 #[test]
@@ -432,7 +432,7 @@ fn renewal_needs_a_majority_of_all_and_never_revives_a_followed_lease() {
     assert!(matches!(renew(&mut fleet, &[0, 1, 2]), RenewOutcome::Renewed { .. }));
     fleet.wait(Duration::from_secs(6));
     assert!(matches!(renew(&mut fleet, &[1, 2]), RenewOutcome::Renewed { .. }));
-    // Nobody renews, somebody follows and goes: the old lease does not come back.
+    // No one renews it, another owner comes and goes: the old lease does not come back.
     fleet.wait(TTL + TTL);
     fleet.lease_on(&[0, 1, 2]);
     assert_eq!(renew(&mut fleet, &[0, 1, 2]), RenewOutcome::Superseded);

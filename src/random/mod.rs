@@ -1,4 +1,4 @@
-//! Random numbers: for owners, nonces and delays.
+//! Random numbers for owners, nonces and delays.
 
 use std::time::Duration;
 
@@ -11,21 +11,21 @@ pub use seeded::{fill, seed};
 #[cfg(not(feature = "testing"))]
 use system::fill;
 
-/// For an [`Owner`](Owner) or a [`Nonce`](crate::protocol::Nonce).
+/// Returns 128 random bits: an owner or a nonce.
 pub(crate) fn u128() -> u128 {
     let mut bytes = [0; 16];
     fill(&mut bytes);
     u128::from_le_bytes(bytes)
 }
 
-/// From 0 up to 1.
+/// Returns a random number from 0 to 1.
 fn fraction() -> f64 {
     let mut bytes = [0; 8];
     fill(&mut bytes);
     u64::from_le_bytes(bytes) as f64 / u64::MAX as f64
 }
 
-/// Returns a random duration up to `most`.
+/// Returns a random duration from zero to `most`.
 pub(crate) fn jitter(most: Duration) -> Duration {
     most.mul_f64(fraction())
 }

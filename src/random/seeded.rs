@@ -4,17 +4,17 @@ thread_local! {
     static STATE: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// From here on the owners, nonces and delays of locks on this thread follow from `seed`,
-/// or from the operating system again with `None`.
+/// Draws the owners, nonces and delays of locks on this thread from `seed` from now on, or
+/// from the operating system again with `None`.
 ///
-/// For a simulation on one thread that shall run the same way twice. Two locks on one
-/// thread still draw different numbers; two threads with one seed draw the same, so their
-/// locks must not share nodes.
+/// Use it for a simulation on one thread that must run the same way twice. Two locks on one
+/// thread still draw different numbers. Two threads with the same seed draw the same
+/// numbers, so their locks must not share nodes.
 pub fn seed(seed: Option<u64>) {
     STATE.set(seed);
 }
 
-/// Fills them from this thread's seed, if it has one.
+/// Fills `bytes` from this thread's seed, or from the operating system if it has none.
 pub fn fill(bytes: &mut [u8]) {
     let Some(mut state) = STATE.get() else { return super::system::fill(bytes) };
     for chunk in bytes.chunks_mut(8) {

@@ -1,9 +1,9 @@
-/// Fills them from the operating system.
+/// Fills `bytes` from the operating system.
 pub(super) fn fill(bytes: &mut [u8]) {
     if getrandom::fill(bytes).is_ok() {
         return;
     }
-    // No entropy source: time and the process tell owners apart as well as can be.
+    // There is no entropy source. The time and the process id still tell owners apart.
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let now = now.unwrap_or_default().as_nanos();
     let apart = (now ^ (u128::from(std::process::id()) << 96)).to_le_bytes();

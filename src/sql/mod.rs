@@ -36,6 +36,7 @@
 
 mod admit;
 mod error;
+mod fence_error;
 mod list;
 mod marks;
 mod message;

@@ -1,11 +1,11 @@
 use std::fmt::Debug;
 
-/// What an implementation must keep, and its suite looks at.
+/// A rule that an implementation must keep, and that its suite checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Rule {
     /// All suites: requests are answered.
-    #[error("it answers")]
+    #[error("every request is answered")]
     Answers,
     /// All suites: names are compared by their bytes.
     #[error("resources whose names differ in any byte are apart")]
@@ -31,12 +31,12 @@ pub enum Rule {
         "a node that has left its fleet gives no vote there, keeps its promises, and can join the new one"
     )]
     Sealed,
-    /// Node: for how long locks may be out. Of short ones, up to a minute, it may say a little
+    /// Node: how long locks may be out. For short ones, up to a minute, it may report a little
     /// more, also after a release.
-    #[error("a node tells for how long a lock that it granted or renewed may be out")]
+    #[error("a node reports how long a lock that it granted or renewed may be out")]
     Outlasts,
     /// Node: a promise is kept.
-    #[error("what is reserved is never lowered")]
+    #[error("a promised era is never lowered")]
     Reserved,
     /// Node: eras.
     #[error("an era only grows: on an admitted node to collect counts, where there are too many")]
@@ -48,7 +48,7 @@ pub enum Rule {
     #[error("a count that has run out is not granted")]
     Exhausted,
     /// Node and lock: one holder.
-    #[error("what is held is not granted to another")]
+    #[error("a lock that is held is not granted to another owner")]
     OneHolder,
     /// Node: time to live.
     #[error("a lock lasts for its TTL and is gone after it")]
@@ -63,13 +63,13 @@ pub enum Rule {
     #[error("a count is published only in the memory of the grant")]
     PublishNonce,
     /// Node: publish never answers yes below the count.
-    #[error("a count is published only where nobody has counted further")]
+    #[error("a count is published only where no other owner has counted further")]
     PublishCount,
     /// Node: what publish does.
     #[error("publishing raises the count and never lowers it")]
     PublishRaises,
     /// Node: renewal by the owner.
-    #[error("a lock is renewed for its owner, and healed where nobody has come since")]
+    #[error("a lock is renewed for its owner, and set again where no other owner has come since")]
     RenewOutcome,
     /// Node: release by the owner.
     #[error("a lock is released by its owner only, once")]
@@ -85,8 +85,8 @@ pub enum Rule {
     #[error("a higher token passes")]
     HigherPasses,
     /// Marks: what a refusal says, and that it changes nothing.
-    #[error("a refusal tells the highest token and leaves it as it is")]
-    RefusalTells,
+    #[error("a refusal reports the highest token and leaves it as it is")]
+    RefusalReports,
     /// Marks: concurrent raises.
     #[error("once a token has passed, no raise that begins later passes with a lower one")]
     Linear,
@@ -104,8 +104,8 @@ pub enum Rule {
     #[error("acquire waits for the holder")]
     Waits,
     /// Lock: loss.
-    #[error("everybody who awaits the loss of a lease learns of it")]
-    LossTold,
+    #[error("every task that awaits the loss of a lease learns of it")]
+    LossReported,
     /// Lock: work under a lease.
     #[error("work runs while the lease lasts, and not after")]
     Work,
@@ -121,19 +121,19 @@ pub struct Breach {
 }
 
 impl Breach {
-    /// Which rule.
+    /// Returns the rule that is broken.
     #[must_use]
     pub fn rule(&self) -> Rule {
         self.rule
     }
 
-    /// What was done.
+    /// Returns what the suite did, and what it wanted.
     #[must_use]
     pub fn case(&self) -> &str {
         &self.case
     }
 
-    /// What came of it.
+    /// Returns what it found instead.
     #[must_use]
     pub fn found(&self) -> &str {
         &self.found

@@ -5,12 +5,12 @@ use tokio::sync::watch;
 
 use crate::protocol::{Fault, Reply, Request};
 
-/// What a node has run, in order, and what it answered.
+/// The requests that a node has run, in order, and its answers.
 type Log = Vec<(Request, Result<Reply, Fault>)>;
 
-/// The faults of one [`FaultyNode`](super::FaultyNode), to be switched at any time.
-/// Clones switch the same node. They act on what is asked from then on, unless said
-/// otherwise.
+/// The faults of one [`FaultyNode`](super::FaultyNode), which you switch at any time.
+/// Clones switch the same node. Unless a method says otherwise, a fault acts on requests
+/// that are sent from then on.
 #[derive(Debug, Clone)]
 pub struct Faults {
     switches: Arc<watch::Sender<Switches>>,
@@ -36,50 +36,50 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// New sessions are refused; open ones go on.
+    /// Refuses new sessions, or accepts them again. Open ones go on.
     pub fn refuse(&self, refuse: bool) {
         self.switches.send_modify(|switches| switches.refusing = refuse);
     }
 
-    /// The node stands still, as with `SIGSTOP`: requests wait and nothing is answered.
+    /// Stops the node, as `SIGSTOP` does: requests wait, and none is answered.
     pub fn hang(&self) {
         self.switches.send_modify(|switches| switches.hanging = true);
     }
 
-    /// The node goes on. Requests that waited run now, in their order, also those that
-    /// nobody waits for any more and those of sessions that are gone.
+    /// Lets the node go on. Requests that waited run now, in their order, also if their
+    /// callers or their sessions are gone.
     pub fn resume(&self) {
         self.switches.send_modify(|switches| switches.hanging = false);
     }
 
-    /// Requests run, and their callers never hear of it.
+    /// Loses replies, or delivers them again: requests run, and their callers get no answer.
     pub fn lose_replies(&self, lose: bool) {
         self.switches.send_modify(|switches| switches.losing = lose);
     }
 
-    /// Replies come this much later.
+    /// Delays each reply by this long.
     pub fn delay_replies(&self, delay: Duration) {
         self.switches.send_modify(|switches| switches.delay = delay);
     }
 
-    /// Requests run twice, and the second answer is the one that is told.
+    /// Runs each request twice and answers as the second run did, or stops doing so.
     pub fn repeat(&self, repeat: bool) {
         self.switches.send_modify(|switches| switches.repeating = repeat);
     }
 
-    /// Breaks the open sessions. What was asked over them before still runs.
+    /// Breaks the open sessions. Requests that were sent over them before still run.
     pub fn break_sessions(&self) {
         self.switches.send_modify(|switches| switches.breaks += 1);
     }
 
-    /// No faults from now on; requests that waited run. Broken sessions stay broken.
+    /// Ends all faults. Requests that waited run. Broken sessions stay broken.
     pub fn heal(&self) {
         self.switches.send_modify(|switches| {
             *switches = Switches { breaks: switches.breaks, ..Switches::default() };
         });
     }
 
-    /// What has run so far, in order, and what the node answered.
+    /// Returns the requests that have run so far, in order, and the node's answers.
     #[must_use]
     pub fn log(&self) -> Vec<(Request, Result<Reply, Fault>)> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -99,13 +99,13 @@ impl Faults {
         self.until(|switches| !switches.hanging).await;
     }
 
-    /// Waits until sessions have been broken more than so many times.
+    /// Waits until the sessions have been broken more than `breaks` times.
     pub(super) async fn broken(&self, breaks: u64) {
         self.until(|switches| switches.breaks > breaks).await;
     }
 
     async fn until(&self, holds: impl Fn(&Switches) -> bool) {
-        // It fails only without a sender, and this is one.
+        // It fails only if there is no sender, and `self` holds one.
         let _ = self.switches.subscribe().wait_for(holds).await;
     }
 }

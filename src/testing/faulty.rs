@@ -7,12 +7,12 @@ use super::Faults;
 use crate::lock::redlock::{Node, Session};
 use crate::protocol::{Fault, Fleet, Incarnation, Reply, Request};
 
-/// A node behind a network and a machine that fail as told: see [`Faults`].
+/// A node behind a network and a machine whose faults you switch: see [`Faults`].
 ///
-/// Faults of the node's memory and clock are those of what it wraps: a
-/// [`MemoryNode`](crate::lock::redlock::MemoryNode) is wiped by `flush`, restarted by
-/// `restart`, loses one lock by `expire`, and its clock jumps where it was given one
-/// that does.
+/// Its memory and its clock are those of the node that it wraps. A
+/// [`MemoryNode`](crate::lock::redlock::MemoryNode) forgets everything by `flush`, begins
+/// another life by `restart`, loses one lock by `expire`, and its clock jumps if you gave it
+/// one that does.
 ///
 /// ```
 /// use fencing::lock::redlock::MemoryNode;
@@ -38,12 +38,12 @@ pub struct FaultyNode<N> {
 }
 
 impl<N: Node> FaultyNode<N> {
-    /// A node without faults so far.
+    /// Makes a node without faults so far.
     pub fn new(node: N) -> FaultyNode<N> {
         FaultyNode { node, faults: Faults::default() }
     }
 
-    /// The handle that switches its faults.
+    /// Returns the handle that switches its faults.
     pub fn faults(&self) -> Faults {
         self.faults.clone()
     }
@@ -122,13 +122,13 @@ impl Session for FaultySession {
     }
 }
 
-/// Runs the requests of one session in their order, whoever waits for them.
+/// Runs the requests of one session in their order, whether or not their callers still wait.
 async fn serve(
     session: Box<dyn Session>,
     faults: Faults,
     mut waiting: mpsc::UnboundedReceiver<Call>,
 ) {
-    // Callers of lost replies wait on.
+    // Callers whose replies are lost go on waiting.
     let mut lost = Vec::new();
     while let Some(Call { request, reply }) = waiting.recv().await {
         faults.awake().await;

@@ -3,17 +3,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures_util::future::join_all;
 use tokio::time::timeout;
 
-use super::{Breach, NAMES, PATIENCE, Rule, long, resource};
+use super::{ANSWER_WITHIN, Breach, NAMES, Rule, long, resource};
 use crate::fence::{Marks, MarksError, Stale};
 use crate::resource::Resource;
 use crate::token::Token;
 
-/// Whether marks, on which nothing was raised yet, keep the contract of [`Marks`].
+/// Checks that marks, none of which was raised yet, keep the contract of [`Marks`].
 ///
-/// There must be room for 30 resources.
+/// They must have room for 30 resources.
 ///
 /// # Errors
-/// The first [`Breach`].
+/// Returns the first [`Breach`].
 pub async fn marks_contract(marks: &dyn Marks) -> Result<(), Breach> {
     order(marks).await?;
     refusal(marks).await?;
@@ -22,16 +22,16 @@ pub async fn marks_contract(marks: &dyn Marks) -> Result<(), Breach> {
     concurrent(marks).await
 }
 
-/// `Ok(Some(..))` is a refusal.
+/// Raises a mark. The inner result is the answer of the marks.
 async fn raise(
     marks: &dyn Marks,
     resource: &Resource,
     token: Token,
-) -> Result<Option<Stale>, Breach> {
+) -> Result<Result<(), Stale>, Breach> {
     let case = || format!("raise {resource} to {token}");
-    match timeout(PATIENCE, marks.raise(resource, token)).await {
-        Ok(Ok(())) => Ok(None),
-        Ok(Err(MarksError::Stale(stale))) => Ok(Some(stale)),
+    match timeout(ANSWER_WITHIN, marks.raise(resource, token)).await {
+        Ok(Ok(())) => Ok(Ok(())),
+        Ok(Err(MarksError::Stale(stale))) => Ok(Err(stale)),
         Ok(Err(error)) => Err(Rule::Answers.breach(case(), &error)),
         Err(_) => Err(Rule::Answers.breach(case(), &"no answer")),
     }
@@ -48,11 +48,11 @@ async fn passes(
     token: Token,
     after: &str,
 ) -> Result<(), Breach> {
-    let refused = raise(marks, resource, token).await?;
-    rule.holds(refused.is_none(), format!("raise {resource} to {token} {after}"), &refused)
+    let answer = raise(marks, resource, token).await?;
+    rule.holds(answer.is_ok(), format!("raise {resource} to {token} {after}"), &answer)
 }
 
-/// Refused, and the refusal is right in every part.
+/// Raises a mark to a lower token, which must be refused. Every part of the refusal must be right.
 async fn refused(
     marks: &dyn Marks,
     resource: &Resource,
@@ -60,11 +60,9 @@ async fn refused(
     highest: Token,
 ) -> Result<(), Breach> {
     let case = format!("raise {resource} to {presented} after {highest}");
-    let Some(stale) = raise(marks, resource, presented).await? else {
-        return Err(Rule::LowerRefused.breach(case, &"passed"));
-    };
-    let wanted = Stale { resource: resource.clone(), presented, highest };
-    Rule::RefusalTells.same(case, &stale, &wanted)
+    let answer = raise(marks, resource, presented).await?;
+    Rule::LowerRefused.holds(answer.is_err(), &case, &"passed")?;
+    Rule::RefusalReports.same(case, &answer, &Stale::check(resource, presented, Some(highest)))
 }
 
 async fn order(marks: &dyn Marks) -> Result<(), Breach> {
@@ -85,7 +83,7 @@ async fn refusal(marks: &dyn Marks) -> Result<(), Breach> {
     passes(marks, Rule::EqualPasses, &resource, token(100)?, "after refusals").await
 }
 
-/// As numbers, not as texts, and exact to the last digit.
+/// Tokens must be compared as numbers, not as texts, and exactly to the last digit.
 async fn bounds(marks: &dyn Marks) -> Result<(), Breach> {
     let resource = resource("bounds")?;
     let (next, below) = (token(10)?, token(Token::MAX.get() - 1)?);
@@ -100,7 +98,7 @@ async fn bounds(marks: &dyn Marks) -> Result<(), Breach> {
     passes(marks, Rule::EqualPasses, &resource, Token::MAX, "again").await
 }
 
-/// Each name has a mark of its own: first tokens go down from name to name.
+/// Each name must have a mark of its own: the first tokens go down from name to name.
 async fn names(marks: &dyn Marks) -> Result<(), Breach> {
     let long = [long(Resource::MAX_BYTES), long(Resource::MAX_BYTES - 1)];
     let names: Vec<&str> = NAMES.into_iter().chain(long.iter().map(String::as_str)).collect();
@@ -130,13 +128,14 @@ async fn concurrent(marks: &dyn Marks) -> Result<(), Breach> {
             let before = confirmed.load(Ordering::SeqCst);
             let case = || format!("raise to {presented} begun after {before} had passed");
             match raise(marks, resource, presented).await? {
-                None => {
+                Ok(()) => {
                     confirmed.fetch_max(presented.get(), Ordering::SeqCst);
                     Rule::Linear.holds(presented.get() >= before, case(), &"passed")
                 }
-                Some(stale) => {
-                    let higher = stale.highest > presented && stale.highest.get() >= before;
-                    Rule::RefusalTells.holds(higher, case(), &stale)
+                Err(stale) => {
+                    let stands = Stale::check(resource, presented, Some(stale.highest)).is_err();
+                    let right = stands && stale.highest.get() >= before;
+                    Rule::RefusalReports.holds(right, case(), &stale)
                 }
             }
         }

@@ -1,9 +1,9 @@
-//! Contract suites, one per trait, and a node that injects faults: for tests, of this
-//! crate and of implementations elsewhere.
+//! Contract suites, one for each trait, and a node that injects faults. Test your own
+//! implementations with them.
 //!
-//! A suite answers with the first [`Breach`] instead of panicking. It waits by the
-//! runtime's timers, and for an answer 10 s at most. In paused time the implementation must be on
-//! a clock that follows the runtime's.
+//! A suite returns the first [`Breach`] and does not panic. It waits by the timers of the tokio
+//! runtime, for each answer 10 s at most. In paused time the implementation needs a clock that
+//! follows the runtime's.
 //!
 //! ```
 //! use fencing::fence::MemoryMarks;
@@ -30,10 +30,10 @@ pub use lock::{lapse_contract, lock_contract};
 pub use marks::marks_contract;
 pub use node::node_contract;
 
-/// A tenth of this is long for one that answers.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+/// How long a suite waits for one answer: ten times what is already long.
+const ANSWER_WITHIN: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// Names that a collation, a key or a field might take for one another.
+/// Names that a collation, a key or a field might confuse.
 const NAMES: [&str; 14] = [
     "R",
     "r",
@@ -51,12 +51,12 @@ const NAMES: [&str; 14] = [
     "nonce",
 ];
 
-/// A name of `bytes` bytes.
+/// Makes a name of `bytes` bytes.
 fn long(bytes: usize) -> String {
     "n".repeat(bytes)
 }
 
-/// The resource of this name, which follows the rule.
+/// Makes the resource of this name, which is a valid one.
 fn resource(name: &str) -> Result<crate::resource::Resource, Breach> {
     crate::resource::Resource::new(name).map_err(|error| Rule::NamesApart.breach(name, &error))
 }

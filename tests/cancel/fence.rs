@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use fencing::fence::{AdmitError, Marks, MarksError, MemoryMarks};
+use fencing::fence::{FenceError, Marks, MarksError, MemoryMarks};
 use fencing::{Fence, Resource, Token};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -66,9 +66,9 @@ async fn admit_behind_an_older_one() {
         let newer = fence.admit(&resource, token(10 * polls + 2));
         let newer = polled(newer, polls as usize).await;
         // In paused time its limit comes at once when it only waits.
-        assert!(matches!(newer, None | Some(Err(AdmitError::Busy { .. }))), "{polls}: {newer:?}");
+        assert!(matches!(newer, None | Some(Err(FenceError::Busy { .. }))), "{polls}: {newer:?}");
         let busy = fence.admit(&resource, token(10 * polls + 3)).await;
-        assert!(matches!(busy, Err(AdmitError::Busy { .. })), "{polls}: {busy:?}");
+        assert!(matches!(busy, Err(FenceError::Busy { .. })), "{polls}: {busy:?}");
         drop(older);
         drop(fence.admit(&resource, token(10 * polls + 4)).await.unwrap());
     }

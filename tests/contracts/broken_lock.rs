@@ -167,5 +167,5 @@ async fn leases_that_are_renewed_do_not_lapse() {
     let clock = TokioClock::new();
     let redlock = Redlock::builder().nodes(nodes(&clock)).clock(clock).build().unwrap();
     let breach = lapse_contract(&redlock).await.unwrap_err();
-    assert_eq!(breach.rule(), Rule::LossTold, "{breach}");
+    assert_eq!(breach.rule(), Rule::LossReported, "{breach}");
 }

@@ -41,7 +41,9 @@ impl FlawedMarks {
             _ => token < *highest,
         };
         if lower {
-            let stale = Stale { resource: resource.clone(), presented: token, highest: *highest };
+            // A refusal that may be wrong, which no check gives.
+            let mut stale = Stale::check(resource, Token::MIN, Some(Token::MAX)).unwrap_err();
+            (stale.presented, stale.highest) = (token, *highest);
             if self.flaw == Flaw::LowersWhenRefusing {
                 *highest = token;
             }
@@ -87,7 +89,7 @@ async fn flawed_marks_are_found_out() {
     for (flaw, rule) in [
         (Flaw::AcceptsLower, Rule::LowerRefused),
         (Flaw::RefusesEqual, Rule::EqualPasses),
-        (Flaw::LowersWhenRefusing, Rule::RefusalTells),
+        (Flaw::LowersWhenRefusing, Rule::RefusalReports),
         (Flaw::ForgetsCase, Rule::NamesApart),
         (Flaw::ComparesAsText, Rule::LowerRefused),
         (Flaw::ComparesFirst, Rule::Linear),

@@ -2,7 +2,7 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-use fencing::fence::{AdmitError, Marks, MarksError, MemoryMarks, Stale};
+use fencing::fence::{FenceError, Marks, MarksError, MemoryMarks, Stale};
 use fencing::{Fence, Resource, Token};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -69,12 +69,12 @@ impl Service {
     pub async fn handle(self, request: Request) -> Outcome {
         match self.answer(request).await {
             Ok(outcome) => outcome,
-            Err(AdmitError::Stale(stale)) => Outcome::Refused(stale.highest.get()),
+            Err(FenceError::Stale(stale)) => Outcome::Refused(stale.highest.get()),
             Err(error) => panic!("{error}"),
         }
     }
 
-    async fn answer(self, request: Request) -> Result<Outcome, AdmitError> {
+    async fn answer(self, request: Request) -> Result<Outcome, FenceError> {
         let (resource, token) = (Resource::new("files/a").unwrap(), request.token);
         let newer = Token::new(token).unwrap();
         let act = async {
@@ -151,8 +151,7 @@ impl Marks for SlowMarks {
             match self.guard {
                 Guard::LowerAccepted => Ok(()),
                 Guard::EqualRefused if last == Some(token) => {
-                    let resource = resource.clone();
-                    Err(Stale { resource, presented: token, highest: token }.into())
+                    Ok(Stale::check(resource, token, Token::new(token.get() + 1).ok())?)
                 }
                 _ => raised,
             }

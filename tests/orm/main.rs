@@ -24,7 +24,7 @@ fn token(number: u64) -> Token {
 }
 
 fn refusal(presented: u64, highest: u64) -> Stale {
-    Stale { resource: report(), presented: token(presented), highest: token(highest) }
+    Stale::check(&report(), token(presented), Some(token(highest))).unwrap_err()
 }
 
 /// Runs an example on a database to its end: what it printed.

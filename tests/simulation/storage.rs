@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use fencing::fence::{AdmitError, MemoryMarks};
+use fencing::fence::{FenceError, MemoryMarks};
 use fencing::{Fence, Resource, Token};
 use tokio::time::sleep;
 
@@ -32,7 +32,7 @@ impl Storage {
             None => None,
             Some(fence) => match fence.admit(resource, token).await {
                 Ok(admission) => Some(admission),
-                Err(AdmitError::Stale(stale)) => return Answer::Refused(stale.highest.get()),
+                Err(FenceError::Stale(stale)) => return Answer::Refused(stale.highest.get()),
                 Err(_) => return Answer::Failed,
             },
         };

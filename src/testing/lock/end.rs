@@ -8,9 +8,9 @@ use tokio::time::{sleep, timeout};
 
 use super::{acquire, free, poll, release};
 use crate::lock::{Lock, Loss};
-use crate::testing::{Breach, PATIENCE, Rule, resource};
+use crate::testing::{ANSWER_WITHIN, Breach, Rule, resource};
 
-/// How often an acquisition is dropped, each time one poll later.
+/// How often the suite drops an acquisition, each time one poll later.
 const POLLS: usize = 40;
 
 pub(super) async fn frees(lock: &impl Lock) -> Result<(), Breach> {
@@ -19,7 +19,7 @@ pub(super) async fn frees(lock: &impl Lock) -> Result<(), Breach> {
     free(lock, Rule::Frees, &resource, "after a release").await?;
     drop(acquire(lock, &resource).await?);
     free(lock, Rule::Frees, &resource, "after a drop").await?;
-    // Polled once, a release goes on without its future.
+    // After its first poll a release goes on without its future.
     poll(1, acquire(lock, &resource).await?.release()).await;
     free(lock, Rule::Frees, &resource, "after a release was polled once").await
 }
@@ -46,7 +46,7 @@ pub(super) async fn loss(lock: &impl Lock) -> Result<(), Breach> {
         let token = lease.token();
         let mut early = pin!(lease.lost());
         let pending = poll_fn(|context| Poll::Ready(early.as_mut().poll(context).is_pending()));
-        Rule::LossTold.holds(pending.await, "lost() of a lease that lasts", &token)?;
+        Rule::LossReported.holds(pending.await, "lost() of a lease that lasts", &token)?;
         let awaiters = [lease.lost(), lease.lost(), lease.lost()];
         let case = if dropped {
             drop(lease);
@@ -55,23 +55,23 @@ pub(super) async fn loss(lock: &impl Lock) -> Result<(), Breach> {
             release(lease).await?;
             "lost() of a released lease"
         };
-        told(case, join(early, join_all(awaiters)), Loss::Released).await?;
+        reported(case, join(early, join_all(awaiters)), Loss::Released).await?;
     }
     Ok(())
 }
 
-/// Each awaiter learns of this loss.
-pub(super) async fn told(
+/// Checks that each awaiter learns of this loss.
+pub(super) async fn reported(
     case: &str,
     awaiters: impl Future<Output = (Loss, Vec<Loss>)>,
     loss: Loss,
 ) -> Result<(), Breach> {
-    match timeout(PATIENCE, awaiters).await {
+    match timeout(ANSWER_WITHIN, awaiters).await {
         Ok((first, others)) => {
             let all: Vec<Loss> = std::iter::once(first).chain(others).collect();
-            Rule::LossTold.holds(all.iter().all(|told| *told == loss), case, &all)
+            Rule::LossReported.holds(all.iter().all(|reported| *reported == loss), case, &all)
         }
-        Err(_) => Err(Rule::LossTold.breach(case, &"no answer")),
+        Err(_) => Err(Rule::LossReported.breach(case, &"no answer")),
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) async fn one_holder(lock: &impl Lock) -> Result<(), Breach> {
     let lease = acquire(lock, &resource).await?;
     Rule::Work.same("the resource of a lease", lease.resource(), &resource)?;
     let left = lease.valid_for();
-    Rule::LossTold.holds(!left.is_zero(), "the validity of a lease", &left)?;
+    Rule::LossReported.holds(!left.is_zero(), "the validity of a lease", &left)?;
     for _ in 0..3 {
         let found = lock.try_acquire(&resource).await;
         let right = matches!(&found, Err(AcquireError::Held { resource: named, retry_after })
@@ -78,7 +78,8 @@ pub(super) async fn waits(lock: &impl Lock) -> Result<(), Breach> {
     held.and(waited)
 }
 
-/// Many at once: never two inside, and tokens grow in the order of the grants.
+/// Runs many clients at once: never two hold the lock, and tokens grow in the order of the
+/// grants.
 pub(super) async fn concurrent(lock: &impl Lock) -> Result<(), Breach> {
     let resource = resource("concurrent")?;
     let (inside, last) = (AtomicUsize::new(0), Mutex::new(None::<Token>));

@@ -5,21 +5,22 @@ use futures_util::future::{join, join_all};
 use tokio::time::timeout;
 
 use super::acquire;
-use super::end::told;
+use super::end::reported;
 use crate::lock::{Lock, Loss, Released};
-use crate::testing::{Breach, PATIENCE, Rule, resource};
+use crate::testing::{ANSWER_WITHIN, Breach, Rule, resource};
 
-/// Whether the leases of a lock service end as they must: for one that is built not to
-/// renew them, with a TTL of a few seconds at most.
+/// Checks that the leases of a lock service end as they must.
+///
+/// Build the service so that it does not renew them, with a TTL of a few seconds at most.
 ///
 /// # Errors
-/// The first [`Breach`].
+/// Returns the first [`Breach`].
 pub async fn lapse_contract(lock: &impl Lock) -> Result<(), Breach> {
     let resource = resource("lapse")?;
     let first = acquire(lock, &resource).await?;
     let ends = join(first.lost(), join_all([first.lost(), first.lost()]));
-    told("lost() of a lease that is not renewed", ends, Loss::Expired).await?;
-    Rule::LossTold.same("validity after the loss", &first.valid_for(), &Duration::ZERO)?;
+    reported("lost() of a lease that is not renewed", ends, Loss::Expired).await?;
+    Rule::LossReported.same("validity after the loss", &first.valid_for(), &Duration::ZERO)?;
 
     let second = acquire(lock, &resource).await?;
     let (token, before) = (second.token(), first.token());
@@ -30,7 +31,7 @@ pub async fn lapse_contract(lock: &impl Lock) -> Result<(), Breach> {
     Rule::OneHolder.holds(!left.is_zero(), "validity after a lapsed lease's release", &left)?;
 
     let case = "work under a lease that is not renewed";
-    match timeout(PATIENCE, second.run(pending::<()>())).await {
+    match timeout(ANSWER_WITHIN, second.run(pending::<()>())).await {
         Ok(Err(lost)) => {
             let found = (lost.token, lost.loss);
             Rule::Work.same(case, &found, &(token, Loss::Expired))?;

@@ -9,17 +9,17 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::{Breach, PATIENCE, Rule};
+use super::{ANSWER_WITHIN, Breach, Rule};
 use crate::lock::{Lease, Lock, Released};
 use crate::resource::Resource;
 
 pub use lapse::lapse_contract;
 
-/// Whether a lock service keeps the contract of [`Lock`].
+/// Checks that a lock service keeps the contract of [`Lock`].
 ///
-/// Nobody else may use it meanwhile; it must wait for 10 s at least, and its TTL must be
-/// longer than a second, so that what is free is not mistaken for what has expired.
-/// How a lease ends by itself is for [`lapse_contract`].
+/// No other client may use it meanwhile. It must wait for 10 s at least. Its TTL must be longer
+/// than a second, so that the suite can tell a lock that was freed from one that has expired.
+/// [`lapse_contract`] checks how a lease ends by itself.
 ///
 /// ```
 /// use fencing::Redlock;
@@ -34,7 +34,7 @@ pub use lapse::lapse_contract;
 /// ```
 ///
 /// # Errors
-/// The first [`Breach`].
+/// Returns the first [`Breach`].
 pub async fn lock_contract(lock: &impl Lock) -> Result<(), Breach> {
     grant::tokens_grow(lock).await?;
     grant::one_holder(lock).await?;
@@ -47,10 +47,10 @@ pub async fn lock_contract(lock: &impl Lock) -> Result<(), Breach> {
     end::work(lock).await
 }
 
-/// Acquires what is or becomes free.
+/// Acquires a lock that is or becomes free.
 pub(super) async fn acquire(lock: &impl Lock, resource: &Resource) -> Result<Lease, Breach> {
     let case = || format!("acquire {resource}");
-    match timeout(PATIENCE, lock.acquire(resource)).await {
+    match timeout(ANSWER_WITHIN, lock.acquire(resource)).await {
         Ok(Ok(lease)) => Ok(lease),
         Ok(Err(error)) => Err(Rule::Answers.breach(case(), &error)),
         Err(_) => Err(Rule::Answers.breach(case(), &"no answer")),
@@ -63,7 +63,7 @@ async fn release(lease: Lease) -> Result<(), Breach> {
     Rule::Frees.same(case, &found, &Ok(Released::Released))
 }
 
-/// What was released a moment ago may take that moment.
+/// Checks that a lock is free. One that was released a moment ago may take that moment.
 async fn free(lock: &impl Lock, rule: Rule, resource: &Resource, case: &str) -> Result<(), Breach> {
     let mut found = None;
     for _ in 0..20 {
@@ -76,7 +76,7 @@ async fn free(lock: &impl Lock, rule: Rule, resource: &Resource, case: &str) -> 
     Err(rule.breach(format!("try_acquire {resource} {case}"), &found))
 }
 
-/// Polls a future this often at most, and drops it.
+/// Polls a future at most this often, and drops it.
 async fn poll<F: Future>(polls: usize, future: F) {
     let mut future = pin!(future);
     let mut left = polls;

@@ -12,7 +12,7 @@ const FIRST: Nonce = Nonce(0xf1);
 const SECOND: Nonce = Nonce(0xf2);
 const QUARANTINE: Duration = Duration::from_millis(400);
 
-/// From blank to granting.
+/// Leads a node from blank to granting.
 pub(super) async fn admit(mut probe: Probe) -> Result<Probe, Breach> {
     let resource = resource("admission")?;
     no_vote(&probe, &resource, "blank").await?;
@@ -88,7 +88,7 @@ async fn refused(probe: &Probe, resource: &Resource) -> Result<(), Breach> {
     no_vote(probe, resource, "wrongly activated").await
 }
 
-/// A node that is about to be started promises an era before it counts in it.
+/// Checks that a node that is about to start promises an era before it counts in it.
 async fn promised(probe: &Probe) -> Result<(), Breach> {
     let reserve = Request::Reserve { era: 7, memory: Some(FIRST) };
     let reply = probe.ask(reserve).await?;

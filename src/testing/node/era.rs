@@ -30,8 +30,8 @@ async fn reserved(probe: &Probe) -> Result<(), Breach> {
     Ok(())
 }
 
-/// Whoever re-admits a node that is admitted by now changes nothing, nor does a collection
-/// where there is nothing to collect: clients that race do not drive the era on.
+/// Checks that the era stays: re-admitting an admitted node changes nothing, and neither does
+/// collecting where there is nothing to collect. So clients that race do not drive the era on.
 async fn stays(probe: &Probe) -> Result<(), Breach> {
     // An earlier suite has let a count run out.
     activate(probe, probe.state().await?.highest() + 1, true).await?;
@@ -54,7 +54,7 @@ async fn stays(probe: &Probe) -> Result<(), Breach> {
     Ok(())
 }
 
-/// A count runs out: the counts are to be collected.
+/// Lets a count run out, so that the counts must be collected.
 async fn run_out(probe: &Probe) -> Result<(), Breach> {
     let (resource, era) = (resource("era/full")?, probe.state().await?.era);
     probe.granted(Rule::Counts, &resource, ALICE).await?;
@@ -69,7 +69,7 @@ async fn run_out(probe: &Probe) -> Result<(), Breach> {
     Rule::Exhausted.same("prepare after that", &crowded, &true)
 }
 
-/// A larger era drops the counts, and keeps locks and promises.
+/// Checks that a larger era drops the counts, and keeps locks and promises.
 async fn grows(probe: &Probe) -> Result<(), Breach> {
     let (resource, held) = (resource("era/larger")?, resource("era/held")?);
     probe.granted(Rule::Counts, &resource, ALICE).await?;
@@ -100,7 +100,7 @@ async fn grows(probe: &Probe) -> Result<(), Breach> {
     probe.free(&held, BOB).await
 }
 
-/// No token has an era beyond the largest.
+/// Checks that no era begins beyond the largest.
 async fn bounded(probe: &Probe) -> Result<(), Breach> {
     run_out(probe).await?;
     let before = probe.state().await?;

@@ -6,7 +6,7 @@ use crate::resource::Resource;
 use crate::testing::{Breach, Rule, resource};
 use crate::token::Token;
 
-/// What a client with another list of nodes is answered.
+/// Checks what the node answers to a client with another list of nodes.
 pub(super) async fn suite(probe: &Probe) -> Result<(), Breach> {
     let resource = resource("fleet")?;
     let mine = Reply::OtherFleet(probe.fleet.clone());
@@ -21,13 +21,13 @@ pub(super) async fn suite(probe: &Probe) -> Result<(), Breach> {
     probe.free(&resource, ALICE).await
 }
 
-/// The node leaves its fleet for the other one. It is the last suite: there is no way back.
+/// Lets the node leave its fleet for the other one. It is the last suite: there is no way back.
 pub(super) async fn leave(probe: &Probe) -> Result<(), Breach> {
     let held = resource("sealed")?;
     let stamp = probe.granted(Rule::Counts, &held, ALICE).await?;
     let before = probe.state().await?;
     let era = before.highest() + 10;
-    // What a mover that was asleep asks of a node that has come back changes nothing.
+    // A mover that was asleep asks a node that has come back, which changes nothing.
     for step in [Sealing::Promise(era), Sealing::Done(before.era)] {
         let to = probe.foreign_fleet.clone();
         let reply = probe.ask(Request::Seal { to, step }).await?;
@@ -58,7 +58,8 @@ pub(super) async fn leave(probe: &Probe) -> Result<(), Breach> {
     join(probe, &held, stamp, era).await
 }
 
-/// It is claimed by no third fleet before the new one was started, or by a move from there.
+/// Checks that a third fleet can't claim the node before the new one was started, and only by a
+/// move from there.
 async fn elsewhere(probe: &Probe) -> Result<(), Breach> {
     let nonce = Nonce(0xf5);
     let moved = Reply::Moved(probe.foreign_fleet.clone());
@@ -75,18 +76,18 @@ async fn elsewhere(probe: &Probe) -> Result<(), Breach> {
     let reply = probe.ask_third(Request::Prepare { nonce, from }).await?;
     let right = matches!(&reply, Reply::Prepared(p) if !p.admitted && !p.blank);
     Rule::Sealed.holds(right, "prepare by a third fleet that is moved", &reply)?;
-    // And back: it has left for the third fleet now, whose move goes on to the other one.
+    // Back again: it has left for the third fleet now, whose move goes on to the other one.
     let from = Some(probe.third_fleet.clone());
     let reply = probe.ask_foreign(Request::Prepare { nonce, from }).await?;
     let right = matches!(&reply, Reply::Prepared(p) if !p.admitted);
     Rule::Sealed.holds(right, "prepare by the other fleet again", &reply)?;
     let reply = probe.ask(Request::Seal { to, step: Sealing::Leave }).await?;
-    // It has come and gone: it is not the memory that was sealed before.
+    // It has left and come back, so this is not the memory that was sealed before.
     let right = matches!(&reply, Reply::Sealed(state) if state.nonce != probe.nonce);
     Rule::Sealed.holds(right, "seal once more", &reply)
 }
 
-/// The new fleet takes the node in, in an era above what was promised to the old one.
+/// Lets the node join the new fleet, in an era above what it promised to the old one.
 async fn join(probe: &Probe, held: &Resource, stamp: Stamp, era: u64) -> Result<(), Breach> {
     let acquire = || Request::Acquire { resource: held.clone(), owner: ALICE, ttl: TTL };
     let reply = probe.ask_foreign(acquire()).await?;
@@ -124,7 +125,7 @@ async fn join(probe: &Probe, held: &Resource, stamp: Stamp, era: u64) -> Result<
     let right = matches!(&reply, Reply::Sealed(state) if state.highest() > era);
     Rule::Sealed.holds(right, "seal after it has joined", &reply)?;
     let reply = probe.ask_foreign(acquire()).await?;
-    // The lock of the old fleet still stands, or its owner asked again.
+    // The lock of the old fleet still stands, or its owner has asked again.
     let right = match &reply {
         Reply::Granted { stamp, .. } => stamp.era == era + 1,
         reply => matches!(reply, Reply::Held { .. }),

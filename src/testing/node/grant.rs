@@ -71,7 +71,7 @@ async fn expiry(probe: &Probe) -> Result<(), Breach> {
     probe.free(&resource, BOB).await
 }
 
-/// A release that is sent behind its acquire takes it back.
+/// Checks that a release that is sent behind its acquire takes it back.
 async fn in_order(probe: &Probe) -> Result<(), Breach> {
     let resource = resource("order")?;
     let acquire = Request::Acquire { resource: resource.clone(), owner: ALICE, ttl: TTL };

@@ -2,7 +2,7 @@ use super::probe::{ALICE, BOB, Probe, TTL};
 use crate::protocol::Reply;
 use crate::testing::{Breach, Rule, resource};
 
-/// RenewOutcome and release.
+/// Checks renewal and release.
 pub(super) async fn suite(probe: &Probe) -> Result<(), Breach> {
     renewal(probe).await?;
     healing(probe).await?;

@@ -11,12 +11,12 @@ use super::Breach;
 use crate::lock::redlock::Node;
 use probe::Probe;
 
-/// Whether a node, which is blank, keeps its half of the protocol: see
+/// Checks that a blank node keeps its half of the protocol: see
 /// [`Request`](crate::protocol::Request), and [`Store`](crate::protocol::Store) for the
 /// reference.
 ///
-/// It takes about two seconds of the node's clock. What a node does when it forgets,
-/// no suite over this trait can show.
+/// It takes about two seconds of the node's clock. No suite over this trait can show what a
+/// node does when it forgets.
 ///
 /// ```
 /// use fencing::lock::redlock::MemoryNode;
@@ -29,7 +29,7 @@ use probe::Probe;
 /// ```
 ///
 /// # Errors
-/// The first [`Breach`].
+/// Returns the first [`Breach`].
 pub async fn node_contract(node: &dyn Node) -> Result<(), Breach> {
     let probe = admission::admit(Probe::open(node).await?).await?;
     grant::suite(&probe).await?;
@@ -37,7 +37,7 @@ pub async fn node_contract(node: &dyn Node) -> Result<(), Breach> {
     keep::suite(&probe).await?;
     names::suite(&probe).await?;
     fleet::suite(&probe).await?;
-    // Eras late: they drop every count.
+    // Eras come late: they drop every count.
     era::suite(&probe).await?;
     fleet::leave(&probe).await
 }

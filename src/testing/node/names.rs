@@ -3,7 +3,7 @@ use crate::protocol::Stamp;
 use crate::resource::Resource;
 use crate::testing::{Breach, NAMES, Rule, long, resource};
 
-/// Each name has a lock and a count of its own.
+/// Checks that each name has a lock and a count of its own.
 pub(super) async fn suite(probe: &Probe) -> Result<(), Breach> {
     let era = probe.state().await?.era;
     let long = [long(Resource::MAX_BYTES), long(Resource::MAX_BYTES - 1)];

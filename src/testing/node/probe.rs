@@ -5,21 +5,21 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::lock::redlock::{Node, Session};
 use crate::protocol::{Fleet, Incarnation, Nonce, Owner, Prepared, Reply, Request, Stamp, State};
 use crate::resource::Resource;
-use crate::testing::{Breach, PATIENCE, Rule};
+use crate::testing::{ANSWER_WITHIN, Breach, Rule};
 use crate::token::Token;
 
 pub(super) const ALICE: Owner = Owner(0xa11ce);
 pub(super) const BOB: Owner = Owner(0xb0b);
-/// No suite takes so long.
+/// A TTL that is longer than any suite takes.
 pub(super) const TTL: Duration = Duration::from_secs(600);
 
-/// Sessions with a node, and what is known of it.
+/// Sessions with a node, and what the suite knows of it.
 pub(super) struct Probe {
     session: Box<dyn Session>,
     other: Box<dyn Session>,
-    /// One of a client with another list of nodes.
+    /// The session of a client with another list of nodes.
     foreign: Box<dyn Session>,
-    /// And one of a client with yet another.
+    /// The session of a client with a third list.
     third: Box<dyn Session>,
     pub(super) fleet: Fleet,
     pub(super) foreign_fleet: Fleet,
@@ -67,7 +67,7 @@ impl Probe {
         ask(&*self.other, request).await
     }
 
-    /// The future of a call, not polled yet.
+    /// Makes the future of a call and does not poll it.
     pub(super) fn call(&self, request: Request) -> impl Future<Output = Result<Reply, Breach>> {
         ask(&*self.session, request)
     }
@@ -89,7 +89,7 @@ impl Probe {
         self.ask(Request::Acquire { resource: resource.clone(), owner, ttl: TTL }).await
     }
 
-    /// Acquires what is free.
+    /// Acquires a lock that is free.
     pub(super) async fn granted(
         &self,
         rule: Rule,
@@ -109,7 +109,7 @@ impl Probe {
         resource: &Resource,
         owner: Owner,
     ) -> Result<Stamp, Breach> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + ANSWER_WITHIN;
         loop {
             match self.acquire(resource, owner).await? {
                 Reply::Granted { stamp, .. } => return Ok(stamp),
@@ -138,7 +138,7 @@ impl Probe {
         self.ask(Request::Release { resource: resource.clone(), owner }).await
     }
 
-    /// Releases what is held.
+    /// Releases a lock that is held.
     pub(super) async fn free(&self, resource: &Resource, owner: Owner) -> Result<(), Breach> {
         let reply = self.release(resource, owner).await?;
         Rule::OwnerReleases.same(format!("release {resource}"), &reply, &Reply::Released)
@@ -174,13 +174,13 @@ impl Probe {
     }
 }
 
-/// The fleet of these nodes.
+/// Makes the fleet of these nodes.
 pub(super) fn fleet_of(names: &[&str]) -> Result<Fleet, Breach> {
     Fleet::new(names).map_err(|error| Rule::OneFleet.breach("the node's name", &error))
 }
 
 async fn open(node: &dyn Node, fleet: &Fleet) -> Result<Box<dyn Session>, Breach> {
-    match timeout(PATIENCE, node.open(fleet)).await {
+    match timeout(ANSWER_WITHIN, node.open(fleet)).await {
         Ok(Ok(session)) => Ok(session),
         Ok(Err(fault)) => Err(Rule::Answers.breach("open a session", &fault)),
         Err(_) => Err(Rule::Answers.breach("open a session", &"no answer")),
@@ -188,7 +188,7 @@ async fn open(node: &dyn Node, fleet: &Fleet) -> Result<Box<dyn Session>, Breach
 }
 
 async fn ask(session: &dyn Session, request: Request) -> Result<Reply, Breach> {
-    match timeout(PATIENCE, session.call(request.clone())).await {
+    match timeout(ANSWER_WITHIN, session.call(request.clone())).await {
         Ok(Ok(reply)) => Ok(reply),
         Ok(Err(fault)) => Err(Rule::Answers.breach(format!("{request:?}"), &fault)),
         Err(_) => Err(Rule::Answers.breach(format!("{request:?}"), &"no answer")),

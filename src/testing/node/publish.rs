@@ -10,7 +10,7 @@ pub(super) async fn suite(probe: &Probe) -> Result<(), Breach> {
     runs_out(probe).await
 }
 
-/// Published by the holder.
+/// Publishes for the holder, which must succeed.
 async fn published(probe: &Probe, resource: &Resource, stamp: Stamp) -> Result<(), Breach> {
     let reply = probe.publish(resource, ALICE, probe.nonce, stamp).await?;
     Rule::PublishRaises.same(format!("publish {stamp:?}"), &reply, &Reply::Published)
@@ -50,7 +50,7 @@ async fn raises(probe: &Probe) -> Result<(), Breach> {
     for count in [33, 33] {
         published(probe, &resource, Stamp { era, count }).await?;
     }
-    // A count that is above shows that somebody was there: a repeated request locked again.
+    // A larger count shows that another owner was there: a repeated request locked again.
     for stamp in [Stamp { era, count: 20 }, Stamp { era: era - 1, count: 900 }] {
         let reply = probe.publish(&resource, ALICE, probe.nonce, stamp).await?;
         Rule::PublishCount.same(format!("publish {stamp:?} below"), &reply, &Reply::NotOwner)?;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use fencing::fence::AdmitError;
+use fencing::fence::FenceError;
 use fencing::sql::{self, SqlMarks};
 use fencing::{Fence, Resource};
 
@@ -21,7 +21,7 @@ async fn a_client_asleep_in_its_transaction_holds_up_its_own_resource_only() {
         tokio::spawn(async move { fence.admit(&resource(), token(34)).await.map(drop) })
     });
     for newer in newer.collect::<Vec<_>>() {
-        assert!(matches!(newer.await.unwrap(), Err(AdmitError::Unreachable(_))));
+        assert!(matches!(newer.await.unwrap(), Err(FenceError::Unreachable(_))));
     }
     // Sooner than the 20 s that the server lets a statement wait here.
     let (other, end) = (Resource::new("other").unwrap(), Instant::now() + Duration::from_secs(12));

@@ -139,8 +139,8 @@ async fn the_refusals_of_triggers_are_the_crates_own() {
         Ok(())
     };
     assert_eq!(
-        stale(write(33, true).await),
-        fencing::fence::Stale { resource: resource(), presented: token(33), highest: token(34) }
+        Err(stale(write(33, true).await)),
+        fencing::fence::Stale::check(&resource(), token(33), Some(token(34)))
     );
     let error: AdmitError = match write(35, false).await {
         Err(error) => error,

@@ -1,3 +1,4 @@
+use std::error::Error;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -5,40 +6,70 @@ use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, Response, StatusCode};
 
 use super::Problem;
-use crate::fence::{AdmitError, Stale};
+use crate::fence::{FenceError, Stale};
 use crate::resource::Resource;
 use crate::token::{Token, TokenError};
 
-/// Why a request was not carried out, or not to its end. The response carries it in its extensions,
-/// so that a layer outside can count it or answer in its own words.
-#[derive(Debug, Clone)]
+/// Why a request was not carried out, or not to its end.
+///
+/// Every response of a refusal carries it in its extensions: a layer outside can count it, or
+/// answer in its own words.
+///
+/// `?` turns the errors of a check of your own into a refusal: a [`Stale`], a [`FenceError`],
+/// and whatever converts into that, such as the errors of `fencing::sql` and of sqlx. So a
+/// handler that returns `Result<_, Refusal>` answers a stale token with 412 and a failure with
+/// 503, as the layer does.
+#[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// A newer token was seen. The request did not reach the handler.
+    /// The fence has seen a newer token. Nothing was written: the layer did not call the
+    /// handler, or the handler's own check refused.
+    #[error(transparent)]
     Stale(Stale),
-    /// A newer token came while the request was with its handler, and the fence
-    /// [drops older](crate::fence::Fence::drop_older) requests. What it had done by then may stand.
+    /// A newer token came while the handler worked on the request, and the fence
+    /// [drops older](crate::fence::Fence::drop_older) requests. What the handler had written by
+    /// then may be stored.
+    #[error("cut off by a newer request, in doubt: {0}")]
     Superseded(Stale),
     /// The request needs a token and has none.
+    #[error("the request needs a fencing token and has none")]
     Missing,
-    /// The token is no token.
+    /// The token is not a valid one.
+    #[error("the fencing token of the request can't be read: {0}")]
     Malformed(TokenError),
-    /// The header was sent more than once.
+    /// The request carries the header more than once.
+    #[error("the request carries more than one fencing token")]
     Repeated,
     /// The server's extractor found no resource.
+    #[error("the request does not name a resource: {0}")]
     Resource(String),
-    /// The fence could not decide: marks unreachable or full, older requests that do not end.
+    /// The fence could not decide: the marks are unreachable or full, or older requests do not
+    /// end. The layer did not call the handler.
+    #[error("{cause}")]
     Unavailable {
-        /// What was to be written.
+        /// The resource that the request is about.
         resource: Resource,
         /// The token that was presented.
         presented: Token,
-        /// Why.
-        cause: Arc<AdmitError>,
+        /// Why the fence could not decide.
+        cause: Arc<FenceError>,
     },
+    /// The handler's own check failed, or its write. What it wrote may be stored.
+    #[error("the write failed, in doubt: {0}")]
+    Failed(#[source] Arc<dyn Error + Send + Sync>),
 }
 
-/// How the client wants to be told, and what it may know.
+impl<E: Into<FenceError>> From<E> for Refusal {
+    fn from(error: E) -> Refusal {
+        match error.into() {
+            FenceError::Stale(stale) => Refusal::Stale(stale),
+            FenceError::Unreachable(cause) => Refusal::Failed(cause.into()),
+            error => Refusal::Failed(Arc::new(error)),
+        }
+    }
+}
+
+/// How the client wants its answer, and what it may know.
 #[derive(Debug, Clone)]
 pub(super) struct Style {
     pub(super) grpc: bool,
@@ -54,14 +85,18 @@ const ABORTED: u16 = 10;
 const UNAVAILABLE: u16 = 14;
 
 impl Refusal {
-    pub(super) fn of(resource: Resource, presented: Token, error: AdmitError) -> Refusal {
+    pub(super) fn before_the_handler(
+        resource: Resource,
+        presented: Token,
+        error: FenceError,
+    ) -> Refusal {
         match error {
-            AdmitError::Stale(stale) => Refusal::Stale(stale),
+            FenceError::Stale(stale) => Refusal::Stale(stale),
             cause => Refusal::Unavailable { resource, presented, cause: Arc::new(cause) },
         }
     }
 
-    /// The HTTP status that it is answered with.
+    /// Returns the HTTP status of its response. A gRPC client gets 200 and a gRPC status.
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self {
@@ -71,14 +106,19 @@ impl Refusal {
                 StatusCode::BAD_REQUEST
             }
             // In doubt, as any 5xx is.
-            Refusal::Superseded(_) | Refusal::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Refusal::Superseded(_) | Refusal::Unavailable { .. } | Refusal::Failed(_) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
         }
     }
 
-    /// Whether trying again may help.
+    /// Returns whether trying again may help.
     fn passes(&self) -> bool {
         match self {
-            Refusal::Unavailable { cause, .. } => !matches!(**cause, AdmitError::Full { .. }),
+            Refusal::Unavailable { cause, .. } => {
+                !matches!(**cause, FenceError::Full { .. } | FenceError::NoRuntime)
+            }
+            Refusal::Failed(_) => true,
             _ => false,
         }
     }
@@ -86,7 +126,7 @@ impl Refusal {
     fn grpc_status(&self) -> u16 {
         match self {
             Refusal::Stale(_) => ABORTED,
-            Refusal::Superseded(_) => UNKNOWN,
+            Refusal::Superseded(_) | Refusal::Failed(_) => UNKNOWN,
             Refusal::Missing => FAILED_PRECONDITION,
             Refusal::Malformed(_) | Refusal::Repeated | Refusal::Resource(_) => INVALID_ARGUMENT,
             Refusal::Unavailable { .. } => UNAVAILABLE,
@@ -102,10 +142,11 @@ impl Refusal {
                 (Problem::MALFORMED, "Malformed request")
             }
             Refusal::Unavailable { .. } => (Problem::UNAVAILABLE, "Fence unavailable"),
+            Refusal::Failed(_) => (Problem::UNAVAILABLE, "Write failed"),
         }
     }
 
-    /// What the client is told; causes inside the server are not among it.
+    /// Says it to the client, without causes inside the server.
     fn detail(&self, style: &Style) -> String {
         let header = &style.header;
         match self {
@@ -124,16 +165,23 @@ impl Refusal {
             Refusal::Malformed(error) => format!("header {header}: {error}"),
             Refusal::Repeated => format!("header {header} was sent more than once"),
             Refusal::Resource(error) => error.clone(),
-            Refusal::Unavailable { cause, .. } => match &**cause {
-                AdmitError::Busy { .. } => cause.to_string(),
-                _ => "the high-water marks can't be asked; nothing was written".into(),
+            Refusal::Unavailable { resource, cause, .. } => match &**cause {
+                FenceError::Busy { .. } => cause.to_string(),
+                FenceError::Full { .. } => {
+                    format!("no room for a high-water mark of {resource}; nothing was written")
+                }
+                FenceError::NoRuntime => {
+                    "the server's fence can't run here; nothing was written".into()
+                }
+                _ => "the high-water marks are unreachable; nothing was written; try again".into(),
             },
+            Refusal::Failed(_) => {
+                "the write failed; it may or may not be stored; read before you try again".into()
+            }
         }
     }
 
-    /// As problem details.
-    #[must_use]
-    pub(super) fn problem(&self, style: &Style) -> Problem {
+    fn problem(&self, style: &Style) -> Problem {
         let (kind, title) = self.kind();
         let (resource, presented, highest) = match self {
             Refusal::Stale(stale) | Refusal::Superseded(stale) => (
@@ -157,7 +205,7 @@ impl Refusal {
         }
     }
 
-    /// The response, its body apart.
+    /// Makes the response, with the body that `body` makes of its text.
     pub(super) fn answer<B>(
         self,
         style: &Style,
@@ -186,7 +234,7 @@ impl Refusal {
     }
 }
 
-/// As the gRPC protocol wants `grpc-message`: printable ASCII, the rest and `%` encoded.
+/// Encodes a `grpc-message` as the gRPC protocol wants it: `%` and all but printable ASCII.
 fn percent_encoded(text: &str) -> String {
     text.bytes().fold(String::with_capacity(text.len()), |mut encoded, byte| {
         match byte {

@@ -2,10 +2,11 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::token::Token;
 
-/// The header that carries the token, unless configured otherwise.
+/// The header that carries the token, unless the layer [names another](super::FenceLayer::header).
 pub const HEADER: HeaderName = HeaderName::from_static("fencing-token");
 
-/// Client side: gives the request the token of the lease under which it is sent.
+/// Client side: puts the token of your lease into a request's headers, in place of one that
+/// stands there.
 pub fn attach(headers: &mut HeaderMap, token: Token) {
     headers.insert(HEADER, HeaderValue::from(token.get()));
 }
