@@ -1,7 +1,7 @@
 use clap::Subcommand;
 use fencing::{Resource, Token};
 
-use crate::args::resource;
+use super::common::resource;
 
 /// Creates the tables and functions of the fence, or brings them up to date.
 #[derive(Debug, clap::Args)]
