@@ -28,7 +28,7 @@ pub(crate) fn show(duration: Duration) -> String {
     }
 }
 
-/// Writes a duration for somebody who waits: from a second on, in whole seconds, rounded up.
+/// Writes a duration for a person who waits: from a second on, in whole seconds, rounded up.
 pub(crate) fn about(duration: Duration) -> String {
     match duration.as_millis() {
         millis @ ..1000 => format!("{millis}ms"),

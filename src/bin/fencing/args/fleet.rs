@@ -41,7 +41,7 @@ pub(crate) struct Init {
 /// Brings back every node that has restarted or forgotten, with no client running.
 ///
 /// Where too few nodes remember, every node must answer, and this command starts the fleet
-/// anew. Then the order of the tokens rests on the nodes' clocks; clients that are strict leave
+/// anew. Then the order of the tokens depends on the nodes' clocks; clients that are strict leave
 /// that decision to you. A node that comes back grants nothing until the locks that it may have
 /// forgotten have expired.
 #[derive(Debug, clap::Args)]
@@ -73,8 +73,8 @@ pub(crate) struct Admit {
 /// Give clients the new list when the move is done, and not before: a client that has it too
 /// early, and finds that all of its nodes are new, starts a fleet of its own.
 ///
-/// You may interrupt the command at any point and run it again, and two may run at once. While
-/// the move is half done, nobody gets a lease.
+/// You may interrupt the command at any point and run it again, and you may run it twice at
+/// once. While the move is half done, nobody gets a lease.
 ///
 /// A node's name is its URL without user and password, or the name that you write in front of
 /// the URL, as in a=redis://10.0.0.5:6379. A node with a name of its own may change its address
@@ -152,7 +152,7 @@ const ADMIT_STATUS: &str = "\
 Exit status:
   0    a majority is admitted; with --now: it can grant a lock now
   64   wrong usage, or --now without --yes
-  69   too few nodes are";
+  69   too few nodes are admitted; with --now: too few can grant";
 
 const MOVE_STATUS: &str = "\
 Exit status:
