@@ -1,7 +1,5 @@
 //! What several subcommands take.
 
-use fencing::Resource;
-
 /// The nodes of one fleet, and the namespace of the keys there.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Redis {
@@ -30,9 +28,4 @@ impl Redis {
 /// The URLs, without what is left of a comma too many.
 pub(crate) fn trimmed(urls: &[String]) -> impl Iterator<Item = &str> {
     urls.iter().map(|url| url.trim()).filter(|url| !url.is_empty())
-}
-
-/// Reads the name of a resource.
-pub(crate) fn resource(name: &str) -> Result<Resource, String> {
-    Resource::new(name).map_err(|error| error.to_string())
 }

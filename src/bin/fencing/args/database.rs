@@ -1,8 +1,6 @@
 use clap::Subcommand;
 use fencing::{Resource, Token};
 
-use super::common::resource;
-
 /// Creates the tables and functions of the fence, or brings them up to date.
 #[derive(Debug, clap::Args)]
 #[command(after_help = STATUS)]
@@ -22,7 +20,7 @@ pub(crate) struct Marks {
     #[arg(long = "database", value_name = "URL", env = "FENCING_DATABASE", hide_env_values = true)]
     url: Option<String>,
     /// Only that of this resource.
-    #[arg(long, value_name = "NAME", value_parser = resource)]
+    #[arg(long, value_name = "NAME")]
     pub(crate) resource: Option<Resource>,
     #[command(subcommand)]
     pub(crate) action: Option<MarksAction>,
@@ -47,7 +45,7 @@ pub(crate) struct Raise {
     #[command(flatten)]
     pub(crate) database: Database,
     /// Whose mark.
-    #[arg(long, value_name = "NAME", value_parser = resource)]
+    #[arg(long, value_name = "NAME")]
     pub(crate) resource: Resource,
     /// The smallest token that is not refused from then on.
     #[arg(long, value_name = "TOKEN")]
@@ -76,7 +74,7 @@ pub(crate) struct ProtectTable {
     #[arg(long, value_name = "TEXT", requires = "column")]
     pub(crate) prefix: Option<String>,
     /// The one resource that all rows belong to.
-    #[arg(long, value_name = "NAME", value_parser = resource, conflicts_with = "column")]
+    #[arg(long, value_name = "NAME", conflicts_with = "column")]
     pub(crate) resource: Option<Resource>,
     /// Prints the SQL instead; of the URL its scheme is enough.
     #[arg(long)]

@@ -3,7 +3,6 @@ use std::time::Duration;
 
 use fencing::Resource;
 
-use super::common::resource;
 use crate::duration;
 
 /// Runs a command while it holds the lease of a resource.
@@ -28,7 +27,7 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) place: Place,
     /// What to lock: 1 to 255 bytes, no control characters.
-    #[arg(long, value_name = "NAME", value_parser = resource)]
+    #[arg(long, value_name = "NAME")]
     pub(crate) resource: Resource,
     /// How long the lock stays closed if `fencing` dies. `fencing` renews the lease each third
     /// of this.
