@@ -7,7 +7,7 @@ use fencing::{Resource, Token};
 pub(crate) struct Migrate {
     #[command(flatten)]
     pub(crate) database: Database,
-    /// Prints the SQL instead, for other tools; of the URL its scheme is enough.
+    /// Prints the SQL instead, for other tools. The scheme of the URL is enough then.
     #[arg(long)]
     pub(crate) print: bool,
 }
@@ -19,7 +19,7 @@ pub(crate) struct Marks {
     /// The database: sqlite:PATH, postgres://... or mysql://...
     #[arg(long = "database", value_name = "URL", env = "FENCING_DATABASE", hide_env_values = true)]
     url: Option<String>,
-    /// Only that of this resource.
+    /// Lists the mark of this resource only.
     #[arg(long, value_name = "NAME")]
     pub(crate) resource: Option<Resource>,
     #[command(subcommand)]
@@ -37,25 +37,25 @@ pub(crate) enum MarksAction {
     Raise(Raise),
 }
 
-/// Raises the mark of a resource by hand, as after a loss of the locks' tokens. It never
-/// lowers one.
+/// Raises the mark of a resource by hand, as after the lock service has lost its tokens. It
+/// never lowers one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = STATUS)]
 pub(crate) struct Raise {
     #[command(flatten)]
     pub(crate) database: Database,
-    /// Whose mark.
+    /// The resource whose mark is raised.
     #[arg(long, value_name = "NAME")]
     pub(crate) resource: Resource,
-    /// The smallest token that is not refused from then on.
+    /// The new mark: all smaller tokens are refused from then on.
     #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Token,
-    /// Does it; without this, it only says what it would do.
+    /// Raises the mark. Without this, the command only says what it would do.
     #[arg(long)]
     pub(crate) yes: bool,
 }
 
-/// Has the database refuse whoever writes to a table without a token, or with a stale one.
+/// Makes the database refuse every write to a table without a token, or with a stale one.
 ///
 /// The client presents its token: on PostgreSQL with SET LOCAL fencing.token = '34', on
 /// MySQL with SET @fencing_token = 34, on SQLite in the column fencing_token of the write.
@@ -70,13 +70,13 @@ pub(crate) struct ProtectTable {
     /// The column that names the resource of a row.
     #[arg(long, value_name = "COLUMN", required_unless_present = "resource")]
     pub(crate) column: Option<String>,
-    /// What stands before the column's value in the resource: files/ makes files/a of a.
+    /// The text to put before the column's value: files/ makes the resource files/a of a.
     #[arg(long, value_name = "TEXT", requires = "column")]
     pub(crate) prefix: Option<String>,
     /// The one resource that all rows belong to.
     #[arg(long, value_name = "NAME", conflicts_with = "column")]
     pub(crate) resource: Option<Resource>,
-    /// Prints the SQL instead; of the URL its scheme is enough.
+    /// Prints the SQL instead. The scheme of the URL is enough then.
     #[arg(long)]
     pub(crate) print: bool,
 }
@@ -84,7 +84,8 @@ pub(crate) struct ProtectTable {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Database {
     /// The database: sqlite:PATH, postgres://... or mysql://... Others can read a command
-    /// line, so URLs with passwords are better in the environment.
+    /// line, so put a URL with a password into the environment. ?sslmode=require (MySQL:
+    /// ?ssl-mode=REQUIRED) asks for TLS.
     #[arg(long = "database", value_name = "URL", env = "FENCING_DATABASE", hide_env_values = true)]
     pub(crate) url: String,
 }
@@ -93,6 +94,6 @@ const STATUS: &str = "\
 Exit status:
   0    done
   64   wrong usage
-  65   refused: the mark is higher, or the database says no
+  65   refused: the mark is higher, or the database refuses
   69   the database cannot be reached
   75   others kept it locked: try again";
