@@ -18,6 +18,7 @@ enum Room {
     SqliteLeases,
     PostgresLeases,
     MysqlLeases,
+    Connect,
     MemoryMarks,
     Sql,
     Http,
@@ -38,6 +39,9 @@ impl Room {
                 &[Words, Law, Lock, Room::SqlLock]
             }
             Room::MemoryMarks | Sql => &[Words, Law, Fence],
+            Room::Connect => {
+                &[Words, Law, Lock, Room::MemoryNode, Room::RedisNode, Room::SqlLock, Sql]
+            }
             Http => &[Words, Fence],
             Testing => &[Words, Law, Lock, Fence],
             FrontDoor => return true,
@@ -52,6 +56,7 @@ fn room(module: &[&str]) -> Room {
         ["token" | "resource" | "time" | "random", ..] => Room::Words,
         ["Token" | "TokenError" | "Resource" | "ResourceError", ..] => Room::Words,
         ["protocol", ..] => Room::Law,
+        ["lock", "connect", ..] => Room::Connect,
         ["lock", "redlock", "memory" | "MemoryNode", ..] => Room::MemoryNode,
         ["lock", "redlock", "redis" | "RedisNode", ..] => Room::RedisNode,
         ["lock", "sql", "sqlite", ..] => Room::SqliteLeases,
@@ -202,7 +207,7 @@ fn features_switch_whole_modules() {
         let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !attribute(l)).collect();
         for pair in lines.windows(2) {
             if pair[0].starts_with("#[cfg(feature") || pair[0].starts_with("#[cfg(any(feature") {
-                let whole = ["mod ", "pub mod ", "pub use "];
+                let whole = ["mod ", "pub mod ", "pub use ", "(&["];
                 assert!(
                     whole.iter().any(|start| pair[1].starts_with(start)),
                     "{module:?}: {pair:?}"

@@ -5,13 +5,14 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use fencing::http::{FenceLayer, path};
+use fencing::lock::Lock;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::args::{Args, Place};
 use crate::files;
 use crate::leases::{self, Leases};
-use crate::locks::Locks;
+use crate::locks;
 use crate::store::Store;
 
 /// The largest file, in bytes.
@@ -19,7 +20,7 @@ const LARGEST: usize = 1 << 20;
 
 /// What the handlers share.
 pub struct App {
-    pub locks: Locks,
+    pub lock: Arc<dyn Lock>,
     pub store: Store,
     pub leases: Leases,
     /// Turns true when the service is to stop.
@@ -29,13 +30,13 @@ pub struct App {
 impl App {
     pub async fn new(args: &Args) -> Result<App, Box<dyn std::error::Error>> {
         let store = Store::open(args.database.as_deref(), !args.unguarded).await?;
-        let locks = match args.lock {
-            Place::Nodes => Locks::on_nodes(&args.redis().collect::<Vec<_>>())?,
-            Place::Database => store.locks()?,
+        let lock = match args.lock {
+            Place::Nodes => locks::on_nodes(&args.redis().collect::<Vec<_>>())?,
+            Place::Database => store.lock()?,
         };
         // Nodes that start for the first time are admitted while nobody waits yet.
-        locks.health().await;
-        Ok(App { locks, store, leases: Leases::default(), stop: watch::Sender::new(false) })
+        lock.health().await;
+        Ok(App { lock, store, leases: Leases::default(), stop: watch::Sender::new(false) })
     }
 }
 
@@ -57,7 +58,7 @@ fn router(app: Arc<App>) -> Router {
 }
 
 async fn ready(State(app): State<Arc<App>>) -> Result<&'static str, (StatusCode, String)> {
-    let health = app.locks.health().await;
+    let health = app.lock.health().await;
     if !health.has_quorum() {
         let causes: Vec<String> = health.causes.iter().map(ToString::to_string).collect();
         return Err((StatusCode::SERVICE_UNAVAILABLE, format!("no quorum: {}", causes.join("; "))));

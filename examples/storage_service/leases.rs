@@ -13,6 +13,7 @@ use serde_json::json;
 
 use crate::app::App;
 use crate::error::ApiError;
+use crate::locks;
 
 /// How many leases may be out at once.
 const MOST: usize = 10_000;
@@ -74,10 +75,10 @@ pub async fn acquire(
     if app.leases.table().len() >= MOST {
         return Err(ApiError::Unavailable(format!("{MOST} leases are out")));
     }
-    let locks = app.locks.with_ttl(Duration::from_millis(wish.ttl_ms))?;
+    let (lock, wait) = (app.lock.with_ttl(Duration::from_millis(wish.ttl_ms))?, wish.wait_ms);
     let mut stopped = app.stop.subscribe();
     let lease = tokio::select! {
-        lease = locks.acquire(&resource, Duration::from_millis(wish.wait_ms)) => lease?,
+        lease = locks::acquire(&*lock, &resource, Duration::from_millis(wait)) => lease?,
         _ = stopped.wait_for(|stopped| *stopped) => {
             return Err(ApiError::Unavailable("the service stops".into()));
         }

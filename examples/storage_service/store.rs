@@ -1,12 +1,13 @@
 use std::str::FromStr;
+use std::sync::Arc;
 
-use fencing::lock::BuildError;
+use fencing::lock::{BuildError, Lock};
 use fencing::sql::{self, SqlMarks};
 use fencing::{Fence, Resource, Token};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
 use sqlx::{MySqlPool, PgPool, SqlitePool};
 
-use crate::locks::Locks;
+use crate::locks;
 
 /// Where the files are, and the marks beside them.
 pub struct Store {
@@ -100,12 +101,8 @@ impl Store {
     }
 
     /// Locks in the same database: one thing to run, and nothing else.
-    pub fn locks(&self) -> Result<Locks, BuildError> {
-        match &self.pool {
-            Pool::Sqlite(pool) => Locks::in_sqlite(pool),
-            Pool::Postgres(pool) => Locks::in_postgres(pool),
-            Pool::MySql(pool) => Locks::in_mysql(pool),
-        }
+    pub fn lock(&self) -> Result<Arc<dyn Lock>, BuildError> {
+        on!(self, pool => locks::in_database(pool))
     }
 
     fn statements(&self) -> &'static Statements {

@@ -1,48 +1,112 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::standing::Loss;
 use crate::protocol::Fault;
 use crate::resource::Resource;
+use crate::token::Token;
 
 /// Why a lock was not acquired.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AcquireError {
-    /// Another owner holds it. The nodes are well.
-    #[error("{resource} is held by another; try again in {} ms", .retry_after.as_millis())]
+    /// Another client holds it. The servers are well.
+    #[error("another client holds {resource}; try again in {} ms", .retry_after.as_millis())]
+    #[non_exhaustive]
     Held {
-        /// What was to be locked.
+        /// What you asked for.
         resource: Resource,
         /// When the lock will have expired unless its holder renews or releases it.
         retry_after: Duration,
     },
-    /// Too few nodes gave a vote: where there is one database, it did not. Nobody may
-    /// hold the lock.
-    #[error("{}", NoQuorum(.resource, *.needed, *.granted, .causes))]
+    /// Too few nodes gave a vote. Perhaps no client holds the lock.
+    #[error(
+        "no quorum for {resource}: {needed} of {nodes} nodes must grant, and {} gave no vote: {}",
+        .causes.len(),
+        Causes(.causes)
+    )]
+    #[non_exhaustive]
     NoQuorum {
-        /// What was to be locked.
+        /// What you asked for.
         resource: Resource,
+        /// How many nodes there are.
+        nodes: usize,
         /// How many nodes are a majority.
         needed: usize,
-        /// How many granted.
+        /// How many had granted when it was decided; others were not waited for.
         granted: usize,
-        /// Why the others did not.
+        /// Why nodes gave no vote, as far as that was known when it was decided.
         causes: Vec<NodeCause>,
+    },
+    /// The database gave no answer, or refused to. Perhaps no client holds the lock.
+    #[error("{resource} could not be asked for: {cause}")]
+    #[non_exhaustive]
+    Unavailable {
+        /// What you asked for.
+        resource: Resource,
+        /// The database, and why.
+        cause: NodeCause,
     },
 }
 
 impl AcquireError {
-    /// What the metrics call it.
+    /// Returns what stood against it: the causes of the nodes, or that of the database. Empty
+    /// where another client holds the lock.
+    #[must_use]
+    pub fn causes(&self) -> &[NodeCause] {
+        match self {
+            AcquireError::Held { .. } => &[],
+            AcquireError::NoQuorum { causes, .. } => causes,
+            AcquireError::Unavailable { cause, .. } => std::slice::from_ref(cause),
+        }
+    }
+
+    /// Returns what the metrics call it.
     pub(super) fn label(&self) -> &'static str {
         match self {
             AcquireError::Held { .. } => "held",
             AcquireError::NoQuorum { .. } => "no_quorum",
+            AcquireError::Unavailable { .. } => "unavailable",
         }
     }
 }
 
-/// One node's fault. The name hides the password.
+/// The lease was lost while work went on under it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("lease lost, {resource} token {token}: {loss}")]
+#[non_exhaustive]
+pub struct LeaseLost {
+    /// What was locked.
+    pub resource: Resource,
+    /// The lease's token.
+    pub token: Token,
+    /// Why it is over.
+    pub loss: Loss,
+}
+
+/// Why [`Lease::renew`](super::Lease::renew) renewed nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RenewError {
+    /// The lease is over: stop the work.
+    #[error(transparent)]
+    Lost(#[from] LeaseLost),
+    /// Too few servers answered. The lease lasts until its old deadline; try again.
+    #[error("lease not renewed yet, {resource} token {token}: {}", Causes(.causes))]
+    #[non_exhaustive]
+    Failed {
+        /// What is locked.
+        resource: Resource,
+        /// The lease's token.
+        token: Token,
+        /// Why the servers did not renew it.
+        causes: Vec<NodeCause>,
+    },
+}
+
+/// One server's fault. The name hides the password.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NodeCause {
     /// The node, as an operator knows it.
     pub node: String,
@@ -53,19 +117,6 @@ pub struct NodeCause {
 impl fmt::Display for NodeCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.node, self.cause)
-    }
-}
-
-struct NoQuorum<'a>(&'a Resource, usize, usize, &'a [NodeCause]);
-
-impl fmt::Display for NoQuorum<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let NoQuorum(resource, needed, granted, causes) = *self;
-        if needed == 1 {
-            return write!(f, "no answer for {resource}, which may be free: {}", Causes(causes));
-        }
-        write!(f, "no quorum for {resource}: {granted} of the {needed} nodes needed granted; ")?;
-        fmt::Display::fmt(&Causes(causes), f)
     }
 }
 
@@ -88,12 +139,13 @@ impl fmt::Display for Causes<'_> {
 pub enum Released {
     /// The lease was held until now and is free.
     Released,
-    /// The lease had lapsed before; somebody else may hold it.
+    /// The lease had lapsed before; another client may hold it.
     Lapsed,
 }
 
-/// A release of which nobody can say whether it happened.
+/// A release in doubt: it may have happened or not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 #[error("release in doubt, the lock is gone by the end of its TTL: {}", Causes(.causes))]
 pub struct ReleaseError {
     /// Which nodes did not answer, and why.

@@ -6,11 +6,11 @@ use super::error::{NodeCause, ReleaseError, Released};
 use crate::time::Time;
 use crate::token::Token;
 
-/// What an attempt that won hands to the lease.
+/// What an attempt that was granted gives to the lease.
 pub(crate) struct Grant {
     pub(crate) token: Token,
     pub(crate) deadline: Time,
-    pub(crate) holder: Arc<dyn HeldLock>,
+    pub(crate) held: Arc<dyn HeldLock>,
 }
 
 /// How a renewal ended.
@@ -18,7 +18,7 @@ pub(crate) struct Grant {
 pub(crate) enum Renewed {
     /// The lease lasts until then.
     Until(Time),
-    /// Somebody else has come.
+    /// Another client has acquired the resource since.
     Superseded,
     /// Not this time.
     Failed(Vec<NodeCause>),
@@ -28,9 +28,11 @@ pub(crate) enum Renewed {
 pub(crate) trait HeldLock: Send + Sync + 'static {
     /// Tries once to renew.
     fn renew(&self) -> BoxFuture<'_, Renewed>;
-    /// Asks everywhere for the release at once, then tells what came of it.
+
+    /// Sends the release everywhere at once, then waits for what comes of it.
     fn release(&self) -> BoxFuture<'_, Result<Released, ReleaseError>>;
-    /// Renews no more, and asks everywhere for the release, without waiting. A lease that was
+
+    /// Renews no more, and sends the release everywhere without waiting. A lease that was
     /// `lost` stays as it is where there is a lock-delay: that is the time in which what its
     /// holder has sent may still arrive.
     fn abandon(&self, lost: bool);

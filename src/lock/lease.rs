@@ -5,88 +5,31 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-use super::error::{ReleaseError, Released};
-use super::held_lock::{Grant, HeldLock};
-use super::sleep::sleep_until;
+use super::error::{LeaseLost, ReleaseError, Released, RenewError};
+use super::held_lock::{Grant, Renewed};
+use super::holding::Holding;
+use super::settings::Settings;
+use super::standing::{Loss, Standing};
 use super::watchdog;
 use crate::resource::Resource;
-use crate::time::{Clock, Time};
+use crate::time::Clock;
 use crate::token::Token;
-
-/// Where a lease stands, as far as this process can tell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// Held until then, unless it is renewed.
-    Until(Time),
-    /// Over, and why.
-    Over(Loss),
-}
-
-/// Why a lease is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Loss {
-    /// Its deadline passed without a renewal.
-    #[error("the lease expired")]
-    Expired,
-    /// The nodes say that somebody else has come.
-    #[error("the lease was followed by another")]
-    Superseded,
-    /// It was held for as long as `max_hold` allows.
-    #[error("the lease reached its longest hold")]
-    MaxHold,
-    /// It was released.
-    #[error("the lease was released")]
-    Released,
-}
-
-impl Loss {
-    /// Why a lease ended at its deadline.
-    pub(super) fn at(deadline: Time, end: Option<Time>) -> Loss {
-        if end.is_some_and(|end| deadline >= end) { Loss::MaxHold } else { Loss::Expired }
-    }
-}
-
-/// The lease was lost while work went on under it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("lease lost, {resource} token {token}: {loss}")]
-pub struct LeaseLost {
-    /// What was locked.
-    pub resource: Resource,
-    /// The lease's token.
-    pub token: Token,
-    /// Why it is over.
-    pub loss: Loss,
-}
-
-/// How a lease is kept.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Keeping {
-    pub(super) ttl: Duration,
-    pub(super) renew: bool,
-    pub(super) max_hold: Option<Duration>,
-}
 
 /// What a client holds: a lock for a time, and the token that fences it.
 ///
 /// A watchdog renews it each third of its TTL until it is released, lost, or held for
-/// `max_hold`. Dropped, it is released as well as can be without waiting; one that was lost before
-/// stays closed for its lock-delay, if it has one.
+/// `max_hold`. A lease that you drop is released as well as that can be done without waiting. One
+/// that was lost before stays closed for its lock-delay, if it has one.
 ///
 /// **Fencing.** A lease may be lost at any moment, also between a look at it and a
 /// write. Only a storage that compares [`token`](Lease::token) makes a late write safe.
 #[must_use = "a lease that is dropped is released"]
 pub struct Lease {
-    resource: Resource,
-    token: Token,
-    clock: Arc<dyn Clock>,
-    standing: Arc<watch::Sender<Standing>>,
-    holder: Arc<dyn HeldLock>,
-    /// When `max_hold` is reached.
-    end: Option<Time>,
+    holding: Arc<Holding>,
+    runtime: Handle,
     watchdog: Option<JoinHandle<()>>,
     released: bool,
 }
@@ -94,8 +37,8 @@ pub struct Lease {
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lease")
-            .field("resource", &self.resource)
-            .field("token", &self.token)
+            .field("resource", self.resource())
+            .field("token", &self.token())
             .field("valid_for", &self.valid_for())
             .finish_non_exhaustive()
     }
@@ -106,90 +49,44 @@ impl Lease {
         resource: Resource,
         grant: Grant,
         clock: Arc<dyn Clock>,
-        keeping: Keeping,
+        settings: &Settings,
     ) -> Lease {
-        let end = keeping.max_hold.map(|most| clock.now() + most);
-        let deadline = end.map_or(grant.deadline, |end| grant.deadline.min(end));
-        let standing = Arc::new(watch::Sender::new(Standing::Until(deadline)));
-        let watchdog = keeping.renew.then(|| {
-            let watchdog = watchdog::Watchdog {
-                resource: resource.clone(),
-                token: grant.token,
-                clock: Arc::clone(&clock),
-                standing: Arc::clone(&standing),
-                holder: Arc::clone(&grant.holder),
-                ttl: keeping.ttl,
-                end,
-            };
-            tokio::spawn(watchdog::run(watchdog))
-        });
-        Lease {
-            resource,
-            token: grant.token,
-            clock,
-            standing,
-            holder: grant.holder,
-            end,
-            watchdog,
-            released: false,
-        }
+        let standing = Standing::new(clock, grant.deadline, settings.max_hold);
+        let holding = Holding { resource, token: grant.token, standing, held: grant.held };
+        let (holding, runtime) = (Arc::new(holding), Handle::current());
+        let watchdog = settings
+            .renew
+            .then(|| runtime.spawn(watchdog::run(Arc::clone(&holding), settings.ttl)));
+        Lease { holding, runtime, watchdog, released: false }
     }
 
-    /// The fencing token: hand it to every write that the lease is to protect.
+    /// Returns the fencing token: give it to every write that the lease is to protect.
     #[must_use]
     pub fn token(&self) -> Token {
-        self.token
+        self.holding.token
     }
 
-    /// What is locked.
+    /// Returns what is locked.
     #[must_use]
     pub fn resource(&self) -> &Resource {
-        &self.resource
+        &self.holding.resource
     }
 
-    /// How long the lease lasts from now unless it is renewed; zero when it is over.
+    /// Returns how long the lease lasts from now unless it is renewed; zero when it is over.
     #[must_use]
     pub fn valid_for(&self) -> Duration {
-        match *self.standing.borrow() {
-            Standing::Until(deadline) => deadline.since(self.clock.now()),
-            Standing::Over(_) => Duration::ZERO,
-        }
+        self.holding.standing.valid_for()
     }
 
-    /// Resolves when the lease is over, and says why: at its deadline at the latest,
+    /// Waits until the lease is over, and returns why: at its deadline at the latest,
     /// whatever the nodes do. The deadline counts time in which the machine was
     /// suspended, where the system has such a clock.
     ///
     /// # Cancel safety
-    /// Any number of these may be awaited, and dropped.
-    pub fn lost(&self) -> impl Future<Output = Loss> + Send + 'static {
-        let (clock, end) = (Arc::clone(&self.clock), self.end);
-        let mut standing = self.standing.subscribe();
-        async move {
-            loop {
-                let now = *standing.borrow_and_update();
-                let deadline = match now {
-                    Standing::Over(loss) => return loss,
-                    Standing::Until(deadline) => deadline,
-                };
-                tokio::select! {
-                    biased;
-                    changed = standing.changed() => if changed.is_err() {
-                        // The lease was dropped, which releases it.
-                        return match *standing.borrow() {
-                            Standing::Over(loss) => loss,
-                            Standing::Until(_) => Loss::Released,
-                        };
-                    },
-                    () = sleep_until(&*clock, deadline) => {
-                        // A renewal may have come at the last moment.
-                        if *standing.borrow() == now {
-                            return Loss::at(deadline, end);
-                        }
-                    }
-                }
-            }
-        }
+    /// You may await any number of these, and drop them.
+    pub fn lost(&self) -> impl Future<Output = Loss> + Send + use<> {
+        let holding = Arc::clone(&self.holding);
+        in_runtime(self.runtime.clone(), async move { holding.standing.over().await })
     }
 
     /// Runs `work` and drops it the moment the lease is lost.
@@ -209,73 +106,90 @@ impl Lease {
             let loss = match lost.as_mut().poll(context) {
                 Poll::Ready(loss) => Some(loss),
                 // Timers may lag behind the clock: never poll the work of a lapsed lease.
-                Poll::Pending => self.lapsed(),
+                Poll::Pending => self.holding.standing.loss(),
             };
             match loss {
-                Some(loss) => Poll::Ready(Err(LeaseLost {
-                    resource: self.resource.clone(),
-                    token: self.token,
-                    loss,
-                })),
+                Some(loss) => Poll::Ready(Err(self.lost_by(loss))),
                 None => work.as_mut().poll(context).map(Ok),
             }
         })
         .await
     }
 
-    /// Ends the lease on all nodes.
+    /// Renews the lease once, now, and returns how long it lasts from now. You need this where the
+    /// watchdog is switched off (`renew(false)`); a lease at its longest hold stays as it is.
     ///
     /// # Errors
-    /// [`ReleaseError`] if too few nodes answered to say; the lock is gone by the end of
+    /// [`RenewError::Lost`] if the lease is over. [`RenewError::Failed`] if too few nodes
+    /// answered: the lease lasts until its old deadline, and you may try again.
+    ///
+    /// # Cancel safety
+    /// Dropped, the lease may or may not have been renewed; it counts as not renewed here.
+    pub async fn renew(&self) -> Result<Duration, RenewError> {
+        let standing = &self.holding.standing;
+        let last = standing.deadline().is_ok_and(|deadline| standing.is_last(deadline));
+        let renewed = match standing.loss() {
+            None if !last => Some(in_runtime(self.runtime.clone(), self.holding.renew()).await),
+            _ => None,
+        };
+        match (standing.loss(), renewed) {
+            (Some(loss), _) => Err(RenewError::Lost(self.lost_by(loss))),
+            (None, Some(Renewed::Failed(causes))) => {
+                let (resource, token) = (self.resource().clone(), self.token());
+                Err(RenewError::Failed { resource, token, causes })
+            }
+            (None, _) => Ok(self.valid_for()),
+        }
+    }
+
+    /// Releases the lease on all nodes.
+    ///
+    /// # Errors
+    /// [`ReleaseError`] if too few nodes answered to know; the lock is gone by the end of
     /// its TTL.
     ///
     /// # Cancel safety
     /// Once polled, the release has been sent and goes on without the future.
     pub async fn release(mut self) -> Result<Released, ReleaseError> {
-        self.stop();
-        let lapsed = self.valid_for().is_zero();
+        let lapsed = self.close() != Loss::Released;
         self.released = true;
-        self.standing.send_if_modified(|standing| {
-            let held = matches!(standing, Standing::Until(_));
-            if held {
-                *standing = Standing::Over(if lapsed { Loss::Expired } else { Loss::Released });
-            }
-            held
-        });
-        let outcome = self.holder.release().await;
+        let outcome = in_runtime(self.runtime.clone(), self.holding.held.release()).await;
         if lapsed { Ok(Released::Lapsed) } else { outcome }
     }
 
-    fn lapsed(&self) -> Option<Loss> {
-        match *self.standing.borrow() {
-            Standing::Until(deadline) if self.clock.now() < deadline => None,
-            Standing::Until(deadline) => Some(Loss::at(deadline, self.end)),
-            Standing::Over(loss) => Some(loss),
-        }
+    fn lost_by(&self, loss: Loss) -> LeaseLost {
+        LeaseLost { resource: self.resource().clone(), token: self.token(), loss }
     }
 
-    /// After this nothing is renewed any more: a renewal that came after the release
-    /// could lock again.
-    fn stop(&mut self) {
+    /// Ends the lease here, and returns why it is over. After this nothing is renewed any more:
+    /// a renewal that came after the release could lock again.
+    fn close(&mut self) -> Loss {
         if let Some(watchdog) = self.watchdog.take() {
             watchdog.abort();
         }
+        let loss = self.holding.standing.loss().unwrap_or(Loss::Released);
+        self.holding.standing.close(loss);
+        loss
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.stop();
         if !self.released {
-            let lost = self.lapsed().is_some();
-            self.standing.send_if_modified(|standing| {
-                let held = matches!(standing, Standing::Until(_));
-                if held {
-                    *standing = Standing::Over(Loss::Released);
-                }
-                held
-            });
-            self.holder.abandon(lost);
+            let lost = self.close() != Loss::Released;
+            self.holding.held.abandon(lost);
         }
     }
+}
+
+/// Polls the future where the runtime's timers are found, on any executor.
+fn in_runtime<F: Future + Send>(
+    runtime: Handle,
+    future: F,
+) -> impl Future<Output = F::Output> + Send + use<F> {
+    let mut future = Box::pin(future);
+    poll_fn(move |context| {
+        let _entered = runtime.enter();
+        future.as_mut().poll(context)
+    })
 }

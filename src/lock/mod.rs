@@ -1,53 +1,133 @@
-//! Client side: a lease over N nodes, or in a database, with a token that never goes
+//! The client's side: a lease over N nodes, or in a database, with a token that never goes
 //! backwards.
+//!
+//! ```no_run
+//! # async fn work() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::sync::Arc;
+//!
+//! use fencing::Resource;
+//! use fencing::lock::{self, Lock};
+//!
+//! // redis://a,b,c or postgres://, mysql://, sqlite: and memory:
+//! let lock: Arc<dyn Lock> = lock::connect("memory:").await?;
+//! let invoice = Resource::new("invoice/42")?;
+//! let lease = lock.acquire(&invoice).await?;
+//! lease.run(async { /* give lease.token() to every write */ }).await?;
+//! lease.release().await?;
+//! # Ok(())
+//! # }
+//! ```
 
-mod attempt;
+mod backend;
+mod connect;
 mod error;
 mod health;
 mod held_lock;
+mod holding;
 mod lease;
 mod queues;
 pub mod redlock;
+mod service;
 mod settings;
 mod sleep;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 pub mod sql;
+mod standing;
 mod watchdog;
 
-use std::future::Future;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
 
 use crate::resource::Resource;
 
 pub use crate::protocol::Fault;
-pub use error::{AcquireError, NodeCause, ReleaseError, Released};
+pub use connect::{ConnectError, ConnectOptions, connect};
+pub use error::{AcquireError, LeaseLost, NodeCause, ReleaseError, Released, RenewError};
 pub use health::{Health, NodeHealth};
-pub use lease::{Lease, LeaseLost, Loss};
+pub use lease::Lease;
 pub use settings::BuildError;
+pub use standing::Loss;
 
-/// What hands out leases.
-pub trait Lock: Send + Sync {
-    /// Acquires the lease of `resource`, waiting while another holds it, up to the wait
+/// A lock service: what hands out leases. Use it as `Arc<dyn Lock>` where the choice of back end
+/// is a matter of configuration; [`connect`] gives you one.
+pub trait Lock: fmt::Debug + Send + Sync {
+    /// Acquires the lease of `resource`. Waits while another client holds it, up to the wait
     /// limit.
     ///
     /// # Errors
-    /// [`AcquireError::Held`] and [`AcquireError::NoQuorum`], as they stood at the end.
+    /// [`AcquireError`] of the last attempt.
     ///
     /// # Cancel safety
-    /// Dropped, it leaves no lock behind for longer than the TTL, and releases what it can.
-    fn acquire(
-        &self,
-        resource: &Resource,
-    ) -> impl Future<Output = Result<Lease, AcquireError>> + Send;
+    /// Dropped, it releases what it can, and leaves no lock behind for longer than the TTL and
+    /// the lock-delay.
+    fn acquire<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Lease, AcquireError>>;
 
-    /// The same, in one attempt.
+    /// Acquires the lease of `resource` in one attempt.
     ///
     /// # Errors
-    /// As for [`acquire`](Lock::acquire).
+    /// [`AcquireError`].
     ///
     /// # Cancel safety
     /// As for [`acquire`](Lock::acquire).
-    fn try_acquire(
-        &self,
-        resource: &Resource,
-    ) -> impl Future<Output = Result<Lease, AcquireError>> + Send;
+    fn try_acquire<'a>(
+        &'a self,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, Result<Lease, AcquireError>>;
+
+    /// Asks the servers how they stand.
+    ///
+    /// # Cancel safety
+    /// It changes nothing.
+    fn health(&self) -> BoxFuture<'_, Health>;
+
+    /// Waits until all that this client has sent is answered or was given up: you need it at the
+    /// end of a program.
+    ///
+    /// # Cancel safety
+    /// It changes nothing.
+    fn settle(&self) -> BoxFuture<'_, ()>;
+
+    /// Returns the same lock service with another TTL.
+    ///
+    /// # Errors
+    /// [`BuildError`] if the TTL is out of bounds, or too short for other settings.
+    fn with_ttl(&self, ttl: Duration) -> Result<Arc<dyn Lock>, BuildError>;
+
+    /// Returns the same lock service with another wait limit of [`acquire`](Lock::acquire).
+    ///
+    /// # Errors
+    /// [`BuildError`] if it is longer than a year.
+    fn with_wait(&self, wait: Duration) -> Result<Arc<dyn Lock>, BuildError>;
+}
+
+impl<L: Lock + ?Sized> Lock for Arc<L> {
+    fn acquire<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Lease, AcquireError>> {
+        (**self).acquire(resource)
+    }
+
+    fn try_acquire<'a>(
+        &'a self,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, Result<Lease, AcquireError>> {
+        (**self).try_acquire(resource)
+    }
+
+    fn health(&self) -> BoxFuture<'_, Health> {
+        (**self).health()
+    }
+
+    fn settle(&self) -> BoxFuture<'_, ()> {
+        (**self).settle()
+    }
+
+    fn with_ttl(&self, ttl: Duration) -> Result<Arc<dyn Lock>, BuildError> {
+        (**self).with_ttl(ttl)
+    }
+
+    fn with_wait(&self, wait: Duration) -> Result<Arc<dyn Lock>, BuildError> {
+        (**self).with_wait(wait)
+    }
 }

@@ -1,9 +1,10 @@
 use std::time::Duration;
 
-use super::lease::Keeping;
+use crate::protocol::Terms;
 
 /// The longest TTL and the longest lock-delay.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// A value that a lock service can't be built with.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -14,24 +15,16 @@ pub struct BuildError {
 }
 
 impl BuildError {
-    /// The problem with one setting.
+    /// Returns the error of one setting.
     pub fn new(setting: &'static str, problem: impl Into<String>) -> BuildError {
         BuildError { setting, problem: problem.into() }
     }
 
-    /// The method of the builder that was given the value.
+    /// Returns the name of the builder's method that was given the value.
     #[must_use]
     pub fn setting(&self) -> &'static str {
         self.setting
     }
-}
-
-/// What one acquisition asks for besides the resource.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Terms {
-    pub(super) ttl: Duration,
-    pub(super) lock_delay: Duration,
-    pub(super) drift: Duration,
 }
 
 /// The numbers of a lock service.
@@ -41,21 +34,27 @@ pub(super) struct Settings {
     pub(super) drift: Option<Duration>,
     pub(super) retry_delay: Duration,
     pub(super) wait: Duration,
-    /// How long one server may take to answer.
-    pub(super) budget: Duration,
+    /// How long one server may take to answer, if that was set.
+    pub(super) budget: Option<Duration>,
+    /// What the builder calls the budget.
+    pub(super) budget_name: &'static str,
+    /// The budget where none is set: this, or one part in so many of a short TTL.
+    pub(super) default_budget: (Duration, u32),
     pub(super) lock_delay: Duration,
     pub(super) max_hold: Option<Duration>,
     pub(super) renew: bool,
 }
 
 impl Settings {
-    pub(super) fn with_budget(budget: Duration) -> Settings {
+    pub(super) fn new(budget_name: &'static str, default_budget: (Duration, u32)) -> Settings {
         Settings {
             ttl: Duration::from_secs(10),
             drift: None,
             retry_delay: Duration::from_millis(100),
             wait: Duration::from_secs(30),
-            budget,
+            budget: None,
+            budget_name,
+            default_budget,
             lock_delay: Duration::ZERO,
             max_hold: None,
             renew: true,
@@ -66,35 +65,105 @@ impl Settings {
         Terms { ttl: self.ttl, lock_delay: self.lock_delay, drift: self.drift() }
     }
 
-    pub(super) fn keeping(&self) -> Keeping {
-        Keeping { ttl: self.ttl, renew: self.renew, max_hold: self.max_hold }
-    }
-
-    /// How long a lock may stay on a server that nobody talks to any more.
-    pub(super) fn longest(&self) -> Duration {
-        self.ttl + self.lock_delay
+    pub(super) fn budget(&self) -> Duration {
+        let (longest, part) = self.default_budget;
+        self.budget.unwrap_or(longest.min(self.ttl / part))
     }
 
     fn drift(&self) -> Duration {
         self.drift.unwrap_or(self.ttl / 100 + Duration::from_millis(2))
     }
 
-    /// Whether all of it can be. `budget` is what the builder calls the budget.
-    pub(super) fn check(&self, budget: &'static str) -> Result<(), BuildError> {
-        let between = |setting, value: Duration, least: Duration, most: Duration| {
-            let problem = || format!("{value:?} is not between {least:?} and {most:?}");
-            let fits = (least..=most).contains(&value);
-            if fits { Ok(()) } else { Err(BuildError::new(setting, problem())) }
+    /// Returns the settings with another TTL, which is to blame if they don't fit together.
+    pub(super) fn with_ttl(&self, ttl: Duration) -> Result<Settings, BuildError> {
+        let fits = |name, value: Option<Duration>| match value {
+            Some(value) if value > ttl / 2 => {
+                let problem = format!("{ttl:?} is less than twice the {name} of {value:?}");
+                Err(BuildError::new("ttl", problem))
+            }
+            _ => Ok(()),
         };
+        let settings = Settings { ttl, ..*self };
+        between("ttl", ttl, Duration::from_millis(10), LONGEST)?;
+        fits(self.budget_name, self.budget)?;
+        fits("drift", self.drift)?;
+        settings.checked()
+    }
+
+    /// Returns the settings if all of them can be.
+    pub(super) fn checked(self) -> Result<Settings, BuildError> {
         between("ttl", self.ttl, Duration::from_millis(10), LONGEST)?;
-        between(budget, self.budget, Duration::from_millis(1), self.ttl / 2)?;
+        between(self.budget_name, self.budget(), Duration::from_millis(1), self.ttl / 2)?;
         between("drift", self.drift(), Duration::ZERO, self.ttl / 2)?;
         between("retry_delay", self.retry_delay, Duration::from_millis(1), LONGEST)?;
         between("lock_delay", self.lock_delay, Duration::ZERO, LONGEST)?;
-        between("wait", self.wait, Duration::ZERO, Duration::from_secs(365 * 24 * 60 * 60))?;
-        match self.max_hold {
-            Some(most) => between("max_hold", most, self.ttl, LONGEST * 365),
-            None => Ok(()),
+        between("wait", self.wait, Duration::ZERO, YEAR)?;
+        if let Some(most) = self.max_hold {
+            between("max_hold", most, self.ttl, LONGEST * 365)?;
         }
+        Ok(self)
     }
 }
+
+fn between(
+    setting: &'static str,
+    value: Duration,
+    least: Duration,
+    most: Duration,
+) -> Result<(), BuildError> {
+    let problem = || format!("{value:?} is not between {least:?} and {most:?}");
+    let fits = (least..=most).contains(&value);
+    if fits { Ok(()) } else { Err(BuildError::new(setting, problem())) }
+}
+
+/// Writes the setters that every builder has, once. The builder has a field `settings`.
+macro_rules! settings_setters {
+    () => {
+        /// Sets how long a lease lasts unless it is renewed. Default: 10 s.
+        pub fn ttl(mut self, ttl: std::time::Duration) -> Self {
+            self.settings.ttl = ttl;
+            self
+        }
+
+        /// Sets what this machine's clock and the servers' may differ by over one TTL. It is
+        /// taken off each lease. Default: 1 % + 2 ms.
+        pub fn drift(mut self, drift: std::time::Duration) -> Self {
+            self.settings.drift = Some(drift);
+            self
+        }
+
+        /// Sets the pause between two attempts, give or take a random half. Default: 100 ms.
+        pub fn retry_delay(mut self, delay: std::time::Duration) -> Self {
+            self.settings.retry_delay = delay;
+            self
+        }
+
+        /// Sets how long `acquire` waits. Default: 30 s.
+        pub fn wait(mut self, limit: std::time::Duration) -> Self {
+            self.settings.wait = limit;
+            self
+        }
+
+        /// Sets how long a lock stays closed after its holder vanished without releasing it
+        /// (Chubby's lock-delay). Default: zero.
+        pub fn lock_delay(mut self, delay: std::time::Duration) -> Self {
+            self.settings.lock_delay = delay;
+            self
+        }
+
+        /// Sets the longest time that one lease is held, renewals included. Default: no bound.
+        pub fn max_hold(mut self, most: std::time::Duration) -> Self {
+            self.settings.max_hold = Some(most);
+            self
+        }
+
+        /// Sets whether a watchdog renews the lease each third of its TTL. Default: it does.
+        /// Without it you call [`Lease::renew`](crate::lock::Lease::renew).
+        pub fn renew(mut self, renew: bool) -> Self {
+            self.settings.renew = renew;
+            self
+        }
+    };
+}
+
+pub(super) use settings_setters;

@@ -2,25 +2,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::message::{Reply, Request};
-use super::{Fault, Fleet, Nonce, Owner, Stamp, majority};
-use crate::resource::Resource;
+use super::{Attempt, Fault, Fleet, Nonce, Stamp, majority};
 use crate::time::Time;
 use crate::token::Token;
-
-/// What an acquisition asks for.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Bid {
-    /// What to lock.
-    pub resource: Resource,
-    /// For whom; new for every attempt.
-    pub owner: Owner,
-    /// How long the lease is to be valid, before drift is taken off.
-    pub ttl: Duration,
-    /// How long the lock stays closed after that if nobody releases it.
-    pub lock_delay: Duration,
-    /// What the clocks may differ by over one TTL.
-    pub drift: Duration,
-}
 
 /// How one attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -62,7 +46,7 @@ enum NodeVote {
 /// [`outcome`](Acquire::outcome) answers. If that is not `Won`, release everywhere.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Acquire {
-    bid: Bid,
+    attempt: Attempt,
     started: Time,
     nodes: Vec<NodeVote>,
     chosen: Option<Token>,
@@ -72,14 +56,14 @@ pub struct Acquire {
 impl Acquire {
     /// Starts an attempt over `nodes` nodes.
     #[must_use]
-    pub fn new(nodes: usize, bid: Bid, now: Time) -> Acquire {
+    pub fn new(nodes: usize, attempt: Attempt, now: Time) -> Acquire {
         let ask = Request::Acquire {
-            resource: bid.resource.clone(),
-            owner: bid.owner,
-            ttl: bid.ttl.saturating_add(bid.lock_delay),
+            resource: attempt.resource.clone(),
+            owner: attempt.owner,
+            ttl: attempt.terms.closed_for(),
         };
         Acquire {
-            bid,
+            attempt,
             started: now,
             nodes: vec![NodeVote::Asked; nodes],
             chosen: None,
@@ -130,8 +114,8 @@ impl Acquire {
                 std::cmp::Ordering::Greater => NodeVote::Failed(Fault::TooLate),
                 std::cmp::Ordering::Less => {
                     let request = Request::Publish {
-                        resource: self.bid.resource.clone(),
-                        owner: self.bid.owner,
+                        resource: self.attempt.resource.clone(),
+                        owner: self.attempt.owner,
                         nonce,
                         token: chosen,
                     };
@@ -159,7 +143,7 @@ impl Acquire {
     #[must_use]
     pub fn outcome(&self, now: Time) -> Option<AcquireOutcome> {
         let needed = majority(self.nodes.len());
-        let deadline = deadline(self.started, self.bid.ttl, self.bid.drift);
+        let deadline = self.attempt.terms.deadline(self.started);
         let published = self.count(|standing| *standing == NodeVote::Published);
         if let Some(token) = self.chosen
             && published >= needed
@@ -227,11 +211,6 @@ impl NodeVote {
             _ => None,
         }
     }
-}
-
-/// When a lease asked for at `started` ends: the ttl less drift later.
-pub(super) fn deadline(started: Time, ttl: Duration, drift: Duration) -> Time {
-    started + ttl.saturating_sub(drift)
 }
 
 /// The fault that a reply amounts to where it was not asked for.

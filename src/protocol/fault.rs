@@ -76,6 +76,9 @@ pub enum Fault {
     /// It granted, but too late, or the grant was gone before its count was published.
     #[error("granted, but not in time")]
     TooLate,
+    /// It was not asked: the call came from outside of a tokio runtime.
+    #[error("not asked: the call came from outside of a tokio runtime")]
+    NoRuntime,
     /// It answered what no node answers.
     #[error("answered nonsense: {0}")]
     Nonsense(String),

@@ -7,8 +7,8 @@ use super::*;
 use crate::time::Time;
 
 fn attempt(fleet: &mut World) -> (Acquire, Request) {
-    let bid = fleet.bid();
-    let mut acquire = Acquire::new(3, bid, Time::default());
+    let attempt = fleet.attempt();
+    let mut acquire = Acquire::new(3, attempt, Time::default());
     let (_, ask) = acquire.next_request().unwrap();
     while acquire.next_request().is_some() {}
     (acquire, ask)
@@ -61,11 +61,11 @@ fn a_repeated_acquire_does_not_make_the_publish_of_its_first_grant_count() {
 #[test]
 fn a_repeated_acquire_and_a_new_era_do_not_make_the_publish_count() {
     let mut fleet = World::started(3);
-    let Bid { owner, .. } = fleet.bid();
+    let Attempt { owner, .. } = fleet.attempt();
     let ask = Request::Acquire { resource: resource(), owner, ttl: TTL };
     let Reply::Granted { nonce, stamp, .. } = fleet.ask(0, &ask) else { panic!() };
     // Somebody is granted and gone, the request is repeated, and the counts are collected.
-    let Bid { owner: other, .. } = fleet.bid();
+    let Attempt { owner: other, .. } = fleet.attempt();
     fleet.ask_free(0, &Request::Acquire { resource: resource(), owner: other, ttl: TTL });
     fleet.ask_free(0, &ask);
     let order = Readmission { collect: true, ..readmission(0, Nonce(1)) };

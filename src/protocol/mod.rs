@@ -1,7 +1,9 @@
-//! The law: how N nodes that may forget hand out a token that never goes backwards.
+//! The protocol: how N nodes that may forget hand out a token that never goes backwards.
 //!
 //! No async, no IO, no clock of its own: state machines that are fed replies and a
 //! `now`, and say what to send next. [`Store`] is what a node answers.
+
+use std::time::Duration;
 
 mod acquire;
 mod fault;
@@ -17,9 +19,10 @@ mod round;
 mod stamp;
 mod start;
 mod store;
+mod terms;
 
 pub(crate) use acquire::fault_of;
-pub use acquire::{Acquire, AcquireOutcome, Bid};
+pub use acquire::{Acquire, AcquireOutcome};
 pub use fault::Fault;
 pub use fleet::{Fleet, FleetError};
 pub use id::{Incarnation, Membership, Nonce, Owner};
@@ -27,16 +30,20 @@ pub use message::{Prepared, Reply, Report, Request, Sealing, State};
 pub use readmit::{Readmission, Readmit, ReadmitError};
 pub use release::{Release, ReleaseOutcome};
 pub use relocate::{Move, MoveError, Relocation, Side};
-pub use renew::{Holding, Renew, RenewOutcome};
+pub use renew::{Renew, RenewOutcome};
 pub use stamp::Stamp;
 pub use store::{CROWDED, Moment, Store};
+pub use terms::{Attempt, Terms};
 
 #[cfg(test)]
 mod found;
 #[cfg(test)]
 mod tests;
 
-/// How many of `nodes` are a majority. It is counted over all nodes, never over those
+/// 2026-01-01T00:00:00Z in seconds since the Unix epoch: eras count from here.
+pub(crate) const EPOCH: Duration = Duration::from_secs(1_767_225_600);
+
+/// Returns how many of `nodes` are a majority. It is counted over all nodes, never over those
 /// that answered.
 #[must_use]
 pub const fn majority(nodes: usize) -> usize {

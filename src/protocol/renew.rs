@@ -1,28 +1,8 @@
-use std::time::Duration;
-
-use super::acquire::{deadline, fault_of};
+use super::acquire::fault_of;
 use super::message::{Reply, Request};
-use super::{Fault, Owner, majority};
-use crate::resource::Resource;
+use super::{Attempt, Fault, majority};
 use crate::time::Time;
 use crate::token::Token;
-
-/// The lease to renew.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Holding {
-    /// What is locked.
-    pub resource: Resource,
-    /// By whom.
-    pub owner: Owner,
-    /// The lease's token, which stays.
-    pub token: Token,
-    /// For how long from now, before drift is taken off.
-    pub ttl: Duration,
-    /// How long the lock stays closed after that if nobody releases it.
-    pub lock_delay: Duration,
-    /// What the clocks may differ by over one TTL.
-    pub drift: Duration,
-}
 
 /// How a renewal ended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -41,7 +21,8 @@ pub enum RenewOutcome {
 /// One renewal, as a state machine: protocol, "Renew, release".
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Renew {
-    holding: Holding,
+    attempt: Attempt,
+    token: Token,
     started: Time,
     replies: Vec<Option<Vote>>,
 }
@@ -54,20 +35,20 @@ enum Vote {
 }
 
 impl Renew {
-    /// Starts a renewal over `nodes` nodes.
+    /// Starts a renewal over `nodes` nodes, of the lock that `attempt` has acquired.
     #[must_use]
-    pub fn new(nodes: usize, holding: Holding, now: Time) -> Renew {
-        Renew { holding, started: now, replies: vec![None; nodes] }
+    pub fn new(nodes: usize, attempt: Attempt, token: Token, now: Time) -> Renew {
+        Renew { attempt, token, started: now, replies: vec![None; nodes] }
     }
 
     /// What to send to every node.
     #[must_use]
     pub fn request(&self) -> Request {
         Request::Renew {
-            resource: self.holding.resource.clone(),
-            owner: self.holding.owner,
-            token: self.holding.token,
-            ttl: self.holding.ttl.saturating_add(self.holding.lock_delay),
+            resource: self.attempt.resource.clone(),
+            owner: self.attempt.owner,
+            token: self.token,
+            ttl: self.attempt.terms.closed_for(),
         }
     }
 
@@ -88,7 +69,7 @@ impl Renew {
         let needed = majority(self.replies.len());
         let count =
             |vote: Option<Vote>| self.replies.iter().filter(|reply| **reply == vote).count();
-        let deadline = deadline(self.started, self.holding.ttl, self.holding.drift);
+        let deadline = self.attempt.terms.deadline(self.started);
         let renewed = count(Some(Vote::Renewed));
         if renewed >= needed && now < deadline {
             return Some(RenewOutcome::Renewed { deadline });

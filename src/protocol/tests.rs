@@ -76,21 +76,17 @@ impl World {
         self.readmit_by(readmission(target, nonce))
     }
 
-    pub(super) fn bid(&mut self) -> Bid {
-        Bid {
-            resource: resource(),
-            owner: Owner(self.fresh()),
-            ttl: TTL,
-            lock_delay: Duration::ZERO,
-            drift: Duration::from_millis(102),
-        }
+    pub(super) fn attempt(&mut self) -> Attempt {
+        let (lock_delay, drift) = (Duration::ZERO, Duration::from_millis(102));
+        let terms = Terms { ttl: TTL, lock_delay, drift };
+        Attempt { resource: resource(), owner: Owner(self.fresh()), terms }
     }
 
     /// An attempt in which only `reached` nodes get the requests; the others time out.
     fn acquire_on(&mut self, reached: &[usize]) -> (Owner, AcquireOutcome) {
-        let bid = self.bid();
-        let owner = bid.owner;
-        let mut acquire = Acquire::new(self.nodes.len(), bid, self.now);
+        let attempt = self.attempt();
+        let owner = attempt.owner;
+        let mut acquire = Acquire::new(self.nodes.len(), attempt, self.now);
         while let Some((node, request)) = acquire.next_request() {
             let reply = if reached.contains(&node) {
                 Ok(self.ask(node, &request))
@@ -174,14 +170,14 @@ fn counts_out_of_step_are_published_back() {
 #[test]
 fn publish_is_refused_where_the_lock_has_another_owner() {
     let mut fleet = World::started(3);
-    let Bid { owner, .. } = fleet.bid();
+    let Attempt { owner, .. } = fleet.attempt();
     let ask = Request::Acquire { resource: resource(), owner, ttl: TTL };
     let Reply::Granted { nonce, stamp, .. } = fleet.ask(0, &ask) else { panic!() };
     fleet.wait(TTL);
     let token = Stamp { count: stamp.count + 7, ..stamp }.token().unwrap();
     let publish = Request::Publish { resource: resource(), owner, nonce, token };
     assert_eq!(fleet.ask(0, &publish), Reply::NotOwner);
-    let Bid { owner: next, .. } = fleet.bid();
+    let Attempt { owner: next, .. } = fleet.attempt();
     fleet.ask(0, &Request::Acquire { resource: resource(), owner: next, ttl: TTL });
     assert_eq!(fleet.ask(0, &publish), Reply::NotOwner);
 }
@@ -189,7 +185,7 @@ fn publish_is_refused_where_the_lock_has_another_owner() {
 #[test]
 fn publish_is_refused_by_a_memory_that_did_not_grant() {
     let mut fleet = World::started(3);
-    let Bid { owner, .. } = fleet.bid();
+    let Attempt { owner, .. } = fleet.attempt();
     let ask = Request::Acquire { resource: resource(), owner, ttl: TTL };
     let Reply::Granted { nonce, stamp, .. } = fleet.ask(0, &ask) else { panic!() };
     // It restarts from a copy that still has the lock, and is re-admitted.
@@ -204,8 +200,8 @@ fn publish_is_refused_by_a_memory_that_did_not_grant() {
 #[test]
 fn a_late_grant_above_the_token_does_not_count() {
     let now = Time::default();
-    let bid = World::blank(3).bid();
-    let mut acquire = Acquire::new(3, bid, now);
+    let attempt = World::blank(3).attempt();
+    let mut acquire = Acquire::new(3, attempt, now);
     let grant = |count| {
         let stamp = Stamp { era: 1, count };
         Ok(Reply::Granted { stamp, nonce: Nonce(1), crowded: false })
@@ -327,7 +323,7 @@ fn a_missing_node_keeps_a_lost_majority_out() {
 impl World {
     /// A count runs out on the node: its counts are to be collected.
     pub(super) fn run_out(&mut self, node: usize) {
-        let Bid { owner, .. } = self.bid();
+        let Attempt { owner, .. } = self.attempt();
         let full = Resource::new("full").unwrap();
         let acquire = Request::Acquire { resource: full.clone(), owner, ttl: TTL };
         let Reply::Granted { stamp, nonce, .. } = self.ask(node, &acquire) else { panic!() };
@@ -413,16 +409,10 @@ fn renewal_needs_a_majority_of_all_and_never_revives_a_followed_lease() {
     let mut fleet = World::started(3);
     let (owner, outcome) = fleet.acquire_on(&[0, 1, 2]);
     let AcquireOutcome::Won { token, .. } = outcome else { panic!("{outcome:?}") };
-    let holding = Holding {
-        resource: resource(),
-        owner,
-        token,
-        ttl: TTL,
-        lock_delay: Duration::ZERO,
-        drift: Duration::ZERO,
-    };
+    let terms = Terms { ttl: TTL, lock_delay: Duration::ZERO, drift: Duration::ZERO };
+    let attempt = Attempt { resource: resource(), owner, terms };
     let renew = |fleet: &mut World, reached: &[usize]| {
-        let mut renew = Renew::new(3, holding.clone(), fleet.now);
+        let mut renew = Renew::new(3, attempt.clone(), token, fleet.now);
         for node in 0..3 {
             let request = renew.request();
             let reply = match reached.contains(&node) {
@@ -451,8 +441,8 @@ fn renewal_needs_a_majority_of_all_and_never_revives_a_followed_lease() {
 #[test]
 fn time_that_is_up_is_no_lease() {
     let mut fleet = World::started(1);
-    let bid = fleet.bid();
-    let mut acquire = Acquire::new(1, bid, fleet.now);
+    let attempt = fleet.attempt();
+    let mut acquire = Acquire::new(1, attempt, fleet.now);
     let (node, request) = acquire.next_request().unwrap();
     let reply = fleet.ask(node, &request);
     fleet.wait(TTL);

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use fencing::protocol::{
-    Acquire, AcquireOutcome, Bid, Fleet, Incarnation, Membership, Moment, Move, Nonce, Owner,
-    Readmission, Readmit, Relocation, Reply, Request, Side, Store, majority,
+    Acquire, AcquireOutcome, Attempt, Fleet, Incarnation, Membership, Moment, Move, Nonce, Owner,
+    Readmission, Readmit, Relocation, Reply, Request, Side, Store, Terms, majority,
 };
 use fencing::time::Time;
 use fencing::{Resource, Token};
@@ -97,14 +97,14 @@ impl World {
     }
 
     pub fn attempt(&mut self, fleet: &[usize]) -> Open<Acquire> {
-        let bid = Bid {
+        let terms =
+            Terms { ttl: TTL, lock_delay: Duration::ZERO, drift: Duration::from_millis(102) };
+        let attempt = Attempt {
             resource: Resource::new("invoice/42").unwrap(),
             owner: Owner(self.fresh()),
-            ttl: TTL,
-            lock_delay: Duration::ZERO,
-            drift: Duration::from_millis(102),
+            terms,
         };
-        Open::new(Acquire::new(fleet.len(), bid, self.now), fleet, &[])
+        Open::new(Acquire::new(fleet.len(), attempt, self.now), fleet, &[])
     }
 
     /// One lease, of which only these servers hear. Later its time is up.

@@ -1,18 +1,19 @@
 //! Lock services that break one rule each.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fencing::lock::{AcquireError, Lease, Lock};
+use fencing::lock::{AcquireError, BuildError, Health, Lease, Lock};
 use fencing::testing::{Rule, lapse_contract, lock_contract};
 use fencing::{Redlock, Resource};
-use futures_util::future::join;
+use futures_util::future::{BoxFuture, join};
 
 use crate::clock::TokioClock;
 use crate::nodes;
 
 /// Two services that know nothing of each other, used in turn.
+#[derive(Debug)]
 struct TwoFleets {
     fleets: [Redlock; 2],
     next: AtomicUsize,
@@ -36,13 +37,38 @@ impl TwoFleets {
     }
 }
 
+type Acquiring<'a> = BoxFuture<'a, Result<Lease, AcquireError>>;
+
+/// What none of the contracts asks for.
+macro_rules! and_the_rest {
+    () => {
+        fn health(&self) -> BoxFuture<'_, Health> {
+            unreachable!()
+        }
+
+        fn settle(&self) -> BoxFuture<'_, ()> {
+            unreachable!()
+        }
+
+        fn with_ttl(&self, _: Duration) -> Result<Arc<dyn Lock>, BuildError> {
+            unreachable!()
+        }
+
+        fn with_wait(&self, _: Duration) -> Result<Arc<dyn Lock>, BuildError> {
+            unreachable!()
+        }
+    };
+}
+
 impl Lock for TwoFleets {
-    async fn acquire(&self, resource: &Resource) -> Result<Lease, AcquireError> {
-        self.turn().acquire(resource).await
+    and_the_rest!();
+
+    fn acquire<'a>(&'a self, resource: &'a Resource) -> Acquiring<'a> {
+        Box::pin(async move { self.turn().acquire(resource).await })
     }
 
-    async fn try_acquire(&self, resource: &Resource) -> Result<Lease, AcquireError> {
-        self.turn().try_acquire(resource).await
+    fn try_acquire<'a>(&'a self, resource: &'a Resource) -> Acquiring<'a> {
+        Box::pin(async move { self.turn().try_acquire(resource).await })
     }
 }
 
@@ -61,6 +87,7 @@ enum Flaw {
     LeavesDroppedLocks,
 }
 
+#[derive(Debug)]
 struct FlawedLock {
     flaw: Flaw,
     inner: Redlock,
@@ -87,28 +114,34 @@ impl Drop for Guard<'_> {
 }
 
 impl Lock for FlawedLock {
-    async fn acquire(&self, resource: &Resource) -> Result<Lease, AcquireError> {
-        if self.flaw == Flaw::DoesNotWait {
-            return self.inner.try_acquire(&self.name(resource)).await;
-        }
-        let lease = self.inner.acquire(&self.name(resource)).await?;
-        if self.flaw == Flaw::LeavesDroppedLocks {
-            let mut guard = Guard(self, Some(lease));
-            tokio::time::sleep(Duration::from_millis(1)).await;
-            return Ok(guard.1.take().unwrap());
-        }
-        Ok(lease)
+    and_the_rest!();
+
+    fn acquire<'a>(&'a self, resource: &'a Resource) -> Acquiring<'a> {
+        Box::pin(async move {
+            if self.flaw == Flaw::DoesNotWait {
+                return self.inner.try_acquire(&self.name(resource)).await;
+            }
+            let lease = self.inner.acquire(&self.name(resource)).await?;
+            if self.flaw == Flaw::LeavesDroppedLocks {
+                let mut guard = Guard(self, Some(lease));
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                return Ok(guard.1.take().unwrap());
+            }
+            Ok(lease)
+        })
     }
 
-    async fn try_acquire(&self, resource: &Resource) -> Result<Lease, AcquireError> {
-        match self.inner.try_acquire(&self.name(resource)).await {
-            Err(AcquireError::Held { .. }) if self.flaw == Flaw::GrantsWhatIsHeld => {
-                let number = self.hidden.fetch_add(1, Ordering::SeqCst);
-                let other = Resource::new(format!("{resource}/{number}")).unwrap();
-                self.inner.try_acquire(&other).await
+    fn try_acquire<'a>(&'a self, resource: &'a Resource) -> Acquiring<'a> {
+        Box::pin(async move {
+            match self.inner.try_acquire(&self.name(resource)).await {
+                Err(AcquireError::Held { .. }) if self.flaw == Flaw::GrantsWhatIsHeld => {
+                    let number = self.hidden.fetch_add(1, Ordering::SeqCst);
+                    let other = Resource::new(format!("{resource}/{number}")).unwrap();
+                    self.inner.try_acquire(&other).await
+                }
+                outcome => outcome,
             }
-            outcome => outcome,
-        }
+        })
     }
 }
 

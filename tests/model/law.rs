@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use fencing::Token;
 use fencing::protocol::{
-    Acquire, AcquireOutcome, Bid, Holding, Nonce, Readmission, Readmit, Renew, RenewOutcome, Reply,
-    Request, Store, majority,
+    Acquire, AcquireOutcome, Attempt, Nonce, Readmission, Readmit, Renew, RenewOutcome, Reply,
+    Request, Store, Terms, majority,
 };
 use fencing::time::Time;
 
@@ -91,7 +91,7 @@ impl Law {
     /// Starts an attempt; the requests are the same for every node.
     pub fn attempt(&self, client: u8) -> (Id, Id) {
         let nodes = if self.mutant == Some(Mutant::MajorityOfAnswers) { 1 } else { self.nodes };
-        let mut attempt = Acquire::new(nodes, bid(client), Time::default());
+        let mut attempt = Acquire::new(nodes, attempt(client), Time::default());
         let Some((_, request)) = attempt.next_request() else { panic!("it asks") };
         while attempt.next_request().is_some() {}
         let id = self.attempts.id(&attempt);
@@ -242,21 +242,15 @@ impl Law {
     }
 }
 
-fn bid(client: u8) -> Bid {
+fn attempt(client: u8) -> Attempt {
     let (lock_delay, drift) = (Duration::ZERO, Duration::ZERO);
-    Bid { resource: resource(), owner: owner(client), ttl: TTL, lock_delay, drift }
+    let terms = Terms { ttl: TTL, lock_delay, drift };
+    Attempt { resource: resource(), owner: owner(client), terms }
 }
 
 fn renew(nodes: usize, client: u8, token: u32) -> Renew {
-    let holding = Holding {
-        resource: resource(),
-        owner: owner(client),
-        token: Token::new(token.into()).unwrap(),
-        ttl: TTL,
-        lock_delay: Duration::ZERO,
-        drift: Duration::ZERO,
-    };
-    Renew::new(nodes, holding, Time::default())
+    let token = Token::new(token.into()).unwrap();
+    Renew::new(nodes, attempt(client), token, Time::default())
 }
 
 pub fn number(token: Token) -> u32 {

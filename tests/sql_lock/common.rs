@@ -30,10 +30,7 @@ pub fn held(outcome: Result<Lease, AcquireError>) -> Duration {
 #[track_caller]
 pub fn fault(outcome: Result<Lease, AcquireError>) -> Fault {
     match outcome {
-        Err(AcquireError::NoQuorum { needed: 1, granted: 0, causes, .. }) => {
-            let [cause] = &causes[..] else { panic!("{causes:?}") };
-            cause.cause.clone()
-        }
+        Err(AcquireError::Unavailable { cause, .. }) => cause.cause,
         Err(error) => panic!("no fault: {error:?}"),
         Ok(lease) => panic!("granted: {lease:?}"),
     }

@@ -19,7 +19,7 @@ pub enum Machine {
         machine: Readmit,
         collect: bool,
     },
-    RenewOutcome {
+    Renew {
         machine: Renew,
     },
     Move {
@@ -39,7 +39,7 @@ impl Client {
         match &self.machine {
             Machine::Order { machine, .. } => machine.phase(),
             Machine::Move { machine } => machine.phase(),
-            Machine::Attempt { .. } | Machine::RenewOutcome { .. } => 0,
+            Machine::Attempt { .. } | Machine::Renew { .. } => 0,
         }
     }
 
@@ -47,7 +47,7 @@ impl Client {
         let (node, request) = match &mut self.machine {
             Machine::Attempt { machine, .. } => machine.next_request()?,
             Machine::Order { machine, .. } => machine.next_request()?,
-            Machine::RenewOutcome { .. } => return None,
+            Machine::Renew { .. } => return None,
             Machine::Move { machine } => {
                 let (side, node, request) = machine.next_request()?;
                 return Some((usize::from(side == Side::New), node, request));
@@ -60,7 +60,7 @@ impl Client {
         match &mut self.machine {
             Machine::Attempt { machine, .. } => machine.on_reply(node, Ok(reply)),
             Machine::Order { machine, .. } => machine.on_reply(phase, node, Ok(reply)),
-            Machine::RenewOutcome { machine } => machine.on_reply(node, Ok(reply)),
+            Machine::Renew { machine } => machine.on_reply(node, Ok(reply)),
             Machine::Move { machine } => machine.on_reply(phase, node, Ok(reply)),
         }
     }
@@ -81,7 +81,7 @@ impl Client {
         match &self.machine {
             Machine::Order { machine, .. } => Some(machine.outcome()?.is_ok()),
             Machine::Move { machine } => Some(machine.outcome()?.is_ok()),
-            Machine::Attempt { .. } | Machine::RenewOutcome { .. } => None,
+            Machine::Attempt { .. } | Machine::Renew { .. } => None,
         }
     }
 }

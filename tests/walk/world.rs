@@ -6,8 +6,8 @@ use std::time::Duration;
 use fastrand::Rng;
 use fencing::Resource;
 use fencing::protocol::{
-    Acquire, Bid, Holding, Move, Nonce, Owner, Readmission, Readmit, Relocation, Renew, Reply,
-    Request,
+    Acquire, Attempt, Move, Nonce, Owner, Readmission, Readmit, Relocation, Renew, Reply, Request,
+    Terms,
 };
 use fencing::time::Time;
 
@@ -204,8 +204,9 @@ impl World {
         let (list, resource) = (self.any_list(), self.any_resource());
         let owner = Owner(self.fresh().into());
         let (lock_delay, drift) = (Duration::ZERO, Duration::ZERO);
-        let bid = Bid { resource: resource.clone(), owner, ttl: TTL, lock_delay, drift };
-        let machine = Acquire::new(self.servers.nodes(list), bid, Time::default());
+        let terms = Terms { ttl: TTL, lock_delay, drift };
+        let attempt = Attempt { resource: resource.clone(), owner, terms };
+        let machine = Acquire::new(self.servers.nodes(list), attempt, Time::default());
         let floor = self.ledger.highest(&resource);
         self.begin(list, Machine::Attempt { machine, resource, owner, floor, won: false });
     }
@@ -248,10 +249,10 @@ impl World {
         let held: Vec<_> = held.collect();
         let Some((list, resource, owner, token)) = self.random.choice(held) else { return };
         let (ttl, lock_delay, drift) = (TTL, Duration::ZERO, Duration::ZERO);
-        let holding = Holding { resource, owner, token, ttl, lock_delay, drift };
-        let machine = Renew::new(self.servers.nodes(list), holding, Time::default());
+        let attempt = Attempt { resource, owner, terms: Terms { ttl, lock_delay, drift } };
+        let machine = Renew::new(self.servers.nodes(list), attempt, token, Time::default());
         let request = machine.request();
-        self.begin(list, Machine::RenewOutcome { machine });
+        self.begin(list, Machine::Renew { machine });
         self.tally.renewals += 1;
         for node in 0..self.servers.nodes(list) {
             let message = Message::Request(request.clone());

@@ -3,12 +3,10 @@ use std::time::Duration;
 
 use super::nodes::{Nodes, Starting};
 use super::{BuildError, Node, Redlock};
-use crate::lock::settings::Settings;
+use crate::lock::service::Service;
+use crate::lock::settings::{Settings, settings_setters};
 use crate::protocol::Fleet;
 use crate::time::{Clock, SystemClock};
-
-/// What the builder calls the time that one node may take.
-pub(super) const NODE_BUDGET: &str = "node_budget";
 
 /// Makes a node when the namespace is known.
 type Source = Arc<dyn Fn(&str) -> Result<Arc<dyn Node>, BuildError> + Send + Sync>;
@@ -30,7 +28,7 @@ impl Default for RedlockBuilder {
             sources: Vec::new(),
             namespace: "fencing".into(),
             clock: Arc::new(SystemClock),
-            settings: Settings::with_budget(Duration::from_millis(50)),
+            settings: Settings::new("node_budget", (Duration::from_millis(50), 4)),
             starting: Starting::default(),
         }
     }
@@ -51,65 +49,25 @@ impl RedlockBuilder {
         self
     }
 
-    /// What the keys on the nodes begin with: lock services that are to know nothing of
-    /// each other take different ones. Default: `fencing`.
+    /// Sets what the keys on the nodes begin with. Lock services that should know nothing of
+    /// each other take different namespaces. Default: `fencing`.
     pub fn namespace(mut self, namespace: impl Into<String>) -> RedlockBuilder {
         self.namespace = namespace.into();
         self
     }
 
-    /// The clock that leases are timed by. Default: [`SystemClock`].
+    /// Sets the clock that leases are timed by. Default: [`SystemClock`].
     pub fn clock(mut self, clock: impl Clock) -> RedlockBuilder {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// How long a lease lasts unless it is renewed. Default: 10 s.
-    pub fn ttl(mut self, ttl: Duration) -> RedlockBuilder {
-        self.settings.ttl = ttl;
-        self
-    }
+    settings_setters!();
 
-    /// What clocks may differ by over one TTL; taken off each lease. Default: 1 % + 2 ms.
-    pub fn drift(mut self, drift: Duration) -> RedlockBuilder {
-        self.settings.drift = Some(drift);
-        self
-    }
-
-    /// The pause between two attempts, give or take a random half. Default: 100 ms.
-    pub fn retry_delay(mut self, delay: Duration) -> RedlockBuilder {
-        self.settings.retry_delay = delay;
-        self
-    }
-
-    /// How long [`Redlock::acquire`] waits. Default: 30 s.
-    pub fn wait(mut self, limit: Duration) -> RedlockBuilder {
-        self.settings.wait = limit;
-        self
-    }
-
-    /// How long one node may take to connect and to answer. Default: 50 ms.
+    /// Sets how long one node may take to connect and to answer. Default: 50 ms, or a
+    /// quarter of the TTL if that is less.
     pub fn node_budget(mut self, budget: Duration) -> RedlockBuilder {
-        self.settings.budget = budget;
-        self
-    }
-
-    /// How long a lock stays closed after a holder vanished without releasing it
-    /// (Chubby's lock-delay). Default: zero.
-    pub fn lock_delay(mut self, delay: Duration) -> RedlockBuilder {
-        self.settings.lock_delay = delay;
-        self
-    }
-
-    /// The longest that one lease is held, renewals included. Default: no bound.
-    pub fn max_hold(mut self, most: Duration) -> RedlockBuilder {
-        self.settings.max_hold = Some(most);
-        self
-    }
-
-    /// Whether a watchdog renews the lease each third of its TTL. Default: it does.
-    pub fn renew(mut self, renew: bool) -> RedlockBuilder {
-        self.settings.renew = renew;
+        self.settings.budget = Some(budget);
         self
     }
 
@@ -143,8 +101,11 @@ impl RedlockBuilder {
         let names = nodes.iter().map(|node| node.member());
         let fleet =
             Fleet::new(names).map_err(|error| BuildError::new("nodes", error.to_string()))?;
-        self.settings.check(NODE_BUDGET)?;
-        let nodes = Nodes::new(nodes, fleet, self.clock, self.settings, self.starting);
-        Ok(Redlock { nodes: Arc::new(nodes), queues: Arc::default(), settings: self.settings })
+        let mut settings = self.settings.checked()?;
+        // The nodes keep the budget that they begin with.
+        let budget = settings.budget();
+        settings.budget = Some(budget);
+        let nodes = Nodes::new(nodes, fleet, self.clock, budget, self.starting);
+        Ok(Redlock(Service::new(Arc::new(nodes), settings)))
     }
 }

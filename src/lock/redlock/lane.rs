@@ -17,7 +17,7 @@ use super::outstanding::{Outstanding, OutstandingWork};
 use crate::protocol::{Fault, Fleet, Reply, Request};
 
 /// How long an unanswered session or connection is kept before a new one is opened.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 /// The longest pause between two attempts to connect.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -222,9 +222,9 @@ impl Driver {
             if self.opening.is_none() {
                 let opening = self.node.open(&self.shared.fleet);
                 self.opening_since = Instant::now();
-                let patience = PATIENCE.max(self.shared.budget);
+                let limit = ANSWER_LIMIT.max(self.shared.budget);
                 self.opening = Some(
-                    async move { timeout(patience, opening).await.unwrap_or(Err(Fault::TimedOut)) }
+                    async move { timeout(limit, opening).await.unwrap_or(Err(Fault::TimedOut)) }
                         .boxed(),
                 );
             }
@@ -238,7 +238,7 @@ impl Driver {
         let (session, number) = (self.sessions, self.number);
         let (notices, outstanding) =
             (Arc::clone(&self.shared.notices), self.shared.outstanding.clone());
-        let patience = PATIENCE.max(self.shared.budget);
+        let limit = ANSWER_LIMIT.max(self.shared.budget);
         let span = tracing::debug_span!("fencing.node", node = self.node.name());
         let call = async move {
             let answered = match first {
@@ -250,7 +250,7 @@ impl Driver {
                 return Event::Slow(
                     session,
                     async move {
-                        match timeout(patience, call).await {
+                        match timeout(limit, call).await {
                             Ok(Err(Fault::Disconnected(_))) | Err(_) => Event::Broken(session),
                             Ok(_) => Event::Alive(session),
                         }

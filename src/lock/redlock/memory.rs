@@ -6,12 +6,11 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 
 use super::node::{Node, Session};
-use crate::protocol::{Fault, Fleet, Incarnation, Membership, Moment, Reply, Request, Store};
+use crate::protocol::{
+    EPOCH, Fault, Fleet, Incarnation, Membership, Moment, Reply, Request, Store,
+};
 use crate::resource::Resource;
 use crate::time::{Clock, SystemClock, Time};
-
-/// 2026-01-01T00:00:00Z in seconds since the Unix epoch: eras count from here.
-const EPOCH: Duration = Duration::from_secs(1_767_225_600);
 
 /// A node in this process, running the same protocol as a Redis node.
 ///

@@ -242,10 +242,10 @@ impl Operator {
     }
 
     async fn relocate(&self, new: &Redlock, lost: bool) -> Result<(), OperatorError> {
-        if self.nodes.fleet() == new.nodes.fleet() {
+        if self.nodes.fleet() == new.0.backend.fleet() {
             return Err(OperatorError::SameList);
         }
-        let to = Operator::of(&new.nodes);
+        let to = Operator::of(&new.0.backend);
         self.repeat(async || {
             let order = Relocation {
                 old: self.nodes.fleet().clone(),

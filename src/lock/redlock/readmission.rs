@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -17,8 +17,15 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause before counts are collected that were ahead of the clock.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
+/// Starts the task that brings nodes back, if none runs.
+pub(super) fn start(nodes: &Arc<Nodes>) {
+    if let Some(notices) = nodes.notices().unattended() {
+        tokio::spawn(run(Arc::downgrade(nodes), notices));
+    }
+}
+
 /// Brings nodes back that have forgotten, in the background, as soon as a client sees one.
-pub(super) async fn run(nodes: Weak<Nodes>, mut notices: mpsc::Receiver<Rung>) {
+async fn run(nodes: Weak<Nodes>, mut notices: mpsc::Receiver<Rung>) {
     let mut not_before: BTreeMap<(usize, bool), Instant> = BTreeMap::new();
     while let Some((notice, _underway)) = notices.recv().await {
         let (Notice::NotAdmitted(target) | Notice::Collect(target)) = notice;

@@ -1,7 +1,8 @@
 use std::time::Duration;
 
 use super::*;
-use crate::lock::{Loss, Released};
+use crate::lock::{AcquireError, Loss, Released, RenewError};
+use crate::resource::Resource;
 use crate::time::{Clock, Time};
 
 /// The runtime's clock, which stands still and jumps in paused tests.
@@ -140,7 +141,53 @@ async fn another_ttl_shares_nodes_and_queues() {
     let start = clock.now();
     assert!(matches!(hasty.acquire(&resource()).await, Err(AcquireError::Held { .. })));
     assert!(clock.now().since(start) < Duration::from_secs(1));
-    assert_eq!(redlock.with_ttl(Duration::from_millis(20)).unwrap_err().setting(), "node_budget");
+    let error = redlock.with_ttl(Duration::from_millis(20)).unwrap_err();
+    assert_eq!(error.to_string(), "ttl: 20ms is less than twice the node_budget of 50ms");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_without_a_watchdog_is_renewed_by_hand_until_it_is_over() {
+    let (nodes, clock) = nodes(3);
+    let builder = service(&nodes, &clock).renew(false).max_hold(Duration::from_secs(15));
+    let redlock = builder.build().unwrap();
+    let lease = redlock.acquire(&resource()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    assert!(lease.valid_for() < Duration::from_secs(2));
+    let valid = lease.renew().await.unwrap();
+    assert!(valid > Duration::from_secs(6), "{valid:?}");
+    // The longest hold is the end of it.
+    assert_eq!(lease.renew().await, Ok(lease.valid_for()));
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    let error = lease.renew().await.unwrap_err();
+    assert!(matches!(&error, RenewError::Lost(lost) if lost.loss == Loss::MaxHold), "{error}");
+    let lease = redlock.acquire(&resource()).await.unwrap();
+    nodes[..2].iter().for_each(|node| node.restart());
+    let error = lease.renew().await.unwrap_err();
+    assert!(matches!(error, RenewError::Failed { .. }), "{error}");
+    assert!(!lease.valid_for().is_zero());
+}
+
+/// A lease is at home in the runtime that it was acquired in, on any other executor as well.
+#[test]
+fn outside_of_tokio_there_is_an_error_and_no_panic() {
+    use futures_util::FutureExt;
+    use futures_util::future::select;
+
+    let nodes: Vec<_> = (0..3).map(|number| MemoryNode::new(format!("{number}"))).collect();
+    let redlock = Redlock::builder().nodes(nodes).first_start(true).build().unwrap();
+    let resource = resource();
+    let error = redlock.acquire(&resource).now_or_never().unwrap().unwrap_err();
+    assert_eq!(error.causes().len(), 3);
+    assert!(error.to_string().contains("outside of a tokio runtime"), "{error}");
+    assert!(redlock.try_acquire(&resource).now_or_never().unwrap().is_err());
+    assert!(!redlock.health().now_or_never().unwrap().has_quorum());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let lease = runtime.block_on(redlock.acquire(&resource)).unwrap();
+    // No runtime here: the lease brings its own.
+    let (lost, ready) = (Box::pin(lease.lost()), Box::pin(lease.run(async { 7 })));
+    assert!(select(lost, ready).now_or_never().is_some());
+    assert!(lease.renew().now_or_never().is_none());
+    let _ = lease.release().now_or_never();
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::Instrument;
@@ -9,16 +8,16 @@ use tracing::Instrument;
 use super::backend::{AcquireAnswer, Claim, Database};
 use super::held::HeldRow;
 use super::in_flight::InFlightStatement;
+use super::row::LeaseRow;
 use super::table::LeaseTable;
 use crate::lock::AcquireError;
 use crate::lock::held_lock::Grant;
-use crate::lock::settings::Terms;
-use crate::protocol::{Fault, Owner};
+use crate::protocol::{Fault, Owner, Terms};
 use crate::random;
 use crate::resource::Resource;
 use crate::token::Token;
 
-/// One attempt. Dropped at any await point, or lost, it takes the row back.
+/// Makes one attempt. Dropped at any await point, or lost, it releases the row.
 ///
 /// The statement runs in a task of its own, which is not dropped with the attempt: a
 /// release that overtook it would find nothing to release.
@@ -32,34 +31,33 @@ pub(super) async fn attempt<DB: Database>(
     // What this process has on its way goes first, unless that hangs.
     let _ = timeout(budget / 2, table.in_flight().clear(resource)).await;
     let owner = Owner(random::u128());
-    let claim = Arc::new(Claim::new(resource, owner, terms.ttl + terms.lock_delay, budget));
+    let row = LeaseRow::new(table, Claim::new(resource, owner, terms.closed_for(), budget), budget);
+    let mut asked = ReleaseOnDrop { statement: Some(row.enter()), row: row.clone() };
     let (sender, answer) = oneshot::channel();
-    let mut release_on_drop = ReleaseOnDrop {
-        table: Arc::clone(table),
-        claim,
-        runtime: Handle::current(),
-        budget,
-        in_flight_statement: Some(table.in_flight().enter(resource)),
-    };
     // Before the database is asked: its expiry counts from a later moment.
     let start = table.clock().now();
-    let take = async move {
-        let outcome = release_on_drop.table.acquire(&release_on_drop.claim, budget).await;
-        // Nothing to take back.
+    let acquire = async move {
+        let outcome = asked.row.table.acquire(&asked.row.claim, budget).await;
+        // There is nothing to release.
         if let Ok(AcquireAnswer::Held(_)) | Err(Fault::Unreachable(_)) = outcome {
-            release_on_drop.in_flight_statement = None;
+            asked.statement = None;
         }
         // If nobody listens any more, or ceases to before it is read, it is dropped.
-        let _ = sender.send((outcome, release_on_drop));
+        let _ = sender.send((outcome, asked));
     };
-    tokio::spawn(take.in_current_span());
+    tokio::spawn(acquire.in_current_span());
     let fault = match timeout_at(end, answer).await {
-        Ok(Ok((Ok(AcquireAnswer::Granted(token)), release_on_drop))) => {
-            let deadline = start + (terms.ttl - terms.drift);
+        Ok(Ok((Ok(AcquireAnswer::Granted(token)), mut asked))) => {
+            let deadline = terms.deadline(start);
             match Token::try_from(token) {
                 Ok(token) if table.clock().now() < deadline => {
-                    let holder = Arc::new(HeldRow::new(release_on_drop, token, terms));
-                    return Ok(Grant { token, deadline, holder });
+                    // From now on the lease releases.
+                    asked.statement = None;
+                    return Ok(Grant {
+                        token,
+                        deadline,
+                        held: Arc::new(HeldRow { row, token, terms }),
+                    });
                 }
                 Ok(_) => Fault::TooLate,
                 Err(error) => Fault::Nonsense(format!("token {token}: {error}")),
@@ -76,23 +74,19 @@ pub(super) async fn attempt<DB: Database>(
         Ok(Err(_)) => Fault::Disconnected("the runtime is gone".into()),
         Err(_) => Fault::TimedOut,
     };
-    let (resource, causes) = (resource.clone(), table.cause(fault));
-    Err(AcquireError::NoQuorum { resource, needed: 1, granted: 0, causes })
+    Err(AcquireError::Unavailable { resource: resource.clone(), cause: table.cause(fault) })
 }
 
-/// Releases when it is dropped, unless there is nothing under way any more.
-pub(super) struct ReleaseOnDrop<DB: Database> {
-    pub(super) table: Arc<LeaseTable<DB>>,
-    pub(super) claim: Arc<Claim>,
-    pub(super) runtime: Handle,
-    pub(super) budget: Duration,
-    pub(super) in_flight_statement: Option<InFlightStatement>,
+/// Releases the row when it is dropped, unless no statement for it is on its way any more.
+struct ReleaseOnDrop<DB: Database> {
+    row: LeaseRow<DB>,
+    statement: Option<InFlightStatement>,
 }
 
 impl<DB: Database> Drop for ReleaseOnDrop<DB> {
     fn drop(&mut self) {
-        if let Some(in_flight_statement) = self.in_flight_statement.take() {
-            drop(self.table.release(&self.runtime, &self.claim, self.budget, in_flight_statement));
+        if let Some(statement) = self.statement.take() {
+            drop(self.row.release(statement));
         }
     }
 }

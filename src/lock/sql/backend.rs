@@ -51,7 +51,7 @@ pub enum AcquireAnswer {
 /// What came of an extension.
 pub enum RenewAnswer {
     /// The row is closed for as long as was asked for.
-    Done,
+    Renewed,
     /// Another has come.
     Superseded,
     /// The row was set free, or is not there.

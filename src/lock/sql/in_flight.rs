@@ -1,47 +1,63 @@
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
 use crate::resource::Resource;
 
-/// What this process has under way to the database, by resource.
+/// What this process has in flight to the database, by resource.
 ///
-/// Statements go over any connection of the pool, in any order. Whoever drops a lease, or
-/// an attempt, and asks anew is not to be held up by itself.
+/// Statements go over any connection of the pool, in any order. A caller that drops a lease,
+/// or an attempt, and asks anew must not be held up by itself.
 #[derive(Default)]
 pub(super) struct InFlight(Mutex<HashMap<Resource, Vec<watch::Receiver<()>>>>);
 
-/// Something under way, until it is dropped.
+/// A statement in flight, until it is dropped.
 pub(super) struct InFlightStatement(
-    #[allow(dead_code, reason = "its end is what tells")] watch::Sender<()>,
+    #[allow(dead_code, reason = "its end is the signal")] watch::Sender<()>,
 );
 
 impl InFlight {
     pub(super) fn enter(&self, resource: &Resource) -> InFlightStatement {
         let (sender, receiver) = watch::channel(());
-        let mut resources = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut resources = self.lock();
         if resources.len() >= 64 && resources.len().is_power_of_two() {
-            resources.retain(|_, receivers| receivers.iter().any(is_underway));
+            resources.retain(|_, receivers| receivers.iter().any(is_in_flight));
         }
         let receivers = resources.entry(resource.clone()).or_default();
-        receivers.retain(is_underway);
+        receivers.retain(is_in_flight);
         receivers.push(receiver);
         InFlightStatement(sender)
     }
 
-    /// Waits for the end of all that is under way now.
+    /// Waits for the end of all that is in flight for the resource now.
     pub(super) async fn clear(&self, resource: &Resource) {
-        let ahead = {
-            let resources = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            resources.get(resource).cloned().unwrap_or_default()
-        };
+        let ahead = self.lock().get(resource).cloned().unwrap_or_default();
+        InFlight::ends(ahead).await;
+    }
+
+    /// Waits until nothing is in flight.
+    pub(super) async fn over(&self) {
+        loop {
+            let all: Vec<_> = self.lock().values().flatten().cloned().collect();
+            if !all.iter().any(is_in_flight) {
+                return;
+            }
+            InFlight::ends(all).await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Resource, Vec<watch::Receiver<()>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn ends(ahead: Vec<watch::Receiver<()>>) {
         for mut receiver in ahead {
             while receiver.changed().await.is_ok() {}
         }
     }
 }
 
-fn is_underway(receiver: &watch::Receiver<()>) -> bool {
+fn is_in_flight(receiver: &watch::Receiver<()>) -> bool {
     receiver.has_changed().is_ok()
 }

@@ -83,7 +83,7 @@ impl Backend for MySql {
             let extend = sqlx::query_as::<_, (i64, i64)>(RENEW).bind(resource).bind(owner);
             let extend = extend.bind(token).bind(claim.lasting).bind(patience(claim));
             Ok(match extend.fetch_all(conn).await?.first() {
-                Some((1, _)) => RenewAnswer::Done,
+                Some((1, _)) => RenewAnswer::Renewed,
                 Some((_, 1)) => RenewAnswer::Superseded,
                 _ => RenewAnswer::Gone,
             })

@@ -93,7 +93,7 @@ impl Backend for Sqlite {
             let extend = sqlx::query(RENEW).bind(claim.resource.as_str()).bind(&claim.owner);
             let extend = extend.bind(token).bind(claim.lasting);
             if extend.execute(&mut *conn).await?.rows_affected() == 1 {
-                return Ok(RenewAnswer::Done);
+                return Ok(RenewAnswer::Renewed);
             }
             let own = sqlx::query_scalar::<_, bool>(IS_OWN).bind(claim.resource.as_str());
             let own = own.bind(&claim.owner).bind(token).fetch_optional(conn).await?;

@@ -71,8 +71,8 @@ impl<DB: Database> LeaseTable<DB> {
         &self.in_flight
     }
 
-    pub(super) fn cause(&self, cause: Fault) -> Vec<NodeCause> {
-        vec![NodeCause { node: self.name.clone(), cause }]
+    pub(super) fn cause(&self, cause: Fault) -> NodeCause {
+        NodeCause { node: self.name.clone(), cause }
     }
 
     /// Asks for the row, and waits for the answer far longer than any caller does: who
@@ -139,10 +139,11 @@ impl<DB: Database> LeaseTable<DB> {
 
     pub(super) async fn health(&self, budget: Duration) -> Health {
         let probe = self.call(&(), Limits::of(budget, budget), |conn, ()| DB::probe(conn));
-        let causes = match timeout(budget, probe).await.unwrap_or(Err(Fault::TimedOut)) {
-            Ok(()) => Vec::new(),
-            Err(fault) => self.cause(fault),
-        };
+        self.health_with(timeout(budget, probe).await.unwrap_or(Err(Fault::TimedOut)).err())
+    }
+
+    pub(super) fn health_with(&self, fault: Option<Fault>) -> Health {
+        let causes: Vec<NodeCause> = fault.map(|fault| self.cause(fault)).into_iter().collect();
         let (fleet, nodes) = (Vec::new(), Vec::new());
         Health { needed: 1, granting: 1 - causes.len(), causes, fleet, nodes }
     }

@@ -231,7 +231,7 @@ async fn a_user_who_may_not_is_told_so_and_needs_little() {
     assert_eq!(lease.release().await, Ok(Released::Released));
     let stranger = service(&pool(as_user.username("nobody_at_all")));
     let outcome = stranger.try_acquire(&resource()).await;
-    assert!(matches!(outcome, Err(AcquireError::NoQuorum { .. })), "{outcome:?}");
+    assert!(matches!(outcome, Err(AcquireError::Unavailable { .. })), "{outcome:?}");
     let cause = fault(outcome);
     assert!(matches!(cause, Fault::Denied(_)), "{cause:?}");
 }

@@ -71,7 +71,7 @@ async fn a_closed_pool_is_a_fault() {
     let lease = lock.acquire(&resource()).await.unwrap();
     place.pool.close().await;
     let error = lock.try_acquire(&resource()).await.unwrap_err();
-    assert!(matches!(error, AcquireError::NoQuorum { .. }), "{error:?}");
+    assert!(matches!(error, AcquireError::Unavailable { .. }), "{error:?}");
     let error = lease.release().await.unwrap_err();
     assert!(error.to_string().contains("unreachable: the pool is closed"), "{error}");
 }

@@ -22,18 +22,23 @@ use crate::{exit, say};
 
 /// Runs the command while it holds the lease, and returns the exit status.
 pub(crate) async fn main(run: Run) -> u8 {
-    let service = match Service::of(&run) {
-        Ok(service) => service,
-        Err(error) => {
-            say::error(error);
-            return exit::USAGE;
-        }
-    };
     let mut signals = match Signals::listen() {
         Ok(signals) => signals,
         Err(error) => {
             say::error(format_args!("cannot listen for signals: {error}"));
             return exit::FAILED;
+        }
+    };
+    let service = tokio::select! {
+        biased;
+        signal = signals.next() => return exit::by_signal(signal.as_raw()),
+        service = Service::connect(&run) => service,
+    };
+    let service = match service {
+        Ok(service) => service,
+        Err(error) => {
+            say::error(error);
+            return exit::USAGE;
         }
     };
     let outcome = tokio::select! {
@@ -55,7 +60,7 @@ pub(crate) async fn main(run: Run) -> u8 {
         }
         Err(signal) => {
             // The acquisition was dropped, which releases.
-            service.settle_dropped().await;
+            service.settle().await;
             exit::by_signal(signal.as_raw())
         }
     }

@@ -2,14 +2,12 @@ use ::redis::{Cmd, Value};
 
 use super::keys::Keys;
 use crate::protocol::{
-    Fleet, Incarnation, Membership, Nonce, Prepared, Reply, Report, Request, Sealing, Stamp, State,
+    EPOCH, Fleet, Incarnation, Membership, Nonce, Prepared, Reply, Report, Request, Sealing, Stamp,
+    State,
 };
 use crate::resource::Resource;
 use crate::token::Token;
 use std::time::Duration;
-
-/// 2026-01-01T00:00:00Z in seconds since the Unix epoch: eras count from here.
-const EPOCH: u64 = 1_767_225_600;
 
 /// A script whose answer begins with the number of the request, its last argument. First, as
 /// Redis cuts an array off at a nil.
@@ -174,7 +172,8 @@ pub(super) fn reply(incarnation: &Incarnation, uptime: Duration, value: &Value) 
             admitted: number(5)? == 1,
             blank: number(6)? == 1,
             crowded: number(7)? == 1,
-            clock: Duration::from_secs(natural(8)?.saturating_sub(EPOCH))
+            clock: Duration::from_secs(natural(8)?)
+                .saturating_sub(EPOCH)
                 .saturating_add(Duration::from_micros(natural(9)?)),
             other: match text(10)? {
                 "" => None,

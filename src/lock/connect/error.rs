@@ -1,0 +1,69 @@
+use std::sync::Arc;
+
+use crate::lock::{BuildError, Lock};
+
+/// Every scheme, and the feature that it needs.
+const FEATURES: &[(&str, &str)] = &[
+    ("redis", "redis"),
+    ("rediss", "redis"),
+    ("redis+unix", "redis"),
+    ("unix", "redis"),
+    ("postgres", "postgres"),
+    ("postgresql", "postgres"),
+    ("mysql", "mysql"),
+    ("mariadb", "mysql"),
+    ("sqlite", "sqlite"),
+];
+
+/// Why a URL gave no lock service.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// No back end has this scheme.
+    #[error(
+        "a URL of a lock service begins with redis://, postgres://, mysql://, sqlite: or memory:, \
+         and not with {0:?}"
+    )]
+    Scheme(String),
+    /// The back end is not compiled in.
+    #[error("{scheme}: needs the feature `{feature}` of the crate `fencing`")]
+    #[non_exhaustive]
+    Feature {
+        /// The scheme of the URL.
+        scheme: String,
+        /// What to switch on.
+        feature: &'static str,
+    },
+    /// The rest of the URL does not fit its scheme.
+    #[error("the {scheme} URL is not usable: {problem}")]
+    #[non_exhaustive]
+    Url {
+        /// The scheme of the URL.
+        scheme: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A setting does not fit.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The database can't be reached, or its tables can't be created. Use `lock` all the same
+    /// where the database may come up later: each acquisition asks anew.
+    #[error("the database is not ready: {source}")]
+    #[non_exhaustive]
+    NotReady {
+        /// The lock service.
+        lock: Arc<dyn Lock>,
+        /// What happened.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl ConnectError {
+    /// Returns the error of a scheme that no back end in this build has.
+    pub(super) fn unknown(scheme: &str) -> ConnectError {
+        match FEATURES.iter().find(|(known, _)| *known == scheme) {
+            Some((_, feature)) => ConnectError::Feature { scheme: scheme.to_owned(), feature },
+            None => ConnectError::Scheme(scheme.to_owned()),
+        }
+    }
+}

@@ -1,0 +1,15 @@
+use super::{ConnectError, ConnectOptions, Opened};
+use crate::lock::redlock::{MemoryNode, Redlock};
+
+/// How many nodes there are.
+const NODES: usize = 5;
+
+pub(super) fn open(options: &ConnectOptions) -> Result<Opened, ConnectError> {
+    let nodes = (1..=NODES).map(|number| MemoryNode::new(format!("memory-{number}")));
+    let builder = Redlock::builder().nodes(nodes).ttl(options.ttl).wait(options.wait);
+    let builder = match options.budget {
+        Some(budget) => builder.node_budget(budget),
+        None => builder,
+    };
+    Ok(Opened::ready(builder.build()?))
+}

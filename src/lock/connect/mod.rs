@@ -1,0 +1,149 @@
+//! From a URL to a lock service. The one place of this module that knows every back end.
+
+mod error;
+mod memory;
+#[cfg(feature = "mysql")]
+mod mysql;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "redis")]
+mod redis;
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+mod sql;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+
+use super::Lock;
+use super::settings::Settings;
+
+pub use error::ConnectError;
+
+/// Connects to the lock service that a URL names, with the default settings.
+///
+/// | URL | back end | feature |
+/// |---|---|---|
+/// | `redis://a,b,c` | Redlock over these Redis servers | `redis` |
+/// | `postgres://user@host/db` | leases in PostgreSQL | `postgres` |
+/// | `mysql://user@host/db`, `mariadb://...` | leases in MySQL or MariaDB | `mysql` |
+/// | `sqlite:path` | leases in a SQLite file | `sqlite` |
+/// | `memory:` | five nodes in this process, which live and die with it | none |
+///
+/// Several Redis servers stand in one URL (`redis://user:password@a:6379,b:6379`: what stands
+/// before the first and behind the last counts for all) or each has one of its own, with a name if
+/// you like (`a=redis://10.0.0.5:6379,b=rediss://10.0.0.6:6380`). Redis servers are asked with the
+/// first acquisition. In a database the tables are created where they are missing.
+///
+/// # Errors
+/// [`ConnectError`]. Where the database can't be reached now, the error carries the lock service:
+/// see [`ConnectError::NotReady`].
+///
+/// # Cancel safety
+/// Dropped, the tables of a database may have been created.
+pub async fn connect(url: &str) -> Result<Arc<dyn Lock>, ConnectError> {
+    ConnectOptions::new(url).connect().await
+}
+
+/// What you can set beside the URL: see [`connect`].
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct ConnectOptions {
+    url: String,
+    namespace: Option<String>,
+    ttl: Duration,
+    wait: Duration,
+    budget: Option<Duration>,
+}
+
+impl ConnectOptions {
+    /// Takes a URL as [`connect`] does.
+    pub fn new(url: impl Into<String>) -> ConnectOptions {
+        let Settings { ttl, wait, .. } = Settings::new("budget", (Duration::ZERO, 1));
+        ConnectOptions { url: url.into(), namespace: None, ttl, wait, budget: None }
+    }
+
+    /// Sets what the keys on Redis servers begin with. Default: `fencing`. Databases have none.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> ConnectOptions {
+        self.namespace = Some(namespace.into());
+        self
+    }
+
+    /// Sets how long a lease lasts unless it is renewed. Default: 10 s.
+    pub fn ttl(mut self, ttl: Duration) -> ConnectOptions {
+        self.ttl = ttl;
+        self
+    }
+
+    /// Sets how long `acquire` waits. Default: 30 s.
+    pub fn wait(mut self, limit: Duration) -> ConnectOptions {
+        self.wait = limit;
+        self
+    }
+
+    /// Sets how long one server may take to answer. Default: 50 ms for Redis, or a quarter
+    /// of a short TTL; 2 s for a database, or half of a short TTL.
+    pub fn budget(mut self, budget: Duration) -> ConnectOptions {
+        self.budget = Some(budget);
+        self
+    }
+
+    /// Connects.
+    ///
+    /// # Errors
+    /// As for [`connect`].
+    ///
+    /// # Cancel safety
+    /// As for [`connect`].
+    pub async fn connect(self) -> Result<Arc<dyn Lock>, ConnectError> {
+        let scheme = scheme(&self.url);
+        let Some((_, open)) = BACK_ENDS.iter().find(|(schemes, _)| schemes.contains(&scheme))
+        else {
+            return Err(ConnectError::unknown(scheme));
+        };
+        let opened = open(&self)?;
+        match opened.ready.await {
+            Ok(()) => Ok(opened.lock),
+            Err(source) => Err(ConnectError::NotReady { lock: opened.lock, source }),
+        }
+    }
+}
+
+/// A lock service, and what makes it ready.
+struct Opened {
+    lock: Arc<dyn Lock>,
+    ready: BoxFuture<'static, Result<(), Box<dyn std::error::Error + Send + Sync>>>,
+}
+
+impl Opened {
+    /// It needs nothing before the first acquisition.
+    fn ready(lock: impl Lock + 'static) -> Opened {
+        Opened { lock: Arc::new(lock), ready: Box::pin(std::future::ready(Ok(()))) }
+    }
+}
+
+type Open = fn(&ConnectOptions) -> Result<Opened, ConnectError>;
+
+/// Every back end that is compiled in, by the schemes of its URLs. The next one stands here.
+const BACK_ENDS: &[(&[&str], Open)] = &[
+    (&["memory"], memory::open),
+    #[cfg(feature = "redis")]
+    (&["redis", "rediss", "redis+unix", "unix"], redis::open),
+    #[cfg(feature = "postgres")]
+    (&["postgres", "postgresql"], postgres::open),
+    #[cfg(feature = "mysql")]
+    (&["mysql", "mariadb"], mysql::open),
+    #[cfg(feature = "sqlite")]
+    (&["sqlite"], sqlite::open),
+];
+
+/// Returns the scheme of the first URL, which may have a name in front (`a=redis://...`).
+fn scheme(url: &str) -> &str {
+    let scheme = url.split(':').next().unwrap_or_default();
+    scheme.rsplit('=').next().unwrap_or_default().trim()
+}

@@ -1,0 +1,51 @@
+use std::time::Duration;
+
+use sqlx::Pool;
+use sqlx::pool::PoolOptions;
+
+use super::{ConnectError, ConnectOptions, Opened};
+use crate::lock::sql::{Database, SqlLock};
+use crate::sql;
+
+/// How many connections the leases share: each needs one for a single statement at a time.
+const CONNECTIONS: u32 = 4;
+/// How long the pool tries to connect where no budget is set.
+const BUDGET: Duration = Duration::from_secs(2);
+
+impl ConnectOptions {
+    /// Returns how long the pool tries to connect.
+    pub(super) fn connect_limit(&self) -> Duration {
+        self.budget.unwrap_or(BUDGET).min(self.ttl / 2)
+    }
+
+    pub(super) fn pool<DB: sqlx::Database>(&self) -> PoolOptions<DB> {
+        PoolOptions::new().max_connections(CONNECTIONS).acquire_timeout(self.connect_limit())
+    }
+}
+
+/// Opens a lock service in the database of this pool. Where its tables are missing, or nothing
+/// can be read from them, it is ready when they have been created.
+pub(super) fn open<DB>(options: &ConnectOptions, pool: Pool<DB>) -> Result<Opened, ConnectError>
+where
+    DB: Database + sql::Database,
+{
+    let builder = SqlLock::builder(pool.clone()).ttl(options.ttl).wait(options.wait);
+    let builder = match options.budget {
+        Some(budget) => builder.budget(budget),
+        None => builder,
+    };
+    let lock = builder.build()?;
+    let opened = lock.clone();
+    let ready = async move {
+        match lock.health().await.has_quorum() {
+            true => Ok(()),
+            false => Ok(sql::migrate(&pool).await?),
+        }
+    };
+    Ok(Opened { lock: std::sync::Arc::new(opened), ready: Box::pin(ready) })
+}
+
+/// Returns the error of a URL that the driver could not read.
+pub(super) fn unusable(scheme: &'static str) -> impl Fn(sqlx::Error) -> ConnectError {
+    move |error| ConnectError::Url { scheme, problem: error.to_string() }
+}

@@ -1,0 +1,70 @@
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+
+use super::held::HeldOnNodes;
+use super::nodes::Nodes;
+use super::readmission;
+use crate::lock::AcquireError;
+use crate::lock::held_lock::Grant;
+use crate::protocol::{Acquire, AcquireOutcome, Attempt, Owner, Request, Terms};
+use crate::random;
+use crate::resource::Resource;
+
+/// Makes one attempt. Dropped at any await point, or lost, it releases everywhere.
+pub(super) async fn attempt(
+    nodes: &Arc<Nodes>,
+    resource: &Resource,
+    terms: Terms,
+) -> Result<Grant, AcquireError> {
+    readmission::start(nodes);
+    let owner = Owner(random::u128());
+    let attempt = Attempt { resource: resource.clone(), owner, terms };
+    let mut release_on_drop = ReleaseOnDrop { nodes: Some(nodes), resource, owner };
+    let mut acquire = Acquire::new(nodes.size(), attempt.clone(), nodes.clock().now());
+    let mut calls = FuturesUnordered::new();
+    let outcome = loop {
+        while let Some((node, request)) = acquire.next_request() {
+            if let Some(answer) = nodes.submit(node, request) {
+                calls.push(async move { (node, answer.get().await) });
+            }
+        }
+        if let Some(outcome) = acquire.outcome(nodes.clock().now()) {
+            break outcome;
+        }
+        match calls.next().await {
+            Some((node, reply)) => acquire.on_reply(node, reply),
+            None => break AcquireOutcome::NoQuorum { granted: 0, faults: Vec::new() },
+        }
+    };
+    match outcome {
+        AcquireOutcome::Won { token, deadline } => {
+            release_on_drop.nodes = None;
+            let held = Arc::new(HeldOnNodes::new(Arc::clone(nodes), attempt, token));
+            Ok(Grant { token, deadline, held })
+        }
+        AcquireOutcome::Held { retry_after } => {
+            Err(AcquireError::Held { resource: resource.clone(), retry_after })
+        }
+        AcquireOutcome::NoQuorum { granted, faults } => {
+            Err(nodes.no_quorum(resource, granted, faults))
+        }
+    }
+}
+
+/// Releases everywhere when it is dropped, also where no answer came.
+struct ReleaseOnDrop<'a> {
+    nodes: Option<&'a Arc<Nodes>>,
+    resource: &'a Resource,
+    owner: Owner,
+}
+
+impl Drop for ReleaseOnDrop<'_> {
+    fn drop(&mut self) {
+        if let Some(nodes) = self.nodes {
+            let request = Request::Release { resource: self.resource.clone(), owner: self.owner };
+            drop(nodes.submit_all(&request));
+        }
+    }
+}

@@ -1,0 +1,99 @@
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+
+use super::attempt::attempt;
+use super::nodes::Nodes;
+use super::readmission;
+use crate::lock::backend::LockBackend;
+use crate::lock::held_lock::Grant;
+use crate::lock::settings::Settings;
+use crate::lock::{AcquireError, Health, NodeHealth};
+use crate::protocol::{CROWDED, Fault, Reply, Report, Request, fault_of, majority};
+use crate::resource::Resource;
+use crate::time::Clock;
+
+impl LockBackend for Arc<Nodes> {
+    fn clock(&self) -> &Arc<dyn Clock> {
+        Nodes::clock(self)
+    }
+
+    async fn attempt(
+        &self,
+        resource: &Resource,
+        settings: &Settings,
+    ) -> Result<Grant, AcquireError> {
+        attempt(self, resource, settings.terms()).await
+    }
+
+    async fn health(&self, _: &Settings) -> Health {
+        readmission::start(self);
+        let mut calls = self.submit_all(&Request::Inspect);
+        let (mut reports, mut faults) = (Vec::new(), Vec::new());
+        while let Some((node, answer)) = calls.next().await {
+            match answer {
+                Ok(Reply::Report(report)) => {
+                    if let Some(left) = report.quarantine {
+                        faults.push((node, Fault::Quarantined(left)));
+                    }
+                    reports.push((node, report));
+                }
+                other => faults.push((node, fault_of(other))),
+            }
+        }
+        reports.sort_by_key(|(node, _)| *node);
+        faults.sort_by_key(|(node, _)| *node);
+        let stands = |(node, report): (usize, Report)| NodeHealth {
+            node: self.name(node).to_owned(),
+            era: report.state.era,
+            longest: report.state.longest,
+            quarantine: report.quarantine,
+            counts: report.counts,
+            crowded: report.counts >= CROWDED as u64,
+        };
+        Health { nodes: reports.into_iter().map(stands).collect(), ..self.health_with(faults) }
+    }
+
+    fn failing(&self, fault: Fault) -> Health {
+        self.health_with(self.each(fault))
+    }
+
+    fn unavailable(&self, resource: &Resource, fault: Fault) -> AcquireError {
+        self.no_quorum(resource, 0, self.each(fault))
+    }
+
+    fn prepare(&self, settings: &Settings) {
+        self.outlast(settings.terms().closed_for());
+    }
+
+    async fn settle(&self) {
+        self.outstanding().over().await;
+    }
+}
+
+impl Nodes {
+    pub(super) fn no_quorum(
+        &self,
+        resource: &Resource,
+        granted: usize,
+        faults: Vec<(usize, Fault)>,
+    ) -> AcquireError {
+        let (resource, nodes) = (resource.clone(), self.size());
+        let (needed, causes) = (majority(nodes), self.causes(faults));
+        AcquireError::NoQuorum { resource, nodes, needed, granted, causes }
+    }
+
+    fn each(&self, fault: Fault) -> Vec<(usize, Fault)> {
+        (0..self.size()).map(|node| (node, fault.clone())).collect()
+    }
+
+    fn health_with(&self, faults: Vec<(usize, Fault)>) -> Health {
+        Health {
+            needed: majority(self.size()),
+            granting: self.size() - faults.len(),
+            causes: self.causes(faults),
+            fleet: self.fleet().members().map(str::to_owned).collect(),
+            nodes: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,228 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::time::{Instant, sleep};
+
+use super::backend::LockBackend;
+use super::queues::Queues;
+use super::settings::Settings;
+use super::{AcquireError, BuildError, Health, Lease};
+use crate::protocol::Fault;
+use crate::resource::Resource;
+
+/// How long `try_acquire` waits for servers that start for the first time.
+const FIRST_START: Duration = Duration::from_millis(1500);
+/// The pause before it asks them again.
+const FIRST_START_PAUSE: Duration = Duration::from_millis(20);
+
+/// A lock service over one back end. Clones share the back end and the local queues.
+#[derive(Clone)]
+pub(crate) struct Service<B> {
+    pub(super) backend: B,
+    queues: Arc<Queues>,
+    pub(super) settings: Settings,
+}
+
+impl<B: LockBackend> Service<B> {
+    /// Takes settings that were checked.
+    pub(super) fn new(backend: B, settings: Settings) -> Service<B> {
+        backend.prepare(&settings);
+        Service { backend, queues: Arc::default(), settings }
+    }
+
+    pub(super) fn with_ttl(&self, ttl: Duration) -> Result<Service<B>, BuildError> {
+        let settings = self.settings.with_ttl(ttl)?;
+        self.backend.prepare(&settings);
+        Ok(Service { settings, ..self.clone() })
+    }
+
+    pub(super) fn with_wait(&self, wait: Duration) -> Result<Service<B>, BuildError> {
+        let settings = Settings { wait, ..self.settings }.checked()?;
+        Ok(Service { settings, ..self.clone() })
+    }
+
+    pub(super) async fn acquire(&self, resource: &Resource) -> Result<Lease, AcquireError> {
+        self.runtime(resource)?;
+        self.queues.acquire(resource, &self.settings, || self.attempt(resource)).await
+    }
+
+    /// One attempt. Only servers that start for the first time are waited for.
+    pub(super) async fn try_acquire(&self, resource: &Resource) -> Result<Lease, AcquireError> {
+        self.runtime(resource)?;
+        let end = Instant::now() + FIRST_START;
+        loop {
+            match self.attempt(resource).await {
+                Err(error) if starts(&error) && Instant::now() < end => {
+                    sleep(FIRST_START_PAUSE).await;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    pub(super) async fn health(&self) -> Health {
+        match Handle::try_current() {
+            Ok(_) => self.backend.health(&self.settings).await,
+            Err(_) => self.backend.failing(Fault::NoRuntime),
+        }
+    }
+
+    /// Makes one attempt, notes it in log and metrics, and makes its grant a lease.
+    #[tracing::instrument(name = "fencing.acquire", level = "debug", skip_all, fields(%resource))]
+    async fn attempt(&self, resource: &Resource) -> Result<Lease, AcquireError> {
+        let clock = self.backend.clock();
+        let start = clock.now();
+        let outcome = self.backend.attempt(resource, &self.settings).await;
+        let label = match &outcome {
+            Ok(grant) => {
+                tracing::debug!(token = %grant.token, "lease acquired");
+                "acquired"
+            }
+            Err(error) => {
+                tracing::debug!(%error, "lease not acquired");
+                error.label()
+            }
+        };
+        let elapsed = clock.now().since(start);
+        metrics::counter!("fencing_attempts_total", "outcome" => label).increment(1);
+        metrics::histogram!("fencing_attempt_seconds", "outcome" => label).record(elapsed);
+        Ok(Lease::new(resource.clone(), outcome?, Arc::clone(clock), &self.settings))
+    }
+
+    /// Timers and tasks need tokio: without its runtime they would panic.
+    fn runtime(&self, resource: &Resource) -> Result<(), AcquireError> {
+        let missing = |_| self.backend.unavailable(resource, Fault::NoRuntime);
+        Handle::try_current().map(drop).map_err(missing)
+    }
+}
+
+/// Reports whether too few nodes have a vote yet, and none needs longer than a first start
+/// takes.
+fn starts(error: &AcquireError) -> bool {
+    let AcquireError::NoQuorum { causes, .. } = error else { return false };
+    !causes.is_empty()
+        && causes.iter().all(|cause| match cause.cause {
+            Fault::NotAdmitted => true,
+            Fault::Quarantined(remaining) => remaining <= Duration::from_secs(1),
+            _ => false,
+        })
+}
+
+/// Writes what every lock service can do, once: its methods, and [`Lock`](super::Lock) for it.
+macro_rules! lock_service {
+    ($lock:ty $(, $DB:ident: $Bound:path)?) => {
+        const _: () = {
+            use std::sync::Arc;
+            use std::time::Duration;
+
+            use futures_util::future::BoxFuture;
+
+            use $crate::lock::backend::LockBackend;
+            use $crate::lock::{AcquireError, BuildError, Health, Lease, Lock};
+            use $crate::resource::Resource;
+
+            impl$(<$DB: $Bound>)? $lock {
+                /// Returns the same lock service with another TTL: connections and queues are
+                /// shared.
+                ///
+                /// # Errors
+                /// [`BuildError`](crate::lock::BuildError) if the TTL is out of bounds, or too
+                /// short for the budget or the drift.
+                pub fn with_ttl(&self, ttl: Duration) -> Result<$lock, BuildError> {
+                    Ok(Self(self.0.with_ttl(ttl)?))
+                }
+
+                /// Returns the same lock service with another wait limit of
+                /// [`acquire`](Self::acquire).
+                ///
+                /// # Errors
+                /// [`BuildError`](crate::lock::BuildError) if it is longer than a year.
+                pub fn with_wait(&self, wait: Duration) -> Result<$lock, BuildError> {
+                    Ok(Self(self.0.with_wait(wait)?))
+                }
+
+                /// Asks the servers how they stand, within the budget. Nodes that are not
+                /// admitted are brought back in the background, as after an acquisition.
+                ///
+                /// # Cancel safety
+                /// It changes nothing.
+                pub async fn health(&self) -> Health {
+                    self.0.health().await
+                }
+
+                /// Acquires the lease of `resource`. Waits in a fair local queue and then for
+                /// the holder, up to the wait limit.
+                ///
+                /// # Errors
+                /// [`AcquireError`](crate::lock::AcquireError) of the last attempt.
+                ///
+                /// # Cancel safety
+                /// Dropped at any point, it releases what it can, and leaves no lock behind for
+                /// longer than the TTL and the lock-delay.
+                pub async fn acquire(&self, resource: &Resource) -> Result<Lease, AcquireError> {
+                    self.0.acquire(resource).await
+                }
+
+                /// Acquires the lease of `resource` in one attempt. Waits only for nodes that
+                /// start for the first time, about a second.
+                ///
+                /// # Errors
+                /// [`AcquireError`](crate::lock::AcquireError).
+                ///
+                /// # Cancel safety
+                /// As for [`acquire`](Self::acquire).
+                pub async fn try_acquire(
+                    &self,
+                    resource: &Resource,
+                ) -> Result<Lease, AcquireError> {
+                    self.0.try_acquire(resource).await
+                }
+
+                /// Waits until all that this client has sent is answered or was given up: also
+                /// what a dropped attempt or lease has released, and a node that is being
+                /// brought back. You need it at the end of a program.
+                ///
+                /// # Cancel safety
+                /// It changes nothing.
+                pub async fn settle(&self) {
+                    self.0.backend.settle().await;
+                }
+            }
+
+            impl$(<$DB: $Bound>)? Lock for $lock {
+                fn acquire<'a>(
+                    &'a self,
+                    resource: &'a Resource,
+                ) -> BoxFuture<'a, Result<Lease, AcquireError>> {
+                    Box::pin(self.0.acquire(resource))
+                }
+
+                fn try_acquire<'a>(
+                    &'a self,
+                    resource: &'a Resource,
+                ) -> BoxFuture<'a, Result<Lease, AcquireError>> {
+                    Box::pin(self.0.try_acquire(resource))
+                }
+
+                fn health(&self) -> BoxFuture<'_, Health> {
+                    Box::pin(self.0.health())
+                }
+
+                fn settle(&self) -> BoxFuture<'_, ()> {
+                    Box::pin(self.0.backend.settle())
+                }
+
+                fn with_ttl(&self, ttl: Duration) -> Result<Arc<dyn Lock>, BuildError> {
+                    Ok(Arc::new(Self(self.0.with_ttl(ttl)?)))
+                }
+
+                fn with_wait(&self, wait: Duration) -> Result<Arc<dyn Lock>, BuildError> {
+                    Ok(Arc::new(Self(self.0.with_wait(wait)?)))
+                }
+            }
+        };
+    };
+}
+
+pub(super) use lock_service;

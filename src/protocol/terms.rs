@@ -1,0 +1,42 @@
+use std::time::Duration;
+
+use super::Owner;
+use crate::resource::Resource;
+use crate::time::Time;
+
+/// For how long a lease is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Terms {
+    /// How long the lease is valid, before drift is taken off.
+    pub ttl: Duration,
+    /// How long the lock stays closed after that if nobody releases it.
+    pub lock_delay: Duration,
+    /// What the clocks may differ by over one TTL.
+    pub drift: Duration,
+}
+
+impl Terms {
+    /// Returns when a lease ends that was asked for at `asked`: the TTL less drift later. It
+    /// counts from before the question, because a node counts from when it answered.
+    #[must_use]
+    pub fn deadline(&self, asked: Time) -> Time {
+        asked + self.ttl.saturating_sub(self.drift)
+    }
+
+    /// Returns how long a lock stays closed unless it is renewed or released.
+    #[must_use]
+    pub fn closed_for(&self) -> Duration {
+        self.ttl.saturating_add(self.lock_delay)
+    }
+}
+
+/// One attempt to acquire, and then the lock that it has acquired.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Attempt {
+    /// What to lock.
+    pub resource: Resource,
+    /// For whom; new for every attempt.
+    pub owner: Owner,
+    /// For how long.
+    pub terms: Terms,
+}
