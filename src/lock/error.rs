@@ -11,7 +11,7 @@ use crate::token::Token;
 #[non_exhaustive]
 pub enum AcquireError {
     /// Another client holds it. The servers are well.
-    #[error("another client holds {resource}; try again in {} ms", .retry_after.as_millis())]
+    #[error("{resource} is held by another client; try again in {} ms", .retry_after.as_millis())]
     #[non_exhaustive]
     Held {
         /// What you asked for.
@@ -39,7 +39,7 @@ pub enum AcquireError {
         causes: Vec<NodeCause>,
     },
     /// The database gave no answer, or refused to. Perhaps no client holds the lock.
-    #[error("{resource} could not be asked for: {cause}")]
+    #[error("{resource} was not acquired: {cause}")]
     #[non_exhaustive]
     Unavailable {
         /// What you asked for.

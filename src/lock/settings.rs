@@ -1,3 +1,4 @@
+use std::fmt;
 use std::time::Duration;
 
 use crate::protocol::Terms;
@@ -28,7 +29,7 @@ impl BuildError {
 }
 
 /// The numbers of a lock service.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(super) struct Settings {
     pub(super) ttl: Duration,
     pub(super) drift: Option<Duration>,
@@ -43,6 +44,19 @@ pub(super) struct Settings {
     pub(super) lock_delay: Duration,
     pub(super) max_hold: Option<Duration>,
     pub(super) renew: bool,
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("terms", &self.terms())
+            .field("wait", &self.wait)
+            .field("retry_delay", &self.retry_delay)
+            .field(self.budget_name, &self.budget())
+            .field("max_hold", &self.max_hold)
+            .field("renew", &self.renew)
+            .finish()
+    }
 }
 
 impl Settings {

@@ -100,7 +100,7 @@ fn wrong_use_is_told_and_passwords_are_not() {
     for (options, code, words) in [
         (vec![], 64, "FENCING_DATABASE"),
         (vec!["--database", "sqlite:/x", "--redis", "redis://h"], 64, "cannot be used with"),
-        (vec!["--database", "sqlite::memory:"], 64, "keeps nobody else out"),
+        (vec!["--database", "sqlite::memory:"], 64, "keeps no other process out"),
         (vec!["--database", "oracle:x"], 64, "begins with sqlite:, postgres: or mysql:"),
         (vec!["--database", "sqlite:/nowhere/at/all.db", "--wait", "0s"], 69, "sqlite:/nowhere"),
         (vec!["--database", secret, "--ttl", "1s", "--wait", "0s"], 69, "postgres://127.0.0.1:1/d"),

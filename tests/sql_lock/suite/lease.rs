@@ -69,7 +69,7 @@ async fn without_the_tables_it_says_what_to_do() {
     let place = Place::empty().await;
     let lock = service(&place.pool);
     let error = lock.try_acquire(&resource()).await.unwrap_err().to_string();
-    assert!(error.starts_with("no answer for invoice/42, which may be free: "), "{error}");
+    assert!(error.starts_with("invoice/42 was not acquired: "), "{error}");
     assert!(error.contains("run fencing::sql::migrate first"), "{error}");
     let health = lock.health().await;
     assert_eq!((health.needed, health.granting, health.has_quorum()), (1, 0, false));
