@@ -2,17 +2,17 @@ use std::time::Duration;
 
 use super::NodeCause;
 
-/// How the nodes stand, as this client sees them.
+/// How the servers stand, as this client sees them: the nodes, or the one database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Health {
-    /// How many nodes are a majority.
+    /// How many nodes are a majority; one for a database.
     pub needed: usize,
-    /// How many can grant a lock now. A node that is quarantined can't.
+    /// How many can grant a lock now. A quarantined node can't.
     pub granting: usize,
-    /// What stands against the others.
+    /// Why the others can't.
     pub causes: Vec<NodeCause>,
-    /// The names of the nodes, which are the identity of the fleet. Empty for a database.
+    /// The names of the nodes: the identity of the fleet. Empty for a database.
     pub fleet: Vec<String>,
     /// How each node that is admitted stands, quarantined or not. Empty for a database.
     pub nodes: Vec<NodeHealth>,
@@ -26,19 +26,19 @@ pub struct NodeHealth {
     pub node: String,
     /// The era in which it counts: the high nine digits of its tokens.
     pub era: u64,
-    /// For how long a lock that it has granted or renewed may still be out. If it forgets, it
-    /// and the others are closed for no longer than that.
+    /// How long a lock that it has granted or renewed may still be out. If it forgets, the fleet
+    /// is closed for no longer than that.
     pub longest: Duration,
-    /// How long it grants nothing yet.
+    /// How long it still grants nothing.
     pub quarantine: Option<Duration>,
     /// For how many resources it keeps a count.
     pub counts: u64,
-    /// Whether it keeps so many that they are collected.
+    /// Whether it keeps so many that clients have them collected.
     pub crowded: bool,
 }
 
 impl Health {
-    /// Whether a majority can grant a lock now.
+    /// Reports whether a majority can grant a lock now, or the database.
     #[must_use]
     pub fn has_quorum(&self) -> bool {
         self.granting >= self.needed

@@ -9,30 +9,30 @@ use super::{AcquireError, Lease};
 use crate::random::jitter;
 use crate::resource::Resource;
 
-/// The local queues: within a process one contender per resource goes on the wire, and
-/// the others wait behind it in the order in which they came.
+/// The local queues. Within a process one contender per resource asks the servers, and the
+/// others wait behind it in the order in which they came.
 #[derive(Default)]
 pub(super) struct Queues(Mutex<HashMap<Resource, Weak<Queue>>>);
 
 #[derive(Default)]
 struct Queue {
     turn: FairMutex<()>,
-    /// What the contender on the wire was told last, and when the next may ask.
-    told: Mutex<Option<(AcquireError, Instant)>>,
+    /// The last error that the contender got, and when the next may ask.
+    last_error: Mutex<Option<(AcquireError, Instant)>>,
 }
 
 impl Queue {
-    fn told(&self) -> Option<(AcquireError, Instant)> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn last_error(&self) -> Option<(AcquireError, Instant)> {
+        self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn tell(&self, told: Option<(AcquireError, Instant)>) {
-        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = told;
+    fn set_last_error(&self, error: Option<(AcquireError, Instant)>) {
+        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
     }
 }
 
 impl Queues {
-    /// Attempts until one succeeds or the wait limit is reached, in the order of the queue.
+    /// Makes attempts until one succeeds or the wait limit is reached, in the order of the queue.
     pub(super) async fn acquire<F>(
         &self,
         resource: &Resource,
@@ -46,9 +46,9 @@ impl Queues {
         let queue = self.of(resource);
         let _turn = match queue.turn.try_lock() {
             Ok(turn) => turn,
-            // All who wait here are told what the contender was told: they must not ask all
-            // at once, nor one after another when the contender gives up.
-            Err(_) => match (timeout_at(end, queue.turn.lock()).await, queue.told()) {
+            // All who wait here get the contender's error: they must not ask all at once, nor
+            // one after another when the contender gives up.
+            Err(_) => match (timeout_at(end, queue.turn.lock()).await, queue.last_error()) {
                 (Err(_), None) => return attempt().await,
                 (Err(_), Some((error, _))) => return Err(error),
                 (Ok(_), Some((error, next))) if next >= end => return Err(error),
@@ -62,13 +62,13 @@ impl Queues {
         loop {
             let error = match attempt().await {
                 Ok(lease) => {
-                    queue.tell(None);
+                    queue.set_last_error(None);
                     return Ok(lease);
                 }
                 Err(error) => error,
             };
             let next = Instant::now() + settings.retry_delay / 2 + jitter(settings.retry_delay);
-            queue.tell(Some((error.clone(), next)));
+            queue.set_last_error(Some((error.clone(), next)));
             if next >= end {
                 return Err(error);
             }
@@ -76,7 +76,7 @@ impl Queues {
         }
     }
 
-    /// The queue of a resource. It is forgotten when nobody waits in it.
+    /// Returns the queue of a resource. It is forgotten when it is empty.
     fn of(&self, resource: &Resource) -> Arc<Queue> {
         let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(queue) = queues.get(resource).and_then(Weak::upgrade) {

@@ -11,7 +11,7 @@ use crate::time::{Clock, SystemClock};
 /// Makes a node when the namespace is known.
 type Source = Arc<dyn Fn(&str) -> Result<Arc<dyn Node>, BuildError> + Send + Sync>;
 
-/// What a [`Redlock`] is built from.
+/// Builds a [`Redlock`].
 #[derive(Clone)]
 #[must_use]
 pub struct RedlockBuilder {
@@ -94,7 +94,7 @@ impl RedlockBuilder {
     /// Builds the lock service. It connects with the first acquisition.
     ///
     /// # Errors
-    /// [`BuildError`] says which value can't be, and why.
+    /// [`BuildError`] says which value does not fit, and why.
     pub fn build(self) -> Result<Redlock, BuildError> {
         let nodes: Vec<_> =
             self.sources.iter().map(|source| source(&self.namespace)).collect::<Result<_, _>>()?;

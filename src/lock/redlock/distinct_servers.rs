@@ -5,11 +5,11 @@ use tokio::time::Instant;
 
 use crate::protocol::{Fault, Incarnation};
 
-/// Which server each lane of a fleet has reached: no two lanes may speak for one.
+/// Keeps note of the server that each lane has reached: one server must not vote through two lanes.
 pub(super) struct DistinctServers {
     reached: Mutex<Vec<Reached>>,
-    /// How long a lane that has lost its session still counts for its server: longer than an
-    /// attempt, or both would count for one.
+    /// How long a lane that has lost its session still counts for its server. It is longer than an
+    /// attempt, or both lanes would vote in one.
     pause: Duration,
 }
 
@@ -25,10 +25,10 @@ impl DistinctServers {
         DistinctServers { reached: Mutex::default(), pause }
     }
 
-    /// Notes whom the lane has reached, under which name.
+    /// Notes the server that the lane has reached, and the lane's name.
     ///
     /// # Errors
-    /// [`Fault::SameServer`] if another lane speaks for that server already.
+    /// [`Fault::SameServer`] if another lane counts for that server already.
     pub(super) fn reached(&self, lane: usize, name: &str, at: &Incarnation) -> Result<(), Fault> {
         let mut distinct_servers = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
         let over = |lost: Instant| lost.elapsed() >= self.pause;
@@ -45,7 +45,7 @@ impl DistinctServers {
         Ok(())
     }
 
-    /// The lane has lost its session.
+    /// Notes that the lane has lost its session.
     pub(super) fn lost(&self, lane: usize) {
         let mut distinct_servers = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
         for reached in distinct_servers.iter_mut().filter(|reached| reached.lane == lane) {
@@ -70,7 +70,7 @@ mod tests {
         assert_eq!(distinct_servers.reached(1, "one", &here), same("zero"));
         assert_eq!(distinct_servers.reached(1, "one", &there), Ok(()));
         assert_eq!(distinct_servers.reached(0, "zero", &there), same("one"));
-        // What lane 0 spoke for is nobody's now.
+        // The first server of lane 0 is free now.
         assert_eq!(distinct_servers.reached(2, "two", &here), Ok(()));
         distinct_servers.lost(1);
         assert_eq!(distinct_servers.reached(0, "zero", &there), same("one"));

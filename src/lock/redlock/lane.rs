@@ -16,7 +16,7 @@ use super::notices::{Notice, Notices};
 use super::outstanding::{Outstanding, OutstandingWork};
 use crate::protocol::{Fault, Fleet, Reply, Request};
 
-/// How long an unanswered session or connection is kept before a new one is opened.
+/// How long a session that does not answer is kept before a new one is opened.
 pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 /// The longest pause between two attempts to connect.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -24,10 +24,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// How many requests may wait for a lane that its runtime does not drive.
 const MOST_QUEUED: usize = 100_000;
 
-/// The way to one node: requests run there in the order in which they were submitted,
-/// so that a release never overtakes the acquire that it takes back.
+/// The way to one node. Requests run there in the order in which they were submitted, so that a
+/// release never overtakes the acquire that it undoes.
 ///
-/// Submitting never waits, so that it can be done in `drop`. A task of its own owns the
+/// `submit` never waits, so that you can call it in `drop`. A task of its own owns the
 /// session, bounds every answer by the node budget, and sends nothing but releases to a
 /// node that owes an answer.
 pub(super) struct Lane {
@@ -37,15 +37,15 @@ pub(super) struct Lane {
     running: Mutex<Option<Running>>,
 }
 
-/// The way to a driver, and how many jobs wait for it: counted for each driver by itself, as
-/// the first submissions may come at one time.
+/// The way to a driver, and how many jobs wait for it. Each driver has a count of its own, because
+/// several first submissions may come at one time.
 struct Running {
     jobs: mpsc::UnboundedSender<Job>,
     queued: Arc<AtomicUsize>,
 }
 
 impl Running {
-    /// Gives the job back if the driver is gone.
+    /// Sends the job, or returns it if the driver is gone.
     fn send(&self, job: Job) -> Result<(), Job> {
         if self.queued.fetch_add(1, Ordering::Relaxed) >= MOST_QUEUED {
             self.queued.fetch_sub(1, Ordering::Relaxed);
@@ -60,7 +60,7 @@ struct Job {
     request: Request,
     reply: oneshot::Sender<Result<Reply, Fault>>,
     due: Instant,
-    _underway: OutstandingWork,
+    _work: OutstandingWork,
 }
 
 /// What the lanes of one lock service share.
@@ -82,13 +82,13 @@ impl Lane {
         self.node.name()
     }
 
-    /// Queues a request. The answer comes within the budget; dropping the receiver takes
-    /// nothing back. Outside of a runtime only a lane that already runs takes requests.
+    /// Queues a request. The answer comes within the budget; dropping the receiver undoes
+    /// nothing. Outside of a runtime only a lane that already runs takes requests.
     pub(super) fn submit(&self, request: Request) -> Answer {
         let (reply, answer) = oneshot::channel();
         let due = Instant::now() + self.shared.budget;
         let answer = Answer { answer, bound: due + self.shared.budget };
-        let mut job = Job { request, reply, due, _underway: self.shared.outstanding.begin() };
+        let mut job = Job { request, reply, due, _work: self.shared.outstanding.begin() };
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(running) = running.as_ref() {
             match running.send(job) {
@@ -111,7 +111,7 @@ impl Lane {
 /// The answer to a submitted request.
 pub(super) struct Answer {
     answer: oneshot::Receiver<Result<Reply, Fault>>,
-    /// The lane bounds the answer; nobody bounds a lane whose runtime stands still.
+    /// The lane bounds the answer, and this bounds a lane whose runtime stands still.
     bound: Instant,
 }
 
@@ -125,17 +125,16 @@ impl Answer {
     }
 }
 
-/// What a call in flight comes to.
+/// How a call ends.
 enum Event {
-    /// It was answered, and the caller told.
+    /// The node answered, and the caller has the answer.
     Answered,
-    /// It was not answered in time, and the caller told; it goes on to show whether the
-    /// node lives.
-    /// It belongs to the session of this number.
+    /// The node did not answer in time, and the caller knows. The call of the session with this
+    /// number goes on, to show whether the node lives.
     Slow(u64, BoxFuture<'static, Event>),
     /// The node owed an answer and gave it.
     Alive(u64),
-    /// The session of this number is of no more use.
+    /// The session of this number is broken.
     Broken(u64),
 }
 
@@ -200,7 +199,7 @@ impl Driver {
     }
 
     fn on_job(&mut self, job: Job) {
-        // Nobody waits for it any more: sent now, an acquire could come behind its release.
+        // The caller has given up: sent now, an acquire could come behind its release.
         if Instant::now() >= job.due && !matches!(job.request, Request::Release { .. }) {
             let _ = job.reply.send(Err(Fault::TimedOut));
             return;
@@ -344,7 +343,7 @@ fn notify(
         Ok(Reply::Exhausted | Reply::Granted { crowded: true, .. }) => Notice::Collect(number),
         _ => return,
     };
-    notices.ring(notice, outstanding.begin());
+    notices.send(notice, outstanding.begin());
 }
 
 async fn poll_opening(

@@ -28,8 +28,8 @@ pub struct MemoryNode {
 struct Server {
     life: u64,
     incarnation: Incarnation,
-    /// When the server came up; `None` for one that has never been down: there is nothing that
-    /// it can have forgotten.
+    /// When the server came up; `None` for one that has never been down: it can't have forgotten
+    /// anything.
     since: Option<Time>,
     store: Store,
 }
@@ -41,7 +41,7 @@ impl fmt::Debug for MemoryNode {
 }
 
 impl MemoryNode {
-    /// A blank node on the machine's clock.
+    /// Returns a blank node on the machine's clock.
     #[must_use]
     pub fn new(name: impl Into<String>) -> MemoryNode {
         let clock = SystemClock;
@@ -50,7 +50,7 @@ impl MemoryNode {
         MemoryNode { base, ..MemoryNode::with_clock(name, clock) }
     }
 
-    /// A blank node on a clock of the caller's, for tests.
+    /// Returns a blank node on a clock of your own, for tests.
     #[must_use]
     pub fn with_clock(name: impl Into<String>, clock: impl Clock) -> MemoryNode {
         let server = Server { life: 0, incarnation: life(0), since: None, store: Store::default() };
@@ -76,7 +76,7 @@ impl MemoryNode {
         self.server().store.forget();
     }
 
-    /// Lets the lock of `resource` vanish, as an early expiry does.
+    /// Deletes the lock of `resource`, as an early expiry does.
     pub fn expire(&self, resource: &Resource) {
         self.server().store.expire_lock(resource);
     }

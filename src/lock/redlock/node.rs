@@ -2,13 +2,16 @@ use futures_util::future::BoxFuture;
 
 use crate::protocol::{Fault, Fleet, Incarnation, Reply, Request};
 
-/// One independent master: where a session is opened.
+/// One independent master.
+///
+/// The messages of a [`Session`] are the protocol's, which is not public API: the nodes are those
+/// of this crate, [`MemoryNode`](super::MemoryNode) and `RedisNode`.
 pub trait Node: Send + Sync + 'static {
-    /// Its name for an operator; without password.
+    /// Returns its name for an operator, without password.
     fn name(&self) -> &str;
 
-    /// Its name in its fleet: every client must call the node by the same one. By default that
-    /// is [`name`](Node::name).
+    /// Returns its name in its fleet: every client must use the same one. By default that is
+    /// [`name`](Node::name).
     fn member(&self) -> &str {
         self.name()
     }
@@ -16,31 +19,30 @@ pub trait Node: Send + Sync + 'static {
     /// Opens a session with the server as it runs now, one incarnation, for a client of `fleet`.
     ///
     /// # Errors
-    /// Why there is none.
+    /// [`Fault`]: why there is none.
     ///
     /// # Cancel safety
     /// Dropped, it leaves nothing behind.
     fn open(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>>;
 }
 
-/// One connection to one incarnation of a node. It never reconnects underneath: when it
-/// breaks, every call fails, and a new one is opened.
+/// One connection to one incarnation of a node. It never reconnects: when it breaks, every call
+/// fails, and the caller opens a new one.
 pub trait Session: Send + Sync + 'static {
     /// Runs one request as one atomic step.
     ///
     /// Requests run in the order in which the futures are first polled.
     ///
     /// # Errors
-    /// [`Fault::Disconnected`] when the session is of no more use. After any error the
+    /// [`Fault::Disconnected`] when the session is broken. After any error the
     /// request may still have run.
     ///
     /// # Cancel safety
     /// Dropped, the request may have run or may still run; it is not sent later.
     fn call(&self, request: Request) -> BoxFuture<'static, Result<Reply, Fault>>;
 
-    /// Whom it speaks to, where that tells distinct_servers apart: one that is reached under two names
-    /// is given one vote. `None` leaves that unlooked at; whatever wraps a session hands its
-    /// answer on.
+    /// Returns the server's identity, so that a server with two names gets one vote. `None`
+    /// skips that check. A session that wraps another returns the other's answer.
     fn server(&self) -> Option<&Incarnation> {
         None
     }

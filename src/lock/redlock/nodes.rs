@@ -16,7 +16,7 @@ use crate::protocol::{Fault, Fleet, Nonce, Readmission, Reply, Request};
 use crate::random;
 use crate::time::Clock;
 
-/// The nodes of one lock service, and what is the same for all who use them.
+/// The nodes of one lock service, and what all of its clones share.
 pub(super) struct Nodes {
     lanes: Vec<Lane>,
     shared: Shared,
@@ -31,9 +31,9 @@ pub(super) struct Nodes {
 /// What a client may do where too few nodes remember.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Starting {
-    /// Leave it to an operator.
+    /// It leaves a new start to an operator.
     pub(super) strict: bool,
-    /// Somebody has said that no lock can be out, if all nodes are blank.
+    /// The user has said that no lock can be out where all nodes are blank.
     pub(super) nothing_out: bool,
 }
 
@@ -75,13 +75,13 @@ impl Nodes {
         Duration::from_millis(self.longest.load(Ordering::SeqCst))
     }
 
-    /// A quarantine must outlast the locks of this client.
+    /// Notes that this client acquires locks that last so long: a quarantine must outlast them.
     pub(super) fn outlast(&self, longest: Duration) {
         let longest = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX).saturating_add(1);
         self.longest.fetch_max(longest, Ordering::SeqCst);
     }
 
-    /// The order to bring a node back, or to collect its counts.
+    /// Returns the order to bring a node back, or to collect its counts.
     pub(super) fn readmission(&self, target: usize, collect: bool) -> Readmission {
         let Starting { strict, nothing_out } = self.starting;
         let (nonce, longest) = (Nonce(random::u128()), self.longest());

@@ -4,36 +4,35 @@ use tokio::sync::mpsc;
 
 use super::outstanding::OutstandingWork;
 
-/// What a node's answer calls for, besides the caller who asked.
+/// What a node's answer asks the background task to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Notice {
-    /// The node has forgotten something.
+    /// The node has forgotten: bring it back.
     NotAdmitted(usize),
-    /// The node's counts are to be collected.
+    /// The node keeps too many counts: collect them.
     Collect(usize),
 }
 
-/// How many notices wait for the readmission; the next answer brings another.
+/// How many notices wait for the task. More are dropped: the next answer brings another.
 const MOST: usize = 256;
 
-/// What the lanes ring when the readmission is needed.
+/// The way from the lanes to the task that brings nodes back.
 #[derive(Default)]
-pub(super) struct Notices(Mutex<Option<mpsc::Sender<Rung>>>);
+pub(super) struct Notices(Mutex<Option<mpsc::Sender<Pending>>>);
 
-/// A notice, which is on its way until the readmission is done with it.
-pub(super) type Rung = (Notice, OutstandingWork);
+/// A notice, which counts as outstanding until the task is done with it.
+pub(super) type Pending = (Notice, OutstandingWork);
 
 impl Notices {
-    pub(super) fn ring(&self, notice: Notice, underway: OutstandingWork) {
+    pub(super) fn send(&self, notice: Notice, work: OutstandingWork) {
         let sender = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = sender.as_ref() {
-            let _ = sender.try_send((notice, underway));
+            let _ = sender.try_send((notice, work));
         }
     }
 
-    /// The notices, for a readmission, if there is none that still listens: the runtime of an
-    /// earlier one may be gone.
-    pub(super) fn unattended(&self) -> Option<mpsc::Receiver<Rung>> {
+    /// Returns the receiving end if no task holds one: the runtime of an earlier task may be gone.
+    pub(super) fn unattended(&self) -> Option<mpsc::Receiver<Pending>> {
         let mut sender = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if sender.as_ref().is_some_and(|sender| !sender.is_closed()) {
             return None;

@@ -16,28 +16,28 @@ use crate::protocol::{
 use crate::random;
 use crate::random::jitter;
 
-/// How often an operation is tried that others, or nodes that forget, get in the way of.
+/// How often an operation is tried when others, or nodes that forget, get in its way.
 const TRIES: u32 = 20;
-/// How long a fleet that was started grants nothing, whoever says so.
+/// How long a fleet that was started grants nothing, in any case.
 const SETTLED: Duration = Duration::from_secs(1);
 
 /// What an operator may do to the nodes of a lock service: see [`Redlock::operator`].
 ///
-/// Clients do most of it by themselves. Here it can be done with no client running, and what
-/// clients must not do without somebody's word.
+/// Clients do most of it by themselves. Use it where no client runs, and for what clients must not
+/// do without your word.
 #[derive(Clone)]
 pub struct Operator {
     nodes: Arc<Nodes>,
 }
 
-/// Why an operation was not done. It may be run again: what was done is kept.
+/// Why an operation was not done. You may run it again: what was done is kept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OperatorError {
     /// Every node must answer, and these do not.
     #[error("every node must answer: {}", Causes(.causes))]
     NotAll {
-        /// What stands against them.
+        /// Why they do not.
         causes: Vec<NodeCause>,
     },
     /// The nodes are not blank: locks may be out.
@@ -56,7 +56,7 @@ pub enum OperatorError {
         sealed: usize,
         /// How many are a majority of the old list.
         needed: usize,
-        /// What stands against the others.
+        /// Why the others have not.
         causes: Vec<NodeCause>,
     },
     /// A node belongs to another fleet.
@@ -73,18 +73,18 @@ pub enum OperatorError {
         "both lists are in use, each as a fleet of its own: no move leads from one to the other"
     )]
     BothInUse,
-    /// Something else stands against it.
+    /// It was refused for another reason.
     #[error("{0}")]
     Refused(String),
 }
 
-/// What became of one node.
+/// What became of the nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AdmitNodes {
     /// The nodes that are admitted.
     pub admitted: Vec<String>,
-    /// What stands against the others.
+    /// Why the others are not.
     pub causes: Vec<NodeCause>,
 }
 
@@ -175,7 +175,7 @@ impl Operator {
         done
     }
 
-    /// Ends the quarantine of every admitted node, and says of which. You say that no lock can
+    /// Ends the quarantine of every admitted node, and returns which had one. You say that no lock can
     /// be out any more; otherwise two leases of one resource may be valid at once, until the
     /// storage refuses the older one.
     ///
@@ -217,7 +217,7 @@ impl Operator {
     /// renewed any more and end. Clients of the new list get leases as soon as those have
     /// ended, with larger tokens. Give clients the new list once this has succeeded.
     ///
-    /// It may be interrupted at any point and run again, also by somebody else at the same time.
+    /// You may interrupt it at any point and run it again; somebody else may run it at the same time.
     ///
     /// # Errors
     /// [`OperatorError`].
@@ -228,7 +228,7 @@ impl Operator {
         self.relocate(new, false).await
     }
 
-    /// The same where this list is lost: a majority of it has forgotten or does not answer, and
+    /// Does the same where this list is lost: a majority of it has forgotten or does not answer, and
     /// will not. Order then rests on the nodes' clocks, and on the lost nodes staying away;
     /// exclusion on no lease being longer than the longest TTL of `new`.
     ///
@@ -306,8 +306,7 @@ impl Operator {
         }
     }
 
-    /// What every node answers to a prepare, which marks a node that has forgotten and changes
-    /// nothing else.
+    /// Asks every node to prepare, which marks a node that has forgotten and changes nothing else.
     async fn prepared(&self) -> Result<Vec<Prepared>, Option<OperatorError>> {
         let mut calls = {
             let (nonce, from) = (Nonce(random::u128()), None);
@@ -335,10 +334,10 @@ impl Operator {
         OperatorError::NotAll { causes: self.nodes.causes(faults) }
     }
 
-    /// `None` for what may be different the next time.
+    /// Returns the error, or `None` where another try may succeed.
     fn error(&self, error: ReadmitError) -> Option<OperatorError> {
         match error {
-            // A connection that broke while nobody asked; the next try has another one.
+            // A connection broke while it was idle; the next try has another one.
             ReadmitError::Missing(faults) | ReadmitError::NotStarted(faults)
                 if faults.iter().any(|(_, fault)| matches!(fault, Fault::Disconnected(_))) =>
             {
@@ -354,7 +353,7 @@ impl Operator {
         }
     }
 
-    /// Tries until it is done, or an error comes that another try does not change.
+    /// Tries until it is done, or until an error comes that another try does not change.
     async fn repeat(
         &self,
         attempt: impl AsyncFn() -> Result<(), Option<OperatorError>>,

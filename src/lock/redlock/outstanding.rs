@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
-/// How much a client has on its way: requests that are not answered yet, and re-admissions.
+/// Counts what a client still has on its way: requests without an answer, and re-admissions.
 #[derive(Clone, Default)]
 pub(super) struct Outstanding(Arc<Count>);
 
@@ -14,7 +14,7 @@ struct Count {
     nothing: Notify,
 }
 
-/// One thing on its way, until this is dropped.
+/// One of them, until it is dropped.
 pub(super) struct OutstandingWork(Outstanding);
 
 impl Outstanding {
@@ -23,7 +23,7 @@ impl Outstanding {
         OutstandingWork(self.clone())
     }
 
-    /// Waits until nothing is on its way. Cancel safe.
+    /// Waits until nothing is on its way. You may drop it at any point.
     pub(super) async fn over(&self) {
         loop {
             let mut nothing = pin!(self.0.nothing.notified());

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
 use super::nodes::Nodes;
-use super::notices::{Notice, Rung};
+use super::notices::{Notice, Pending};
 use crate::protocol::{Fault, Readmission, Readmit, ReadmitError, Reply, Request};
 use crate::random::jitter;
 
@@ -25,9 +25,9 @@ pub(super) fn start(nodes: &Arc<Nodes>) {
 }
 
 /// Brings nodes back that have forgotten, in the background, as soon as a client sees one.
-async fn run(nodes: Weak<Nodes>, mut notices: mpsc::Receiver<Rung>) {
+async fn run(nodes: Weak<Nodes>, mut notices: mpsc::Receiver<Pending>) {
     let mut not_before: BTreeMap<(usize, bool), Instant> = BTreeMap::new();
-    while let Some((notice, _underway)) = notices.recv().await {
+    while let Some((notice, _work)) = notices.recv().await {
         let (Notice::NotAdmitted(target) | Notice::Collect(target)) = notice;
         let collect = matches!(notice, Notice::Collect(_));
         if not_before.get(&(target, collect)).is_some_and(|at| Instant::now() < *at) {
@@ -69,7 +69,7 @@ fn failed(nodes: &Nodes, target: usize, error: &ReadmitError) -> String {
     format!("node {} not admitted yet: {}", nodes.name(target), faults.join("; "))
 }
 
-/// What those are to be told who ask for the vote of that node.
+/// Returns why that node gives no vote, for the callers that ask for it.
 fn blocked(nodes: &Nodes, target: usize, error: ReadmitError) -> Option<Fault> {
     match error {
         ReadmitError::Missing(faults) => {
@@ -93,18 +93,18 @@ fn is_silence(fault: &Fault) -> bool {
     matches!(fault, Fault::TimedOut | Fault::Unreachable(_) | Fault::Disconnected(_))
 }
 
-/// What came back.
+/// What a re-admission brought back.
 pub(super) struct Back {
-    /// How long it grants nothing.
+    /// How long it still grants nothing.
     closed: Duration,
-    /// Whether it is the whole fleet, and not one node.
+    /// Whether it was the whole fleet, and not one node.
     fleet: bool,
 }
 
 impl Back {
-    /// What is waited for, and how it is skipped.
+    /// Returns what clients wait for, and how an operator skips that.
     fn words(&self) -> &'static str {
-        /// So long each start takes.
+        /// How long each start takes.
         const SETTLED: Duration = Duration::from_secs(1);
         match self.fleet {
             _ if self.closed <= SETTLED => "",
@@ -121,7 +121,7 @@ impl Back {
     }
 }
 
-/// One re-admission. Says for how long the node, or the whole fleet, stays closed.
+/// Runs one re-admission.
 pub(super) async fn readmit(nodes: &Nodes, order: Readmission) -> Result<Back, ReadmitError> {
     let mut readmit = Readmit::new(nodes.size(), order);
     let mut calls = FuturesUnordered::new();

@@ -42,7 +42,7 @@ pub(super) async fn attempt<DB: Database>(
         if let Ok(AcquireAnswer::Held(_)) | Err(Fault::Unreachable(_)) = outcome {
             asked.statement = None;
         }
-        // If nobody listens any more, or ceases to before it is read, it is dropped.
+        // If the caller has given up, or does before it reads this, it is dropped.
         let _ = sender.send((outcome, asked));
     };
     tokio::spawn(acquire.in_current_span());

@@ -13,7 +13,7 @@ use crate::time::{Clock, SystemClock};
 /// The budget where none is set: this, or half of a short TTL.
 const BUDGET: Duration = Duration::from_secs(2);
 
-/// What a [`SqlLock`] is built from.
+/// Builds a [`SqlLock`].
 #[derive(Clone)]
 #[must_use]
 pub struct SqlLockBuilder<DB: Database> {
@@ -49,7 +49,7 @@ impl<DB: Database> SqlLockBuilder<DB> {
     /// Builds the lock service. It asks the database with the first acquisition.
     ///
     /// # Errors
-    /// [`BuildError`] says which value can't be, and why.
+    /// [`BuildError`] says which value does not fit, and why.
     pub fn build(self) -> Result<SqlLock<DB>, BuildError> {
         self.settings.checked()?;
         Ok(self.serve())

@@ -36,7 +36,7 @@
 //! Exclusion rests on the database's clock and on its rate alone: the client counts from
 //! before it has asked, on its own clock, and never compares the two. If the database's
 //! clock jumps forward, leases end early for others, and two may be held at once until
-//! the older one is renewed or lapses: the token tells them apart. If it jumps back, a
+//! the older one is renewed or lapses: the token distinguishes them. If it jumps back, a
 //! lock stays closed for longer, until it is renewed or released.
 //!
 //! On SQLite a process that is stopped in the middle of a statement keeps every other one

@@ -13,7 +13,7 @@ end
 local function of_this_life(marker)
   return marker and string.match(marker, '^%S+') == run_id
 end
--- Why the node has nothing to do with this session's fleet, if that is so.
+-- Why the node refuses this session's fleet, if it does.
 local function elsewhere()
   local place = redis.call('HMGET', KEYS[1], 'admitted', 'sealed_as', 'sealed_to')
   if of_this_life(place[1]) and fleet_of(place[1]) ~= my_fleet then return {'other-fleet', fleet_of(place[1])} end
@@ -46,7 +46,7 @@ local function outlast(ttl)
   local noted = redis.pcall('SET', KEYS[3], until_then, 'PX', until_then)
   if noted.err then redis.call('PEXPIRE', KEYS[3], until_then) end
 end
--- For how long a lock that was granted or renewed here may still be out.
+-- How long a lock that was granted or renewed here may still be out.
 local function longest()
   local out = math.max(lasts(KEYS[2]), lasts(KEYS[3]), 0)
   local last = redis.call('ZREVRANGE', KEYS[4], 0, 0, 'WITHSCORES')

@@ -2,14 +2,14 @@ use std::time::Duration;
 
 use crate::protocol::{Fault, Incarnation};
 
-/// What a server says of itself in `INFO`.
+/// What a server reports in `INFO`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Info {
     pub(super) incarnation: Incarnation,
     pub(super) version: String,
     pub(super) loading: bool,
     pub(super) master: bool,
-    /// In bytes; zero is no limit.
+    /// In bytes; zero means that there is no limit.
     pub(super) maxmemory: u64,
     pub(super) policy: String,
     /// Since the server was started, by its own clock.
@@ -17,13 +17,13 @@ pub(super) struct Info {
 }
 
 impl Info {
-    /// Reads it, and refuses a server that can't keep locks.
+    /// Parses it, and refuses a server that can't keep locks.
     pub(super) fn parse(text: &str) -> Result<Info, Fault> {
         let info = Info::read(text)?;
         unfit(info.loading, info.master, info.maxmemory, &info.policy).map_or(Ok(info), Err)
     }
 
-    /// Reads it, whatever it says.
+    /// Parses it.
     pub(super) fn read(text: &str) -> Result<Info, Fault> {
         let field = |name: &str| {
             let mut lines = text.lines();
@@ -58,7 +58,7 @@ impl Info {
     }
 }
 
-/// Why such a server can't keep locks.
+/// Returns why such a server can't keep locks.
 pub(super) fn unfit(loading: bool, master: bool, maxmemory: u64, policy: &str) -> Option<Fault> {
     if loading {
         Some(Fault::Loading)

@@ -1,4 +1,4 @@
--- Tell an operator how the node stands.
+-- Report to an operator how the node stands.
 -- KEYS: 1 memory (hash), 2 quarantine, 3 latest, 4 long (sorted set)
 -- ARGV: 1 marker of the session
 -- Returns: report nonce era reserved longest quarantine counts | a refusal. Quarantine -2: none.

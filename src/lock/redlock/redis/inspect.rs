@@ -13,7 +13,7 @@ use crate::protocol::{CROWDED, Fault, Fleet};
 pub struct NodeReport {
     /// The node, as an operator knows it; without password.
     pub node: String,
-    /// The server's life: a restart shows another.
+    /// Identifies the server's life: it changes with each restart.
     pub run_id: String,
     /// The server's version; empty if it does not say.
     pub version: String,
@@ -25,10 +25,10 @@ pub struct NodeReport {
     pub maxmemory: u64,
     /// Its `maxmemory-policy`.
     pub maxmemory_policy: String,
-    /// For how long the server has been up.
+    /// How long the server has been up.
     pub uptime: Duration,
-    /// The `run_id` that it was admitted under, which may be an older one than it has
-    /// now; none if it was never admitted or has forgotten that.
+    /// The `run_id` under which it was admitted: an older one if it has restarted since, and none
+    /// if it was never admitted or has forgotten that.
     pub admitted_as: Option<String>,
     /// The names of the nodes of the fleet that it was admitted in, in that life; empty if it
     /// was in none.
@@ -39,22 +39,23 @@ pub struct NodeReport {
     pub era: Option<u64>,
     /// How long it still grants nothing, since it was admitted.
     pub quarantine: Option<Duration>,
-    /// For how long a lock that was granted or renewed there may still be out.
+    /// How long a lock that was granted or renewed there may still be out.
     pub longest: Duration,
     /// For how many resources it keeps a count.
     pub counts: u64,
-    /// Whether it keeps so many that they are collected.
+    /// Whether it keeps so many that clients have them collected.
     pub crowded: bool,
 }
 
 impl NodeReport {
-    /// Whether it was admitted, or has left for another fleet, and has forgotten nothing since.
+    /// Reports whether it was admitted, or has left for another fleet, and has forgotten nothing
+    /// since.
     #[must_use]
     pub fn remembers(&self) -> bool {
         self.admitted_as.as_deref() == Some(self.run_id.as_str())
     }
 
-    /// Why it gives no vote now to a client whose list of nodes is this one.
+    /// Returns why it gives no vote now to a client with this list of nodes.
     #[must_use]
     pub fn problem(&self, list: &Fleet) -> Option<Fault> {
         let unfit = unfit(self.loading, self.master, self.maxmemory, &self.maxmemory_policy);
@@ -76,11 +77,10 @@ impl NodeReport {
 impl RedisNode {
     /// Asks the node how it stands, over a connection of its own, within `budget`.
     ///
-    /// It only reads: a node is neither prepared nor admitted by it, and a lock service
-    /// that uses the node does not notice.
+    /// It only reads. It neither prepares nor admits the node.
     ///
     /// # Errors
-    /// [`Fault`] if the node can't be asked. What it says against itself is in the report.
+    /// [`Fault`] if the node does not answer. Other problems are in the report.
     ///
     /// # Cancel safety
     /// Dropped, it leaves nothing behind.
@@ -114,7 +114,7 @@ impl RedisNode {
             let mut pipe = ::redis::pipe();
             pipe.cmd("HMGET").arg(&self.keys.memory).arg("admitted").arg("era");
             pipe.arg("sealed_as").arg("sealed_to").arg("full");
-            // Only to be told from the counts.
+            // Only so that they are not taken for counts.
             pipe.arg("prepared").arg("nonce").arg("reserved").arg("granted").arg("started");
             pipe.cmd("PTTL").arg(&self.keys.quarantine);
             pipe.cmd("PTTL").arg(&self.keys.latest);
@@ -172,7 +172,7 @@ fn read(report: &mut NodeReport, value: &Value) -> Option<()> {
     Some(())
 }
 
-/// Until the last of the long locks ends, by the node's clock.
+/// Returns how long the last of the long locks lasts, by the node's clock.
 fn remaining(long: &Value, time: &Value) -> Option<Duration> {
     let (Value::Array(long), Value::Array(time)) = (long, time) else { return None };
     let [seconds, micros] = time.as_slice() else { return None };
@@ -184,7 +184,7 @@ fn remaining(long: &Value, time: &Value) -> Option<Duration> {
     }
 }
 
-/// The text of a field, or that there is none; `None` for anything else.
+/// Returns the text of a field, or that there is none; `None` for anything else.
 fn text(value: &Value) -> Option<Option<String>> {
     match value {
         Value::Nil => Some(None),

@@ -1,6 +1,6 @@
 use crate::resource::Resource;
 
-/// The names under which a node keeps its part, all in one hash slot.
+/// The keys of a node, all in one hash slot.
 #[derive(Debug, Clone)]
 pub(super) struct Keys {
     prefix: String,

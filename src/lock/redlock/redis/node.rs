@@ -27,12 +27,12 @@ pub struct RedisNode {
 }
 
 impl RedisNode {
-    /// The node at this URL: `redis://`, `rediss://` or `unix://`, with ACL user,
-    /// password and database number where wanted. It does not connect yet.
+    /// Returns the node at this URL: `redis://`, `rediss://` or `unix://`, with ACL user,
+    /// password and database number if you need them. It does not connect yet.
     ///
-    /// In its fleet it is called by the URL without user and password, or by what stands in
-    /// front of that, as in `a=redis://10.0.0.5:6379`: under a name of its own the node may
-    /// change its address. Every client must call the nodes by the same names.
+    /// Its name in the fleet is the URL without user and password, or what you write in front of
+    /// it, as in `a=redis://10.0.0.5:6379`: a node with a name of its own may change its address.
+    /// Every client must give the nodes the same names.
     ///
     /// `rediss://` trusts the system's certificates, or those in the file that the
     /// environment variable `SSL_CERT_FILE` names.
@@ -112,9 +112,9 @@ struct RedisSession {
     connection: MultiplexedConnection,
     keys: Keys,
     me: Membership,
-    /// What `admitted` is where the node was admitted in this life, in this fleet.
+    /// The value of `admitted` where the node was admitted in this life, in this fleet.
     marker: String,
-    /// Of the next request.
+    /// The number of the next request.
     number: AtomicU64,
 }
 
@@ -148,7 +148,7 @@ impl Session for RedisSession {
     }
 }
 
-/// Connects without a bound: the caller has one.
+/// Connects. The caller bounds the time.
 pub(super) async fn connect(client: &Client) -> Result<MultiplexedConnection, Fault> {
     let config =
         AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
@@ -156,7 +156,7 @@ pub(super) async fn connect(client: &Client) -> Result<MultiplexedConnection, Fa
     connection.map_err(|error| unreachable(&error))
 }
 
-/// The text of `INFO`.
+/// Asks for the text of `INFO`.
 pub(super) async fn info(connection: &mut MultiplexedConnection) -> Result<String, Fault> {
     let mut command = ::redis::cmd("INFO");
     let value: Value =
@@ -164,7 +164,7 @@ pub(super) async fn info(connection: &mut MultiplexedConnection) -> Result<Strin
     match value {
         Value::BulkString(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
         Value::VerbatimString { text, .. } | Value::SimpleString(text) => Ok(text),
-        _ => Err(nonsense("INFO is no text")),
+        _ => Err(nonsense("INFO is not a text")),
     }
 }
 

@@ -1,4 +1,4 @@
--- Tell the era, what has been promised, and what may still be out.
+-- Report the era, what has been promised, and what may still be out.
 -- KEYS: 1 memory (hash), 2 quarantine, 3 latest, 4 long (sorted set)
 -- ARGV: 1 marker of the session
 -- Returns: state nonce era reserved longest | a refusal

@@ -2,7 +2,7 @@
 -- KEYS: 1 memory (hash), 2 quarantine, 3 latest, 4 long (sorted set), 5 lock of the resource
 -- ARGV: 1 marker of the session, 2 owner
 -- Returns: released | not-owner | a refusal
--- Why the owner: nobody may release somebody else's lock.
+-- Why the owner: an owner releases only its own lock.
 if redis.call('HGET', KEYS[1], 'admitted') ~= ARGV[1] then return refusal() end
 if redis.call('GET', KEYS[5]) ~= ARGV[2] then return {'not-owner'} end
 redis.call('DEL', KEYS[5])

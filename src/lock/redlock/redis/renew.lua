@@ -2,7 +2,7 @@
 -- KEYS: 1 memory (hash), 2 quarantine, 3 latest, 4 long (sorted set), 5 lock of the resource
 -- ARGV: 1 marker of the session, 2 owner, 3 ttl in ms, 4 field of the count, 5 era, 6 count of the lease
 -- Returns: renewed | held ms | not-owner | quarantined ms | a refusal
--- Why the count: a lease that somebody has followed is never healed. Why PEXPIRE: where other
+-- Why the count: a lease that another has superseded is never healed. Why PEXPIRE: where other
 -- keys have used up the server's memory it still works, and the lease lives on.
 local memory = redis.call('HMGET', KEYS[1], 'admitted', 'era', 'granted', ARGV[4])
 if memory[1] ~= ARGV[1] then return refusal() end

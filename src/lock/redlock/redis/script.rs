@@ -9,8 +9,8 @@ use crate::resource::Resource;
 use crate::token::Token;
 use std::time::Duration;
 
-/// A script whose answer begins with the number of the request, its last argument. First, as
-/// Redis cuts an array off at a nil.
+/// A script whose answer begins with the number of the request, its last argument. The number comes
+/// first because Redis cuts an array off at a nil.
 macro_rules! numbered {
     ($file:literal) => {
         concat!(
@@ -22,7 +22,7 @@ macro_rules! numbered {
     };
 }
 
-/// The command that runs a request as one script.
+/// Returns the command that runs a request as one script.
 ///
 /// The script travels with each call: `EVALSHA` would have to be repeated after a
 /// `SCRIPT FLUSH`, and a repeated acquire could come behind its own release. The number
@@ -93,14 +93,14 @@ pub(super) fn command(keys: &Keys, marker: &str, request: &Request, number: u64)
     cmd
 }
 
-/// What `admitted` is on a node that was admitted in this life, in this fleet.
+/// Returns the value of `admitted` on a node that was admitted in this life, in this fleet.
 pub(super) fn marker(me: &Membership) -> String {
     format!("{} {}", me.incarnation.as_str(), me.fleet)
 }
 
-/// Whether it is the answer to the request of this number. Redis tells answers apart by
-/// their order alone: where one gets lost on the way, each later one is taken for that of
-/// the request before, a grant of one lock for another's.
+/// Reports whether it is the answer to the request of this number. In Redis only the order says which
+/// answer is whose: where one gets lost, each later one would count for the request before, a
+/// grant of one lock for another's.
 pub(super) fn is_answer_to(number: u64, value: &Value) -> bool {
     let Value::Array(parts) = value else { return false };
     match parts.first() {
@@ -114,7 +114,7 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
-/// What the script answered, behind the number; `None` if no script of ours answers that.
+/// Returns what the script answered, behind the number; `None` if none of our scripts answers that.
 pub(super) fn reply(incarnation: &Incarnation, uptime: Duration, value: &Value) -> Option<Reply> {
     let Value::Array(parts) = value else { return None };
     let (_, parts) = parts.split_first()?;
