@@ -97,7 +97,7 @@ fn the_command_does_not_outlive_a_killed_fencing() {
     signal(child.id(), "KILL");
     let ended = end(child);
     assert_eq!(ended.signal, Some(9));
-    assert!(ended.stderr.contains("fencing run was killed; stopping the command"));
+    assert!(ended.stderr.contains("`fencing run` was killed: the command is stopped"));
     until("the end of the command's group", || !pids.iter().any(|pid| alive(*pid)));
     // And the lock ends with its TTL.
     assert_eq!(finish(run(&servers, &["--ttl", "500ms"], "exit 0")).code, Some(0));

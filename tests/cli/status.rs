@@ -102,7 +102,7 @@ fn wrong_usage_is_64_and_help_is_0() {
         (vec!["walk"], "unrecognized subcommand"),
         (vec!["nodes"], "--redis"),
         (vec!["nodes", "--redis", ","], "there must be 1 to 99 nodes"),
-        (vec!["nodes", "--redis", "http://h"], "not a redis://"),
+        (vec!["nodes", "--redis", "http://h"], "http://h is not a redis://"),
         (vec!["nodes", "--redis", "redis://h,redis://h"], "given twice"),
         (vec!["nodes", "--redis", "redis://h", "--namespace", "{"], "namespace"),
         (vec!["run", "--redis", "redis://h", "--", "true"], "--resource"),

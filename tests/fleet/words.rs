@@ -11,7 +11,7 @@ fn wrong_usage_is_64_and_help_is_0() {
         (vec!["fleet"], "Usage: fencing fleet"),
         (vec!["fleet", "walk"], "unrecognized subcommand"),
         (vec!["fleet", "init", "--redis", ","], "there must be 1 to 99 nodes"),
-        (vec!["fleet", "init", "--redis", "http://h"], "not a redis://"),
+        (vec!["fleet", "init", "--redis", "http://h"], "http://h is not a redis://"),
         (vec!["fleet", "admit", "--redis", one, "--yes"], "--now"),
         (vec!["fleet", "admit", "--redis", one, "--now"], "Add --yes"),
         (mv(&["--from", one]), "--to"),
@@ -19,7 +19,7 @@ fn wrong_usage_is_64_and_help_is_0() {
         (mv(&["--from", one, "--to", two, "--yes"]), "--lost"),
         (mv(&["--from", one, "--to", two, "--lost"]), "Add --yes"),
         (mv(&["--from", one, "--to", "a=redis://a,a=redis://b"]), "--to: nodes: a is given twice"),
-        (mv(&["--from", "http://a", "--to", two]), "--from: redis: not a redis://"),
+        (mv(&["--from", "http://a", "--to", two]), "--from: redis: http://a is not a redis://"),
         (mv(&["--from", one, "--to", two, "--ttl", "1"]), "500ms, 2s, 1m"),
     ] {
         let mut command = command("", &arguments);

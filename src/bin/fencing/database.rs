@@ -11,7 +11,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{MySql, MySqlPool, PgPool, Postgres, Sqlite, SqlitePool};
 
-use crate::database_args::{Database, Marks, MarksAction, Migrate, ProtectTable, Raise};
+use crate::args::database::{Database, Marks, MarksAction, Migrate, ProtectTable, Raise};
 use crate::{exit, say};
 
 /// How long a connection, or a lock of SQLite, is waited for.

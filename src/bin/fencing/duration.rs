@@ -2,7 +2,7 @@ use std::time::Duration;
 
 /// Reads `500ms`, `2s`, `1m` or `1h`: a whole number and its unit.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    let wrong = || "want a whole number with a unit, like 500ms, 2s, 1m or 1h".to_owned();
+    let wrong = || "give a whole number with a unit, like 500ms, 2s, 1m or 1h".to_owned();
     let split = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
     let (digits, unit) = text.split_at_checked(split).ok_or_else(wrong)?;
     if digits.is_empty() {
@@ -17,7 +17,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     };
     let number: Option<u64> = digits.parse().ok();
     let total = number.and_then(|number| number.checked_mul(millis));
-    total.map(Duration::from_millis).ok_or_else(|| "too long".to_owned())
+    total.map(Duration::from_millis).ok_or_else(|| "the duration is too long".to_owned())
 }
 
 /// Writes a duration as it is read, to the millisecond.
@@ -28,7 +28,7 @@ pub(crate) fn show(duration: Duration) -> String {
     }
 }
 
-/// Writes a duration for whoever waits: from a second on, in whole seconds, rounded up.
+/// Writes a duration for a person who waits: from a second on, in whole seconds, rounded up.
 pub(crate) fn about(duration: Duration) -> String {
     match duration.as_millis() {
         millis @ ..1000 => format!("{millis}ms"),
@@ -51,7 +51,7 @@ mod tests {
         {
             assert!(parse(text).is_err(), "{text}");
         }
-        assert_eq!(parse("18446744073709551615h"), Err("too long".into()));
+        assert_eq!(parse("18446744073709551615h"), Err("the duration is too long".into()));
     }
 
     #[test]

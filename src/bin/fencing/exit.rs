@@ -6,9 +6,9 @@ pub(crate) const USAGE: u8 = 64;
 pub(crate) const REFUSED: u8 = 65;
 /// No quorum, or no database (`EX_UNAVAILABLE`).
 pub(crate) const UNAVAILABLE: u8 = 69;
-/// The system refused what is needed to run (`EX_OSERR`).
+/// The operating system refused something that this program needs (`EX_OSERR`).
 pub(crate) const FAILED: u8 = 71;
-/// The lock was held by another until the wait ended (`EX_TEMPFAIL`).
+/// Another client held the lock until the wait ended (`EX_TEMPFAIL`).
 pub(crate) const HELD: u8 = 75;
 /// The lease was lost while the command ran.
 pub(crate) const LOST: u8 = 76;
@@ -17,7 +17,7 @@ pub(crate) const NOT_EXECUTABLE: u8 = 126;
 /// The command was not found, as shells have it.
 pub(crate) const NOT_FOUND: u8 = 127;
 
-/// The status for an end by this signal, as shells have it.
+/// Returns the status for an end by this signal, as shells have it.
 pub(crate) fn by_signal(signal: i32) -> u8 {
     u8::try_from(signal.saturating_add(128)).unwrap_or(u8::MAX)
 }

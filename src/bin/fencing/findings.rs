@@ -1,4 +1,4 @@
-//! What the nodes of one list say of themselves, and what an operator can do about it.
+//! What the nodes of one list report, and what an operator can do about it.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub(crate) async fn ask(
     budget: Duration,
 ) -> Result<Findings, BuildError> {
     let urls: Vec<&str> = urls.collect();
-    // What a lock service would not be built from is wrong here, too.
+    // The list must be one that a lock service can be built from.
     Redlock::builder().redis(&urls).namespace(namespace).build()?;
     let (mut asked, mut members) = (Vec::new(), Vec::new());
     for url in urls {
@@ -60,12 +60,12 @@ impl Findings {
         self.fleet.majority()
     }
 
-    /// How many can grant a lock now.
+    /// Counts the nodes that can grant a lock now.
     pub(crate) fn granting(&self) -> usize {
         self.count(|finding| finding.problem.is_none())
     }
 
-    /// How many are admitted, quarantined or not.
+    /// Counts the nodes that are admitted, quarantined or not.
     pub(crate) fn admitted(&self) -> usize {
         self.count(Finding::is_admitted)
     }
@@ -78,7 +78,7 @@ impl Findings {
         self.nodes.iter().filter(|finding| which(finding)).count()
     }
 
-    /// When a majority grants, unless something happens: zero for now, `None` for never by
+    /// Returns in what time a majority grants: zero if it does now, `None` if it never does by
     /// itself.
     pub(crate) fn opens_in(&self) -> Option<Duration> {
         let mut closed: Vec<Duration> = Vec::new();
@@ -100,7 +100,7 @@ impl Findings {
         }
     }
 
-    /// One server under two names has one vote.
+    /// Returns the fault of a node whose server stands in the list under another name, too.
     fn twin(&self, report: &NodeReport) -> Option<Fault> {
         let same = |finding: &&Finding| {
             finding.report.as_ref().is_ok_and(|other| other.run_id == report.run_id)
@@ -109,7 +109,7 @@ impl Findings {
         Some(Fault::SameServer(twin.node.clone()))
     }
 
-    /// Whether too few remember for a node to be brought back by the others.
+    /// Returns whether too few nodes remember to bring another one back.
     fn needs_all(&self) -> bool {
         self.admitted() < self.needed()
     }
@@ -145,7 +145,7 @@ impl Finding {
         )
     }
 
-    /// Whether it has left its fleet for this list and was not started in it.
+    /// Returns whether the node has left its fleet for this list and was not started in it.
     fn is_on_the_way(&self, findings: &Findings) -> bool {
         let list = &findings.fleet;
         self.report.as_ref().is_ok_and(|it| it.remembers() && list.members().eq(&it.moved_to))
@@ -154,13 +154,13 @@ impl Finding {
 
 fn quarantined(left: Duration) -> String {
     if left == Duration::MAX {
-        "but its quarantine key has no expiry: delete it".to_owned()
+        "but its key {NAMESPACE}:quarantine never expires: delete that key".to_owned()
     } else {
         format!("grants nothing for another {}", about(left))
     }
 }
 
-/// What an operator can do about it.
+/// Says what an operator can do about a fault.
 fn advice(fault: &Fault, finding: &Finding, findings: &Findings) -> String {
     let text = match fault {
         Fault::Unreachable(_) => " (is it running? is the URL right?)",
@@ -169,9 +169,9 @@ fn advice(fault: &Fault, finding: &Finding, findings: &Findings) -> String {
             return format!(": no answer within {budget} (hung, or out of reach?)");
         }
         Fault::Denied(_) => " (check user, password and ACL)",
-        Fault::NotMaster => " (a node is a master of its own, without failover)",
+        Fault::NotMaster => " (give the address of a master that has no failover)",
         Fault::MaxmemoryPolicy(_) => {
-            ", or locks are evicted (CONFIG SET maxmemory-policy noeviction)"
+            ", as other policies evict locks (CONFIG SET maxmemory-policy noeviction)"
         }
         Fault::OtherFleet { .. } => {
             " (every client gives the same list; `fencing fleet move` leads from one to another)"
@@ -186,7 +186,7 @@ fn advice(fault: &Fault, finding: &Finding, findings: &Findings) -> String {
     text.to_owned()
 }
 
-/// What has become of a node that is not admitted, and what brings it back.
+/// Says what has become of a node that is not admitted, and what brings it back.
 fn forgotten(finding: &Finding, findings: &Findings) -> String {
     if finding.is_on_the_way(findings) {
         return ": it has left its fleet for this list, which was not started; run \
@@ -205,7 +205,9 @@ fn forgotten(finding: &Finding, findings: &Findings) -> String {
         matches!(other.problem, Some(Fault::OtherFleet { .. } | Fault::Moved { .. }))
     };
     if findings.needs_all() && findings.count(elsewhere) > 0 {
-        return format!(": {why}; it can't come back in this list, others of which are elsewhere");
+        return format!(
+            ": {why}; it can't come back in this list while other nodes of the list belong to another fleet"
+        );
     }
     let missing: Vec<&str> = findings
         .nodes
@@ -216,15 +218,15 @@ fn forgotten(finding: &Finding, findings: &Findings) -> String {
     if findings.needs_all() && !missing.is_empty() {
         return format!(
             ": {why}; too few nodes remember, so that it comes back only when every node answers, \
-             and {} does not. If that is gone for good, `fencing fleet move` replaces it",
+             and {} does not. If a node is gone for good, `fencing fleet move` replaces it",
             missing.join(", ")
         );
     }
     if findings.needs_all() {
         return format!(
-            ": {why}; the next client starts the fleet, unless it is strict, and waits until each \
-             server has been up for its TTL; `fencing fleet init` starts new nodes at once, \
-             `fencing fleet admit` starts those that were in use"
+            ": {why}; the next client starts the fleet, unless the client is strict, and waits \
+             until each server has been up for the client's TTL; `fencing fleet init` starts new \
+             nodes at once, `fencing fleet admit` starts nodes that were in use"
         );
     }
     format!(": {why}; the next client brings it back, or `fencing fleet admit`")

@@ -1,45 +1,43 @@
 use std::time::Duration;
 
 use fencing::Redlock;
-use fencing::lock::Fault;
-use fencing::lock::NodeCause;
-use fencing::lock::redlock::Fleet as Names;
-use fencing::lock::redlock::{BuildError, Node, OperatorError, RedisNode};
+use fencing::lock::redlock::{BuildError, Fleet as Names, Node, OperatorError, RedisNode};
+use fencing::lock::{Fault, NodeCause};
 use rustix::process::Signal;
 
+use crate::args::fleet::{Admit, Fleet, FleetAction, Init, Move};
 use crate::duration::about;
 use crate::findings::{self, Finding, Findings};
-use crate::fleet_args::{Admit, Fleet, FleetAction, Init, Move};
 use crate::nodes::verdict;
 use crate::signals::Signals;
 use crate::{exit, say};
 
-/// Why an operation ends before its end: what to say, and the exit status.
-struct Refusal(String, u8);
+/// Why an operation was not done, and the exit status for that.
+struct NotDone(String, u8);
 
-impl From<BuildError> for Refusal {
-    fn from(error: BuildError) -> Refusal {
-        Refusal(error.to_string(), exit::USAGE)
+impl From<BuildError> for NotDone {
+    fn from(error: BuildError) -> NotDone {
+        NotDone(error.to_string(), exit::USAGE)
     }
 }
 
-impl From<OperatorError> for Refusal {
-    fn from(error: OperatorError) -> Refusal {
+impl From<OperatorError> for NotDone {
+    fn from(error: OperatorError) -> NotDone {
         let status = match error {
             OperatorError::NotAll { .. } | OperatorError::OldForgot { .. } => exit::UNAVAILABLE,
             OperatorError::SameList => exit::USAGE,
             _ => exit::REFUSED,
         };
-        Refusal(error.to_string(), status)
+        NotDone(error.to_string(), status)
     }
 }
 
-/// Does it, until it is done or a signal comes.
+/// Does what is asked, until it is done or a signal comes.
 pub(crate) async fn main(fleet: Fleet) -> u8 {
     let mut signals = match Signals::listen() {
         Ok(signals) => signals,
         Err(error) => {
-            say::error(format_args!("no signals: {error}"));
+            say::error(format_args!("cannot listen for signals: {error}"));
             return exit::FAILED;
         }
     };
@@ -55,7 +53,7 @@ pub(crate) async fn main(fleet: Fleet) -> u8 {
         signal = signals.next() => return interrupted(&fleet.action, signal),
         outcome = action => outcome,
     };
-    outcome.unwrap_or_else(|Refusal(why, status)| {
+    outcome.unwrap_or_else(|NotDone(why, status)| {
         say::error(why);
         status
     })
@@ -64,14 +62,15 @@ pub(crate) async fn main(fleet: Fleet) -> u8 {
 fn interrupted(action: &FleetAction, signal: Signal) -> u8 {
     say::error(match action {
         FleetAction::Move(_) => {
-            "interrupted; while the move is half done nobody gets a lease: run the same command again"
+            "interrupted by a signal; while the move is half done nobody gets a lease: run the same \
+             command again"
         }
-        _ => "interrupted: run the same command again",
+        _ => "interrupted by a signal: run the same command again",
     });
     exit::by_signal(signal.as_raw())
 }
 
-async fn start(init: &Init) -> Result<u8, Refusal> {
+async fn start(init: &Init) -> Result<u8, NotDone> {
     let (urls, namespace) = (|| init.redis.urls(), &init.redis.namespace);
     let ttl = Duration::from_secs(10);
     let budget = init.budget.within(ttl);
@@ -83,16 +82,16 @@ async fn start(init: &Init) -> Result<u8, Refusal> {
     let status = verdict(&findings);
     if status != 0 && findings.admitted() >= findings.needed() {
         say::error(
-            "the nodes have been in use, and this command leaves them as they are; \
-             `fencing fleet admit --now` ends a quarantine",
+            "the nodes have been in use, and this command leaves them as they are; if no lock is \
+             held, end the quarantine by `fencing fleet admit --now`",
         );
     }
     Ok(status)
 }
 
-async fn bring_back(admit: &Admit) -> Result<u8, Refusal> {
+async fn bring_back(admit: &Admit) -> Result<u8, NotDone> {
     if admit.now && !admit.yes {
-        return Err(Refusal(NOW.into(), exit::USAGE));
+        return Err(NotDone(NOW.into(), exit::USAGE));
     }
     let (urls, namespace) = (|| admit.redis.urls(), &admit.redis.namespace);
     let budget = admit.budget.within(admit.ttl);
@@ -115,25 +114,25 @@ async fn bring_back(admit: &Admit) -> Result<u8, Refusal> {
     if admit.now || findings.admitted() < findings.needed() {
         return Ok(verdict(&findings));
     }
-    say::out(format_args!("{}\n", outlook(&findings, SKIP)));
+    say::out(format_args!("{}\n", outlook(&findings)));
     Ok(0)
 }
 
-async fn relocate(order: &Move) -> Result<u8, Refusal> {
+async fn relocate(order: &Move) -> Result<u8, NotDone> {
     if order.lost && !order.yes {
-        return Err(Refusal(LOST.into(), exit::USAGE));
+        return Err(NotDone(LOST.into(), exit::USAGE));
     }
     let budget = order.budget.within(order.ttl);
     let service = |urls: Vec<&str>| {
         let builder = Redlock::builder().redis(urls).namespace(&order.namespace);
         builder.ttl(order.ttl).node_budget(budget).build()
     };
-    let named = |which, error| Refusal(format!("{which}: {error}"), exit::USAGE);
+    let named = |which, error| NotDone(format!("{which}: {error}"), exit::USAGE);
     let old = service(order.from().collect()).map_err(|error| named("--from", error))?;
     let new = service(order.to().collect()).map_err(|error| named("--to", error))?;
     let (from, to) = (names(order.from(), order)?, names(order.to(), order)?);
     say::out(format_args!(
-        "moving {from} to {to}; clients with the old list get no lease once that has begun\n"
+        "moving {from} to {to}; clients with the old list get no lease once the move has begun\n"
     ));
     let operator = old.operator();
     let moved = match order.lost {
@@ -143,7 +142,7 @@ async fn relocate(order: &Move) -> Result<u8, Refusal> {
     moved.map_err(advised)?;
     let findings = findings::ask(order.to(), &order.namespace, budget).await?;
     findings.print();
-    let outlook = outlook(&findings, SKIP);
+    let outlook = outlook(&findings);
     say::out(format_args!("moved. {outlook}\nGive every client the new list now: {to}\n"));
     let old = findings::ask(order.from(), &order.namespace, budget).await?;
     let left: Vec<&str> = left(&old, &findings).collect();
@@ -157,15 +156,15 @@ async fn relocate(order: &Move) -> Result<u8, Refusal> {
     Ok(0)
 }
 
-/// The names of the nodes of a list: no user, no password.
-fn names<'a>(urls: impl Iterator<Item = &'a str>, order: &Move) -> Result<Names, Refusal> {
+/// Returns the names of the nodes of a list, without user and password.
+fn names<'a>(urls: impl Iterator<Item = &'a str>, order: &Move) -> Result<Names, NotDone> {
     let nodes = urls.map(|url| RedisNode::new(url, &order.namespace));
     let nodes: Vec<RedisNode> = nodes.collect::<Result<_, _>>()?;
     let names = Names::new(nodes.iter().map(Node::member));
-    names.map_err(|error| Refusal(error.to_string(), exit::USAGE))
+    names.map_err(|error| NotDone(error.to_string(), exit::USAGE))
 }
 
-/// The nodes of the old list that are in the new one under no name.
+/// Returns the nodes of the old list whose servers are not in the new one under any name.
 fn left<'a>(old: &'a Findings, new: &'a Findings) -> impl Iterator<Item = &'a str> {
     let stays = |finding: &&Finding| {
         new.nodes.iter().any(|other| match (&finding.report, &other.report) {
@@ -176,61 +175,61 @@ fn left<'a>(old: &'a Findings, new: &'a Findings) -> impl Iterator<Item = &'a st
     old.nodes.iter().filter(move |finding| !stays(finding)).map(|finding| finding.node.as_str())
 }
 
-/// What to do about a move that was not done.
-fn advised(error: OperatorError) -> Refusal {
+/// Adds what to do about a move that was not done.
+fn advised(error: OperatorError) -> NotDone {
     let more = match &error {
         OperatorError::OldForgot { .. } => {
-            "; bring those back and run the same command again (before anything was moved \
-             `fencing fleet admit` brings them back); if they are lost for good, see --lost"
+            "; bring these nodes back and run the same command again (`fencing fleet admit` brings \
+             them back if no move has begun); if they are lost for good, see --lost"
         }
         OperatorError::BothInUse => {
-            "; if a client was given the new list too early, stop such clients, delete the key \
-             {NAMESPACE}:memory on the nodes that are only in the new list, and run the same \
-             command again"
+            "; if clients got the new list too early, stop them, delete the key {NAMESPACE}:memory \
+             on the nodes that are only in the new list, and run the same command again"
         }
         OperatorError::NotAll { causes } if causes.iter().any(left_before) => {
-            "; a node that was left by an earlier move can come back when it has forgotten that: \
-             restart its server, or delete its key {NAMESPACE}:memory"
+            "; a node that its fleet has left in an earlier move can join this one when it has \
+             forgotten that: restart its server, or delete its key \
+             {NAMESPACE}:memory, and run the same command again"
         }
         OperatorError::NotAll { .. } => {
-            "; mend that and run the same command again. If the move had begun before, nobody gets \
-             a lease until it is done"
+            "; mend that and run the same command again. If an earlier run has begun the move, \
+             nobody gets a lease until it is done"
         }
         _ => "",
     };
-    let Refusal(why, status) = error.into();
-    Refusal(format!("{why}{more}"), status)
+    let NotDone(why, status) = error.into();
+    NotDone(format!("{why}{more}"), status)
 }
 
 fn left_before(cause: &NodeCause) -> bool {
     matches!(cause.cause, Fault::Moved { .. })
 }
 
-/// When leases are granted.
-fn outlook(findings: &Findings, skip: &str) -> String {
+/// Says when leases are granted.
+fn outlook(findings: &Findings) -> String {
     match findings.opens_in() {
         Some(Duration::ZERO) => "Leases are granted now.".into(),
         Some(left) => {
             format!(
-                "Leases are granted in {}, when the locks that may be held have ended. {skip}",
+                "Leases are granted in {}, when the locks that may be held have expired. {SKIP}",
                 about(left)
             )
         }
-        None => "Too few nodes are there to grant a lease.".into(),
+        None => "Too few nodes can grant a lease: see the lines above.".into(),
     }
 }
 
-const SKIP: &str = "If you know that none is held: `fencing fleet admit --now`.";
+const SKIP: &str = "If you know that no lock is held, `fencing fleet admit --now` ends the wait.";
 
 const NOW: &str = "\
---now ends each quarantine: nodes that have forgotten locks grant at once. If a lock is held that
-they have forgotten, two clients hold it at one time, until the storage refuses the older token.
-It is right if no client has run for as long as its TTL, or if all have been stopped. Add --yes
-to do it.";
+--now ends each quarantine: nodes that have forgotten locks grant at once. If a client still holds
+a lock that they have forgotten, two clients hold it at one time, until the storage refuses the
+older token. Use --now if no client has run for as long as its TTL, or if you have stopped all
+clients. Add --yes to do it.";
 
 const LOST: &str = "\
---lost starts the new list although no majority of the old one answers and remembers. What the
-old list counted is lost with it: the order of the tokens rests on the nodes' clocks. It is right
-if that majority has forgotten or is gone for good. The nodes that do not answer must never come
-back for a client with the old list: stop them for good. --ttl must be the longest TTL of any
-client. Add --yes to do it.";
+--lost starts the new list although no majority of the old one answers and remembers. The counts of
+the old list are lost with it, so the order of the tokens depends on the nodes' clocks. Use --lost if
+that majority has forgotten or is gone for good. The nodes that do not answer must never serve a
+client with the old list again: stop them for good. --ttl must be the longest TTL of any client.
+Add --yes to do it.";

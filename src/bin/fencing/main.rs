@@ -1,23 +1,19 @@
-//! The command line: `fencing run` holds a lease while a command runs, `fencing nodes`
-//! tells how the nodes stand, `fencing fleet` starts them, brings them back and moves the locks
-//! to other nodes; `fencing migrate`, `marks` and `protect` work on a database.
+//! The command line. `fencing run` holds a lease while a command runs, `fencing nodes`
+//! reports how the nodes stand, `fencing fleet` starts them, brings them back and moves the
+//! locks to other nodes; `fencing migrate`, `marks` and `protect` work on a database.
 //!
-//! Its exit statuses are in `exit.rs`; a command that runs has its own. It is for Unix:
-//! process groups and signals are what it is made of.
+//! `args/` says what can be asked; a file or folder for each subcommand does it. The exit
+//! statuses are in `exit.rs`; `fencing run` passes on that of its command. The program needs
+//! Unix: it works with process groups and signals.
 
 #![forbid(unsafe_code)]
 
 mod args;
-mod command;
 mod database;
-mod database_args;
 mod duration;
 mod exit;
-mod family;
 mod findings;
 mod fleet;
-mod fleet_args;
-mod guard;
 mod lock;
 mod nodes;
 mod run;
@@ -36,13 +32,13 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error),
     };
     if matches!(action, Action::Guard) {
-        return guard::main();
+        return run::guard::main();
     }
     // One thread: what a release sends is on its way before any answer can be read.
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            say::error(format_args!("no runtime: {error}"));
+            say::error(format_args!("cannot start the runtime: {error}"));
             return ExitCode::from(exit::FAILED);
         }
     };

@@ -7,7 +7,7 @@ use crate::args::Nodes;
 use crate::findings::{self, Finding, Findings};
 use crate::{exit, say};
 
-/// Asks all nodes at once and prints what they say.
+/// Asks all nodes at once and prints their answers.
 pub(crate) async fn main(nodes: Nodes) -> u8 {
     let asked = findings::ask(nodes.redis.urls(), &nodes.redis.namespace, nodes.node_budget);
     let findings = match asked.await {
@@ -26,10 +26,13 @@ pub(crate) async fn main(nodes: Nodes) -> u8 {
     verdict(&findings)
 }
 
-/// The exit status, and why.
+/// Returns the exit status, and says why it is not zero.
 pub(crate) fn verdict(findings: &Findings) -> u8 {
     if findings.count(|finding| matches!(finding.problem, Some(Fault::SameServer(_)))) > 0 {
-        say::error("one server stands in the list under two names; it has one vote");
+        say::error(
+            "one server stands in the list under two names; it has one vote: take one of the \
+             names out",
+        );
         return exit::UNAVAILABLE;
     }
     if findings.has_quorum() {

@@ -1,25 +1,25 @@
-//! What is told to whoever reads. A reader that has gone away is no reason to fail.
+//! Prints on stdout and stderr. If the reader has gone away, that is not an error.
 
 use std::error::Error;
 use std::fmt::Display;
 use std::io::{Write, stderr, stdout};
 
-/// One line on stderr, under the program's name.
+/// Prints a line on stderr, under the program's name.
 pub(crate) fn error(text: impl Display) {
     let _ = writeln!(stderr(), "fencing: {text}");
 }
 
-/// Text on stderr as it is.
+/// Prints text on stderr as it is.
 pub(crate) fn raw(text: &str) {
     let _ = write!(stderr(), "{text}");
 }
 
-/// Text on stdout as it is.
+/// Prints text on stdout as it is.
 pub(crate) fn out(text: impl Display) {
     let _ = write!(stdout(), "{text}");
 }
 
-/// An error and what it comes from, in one line.
+/// Returns an error and its causes, in one line.
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -33,8 +33,7 @@ pub(crate) fn chain(error: &dyn Error) -> String {
     text.replace('\n', " ")
 }
 
-/// Hides what may be a password in a URL: clap repeats arguments that it does not
-/// understand.
+/// Hides what may be a password in a URL: clap repeats arguments that it does not understand.
 pub(crate) fn without_passwords(text: &str) -> String {
     let mut words = String::with_capacity(text.len());
     for word in text.split_inclusive(|c: char| c.is_whitespace() || c == ',') {

@@ -13,8 +13,9 @@ const PASSED_ON: [Signal; 6] =
 pub(crate) struct Signals(Vec<(Signal, Stream)>);
 
 impl Signals {
-    /// Listens, but not to what is ignored: `nohup` and the shell's `&` mean it, and what
-    /// is caught here would be reset for the command.
+    /// Listens, but not for signals that this process was started to ignore: `nohup` and the
+    /// shell's `&` rely on that, and a signal that is caught here would not be ignored by the
+    /// command.
     pub(crate) fn listen() -> io::Result<Signals> {
         let ignored = ignored();
         let wanted = PASSED_ON.iter().filter(|signal| ignored & bit(**signal) == 0);
@@ -23,13 +24,13 @@ impl Signals {
         wanted.map(stream).collect::<io::Result<_>>().map(Signals)
     }
 
-    /// Ctrl-Z, from now on; unless that is ignored.
+    /// Listens for Ctrl-Z, unless that is ignored.
     pub(crate) fn suspension() -> Option<Stream> {
         let heeded = ignored() & bit(Signal::TSTP) == 0;
         heeded.then(|| signal(SignalKind::from_raw(Signal::TSTP.as_raw())).ok()).flatten()
     }
 
-    /// The next one. Cancel safe.
+    /// Waits for the next signal. Cancel safe.
     pub(crate) async fn next(&mut self) -> Signal {
         poll_fn(|context| {
             for (signal, stream) in &mut self.0 {
@@ -47,8 +48,8 @@ fn bit(signal: Signal) -> u64 {
     1u64.checked_shl(signal.as_raw().unsigned_abs().saturating_sub(1)).unwrap_or(0)
 }
 
-/// The mask of the signals that this process was started to ignore; none where the
-/// system does not tell.
+/// Returns the mask of the signals that this process was started to ignore; zero where the
+/// system does not report it.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -5,6 +5,7 @@ mod inspect;
 mod keys;
 mod node;
 mod script;
+mod url;
 
 use std::sync::Arc;
 

@@ -12,6 +12,7 @@ use futures_util::future::BoxFuture;
 use super::info::Info;
 use super::keys::Keys;
 use super::script;
+use super::url::refused;
 use crate::lock::redlock::{BuildError, Node, Session};
 use crate::protocol::{Fault, Fleet, Incarnation, Membership, Reply, Request};
 use crate::random;
@@ -37,7 +38,8 @@ impl RedisNode {
     /// environment variable `SSL_CERT_FILE` names.
     ///
     /// # Errors
-    /// [`BuildError`] if the URL is not usable, or the namespace can't be part of a key.
+    /// [`BuildError`] says which part of the URL is wrong, or that the namespace cannot be part
+    /// of a key.
     pub fn new(url: &str, namespace: &str) -> Result<RedisNode, BuildError> {
         let fits = !namespace.is_empty()
             && namespace.len() <= 64
@@ -46,13 +48,12 @@ impl RedisNode {
             let rule = "1 to 64 bytes, no control characters, no braces";
             return Err(BuildError::new("namespace", rule));
         }
+        let whole = url;
         let (given, url) = match url.split_once('=') {
             Some((name, url)) if !name.contains("://") => (Some(name.trim()), url.trim()),
             _ => (None, url),
         };
-        // The parser's own words may repeat the password.
-        let wrong = || BuildError::new("redis", "not a redis://, rediss:// or unix:// URL");
-        let info = url.into_connection_info().map_err(|_| wrong())?;
+        let info = url.into_connection_info().map_err(|_| refused(whole, url))?;
         let user = info.redis_settings().username().map(|user| format!("{user}@"));
         let scheme = match info.addr() {
             ConnectionAddr::Tcp(..) => "redis",
@@ -76,7 +77,7 @@ impl RedisNode {
                 (format!("{scheme}://{user}{address}"), format!("{scheme}://{address}"))
             }
         };
-        let client = Client::open(info).map_err(|_| wrong())?;
+        let client = Client::open(info).map_err(|_| refused(whole, url))?;
         Ok(RedisNode { name, member, client, keys: Keys::new(namespace) })
     }
 }

@@ -2,14 +2,14 @@ use std::time::Duration;
 
 use clap::Subcommand;
 
-use crate::args::{Redis, trimmed};
+use super::common::{Redis, trimmed};
 use crate::duration;
 
 /// Starts new nodes, brings nodes back, or moves the locks to other nodes.
 ///
-/// The nodes of one list are a fleet: their names are its identity, and every client gives
+/// The nodes of one list are a fleet. Their names are its identity, so every client must give
 /// the same list. Clients start a fleet and bring nodes back by themselves. These commands do
-/// it with no client running, and do what needs an operator's word.
+/// the same while no client runs, and they do what only an operator may decide.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Fleet {
     #[command(subcommand)]
@@ -25,11 +25,10 @@ pub(crate) enum FleetAction {
 
 /// Starts new nodes at once.
 ///
-/// Without it the first client starts them, and gets no lease until each server has been up
-/// for the client's TTL: to the client, a new server looks like one that was restarted
-/// without its data. By this command you say that the nodes are new, and that no lock of
-/// theirs can be held by anybody. Nodes that have granted locks stay as they are. It may be
-/// run again.
+/// Without this command the first client starts them, and gets no lease until each server has
+/// been up for the client's TTL: to the client, a new server looks like one that was restarted
+/// without its data. By this command you say that the nodes are new, so that nobody can hold a
+/// lock there. Nodes that have granted locks stay as they are. You may run it again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = INIT_STATUS)]
 pub(crate) struct Init {
@@ -41,25 +40,26 @@ pub(crate) struct Init {
 
 /// Brings back every node that has restarted or forgotten, with no client running.
 ///
-/// Where too few nodes remember, every node must answer, and the fleet is started anew. Then
-/// the order of the tokens rests on the nodes' clocks: clients that are strict leave that to
-/// you. A node that comes back grants nothing until the locks that it may have forgotten
-/// have expired.
+/// Where too few nodes remember, every node must answer, and this command starts the fleet
+/// anew. Then the order of the tokens depends on the nodes' clocks; clients that are strict leave
+/// that decision to you. A node that comes back grants nothing until the locks that it may have
+/// forgotten have expired.
 #[derive(Debug, clap::Args)]
 #[command(after_help = ADMIT_STATUS)]
 pub(crate) struct Admit {
     #[command(flatten)]
     pub(crate) redis: Redis,
-    /// The longest TTL of any client. Where nothing is written of the locks, nodes grant
+    /// The longest TTL of any client. Where the nodes know nothing of earlier locks, they grant
     /// nothing for that long.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     pub(crate) ttl: Duration,
     #[command(flatten)]
     pub(crate) budget: Budget,
-    /// Also ends each quarantine. You say that no lock can be held any more; takes --yes.
+    /// Also ends each quarantine. By this you say that nobody can hold a lock any more. Needs
+    /// --yes.
     #[arg(long)]
     pub(crate) now: bool,
-    /// Does what --now says; without this, it only explains it.
+    /// Does what --now says; without --yes, the command only explains it.
     #[arg(long, requires = "now")]
     pub(crate) yes: bool,
 }
@@ -70,20 +70,19 @@ pub(crate) struct Admit {
 /// A majority of the old list must remember, and every node of the new list must answer.
 /// From then on clients with the old list get no lease, and the leases that they hold end.
 /// Clients with the new list get leases when those have ended, with larger tokens.
-/// Give clients the new list when the move is done, and not before: one that has it too early,
-/// and finds all of its nodes new, starts a fleet of its own.
+/// Give clients the new list when the move is done, and not before: a client that has it too
+/// early, and finds that all of its nodes are new, starts a fleet of its own.
 ///
-/// It can be interrupted at any point and run again, and two can run it at once. While it is
-/// half done, nobody gets a lease.
+/// You may interrupt the command at any point and run it again, and you may run it twice at
+/// once. While the move is half done, nobody gets a lease.
 ///
-/// A node's name is its URL without user and password, or what stands in front of it, as in
-/// a=redis://10.0.0.5:6379. A node with a name of its own may change its address without
-/// a move.
+/// A node's name is its URL without user and password, or the name that you write in front of
+/// the URL, as in a=redis://10.0.0.5:6379. A node with a name of its own may change its address
+/// without a move.
 #[derive(Debug, clap::Args)]
 #[command(after_help = MOVE_STATUS)]
 pub(crate) struct Move {
-    /// The old list, as clients have it now. URLs with passwords are better in the
-    /// environment.
+    /// The old list, as clients have it now. Put URLs with passwords in the environment.
     #[arg(
         long,
         value_name = "URL,URL,...",
@@ -93,7 +92,7 @@ pub(crate) struct Move {
         required = true
     )]
     from: Vec<String>,
-    /// The new list.
+    /// The new list, with every node that is to stay.
     #[arg(
         long,
         value_name = "URL,URL,...",
@@ -111,10 +110,10 @@ pub(crate) struct Move {
     pub(crate) ttl: Duration,
     #[command(flatten)]
     pub(crate) budget: Budget,
-    /// Goes on although no majority of the old list answers and remembers; takes --yes.
+    /// Goes on although no majority of the old list answers and remembers. Needs --yes.
     #[arg(long)]
     pub(crate) lost: bool,
-    /// Does what --lost says; without this, it only explains it.
+    /// Does what --lost says; without --yes, the command only explains it.
     #[arg(long, requires = "lost")]
     pub(crate) yes: bool,
 }
@@ -153,7 +152,7 @@ const ADMIT_STATUS: &str = "\
 Exit status:
   0    a majority is admitted; with --now: it can grant a lock now
   64   wrong usage, or --now without --yes
-  69   it is not";
+  69   too few nodes are admitted; with --now: too few can grant";
 
 const MOVE_STATUS: &str = "\
 Exit status:

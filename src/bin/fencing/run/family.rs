@@ -2,9 +2,9 @@ use std::fs;
 
 use rustix::process::Pid;
 
-/// A process and all that descend from it, as they are now. Where there is no `/proc`
-/// only the process itself is known.
-pub(crate) fn of(process: Pid) -> Vec<Pid> {
+/// Returns a process and its descendants, as they are now. Where there is no `/proc`, only the
+/// process itself is known.
+pub(super) fn of(process: Pid) -> Vec<Pid> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let parents: Vec<(Pid, Pid)> =

@@ -1,8 +1,8 @@
-//! The guard: a small process that stops the command if `fencing run` dies without
-//! having waited for it, be it by SIGKILL.
+//! The guard: a small process that stops the command if `fencing run` dies, even by SIGKILL,
+//! before the command has ended.
 //!
-//! It holds the reading end of a pipe and nothing else. Asking the kernel for a signal
-//! at the parent's death would reach the command only, not its process group.
+//! It holds the reading end of a pipe and nothing else. A signal that the kernel sends at the
+//! parent's death would reach only the command, and not its process group.
 
 use std::io::{self, BufRead, Write, stdin};
 use std::os::unix::process::CommandExt;
@@ -11,18 +11,18 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 
-use crate::command::Target;
-use crate::{exit, run, say};
+use super::target::{GRACE, Target};
+use crate::{exit, say};
 
 /// The guard, as `fencing run` sees it.
-pub(crate) struct Guard {
+pub(super) struct Guard {
     child: Child,
     pipe: Option<ChildStdin>,
 }
 
 impl Guard {
-    /// Starts the guard, before there is a command to be guarded.
-    pub(crate) fn start() -> io::Result<Guard> {
+    /// Starts the guard, before the command is started.
+    pub(super) fn start() -> io::Result<Guard> {
         // The path of a program that was replaced meanwhile leads to another.
         let own = if cfg!(target_os = "linux") {
             Ok("/proc/self/exe".into())
@@ -40,16 +40,16 @@ impl Guard {
         Ok(Guard { child, pipe })
     }
 
-    /// Tells whom to stop.
-    pub(crate) fn watch(&mut self, target: Target) -> io::Result<()> {
+    /// Names the processes to stop.
+    pub(super) fn watch(&mut self, target: Target) -> io::Result<()> {
         let line = match target {
             Target::Group(group) => format!("group {}\n", group.as_raw_nonzero()),
             Target::Process(process) => format!("process {}\n", process.as_raw_nonzero()),
         };
-        self.tell(&line)
+        self.send(&line)
     }
 
-    fn tell(&mut self, line: &str) -> io::Result<()> {
+    fn send(&mut self, line: &str) -> io::Result<()> {
         self.pipe.as_mut().map_or(Ok(()), |pipe| pipe.write_all(line.as_bytes()))
     }
 }
@@ -57,13 +57,13 @@ impl Guard {
 impl Drop for Guard {
     /// The command has ended, or never began.
     fn drop(&mut self) {
-        let _ = self.tell("done\n");
+        let _ = self.send("done\n");
         self.pipe = None;
         let _ = self.child.wait();
     }
 }
 
-/// The guard's own life.
+/// Runs as the guard: waits for the end of `fencing run`.
 pub(crate) fn main() -> ExitCode {
     let mut lines = stdin().lock().lines().map_while(Result::ok);
     let Some(target) = lines.next().and_then(|line| target(&line)) else {
@@ -72,11 +72,11 @@ pub(crate) fn main() -> ExitCode {
     if lines.next().is_some() {
         return ExitCode::SUCCESS;
     }
-    say::error("fencing run was killed; stopping the command");
+    say::error("`fencing run` was killed: the command is stopped");
     let everybody = target.everybody();
     everybody.signal(Signal::TERM);
     everybody.signal(Signal::CONT);
-    let end = Instant::now() + run::GRACE;
+    let end = Instant::now() + GRACE;
     while !everybody.gone() {
         if Instant::now() >= end {
             everybody.signal(Signal::KILL);
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_somebody_in_particular_is_stopped() {
+    fn only_named_processes_are_stopped() {
         for line in ["", "group", "group 0", "group 1", "group -1", "done", "process x", "all 12"] {
             assert_eq!(target(line), None, "{line}");
         }

@@ -1,0 +1,34 @@
+//! The command line's arguments: one file for each subcommand.
+
+mod common;
+pub(crate) mod database;
+pub(crate) mod fleet;
+mod nodes;
+mod run;
+
+use clap::{Parser, Subcommand};
+
+pub(crate) use common::trimmed;
+pub(crate) use nodes::Nodes;
+pub(crate) use run::{Chosen, Run};
+
+/// Distributed locks with fencing tokens, from the shell.
+#[derive(Debug, Parser)]
+#[command(name = "fencing", version)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Action {
+    Run(Run),
+    Nodes(Nodes),
+    Fleet(fleet::Fleet),
+    Migrate(database::Migrate),
+    Marks(database::Marks),
+    Protect(database::ProtectTable),
+    /// Stops the command if `fencing run` is killed; not for use by hand.
+    #[command(hide = true)]
+    Guard,
+}

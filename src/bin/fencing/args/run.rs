@@ -1,0 +1,104 @@
+use std::ffi::OsString;
+use std::time::Duration;
+
+use fencing::Resource;
+
+use crate::duration;
+
+/// Runs a command while it holds the lease of a resource.
+///
+/// The command finds FENCING_TOKEN and FENCING_RESOURCE in its environment. Pass the token on
+/// with every write that the lease is to protect: a lease can be lost at any moment.
+///
+/// The command gets a process group of its own, unless stdin is a terminal. Then it stays in
+/// the terminal's group, so that it can read from the terminal, and Ctrl-C and Ctrl-Z work as
+/// usual. When the lease is lost, `fencing` stops the group; in the terminal's group it stops
+/// the command and its descendants.
+///
+/// `fencing` passes INT, TERM, HUP, QUIT, USR1 and USR2 on to the command. If `fencing` itself
+/// is killed, a guard stops the command. Processes that the command leaves in the background
+/// when it ends by itself go on without the lease.
+///
+/// Nodes that are new, or that have forgotten locks, grant nothing for a time; `fencing fleet
+/// --help` says more. Every client must give the same list of nodes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = STATUS)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// What to lock: 1 to 255 bytes, no control characters.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) resource: Resource,
+    /// How long the lock stays closed if `fencing` dies. `fencing` renews the lease each third
+    /// of this.
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
+    pub(crate) ttl: Duration,
+    /// How long to wait for the lock; with 0s, asks once.
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
+    pub(crate) wait: Duration,
+    /// How long one node may take to answer [default: 50ms, or a quarter of a short TTL;
+    /// for a database 2s, or half of a short TTL].
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) node_budget: Option<Duration>,
+    /// The command and its arguments.
+    #[arg(last = true, required = true, num_args = 1.., value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Where the locks are: on Redis nodes or in one database.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Place {
+    /// The nodes: independent masters. Other users can see a command line, so put URLs with
+    /// passwords in the environment [env: FENCING_REDIS].
+    #[arg(long, value_name = "URL,URL,...", value_delimiter = ',', conflicts_with = "database")]
+    redis: Vec<String>,
+    /// A database instead of nodes: sqlite:PATH, postgres://... or mysql://... Tables that are
+    /// missing are created [env: FENCING_DATABASE].
+    #[arg(long, value_name = "URL")]
+    database: Option<String>,
+    /// What the keys on the nodes begin with.
+    #[arg(long, value_name = "NS", default_value = "fencing")]
+    pub(crate) namespace: String,
+}
+
+/// The place that was chosen.
+pub(crate) enum Chosen {
+    Redis(Vec<String>),
+    Database(String),
+}
+
+impl Place {
+    /// Returns what the command line says, or else the environment.
+    pub(crate) fn chosen(&self) -> Result<Chosen, String> {
+        let set = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
+        let split = |urls: String| urls.split(',').map(str::to_owned).collect();
+        match (&self.redis[..], &self.database) {
+            ([], None) => match (set("FENCING_REDIS"), set("FENCING_DATABASE")) {
+                (Some(urls), None) => Ok(Chosen::Redis(split(urls))),
+                (None, Some(url)) => Ok(Chosen::Database(url)),
+                (None, None) => Err("no nodes and no database are given: give --redis or \
+                    --database, or set FENCING_REDIS or FENCING_DATABASE"
+                    .into()),
+                (Some(_), Some(_)) => {
+                    Err("both FENCING_REDIS and FENCING_DATABASE are set: unset one of them, or \
+                         give --redis or --database"
+                        .into())
+                }
+            },
+            ([], Some(url)) => Ok(Chosen::Database(url.clone())),
+            (urls, _) => Ok(Chosen::Redis(urls.to_vec())),
+        }
+    }
+}
+
+const STATUS: &str = "\
+Durations: 500ms, 2s, 1m, 1h
+
+Exit status: the command's own (128 + signal if a signal ended it), or
+  64   wrong usage
+  69   no quorum: too few nodes granted, or the database did not answer
+  75   another client held the lock until the wait ended
+  76   the lease was lost: the command got SIGTERM, and SIGKILL 5 s later
+  126  the command cannot be executed
+  127  the command was not found
+  128 + signal, if a signal came during the wait for the lock";

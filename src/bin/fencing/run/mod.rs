@@ -1,0 +1,128 @@
+//! `fencing run`: acquires, runs the command, releases.
+
+mod command;
+mod family;
+pub(crate) mod guard;
+mod target;
+mod watch;
+
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use fencing::Lease;
+use fencing::lock::{AcquireError, Released};
+
+use self::command::Running;
+use self::guard::Guard;
+use crate::args::Run;
+use crate::duration::show;
+use crate::lock::Service;
+use crate::signals::Signals;
+use crate::{exit, say};
+
+/// Runs the command while it holds the lease, and returns the exit status.
+pub(crate) async fn main(run: Run) -> u8 {
+    let mut signals = match Signals::listen() {
+        Ok(signals) => signals,
+        Err(error) => {
+            say::error(format_args!("cannot listen for signals: {error}"));
+            return exit::FAILED;
+        }
+    };
+    let service = tokio::select! {
+        biased;
+        signal = signals.next() => return exit::by_signal(signal.as_raw()),
+        service = Service::connect(&run) => service,
+    };
+    let service = match service {
+        Ok(service) => service,
+        Err(error) => {
+            say::error(error);
+            return exit::USAGE;
+        }
+    };
+    let outcome = tokio::select! {
+        biased;
+        signal = signals.next() => Err(signal),
+        outcome = service.acquire(&run) => Ok(outcome),
+    };
+    match outcome {
+        Ok(Ok(lease)) => {
+            let status = hold(lease, &run, &mut signals).await;
+            service.settle().await;
+            status
+        }
+        Ok(Err(error)) => {
+            say::error(&error);
+            // Some nodes may have granted.
+            service.settle().await;
+            if matches!(error, AcquireError::Held { .. }) { exit::HELD } else { exit::UNAVAILABLE }
+        }
+        Err(signal) => {
+            // The acquisition was dropped, which releases.
+            service.settle().await;
+            exit::by_signal(signal.as_raw())
+        }
+    }
+}
+
+/// Holds the lease while the command runs.
+async fn hold(lease: Lease, run: &Run, signals: &mut Signals) -> u8 {
+    let mut guard = match Guard::start() {
+        Ok(guard) => Some(guard),
+        Err(error) => {
+            unguarded(&error);
+            None
+        }
+    };
+    // This process may have slept since the grant.
+    if lease.valid_for().is_zero() {
+        let lost = watch::lost_text(&lease, lease.lost().await);
+        say::error(format_args!("{lost}; the command was not started"));
+        drop(guard);
+        release(lease, run.ttl).await;
+        return exit::LOST;
+    }
+    let mut running = match Running::start(&run.command, &lease) {
+        Ok(running) => running,
+        Err(error) => {
+            let name = run.command.first().map(|name| name.to_string_lossy()).unwrap_or_default();
+            say::error(format_args!("cannot run {name}: {error}"));
+            release(lease, run.ttl).await;
+            let missing = error.kind() == ErrorKind::NotFound;
+            return if missing { exit::NOT_FOUND } else { exit::NOT_EXECUTABLE };
+        }
+    };
+    if let Some(Err(error)) = guard.as_mut().map(|guard| guard.watch(running.target())) {
+        unguarded(&error);
+    }
+    let own = watch::watch(&mut running, &lease, signals).await;
+    drop(guard);
+    release(lease, run.ttl).await;
+    own
+}
+
+fn unguarded(error: &std::io::Error) {
+    say::error(format_args!(
+        "warning: cannot start the guard: {error}; if this process is killed, stop the command by \
+         hand"
+    ));
+}
+
+/// Releases the lease when the command has ended. A failure does not change the exit status.
+async fn release(lease: Lease, ttl: Duration) {
+    let (resource, token) = (lease.resource().clone(), lease.token());
+    let held = !lease.valid_for().is_zero();
+    match lease.release().await {
+        Ok(Released::Released) => {}
+        Ok(Released::Lapsed) if held => say::error(format_args!(
+            "warning: {resource} token {token}: the lock was gone before it was released; another \
+             client may have held it meanwhile"
+        )),
+        Ok(Released::Lapsed) => {}
+        Err(error) => say::error(format_args!(
+            "warning: {resource} token {token}: {error} (after {} at most)",
+            show(ttl)
+        )),
+    }
+}
