@@ -99,12 +99,6 @@ impl From<sqlx::Error> for ApiError {
 
 /// The cause goes to the log, not to the client.
 fn unavailable(error: &dyn std::error::Error) -> ApiError {
-    let mut chain = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        chain = format!("{chain}: {error}");
-        cause = error.source();
-    }
-    tracing::error!(error = chain, "the database failed");
+    tracing::error!(%error, "the database failed");
     ApiError::Unavailable("the database failed; a write may or may not have been stored".into())
 }

@@ -35,11 +35,6 @@ async fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             eprintln!("storage_service: {error}");
-            let mut cause = error.source();
-            while let Some(error) = cause {
-                eprintln!("  because: {error}");
-                cause = error.source();
-            }
             ExitCode::FAILURE
         }
     }

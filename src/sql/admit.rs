@@ -59,12 +59,10 @@ pub(super) async fn compare_and_raise<DB: Database>(
 ) -> Result<(), AdmitError> {
     match DB::admit(conn, resource, token).await {
         Ok(Admission::Admitted) => Ok(()),
-        Ok(Admission::Refused(mark)) => match parse(resource, Ok(mark))? {
-            Some(highest) if highest > token => {
-                Err(Stale { resource: resource.clone(), presented: token, highest }.into())
-            }
-            _ => Err(AdmitError::corrupt(resource, "it was neither raised nor higher")),
-        },
+        Ok(Admission::Refused(mark)) => {
+            Stale::check(resource, token, parse(resource, Ok(mark))?)?;
+            Err(AdmitError::corrupt(resource, "it was neither raised nor higher"))
+        }
         Err(error) => Err(AdmitError::of(resource, token, error)),
     }
 }

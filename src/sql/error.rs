@@ -85,7 +85,9 @@ impl AdmitError {
     pub(super) fn of(resource: &Resource, token: Token, error: sqlx::Error) -> AdmitError {
         match read(&error) {
             (Some(Message::Stale(Stale { highest, .. })), _) => {
-                Stale { resource: resource.clone(), presented: token, highest }.into()
+                Stale::check(resource, token, Some(highest))
+                    .err()
+                    .map_or_else(|| error.into(), Into::into)
             }
             (Some(Message::Corrupt), _) => AdmitError::corrupt(resource, error),
             _ if matches!(error, sqlx::Error::ColumnDecode { .. }) => {
@@ -121,8 +123,9 @@ pub fn stale(
 ) -> Option<Stale> {
     let mut next = Some(error);
     while let Some(error) = next {
-        if let Some(highest) = message::highest(&error.to_string(), resource, presented) {
-            return Some(Stale { resource: resource.clone(), presented, highest });
+        let highest = message::highest(&error.to_string(), resource, presented);
+        if let Err(stale) = Stale::check(resource, presented, highest) {
+            return Some(stale);
         }
         next = error.source();
     }

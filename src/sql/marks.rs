@@ -79,22 +79,18 @@ async fn raise<DB: Database>(
 ) -> Result<(), AdmitError> {
     let mut conn = pool.acquire().await?;
     // Marks only grow: what is read decides unless it is lower. A read costs no commit.
-    match mark::<DB>(&mut conn, resource).await? {
-        Some(highest) if highest == token => Ok(()),
-        Some(highest) if highest > token => {
-            Err(Stale { resource: resource.clone(), presented: token, highest }.into())
-        }
-        _ => {
-            drop(conn);
-            let mut tx = pool.begin_with(DB::BEGIN_BOUNDED).await?;
-            let admitted = compare_and_raise::<DB>(&mut tx, resource, token).await;
-            match admitted {
-                Ok(()) => Ok(tx.commit().await?),
-                Err(error) => {
-                    let _ = tx.rollback().await;
-                    Err(error)
-                }
-            }
+    let highest = mark::<DB>(&mut conn, resource).await?;
+    Stale::check(resource, token, highest)?;
+    if highest == Some(token) {
+        return Ok(());
+    }
+    drop(conn);
+    let mut tx = pool.begin_with(DB::BEGIN_BOUNDED).await?;
+    match compare_and_raise::<DB>(&mut tx, resource, token).await {
+        Ok(()) => Ok(tx.commit().await?),
+        Err(error) => {
+            let _ = tx.rollback().await;
+            Err(error)
         }
     }
 }

@@ -47,7 +47,7 @@ impl Message {
 /// stands before it. The name goes on to the end: it may contain anything.
 fn parse(text: &str) -> Option<Stale> {
     let (_, presented, highest, name) = parts(text)?;
-    Some(Stale { resource: Resource::new(name.trim_end()).ok()?, presented, highest })
+    Stale::check(&Resource::new(name.trim_end()).ok()?, presented, Some(highest)).err()
 }
 
 /// Finds the high water that refused this token of this resource. A library may have put

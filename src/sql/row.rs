@@ -100,13 +100,14 @@ impl Outcome {
         }
         Ok(match look().await? {
             None => Outcome::Missing,
-            Some(found) => match found.and_then(|number| Token::try_from(number).ok()) {
-                Some(found) if found == token => Outcome::Done,
-                Some(highest) if highest > token => {
-                    Outcome::Stale(Stale { resource: resource.clone(), presented: token, highest })
+            Some(found) => {
+                let found = found.and_then(|number| Token::try_from(number).ok());
+                match Stale::check(resource, token, found) {
+                    Err(stale) => Outcome::Stale(stale),
+                    Ok(()) if found == Some(token) => Outcome::Done,
+                    Ok(()) => Outcome::Unmatched,
                 }
-                _ => Outcome::Unmatched,
-            },
+            }
         })
     }
 }
