@@ -5,17 +5,11 @@
 // The suite is compiled once per database.
 #![allow(clippy::duplicate_mod)]
 
-#[path = "../support/clients.rs"]
-mod clients;
 mod common;
-#[path = "../support/mariadb.rs"]
-mod mariadb;
-#[path = "../support/postgres.rs"]
-mod server;
 
 mod sqlite {
     mod own;
-    mod place;
+    use support::place::sqlite as place;
     #[path = "../suite/mod.rs"]
     mod suite;
 }
@@ -25,7 +19,7 @@ mod postgres {
     mod crash;
     mod locks;
     mod marks;
-    mod place;
+    use support::place::postgres as place;
     mod snapshots;
     #[path = "../suite/mod.rs"]
     mod suite;
@@ -34,7 +28,7 @@ mod postgres {
 mod mysql {
     mod crash;
     mod own;
-    mod place;
+    use support::place::mysql as place;
     #[path = "../suite/mod.rs"]
     mod suite;
 }

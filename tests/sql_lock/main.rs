@@ -5,28 +5,11 @@
 // The suite is compiled once per database.
 #![allow(clippy::duplicate_mod)]
 
-#[allow(dead_code, reason = "other tests use the rest")]
-#[path = "../support/clients.rs"]
-mod clients;
 mod common;
-#[path = "../support/history/mod.rs"]
-mod history;
-#[path = "../support/mariadb.rs"]
-mod mariadb;
-#[allow(dead_code, reason = "other tests use the rest")]
-#[path = "../support/redis.rs"]
-mod redis;
-#[path = "../support/postgres.rs"]
-mod server;
-#[allow(dead_code, reason = "other tests use the rest")]
-#[path = "../support/cli.rs"]
-mod support;
 
 mod sqlite {
     mod own;
-    #[allow(dead_code, reason = "other tests use the rest")]
-    #[path = "../../sql/sqlite/place.rs"]
-    mod place;
+    use support::place::sqlite as place;
     #[path = "../suite/mod.rs"]
     mod suite;
     mod words;
@@ -35,9 +18,7 @@ mod sqlite {
 mod postgres {
     mod conflicts;
     mod crash;
-    #[allow(dead_code, reason = "other tests use the rest")]
-    #[path = "../../sql/postgres/place.rs"]
-    mod place;
+    use support::place::postgres as place;
     #[path = "../suite/mod.rs"]
     mod suite;
     mod words;
@@ -46,9 +27,7 @@ mod postgres {
 mod mysql {
     mod conflicts;
     mod crash;
-    #[allow(dead_code, reason = "other tests use the rest")]
-    #[path = "../../sql/mysql/place.rs"]
-    mod place;
+    use support::place::mysql as place;
     mod sessions;
     #[path = "../suite/mod.rs"]
     mod suite;

@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+/// The source of what shifts a server's clock, to be compiled as a shared library.
+pub const SHIM_SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/clock.c");
+
 /// One private server.
 pub struct RedisServer {
     folder: TempDir,

@@ -1,0 +1,12 @@
+//! What needs nothing but this process: memory nodes, memory marks, SQLite in memory, and mostly
+//! paused time.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod cancel;
+mod driver;
+mod faulty;
+mod first_use;
+mod fuzz;
+mod http;
+mod interleavings;
+mod simulation;
