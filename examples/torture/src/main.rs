@@ -1,7 +1,11 @@
 //! Real servers, real clients, real faults, and at the end the whole history is checked.
 //!
-//! `cargo run --release -p torture -- --minutes 10` needs redis-server and redis-cli,
-//! and with `--postgres` PostgreSQL.
+//! It starts the storage service beside it, redis-servers, and with `--postgres` PostgreSQL:
+//!
+//! ```sh
+//! cargo build --release -p torture -p storage_service
+//! target/release/torture --minutes 10 --postgres
+//! ```
 
 mod args;
 mod client;

@@ -90,9 +90,15 @@ impl Drop for Storage {
     }
 }
 
-/// The example beside this one.
+/// The storage service beside this program.
 fn start(database: &str, unguarded: bool) -> Result<(Child, String), Box<dyn Error>> {
     let binary = std::env::current_exe()?.with_file_name("storage_service");
+    if !binary.is_file() {
+        let path = binary.display();
+        return Err(
+            format!("{path} is not there: build it with -p torture -p storage_service").into()
+        );
+    }
     let mut command = Command::new(binary);
     command.args(["--listen", "127.0.0.1:0", "--database", database]);
     command.args(unguarded.then_some("--unguarded"));

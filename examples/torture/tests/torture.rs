@@ -1,4 +1,5 @@
-//! The example `torture` for two minutes, and its control. Longer, and with moves of the fleet: `FENCING_MINUTES=60`, or the example itself, which takes `--seed` and `--faults` as well.
+//! The torture for two minutes, and its control. Longer, and with moves of the fleet:
+//! `FENCING_MINUTES=60`, or the program itself, which takes `--seed` and `--faults` as well.
 
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
