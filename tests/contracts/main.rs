@@ -1,7 +1,5 @@
 //! Every implementation of a trait keeps its contract, and the suites can fail.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
-
 mod broken_lock;
 mod broken_marks;
 mod broken_node;

@@ -1,7 +1,5 @@
 //! The rules of the house, in the library and in the program: who may import whom, no circles,
 //! where `#[cfg(feature)]` stands, how long a file may be. docs/architecture.md has the floors.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
-
 mod circles;
 mod floors;
 mod paths;

@@ -73,7 +73,8 @@ impl File {
 
 /// Every file below a folder of this repository, but tests.
 pub fn crate_in(folder: &str) -> Vec<File> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let root = repository.join(folder);
     let (mut found, mut folders) = (Vec::new(), vec![root.clone()]);
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
@@ -91,7 +92,7 @@ pub fn crate_in(folder: &str) -> Vec<File> {
         let names = below.iter().map(|name| name.to_str().unwrap().to_owned());
         let heads = ["mod", "lib", "main"];
         let module: Module = names.filter(|name| !heads.contains(&name.as_str())).collect();
-        let shown = path.strip_prefix(env!("CARGO_MANIFEST_DIR")).unwrap().to_str().unwrap();
+        let shown = path.strip_prefix(repository).unwrap().to_str().unwrap();
         File::new(shown, module, &std::fs::read_to_string(path).unwrap())
     };
     let files = found.iter().map(file);

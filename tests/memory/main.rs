@@ -1,7 +1,5 @@
 //! What needs nothing but this process: memory nodes, memory marks, SQLite in memory, and mostly
 //! paused time.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
-
 mod cancel;
 mod driver;
 mod faulty;

@@ -1,6 +1,4 @@
 //! Redlock on real redis-servers.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
-
 mod attacks;
 mod faults;
 mod runtimes;

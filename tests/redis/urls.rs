@@ -7,6 +7,7 @@ use std::time::Duration;
 use fencing::lock::{AcquireError, NodeCause};
 use fencing::protocol::Fault;
 use fencing::{Redlock, Resource};
+use support::cli::binary;
 use support::redis::RedisServer;
 
 fn resource() -> Resource {
@@ -70,7 +71,7 @@ fn certificate(folder: &Path) {
 
 /// A process of its own, as the trusted certificates come from its environment.
 fn run(url: &str, trusted: &Path) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fencing"));
+    let mut command = Command::new(binary("fencing"));
     command.env("SSL_CERT_FILE", trusted);
     command.args(["run", "--redis", url, "--resource", "invoice/42", "--wait", "3s"]);
     command.args(["--", "sh", "-c", "echo $FENCING_TOKEN"]).output().unwrap()
@@ -93,7 +94,7 @@ fn tls_with_a_certificate_of_ones_own() {
         path("key.pem").to_str().unwrap(),
     ]);
     let url = format!("rediss://localhost:{port}");
-    let mut start = Command::new(env!("CARGO_BIN_EXE_fencing"));
+    let mut start = Command::new(binary("fencing"));
     start.env("SSL_CERT_FILE", path("cert.pem")).args(["fleet", "init", "--redis", &url]);
     assert!(start.status().unwrap().success());
     let trusted = run(&url, &path("cert.pem"));

@@ -1,7 +1,5 @@
 //! The fence inside a database: one suite on SQLite, a real PostgreSQL and a
 //! real MariaDB.
-
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 // The suite is compiled once per database.
 #![allow(clippy::duplicate_mod)]
 

@@ -89,9 +89,7 @@ pub fn number(name: &str) -> Option<u64> {
 }
 
 fn file() -> PathBuf {
-    [env!("CARGO_MANIFEST_DIR"), "tests", "memory", "simulation", "regressions.txt"]
-        .iter()
-        .collect()
+    [env!("CARGO_MANIFEST_DIR"), "memory", "simulation", "regressions.txt"].iter().collect()
 }
 
 /// The seeds that once failed.
