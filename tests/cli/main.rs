@@ -5,9 +5,11 @@
 mod acceptance;
 mod database;
 mod ends;
+mod fleet;
 mod loss;
 mod nemesis;
 mod nodes;
+mod processes;
 mod signals;
 mod sql_lease;
 mod status;

@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
 
-use support::history::{Attempt, Event, History, Outcome, Report};
 use crate::fleet::place::{RESOURCE, run};
 use support::cli::{finish, until};
+use support::history::{Attempt, Event, History, Outcome, Report};
 
 /// One after another, each under `fencing run` with the list that it has at the time.
 struct Client {

@@ -1,7 +1,6 @@
 //! Fleets on real servers: their start, their states in words, and the move to other nodes
 //! while clients hold leases.
 
-
 mod admit;
 mod crew;
 mod init;
@@ -9,4 +8,3 @@ mod moves;
 mod place;
 mod states;
 mod words;
-

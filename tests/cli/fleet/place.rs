@@ -8,8 +8,8 @@ use fencing::Resource;
 use fencing::lock::redlock::RedlockBuilder;
 use serde_json::Value;
 
-use support::redis::RedisServer;
 use support::cli::{Ended, fencing_at, finish};
+use support::redis::RedisServer;
 
 pub const RESOURCE: &str = "invoice/42";
 

@@ -6,7 +6,9 @@ use fencing::lock::Health;
 use fencing::protocol::Fault;
 use fencing::{Lease, Redlock};
 
-use crate::fleet::place::{fencing, init, lease, list, mover, nodes, resource, run, servers, service};
+use crate::fleet::place::{
+    fencing, init, lease, list, mover, nodes, resource, run, servers, service,
+};
 use support::cli::finish;
 
 const HOUR: Duration = Duration::from_secs(3600);

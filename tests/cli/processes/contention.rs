@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use fencing::{Redlock, Resource};
 
-use support::history::{check, mark};
 use support::cli::{end, five, urls};
+use support::history::{check, mark};
 
 const PROCESSES: usize = 4;
 const TASKS: usize = 8;
