@@ -1,5 +1,6 @@
 //! The rules of the house, in the library and in the program: who may import whom, no circles,
 //! where `#[cfg(feature)]` stands, how long a file may be. docs/architecture.md has the floors.
+
 mod circles;
 mod floors;
 mod paths;

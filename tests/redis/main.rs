@@ -1,4 +1,5 @@
 //! Redlock on real redis-servers.
+
 mod attacks;
 mod faults;
 mod runtimes;

@@ -1,31 +1,35 @@
 //! The lease kept in SQL: one suite on SQLite, a real PostgreSQL and a real
 //! MariaDB.
+
 // The suite is compiled once per database.
 #![allow(clippy::duplicate_mod)]
 
 mod common;
 
 mod sqlite {
-    mod own;
     use support::place::sqlite as place;
+
+    mod own;
     #[path = "../suite/mod.rs"]
     mod suite;
     mod words;
 }
 
 mod postgres {
+    use support::place::postgres as place;
+
     mod conflicts;
     mod crash;
-    use support::place::postgres as place;
     #[path = "../suite/mod.rs"]
     mod suite;
     mod words;
 }
 
 mod mysql {
+    use support::place::mysql as place;
+
     mod conflicts;
     mod crash;
-    use support::place::mysql as place;
     mod sessions;
     #[path = "../suite/mod.rs"]
     mod suite;
