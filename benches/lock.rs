@@ -6,15 +6,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
-#[allow(dead_code, reason = "the tests use the rest")]
-#[path = "../tests/support/redis.rs"]
-mod servers;
-
 use std::time::{Duration, Instant};
 
 use fencing::{Redlock, Resource};
 use redis::aio::MultiplexedConnection;
-use servers::{RedisServer, five};
+use support::redis::{RedisServer, five};
 use tokio::task::JoinSet;
 
 const LEASES: usize = 200;

@@ -7,13 +7,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
-#[allow(dead_code, reason = "the tests use the rest")]
-#[path = "../tests/support/mariadb.rs"]
-mod mariadb;
-#[allow(dead_code, reason = "the tests use the rest")]
-#[path = "../tests/support/postgres.rs"]
-mod postgres;
-
 use std::time::{Duration, Instant};
 
 use fencing::sql::{self, AdmitError};
@@ -260,7 +253,8 @@ static SQLITE: Statements = Statements {
 };
 
 async fn on_postgres_with(commit: &str) {
-    let server = postgres::PostgresServer::with(&[&format!("synchronous_commit={commit}")]);
+    let server =
+        support::postgres::PostgresServer::with(&[&format!("synchronous_commit={commit}")]);
     let options = PgPoolOptions::new().max_connections(CONNECTIONS as u32);
     let pool = options.connect_with(server.database().await).await.unwrap();
     on_postgres::prepare(&pool).await;
@@ -274,7 +268,7 @@ async fn main() {
     on_postgres_with("on").await;
     on_postgres_with("off").await;
 
-    let server = mariadb::MariadbServer::start();
+    let server = support::mariadb::MariadbServer::start();
     let options = MySqlPoolOptions::new().max_connections(CONNECTIONS as u32);
     let pool = options.connect_with(server.database().await).await.unwrap();
     on_mysql::prepare(&pool).await;

@@ -2,6 +2,7 @@
 //! (`lock::sql`) stand on: which databases there are, what each must be able to do for the
 //! two, and what its errors mean.
 
+mod codes;
 mod fence;
 mod lease;
 mod meaning;
@@ -14,9 +15,10 @@ mod sqlite;
 
 use sqlx::Connection;
 
+pub use codes::{meaning, text};
 pub use fence::{Admission, FenceStatements, Migrations, Row};
 pub use lease::{AcquireAnswer, Claim, LeaseStatements, RenewAnswer};
-pub use meaning::{Meaning, meaning, text};
+pub use meaning::Meaning;
 
 /// A database that can keep marks and leases: PostgreSQL, MySQL and MariaDB, SQLite.
 ///

@@ -2,10 +2,8 @@ use std::fmt::Display;
 
 use http::request::Parts;
 use http::{HeaderName, Method};
-use tower_layer::Layer;
 
 use super::HEADER;
-use super::service::FenceService;
 use crate::fence::Fence;
 use crate::resource::Resource;
 
@@ -77,13 +75,5 @@ impl<X> FenceLayer<X> {
     #[must_use]
     pub fn hide_highest(self) -> FenceLayer<X> {
         FenceLayer { hides_highest: true, ..self }
-    }
-}
-
-impl<S, X: Clone> Layer<S> for FenceLayer<X> {
-    type Service = FenceService<S, X>;
-
-    fn layer(&self, inner: S) -> FenceService<S, X> {
-        FenceService::new(inner, self.clone())
     }
 }

@@ -7,6 +7,7 @@ use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, Method, Request, Response};
 use http_body::Body;
+use tower_layer::Layer;
 use tower_service::Service;
 
 use super::refusal::Style;
@@ -21,11 +22,15 @@ pub struct FenceService<S, X> {
     layer: FenceLayer<X>,
 }
 
-impl<S, X> FenceService<S, X> {
-    pub(super) fn new(inner: S, layer: FenceLayer<X>) -> FenceService<S, X> {
-        FenceService { inner, layer }
-    }
+impl<S, X: Clone> Layer<S> for FenceLayer<X> {
+    type Service = FenceService<S, X>;
 
+    fn layer(&self, inner: S) -> FenceService<S, X> {
+        FenceService { inner, layer: self.clone() }
+    }
+}
+
+impl<S, X> FenceService<S, X> {
     /// Reads what the fence must admit the request with, if it carries a token.
     fn read<E>(&self, parts: &Parts) -> Result<Option<Fenced>, Refusal>
     where

@@ -4,10 +4,10 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::history::check;
 use crate::nemesis::Nemesis;
-use crate::redis::RedisServer;
-use crate::support::{Ended, fencing_at, finish, started, urls};
+use support::cli::{Ended, fencing_at, finish, started, urls};
+use support::history::check;
+use support::redis::RedisServer;
 
 /// Two of the five come back with what they had on disk.
 fn five() -> Vec<RedisServer> {

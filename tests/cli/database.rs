@@ -4,13 +4,13 @@ use std::process::Command;
 
 use sqlx::ConnectOptions;
 
-use crate::clients::output;
-use crate::mariadb::MariadbServer;
-use crate::postgres::PostgresServer;
-use crate::support::{Ended, finish};
+use support::cli::{Ended, finish};
+use support::clients::output;
+use support::mariadb::MariadbServer;
+use support::postgres::PostgresServer;
 
 fn fencing(arguments: &[&str]) -> Ended {
-    let mut command = crate::support::fencing(&[]);
+    let mut command = support::cli::fencing(&[]);
     command.env_remove("FENCING_REDIS").args(arguments);
     finish(command)
 }

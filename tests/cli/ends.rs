@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::redis::{self, RedisServer};
-use crate::support::{end, fencing, finish, five, run, signal, until};
+use support::cli::{end, fencing, finish, five, run, signal, until};
+use support::redis::{self, RedisServer};
 
 fn locks(servers: &[RedisServer]) -> Vec<String> {
     servers.iter().map(|s| s.cli(&["EXISTS", "{fencing}:lock:invoice/42"])).collect()

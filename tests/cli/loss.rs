@@ -1,6 +1,6 @@
 //! A lost lease stops the command.
 
-use crate::support::{alive, end, five, line, run, signal, until};
+use support::cli::{alive, end, five, line, run, signal, until};
 
 #[test]
 fn when_all_nodes_stop_the_command_gets_sigterm() {

@@ -5,27 +5,13 @@
 mod acceptance;
 mod database;
 mod ends;
-#[path = "../support/history/mod.rs"]
-mod history;
+mod fleet;
 mod loss;
 mod nemesis;
 mod nodes;
+mod processes;
 mod signals;
 mod sql_lease;
 mod status;
-#[path = "../support/cli.rs"]
-mod support;
 mod terminal;
-
-#[allow(dead_code, reason = "other tests use the rest")]
-#[path = "../support/clients.rs"]
-mod clients;
-#[allow(dead_code, reason = "other tests use the rest")]
-#[path = "../support/mariadb.rs"]
-mod mariadb;
-#[allow(dead_code, reason = "other tests use the rest")]
-#[path = "../support/postgres.rs"]
-mod postgres;
-#[allow(dead_code, reason = "other tests use the rest")]
-#[path = "../support/redis.rs"]
-mod redis;
+mod tls;

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::redis::RedisServer;
-use crate::support::until;
+use support::cli::until;
+use support::redis::RedisServer;
 
 /// A thread that owns the servers and is at them until it is told to stop.
 pub struct Nemesis {

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::redis::{self, RedisServer};
-use crate::support::{Ended, fencing, finish, five, run, urls};
+use support::cli::{Ended, fencing, finish, five, run, urls};
+use support::redis::{self, RedisServer};
 
 fn nodes(servers: &[RedisServer]) -> Ended {
     let mut command = fencing(servers);
@@ -22,7 +22,7 @@ fn five_admitted() -> Vec<RedisServer> {
     let servers = five();
     let ended = finish(run(&servers, &["--ttl", "1s"], "sleep 0.2"));
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    crate::support::until("all five", || json(&servers).1.iter().all(|n| n["admitted"] == true));
+    support::cli::until("all five", || json(&servers).1.iter().all(|n| n["admitted"] == true));
     servers
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::support::{alive, end, finish, five, line, run, signal, until};
+use support::cli::{alive, end, finish, five, line, run, signal, until};
 
 /// Tells its process id, then sleeps in pieces so that traps run.
 fn sleeper(ready: &Path, trap: &str) -> String {

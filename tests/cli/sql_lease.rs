@@ -4,9 +4,9 @@ use std::process::Command;
 
 use sqlx::ConnectOptions;
 
-use crate::mariadb::MariadbServer;
-use crate::postgres::PostgresServer;
-use crate::support::{Ended, end, fencing_at, finish, line};
+use support::cli::{Ended, end, fencing_at, finish, line};
+use support::mariadb::MariadbServer;
+use support::postgres::PostgresServer;
 
 /// `fencing run` of a shell script, with these options and without the caller's nodes.
 fn run(options: &[&str], script: &str) -> Command {

@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use crate::redis::{self, RedisServer};
-use crate::support::{Ended, end, fencing, finish, five, line, run, signal, urls};
+use support::cli::{Ended, end, fencing, finish, five, line, run, signal, urls};
+use support::redis::{self, RedisServer};
 
 fn bare(arguments: &[&str]) -> Ended {
     let mut command = fencing(&[]);

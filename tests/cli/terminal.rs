@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::process::{Child, Stdio};
 
-use crate::redis::RedisServer;
-use crate::support::{alive, end, five, heeding, line, until, urls};
+use support::cli::{alive, end, five, heeding, line, until, urls};
+use support::redis::RedisServer;
 
 /// `fencing run` of this script with a terminal for stdin; what is written to the child's
 /// stdin is typed there.

@@ -9,8 +9,8 @@ use fencing::testing::{Rule, lapse_contract, lock_contract};
 use fencing::{Redlock, Resource};
 use futures_util::future::{BoxFuture, join};
 
-use crate::clock::TokioClock;
 use crate::nodes;
+use support::clock::TokioClock;
 
 /// Two services that know nothing of each other, used in turn.
 #[derive(Debug)]

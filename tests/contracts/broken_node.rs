@@ -11,7 +11,7 @@ use fencing::testing::{Rule, node_contract};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use crate::clock::TokioClock;
+use support::clock::TokioClock;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Flaw {

@@ -1,21 +1,8 @@
 //! Every implementation of a trait keeps its contract, and the suites can fail.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
-
 mod broken_lock;
 mod broken_marks;
 mod broken_node;
-#[path = "../support/clock.rs"]
-mod clock;
-#[path = "../support/mariadb.rs"]
-#[allow(dead_code)]
-mod mariadb;
-#[path = "../support/postgres.rs"]
-#[allow(dead_code)]
-mod postgres;
-#[path = "../support/redis.rs"]
-#[allow(dead_code)]
-mod redis;
 
 use std::time::Duration;
 
@@ -29,10 +16,10 @@ use sqlx::mysql::MySqlPoolOptions;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
 
-use clock::TokioClock;
-use mariadb::MariadbServer;
-use postgres::PostgresServer;
-use redis::{RedisServer, five};
+use support::clock::TokioClock;
+use support::mariadb::MariadbServer;
+use support::postgres::PostgresServer;
+use support::redis::{RedisServer, five};
 
 fn nodes(clock: &TokioClock) -> Vec<MemoryNode> {
     (0..5).map(|number| MemoryNode::with_clock(format!("memory-{number}"), clock.clone())).collect()

@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -15,8 +16,20 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 pub fn heeding(program: &str) -> Command {
     let mut command = Command::new("env");
     command.arg("--default-signal");
-    command.arg(if program == "fencing" { env!("CARGO_BIN_EXE_fencing") } else { program });
+    if program == "fencing" {
+        command.arg(binary(program))
+    } else {
+        command.arg(program)
+    };
     command
+}
+
+/// A binary of this repository. Cargo puts it beside the folder of the tests.
+pub fn binary(name: &str) -> PathBuf {
+    let here = std::env::current_exe().unwrap();
+    let mut folders = here.ancestors().skip(1).map(|folder| folder.join(name));
+    let found = folders.find(|path| path.is_file());
+    found.unwrap_or_else(|| panic!("{name} is not built: cargo build --workspace --all-features"))
 }
 
 /// The binary, with the nodes in its environment and nothing on stdin.

@@ -19,13 +19,11 @@ impl TokioClock {
     }
 
     /// The same clock, except that it jumps by itself.
-    #[allow(dead_code)]
     pub fn apart(&self) -> TokioClock {
         TokioClock { start: self.start, ahead: Arc::default() }
     }
 
     /// Jumps by so many seconds, backwards too, as a machine's clock does that is set.
-    #[allow(dead_code)]
     pub fn jump(&self, seconds: i64) {
         self.ahead.fetch_add(seconds, Ordering::SeqCst);
     }

@@ -108,7 +108,6 @@ impl PostgresServer {
     }
 
     /// Sends a signal to every process of the server: `STOP`, `CONT`.
-    #[allow(dead_code, reason = "not every test stops a server")]
     pub fn signal(&self, name: &str) {
         signal(name, &self.processes());
     }

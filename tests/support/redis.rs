@@ -1,10 +1,14 @@
 //! Private redis-servers: real, on sockets in a temporary folder, stopped with the test.
 
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+
+/// The source of what shifts a server's clock, to be compiled as a shared library.
+pub const SHIM_SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/clock.c");
 
 /// One private server.
 pub struct RedisServer {
@@ -70,7 +74,9 @@ impl RedisServer {
         if let Some(shim) = &self.shim {
             command.env("LD_PRELOAD", shim).env("FENCING_CLOCK", self.folder.path().join("clock"));
         }
+        // A group of its own: where a shell ends, the kernel continues what is stopped in its group.
         let child = command
+            .process_group(0)
             .args(["--port", "0", "--unixsocket"])
             .arg(self.socket())
             .arg("--dir")

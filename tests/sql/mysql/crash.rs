@@ -7,7 +7,7 @@ use sqlx::mysql::MySqlPoolOptions;
 
 use super::place::pool;
 use crate::common::{resource, stale, token};
-use crate::mariadb::MariadbServer;
+use support::mariadb::MariadbServer;
 
 #[tokio::test]
 async fn a_server_killed_in_mid_transaction_is_no_refusal() {

@@ -7,7 +7,7 @@ use sqlx::postgres::PgPoolOptions;
 
 use super::place::pool;
 use crate::common::{resource, stale, token};
-use crate::server::PostgresServer;
+use support::postgres::PostgresServer;
 
 #[tokio::test]
 async fn a_server_killed_in_mid_transaction_is_no_refusal() {

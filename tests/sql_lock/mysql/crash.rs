@@ -10,7 +10,7 @@ use sqlx::MySqlPool;
 
 use super::place::pool;
 use crate::common::{fault, resource};
-use crate::mariadb::MariadbServer;
+use support::mariadb::MariadbServer;
 
 fn service(pool: &MySqlPool) -> SqlLock<sqlx::MySql> {
     let lock = SqlLock::builder(pool.clone()).ttl(Duration::from_secs(3));

@@ -10,7 +10,7 @@ use sqlx::PgPool;
 
 use super::place::pool;
 use crate::common::{fault, resource};
-use crate::server::PostgresServer;
+use support::postgres::PostgresServer;
 
 fn service(pool: &PgPool) -> SqlLock<sqlx::Postgres> {
     let lock = SqlLock::builder(pool.clone()).ttl(Duration::from_secs(3));

@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 use sqlx::ConnectOptions;
 
 use super::*;
-use crate::history::{check, mark};
-use crate::support::end;
+use support::cli::end;
+use support::history::{check, mark};
 
 const PROCESSES: usize = 4;
 const TASKS: usize = 8;

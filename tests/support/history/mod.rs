@@ -10,8 +10,6 @@
 //! - **I5** nothing is told as held or written that is not, or as refused that is.
 //! - **I6** after the faults are healed every client gets a lease and writes.
 
-#![allow(dead_code, reason = "each of those who use it uses a part")]
-
 mod check;
 mod marks;
 mod report;
@@ -20,9 +18,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-#[allow(unused_imports, reason = "each of those who use it uses a part")]
 pub use marks::{check, mark};
-#[allow(unused_imports, reason = "each of those who use it uses a part")]
 pub use report::{Invariant, Report, Violation, commit};
 
 /// Nanoseconds of one clock for the whole history.

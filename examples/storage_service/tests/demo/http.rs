@@ -1,0 +1,100 @@
+use super::service::{Answer, Service};
+use support::cli::until;
+
+fn lease(service: &Service, resource: &str, wish: &str) -> Answer {
+    service.send("POST", &format!("/leases/{resource}"), &[], wish.as_bytes())
+}
+
+#[test]
+fn files_are_kept_behind_the_fence() {
+    let service = Service::start(&[]);
+    assert_eq!(service.send("GET", "/files/report", &[], b"").status, 404);
+    assert_eq!(service.put(34, "hello").status, 204);
+    let read = service.send("GET", "/files/report", &[], b"");
+    assert_eq!((read.status, read.body.as_str()), (200, "hello"));
+    assert!(read.head.contains("fencing-token: 34"), "{}", read.head);
+
+    let stale = service.put(33, "late");
+    assert_eq!(stale.status, 412);
+    assert!(stale.head.contains("application/problem+json"));
+    let problem = stale.json();
+    assert_eq!(problem["resource"], "files/report");
+    assert_eq!((&problem["presented"], &problem["highest"]), (&33.into(), &34.into()));
+
+    assert_eq!(service.send("PUT", "/files/report", &[], b"x").status, 428);
+    assert_eq!(service.send("PUT", "/files/report", &["Fencing-Token: 0"], b"x").status, 400);
+    // The same file under another spelling is the same resource.
+    let token = ["Fencing-Token: 33"];
+    assert_eq!(service.send("PUT", "/files/%72eport", &token, b"late").status, 412);
+    assert_eq!(service.send("PUT", "/files/%FF", &token, b"late").status, 400);
+    // A read that carries a token seals.
+    assert_eq!(service.send("GET", "/files/report", &["Fencing-Token: 40"], b"").status, 200);
+    assert_eq!(service.put(39, "late").status, 412);
+    assert_eq!(service.send("GET", "/files/report", &[], b"").body, "hello");
+}
+
+#[test]
+fn a_file_has_a_mebibyte_at_most() {
+    let service = Service::start(&[]);
+    let token = ["Fencing-Token: 1"];
+    let most = vec![b'x'; 1 << 20];
+    assert_eq!(service.send("PUT", "/files/report", &token, &most).status, 204);
+    let more = vec![b'x'; (1 << 20) + 1];
+    assert_eq!(service.send("PUT", "/files/report", &token, &more).status, 413);
+    assert_eq!(service.send("GET", "/files/report", &[], b"").body.len(), most.len());
+}
+
+#[test]
+fn leases_can_be_played_with_by_hand() {
+    let service = Service::start(&[]);
+    let granted = lease(&service, "files/report", r#"{"ttl_ms":60000,"wait_ms":0}"#);
+    assert_eq!(granted.status, 201, "{granted:?}");
+    let first = granted.json();
+    assert_eq!(first["resource"], "files/report");
+    assert!(first["valid_for_ms"].as_u64().unwrap() > 50_000);
+
+    let held = lease(&service, "files/report", "");
+    assert_eq!(held.status, 409);
+    assert!(held.head.contains("retry-after: "), "{}", held.head);
+
+    let path = format!("/leases/{}", first["lease_id"].as_str().unwrap());
+    assert_eq!(service.send("DELETE", &path, &[], b"").status, 204);
+    assert_eq!(service.send("DELETE", &path, &[], b"").status, 404);
+    let second = lease(&service, "files/report", "").json();
+    assert!(second["token"].as_u64() > first["token"].as_u64());
+
+    for bad in [
+        "{",
+        "7",
+        r#"{"ttl_ms":0}"#,
+        r#"{"ttl":5}"#,
+        r#"{"ttl_ms":86400000}"#,
+        r#"{"wait_ms":600000}"#,
+    ] {
+        assert_eq!(lease(&service, "files/report", bad).status, 400, "{bad}");
+    }
+    assert_eq!(lease(&service, "%20x", "").status, 400);
+}
+
+#[test]
+fn it_says_whether_it_is_ready() {
+    let service = Service::start(&[]);
+    assert_eq!(service.send("GET", "/livez", &[], b"").status, 200);
+    until("ready", || service.send("GET", "/readyz", &[], b"").status == 200);
+}
+
+#[test]
+fn without_a_quorum_it_is_not_ready_and_grants_nothing() {
+    let mut nodes = support::cli::five();
+    let urls = support::cli::urls(&nodes);
+    let service = Service::start(&["--redis", &urls]);
+    until("ready", || service.send("GET", "/readyz", &[], b"").status == 200);
+    nodes.iter_mut().take(3).for_each(support::redis::RedisServer::kill);
+    let ready = service.send("GET", "/readyz", &[], b"");
+    assert_eq!(ready.status, 503);
+    assert!(ready.body.starts_with("no quorum: "), "{}", ready.body);
+    let lease = lease(&service, "files/report", "");
+    assert_eq!(lease.status, 503, "{lease:?}");
+    assert!(lease.body.contains("no quorum"), "{lease:?}");
+    assert_eq!(service.send("GET", "/livez", &[], b"").status, 200);
+}

@@ -1,0 +1,7 @@
+//! The example storage service as a process: the play, its HTTP, and the stale client.
+
+mod http;
+mod play;
+mod service;
+mod shutdown;
+mod stale;

@@ -1,0 +1,47 @@
+use std::io::{Read, Write};
+
+use super::service::{Answer, Service, head};
+use support::cli::{signal, until};
+
+#[test]
+fn requests_in_flight_finish() {
+    let mut service = Service::start(&[]);
+    let mut request = service.connect();
+    let head = head("PUT", "/files/report", &["Fencing-Token: 1", "Expect: 100-continue"], 10);
+    request.write_all(head.as_bytes()).unwrap();
+    // The service asks for the body: the request is with its handler.
+    let mut go = [0; 25];
+    request.read_exact(&mut go).unwrap();
+    assert!(go.starts_with(b"HTTP/1.1 100"), "{}", String::from_utf8_lossy(&go));
+    request.write_all(b"01234").unwrap();
+    signal(service.child.id(), "TERM");
+    until("no new connections", || std::net::TcpStream::connect(&service.address).is_err());
+    assert!(service.child.try_wait().unwrap().is_none(), "it waits for the request");
+    request.write_all(b"56789").unwrap();
+    assert_eq!(Answer::read(request).status, 204);
+    let mut status = None;
+    until("the end", || {
+        status = service.child.try_wait().unwrap();
+        status.is_some()
+    });
+    assert!(status.unwrap().success());
+}
+
+#[test]
+fn whoever_waits_for_a_lease_is_told() {
+    let mut service = Service::start(&[]);
+    assert_eq!(service.send("POST", "/leases/a", &[], br#"{"ttl_ms":600000}"#).status, 201);
+    let wish = br#"{"wait_ms":60000}"#;
+    let mut waiting = service.connect();
+    waiting.write_all(head("POST", "/leases/a", &[], wish.len()).as_bytes()).unwrap();
+    waiting.write_all(wish).unwrap();
+    assert_eq!(service.send("POST", "/leases/a", &[], b"").status, 409);
+    signal(service.child.id(), "TERM");
+    assert_eq!(Answer::read(waiting).status, 503);
+    let mut status = None;
+    until("the end", || {
+        status = service.child.try_wait().unwrap();
+        status.is_some()
+    });
+    assert!(status.unwrap().success());
+}

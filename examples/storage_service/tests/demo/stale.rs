@@ -1,0 +1,116 @@
+//! Kleppmann's client: a real process, stopped past its TTL, with a real lock, a real
+//! database, and a write that comes late.
+
+use sqlx::ConnectOptions;
+
+use support::mariadb::MariadbServer;
+use support::postgres::PostgresServer;
+
+use super::service::Service;
+use support::cli::{end, fencing_at, five, line, signal, urls};
+
+/// Writes its token and process id down, waits for the file `go`, and puts its name into
+/// the storage under its token.
+const WRITER: &str = r#"
+echo "$FENCING_TOKEN $$" > $FOLDER/$NAME
+while ! [ -e $FOLDER/$NAME.go ]; do sleep 0.01; done
+exec 3<>/dev/tcp/${ADDRESS%:*}/${ADDRESS#*:}
+printf 'PUT /files/report HTTP/1.1\r\nHost: x\r\nConnection: close\r\nFencing-Token: %s\r\nContent-Length: ${#NAME}\r\n\r\n%s' "$FENCING_TOKEN" "$NAME" >&3
+head -n 1 <&3 > $FOLDER/$NAME.answer
+"#;
+
+/// `locks`: what says to clients where the locks are. `ttl`: how long a lease of theirs
+/// lasts.
+fn scenario(service: &[&str], locks: [&str; 2], ttl: &str) -> (String, String) {
+    let service = Service::start(service);
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let client = |name: &str| {
+        let mut command = fencing_at("");
+        command.arg("run").args(locks).args(["--resource", "files/report", "--ttl", ttl, "--"]);
+        command.args(["bash", "-c", &WRITER.replace("${#NAME}", &name.len().to_string())]);
+        command.env("FOLDER", folder.path()).env("NAME", name).env("ADDRESS", &service.address);
+        command.spawn().unwrap()
+    };
+    let words = |name: &str| {
+        let line = line(&path(name));
+        let (token, pid) = line.split_once(' ').unwrap();
+        (token.parse::<u64>().unwrap(), pid.parse::<u32>().unwrap())
+    };
+
+    let first = client("first");
+    let (old, writer) = words("first");
+    signal(first.id(), "STOP");
+    signal(writer, "STOP");
+
+    // The lease runs out, as nobody renews it, and somebody else comes and writes.
+    let second = client("second");
+    let (new, _) = words("second");
+    assert!(new > old);
+    std::fs::write(path("second.go"), "").unwrap();
+    assert!(line(&path("second.answer")).contains("204"));
+    assert_eq!(end(second).code, Some(0));
+
+    // The old writer wakes up in the middle of its work.
+    std::fs::write(path("first.go"), "").unwrap();
+    signal(writer, "CONT");
+    let answer = line(&path("first.answer"));
+    signal(first.id(), "CONT");
+    let first = end(first);
+    assert_eq!(first.code, Some(76), "{first:?}");
+    assert!(first.stderr.contains("lease lost"), "{first:?}");
+    (answer, service.send("GET", "/files/report", &[], b"").body)
+}
+
+fn refused((answer, file): (String, String)) {
+    assert!(answer.contains("412"), "{answer}");
+    assert_eq!(file, "second");
+}
+
+fn corrupted((answer, file): (String, String)) {
+    assert!(answer.contains("204"), "{answer}");
+    assert_eq!(file, "first");
+}
+
+#[tokio::test]
+async fn the_write_of_a_client_that_was_stopped_past_its_lease_is_refused() {
+    let (nodes, postgres) = (five(), PostgresServer::start());
+    let database = postgres.database().await.to_url_lossy().to_string();
+    let urls = urls(&nodes);
+    let service = ["--redis", &urls, "--database", &database];
+    let locks = ["--redis", &urls];
+    refused(scenario(&service, locks, "500ms"));
+    corrupted(scenario(&[&service[..], &["--unguarded"]].concat(), locks, "500ms"));
+}
+
+#[tokio::test]
+async fn with_lock_and_files_in_one_postgresql() {
+    let postgres = PostgresServer::start();
+    let database = postgres.database().await.to_url_lossy().to_string();
+    let service = ["--lock", "database", "--database", &database];
+    let locks = ["--database", &database];
+    refused(scenario(&service, locks, "2s"));
+    corrupted(scenario(&[&service[..], &["--unguarded"]].concat(), locks, "2s"));
+}
+
+#[tokio::test]
+async fn with_lock_and_files_in_one_mariadb() {
+    let mariadb = MariadbServer::start();
+    let database = mariadb.database().await.to_url_lossy().to_string();
+    let service = ["--lock", "database", "--database", &database];
+    let locks = ["--database", &database];
+    refused(scenario(&service, locks, "2s"));
+    corrupted(scenario(&[&service[..], &["--unguarded"]].concat(), locks, "2s"));
+}
+
+#[test]
+fn with_lock_and_files_in_one_sqlite_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = format!("sqlite:{}/files.db", folder.path().display());
+    let service = ["--lock", "database", "--database", &database];
+    let locks = ["--database", &database];
+    // Long enough that the first is not stopped in the middle of a renewal: a process
+    // that sleeps in mid-transaction keeps all others from writing.
+    refused(scenario(&service, locks, "4s"));
+    corrupted(scenario(&[&service[..], &["--unguarded"]].concat(), locks, "4s"));
+}

@@ -1,0 +1,148 @@
+//! The nodes, and what is done to them.
+
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::faults::Fault;
+use support::redis::{RedisServer, SHIM_SOURCE};
+
+/// How each of them persists: five, and two more that the fleet may be moved to.
+const PERSISTENCE: [&[&str]; 7] = [
+    &["--save", "", "--appendonly", "no"],
+    &["--save", "", "--appendonly", "yes", "--appendfsync", "everysec"],
+    &["--save", "", "--appendonly", "yes", "--appendfsync", "always"],
+    &["--save", "1", "1", "--appendonly", "no"],
+    &["--save", "", "--appendonly", "yes", "--appendfsync", "always"],
+    &["--save", "", "--appendonly", "no"],
+    &["--save", "", "--appendonly", "yes", "--appendfsync", "always"],
+];
+
+const POLICIES: [&str; 8] = [
+    "allkeys-lru",
+    "allkeys-lfu",
+    "allkeys-random",
+    "volatile-lru",
+    "volatile-lfu",
+    "volatile-random",
+    "volatile-ttl",
+    "noeviction",
+];
+
+/// All of them, and whether their clocks can jump: that takes a C compiler.
+pub fn start() -> (Vec<Mutex<RedisServer>>, bool) {
+    let folder = tempfile::tempdir().unwrap();
+    let shim = folder.path().join("clock.so");
+    let mut compile = Command::new("cc");
+    compile.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&shim).arg(SHIM_SOURCE);
+    let compiled = compile.status().is_ok_and(|status| status.success());
+    if compiled {
+        // Restarts need it as well: it goes with the temporary folders of the machine.
+        std::mem::forget(folder);
+    } else {
+        println!("no C compiler: clocks do not jump");
+    }
+    let shim = compiled.then_some(shim.as_path());
+    let server = |settings: &&[&str]| Mutex::new(RedisServer::shifted(settings, shim));
+    (PERSISTENCE.iter().map(server).collect(), compiled)
+}
+
+/// Makes the node forget. The caller holds its lock, so nobody has stopped it.
+pub fn forget(server: &mut RedisServer, fault: Fault, rng: &mut fastrand::Rng) {
+    let again = match fault {
+        Fault::Kill => {
+            let down = Duration::from_millis(rng.u64(0..800));
+            server.kill();
+            std::thread::sleep(down);
+            return server.restart();
+        }
+        Fault::Truncate => {
+            server.kill();
+            truncate(server, rng);
+            return server.restart();
+        }
+        Fault::Evict => return evict(server, rng),
+        Fault::Flushall => ["FLUSHALL"].as_slice(),
+        Fault::Flushdb => &["FLUSHDB"],
+        _ => &["UNLINK", "{fencing}:memory"],
+    };
+    // While it is being re-admitted, too.
+    for _ in 0..rng.u8(1..4) {
+        server.cli(again);
+        std::thread::sleep(Duration::from_millis(rng.u64(0..60)));
+    }
+}
+
+/// Cuts a piece off the end of every append-only file.
+fn truncate(server: &RedisServer, rng: &mut fastrand::Rng) {
+    let Some(folder) = server.socket().parent().map(|folder| folder.join("appendonlydir")) else {
+        return;
+    };
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if !path.to_string_lossy().ends_with(".incr.aof") {
+            continue;
+        }
+        if let Ok(file) = std::fs::OpenOptions::new().write(true).open(&path)
+            && let Ok(metadata) = file.metadata()
+        {
+            let _ = file.set_len(metadata.len().saturating_sub(rng.u64(1..2000)));
+        }
+    }
+}
+
+/// Little memory and a policy; then junk, until it hurts; then memory enough again.
+fn evict(server: &RedisServer, rng: &mut fastrand::Rng) {
+    const JUNK: &str = "for i = 1, 2000 do
+        if redis.pcall('SET', 'junk:' .. ARGV[1] .. i, string.rep('x', 400), 'PX', 2000).err then
+            return i end end return 2000";
+    let policy = POLICIES[rng.usize(0..POLICIES.len())];
+    server.cli(&["CONFIG", "SET", "maxmemory-policy", policy]);
+    server.cli(&["CONFIG", "SET", "maxmemory", "1500000"]);
+    for round in 0..rng.u8(1..6) {
+        server.cli(&["EVAL", JUNK, "0", &round.to_string()]);
+        std::thread::sleep(Duration::from_millis(rng.u64(0..100)));
+    }
+    server.cli(&["CONFIG", "SET", "maxmemory", "0"]);
+    server.cli(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+}
+
+/// Waits until the node is admitted; until then it must stay the only one that forgot. One that
+/// is no member any more need not come back. Not if it takes longer than that.
+pub fn is_back(
+    server: &Mutex<RedisServer>,
+    is_member: impl Fn() -> bool,
+    patience: Duration,
+) -> bool {
+    let end = Instant::now() + patience;
+    while Instant::now() < end {
+        if !is_member() {
+            return true;
+        }
+        let server = server.lock().unwrap_or_else(PoisonError::into_inner);
+        let admitted = server.cli(&["HGET", "{fencing}:memory", "admitted"]);
+        let life = admitted.split(' ').next().unwrap_or_default();
+        if !life.is_empty() && server.cli(&["INFO", "server"]).contains(&format!("run_id:{life}")) {
+            return true;
+        }
+        drop(server);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    false
+}
+
+/// How a node stands, in words.
+pub fn state(server: &RedisServer) -> String {
+    let ask = |command: &[&str]| server.cli(command).replace(['\r', '\n'], " ");
+    let info = ask(&["INFO", "clients"]);
+    let blocked = info.split(' ').find(|part| part.starts_with("blocked_clients")).unwrap_or("");
+    let run_id = ask(&["INFO", "server"]);
+    let run_id = run_id.split(' ').find(|part| part.starts_with("run_id")).unwrap_or("");
+    format!(
+        "memory {} quarantine {} time {} policy {} {blocked} {run_id}",
+        ask(&["HGETALL", "{fencing}:memory"]),
+        ask(&["PTTL", "{fencing}:quarantine"]),
+        ask(&["TIME"]),
+        ask(&["CONFIG", "GET", "maxmemory*"]),
+    )
+}

@@ -1,0 +1,29 @@
+use sqlx::error::DatabaseError;
+
+use super::Meaning;
+
+/// The tables of codes, one for each database.
+const TABLES: &[fn(&dyn DatabaseError) -> Option<Meaning>] = &[
+    #[cfg(feature = "mysql")]
+    super::mysql::meaning,
+    #[cfg(feature = "postgres")]
+    super::postgres::meaning,
+    #[cfg(feature = "sqlite")]
+    super::sqlite::meaning,
+];
+
+/// Returns what the error means. Each database knows its own errors.
+pub fn meaning(error: &dyn DatabaseError) -> Meaning {
+    TABLES.iter().find_map(|table| table(error)).unwrap_or(Meaning::Other)
+}
+
+/// Returns the text of the driver's error, and which feature is missing if it lacks TLS.
+pub fn text(error: &sqlx::Error) -> String {
+    let text = error.to_string();
+    match error {
+        sqlx::Error::Tls(_) if text.contains("without TLS") => {
+            format!("{text}: switch on the feature `tls` of the crate `fencing`")
+        }
+        _ => text,
+    }
+}

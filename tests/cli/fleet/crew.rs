@@ -1,0 +1,151 @@
+//! Client processes that take and hold leases while their nodes change.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime};
+
+use tempfile::TempDir;
+
+use crate::fleet::place::{RESOURCE, run};
+use support::cli::{finish, until};
+use support::history::{Attempt, Event, History, Outcome, Report};
+
+/// One after another, each under `fencing run` with the list that it has at the time.
+struct Client {
+    list: Mutex<String>,
+    /// Leases under the list that it has.
+    leases: AtomicUsize,
+    /// How often it was told that the nodes are of another fleet, since it got its list.
+    sent_away: AtomicUsize,
+}
+
+pub struct Crew {
+    clients: Vec<Arc<Client>>,
+    threads: Vec<JoinHandle<Vec<Event>>>,
+    stop: Arc<AtomicBool>,
+    _folder: TempDir,
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64
+}
+
+impl Crew {
+    pub fn start(count: u32, list: &str) -> Crew {
+        let folder = tempfile::tempdir().unwrap();
+        let stop = Arc::<AtomicBool>::default();
+        let (mut clients, mut threads) = (Vec::new(), Vec::new());
+        for number in 0..count {
+            let client = Arc::new(Client {
+                list: Mutex::new(list.to_owned()),
+                leases: AtomicUsize::new(0),
+                sent_away: AtomicUsize::new(0),
+            });
+            let (it, stop) = (Arc::clone(&client), Arc::clone(&stop));
+            let file = folder.path().join(format!("client-{number}"));
+            threads.push(std::thread::spawn(move || it.work(number, file, &stop)));
+            clients.push(client);
+        }
+        Crew { clients, threads, stop, _folder: folder }
+    }
+
+    /// Waits until each of them has had so many leases under the list that it has.
+    pub fn each_has_had(&self, leases: usize) {
+        for (number, client) in self.clients.iter().enumerate() {
+            until(&format!("a lease of client {number}"), || {
+                self.assert_well();
+                client.leases.load(Ordering::SeqCst) >= leases
+            });
+        }
+    }
+
+    /// One client gets another list, as in a rolling deploy, and has a lease under it.
+    pub fn restart(&self, client: usize, list: &str) {
+        let client = &self.clients[client];
+        let mut own = client.list.lock().unwrap();
+        list.clone_into(&mut own);
+        client.leases.store(0, Ordering::SeqCst);
+        client.sent_away.store(0, Ordering::SeqCst);
+        drop(own);
+        until("a lease under the new list", || {
+            self.assert_well();
+            client.leases.load(Ordering::SeqCst) > 0
+        });
+        assert_eq!(client.sent_away.load(Ordering::SeqCst), 0);
+    }
+
+    /// Waits until a client is told that its nodes have gone elsewhere.
+    pub fn is_sent_away(&self, client: usize) {
+        let client = &self.clients[client];
+        let before = client.sent_away.load(Ordering::SeqCst);
+        until("somebody says it", || {
+            self.assert_well();
+            client.sent_away.load(Ordering::SeqCst) > before
+        });
+    }
+
+    fn assert_well(&self) {
+        assert!(!self.threads.iter().any(JoinHandle::is_finished), "a client has failed");
+    }
+
+    /// Stops all, and checks the order of all tokens: I1 and I2. Says how many there were.
+    pub fn check(self) -> u64 {
+        self.stop.store(true, Ordering::SeqCst);
+        let mut history = History::default();
+        for thread in self.threads {
+            history.events.extend(thread.join().unwrap());
+        }
+        let report = Report::new(0, &history);
+        assert!(report.violations.is_empty(), "{report}");
+        report.leases
+    }
+}
+
+impl Client {
+    fn work(&self, number: u32, file: PathBuf, stop: &AtomicBool) -> Vec<Event> {
+        let mut events = Vec::new();
+        let mut rng = fastrand::Rng::with_seed(u64::from(number));
+        while !stop.load(Ordering::SeqCst) {
+            let list = self.list.lock().unwrap().clone();
+            let _ = std::fs::remove_file(&file);
+            let script = format!(
+                "echo $FENCING_TOKEN $(date +%s%N) > {}; sleep 0.{}",
+                file.display(),
+                rng.u8(1..4)
+            );
+            let asked = now();
+            let ended = finish(run(&list, &["--ttl", "1s", "--wait", "25s"], &script));
+            let granted = std::fs::read_to_string(&file).unwrap_or_default();
+            if let Some((token, told)) = granted.trim().split_once(' ') {
+                events.push(Event::Attempt(Attempt {
+                    client: number,
+                    resource: RESOURCE.to_owned(),
+                    asked,
+                    told: told.parse().unwrap(),
+                    outcome: Outcome::Granted(token.parse().unwrap()),
+                }));
+            }
+            let own = self.list.lock().unwrap();
+            let counted = match ended.code {
+                Some(0) => Some(&self.leases),
+                // The fleet was moved, and the lease not renewed.
+                Some(76) => None,
+                Some(69) => {
+                    let words = ["the fleet has moved to: ", "a node of another fleet: "];
+                    let told = words.iter().any(|words| ended.stderr.contains(words));
+                    assert!(told && granted.is_empty(), "{ended:?}");
+                    Some(&self.sent_away)
+                }
+                _ => panic!("{ended:?}"),
+            };
+            if let Some(counted) = counted.filter(|_| *own == list) {
+                counted.fetch_add(1, Ordering::SeqCst);
+            }
+            drop(own);
+            std::thread::sleep(Duration::from_millis(rng.u64(0..50)));
+        }
+        events
+    }
+}

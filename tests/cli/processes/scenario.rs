@@ -1,0 +1,58 @@
+//! Kleppmann's scenario: a client is paused past its TTL, another comes, the first wakes.
+
+use support::cli::{alive, end, finish, five, line, run, signal, until};
+
+#[test]
+fn a_client_that_slept_past_its_ttl_sees_its_lease_as_lost() {
+    let servers = five();
+    let folder = tempfile::tempdir().unwrap();
+    let ready = folder.path().join("ready");
+    // Its command has a child, to show that the whole group is told.
+    let script = format!(
+        "sh -c 'sleep 60; :' & trap 'echo told; exit 0' TERM; \
+         echo $FENCING_TOKEN $$ $! > {}; while :; do sleep 0.05; done",
+        ready.display()
+    );
+    let first = run(&servers, &["--ttl", "1s"], &script).spawn().unwrap();
+    let words = line(&ready);
+    let words: Vec<u64> = words.split(' ').map(|word| word.parse().unwrap()).collect();
+    let [token, command, grandchild] = words[..] else { panic!("{words:?}") };
+    signal(first.id(), "STOP");
+
+    // The second waits for the end of the TTL, and gets a larger token.
+    let second = finish(run(&servers, &["--ttl", "1s", "--wait", "20s"], "echo $FENCING_TOKEN"));
+    assert_eq!(second.code, Some(0), "{}", second.stderr);
+    let larger: u64 = second.stdout.trim().parse().unwrap();
+    assert!(larger > token, "{larger} after {token}");
+    // The first's command knows of nothing yet: only the storage can refuse it.
+    assert!(alive(u32::try_from(command).unwrap()));
+
+    signal(first.id(), "CONT");
+    let ended = end(first);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(76), "told\n"), "{}", ended.stderr);
+    let words = format!("lease lost, invoice/42 token {token}: ");
+    assert!(ended.stderr.contains(&words), "{}", ended.stderr);
+    until("the end of the group", || !alive(u32::try_from(grandchild).unwrap()));
+}
+
+#[test]
+fn the_whole_process_group_may_sleep() {
+    let servers = five();
+    let folder = tempfile::tempdir().unwrap();
+    let ready = folder.path().join("ready");
+    let script =
+        format!("echo $FENCING_TOKEN $$ > {}; while :; do sleep 0.05; done", ready.display());
+    let first = run(&servers, &["--ttl", "1s"], &script).spawn().unwrap();
+    let words = line(&ready);
+    let (token, command) = words.split_once(' ').unwrap();
+    let (token, command): (u64, u32) = (token.parse().unwrap(), command.parse().unwrap());
+    signal(first.id(), "STOP");
+    signal(command, "STOP");
+    let second = finish(run(&servers, &["--ttl", "1s", "--wait", "20s"], "echo $FENCING_TOKEN"));
+    assert!(second.stdout.trim().parse::<u64>().unwrap() > token, "{}", second.stderr);
+    // A command that still sleeps is woken to be told.
+    signal(first.id(), "CONT");
+    let ended = end(first);
+    assert_eq!(ended.code, Some(76), "{}", ended.stderr);
+    assert!(!alive(command));
+}

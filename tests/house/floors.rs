@@ -1,0 +1,109 @@
+//! Who may import whom: docs/architecture.md has the floors.
+
+use crate::paths::imports;
+use crate::source::File;
+
+/// A room of the house.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Room {
+    // Floor 0.
+    Words,
+    // Floor 1.
+    Law,
+    Database,
+    // Floor 2.
+    Lock,
+    Fence,
+    // Floor 3: back ends. etcd and ZooKeeper will stand here.
+    Redlock,
+    MemoryNode,
+    RedisNode,
+    LockSql,
+    SqliteLeases,
+    PostgresLeases,
+    MysqlLeases,
+    MemoryMarks,
+    Sql,
+    // Floor 4: doors.
+    Connect,
+    Http,
+    // Floor 5.
+    Testing,
+    /// `lib.rs`, which only exports.
+    FrontDoor,
+}
+
+use Room::{
+    Connect, Database, Fence, FrontDoor, Http, Law, Lock, LockSql, MemoryMarks, MemoryNode,
+    MysqlLeases, PostgresLeases, RedisNode, Redlock, Sql, SqliteLeases, Testing, Words,
+};
+
+impl Room {
+    /// The room of a module.
+    pub fn of(module: &[String]) -> Room {
+        let names: Vec<&str> = module.iter().map(String::as_str).collect();
+        match names[..] {
+            [] => FrontDoor,
+            ["token" | "resource" | "sequencer" | "time" | "random", ..] => Words,
+            ["protocol", ..] => Law,
+            ["database", ..] => Database,
+            ["lock", "redlock", "memory", ..] => MemoryNode,
+            ["lock", "redlock", "redis", ..] => RedisNode,
+            ["lock", "redlock", ..] => Redlock,
+            ["lock", "sql", "sqlite", ..] => SqliteLeases,
+            ["lock", "sql", "postgres", ..] => PostgresLeases,
+            ["lock", "sql", "mysql", ..] => MysqlLeases,
+            ["lock", "sql", ..] => LockSql,
+            ["lock", "connect", ..] => Connect,
+            ["lock", ..] => Lock,
+            ["fence", "memory", ..] => MemoryMarks,
+            ["fence", ..] => Fence,
+            ["sql", ..] => Sql,
+            ["http", ..] => Http,
+            ["testing", ..] => Testing,
+            _ => panic!("{module:?} has no room: give it one here and in docs/architecture.md"),
+        }
+    }
+
+    /// Whether its files may import from the other room, apart from their own.
+    pub fn may_import(self, other: Room) -> bool {
+        let rooms: &[Room] = match self {
+            Words => &[],
+            Law | Database => &[Words],
+            Lock | Fence => &[Words, Law],
+            Redlock => &[Words, Law, Lock],
+            MemoryNode | RedisNode => &[Words, Law, Lock, Redlock],
+            LockSql => &[Words, Law, Database, Lock],
+            SqliteLeases | PostgresLeases | MysqlLeases => &[Words, Law, Database, Lock, LockSql],
+            MemoryMarks => &[Words, Law, Fence],
+            Sql => &[Words, Law, Database, Fence],
+            Connect => &[Words, Law, Database, Lock, Redlock, MemoryNode, RedisNode, LockSql, Sql],
+            Http => &[Words, Fence],
+            Testing => {
+                &[Words, Law, Database, Lock, Fence, Redlock, MemoryNode, LockSql, MemoryMarks, Sql]
+            }
+            FrontDoor => return true,
+        };
+        self == other || rooms.contains(&other)
+    }
+}
+
+/// What the library imports against the rule.
+pub fn breaches(files: &[File]) -> Vec<String> {
+    let mut found = Vec::new();
+    for (of, file) in files.iter().enumerate().filter(|(_, file)| !file.module.is_empty()) {
+        for import in imports(files, of) {
+            let target = &files[import.file];
+            if import.through.iter().any(Vec::is_empty) {
+                found.push(format!("{} imports {} through lib.rs", file.path, target.path));
+            }
+            let rooms =
+                import.through.iter().chain([&target.module]).map(|module| Room::of(module));
+            let here = Room::of(&file.module);
+            if rooms.filter(|room| *room != FrontDoor).any(|room| !here.may_import(room)) {
+                found.push(format!("{} imports {}", file.path, target.path));
+            }
+        }
+    }
+    found
+}

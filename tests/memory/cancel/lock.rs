@@ -1,0 +1,125 @@
+use std::time::Duration;
+
+use fencing::Redlock;
+use fencing::lock::Loss;
+
+use crate::faulty::fleet::{BUDGET, Fleet, TTL, resource, settle};
+use support::polled::polled;
+
+/// More polls than any of these futures takes.
+const MANY: usize = 300;
+
+/// Nodes whose answers are late: there is more to be dropped in between.
+async fn slow() -> (Fleet, Redlock) {
+    let fleet = Fleet::started().await;
+    let redlock = fleet.connected().await;
+    for (faults, late) in fleet.faults.iter().zip(1..) {
+        faults.delay_replies(BUDGET * late / 10);
+    }
+    (fleet, redlock)
+}
+
+/// Everything is released as soon as the answers are there, long before the TTL, and the
+/// next caller gets it.
+async fn next_succeeds(fleet: &Fleet, redlock: &Redlock, what: &str) {
+    tokio::time::sleep(BUDGET * 3).await;
+    assert_eq!(fleet.locked().await, [false; 5], "{what}");
+    let lease = redlock.try_acquire(&resource()).await;
+    lease.unwrap_or_else(|error| panic!("{what}: {error}")).release().await.unwrap();
+    tokio::time::sleep(BUDGET * 3).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn acquire_and_try_acquire() {
+    let (fleet, redlock) = slow().await;
+    for single in [false, true] {
+        for polls in 0.. {
+            let outcome = match single {
+                true => polled(redlock.try_acquire(&resource()), polls).await,
+                false => polled(redlock.acquire(&resource()), polls).await,
+            };
+            let done = outcome.is_some();
+            drop(outcome);
+            next_succeeds(&fleet, &redlock, &format!("single {single}, {polls} polls")).await;
+            assert!(polls < MANY);
+            if done {
+                assert!(polls > 2, "nothing was ever dropped half way");
+                break;
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn release() {
+    let (fleet, redlock) = slow().await;
+    for polls in 0.. {
+        let lease = redlock.acquire(&resource()).await.unwrap();
+        let done = polled(lease.release(), polls).await.is_some();
+        next_succeeds(&fleet, &redlock, &format!("{polls} polls")).await;
+        assert!(polls < MANY);
+        if done {
+            assert!(polls > 1, "nothing was ever dropped half way");
+            break;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn health() {
+    let (fleet, redlock) = slow().await;
+    for polls in 0.. {
+        let done = polled(redlock.health(), polls).await.is_some();
+        next_succeeds(&fleet, &redlock, &format!("{polls} polls")).await;
+        assert!(polls < MANY);
+        if done {
+            assert!(polls > 1, "nothing was ever dropped half way");
+            break;
+        }
+    }
+    assert_eq!(redlock.health().await.granting, 5);
+}
+
+/// The lease stays, is renewed, and can be waited for again.
+#[tokio::test(start_paused = true)]
+async fn run_and_lost() {
+    let fleet = Fleet::started().await;
+    let redlock = fleet.service().max_hold(TTL * 20).build().unwrap();
+    let lease = redlock.acquire(&resource()).await.unwrap();
+    for polls in 0..30 {
+        let yields = async {
+            for _ in 0..polls + 1 {
+                tokio::time::sleep(TTL / 40).await;
+            }
+        };
+        assert!(polled(lease.run(yields), polls).await.is_none(), "{polls}");
+        assert!(polled(lease.lost(), polls).await.is_none(), "{polls}");
+        assert!(lease.valid_for() > TTL / 2, "{polls}");
+    }
+    assert_eq!(lease.run(async { 7 }).await, Ok(7));
+    assert_eq!(lease.lost().await, Loss::MaxHold);
+    drop(lease);
+    settle().await;
+    next_succeeds(&fleet, &redlock, "after all").await;
+}
+
+/// Who waits behind a holder, and who waits behind it in the queue.
+#[tokio::test(start_paused = true)]
+async fn acquire_behind_a_holder() {
+    let (fleet, redlock) = slow().await;
+    let other = fleet.connected().await;
+    for polls in 0..40 {
+        let held = other.acquire(&resource()).await.unwrap();
+        let first = {
+            let redlock = redlock.clone();
+            tokio::spawn(async move { polled(redlock.acquire(&resource()), polls).await.is_some() })
+        };
+        assert!(polled(redlock.acquire(&resource()), polls).await.is_none(), "{polls} polls");
+        assert!(!first.await.unwrap());
+        held.release().await.unwrap();
+        next_succeeds(&fleet, &redlock, &format!("{polls} polls")).await;
+    }
+    let start = tokio::time::Instant::now();
+    redlock.acquire(&resource()).await.unwrap().release().await.unwrap();
+    assert!(start.elapsed() < Duration::from_secs(1), "somebody is left in the queue");
+}

@@ -1,0 +1,56 @@
+//! The clock of the machine counts the time in which it was suspended.
+#![cfg(target_os = "linux")]
+
+use std::process::Command;
+use std::time::Duration;
+
+use fencing::time::{Clock, SystemClock, Time};
+use rustix::time::{ClockId, clock_gettime};
+
+/// What tells the child that it is the child.
+const CHILD: &str = "FENCING_SUSPENDED";
+/// For how long the child's machine was suspended, in seconds.
+const SUSPENDED: u64 = 1_000_000;
+
+fn reading(clock: ClockId) -> Time {
+    let now = clock_gettime(clock);
+    let (seconds, nanos) =
+        (u64::try_from(now.tv_sec).unwrap(), u32::try_from(now.tv_nsec).unwrap());
+    Time::from_start(Duration::new(seconds, nanos))
+}
+
+/// It can't fail on a machine that was never suspended: both clocks of the kernel show the same
+/// there. See the next one.
+#[test]
+fn the_system_clock_is_that_which_counts_suspension() {
+    let before = reading(ClockId::Boottime);
+    let now = SystemClock.now();
+    assert!(before <= now && now <= reading(ClockId::Boottime));
+    if std::env::var_os(CHILD).is_some() {
+        let monotonic = reading(ClockId::Monotonic);
+        assert!(now.since(monotonic) > Duration::from_secs(SUSPENDED / 2), "no such namespace");
+        println!("the clocks differ");
+    }
+}
+
+/// A time namespace, in which the machine seems to have been suspended, takes root. Where it
+/// can't be had, this proves nothing, and says so.
+#[test]
+fn the_system_clock_counts_suspension_where_there_was_one() {
+    let unshare = |program: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--time", "--boottime", &SUSPENDED.to_string(), program]);
+        command
+    };
+    let permitted = unshare("true").output().is_ok_and(|output| output.status.success());
+    if !permitted {
+        eprintln!("not looked at: there is no unshare, or it may not make a time namespace");
+        return;
+    }
+    let name = "driver::boottime::the_system_clock_is_that_which_counts_suspension";
+    let test = std::env::current_exe().unwrap();
+    let mut child = unshare(test.to_str().unwrap());
+    let output = child.args(["--exact", name, "--nocapture"]).env(CHILD, "1").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("the clocks differ"), "{text}");
+}

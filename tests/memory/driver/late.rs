@@ -1,0 +1,47 @@
+//! Jobs whose time was over before the task of their lane came to them.
+
+use std::pin::pin;
+
+use futures_util::FutureExt;
+
+use crate::driver::fleet::{BUDGET, Fleet, ran, resource, settle};
+
+/// The machine stands still between the submission and the sending. Whoever submitted the
+/// acquire may have given up and released: sent now, it could lock behind its own release.
+#[tokio::test(start_paused = true)]
+async fn an_acquire_past_its_time_is_not_sent() {
+    let fleet = Fleet::started().await;
+    let redlock = fleet.connected().await;
+    let resource = resource();
+    let mut attempt = Box::pin(redlock.try_acquire(&resource));
+    // It is submitted, and no lane has run since.
+    assert!((&mut attempt).now_or_never().is_none());
+    tokio::time::advance(BUDGET).await;
+    settle().await;
+    for faults in &fleet.faults {
+        assert_eq!(ran(faults), [""; 0]);
+    }
+    let outcome = attempt.await;
+    assert!(outcome.is_err(), "{outcome:?}");
+    settle().await;
+    for faults in &fleet.faults {
+        assert_eq!(ran(faults), ["release"]);
+    }
+}
+
+/// What takes something back is sent however late it is.
+#[tokio::test(start_paused = true)]
+async fn a_release_past_its_time_is_sent() {
+    let fleet = Fleet::started().await;
+    let redlock = fleet.connected().await;
+    let lease = redlock.try_acquire(&resource()).await.unwrap();
+    settle().await;
+    let mut release = pin!(lease.release());
+    assert!((&mut release).now_or_never().is_none());
+    tokio::time::advance(BUDGET).await;
+    settle().await;
+    for faults in &fleet.faults {
+        assert_eq!(ran(faults), ["acquire", "release"]);
+    }
+    assert!(redlock.try_acquire(&resource()).await.is_ok());
+}

@@ -1,0 +1,16 @@
+//! What the driver adds to the law: deadlines, queues, the watchdog and the steward. Each test
+//! fails where one rule of the driver is taken out. Over memory nodes in paused time: what is
+//! measured here is the runtime's clock, and exact.
+
+mod boottime;
+mod closed;
+mod crowd;
+mod deadline;
+mod delay;
+mod fleet;
+mod late;
+mod owed;
+mod quarantine;
+mod retry;
+mod wire;
+mod work;

@@ -1,0 +1,114 @@
+//! For how long a node that forgot stays closed: until no lock can be out that it knew of.
+
+use std::time::Duration;
+
+use fencing::Redlock;
+use tokio::time::sleep;
+
+use crate::driver::fleet::{Fleet, TTL, resource, settle};
+
+const HOUR: Duration = Duration::from_secs(3600);
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// For how long each node is still closed.
+async fn closed(redlock: &Redlock) -> Vec<Duration> {
+    // The first question finds who has forgotten, and has it brought back.
+    for _ in 0..20 {
+        redlock.health().await;
+        redlock.settle().await;
+        settle().await;
+        sleep(Duration::from_millis(200)).await;
+    }
+    let health = redlock.health().await;
+    assert_eq!(health.nodes.len(), 3, "{health:?}");
+    health.nodes.iter().map(|node| node.quarantine.unwrap_or_default()).collect()
+}
+
+/// Servers that all come up at one time without data may have granted what the client asks for.
+#[tokio::test(start_paused = true)]
+async fn a_new_start_waits_for_the_longest_ttl_of_the_client() {
+    let fleet = Fleet::started().await;
+    let redlock = fleet.connected().await;
+    fleet.nodes.iter().for_each(|node| node.restart());
+    let closed_for = closed(&redlock).await;
+    assert!(closed_for.iter().all(|left| *left < TTL), "{closed_for:?}");
+    sleep(TTL).await;
+    assert_eq!(closed(&redlock).await, [Duration::ZERO; 3]);
+    // Another service over the same nodes shares their steward.
+    let long = redlock.with_ttl(HOUR).unwrap();
+    drop(long);
+    fleet.nodes.iter().for_each(|node| node.restart());
+    let closed_for = closed(&redlock).await;
+    assert!(closed_for.iter().all(|left| *left > HOUR - MINUTE), "{closed_for:?}");
+    assert!(closed_for.iter().all(|left| *left <= HOUR), "{closed_for:?}");
+}
+
+/// The lock-delay counts, too, and so does what an operator starts anew.
+#[tokio::test(start_paused = true)]
+async fn a_new_start_waits_for_the_lock_delay_as_well() {
+    let fleet = Fleet::started().await;
+    for by_hand in [false, true] {
+        fleet.nodes.iter().for_each(|node| node.restart());
+        let redlock = fleet.service().lock_delay(HOUR).build().unwrap();
+        if by_hand {
+            assert_eq!(redlock.operator().admit().await.causes, []);
+        }
+        let closed = closed(&redlock).await;
+        assert!(closed.iter().all(|left| *left > HOUR - MINUTE), "by hand {by_hand}: {closed:?}");
+    }
+}
+
+/// A lease of an hour is out, and clients with a short TTL bring a node back.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_forgot_is_closed_until_the_leases_of_others_have_ended() {
+    let fleet = Fleet::started().await;
+    let other = fleet.service().ttl(HOUR).renew(false).build().unwrap();
+    let lease = other.try_acquire(&resource()).await.unwrap();
+    sleep(MINUTE * 20).await;
+    fleet.nodes[1].restart();
+    let redlock = fleet.connected_to_two().await;
+    let closed = closed(&redlock).await;
+    assert_eq!((closed[0], closed[2]), (Duration::ZERO, Duration::ZERO));
+    assert!(closed[1] >= lease.valid_for(), "{closed:?}, out for {:?}", lease.valid_for());
+    assert!(closed[1] <= HOUR, "{closed:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewed_lease_counts_from_its_renewal() {
+    let fleet = Fleet::started().await;
+    let other = fleet.service().ttl(HOUR).build().unwrap();
+    let lease = other.try_acquire(&resource()).await.unwrap();
+    // It was renewed five minutes ago.
+    sleep(MINUTE * 45).await;
+    assert!(lease.valid_for() > MINUTE * 50);
+    fleet.nodes[1].flush();
+    let redlock = fleet.connected_to_two().await;
+    let closed = closed(&redlock).await;
+    assert!(closed[1] >= lease.valid_for(), "{closed:?}, out for {:?}", lease.valid_for());
+}
+
+/// What is over closes nobody.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_over_before_closes_nobody() {
+    let fleet = Fleet::started().await;
+    let other = fleet.service().ttl(HOUR).renew(false).build().unwrap();
+    let lease = other.try_acquire(&resource()).await.unwrap();
+    lease.lost().await;
+    sleep(MINUTE).await;
+    fleet.nodes[1].flush();
+    let redlock = fleet.connected_to_two().await;
+    assert_eq!(closed(&redlock).await, [Duration::ZERO; 3]);
+}
+
+/// A lease of a day that was released an hour ago closes nobody for the rest of the day.
+#[tokio::test(start_paused = true)]
+async fn a_long_lease_that_was_released_closes_nobody() {
+    let fleet = Fleet::started().await;
+    let other = fleet.service().ttl(HOUR * 24).build().unwrap();
+    other.try_acquire(&resource()).await.unwrap().release().await.unwrap();
+    sleep(HOUR).await;
+    fleet.nodes[1].flush();
+    let redlock = fleet.connected_to_two().await;
+    let closed = closed(&redlock).await;
+    assert!(closed[1] <= MINUTE * 9 / 8, "{closed:?}");
+}

@@ -1,0 +1,48 @@
+//! The pause between two attempts has a random part: contenders that met once must not meet
+//! each time.
+
+use std::time::Duration;
+
+use fencing::Redlock;
+use fencing::lock::redlock::MemoryNode;
+use fencing::testing::seed;
+
+use crate::driver::fleet::{TTL, resource};
+use crate::driver::wire::Wire;
+use support::clock::TokioClock;
+
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The pauses of one contender while another holds the lock.
+async fn pauses(from: u64) -> Vec<Duration> {
+    let clock = TokioClock::new();
+    let node = MemoryNode::with_clock("node", clock.clone());
+    let holder = Redlock::builder().nodes([node.clone()]).clock(clock.clone()).build().unwrap();
+    let _lease = holder.acquire(&resource()).await.unwrap();
+    let wire = Wire::new(node);
+    let contender = Redlock::builder().nodes([wire.clone()]).clock(clock).ttl(TTL);
+    let contender = contender.retry_delay(PAUSE).wait(PAUSE * 40).build().unwrap();
+    seed(Some(from));
+    assert!(contender.acquire(&resource()).await.is_err());
+    seed(None);
+    let acquires = wire.acquires();
+    let pauses: Vec<Duration> = acquires.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(pauses.len() > 20, "{pauses:?}");
+    pauses
+}
+
+#[tokio::test(start_paused = true)]
+async fn pauses_are_around_the_retry_delay_and_differ() {
+    let pauses = pauses(1).await;
+    let tick = Duration::from_millis(1);
+    for pause in &pauses {
+        assert!(*pause >= PAUSE / 2 && *pause <= PAUSE * 3 / 2 + tick, "{pauses:?}");
+    }
+    assert!(pauses.iter().any(|pause| *pause < PAUSE - tick * 10), "{pauses:?}");
+    assert!(pauses.iter().any(|pause| *pause > PAUSE + tick * 10), "{pauses:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_contenders_pause_differently() {
+    assert_ne!(pauses(1).await, pauses(2).await);
+}

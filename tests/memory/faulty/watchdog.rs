@@ -1,0 +1,172 @@
+//! The watchdog against nodes that hang, against loss, and against the release.
+
+use std::time::Duration;
+
+use fencing::lock::{Lease, Loss, Released};
+use tokio::time::{Instant, sleep};
+
+use crate::faulty::fleet::{BUDGET, Fleet, TTL, ran, resource, settle};
+
+/// From now to the end of the lease, by the deadline it shows.
+fn left(lease: &Lease) -> Duration {
+    let left = lease.valid_for();
+    assert!(left > Duration::ZERO && left < TTL, "{left:?}");
+    left
+}
+
+#[tokio::test(start_paused = true)]
+async fn loss_comes_at_the_local_deadline_though_nothing_answers() {
+    let fleet = Fleet::started().await;
+    let lease = fleet.connected().await.try_acquire(&resource()).await.unwrap();
+    fleet.faults.iter().for_each(|faults| faults.hang());
+    let (start, left) = (Instant::now(), left(&lease));
+    assert_eq!(lease.lost().await, Loss::Expired);
+    // The runtime's timers tick in milliseconds.
+    let late = start.elapsed().saturating_sub(left);
+    assert!(start.elapsed() >= left && late <= Duration::from_millis(1), "{late:?}");
+    assert_eq!(lease.valid_for(), Duration::ZERO);
+    assert_eq!(lease.run(async {}).await.unwrap_err().loss, Loss::Expired);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_renewed_after_the_release_even_if_the_renewal_hangs() {
+    let fleet = Fleet::started().await;
+    let lease = fleet.connected().await.try_acquire(&resource()).await.unwrap();
+    settle().await;
+    fleet.faults.iter().for_each(|faults| faults.hang());
+    // The renewal is on its way, and unanswered.
+    sleep(TTL / 3 + Duration::from_millis(20)).await;
+    assert!(lease.release().await.is_err(), "in doubt");
+    fleet.faults.iter().for_each(|faults| faults.resume());
+    settle().await;
+    for faults in &fleet.faults {
+        assert_eq!(ran(faults), ["acquire", "renew", "release"]);
+    }
+    assert_eq!(fleet.locked().await, [false; 5]);
+    sleep(TTL * 3).await;
+    assert!(fleet.faults.iter().all(|faults| ran(faults).last() == Some(&"release")));
+}
+
+/// The watchdog sleeps until its next renewal when the lease is released or dropped.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_renewed_after_a_release_or_drop_between_two_renewals() {
+    let fleet = Fleet::started().await;
+    let redlock = fleet.connected().await;
+    for dropped in [false, true] {
+        let lease = redlock.try_acquire(&resource()).await.unwrap();
+        sleep(TTL / 2).await;
+        if dropped {
+            drop(lease);
+        } else {
+            assert_eq!(lease.release().await, Ok(Released::Released));
+        }
+        sleep(TTL * 3).await;
+        for faults in &fleet.faults {
+            let ran = ran(faults);
+            assert_eq!(ran[ran.len() - 3..], ["acquire", "renew", "release"]);
+        }
+        assert_eq!(fleet.locked().await, [false; 5]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_fails_and_then_succeeds_keeps_the_lease() {
+    let fleet = Fleet::started().await;
+    let redlock = fleet.connected().await;
+    let lease = redlock.try_acquire(&resource()).await.unwrap();
+    let token = lease.token();
+    fleet.faults[..3].iter().for_each(|faults| faults.hang());
+    sleep(TTL / 3 + Duration::from_millis(100)).await;
+    let before = left(&lease);
+    assert!(before <= TTL * 2 / 3, "not renewed: {before:?}");
+    fleet.faults.iter().for_each(|faults| faults.resume());
+    // It does not wait for the next third.
+    sleep(TTL / 8).await;
+    assert!(left(&lease) > TTL * 4 / 5, "{:?}", lease.valid_for());
+    sleep(TTL).await;
+    assert!(!lease.valid_for().is_zero());
+    assert_eq!(lease.token(), token);
+    assert!(redlock.try_acquire(&resource()).await.is_err());
+    assert_eq!(lease.release().await, Ok(Released::Released));
+}
+
+/// The renewal runs on every node when the lease has lapsed, and the answers come.
+#[tokio::test(start_paused = true)]
+async fn a_lapsed_lease_is_not_revived_by_late_answers() {
+    let fleet = Fleet::started().await;
+    let redlock = fleet.connected().await;
+    let lease = redlock.try_acquire(&resource()).await.unwrap();
+    fleet.faults.iter().for_each(|faults| faults.hang());
+    let mut lost = Box::pin(lease.lost());
+    assert_eq!((&mut lost).await, Loss::Expired);
+    fleet.faults.iter().for_each(|faults| faults.resume());
+    settle().await;
+    assert_eq!(lease.valid_for(), Duration::ZERO);
+    sleep(TTL / 2).await;
+    assert_eq!(lease.valid_for(), Duration::ZERO);
+    assert_eq!(lease.lost().await, Loss::Expired);
+    let next = redlock.acquire(&resource()).await.unwrap();
+    assert!(next.token() > lease.token());
+    assert_eq!(lease.release().await, Ok(Released::Lapsed));
+    assert!(!next.valid_for().is_zero());
+    assert_eq!(next.release().await, Ok(Released::Released));
+}
+
+/// The machine sleeps past the deadline while the renewal is on its way: its answers come
+/// before any timer fires.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_lapsed_while_the_machine_slept_is_not_revived() {
+    let fleet = Fleet::started().await;
+    let lease = fleet.connected().await.try_acquire(&resource()).await.unwrap();
+    fleet.faults.iter().for_each(|faults| faults.delay_replies(BUDGET * 4 / 5));
+    sleep(TTL / 3 + BUDGET / 2).await;
+    assert_eq!(ran(&fleet.faults[0]), ["acquire", "renew"]);
+    fleet.clock.jump(7);
+    assert_eq!(lease.valid_for(), Duration::ZERO);
+    sleep(BUDGET).await;
+    assert_eq!(lease.valid_for(), Duration::ZERO);
+    assert_eq!(lease.lost().await, Loss::Expired);
+}
+
+/// Answers of nodes to the renewal come each time when the caller has given up, so that
+/// the nodes hold the lock on and the lease still ends in time.
+#[tokio::test(start_paused = true)]
+async fn renewals_that_run_and_are_never_heard_of_keep_no_lease() {
+    let fleet = Fleet::started().await;
+    let lease = fleet.connected().await.try_acquire(&resource()).await.unwrap();
+    fleet.faults[..3].iter().for_each(|faults| faults.lose_replies(true));
+    let (start, left) = (Instant::now(), left(&lease));
+    assert_eq!(lease.lost().await, Loss::Expired);
+    assert!(start.elapsed() <= left + Duration::from_millis(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_minority_that_hangs_does_not_disturb_the_watchdog() {
+    let fleet = Fleet::started().await;
+    let redlock = fleet.connected().await;
+    let lease = redlock.try_acquire(&resource()).await.unwrap();
+    fleet.faults[..2].iter().for_each(|faults| faults.hang());
+    for _ in 0..100 {
+        sleep(TTL / 3).await;
+        assert!(lease.valid_for() > TTL / 2, "{:?}", lease.valid_for());
+    }
+    assert_eq!(lease.release().await, Ok(Released::Released));
+}
+
+/// What its holder has sent may still arrive: that is what the delay is for.
+#[tokio::test(start_paused = true)]
+async fn a_lost_lease_that_is_dropped_stays_closed_for_its_lock_delay() {
+    let fleet = Fleet::started().await;
+    let redlock = fleet.service().renew(false).lock_delay(TTL).build().unwrap();
+    let lease = redlock.try_acquire(&resource()).await.unwrap();
+    assert_eq!(lease.lost().await, Loss::Expired);
+    drop(lease);
+    settle().await;
+    assert_eq!(fleet.locked().await, [true; 5]);
+    sleep(TTL + TTL / 10).await;
+    assert_eq!(fleet.locked().await, [false; 5]);
+    // One that is still held is released when it is dropped.
+    drop(redlock.try_acquire(&resource()).await.unwrap());
+    settle().await;
+    assert_eq!(fleet.locked().await, [false; 5]);
+}

@@ -1,0 +1,40 @@
+//! The first requests of a lock service come at one time, from several threads.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fencing::lock::redlock::MemoryNode;
+use fencing::{Redlock, Resource};
+use tokio::sync::Barrier;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn every_node_serves_after_it() {
+    for round in 0..10 {
+        let nodes = (0..5).map(|number| MemoryNode::new(format!("node {number}")));
+        let redlock = Redlock::builder()
+            .nodes(nodes)
+            .ttl(Duration::from_secs(2))
+            .node_budget(Duration::from_secs(1))
+            .wait(Duration::from_secs(10))
+            .build()
+            .unwrap();
+        let start = Arc::new(Barrier::new(8));
+        let first = (0..8).map(|number| {
+            let (redlock, start) = (redlock.clone(), Arc::clone(&start));
+            tokio::spawn(async move {
+                let resource = Resource::new(format!("files/{number}")).unwrap();
+                start.wait().await;
+                // A fleet that starts may refuse.
+                drop(redlock.try_acquire(&resource).await);
+            })
+        });
+        for first in first.collect::<Vec<_>>() {
+            first.await.unwrap();
+        }
+        let resource = Resource::new("files/a").unwrap();
+        let lease = redlock.acquire(&resource).await;
+        drop(lease.unwrap_or_else(|error| panic!("round {round}: {error}")));
+        let health = redlock.health().await;
+        assert!(health.causes.is_empty(), "round {round}: {:?}", health.causes);
+    }
+}

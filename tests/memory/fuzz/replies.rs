@@ -1,0 +1,164 @@
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use fastrand::Rng;
+use fencing::Resource;
+use fencing::lock::redlock::{Node, RedisNode};
+use fencing::protocol::{Fleet, Incarnation, Nonce, Owner, Reply, Request};
+
+use crate::fuzz::bytes::{one, spoiled};
+use crate::fuzz::rounds;
+
+const NONCE: &str = "$32\r\n00112233445566778899aabbccddeeff\r\n";
+
+/// Answers a script may give, as a server writes them.
+fn good(number: &str, rng: &mut Rng) -> String {
+    let numbers =
+        ["0", "1", "-1", "34", "999999", "1000000", "9223372036854775807", "-9223372036854775808"];
+    let mut any = || one(&numbers, rng).to_owned();
+    let [a, b, c, d] = [any(), any(), any(), any()];
+    let word = |word: &str| format!("${}\r\n{word}\r\n", word.len());
+    // Each begins with the number of its request.
+    let many =
+        |parts: &[String]| format!("*{}\r\n{}{}", parts.len() + 1, word(number), parts.concat());
+    let int = |number: &str| format!(":{number}\r\n");
+    match rng.u8(0..8) {
+        0 => many(&[word("granted"), int(&a), int(&b), NONCE.into(), int("0")]),
+        1 => many(&[word("held"), int(&a)]),
+        2 => many(&[word("quarantined"), int(&a)]),
+        3 => many(&[word("state"), int(&a), int(&b), int(&c)]),
+        4 => many(&[
+            word("prepared"),
+            NONCE.into(),
+            int(&a),
+            int(&b),
+            int(&c),
+            int(&d),
+            int(&a),
+            int(&b),
+        ]),
+        5 => {
+            let words = ["not-admitted", "exhausted", "published", "renewed", "released"];
+            many(&[word(one(&words, rng))])
+        }
+        6 => "-ERR no\r\n".into(),
+        // Anything at all.
+        _ => {
+            let mut nested = String::new();
+            for _ in 0..rng.u8(1..30) {
+                nested.push_str(one(
+                    &["*2\r\n", ":1\r\n", "$-1\r\n", "%1\r\n", "#t\r\n", "_\r\n"],
+                    rng,
+                ));
+                nested.push_str(one(
+                    &[",inf\r\n", "(12345678901234567890\r\n", "+a\r\n", "~1\r\n"],
+                    rng,
+                ));
+            }
+            nested
+        }
+    }
+}
+
+/// A server that is one until a script is run; one answer of each round is spoiled.
+fn server(round: Arc<AtomicU64>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let seed = round.load(Ordering::SeqCst);
+            std::thread::spawn(move || serve(stream, Rng::with_seed(seed)));
+        }
+    });
+    url
+}
+
+fn serve(stream: TcpStream, mut rng: Rng) -> Option<()> {
+    let mut writer = stream.try_clone().ok()?;
+    let mut reader = BufReader::new(stream);
+    let info = "run_id:0123\r\nrole:master\r\nloading:0\r\nmaxmemory:0\r\n";
+    let info = format!("${}\r\n{info}\r\n", info.len());
+    loop {
+        let words = command(&mut reader)?;
+        let answer = match words.first()?.as_str() {
+            "EVAL" => spoiled(good(words.last()?, &mut rng).as_bytes(), &mut rng),
+            "INFO" if rng.u8(0..4) == 0 => spoiled(info.as_bytes(), &mut rng),
+            "INFO" => info.clone().into_bytes(),
+            _ => b"+OK\r\n".to_vec(),
+        };
+        writer.write_all(&answer).ok()?;
+    }
+}
+
+/// Reads one command.
+fn command(reader: &mut impl BufRead) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    for _ in 0..number(reader, '*')? {
+        let mut word = vec![0; number(reader, '$')? + 2];
+        reader.read_exact(&mut word).ok()?;
+        word.truncate(word.len() - 2);
+        words.push(String::from_utf8(word).ok()?);
+    }
+    Some(words)
+}
+
+fn number(reader: &mut impl BufRead, sign: char) -> Option<usize> {
+    let mut line = String::new();
+    reader.read_line(&mut line).ok()?;
+    line.trim().strip_prefix(sign)?.parse().ok()
+}
+
+fn request(rng: &mut Rng) -> Request {
+    let resource = Resource::new("invoice/42").unwrap();
+    let (owner, nonce, ttl) = (Owner(7), Nonce(8), Duration::from_secs(1));
+    match rng.u8(0..7) {
+        0..3 => Request::Acquire { resource, owner, ttl },
+        3 => Request::Prepare { nonce, from: None },
+        4 => Request::Read,
+        5 => Request::Release { resource, owner },
+        _ => Request::Activate {
+            incarnation: Incarnation::new("0123"),
+            nonce,
+            era: 3,
+            collect: rng.bool(),
+            quarantine: ttl,
+            new: rng.bool(),
+        },
+    }
+}
+
+/// Nothing panics, nothing hangs, and no answer is taken for one that is out of range.
+#[tokio::test]
+async fn redis_replies() {
+    let round = Arc::new(AtomicU64::new(0));
+    let url = server(Arc::clone(&round));
+    let fleet = Fleet::new(["a", "b"]).unwrap();
+    let (mut answered, mut failed) = (0, 0);
+    for seed in 0..rounds(700) {
+        round.store(seed, Ordering::SeqCst);
+        let mut rng = Rng::with_seed(!seed);
+        let node = RedisNode::new(&url, "fencing").unwrap();
+        let patience = Duration::from_millis(50);
+        let Ok(Ok(session)) = tokio::time::timeout(patience, node.open(&fleet)).await else {
+            failed += 1;
+            continue;
+        };
+        for _ in 0..rng.u8(1..4) {
+            // Cut short as a lane does it: an answer that never ends is none.
+            match tokio::time::timeout(patience, session.call(request(&mut rng))).await {
+                Ok(Ok(reply)) => {
+                    answered += 1;
+                    if let Reply::Granted { stamp, .. } = reply {
+                        let token = stamp.token();
+                        assert!(token.is_none_or(|token| token.get() > 0), "seed {seed}");
+                    }
+                }
+                Ok(Err(_)) | Err(_) => failed += 1,
+            }
+        }
+    }
+    assert!(answered > 50 && failed > 50, "{answered} {failed}");
+}

@@ -1,0 +1,170 @@
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+
+use fencing::fence::{FenceError, Marks, MarksError, MemoryMarks, Stale};
+use fencing::{Fence, Resource, Token};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use crate::interleavings::storage::{Kind, Outcome, Request, Storage};
+
+/// What stands before the storage: the fence as it is, or with one rule taken out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Guard {
+    Fence,
+    DropOlder,
+    CheckOutsideTheWrite,
+    LowerAccepted,
+    EqualRefused,
+    NoGate,
+    ReadsRaiseNothing,
+    InFlightAfterTheMarks,
+}
+
+impl Guard {
+    pub const MUTANTS: [Guard; 6] = [
+        Guard::CheckOutsideTheWrite,
+        Guard::LowerAccepted,
+        Guard::EqualRefused,
+        Guard::NoGate,
+        Guard::ReadsRaiseNothing,
+        Guard::InFlightAfterTheMarks,
+    ];
+
+    /// The rule that is taken out.
+    pub fn rule(self) -> &'static str {
+        match self {
+            Guard::Fence | Guard::DropOlder => "none",
+            Guard::CheckOutsideTheWrite => "an admission is held until the write is done",
+            Guard::LowerAccepted => "a lower token is refused",
+            Guard::EqualRefused => "an equal token passes",
+            Guard::NoGate => "a newer token waits for older requests in flight",
+            Guard::ReadsRaiseNothing => "a read raises the mark",
+            Guard::InFlightAfterTheMarks => "a request is in flight before the marks are asked",
+        }
+    }
+}
+
+/// One storage service.
+#[derive(Clone)]
+pub struct Service {
+    guard: Guard,
+    marks: SlowMarks,
+    fence: Fence,
+    storage: Storage,
+}
+
+impl Service {
+    pub fn new(guard: Guard, storage: Storage) -> Service {
+        let marks = SlowMarks::new(guard);
+        let fence = match guard {
+            Guard::InFlightAfterTheMarks => Fence::new(NoMarks),
+            _ => Fence::new(marks.clone()),
+        };
+        let fence = if guard == Guard::DropOlder { fence.drop_older() } else { fence };
+        Service { guard, marks, fence, storage }
+    }
+
+    pub async fn handle(self, request: Request) -> Outcome {
+        match self.answer(request).await {
+            Ok(outcome) => outcome,
+            Err(FenceError::Stale(stale)) => Outcome::Refused(stale.highest.get()),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    async fn answer(self, request: Request) -> Result<Outcome, FenceError> {
+        let (resource, token) = (Resource::new("files/a").unwrap(), request.token);
+        let newer = Token::new(token).unwrap();
+        let act = async {
+            pause().await;
+            self.storage.act(token);
+            pause().await;
+        };
+        match self.guard {
+            Guard::ReadsRaiseNothing if request.kind == Kind::Read => act.await,
+            Guard::NoGate => {
+                self.marks.raise(&resource, newer).await?;
+                act.await;
+            }
+            Guard::CheckOutsideTheWrite => {
+                drop(self.fence.admit(&resource, newer).await?);
+                act.await;
+            }
+            Guard::InFlightAfterTheMarks => {
+                self.marks.raise(&resource, newer).await?;
+                let _admission = self.fence.admit(&resource, newer).await?;
+                act.await;
+            }
+            _ => {
+                let admission = self.fence.admit(&resource, newer).await?;
+                tokio::select! {
+                    biased;
+                    _ = admission.superseded() => return Ok(Outcome::Superseded),
+                    () = act => {}
+                }
+            }
+        }
+        Ok(Outcome::Acted)
+    }
+}
+
+/// Lets others go first, once.
+async fn pause() {
+    let mut paused = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut paused, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Marks that are asked and answer at different times.
+#[derive(Clone)]
+struct SlowMarks {
+    guard: Guard,
+    marks: Arc<MemoryMarks>,
+    last: Arc<Mutex<Option<Token>>>,
+}
+
+impl SlowMarks {
+    fn new(guard: Guard) -> SlowMarks {
+        SlowMarks { guard, marks: Arc::default(), last: Arc::default() }
+    }
+}
+
+impl Marks for SlowMarks {
+    fn raise<'a>(
+        &'a self,
+        resource: &'a Resource,
+        token: Token,
+    ) -> BoxFuture<'a, Result<(), MarksError>> {
+        async move {
+            pause().await;
+            let raised = self.marks.raise(resource, token).await;
+            let last = self.last.lock().unwrap().replace(token);
+            pause().await;
+            match self.guard {
+                Guard::LowerAccepted => Ok(()),
+                Guard::EqualRefused if last == Some(token) => {
+                    Ok(Stale::check(resource, token, Token::new(token.get() + 1).ok())?)
+                }
+                _ => raised,
+            }
+        }
+        .boxed()
+    }
+}
+
+/// Lets everybody pass.
+struct NoMarks;
+
+impl Marks for NoMarks {
+    fn raise<'a>(&'a self, _: &'a Resource, _: Token) -> BoxFuture<'a, Result<(), MarksError>> {
+        std::future::ready(Ok(())).boxed()
+    }
+}

@@ -1,0 +1,169 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use fencing::lock::AcquireError;
+use fencing::{Lease, Redlock, Resource, Token};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::simulation::storage::Storage;
+use crate::simulation::wire::Wire;
+use support::history::{Answer, Attempt, Event, Outcome, Write};
+
+/// How long a client waits for the storage.
+const PATIENCE: Duration = Duration::from_millis(700);
+
+pub struct Client {
+    pub number: usize,
+    pub wire: Arc<Wire>,
+    pub storage: Storage,
+    pub redlock: Redlock,
+    pub resources: Vec<Resource>,
+    pub ttl: Duration,
+    /// Its leases are renewed: it may not just vanish from them.
+    pub renews: bool,
+    pub rng: fastrand::Rng,
+    pub writes: u64,
+}
+
+impl Client {
+    /// Works until then.
+    pub async fn work(&mut self, end: Instant) {
+        while Instant::now() < end {
+            if let Some(lease) = self.attempt().await {
+                self.hold(&lease).await;
+                match self.rng.u8(0..10) {
+                    0..5 => drop(lease.release().await),
+                    5 | 6 if !self.renews => std::mem::forget(lease),
+                    _ => drop(lease),
+                }
+            }
+            self.pause(600).await;
+        }
+    }
+
+    /// Gets one lease and does one write, which must come out within a time.
+    pub async fn recover(&mut self) -> bool {
+        let end = Instant::now() + Duration::from_secs(60);
+        while Instant::now() < end {
+            if let Some(lease) = self.attempt().await
+                && self.write(lease.resource(), lease.token(), true).await == Answer::Accepted
+            {
+                let _ = lease.release().await;
+                return true;
+            }
+            self.pause(300).await;
+        }
+        false
+    }
+
+    async fn pause(&mut self, most: u64) {
+        sleep(Duration::from_millis(self.rng.u64(1..most))).await;
+    }
+
+    async fn attempt(&mut self) -> Option<Lease> {
+        let resource = self.resources[self.rng.usize(0..self.resources.len())].clone();
+        let asked = self.wire.trace.note(("asks", self.number));
+        let attempt = if self.rng.bool() {
+            self.redlock.acquire(&resource).await
+        } else {
+            self.redlock.try_acquire(&resource).await
+        };
+        let outcome = match &attempt {
+            Ok(lease) => Outcome::Granted(lease.token().get()),
+            Err(AcquireError::Held { .. }) => Outcome::Held,
+            Err(_) => Outcome::NoQuorum,
+        };
+        let told = self.wire.trace.note(("told", self.number));
+        let (client, resource) = (self.number as u32, resource.as_str().to_owned());
+        let event = Event::Attempt(Attempt { client, resource, asked, told, outcome });
+        self.wire.trace.event(event);
+        attempt.ok()
+    }
+
+    /// Writes under a lease, more or less carefully.
+    async fn hold(&mut self, lease: &Lease) {
+        for _ in 0..self.rng.u8(1..4) {
+            match self.rng.u8(0..4) {
+                // As it ought to be done: dropped as soon as the lease is lost.
+                0 => {
+                    let write = self.write(lease.resource(), lease.token(), false);
+                    let _ = lease.run(write).await;
+                }
+                // A look at the lease, and then the process stops.
+                1 | 2 => {
+                    if lease.valid_for().is_zero() {
+                        return;
+                    }
+                    if self.rng.u8(0..3) == 0 {
+                        let longest = self.ttl.as_millis() as u64 * 4;
+                        let time = self.rng.u64(longest / 8..longest);
+                        self.wire.trace.fault("client stopped before its write");
+                        self.wire.clients[self.number].stop(Duration::from_millis(time));
+                        tokio::task::yield_now().await;
+                    }
+                    self.write(lease.resource(), lease.token(), false).await;
+                }
+                // Not even a look.
+                _ => drop(self.write(lease.resource(), lease.token(), false).await),
+            }
+            self.pause(self.ttl.as_millis() as u64 / 2).await;
+        }
+    }
+
+    async fn write(&mut self, resource: &Resource, token: Token, well: bool) -> Answer {
+        self.writes += 1;
+        let (number, rng) = (self.number as u64, &mut self.rng);
+        // Whoever the fence lets go on at the same time goes on in its own millisecond:
+        // tokio's `watch` wakes them in no particular order.
+        let slot = (self.writes * 4 + number) % 64;
+        let mut delay = |far: u64| {
+            let spans = if !well && rng.u8(0..8) == 0 { rng.u64(0..far) } else { 0 };
+            Duration::from_millis(spans * 64 + slot + 1)
+        };
+        let (there, takes, back) = (delay(60), delay(40), delay(20));
+        let lost = !well && rng.u8(0..20) == 0;
+        let value = format!("{number}-{}", self.writes);
+        let mut record = Record {
+            wire: Arc::clone(&self.wire),
+            write: Write {
+                client: self.number as u32,
+                resource: resource.as_str().to_owned(),
+                token: token.get(),
+                value: value.clone(),
+                sent: self.wire.trace.note(("sends", number, self.writes)),
+                told: 0,
+                answer: Answer::InDoubt,
+            },
+        };
+        let (reply, answer) = oneshot::channel();
+        let (storage, resource) = (self.storage.clone(), resource.clone());
+        let gate = self.wire.clients[self.number].clone();
+        tokio::spawn(async move {
+            sleep(there).await;
+            let answer = storage.write(&resource, token, value, takes).await;
+            sleep(back).await;
+            gate.pass().await;
+            if !lost {
+                let _ = reply.send(answer);
+            }
+        });
+        if let Ok(Ok(answer)) = timeout(PATIENCE, answer).await {
+            record.write.answer = answer;
+        }
+        record.write.answer
+    }
+}
+
+/// A write that was sent; in doubt if whoever sent it is dropped before it hears.
+struct Record {
+    wire: Arc<Wire>,
+    write: Write,
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        self.write.told = self.wire.trace.note("write told");
+        self.wire.trace.event(Event::Write(self.write.clone()));
+    }
+}

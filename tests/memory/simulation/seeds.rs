@@ -1,0 +1,112 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use crate::simulation::world::run;
+use support::history::{Report, commit};
+
+/// The figures of many seeds.
+#[derive(Default)]
+pub struct Total {
+    pub seeds: u64,
+    pub report: Report,
+    pub faults: BTreeMap<&'static str, u64>,
+    pub failed: Vec<u64>,
+}
+
+impl fmt::Display for Total {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let report = &self.report;
+        writeln!(f, "{:>10} seeds, commit {}", self.seeds, commit())?;
+        for (name, count) in &self.faults {
+            writeln!(f, "{count:>10} {name}")?;
+        }
+        writeln!(f, "{:>10} attempts, {} leases", report.attempts, report.leases)?;
+        writeln!(
+            f,
+            "{:>10} writes, {} accepted, {} in doubt",
+            report.writes, report.accepted, report.in_doubt
+        )?;
+        writeln!(
+            f,
+            "{:>10} stale writes attempted, {} refused, {} accepted",
+            report.stale, report.stale_refused, report.stale_accepted
+        )?;
+        write!(f, "{:>10} violations in {} seeds", report.violations.len(), self.failed.len())
+    }
+}
+
+impl Total {
+    /// A run in which little happened shows nothing.
+    pub fn enough(&self) {
+        let per_seed = |count: u64| count / self.seeds.max(1);
+        assert!(per_seed(self.report.leases) >= 10, "too few leases\n{self}");
+        assert!(per_seed(self.report.stale_refused) >= 1, "too few stale writes\n{self}");
+        assert_eq!(self.faults.len(), 17, "a fault that never came\n{self}");
+        let rare = self.faults.values().min().copied().unwrap_or(0);
+        assert!(rare * 5 >= self.seeds, "a fault that hardly ever came\n{self}");
+    }
+}
+
+/// Runs the seeds on all processors, and prints each that fails.
+pub fn all(seeds: impl IntoIterator<Item = u64>, guarded: bool) -> Total {
+    let seeds: Vec<u64> = seeds.into_iter().collect();
+    println!("{} seeds, commit {}", seeds.len(), commit());
+    let (next, total, start) = (AtomicU64::new(0), Mutex::new(Total::default()), Instant::now());
+    let work = || {
+        while let Some(seed) = seeds.get(next.fetch_add(1, Ordering::SeqCst) as usize) {
+            let one = run(*seed, guarded);
+            let mut total = total.lock().unwrap();
+            if !one.report.violations.is_empty() {
+                total.failed.push(*seed);
+                if guarded {
+                    println!("{}", one.report);
+                }
+            }
+            total.seeds += 1;
+            total.report.add(&one.report);
+            for (name, count) in one.faults {
+                *total.faults.entry(name).or_default() += count;
+            }
+            if total.seeds.is_multiple_of(5000) {
+                println!("{} seeds after {} s", total.seeds, start.elapsed().as_secs());
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let threads = std::thread::available_parallelism().map_or(2, usize::from);
+        (0..threads).for_each(|_| drop(scope.spawn(work)));
+    });
+    total.into_inner().unwrap()
+}
+
+/// A number from the environment.
+pub fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
+}
+
+fn file() -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "memory", "simulation", "regressions.txt"].iter().collect()
+}
+
+/// The seeds that once failed.
+pub fn saved() -> Vec<u64> {
+    let text = std::fs::read_to_string(file()).unwrap_or_default();
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines.filter_map(|line| line.split(' ').next()?.parse().ok()).collect()
+}
+
+/// Adds these to them.
+pub fn save(seeds: &[u64]) {
+    let known = saved();
+    let mut text = std::fs::read_to_string(file()).unwrap_or_default();
+    for seed in seeds.iter().filter(|seed| !known.contains(seed)) {
+        text.push_str(&format!("{seed} at {}\n", commit()));
+    }
+    if !seeds.is_empty() {
+        std::fs::write(file(), text).unwrap();
+    }
+}

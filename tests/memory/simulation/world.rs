@@ -1,0 +1,125 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use fencing::{Redlock, Resource};
+use tokio::time::{Instant, sleep};
+
+use crate::simulation::client::Client;
+use crate::simulation::nemesis::Nemesis;
+use crate::simulation::storage::Storage;
+use crate::simulation::trace::Trace;
+use crate::simulation::wire::{Weather, Wire};
+use support::clock::TokioClock;
+use support::history::{Event, Report};
+
+const CLIENTS: usize = 3;
+
+/// What came of one seed.
+pub struct Run {
+    pub report: Report,
+    /// Of the whole trace.
+    pub hash: u64,
+    pub faults: BTreeMap<&'static str, u64>,
+}
+
+/// Runs one seed on simulated time.
+pub fn run(seed: u64, guarded: bool) -> Run {
+    fencing::testing::seed(Some(seed));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let run = runtime.block_on(world(seed, guarded));
+    drop(runtime);
+    fencing::testing::seed(None);
+    run
+}
+
+async fn world(seed: u64, guarded: bool) -> Run {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let trace = Trace::new();
+    let nodes = if rng.bool() { 3 } else { 5 };
+    let ttl = Duration::from_millis(rng.u64(400..2000));
+    let wire = Wire::new(rng.u64(..), trace.clone(), nodes, CLIENTS);
+    let storage = Storage::new(guarded, trace.clone());
+    let resources: Vec<Resource> = ["a", "b"]
+        .iter()
+        .take(rng.usize(1..=2))
+        .map(|name| Resource::new(*name).unwrap())
+        .collect();
+    let clock = TokioClock::new();
+    let clocks: Vec<TokioClock> = (0..CLIENTS).map(|_| clock.apart()).collect();
+    let mut client = |number: usize| {
+        let renews = rng.bool();
+        let redlock = Redlock::builder()
+            .nodes(wire.nodes_of(number))
+            .clock(clocks[number].clone())
+            .ttl(ttl)
+            .wait(Duration::from_millis(rng.u64(500..5000)))
+            .retry_delay(Duration::from_millis(200))
+            .lock_delay(Duration::from_millis(if rng.bool() { 0 } else { 300 }))
+            .renew(renews)
+            .build()
+            .unwrap();
+        Client {
+            number,
+            wire: Arc::clone(&wire),
+            storage: storage.clone(),
+            redlock,
+            resources: resources.clone(),
+            ttl,
+            renews,
+            rng: rng.fork(),
+            writes: 0,
+        }
+    };
+    let clients: Vec<Client> = (0..CLIENTS).map(&mut client).collect();
+    let ahead = vec![0; nodes];
+    let mut nemesis =
+        Nemesis { wire: Arc::clone(&wire), rng: rng.fork(), ttl, resources, clocks, ahead };
+
+    let end = Instant::now() + Duration::from_secs(25);
+    let working: Vec<_> = clients
+        .into_iter()
+        .map(|mut client| {
+            let gate = wire.clients[client.number].clone();
+            tokio::spawn(async move {
+                gate.during(client.work(end)).await;
+                client
+            })
+        })
+        .collect();
+    // Nodes that were never admitted remember nothing yet.
+    sleep(Duration::from_secs(3)).await;
+    nemesis.work(end).await;
+    let mut clients = Vec::new();
+    for client in working {
+        clients.push(client.await.unwrap());
+    }
+    // The longest fault ends by itself.
+    sleep(Duration::from_secs(9)).await;
+    heal(&wire);
+    let recovering: Vec<_> = clients
+        .into_iter()
+        .map(|mut client| tokio::spawn(async move { client.recover().await }))
+        .collect();
+    for client in recovering {
+        let _ = client.await.unwrap();
+    }
+    // What is still on its way to the storage arrives.
+    sleep(Duration::from_secs(10)).await;
+    let (history, hash, faults) = trace.end();
+    Run { report: Report::new(seed, &history), hash, faults }
+}
+
+fn heal(wire: &Wire) {
+    assert!(wire.nodes.iter().all(|machine| !machine.gate.is_stopped()));
+    assert!(wire.nodes.iter().all(|machine| !machine.down.load(Ordering::SeqCst)));
+    assert!(wire.is_whole());
+    *wire.weather.lock().unwrap() = Weather::default();
+    let at = wire.trace.note("healed");
+    wire.trace.event(Event::Healed(at));
+}

@@ -1,0 +1,181 @@
+//! The checker of histories, on histories that break each promise.
+
+use support::history::{
+    Answer, Attempt, Event, History, Invariant, Outcome, Report, Stored, Write,
+};
+
+fn attempt(client: u32, asked: u64, told: u64, outcome: Outcome) -> Event {
+    Event::Attempt(Attempt { client, resource: "r".into(), asked, told, outcome })
+}
+
+fn granted(client: u32, asked: u64, told: u64, token: u64) -> Event {
+    attempt(client, asked, told, Outcome::Granted(token))
+}
+
+fn write(client: u32, token: u64, sent: u64, told: u64, answer: Answer) -> Event {
+    let value = format!("{client} at {sent}");
+    Event::Write(Write { client, resource: "r".into(), token, value, sent, told, answer })
+}
+
+fn stored(client: u32, token: u64, sent: u64) -> Stored {
+    Stored { resource: "r".into(), token, value: format!("{client} at {sent}") }
+}
+
+/// Two leases, the first one's late write refused, and both clients well at the end.
+fn good() -> History {
+    let accepted =
+        vec![stored(1, 33, 30), stored(2, 34, 60), stored(1, 35, 120), stored(2, 36, 140)];
+    History {
+        events: vec![
+            granted(1, 10, 20, 33),
+            write(1, 33, 30, 31, Answer::Accepted),
+            attempt(2, 32, 33, Outcome::Held),
+            attempt(2, 34, 40, Outcome::NoQuorum),
+            Event::Outage { client: None, from: 33, to: 41 },
+            granted(2, 45, 50, 34),
+            write(2, 34, 60, 61, Answer::Accepted),
+            write(1, 33, 65, 70, Answer::Refused(34)),
+            write(1, 33, 71, 72, Answer::InDoubt),
+            write(1, 33, 73, 74, Answer::Failed),
+            Event::Healed(100),
+            granted(1, 110, 115, 35),
+            write(1, 35, 120, 121, Answer::Accepted),
+            granted(2, 130, 135, 36),
+            write(2, 36, 140, 141, Answer::Accepted),
+        ],
+        stored: [("r".to_owned(), stored(2, 36, 140))].into(),
+        accepted,
+    }
+}
+
+/// What the checker finds when `spoil` has been at the good history.
+fn found(spoil: impl FnOnce(&mut History)) -> Vec<Invariant> {
+    let mut history = good();
+    spoil(&mut history);
+    let report = Report::new(0, &history);
+    let mut found: Vec<Invariant> = report.violations.iter().map(|found| found.invariant).collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+#[test]
+fn a_good_history_passes_and_is_counted() {
+    let report = Report::new(7, &good());
+    assert!(report.violations.is_empty(), "{report}");
+    assert_eq!((report.attempts, report.leases, report.writes), (6, 4, 7));
+    assert_eq!((report.accepted, report.in_doubt), (4, 1));
+    assert_eq!((report.stale, report.stale_refused, report.stale_accepted), (2, 1, 0));
+    let text = report.to_string();
+    assert!(text.contains("seed 7, commit "), "{text}");
+    assert!(text.contains("2 stale writes attempted, 1 refused, 0 accepted"), "{text}");
+}
+
+#[test]
+fn i1_a_token_granted_twice() {
+    // At the same time, so that no order is broken.
+    assert_eq!(
+        found(|history| history.events.push(granted(3, 131, 136, 36))),
+        [
+            Invariant::I1,
+            // Client 3 is never seen to write.
+            Invariant::I6
+        ]
+    );
+    let elsewhere = |history: &mut History| {
+        let mut other = granted(1, 111, 116, 35);
+        if let Event::Attempt(attempt) = &mut other {
+            attempt.resource = "s".into();
+        }
+        history.events.push(other);
+    };
+    assert_eq!(found(elsewhere), []);
+}
+
+#[test]
+fn i2_a_later_grant_with_a_smaller_token() {
+    assert_eq!(found(|history| history.events.push(granted(1, 150, 151, 32))), [Invariant::I2]);
+    // Asked for before the other was told: either order is right.
+    assert_eq!(found(|history| history.events.push(granted(1, 18, 151, 32))), []);
+}
+
+#[test]
+fn i3_a_stale_write_accepted() {
+    let late = |history: &mut History| {
+        history.events.push(write(1, 33, 65, 70, Answer::Accepted));
+        history.accepted.insert(2, stored(1, 33, 65));
+        history.events.retain(|event| *event != write(1, 33, 65, 70, Answer::Refused(34)));
+    };
+    assert_eq!(found(late), [Invariant::I3]);
+    let mut history = good();
+    late(&mut history);
+    assert_eq!(Report::new(0, &history).stale_accepted, 1);
+    // In the log only: the client never heard of it.
+    let silent = |history: &mut History| history.accepted.insert(2, stored(1, 33, 71));
+    assert_eq!(found(silent), [Invariant::I3]);
+    // By what the clients were told only: the log has them the other way round.
+    let reordered = |history: &mut History| {
+        history.events.push(write(1, 33, 63, 64, Answer::Accepted));
+        history.accepted.insert(1, stored(1, 33, 63));
+    };
+    assert_eq!(found(reordered), [Invariant::I3]);
+}
+
+#[test]
+fn i4_what_is_stored_is_not_the_replay() {
+    let older = |history: &mut History| drop(history.stored.insert("r".into(), stored(1, 35, 120)));
+    assert_eq!(found(older), [Invariant::I4]);
+    assert_eq!(found(|history| history.stored.clear()), [Invariant::I4]);
+    let invented = |history: &mut History| {
+        history.accepted.push(stored(3, 36, 150));
+        history.stored.insert("r".into(), stored(3, 36, 150));
+    };
+    assert_eq!(found(invented), [Invariant::I4]);
+}
+
+#[test]
+fn i5_what_was_told_is_not_so() {
+    let lost = |history: &mut History| drop(history.accepted.remove(1));
+    assert_eq!(found(lost), [Invariant::I5]);
+    for answer in [Answer::Refused(36), Answer::Failed] {
+        let untold = |history: &mut History| {
+            history.events.push(write(1, 35, 122, 123, answer));
+            history.accepted.insert(3, stored(1, 35, 122));
+        };
+        assert_eq!(found(untold), [Invariant::I5], "{answer:?}");
+    }
+    let no_reason = |history: &mut History| {
+        history.events.push(write(1, 35, 122, 123, Answer::Refused(35)));
+    };
+    assert_eq!(found(no_reason), [Invariant::I5]);
+    let renamed = |history: &mut History| history.accepted[2].token = 34;
+    assert_eq!(found(renamed), [Invariant::I5]);
+    for outcome in [Outcome::Held, Outcome::Granted(40)] {
+        let down = |history: &mut History| {
+            history.events.push(attempt(1, 201, 202, outcome));
+            history.events.push(Event::Outage { client: Some(1), from: 200, to: 210 });
+        };
+        assert_eq!(found(down), [Invariant::I5], "{outcome:?}");
+    }
+    // It may have been granted in the moment before the outage.
+    let before = |history: &mut History| {
+        history.events.push(granted(1, 199, 202, 40));
+        history.events.push(Event::Outage { client: Some(1), from: 200, to: 210 });
+        history.events.push(attempt(2, 203, 204, Outcome::Held));
+    };
+    assert_eq!(found(before), []);
+}
+
+#[test]
+fn i6_somebody_never_comes_back() {
+    let silent = |history: &mut History| {
+        history.events.retain(|event| !matches!(event, Event::Write(write) if write.sent == 140));
+        history.accepted.pop();
+        history.stored.insert("r".into(), stored(1, 35, 120));
+    };
+    assert_eq!(found(silent), [Invariant::I6]);
+    let unlucky = |history: &mut History| {
+        history.events.push(attempt(3, 150, 160, Outcome::NoQuorum));
+    };
+    assert_eq!(found(unlucky), [Invariant::I6]);
+}

@@ -1,0 +1,258 @@
+//! The seam: every step of the model that is not bookkeeping is a call of `src/protocol`
+//! from here. Rules are switched off here too, so that the library has no switch.
+
+use std::time::Duration;
+
+use fencing::Token;
+use fencing::protocol::{
+    Acquire, AcquireOutcome, Attempt, Nonce, Readmission, Readmit, Renew, RenewOutcome, Reply,
+    Request, Store, Terms, majority,
+};
+use fencing::time::Time;
+
+use crate::model::mutant::Mutant;
+use crate::model::node::{TTL, ask, owner, resource, token_of};
+use crate::model::pool::{Id, Memo, Pool};
+
+/// The numbers of the phases of a re-admission, and from where on those of a start are.
+pub const PREPARE: u8 = 1;
+pub const READ: u8 = 2;
+pub const CONFIRM: u8 = 4;
+pub const STARTS: u8 = 16;
+pub const START_CONFIRM: u8 = STARTS + 4;
+
+/// Requests of one machine: node, the machine's phase when it sent it, request.
+pub type Sends = Vec<(u8, u8, Id)>;
+
+/// What a machine became after a reply.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Fed {
+    pub machine: Id,
+    /// In `Law::sends`; zero for none.
+    pub sends: Id,
+    /// The token if the attempt is won; one if the re-admission succeeded.
+    pub won: u32,
+}
+
+/// Where a machine came from, to replay its history with the nodes renumbered.
+#[derive(Clone, Copy)]
+enum Origin {
+    Attempt,
+    Order { who: u8, target: u8, collect: bool },
+    Fed { parent: Id, node: u8, phase: u8, reply: Id },
+}
+
+pub struct Law {
+    pub nodes: usize,
+    pub mutant: Option<Mutant>,
+    pub stores: Pool<Store>,
+    pub requests: Pool<Request>,
+    pub replies: Pool<Reply>,
+    pub sends: Pool<Sends>,
+    attempts: Pool<Acquire>,
+    orders: Pool<Readmit>,
+    answers: Memo<(Id, u8, u8, Id), (Id, Id)>,
+    fed: Memo<(bool, Id, u8, u8, Id), Fed>,
+    origins: Memo<(bool, Id), Origin>,
+    moved: Memo<(bool, Id, u32), Id>,
+}
+
+impl Law {
+    pub fn new(nodes: usize, mutant: Option<Mutant>) -> Law {
+        Law {
+            nodes,
+            mutant,
+            stores: Pool::new(),
+            requests: Pool::new(),
+            replies: Pool::new(),
+            sends: Pool::new(),
+            attempts: Pool::new(),
+            orders: Pool::new(),
+            answers: Memo::new(),
+            fed: Memo::new(),
+            origins: Memo::new(),
+            moved: Memo::new(),
+        }
+    }
+
+    /// The real node answers: the store afterwards, and the reply.
+    pub fn answer(&self, store: Id, life: u8, second: u8, request: Id) -> (Id, Id) {
+        self.answers.get((store, life, second, request), || {
+            let mut store = self.stores.get(store);
+            let request = self.requests.get(request);
+            let reply = match self.mutant {
+                Some(mutant) => mutant.answer(&mut store, life, second, &request),
+                None => ask(&mut store, life, second, &request),
+            };
+            (self.stores.id(&store), self.replies.id(&reply))
+        })
+    }
+
+    /// Starts an attempt; the requests are the same for every node.
+    pub fn attempt(&self, client: u8) -> (Id, Id) {
+        let nodes = if self.mutant == Some(Mutant::MajorityOfAnswers) { 1 } else { self.nodes };
+        let mut attempt = Acquire::new(nodes, attempt(client), Time::default());
+        let Some((_, request)) = attempt.next_request() else { panic!("it asks") };
+        while attempt.next_request().is_some() {}
+        let id = self.attempts.id(&attempt);
+        self.origins.get((true, id), || Origin::Attempt);
+        (id, self.requests.id(&request))
+    }
+
+    pub fn grant(&self, attempt: Id, node: u8, reply: Id) -> Fed {
+        let fed = self.fed.get((true, attempt, node, 0, reply), || {
+            let mut machine = self.attempts.get(attempt);
+            let mut reply = self.replies.get(reply);
+            if let Some(mutant) = self.mutant {
+                reply = mutant.grant(self.chosen(attempt), reply);
+            }
+            let index = if self.mutant == Some(Mutant::MajorityOfAnswers) { 0 } else { node };
+            machine.on_reply(index.into(), Ok(reply));
+            let mut sends = Sends::new();
+            while let Some((node, request)) = machine.next_request() {
+                if self.mutant == Some(Mutant::NoPublish) {
+                    machine.on_reply(node, Ok(Reply::Published));
+                } else {
+                    sends.push((node as u8, 0, self.requests.id(&request)));
+                }
+            }
+            let won = match machine.outcome(Time::default()) {
+                Some(AcquireOutcome::Won { token, .. }) => number(token),
+                _ => 0,
+            };
+            Fed { machine: self.attempts.id(&machine), sends: self.sent(sends), won }
+        });
+        self.origin(true, fed.machine, attempt, node, 0, reply);
+        fed
+    }
+
+    /// Starts a re-admission; its first request goes to the target.
+    pub fn order(&self, who: u8, target: u8, collect: bool) -> (Id, Id) {
+        let order = Readmission {
+            target: target.into(),
+            collect,
+            // Apart, because a machine derives further ones.
+            nonce: Nonce((u128::from(who) + 1) * 100),
+            longest: TTL,
+            strict: false,
+            nothing_out: false,
+        };
+        let mut machine = Readmit::new(self.nodes, order);
+        let Some((_, request)) = machine.next_request() else { panic!("it prepares") };
+        let id = self.orders.id(&machine);
+        self.origins.get((false, id), || Origin::Order { who, target, collect });
+        (id, self.requests.id(&request))
+    }
+
+    pub fn readmit(&self, order: Id, phase: u8, node: u8, reply: Id) -> Fed {
+        let fed = self.fed.get((false, order, node, phase, reply), || {
+            let mut machine = self.orders.get(order);
+            let mut reply = self.replies.get(reply);
+            if let Some(mutant) = self.mutant {
+                reply = mutant.readmission(phase, reply);
+            }
+            machine.on_reply(phase, node.into(), Ok(reply));
+            let mut sends = Sends::new();
+            while let Some((node, request)) = machine.next_request() {
+                sends.push((node as u8, machine.phase(), self.requests.id(&request)));
+            }
+            let won = u32::from(machine.outcome() == Some(Ok(())));
+            Fed { machine: self.orders.id(&machine), sends: self.sent(sends), won }
+        });
+        self.origin(false, fed.machine, order, node, phase, reply);
+        fed
+    }
+
+    fn sent(&self, mut sends: Sends) -> Id {
+        sends.sort_unstable();
+        if sends.is_empty() { 0 } else { self.sends.id(&sends) }
+    }
+
+    fn origin(&self, attempt: bool, machine: Id, parent: Id, node: u8, phase: u8, reply: Id) {
+        if machine != parent {
+            self.origins.get((attempt, machine), || Origin::Fed { parent, node, phase, reply });
+        }
+    }
+
+    /// The machine in the state it would be in had the nodes been numbered otherwise.
+    ///
+    /// Sound because the machines treat nodes alike: the replay feeds the same replies in
+    /// the same order, from the renumbered nodes.
+    pub fn moved(&self, attempt: bool, machine: Id, to: &[u8]) -> Id {
+        if machine == 0 {
+            return 0;
+        }
+        let code = to.iter().fold(0, |code, node| code * 8 + u32::from(*node));
+        self.moved.get((attempt, machine, code), || {
+            match self.origins.get((attempt, machine), || panic!("no origin")) {
+                Origin::Attempt => machine,
+                Origin::Order { who, target, collect } => {
+                    self.order(who, to[target as usize], collect).0
+                }
+                Origin::Fed { parent, node, phase, reply } => {
+                    let (parent, node) = (self.moved(attempt, parent, to), to[node as usize]);
+                    if attempt {
+                        self.grant(parent, node, reply).machine
+                    } else {
+                        self.readmit(parent, phase, node, reply).machine
+                    }
+                }
+            }
+        })
+    }
+
+    /// The token of an attempt: the largest of the grants that first made a majority. Only
+    /// mutants need to know it from outside.
+    fn chosen(&self, mut attempt: Id) -> Option<Token> {
+        let mut grants = Vec::new();
+        while let Origin::Fed { parent, reply, .. } =
+            self.origins.get((true, attempt), || panic!("no origin"))
+        {
+            if let Reply::Granted { stamp, .. } = self.replies.get(reply) {
+                grants.push(token_of(stamp));
+            }
+            attempt = parent;
+        }
+        let first = grants.len().checked_sub(majority(self.nodes))?;
+        grants[first..].iter().max().copied()
+    }
+
+    pub fn renewal(&self, client: u8, token: u32) -> Id {
+        let request = renew(self.nodes, client, token).request();
+        self.requests.id(&self.mutant.map_or(request.clone(), |mutant| mutant.renewal(request)))
+    }
+
+    /// Whether the replies so far make a renewed lease.
+    pub fn renewed(&self, client: u8, token: u32, votes: &[bool]) -> bool {
+        let nodes = if self.mutant == Some(Mutant::RenewalOfOne) { 1 } else { self.nodes };
+        let mut renew = renew(nodes, client, token);
+        for (node, vote) in votes.iter().enumerate() {
+            if *vote {
+                renew.on_reply(node % nodes, Ok(Reply::Renewed));
+            }
+        }
+        matches!(renew.outcome(Time::default()), Some(RenewOutcome::Renewed { .. }))
+    }
+
+    /// The store as it is after `change`.
+    pub fn changed(&self, store: Id, change: impl FnOnce(&mut Store)) -> Id {
+        let mut value = self.stores.get(store);
+        change(&mut value);
+        self.stores.id(&value)
+    }
+}
+
+fn attempt(client: u8) -> Attempt {
+    let (lock_delay, drift) = (Duration::ZERO, Duration::ZERO);
+    let terms = Terms { ttl: TTL, lock_delay, drift };
+    Attempt { resource: resource(), owner: owner(client), terms }
+}
+
+fn renew(nodes: usize, client: u8, token: u32) -> Renew {
+    let token = Token::new(token.into()).unwrap();
+    Renew::new(nodes, attempt(client), token, Time::default())
+}
+
+pub fn number(token: Token) -> u32 {
+    u32::try_from(token.get()).expect("eras are small here")
+}

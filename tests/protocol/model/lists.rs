@@ -1,0 +1,238 @@
+//! A world of two lists of nodes: first starts, moves, re-admissions and losses. Nobody locks
+//! anything: order needs that no node is given an era twice, and that no two lists vote.
+
+use fencing::protocol::{Nonce, Reply, Request, majority};
+use stateright::Model;
+
+use crate::model::desk::{Desk, Open, Turn};
+use crate::model::mutant::Mutant;
+use crate::model::node::incarnation;
+use crate::model::pool::Id;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Node {
+    pub store: Id,
+    pub life: u8,
+    /// The largest era in which it was ever activated.
+    top: u16,
+    /// It has forgotten, and is not re-admitted.
+    pub lost: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Client {
+    /// Zero before it begins.
+    pub machine: Id,
+    /// Its requests that are on their way; zero for none.
+    open: Id,
+}
+
+/// `Z` servers, `M` clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct State<const Z: usize, const M: usize> {
+    pub nodes: [Node; Z],
+    pub clients: [Client; M],
+    pub losses: u8,
+    pub patience: u8,
+    /// A node was activated in an era that was not above every earlier one of its own.
+    pub again: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A node executes a request, and the answer is back at once.
+    Run {
+        who: u8,
+        server: u8,
+    },
+    /// A client does not wait for an answer any more. The request may arrive later.
+    GiveUp {
+        who: u8,
+        server: u8,
+    },
+    Late {
+        who: u8,
+        server: u8,
+    },
+    Lose {
+        server: u8,
+    },
+    Readmit {
+        who: u8,
+        list: u8,
+        server: u8,
+    },
+}
+
+pub struct Lists<const Z: usize, const M: usize> {
+    pub desk: Desk,
+    /// Clients that start the new list, and clients that move the old one there. The others
+    /// re-admit.
+    pub starters: usize,
+    pub movers: usize,
+    pub losses: u8,
+    /// Nodes that were never admitted forget as well, their promises among it.
+    pub blank_losses: bool,
+    /// How many requests are given up.
+    pub patience: u8,
+    pub lead: Vec<Step>,
+}
+
+impl<const Z: usize, const M: usize> Lists<Z, M> {
+    pub fn new(old: &[u8], new: &[u8], mutant: Option<Mutant>) -> Lists<Z, M> {
+        let desk = Desk::new([old.to_vec(), new.to_vec()], mutant);
+        Lists {
+            desk,
+            starters: 0,
+            movers: 0,
+            losses: 1,
+            blank_losses: true,
+            patience: 0,
+            lead: Vec::new(),
+        }
+    }
+
+    pub fn first(&self) -> State<Z, M> {
+        let node =
+            Node { store: self.desk.stores.id(&Default::default()), life: 0, top: 0, lost: false };
+        let (losses, patience) = (self.losses, self.patience);
+        let clients = [Client::default(); M];
+        let mut state = State { nodes: [node; Z], clients, losses, patience, again: false };
+        for server in &self.desk.lists[0] {
+            let node = &mut state.nodes[*server as usize];
+            let (mut store, nonce) = (self.desk.stores.get(node.store), Nonce(1000));
+            self.desk.ask(&mut store, 0, 0, &Request::Prepare { nonce, from: None });
+            let (collect, quarantine) = Default::default();
+            let activate = Request::Activate {
+                incarnation: incarnation(0),
+                nonce,
+                era: 1,
+                collect,
+                quarantine,
+                new: true,
+            };
+            assert_eq!(self.desk.ask(&mut store, 0, 0, &activate), Reply::Activated);
+            (node.store, node.top) = (self.desk.stores.id(&store), 1);
+        }
+        for who in 0..self.starters {
+            self.take(
+                &mut state.clients[who],
+                self.desk.readmit(who as u8, 1, self.desk.lists[1][0], true),
+            );
+            // Up to the start: the target is marked, and nobody is admitted.
+            for server in self.desk.lists[1].clone() {
+                let before = state;
+                state = self.run(&before, who, server, false).expect("it asks everybody");
+            }
+        }
+        for who in self.starters..self.starters + self.movers {
+            self.take(&mut state.clients[who], self.desk.mover(who as u8));
+        }
+        self.lead.iter().fold(state, |state, step| {
+            self.next_state(&state, *step).unwrap_or_else(|| panic!("{step:?} does nothing"))
+        })
+    }
+
+    /// Requests of a round that is over are dropped, but those that were given up, and
+    /// activations: what else arrives late only adds to what nodes know.
+    pub fn take(&self, client: &mut Client, turn: Turn) {
+        client.machine = turn.machine;
+        if turn.sends == 0 && !turn.over {
+            return;
+        }
+        let mut open = self.requests(*client);
+        open.retain(|open| open.given_up || (turn.over && self.activates(*open)));
+        if turn.sends != 0 {
+            open.extend(self.desk.opens.get(turn.sends));
+        }
+        client.open = self.desk.open(open);
+    }
+
+    fn activates(&self, open: Open) -> bool {
+        matches!(self.desk.requests.get(open.request), Request::Activate { .. })
+    }
+
+    pub fn requests(&self, client: Client) -> Vec<Open> {
+        if client.open == 0 { Vec::new() } else { self.desk.opens.get(client.open) }
+    }
+
+    /// Takes the client's request to that server from those on their way.
+    fn pick(&self, client: &mut Client, server: u8, given_up: bool) -> Option<Open> {
+        let mut open = self.requests(*client);
+        let found = open.iter().position(|o| o.server == server && o.given_up == given_up)?;
+        let picked = open.remove(found);
+        client.open = self.desk.open(open);
+        Some(picked)
+    }
+
+    pub fn run(
+        &self,
+        before: &State<Z, M>,
+        who: usize,
+        server: u8,
+        late: bool,
+    ) -> Option<State<Z, M>> {
+        let mut state = *before;
+        let open = self.pick(&mut state.clients[who], server, late)?;
+        let node = &mut state.nodes[server as usize];
+        let was = self.desk.era(node.store, node.life, open.list);
+        let (store, reply) = self.desk.answer(node.store, node.life, open.list, open.request);
+        node.store = store;
+        let now = self.desk.era(store, node.life, open.list);
+        if let (true, None, Some(era)) = (self.activates(open), was, now) {
+            let era = era as u16;
+            state.again |= era <= node.top;
+            (node.top, node.lost) = (node.top.max(era), false);
+        }
+        if !late {
+            let machine = state.clients[who].machine;
+            let turn = self.desk.feed(machine, open, Some(reply));
+            self.take(&mut state.clients[who], turn);
+        }
+        Some(state)
+    }
+
+    pub fn give_up(&self, before: &State<Z, M>, who: usize, server: u8) -> Option<State<Z, M>> {
+        let mut state = *before;
+        let client = &mut state.clients[who];
+        let open = self.pick(client, server, false)?;
+        let mut requests = self.requests(*client);
+        requests.push(Open { given_up: true, ..open });
+        client.open = self.desk.open(requests);
+        let turn = self.desk.feed(client.machine, open, None);
+        self.take(client, turn);
+        state.patience -= 1;
+        Some(state)
+    }
+
+    /// Never more than a minority of either list has forgotten.
+    pub fn may_forget(&self, state: &State<Z, M>, server: u8) -> bool {
+        let few = |list: &Vec<u8>| {
+            let lost = list.iter().filter(|member| state.nodes[**member as usize].lost).count();
+            !list.contains(&server) || lost < list.len() - majority(list.len())
+        };
+        let node = state.nodes[server as usize];
+        let may = !node.lost && (self.blank_losses || node.top > 0);
+        state.losses > 0 && may && self.desk.lists.iter().all(few)
+    }
+
+    pub fn votes(&self, state: &State<Z, M>, list: u8) -> usize {
+        let members = self.desk.lists[list as usize].iter();
+        let nodes = members.map(|server| state.nodes[*server as usize]);
+        nodes.filter(|node| self.desk.era(node.store, node.life, list).is_some()).count()
+    }
+
+    pub fn both_vote(&self, state: &State<Z, M>) -> bool {
+        let vote = |list: u8| {
+            let members = self.desk.lists[list as usize].len();
+            members > 0 && self.votes(state, list) >= majority(members)
+        };
+        vote(0) && vote(1)
+    }
+
+    /// Clients of one kind are alike: they begin in the order of their numbers.
+    pub fn may_begin(&self, state: &State<Z, M>, who: usize) -> bool {
+        let idle = |who: usize| state.clients[who].machine == 0;
+        !idle(who) || who <= self.starters + self.movers || !idle(who - 1)
+    }
+}

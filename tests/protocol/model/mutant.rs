@@ -1,0 +1,204 @@
+//! The rules, each of which can be left out: here, between the model and the library, so
+//! that the library has no switch. What is left out is a check or a step of the real code,
+//! and it is left out by asking the real code something else or by forging its answer.
+
+use fencing::protocol::{Nonce, Owner, Prepared, Reply, Request, State, Store};
+use fencing::{Resource, Token};
+
+use crate::model::law::{CONFIRM, READ, START_CONFIRM, STARTS};
+use crate::model::node::{ask, incarnation, owner, token_of};
+
+/// A rule that is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutant {
+    NoPublish,
+    PublishToAnyOwner,
+    PublishToAnyMemory,
+    PublishBelowCount,
+    LateGrantsCount,
+    MajorityOfAnswers,
+    EmptyNodesVote,
+    NobodyIsRead,
+    NoReserve,
+    NoConfirm,
+    NoStartPromise,
+    ReadsBeforeMarks,
+    NoFleetCheck,
+    NoNewEra,
+    ActivateAnyMemory,
+    ActivateDropsAlways,
+    StartsWhileRemembered,
+    HealsOverCounts,
+    RenewalOfOne,
+}
+
+impl Mutant {
+    /// The rule, in the words of the protocol.
+    pub fn rule(self) -> &'static str {
+        match self {
+            Mutant::NoPublish => "acquire, step 3: the publish",
+            Mutant::PublishToAnyOwner => "publish: still has this owner",
+            Mutant::PublishToAnyMemory => {
+                "publish: the nonce of that grant (and the count not above the token)"
+            }
+            Mutant::PublishBelowCount => "publish: the count is not above the token",
+            Mutant::LateGrantsCount => "a late grant above the token must not count",
+            Mutant::MajorityOfAnswers => "a majority of all nodes, not of those that answered",
+            Mutant::EmptyNodesVote => "the admitted check: a node that forgot does not vote",
+            Mutant::NobodyIsRead => "re-admission, step 2: the read from a majority",
+            Mutant::NoReserve => "re-admission, step 3: the reserve before activate",
+            Mutant::NoConfirm => "re-admission, step 4: the promises of one moment (N = 5)",
+            Mutant::NoStartPromise => "first start: a majority promises the era",
+            Mutant::ReadsBeforeMarks => {
+                "first start: the era is above what is read after the marks"
+            }
+            Mutant::NoFleetCheck => "the fleet check: a node of another fleet does not vote",
+            Mutant::NoNewEra => "re-admission: a new era, not the others' counts copied",
+            Mutant::ActivateAnyMemory => "activate: only if the nonce is still there",
+            Mutant::ActivateDropsAlways => "activate: counts dropped only for a larger era",
+            Mutant::StartsWhileRemembered => {
+                "first start: only where a majority has forgotten (and the promise)"
+            }
+            Mutant::HealsOverCounts => "renew: heals only where the count is not above the token",
+            Mutant::RenewalOfOne => "renew: a majority of all nodes",
+        }
+    }
+
+    /// A node's answer with the rule left out.
+    pub fn answer(self, store: &mut Store, life: u8, second: u8, request: &Request) -> Reply {
+        let before = store.clone();
+        let reply = ask(store, life, second, request);
+        let mut again = |request: &Request| ask(store, life, second, request);
+        match (self, request.clone()) {
+            (Mutant::PublishToAnyOwner, Request::Publish { resource, nonce, token, .. })
+                if reply == Reply::NotOwner =>
+            {
+                for owner in (0..4).map(owner) {
+                    let resource = resource.clone();
+                    again(&Request::Publish { resource, owner, nonce, token });
+                }
+                Reply::Published
+            }
+            (Mutant::PublishToAnyMemory, Request::Publish { resource, owner, token, .. })
+                if reply == Reply::NotOwner =>
+            {
+                let nonce = look(&before, life, second).state.nonce;
+                let publish = Request::Publish { resource: resource.clone(), owner, nonce, token };
+                match again(&publish) {
+                    Reply::NotOwner if holds(&before, life, second, resource, owner) => {
+                        Reply::Published
+                    }
+                    reply => reply,
+                }
+            }
+            (Mutant::PublishBelowCount, Request::Publish { resource, owner, nonce, .. })
+                if reply == Reply::NotOwner && look(&before, life, second).state.nonce == nonce =>
+            {
+                match holds(&before, life, second, resource, owner) {
+                    true => Reply::Published,
+                    false => reply,
+                }
+            }
+            (Mutant::EmptyNodesVote, Request::Acquire { .. } | Request::Publish { .. })
+                if reply == Reply::NotAdmitted =>
+            {
+                let nonce = Nonce(2000 + u128::from(life));
+                again(&Request::Prepare { nonce, from: None });
+                again(&activate(life, nonce, 1));
+                again(request)
+            }
+            (Mutant::NoReserve, Request::Reserve { memory: None, .. })
+            | (Mutant::StartsWhileRemembered, Request::Reserve { memory: Some(_), .. }) => {
+                *store = before;
+                reply
+            }
+            // Nobody counts in another era here: see `World::rejoin` for the counts.
+            (Mutant::NoNewEra, Request::Activate { nonce, .. }) => {
+                *store = before;
+                ask(store, life, second, &activate(life, nonce, 1))
+            }
+            (Mutant::ActivateAnyMemory, Request::Activate { nonce, era, .. })
+                if reply == Reply::Forgotten =>
+            {
+                match again(&Request::Prepare { nonce, from: None }) {
+                    Reply::Prepared(now) => again(&activate(life, now.state.nonce, era)),
+                    _ => reply,
+                }
+            }
+            (Mutant::ActivateDropsAlways, Request::Activate { nonce, era, .. })
+                if look(&before, life, second).admitted && reply == Reply::Activated =>
+            {
+                store.forget();
+                ask(store, life, second, &Request::Prepare { nonce, from: None });
+                ask(store, life, second, &activate(life, nonce, era))
+            }
+            _ => reply,
+        }
+    }
+
+    /// A grant as the client takes it, `chosen` being its token if it has chosen.
+    pub fn grant(self, chosen: Option<Token>, reply: Reply) -> Reply {
+        match (self, reply, chosen) {
+            (Mutant::LateGrantsCount, Reply::Granted { stamp, nonce, crowded }, Some(chosen))
+                if token_of(stamp) > chosen =>
+            {
+                Reply::Granted { stamp: chosen.into(), nonce, crowded }
+            }
+            (_, reply, _) => reply,
+        }
+    }
+
+    /// An answer as a re-admission takes it.
+    pub fn readmission(self, phase: u8, reply: Reply) -> Reply {
+        match (self, reply) {
+            // The start would miss its promise, which is left out as well.
+            (Mutant::StartsWhileRemembered, Reply::Prepared(mut prepared)) if phase > STARTS => {
+                if phase == START_CONFIRM {
+                    prepared.state.reserved = u64::MAX;
+                }
+                Reply::Prepared(Prepared { admitted: false, ..prepared })
+            }
+            // What is read before the era is chosen; the promise is still looked at.
+            (Mutant::NobodyIsRead, Reply::State(state)) if phase == READ => {
+                Reply::State(State { era: 0, reserved: 0, ..state })
+            }
+            // It would be missed when the promise is confirmed.
+            (Mutant::NoReserve, Reply::State(state)) if phase == CONFIRM => {
+                Reply::State(State { reserved: u64::MAX, ..state })
+            }
+            (Mutant::NoConfirm, Reply::Reserved { .. }) => Reply::Reserved { nonce: Nonce(0) },
+            (Mutant::NoConfirm, _) if phase == CONFIRM => {
+                let (nonce, longest) = Default::default();
+                Reply::State(State { nonce: Nonce(nonce), era: 0, reserved: u64::MAX, longest })
+            }
+            (_, reply) => reply,
+        }
+    }
+
+    /// A request to renew as the client sends it.
+    pub fn renewal(self, request: Request) -> Request {
+        match (self, request) {
+            (Mutant::HealsOverCounts, Request::Renew { resource, owner, ttl, .. }) => {
+                Request::Renew { resource, owner, ttl, token: Token::MAX }
+            }
+            (_, request) => request,
+        }
+    }
+}
+
+fn look(store: &Store, life: u8, second: u8) -> Prepared {
+    match ask(&mut store.clone(), life, second, &Request::Prepare { nonce: Nonce(0), from: None }) {
+        Reply::Prepared(prepared) => prepared,
+        reply => panic!("{reply:?}"),
+    }
+}
+
+fn holds(store: &Store, life: u8, second: u8, resource: Resource, owner: Owner) -> bool {
+    let release = Request::Release { resource, owner };
+    ask(&mut store.clone(), life, second, &release) == Reply::Released
+}
+
+fn activate(life: u8, nonce: Nonce, era: u64) -> Request {
+    let (collect, quarantine) = Default::default();
+    Request::Activate { incarnation: incarnation(life), nonce, era, collect, quarantine, new: true }
+}

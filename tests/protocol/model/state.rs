@@ -1,0 +1,129 @@
+//! One state of the world: small, flat, and copied by value.
+
+use crate::model::pool::Id;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Node {
+    pub store: Id,
+    /// An older state that a crash may bring back; zero for none.
+    pub disk: Id,
+    /// Which life the server is in.
+    pub life: u8,
+}
+
+/// What is under way between one client and one node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot {
+    /// The request to acquire has been executed at least once.
+    pub ran: bool,
+    /// A grant on its way back; zero for none.
+    pub reply: Id,
+    /// A publish on its way there; zero for none.
+    pub publish: Id,
+    pub renewal: Vote,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Vote {
+    #[default]
+    None,
+    Extended,
+    Healed,
+}
+
+/// One attempt: a client that tries again is a further client that began later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Client<const N: usize> {
+    /// Zero before it begins.
+    pub machine: Id,
+    /// The largest token that had been returned to anybody when it began.
+    pub floor: u32,
+    /// Its own token once it is granted; zero before.
+    pub token: u32,
+    /// The largest token returned to anybody, itself included, once it was granted.
+    pub peak: u32,
+    /// The largest token returned to anybody when its renewal began.
+    pub renewal_floor: u32,
+    pub slots: [Slot; N],
+}
+
+/// One re-admission, and what it has sent to each node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Order<const N: usize> {
+    pub machine: Id,
+    pub target: u8,
+    pub done: bool,
+    pub waits: [Wait; N],
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Wait {
+    pub phase: u8,
+    /// Zero for none.
+    pub request: Id,
+    pub ran: bool,
+}
+
+/// `N` nodes, `C` clients, `R` re-admissions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct State<const N: usize, const C: usize, const R: usize> {
+    pub nodes: [Node; N],
+    pub clients: [Client<N>; C],
+    pub orders: [Order<N>; R],
+    pub budget: Budget,
+    pub second: u8,
+}
+
+/// What may still happen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Budget {
+    /// Crashes and flushes.
+    pub losses: u8,
+    /// Of the losses, how many may bring back an older state.
+    pub rollbacks: u8,
+    /// Requests executed a second time.
+    pub repeats: u8,
+    /// Eras taken for collection.
+    pub collections: u8,
+    /// Seconds that pass on the nodes' clocks.
+    pub seconds: u8,
+    /// Whether leases are renewed.
+    pub renewals: bool,
+}
+
+impl<const N: usize> Default for Client<N> {
+    fn default() -> Client<N> {
+        let slots = [Slot::default(); N];
+        Client { machine: 0, floor: 0, token: 0, peak: 0, renewal_floor: 0, slots }
+    }
+}
+
+impl<const N: usize> Default for Order<N> {
+    fn default() -> Order<N> {
+        Order { machine: 0, target: 0, done: false, waits: [Wait::default(); N] }
+    }
+}
+
+impl<const N: usize, const C: usize, const R: usize> State<N, C, R> {
+    /// The largest token that has been returned to anybody.
+    pub fn highest(&self) -> u32 {
+        self.clients.iter().map(|client| client.token).max().unwrap_or(0)
+    }
+
+    /// Two leases, the second begun after the first was returned.
+    pub fn in_order(&self) -> bool {
+        self.clients.iter().any(|client| client.token > client.floor && client.floor > 0)
+    }
+
+    /// I1: no token twice.
+    pub fn unique(&self) -> bool {
+        let mut tokens = self.clients.map(|client| client.token);
+        tokens.sort_unstable();
+        tokens.windows(2).all(|pair| pair[0] == 0 || pair[0] != pair[1])
+    }
+
+    /// I2: larger than whatever was returned before it began.
+    pub fn ordered(&self) -> bool {
+        self.clients.iter().all(|client| client.token == 0 || client.token > client.floor)
+    }
+}

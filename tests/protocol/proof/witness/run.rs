@@ -1,0 +1,111 @@
+//! A run: each word has a version for each step that changed it.
+
+use std::collections::BTreeMap;
+
+use crate::proof::fact::{Fact, binders, closed, fact, pairs};
+use crate::proof::obligation::Obligation;
+use crate::proof::state;
+use crate::proof::steps::{Step, steps};
+use crate::proof::words::{self, DERIVED, TOKENS, Word};
+
+/// A run of a world all of whose words are defined.
+pub struct Run {
+    text: String,
+    version: BTreeMap<&'static str, usize>,
+    taken: usize,
+    /// That every rule holds where its step is taken.
+    pub obligations: Vec<Obligation>,
+}
+
+impl Run {
+    /// A world, and the state in which it starts.
+    pub fn new(world: &str, start: &str) -> Run {
+        let mut text = format!("{world}{start}");
+        for word in words::state() {
+            if !start.contains(&format!("-fun {} ", word.name)) {
+                text += &nothing_yet(word);
+            }
+        }
+        text += TOKENS;
+        let mut run = Run { text, version: BTreeMap::new(), taken: 0, obligations: Vec::new() };
+        for derived in DERIVED {
+            run.define(derived.name, derived.takes, derived.gives, derived.body);
+        }
+        run.check("started", "facts", &state::started());
+        run
+    }
+
+    fn now(&self, text: &str) -> String {
+        words::renamed(text, |symbol| {
+            let version = self.version.get(symbol)?;
+            Some(format!("{symbol}@{version}"))
+        })
+    }
+
+    /// Defines the next version of a word by those of now.
+    fn define(&mut self, word: &'static str, vars: &str, gives: &str, body: &str) {
+        let body = self.now(body);
+        let vars = binders(vars);
+        self.taken += 1;
+        self.version.insert(word, self.taken);
+        self.text += &format!("(define-fun {word}@{} {vars} {gives} {body})\n", self.taken);
+    }
+
+    fn check(&mut self, step: &'static str, goal: &'static str, facts: &[Fact]) {
+        let all: String = facts.iter().map(|fact| closed(fact.vars, fact.body) + " ").collect();
+        let denied = format!("(assert (not (and true {})))\n", self.now(&all));
+        self.obligations.push(Obligation { step, goal, text: self.text.clone() + &denied });
+    }
+
+    /// Takes the step of this name.
+    pub fn step(&mut self, name: &str, values: &str) {
+        let step = steps().into_iter().find(|step| step.name == name).unwrap();
+        self.take(&step, values);
+    }
+
+    /// Takes a step with these values for its parameters; a function's is given for `n`.
+    pub fn take(&mut self, step: &Step, values: &str) {
+        for ((param, sort), (given, value)) in pairs(step.params).into_iter().zip(pairs(values)) {
+            assert_eq!(param, given, "{}", step.name);
+            let (vars, gives) = match sort.split_once('>') {
+                Some(("Attempt", gives)) => ("a Attempt", gives),
+                Some((_, gives)) => ("n Node", gives),
+                None => ("", sort),
+            };
+            self.define(param, vars, gives, value);
+        }
+        self.check(step.name, "rules", &step.rules);
+        // All changes are made at once: each from the versions before the step.
+        let before = self.version.clone();
+        let mut after = before.clone();
+        for change in &step.changes {
+            let word = words::state().find(|word| word.name == change.word).unwrap();
+            self.version.clone_from(&before);
+            self.define(word.name, change.vars, word.gives, &change.body);
+            after.insert(word.name, self.taken);
+        }
+        self.version = after;
+        let changed = step.changed();
+        for derived in DERIVED.iter().filter(|d| words::mentions(d.body, &changed)) {
+            self.define(derived.name, derived.takes, derived.gives, derived.body);
+        }
+    }
+
+    /// What is seen at the end.
+    pub fn ends(&mut self, name: &'static str, body: &'static str) {
+        self.check("end", name, &[fact(name, "", body)]);
+    }
+}
+
+/// The word of which the start says nothing.
+fn nothing_yet(word: &Word) -> String {
+    let Word { name, takes, gives } = word;
+    let vars = takes.iter().enumerate().map(|(number, sort)| format!("(v{number} {sort})"));
+    let value = match *gives {
+        "Bool" => "false",
+        "Memory" => "m1",
+        "Quorum" => "f12",
+        _ => "0",
+    };
+    format!("(define-fun {name} ({}) {gives} {value})\n", vars.collect::<String>())
+}

@@ -1,0 +1,281 @@
+//! Clients, messages, and one random step after the other. What nodes answer and what clients
+//! send next is the real `src/protocol`.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use fencing::Resource;
+use fencing::protocol::{
+    Acquire, Attempt, Move, Nonce, Owner, Readmission, Readmit, Relocation, Renew, Reply, Request,
+    Terms,
+};
+use fencing::time::Time;
+
+use crate::walk::client::{Client, Machine};
+use crate::walk::ledger::Ledger;
+use crate::walk::servers::{Servers, TTL};
+use crate::walk::tally::Tally;
+
+/// How many attempts, and how many others, are under way.
+const CLIENTS: usize = 4;
+/// How many messages are on their way at most; beyond that one is lost.
+const MESSAGES: usize = 64;
+
+enum Message {
+    Request(Request),
+    Reply(Reply),
+}
+
+/// A message between a client and a node of a list.
+struct Letter {
+    client: u64,
+    phase: u8,
+    list: usize,
+    node: usize,
+    message: Message,
+}
+
+pub struct World {
+    random: Rng,
+    /// Whether tokens are published: if not, this is the control.
+    publishes: bool,
+    /// Whether the fleet is moved.
+    moves: bool,
+    servers: Servers,
+    clients: Vec<Client>,
+    letters: Vec<Letter>,
+    ledger: Ledger,
+    next: u64,
+    pub tally: Tally,
+}
+
+impl World {
+    /// A fleet that was started: all nodes are admitted in the first era. With `new` it is moved
+    /// to that list.
+    pub fn new(nodes: usize, new: Option<Vec<usize>>, seed: u64, publishes: bool) -> World {
+        let old: Vec<usize> = (0..nodes).collect();
+        let moves = new.is_some();
+        World {
+            random: Rng::with_seed(seed),
+            publishes,
+            moves,
+            servers: Servers::new([old.clone(), new.unwrap_or(old)]),
+            clients: Vec::new(),
+            letters: Vec::new(),
+            ledger: Ledger::default(),
+            next: 1,
+            tally: Tally::default(),
+        }
+    }
+
+    fn fresh(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// # Errors
+    /// The promise that was broken.
+    pub fn step(&mut self) -> Result<(), String> {
+        match self.random.u16(0..1000) {
+            0..890 => self.deliver()?,
+            890..930 => self.begin_attempt(),
+            930..950 => self.begin_order(),
+            950..955 => self.begin_renewal(),
+            955..975 => self.vanish(),
+            975..980 => self.lose(),
+            980..983 => {
+                let (list, node) = self.any_node();
+                self.servers.run_out(list, node);
+            }
+            983..986 => {
+                let server = self.random.usize(0..self.servers.number());
+                self.servers.save(server);
+            }
+            986..988 => self.begin_move(),
+            _ => self.give_up(),
+        }
+        Ok(())
+    }
+
+    fn any_list(&mut self) -> usize {
+        if self.moves { self.random.usize(0..2) } else { 0 }
+    }
+
+    fn any_node(&mut self) -> (usize, usize) {
+        let list = self.any_list();
+        (list, self.random.usize(0..self.servers.nodes(list)))
+    }
+
+    fn any_resource(&mut self) -> Resource {
+        Resource::new(["a", "b"][self.random.usize(0..2)]).unwrap()
+    }
+
+    /// Some message arrives, or is lost. A request may be repeated later; not a `prepare`, see
+    /// docs/reliability.md.
+    fn deliver(&mut self) -> Result<(), String> {
+        if self.letters.is_empty() {
+            return Ok(());
+        }
+        let mut letter = self.letters.swap_remove(self.random.usize(0..self.letters.len()));
+        if self.random.u8(0..100) == 0 {
+            return Ok(());
+        }
+        match letter.message {
+            Message::Request(request) => {
+                let reply = self.servers.ask(letter.list, letter.node, request.clone());
+                if self.random.u8(0..100) < 3 && !matches!(request, Request::Prepare { .. }) {
+                    self.tally.repeats += 1;
+                    let message = Message::Request(request);
+                    self.letters.push(Letter { message, ..letter });
+                }
+                letter.message = Message::Reply(reply);
+                self.letters.push(letter);
+            }
+            Message::Reply(reply) => {
+                if let Some(at) = self.clients.iter().position(|c| c.number == letter.client) {
+                    self.feed(at, letter.phase, letter.node, reply)?;
+                }
+            }
+        }
+        if self.letters.len() > MESSAGES {
+            self.letters.swap_remove(self.random.usize(0..self.letters.len()));
+        }
+        Ok(())
+    }
+
+    fn feed(&mut self, at: usize, phase: u8, node: usize, reply: Reply) -> Result<(), String> {
+        let client = &mut self.clients[at];
+        client.on_reply(phase, node, reply);
+        if !self.publishes && matches!(client.machine, Machine::Attempt { .. }) {
+            while let Some((_, node, _)) = client.next_request() {
+                client.on_reply(phase, node, Reply::Published);
+            }
+        }
+        let (token, done) = (client.token(), client.is_done());
+        if let (Some(token), Machine::Attempt { won: won @ false, resource, floor, .. }) =
+            (token, &mut client.machine)
+        {
+            *won = true;
+            self.tally.leases += 1;
+            self.tally.moved_leases += u64::from(client.list == 1);
+            self.ledger.write(resource, token, *floor)?;
+        }
+        self.send(at);
+        if let Some(well) = done {
+            let count = match &self.clients[at].machine {
+                Machine::Order { collect: true, .. } => &mut self.tally.collected,
+                Machine::Order { .. } => &mut self.tally.back,
+                _ => &mut self.tally.moves,
+            };
+            *count += u64::from(well);
+            self.clients.swap_remove(at);
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, at: usize) {
+        let client = &mut self.clients[at];
+        while let Some((list, node, request)) = client.next_request() {
+            let (client, phase) = (client.number, client.phase());
+            let message = Message::Request(request);
+            self.letters.push(Letter { client, phase, list, node, message });
+        }
+    }
+
+    fn begin(&mut self, list: usize, machine: Machine) {
+        let number = self.fresh();
+        self.clients.push(Client { number, list, machine });
+        self.send(self.clients.len() - 1);
+    }
+
+    /// How many attempts and renewals are under way, and how many others.
+    fn busy(&self) -> (usize, usize) {
+        let other = |client: &&Client| {
+            matches!(client.machine, Machine::Order { .. } | Machine::Move { .. })
+        };
+        let others = self.clients.iter().filter(other).count();
+        (self.clients.len() - others, others)
+    }
+
+    fn begin_attempt(&mut self) {
+        if self.busy().0 >= CLIENTS {
+            return;
+        }
+        let (list, resource) = (self.any_list(), self.any_resource());
+        let owner = Owner(self.fresh().into());
+        let (lock_delay, drift) = (Duration::ZERO, Duration::ZERO);
+        let terms = Terms { ttl: TTL, lock_delay, drift };
+        let attempt = Attempt { resource: resource.clone(), owner, terms };
+        let machine = Acquire::new(self.servers.nodes(list), attempt, Time::default());
+        let floor = self.ledger.highest(&resource);
+        self.begin(list, Machine::Attempt { machine, resource, owner, floor, won: false });
+    }
+
+    /// Somebody re-admits a node that forgot, or collects counts that ran out.
+    fn begin_order(&mut self) {
+        let (list, target) = self.any_node();
+        let nonce = Nonce(u128::from(self.fresh()) << 8);
+        let reply = self.servers.ask(list, target, Request::Prepare { nonce, from: None });
+        let Reply::Prepared(prepared) = reply else { return };
+        let collect = prepared.admitted;
+        if self.busy().1 >= CLIENTS || (collect && !prepared.crowded) {
+            return;
+        }
+        let nonce = Nonce(u128::from(self.fresh()) << 8);
+        let (longest, strict, nothing_out) = (TTL, false, false);
+        let order = Readmission { target, collect, nonce, longest, strict, nothing_out };
+        let machine = Readmit::new(self.servers.nodes(list), order);
+        self.begin(list, Machine::Order { machine, collect });
+    }
+
+    fn begin_move(&mut self) {
+        if !self.moves || self.busy().1 >= CLIENTS {
+            return;
+        }
+        let nonce = Nonce(u128::from(self.fresh()) << 8);
+        let [old, new] = self.servers.fleets.clone();
+        let order = Relocation { old, new, nonce, longest: TTL, lost: false };
+        self.begin(1, Machine::Move { machine: Move::new(order) });
+    }
+
+    /// Somebody renews a lease that was won, however long ago.
+    fn begin_renewal(&mut self) {
+        let held = self.clients.iter().filter_map(|client| match &client.machine {
+            Machine::Attempt { resource, owner, .. } => {
+                Some((client.list, resource.clone(), *owner, client.token()?))
+            }
+            _ => None,
+        });
+        let held: Vec<_> = held.collect();
+        let Some((list, resource, owner, token)) = self.random.choice(held) else { return };
+        let (ttl, lock_delay, drift) = (TTL, Duration::ZERO, Duration::ZERO);
+        let attempt = Attempt { resource, owner, terms: Terms { ttl, lock_delay, drift } };
+        let machine = Renew::new(self.servers.nodes(list), attempt, token, Time::default());
+        let request = machine.request();
+        self.begin(list, Machine::Renew { machine });
+        self.tally.renewals += 1;
+        for node in 0..self.servers.nodes(list) {
+            let message = Message::Request(request.clone());
+            self.letters.push(Letter { client: self.next, phase: 0, list, node, message });
+        }
+    }
+
+    /// A client dies. What it has sent may still arrive.
+    fn give_up(&mut self) {
+        if !self.clients.is_empty() {
+            let at = self.random.usize(0..self.clients.len());
+            self.clients.swap_remove(at);
+        }
+    }
+
+    fn vanish(&mut self) {
+        let (resource, all) = (self.any_resource(), self.random.bool());
+        let one = self.random.usize(0..self.servers.number());
+        self.servers.vanish(&resource, |server| all || server == one);
+    }
+
+    fn lose(&mut self) {
+        let (server, flush) = (self.random.usize(0..self.servers.number()), self.random.bool());
+        self.tally.losses += u64::from(self.servers.lose(server, flush));
+    }
+}

@@ -1,0 +1,10 @@
+//! What once broke the order of the tokens, or let two leases be valid at once, without more
+//! nodes having forgotten than the promise allows: docs/reliability.md tells of each.
+
+mod collections;
+mod lists;
+mod moves;
+mod promises;
+mod restarts;
+mod starts;
+mod world;

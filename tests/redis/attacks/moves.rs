@@ -1,0 +1,167 @@
+//! Two movers at one time, one of them slow, and nodes that forget.
+
+use crate::attacks::world::{TTL, World};
+
+const OLD: [usize; 3] = [0, 1, 2];
+const NEW: [usize; 3] = [0, 1, 3];
+
+/// The slow one marks a node of the new list late: the other one has started it in a larger era,
+/// leases were granted there, and the node forgot. Its clock is behind, and says nothing of that. It is the only one that ever forgets.
+#[test]
+fn a_slow_mover_does_not_start_the_new_list_once_more() {
+    let mut started = 0;
+    for rounds in 0..9 {
+        for heard in [vec![], vec![0], vec![0, 1], vec![1, 3]] {
+            let mut world = World::blank(4);
+            world.set_behind(3, TTL * 50);
+            world.start(&OLD);
+            let before = world.lease(&OLD, &OLD);
+            let mut slow = world.mover(&OLD, &NEW);
+            (0..rounds).for_each(|_| slow.round(&mut world));
+            slow.heard_by(&mut world, &heard);
+            world.wait(TTL);
+            let mut fast = world.mover(&OLD, &NEW);
+            fast.until_activation(&mut world);
+            fast.heard_by(&mut world, &[0, 3]);
+            world.wait(TTL * 2);
+            let last = (0..3).map(|_| world.lease(&NEW, &[0, 3])).max().unwrap();
+            assert!(before.is_some() && (last.is_none() || last > before), "{last:?}");
+            // Where the slow one is far ahead, these two are not the ones that were started.
+            started += usize::from(last.is_some());
+            world.forget(3);
+            slow.all(&mut world);
+            if slow.machine.outcome() != Some(Ok(())) {
+                // What was interrupted is run again.
+                world.mover(&OLD, &NEW).all(&mut world);
+            }
+            world.wait(TTL * 2);
+            for node in [1, 3] {
+                world.readmit(&NEW, node).all(&mut world);
+            }
+            world.wait(TTL * 2);
+            let next = world.lease(&NEW, &[1, 3]);
+            assert!(next > last, "{rounds} rounds and {heard:?}: {next:?} after {last:?}");
+        }
+    }
+    assert!(started > 20, "{started}");
+}
+
+/// An attempt of the old list that is granted before the seal and published after it, and one
+/// that begins after it: neither is won beside a lease of the new list.
+#[test]
+fn an_attempt_of_the_old_list_is_not_won_after_the_seal() {
+    let mut world = World::blank(4);
+    world.start(&OLD);
+    (0..3).for_each(|_| assert!(world.lease(&OLD, &[0, 2]).is_some()));
+    let mut late = world.attempt(&OLD);
+    late.heard_by(&mut world, &[1, 2]);
+    world.mover(&OLD, &NEW).all(&mut world);
+    late.heard_by(&mut world, &OLD);
+    assert_eq!(late.token(&world), None);
+    assert_eq!(world.lease(&OLD, &OLD), None);
+    assert!(world.lease(&NEW, &NEW).is_some());
+}
+
+/// A member of the old list is brought back into it by a late activation while the others leave.
+#[test]
+fn a_straggler_joins_the_new_list() {
+    let mut world = World::blank(4);
+    world.start(&OLD);
+    world.forget(1);
+    let mut late = world.readmit(&OLD, 1);
+    late.until_activation(&mut world);
+    let mut mover = world.mover(&OLD, &NEW);
+    mover.until_activation(&mut world);
+    late.all(&mut world);
+    mover.all(&mut world);
+    assert_eq!(mover.machine.outcome(), Some(Ok(())));
+    let mut order = world.readmit(&NEW, 1);
+    order.all(&mut world);
+    assert_eq!(order.machine.outcome(), Some(Ok(())));
+    world.wait(TTL * 2);
+    assert!(world.lease(&NEW, &[1, 3]).is_some());
+}
+
+/// Nodes that have left come back in other company, also to a list that there was before.
+#[test]
+fn lists_may_come_again() {
+    let lists: [&[usize]; 6] =
+        [&[0, 1, 2], &[0, 1, 3], &[0, 3, 4], &[0, 1, 2, 3, 4], &[1, 2, 4], &[0, 1, 2]];
+    let mut world = World::blank(5);
+    world.start(lists[0]);
+    let mut last = world.lease(lists[0], lists[0]);
+    for pair in lists.windows(2) {
+        let mut mover = world.mover(pair[0], pair[1]);
+        mover.all(&mut world);
+        assert_eq!(mover.machine.outcome(), Some(Ok(())), "{pair:?}");
+        world.wait(TTL * 2);
+        assert_eq!(world.lease(pair[0], pair[0]), None);
+        let next = world.lease(pair[1], pair[1]);
+        assert!(next > last, "{pair:?}: {next:?} after {last:?}");
+        last = next;
+    }
+}
+
+/// A node that left in a move that was interrupted is not taken away by another one.
+#[test]
+fn a_node_that_has_left_is_claimed_by_nobody_else_before_the_move_is_done() {
+    let mut world = World::blank(6);
+    world.start(&OLD);
+    let mut interrupted = world.mover(&OLD, &NEW);
+    interrupted.until_activation(&mut world);
+    world.start(&[4, 5]);
+    let mut other = world.mover(&[4, 5], &[2, 4, 5]);
+    other.all(&mut world);
+    assert!(matches!(other.machine.outcome(), Some(Err(_))));
+    interrupted.all(&mut world);
+    assert_eq!(interrupted.machine.outcome(), Some(Ok(())));
+}
+
+/// A mover sleeps; the move is done without it, and the fleet moves back. When it wakes up, no
+/// round of its own counts for what has come and gone since: neither for order, nor does it take
+/// away the fleet.
+#[test]
+fn a_mover_that_was_asleep_undoes_nothing() {
+    let news: [&[usize]; 4] = [&[3, 4, 5], &[0, 3, 4], &[0, 1, 3], &[0, 1, 2, 3, 4]];
+    for new in news {
+        for rounds in 0..12 {
+            for heard in 0..new.len() {
+                slept(new, rounds, heard);
+            }
+        }
+    }
+}
+
+fn slept(new: &[usize], rounds: usize, heard: usize) {
+    let mut world = World::blank(6);
+    world.start(&OLD);
+    let mut sleeper = world.mover(&OLD, new);
+    let mut helper = world.mover(&OLD, new);
+    // The other one comes to the same point a second earlier, with a smaller era.
+    for mover in [&mut helper, &mut sleeper] {
+        (0..rounds.min(7)).for_each(|_| mover.round(&mut world));
+        world.wait(TTL / 10);
+    }
+    (0..rounds.saturating_sub(7)).for_each(|_| sleeper.round(&mut world));
+    sleeper.heard_by(&mut world, &new[..heard]);
+    helper.all(&mut world);
+    world.mover(&OLD, new).all(&mut world);
+    world.wait(TTL * 2);
+    let first = world.lease(new, new);
+    let mut back = world.mover(new, &OLD);
+    back.all(&mut world);
+    assert_eq!(back.machine.outcome(), Some(Ok(())), "{new:?} {rounds} {heard}");
+    world.wait(TTL * 360);
+    let second = world.lease(&OLD, &OLD);
+    assert!(first.is_some() && second > first, "{new:?} {rounds} {heard}: {second:?} {first:?}");
+    // One that has not begun to seal does now what it was told.
+    let asleep_before_it_left = rounds < 2;
+    sleeper.all(&mut world);
+    world.wait(TTL * 2);
+    let (old, other) = (world.lease(&OLD, &OLD), world.lease(new, new));
+    for token in [old, other].into_iter().flatten() {
+        assert!(Some(token) > second, "{new:?} {rounds} {heard}: {token} after {second:?}");
+    }
+    assert!(old.is_none() || other.is_none(), "{new:?} {rounds} {heard}: both lists grant");
+    assert!(old.is_some() || asleep_before_it_left, "{new:?} {rounds} {heard}: the fleet is gone");
+}

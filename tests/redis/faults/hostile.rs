@@ -1,0 +1,189 @@
+//! One or two of five nodes are no redis-servers at all.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+use fencing::Redlock;
+
+use crate::faults::{TTL, resource};
+use support::redis::{RedisServer, five};
+
+/// What a fake server does with whatever it is sent.
+#[derive(Clone, Copy, Debug)]
+enum Manner {
+    /// Closes at once.
+    Closes,
+    /// Never answers.
+    Silent,
+    /// Answers every command with these bytes.
+    Says(&'static [u8]),
+    /// Is a redis-server until a script is run, which it answers with these bytes.
+    Scripts(&'static [u8]),
+    /// Is a redis-server until a script is run, and closes then.
+    ScriptsClose,
+}
+
+/// Listens on a port of its own for as long as the test runs.
+fn fake(manner: Manner) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || serve(stream, manner));
+        }
+    });
+    url
+}
+
+fn serve(stream: TcpStream, manner: Manner) -> Option<()> {
+    if matches!(manner, Manner::Closes) {
+        return None;
+    }
+    let mut writer = stream.try_clone().ok()?;
+    let mut reader = BufReader::new(stream);
+    loop {
+        let words = command(&mut reader)?;
+        let answer = match (manner, words.first()?.as_str()) {
+            (Manner::Silent, _) => continue,
+            (Manner::Says(bytes), _) => bytes.to_vec(),
+            (Manner::ScriptsClose, "EVAL") => return None,
+            (Manner::Scripts(bytes), "EVAL") => numbered(bytes, words.last()?),
+            (_, "INFO") => {
+                let info = "run_id:0123\r\nrole:master\r\nloading:0\r\nmaxmemory:0\r\n";
+                format!("${}\r\n{info}\r\n", info.len()).into_bytes()
+            }
+            _ => b"+OK\r\n".to_vec(),
+        };
+        writer.write_all(&answer).ok()?;
+    }
+}
+
+/// The answer with the number of the request before it, if it is an array.
+fn numbered(bytes: &[u8], number: &str) -> Vec<u8> {
+    let text = std::str::from_utf8(bytes).unwrap_or_default();
+    let Some((count, rest)) = text.strip_prefix('*').and_then(|text| text.split_once("\r\n"))
+    else {
+        return bytes.to_vec();
+    };
+    match count.parse::<u32>() {
+        Ok(count) => {
+            let number = format!("${}\r\n{number}\r\n", number.len());
+            format!("*{}\r\n{number}{rest}", count + 1).into_bytes()
+        }
+        Err(_) => bytes.to_vec(),
+    }
+}
+
+/// Reads one command.
+fn command(reader: &mut impl BufRead) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    for _ in 0..number(reader, '*')? {
+        let mut word = vec![0; number(reader, '$')? + 2];
+        reader.read_exact(&mut word).ok()?;
+        word.truncate(word.len() - 2);
+        words.push(String::from_utf8(word).ok()?);
+    }
+    Some(words)
+}
+
+fn number(reader: &mut impl BufRead, sign: char) -> Option<usize> {
+    let mut line = String::new();
+    reader.read_line(&mut line).ok()?;
+    line.trim().strip_prefix(sign)?.parse().ok()
+}
+
+const NONCE: &str = "$32\r\n00000000000000000000000000000000\r\n";
+
+fn manners() -> Vec<Manner> {
+    let leak = |text: String| -> &'static [u8] { text.into_bytes().leak() };
+    let granted = |era: &str, count: &str| {
+        leak(format!("*5\r\n$7\r\ngranted\r\n:{era}\r\n:{count}\r\n{NONCE}:0\r\n"))
+    };
+    let most = i64::MAX.to_string();
+    let mut manners = vec![Manner::Closes, Manner::Silent, Manner::ScriptsClose];
+    manners.extend(
+        [
+            b"".as_slice(),
+            b"\r\n",
+            b"HTTP/1.1 400 Bad Request\r\n\r\n",
+            b"+OK\r\n",
+            b":1\r\n",
+            b"$-1\r\n",
+            b"-ERR no\r\n",
+            b"$99999999999\r\n",
+            b"*2147483647\r\n",
+            b"*-7\r\n",
+            b"\x00\xff\xfe\r\n\r\n",
+            b"%1\r\n+a\r\n",
+        ]
+        .map(Manner::Says),
+    );
+    manners.push(Manner::Says(leak("*1\r\n".repeat(100_000))));
+    manners.extend(
+        [
+            b"*0\r\n".as_slice(),
+            b"*-1\r\n",
+            b"*1\r\n$7\r\ngranted\r\n",
+            b"*2\r\n$4\r\nheld\r\n:-9\r\n",
+            b"*2\r\n$11\r\nquarantined\r\n:9223372036854775807\r\n",
+            b"*2\r\n$4\r\nheld\r\n:9223372036854775807\r\n",
+            b"*1\r\n$12\r\nnot-admitted\r\n",
+            b"*1\r\n$9\r\nexhausted\r\n",
+            b"*1\r\n$9\r\npublished\r\n",
+            b"*1\r\n$8\r\nreleased\r\n",
+            b"*4\r\n$5\r\nstate\r\n:-1\r\n:-1\r\n:-1\r\n",
+            b"*4\r\n$5\r\nstate\r\n:9223372036854775807\r\n:9223372036854775807\r\n:9223372036854775807\r\n",
+            b"-NOSCRIPT \x1b[31m\r\n",
+            b"$7\r\ngranted\r\n",
+        ]
+        .map(Manner::Scripts),
+    );
+    for (era, count) in [("-1", "-1"), ("0", "0"), (&*most, &*most), ("1000000000", "1000000")] {
+        manners.push(Manner::Scripts(granted(era, count)));
+    }
+    manners
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_good_majority_goes_on() {
+    let servers = five();
+    // A fleet starts with all its nodes; two of the five turn later.
+    let named = |(number, url): (usize, String)| format!("n{number}={url}");
+    let urls: Vec<String> = servers.iter().map(RedisServer::url).enumerate().map(named).collect();
+    let start = Redlock::builder().redis(&urls).first_start(true).ttl(TTL).build().unwrap();
+    let mut last = start.acquire(&resource()).await.unwrap().token();
+    for manner in manners() {
+        for hostile in [1, 2] {
+            let mut urls = urls.clone();
+            let turned = urls.iter_mut().take(hostile).enumerate();
+            turned.for_each(|(number, url)| *url = named((number, fake(manner))));
+            let redlock = Redlock::builder()
+                .redis(&urls)
+                .first_start(true)
+                .ttl(TTL)
+                .wait(Duration::from_secs(20))
+                .retry_delay(Duration::from_millis(5))
+                .build()
+                .unwrap();
+            for _ in 0..5 {
+                let lease = redlock.acquire(&resource()).await;
+                let lease = lease.unwrap_or_else(|e| panic!("{manner:?} {hostile}: {e}"));
+                assert!(lease.token() > last, "{manner:?}");
+                last = lease.token();
+                let _ = lease.release().await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn and_is_looked_at_without_harm() {
+    for manner in manners() {
+        let node = fencing::lock::redlock::RedisNode::new(&fake(manner), "fencing").unwrap();
+        let report = node.inspect(Duration::from_millis(100)).await;
+        if let Ok(report) = report {
+            assert!(!report.remembers(), "{manner:?}: {report:?}");
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Redlock on real redis-servers.
+
+mod attacks;
+mod faults;
+mod runtimes;
+mod scripts;
+mod service;
+mod urls;

@@ -1,0 +1,51 @@
+//! A node that an operator has closed by hand: a quarantine key that never expires.
+
+use std::time::Duration;
+
+use fencing::lock::AcquireError;
+use fencing::protocol::{Fault, Reply, Request};
+use fencing::{Redlock, Resource};
+
+use crate::scripts::member::{Member, OTHER, OWNER, QUARANTINE, TTL};
+use crate::scripts::resource;
+use support::redis::RedisServer;
+
+#[tokio::test]
+async fn a_quarantine_without_an_end_is_one() {
+    let server = RedisServer::start();
+    let member = Member::alone(&server).await;
+    member.admit(7).await;
+    let (token, nonce) = member.granted(OWNER, TTL).await;
+    assert_eq!(server.cli(&["SET", QUARANTINE, "1"]), "OK");
+    let free = Resource::new("free").unwrap();
+    let hour = Duration::from_secs(3600);
+    for reply in [
+        member.acquire(free.clone(), OTHER, TTL).await,
+        member.acquire(resource(), OWNER, TTL).await,
+        member.renew(OWNER, token, TTL).await,
+    ] {
+        // It says that it is closed for long: nobody should come back at once.
+        assert!(matches!(reply, Reply::Quarantined { remaining } if remaining > hour), "{reply:?}");
+    }
+    let report = member.ask(Request::Inspect).await;
+    assert!(matches!(&report, Reply::Report(report) if report.quarantine > Some(hour)));
+    // A holder can still let go.
+    assert_eq!(member.release(OWNER).await, Reply::Released);
+    assert_eq!(member.ask(Request::Open { nonce }).await, Reply::Opened);
+    assert!(matches!(member.acquire(free, OTHER, TTL).await, Reply::Granted { .. }));
+}
+
+#[tokio::test]
+async fn a_client_is_told_that_the_node_is_closed() {
+    let server = RedisServer::start();
+    let redlock = Redlock::builder().redis([server.url()]).wait(Duration::ZERO);
+    let redlock = redlock.first_start(true).build().unwrap();
+    redlock.try_acquire(&resource()).await.unwrap().release().await.unwrap();
+    assert_eq!(server.cli(&["SET", QUARANTINE, "1"]), "OK");
+    match redlock.acquire(&resource()).await {
+        Err(AcquireError::NoQuorum { causes, .. }) => {
+            assert!(matches!(causes[0].cause, Fault::Quarantined(_)), "{causes:?}");
+        }
+        other => panic!("{other:?}"),
+    }
+}

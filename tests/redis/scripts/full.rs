@@ -1,0 +1,44 @@
+//! A server without memory left for writes: other keys have used it up.
+
+use std::time::Duration;
+
+use fencing::protocol::{Fault, Fleet, Nonce, Reply, Request, Sealing};
+
+use crate::scripts::member::{LOCK, Member, OTHER, OWNER, TTL, fleet, left};
+use support::redis::RedisServer;
+
+/// A script that has written something goes on: only its first write can be refused.
+const JUNK: &str = "for i = 1, 200 do
+    if redis.pcall('SET', 'junk:' .. ARGV[1] .. ':' .. i, string.rep('x', 1000)).err then
+        return 'full' end end";
+
+#[tokio::test]
+async fn a_full_server_renews_what_it_has_and_can_be_left() {
+    let server = RedisServer::with(&["--save", "", "--maxmemory", "8mb"]);
+    let member = Member::alone(&server).await;
+    member.admit(7).await;
+    let (token, _) = member.granted(OWNER, TTL).await;
+    let filled =
+        (0..1000).any(|round| server.cli(&["EVAL", JUNK, "0", &round.to_string()]) == "full");
+    assert!(filled);
+    let free = fencing::Resource::new("free").unwrap();
+    let acquire = Request::Acquire { resource: free, owner: OTHER, ttl: TTL };
+    assert_eq!(member.try_ask(acquire).await, Err(Fault::OutOfMemory));
+    assert_eq!(member.renew(OWNER, token, TTL * 3).await, Reply::Renewed);
+    let lasts = u64::try_from(left(&server, LOCK)).unwrap();
+    assert!(Duration::from_millis(lasts) > TTL * 2, "{lasts}");
+    // A server that is too small is a reason to move the fleet.
+    let from = fleet(std::slice::from_ref(&server));
+    let own = from.members().next().unwrap().to_owned();
+    let to = Fleet::new([own.as_str(), "larger"]).unwrap();
+    let reply = member.ask(Request::Seal { to: to.clone(), step: Sealing::Leave }).await;
+    assert!(matches!(reply, Reply::Sealed(_)), "{reply:?}");
+    let reply = member.ask(Request::Seal { to: to.clone(), step: Sealing::Promise(20) }).await;
+    assert!(matches!(reply, Reply::Sealed(state) if state.reserved == 20), "{reply:?}");
+    let joining = Member::open(&server, &to).await;
+    let reply = joining.ask(Request::Prepare { nonce: Nonce(1), from: Some(from) }).await;
+    let Reply::Prepared(prepared) = reply else { panic!("{reply:?}") };
+    let nonce = prepared.state.nonce;
+    let reply = joining.ask(Request::Reserve { era: 21, memory: Some(nonce) }).await;
+    assert_eq!(reply, Reply::Reserved { nonce });
+}

@@ -1,0 +1,21 @@
+//! What the scripts and sessions of Redis nodes add to the law, on real servers. Each test fails
+//! where one rule of a script or of a session is taken out. Nothing here is timed.
+
+mod closed;
+mod counts;
+mod delay;
+mod full;
+mod lives;
+mod member;
+mod numbers;
+mod out;
+mod race;
+mod settings;
+mod shim;
+mod ttl;
+
+use fencing::Resource;
+
+fn resource() -> Resource {
+    Resource::new("invoice/42").unwrap()
+}

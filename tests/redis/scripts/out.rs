@@ -1,0 +1,129 @@
+//! For how long a lock may be out: what a node tells of that closes others that have forgotten.
+
+use std::time::Duration;
+
+use fencing::Redlock;
+use fencing::lock::redlock::RedlockBuilder;
+use fencing::protocol::{Reply, Request};
+
+use crate::scripts::member::{LOCK, Member, OWNER, QUARANTINE, left};
+use crate::scripts::resource;
+use support::redis::RedisServer;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+async fn longest(member: &Member) -> i64 {
+    match member.ask(Request::Read).await {
+        Reply::State(state) => i64::try_from(state.longest.as_millis()).unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap()
+}
+
+#[tokio::test]
+async fn it_is_told_for_as_long_as_the_lock_lasts_renewals_too() {
+    let server = RedisServer::start();
+    let member = Member::alone(&server).await;
+    member.admit(7).await;
+    assert_eq!(longest(&member).await, 0);
+    let (token, _) = member.granted(OWNER, HOUR).await;
+    let told = longest(&member).await;
+    assert!(told >= left(&server, LOCK) && told <= millis(HOUR * 9 / 8), "{told}");
+    assert_eq!(member.renew(OWNER, token, HOUR * 5).await, Reply::Renewed);
+    let told = longest(&member).await;
+    assert!(told >= left(&server, LOCK), "{told}");
+    assert!(told > millis(HOUR * 4) && told <= millis(HOUR * 5 * 9 / 8), "{told}");
+    // A shorter one takes nothing off, and a prepare tells the same.
+    let free = fencing::Resource::new("free").unwrap();
+    let reply = member.acquire(free, OWNER, Duration::from_secs(1)).await;
+    assert!(matches!(reply, Reply::Granted { .. }), "{reply:?}");
+    assert!(longest(&member).await >= left(&server, LOCK));
+    let prepared = millis(member.prepare().await.state.longest);
+    assert!(prepared >= left(&server, LOCK), "{prepared}");
+}
+
+/// Those of up to a minute are noted in another way.
+#[tokio::test]
+async fn it_is_told_of_short_locks_too() {
+    let server = RedisServer::start();
+    let member = Member::alone(&server).await;
+    member.admit(7).await;
+    let (token, _) = member.granted(OWNER, Duration::from_secs(30)).await;
+    let told = longest(&member).await;
+    assert!(told >= left(&server, LOCK) && told <= 30_000 * 9 / 8, "{told}");
+    assert_eq!(member.renew(OWNER, token, Duration::from_secs(60)).await, Reply::Renewed);
+    let told = longest(&member).await;
+    assert!(told >= left(&server, LOCK) && told <= 60_000 * 9 / 8, "{told}");
+}
+
+/// A lease of a day that was released must not close a node for a day.
+#[tokio::test]
+async fn a_long_lock_that_was_released_is_not_out() {
+    let server = RedisServer::start();
+    let member = Member::alone(&server).await;
+    member.admit(7).await;
+    let (token, _) = member.granted(OWNER, HOUR * 24).await;
+    assert_eq!(member.renew(OWNER, token, HOUR * 24).await, Reply::Renewed);
+    assert_eq!(member.release(OWNER).await, Reply::Released);
+    let told = longest(&member).await;
+    assert!(told <= 60_000 * 9 / 8, "{told}");
+}
+
+/// One that is still held is told, whatever else was released.
+#[tokio::test]
+async fn a_long_lock_that_is_held_is_out_though_others_were_released() {
+    let server = RedisServer::start();
+    let member = Member::alone(&server).await;
+    member.admit(7).await;
+    let free = || fencing::Resource::new("free").unwrap();
+    member.acquire(free(), OWNER, HOUR).await;
+    member.granted(OWNER, HOUR * 24).await;
+    assert_eq!(member.release(OWNER).await, Reply::Released);
+    let told = longest(&member).await;
+    assert!(told >= left(&server, "{fencing}:lock:free"), "{told}");
+}
+
+fn service(servers: &[RedisServer]) -> RedlockBuilder {
+    Redlock::builder().redis(servers.iter().map(RedisServer::url)).first_start(true)
+}
+
+/// A lease of an hour is out, and a client with a TTL of seconds brings the node back.
+#[tokio::test]
+async fn a_node_that_forgot_is_closed_until_the_leases_of_others_have_ended() {
+    let servers: Vec<RedisServer> = (0..3).map(|_| RedisServer::start()).collect();
+    let other = service(&servers).ttl(HOUR).renew(false).build().unwrap();
+    let _lease = other.acquire(&resource()).await.unwrap();
+    let redlock = service(&servers).ttl(Duration::from_secs(2)).build().unwrap();
+    servers[1].cli(&["FLUSHALL"]);
+    while servers[1].cli(&["EXISTS", QUARANTINE]) == "0" {
+        let health = redlock.health().await;
+        assert!(health.granting < 3, "{health:?}");
+        redlock.settle().await;
+    }
+    let closed = left(&servers[1], QUARANTINE);
+    assert!(closed >= left(&servers[0], LOCK), "{closed}");
+}
+
+/// The clock of a node is set back by an hour: its keys last for an hour more, and the others must
+/// not be closed for that.
+#[tokio::test]
+async fn a_clock_that_is_set_back_closes_nobody_for_longer_than_a_lock_lasts() {
+    let server = crate::scripts::shim::shifted();
+    let member = Member::alone(&server).await;
+    member.admit(7).await;
+    let ttl = Duration::from_secs(20);
+    member.granted(OWNER, ttl).await;
+    server.set_clock(-3600);
+    assert!(left(&server, LOCK) > millis(HOUR), "the lock itself lasts");
+    let told = longest(&member).await;
+    assert!(told > 0 && told <= millis(ttl * 9 / 8), "{told}");
+    // A longer lock after that is told for as long as it lasts.
+    let free = fencing::Resource::new("free").unwrap();
+    let reply = member.acquire(free, OWNER, ttl * 2).await;
+    assert!(matches!(reply, Reply::Granted { .. }), "{reply:?}");
+    let told = longest(&member).await;
+    assert!(told >= millis(ttl * 15 / 8) && told <= millis(ttl * 2 * 9 / 8), "{told}");
+}

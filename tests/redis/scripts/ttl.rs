@@ -1,0 +1,42 @@
+//! A TTL is rounded up to milliseconds: a lock must not end before its lease.
+
+use std::time::Duration;
+
+use fencing::protocol::Reply;
+
+use crate::scripts::member::{Member, OTHER, OWNER};
+use crate::scripts::resource;
+use support::redis::RedisServer;
+
+/// What the server was asked of late, one argument in a line.
+fn asked(server: &RedisServer) -> Vec<String> {
+    let log = server.cli(&["SLOWLOG", "GET", "-1"]);
+    log.lines().map(|line| line.trim().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn a_part_of_a_millisecond_is_a_whole_one() {
+    let server = RedisServer::start();
+    let member = Member::alone(&server).await;
+    member.admit(7).await;
+    server.cli(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]);
+    let ttl = Duration::from_micros(600_000_500);
+    let (token, _) = member.granted(OWNER, ttl).await;
+    assert!(asked(&server).contains(&"600001".into()), "{:?}", asked(&server));
+    let ttl = Duration::from_nanos(700_000_000_001);
+    assert_eq!(member.renew(OWNER, token, ttl).await, Reply::Renewed);
+    assert!(asked(&server).contains(&"700001".into()), "{:?}", asked(&server));
+    // What is whole stays.
+    assert_eq!(member.renew(OWNER, token, Duration::from_secs(800)).await, Reply::Renewed);
+    assert!(asked(&server).contains(&"800000".into()), "{:?}", asked(&server));
+}
+
+/// Rounded down it would be nothing, and the server would refuse it.
+#[tokio::test]
+async fn less_than_a_millisecond_is_one() {
+    let server = RedisServer::start();
+    let member = Member::alone(&server).await;
+    member.admit(7).await;
+    let reply = member.acquire(resource(), OTHER, Duration::from_micros(400)).await;
+    assert!(matches!(reply, Reply::Granted { .. }), "{reply:?}");
+}

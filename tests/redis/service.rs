@@ -1,0 +1,150 @@
+//! The lock on five real redis-servers.
+
+use std::time::{Duration, Instant};
+
+use fencing::lock::redlock::RedlockBuilder;
+use fencing::lock::{AcquireError, NodeCause, Released};
+use fencing::protocol::Fault;
+use fencing::{Redlock, Resource};
+use support::redis::{RedisServer, five};
+
+fn service(servers: &[RedisServer]) -> RedlockBuilder {
+    Redlock::builder()
+        .first_start(true)
+        .redis(servers.iter().map(RedisServer::url))
+        .ttl(Duration::from_secs(2))
+}
+
+fn resource() -> Resource {
+    Resource::new("invoice/42").unwrap()
+}
+
+#[tokio::test]
+async fn a_newcomer_gets_a_lease_and_tokens_grow() {
+    let servers = five();
+    let redlock = service(&servers).build().unwrap();
+    let first = redlock.try_acquire(&resource()).await.unwrap();
+    let held = redlock.try_acquire(&resource()).await.unwrap_err();
+    assert!(matches!(held, AcquireError::Held { .. }), "{held}");
+    let mut last = first.token();
+    assert_eq!(first.release().await, Ok(Released::Released));
+    for _ in 0..200 {
+        let lease = redlock.acquire(&resource()).await.unwrap();
+        assert!(lease.token() > last);
+        last = lease.token();
+        assert_eq!(lease.release().await, Ok(Released::Released));
+    }
+}
+
+#[tokio::test]
+async fn two_names_of_one_server_are_one_vote() {
+    let servers = [RedisServer::start(), RedisServer::start(), RedisServer::start()];
+    let folder = tempfile::tempdir().unwrap();
+    let other = folder.path().join("other.sock");
+    std::os::unix::fs::symlink(servers[0].socket(), &other).unwrap();
+    let twice = [servers[0].url(), format!("unix://{}", other.display()), servers[1].url()];
+    let wrong = Redlock::builder()
+        .first_start(true)
+        .redis(&twice)
+        .ttl(Duration::from_secs(2))
+        .build()
+        .unwrap();
+    let same = |error: AcquireError| match &error {
+        AcquireError::NoQuorum { causes, .. } => {
+            let same = |node: &NodeCause| matches!(node.cause, Fault::SameServer(_));
+            assert!(causes.iter().any(same), "{error}");
+        }
+        _ => panic!("{error}"),
+    };
+    // Whoever has it wrong does not even start a fleet, which takes all its nodes.
+    same(wrong.try_acquire(&resource()).await.unwrap_err());
+    let right = service(&servers).build().unwrap();
+    right.acquire(&resource()).await.unwrap().release().await.unwrap();
+    // Beside a fleet that has all its nodes it gets no vote either.
+    assert!(wrong.try_acquire(&resource()).await.is_err());
+}
+
+#[tokio::test]
+async fn one_killed_and_one_hung_do_not_hold_up_a_majority() {
+    let mut servers = five();
+    let redlock = service(&servers).build().unwrap();
+    redlock.acquire(&resource()).await.unwrap().release().await.unwrap();
+    servers[0].kill();
+    servers[1].signal("STOP");
+    for _ in 0..50 {
+        redlock.acquire(&resource()).await.unwrap().release().await.unwrap();
+    }
+    servers[1].signal("CONT");
+    servers[0].restart();
+    // Both are back by themselves: two others may go.
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    let end = Instant::now() + Duration::from_secs(20);
+    while redlock.acquire(&resource()).await.is_err() || !admitted(&servers[0]) {
+        assert!(Instant::now() < end);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(2200)).await;
+    servers[2].kill();
+    servers[3].kill();
+    assert!(redlock.acquire(&resource()).await.is_ok());
+}
+
+fn admitted(server: &RedisServer) -> bool {
+    let id = server.cli(&["HGET", "{fencing}:memory", "admitted"]);
+    let life = id.split(' ').next().unwrap_or_default();
+    !life.is_empty() && server.cli(&["INFO", "server"]).contains(life)
+}
+
+#[tokio::test]
+async fn tokens_grow_while_nodes_forget_one_at_a_time() {
+    let mut servers = five();
+    let redlock = service(&servers).ttl(Duration::from_millis(300)).build().unwrap();
+    let mut last = None;
+    for round in 0..15 {
+        let lease = redlock.acquire(&resource()).await.unwrap();
+        assert!(Some(lease.token()) > last, "round {round}");
+        last = Some(lease.token());
+        lease.release().await.unwrap();
+        let node = round % 5;
+        match round % 3 {
+            0 => servers[node].restart(),
+            1 => drop(servers[node].cli(&["FLUSHALL"])),
+            _ => drop(servers[node].cli(&["UNLINK", "{fencing}:memory"])),
+        }
+        let end = Instant::now() + Duration::from_secs(10);
+        while !admitted(&servers[node]) {
+            assert!(Instant::now() < end, "round {round}: not admitted again");
+            redlock.acquire(&resource()).await.unwrap().release().await.unwrap();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(320)).await;
+    }
+}
+
+#[tokio::test]
+async fn faults_are_named_and_the_password_is_not() {
+    let mut servers = five();
+    servers.iter_mut().for_each(RedisServer::kill);
+    let redlock = service(&servers).wait(Duration::ZERO).build().unwrap();
+    let error = redlock.acquire(&resource()).await.unwrap_err();
+    let AcquireError::NoQuorum { needed: 3, granted: 0, causes, .. } = &error else {
+        panic!("{error}")
+    };
+    assert!(causes.iter().all(|c| matches!(c.cause, Fault::Unreachable(_))), "{error}");
+    let node = fencing::lock::redlock::RedisNode::new("redis://me:secret@h:1/2", "fencing");
+    let node = node.unwrap();
+    let name = fencing::lock::redlock::Node::name(&node);
+    assert_eq!(name, "redis://me@h:1/2");
+    let error =
+        Redlock::builder().first_start(true).redis(["http://me:secret@h"]).build().unwrap_err();
+    assert!(!error.to_string().contains("secret"), "{error}");
+}
+
+#[tokio::test]
+async fn a_node_that_may_evict_is_refused() {
+    let server = RedisServer::with(&["--maxmemory", "50mb", "--maxmemory-policy", "allkeys-lru"]);
+    let servers = [server];
+    let redlock = service(&servers).wait(Duration::ZERO).build().unwrap();
+    let error = redlock.acquire(&resource()).await.unwrap_err();
+    assert!(error.to_string().contains("it must be noeviction"), "{error}");
+}

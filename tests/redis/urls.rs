@@ -1,0 +1,129 @@
+//! How a Redis node is reached: user, password, database, TLS.
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use fencing::lock::{AcquireError, NodeCause};
+use fencing::protocol::Fault;
+use fencing::{Redlock, Resource};
+use support::cli::binary;
+use support::redis::RedisServer;
+
+fn resource() -> Resource {
+    Resource::new("invoice/42").unwrap()
+}
+
+async fn acquire(url: &str) -> Result<(), AcquireError> {
+    let redlock = Redlock::builder()
+        .first_start(true)
+        .redis([url])
+        .wait(Duration::from_secs(5))
+        .build()
+        .unwrap();
+    redlock.acquire(&resource()).await.map(drop)
+}
+
+async fn cause(url: &str) -> NodeCause {
+    let redlock = Redlock::builder().first_start(true).redis([url]).wait(Duration::ZERO);
+    // The system's certificates have to be read first.
+    let redlock = redlock.node_budget(Duration::from_secs(2)).build().unwrap();
+    match redlock.acquire(&resource()).await.unwrap_err() {
+        AcquireError::NoQuorum { mut causes, .. } => causes.remove(0),
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn user_password_and_database() {
+    let worker = ["--user", "worker", "on", ">secret", "~{fencing}:*", "+@all"];
+    let guest = ["--user", "guest", "on", ">secret", "+select"];
+    let server = RedisServer::with(&[&worker[..], &guest[..]].concat());
+    let url = |user: &str, password: &str| {
+        format!("unix://{}?user={user}&pass={password}&db=3", server.socket().display())
+    };
+    acquire(&url("worker", "secret")).await.unwrap();
+    assert_eq!(server.cli(&["-n", "3", "EXISTS", "{fencing}:memory"]), "1");
+    assert_eq!(server.cli(&["EXISTS", "{fencing}:memory"]), "0");
+    for (user, password) in [("worker", "wrong-password"), ("guest", "secret")] {
+        let cause = cause(&url(user, password)).await;
+        assert!(matches!(cause.cause, Fault::Denied(_)), "{cause}");
+        assert!(cause.node.contains(user) && !cause.to_string().contains(password), "{cause}");
+    }
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// A certificate for localhost that vouches for itself.
+fn certificate(folder: &Path) {
+    let mut command = Command::new("openssl");
+    command.current_dir(folder).args(["req", "-x509", "-newkey", "ec", "-nodes", "-days", "2"]);
+    command.args(["-pkeyopt", "ec_paramgen_curve:prime256v1", "-subj", "/CN=localhost"]);
+    command.args(["-addext", "subjectAltName=DNS:localhost"]);
+    command.args(["-addext", "basicConstraints=critical,CA:FALSE"]);
+    command.args(["-keyout", "key.pem", "-out", "cert.pem"]);
+    let output = command.output().expect("openssl is installed: tests/run does that");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A process of its own, as the trusted certificates come from its environment.
+fn run(url: &str, trusted: &Path) -> Output {
+    let mut command = Command::new(binary("fencing"));
+    command.env("SSL_CERT_FILE", trusted);
+    command.args(["run", "--redis", url, "--resource", "invoice/42", "--wait", "3s"]);
+    command.args(["--", "sh", "-c", "echo $FENCING_TOKEN"]).output().unwrap()
+}
+
+#[test]
+fn tls_with_a_certificate_of_ones_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    certificate(folder.path());
+    let port = free_port();
+    let server = RedisServer::with(&[
+        "--tls-port",
+        &port.to_string(),
+        "--tls-auth-clients",
+        "no",
+        "--tls-cert-file",
+        path("cert.pem").to_str().unwrap(),
+        "--tls-key-file",
+        path("key.pem").to_str().unwrap(),
+    ]);
+    let url = format!("rediss://localhost:{port}");
+    let mut start = Command::new(binary("fencing"));
+    start.env("SSL_CERT_FILE", path("cert.pem")).args(["fleet", "init", "--redis", &url]);
+    assert!(start.status().unwrap().success());
+    let trusted = run(&url, &path("cert.pem"));
+    assert!(trusted.status.success(), "{trusted:?}");
+    assert!(!trusted.stdout.is_empty());
+    assert_eq!(server.cli(&["EXISTS", "{fencing}:memory"]), "1");
+
+    let other = tempfile::tempdir().unwrap();
+    certificate(other.path());
+    let distrusted = run(&url, &other.path().join("cert.pem"));
+    assert_eq!(distrusted.status.code(), Some(69), "{distrusted:?}");
+    let text = String::from_utf8(distrusted.stderr).unwrap();
+    assert!(text.contains("certificate"), "{text}");
+}
+
+#[tokio::test]
+async fn tls_to_a_server_without_is_no_panic() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || listener.incoming().take(3).for_each(drop));
+    let cause = cause(&format!("rediss://localhost:{port}")).await;
+    assert!(matches!(cause.cause, Fault::Unreachable(_)), "{cause}");
+}
+
+#[tokio::test]
+async fn a_server_that_errs_is_quoted() {
+    let server = RedisServer::start();
+    server.cli(&["SET", "{fencing}:memory", "somebody else's"]);
+    let cause = cause(&server.url()).await;
+    let Fault::Refused(text) = &cause.cause else { panic!("{cause}") };
+    assert!(text.contains("WRONGTYPE"), "{text}");
+}

@@ -1,0 +1,11 @@
+//! What the tests share: private servers, processes, clocks, and the checker of histories.
+
+pub mod cli;
+pub mod clients;
+pub mod clock;
+pub mod history;
+pub mod mariadb;
+pub mod place;
+pub mod polled;
+pub mod postgres;
+pub mod redis;

@@ -1,0 +1,150 @@
+//! Where the suite runs: a database on a private PostgreSQL.
+
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use sqlx::PgPool;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+
+use crate::clients::{output, quote};
+use crate::postgres::PostgresServer;
+
+pub type Db = sqlx::Postgres;
+
+/// How a transaction may begin.
+pub const LEVELS: &[&str] = &[
+    "BEGIN ISOLATION LEVEL READ COMMITTED",
+    "BEGIN ISOLATION LEVEL REPEATABLE READ",
+    "BEGIN ISOLATION LEVEL SERIALIZABLE",
+];
+
+pub const TABLES: &str = "SELECT relname::text FROM pg_class
+    WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace";
+
+/// The statements for other libraries, and how they take a name.
+pub const ADMIT: &str = fencing::sql::statement::postgres::ADMIT;
+pub const HIGHEST: &str = fencing::sql::statement::postgres::HIGHEST;
+pub const MIGRATIONS: &[(i64, &str, &str)] = fencing::sql::statement::postgres::MIGRATIONS;
+
+pub fn name(resource: &fencing::Resource) -> &str {
+    resource.as_str()
+}
+
+/// The migrations.
+pub const VERSIONS: &[i64] = &[1, 2, 3];
+pub const OURS: &[&str] = &["_fencing_migrations", "fencing_leases", "fencing_marks"];
+
+/// The same placeholders serve here.
+pub fn sql(text: &'static str) -> &'static str {
+    text
+}
+
+static SHARED: OnceLock<PostgresServer> = OnceLock::new();
+
+const MARK: char = '"';
+
+fn presented(token: Option<&str>, write: &str) -> String {
+    let present = token.map(|token| format!("SET LOCAL fencing.token = '{token}'; "));
+    format!("BEGIN; {}{write}; COMMIT", present.unwrap_or_default())
+}
+
+/// Errors have a SQLSTATE.
+pub const STATES: &str = "ZF";
+
+/// Writes of a client in another language, with a token or without.
+pub fn insert(token: Option<&str>, path: &str, body: &str) -> String {
+    presented(token, &format!("INSERT INTO documents VALUES ('{path}', '{body}')"))
+}
+
+pub fn update(token: Option<&str>, path: &str, body: &str) -> String {
+    presented(token, &format!("UPDATE documents SET body = '{body}' WHERE path = '{path}'"))
+}
+
+pub fn rename(token: Option<&str>, path: &str, to: &str) -> String {
+    presented(token, &format!("UPDATE documents SET path = '{to}' WHERE path = '{path}'"))
+}
+
+pub fn delete(token: Option<&str>, path: &str) -> String {
+    presented(token, &format!("DELETE FROM documents WHERE path = '{path}'"))
+}
+
+/// The same through the driver, where the token was presented before.
+pub fn guarded(_: Option<u64>) -> &'static str {
+    "UPDATE documents SET body = 'guarded' WHERE path = 'a'"
+}
+
+pub fn create(table: &str, column: &str) -> String {
+    format!("CREATE TABLE {} ({} VARCHAR(255))", quote(table, MARK), quote(column, MARK))
+}
+
+pub fn insert_into(table: &str, value: &str) -> String {
+    format!("INSERT INTO {} VALUES ('{value}')", quote(table, MARK))
+}
+
+/// How another language calls the fence.
+pub fn call(resource: &str, token: &str) -> String {
+    format!("SELECT fencing_admit('{resource}', {token});")
+}
+
+/// One database of its own, on a server that the tests share.
+pub struct Place {
+    options: PgConnectOptions,
+    pub pool: PgPool,
+}
+
+impl Place {
+    /// An empty database.
+    pub async fn empty() -> Place {
+        let settings = [
+            "fsync=off",
+            "max_connections=300",
+            "deadlock_timeout=100ms",
+            // A test that waits for ever fails.
+            "lock_timeout=20s",
+        ];
+        let options = SHARED.get_or_init(|| PostgresServer::with(&settings)).database().await;
+        Place { pool: pool(options.clone()), options }
+    }
+
+    /// A pool as another process would have it.
+    pub fn other(&self) -> PgPool {
+        pool(self.options.clone())
+    }
+
+    /// A pool that hardly waits for a lock.
+    pub fn impatient(&self) -> PgPool {
+        self.with(&[("lock_timeout", "50ms")])
+    }
+
+    /// A pool with these settings in every session.
+    pub fn with(&self, settings: &[(&'static str, &'static str)]) -> PgPool {
+        pool(self.options.clone().options(settings.iter().copied()))
+    }
+
+    /// Runs statements through `psql`: what it printed, or its error.
+    pub fn client(&self, statements: &str) -> Result<String, String> {
+        let database = self.options.get_database().unwrap();
+        output(SHARED.get().unwrap().client(database).arg("-c").arg(statements))
+    }
+
+    /// Waits until somebody waits for a lock.
+    pub async fn blocked(&self) {
+        let waiting = "SELECT count(*) FROM pg_stat_activity
+            WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        let end = Instant::now() + Duration::from_secs(20);
+        while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&self.pool).await.unwrap() == 0 {
+            assert!(Instant::now() < end, "nobody waits");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+pub fn pool(options: PgConnectOptions) -> PgPool {
+    PgPoolOptions::new().max_connections(20).connect_lazy_with(options)
+}
+
+/// Whether the driver's error says that another transaction was in the way.
+pub fn conflict(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    matches!(code.as_deref(), Some("40001" | "40P01"))
+}
