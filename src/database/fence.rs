@@ -12,7 +12,7 @@ pub type Migrations = &'static [(i64, &'static str, &'static str)];
 pub type Row = (Vec<u8>, Option<i64>);
 
 /// What came of an admission.
-pub enum Admission {
+pub enum AdmitAnswer {
     /// The token is admitted until the transaction ends.
     Admitted,
     /// It is not. The mark is this, as [`FenceStatements::mark`] reads it.
@@ -55,7 +55,7 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate> {
         conn: &'a mut Self::Connection,
         resource: &'a Resource,
         token: Token,
-    ) -> BoxFuture<'a, sqlx::Result<Admission>>;
+    ) -> BoxFuture<'a, sqlx::Result<AdmitAnswer>>;
 
     /// Reads the rows whose names come after this one.
     fn list<'a>(

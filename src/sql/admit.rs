@@ -3,7 +3,7 @@ use sqlx::{Pool, Transaction};
 use super::AdmitError;
 use super::error::is_to_raise_first;
 use super::opening::OpeningTransaction;
-use crate::database::{Admission, Database};
+use crate::database::{AdmitAnswer, Database};
 use crate::fence::Stale;
 use crate::resource::Resource;
 use crate::token::Token;
@@ -58,8 +58,8 @@ pub(super) async fn compare_and_raise<DB: Database>(
     token: Token,
 ) -> Result<(), AdmitError> {
     match DB::admit(conn, resource, token).await {
-        Ok(Admission::Admitted) => Ok(()),
-        Ok(Admission::Refused(mark)) => {
+        Ok(AdmitAnswer::Admitted) => Ok(()),
+        Ok(AdmitAnswer::Refused(mark)) => {
             Stale::check(resource, token, parse(resource, Ok(mark))?)?;
             Err(AdmitError::corrupt(resource, "it was neither raised nor higher"))
         }

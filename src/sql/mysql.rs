@@ -6,7 +6,7 @@ use super::protect::hex;
 // The procedure is the one that other languages call: one proof, one round trip. What it
 // does and why stands in the migration.
 use super::statement::mysql::{ADMIT, HIGHEST, PRESENT};
-use crate::database::{Admission, FenceStatements, Migrations, Row};
+use crate::database::{AdmitAnswer, FenceStatements, Migrations, Row};
 use crate::resource::Resource;
 use crate::token::Token;
 
@@ -71,10 +71,10 @@ impl FenceStatements for MySql {
         conn: &'a mut MySqlConnection,
         resource: &'a Resource,
         token: Token,
-    ) -> BoxFuture<'a, sqlx::Result<Admission>> {
+    ) -> BoxFuture<'a, sqlx::Result<AdmitAnswer>> {
         Box::pin(async move {
             let call = sqlx::query(ADMIT).bind(resource.as_str().as_bytes()).bind(i64::from(token));
-            call.execute(conn).await.map(|_| Admission::Admitted)
+            call.execute(conn).await.map(|_| AdmitAnswer::Admitted)
         })
     }
 

@@ -5,7 +5,7 @@ use sqlx::{PgConnection, Pool, Postgres};
 use super::migrate::in_one_transaction;
 use super::protect::hex;
 use super::statement::postgres::{HIGHEST, PRESENT};
-use crate::database::{Admission, FenceStatements, Migrations, Row};
+use crate::database::{AdmitAnswer, FenceStatements, Migrations, Row};
 use crate::resource::Resource;
 use crate::token::Token;
 
@@ -113,13 +113,13 @@ impl FenceStatements for Postgres {
         conn: &'a mut PgConnection,
         resource: &'a Resource,
         token: Token,
-    ) -> BoxFuture<'a, sqlx::Result<Admission>> {
+    ) -> BoxFuture<'a, sqlx::Result<AdmitAnswer>> {
         Box::pin(async move {
             let mut mark = None;
             for _ in 0..ROUNDS {
                 let admit = sqlx::query_scalar::<_, bool>(ADMIT).bind(resource.as_str());
                 if admit.bind(i64::from(token)).fetch_one(&mut *conn).await? {
-                    return Ok(Admission::Admitted);
+                    return Ok(AdmitAnswer::Admitted);
                 }
                 // A statement of its own: the snapshot of `ADMIT` may be older than what
                 // refused it.
@@ -129,7 +129,7 @@ impl FenceStatements for Postgres {
                 }
                 // An equal token came first. Only `ADMIT` admits: it takes the lock.
             }
-            Ok(Admission::Refused(mark))
+            Ok(AdmitAnswer::Refused(mark))
         })
     }
 

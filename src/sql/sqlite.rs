@@ -4,7 +4,7 @@ use sqlx::{Pool, Sqlite, SqliteConnection};
 
 use super::migrate::in_one_transaction;
 use super::statement::sqlite::{BEGIN, HIGHEST};
-use crate::database::{Admission, FenceStatements, Migrations, Row};
+use crate::database::{AdmitAnswer, FenceStatements, Migrations, Row};
 use crate::resource::Resource;
 use crate::token::Token;
 
@@ -54,12 +54,12 @@ impl FenceStatements for Sqlite {
         conn: &'a mut SqliteConnection,
         resource: &'a Resource,
         token: Token,
-    ) -> BoxFuture<'a, sqlx::Result<Admission>> {
+    ) -> BoxFuture<'a, sqlx::Result<AdmitAnswer>> {
         Box::pin(async move {
             let raise = sqlx::query(RAISE).bind(resource.as_str()).bind(i64::from(token));
             match raise.execute(&mut *conn).await?.rows_affected() {
-                1 => Ok(Admission::Admitted),
-                _ => Sqlite::mark(conn, resource).await.map(Admission::Refused),
+                1 => Ok(AdmitAnswer::Admitted),
+                _ => Sqlite::mark(conn, resource).await.map(AdmitAnswer::Refused),
             }
         })
     }

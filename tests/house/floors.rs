@@ -9,7 +9,7 @@ pub enum Room {
     // Floor 0.
     Words,
     // Floor 1.
-    Law,
+    Protocol,
     Database,
     // Floor 2.
     Lock,
@@ -34,8 +34,8 @@ pub enum Room {
 }
 
 use Room::{
-    Connect, Database, Fence, FrontDoor, Http, Law, Lock, LockSql, MemoryMarks, MemoryNode,
-    MysqlLeases, PostgresLeases, RedisNode, Redlock, Sql, SqliteLeases, Testing, Words,
+    Connect, Database, Fence, FrontDoor, Http, Lock, LockSql, MemoryMarks, MemoryNode, MysqlLeases,
+    PostgresLeases, Protocol, RedisNode, Redlock, Sql, SqliteLeases, Testing, Words,
 };
 
 impl Room {
@@ -45,7 +45,7 @@ impl Room {
         match names[..] {
             [] => FrontDoor,
             ["token" | "resource" | "sequencer" | "time" | "random", ..] => Words,
-            ["protocol", ..] => Law,
+            ["protocol", ..] => Protocol,
             ["database", ..] => Database,
             ["lock", "redlock", "memory", ..] => MemoryNode,
             ["lock", "redlock", "redis", ..] => RedisNode,
@@ -69,19 +69,32 @@ impl Room {
     pub fn may_import(self, other: Room) -> bool {
         let rooms: &[Room] = match self {
             Words => &[],
-            Law | Database => &[Words],
-            Lock | Fence => &[Words, Law],
-            Redlock => &[Words, Law, Lock],
-            MemoryNode | RedisNode => &[Words, Law, Lock, Redlock],
-            LockSql => &[Words, Law, Database, Lock],
-            SqliteLeases | PostgresLeases | MysqlLeases => &[Words, Law, Database, Lock, LockSql],
-            MemoryMarks => &[Words, Law, Fence],
-            Sql => &[Words, Law, Database, Fence],
-            Connect => &[Words, Law, Database, Lock, Redlock, MemoryNode, RedisNode, LockSql, Sql],
-            Http => &[Words, Fence],
-            Testing => {
-                &[Words, Law, Database, Lock, Fence, Redlock, MemoryNode, LockSql, MemoryMarks, Sql]
+            Protocol | Database => &[Words],
+            Lock | Fence => &[Words, Protocol],
+            Redlock => &[Words, Protocol, Lock],
+            MemoryNode | RedisNode => &[Words, Protocol, Lock, Redlock],
+            LockSql => &[Words, Protocol, Database, Lock],
+            SqliteLeases | PostgresLeases | MysqlLeases => {
+                &[Words, Protocol, Database, Lock, LockSql]
             }
+            MemoryMarks => &[Words, Protocol, Fence],
+            Sql => &[Words, Protocol, Database, Fence],
+            Connect => {
+                &[Words, Protocol, Database, Lock, Redlock, MemoryNode, RedisNode, LockSql, Sql]
+            }
+            Http => &[Words, Fence],
+            Testing => &[
+                Words,
+                Protocol,
+                Database,
+                Lock,
+                Fence,
+                Redlock,
+                MemoryNode,
+                LockSql,
+                MemoryMarks,
+                Sql,
+            ],
             FrontDoor => return true,
         };
         self == other || rooms.contains(&other)

@@ -1,4 +1,4 @@
-//! The law in `src/protocol`, without a server and without a runtime: every state of small
+//! the protocol in `src/protocol`, without a server and without a runtime: every state of small
 //! worlds, random walks over larger ones, the proof for any number of nodes, and the checker of
 //! histories.
 

@@ -1,4 +1,4 @@
-//! What the driver adds to the law: deadlines, queues, the watchdog and the steward. Each test
+//! What the driver adds to the protocol: deadlines, queues, the watchdog and re-admission. Each test
 //! fails where one rule of the driver is taken out. Over memory nodes in paused time: what is
 //! measured here is the runtime's clock, and exact.
 

@@ -34,7 +34,7 @@ async fn a_new_start_waits_for_the_longest_ttl_of_the_client() {
     assert!(closed_for.iter().all(|left| *left < TTL), "{closed_for:?}");
     sleep(TTL).await;
     assert_eq!(closed(&redlock).await, [Duration::ZERO; 3]);
-    // Another service over the same nodes shares their steward.
+    // Another service over the same nodes shares their re-admission task.
     let long = redlock.with_ttl(HOUR).unwrap();
     drop(long);
     fleet.nodes.iter().for_each(|node| node.restart());

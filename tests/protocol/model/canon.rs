@@ -2,7 +2,7 @@
 //!
 //! Sound because nodes are alike: a store never learns its number, lives are counted per
 //! node, and the machines treat nodes alike (a machine is renumbered by replaying its own
-//! history, see `Law::moved`). Which of the renumbered states stands for all of them does
+//! history, see `Seam::moved`). Which of the renumbered states stands for all of them does
 //! not matter. Clients and re-admissions are alike too; they begin in the order of their
 //! numbers, which leaves out the renamed runs.
 
@@ -42,7 +42,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
         let orders = state.orders.iter().map(|order| (false, order.machine));
         let machines = attempts.chain(orders);
         machines
-            .map(|(attempt, id)| if identity { id } else { self.law.moved(attempt, id, &to) })
+            .map(|(attempt, id)| if identity { id } else { self.seam.moved(attempt, id, &to) })
             .collect()
     }
 

@@ -8,10 +8,10 @@ use fencing::protocol::{
     Store,
 };
 
-use crate::model::law::{START_CONFIRM, STARTS};
 use crate::model::mutant::Mutant;
 use crate::model::node::{ask_as, incarnation};
 use crate::model::pool::{Id, Memo, Pool};
+use crate::model::seam::{START_CONFIRM, STARTS};
 
 /// What the clocks of all nodes show.
 const CLOCK: u8 = 10;

@@ -5,8 +5,8 @@
 use fencing::protocol::{Nonce, Owner, Prepared, Reply, Request, State, Store};
 use fencing::{Resource, Token};
 
-use crate::model::law::{CONFIRM, READ, START_CONFIRM, STARTS};
 use crate::model::node::{ask, incarnation, owner, token_of};
+use crate::model::seam::{CONFIRM, READ, START_CONFIRM, STARTS};
 
 /// A rule that is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

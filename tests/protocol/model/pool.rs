@@ -1,5 +1,5 @@
 //! Values with a number for each: a state of the model is a few numbers, and what the
-//! law answers to the same input is computed once.
+//! protocol answers to the same input is computed once.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};

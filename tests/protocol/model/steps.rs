@@ -1,11 +1,11 @@
-//! What each step does to the state. Every answer comes out of `crate::model::law`.
+//! What each step does to the state. Every answer comes out of `crate::model::seam`.
 
 use fencing::protocol::{Reply, Store};
 
-use crate::model::law::{CONFIRM, Fed, PREPARE, START_CONFIRM};
 use crate::model::mutant::Mutant;
 use crate::model::node::{count_once, is_crowded, resource, run_out};
 use crate::model::pool::Id;
+use crate::model::seam::{CONFIRM, Fed, PREPARE, START_CONFIRM};
 use crate::model::state::{Client, Node, Order, Slot, State, Vote, Wait};
 use crate::model::world::{Action, World};
 
@@ -27,16 +27,16 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
             return None;
         }
         let highest = state.highest();
-        let (machine, request) = self.law.attempt(client);
+        let (machine, request) = self.seam.attempt(client);
         if expired {
             self.vanish(state, node);
         }
         let mut reply = self.execute(state, node, request);
-        if matches!(self.law.replies.get(reply), Reply::Held { .. }) {
+        if matches!(self.seam.replies.get(reply), Reply::Held { .. }) {
             self.vanish(state, node);
             reply = self.execute(state, node, request);
         }
-        if !matches!(self.law.replies.get(reply), Reply::Granted { .. }) {
+        if !matches!(self.seam.replies.get(reply), Reply::Granted { .. }) {
             return None;
         }
         let attempt = &mut state.clients[c];
@@ -46,7 +46,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
         }
         let slot = &mut attempt.slots[node as usize];
         slot.ran = true;
-        let awaited = self.law.grant(attempt.machine, node, reply).machine != attempt.machine;
+        let awaited = self.seam.grant(attempt.machine, node, reply).machine != attempt.machine;
         if awaited && !lost {
             slot.reply = reply;
         }
@@ -70,10 +70,10 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
     }
 
     fn feed(&self, attempt: &mut Client<N>, node: u8, reply: Id) {
-        let fed = self.law.grant(attempt.machine, node, reply);
+        let fed = self.seam.grant(attempt.machine, node, reply);
         attempt.machine = fed.machine;
         if fed.sends != 0 {
-            for (node, _, request) in self.law.sends.get(fed.sends) {
+            for (node, _, request) in self.seam.sends.get(fed.sends) {
                 attempt.slots[node as usize].publish = request;
             }
         }
@@ -88,7 +88,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
         let slot = &mut state.clients[client as usize].slots[node as usize];
         let request = std::mem::take(&mut slot.publish);
         let reply = self.execute(state, node, request);
-        if self.law.replies.get(reply) != Reply::Published {
+        if self.seam.replies.get(reply) != Reply::Published {
             return None;
         }
         self.feed(&mut state.clients[client as usize], node, reply);
@@ -101,15 +101,15 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
         if slots[node as usize].renewal != Vote::None {
             return None;
         }
-        let request = self.law.renewal(client, token);
+        let request = self.seam.renewal(client, token);
         let highest = state.highest();
         let before = state.nodes[node as usize].store;
         let mut reply = self.execute(state, node, request);
-        if matches!(self.law.replies.get(reply), Reply::Held { .. }) {
+        if matches!(self.seam.replies.get(reply), Reply::Held { .. }) {
             self.vanish(state, node);
             reply = self.execute(state, node, request);
         }
-        if self.law.replies.get(reply) != Reply::Renewed {
+        if self.seam.replies.get(reply) != Reply::Renewed {
             return None;
         }
         let healed = before != state.nodes[node as usize].store;
@@ -126,7 +126,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
         state.clients.iter().enumerate().any(|(number, client)| {
             client.renewal_floor > client.peak && {
                 let votes = client.slots.map(|slot: Slot| slot.renewal != Vote::None);
-                self.law.renewed(number as u8, client.token, &votes)
+                self.seam.renewed(number as u8, client.token, &votes)
             }
         })
     }
@@ -136,7 +136,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
         let lost = &mut state.nodes[node];
         lost.store = match how {
             Action::Restore { .. } => std::mem::take(&mut lost.disk),
-            _ => self.law.changed(lost.store, Store::forget),
+            _ => self.seam.changed(lost.store, Store::forget),
         };
         if !matches!(how, Action::Flush { .. }) {
             lost.life += 1;
@@ -162,7 +162,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
         if collect {
             self.crowd(state, node)?;
         }
-        let (machine, request) = self.law.order(who, node, collect);
+        let (machine, request) = self.seam.order(who, node, collect);
         state.orders[w] = Order { machine, target: node, ..Order::default() };
         state.orders[w].waits[node as usize] = Wait { phase: PREPARE, request, ran: false };
         self.readmit(state, who, node);
@@ -177,7 +177,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
         let reply = self.execute(state, node, request);
         self.rejoin(state, node, counts, reply);
         let order = &mut state.orders[who as usize];
-        let fed = self.law.readmit(order.machine, phase, node, reply);
+        let fed = self.seam.readmit(order.machine, phase, node, reply);
         self.go_on(state, who, fed);
     }
 
@@ -196,11 +196,11 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
         if fed.sends == 0 {
             return;
         }
-        for (node, phase, request) in self.law.sends.get(fed.sends) {
+        for (node, phase, request) in self.seam.sends.get(fed.sends) {
             if phase == CONFIRM || phase == START_CONFIRM {
                 let reply = self.execute(state, node, request);
                 let machine = state.orders[who as usize].machine;
-                let fed = self.law.readmit(machine, phase, node, reply);
+                let fed = self.seam.readmit(machine, phase, node, reply);
                 self.go_on(state, who, fed);
             } else {
                 let wait = Wait { phase, request, ran: false };
@@ -212,31 +212,31 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
     /// A count runs out on the node, unless one has already.
     fn crowd(&self, state: &mut State<N, C, R>, node: u8) -> Option<()> {
         let Node { store, life, .. } = state.nodes[node as usize];
-        if is_crowded(self.law.stores.get(store), life) {
+        if is_crowded(self.seam.stores.get(store), life) {
             return Some(());
         }
         state.budget.collections = state.budget.collections.checked_sub(1)?;
-        state.nodes[node as usize].store = self.law.changed(store, |store| run_out(store, life));
+        state.nodes[node as usize].store = self.seam.changed(store, |store| run_out(store, life));
         Some(())
     }
 
     /// For the mutant that copies counts: the largest count of the other nodes.
     fn counts_elsewhere(&self, state: &State<N, C, R>, node: u8) -> u64 {
-        if self.law.mutant != Some(Mutant::NoNewEra) {
+        if self.seam.mutant != Some(Mutant::NoNewEra) {
             return 0;
         }
         let others = (0..N).filter(|other| *other != node as usize);
         let count = |other: usize| {
-            let mut copy = self.law.stores.get(state.nodes[other].store);
+            let mut copy = self.seam.stores.get(state.nodes[other].store);
             count_once(&mut copy, state.nodes[other].life).map_or(0, |stamp| stamp.count - 1)
         };
         others.map(count).max().unwrap_or(0)
     }
 
     fn rejoin(&self, state: &mut State<N, C, R>, node: u8, counts: u64, reply: Id) {
-        if counts > 0 && self.law.replies.get(reply) == Reply::Activated {
+        if counts > 0 && self.seam.replies.get(reply) == Reply::Activated {
             let node = &mut state.nodes[node as usize];
-            node.store = self.law.changed(node.store, |store| {
+            node.store = self.seam.changed(node.store, |store| {
                 for _ in 0..counts {
                     count_once(store, node.life);
                 }

@@ -1,11 +1,11 @@
-//! The world around the law: who may do what next.
+//! The world around the protocol: who may do what next.
 
 use fencing::protocol::{Nonce, Reply, Request, majority};
 
-use crate::model::law::Law;
 use crate::model::mutant::Mutant;
 use crate::model::node::{ask, incarnation, resource};
 use crate::model::pool::{Id, Memo};
+use crate::model::seam::Seam;
 use crate::model::state::{Budget, Client, Node, Order, State};
 
 /// A step. Nodes, clients and re-admissions by number.
@@ -78,7 +78,7 @@ pub enum Action {
 type Known = Option<(u64, u64)>;
 
 pub struct World<const N: usize, const C: usize, const R: usize> {
-    pub law: Law,
+    pub seam: Seam,
     pub budget: Budget,
     /// The fleet has never been started.
     pub blank: bool,
@@ -95,9 +95,9 @@ pub struct World<const N: usize, const C: usize, const R: usize> {
 
 impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
     pub fn new(budget: Budget, mutant: Option<Mutant>) -> World<N, C, R> {
-        let (law, known) = (Law::new(N, mutant), Memo::new());
+        let (seam, known) = (Seam::new(N, mutant), Memo::new());
         World {
-            law,
+            seam,
             budget,
             blank: false,
             clock: 0,
@@ -120,7 +120,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
             assert_eq!(ask(&mut store, 0, 0, &start), Reply::Activated);
         }
         let start = State {
-            nodes: [Node { store: self.law.stores.id(&store), disk: 0, life: 0 }; N],
+            nodes: [Node { store: self.seam.stores.id(&store), disk: 0, life: 0 }; N],
             clients: [Client::default(); C],
             orders: [Default::default(); R],
             budget: self.budget,
@@ -133,7 +133,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
 
     fn known(&self, node: Node) -> Known {
         self.known.get((node.store, node.life), || {
-            match ask(&mut self.law.stores.get(node.store), node.life, 0, &Request::Read) {
+            match ask(&mut self.seam.stores.get(node.store), node.life, 0, &Request::Read) {
                 Reply::State(state) => Some((state.era, state.highest())),
                 _ => None,
             }
@@ -255,7 +255,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
                     return None;
                 }
                 state.budget.repeats -= 1;
-                let (_, request) = self.law.order(who, target, false);
+                let (_, request) = self.seam.order(who, target, false);
                 self.execute(&mut state, target, request);
             }
             Action::Readmit { who, node } => self.readmit(&mut state, who, node),
@@ -280,13 +280,13 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
     pub fn execute(&self, state: &mut State<N, C, R>, node: u8, request: Id) -> Id {
         let Node { store, life, .. } = state.nodes[node as usize];
         let second = self.clock + state.second;
-        let (store, reply) = self.law.answer(store, life, second, request);
+        let (store, reply) = self.seam.answer(store, life, second, request);
         state.nodes[node as usize].store = store;
         reply
     }
 
     pub fn vanish(&self, state: &mut State<N, C, R>, node: u8) {
         let node = &mut state.nodes[node as usize];
-        node.store = self.law.changed(node.store, |store| store.expire_lock(&resource()));
+        node.store = self.seam.changed(node.store, |store| store.expire_lock(&resource()));
     }
 }

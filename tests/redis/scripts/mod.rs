@@ -1,4 +1,4 @@
-//! What the scripts and sessions of Redis nodes add to the law, on real servers. Each test fails
+//! What the scripts and sessions of Redis nodes add to the protocol, on real servers. Each test fails
 //! where one rule of a script or of a session is taken out. Nothing here is timed.
 
 mod closed;

@@ -28,7 +28,7 @@ pub type Sends = Vec<(u8, u8, Id)>;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fed {
     pub machine: Id,
-    /// In `Law::sends`; zero for none.
+    /// In `Seam::sends`; zero for none.
     pub sends: Id,
     /// The token if the attempt is won; one if the re-admission succeeded.
     pub won: u32,
@@ -42,7 +42,7 @@ enum Origin {
     Fed { parent: Id, node: u8, phase: u8, reply: Id },
 }
 
-pub struct Law {
+pub struct Seam {
     pub nodes: usize,
     pub mutant: Option<Mutant>,
     pub stores: Pool<Store>,
@@ -57,9 +57,9 @@ pub struct Law {
     moved: Memo<(bool, Id, u32), Id>,
 }
 
-impl Law {
-    pub fn new(nodes: usize, mutant: Option<Mutant>) -> Law {
-        Law {
+impl Seam {
+    pub fn new(nodes: usize, mutant: Option<Mutant>) -> Seam {
+        Seam {
             nodes,
             mutant,
             stores: Pool::new(),
