@@ -1,3 +1,5 @@
+//! The port behind every lock service.
+
 use std::future::Future;
 use std::sync::Arc;
 
@@ -15,7 +17,7 @@ pub(crate) trait LockBackend: Clone + Send + Sync + 'static {
     /// Returns the clock that leases are timed by in this process.
     fn clock(&self) -> &Arc<dyn Clock>;
 
-    /// Makes one attempt. Dropped at any await point, or lost, it releases what it got.
+    /// Makes one attempt. An attempt that is dropped, or not granted, releases what it got.
     fn attempt(
         &self,
         resource: &Resource,
@@ -25,10 +27,10 @@ pub(crate) trait LockBackend: Clone + Send + Sync + 'static {
     /// Asks every server how it stands, within the budget.
     fn health(&self, settings: &Settings) -> impl Future<Output = Health> + Send;
 
-    /// Returns the health where each server has this fault.
+    /// Returns the health for the case that every server has this fault.
     fn failing(&self, fault: Fault) -> Health;
 
-    /// Returns the error of an attempt where each server has this fault.
+    /// Returns the error of an attempt for the case that every server has this fault.
     fn unavailable(&self, resource: &Resource, fault: Fault) -> AcquireError;
 
     /// Learns that locks with these settings are going to be acquired.

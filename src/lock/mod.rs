@@ -65,7 +65,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// the lock-delay.
     fn acquire<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Lease, AcquireError>>;
 
-    /// Acquires the lease of `resource` in one attempt.
+    /// Acquires the lease of `resource` in one attempt. Waits only for nodes that start for the
+    /// first time, about a second.
     ///
     /// # Errors
     /// [`AcquireError`].

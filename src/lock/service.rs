@@ -1,3 +1,5 @@
+//! What every lock service does, over any back end: acquire, wait, make leases, report health.
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,7 +49,7 @@ impl<B: LockBackend> Service<B> {
         self.queues.acquire(resource, &self.settings, || self.attempt(resource)).await
     }
 
-    /// One attempt. Only servers that start for the first time are waited for.
+    /// Makes one attempt, and more only while servers start for the first time.
     pub(super) async fn try_acquire(&self, resource: &Resource) -> Result<Lease, AcquireError> {
         self.runtime(resource)?;
         let end = Instant::now() + FIRST_START;
@@ -97,8 +99,8 @@ impl<B: LockBackend> Service<B> {
     }
 }
 
-/// Reports whether too few nodes have a vote yet, and none needs longer than a first start
-/// takes.
+/// Reports whether the attempt failed because nodes start: none of them has a vote, and each will
+/// have one within the time of a first start.
 fn starts(error: &AcquireError) -> bool {
     let AcquireError::NoQuorum { causes, .. } = error else { return false };
     !causes.is_empty()
@@ -109,7 +111,7 @@ fn starts(error: &AcquireError) -> bool {
         })
 }
 
-/// Writes what every lock service can do, once: its methods, and [`Lock`](super::Lock) for it.
+/// Writes the public methods of a lock service, and its implementation of [`Lock`](super::Lock).
 macro_rules! lock_service {
     ($lock:ty $(, $DB:ident: $Bound:path)?) => {
         const _: () = {

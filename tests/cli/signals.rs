@@ -1,5 +1,6 @@
 //! Signals are passed on, and the lease is released after the command has ended.
 
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 
 use support::cli::{alive, end, finish, five, line, run, signal, until};
@@ -115,7 +116,9 @@ fn a_suspension_stops_the_command_as_well() {
     let servers = five();
     let folder = tempfile::tempdir().unwrap();
     let ready = folder.path().join("ready");
-    let child = run(&servers, &["--ttl", "1s"], &sleeper(&ready, ":")).spawn().unwrap();
+    let mut child = run(&servers, &["--ttl", "1s"], &sleeper(&ready, ":"));
+    // A group of its own: the kernel suspends no group whose parents are all in other sessions.
+    let child = child.process_group(0).spawn().unwrap();
     let command: u32 = line(&ready).parse().unwrap();
     signal(child.id(), "TSTP");
     until("both stand still", || stopped(child.id()) && stopped(command));

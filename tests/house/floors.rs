@@ -55,7 +55,8 @@ impl Room {
             ["lock", "sql", "mysql", ..] => MysqlLeases,
             ["lock", "sql", ..] => LockSql,
             ["lock", "connect", ..] => Connect,
-            ["lock", ..] => Lock,
+            // A file of the core. A folder is a back end, and needs a room of its own.
+            ["lock"] | ["lock", _] => Lock,
             ["fence", "memory", ..] => MemoryMarks,
             ["fence", ..] => Fence,
             ["sql", ..] => Sql,

@@ -1,4 +1,4 @@
-//! From a URL to a lock service. The one place of this module that knows every back end.
+//! Makes a lock service from a URL. Nothing else in `lock` knows every back end.
 
 mod error;
 mod memory;
@@ -35,17 +35,17 @@ pub use error::ConnectError;
 /// | `sqlite:path` | leases in a SQLite file | `sqlite` |
 /// | `memory:` | five nodes in this process, which live and die with it | none |
 ///
-/// Several Redis servers stand in one URL (`redis://user:password@a:6379,b:6379`: what stands
-/// before the first and behind the last counts for all) or each has one of its own, with a name if
-/// you like (`a=redis://10.0.0.5:6379,b=rediss://10.0.0.6:6380`). Redis servers are asked with the
-/// first acquisition. In a database the tables are created where they are missing.
+/// You write several Redis servers into one URL: in `redis://user:password@a:6379,b:6379/1` user,
+/// password and database number are those of both. Or you give each server a URL, and a name if you
+/// like: `a=redis://10.0.0.5:6379,b=rediss://10.0.0.6:6380`. Redis servers are asked with the first
+/// acquisition. A database gets its tables here, if it has none.
 ///
 /// # Errors
 /// [`ConnectError`]. Where the database can't be reached now, the error carries the lock service:
 /// see [`ConnectError::NotReady`].
 ///
 /// # Cancel safety
-/// Dropped, the tables of a database may have been created.
+/// If you drop the future, it may have created the tables of the database, or not.
 pub async fn connect(url: &str) -> Result<Arc<dyn Lock>, ConnectError> {
     ConnectOptions::new(url).connect().await
 }
@@ -86,8 +86,8 @@ impl ConnectOptions {
         self
     }
 
-    /// Sets how long one server may take to answer. Default: 50 ms for Redis, or a quarter
-    /// of a short TTL; 2 s for a database, or half of a short TTL.
+    /// Sets how long one server may take to answer. Default for Redis: 50 ms, and at most a quarter
+    /// of the TTL. Default for a database: 2 s, and at most half of the TTL.
     pub fn budget(mut self, budget: Duration) -> ConnectOptions {
         self.budget = Some(budget);
         self
@@ -129,7 +129,7 @@ impl Opened {
 
 type Open = fn(&ConnectOptions) -> Result<Opened, ConnectError>;
 
-/// Every back end that is compiled in, by the schemes of its URLs. The next one stands here.
+/// Every back end that is compiled in, by the schemes of its URLs. Add the next one here.
 const BACK_ENDS: &[(&[&str], Open)] = &[
     (&["memory"], memory::open),
     #[cfg(feature = "redis")]
