@@ -12,6 +12,7 @@ use super::error::{LeaseLost, ReleaseError, Released, RenewError};
 use super::held_lock::{Grant, Renewed};
 use super::holding::Holding;
 use super::settings::Settings;
+use super::sleep::in_runtime;
 use super::standing::{Loss, Standing};
 use super::watchdog;
 use crate::resource::Resource;
@@ -51,7 +52,7 @@ impl Lease {
         clock: Arc<dyn Clock>,
         settings: &Settings,
     ) -> Lease {
-        let standing = Standing::new(clock, grant.deadline, settings.max_hold);
+        let standing = Arc::new(Standing::new(clock, grant.deadline, settings.max_hold));
         let holding = Holding { resource, token: grant.token, standing, held: grant.held };
         let (holding, runtime) = (Arc::new(holding), Handle::current());
         let watchdog = settings
@@ -85,8 +86,8 @@ impl Lease {
     /// # Cancel safety
     /// You may await any number of these, and drop them.
     pub fn lost(&self) -> impl Future<Output = Loss> + Send + use<> {
-        let holding = Arc::clone(&self.holding);
-        in_runtime(self.runtime.clone(), async move { holding.standing.over().await })
+        let standing = Arc::clone(&self.holding.standing);
+        async move { standing.over().await }
     }
 
     /// Runs `work` and drops it the moment the lease is lost.
@@ -106,7 +107,7 @@ impl Lease {
             let loss = match lost.as_mut().poll(context) {
                 Poll::Ready(loss) => Some(loss),
                 // Timers may lag behind the clock: never poll the work of a lapsed lease.
-                Poll::Pending => self.holding.standing.loss(),
+                Poll::Pending => self.holding.standing.deadline().err(),
             };
             match loss {
                 Some(loss) => Poll::Ready(Err(self.lost_by(loss))),
@@ -123,23 +124,28 @@ impl Lease {
     /// [`RenewError::Lost`] if the lease is over. [`RenewError::Failed`] if too few nodes
     /// answered: the lease lasts until its old deadline, and you may try again.
     ///
+    /// Outside of a tokio runtime, the runtime in which the lease was acquired does the work.
+    ///
     /// # Cancel safety
     /// Dropped, the lease may or may not have been renewed; it counts as not renewed here.
     pub async fn renew(&self) -> Result<Duration, RenewError> {
         let standing = &self.holding.standing;
-        let last = standing.deadline().is_ok_and(|deadline| standing.is_last(deadline));
-        let renewed = match standing.loss() {
-            None if !last => Some(in_runtime(self.runtime.clone(), self.holding.renew()).await),
-            _ => None,
-        };
-        match (standing.loss(), renewed) {
-            (Some(loss), _) => Err(RenewError::Lost(self.lost_by(loss))),
-            (None, Some(Renewed::Failed(causes))) => {
-                let (resource, token) = (self.resource().clone(), self.token());
-                Err(RenewError::Failed { resource, token, causes })
-            }
-            (None, _) => Ok(self.valid_for()),
+        let lost = |loss| RenewError::Lost(self.lost_by(loss));
+        let deadline = standing.deadline().map_err(lost)?;
+        if standing.is_last(deadline) {
+            return Ok(self.valid_for());
         }
+        let holding = Arc::clone(&self.holding);
+        let renewed = in_runtime(&self.runtime, async move { holding.renew().await }).await;
+        standing.deadline().map_err(lost)?;
+        let causes = match renewed {
+            Some(Renewed::Failed(causes)) => causes,
+            Some(_) => return Ok(self.valid_for()),
+            // Its runtime has ended.
+            None => Vec::new(),
+        };
+        let (resource, token) = (self.resource().clone(), self.token());
+        Err(RenewError::Failed { resource, token, causes })
     }
 
     /// Releases the lease on all nodes.
@@ -153,8 +159,14 @@ impl Lease {
     pub async fn release(mut self) -> Result<Released, ReleaseError> {
         let lapsed = self.close() != Loss::Released;
         self.released = true;
-        let outcome = in_runtime(self.runtime.clone(), self.holding.held.release()).await;
-        if lapsed { Ok(Released::Lapsed) } else { outcome }
+        let held = Arc::clone(&self.holding.held);
+        let outcome = in_runtime(&self.runtime, async move { held.release().await }).await;
+        match outcome {
+            _ if lapsed => Ok(Released::Lapsed),
+            Some(outcome) => outcome,
+            // Its runtime has ended.
+            None => Err(ReleaseError { causes: Vec::new() }),
+        }
     }
 
     fn lost_by(&self, loss: Loss) -> LeaseLost {
@@ -167,9 +179,7 @@ impl Lease {
         if let Some(watchdog) = self.watchdog.take() {
             watchdog.abort();
         }
-        let loss = self.holding.standing.loss().unwrap_or(Loss::Released);
-        self.holding.standing.close(loss);
-        loss
+        self.holding.standing.close(Loss::Released)
     }
 }
 
@@ -180,16 +190,4 @@ impl Drop for Lease {
             self.holding.held.abandon(lost);
         }
     }
-}
-
-/// Polls the future where the runtime's timers are found, on any executor.
-fn in_runtime<F: Future + Send>(
-    runtime: Handle,
-    future: F,
-) -> impl Future<Output = F::Output> + Send + use<F> {
-    let mut future = Box::pin(future);
-    poll_fn(move |context| {
-        let _entered = runtime.enter();
-        future.as_mut().poll(context)
-    })
 }

@@ -1,18 +1,53 @@
+use std::future::Future;
 use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 
 use crate::time::{Clock, Time};
 
 /// How often the clock is looked at. The runtime's timers stand still while the machine is
 /// suspended, and the clock does not.
 const SLICE: Duration = Duration::from_millis(250);
+/// How long a lease's own runtime may take to do what a caller outside of any runtime asks for.
+const RUNTIME_LIMIT: Duration = Duration::from_secs(5);
 
-/// Waits until `clock` shows `until`. You may drop it at any point.
+/// Waits until `clock` shows `until`, on any executor. You may drop it at any point.
 pub(super) async fn sleep_until(clock: &dyn Clock, until: Time) {
     loop {
         let left = until.since(clock.now());
         if left.is_zero() {
             return;
         }
-        tokio::time::sleep(left.min(SLICE)).await;
+        sleep(left.min(SLICE)).await;
     }
+}
+
+/// Runs `work` here if a runtime polls this, and as a task of `runtime` otherwise. Returns `None`
+/// if that runtime has ended, or does not run.
+pub(super) async fn in_runtime<T: Send + 'static>(
+    runtime: &Handle,
+    work: impl Future<Output = T> + Send + 'static,
+) -> Option<T> {
+    if Handle::try_current().is_ok() {
+        return Some(work.await);
+    }
+    let task = runtime.spawn(work);
+    tokio::select! {
+        done = task => done.ok(),
+        () = sleep(RUNTIME_LIMIT) => None,
+    }
+}
+
+async fn sleep(time: Duration) {
+    if Handle::try_current().is_ok() {
+        return tokio::time::sleep(time).await;
+    }
+    // Without a runtime there are no timers.
+    let (sender, over) = oneshot::channel();
+    std::thread::spawn(move || {
+        std::thread::sleep(time);
+        let _: Result<(), ()> = sender.send(());
+    });
+    let _ = over.await;
 }

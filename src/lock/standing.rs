@@ -24,7 +24,8 @@ pub enum Loss {
     Released,
 }
 
-/// Where a lease stands, as far as this process can tell. A lease that is over stays so.
+/// Where a lease stands, as far as this process can tell. A lease that is over stays so: each
+/// look at it and each change is one step.
 pub(super) struct Standing {
     clock: Arc<dyn Clock>,
     /// When `max_hold` is reached.
@@ -54,22 +55,9 @@ impl Standing {
         &*self.clock
     }
 
-    /// Returns when the lease ends, or why it is over. A deadline may have passed by now: see
-    /// [`loss`](Standing::loss).
+    /// Returns when the lease ends, or why it is over.
     pub(super) fn deadline(&self) -> Result<Time, Loss> {
-        match *self.now.borrow() {
-            Now::Until(deadline) => Ok(deadline),
-            Now::Over(loss) => Err(loss),
-        }
-    }
-
-    /// Returns why the lease is over, also if nobody has said so yet.
-    pub(super) fn loss(&self) -> Option<Loss> {
-        match self.deadline() {
-            Ok(deadline) if self.clock.now() < deadline => None,
-            Ok(deadline) => Some(self.loss_at(deadline)),
-            Err(loss) => Some(loss),
-        }
+        self.change(|_| None)
     }
 
     pub(super) fn valid_for(&self) -> Duration {
@@ -81,55 +69,56 @@ impl Standing {
         self.end.is_some_and(|end| deadline >= end)
     }
 
-    /// Returns why a lease ends at its deadline.
-    pub(super) fn loss_at(&self, deadline: Time) -> Loss {
-        if self.is_last(deadline) { Loss::MaxHold } else { Loss::Expired }
-    }
-
-    /// Notes a renewal that was asked for under `deadline`. A lease that has lapsed meanwhile
-    /// is never revived, and no renewal shortens a lease.
-    pub(super) fn renew(&self, deadline: Time, until: Time) {
+    /// Notes a renewal. It revives no lease that is over, and shortens none.
+    pub(super) fn renew(&self, until: Time) {
         let until = self.end.map_or(until, |end| until.min(end));
-        if self.clock.now() < deadline {
-            self.set(Now::Until(until.max(deadline)));
-        }
+        let _ = self.change(|deadline| (until > deadline).then_some(Now::Until(until)));
     }
 
-    /// Ends the lease. Returns false if it is over already: it stays as it is then.
-    pub(super) fn close(&self, loss: Loss) -> bool {
-        self.set(Now::Over(loss))
-    }
-
-    fn set(&self, next: Now) -> bool {
-        self.now.send_if_modified(|now| {
-            let held = matches!(now, Now::Until(_));
-            if held {
-                *now = next;
-            }
-            held
-        })
+    /// Ends the lease, and returns why it is over: another reason if it was over before.
+    pub(super) fn close(&self, loss: Loss) -> Loss {
+        self.change(|_| Some(Now::Over(loss))).err().unwrap_or(loss)
     }
 
     /// Waits until the lease is over.
     pub(super) async fn over(&self) -> Loss {
         let mut changes = self.now.subscribe();
         loop {
-            let now = *changes.borrow_and_update();
-            let deadline = match now {
-                Now::Over(loss) => return loss,
-                Now::Until(deadline) => deadline,
+            changes.mark_unchanged();
+            let deadline = match self.deadline() {
+                Ok(deadline) => deadline,
+                Err(loss) => return loss,
             };
             tokio::select! {
                 biased;
                 // The sender is `self`: it is not dropped meanwhile.
                 _ = changes.changed() => {}
-                () = sleep_until(&*self.clock, deadline) => {
-                    // A renewal may have come at the last moment.
-                    if *changes.borrow() == now {
-                        return self.loss_at(deadline);
-                    }
-                }
+                () = sleep_until(&*self.clock, deadline) => {}
             }
         }
+    }
+
+    /// Changes where a lease stands that is not over, in one step, and returns where it stands
+    /// then. A deadline that has passed ends it first.
+    fn change(&self, next: impl FnOnce(Time) -> Option<Now>) -> Result<Time, Loss> {
+        // Read outside of the step, as the clock may be anybody's code. That is early enough: a lease
+        // that was reported as over is noted as over, and nothing revives it.
+        let time = self.clock.now();
+        let mut stands = Err(Loss::Expired);
+        self.now.send_if_modified(|now| {
+            let changed = match *now {
+                Now::Over(_) => None,
+                Now::Until(deadline) if time < deadline => next(deadline),
+                Now::Until(deadline) if self.is_last(deadline) => Some(Now::Over(Loss::MaxHold)),
+                Now::Until(_) => Some(Now::Over(Loss::Expired)),
+            };
+            *now = changed.unwrap_or(*now);
+            stands = match *now {
+                Now::Until(deadline) => Ok(deadline),
+                Now::Over(loss) => Err(loss),
+            };
+            changed.is_some()
+        });
+        stands
     }
 }

@@ -4,28 +4,39 @@ use std::time::Duration;
 use super::held_lock::Renewed;
 use super::holding::Holding;
 use super::sleep::sleep_until;
+use super::standing::Loss;
 use crate::random::jitter;
 
-/// Renews each third of the TTL, sooner after a failure, and stops for good when the lease is
-/// over or can't become longer. The lease aborts it at release.
+/// Renews each third of the TTL, sooner after a failure, until the lease is over, and says so in
+/// log and metrics. The lease aborts it at release.
 pub(super) async fn run(holding: Arc<Holding>, ttl: Duration) {
+    let loss = keep(&holding, ttl).await;
+    if loss != Loss::Released {
+        let (resource, token) = (&holding.resource, holding.token);
+        tracing::warn!(%resource, %token, %loss, "lease lost");
+        metrics::counter!("fencing_leases_lost_total").increment(1);
+    }
+}
+
+async fn keep(holding: &Holding, ttl: Duration) -> Loss {
     let standing = &holding.standing;
     let third = ttl / 3;
     let mut pause = third;
     loop {
-        let Ok(deadline) = standing.deadline() else { return };
+        let deadline = match standing.deadline() {
+            Ok(deadline) => deadline,
+            Err(loss) => return loss,
+        };
+        if standing.is_last(deadline) {
+            return standing.over().await;
+        }
         let next = (standing.clock().now() + pause).min(deadline);
         sleep_until(standing.clock(), next).await;
         // The lease's owner may have renewed it meanwhile.
-        let Ok(deadline) = standing.deadline() else { return };
-        let now = standing.clock().now();
-        if now >= deadline {
-            return holding.lose(standing.loss_at(deadline));
-        }
-        if standing.is_last(deadline) {
-            pause = deadline.since(now);
-            continue;
-        }
+        let deadline = match standing.deadline() {
+            Ok(deadline) => deadline,
+            Err(loss) => return loss,
+        };
         let renewed = tokio::select! {
             biased;
             () = sleep_until(standing.clock(), deadline) => continue,

@@ -83,6 +83,6 @@ pub enum Fault {
     #[error("not asked: the call came from outside of a tokio runtime")]
     NoRuntime,
     /// It gave an answer that no node gives.
-    #[error("answered what no node answers: {0} (is it a Redis server?)")]
+    #[error("answered what no node answers: {0}")]
     Nonsense(String),
 }

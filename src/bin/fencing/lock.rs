@@ -1,8 +1,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencing::Lease;
 use fencing::lock::{AcquireError, ConnectError, ConnectOptions, Fault, Lock, NodeCause};
+use fencing::{Lease, Redlock};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::args::{Chosen, Run, trimmed};
@@ -25,28 +25,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 impl Service {
     pub(crate) async fn connect(run: &Run) -> Result<Service, String> {
-        let (option, url) = match run.place.chosen()? {
-            Chosen::Redis(urls) => ("--redis", trimmed(&urls).collect::<Vec<_>>().join(",")),
-            Chosen::Database(url) => ("--database", url.trim().to_owned()),
-        };
-        let is_fitting = option == "--redis" || is_database(&url);
-        if !is_fitting {
-            return Err("--database: the URL begins with sqlite:, postgres: or mysql:".into());
-        }
-        let options = ConnectOptions::new(url).ttl(run.ttl).wait(run.wait);
-        let options = options.namespace(&run.place.namespace);
-        let options = match run.node_budget {
-            Some(budget) => options.budget(budget),
-            None => options,
-        };
-        match options.connect().await {
-            Ok(lock) => Ok(Service { lock, not_ready: None }),
-            // It may come up later.
-            Err(ConnectError::NotReady { lock, source, .. }) => {
-                Ok(Service { lock, not_ready: Some(say::chain(&*source)) })
-            }
-            Err(ConnectError::Build(error)) => Err(error.to_string()),
-            Err(error) => Err(format!("{option}: {error}")),
+        match run.place.chosen()? {
+            Chosen::Redis(urls) => nodes(run, &urls),
+            Chosen::Database(url) => database(run, url.trim()).await,
         }
     }
 
@@ -98,9 +79,36 @@ impl Service {
     }
 }
 
-fn is_database(url: &str) -> bool {
+fn nodes(run: &Run, urls: &[String]) -> Result<Service, String> {
+    let builder = Redlock::builder().redis(trimmed(urls)).namespace(&run.place.namespace);
+    let builder = builder.ttl(run.ttl).wait(run.wait);
+    let builder = match run.node_budget {
+        Some(budget) => builder.node_budget(budget),
+        None => builder,
+    };
+    let lock = builder.build().map_err(|error| error.to_string())?;
+    Ok(Service { lock: Arc::new(lock), not_ready: None })
+}
+
+async fn database(run: &Run, url: &str) -> Result<Service, String> {
     let scheme = url.split(':').next().unwrap_or_default();
-    matches!(scheme, "sqlite" | "postgres" | "postgresql" | "mysql" | "mariadb")
+    if !matches!(scheme, "sqlite" | "postgres" | "postgresql" | "mysql" | "mariadb") {
+        return Err("--database: the URL begins with sqlite:, postgres: or mysql:".into());
+    }
+    let options = ConnectOptions::new(url).ttl(run.ttl).wait(run.wait);
+    let options = match run.node_budget {
+        Some(budget) => options.budget(budget),
+        None => options,
+    };
+    match options.connect().await {
+        Ok(lock) => Ok(Service { lock, not_ready: None }),
+        // It may come up later.
+        Err(ConnectError::NotReady { lock, source, .. }) => {
+            Ok(Service { lock, not_ready: Some(say::chain(&*source)) })
+        }
+        Err(ConnectError::Build(error)) => Err(error.to_string()),
+        Err(error) => Err(format!("--database: {error}")),
+    }
 }
 
 /// For how long too few nodes grant because some are quarantined, and how that is skipped.

@@ -6,8 +6,11 @@ use crate::lock::{BuildError, Lock};
 const FEATURES: &[(&str, &str)] = &[
     ("redis", "redis"),
     ("rediss", "redis"),
-    ("redis+unix", "redis"),
+    ("valkey", "redis"),
+    ("valkeys", "redis"),
     ("unix", "redis"),
+    ("redis+unix", "redis"),
+    ("valkey+unix", "redis"),
     ("postgres", "postgres"),
     ("postgresql", "postgres"),
     ("mysql", "mysql"),
@@ -19,12 +22,15 @@ const FEATURES: &[(&str, &str)] = &[
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// No back end has this scheme.
+    /// The URL has no scheme, or one that no back end has.
     #[error(
-        "a URL of a lock service begins with redis://, postgres://, mysql://, sqlite: or memory:, \
-         and not with {0:?}"
+        "the URL of a lock service begins with redis://, postgres://, mysql://, sqlite: or \
+         memory:, and {}", .0.as_ref().map_or_else(|| "this one has no scheme".to_owned(), |scheme| format!("not with {scheme:?}"))
     )]
-    Scheme(String),
+    Scheme(Option<String>),
+    /// The call came from outside of a tokio runtime.
+    #[error("a lock service can only be connected to from within a tokio runtime")]
+    NoRuntime,
     /// The back end is not compiled in.
     #[error("{scheme}: needs the feature `{feature}` of the crate `fencing`")]
     #[non_exhaustive]
@@ -63,7 +69,7 @@ impl ConnectError {
     pub(super) fn unknown(scheme: &str) -> ConnectError {
         match FEATURES.iter().find(|(known, _)| *known == scheme) {
             Some((_, feature)) => ConnectError::Feature { scheme: scheme.to_owned(), feature },
-            None => ConnectError::Scheme(scheme.to_owned()),
+            None => ConnectError::Scheme(Some(scheme.to_owned())),
         }
     }
 }

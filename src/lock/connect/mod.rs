@@ -15,10 +15,12 @@ mod sqlite;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use tokio::runtime::Handle;
 
 use super::Lock;
 use super::settings::Settings;
@@ -51,7 +53,7 @@ pub async fn connect(url: &str) -> Result<Arc<dyn Lock>, ConnectError> {
 }
 
 /// What you can set beside the URL: see [`connect`].
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[must_use]
 pub struct ConnectOptions {
     url: String,
@@ -59,6 +61,13 @@ pub struct ConnectOptions {
     ttl: Duration,
     wait: Duration,
     budget: Option<Duration>,
+}
+
+impl fmt::Debug for ConnectOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The URL may have a password.
+        f.debug_struct("ConnectOptions").field("scheme", &scheme(&self.url)).finish_non_exhaustive()
+    }
 }
 
 impl ConnectOptions {
@@ -101,7 +110,11 @@ impl ConnectOptions {
     /// # Cancel safety
     /// As for [`connect`].
     pub async fn connect(self) -> Result<Arc<dyn Lock>, ConnectError> {
-        let scheme = scheme(&self.url);
+        // The pools of databases need it.
+        if Handle::try_current().is_err() {
+            return Err(ConnectError::NoRuntime);
+        }
+        let scheme = scheme(&self.url).ok_or(ConnectError::Scheme(None))?;
         let Some((_, open)) = BACK_ENDS.iter().find(|(schemes, _)| schemes.contains(&scheme))
         else {
             return Err(ConnectError::unknown(scheme));
@@ -133,7 +146,7 @@ type Open = fn(&ConnectOptions) -> Result<Opened, ConnectError>;
 const BACK_ENDS: &[(&[&str], Open)] = &[
     (&["memory"], memory::open),
     #[cfg(feature = "redis")]
-    (&["redis", "rediss", "redis+unix", "unix"], redis::open),
+    (&["redis", "rediss", "valkey", "valkeys", "unix", "redis+unix", "valkey+unix"], redis::open),
     #[cfg(feature = "postgres")]
     (&["postgres", "postgresql"], postgres::open),
     #[cfg(feature = "mysql")]
@@ -142,8 +155,11 @@ const BACK_ENDS: &[(&[&str], Open)] = &[
     (&["sqlite"], sqlite::open),
 ];
 
-/// Returns the scheme of the first URL, which may have a name in front (`a=redis://...`).
-fn scheme(url: &str) -> &str {
-    let scheme = url.split(':').next().unwrap_or_default();
-    scheme.rsplit('=').next().unwrap_or_default().trim()
+/// Returns the scheme of the first URL, which may have a name in front (`a=redis://...`). Nothing
+/// else: what is not a URL may be a password.
+fn scheme(url: &str) -> Option<&str> {
+    let before = url.split_once("://").or_else(|| url.split_once(':'))?.0;
+    let scheme = before.rsplit('=').next()?.trim();
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '+' || c == '-';
+    (!scheme.is_empty() && scheme.chars().all(fits)).then_some(scheme)
 }

@@ -21,6 +21,34 @@ async fn what_gives_no_lock_service_says_why() {
         let error = error(url).await;
         assert!(error.contains("begins with redis://, postgres://"), "{url:?}: {error}");
     }
+    // What is not a URL may be a password.
+    for url in ["host=h user=u password=s3cret", "s3cret", "/run/r.sock?pass=s3cret", "a/s3cret:"] {
+        let error = error(url).await;
+        assert!(error.ends_with("this one has no scheme"), "{error}");
+    }
+    let options = format!("{:?}", ConnectOptions::new("redis://me:s3cret@h"));
+    assert!(!options.contains("s3cret"), "{options}");
     let short = ConnectOptions::new("memory:").ttl(Duration::from_millis(1)).connect().await;
     assert!(matches!(short, Err(ConnectError::Build(_))), "{short:?}");
+}
+
+#[test]
+fn outside_of_a_runtime_there_is_an_error() {
+    use futures_util::FutureExt;
+    let connected = connect("sqlite:/nowhere").now_or_never().unwrap();
+    assert!(matches!(connected, Err(ConnectError::NoRuntime)), "{connected:?}");
+}
+
+#[test]
+fn a_scheme_stands_before_the_rest_and_behind_a_name() {
+    for (url, found) in [
+        ("redis://a,b", "redis"),
+        ("a=rediss://h", "rediss"),
+        ("10.0.0.5:6379=redis://10.0.0.5:6379", "redis"),
+        ("sqlite:/tmp/a=b.db", "sqlite"),
+        ("sqlite:a?mode=rwc", "sqlite"),
+        ("memory:", "memory"),
+    ] {
+        assert_eq!(scheme(url), Some(found), "{url}");
+    }
 }

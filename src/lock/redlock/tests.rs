@@ -167,42 +167,64 @@ async fn a_lease_without_a_watchdog_is_renewed_by_hand_until_it_is_over() {
     assert!(!lease.valid_for().is_zero());
 }
 
-/// A lease is at home in the runtime that it was acquired in, on any other executor as well.
-#[test]
-fn outside_of_tokio_there_is_an_error_and_no_panic() {
-    use futures_util::FutureExt;
-    use futures_util::future::select;
-
-    let nodes: Vec<_> = (0..3).map(|number| MemoryNode::new(format!("{number}"))).collect();
-    let redlock = Redlock::builder().nodes(nodes).first_start(true).build().unwrap();
-    let resource = resource();
-    let error = redlock.acquire(&resource).now_or_never().unwrap().unwrap_err();
-    assert_eq!(error.causes().len(), 3);
-    assert!(error.to_string().contains("outside of a tokio runtime"), "{error}");
-    assert!(redlock.try_acquire(&resource).now_or_never().unwrap().is_err());
-    assert!(!redlock.health().now_or_never().unwrap().has_quorum());
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let lease = runtime.block_on(redlock.acquire(&resource)).unwrap();
-    // No runtime here: the lease brings its own.
-    let (lost, ready) = (Box::pin(lease.lost()), Box::pin(lease.run(async { 7 })));
-    assert!(select(lost, ready).now_or_never().is_some());
-    let _ = lease.renew().now_or_never();
-    let _ = lease.release().now_or_never();
+/// Waits for a future on this thread, without any runtime.
+fn wait<F: Future>(future: F) -> F::Output {
+    struct Thread(std::thread::Thread);
+    impl std::task::Wake for Thread {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Arc::new(Thread(std::thread::current())).into();
+    let mut future = std::pin::pin!(future);
+    loop {
+        match future.as_mut().poll(&mut std::task::Context::from_waker(&waker)) {
+            std::task::Poll::Ready(output) => return output,
+            std::task::Poll::Pending => std::thread::park(),
+        }
+    }
 }
 
-#[tokio::test(start_paused = true)]
-async fn health_tells_who_is_admitted_and_brings_the_others_back() {
-    let (nodes, clock) = nodes(3);
-    let redlock = service(&nodes, &clock).build().unwrap();
-    assert_eq!(redlock.health().await.granting, 0);
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    // Nodes that have just been started are closed until their second is over.
-    let health = redlock.health().await;
-    assert_eq!((health.granting, health.nodes.len(), health.has_quorum()), (0, 3, false));
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert!(redlock.health().await.has_quorum());
-    nodes[1].flush();
-    let health = redlock.health().await;
-    assert_eq!((health.needed, health.granting), (2, 2));
-    assert_eq!(health.causes[0].to_string(), "memory-1: not admitted");
+fn real_service(ttl: Duration) -> Redlock {
+    let nodes = (0..3).map(|number| MemoryNode::new(format!("{number}")));
+    let builder = Redlock::builder().nodes(nodes).first_start(true).ttl(ttl);
+    builder.build().unwrap()
+}
+
+#[test]
+fn outside_of_tokio_there_is_an_error_and_no_panic() {
+    let (redlock, resource) = (real_service(Duration::from_secs(1)), resource());
+    let error = wait(redlock.acquire(&resource)).unwrap_err();
+    assert_eq!(error.causes().len(), 3);
+    assert!(error.to_string().contains("outside of a tokio runtime"), "{error}");
+    assert!(wait(redlock.try_acquire(&resource)).is_err());
+    assert!(!wait(redlock.health()).has_quorum());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let lease = runtime.block_on(redlock.acquire(&resource)).unwrap();
+    // The lease's own runtime does what has to be sent.
+    assert!(wait(lease.renew()).is_ok());
+    assert_eq!(wait(lease.run(async { 7 })), Ok(7));
+    assert_eq!(wait(lease.release()), Ok(Released::Released));
+}
+
+#[test]
+fn a_lease_outlives_its_runtime_and_ends_at_its_deadline_anywhere() {
+    let (redlock, resource) = (real_service(Duration::from_millis(700)), resource());
+    let acquire = || {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(redlock.acquire(&resource)).unwrap()
+    };
+    let other = tokio::runtime::Runtime::new().unwrap();
+    let lease = acquire();
+    assert_eq!(other.block_on(lease.lost()), Loss::Expired);
+    assert!(other.block_on(lease.run(std::future::pending::<()>())).is_err());
+    assert_eq!(other.block_on(lease.release()), Ok(Released::Lapsed));
+    // No runtime at all.
+    let lease = acquire();
+    assert_eq!(wait(lease.lost()), Loss::Expired);
+    assert!(wait(lease.run(std::future::pending::<()>())).is_err());
+    assert_eq!(wait(lease.release()), Ok(Released::Lapsed));
+    let lease = acquire();
+    assert!(matches!(wait(lease.renew()), Err(RenewError::Failed { .. })));
+    assert!(wait(lease.release()).is_err());
 }
