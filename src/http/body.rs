@@ -1,6 +1,6 @@
 use std::fmt;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -43,8 +43,9 @@ pin_project! {
     #[project = ContentProjection]
     enum Content<R> {
         Refusal { text: Option<Bytes> },
+        // They are dropped in this order: the body is gone before newer requests are let in.
         Inner { #[pin] body: R, admitted: Option<AdmittedRequest> },
-        CutOff,
+        Ended { hint: SizeHint },
     }
 }
 
@@ -68,8 +69,15 @@ pub enum FenceBodyError<E> {
 
 impl<R: Body> FenceBody<R> {
     pub(super) fn new(body: R, admitted: Option<AdmittedRequest>) -> FenceBody<R> {
-        let admitted = admitted.filter(|_| !body.is_end_stream());
-        FenceBody { content: Content::Inner { body, admitted } }
+        let content = if body.is_end_stream() {
+            let hint = body.size_hint();
+            drop(body);
+            drop(admitted);
+            Content::Ended { hint }
+        } else {
+            Content::Inner { body, admitted }
+        };
+        FenceBody { content }
     }
 
     pub(super) fn refusal(text: Option<Bytes>) -> FenceBody<R> {
@@ -90,38 +98,38 @@ where
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<R::Data>, Self::Error>>> {
         let mut this = self.project();
-        let stale = match this.content.as_mut().project() {
-            ContentProjection::CutOff => return Poll::Ready(None),
+        let (frame, hint) = match this.content.as_mut().project() {
+            ContentProjection::Ended { .. } => return Poll::Ready(None),
             ContentProjection::Refusal { text } => {
                 return Poll::Ready(text.take().map(|text| Ok(Frame::data(text.into()))));
             }
             ContentProjection::Inner { mut body, admitted } => {
                 match admitted.as_mut().and_then(|admitted| admitted.superseded(context)) {
-                    Some(stale) => stale,
-                    None => {
-                        let frame = body.as_mut().poll_frame(context);
-                        let ended = match &frame {
-                            Poll::Ready(Some(Ok(_))) => body.is_end_stream(),
-                            Poll::Ready(_) => true,
-                            Poll::Pending => false,
-                        };
-                        if ended {
-                            *admitted = None;
-                        }
-                        return frame.map_err(FenceBodyError::Inner);
+                    Some(stale) => {
+                        (Some(Err(FenceBodyError::Superseded(stale))), SizeHint::with_exact(0))
                     }
+                    None => match ready!(body.as_mut().poll_frame(context)) {
+                        Some(Ok(frame)) if !body.is_end_stream() => {
+                            return Poll::Ready(Some(Ok(frame)));
+                        }
+                        Some(Ok(frame)) => (Some(Ok(frame)), body.size_hint()),
+                        Some(Err(error)) => {
+                            (Some(Err(FenceBodyError::Inner(error))), SizeHint::with_exact(0))
+                        }
+                        None => (None, SizeHint::with_exact(0)),
+                    },
                 }
             }
         };
-        this.content.set(Content::CutOff);
-        Poll::Ready(Some(Err(FenceBodyError::Superseded(stale))))
+        this.content.set(Content::Ended { hint });
+        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.content {
             Content::Refusal { text } => text.is_none(),
             Content::Inner { body, .. } => body.is_end_stream(),
-            Content::CutOff => true,
+            Content::Ended { .. } => true,
         }
     }
 
@@ -131,7 +139,7 @@ where
                 SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64))
             }
             Content::Inner { body, .. } => body.size_hint(),
-            Content::CutOff => SizeHint::with_exact(0),
+            Content::Ended { hint } => hint.to_owned(),
         }
     }
 }

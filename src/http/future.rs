@@ -116,9 +116,13 @@ where
                     // The handler first: what it has finished is no longer in doubt.
                     if let Poll::Ready(response) = future.poll(context) {
                         let admitted = admitted.take();
-                        return Poll::Ready(Ok(
-                            response?.map(|body| FenceBody::new(body, admitted))
-                        ));
+                        // A future that is ready may still hold what it works on, such as a
+                        // timeout its handler.
+                        this.stage.set(Stage::Refused { refusal: None });
+                        return Poll::Ready(match response {
+                            Ok(response) => Ok(response.map(|body| FenceBody::new(body, admitted))),
+                            Err(error) => Err(error),
+                        });
                     }
                     match admitted.as_mut().and_then(|admitted| admitted.superseded(context)) {
                         Some(stale) => Stage::Refused { refusal: Some(Refusal::Superseded(stale)) },

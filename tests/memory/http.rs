@@ -1,5 +1,7 @@
 //! The tower layer below axum and below a plain service.
 
+mod ending;
+
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::sync::Arc;
