@@ -1,5 +1,7 @@
+use std::error::Error;
 use std::fmt;
 use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -12,18 +14,21 @@ use crate::fence::{Admission, Stale};
 
 /// Keeps a request in flight until this is dropped, and notices a newer one.
 pub(super) struct AdmittedRequest {
-    superseded: BoxFuture<'static, Stale>,
+    /// In a mutex that is never locked: so a body can be shared between threads.
+    superseded: Mutex<BoxFuture<'static, Stale>>,
     _admission: Admission,
 }
 
 impl AdmittedRequest {
     pub(super) fn new(admission: Admission) -> AdmittedRequest {
-        AdmittedRequest { superseded: admission.superseded().boxed(), _admission: admission }
+        let superseded = Mutex::new(admission.superseded().boxed());
+        AdmittedRequest { superseded, _admission: admission }
     }
 
     /// Returns the refusal, once there is a newer request and the fence drops older ones.
     pub(super) fn superseded(&mut self, context: &mut Context<'_>) -> Option<Stale> {
-        match self.superseded.poll_unpin(context) {
+        let superseded = self.superseded.get_mut().unwrap_or_else(PoisonError::into_inner);
+        match superseded.poll_unpin(context) {
             Poll::Ready(stale) => Some(stale),
             Poll::Pending => None,
         }
@@ -55,13 +60,20 @@ impl<R> fmt::Debug for FenceBody<R> {
     }
 }
 
+impl<R> Default for FenceBody<R> {
+    /// Makes a body without content, as layers outside want it for answers of their own.
+    fn default() -> FenceBody<R> {
+        FenceBody { content: Content::Ended { hint: SizeHint::with_exact(0) } }
+    }
+}
+
 /// Why a response body broke off.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum FenceBodyError<E> {
+pub enum FenceBodyError {
     /// The inner body failed with an error of its own.
     #[error(transparent)]
-    Inner(E),
+    Inner(Box<dyn Error + Send + Sync>),
     /// A newer token came, and the fence drops older requests.
     #[error("response cut off by a newer request: {0}")]
     Superseded(Stale),
@@ -89,9 +101,10 @@ impl<R> Body for FenceBody<R>
 where
     R: Body,
     R::Data: From<Bytes>,
+    R::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     type Data = R::Data;
-    type Error = FenceBodyError<R::Error>;
+    type Error = FenceBodyError;
 
     fn poll_frame(
         self: Pin<&mut Self>,
@@ -113,9 +126,10 @@ where
                             return Poll::Ready(Some(Ok(frame)));
                         }
                         Some(Ok(frame)) => (Some(Ok(frame)), body.size_hint()),
-                        Some(Err(error)) => {
-                            (Some(Err(FenceBodyError::Inner(error))), SizeHint::with_exact(0))
-                        }
+                        Some(Err(error)) => (
+                            Some(Err(FenceBodyError::Inner(error.into()))),
+                            SizeHint::with_exact(0),
+                        ),
                         None => (None, SizeHint::with_exact(0)),
                     },
                 }

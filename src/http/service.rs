@@ -1,4 +1,4 @@
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::mem::replace;
 use std::task::{Context, Poll};
 
@@ -16,10 +16,16 @@ use crate::resource::Resource;
 use crate::token::Token;
 
 /// A service behind a [`FenceLayer`]. Clones share the fence.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct FenceService<S, X> {
     inner: S,
     layer: FenceLayer<X>,
+}
+
+impl<S, X> fmt::Debug for FenceService<S, X> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FenceService").field("layer", &self.layer).finish_non_exhaustive()
+    }
 }
 
 impl<S, X: Clone> Layer<S> for FenceLayer<X> {

@@ -1,6 +1,7 @@
 //! The tower layer below axum and below a plain service.
 
 mod ending;
+mod layers;
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
