@@ -10,8 +10,8 @@ use crate::token::Token;
 /// of the resource. Drop it when the write is done.
 #[must_use = "the request is in flight for as long as its admission is held"]
 pub struct Admission {
-    flight: Flight,
-    drops_older: bool,
+    pub(super) flight: Flight,
+    pub(super) drops_older: bool,
 }
 
 impl fmt::Debug for Admission {

@@ -36,6 +36,8 @@ mod gate;
 mod marks;
 mod memory;
 mod stale;
+#[cfg(feature = "http")]
+mod stop;
 #[cfg(test)]
 mod tests;
 
@@ -44,7 +46,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use crate::resource::Resource;
 use crate::token::Token;
@@ -52,6 +54,8 @@ use gate::{Flight, Gate};
 
 pub use admission::Admission;
 pub use error::FenceError;
+#[cfg(feature = "http")]
+pub(crate) use gate::Stoppable;
 pub use marks::{Marks, MarksError};
 pub use memory::MemoryMarks;
 pub use stale::Stale;
@@ -70,14 +74,15 @@ pub struct Fence {
     marks: Arc<dyn Marks>,
     gate: Arc<Gate>,
     limit: Duration,
-    drops_older: bool,
+    /// How long older requests may go on when a newer one waits, if not forever.
+    grace: Option<Duration>,
 }
 
 impl fmt::Debug for Fence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Fence")
             .field("limit", &self.limit)
-            .field("drops_older", &self.drops_older)
+            .field("grace", &self.grace)
             .finish_non_exhaustive()
     }
 }
@@ -90,7 +95,7 @@ impl Fence {
             marks: Arc::new(marks),
             gate: Arc::default(),
             limit: Duration::from_secs(5),
-            drops_older: false,
+            grace: None,
         }
     }
 
@@ -107,7 +112,7 @@ impl Fence {
     /// where a request may be cut off at any `.await`.
     #[must_use]
     pub fn drop_older(self) -> Fence {
-        Fence { drops_older: true, ..self }
+        Fence { grace: Some(Duration::ZERO), ..self }
     }
 
     /// Admits a request with `token`: raises the mark, then waits until no request with
@@ -146,7 +151,7 @@ impl Fence {
         let end = Instant::now() + self.limit.min(LONGEST_LIMIT);
         // It enters flight before the marks are asked: a request that passes them later sees
         // this one, however long it pauses in between.
-        let flight = self.gate.enter(resource, token)?;
+        let flight = self.gate.enter(resource, token, self.grace)?;
         match timeout_at(end, self.raise(&flight)).await {
             Ok(raised) => raised?,
             Err(_) => {
@@ -159,19 +164,28 @@ impl Fence {
             Ok(alone) => alone?,
             Err(_) => return Err(flight.busy(self.limit)),
         }
-        Ok(Admission::new(flight, self.drops_older))
+        Ok(Admission::new(flight, self.grace.is_some()))
     }
 
     /// Raises the mark. Where the marks are slow, the transaction of an older request may hold
     /// them: a fence that drops older requests presses them now.
     async fn raise(&self, flight: &Flight) -> Result<(), MarksError> {
         let mut raise = self.marks.raise(&flight.resource, flight.token);
-        if self.drops_older {
-            match timeout(PRESS_AFTER, &mut raise).await {
-                Ok(raised) => return raised,
-                Err(_) => flight.press(),
+        let since = flight.ask();
+        let raised = match (self.grace, since) {
+            (Some(grace), Some(since)) => {
+                let due = (since + grace).max(Instant::now() + PRESS_AFTER);
+                match timeout_at(due, &mut raise).await {
+                    Ok(raised) => raised,
+                    Err(_) => {
+                        flight.press();
+                        raise.await
+                    }
+                }
             }
-        }
-        raise.await
+            _ => raise.await,
+        };
+        flight.answered();
+        raised
     }
 }

@@ -11,10 +11,21 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use super::body::AdmittedRequest;
 use super::refusal::Style;
 use super::{FenceBody, Fenced, Refusal};
-use crate::fence::{Admission, Fence};
+use crate::fence::{Admission, Fence, Stale};
+
+/// A request in flight, until this is dropped.
+struct AdmittedRequest {
+    superseded: BoxFuture<'static, Stale>,
+    admission: Admission,
+}
+
+impl AdmittedRequest {
+    fn new(admission: Admission) -> AdmittedRequest {
+        AdmittedRequest { superseded: admission.superseded().boxed(), admission }
+    }
+}
 
 pin_project! {
     /// The response of a [`FenceService`](super::FenceService).
@@ -85,7 +96,7 @@ where
 impl<S, B, R> Future for FenceFuture<S, B>
 where
     S: Service<Request<B>, Response = Response<R>>,
-    R: Body,
+    R: Body + Send + 'static,
     R::Data: From<Bytes>,
 {
     type Output = Result<Response<FenceBody<R>>, S::Error>;
@@ -120,14 +131,16 @@ where
                         // timeout its handler.
                         this.stage.set(Stage::Refused { refusal: None });
                         return Poll::Ready(match response {
-                            Ok(response) => Ok(response.map(|body| FenceBody::new(body, admitted))),
+                            Ok(response) => Ok(response.map(|body| match admitted {
+                                Some(admitted) => FenceBody::admitted(body, admitted.admission),
+                                None => FenceBody::passing(body),
+                            })),
                             Err(error) => Err(error),
                         });
                     }
-                    match admitted.as_mut().and_then(|admitted| admitted.superseded(context)) {
-                        Some(stale) => Stage::Refused { refusal: Some(Refusal::Superseded(stale)) },
-                        None => return Poll::Pending,
-                    }
+                    let Some(admitted) = admitted else { return Poll::Pending };
+                    let stale = ready!(admitted.superseded.poll_unpin(context));
+                    Stage::Refused { refusal: Some(Refusal::Superseded(stale)) }
                 }
             };
             this.stage.set(next);

@@ -73,6 +73,7 @@ mod path;
 mod problem;
 mod refusal;
 mod service;
+mod stoppable;
 
 pub use body::{FenceBody, FenceBodyError};
 pub use extract::{Fenced, NotFenced};

@@ -78,7 +78,7 @@ where
     S: Service<Request<B>, Response = Response<R>> + Clone,
     X: Fn(&Parts) -> Result<Resource, E>,
     E: Display,
-    R: Body,
+    R: Body + Send + 'static,
     R::Data: From<Bytes>,
 {
     type Response = Response<FenceBody<R>>;

@@ -2,6 +2,7 @@
 
 mod ending;
 mod layers;
+mod stalled;
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
