@@ -150,6 +150,20 @@ impl Flight {
         }
     }
 
+    /// Counts those that wait as this one does: equal tokens wait for the same older requests,
+    /// and a newer one sends them all away.
+    pub(super) fn find_room(&self, limit: usize) -> Result<(), FenceError> {
+        let entries = self.gate.entries();
+        let Some(entry) = entries.get(&self.resource) else { return Ok(()) };
+        let View { oldest: in_flight, highest, .. } = *entry.view.borrow();
+        let equal = entry.in_flight.get(&self.token).copied().unwrap_or(0);
+        if in_flight >= self.token || highest > Some(self.token) || equal <= limit {
+            return Ok(());
+        }
+        let (resource, presented) = (self.resource.clone(), self.token);
+        Err(FenceError::Crowded { resource, presented, in_flight, limit })
+    }
+
     /// Asks older requests to stop, for as long as this one waits for the marks: they may be
     /// in its way there.
     pub(super) fn press(&self) {

@@ -166,7 +166,7 @@ impl Refusal {
             Refusal::Repeated => format!("header {header} was sent more than once"),
             Refusal::Resource(error) => error.clone(),
             Refusal::Unavailable { resource, cause, .. } => match &**cause {
-                FenceError::Busy { .. } => cause.to_string(),
+                FenceError::Busy { .. } | FenceError::Crowded { .. } => cause.to_string(),
                 FenceError::Full { .. } => {
                     format!("no room for a high-water mark of {resource}; nothing was written")
                 }

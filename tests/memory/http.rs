@@ -1,6 +1,7 @@
 //! The tower layer below axum and below a plain service.
 
 mod ending;
+mod grace;
 mod layers;
 mod stalled;
 
@@ -14,7 +15,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::routing::put;
-use fencing::fence::{Marks, MarksError, MemoryMarks, Stale};
+use fencing::fence::{FenceError, Marks, MarksError, MemoryMarks, Stale};
 use fencing::http::{FenceLayer, Fenced, HEADER, Problem, Refusal, Require, attach};
 use fencing::{Fence, Resource, Token};
 use futures_util::FutureExt;
