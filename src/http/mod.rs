@@ -56,7 +56,8 @@
 //! - Between processes the layer does not close the gap between check and write. Only
 //!   `fencing::sql::admit` in the transaction that writes does.
 //! - The extractor must give one resource one name. If a handler takes `/files/a` and
-//!   `/files/%61` for the same file, so must the extractor, as [`path()`] does.
+//!   `/files/%61` for the same file, so must the extractor, as [`path()`] does. It refuses paths
+//!   such as `/files//a` and `/files/b/../a`, which would be more names of that file.
 //! - The layer cannot tell an invented token from an issued one. A client that sends a very large
 //!   token locks all others out. Put the layer behind authentication, and on routes that exist
 //!   (`route_layer`).

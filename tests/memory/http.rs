@@ -3,6 +3,7 @@
 mod ending;
 mod grace;
 mod layers;
+mod names;
 mod stalled;
 
 use std::convert::Infallible;
