@@ -11,7 +11,7 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use super::refusal::Style;
+use super::refusal::{Style, answer_anew, of_the_handler};
 use super::{FenceBody, Fenced, Refusal};
 use crate::fence::{Admission, Fence, Stale};
 
@@ -93,6 +93,23 @@ where
     }
 }
 
+/// Makes the layer's response of the handler's.
+fn answered<R: Body + Send + 'static>(
+    mut response: Response<R>,
+    admitted: Option<AdmittedRequest>,
+    style: &Style,
+) -> Response<FenceBody<R>> {
+    match (of_the_handler(&mut response), admitted) {
+        (Some(refusal), _admitted) => {
+            answer_anew(response, refusal.answer(style, FenceBody::refusal))
+        }
+        (None, Some(AdmittedRequest { admission, .. })) => {
+            response.map(|body| FenceBody::admitted(body, admission))
+        }
+        (None, None) => response.map(FenceBody::passing),
+    }
+}
+
 impl<S, B, R> Future for FenceFuture<S, B>
 where
     S: Service<Request<B>, Response = Response<R>>,
@@ -131,10 +148,7 @@ where
                         // timeout its handler.
                         this.stage.set(Stage::Refused { refusal: None });
                         return Poll::Ready(match response {
-                            Ok(response) => Ok(response.map(|body| match admitted {
-                                Some(admitted) => FenceBody::admitted(body, admitted.admission),
-                                None => FenceBody::passing(body),
-                            })),
+                            Ok(response) => Ok(answered(response, admitted, this.style)),
                             Err(error) => Err(error),
                         });
                     }

@@ -82,7 +82,8 @@ impl<X> FenceLayer<X> {
         FenceLayer { require, ..self }
     }
 
-    /// Hides the highest token seen from clients whose token is stale.
+    /// Hides the highest token seen from clients whose token is stale, also where the handler's
+    /// own check refuses.
     #[must_use]
     pub fn hide_highest(self) -> FenceLayer<X> {
         FenceLayer { hides_highest: true, ..self }

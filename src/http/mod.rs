@@ -33,7 +33,8 @@
 //!
 //! A client sends its token with [`attach`] and reads a refusal with [`Problem`]. A handler that
 //! checks the token in its own transaction returns a [`Refusal`]: `?` makes one of the errors of
-//! `fencing::sql` and of sqlx.
+//! `fencing::sql` and of sqlx. The layer around it answers that as a refusal of its own. A handler
+//! that takes a [`Fenced`] without a layer around it is a 500: see [`NotFenced`].
 //!
 //! ```
 //! # #[cfg(feature = "sqlite")]

@@ -10,6 +10,7 @@ use http_body::Body;
 use tower_layer::Layer;
 use tower_service::Service;
 
+use super::extract::WithoutToken;
 use super::refusal::Style;
 use super::{FenceBody, FenceFuture, FenceLayer, Fenced, Refusal};
 use crate::resource::Resource;
@@ -105,7 +106,10 @@ where
         let clone = self.inner.clone();
         let mut ready = replace(&mut self.inner, clone);
         match fenced {
-            None => FenceFuture::passing(ready.call(request), style),
+            None => {
+                request.extensions_mut().insert(WithoutToken);
+                FenceFuture::passing(ready.call(request), style)
+            }
             Some(fenced) => {
                 request.extensions_mut().insert(fenced.clone());
                 let fence = self.layer.fence.clone();

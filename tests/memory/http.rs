@@ -1,5 +1,6 @@
 //! The tower layer below axum and below a plain service.
 
+mod answers;
 mod ending;
 mod grace;
 mod layers;
