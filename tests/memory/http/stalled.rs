@@ -153,3 +153,42 @@ async fn a_newer_request_in_the_middle_of_a_poll_waits_for_its_end() {
     let resource = Resource::new("files/a").unwrap();
     assert!(fence.admit(&resource, token(34)).now_or_never().unwrap().is_ok());
 }
+
+/// Each request is the newer one of the last, whose body is polled without a pause meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_is_gone_before_a_newer_request_however_they_race() {
+    struct Alive(Arc<AtomicUsize>);
+    impl Drop for Alive {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+    let alive = Arc::new(AtomicUsize::new(0));
+    let handler = move |Fenced { .. }: Fenced| {
+        let alive = Arc::clone(&alive);
+        async move {
+            assert_eq!(alive.fetch_add(1, Ordering::SeqCst), 0, "an older body is there yet");
+            let body = Alive(alive);
+            let chunks = futures_util::stream::repeat_with(move || {
+                assert_eq!(body.0.load(Ordering::SeqCst), 1);
+                Ok::<_, Infallible>(Bytes::from_static(b"data"))
+            });
+            Body::from_stream(chunks)
+        }
+    };
+    let app = Router::new().route("/files/{name}", put(handler));
+    let fence = fence().drop_older();
+    let app = app.layer(layer(fence.clone()));
+    let mut readers = Vec::new();
+    for number in 1..=2000 {
+        let response = app.clone().oneshot(request("PUT", &[&number.to_string()])).await.unwrap();
+        assert_eq!(response.status(), 200);
+        let mut body = response.into_body();
+        readers.push(tokio::spawn(async move { while let Some(Ok(_)) = body.frame().await {} }));
+    }
+    let resource = Resource::new("files/a").unwrap();
+    let _newest = fence.admit(&resource, token(3000)).await.unwrap();
+    for reader in readers {
+        reader.await.unwrap();
+    }
+}
