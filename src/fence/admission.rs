@@ -10,8 +10,8 @@ use crate::token::Token;
 /// of the resource. Drop it when the write is done.
 #[must_use = "the request is in flight for as long as its admission is held"]
 pub struct Admission {
-    flight: Flight,
-    drops_older: bool,
+    pub(super) flight: Flight,
+    pub(super) drops_older: bool,
 }
 
 impl fmt::Debug for Admission {
@@ -40,9 +40,10 @@ impl Admission {
         self.flight.token
     }
 
-    /// Waits until this request must stop because a newer token came. Only a fence that
-    /// [drops older](super::Fence::drop_older) requests asks for that; with any other fence
-    /// it waits forever. The newer request waits until this admission is dropped.
+    /// Waits until this request must stop because a newer token came and its
+    /// [grace](super::Fence::drop_older_after) is over. With a fence that
+    /// [waits for older](super::Fence::wait_for_older) requests it waits forever. The newer
+    /// request waits until this admission is dropped.
     ///
     /// # Cancel safety
     /// You may await any number of these futures, and drop them at any time.

@@ -27,6 +27,21 @@ pub enum FenceError {
         /// The fence's limit.
         waited: Duration,
     },
+    /// Too many requests with this token wait already for older ones to end. Try again later.
+    #[error(
+        "token {presented} of {resource} was not let in to wait for a request with token \
+         {in_flight}: {limit} requests wait already; try again later"
+    )]
+    Crowded {
+        /// The resource that the request was about.
+        resource: Resource,
+        /// The token that was presented.
+        presented: Token,
+        /// The oldest token in flight.
+        in_flight: Token,
+        /// The fence's limit of those who wait.
+        limit: usize,
+    },
     /// The marks have no room for another resource, and never forget one to make room. Give
     /// them a larger limit.
     #[error("no room for another resource: {limit} have a high-water mark; raise that limit")]
@@ -48,6 +63,7 @@ impl FenceError {
         match self {
             FenceError::Stale(_) => "stale",
             FenceError::Busy { .. } => "busy",
+            FenceError::Crowded { .. } => "crowded",
             FenceError::Full { .. } => "full",
             FenceError::Unreachable(_) => "unreachable",
             FenceError::NoRuntime => "no_runtime",

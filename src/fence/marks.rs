@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use futures_util::future::BoxFuture;
 
 use super::Stale;
@@ -24,6 +26,16 @@ pub trait Marks: Send + Sync + 'static {
         resource: &'a Resource,
         token: Token,
     ) -> BoxFuture<'a, Result<(), MarksError>>;
+}
+
+impl<M: Marks + ?Sized> Marks for Arc<M> {
+    fn raise<'a>(
+        &'a self,
+        resource: &'a Resource,
+        token: Token,
+    ) -> BoxFuture<'a, Result<(), MarksError>> {
+        (**self).raise(resource, token)
+    }
 }
 
 /// Why [`Marks`] did not let a token pass.

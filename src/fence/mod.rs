@@ -36,6 +36,8 @@ mod gate;
 mod marks;
 mod memory;
 mod stale;
+#[cfg(feature = "http")]
+mod stop;
 #[cfg(test)]
 mod tests;
 
@@ -44,7 +46,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use crate::resource::Resource;
 use crate::token::Token;
@@ -52,14 +54,20 @@ use gate::{Flight, Gate};
 
 pub use admission::Admission;
 pub use error::FenceError;
+#[cfg(feature = "http")]
+pub(crate) use gate::Stoppable;
 pub use marks::{Marks, MarksError};
 pub use memory::MemoryMarks;
 pub use stale::Stale;
 
 /// How long the marks may take before the fence presses older requests to stop.
 const PRESS_AFTER: Duration = Duration::from_millis(100);
-/// The longest limit of a fence.
+/// The longest limit of a fence, and its longest grace.
 const LONGEST_LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long an older request may go on, unless the fence is told otherwise.
+const GRACE: Duration = Duration::from_secs(30);
+/// How many requests with one token may wait for older ones, unless the fence is told otherwise.
+const WAITERS: usize = 1000;
 
 /// Refuses tokens older than the highest seen, and keeps requests with different tokens
 /// apart. Clones share one fence.
@@ -70,27 +78,31 @@ pub struct Fence {
     marks: Arc<dyn Marks>,
     gate: Arc<Gate>,
     limit: Duration,
-    drops_older: bool,
+    /// How long older requests may go on when a newer one waits, if not forever.
+    grace: Option<Duration>,
+    waiters: usize,
 }
 
 impl fmt::Debug for Fence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Fence")
             .field("limit", &self.limit)
-            .field("drops_older", &self.drops_older)
+            .field("grace", &self.grace)
+            .field("waiters", &self.waiters)
             .finish_non_exhaustive()
     }
 }
 
 impl Fence {
-    /// Makes a fence on these marks. An admission may take 5 s, and a newer token waits for
-    /// older requests in flight.
+    /// Makes a fence on these marks. An admission may take 5 s, a newer token waits for older
+    /// requests in flight, and those must [stop](Fence::drop_older_after) after 30 s.
     pub fn new(marks: impl Marks) -> Fence {
         Fence {
             marks: Arc::new(marks),
             gate: Arc::default(),
             limit: Duration::from_secs(5),
-            drops_older: false,
+            grace: Some(GRACE),
+            waiters: WAITERS,
         }
     }
 
@@ -102,12 +114,43 @@ impl Fence {
     }
 
     /// Stops older requests in flight ([`Admission::superseded`]) as soon as a newer token
-    /// has passed the marks, or has waited for them for 100 ms. Without it the newer request
-    /// waits until they end by themselves. The tower layer drops the older requests: use it
-    /// where a request may be cut off at any `.await`.
+    /// has passed the marks, or has waited for them for 100 ms. It is
+    /// [`drop_older_after`](Fence::drop_older_after) without a grace.
     #[must_use]
     pub fn drop_older(self) -> Fence {
-        Fence { drops_older: true, ..self }
+        self.drop_older_after(Duration::ZERO)
+    }
+
+    /// Stops older requests in flight ([`Admission::superseded`]) when their grace is over. It
+    /// counts from the moment when the first newer token has passed the marks, or from when
+    /// the marks have kept newer ones waiting (100 ms at least). A newer request that gives up
+    /// in the meantime, at its [`limit`](Fence::limit), does not begin it anew. Default: 30 s;
+    /// at most one day.
+    ///
+    /// The tower layer drops an older request together with its response body: its handler
+    /// ends at an `.await`, as it does when its client hangs up. Who holds an [`Admission`] of
+    /// its own is asked, and waited for. Where clones of a fence differ, requests that came in
+    /// through one that [waits](Fence::wait_for_older) are not stopped.
+    #[must_use]
+    pub fn drop_older_after(self, grace: Duration) -> Fence {
+        Fence { grace: Some(grace.min(LONGEST_LIMIT)), ..self }
+    }
+
+    /// Lets newer requests wait until older ones in flight end by themselves, for as long as
+    /// the [`limit`](Fence::limit) of each.
+    ///
+    /// **Fencing.** One older request that never ends, such as an upload whose client has
+    /// stopped, keeps the resource closed to all newer tokens. Limit how long requests take.
+    #[must_use]
+    pub fn wait_for_older(self) -> Fence {
+        Fence { grace: None, ..self }
+    }
+
+    /// Limits how many requests with one token may wait for older ones at a time. Those
+    /// beyond it are refused at once ([`FenceError::Crowded`]). Default: 1000.
+    #[must_use]
+    pub fn waiters(self, waiters: usize) -> Fence {
+        Fence { waiters, ..self }
     }
 
     /// Admits a request with `token`: raises the mark, then waits until no request with
@@ -146,7 +189,7 @@ impl Fence {
         let end = Instant::now() + self.limit.min(LONGEST_LIMIT);
         // It enters flight before the marks are asked: a request that passes them later sees
         // this one, however long it pauses in between.
-        let flight = self.gate.enter(resource, token)?;
+        let flight = self.gate.enter(resource, token, self.grace)?;
         match timeout_at(end, self.raise(&flight)).await {
             Ok(raised) => raised?,
             Err(_) => {
@@ -155,23 +198,33 @@ impl Fence {
             }
         }
         flight.confirm();
+        flight.find_room(self.waiters)?;
         match timeout_at(end, flight.alone()).await {
             Ok(alone) => alone?,
             Err(_) => return Err(flight.busy(self.limit)),
         }
-        Ok(Admission::new(flight, self.drops_older))
+        Ok(Admission::new(flight, self.grace.is_some()))
     }
 
     /// Raises the mark. Where the marks are slow, the transaction of an older request may hold
     /// them: a fence that drops older requests presses them now.
     async fn raise(&self, flight: &Flight) -> Result<(), MarksError> {
         let mut raise = self.marks.raise(&flight.resource, flight.token);
-        if self.drops_older {
-            match timeout(PRESS_AFTER, &mut raise).await {
-                Ok(raised) => return raised,
-                Err(_) => flight.press(),
+        let since = flight.ask();
+        let raised = match (self.grace, since) {
+            (Some(grace), Some(since)) => {
+                let due = (since + grace).max(Instant::now() + PRESS_AFTER);
+                match timeout_at(due, &mut raise).await {
+                    Ok(raised) => raised,
+                    Err(_) => {
+                        flight.press();
+                        raise.await
+                    }
+                }
             }
-        }
-        raise.await
+            _ => raise.await,
+        };
+        flight.answered();
+        raised
     }
 }

@@ -1,38 +1,22 @@
+use std::error::Error;
 use std::fmt;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
+use super::stoppable::StoppableBody;
 use crate::fence::{Admission, Stale};
-
-/// Keeps a request in flight until this is dropped, and notices a newer one.
-pub(super) struct AdmittedRequest {
-    superseded: BoxFuture<'static, Stale>,
-    _admission: Admission,
-}
-
-impl AdmittedRequest {
-    pub(super) fn new(admission: Admission) -> AdmittedRequest {
-        AdmittedRequest { superseded: admission.superseded().boxed(), _admission: admission }
-    }
-
-    /// Returns the refusal, once there is a newer request and the fence drops older ones.
-    pub(super) fn superseded(&mut self, context: &mut Context<'_>) -> Option<Stale> {
-        match self.superseded.poll_unpin(context) {
-            Poll::Ready(stale) => Some(stale),
-            Poll::Pending => None,
-        }
-    }
-}
 
 pin_project! {
     /// The body of a response behind a fence. The request stays in flight until the body has
     /// ended or is dropped.
+    ///
+    /// The inner body is dropped at its end, before a newer request is let in. The default is
+    /// a body without content, as layers outside want it for answers of their own.
     pub struct FenceBody<R> {
         #[pin]
         content: Content<R>,
@@ -43,8 +27,9 @@ pin_project! {
     #[project = ContentProjection]
     enum Content<R> {
         Refusal { text: Option<Bytes> },
-        Inner { #[pin] body: R, admitted: Option<AdmittedRequest> },
-        CutOff,
+        Passing { #[pin] body: R },
+        Admitted { body: Arc<StoppableBody<R>> },
+        Ended { hint: SizeHint },
     }
 }
 
@@ -54,22 +39,27 @@ impl<R> fmt::Debug for FenceBody<R> {
     }
 }
 
+impl<R> Default for FenceBody<R> {
+    fn default() -> FenceBody<R> {
+        FenceBody { content: Content::Ended { hint: SizeHint::with_exact(0) } }
+    }
+}
+
 /// Why a response body broke off.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum FenceBodyError<E> {
+pub enum FenceBodyError {
     /// The inner body failed with an error of its own.
     #[error(transparent)]
-    Inner(E),
+    Inner(Box<dyn Error + Send + Sync>),
     /// A newer token came, and the fence drops older requests.
     #[error("response cut off by a newer request: {0}")]
     Superseded(Stale),
 }
 
-impl<R: Body> FenceBody<R> {
-    pub(super) fn new(body: R, admitted: Option<AdmittedRequest>) -> FenceBody<R> {
-        let admitted = admitted.filter(|_| !body.is_end_stream());
-        FenceBody { content: Content::Inner { body, admitted } }
+impl<R> FenceBody<R> {
+    pub(super) fn passing(body: R) -> FenceBody<R> {
+        FenceBody { content: Content::Passing { body } }
     }
 
     pub(super) fn refusal(text: Option<Bytes>) -> FenceBody<R> {
@@ -77,51 +67,67 @@ impl<R: Body> FenceBody<R> {
     }
 }
 
+impl<R: Body + Send + 'static> FenceBody<R> {
+    pub(super) fn admitted(body: R, admission: Admission) -> FenceBody<R> {
+        let content = if body.is_end_stream() {
+            let hint = body.size_hint();
+            drop(body);
+            drop(admission);
+            Content::Ended { hint }
+        } else {
+            Content::Admitted { body: StoppableBody::new(body, admission) }
+        };
+        FenceBody { content }
+    }
+}
+
 impl<R> Body for FenceBody<R>
 where
     R: Body,
     R::Data: From<Bytes>,
+    R::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     type Data = R::Data;
-    type Error = FenceBodyError<R::Error>;
+    type Error = FenceBodyError;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<R::Data>, Self::Error>>> {
+    ) -> Poll<Option<Result<Frame<R::Data>, FenceBodyError>>> {
         let mut this = self.project();
-        let stale = match this.content.as_mut().project() {
-            ContentProjection::CutOff => return Poll::Ready(None),
+        let (frame, hint) = match this.content.as_mut().project() {
+            ContentProjection::Ended { .. } => return Poll::Ready(None),
             ContentProjection::Refusal { text } => {
                 return Poll::Ready(text.take().map(|text| Ok(Frame::data(text.into()))));
             }
-            ContentProjection::Inner { mut body, admitted } => {
-                match admitted.as_mut().and_then(|admitted| admitted.superseded(context)) {
-                    Some(stale) => stale,
-                    None => {
-                        let frame = body.as_mut().poll_frame(context);
-                        let ended = match &frame {
-                            Poll::Ready(Some(Ok(_))) => body.is_end_stream(),
-                            Poll::Ready(_) => true,
-                            Poll::Pending => false,
-                        };
-                        if ended {
-                            *admitted = None;
-                        }
-                        return frame.map_err(FenceBodyError::Inner);
-                    }
-                }
+            ContentProjection::Passing { body } => {
+                return body
+                    .poll_frame(context)
+                    .map_err(|error| FenceBodyError::Inner(error.into()));
             }
+            ContentProjection::Admitted { body } => match ready!(body.poll_frame(context)) {
+                Ok((frame, hint)) => {
+                    let inner = |error: R::Error| FenceBodyError::Inner(error.into());
+                    (frame.map(|frame| frame.map_err(inner)), hint)
+                }
+                Err(stale) => {
+                    let error = FenceBodyError::Superseded(stale);
+                    (Some(Err(error)), Some(SizeHint::with_exact(0)))
+                }
+            },
         };
-        this.content.set(Content::CutOff);
-        Poll::Ready(Some(Err(FenceBodyError::Superseded(stale))))
+        if let Some(hint) = hint {
+            this.content.set(Content::Ended { hint });
+        }
+        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.content {
             Content::Refusal { text } => text.is_none(),
-            Content::Inner { body, .. } => body.is_end_stream(),
-            Content::CutOff => true,
+            Content::Passing { body } => body.is_end_stream(),
+            Content::Admitted { body } => body.is_end_stream(),
+            Content::Ended { .. } => true,
         }
     }
 
@@ -130,8 +136,9 @@ where
             Content::Refusal { text } => {
                 SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64))
             }
-            Content::Inner { body, .. } => body.size_hint(),
-            Content::CutOff => SizeHint::with_exact(0),
+            Content::Passing { body } => body.size_hint(),
+            Content::Admitted { body } => body.size_hint(),
+            Content::Ended { hint } => hint.to_owned(),
         }
     }
 }

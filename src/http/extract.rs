@@ -3,9 +3,10 @@ use std::convert::Infallible;
 use axum_core::body::Body;
 use axum_core::extract::{FromRequestParts, OptionalFromRequestParts};
 use axum_core::response::{IntoResponse, Response};
+use http::StatusCode;
 use http::request::Parts;
 
-use super::refusal::Style;
+use super::refusal::{OfTheHandler, Style};
 use super::{HEADER, Refusal};
 use crate::resource::Resource;
 use crate::token::Token;
@@ -23,19 +24,32 @@ pub struct Fenced {
     pub token: Token,
 }
 
-/// No token was admitted for the request: it carries none, or no
-/// [`FenceLayer`](super::FenceLayer) stands around the handler. The client gets a 428.
+/// Stands in the extensions of a request that a layer let pass without a token.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WithoutToken;
+
+/// No token was admitted for the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "no fencing token was admitted: the request has none, or no FenceLayer stands around this \
-     handler"
-)]
 #[non_exhaustive]
-pub struct NotFenced;
+pub enum NotFenced {
+    /// The request carries no token, and its method did not need one. The client gets a 428.
+    #[error("the request carries no fencing token, and its handler needs one")]
+    NoToken,
+    /// No [`FenceLayer`](super::FenceLayer) stands around the handler: the server is put
+    /// together wrongly. The client gets a 500.
+    #[error("no FenceLayer stands around this handler, which takes a Fenced; add one to its route")]
+    NoLayer,
+}
 
 impl IntoResponse for NotFenced {
     fn into_response(self) -> Response {
-        IntoResponse::into_response(Refusal::Missing)
+        match self {
+            NotFenced::NoToken => IntoResponse::into_response(Refusal::Missing),
+            NotFenced::NoLayer => {
+                tracing::error!(error = %self, "request not carried out");
+                StatusCode::INTERNAL_SERVER_ERROR.into_response()
+            }
+        }
     }
 }
 
@@ -43,7 +57,11 @@ impl<S: Sync> FromRequestParts<S> for Fenced {
     type Rejection = NotFenced;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Fenced, NotFenced> {
-        parts.extensions.get().cloned().ok_or(NotFenced)
+        match parts.extensions.get::<Fenced>() {
+            Some(fenced) => Ok(fenced.clone()),
+            None if parts.extensions.get::<WithoutToken>().is_some() => Err(NotFenced::NoToken),
+            None => Err(NotFenced::NoLayer),
+        }
     }
 }
 
@@ -55,14 +73,20 @@ impl<S: Sync> OptionalFromRequestParts<S> for Fenced {
     }
 }
 
-/// Answers for a handler whose own check refused, such as the one inside its transaction. The
-/// answer is a problem in JSON and shows the highest token, whatever a layer outside hides.
+/// Answers for a handler whose own check refused, such as the one inside its transaction.
+///
+/// A [`FenceLayer`](super::FenceLayer) around the handler answers in its place, as it answers
+/// refusals of its own: in the style of gRPC where the client speaks it, with its header's
+/// name, and without the highest token if it hides that. It keeps the headers that were added.
+/// An answer whose status was changed stays as it is.
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         if let Refusal::Failed(error) = &self {
             tracing::error!(%error, "the write behind the fence failed");
         }
         let style = Style { grpc: false, header: HEADER, hides_highest: false };
-        self.answer(&style, |text| text.map_or(Body::empty(), Body::from))
+        let mut response = self.answer(&style, |text| text.map_or(Body::empty(), Body::from));
+        response.extensions_mut().insert(OfTheHandler);
+        response
     }
 }

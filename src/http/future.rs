@@ -11,10 +11,21 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use super::body::AdmittedRequest;
-use super::refusal::Style;
+use super::refusal::{Style, answer_anew, of_the_handler};
 use super::{FenceBody, Fenced, Refusal};
-use crate::fence::{Admission, Fence};
+use crate::fence::{Admission, Fence, Stale};
+
+/// A request in flight, until this is dropped.
+struct AdmittedRequest {
+    superseded: BoxFuture<'static, Stale>,
+    admission: Admission,
+}
+
+impl AdmittedRequest {
+    fn new(admission: Admission) -> AdmittedRequest {
+        AdmittedRequest { superseded: admission.superseded().boxed(), admission }
+    }
+}
 
 pin_project! {
     /// The response of a [`FenceService`](super::FenceService).
@@ -82,10 +93,27 @@ where
     }
 }
 
+/// Makes the layer's response of the handler's.
+fn answered<R: Body + Send + 'static>(
+    mut response: Response<R>,
+    admitted: Option<AdmittedRequest>,
+    style: &Style,
+) -> Response<FenceBody<R>> {
+    match (of_the_handler(&mut response), admitted) {
+        (Some(refusal), _admitted) => {
+            answer_anew(response, refusal.answer(style, FenceBody::refusal))
+        }
+        (None, Some(AdmittedRequest { admission, .. })) => {
+            response.map(|body| FenceBody::admitted(body, admission))
+        }
+        (None, None) => response.map(FenceBody::passing),
+    }
+}
+
 impl<S, B, R> Future for FenceFuture<S, B>
 where
     S: Service<Request<B>, Response = Response<R>>,
-    R: Body,
+    R: Body + Send + 'static,
     R::Data: From<Bytes>,
 {
     type Output = Result<Response<FenceBody<R>>, S::Error>;
@@ -116,14 +144,17 @@ where
                     // The handler first: what it has finished is no longer in doubt.
                     if let Poll::Ready(response) = future.poll(context) {
                         let admitted = admitted.take();
-                        return Poll::Ready(Ok(
-                            response?.map(|body| FenceBody::new(body, admitted))
-                        ));
+                        // A future that is ready may still hold what it works on, such as a
+                        // timeout its handler.
+                        this.stage.set(Stage::Refused { refusal: None });
+                        return Poll::Ready(match response {
+                            Ok(response) => Ok(answered(response, admitted, this.style)),
+                            Err(error) => Err(error),
+                        });
                     }
-                    match admitted.as_mut().and_then(|admitted| admitted.superseded(context)) {
-                        Some(stale) => Stage::Refused { refusal: Some(Refusal::Superseded(stale)) },
-                        None => return Poll::Pending,
-                    }
+                    let Some(admitted) = admitted else { return Poll::Pending };
+                    let stale = ready!(admitted.superseded.poll_unpin(context));
+                    Stage::Refused { refusal: Some(Refusal::Superseded(stale)) }
                 }
             };
             this.stage.set(next);

@@ -1,4 +1,4 @@
-use std::fmt::Display;
+use std::fmt::{self, Display};
 
 use http::request::Parts;
 use http::{HeaderName, Method};
@@ -31,13 +31,24 @@ impl Require {
 ///
 /// A read that carries a token raises the mark as a write does: after it, the fence refuses
 /// older tokens.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct FenceLayer<X> {
     pub(super) fence: Fence,
     pub(super) extractor: X,
     pub(super) header: HeaderName,
     pub(super) require: Require,
     pub(super) hides_highest: bool,
+}
+
+impl<X> fmt::Debug for FenceLayer<X> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FenceLayer")
+            .field("fence", &self.fence)
+            .field("header", &self.header)
+            .field("require", &self.require)
+            .field("hides_highest", &self.hides_highest)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<X> FenceLayer<X> {
@@ -71,7 +82,8 @@ impl<X> FenceLayer<X> {
         FenceLayer { require, ..self }
     }
 
-    /// Hides the highest token seen from clients whose token is stale.
+    /// Hides the highest token seen from clients whose token is stale, also where the handler's
+    /// own check refuses.
     #[must_use]
     pub fn hide_highest(self) -> FenceLayer<X> {
         FenceLayer { hides_highest: true, ..self }

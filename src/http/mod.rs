@@ -28,12 +28,13 @@
 //! | a newer token came while the handler worked, and the fence drops older requests: in doubt | 503 | `UNKNOWN` |
 //! | the request needs a token and has none | 428 | `FAILED_PRECONDITION` |
 //! | the token is malformed, zero, out of range or sent twice; the resource is malformed | 400 | `INVALID_ARGUMENT` |
-//! | the marks are unreachable, or older requests do not end | 503, `Retry-After` | `UNAVAILABLE` |
+//! | the marks are unreachable, older requests do not end, or too many wait for them | 503, `Retry-After` | `UNAVAILABLE` |
 //! | the marks are full, or the service does not run on tokio | 503 | `UNAVAILABLE` |
 //!
 //! A client sends its token with [`attach`] and reads a refusal with [`Problem`]. A handler that
 //! checks the token in its own transaction returns a [`Refusal`]: `?` makes one of the errors of
-//! `fencing::sql` and of sqlx.
+//! `fencing::sql` and of sqlx. The layer around it answers that as a refusal of its own. A handler
+//! that takes a [`Fenced`] without a layer around it is a 500: see [`NotFenced`].
 //!
 //! ```
 //! # #[cfg(feature = "sqlite")]
@@ -56,13 +57,19 @@
 //! - Between processes the layer does not close the gap between check and write. Only
 //!   `fencing::sql::admit` in the transaction that writes does.
 //! - The extractor must give one resource one name. If a handler takes `/files/a` and
-//!   `/files/%61` for the same file, so must the extractor, as [`path()`] does.
+//!   `/files/%61` for the same file, so must the extractor, as [`path()`] does. It refuses paths
+//!   such as `/files//a` and `/files/b/../a`, which would be more names of that file.
 //! - The layer cannot tell an invented token from an issued one. A client that sends a very large
 //!   token locks all others out. Put the layer behind authentication, and on routes that exist
 //!   (`route_layer`).
-//! - An older request that does not end, such as a client that pauses in the middle of its
-//!   upload, holds up a newer one up to the fence's limit. Limit how long requests take, or let
-//!   the fence [drop older](crate::fence::Fence::drop_older) requests.
+//! - An older request that does not end, such as one whose client pauses in the middle of its
+//!   upload or stops reading the response, holds up newer ones for 30 s: until then each waits
+//!   up to the fence's [limit](crate::fence::Fence::limit) and gets a 503. Then the layer drops
+//!   the older request, future and body. [`drop_older_after`](crate::fence::Fence::drop_older_after)
+//!   sets the time. With [`wait_for_older`](crate::fence::Fence::wait_for_older) nothing is
+//!   dropped, and one such client closes the resource to newer tokens for as long as it likes.
+//! - A handler is dropped only at an `.await`. One that blocks its thread, or a task that it has
+//!   spawned, goes on.
 
 mod body;
 mod extract;
@@ -73,6 +80,7 @@ mod path;
 mod problem;
 mod refusal;
 mod service;
+mod stoppable;
 
 pub use body::{FenceBody, FenceBodyError};
 pub use extract::{Fenced, NotFenced};

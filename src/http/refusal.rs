@@ -2,7 +2,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, Response, StatusCode};
 
 use super::Problem;
@@ -68,6 +68,11 @@ impl<E: Into<FenceError>> From<E> for Refusal {
         }
     }
 }
+
+/// Stands in the extensions of an answer that a handler made of a refusal. The layer, which
+/// knows what the client may be told, makes it anew.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OfTheHandler;
 
 /// How the client wants its answer, and what it may know.
 #[derive(Debug, Clone)]
@@ -166,7 +171,7 @@ impl Refusal {
             Refusal::Repeated => format!("header {header} was sent more than once"),
             Refusal::Resource(error) => error.clone(),
             Refusal::Unavailable { resource, cause, .. } => match &**cause {
-                FenceError::Busy { .. } => cause.to_string(),
+                FenceError::Busy { .. } | FenceError::Crowded { .. } => cause.to_string(),
                 FenceError::Full { .. } => {
                     format!("no room for a high-water mark of {resource}; nothing was written")
                 }
@@ -232,6 +237,29 @@ impl Refusal {
         response.extensions_mut().insert(self);
         response
     }
+}
+
+/// Takes the refusal out of a handler's answer, if the answer is one and still says so.
+pub(super) fn of_the_handler<B>(response: &mut Response<B>) -> Option<Refusal> {
+    let extensions = response.extensions_mut();
+    extensions.remove::<OfTheHandler>()?;
+    let refusal = extensions.get::<Refusal>()?.clone();
+    (response.status() == refusal.status()).then_some(refusal)
+}
+
+/// Puts the answer of the layer in the place of the handler's, whose other headers stay.
+pub(super) fn answer_anew<B, C>(handlers: Response<B>, mut answer: Response<C>) -> Response<C> {
+    let (mut parts, body) = handlers.into_parts();
+    // The body goes before the place in flight does.
+    drop(body);
+    for name in [CONTENT_TYPE, CONTENT_LENGTH, CONTENT_ENCODING, RETRY_AFTER] {
+        parts.headers.remove(name);
+    }
+    parts.headers.extend(std::mem::take(answer.headers_mut()));
+    *answer.headers_mut() = parts.headers;
+    let own = std::mem::replace(answer.extensions_mut(), parts.extensions);
+    answer.extensions_mut().extend(own);
+    answer
 }
 
 /// Encodes a `grpc-message` as the gRPC protocol wants it: `%` and all but printable ASCII.

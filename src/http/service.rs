@@ -1,4 +1,4 @@
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::mem::replace;
 use std::task::{Context, Poll};
 
@@ -10,16 +10,23 @@ use http_body::Body;
 use tower_layer::Layer;
 use tower_service::Service;
 
+use super::extract::WithoutToken;
 use super::refusal::Style;
 use super::{FenceBody, FenceFuture, FenceLayer, Fenced, Refusal};
 use crate::resource::Resource;
 use crate::token::Token;
 
 /// A service behind a [`FenceLayer`]. Clones share the fence.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct FenceService<S, X> {
     inner: S,
     layer: FenceLayer<X>,
+}
+
+impl<S, X> fmt::Debug for FenceService<S, X> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FenceService").field("layer", &self.layer).finish_non_exhaustive()
+    }
 }
 
 impl<S, X: Clone> Layer<S> for FenceLayer<X> {
@@ -72,7 +79,7 @@ where
     S: Service<Request<B>, Response = Response<R>> + Clone,
     X: Fn(&Parts) -> Result<Resource, E>,
     E: Display,
-    R: Body,
+    R: Body + Send + 'static,
     R::Data: From<Bytes>,
 {
     type Response = Response<FenceBody<R>>;
@@ -99,7 +106,10 @@ where
         let clone = self.inner.clone();
         let mut ready = replace(&mut self.inner, clone);
         match fenced {
-            None => FenceFuture::passing(ready.call(request), style),
+            None => {
+                request.extensions_mut().insert(WithoutToken);
+                FenceFuture::passing(ready.call(request), style)
+            }
             Some(fenced) => {
                 request.extensions_mut().insert(fenced.clone());
                 let fence = self.layer.fence.clone();

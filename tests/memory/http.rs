@@ -1,5 +1,12 @@
 //! The tower layer below axum and below a plain service.
 
+mod answers;
+mod ending;
+mod grace;
+mod layers;
+mod names;
+mod stalled;
+
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::sync::Arc;
@@ -10,7 +17,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::routing::put;
-use fencing::fence::{Marks, MarksError, MemoryMarks, Stale};
+use fencing::fence::{FenceError, Marks, MarksError, MemoryMarks, Stale};
 use fencing::http::{FenceLayer, Fenced, HEADER, Problem, Refusal, Require, attach};
 use fencing::{Fence, Resource, Token};
 use futures_util::FutureExt;

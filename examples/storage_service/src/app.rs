@@ -1,8 +1,10 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::StatusCode;
+use axum::middleware::{Next, from_fn};
+use axum::response::Response;
 use axum::routing::{get, post};
 use fencing::http::{FenceLayer, path};
 use fencing::lock::Lock;
@@ -10,6 +12,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::args::{Args, Place};
+use crate::error::ApiError;
 use crate::files;
 use crate::leases::{self, Leases};
 use crate::locks;
@@ -49,12 +52,23 @@ fn router(app: Arc<App>) -> Router {
     } else {
         files
     };
-    Router::new()
+    let leases = Router::new()
         .route("/leases/{*resource}", post(leases::acquire).delete(leases::release))
+        .route_layer(from_fn(one_name));
+    Router::new()
+        .merge(leases)
         .route("/livez", get(async || StatusCode::OK))
         .route("/readyz", get(ready))
         .merge(files)
         .with_state(app)
+}
+
+/// Refuses names that the fence of the files refuses, such as `files//report`: a file has one
+/// name, and one lock.
+async fn one_name(request: Request, next: Next) -> Result<Response, ApiError> {
+    let (parts, body) = request.into_parts();
+    path(&parts)?;
+    Ok(next.run(Request::from_parts(parts, body)).await)
 }
 
 async fn ready(State(app): State<Arc<App>>) -> Result<&'static str, (StatusCode, String)> {

@@ -1,0 +1,74 @@
+//! What a client is told when the handler is the one that refuses.
+
+use super::*;
+
+fn refuses() -> Refusal {
+    let resource = Resource::new("files/a").unwrap();
+    Refusal::Stale(Stale::check(&resource, token(33), Some(token(34))).unwrap_err())
+}
+
+fn grpc(mut request: Request<Body>) -> Request<Body> {
+    request.headers_mut().insert(header::CONTENT_TYPE, "application/grpc".parse().unwrap());
+    request
+}
+
+/// A server that is put together wrongly is not the client's fault.
+#[tokio::test]
+async fn a_handler_without_a_layer_is_an_error_of_the_server() {
+    let write = |Fenced { .. }: Fenced| async { "written" };
+    let route = || Router::new().route("/files/{name}", put(write).get(write));
+    let response = route().oneshot(request("PUT", &["34"])).await.unwrap();
+    assert_eq!(response.status(), 500);
+    assert_eq!(text(response).await, "", "the log says why");
+    // Behind a layer it is the client's: this method needs a token here, and it sent none.
+    let response = route().layer(layer(fence())).oneshot(request("GET", &[])).await.unwrap();
+    assert_eq!(response.status(), 428);
+    assert_eq!(problem(response).await.kind, Problem::MISSING);
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_handler_is_answered_as_one_of_the_layer() {
+    let refuse = || async { ([("x-request-id", "7")], refuses()) };
+    let missing =
+        |fenced: Option<Fenced>| async move { fenced.ok_or(Refusal::Missing).map(|_| ()) };
+    let name = HeaderName::from_static("x-generation");
+    let layer = layer(fence()).header(name).hide_highest();
+    let app = Router::new().route("/files/{name}", put(refuse).post(refuse).get(missing));
+    let app = app.layer(layer);
+    let send = |request: Request<Body>| {
+        let mut request = request;
+        request.headers_mut().insert("x-generation", "33".parse().unwrap());
+        app.clone().oneshot(request)
+    };
+
+    let response = send(request("PUT", &[])).await.unwrap();
+    assert_eq!(response.status(), 412);
+    assert_eq!(response.headers()["x-request-id"], "7");
+    assert_eq!(response.headers().get_all(header::CONTENT_TYPE).iter().count(), 1);
+    assert!(matches!(response.extensions().get(), Some(Refusal::Stale(_))));
+    let length = response.headers().get(header::CONTENT_LENGTH).cloned();
+    let body = text(response).await;
+    assert!(length.is_none_or(|length| length == body.len().to_string().as_str()));
+    assert!(body.contains("urn:fencing:stale"), "{body}");
+    assert!(!body.contains("34") && !body.contains("highest"), "{body}");
+
+    let response = send(grpc(request("POST", &[]))).await.unwrap();
+    assert_eq!(response.status(), 200);
+    assert_eq!(response.headers()["grpc-status"], "10");
+    assert_eq!(response.headers()[header::CONTENT_TYPE], "application/grpc");
+    assert_eq!(text(response).await, "");
+
+    let response = app.clone().oneshot(request("GET", &[])).await.unwrap();
+    assert_eq!(response.status(), 428);
+    assert!(problem(response).await.detail.contains("x-generation"));
+}
+
+/// What a handler makes of a refusal on purpose is its own.
+#[tokio::test]
+async fn an_answer_that_the_handler_changed_stays() {
+    let refuse = || async { (StatusCode::CONFLICT, refuses()) };
+    let app = Router::new().route("/files/{name}", put(refuse)).layer(layer(fence()));
+    let response = app.oneshot(request("PUT", &["33"])).await.unwrap();
+    assert_eq!(response.status(), 409);
+    assert_eq!(problem(response).await.highest, Some(token(34)));
+}

@@ -1,0 +1,153 @@
+//! How long an older request may go on, and who may wait for it.
+
+use tokio::time::Instant;
+
+use super::*;
+
+fn file() -> Resource {
+    Resource::new("files/a").unwrap()
+}
+
+/// How long newer requests are sent off before one is let in, in seconds.
+async fn closed_for(app: &Router) -> u64 {
+    let begin = Instant::now();
+    for number in 34.. {
+        let response = app.clone().oneshot(request("PUT", &[&number.to_string()])).await.unwrap();
+        if response.status() == 200 {
+            break;
+        }
+        assert_eq!(response.status(), 503);
+        assert!(response.headers().contains_key(header::RETRY_AFTER));
+        assert!(begin.elapsed() < Duration::from_secs(600), "closed for good");
+    }
+    begin.elapsed().as_secs()
+}
+
+/// A handler that never ends, as one does whose client has stopped in its upload.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_never_ends_keeps_the_resource_closed_for_the_grace_only() {
+    for (fence, seconds) in [
+        (fence(), 30),
+        (fence().drop_older(), 0),
+        (fence().drop_older_after(Duration::from_secs(12)), 12),
+        (fence().drop_older_after(Duration::from_secs(3)), 3),
+    ] {
+        let (app, _, running) = slow(fence);
+        let older = tokio::spawn(app.clone().oneshot(request("PUT", &["33"])));
+        tokio::task::yield_now().await;
+        assert_eq!(running.load(Ordering::SeqCst), 1);
+        assert_eq!(closed_for(&app).await, seconds);
+        let older = older.await.unwrap().unwrap();
+        assert_eq!(problem(older).await.kind, Problem::SUPERSEDED);
+    }
+}
+
+/// The same with a response that nobody polls.
+#[tokio::test(start_paused = true)]
+async fn a_response_that_nobody_reads_keeps_the_resource_closed_for_the_grace_only() {
+    let handler = |Fenced { token, .. }: Fenced| async move {
+        match token.get() {
+            33 => Body::from_stream(futures_util::stream::pending::<Result<Bytes, Infallible>>()),
+            _ => Body::from("written"),
+        }
+    };
+    let app = Router::new().route("/files/{name}", put(handler)).layer(layer(fence()));
+    let older = app.clone().oneshot(request("PUT", &["33"])).await.unwrap();
+    assert_eq!(closed_for(&app).await, 30);
+    assert!(older.into_body().frame().await.unwrap().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fence_that_waits_for_older_requests_stops_none() {
+    let fence = fence().wait_for_older();
+    let older = fence.admit(&file(), token(33)).await.unwrap();
+    let mut superseded = Box::pin(older.superseded());
+    for number in 34..64 {
+        let newer = fence.admit(&file(), token(number)).await;
+        assert!(matches!(newer, Err(FenceError::Busy { .. })), "{newer:?}");
+    }
+    assert!((&mut superseded).now_or_never().is_none());
+}
+
+/// Marks that the transaction of an older request holds: nobody is answered while it lasts.
+#[derive(Default)]
+struct Held(MemoryMarks, Arc<AtomicUsize>);
+
+impl Marks for Held {
+    fn raise<'a>(
+        &'a self,
+        resource: &'a Resource,
+        token: Token,
+    ) -> BoxFuture<'a, Result<(), MarksError>> {
+        async move {
+            while self.1.load(Ordering::SeqCst) == 1 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            self.0.raise(resource, token).await
+        }
+        .boxed()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_holds_the_marks_is_stopped_when_its_grace_is_over() {
+    let held = Arc::new(AtomicUsize::new(0));
+    let fence = Fence::new(Held(MemoryMarks::default(), Arc::clone(&held)));
+    let older = fence.admit(&file(), token(33)).await.unwrap();
+    held.store(1, Ordering::SeqCst);
+    let superseded = older.superseded();
+    let begin = Instant::now();
+    tokio::spawn(async move {
+        superseded.await;
+        held.store(0, Ordering::SeqCst);
+        drop(older);
+    });
+    while fence.admit(&file(), token(34)).await.is_err() {
+        assert!(begin.elapsed() < Duration::from_secs(600), "closed for good");
+    }
+    assert_eq!(begin.elapsed().as_secs(), 30);
+}
+
+/// A newer request that never passed the marks asks only for as long as it is there.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_gave_up_at_the_marks_stops_nobody_any_more() {
+    let held = Arc::new(AtomicUsize::new(0));
+    let fence = Fence::new(Held(MemoryMarks::default(), Arc::clone(&held))).drop_older();
+    let older = fence.admit(&file(), token(33)).await.unwrap();
+    held.store(1, Ordering::SeqCst);
+    let limited = fence.clone().limit(Duration::from_secs(1));
+    let newer = limited.admit(&file(), token(34)).await;
+    assert!(matches!(newer, Err(FenceError::Unreachable(_))), "{newer:?}");
+    held.store(0, Ordering::SeqCst);
+    let again = fence.admit(&file(), token(33)).await.unwrap();
+    assert!(again.superseded().now_or_never().is_none(), "nobody newer is there");
+    drop((older, again));
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_wait_are_bounded_in_number() {
+    let fence = fence().waiters(2);
+    let older = fence.admit(&file(), token(33)).await.unwrap();
+    let resource = file();
+    let mut waiting: Vec<_> = (0..2).map(|_| Box::pin(fence.admit(&resource, token(34)))).collect();
+    for newer in &mut waiting {
+        assert!(newer.now_or_never().is_none());
+    }
+    let error = fence.admit(&resource, token(34)).now_or_never().unwrap().unwrap_err();
+    assert!(matches!(error, FenceError::Crowded { limit: 2, .. }), "{error}");
+    // A newer one sends them away, and waits in their place.
+    let mut newest = Box::pin(fence.admit(&resource, token(35)));
+    assert!((&mut newest).now_or_never().is_none());
+    for newer in waiting {
+        assert!(matches!(newer.await, Err(FenceError::Stale(_))));
+    }
+    drop(older);
+    let newest = newest.await.unwrap();
+    assert!(fence.admit(&resource, token(35)).await.is_ok(), "nobody waits any more");
+    drop(newest);
+    let app = app(fence.clone().waiters(0));
+    let _older = fence.admit(&file(), token(40)).await.unwrap();
+    let response = app.oneshot(request("PUT", &["41"])).await.unwrap();
+    assert_eq!(response.status(), 503);
+    assert!(problem(response).await.detail.contains("0 requests wait already"));
+}

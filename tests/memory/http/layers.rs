@@ -1,0 +1,153 @@
+//! Layers of tower-http above and below the fence: they fit, and each still does its work.
+
+use http_body_util::Full;
+use http_body_util::combinators::BoxBody;
+use tower::util::BoxCloneService;
+use tower::{BoxError, ServiceBuilder};
+use tower_http::compression::CompressionLayer;
+use tower_http::cors::CorsLayer;
+use tower_http::limit::RequestBodyLimitLayer;
+use tower_http::timeout::TimeoutLayer;
+use tower_http::trace::TraceLayer;
+use tower_http::validate_request::ValidateRequestHeaderLayer;
+
+use super::*;
+
+type App = BoxCloneService<Request<Full<Bytes>>, Response<Body>, BoxError>;
+
+/// Makes one type of all stacks.
+fn boxed<S, R>(service: S) -> App
+where
+    S: Service<Request<Full<Bytes>>, Response = Response<R>> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError> + 'static,
+    R: http_body::Body<Data = Bytes> + Send + 'static,
+    R::Error: Into<BoxError>,
+{
+    let service = service.map_response(|response: Response<R>| response.map(Body::new));
+    BoxCloneService::new(service.map_err(Into::into))
+}
+
+/// Takes its time if its body says so.
+async fn handler<B>(request: Request<B>) -> Result<Response<Full<Bytes>>, BoxError>
+where
+    B: http_body::Body,
+    B::Error: Into<BoxError>,
+{
+    let body = request.into_body().collect().await.map_err(Into::into)?.to_bytes();
+    if body == "slow" {
+        std::future::pending::<()>().await;
+    }
+    Ok(Response::new(Full::from("written ".repeat(100))))
+}
+
+fn timeout() -> TimeoutLayer {
+    TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, Duration::from_secs(1))
+}
+
+fn above() -> App {
+    let stack = ServiceBuilder::new()
+        .layer(RequestBodyLimitLayer::new(16))
+        .layer(TraceLayer::new_for_http())
+        .layer(CompressionLayer::new())
+        .layer(ValidateRequestHeaderLayer::accept("text/plain"))
+        .layer(CorsLayer::permissive())
+        .layer(timeout())
+        .layer(layer(fence()));
+    boxed(stack.service(tower::service_fn(handler)))
+}
+
+fn below() -> App {
+    let stack = ServiceBuilder::new()
+        .layer(layer(fence()))
+        .layer(RequestBodyLimitLayer::new(16))
+        .layer(TraceLayer::new_for_http())
+        .layer(CompressionLayer::new())
+        .layer(ValidateRequestHeaderLayer::accept("text/plain"))
+        .layer(CorsLayer::permissive())
+        .layer(timeout());
+    boxed(stack.service(tower::service_fn(handler)))
+}
+
+fn write(token: &str) -> http::request::Builder {
+    let write = Request::builder().method("PUT").uri("/files/a").header("accept", "text/plain");
+    if token.is_empty() { write } else { write.header(HEADER, token) }
+}
+
+async fn send(app: &App, request: http::request::Builder, body: &'static str) -> Response<Body> {
+    app.clone().oneshot(request.body(Full::from(body)).unwrap()).await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn layers_above_and_below_the_fence_do_their_work_and_it_does_its_own() {
+    for (place, app) in [("above", above()), ("below", below())] {
+        let response = send(&app, write("33"), "").await;
+        assert_eq!(response.status(), 200, "{place}");
+        assert_eq!(text(response).await, "written ".repeat(100), "{place}");
+        let gzip = write("34").header("accept-encoding", "gzip");
+        let response = send(&app, gzip, "").await;
+        assert_eq!(response.headers()[header::CONTENT_ENCODING], "gzip", "{place}");
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        assert!(bytes.starts_with(&[0x1f, 0x8b]) && bytes.len() < 200, "{place}");
+
+        let response = send(&app, write("33"), "").await;
+        assert_eq!(response.status(), 412, "{place}");
+        assert!(problem(response).await.is_stale(), "{place}");
+        assert_eq!(send(&app, write(""), "").await.status(), 428, "{place}");
+        assert_eq!(send(&app, write("x"), "").await.status(), 400, "{place}");
+
+        let slow = send(&app, write("34"), "slow").await;
+        assert_eq!(slow.status(), 408, "{place}");
+        assert_eq!(text(slow).await, "", "{place}");
+        let large = write("34").header("content-length", 17);
+        assert_eq!(send(&app, large, "larger than it may be").await.status(), 413, "{place}");
+        let other = Request::builder().method("PUT").uri("/files/a").header(HEADER, 34);
+        let other = other.header("accept", "image/png");
+        assert_eq!(send(&app, other, "").await.status(), 406, "{place}");
+        let preflight = Request::builder().method("OPTIONS").uri("/files/a");
+        let preflight = preflight.header("accept", "text/plain").header("origin", "http://b");
+        let preflight = preflight.header("access-control-request-method", "PUT");
+        let response = send(&app, preflight, "").await;
+        assert_eq!(response.status(), 200, "{place}");
+        assert!(response.headers().contains_key("access-control-allow-methods"), "{place}");
+        assert_eq!(send(&app, write("35"), "").await.status(), 200, "{place}: nothing waits");
+    }
+}
+
+/// Boxed bodies, above and below: one that can be sent between threads, and shared.
+#[tokio::test]
+async fn bodies_may_be_boxed_on_both_sides() {
+    let handler = tower::service_fn(|_: Request<Full<Bytes>>| {
+        let body: BoxBody<Bytes, BoxError> = Full::from("data").map_err(Into::into).boxed();
+        ready(Ok::<_, Infallible>(Response::new(body)))
+    });
+    let above = layer(fence()).layer(handler);
+    let above = above.map_response(|response: Response<_>| response.map(BodyExt::boxed));
+    let response = above.oneshot(write("33").body(Full::default()).unwrap()).await.unwrap();
+    let body: BoxBody<Bytes, fencing::http::FenceBodyError> = response.into_body();
+    assert_eq!(body.collect().await.unwrap().to_bytes(), "data");
+}
+
+/// One store of marks behind several fences, and everything can be shown in a log.
+#[tokio::test]
+async fn marks_may_be_shared_and_all_can_be_shown() {
+    let marks = Arc::new(MemoryMarks::default());
+    let dynamic: Arc<dyn Marks> = marks.clone();
+    let (one, other) = (Fence::new(marks), Fence::new(dynamic));
+    let resource = Resource::new("files/a").unwrap();
+    drop(one.admit(&resource, token(34)).await.unwrap());
+    assert!(other.admit(&resource, token(33)).await.is_err());
+
+    fn shown<T: std::fmt::Debug>(value: &T) {
+        assert!(!format!("{value:?}").is_empty());
+    }
+    shown(&one);
+    shown(&layer(one.clone()));
+    struct Nothing;
+    shown(&layer(one.clone()).layer(Nothing));
+    shown(&fencing::http::FenceBody::<Nothing>::default());
+    let mut service = layer(one).layer(tower::service_fn(|_: Request<()>| {
+        ready(Ok::<_, Infallible>(Response::new(Full::<Bytes>::default())))
+    }));
+    shown(&service.call(Request::new(())));
+}

@@ -1,0 +1,194 @@
+//! Clients that stop in the middle: of their upload, or of what they read. Nobody polls a
+//! response then, and a newer token gets its turn all the same.
+
+use std::net::SocketAddr;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::*;
+
+/// 33 is answered without end; others are answered `written`.
+fn endless(fence: Fence) -> Router {
+    let handler = |Fenced { token, .. }: Fenced| async move {
+        if token.get() != 33 {
+            return Body::from("written");
+        }
+        let chunk = Bytes::from(vec![b'x'; 1 << 20]);
+        Body::from_stream(futures_util::stream::repeat(Ok::<_, Infallible>(chunk)))
+    };
+    Router::new().route("/files/{name}", put(handler)).layer(layer(fence))
+}
+
+async fn serve(app: Router) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    address
+}
+
+async fn send(address: SocketAddr, token: u64, length: usize, body: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let head = format!(
+        "PUT /files/a HTTP/1.1\r\nHost: x\r\nFencing-Token: {token}\r\n\
+         Connection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream
+}
+
+async fn answer(mut stream: TcpStream) -> String {
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+#[tokio::test]
+async fn a_client_that_stops_reading_is_cut_off_over_http_1() {
+    // Whether the server polls the body once more depends on what its buffers hold by then.
+    for trial in 0..8 {
+        let fence = fence().drop_older().limit(Duration::from_millis(500));
+        let address = serve(endless(fence)).await;
+        let mut older = send(address, 33, 0, "").await;
+        // It reads the beginning, and then nothing until all buffers on the way are full.
+        older.read_exact(&mut vec![0; 100_000 * trial + 1]).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let newer = answer(send(address, 34, 0, "").await).await;
+        assert!(newer.starts_with("HTTP/1.1 200"), "{trial}: {newer}");
+        // What it reads on ends without the last chunk: it is not taken for the whole.
+        let mut rest = Vec::new();
+        let _ = older.read_to_end(&mut rest).await;
+        assert!(!rest.ends_with(b"0\r\n\r\n"));
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_stops_reading_is_cut_off_over_http_2() {
+    let fence = fence().drop_older().limit(Duration::from_secs(2));
+    let address = serve(endless(fence)).await;
+    let stream = TcpStream::connect(address).await.unwrap();
+    let (client, connection) = h2::client::handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    let mut client = client.ready().await.unwrap();
+    let mut send = |token: u64| {
+        let request = Request::put("http://x/files/a").header(HEADER, token);
+        client.send_request(request.body(()).unwrap(), true).unwrap().0
+    };
+    // It gives back no window.
+    let mut older = send(33).await.unwrap().into_body();
+    assert!(older.data().await.unwrap().is_ok());
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    for _ in 0..3 {
+        assert_eq!(send(34).await.unwrap().status(), 200);
+    }
+    let mut end = Ok(());
+    while let Some(data) = older.data().await {
+        end = data.map(|data| older.flow_control().release_capacity(data.len()).unwrap());
+        if end.is_err() {
+            break;
+        }
+    }
+    assert!(end.is_err(), "it was told that the answer broke off");
+}
+
+/// A body that nobody polls is dropped by the newer request itself, before that is let in.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_nobody_polls_is_dropped_first() {
+    struct Notes(Arc<AtomicUsize>);
+    impl Drop for Notes {
+        fn drop(&mut self) {
+            self.0.store(1, Ordering::SeqCst);
+        }
+    }
+    let gone = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&gone);
+    let handler = move |Fenced { token, .. }: Fenced| {
+        let seen = Arc::clone(&seen);
+        async move {
+            if token.get() == 34 {
+                return Body::from(seen.load(Ordering::SeqCst).to_string());
+            }
+            let notes = Notes(Arc::clone(&seen));
+            let chunks = futures_util::stream::repeat_with(move || {
+                let _held = &notes;
+                Ok::<_, Infallible>(Bytes::from_static(b"data"))
+            });
+            Body::from_stream(chunks)
+        }
+    };
+    let app = Router::new().route("/files/{name}", put(handler));
+    let app = app.layer(layer(fence().drop_older()));
+    let mut older = app.clone().oneshot(request("PUT", &["33"])).await.unwrap().into_body();
+    assert!(older.frame().await.unwrap().is_ok());
+    assert_eq!(gone.load(Ordering::SeqCst), 0);
+    let newer = app.oneshot(request("PUT", &["34"])).await.unwrap();
+    assert_eq!(text(newer).await, "1", "the older body was dropped before");
+    assert!(!http_body::Body::is_end_stream(&older), "it is to be told");
+    let error = older.frame().await.unwrap().unwrap_err();
+    assert!(error.to_string().contains("cut off by a newer request"), "{error}");
+    assert!(older.frame().await.is_none() && http_body::Body::is_end_stream(&older));
+}
+
+/// The newer request comes while the older body is being polled, in the same task.
+#[tokio::test(start_paused = true)]
+async fn a_newer_request_in_the_middle_of_a_poll_waits_for_its_end() {
+    let fence = fence().drop_older();
+    let inner = fence.clone();
+    let handler = move |Fenced { token, .. }: Fenced| {
+        let fence = inner.clone();
+        async move {
+            let chunks = futures_util::stream::repeat_with(move || {
+                let resource = Resource::new("files/a").unwrap();
+                let newer = fence.admit(&resource, Token::new(34).unwrap()).now_or_never();
+                assert!(newer.is_none(), "33 is in flight yet");
+                Ok::<_, Infallible>(Bytes::from(token.to_string()))
+            });
+            Body::from_stream(chunks)
+        }
+    };
+    let app = Router::new().route("/files/{name}", put(handler)).layer(layer(fence.clone()));
+    let mut older = app.oneshot(request("PUT", &["33"])).await.unwrap().into_body();
+    assert_eq!(older.frame().await.unwrap().unwrap().into_data().unwrap(), "33");
+    assert!(older.frame().await.unwrap().is_err(), "cut off");
+    let resource = Resource::new("files/a").unwrap();
+    assert!(fence.admit(&resource, token(34)).now_or_never().unwrap().is_ok());
+}
+
+/// Each request is the newer one of the last, whose body is polled without a pause meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_is_gone_before_a_newer_request_however_they_race() {
+    struct Alive(Arc<AtomicUsize>);
+    impl Drop for Alive {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+    let alive = Arc::new(AtomicUsize::new(0));
+    let handler = move |Fenced { .. }: Fenced| {
+        let alive = Arc::clone(&alive);
+        async move {
+            assert_eq!(alive.fetch_add(1, Ordering::SeqCst), 0, "an older body is there yet");
+            let body = Alive(alive);
+            let chunks = futures_util::stream::repeat_with(move || {
+                assert_eq!(body.0.load(Ordering::SeqCst), 1);
+                Ok::<_, Infallible>(Bytes::from_static(b"data"))
+            });
+            Body::from_stream(chunks)
+        }
+    };
+    let app = Router::new().route("/files/{name}", put(handler));
+    let fence = fence().drop_older();
+    let app = app.layer(layer(fence.clone()));
+    let mut readers = Vec::new();
+    for number in 1..=2000 {
+        let response = app.clone().oneshot(request("PUT", &[&number.to_string()])).await.unwrap();
+        assert_eq!(response.status(), 200);
+        let mut body = response.into_body();
+        readers.push(tokio::spawn(async move { while let Some(Ok(_)) = body.frame().await {} }));
+    }
+    let resource = Resource::new("files/a").unwrap();
+    let _newest = fence.admit(&resource, token(3000)).await.unwrap();
+    for reader in readers {
+        reader.await.unwrap();
+    }
+}
