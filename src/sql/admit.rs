@@ -107,7 +107,7 @@ async fn step_by_step<DB: Database>(
     resource: &Resource,
     token: Token,
 ) -> Result<Transaction<'static, DB>, AdmitError> {
-    let mut tx = pool.begin_with(begin).await?;
+    let mut tx = OpeningTransaction::new(pool.acquire().await?, begin.into()).await?;
     match compare_and_raise::<DB>(&mut tx, resource, token).await {
         Ok(()) => Ok(tx),
         Err(error) => {

@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 
 use crate::database::Database;
 
-/// A transaction that a statement of our own is opening.
+/// A transaction that is being opened.
 ///
 /// If it is dropped on the way, it goes on in the background and is rolled back. The driver
 /// would give the connection back with the transaction open: its locks would stay, and the
@@ -19,7 +19,7 @@ pub(super) struct OpeningTransaction<DB: Database>(Option<Opening<DB>>);
 type Opening<DB> = BoxFuture<'static, sqlx::Result<Transaction<'static, DB>>>;
 
 impl<DB: Database> OpeningTransaction<DB> {
-    /// Runs the statement, which must leave no transaction open where it fails.
+    /// Runs a statement that begins a transaction. Where it fails it must leave none open.
     pub(super) fn new(conn: PoolConnection<DB>, statement: String) -> OpeningTransaction<DB> {
         // `Pool::begin_with` calls this undocumented function. It would wait for the
         // connection as well, and nothing should wait for that in the background.
