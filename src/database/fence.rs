@@ -19,6 +19,15 @@ pub enum AdmitAnswer {
     Refused(Option<Option<i64>>),
 }
 
+/// How a text that begins and admits is undone where it failed.
+#[allow(dead_code, reason = "only MySQL may leave something open")]
+pub struct Undo {
+    /// Ends what the text may have left open.
+    pub rollback: &'static str,
+    /// Does nothing, in the transaction that the text has opened.
+    pub nothing: &'static str,
+}
+
 /// What a database does for the fence: its statements and its locks.
 pub trait FenceStatements: sqlx::Database<Connection: Migrate> {
     /// Opens a transaction that is going to write behind the fence.
@@ -31,12 +40,16 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate> {
     /// so.
     const BEGIN_BOUNDED: &'static str = Self::BEGIN;
 
+    /// What to run where the text of [`begin_admitted`](FenceStatements::begin_admitted) has
+    /// failed, if it may leave a transaction open then.
+    const UNDO: Option<Undo> = None;
+
     /// What creates the tables and functions.
     const MIGRATIONS: Migrations;
 
     /// Returns one text of SQL that begins a transaction and admits in it, where that saves
-    /// a round trip. Where it fails it leaves no transaction open. What the transaction
-    /// reads is not older than its admission.
+    /// a round trip. Where it fails it leaves no transaction open, except as `UNDO` says.
+    /// What the transaction reads is not older than its admission.
     fn begin_admitted(resource: &Resource, token: Token) -> Option<String>;
 
     /// Runs a statement that needs no values.

@@ -67,7 +67,8 @@ pub(super) async fn compare_and_raise<DB: Database>(
     }
 }
 
-/// Opens a transaction and admits `token` to `resource` in it, in one round trip.
+/// Opens a transaction and admits `token` to `resource` in it, in one round trip (two on
+/// MySQL).
 ///
 /// On SQLite the transaction begins IMMEDIATE, so that it waits for its turn at the start
 /// and its first write is never refused. Isolation is the database's default.
@@ -93,10 +94,10 @@ pub async fn begin<DB: Database>(
     let Some(statement) = DB::begin_admitted(resource, token) else {
         return step_by_step(pool, DB::BEGIN, resource, token).await;
     };
-    let mut begun = OpeningTransaction::new(pool.acquire().await?, statement.clone()).await;
+    let mut begun = OpeningTransaction::admitted(pool.acquire().await?, statement.clone()).await;
     if begun.as_ref().is_err_and(is_to_raise_first) {
         step_by_step(pool, DB::BEGIN_TO_RAISE, resource, token).await?.commit().await?;
-        begun = OpeningTransaction::new(pool.acquire().await?, statement).await;
+        begun = OpeningTransaction::admitted(pool.acquire().await?, statement).await;
     }
     begun.map_err(|error| AdmitError::of(resource, token, error))
 }

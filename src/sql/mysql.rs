@@ -6,7 +6,7 @@ use super::protect::hex;
 // The procedure is the one that other languages call: one proof, one round trip. What it
 // does and why stands in the migration.
 use super::statement::mysql::{ADMIT, HIGHEST, PRESENT};
-use crate::database::{AdmitAnswer, FenceStatements, Migrations, Row};
+use crate::database::{AdmitAnswer, FenceStatements, Migrations, Row, Undo};
 use crate::resource::Resource;
 use crate::token::Token;
 
@@ -24,6 +24,11 @@ const TIDY: &str = "DELETE FROM _fencing_migrations WHERE success = FALSE";
 
 impl FenceStatements for MySql {
     const BEGIN: &'static str = "START TRANSACTION";
+
+    /// A statement that is interrupted (`max_statement_time`, KILL QUERY) skips the handlers of
+    /// the procedure, which would have ended its transaction.
+    const UNDO: Option<Undo> =
+        Some(Undo { rollback: "ROLLBACK AND NO CHAIN NO RELEASE", nothing: "DO 0" });
 
     const MIGRATIONS: Migrations = &[
         (1, "fencing marks", include_str!("../../migrations/mysql/0001_fencing_marks.sql")),

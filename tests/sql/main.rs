@@ -30,6 +30,7 @@ mod mysql {
     use support::place::mysql as place;
 
     mod crash;
+    mod interrupted;
     mod own;
     #[path = "../suite/mod.rs"]
     mod suite;
