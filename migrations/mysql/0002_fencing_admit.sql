@@ -34,6 +34,8 @@ BEGIN
         ROLLBACK AND NO CHAIN NO RELEASE;
         RESIGNAL;
     END;
+    -- What an earlier transaction has presented for nothing.
+    SET @fencing_token = NULL, @fencing_used_at = NULL;
     SELECT token INTO seen FROM fencing_marks WHERE resource = the_resource;
     START TRANSACTION;
     CALL fencing_hold(the_resource, the_token, seen);
@@ -90,6 +92,9 @@ END;
 -- fencing_check(resource, presented): the same with the token that the session has
 -- presented in @fencing_token, for the triggers of protected tables. ZF428: none was
 -- presented.
+--
+-- The first statement that uses the token clears it: a variable outlives the transaction, and
+-- the session may be in a pool. Every row of one statement has the same NOW(6).
 DROP PROCEDURE IF EXISTS fencing_check;
 CREATE PROCEDURE fencing_check(IN the_resource VARBINARY(1024), IN presented VARBINARY(64))
     MODIFIES SQL DATA
@@ -98,6 +103,11 @@ BEGIN
     DECLARE seen BIGINT;
     DECLARE words TEXT CHARACTER SET utf8mb4;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+    IF presented <> '' THEN
+        SET @fencing_token = NULL, @fencing_used = presented, @fencing_used_at = NOW(6) + 0;
+    ELSEIF @fencing_used_at = NOW(6) + 0 THEN
+        SET presented = @fencing_used;
+    END IF;
     IF presented IS NULL OR presented = '' THEN
         SELECT token INTO seen FROM fencing_marks WHERE resource = the_resource;
         SET words = CONCAT('fencing: no token presented, high water ',

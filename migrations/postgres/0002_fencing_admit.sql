@@ -95,25 +95,41 @@ BEGIN
 END
 $fencing$;
 
--- fencing_check(resource): the same with the token that the transaction has presented by
--- SET LOCAL fencing.token, for the triggers of protected tables. ZF428: none was presented.
-CREATE OR REPLACE FUNCTION fencing_check(the_resource text)
+-- fencing_present(token): presents a token to the triggers of protected tables, for what this
+-- transaction writes from here on. ZF400: it is not a token.
+--
+-- The setting fencing.token is the token, a space, and when this transaction began: what a
+-- session has kept from an earlier one presents nothing.
+CREATE OR REPLACE FUNCTION fencing_present(the_token text)
     RETURNS void LANGUAGE plpgsql VOLATILE AS $fencing$
-DECLARE
-    -- If it is not set it reads as NULL, or as '' in a session that has set it before.
-    presented text := nullif(current_setting('fencing.token', true), '');
 BEGIN
-    IF presented IS NULL THEN
-        RAISE EXCEPTION USING ERRCODE = 'ZF428', MESSAGE = format(
-            'fencing: no token presented, high water %s, resource %s',
-            coalesce((SELECT token::text FROM fencing_marks WHERE resource = the_resource), 'none'),
-            the_resource);
-    END IF;
-    IF presented !~ '^[1-9][0-9]{0,14}$' THEN
+    IF the_token IS NULL OR the_token !~ '^[1-9][0-9]{0,14}$' THEN
         RAISE EXCEPTION USING ERRCODE = 'ZF400',
             MESSAGE = 'fencing: a token lies between 1 and 999999999999999';
     END IF;
-    PERFORM fencing_admit(the_resource, presented::bigint);
+    PERFORM set_config('fencing.token',
+        the_token || ' ' || extract(epoch FROM transaction_timestamp()), true);
+END
+$fencing$;
+
+-- fencing_check(resource): the same as fencing_admit with the token that the transaction has
+-- presented, for the triggers of protected tables. ZF428: none was presented.
+CREATE OR REPLACE FUNCTION fencing_check(the_resource text)
+    RETURNS void LANGUAGE plpgsql VOLATILE AS $fencing$
+DECLARE
+    presented text := current_setting('fencing.token', true);
+BEGIN
+    IF presented IS NULL
+        OR presented !~ '^[1-9][0-9]{0,14} '
+        OR split_part(presented, ' ', 2) <> extract(epoch FROM transaction_timestamp())::text
+    THEN
+        RAISE EXCEPTION USING ERRCODE = 'ZF428', MESSAGE = format(
+            'fencing: no token presented, high water %s, resource %s',
+            coalesce((SELECT token::text FROM fencing_marks WHERE resource = the_resource), 'none'),
+            the_resource),
+            HINT = 'Present it in the transaction that writes: SELECT fencing_present(''34'')';
+    END IF;
+    PERFORM fencing_admit(the_resource, split_part(presented, ' ', 1)::bigint);
 END
 $fencing$;
 

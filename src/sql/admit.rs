@@ -165,14 +165,17 @@ fn parse(
 }
 
 /// Presents `token` to the triggers of protected tables (`fencing protect`), which admit it
-/// to the resource of each row that the transaction writes from here on.
+/// to the resource of each row that is written next.
 ///
-/// On PostgreSQL it lasts until the transaction ends. On MySQL it lasts until the session
-/// ends, as variables do there: present in each transaction that writes. On SQLite it does
-/// nothing: there the write itself presents the token, in the column `fencing_token`.
+/// On PostgreSQL it lasts until the transaction ends. On MySQL it lasts for the next statement
+/// that writes to a protected table: present before each. On SQLite it does nothing: there
+/// the write itself presents the token, in the column `fencing_token`.
 ///
 /// **Fencing.** The token counts for everything that is written next: in a transaction that
-/// writes under several leases, present before each.
+/// writes under several leases, present before each. Nothing of it is left for those who use
+/// the session later. One exception: on MySQL a token that was presented for nothing, because
+/// no statement wrote, stays in the session until [`begin`] clears it, or `SET @fencing_token
+/// = NULL`.
 ///
 /// # Errors
 /// As for [`admit`], but never [`AdmitError::Stale`]: the write returns that.

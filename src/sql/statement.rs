@@ -18,7 +18,8 @@ pub mod postgres {
 
     /// Presents a token to the triggers of protected tables until the transaction ends: the
     /// token in digits, as text.
-    pub const PRESENT: &str = "SELECT set_config('fencing.token', $1, true)";
+    pub const PRESENT: &str = "SELECT set_config('fencing.token',
+        $1 || ' ' || extract(epoch FROM transaction_timestamp()), true)";
 
     /// Reads the mark, without a lock: the resource as text. No row means no mark.
     pub const HIGHEST: &str = "SELECT token FROM fencing_marks WHERE resource = $1";
@@ -36,8 +37,8 @@ pub mod mysql {
     /// character set), the token. Stale is SQLSTATE `ZF412`.
     pub const ADMIT: &str = "CALL fencing_admit(?, ?)";
 
-    /// Presents a token to the triggers of protected tables until the session ends, so do it
-    /// in each transaction: the token.
+    /// Presents a token to the triggers of protected tables, for the next statement that
+    /// writes to one: the token.
     pub const PRESENT: &str = "SET @fencing_token = ?";
 
     /// Reads the mark, without a lock: the resource as bytes. No row means no mark.

@@ -17,9 +17,9 @@ use crate::resource::Resource;
 /// triggers admit each write to the resource of its row, as [`admit`](super::admit()) does,
 /// with the token that the client has presented:
 ///
-/// - PostgreSQL: `SET LOCAL fencing.token = '34'` in the transaction;
-/// - MySQL: `SET @fencing_token = 34` in the session (clear it when the connection goes
-///   back to its pool);
+/// - PostgreSQL: `SELECT fencing_present('34')` in the transaction that writes;
+/// - MySQL: `SET @fencing_token = 34` before each statement that writes: the statement clears
+///   it;
 /// - SQLite: in the column `fencing_token` of the write itself, `UPDATE files SET body =
 ///   'new', fencing_token = 34 WHERE path = 'a'`. The column always reads as NULL. To delete
 ///   a row, write `UPDATE files SET fencing_token = -34`: a DELETE cannot carry a token.

@@ -44,7 +44,7 @@ static SHARED: OnceLock<PostgresServer> = OnceLock::new();
 const MARK: char = '"';
 
 fn presented(token: Option<&str>, write: &str) -> String {
-    let present = token.map(|token| format!("SET LOCAL fencing.token = '{token}'; "));
+    let present = token.map(|token| format!("SELECT fencing_present('{token}'); "));
     format!("BEGIN; {}{write}; COMMIT", present.unwrap_or_default())
 }
 
