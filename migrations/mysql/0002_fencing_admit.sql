@@ -14,7 +14,7 @@ CREATE PROCEDURE fencing_admit(IN the_resource VARBINARY(1024), IN the_token BIG
 BEGIN
     DECLARE seen BIGINT;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
-    SELECT token INTO seen FROM fencing_marks WHERE resource = the_resource;
+    SELECT token INTO seen FROM fencing_marks_base WHERE resource = the_resource;
     CALL fencing_hold(the_resource, the_token, seen);
 END;
 
@@ -36,7 +36,7 @@ BEGIN
     END;
     -- What an earlier transaction has presented for nothing.
     SET @fencing_token = NULL, @fencing_used_at = NULL;
-    SELECT token INTO seen FROM fencing_marks WHERE resource = the_resource;
+    SELECT token INTO seen FROM fencing_marks_base WHERE resource = the_resource;
     START TRANSACTION;
     CALL fencing_hold(the_resource, the_token, seen);
 END;
@@ -68,11 +68,11 @@ BEGIN
         IF seen IS NULL OR seen < the_token THEN
             -- Waits for every holder of an older token. A mark below 1 stays, and is
             -- reported as corrupt.
-            INSERT INTO fencing_marks (resource, token) VALUES (the_resource, the_token)
+            INSERT INTO fencing_marks_base (resource, token) VALUES (the_resource, the_token)
             ON DUPLICATE KEY UPDATE
                 token = IF(token BETWEEN 1 AND the_token - 1, the_token, token);
         END IF;
-        SELECT token INTO held FROM fencing_marks
+        SELECT token INTO held FROM fencing_marks_base
         WHERE resource = the_resource LOCK IN SHARE MODE;
     END IF;
 
@@ -109,7 +109,7 @@ BEGIN
         SET presented = @fencing_used;
     END IF;
     IF presented IS NULL OR presented = '' THEN
-        SELECT token INTO seen FROM fencing_marks WHERE resource = the_resource;
+        SELECT token INTO seen FROM fencing_marks_base WHERE resource = the_resource;
         SET words = CONCAT('fencing: no token presented, high water ',
             COALESCE(seen, 'none'), ', resource ',
             COALESCE(CONVERT(the_resource USING utf8mb4), 'NULL'));

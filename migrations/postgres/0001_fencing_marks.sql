@@ -2,6 +2,23 @@
 -- Never lower or delete a mark: that lets stale writes in.
 -- "C" compares bytes: no two names count as one, and no update of the system's locale data
 -- breaks the index.
+
+-- Two tables on one search path would be two fences: each writer may find another.
+DO $fencing$
+DECLARE
+    other text := (SELECT format('%I.%I', nspname, relname)
+        FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace AS home ON home.oid = relnamespace
+        WHERE relname = 'fencing_marks' AND nspname = ANY (current_schemas(false))
+        AND nspname <> current_schema() LIMIT 1);
+BEGIN
+    IF other IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = '42P07', MESSAGE = format(
+            'fencing: the marks stand in %s already, and would be created in %I once more: '
+            'set a search_path with one of these schemas alone', other, current_schema());
+    END IF;
+END
+$fencing$;
+
 CREATE TABLE IF NOT EXISTS fencing_marks (
     resource text COLLATE "C" PRIMARY KEY,
     token bigint NOT NULL CHECK (token BETWEEN 1 AND 999999999999999)

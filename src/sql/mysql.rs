@@ -11,7 +11,7 @@ use crate::resource::Resource;
 use crate::token::Token;
 
 const LIST: &str = "
-    SELECT resource, token FROM fencing_marks WHERE resource > ?
+    SELECT resource, token FROM fencing_marks_base WHERE resource > ?
     ORDER BY resource LIMIT ?";
 
 /// The name has no more than the 64 characters that MySQL takes.

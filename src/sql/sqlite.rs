@@ -11,13 +11,15 @@ use crate::token::Token;
 /// Writes the row for an equal token as well: what keeps a newer token out until the
 /// transaction ends is the database's one write lock, and a mere read does not take it.
 /// A mark below 1 stays, and is reported as corrupt.
+///
+/// `main`: a temporary table with this name would come first.
 const RAISE: &str = "
-    INSERT INTO fencing_marks (resource, token) VALUES (?1, ?2)
+    INSERT INTO main.fencing_marks AS mark (resource, token) VALUES (?1, ?2)
     ON CONFLICT (resource) DO UPDATE SET token = excluded.token
-    WHERE fencing_marks.token BETWEEN 1 AND excluded.token";
+    WHERE mark.token BETWEEN 1 AND excluded.token";
 
 const LIST: &str = "
-    SELECT CAST(resource AS BLOB), token FROM fencing_marks
+    SELECT CAST(resource AS BLOB), token FROM main.fencing_marks
     WHERE resource > CAST(?1 AS TEXT) ORDER BY resource LIMIT ?2";
 
 impl FenceStatements for Sqlite {

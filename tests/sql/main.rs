@@ -21,6 +21,7 @@ mod postgres {
     mod crash;
     mod locks;
     mod marks;
+    mod paths;
     mod snapshots;
     #[path = "../suite/mod.rs"]
     mod suite;
@@ -32,6 +33,7 @@ mod mysql {
     mod crash;
     mod interrupted;
     mod own;
+    mod shadows;
     #[path = "../suite/mod.rs"]
     mod suite;
 }

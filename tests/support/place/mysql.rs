@@ -33,7 +33,8 @@ pub fn name(resource: &fencing::Resource) -> &[u8] {
 
 /// The migrations.
 pub const VERSIONS: &[i64] = &[1, 2, 3];
-pub const OURS: &[&str] = &["_fencing_migrations", "fencing_leases", "fencing_marks"];
+pub const OURS: &[&str] =
+    &["_fencing_migrations", "fencing_leases", "fencing_marks", "fencing_marks_base"];
 
 /// `?` for `$1`: the values are bound in their order.
 pub fn sql(text: &str) -> AssertSqlSafe<String> {
