@@ -58,6 +58,16 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate> {
     /// Presents the token to the triggers of protected tables.
     fn present(conn: &mut Self::Connection, token: Token) -> BoxFuture<'_, sqlx::Result<()>>;
 
+    /// Returns the type of the column if its text depends on the session that reads it, as that
+    /// of a time in its time zone: one value would be several names. `path` is the table,
+    /// quoted; `table` is its schema, if it was given, and its name.
+    fn session_dependent<'a>(
+        conn: &'a mut Self::Connection,
+        path: &'a str,
+        table: (Option<&'a str>, &'a str),
+        column: &'a str,
+    ) -> BoxFuture<'a, sqlx::Result<Option<String>>>;
+
     /// Applies the migrations, and keeps every other migration out meanwhile; false if
     /// another one was at work. Dropped, it leaves no lock behind.
     fn migrate(pool: &Pool<Self>, migrator: Migrator) -> BoxFuture<'_, Result<bool, MigrateError>>;

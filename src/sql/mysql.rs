@@ -14,6 +14,12 @@ const LIST: &str = "
     SELECT resource, token FROM fencing_marks_base WHERE resource > ?
     ORDER BY resource LIMIT ?";
 
+/// A TIMESTAMP is read in the session's time zone.
+const SESSION_DEPENDENT: &str = "
+    SELECT CAST(column_type AS CHAR) FROM information_schema.columns
+    WHERE table_schema = COALESCE(?, DATABASE()) AND table_name = ? AND column_name = ?
+        AND data_type = 'timestamp'";
+
 /// The name has no more than the 64 characters that MySQL takes.
 const LOCK: &str = "SELECT GET_LOCK(CONCAT('fencing:', SHA1(DATABASE())), 1)";
 const UNLOCK: &str = "SELECT RELEASE_LOCK(CONCAT('fencing:', SHA1(DATABASE())))";
@@ -50,6 +56,16 @@ impl FenceStatements for MySql {
             let set = sqlx::query(PRESENT);
             set.bind(i64::from(token)).execute(conn).await.map(drop)
         })
+    }
+
+    fn session_dependent<'a>(
+        conn: &'a mut MySqlConnection,
+        _: &'a str,
+        (schema, table): (Option<&'a str>, &'a str),
+        column: &'a str,
+    ) -> BoxFuture<'a, sqlx::Result<Option<String>>> {
+        let kind = sqlx::query_scalar(SESSION_DEPENDENT).bind(schema).bind(table).bind(column);
+        Box::pin(kind.fetch_optional(conn))
     }
 
     fn migrate(

@@ -44,6 +44,15 @@ impl FenceStatements for Sqlite {
         Box::pin(std::future::ready(Ok(())))
     }
 
+    fn session_dependent<'a>(
+        _: &'a mut SqliteConnection,
+        _: &'a str,
+        _: (Option<&'a str>, &'a str),
+        _: &'a str,
+    ) -> BoxFuture<'a, sqlx::Result<Option<String>>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
     fn migrate(
         pool: &Pool<Sqlite>,
         migrator: Migrator,

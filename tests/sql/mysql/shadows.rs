@@ -1,8 +1,8 @@
 //! What a session brings along: temporary tables, and the type of a column.
 
 use fencing::fence::Marks;
-use fencing::sql::{self, Protect, SqlMarks};
-use sqlx::Executor;
+use fencing::sql::{self, Protect, ProtectError, SqlMarks};
+use sqlx::{AssertSqlSafe, Executor};
 
 use super::place::Place;
 use crate::common::{resource, token};
@@ -54,5 +54,34 @@ async fn a_token_counts_for_every_row_of_one_statement() {
         tx.execute(write).await.unwrap();
         tx.execute("UPDATE files SET body = 'y'").await.unwrap_err();
         tx.commit().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_column_whose_text_depends_on_the_session_names_no_resource() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    for (number, (kind, steady)) in [
+        ("TIMESTAMP", false),
+        ("DATETIME", true),
+        ("DATE", true),
+        ("BIGINT", true),
+        ("CHAR(3)", true),
+        ("ENUM('a', 'b')", true),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let create = format!("CREATE TABLE slots_{number} (`at` {kind} NULL, body TEXT)");
+        place.pool.execute(AssertSqlSafe(create)).await.unwrap();
+        let protect = Protect::rows(&format!("slots_{number}"), "at").unwrap();
+        match protect.apply(&place.pool).await {
+            Ok(()) => assert!(steady, "{kind} was taken"),
+            Err(error) => {
+                assert!(!steady, "{kind}: {error}");
+                assert!(error.to_string().contains("depends on the session"), "{error}");
+                assert!(!matches!(error, ProtectError::Column { .. }), "{error:?}");
+            }
+        }
     }
 }

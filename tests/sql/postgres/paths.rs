@@ -112,3 +112,50 @@ async fn a_token_counts_in_the_transaction_that_presents_it() {
     assert!(matches!(write(&pool, None).await, Err(AdmitError::Unpresented(_))));
     write(&pool, Some(34)).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_column_whose_text_depends_on_the_session_names_no_resource() {
+    let place = at_34().await;
+    let kinds = "CREATE TYPE mood AS ENUM ('good', 'bad'); CREATE DOMAIN day AS date;
+        CREATE DOMAIN name_of AS text; CREATE DOMAIN later AS day";
+    sqlx::raw_sql(kinds).execute(&place.pool).await.unwrap();
+    for (number, (kind, steady)) in [
+        ("timestamptz", false),
+        ("timestamp", false),
+        ("date", false),
+        ("interval", false),
+        ("bytea", false),
+        ("double precision", false),
+        ("real", false),
+        ("money", false),
+        ("regclass", false),
+        ("date[]", false),
+        ("point", false),
+        ("day", false),
+        ("later", false),
+        ("text", true),
+        ("varchar(9)", true),
+        ("char(9)", true),
+        ("uuid", true),
+        ("bigint", true),
+        ("numeric", true),
+        ("boolean", true),
+        ("inet", true),
+        ("mood", true),
+        ("name_of", true),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let create = format!("CREATE TABLE slots_{number} (at {kind}, body text)");
+        place.pool.execute(AssertSqlSafe(create)).await.unwrap();
+        let protect = Protect::rows(&format!("slots_{number}"), "at").unwrap();
+        match protect.apply(&place.pool).await {
+            Ok(()) => assert!(steady, "{kind} was taken"),
+            Err(error) => {
+                assert!(!steady, "{kind}: {error}");
+                assert!(error.to_string().contains("depends on the session"), "{error}");
+            }
+        }
+    }
+}
