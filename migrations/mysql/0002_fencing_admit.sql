@@ -14,7 +14,7 @@ CREATE PROCEDURE fencing_admit(IN the_resource VARBINARY(1024), IN the_token BIG
 BEGIN
     DECLARE seen BIGINT;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
-    SELECT token INTO seen FROM fencing_marks WHERE resource = the_resource;
+    SELECT token INTO seen FROM fencing_marks_base WHERE resource = the_resource;
     CALL fencing_hold(the_resource, the_token, seen);
 END;
 
@@ -34,7 +34,9 @@ BEGIN
         ROLLBACK AND NO CHAIN NO RELEASE;
         RESIGNAL;
     END;
-    SELECT token INTO seen FROM fencing_marks WHERE resource = the_resource;
+    -- What an earlier transaction has presented for nothing.
+    SET @fencing_token = NULL, @fencing_used_at = NULL;
+    SELECT token INTO seen FROM fencing_marks_base WHERE resource = the_resource;
     START TRANSACTION;
     CALL fencing_hold(the_resource, the_token, seen);
 END;
@@ -66,11 +68,11 @@ BEGIN
         IF seen IS NULL OR seen < the_token THEN
             -- Waits for every holder of an older token. A mark below 1 stays, and is
             -- reported as corrupt.
-            INSERT INTO fencing_marks (resource, token) VALUES (the_resource, the_token)
+            INSERT INTO fencing_marks_base (resource, token) VALUES (the_resource, the_token)
             ON DUPLICATE KEY UPDATE
                 token = IF(token BETWEEN 1 AND the_token - 1, the_token, token);
         END IF;
-        SELECT token INTO held FROM fencing_marks
+        SELECT token INTO held FROM fencing_marks_base
         WHERE resource = the_resource LOCK IN SHARE MODE;
     END IF;
 
@@ -90,6 +92,9 @@ END;
 -- fencing_check(resource, presented): the same with the token that the session has
 -- presented in @fencing_token, for the triggers of protected tables. ZF428: none was
 -- presented.
+--
+-- The first statement that uses the token clears it: a variable outlives the transaction, and
+-- the session may be in a pool. Every row of one statement has the same NOW(6).
 DROP PROCEDURE IF EXISTS fencing_check;
 CREATE PROCEDURE fencing_check(IN the_resource VARBINARY(1024), IN presented VARBINARY(64))
     MODIFIES SQL DATA
@@ -98,8 +103,13 @@ BEGIN
     DECLARE seen BIGINT;
     DECLARE words TEXT CHARACTER SET utf8mb4;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+    IF presented <> '' THEN
+        SET @fencing_token = NULL, @fencing_used = presented, @fencing_used_at = NOW(6) + 0;
+    ELSEIF @fencing_used_at = NOW(6) + 0 THEN
+        SET presented = @fencing_used;
+    END IF;
     IF presented IS NULL OR presented = '' THEN
-        SELECT token INTO seen FROM fencing_marks WHERE resource = the_resource;
+        SELECT token INTO seen FROM fencing_marks_base WHERE resource = the_resource;
         SET words = CONCAT('fencing: no token presented, high water ',
             COALESCE(seen, 'none'), ', resource ',
             COALESCE(CONVERT(the_resource USING utf8mb4), 'NULL'));

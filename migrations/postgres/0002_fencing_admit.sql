@@ -3,9 +3,60 @@
 -- Equal passes. Errors: ZF412 the token is stale, ZF400 the token or the name is not valid,
 -- ZF500 the mark is not a valid token.
 --
--- The statement is that of src/sql/postgres.rs, which gives the reasons.
+-- The functions that others call have the schema of the marks as their search_path (the end of
+-- this file sets it): the table is the same one whatever the caller's path is, and whatever
+-- temporary table has its name. Setting a path costs about 10 us for each call, so those that
+-- only these call do without.
 CREATE OR REPLACE FUNCTION fencing_admit(the_resource text, the_token bigint)
     RETURNS void LANGUAGE plpgsql VOLATILE AS $fencing$
+BEGIN
+    PERFORM fencing_hold(the_resource, the_token, true);
+END
+$fencing$;
+
+-- fencing_compare(resource, token): the same, and refuses without an error, which would end
+-- the transaction: it returns NULL if the token is admitted, or else the mark.
+CREATE OR REPLACE FUNCTION fencing_compare(the_resource text, the_token bigint)
+    RETURNS bigint LANGUAGE plpgsql VOLATILE AS $fencing$
+BEGIN
+    RETURN fencing_hold(the_resource, the_token, false);
+END
+$fencing$;
+
+-- fencing_highest(resource): reads the mark, without a lock. No row means no mark.
+CREATE OR REPLACE FUNCTION fencing_highest(the_resource text)
+    RETURNS TABLE (token bigint) LANGUAGE plpgsql STABLE AS $fencing$
+BEGIN
+    RETURN QUERY SELECT mark.token FROM fencing_marks AS mark WHERE resource = the_resource;
+END
+$fencing$;
+
+-- fencing_hold(resource, token, raises): what both do.
+--
+-- `turn`: row locks are not fair. A transaction that shares one overtakes those that wait
+-- for it, and a stream of equal tokens would keep the newer one out for ever. Advisory
+-- locks queue. They are for fairness alone, the row locks below decide, so that two names
+-- with one hash cost a wait and nothing else. A token that is stale already takes none: it
+-- must not delay the newer one.
+--
+-- `held`: the mark is this token already. SHARE admits equal tokens side by side and keeps
+-- a raise out until they have ended; KEY SHARE would let the raise through. After a wait
+-- for another transaction, the token is tested again on the row that it left.
+--
+-- `raised`: the first contact. It waits for every holder of an older token, and tests
+-- `<` after the wait, on the newest row. It is not tried where the mark was as high
+-- already: the upsert locks the row even where it refuses, and `held` may have left a
+-- share of the row that has replaced its own, which two would then raise into a
+-- deadlock. A mark below 1 stays, and is reported as corrupt.
+--
+-- Under REPEATABLE READ and SERIALIZABLE both fail with 40001 if the row is newer than
+-- the snapshot.
+--
+-- After that the mark is read by a statement of its own: the snapshot of the first may be
+-- older than what refused it. If an equal token came first, it is tried again: only `held`
+-- and `raised` admit, for they take the locks.
+CREATE OR REPLACE FUNCTION fencing_hold(the_resource text, the_token bigint, raises boolean)
+    RETURNS bigint LANGUAGE plpgsql VOLATILE AS $fencing$
 DECLARE
     admitted boolean;
     highest bigint;
@@ -19,14 +70,14 @@ BEGIN
             MESSAGE = 'fencing: a token lies between 1 and 999999999999999';
     END IF;
     -- Most often the mark is this token already. Then this does what `held` below does, and
-    -- costs less.
+    -- costs less. CASE: AND would not say what is tested first, and a stale token takes none.
     PERFORM FROM fencing_marks
-        WHERE resource = the_resource AND token = the_token
-        AND pg_advisory_xact_lock_shared(
-            hashtextextended(the_resource, 28548280319532647)) IS NOT NULL
+        WHERE resource = the_resource AND CASE WHEN token = the_token
+            THEN pg_advisory_xact_lock_shared(
+                hashtextextended(the_resource, 28548280319532647)) IS NOT NULL END
         FOR SHARE;
     IF FOUND THEN
-        RETURN;
+        RETURN NULL;
     END IF;
     FOR attempt IN 1..3 LOOP
         WITH seen AS MATERIALIZED (
@@ -53,15 +104,18 @@ BEGIN
         )
         SELECT EXISTS (SELECT FROM held) OR EXISTS (SELECT FROM raised) INTO admitted;
         IF admitted THEN
-            RETURN;
+            RETURN NULL;
         END IF;
         SELECT token INTO highest FROM fencing_marks WHERE resource = the_resource;
-        IF highest BETWEEN the_token + 1 AND 999999999999999 THEN
-            RAISE EXCEPTION USING ERRCODE = 'ZF412', MESSAGE = format(
-                'fencing: token %s is stale, high water %s, resource %s',
-                the_token, highest, the_resource);
-        END IF;
+        EXIT WHEN highest > the_token;
     END LOOP;
+    IF NOT raises THEN
+        RETURN coalesce(highest, 0);
+    ELSIF highest BETWEEN the_token + 1 AND 999999999999999 THEN
+        RAISE EXCEPTION USING ERRCODE = 'ZF412', MESSAGE = format(
+            'fencing: token %s is stale, high water %s, resource %s',
+            the_token, highest, the_resource);
+    END IF;
     RAISE EXCEPTION USING ERRCODE = 'ZF500',
         MESSAGE = format('fencing: the mark is not a valid token, resource %s', the_resource);
 END
@@ -72,14 +126,14 @@ $fencing$;
 -- the wait: a transaction that raises the mark would miss what the older token wrote
 -- meanwhile. ZF409: raise the mark in a transaction of its own, and begin again.
 --
--- It is a procedure because CALL costs less than SELECT. It starts like fencing_admit.
+-- It is a procedure because CALL costs less than SELECT. It starts like fencing_hold.
 CREATE OR REPLACE PROCEDURE fencing_begin(the_resource text, the_token bigint)
     LANGUAGE plpgsql AS $fencing$
 BEGIN
     PERFORM FROM fencing_marks
-        WHERE resource = the_resource AND token = the_token
-        AND pg_advisory_xact_lock_shared(
-            hashtextextended(the_resource, 28548280319532647)) IS NOT NULL
+        WHERE resource = the_resource AND CASE WHEN token = the_token
+            THEN pg_advisory_xact_lock_shared(
+                hashtextextended(the_resource, 28548280319532647)) IS NOT NULL END
         FOR SHARE;
     IF FOUND THEN
         RETURN;
@@ -91,29 +145,47 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'ZF409',
             MESSAGE = 'fencing: the first contact of a token needs a transaction of its own';
     END IF;
-    PERFORM fencing_admit(the_resource, the_token);
+    PERFORM fencing_hold(the_resource, the_token, true);
 END
 $fencing$;
 
--- fencing_check(resource): the same with the token that the transaction has presented by
--- SET LOCAL fencing.token, for the triggers of protected tables. ZF428: none was presented.
-CREATE OR REPLACE FUNCTION fencing_check(the_resource text)
+-- fencing_present(token): presents a token to the triggers of protected tables, for what this
+-- transaction writes from here on. ZF400: it is not a token.
+--
+-- The setting fencing.token is the token, a space, and when this transaction began: what a
+-- session has kept from an earlier one presents nothing. A token alone counts, too, for those who
+-- send SET LOCAL fencing.token = '34'. Never send SET without LOCAL: it stays in the session.
+CREATE OR REPLACE FUNCTION fencing_present(the_token text)
     RETURNS void LANGUAGE plpgsql VOLATILE AS $fencing$
-DECLARE
-    -- If it is not set it reads as NULL, or as '' in a session that has set it before.
-    presented text := nullif(current_setting('fencing.token', true), '');
 BEGIN
-    IF presented IS NULL THEN
-        RAISE EXCEPTION USING ERRCODE = 'ZF428', MESSAGE = format(
-            'fencing: no token presented, high water %s, resource %s',
-            coalesce((SELECT token::text FROM fencing_marks WHERE resource = the_resource), 'none'),
-            the_resource);
-    END IF;
-    IF presented !~ '^[1-9][0-9]{0,14}$' THEN
+    IF the_token IS NULL OR the_token !~ '^[1-9][0-9]{0,14}$' THEN
         RAISE EXCEPTION USING ERRCODE = 'ZF400',
             MESSAGE = 'fencing: a token lies between 1 and 999999999999999';
     END IF;
-    PERFORM fencing_admit(the_resource, presented::bigint);
+    PERFORM set_config('fencing.token',
+        the_token || ' ' || extract(epoch FROM transaction_timestamp()), true);
+END
+$fencing$;
+
+-- fencing_check(resource): the same as fencing_admit with the token that the transaction has
+-- presented, for the triggers of protected tables. ZF428: none was presented.
+CREATE OR REPLACE FUNCTION fencing_check(the_resource text)
+    RETURNS void LANGUAGE plpgsql VOLATILE AS $fencing$
+DECLARE
+    presented text := current_setting('fencing.token', true);
+BEGIN
+    IF presented IS NULL
+        OR presented !~ '^[1-9][0-9]{0,14}( |$)'
+        OR presented ~ ' '
+            AND split_part(presented, ' ', 2) <> extract(epoch FROM transaction_timestamp())::text
+    THEN
+        RAISE EXCEPTION USING ERRCODE = 'ZF428', MESSAGE = format(
+            'fencing: no token presented, high water %s, resource %s',
+            coalesce((SELECT token::text FROM fencing_marks WHERE resource = the_resource), 'none'),
+            the_resource),
+            HINT = 'Present it in the transaction that writes: SELECT fencing_present(''34'')';
+    END IF;
+    PERFORM fencing_hold(the_resource, split_part(presented, ' ', 1)::bigint, true);
 END
 $fencing$;
 
@@ -150,5 +222,26 @@ CREATE OR REPLACE FUNCTION fencing_protect_truncate() RETURNS trigger LANGUAGE p
 BEGIN
     RAISE EXCEPTION USING ERRCODE = 'ZF428', MESSAGE = format(
         'fencing: no token presented, %s is protected against TRUNCATE', TG_TABLE_NAME);
+END
+$fencing$;
+
+-- The schema that the marks were created in, for those that others call.
+DO $fencing$
+DECLARE
+    home text := current_schema();
+    called text;
+BEGIN
+    IF to_regclass(format('%I.fencing_marks', home)) IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = '42P01', MESSAGE = format(
+            'fencing: the table fencing_marks is missing in the schema %I, where its functions '
+            'are: apply all migrations under one search_path', home);
+    END IF;
+    FOREACH called IN ARRAY ARRAY[
+        'FUNCTION %1$I.fencing_admit(text, bigint)', 'FUNCTION %1$I.fencing_compare(text, bigint)',
+        'FUNCTION %1$I.fencing_highest(text)',
+        'PROCEDURE %1$I.fencing_begin(text, bigint)', 'FUNCTION %1$I.fencing_protect()']
+    LOOP
+        EXECUTE format('ALTER ' || called || ' SET search_path = %1$I, pg_temp', home);
+    END LOOP;
 END
 $fencing$;

@@ -19,6 +19,15 @@ pub enum AdmitAnswer {
     Refused(Option<Option<i64>>),
 }
 
+/// How a text that begins and admits is undone where it failed.
+#[allow(dead_code, reason = "only MySQL may leave something open")]
+pub struct Undo {
+    /// Ends what the text may have left open.
+    pub rollback: &'static str,
+    /// Does nothing, in the transaction that the text has opened.
+    pub nothing: &'static str,
+}
+
 /// What a database does for the fence: its statements and its locks.
 pub trait FenceStatements: sqlx::Database<Connection: Migrate> {
     /// Opens a transaction that is going to write behind the fence.
@@ -31,12 +40,16 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate> {
     /// so.
     const BEGIN_BOUNDED: &'static str = Self::BEGIN;
 
+    /// What to run where the text of [`begin_admitted`](FenceStatements::begin_admitted) has
+    /// failed, if it may leave a transaction open then.
+    const UNDO: Option<Undo> = None;
+
     /// What creates the tables and functions.
     const MIGRATIONS: Migrations;
 
     /// Returns one text of SQL that begins a transaction and admits in it, where that saves
-    /// a round trip. Where it fails it leaves no transaction open. What the transaction
-    /// reads is not older than its admission.
+    /// a round trip. Where it fails it leaves no transaction open, except as `UNDO` says.
+    /// What the transaction reads is not older than its admission.
     fn begin_admitted(resource: &Resource, token: Token) -> Option<String>;
 
     /// Runs a statement that needs no values.
@@ -44,6 +57,16 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate> {
 
     /// Presents the token to the triggers of protected tables.
     fn present(conn: &mut Self::Connection, token: Token) -> BoxFuture<'_, sqlx::Result<()>>;
+
+    /// Returns the type of the column if its text depends on the session that reads it, as that
+    /// of a time in its time zone: one value would be several names. `path` is the table,
+    /// quoted; `table` is its schema, if it was given, and its name.
+    fn session_dependent<'a>(
+        conn: &'a mut Self::Connection,
+        path: &'a str,
+        table: (Option<&'a str>, &'a str),
+        column: &'a str,
+    ) -> BoxFuture<'a, sqlx::Result<Option<String>>>;
 
     /// Applies the migrations, and keeps every other migration out meanwhile; false if
     /// another one was at work. Dropped, it leaves no lock behind.

@@ -67,7 +67,8 @@ pub(super) async fn compare_and_raise<DB: Database>(
     }
 }
 
-/// Opens a transaction and admits `token` to `resource` in it, in one round trip.
+/// Opens a transaction and admits `token` to `resource` in it, in one round trip (two on
+/// MySQL).
 ///
 /// On SQLite the transaction begins IMMEDIATE, so that it waits for its turn at the start
 /// and its first write is never refused. Isolation is the database's default.
@@ -93,10 +94,10 @@ pub async fn begin<DB: Database>(
     let Some(statement) = DB::begin_admitted(resource, token) else {
         return step_by_step(pool, DB::BEGIN, resource, token).await;
     };
-    let mut begun = OpeningTransaction::new(pool.acquire().await?, statement.clone()).await;
+    let mut begun = OpeningTransaction::admitted(pool.acquire().await?, statement.clone()).await;
     if begun.as_ref().is_err_and(is_to_raise_first) {
         step_by_step(pool, DB::BEGIN_TO_RAISE, resource, token).await?.commit().await?;
-        begun = OpeningTransaction::new(pool.acquire().await?, statement).await;
+        begun = OpeningTransaction::admitted(pool.acquire().await?, statement).await;
     }
     begun.map_err(|error| AdmitError::of(resource, token, error))
 }
@@ -107,7 +108,7 @@ async fn step_by_step<DB: Database>(
     resource: &Resource,
     token: Token,
 ) -> Result<Transaction<'static, DB>, AdmitError> {
-    let mut tx = pool.begin_with(begin).await?;
+    let mut tx = OpeningTransaction::new(pool.acquire().await?, begin.into()).await?;
     match compare_and_raise::<DB>(&mut tx, resource, token).await {
         Ok(()) => Ok(tx),
         Err(error) => {
@@ -164,14 +165,17 @@ fn parse(
 }
 
 /// Presents `token` to the triggers of protected tables (`fencing protect`), which admit it
-/// to the resource of each row that the transaction writes from here on.
+/// to the resource of each row that is written next.
 ///
-/// On PostgreSQL it lasts until the transaction ends. On MySQL it lasts until the session
-/// ends, as variables do there: present in each transaction that writes. On SQLite it does
-/// nothing: there the write itself presents the token, in the column `fencing_token`.
+/// On PostgreSQL it lasts until the transaction ends. On MySQL it lasts for the next statement
+/// that writes to a protected table: present before each. On SQLite it does nothing: there
+/// the write itself presents the token, in the column `fencing_token`.
 ///
 /// **Fencing.** The token counts for everything that is written next: in a transaction that
-/// writes under several leases, present before each.
+/// writes under several leases, present before each. Nothing of it is left for those who use
+/// the session later. One exception: on MySQL a token that was presented for nothing, because
+/// no statement wrote, stays in the session until [`begin`] clears it, or `SET @fencing_token
+/// = NULL`.
 ///
 /// # Errors
 /// As for [`admit`], but never [`AdmitError::Stale`]: the write returns that.

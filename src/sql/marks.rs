@@ -5,6 +5,7 @@ use sqlx::Pool;
 
 use super::AdmitError;
 use super::admit::{compare_and_raise, mark};
+use super::opening::OpeningTransaction;
 use crate::database::Database;
 use crate::fence::{Marks, MarksError, Stale};
 use crate::random::jitter;
@@ -84,8 +85,7 @@ async fn raise<DB: Database>(
     if highest == Some(token) {
         return Ok(());
     }
-    drop(conn);
-    let mut tx = pool.begin_with(DB::BEGIN_BOUNDED).await?;
+    let mut tx = OpeningTransaction::new(conn, DB::BEGIN_BOUNDED.into()).await?;
     match compare_and_raise::<DB>(&mut tx, resource, token).await {
         Ok(()) => Ok(tx.commit().await?),
         Err(error) => {

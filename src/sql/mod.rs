@@ -28,9 +28,10 @@
 //! # fn main() {}
 //! ```
 //!
-//! The marks stand in the table `fencing_marks`, which is found through the connection's
-//! search path like any other table: all writers must find the same one. Marks are never
-//! lowered or deleted. [`Token`](crate::token::Token) and
+//! The marks stand in the table `fencing_marks`. On PostgreSQL its functions find it in the
+//! schema where [`migrate()`] created it, whatever the caller's search path and temporary
+//! tables are; the functions themselves are found through the path, so that all writers must
+//! find the same ones. Marks are never lowered or deleted. [`Token`](crate::token::Token) and
 //! [`Resource`](crate::resource::Resource) can be bound and read as they are, as a `BIGINT`
 //! and as text.
 

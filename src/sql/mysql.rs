@@ -6,13 +6,19 @@ use super::protect::hex;
 // The procedure is the one that other languages call: one proof, one round trip. What it
 // does and why stands in the migration.
 use super::statement::mysql::{ADMIT, HIGHEST, PRESENT};
-use crate::database::{AdmitAnswer, FenceStatements, Migrations, Row};
+use crate::database::{AdmitAnswer, FenceStatements, Migrations, Row, Undo};
 use crate::resource::Resource;
 use crate::token::Token;
 
 const LIST: &str = "
-    SELECT resource, token FROM fencing_marks WHERE resource > ?
+    SELECT resource, token FROM fencing_marks_base WHERE resource > ?
     ORDER BY resource LIMIT ?";
+
+/// A TIMESTAMP is read in the session's time zone.
+const SESSION_DEPENDENT: &str = "
+    SELECT CAST(column_type AS CHAR) FROM information_schema.columns
+    WHERE table_schema = COALESCE(?, DATABASE()) AND table_name = ? AND column_name = ?
+        AND data_type = 'timestamp'";
 
 /// The name has no more than the 64 characters that MySQL takes.
 const LOCK: &str = "SELECT GET_LOCK(CONCAT('fencing:', SHA1(DATABASE())), 1)";
@@ -24,6 +30,11 @@ const TIDY: &str = "DELETE FROM _fencing_migrations WHERE success = FALSE";
 
 impl FenceStatements for MySql {
     const BEGIN: &'static str = "START TRANSACTION";
+
+    /// A statement that is interrupted (`max_statement_time`, KILL QUERY) skips the handlers of
+    /// the procedure, which would have ended its transaction.
+    const UNDO: Option<Undo> =
+        Some(Undo { rollback: "ROLLBACK AND NO CHAIN NO RELEASE", nothing: "DO 0" });
 
     const MIGRATIONS: Migrations = &[
         (1, "fencing marks", include_str!("../../migrations/mysql/0001_fencing_marks.sql")),
@@ -45,6 +56,16 @@ impl FenceStatements for MySql {
             let set = sqlx::query(PRESENT);
             set.bind(i64::from(token)).execute(conn).await.map(drop)
         })
+    }
+
+    fn session_dependent<'a>(
+        conn: &'a mut MySqlConnection,
+        _: &'a str,
+        (schema, table): (Option<&'a str>, &'a str),
+        column: &'a str,
+    ) -> BoxFuture<'a, sqlx::Result<Option<String>>> {
+        let kind = sqlx::query_scalar(SESSION_DEPENDENT).bind(schema).bind(table).bind(column);
+        Box::pin(kind.fetch_optional(conn))
     }
 
     fn migrate(

@@ -7,9 +7,9 @@ use sqlx::pool::PoolConnection;
 use sqlx::{AssertSqlSafe, SqlSafeStr, Transaction};
 use tokio::runtime::Handle;
 
-use crate::database::Database;
+use crate::database::{Database, Undo};
 
-/// A transaction that a statement of our own is opening.
+/// A transaction that is being opened.
 ///
 /// If it is dropped on the way, it goes on in the background and is rolled back. The driver
 /// would give the connection back with the transaction open: its locks would stay, and the
@@ -18,13 +18,34 @@ pub(super) struct OpeningTransaction<DB: Database>(Option<Opening<DB>>);
 
 type Opening<DB> = BoxFuture<'static, sqlx::Result<Transaction<'static, DB>>>;
 
+/// `Pool::begin_with` calls this undocumented function. It would wait for the connection as
+/// well, and nothing should wait for that in the background.
+fn begin<DB: Database>(conn: PoolConnection<DB>, statement: String) -> Opening<DB> {
+    Transaction::begin(conn, Some(AssertSqlSafe(statement).into_sql_str()))
+}
+
 impl<DB: Database> OpeningTransaction<DB> {
-    /// Runs the statement, which must leave no transaction open where it fails.
+    /// Runs a statement that begins a transaction. Where it fails it must leave none open.
     pub(super) fn new(conn: PoolConnection<DB>, statement: String) -> OpeningTransaction<DB> {
-        // `Pool::begin_with` calls this undocumented function. It would wait for the
-        // connection as well, and nothing should wait for that in the background.
-        let statement = AssertSqlSafe(statement).into_sql_str();
-        OpeningTransaction(Some(Transaction::begin(conn, Some(statement))))
+        OpeningTransaction(Some(begin(conn, statement)))
+    }
+
+    /// Runs a text that begins a transaction and admits in it, and ends what it may have left
+    /// open where it fails.
+    pub(super) fn admitted(mut conn: PoolConnection<DB>, text: String) -> OpeningTransaction<DB> {
+        let Some(Undo { rollback, nothing }) = DB::UNDO else {
+            return OpeningTransaction::new(conn, text);
+        };
+        OpeningTransaction(Some(Box::pin(async move {
+            if let Err(error) = DB::execute(&mut conn, text).await {
+                if DB::execute(&mut conn, rollback.into()).await.is_err() {
+                    conn.close_on_drop();
+                }
+                return Err(error);
+            }
+            // The transaction is open: the driver only has to know of it.
+            begin(conn, nothing.into()).await
+        })))
     }
 }
 

@@ -9,55 +9,30 @@ use crate::database::{AdmitAnswer, FenceStatements, Migrations, Row};
 use crate::resource::Resource;
 use crate::token::Token;
 
-/// Admits or refuses in one statement.
-///
-/// `turn`: row locks are not fair. A transaction that shares one overtakes those that wait
-/// for it, and a stream of equal tokens would keep the newer one out for ever. Advisory
-/// locks queue. They are for fairness alone, the row locks below decide, so that two names
-/// with one hash cost a wait and nothing else. A token that is stale already takes none: it
-/// must not delay the newer one.
-///
-/// `held`: the mark is this token already. SHARE admits equal tokens side by side and keeps
-/// a raise out until they have ended; KEY SHARE would let the raise through. After a wait
-/// for another transaction, `token = $2` is tested again on the row that it left.
-///
-/// `raised`: the first contact. It waits for every holder of an older token, and tests
-/// `<` after the wait, on the newest row. It is not tried where the mark was as high
-/// already: the upsert locks the row even where it refuses, and `held` may have left a
-/// share of the row that has replaced its own, which two would then raise into a
-/// deadlock. A mark below 1 stays, and is reported as corrupt.
-///
-/// Under REPEATABLE READ and SERIALIZABLE both fail with 40001 if the row is newer than
-/// the snapshot.
-const ADMIT: &str = "
-    WITH seen AS MATERIALIZED (
-        SELECT token FROM fencing_marks WHERE resource = $1
-    ), turn AS MATERIALIZED (
-        SELECT CASE
-            WHEN EXISTS (SELECT FROM seen WHERE token > $2) THEN NULL
-            WHEN EXISTS (SELECT FROM seen WHERE token = $2)
-                THEN pg_advisory_xact_lock_shared(hashtextextended($1, 28548280319532647))
-            ELSE pg_advisory_xact_lock(hashtextextended($1, 28548280319532647))
-        END AS taken
-    ), held AS (
-        SELECT FROM turn, fencing_marks AS mark
-        WHERE mark.resource = $1 AND mark.token = $2 FOR SHARE OF mark
-    ), raised AS (
-        INSERT INTO fencing_marks AS mark (resource, token)
-        SELECT $1, $2 FROM turn
-        WHERE NOT EXISTS (SELECT FROM seen WHERE token >= $2)
-        ON CONFLICT (resource) DO UPDATE SET token = EXCLUDED.token
-        WHERE mark.token BETWEEN 1 AND EXCLUDED.token - 1
-        RETURNING 1
-    )
-    SELECT EXISTS (SELECT FROM held) OR EXISTS (SELECT FROM raised)";
+/// Compares and raises as `fencing_admit` does, and refuses without an error, which would end
+/// the transaction. What it does and why stands in the migration.
+const ADMIT: &str = "SELECT fencing_compare($1, $2)";
 
 const LIST: &str = "
     SELECT convert_to(resource, 'UTF8'), token FROM fencing_marks
     WHERE resource > convert_from($1, 'UTF8') ORDER BY resource LIMIT $2";
 
-/// How often `ADMIT` runs: once more after an equal token came first, and once to spare.
-const ROUNDS: usize = 3;
+/// Reads the type of a column where its text is not the same in every session. A domain
+/// counts as what it is made of. A type's output that is not immutable depends on settings, or
+/// on the search path; these others do so as well, although they are marked immutable.
+const SESSION_DEPENDENT: &str = "
+    WITH RECURSIVE own AS (
+        SELECT atttypid AS type, format_type(atttypid, atttypmod) AS name
+        FROM pg_attribute WHERE attrelid = to_regclass($1) AND attname = $2
+    ), made_of AS (
+        SELECT type FROM own
+        UNION ALL
+        SELECT typbasetype FROM made_of, pg_type WHERE oid = type AND typtype = 'd'
+    )
+    SELECT name FROM own, made_of, pg_type, pg_proc AS output
+    WHERE pg_type.oid = made_of.type AND output.oid = typoutput AND typtype NOT IN ('d', 'e')
+        AND (provolatile <> 'i' OR typcategory = 'G'
+            OR typname IN ('bytea', 'interval', 'float4', 'float8'))";
 
 /// Each statement must see what the migration before it, by another process, has done: an
 /// older snapshot would apply it twice.
@@ -102,6 +77,16 @@ impl FenceStatements for Postgres {
         })
     }
 
+    fn session_dependent<'a>(
+        conn: &'a mut PgConnection,
+        path: &'a str,
+        _: (Option<&'a str>, &'a str),
+        column: &'a str,
+    ) -> BoxFuture<'a, sqlx::Result<Option<String>>> {
+        let kind = sqlx::query_scalar(SESSION_DEPENDENT).bind(path).bind(column);
+        Box::pin(kind.fetch_optional(conn))
+    }
+
     fn migrate(
         pool: &Pool<Postgres>,
         migrator: Migrator,
@@ -115,21 +100,9 @@ impl FenceStatements for Postgres {
         token: Token,
     ) -> BoxFuture<'a, sqlx::Result<AdmitAnswer>> {
         Box::pin(async move {
-            let mut mark = None;
-            for _ in 0..ROUNDS {
-                let admit = sqlx::query_scalar::<_, bool>(ADMIT).bind(resource.as_str());
-                if admit.bind(i64::from(token)).fetch_one(&mut *conn).await? {
-                    return Ok(AdmitAnswer::Admitted);
-                }
-                // A statement of its own: the snapshot of `ADMIT` may be older than what
-                // refused it.
-                mark = Postgres::mark(conn, resource).await?;
-                if mark.flatten() > Some(i64::from(token)) {
-                    break;
-                }
-                // An equal token came first. Only `ADMIT` admits: it takes the lock.
-            }
-            Ok(AdmitAnswer::Refused(mark))
+            let admit = sqlx::query_scalar::<_, Option<i64>>(ADMIT).bind(resource.as_str());
+            let mark = admit.bind(i64::from(token)).fetch_one(conn).await?;
+            Ok(mark.map_or(AdmitAnswer::Admitted, |mark| AdmitAnswer::Refused(Some(Some(mark)))))
         })
     }
 

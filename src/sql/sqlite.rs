@@ -11,13 +11,19 @@ use crate::token::Token;
 /// Writes the row for an equal token as well: what keeps a newer token out until the
 /// transaction ends is the database's one write lock, and a mere read does not take it.
 /// A mark below 1 stays, and is reported as corrupt.
+///
+/// `NOT EXISTS`: the trigger that guards the marks takes any INSERT of a lower one for an
+/// attempt to lower it.
+///
+/// `main`: a temporary table with this name would come first.
 const RAISE: &str = "
-    INSERT INTO fencing_marks (resource, token) VALUES (?1, ?2)
+    INSERT INTO main.fencing_marks AS mark (resource, token) SELECT ?1, ?2
+    WHERE NOT EXISTS (SELECT 1 FROM main.fencing_marks WHERE resource = ?1 AND token > ?2)
     ON CONFLICT (resource) DO UPDATE SET token = excluded.token
-    WHERE fencing_marks.token BETWEEN 1 AND excluded.token";
+    WHERE mark.token BETWEEN 1 AND excluded.token";
 
 const LIST: &str = "
-    SELECT CAST(resource AS BLOB), token FROM fencing_marks
+    SELECT CAST(resource AS BLOB), token FROM main.fencing_marks
     WHERE resource > CAST(?1 AS TEXT) ORDER BY resource LIMIT ?2";
 
 impl FenceStatements for Sqlite {
@@ -40,6 +46,15 @@ impl FenceStatements for Sqlite {
 
     fn present(_: &mut SqliteConnection, _: Token) -> BoxFuture<'_, sqlx::Result<()>> {
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn session_dependent<'a>(
+        _: &'a mut SqliteConnection,
+        _: &'a str,
+        _: (Option<&'a str>, &'a str),
+        _: &'a str,
+    ) -> BoxFuture<'a, sqlx::Result<Option<String>>> {
+        Box::pin(std::future::ready(Ok(None)))
     }
 
     fn migrate(

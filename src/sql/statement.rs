@@ -18,10 +18,11 @@ pub mod postgres {
 
     /// Presents a token to the triggers of protected tables until the transaction ends: the
     /// token in digits, as text.
-    pub const PRESENT: &str = "SELECT set_config('fencing.token', $1, true)";
+    pub const PRESENT: &str = "SELECT set_config('fencing.token',
+        $1 || ' ' || extract(epoch FROM transaction_timestamp()), true)";
 
     /// Reads the mark, without a lock: the resource as text. No row means no mark.
-    pub const HIGHEST: &str = "SELECT token FROM fencing_marks WHERE resource = $1";
+    pub const HIGHEST: &str = "SELECT token FROM fencing_highest($1)";
 
     /// Creates the tables and functions, as [`migrations`](crate::sql::migrations) has it.
     pub const MIGRATIONS: &[(i64, &str, &str)] = sqlx::Postgres::MIGRATIONS;
@@ -36,12 +37,12 @@ pub mod mysql {
     /// character set), the token. Stale is SQLSTATE `ZF412`.
     pub const ADMIT: &str = "CALL fencing_admit(?, ?)";
 
-    /// Presents a token to the triggers of protected tables until the session ends, so do it
-    /// in each transaction: the token.
+    /// Presents a token to the triggers of protected tables, for the next statement that
+    /// writes to one: the token.
     pub const PRESENT: &str = "SET @fencing_token = ?";
 
     /// Reads the mark, without a lock: the resource as bytes. No row means no mark.
-    pub const HIGHEST: &str = "SELECT token FROM fencing_marks WHERE resource = ?";
+    pub const HIGHEST: &str = "SELECT token FROM fencing_marks_base WHERE resource = ?";
 
     /// Creates the tables and procedures, as [`migrations`](crate::sql::migrations) has it.
     pub const MIGRATIONS: &[(i64, &str, &str)] = sqlx::MySql::MIGRATIONS;
@@ -57,10 +58,10 @@ pub mod sqlite {
     pub const BEGIN: &str = "BEGIN IMMEDIATE";
 
     /// Admits: the resource as text, the token. Stale is an error of code 1 with a message.
-    pub const ADMIT: &str = "INSERT INTO fencing_admit (resource, token) VALUES (?1, ?2)";
+    pub const ADMIT: &str = "INSERT INTO main.fencing_admit (resource, token) VALUES (?1, ?2)";
 
     /// Reads the mark, without a lock: the resource as text. No row means no mark.
-    pub const HIGHEST: &str = "SELECT token FROM fencing_marks WHERE resource = ?1";
+    pub const HIGHEST: &str = "SELECT token FROM main.fencing_marks WHERE resource = ?1";
 
     /// Creates the tables and triggers, as [`migrations`](crate::sql::migrations) has it.
     pub const MIGRATIONS: &[(i64, &str, &str)] = sqlx::Sqlite::MIGRATIONS;

@@ -105,8 +105,9 @@ async fn so_is_a_postgresql_database() {
     let name = database.get_database().unwrap();
     let writes = [
         "INSERT INTO files VALUES ('a', 'bad')",
-        "BEGIN; SET LOCAL fencing.token = '34'; INSERT INTO files VALUES ('a', 'new'); COMMIT",
-        "BEGIN; SET LOCAL fencing.token = '39'; UPDATE files SET body = 'bad'; COMMIT",
+        "BEGIN; SELECT fencing_present('34'); INSERT INTO files VALUES ('a', 'older'); COMMIT;
+         BEGIN; SET LOCAL fencing.token = '34'; UPDATE files SET body = 'new'; COMMIT",
+        "BEGIN; SELECT fencing_present('39'); UPDATE files SET body = 'bad'; COMMIT",
     ];
     let client = |statement: &str| output(server.client(name).arg("-c").arg(statement));
     let url = database.to_url_lossy().to_string();

@@ -21,6 +21,7 @@ mod postgres {
     mod crash;
     mod locks;
     mod marks;
+    mod paths;
     mod snapshots;
     #[path = "../suite/mod.rs"]
     mod suite;
@@ -30,7 +31,9 @@ mod mysql {
     use support::place::mysql as place;
 
     mod crash;
+    mod interrupted;
     mod own;
+    mod shadows;
     #[path = "../suite/mod.rs"]
     mod suite;
 }

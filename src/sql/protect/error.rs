@@ -31,6 +31,20 @@ pub enum ProtectError {
         /// What the database said.
         source: sqlx::Error,
     },
+    /// The text of the column depends on the session that reads it, as on its time zone.
+    #[error(
+        "the column {column} of the table {table} is of the type {kind}, and its text depends on \
+         the session: one row would have several names. Name the rows by a text, a whole number \
+         or a uuid, which may be a generated column"
+    )]
+    SessionDependent {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// Its type.
+        kind: String,
+    },
     /// A table or function of the fence is missing.
     #[error(
         "the tables of the fence are missing: run fencing::sql::migrate or `fencing migrate` \

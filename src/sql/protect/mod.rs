@@ -17,9 +17,9 @@ use crate::resource::Resource;
 /// triggers admit each write to the resource of its row, as [`admit`](super::admit()) does,
 /// with the token that the client has presented:
 ///
-/// - PostgreSQL: `SET LOCAL fencing.token = '34'` in the transaction;
-/// - MySQL: `SET @fencing_token = 34` in the session (clear it when the connection goes
-///   back to its pool);
+/// - PostgreSQL: `SELECT fencing_present('34')` in the transaction that writes;
+/// - MySQL: `SET @fencing_token = 34` before each statement that writes: the statement clears
+///   it;
 /// - SQLite: in the column `fencing_token` of the write itself, `UPDATE files SET body =
 ///   'new', fencing_token = 34 WHERE path = 'a'`. The column always reads as NULL. To delete
 ///   a row, write `UPDATE files SET fencing_token = -34`: a DELETE cannot carry a token.
@@ -101,8 +101,8 @@ impl Protect {
     /// open for a moment if it was protected before.
     ///
     /// # Errors
-    /// [`ProtectError`] says why: the table or the column is missing, you may not create
-    /// triggers, others kept it locked.
+    /// [`ProtectError`] says why: the table or the column is missing, the column's text depends
+    /// on the session, you may not create triggers, others kept it locked.
     ///
     /// # Cancel safety
     /// If it is dropped, it is done or undone; on MySQL it may be half done: do it again.
@@ -112,6 +112,7 @@ impl Protect {
         self.check::<DB>(&mut tx, None).await?;
         if let Named::Column { column, .. } = &self.named {
             self.check::<DB>(&mut tx, Some(column)).await?;
+            self.check_text::<DB>(&mut tx, column).await?;
         }
         if DB::KIND == Kind::Sqlite {
             self.check::<DB>(&mut tx, Some("rowid")).await?;
@@ -141,6 +142,24 @@ impl Protect {
         let select = format!("SELECT {what} FROM {table} AS fenced LIMIT 0");
         let read = DB::execute(conn, select).await;
         read.map_err(|source| ProtectError::of_check(&self.table, column, source))
+    }
+
+    /// Refuses a column whose text depends on the session: one row would have several names,
+    /// each with a mark of its own.
+    async fn check_text<DB: Database>(
+        &self,
+        conn: &mut DB::Connection,
+        column: &str,
+    ) -> Result<(), ProtectError> {
+        let path = self.path(if DB::KIND == Kind::MySql { '`' } else { '"' });
+        let table = (self.schema.as_deref(), self.table.as_str());
+        match DB::session_dependent(conn, &path, table, column).await? {
+            None => Ok(()),
+            Some(kind) => {
+                let (table, column) = (self.table.clone(), column.to_owned());
+                Err(ProtectError::SessionDependent { table, column, kind })
+            }
+        }
     }
 
     /// Returns the table, quoted.

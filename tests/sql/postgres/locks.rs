@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fencing::sql::{self, AdmitError};
+use sqlx::postgres::PgPoolOptions;
 use sqlx::{PgPool, PgTransaction};
 
 use super::place::{LEVELS, Place};
@@ -151,6 +152,27 @@ async fn whoever_waited_reads_what_was_written_meanwhile() {
         old.commit().await.unwrap();
         assert_eq!(new.await.unwrap(), format!("new {level}"));
     }
+}
+
+/// There a first contact takes a transaction of its own first.
+#[tokio::test]
+async fn a_first_contact_dropped_above_read_committed_leaves_nothing_open() {
+    let (place, _) = at_33().await;
+    sqlx::query("CREATE TABLE files (token bigint)").execute(&place.pool).await.unwrap();
+    let options = (*place.pool.connect_options()).clone();
+    let options = options.options([("default_transaction_isolation", "repeatable read")]);
+    let single = PgPoolOptions::new().max_connections(1).connect_lazy_with(options);
+    let (name, mut begun) = (resource(), false);
+    for number in 34..64 {
+        let begin = sql::begin(&single, &name, token(number));
+        begun |= crate::common::poll((number - 33) / 2 + 1, begin).await.is_some();
+        // What is written alone is written.
+        let write = sqlx::query("INSERT INTO files VALUES ($1)").bind(number.cast_signed());
+        write.execute(&single).await.unwrap();
+        let seen = sqlx::query_scalar::<_, i64>("SELECT max(token) FROM files");
+        assert_eq!(seen.fetch_one(&place.pool).await.unwrap(), number.cast_signed());
+    }
+    assert!(begun);
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! What is SQLite's own.
 
-use fencing::sql::{self, AdmitError};
+use fencing::fence::Marks;
+use fencing::sql::{self, AdmitError, SqlMarks};
 use sqlx::sqlite::{SqliteJournalMode, SqlitePoolOptions};
 
 use super::place::Place;
@@ -64,4 +65,30 @@ async fn a_database_that_may_not_be_written_admits_nobody() {
     let mut tx = sqlx::Connection::begin(&mut *conn).await.unwrap();
     let error = sql::admit(&mut tx, &resource(), token(33)).await.unwrap_err();
     assert!(matches!(error, AdmitError::Database(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_temporary_table_does_not_stand_for_the_marks() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let tx = sql::begin(&place.pool, &resource(), token(34)).await.unwrap();
+    tx.commit().await.unwrap();
+    let single = SqlitePoolOptions::new().max_connections(1);
+    let pool = single.connect_lazy_with((*place.pool.connect_options()).clone());
+    let shadow = "CREATE TEMP TABLE fencing_marks (resource TEXT PRIMARY KEY, token INTEGER);
+        CREATE TEMP TABLE fencing_admit (resource TEXT, token INTEGER)";
+    sqlx::raw_sql(shadow).execute(&pool).await.unwrap();
+    stale(sql::begin(&pool, &resource(), token(33)).await);
+    let mut tx = pool.begin().await.unwrap();
+    stale(sql::admit(&mut tx, &resource(), token(33)).await);
+    tx.rollback().await.unwrap();
+    SqlMarks::new(pool.clone()).raise(&resource(), token(33)).await.unwrap_err();
+    assert_eq!(sql::highest(&pool, &resource()).await.unwrap(), Some(token(34)));
+    let admit = sqlx::query(sql::statement::sqlite::ADMIT).bind("files/a").bind(33_i64);
+    stale::<()>(Err(admit.execute(&pool).await.unwrap_err().into()));
+    let highest = sqlx::query_scalar::<_, i64>(sql::statement::sqlite::HIGHEST).bind("files/a");
+    assert_eq!(highest.fetch_one(&pool).await.unwrap(), 34);
+    let tx = sql::begin(&pool, &resource(), token(35)).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(sql::highest(&place.pool, &resource()).await.unwrap(), Some(token(35)));
 }

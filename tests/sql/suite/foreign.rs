@@ -157,6 +157,37 @@ async fn the_refusals_of_triggers_are_the_crates_own() {
     assert_eq!(bodies(&place).await, ["guarded"]);
 }
 
+/// A pool hands the session on to the next, who presents nothing.
+#[tokio::test]
+async fn a_presented_token_is_not_left_behind() {
+    let place = protected(by_path()).await;
+    let single = place.pool.options().clone().max_connections(1);
+    let single = single.connect_lazy_with((*place.pool.connect_options()).clone());
+    let write = async |number: Option<u64>| -> Result<(), AdmitError> {
+        let mut tx = single.begin().await?;
+        if let Some(number) = number {
+            sql::present(&mut tx, token(number)).await?;
+        }
+        sqlx::query(place::guarded(number)).execute(&mut *tx).await?;
+        Ok(tx.commit().await?)
+    };
+    for _ in 0..2 {
+        write(Some(34)).await.unwrap();
+        let error = write(None).await.unwrap_err();
+        assert!(matches!(error, AdmitError::Unpresented(_)), "{error:?}");
+        stale(write(Some(33)).await);
+        let error = write(None).await.unwrap_err();
+        assert!(matches!(error, AdmitError::Unpresented(_)), "{error:?}");
+    }
+    // Presented for nothing.
+    let mut tx = single.begin().await.unwrap();
+    sql::present(&mut tx, token(34)).await.unwrap();
+    tx.commit().await.unwrap();
+    let mut tx = sql::begin(&single, &resource(), token(34)).await.unwrap();
+    let error = sqlx::query(place::guarded(None)).execute(&mut *tx).await.unwrap_err();
+    assert!(matches!(error.into(), AdmitError::Unpresented(_)));
+}
+
 #[tokio::test]
 async fn names_are_quoted() {
     let place = ready().await;

@@ -31,9 +31,18 @@ pub fn name(resource: &fencing::Resource) -> &[u8] {
     resource.as_str().as_bytes()
 }
 
+/// What would take a mark of 35 down.
+pub const LOWER: &[&str] = &[
+    "UPDATE fencing_marks SET token = 34",
+    "UPDATE fencing_marks SET resource = 'files/b'",
+    "DELETE FROM fencing_marks",
+    "REPLACE INTO fencing_marks VALUES ('files/a', 33)",
+];
+
 /// The migrations.
 pub const VERSIONS: &[i64] = &[1, 2, 3];
-pub const OURS: &[&str] = &["_fencing_migrations", "fencing_leases", "fencing_marks"];
+pub const OURS: &[&str] =
+    &["_fencing_migrations", "fencing_leases", "fencing_marks", "fencing_marks_base"];
 
 /// `?` for `$1`: the values are bound in their order.
 pub fn sql(text: &str) -> AssertSqlSafe<String> {

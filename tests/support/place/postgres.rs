@@ -30,6 +30,14 @@ pub fn name(resource: &fencing::Resource) -> &str {
     resource.as_str()
 }
 
+/// What would take a mark of 35 down.
+pub const LOWER: &[&str] = &[
+    "UPDATE fencing_marks SET token = 34",
+    "UPDATE fencing_marks SET resource = 'files/b'",
+    "DELETE FROM fencing_marks",
+    "TRUNCATE fencing_marks",
+];
+
 /// The migrations.
 pub const VERSIONS: &[i64] = &[1, 2, 3];
 pub const OURS: &[&str] = &["_fencing_migrations", "fencing_leases", "fencing_marks"];
@@ -44,7 +52,7 @@ static SHARED: OnceLock<PostgresServer> = OnceLock::new();
 const MARK: char = '"';
 
 fn presented(token: Option<&str>, write: &str) -> String {
-    let present = token.map(|token| format!("SET LOCAL fencing.token = '{token}'; "));
+    let present = token.map(|token| format!("SELECT fencing_present('{token}'); "));
     format!("BEGIN; {}{write}; COMMIT", present.unwrap_or_default())
 }
 

@@ -1,0 +1,87 @@
+//! What a session brings along: temporary tables, and the type of a column.
+
+use fencing::fence::Marks;
+use fencing::sql::{self, Protect, ProtectError, SqlMarks};
+use sqlx::{AssertSqlSafe, Executor};
+
+use super::place::Place;
+use crate::common::{resource, token};
+
+const SHADOW: &str = "CREATE TEMPORARY TABLE fencing_marks (
+    resource VARBINARY(255) PRIMARY KEY, token BIGINT) ENGINE = InnoDB";
+
+/// Refused or an error: a temporary table must never let a stale token in.
+#[tokio::test]
+async fn a_temporary_table_does_not_stand_for_the_marks() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    place.pool.execute("CREATE TABLE files (path VARCHAR(50), body TEXT)").await.unwrap();
+    place.pool.execute("INSERT INTO files VALUES ('a', 'old')").await.unwrap();
+    let protect = Protect::rows("files", "path").unwrap().prefix("files/").unwrap();
+    protect.apply(&place.pool).await.unwrap();
+    let tx = sql::begin(&place.pool, &resource(), token(34)).await.unwrap();
+    tx.commit().await.unwrap();
+
+    let pool = place.with(SHADOW);
+    sql::begin(&pool, &resource(), token(33)).await.unwrap_err();
+    let mut tx = pool.begin().await.unwrap();
+    sql::admit(&mut tx, &resource(), token(33)).await.unwrap_err();
+    tx.rollback().await.unwrap();
+    SqlMarks::new(pool.clone()).raise(&resource(), token(33)).await.unwrap_err();
+    let mut tx = pool.begin().await.unwrap();
+    sql::present(&mut tx, token(33)).await.unwrap();
+    tx.execute("UPDATE files SET body = 'stale'").await.unwrap_err();
+    tx.rollback().await.unwrap();
+    // Who is not stale is not kept out.
+    let tx = sql::begin(&pool, &resource(), token(35)).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(sql::highest(&place.pool, &resource()).await.unwrap(), Some(token(35)));
+    sql::begin(&place.pool, &resource(), token(34)).await.unwrap_err();
+}
+
+/// A token is used up by its statement, and not by the first row of that.
+#[tokio::test]
+async fn a_token_counts_for_every_row_of_one_statement() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    place.pool.execute("CREATE TABLE files (path VARCHAR(50), body TEXT)").await.unwrap();
+    let protect = Protect::rows("files", "path").unwrap();
+    protect.apply(&place.pool).await.unwrap();
+    let insert = "INSERT INTO files VALUES ('a', ''), ('b', ''), ('c', '')";
+    for write in [insert, "UPDATE files SET body = 'x', path = CONCAT(path, '1')"] {
+        let mut tx = place.pool.begin().await.unwrap();
+        sql::present(&mut tx, token(34)).await.unwrap();
+        tx.execute(write).await.unwrap();
+        tx.execute("UPDATE files SET body = 'y'").await.unwrap_err();
+        tx.commit().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_column_whose_text_depends_on_the_session_names_no_resource() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    for (number, (kind, steady)) in [
+        ("TIMESTAMP", false),
+        ("DATETIME", true),
+        ("DATE", true),
+        ("BIGINT", true),
+        ("CHAR(3)", true),
+        ("ENUM('a', 'b')", true),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let create = format!("CREATE TABLE slots_{number} (`at` {kind} NULL, body TEXT)");
+        place.pool.execute(AssertSqlSafe(create)).await.unwrap();
+        let protect = Protect::rows(&format!("slots_{number}"), "at").unwrap();
+        match protect.apply(&place.pool).await {
+            Ok(()) => assert!(steady, "{kind} was taken"),
+            Err(error) => {
+                assert!(!steady, "{kind}: {error}");
+                assert!(error.to_string().contains("depends on the session"), "{error}");
+                assert!(!matches!(error, ProtectError::Column { .. }), "{error:?}");
+            }
+        }
+    }
+}
