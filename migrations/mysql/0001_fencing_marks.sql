@@ -1,6 +1,5 @@
 -- The high-water marks: for each resource, the highest fencing token seen.
--- Never lower or delete a mark: that lets stale writes in. Triggers refuse it; they do not see
--- TRUNCATE, which needs the right to drop the table.
+-- Never lower or delete a mark: that lets stale writes in.
 -- VARBINARY compares bytes; a collation would take R for r, and a name with a space at
 -- its end for the one without. InnoDB has the row locks that the fence needs.
 CREATE TABLE IF NOT EXISTS fencing_marks (
@@ -13,22 +12,3 @@ CREATE TABLE IF NOT EXISTS fencing_marks (
 -- CREATE TEMPORARY TABLES to writers: one with the name of the view would come first, too.
 CREATE OR REPLACE SQL SECURITY INVOKER VIEW fencing_marks_base AS
     SELECT resource, token FROM fencing_marks;
-
--- ZF403: who lowers, renames, or deletes a mark. A value that is not a token may be put right.
-DROP TRIGGER IF EXISTS fencing_marks_lower;
-CREATE TRIGGER fencing_marks_lower BEFORE UPDATE ON fencing_marks FOR EACH ROW
-BEGIN
-    IF OLD.token BETWEEN 1 AND 999999999999999
-        AND (NEW.token < OLD.token OR NEW.resource <> OLD.resource)
-    THEN
-        SIGNAL SQLSTATE 'ZF403' SET MESSAGE_TEXT =
-            'fencing: a mark is never lowered or deleted: that lets stale writes in';
-    END IF;
-END;
-
-DROP TRIGGER IF EXISTS fencing_marks_delete;
-CREATE TRIGGER fencing_marks_delete BEFORE DELETE ON fencing_marks FOR EACH ROW
-BEGIN
-    SIGNAL SQLSTATE 'ZF403' SET MESSAGE_TEXT =
-        'fencing: a mark is never lowered or deleted: that lets stale writes in';
-END;

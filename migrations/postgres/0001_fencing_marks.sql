@@ -1,6 +1,5 @@
 -- The high-water marks: for each resource, the highest fencing token seen.
--- Never lower or delete a mark: that lets stale writes in. A trigger refuses it, also to the
--- owner, who may do so all the same: ALTER TABLE fencing_marks DISABLE TRIGGER USER.
+-- Never lower or delete a mark: that lets stale writes in.
 -- "C" compares bytes: no two names count as one, and no update of the system's locale data
 -- breaks the index.
 
@@ -24,22 +23,3 @@ CREATE TABLE IF NOT EXISTS fencing_marks (
     resource text COLLATE "C" PRIMARY KEY,
     token bigint NOT NULL CHECK (token BETWEEN 1 AND 999999999999999)
 );
-
--- ZF403: who lowers, renames, or deletes a mark. WHEN: to raise one costs no call. A value that
--- is not a token may be put right.
-CREATE OR REPLACE FUNCTION fencing_marks_guard() RETURNS trigger LANGUAGE plpgsql AS $fencing$
-BEGIN
-    RAISE EXCEPTION USING ERRCODE = 'ZF403',
-        MESSAGE = 'fencing: a mark is never lowered or deleted: that lets stale writes in';
-END
-$fencing$;
-
-DROP TRIGGER IF EXISTS fencing_marks_lower ON fencing_marks;
-CREATE TRIGGER fencing_marks_lower BEFORE UPDATE ON fencing_marks FOR EACH ROW
-    WHEN (OLD.token BETWEEN 1 AND 999999999999999
-        AND (NEW.token < OLD.token OR NEW.resource <> OLD.resource))
-    EXECUTE FUNCTION fencing_marks_guard();
-
-DROP TRIGGER IF EXISTS fencing_marks_delete ON fencing_marks;
-CREATE TRIGGER fencing_marks_delete BEFORE DELETE OR TRUNCATE ON fencing_marks
-    FOR EACH STATEMENT EXECUTE FUNCTION fencing_marks_guard();

@@ -64,8 +64,6 @@ pub use stale::Stale;
 const PRESS_AFTER: Duration = Duration::from_millis(100);
 /// The longest limit of a fence, and its longest grace.
 const LONGEST_LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long an older request may go on, unless the fence is told otherwise.
-const GRACE: Duration = Duration::from_secs(30);
 /// How many requests with one token may wait for older ones, unless the fence is told otherwise.
 const WAITERS: usize = 1000;
 
@@ -94,14 +92,14 @@ impl fmt::Debug for Fence {
 }
 
 impl Fence {
-    /// Makes a fence on these marks. An admission may take 5 s, a newer token waits for older
-    /// requests in flight, and those must [stop](Fence::drop_older_after) after 30 s.
+    /// Makes a fence on these marks. An admission may take 5 s, and a newer token waits for older
+    /// requests in flight: give those a bound by [`drop_older_after`](Fence::drop_older_after).
     pub fn new(marks: impl Marks) -> Fence {
         Fence {
             marks: Arc::new(marks),
             gate: Arc::default(),
             limit: Duration::from_secs(5),
-            grace: Some(GRACE),
+            grace: None,
             waiters: WAITERS,
         }
     }
@@ -124,11 +122,13 @@ impl Fence {
     /// Stops older requests in flight ([`Admission::superseded`]) when their grace is over. It
     /// counts from the moment when the first newer token has passed the marks, or from when
     /// the marks have kept newer ones waiting (100 ms at least). A newer request that gives up
-    /// in the meantime, at its [`limit`](Fence::limit), does not begin it anew. Default: 30 s;
-    /// at most one day.
+    /// in the meantime, at its [`limit`](Fence::limit), does not begin it anew. Default: they are
+    /// never stopped; at most one day.
     ///
     /// The tower layer drops an older request together with its response body: its handler
-    /// ends at an `.await`, as it does when its client hangs up. Who holds an [`Admission`] of
+    /// ends at an `.await`, as it does when its client hangs up. Work that it has given away goes
+    /// on (`spawn_blocking`, `tokio::fs`, a task of its own), and may write after a newer request
+    /// has: hold an [`Admission`] there, or check the token in the transaction that writes. Who holds an [`Admission`] of
     /// its own is asked, and waited for. Where clones of a fence differ, requests that came in
     /// through one that [waits](Fence::wait_for_older) are not stopped.
     #[must_use]

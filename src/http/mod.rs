@@ -63,11 +63,9 @@
 //!   token locks all others out. Put the layer behind authentication, and on routes that exist
 //!   (`route_layer`).
 //! - An older request that does not end, such as one whose client pauses in the middle of its
-//!   upload or stops reading the response, holds up newer ones for 30 s: until then each waits
-//!   up to the fence's [limit](crate::fence::Fence::limit) and gets a 503. Then the layer drops
-//!   the older request, future and body. [`drop_older_after`](crate::fence::Fence::drop_older_after)
-//!   sets the time. With [`wait_for_older`](crate::fence::Fence::wait_for_older) nothing is
-//!   dropped, and one such client closes the resource to newer tokens for as long as it likes.
+//!   upload or stops reading the response, holds up newer ones: each waits up to the fence's
+//!   [limit](crate::fence::Fence::limit) and gets a 503. Limit how long requests take, or let the
+//!   fence [drop older requests after](crate::fence::Fence::drop_older_after) a grace.
 //! - A handler is dropped only at an `.await`. One that blocks its thread, or a task that it has
 //!   spawned, goes on.
 

@@ -12,13 +12,9 @@ use crate::token::Token;
 /// transaction ends is the database's one write lock, and a mere read does not take it.
 /// A mark below 1 stays, and is reported as corrupt.
 ///
-/// `NOT EXISTS`: the trigger that guards the marks takes any INSERT of a lower one for an
-/// attempt to lower it.
-///
 /// `main`: a temporary table with this name would come first.
 const RAISE: &str = "
-    INSERT INTO main.fencing_marks AS mark (resource, token) SELECT ?1, ?2
-    WHERE NOT EXISTS (SELECT 1 FROM main.fencing_marks WHERE resource = ?1 AND token > ?2)
+    INSERT INTO main.fencing_marks AS mark (resource, token) VALUES (?1, ?2)
     ON CONFLICT (resource) DO UPDATE SET token = excluded.token
     WHERE mark.token BETWEEN 1 AND excluded.token";
 

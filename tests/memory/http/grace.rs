@@ -27,7 +27,7 @@ async fn closed_for(app: &Router) -> u64 {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_never_ends_keeps_the_resource_closed_for_the_grace_only() {
     for (fence, seconds) in [
-        (fence(), 30),
+        (fence().drop_older_after(Duration::from_secs(30)), 30),
         (fence().drop_older(), 0),
         (fence().drop_older_after(Duration::from_secs(12)), 12),
         (fence().drop_older_after(Duration::from_secs(3)), 3),
@@ -51,7 +51,9 @@ async fn a_response_that_nobody_reads_keeps_the_resource_closed_for_the_grace_on
             _ => Body::from("written"),
         }
     };
-    let app = Router::new().route("/files/{name}", put(handler)).layer(layer(fence()));
+    let app = Router::new()
+        .route("/files/{name}", put(handler))
+        .layer(layer(fence().drop_older_after(Duration::from_secs(30))));
     let older = app.clone().oneshot(request("PUT", &["33"])).await.unwrap();
     assert_eq!(closed_for(&app).await, 30);
     assert!(older.into_body().frame().await.unwrap().is_err());

@@ -71,21 +71,3 @@ async fn a_mark_of_another_type_admits_nobody() {
     let right = matches!(error, AdmitError::Corrupt { .. } | AdmitError::Database(_));
     assert!(right, "{error:?}");
 }
-
-/// By hand, too: each marks table guards itself.
-#[tokio::test]
-async fn a_mark_is_neither_lowered_nor_deleted() {
-    let place = ready().await;
-    admit(&place, &resource(), 34).await.unwrap();
-    for raise in ["UPDATE fencing_marks SET token = 34", "UPDATE fencing_marks SET token = 35"] {
-        sqlx::query(raise).execute(&place.pool).await.unwrap();
-    }
-    for lower in place::LOWER {
-        let error = sqlx::raw_sql(*lower).execute(&place.pool).await.unwrap_err().to_string();
-        assert!(error.contains("fencing: a mark is never lowered"), "{lower}: {error}");
-    }
-    assert_eq!(highest(&place, &resource()).await, Some(35));
-    stale(admit(&place, &resource(), 34).await);
-    admit(&place, &resource(), 35).await.unwrap();
-    admit(&place, &resource(), 36).await.unwrap();
-}

@@ -12,6 +12,3 @@ pub const EXPIRES_AT: &str = "SELECT expires_at DIV 1000 FROM fencing_leases WHE
 /// The resource gets this mark.
 pub const MARK: &str = "INSERT INTO fencing_marks (resource, token) VALUES (?, ?)
     ON DUPLICATE KEY UPDATE token = VALUES(token)";
-
-/// Lets a mark be lowered.
-pub const UNGUARD: &str = "DROP TRIGGER fencing_marks_lower";

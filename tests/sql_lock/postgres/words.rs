@@ -14,6 +14,3 @@ pub const EXPIRES_AT: &str = "SELECT (extract(epoch FROM expires_at) * 1000)::bi
 /// The resource gets this mark.
 pub const MARK: &str = "INSERT INTO fencing_marks (resource, token) VALUES ($1, $2)
     ON CONFLICT (resource) DO UPDATE SET token = excluded.token";
-
-/// Lets a mark be lowered.
-pub const UNGUARD: &str = "ALTER TABLE fencing_marks DISABLE TRIGGER USER";

@@ -12,6 +12,3 @@ pub const EXPIRES_AT: &str = "SELECT expires_at FROM fencing_leases WHERE resour
 /// The resource gets this mark.
 pub const MARK: &str = "INSERT INTO fencing_marks (resource, token) VALUES ($1, $2)
     ON CONFLICT (resource) DO UPDATE SET token = excluded.token";
-
-/// Lets a mark be lowered.
-pub const UNGUARD: &str = "DROP TRIGGER fencing_marks_lower; DROP TRIGGER fencing_marks_replace";

@@ -27,8 +27,6 @@ async fn they_are_above_the_mark() {
     assert_eq!(next(&lock).await, 34);
     mark(&place, 500).await;
     assert_eq!(next(&lock).await, 501);
-    // An owner may lower a mark all the same.
-    run(&place, words::UNGUARD).await;
     mark(&place, 7).await;
     assert_eq!(next(&lock).await, 502);
     // The leases are lost, and the marks are not.

@@ -30,14 +30,6 @@ pub fn name(resource: &fencing::Resource) -> &str {
     resource.as_str()
 }
 
-/// What would take a mark of 35 down.
-pub const LOWER: &[&str] = &[
-    "UPDATE fencing_marks SET token = 34",
-    "UPDATE fencing_marks SET resource = 'files/b'",
-    "DELETE FROM fencing_marks",
-    "TRUNCATE fencing_marks",
-];
-
 /// The migrations.
 pub const VERSIONS: &[i64] = &[1, 2, 3];
 pub const OURS: &[&str] = &["_fencing_migrations", "fencing_leases", "fencing_marks"];
