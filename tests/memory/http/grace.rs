@@ -95,6 +95,7 @@ impl Marks for Held {
 async fn a_request_that_holds_the_marks_is_stopped_when_its_grace_is_over() {
     let held = Arc::new(AtomicUsize::new(0));
     let fence = Fence::new(Held(MemoryMarks::default(), Arc::clone(&held)));
+    let fence = fence.drop_older_after(Duration::from_secs(30));
     let older = fence.admit(&file(), token(33)).await.unwrap();
     held.store(1, Ordering::SeqCst);
     let superseded = older.superseded();
