@@ -19,13 +19,13 @@ pub enum AdmitAnswer {
     Refused(Option<Option<i64>>),
 }
 
-/// How a text that begins and admits is undone where it failed.
-#[allow(dead_code, reason = "only MySQL may leave something open")]
-pub struct Undo {
-    /// Ends what the text may have left open.
-    pub rollback: &'static str,
-    /// Does nothing, in the transaction that the text has opened.
-    pub nothing: &'static str,
+/// The SQL that opens a transaction which is admitted.
+#[derive(Clone)]
+pub struct BeginAdmitted {
+    /// Begins the transaction. Where it fails, none is open.
+    pub begin: String,
+    /// Admits in it, if the first text has not done that already.
+    pub admit: Option<String>,
 }
 
 /// What a database does for the fence: its statements and its locks.
@@ -40,17 +40,13 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate> {
     /// so.
     const BEGIN_BOUNDED: &'static str = Self::BEGIN;
 
-    /// What to run where the text of [`begin_admitted`](FenceStatements::begin_admitted) has
-    /// failed, if it may leave a transaction open then.
-    const UNDO: Option<Undo> = None;
-
     /// What creates the tables and functions.
     const MIGRATIONS: Migrations;
 
-    /// Returns one text of SQL that begins a transaction and admits in it, where that saves
-    /// a round trip. Where it fails it leaves no transaction open, except as `UNDO` says.
-    /// What the transaction reads is not older than its admission.
-    fn begin_admitted(resource: &Resource, token: Token) -> Option<String>;
+    /// Returns the SQL that begins a transaction and admits in it, where that is better than
+    /// [`admit`](FenceStatements::admit) in a transaction. What the transaction reads is not
+    /// older than its admission.
+    fn begin_admitted(resource: &Resource, token: Token) -> Option<BeginAdmitted>;
 
     /// Runs a statement that needs no values.
     fn execute<'a>(conn: &'a mut Self::Connection, sql: String) -> BoxFuture<'a, sqlx::Result<()>>;

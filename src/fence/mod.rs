@@ -224,7 +224,9 @@ impl Fence {
             }
             _ => raise.await,
         };
-        flight.answered();
+        if !matches!(raised, Err(MarksError::Unreachable(_))) {
+            flight.answered();
+        }
         raised
     }
 }

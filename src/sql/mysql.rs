@@ -6,7 +6,7 @@ use super::protect::hex;
 // The procedure is the one that other languages call: one proof, one round trip. What it
 // does and why stands in the migration.
 use super::statement::mysql::{ADMIT, HIGHEST, PRESENT};
-use crate::database::{AdmitAnswer, FenceStatements, Migrations, Row, Undo};
+use crate::database::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Row};
 use crate::resource::Resource;
 use crate::token::Token;
 
@@ -31,19 +31,24 @@ const TIDY: &str = "DELETE FROM _fencing_migrations WHERE success = FALSE";
 impl FenceStatements for MySql {
     const BEGIN: &'static str = "START TRANSACTION";
 
-    /// A statement that is interrupted (`max_statement_time`, KILL QUERY) skips the handlers of
-    /// the procedure, which would have ended its transaction.
-    const UNDO: Option<Undo> =
-        Some(Undo { rollback: "ROLLBACK AND NO CHAIN NO RELEASE", nothing: "DO 0" });
-
     const MIGRATIONS: Migrations = &[
         (1, "fencing marks", include_str!("../../migrations/mysql/0001_fencing_marks.sql")),
         (2, "fencing admit", include_str!("../../migrations/mysql/0002_fencing_admit.sql")),
         (3, "fencing leases", include_str!("../../migrations/mysql/0003_fencing_leases.sql")),
     ];
 
-    fn begin_admitted(resource: &Resource, token: Token) -> Option<String> {
-        Some(format!("CALL fencing_begin(x'{}', {token})", hex(resource.as_str())))
+    /// These are the halves of `fencing_begin`, which gives the reasons. In one call, a statement
+    /// that is interrupted (`max_statement_time`, KILL QUERY) would skip the handler that ends the
+    /// transaction, and the driver would not know that one is open.
+    fn begin_admitted(resource: &Resource, token: Token) -> Option<BeginAdmitted> {
+        let name = hex(resource.as_str());
+        let begin = format!(
+            "SET @fencing_token = NULL, @fencing_used_at = NULL, @fencing_seen =
+                (SELECT token FROM fencing_marks_base WHERE resource = x'{name}');
+            START TRANSACTION"
+        );
+        let admit = Some(format!("CALL fencing_hold(x'{name}', {token}, @fencing_seen)"));
+        Some(BeginAdmitted { begin, admit })
     }
 
     fn execute<'a>(conn: &'a mut MySqlConnection, sql: String) -> BoxFuture<'a, sqlx::Result<()>> {

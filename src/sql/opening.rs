@@ -7,7 +7,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::{AssertSqlSafe, SqlSafeStr, Transaction};
 use tokio::runtime::Handle;
 
-use crate::database::{Database, Undo};
+use crate::database::{BeginAdmitted, Database};
 
 /// A transaction that is being opened.
 ///
@@ -30,21 +30,19 @@ impl<DB: Database> OpeningTransaction<DB> {
         OpeningTransaction(Some(begin(conn, statement)))
     }
 
-    /// Runs a text that begins a transaction and admits in it, and ends what it may have left
-    /// open where it fails.
-    pub(super) fn admitted(mut conn: PoolConnection<DB>, text: String) -> OpeningTransaction<DB> {
-        let Some(Undo { rollback, nothing }) = DB::UNDO else {
-            return OpeningTransaction::new(conn, text);
-        };
+    /// Begins a transaction and admits in it. An admission that fails is rolled back: whatever
+    /// ended it, the driver knows of the transaction by then.
+    pub(super) fn admitted(conn: PoolConnection<DB>, sql: BeginAdmitted) -> OpeningTransaction<DB> {
         OpeningTransaction(Some(Box::pin(async move {
-            if let Err(error) = DB::execute(&mut conn, text).await {
-                if DB::execute(&mut conn, rollback.into()).await.is_err() {
-                    conn.close_on_drop();
+            let mut tx = begin(conn, sql.begin).await?;
+            let Some(admit) = sql.admit else { return Ok(tx) };
+            match DB::execute(&mut tx, admit).await {
+                Ok(()) => Ok(tx),
+                Err(error) => {
+                    let _ = tx.rollback().await;
+                    Err(error)
                 }
-                return Err(error);
             }
-            // The transaction is open: the driver only has to know of it.
-            begin(conn, nothing.into()).await
         })))
     }
 }

@@ -5,7 +5,7 @@ use sqlx::{PgConnection, Pool, Postgres};
 use super::migrate::in_one_transaction;
 use super::protect::hex;
 use super::statement::postgres::{HIGHEST, PRESENT};
-use crate::database::{AdmitAnswer, FenceStatements, Migrations, Row};
+use crate::database::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Row};
 use crate::resource::Resource;
 use crate::token::Token;
 
@@ -56,13 +56,14 @@ impl FenceStatements for Postgres {
         (3, "fencing leases", include_str!("../../migrations/postgres/0003_fencing_leases.sql")),
     ];
 
-    fn begin_admitted(resource: &Resource, token: Token) -> Option<String> {
+    fn begin_admitted(resource: &Resource, token: Token) -> Option<BeginAdmitted> {
         // The text is an implicit transaction. A refusal ends it; otherwise BEGIN turns it
         // into an explicit one.
         let name = hex(resource.as_str());
-        Some(format!(
+        let begin = format!(
             "CALL fencing_begin(convert_from(decode('{name}', 'hex'), 'UTF8'), {token}); BEGIN"
-        ))
+        );
+        Some(BeginAdmitted { begin, admit: None })
     }
 
     fn execute<'a>(conn: &'a mut PgConnection, sql: String) -> BoxFuture<'a, sqlx::Result<()>> {

@@ -4,7 +4,7 @@ use sqlx::{Pool, Sqlite, SqliteConnection};
 
 use super::migrate::in_one_transaction;
 use super::statement::sqlite::{BEGIN, HIGHEST};
-use crate::database::{AdmitAnswer, FenceStatements, Migrations, Row};
+use crate::database::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Row};
 use crate::resource::Resource;
 use crate::token::Token;
 
@@ -31,7 +31,7 @@ impl FenceStatements for Sqlite {
         (3, "fencing leases", include_str!("../../migrations/sqlite/0003_fencing_leases.sql")),
     ];
 
-    fn begin_admitted(_: &Resource, _: Token) -> Option<String> {
+    fn begin_admitted(_: &Resource, _: Token) -> Option<BeginAdmitted> {
         None
     }
 

@@ -10,7 +10,7 @@ use tracing::Instrument;
 
 use super::fault;
 use super::in_flight::{InFlight, InFlightStatement};
-use crate::database::{AcquireAnswer, Claim, Database, RenewAnswer};
+use crate::database::{AcquireAnswer, Claim, Database, Kind, RenewAnswer};
 use crate::lock::{Health, NodeCause};
 use crate::protocol::Fault;
 use crate::random::jitter;
@@ -169,7 +169,12 @@ impl<DB: Database> LeaseTable<DB> {
                 Err(error) => error,
             };
             let pause = jitter(PAUSE);
-            if !fault::is_conflict(&error) || Instant::now() + pause >= limits.repeat {
+            let conflict = fault::is_conflict(&error);
+            // A procedure of MySQL may leave its transaction open where it is interrupted.
+            if DB::KIND == Kind::MySql && !conflict {
+                conn.close_on_drop();
+            }
+            if !conflict || Instant::now() + pause >= limits.repeat {
                 return Err(fault::of_statement(&error));
             }
             drop(conn);

@@ -71,10 +71,10 @@ async fn a_begin_that_is_interrupted_leaves_no_transaction_open() {
 async fn a_begin_whose_handlers_were_skipped_leaves_no_transaction_open() {
     let place = with_orders().await;
     for skipped in [
-        "DROP PROCEDURE fencing_begin",
-        "CREATE PROCEDURE fencing_begin(IN the_resource VARBINARY(1024), IN the_token BIGINT)
+        "DROP PROCEDURE fencing_hold",
+        "CREATE PROCEDURE fencing_hold(
+            IN the_resource VARBINARY(1024), IN the_token BIGINT, IN seen BIGINT)
         BEGIN
-            START TRANSACTION;
             SIGNAL SQLSTATE '70100' SET MYSQL_ERRNO = 1317, MESSAGE_TEXT = 'interrupted';
         END",
     ] {

@@ -67,6 +67,29 @@ async fn where_nothing_commits_by_itself_a_lease_is_committed() {
     }
 }
 
+/// An interruption (`max_statement_time`, KILL QUERY) may skip the handlers of a procedure, which
+/// would have ended its transaction. The pool's next user writes, and that stays.
+#[tokio::test]
+async fn an_interrupted_procedure_leaves_no_transaction_in_the_pool() {
+    let place = ready().await;
+    let skipped = "CREATE TABLE other (x INT) ENGINE = InnoDB;
+        DROP PROCEDURE fencing_lease_acquire;
+        CREATE PROCEDURE fencing_lease_acquire(
+            IN a VARBINARY(1024), IN b VARBINARY(64), IN c BIGINT, IN d BIGINT)
+        BEGIN
+            START TRANSACTION;
+            SIGNAL SQLSTATE '70100' SET MYSQL_ERRNO = 1317, MESSAGE_TEXT = 'interrupted';
+        END";
+    sqlx::raw_sql(skipped).execute(&place.pool).await.unwrap();
+    let session = one_session(&place, "SET autocommit = 1");
+    let fault = fault(service(&session).try_acquire(&resource()).await);
+    assert!(fault.to_string().contains("interrupted"), "{fault}");
+    session.execute("INSERT INTO other VALUES (1)").await.unwrap();
+    session.close().await;
+    let stayed = sqlx::query_scalar::<_, i64>("SELECT COUNT(*) FROM other");
+    assert_eq!(stayed.fetch_one(&place.pool).await.unwrap(), 1, "an acknowledged write is lost");
+}
+
 #[tokio::test]
 async fn what_a_session_has_left_open_is_not_committed() {
     let place = ready().await;
