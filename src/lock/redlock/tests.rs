@@ -219,6 +219,10 @@ fn a_lease_outlives_its_runtime_and_ends_at_its_deadline_anywhere() {
     assert_eq!(other.block_on(lease.lost()), Loss::Expired);
     assert!(other.block_on(lease.run(std::future::pending::<()>())).is_err());
     assert_eq!(other.block_on(lease.release()), Ok(Released::Lapsed));
+    // Another runtime does what the lease's own can't do any more.
+    let lease = acquire();
+    assert!(other.block_on(lease.renew()).is_ok());
+    assert_eq!(other.block_on(lease.release()), Ok(Released::Released));
     // No runtime at all.
     let lease = acquire();
     assert_eq!(wait(lease.lost()), Loss::Expired);
