@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use support::cli::{end, fencing, finish, five, run, signal, until};
+use support::cli::{end, fencing, finish, five, run, until};
+use support::process::signal;
 use support::redis::{self, RedisServer};
 
 fn locks(servers: &[RedisServer]) -> Vec<String> {

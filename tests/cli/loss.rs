@@ -1,6 +1,7 @@
 //! A lost lease stops the command.
 
-use support::cli::{alive, end, five, line, run, signal, until};
+use support::cli::{end, five, line, run, until};
+use support::process::{runs, signal};
 
 #[test]
 fn when_all_nodes_stop_the_command_gets_sigterm() {
@@ -38,7 +39,7 @@ fn and_sigkill_if_it_goes_on() {
     let ended = end(child);
     assert_eq!(ended.code, Some(76), "{}", ended.stderr);
     assert!(ended.stderr.contains("lease lost, invoice/42 token "), "{}", ended.stderr);
-    until("the end of the group", || !pids.iter().any(|pid| alive(*pid)));
+    until("the end of the group", || !pids.iter().any(|pid| runs(*pid)));
 }
 
 #[test]
@@ -56,7 +57,7 @@ fn a_command_that_ends_while_fencing_is_paused_past_its_ttl_is_no_success() {
     signal(child.id(), "STOP");
     std::thread::sleep(std::time::Duration::from_millis(1500));
     std::fs::write(&go, "").unwrap();
-    until("the end of the command", || !alive(pid));
+    until("the end of the command", || !runs(pid));
     signal(child.id(), "CONT");
     let ended = end(child);
     assert_eq!(ended.code, Some(76), "{}", ended.stderr);

@@ -3,7 +3,8 @@
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 
-use support::cli::{alive, end, finish, five, line, run, signal, until};
+use support::cli::{end, finish, five, line, run, until};
+use support::process::{runs, signal};
 
 /// Tells its process id, then sleeps in pieces so that traps run.
 fn sleeper(ready: &Path, trap: &str) -> String {
@@ -43,7 +44,7 @@ fn a_signal_reaches_what_the_command_has_started() {
     let grandchild: u32 = line(&ready).parse().unwrap();
     signal(child.id(), "TERM");
     assert_eq!(end(child).code, Some(143));
-    until("the end of the grandchild", || !alive(grandchild));
+    until("the end of the grandchild", || !runs(grandchild));
 }
 
 #[test]
@@ -99,7 +100,7 @@ fn the_command_does_not_outlive_a_killed_fencing() {
     let ended = end(child);
     assert_eq!(ended.signal, Some(9));
     assert!(ended.stderr.contains("`fencing run` was killed: the command is stopped"));
-    until("the end of the command's group", || !pids.iter().any(|pid| alive(*pid)));
+    until("the end of the command's group", || !pids.iter().any(|pid| runs(*pid)));
     // And the lock ends with its TTL.
     assert_eq!(finish(run(&servers, &["--ttl", "500ms"], "exit 0")).code, Some(0));
 }
@@ -127,7 +128,7 @@ fn a_suspension_stops_the_command_as_well() {
     assert!(stopped(command));
     signal(child.id(), "CONT");
     assert_eq!(end(child).code, Some(76));
-    until("the end of the command", || !alive(command));
+    until("the end of the command", || !runs(command));
 }
 
 fn stopped(pid: u32) -> bool {

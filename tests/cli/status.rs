@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-use support::cli::{Ended, end, fencing, finish, five, line, run, signal, urls};
+use support::cli::{Ended, end, fencing, finish, five, line, run, urls};
+use support::process::signal;
 use support::redis::{self, RedisServer};
 
 fn bare(arguments: &[&str]) -> Ended {

@@ -3,7 +3,8 @@
 use std::io::Write;
 use std::process::{Child, Stdio};
 
-use support::cli::{alive, end, five, heeding, line, until, urls};
+use support::cli::{end, five, heeding, line, until, urls};
+use support::process::runs;
 use support::redis::RedisServer;
 
 /// `fencing run` of this script with a terminal for stdin; what is written to the child's
@@ -60,10 +61,10 @@ fn what_the_command_has_started_is_stopped_as_well() {
         format!("(trap '' HUP; exec sleep 1000) & echo $! > {}; wait; wait", ready.display());
     let child = typed(&servers, &folder, &script);
     let grandchild = line(&ready).parse().unwrap();
-    assert!(alive(grandchild));
+    assert!(runs(grandchild));
     servers.iter().take(3).for_each(|server| server.signal("STOP"));
     let ended = end(child);
     servers.iter().take(3).for_each(|server| server.signal("CONT"));
     assert_eq!(ended.code, Some(76), "{}", ended.stdout);
-    until("the end of the grandchild", || !alive(grandchild));
+    until("the end of the grandchild", || !runs(grandchild));
 }

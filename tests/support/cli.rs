@@ -120,18 +120,6 @@ pub fn finish(mut command: Command) -> Ended {
     end(command.spawn().unwrap())
 }
 
-/// Sends a signal to a process that the test has started, or a child of it.
-pub fn signal(pid: u32, name: &str) {
-    let status = Command::new("kill").arg(format!("-{name}")).arg(pid.to_string()).status();
-    assert!(status.unwrap().success());
-}
-
-/// Whether such a process is there and is more than a zombie.
-pub fn alive(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
-}
-
 /// Waits for a condition, and fails the test if it never comes.
 pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let limit = Instant::now() + PATIENCE;

@@ -8,4 +8,5 @@ pub mod mariadb;
 pub mod place;
 pub mod polled;
 pub mod postgres;
+pub mod process;
 pub mod redis;

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
 
+use crate::process;
+
 /// Stops the server and removes its folder at the end of the input, which comes however
 /// the test process ends.
 const KEEPER: &str = r#"
@@ -107,24 +109,17 @@ impl MariadbServer {
 
     /// Kills the server with SIGKILL.
     pub fn kill(&mut self) {
-        self.signal("KILL");
-        let pid = self.pid();
-        let end = Instant::now() + Duration::from_secs(10);
-        while runs(&pid) {
-            assert!(Instant::now() < end, "the server survives SIGKILL");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        process::kill(&[self.pid()]);
     }
 
     /// Sends the server a signal: `STOP`, `CONT`.
     pub fn signal(&self, name: &str) {
-        let status = Command::new("kill").arg(format!("-{name}")).arg(self.pid()).status();
-        assert!(status.expect("kill runs").success());
+        process::signal(self.pid(), name);
     }
 
-    fn pid(&self) -> String {
+    fn pid(&self) -> u32 {
         let pid = std::fs::read_to_string(self.folder.join("pid")).expect("the server runs");
-        pid.trim().to_owned()
+        pid.trim().parse().expect("a process id")
     }
 
     /// Starts the server again on the same folder after it was killed.
@@ -194,9 +189,4 @@ fn other_user() -> Option<(u32, u32)> {
 
 fn as_user() -> Option<&'static str> {
     other_user().map(|_| "--user=mysql")
-}
-
-fn runs(process: &str) -> bool {
-    let line = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    line.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
 }

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
 
+use crate::process;
+
 /// Stops the server, also one that was stopped by a signal, and removes its folder at the end of the input, which comes however
 /// the test process ends.
 const KEEPER: &str = r#"
@@ -98,26 +100,19 @@ impl PostgresServer {
 
     /// Kills every process of the server with SIGKILL.
     pub fn kill(&mut self) {
-        let processes = self.processes();
-        signal("KILL", &processes);
-        let end = Instant::now() + Duration::from_secs(10);
-        while processes.iter().any(|process| runs(process)) {
-            assert!(Instant::now() < end, "the server survives SIGKILL");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        process::kill(&self.processes());
     }
 
     /// Sends a signal to every process of the server: `STOP`, `CONT`.
     pub fn signal(&self, name: &str) {
-        signal(name, &self.processes());
+        self.processes().iter().for_each(|pid| process::signal(*pid, name));
     }
 
-    fn processes(&self) -> Vec<String> {
+    fn processes(&self) -> Vec<u32> {
         let file = self.folder.join("data/postmaster.pid");
         let text = std::fs::read_to_string(file).expect("the server runs");
-        let main = text.lines().next().expect("a process id").to_owned();
-        let children = children_of(&main);
-        std::iter::once(main).chain(children).collect()
+        let main = text.lines().next().expect("a process id").parse().expect("a process id");
+        std::iter::once(main).chain(process::children_of(main)).collect()
     }
 
     /// Starts the server again on the same folder after it was killed.
@@ -172,28 +167,4 @@ fn as_owner(folder: &Path, program: &Path) -> Command {
     };
     command.current_dir(folder);
     command
-}
-
-/// The fields of a process's line of state that follow its name.
-fn state(process: &str) -> Option<(String, String)> {
-    let line = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    let mut fields = line.rsplit(')').next()?.split_whitespace().map(str::to_owned);
-    Some((fields.next()?, fields.next()?))
-}
-
-fn signal(name: &str, processes: &[String]) {
-    for process in processes {
-        let mut kill = Command::new("kill");
-        let _ = kill.arg(format!("-{name}")).arg(process).stderr(Stdio::null()).status();
-    }
-}
-
-fn children_of(parent: &str) -> Vec<String> {
-    let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
-    let processes = processes.filter_map(|entry| entry.file_name().into_string().ok());
-    processes.filter(|process| state(process).is_some_and(|(_, of)| of == parent)).collect()
-}
-
-fn runs(process: &str) -> bool {
-    state(process).is_some_and(|(state, _)| state != "Z")
 }

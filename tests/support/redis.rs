@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::process;
+
 /// The source of what shifts a server's clock, to be compiled as a shared library.
 pub const SHIM_SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/clock.c");
 
@@ -103,9 +105,7 @@ impl RedisServer {
 
     /// Sends a signal: `STOP`, `CONT`.
     pub fn signal(&self, name: &str) {
-        let pid = self.pid().to_string();
-        let status = Command::new("kill").arg(format!("-{name}")).arg(pid).status();
-        assert!(status.expect("kill").success());
+        process::signal(self.pid(), name);
     }
 
     /// Runs a command through redis-cli.

@@ -101,7 +101,7 @@ fn every_node_must_answer_and_belong_here() {
                 .is_some_and(|m| u64::from_str_radix(m.trim(), 16).unwrap() & (1 << 14) != 0)
         })
     });
-    support::cli::signal(child.id(), "TERM");
+    support::process::signal(child.id(), "TERM");
     let ended = end(child);
     servers[2].signal("CONT");
     assert_eq!(ended.code, Some(143));

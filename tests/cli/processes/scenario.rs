@@ -1,6 +1,7 @@
 //! Kleppmann's scenario: a client is paused past its TTL, another comes, the first wakes.
 
-use support::cli::{alive, end, finish, five, line, run, signal, until};
+use support::cli::{end, finish, five, line, run, until};
+use support::process::{runs, signal};
 
 #[test]
 fn a_client_that_slept_past_its_ttl_sees_its_lease_as_lost() {
@@ -25,14 +26,14 @@ fn a_client_that_slept_past_its_ttl_sees_its_lease_as_lost() {
     let larger: u64 = second.stdout.trim().parse().unwrap();
     assert!(larger > token, "{larger} after {token}");
     // The first's command knows of nothing yet: only the storage can refuse it.
-    assert!(alive(u32::try_from(command).unwrap()));
+    assert!(runs(u32::try_from(command).unwrap()));
 
     signal(first.id(), "CONT");
     let ended = end(first);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(76), "told\n"), "{}", ended.stderr);
     let words = format!("lease lost, invoice/42 token {token}: ");
     assert!(ended.stderr.contains(&words), "{}", ended.stderr);
-    until("the end of the group", || !alive(u32::try_from(grandchild).unwrap()));
+    until("the end of the group", || !runs(u32::try_from(grandchild).unwrap()));
 }
 
 #[test]
@@ -54,5 +55,5 @@ fn the_whole_process_group_may_sleep() {
     signal(first.id(), "CONT");
     let ended = end(first);
     assert_eq!(ended.code, Some(76), "{}", ended.stderr);
-    assert!(!alive(command));
+    assert!(!runs(command));
 }

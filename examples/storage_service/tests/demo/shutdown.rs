@@ -1,7 +1,8 @@
 use std::io::{Read, Write};
 
 use super::service::{Answer, Service, head};
-use support::cli::{signal, until};
+use support::cli::until;
+use support::process::signal;
 
 #[test]
 fn requests_in_flight_finish() {

@@ -7,7 +7,8 @@ use support::mariadb::MariadbServer;
 use support::postgres::PostgresServer;
 
 use super::service::Service;
-use support::cli::{end, fencing_at, five, line, signal, urls};
+use support::cli::{end, fencing_at, five, line, urls};
+use support::process::signal;
 
 /// Writes its token and process id down, waits for the file `go`, and puts its name into
 /// the storage under its token.
