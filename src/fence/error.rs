@@ -44,7 +44,7 @@ pub enum FenceError {
     },
     /// The marks have no room for another resource, and never forget one to make room. Give
     /// them a larger limit.
-    #[error("no room for another resource: {limit} have a high-water mark; raise that limit")]
+    #[error("no room for another resource: all {limit} marks are in use; raise their limit")]
     Full {
         /// How many resources may have a mark.
         limit: usize,

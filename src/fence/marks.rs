@@ -46,7 +46,7 @@ pub enum MarksError {
     #[error(transparent)]
     Stale(#[from] Stale),
     /// The marks have no room for another resource, and never forget one to make room.
-    #[error("no room for another resource: {limit} have a high-water mark; raise that limit")]
+    #[error("no room for another resource: all {limit} marks are in use; raise their limit")]
     Full {
         /// How many resources may have a mark.
         limit: usize,

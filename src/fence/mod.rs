@@ -122,14 +122,14 @@ impl Fence {
     /// Stops older requests in flight ([`Admission::superseded`]) when their grace is over. It
     /// counts from the moment when the first newer token has passed the marks, or from when
     /// the marks have kept newer ones waiting (100 ms at least). A newer request that gives up
-    /// in the meantime, at its [`limit`](Fence::limit), does not begin it anew. Default: they are
-    /// never stopped; at most one day.
+    /// in the meantime, at its [`limit`](Fence::limit), does not restart it. It is at most one day.
+    /// Default: older requests are never stopped.
     ///
     /// The tower layer drops an older request together with its response body: its handler
     /// ends at an `.await`, as it does when its client hangs up. Work that it has given away goes
     /// on (`spawn_blocking`, `tokio::fs`, a task of its own), and may write after a newer request
-    /// has: hold an [`Admission`] there, or check the token in the transaction that writes. Who holds an [`Admission`] of
-    /// its own is asked, and waited for. Where clones of a fence differ, requests that came in
+    /// has: hold an [`Admission`] there, or check the token in the transaction that writes. If you
+    /// hold one, the fence asks you to stop, and waits. Where clones differ, requests that came in
     /// through one that [waits](Fence::wait_for_older) are not stopped.
     #[must_use]
     pub fn drop_older_after(self, grace: Duration) -> Fence {

@@ -37,7 +37,7 @@ pub enum NotFenced {
     NoToken,
     /// No [`FenceLayer`](super::FenceLayer) stands around the handler: the server is put
     /// together wrongly. The client gets a 500.
-    #[error("no FenceLayer stands around this handler, which takes a Fenced; add one to its route")]
+    #[error("the handler takes a Fenced, and its route has no FenceLayer; add one to the route")]
     NoLayer,
 }
 

@@ -30,6 +30,7 @@
 //! | the token is malformed, zero, out of range or sent twice; the resource is malformed | 400 | `INVALID_ARGUMENT` |
 //! | the marks are unreachable, older requests do not end, or too many wait for them | 503, `Retry-After` | `UNAVAILABLE` |
 //! | the marks are full, or the service does not run on tokio | 503 | `UNAVAILABLE` |
+//! | a statement of the handler's own transaction failed: in doubt | 503, `Retry-After` | `UNKNOWN` |
 //!
 //! A client sends its token with [`attach`] and reads a refusal with [`Problem`]. A handler that
 //! checks the token in its own transaction returns a [`Refusal`]: `?` makes one of the errors of

@@ -43,8 +43,8 @@ pub enum Refusal {
     /// The server's extractor found no resource.
     #[error("the request does not name a resource: {0}")]
     Resource(String),
-    /// The fence could not decide: the marks are unreachable or full, or older requests do not
-    /// end. The layer did not call the handler.
+    /// The fence could not admit: the marks are unreachable or full, older requests do not end,
+    /// too many wait for them, or tokio does not run. The layer did not call the handler.
     #[error("{cause}")]
     Unavailable {
         /// The resource that the request is about.

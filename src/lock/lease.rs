@@ -22,7 +22,7 @@ use crate::token::Token;
 /// What a client holds: a lock for a time, and the token that fences it.
 ///
 /// A watchdog renews it each third of its TTL until it is released, lost, or held for
-/// `max_hold`. A lease that you drop is released as well as that can be done without waiting. One
+/// `max_hold`. When you drop a lease, it sends the release and does not wait for an answer. One
 /// that was lost before stays closed for its lock-delay, if it has one.
 ///
 /// **Fencing.** A lease may be lost at any moment, also between a look at it and a

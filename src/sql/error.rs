@@ -21,7 +21,7 @@ pub enum AdmitError {
     Retryable(#[source] sqlx::Error),
     /// The table holds something that is not a valid token, such as a value changed by
     /// hand. Nobody is admitted to this resource until that is put right.
-    #[error("the mark of {resource} is not a valid token, put it right by hand: {source}")]
+    #[error("the mark of {resource} is not a valid token; correct it by hand: {source}")]
     Corrupt {
         /// Whose mark it is.
         resource: Resource,
@@ -132,7 +132,7 @@ pub fn stale(
     None
 }
 
-/// Why the tables were not brought up to date. Nothing was changed.
+/// Why the tables were not brought up to date. Nothing was changed; on MySQL a part may have been.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MigrateError {

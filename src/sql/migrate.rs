@@ -11,7 +11,7 @@ use crate::random::jitter;
 /// How long a database that others keep locked is asked again.
 const LOCKED_LIMIT: Duration = Duration::from_secs(10);
 
-/// Creates the tables of the fence, or brings them up to date, in one transaction.
+/// Creates the tables of the fence, or brings them up to date: all or nothing, except on MySQL.
 ///
 /// The table `_fencing_migrations` records what was applied; your own `_sqlx_migrations` is
 /// never touched, so versions cannot clash. Run it at every start: it does nothing when there
@@ -23,7 +23,7 @@ const LOCKED_LIMIT: Duration = Duration::from_secs(10);
 /// Otherwise what the database said.
 ///
 /// # Cancel safety
-/// If it is dropped, the transaction is rolled back, or it was committed already.
+/// If you drop the future, all is done or nothing; on MySQL a part may be done: run it again.
 pub async fn migrate<DB: Database>(pool: &Pool<DB>) -> Result<(), MigrateError> {
     let end = Instant::now() + LOCKED_LIMIT;
     loop {

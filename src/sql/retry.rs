@@ -45,7 +45,7 @@ impl Default for Retry {
 ///
 /// The closure begins the transaction, and commits it: each try calls it again. Only where
 /// [`is_retryable`] says so is there another try, be it that the admission, a statement or
-/// the commit met another transaction; stale is stale and ends it.
+/// the commit met another transaction. A stale token ends it.
 ///
 /// ```no_run
 /// # #[cfg(feature = "postgres")]

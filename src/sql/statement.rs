@@ -6,7 +6,7 @@
 //! counts it reports. If it fails do not write: roll back, and [`stale`](super::stale) reads
 //! from the library's error whether the token was stale.
 //!
-//! See the examples `diesel` and `sea_orm`.
+//! See `examples/orm` in the repository, for diesel and sea-orm.
 
 /// PostgreSQL.
 #[cfg(feature = "postgres")]

@@ -41,7 +41,9 @@ async fn main() -> ExitCode {
 }
 
 async fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
-    let listener = TcpListener::bind(args.address()).await?;
+    let listener = TcpListener::bind(args.address()).await;
+    let listener =
+        listener.map_err(|error| format!("cannot listen on {}: {error}", args.address()))?;
     let address = listener.local_addr()?;
     let app = Arc::new(App::new(&args).await?);
     println!("storage_service on http://{address}");

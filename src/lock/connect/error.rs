@@ -29,10 +29,10 @@ pub enum ConnectError {
     )]
     Scheme(Option<String>),
     /// The call came from outside of a tokio runtime.
-    #[error("a lock service can only be connected to from within a tokio runtime")]
+    #[error("no tokio runtime: connect to a lock service from within one")]
     NoRuntime,
     /// The back end is not compiled in.
-    #[error("{scheme}: needs the feature `{feature}` of the crate `fencing`")]
+    #[error("{scheme}: switch on the feature `{feature}` of the crate `fencing`")]
     #[non_exhaustive]
     Feature {
         /// The scheme of the URL.

@@ -12,7 +12,7 @@
 //!     .ttl(Duration::from_secs(10))
 //!     .build()?;
 //! let invoice = Resource::new("invoice/42")?;
-//! let lease = redlock.acquire(&invoice).await?; // waits; try_acquire does not
+//! let lease = redlock.acquire(&invoice).await?; // waits; try_acquire asks once
 //! lease.run(async { /* give lease.token() to every write */ }).await?;
 //! lease.release().await?;
 //! # Ok(())

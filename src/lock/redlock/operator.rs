@@ -228,7 +228,7 @@ impl Operator {
         self.relocate(new, false).await
     }
 
-    /// Does the same where this list is lost: a majority of it has forgotten or does not answer, and
+    /// Moves a fleet whose list is lost: a majority of it has forgotten or does not answer, and
     /// will not. Order then rests on the nodes' clocks, and on the lost nodes staying away;
     /// exclusion on no lease being longer than the longest TTL of `new`.
     ///
@@ -368,6 +368,6 @@ impl Operator {
                 }
             }
         }
-        Err(OperatorError::Refused("others got in the way each time: try again".into()))
+        Err(OperatorError::Refused("others interrupted every try: run the operation again".into()))
     }
 }
