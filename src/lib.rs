@@ -16,6 +16,7 @@ pub mod protocol;
 mod protocol;
 mod random;
 pub mod resource;
+pub mod sequencer;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 pub mod sql;
 #[cfg(feature = "testing")]
@@ -27,4 +28,5 @@ pub use fence::Fence;
 pub use lock::redlock::Redlock;
 pub use lock::{Lease, Lock};
 pub use resource::{Resource, ResourceError};
+pub use sequencer::{Sequencer, SequencerError};
 pub use token::{Token, TokenError};

@@ -16,6 +16,7 @@ use super::sleep::in_runtime;
 use super::standing::{Loss, Standing};
 use super::watchdog;
 use crate::resource::Resource;
+use crate::sequencer::Sequencer;
 use crate::time::Clock;
 use crate::token::Token;
 
@@ -65,6 +66,13 @@ impl Lease {
     #[must_use]
     pub fn token(&self) -> Token {
         self.holding.token
+    }
+
+    /// Returns the token together with the resource that it was issued for. Where the other side
+    /// takes the pair, give it the pair: nobody can use it for another resource by mistake.
+    #[must_use]
+    pub fn sequencer(&self) -> Sequencer {
+        Sequencer::new(self.resource().clone(), self.token())
     }
 
     /// Returns what is locked.

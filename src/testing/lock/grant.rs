@@ -8,6 +8,7 @@ use tokio::time::sleep;
 use super::{acquire, release};
 use crate::lock::{AcquireError, Lock};
 use crate::resource::Resource;
+use crate::sequencer::Sequencer;
 use crate::testing::{Breach, NAMES, Rule, resource};
 use crate::token::Token;
 
@@ -18,6 +19,8 @@ pub(super) async fn tokens_grow(lock: &impl Lock) -> Result<(), Breach> {
         let lease = acquire(lock, &resource).await?;
         let token = lease.token();
         Rule::TokensGrow.holds(Some(token) > last, format!("acquire after {last:?}"), &token)?;
+        let pair = Sequencer::new(resource.clone(), token);
+        Rule::Work.same("the sequencer of a lease", &lease.sequencer(), &pair)?;
         last = Some(token);
         release(lease).await?;
     }
