@@ -1,5 +1,5 @@
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::{BoxFuture, FutureExt, ready};
 
@@ -27,8 +27,12 @@ impl MemoryMarks {
         MemoryMarks { marks: Mutex::default(), limit }
     }
 
+    fn marks(&self) -> MutexGuard<'_, HashMap<Resource, Token>> {
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn compare_and_raise(&self, resource: &Resource, token: Token) -> Result<(), MarksError> {
-        let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut marks = self.marks();
         if let Some(highest) = marks.get_mut(resource) {
             Stale::check(resource, token, Some(*highest))?;
             *highest = token;
@@ -56,5 +60,12 @@ impl Marks for MemoryMarks {
         token: Token,
     ) -> BoxFuture<'a, Result<(), MarksError>> {
         ready(self.compare_and_raise(resource, token)).boxed()
+    }
+
+    fn highest<'a>(
+        &'a self,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, Result<Option<Token>, MarksError>> {
+        ready(Ok(self.marks().get(resource).copied())).boxed()
     }
 }

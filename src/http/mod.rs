@@ -27,8 +27,9 @@
 //! | the fence has seen a newer token | 412 | `ABORTED` |
 //! | a newer token came while the handler worked, and the fence drops older requests: in doubt | 503 | `UNKNOWN` |
 //! | the request needs a token and has none | 428 | `FAILED_PRECONDITION` |
+//! | the token was not issued, where the fence [checks](crate::fence::Fence::check_sequencer) that | 400 | `INVALID_ARGUMENT` |
 //! | the token is malformed, zero, out of range or sent twice; the resource is malformed | 400 | `INVALID_ARGUMENT` |
-//! | the marks are unreachable, older requests do not end, or too many wait for them | 503, `Retry-After` | `UNAVAILABLE` |
+//! | the marks or the lock service are unreachable, older requests do not end, or too many wait for them | 503, `Retry-After` | `UNAVAILABLE` |
 //! | the marks are full, or the service does not run on tokio | 503 | `UNAVAILABLE` |
 //! | a statement of the handler's own transaction failed: in doubt | 503, `Retry-After` | `UNKNOWN` |
 //!
@@ -60,9 +61,10 @@
 //! - The extractor must give one resource one name. If a handler takes `/files/a` and
 //!   `/files/%61` for the same file, so must the extractor, as [`path()`] does. It refuses paths
 //!   such as `/files//a` and `/files/b/../a`, which would be more names of that file.
-//! - The layer cannot tell an invented token from an issued one. A client that sends a very large
-//!   token locks all others out. Put the layer behind authentication, and on routes that exist
-//!   (`route_layer`).
+//! - By itself the layer cannot tell an invented token from an issued one: a client that sends a
+//!   very large token locks all others out. Let the fence
+//!   [ask the lock service](crate::fence::Fence::check_sequencer), or set a
+//!   [ceiling](crate::fence::Fence::ceiling), and put the layer behind authentication.
 //! - An older request that does not end, such as one whose client pauses in the middle of its
 //!   upload or stops reading the response, holds up newer ones: each waits up to the fence's
 //!   [limit](crate::fence::Fence::limit) and gets a 503. Limit how long requests take, or let the

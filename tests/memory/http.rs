@@ -5,6 +5,7 @@ mod ending;
 mod flight;
 mod grace;
 mod grpc;
+mod issued;
 mod layers;
 mod names;
 mod ready;
