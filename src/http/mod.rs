@@ -16,9 +16,13 @@
 //!
 //! let fence = Fence::new(MemoryMarks::default());
 //! let app: Router = Router::new()
-//!     .route("/files/{name}", put(write_file))
-//!     .route_layer(FenceLayer::new(fence, http::path));
+//!     .route("/files/{name}", put(write_file).route_layer(FenceLayer::new(fence, http::path)));
 //! ```
+//!
+//! Put it around the methods of a route, as here. Then the fence sees only requests that have a
+//! handler. Around a whole router (`Router::route_layer`) it sees methods that the route does not have
+//! as well: their tokens raise marks, and without one they get a 428 in place of the 405. Around
+//! everything (`Router::layer`) the same goes for paths that do not exist.
 //!
 //! It answers what it refuses as `application/problem+json` (RFC 9457):
 //!
@@ -65,6 +69,9 @@
 //!   very large token locks all others out. Let the fence
 //!   [ask the lock service](crate::fence::Fence::check_sequencer), or set a
 //!   [ceiling](crate::fence::Fence::ceiling), and put the layer behind authentication.
+//! - A read that carries a token raises the mark, or the token before could write between the read
+//!   and the write of a newer one. Where somebody may read who may not write, let the layer
+//!   [ignore reads](FenceLayer::ignore_reads).
 //! - An older request that does not end, such as one whose client pauses in the middle of its
 //!   upload or stops reading the response, holds up newer ones: each waits up to the fence's
 //!   [limit](crate::fence::Fence::limit) and gets a 503. Limit how long requests take, or let the

@@ -44,6 +44,9 @@ impl<S, X> FenceService<S, X> {
         X: Fn(&Parts) -> Result<Resource, E>,
         E: Display,
     {
+        if self.layer.ignores(&parts.method) {
+            return Ok(None);
+        }
         let token = match token(&parts.headers, &self.layer.header)? {
             Some(token) => token,
             None if self.layer.require.applies_to(&parts.method) => return Err(Refusal::Missing),

@@ -8,6 +8,7 @@ mod grpc;
 mod issued;
 mod layers;
 mod names;
+mod reads;
 mod ready;
 mod stalled;
 mod statuses;

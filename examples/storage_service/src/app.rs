@@ -48,9 +48,7 @@ impl App {
 }
 
 fn router(app: Arc<App>) -> Router {
-    let files = Router::new()
-        .route("/files/{name}", get(files::get).put(files::put))
-        .layer(DefaultBodyLimit::max(LARGEST));
+    let files = get(files::get).put(files::put).layer(DefaultBodyLimit::max(LARGEST));
     let files = if app.store.is_guarded() {
         let asked = Arc::clone(&app);
         let fence = app.store.fence().check_sequencer(move |shown| {
@@ -68,7 +66,7 @@ fn router(app: Arc<App>) -> Router {
         .merge(leases)
         .route("/livez", get(async || StatusCode::OK))
         .route("/readyz", get(ready))
-        .merge(files)
+        .route("/files/{name}", files)
         .with_state(app)
 }
 
