@@ -68,7 +68,8 @@
 //! - By itself the layer cannot tell an invented token from an issued one: a client that sends a
 //!   very large token locks all others out. Let the fence
 //!   [ask the lock service](crate::fence::Fence::check_sequencer), or set a
-//!   [ceiling](crate::fence::Fence::ceiling), and put the layer behind authentication.
+//!   [ceiling](crate::fence::Fence::ceiling), and put the layer behind authentication. The way
+//!   back of marks in memory is [`MemoryMarks::lower`](crate::fence::MemoryMarks::lower).
 //! - A read that carries a token raises the mark, or the token before could write between the read
 //!   and the write of a newer one. Where somebody may read who may not write, let the layer
 //!   [ignore reads](FenceLayer::ignore_reads).

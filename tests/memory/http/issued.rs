@@ -171,3 +171,28 @@ async fn a_forged_token_is_an_invalid_argument_for_grpc() {
     assert_eq!(response.status(), 200);
     assert_eq!(response.headers()["grpc-status"], "3");
 }
+
+/// The way back, where nobody was asked and a mark was poisoned.
+#[tokio::test]
+async fn an_operator_puts_a_poisoned_mark_back() {
+    let marks = Arc::new(MemoryMarks::default());
+    let fence = Fence::new(Arc::clone(&marks));
+    let app = app(fence.clone());
+    let send = async |token: u64| {
+        let response = app.clone().oneshot(request("PUT", &[&token.to_string()])).await.unwrap();
+        response.status().as_u16()
+    };
+    let resource = Resource::new("files/a").unwrap();
+    assert_eq!(marks.lower(&resource, token(34)), None, "there is none");
+    assert_eq!(send(34).await, 200);
+    let forged = fence.admit(&resource, token(GIANT)).await.unwrap();
+    assert_eq!(send(34).await, 412);
+    assert_eq!(marks.lower(&resource, token(34)), Some(token(GIANT)));
+    assert_eq!(send(34).await, 412, "the forged one is in flight yet");
+    drop(forged);
+    assert_eq!(send(34).await, 200);
+    assert_eq!(send(33).await, 412, "the fence holds as before");
+    assert_eq!(marks.lower(&resource, token(34)), None, "nothing is above");
+    assert_eq!(marks.lower(&resource, token(40)), None, "it never raises");
+    assert_eq!(send(35).await, 200);
+}
