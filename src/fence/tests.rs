@@ -281,3 +281,34 @@ async fn an_older_request_that_holds_up_the_marks_is_asked_to_stop() {
 async fn the_longest_limit_does_not_panic() {
     assert!(fence().limit(Duration::MAX).admit(&resource(), token(1)).await.is_ok());
 }
+
+#[test]
+fn the_limit_of_the_marks_is_exact_however_they_are_divided() {
+    let marks = MemoryMarks::new(1000);
+    let name = |number: u64| Resource::new(format!("files/{number}")).unwrap();
+    let raise = |number: u64, high: u64| marks.raise(&name(number), token(high)).now_or_never();
+    let found = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|thread| {
+                let raise = &raise;
+                scope.spawn(move || {
+                    let numbers = (0..500).map(|number| 4 * number + thread);
+                    numbers
+                        .filter(|number| raise(*number, 34).unwrap().is_ok())
+                        .collect::<Vec<u64>>()
+                })
+            })
+            .collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+    });
+    assert_eq!(found.len(), 1000);
+    for number in 0..2000 {
+        let [lower, equal] = [33, 34].map(|high| raise(number, high).unwrap());
+        if found.contains(&number) {
+            assert!(matches!(lower, Err(MarksError::Stale(_))) && equal.is_ok());
+        } else {
+            assert!(matches!(lower, Err(MarksError::Full { limit: 1000 })));
+            assert!(matches!(equal, Err(MarksError::Full { limit: 1000 })));
+        }
+    }
+}

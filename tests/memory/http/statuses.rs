@@ -59,6 +59,9 @@ async fn full_marks_are_not_to_be_tried_again() {
     let response = app.oneshot(request("PUT", &["1"])).await.unwrap();
     assert_eq!(response.status(), 503);
     assert!(!response.headers().contains_key(header::RETRY_AFTER));
+    let found = problem(response).await;
+    let text = "no room for a high-water mark of files/a; nothing was written";
+    assert_eq!((found.kind.as_str(), found.detail.as_str()), (Problem::UNAVAILABLE, text));
 }
 
 struct NoMarks;
