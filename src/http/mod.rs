@@ -65,6 +65,7 @@
 //! - The extractor must give one resource one name. If a handler takes `/files/a` and
 //!   `/files/%61` for the same file, so must the extractor, as [`path()`] does. It refuses paths
 //!   such as `/files//a` and `/files/b/../a`, which would be more names of that file.
+//!   Below axum's `nest` only [`path_of`] sees the whole path.
 //! - By itself the layer cannot tell an invented token from an issued one: a client that sends a
 //!   very large token locks all others out. Let the fence
 //!   [ask the lock service](crate::fence::Fence::check_sequencer), or set a
@@ -96,7 +97,7 @@ pub use extract::{Fenced, NotFenced};
 pub use future::FenceFuture;
 pub use header::{HEADER, attach};
 pub use layer::{FenceLayer, Require};
-pub use path::{PathError, path};
+pub use path::{PathError, path, path_of};
 pub use problem::{Problem, ProblemError};
 pub use refusal::Refusal;
 pub use service::FenceService;
