@@ -57,6 +57,16 @@
 //! # }
 //! ```
 //!
+//! # With other layers
+//! - Put a concurrency limit below the fence: a request that waits for older ones has no place in
+//!   it. Above the fence those who wait would use it up for all resources;
+//!   [`Fence::waiters`](crate::fence::Fence::waiters) bounds them.
+//! - Put authentication above the fence. Timeouts may stand on both sides.
+//! - A refusal is sent before the upload is read, and the server closes the connection then. A
+//!   client that goes on sending may see a broken pipe instead of the answer. Let clients send
+//!   `Expect: 100-continue` with large uploads (curl does): then they get the refusal first, and send
+//!   nothing. Over HTTP/2 the refusal arrives all the same.
+//!
 //! # Fencing
 //! - The layer is a fence for what the inner service does until its response has ended. It does
 //!   not cover tasks that a handler spawns, nor upgraded connections.

@@ -11,6 +11,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::extract::WithoutToken;
+use super::future::Waiting;
 use super::refusal::Style;
 use super::{FenceBody, FenceFuture, FenceLayer, Fenced, Refusal};
 use crate::resource::Resource;
@@ -116,7 +117,9 @@ where
             Some(fenced) => {
                 request.extensions_mut().insert(fenced.clone());
                 let fence = self.layer.fence.clone();
-                FenceFuture::admitting(fence, fenced, ready, request, style)
+                let spare = self.inner.clone();
+                let waiting = Waiting::new(request, ready, spare);
+                FenceFuture::admitting(fence, fenced, waiting, style)
             }
         }
     }

@@ -12,6 +12,7 @@ mod reads;
 mod ready;
 mod stalled;
 mod statuses;
+mod uploads;
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};

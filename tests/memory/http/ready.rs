@@ -1,5 +1,7 @@
 //! The service below is asked whether it is ready, as tower wants it.
 
+use tower::limit::ConcurrencyLimitLayer;
+
 use super::*;
 
 /// A service that must be polled ready before each call, as tower asks.
@@ -50,4 +52,68 @@ async fn the_readied_service_is_the_one_called_and_back_pressure_holds() {
         let response = service.call(request.body("hello".to_owned()).unwrap()).await.unwrap();
         assert_eq!(text(response).await, "hello");
     }
+}
+
+/// Answers when it is told to; while it works it has one of the places of a limit below the fence.
+fn limited(
+    fence: Fence,
+    places: usize,
+) -> impl Service<
+    Request<String>,
+    Response = Response<fencing::http::FenceBody<http_body_util::Full<Bytes>>>,
+    Error = Infallible,
+    Future: Send,
+> + Clone {
+    let handler = tower::service_fn(|request: Request<String>| async move {
+        if request.body() == "slow" {
+            std::future::pending::<()>().await;
+        }
+        Ok::<_, Infallible>(Response::new(http_body_util::Full::<Bytes>::default()))
+    });
+    layer(fence).layer(ConcurrencyLimitLayer::new(places).layer(handler))
+}
+
+fn to(uri: &str, token: u64, body: &str) -> Request<String> {
+    let request = Request::builder().method("PUT").uri(uri).header(HEADER, token);
+    request.body(body.to_owned()).unwrap()
+}
+
+/// Whoever waits for an older request has no place in a limit below the fence.
+#[tokio::test(start_paused = true)]
+async fn those_who_wait_leave_their_places_to_others() {
+    let service = limited(fence(), 3);
+    let mut older = Box::pin(service.clone().oneshot(to("/a", 33, "slow")));
+    assert!((&mut older).now_or_never().is_none());
+    let mut waiting: Vec<_> =
+        (0..20).map(|_| Box::pin(service.clone().oneshot(to("/a", 34, "")))).collect();
+    for newer in &mut waiting {
+        assert!(newer.now_or_never().is_none());
+    }
+    let other = service.clone().oneshot(to("/other", 1, "")).now_or_never();
+    assert_eq!(other.expect("it has a place").unwrap().status(), 200);
+    drop(older);
+    for newer in waiting {
+        assert_eq!(newer.await.unwrap().status(), 200);
+    }
+}
+
+/// One that was admitted and waits for a place is in flight, and is stopped as any other.
+#[tokio::test(start_paused = true)]
+async fn one_that_waits_for_a_place_again_is_stopped_by_a_newer_one() {
+    let fence = fence().drop_older();
+    let service = limited(fence.clone(), 1);
+    let resource = Resource::new("a").unwrap();
+    let oldest = fence.admit(&resource, token(32)).await.unwrap();
+    let mut older = Box::pin(service.clone().oneshot(to("/a", 33, "")));
+    assert!((&mut older).now_or_never().is_none());
+    // Its place goes to a request that never ends.
+    let mut other = Box::pin(service.clone().oneshot(to("/other", 1, "slow")));
+    assert!((&mut other).now_or_never().is_none());
+    drop(oldest);
+    assert!((&mut older).now_or_never().is_none(), "it is admitted, and has no place");
+    let mut newer = Box::pin(fence.admit(&resource, token(34)));
+    assert!((&mut newer).now_or_never().is_none());
+    let older = older.await.unwrap();
+    assert_eq!(older.status(), 412, "its handler was not called");
+    assert!(newer.await.is_ok());
 }
