@@ -29,6 +29,11 @@ use crate::token::Token;
 /// });
 /// ```
 ///
+/// The table `fencing_leases` of `lock::sql::SqlLock` has the token of the newest lease of each
+/// resource. Redis nodes tell their eras (`Lock::health`), and an era is the high nine digits of a token:
+/// a token of a larger era than the newest of a majority was not issued. The example
+/// `storage_service` has both, in `src/issued.rs`.
+///
 /// The name is that of Chubby's `CheckSequencer()`.
 pub trait CheckSequencer: Send + Sync + 'static {
     /// Reports whether the lock service has ever issued this token for this resource. Its lease

@@ -1,5 +1,6 @@
 //! The tower layer below axum and below a plain service.
 
+mod acceptance;
 mod answers;
 mod ending;
 mod flight;
