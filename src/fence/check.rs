@@ -111,6 +111,12 @@ impl Checks {
         Question { checks: self, sequencer, answer: Some(answer) }
     }
 
+    /// Counts the questions that are open.
+    #[cfg(test)]
+    pub(super) fn open(&self) -> usize {
+        self.asked().len()
+    }
+
     fn asked(&self) -> MutexGuard<'_, HashMap<Sequencer, Arc<OnceCell<bool>>>> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -312,3 +312,42 @@ fn the_limit_of_the_marks_is_exact_however_they_are_divided() {
         }
     }
 }
+
+/// However a request with a new token ends, its question is not kept.
+#[tokio::test(start_paused = true)]
+async fn no_question_stays_open() {
+    let check = |shown: crate::sequencer::Sequencer| async move {
+        tokio::task::yield_now().await;
+        match shown.token.get() {
+            33..=36 => Ok(true),
+            37 => Err("no answer"),
+            _ => Ok(false),
+        }
+    };
+    let fence = fence().limit(Duration::from_secs(1)).check_sequencer(check);
+    let open = || fence.checks.as_ref().unwrap().open();
+    let resource = resource();
+    let mut dropped = Box::pin(fence.admit(&resource, token(34)));
+    let mut joined = Box::pin(fence.admit(&resource, token(34)));
+    let mut other = Box::pin(fence.admit(&resource, token(36)));
+    for request in [&mut dropped, &mut joined, &mut other] {
+        assert!(request.now_or_never().is_none());
+    }
+    assert_eq!(open(), 2);
+    drop((dropped, other));
+    assert_eq!(open(), 1);
+    let admission = joined.await.unwrap();
+    assert_eq!(open(), 0);
+    // One that waits for an older request holds none either.
+    let mut newer = Box::pin(fence.admit(&resource, token(35)));
+    assert!((&mut newer).now_or_never().is_none());
+    tokio::task::yield_now().await;
+    assert!((&mut newer).now_or_never().is_none());
+    assert_eq!(open(), 0);
+    drop(admission);
+    assert!(newer.await.is_ok());
+    for refused in [37, 38, 999] {
+        assert!(fence.admit(&resource, token(refused)).await.is_err());
+    }
+    assert_eq!(open(), 0);
+}
