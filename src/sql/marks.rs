@@ -4,7 +4,7 @@ use futures_util::future::BoxFuture;
 use sqlx::Pool;
 
 use super::AdmitError;
-use super::admit::{compare_and_raise, mark};
+use super::admit::{compare_and_raise, highest, mark};
 use super::opening::OpeningTransaction;
 use crate::database::Database;
 use crate::fence::{Marks, MarksError, Stale};
@@ -66,6 +66,13 @@ impl<DB: Database> Marks for SqlMarks<DB> {
             }
             raise(&self.pool, resource, token).await.map_err(unreachable)
         })
+    }
+
+    fn highest<'a>(
+        &'a self,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, Result<Option<Token>, MarksError>> {
+        Box::pin(async move { highest(&self.pool, resource).await.map_err(unreachable) })
     }
 }
 
