@@ -47,6 +47,7 @@ mod mysql;
 mod opening;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod present;
 mod protect;
 mod retry;
 pub mod row;
@@ -56,10 +57,11 @@ pub mod statement;
 mod types;
 
 pub use crate::database::Database;
-pub use admit::{admit, begin, highest, present};
+pub use admit::{admit, admit_as, begin, begin_as, highest};
 pub use error::{AdmitError, MigrateError, stale};
 pub use list::{Mark, marks};
 pub use marks::SqlMarks;
 pub use migrate::{migrate, migrations};
+pub use present::{Presented, present};
 pub use protect::{NameError, Protect, ProtectError};
 pub use retry::{Retry, is_retryable, retry};

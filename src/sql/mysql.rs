@@ -5,7 +5,7 @@ use sqlx::{MySql, MySqlConnection, Pool};
 use super::protect::hex;
 // The procedure is the one that other languages call: one proof, one round trip. What it
 // does and why stands in the migration.
-use super::statement::mysql::{ADMIT, HIGHEST, PRESENT};
+use super::statement::mysql::{ADMIT, HIGHEST, PRESENT, PRESENT_TOKEN};
 use crate::database::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Row};
 use crate::resource::Resource;
 use crate::token::Token;
@@ -43,8 +43,8 @@ impl FenceStatements for MySql {
     fn begin_admitted(resource: &Resource, token: Token) -> Option<BeginAdmitted> {
         let name = hex(resource.as_str());
         let begin = format!(
-            "SET @fencing_token = NULL, @fencing_used_at = NULL, @fencing_seen =
-                (SELECT token FROM fencing_marks_base WHERE resource = x'{name}');
+            "SET @fencing_sequencer = NULL, @fencing_token = NULL, @fencing_used_at = NULL,
+                @fencing_seen = (SELECT token FROM fencing_marks_base WHERE resource = x'{name}');
             START TRANSACTION"
         );
         let admit = Some(format!("CALL fencing_hold(x'{name}', {token}, @fencing_seen)"));
@@ -56,10 +56,19 @@ impl FenceStatements for MySql {
         Box::pin(async move { sqlx::raw_sql(sql).execute(conn).await.map(drop) })
     }
 
-    fn present(conn: &mut MySqlConnection, token: Token) -> BoxFuture<'_, sqlx::Result<()>> {
+    fn present<'a>(
+        conn: &'a mut MySqlConnection,
+        token: Token,
+        resource: Option<&'a Resource>,
+    ) -> BoxFuture<'a, sqlx::Result<()>> {
         Box::pin(async move {
-            let set = sqlx::query(PRESENT);
-            set.bind(i64::from(token)).execute(conn).await.map(drop)
+            let set = match resource {
+                Some(resource) => {
+                    sqlx::query(PRESENT).bind(format!("{token} {resource}").into_bytes())
+                }
+                None => sqlx::query(PRESENT_TOKEN).bind(i64::from(token)),
+            };
+            set.execute(conn).await.map(drop)
         })
     }
 

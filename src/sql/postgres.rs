@@ -71,11 +71,16 @@ impl FenceStatements for Postgres {
         Box::pin(async move { sqlx::raw_sql(sql).execute(conn).await.map(drop) })
     }
 
-    fn present(conn: &mut PgConnection, token: Token) -> BoxFuture<'_, sqlx::Result<()>> {
-        Box::pin(async move {
-            let set = sqlx::query(PRESENT);
-            set.bind(token.to_string()).execute(conn).await.map(drop)
-        })
+    fn present<'a>(
+        conn: &'a mut PgConnection,
+        token: Token,
+        resource: Option<&'a Resource>,
+    ) -> BoxFuture<'a, sqlx::Result<()>> {
+        let presented = match resource {
+            Some(resource) => format!("{token} {resource}"),
+            None => token.to_string(),
+        };
+        Box::pin(async move { sqlx::query(PRESENT).bind(presented).execute(conn).await.map(drop) })
     }
 
     fn session_dependent<'a>(

@@ -40,7 +40,11 @@ impl FenceStatements for Sqlite {
         Box::pin(async move { sqlx::raw_sql(sql).execute(conn).await.map(drop) })
     }
 
-    fn present(_: &mut SqliteConnection, _: Token) -> BoxFuture<'_, sqlx::Result<()>> {
+    fn present<'a>(
+        _: &'a mut SqliteConnection,
+        _: Token,
+        _: Option<&'a Resource>,
+    ) -> BoxFuture<'a, sqlx::Result<()>> {
         Box::pin(std::future::ready(Ok(())))
     }
 

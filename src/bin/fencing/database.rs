@@ -100,7 +100,7 @@ async fn run_protect(args: &ProtectTable) -> Result<(), Failure> {
     if args.print {
         let statements = match kind(&args.database)? {
             Kind::Sqlite => {
-                say::out("-- First, once: ALTER TABLE ... ADD COLUMN fencing_token INTEGER\n");
+                say::out("-- First, once: ALTER TABLE ... ADD COLUMN fencing_token ANY\n");
                 protect.statements::<Sqlite>()
             }
             Kind::Postgres => protect.statements::<Postgres>(),

@@ -8,6 +8,7 @@ mod protect;
 mod race;
 mod rounds;
 mod row;
+mod sequencer;
 mod spawned;
 mod statement;
 mod table;

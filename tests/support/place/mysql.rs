@@ -52,7 +52,8 @@ static SHARED: OnceLock<MariadbServer> = OnceLock::new();
 const MARK: char = '`';
 
 fn presented(token: Option<&str>, write: &str) -> String {
-    let present = token.map(|token| format!("SET @fencing_token = '{token}'; "));
+    let variable = |token: &str| if token.contains(' ') { "sequencer" } else { "token" };
+    let present = token.map(|token| format!("SET @fencing_{} = '{token}'; ", variable(token)));
     format!("{}START TRANSACTION; {write}; COMMIT", present.unwrap_or_default())
 }
 
@@ -80,6 +81,9 @@ pub fn delete(token: Option<&str>, path: &str) -> String {
 pub fn guarded(_: Option<u64>) -> &'static str {
     "UPDATE documents SET body = 'guarded' WHERE path = 'a'"
 }
+
+/// Writes a path, and what was presented before.
+pub const PRESENTED: &str = "INSERT INTO papers VALUES (?, ?)";
 
 pub fn create(table: &str, column: &str) -> String {
     format!("CREATE TABLE {} ({} VARCHAR(255))", quote(table, MARK), quote(column, MARK))

@@ -73,6 +73,9 @@ pub fn guarded(_: Option<u64>) -> &'static str {
     "UPDATE documents SET body = 'guarded' WHERE path = 'a'"
 }
 
+/// Writes a path, and what was presented before.
+pub const PRESENTED: &str = "INSERT INTO papers VALUES ($1, $2)";
+
 pub fn create(table: &str, column: &str) -> String {
     format!("CREATE TABLE {} ({} VARCHAR(255))", quote(table, MARK), quote(column, MARK))
 }

@@ -57,9 +57,10 @@ pub(crate) struct Raise {
 
 /// Makes the database refuse every write to a table without a token, or with a stale one.
 ///
-/// The client presents its token: on PostgreSQL with SELECT fencing_present('34') in the
-/// transaction that writes, on MySQL with SET @fencing_token = 34 before each statement that
-/// writes, on SQLite in the column fencing_token of the write.
+/// The client presents its token with the resource: on PostgreSQL with
+/// SELECT fencing_present('34 files/a') in the transaction that writes, on MySQL with
+/// SET @fencing_sequencer = '34 files/a' before each statement that writes, on SQLite in the
+/// column fencing_token of the write.
 #[derive(Debug, clap::Args)]
 #[command(after_help = STATUS)]
 pub(crate) struct ProtectTable {
