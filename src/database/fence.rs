@@ -82,6 +82,13 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate> {
         token: Token,
     ) -> BoxFuture<'a, sqlx::Result<AdmitAnswer>>;
 
+    /// Lowers the mark, and writes that down.
+    fn lower<'a>(
+        conn: &'a mut Self::Connection,
+        resource: &'a Resource,
+        token: Token,
+    ) -> BoxFuture<'a, sqlx::Result<()>>;
+
     /// Reads the rows whose names come after this one.
     fn list<'a>(
         conn: &'a mut Self::Connection,

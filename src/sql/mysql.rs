@@ -10,6 +10,8 @@ use crate::database::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, R
 use crate::resource::Resource;
 use crate::token::Token;
 
+const LOWER: &str = "CALL fencing_lower(?, ?)";
+
 const LIST: &str = "
     SELECT resource, token FROM fencing_marks_base WHERE resource > ?
     ORDER BY resource LIMIT ?";
@@ -35,6 +37,7 @@ impl FenceStatements for MySql {
         (1, "fencing marks", include_str!("../../migrations/mysql/0001_fencing_marks.sql")),
         (2, "fencing admit", include_str!("../../migrations/mysql/0002_fencing_admit.sql")),
         (3, "fencing leases", include_str!("../../migrations/mysql/0003_fencing_leases.sql")),
+        (4, "fencing lower", include_str!("../../migrations/mysql/0004_fencing_lower.sql")),
     ];
 
     /// These are the halves of `fencing_begin`, which gives the reasons. In one call, a statement
@@ -111,6 +114,15 @@ impl FenceStatements for MySql {
             let call = sqlx::query(ADMIT).bind(resource.as_str().as_bytes()).bind(i64::from(token));
             call.execute(conn).await.map(|_| AdmitAnswer::Admitted)
         })
+    }
+
+    fn lower<'a>(
+        conn: &'a mut MySqlConnection,
+        resource: &'a Resource,
+        token: Token,
+    ) -> BoxFuture<'a, sqlx::Result<()>> {
+        let lower = sqlx::query(LOWER).bind(resource.as_str().as_bytes());
+        Box::pin(async move { lower.bind(i64::from(token)).execute(conn).await.map(drop) })
     }
 
     fn list<'a>(

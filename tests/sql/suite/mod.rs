@@ -2,6 +2,7 @@
 
 mod admit;
 mod foreign;
+mod lower;
 mod marks;
 mod migrate;
 mod protect;

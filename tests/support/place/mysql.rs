@@ -31,10 +31,31 @@ pub fn name(resource: &fencing::Resource) -> &[u8] {
     resource.as_str().as_bytes()
 }
 
+/// What would take a mark of 35 down.
+pub const LOWER: &[&str] = &[
+    "UPDATE fencing_marks SET token = 34",
+    "UPDATE fencing_marks SET resource = 'files/b'",
+    "DELETE FROM fencing_marks",
+    "REPLACE INTO fencing_marks VALUES ('files/a', 33)",
+    "INSERT INTO fencing_marks VALUES ('files/a', 1) ON DUPLICATE KEY UPDATE token = 1",
+];
+
+/// What guards the marks, where a user may create triggers.
+pub const GUARD: &str =
+    "CREATE TRIGGER fencing_marks_lower BEFORE UPDATE ON fencing_marks FOR EACH ROW
+    CALL fencing_guard(OLD.resource, OLD.token, NEW.resource, NEW.token);
+    CREATE TRIGGER fencing_marks_delete BEFORE DELETE ON fencing_marks FOR EACH ROW
+    CALL fencing_guard(OLD.resource, OLD.token, NULL, NULL)";
+
 /// The migrations.
-pub const VERSIONS: &[i64] = &[1, 2, 3];
-pub const OURS: &[&str] =
-    &["_fencing_migrations", "fencing_leases", "fencing_marks", "fencing_marks_base"];
+pub const VERSIONS: &[i64] = &[1, 2, 3, 4];
+pub const OURS: &[&str] = &[
+    "_fencing_migrations",
+    "fencing_audit",
+    "fencing_leases",
+    "fencing_marks",
+    "fencing_marks_base",
+];
 
 /// `?` for `$1`: the values are bound in their order.
 pub fn sql(text: &str) -> AssertSqlSafe<String> {

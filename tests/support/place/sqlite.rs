@@ -25,9 +25,22 @@ pub fn name(resource: &fencing::Resource) -> &str {
     resource.as_str()
 }
 
+/// What would take a mark of 35 down.
+pub const LOWER: &[&str] = &[
+    "UPDATE fencing_marks SET token = 34",
+    "UPDATE OR IGNORE fencing_marks SET token = 34",
+    "UPDATE fencing_marks SET resource = 'files/b'",
+    "DELETE FROM fencing_marks",
+    "INSERT OR REPLACE INTO fencing_marks VALUES ('files/a', 33)",
+];
+
+/// The migrations guard the marks.
+pub const GUARD: &str = "";
+
 /// The migrations.
-pub const VERSIONS: &[i64] = &[1, 2, 3];
-pub const OURS: &[&str] = &["_fencing_migrations", "fencing_leases", "fencing_marks"];
+pub const VERSIONS: &[i64] = &[1, 2, 3, 4];
+pub const OURS: &[&str] =
+    &["_fencing_migrations", "fencing_audit", "fencing_leases", "fencing_marks"];
 
 /// The same placeholders serve here.
 pub fn sql(text: &'static str) -> &'static str {
