@@ -22,6 +22,7 @@ mod postgres {
     mod locks;
     mod marks;
     mod paths;
+    mod rights;
     mod snapshots;
     #[path = "../suite/mod.rs"]
     mod suite;
@@ -33,6 +34,7 @@ mod mysql {
     mod crash;
     mod interrupted;
     mod own;
+    mod rights;
     mod shadows;
     #[path = "../suite/mod.rs"]
     mod suite;

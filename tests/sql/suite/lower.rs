@@ -4,12 +4,14 @@ use fencing::lock::sql::SqlLock;
 use fencing::sql::Protect;
 
 use super::*;
+use crate::common::documented;
 
 /// A database whose marks are guarded; that of the resource is 35.
 async fn guarded() -> Place {
     let place = ready().await;
-    if !place::GUARD.is_empty() {
-        sqlx::raw_sql(place::GUARD).execute(&place.pool).await.unwrap();
+    if place::GUARD {
+        let guard = sqlx::AssertSqlSafe(documented("## A mark that is too high"));
+        sqlx::raw_sql(guard).execute(&place.pool).await.unwrap();
     }
     for number in [34, 34, 35] {
         admit(&place, &resource(), number).await.unwrap();
