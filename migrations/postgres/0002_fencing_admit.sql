@@ -39,6 +39,11 @@ $fencing$;
 -- with one hash cost a wait and nothing else. A token that is stale already takes none: it
 -- must not delay the newer one.
 --
+-- `queues`: they stand in a table of fixed size that all sessions share, about 64 for each. A
+-- transaction that has queued for 32 admissions takes row locks only, which have no limit.
+-- fencing.turns counts; it ends with the transaction, and goes back with a savepoint as the
+-- locks do. What was admitted is not remembered there: whoever can set it could pass.
+--
 -- `held`: the mark is this token already. SHARE admits equal tokens side by side and keeps
 -- a raise out until they have ended; KEY SHARE would let the raise through. After a wait
 -- for another transaction, the token is tested again on the row that it left.
@@ -58,6 +63,9 @@ $fencing$;
 CREATE OR REPLACE FUNCTION fencing_hold(the_resource text, the_token bigint, raises boolean)
     RETURNS bigint LANGUAGE plpgsql VOLATILE AS $fencing$
 DECLARE
+    turns integer := coalesce(nullif(current_setting('fencing.turns', true), ''), '0');
+    queues boolean := turns < 32;
+    counted text;
     admitted boolean;
     highest bigint;
 BEGIN
@@ -69,12 +77,15 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'ZF400',
             MESSAGE = 'fencing: a token lies between 1 and 999999999999999';
     END IF;
+    IF queues THEN
+        counted := set_config('fencing.turns', (turns + 1)::text, true);
+    END IF;
     -- Most often the mark is this token already. Then this does what `held` below does, and
     -- costs less. CASE: AND would not say what is tested first, and a stale token takes none.
     PERFORM FROM fencing_marks
         WHERE resource = the_resource AND CASE WHEN token = the_token
-            THEN pg_advisory_xact_lock_shared(
-                hashtextextended(the_resource, 28548280319532647)) IS NOT NULL END
+            THEN CASE WHEN queues THEN pg_advisory_xact_lock_shared(
+                hashtextextended(the_resource, 28548280319532647)) IS NOT NULL ELSE true END END
         FOR SHARE;
     IF FOUND THEN
         RETURN NULL;
@@ -84,7 +95,7 @@ BEGIN
             SELECT token FROM fencing_marks WHERE resource = the_resource
         ), turn AS MATERIALIZED (
             SELECT CASE
-                WHEN EXISTS (SELECT FROM seen WHERE token > the_token) THEN NULL
+                WHEN NOT queues OR EXISTS (SELECT FROM seen WHERE token > the_token) THEN NULL
                 WHEN EXISTS (SELECT FROM seen WHERE token = the_token)
                     THEN pg_advisory_xact_lock_shared(
                         hashtextextended(the_resource, 28548280319532647))

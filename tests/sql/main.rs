@@ -17,6 +17,7 @@ mod sqlite {
 mod postgres {
     use support::place::postgres as place;
 
+    mod bulk;
     mod conflicts;
     mod crash;
     mod locks;
@@ -31,6 +32,7 @@ mod postgres {
 mod mysql {
     use support::place::mysql as place;
 
+    mod bulk;
     mod crash;
     mod interrupted;
     mod own;
