@@ -91,9 +91,9 @@ END;
 
 -- fencing_check(resource, token): the same with what the session has presented, for the
 -- triggers of protected tables: @fencing_sequencer, a token together with its resource
--- (`34 docs/a`: the token, one space, the name), which counts for rows of that resource; or,
--- where there is none, @fencing_token, a bare token, which counts for rows of every resource.
--- ZF428: none was presented, or only one of another resource.
+-- (`34 docs/a`: the token, one space, the name), which counts for rows of that resource; or
+-- @fencing_token, a bare token, which counts for rows of every resource. ZF428: none was
+-- presented, or only one of another resource. ZF400: both were, or what was is malformed.
 --
 -- The first statement that uses it clears it: a variable outlives the transaction, and
 -- the session may be in a pool. Every row of one statement has the same NOW(6).
@@ -113,7 +113,11 @@ BEGIN
         SET presented = IF(sequencer <> '', sequencer, the_token);
         SET @fencing_sequencer = NULL, @fencing_token = NULL, @fencing_used_at = NULL;
         SET digits = SUBSTRING_INDEX(presented, ' ', 1);
-        IF sequencer <> '' AND LENGTH(sequencer) < LENGTH(digits) + 2 THEN
+        IF sequencer <> '' AND the_token <> '' THEN
+            -- One was left behind, and nobody knows which.
+            SIGNAL SQLSTATE 'ZF400' SET MESSAGE_TEXT =
+                'fencing: @fencing_sequencer and @fencing_token were both set: set one of them';
+        ELSEIF sequencer <> '' AND LENGTH(sequencer) < LENGTH(digits) + 2 THEN
             SIGNAL SQLSTATE 'ZF400' SET MESSAGE_TEXT =
                 'fencing: a sequencer is a token, one space and a resource, as in 34 docs/a';
         ELSEIF CONVERT(digits USING utf8mb4) NOT REGEXP '^[1-9][0-9]{0,14}$'

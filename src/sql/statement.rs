@@ -53,7 +53,8 @@ pub mod mysql {
     pub const MIGRATIONS: &[(i64, &str, &str)] = sqlx::MySql::MIGRATIONS;
 }
 
-/// SQLite. The write itself presents the token, in the column `fencing_token`.
+/// SQLite. The write itself presents, in the column `fencing_token`: the text of a
+/// [`Sequencer`](crate::sequencer::Sequencer), or a token.
 #[cfg(feature = "sqlite")]
 pub mod sqlite {
     use crate::database::FenceStatements;

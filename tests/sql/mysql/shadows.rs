@@ -102,6 +102,14 @@ async fn a_pair_in_another_character_set_counts() {
         tx.execute("REPLACE INTO files VALUES ('ä', 'new')").await.unwrap();
         tx.commit().await.unwrap();
     }
+    // Which of two is the newer one nobody knows: neither counts, and neither stays.
+    let mut tx = place.pool.begin().await.unwrap();
+    tx.execute("SET @fencing_sequencer = '40 ä', @fencing_token = 34").await.unwrap();
+    for words in ["were both set", "no token presented"] {
+        let error = tx.execute("UPDATE files SET body = 'bad'").await.unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    tx.rollback().await.unwrap();
     for bad in ["'34'", "'34 '", "'  '", "34", "x'ff'", "'34 a'", "REPEAT('1', 2000)"] {
         let mut tx = place.pool.begin().await.unwrap();
         let set = format!("SET @fencing_sequencer = {bad}");
