@@ -17,11 +17,13 @@ mod sqlite {
 mod postgres {
     use support::place::postgres as place;
 
+    mod bulk;
     mod conflicts;
     mod crash;
     mod locks;
     mod marks;
     mod paths;
+    mod rights;
     mod snapshots;
     #[path = "../suite/mod.rs"]
     mod suite;
@@ -30,9 +32,11 @@ mod postgres {
 mod mysql {
     use support::place::mysql as place;
 
+    mod bulk;
     mod crash;
     mod interrupted;
     mod own;
+    mod rights;
     mod shadows;
     #[path = "../suite/mod.rs"]
     mod suite;
