@@ -13,6 +13,9 @@ use crate::token::Token;
 /// the transaction. What it does and why stands in the migration.
 const ADMIT: &str = "SELECT fencing_compare($1, $2)";
 
+/// A replica does not raise marks, and is behind the server that does.
+const NEWEST: &str = "SELECT token FROM fencing_highest($1) WHERE NOT pg_is_in_recovery()";
+
 const LIST: &str = "
     SELECT convert_to(resource, 'UTF8'), token FROM fencing_marks
     WHERE resource > convert_from($1, 'UTF8') ORDER BY resource LIMIT $2";
@@ -121,5 +124,12 @@ impl FenceStatements for Postgres {
         resource: &'a Resource,
     ) -> BoxFuture<'a, sqlx::Result<Option<Option<i64>>>> {
         Box::pin(sqlx::query_scalar(HIGHEST).bind(resource.as_str()).fetch_optional(conn))
+    }
+
+    fn newest_mark<'a>(
+        conn: &'a mut PgConnection,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, sqlx::Result<Option<Option<i64>>>> {
+        Box::pin(sqlx::query_scalar(NEWEST).bind(resource.as_str()).fetch_optional(conn))
     }
 }

@@ -5,6 +5,7 @@
 #![allow(clippy::duplicate_mod)]
 
 mod common;
+mod galera;
 
 mod sqlite {
     use support::place::sqlite as place;

@@ -3,6 +3,7 @@
 pub mod cli;
 pub mod clients;
 pub mod clock;
+pub mod galera;
 pub mod history;
 pub mod mariadb;
 pub mod place;

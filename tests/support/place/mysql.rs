@@ -31,6 +31,9 @@ pub fn name(resource: &fencing::Resource) -> &[u8] {
     resource.as_str().as_bytes()
 }
 
+/// The columns of a mark besides its name and token.
+pub const MORE: &str = ", admissions BIGINT NOT NULL DEFAULT 0 INVISIBLE";
+
 /// The migrations.
 pub const VERSIONS: &[i64] = &[1, 2, 3];
 pub const OURS: &[&str] =

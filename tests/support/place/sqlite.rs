@@ -25,6 +25,9 @@ pub fn name(resource: &fencing::Resource) -> &str {
     resource.as_str()
 }
 
+/// The columns of a mark besides its name and token.
+pub const MORE: &str = "";
+
 /// The migrations.
 pub const VERSIONS: &[i64] = &[1, 2, 3];
 pub const OURS: &[&str] = &["_fencing_migrations", "fencing_leases", "fencing_marks"];
