@@ -23,6 +23,7 @@ mod postgres {
     mod locks;
     mod marks;
     mod paths;
+    mod pooler;
     mod snapshots;
     #[path = "../suite/mod.rs"]
     mod suite;

@@ -6,6 +6,7 @@ pub mod clock;
 pub mod galera;
 pub mod history;
 pub mod mariadb;
+pub mod pgbouncer;
 pub mod place;
 pub mod polled;
 pub mod postgres;

@@ -62,6 +62,11 @@ impl PostgresServer {
         server
     }
 
+    /// Where its socket is.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// The database of this name, as this server has it.
     pub fn on(&self, database: &str) -> PgConnectOptions {
         self.options(database)
@@ -150,7 +155,7 @@ impl Drop for PostgresServer {
 }
 
 /// A new folder that belongs to the user of the servers.
-fn own_folder() -> PathBuf {
+pub(crate) fn own_folder() -> PathBuf {
     let folder = tempfile::Builder::new().prefix("fencing-pg").tempdir();
     let folder = folder.expect("a temporary folder").keep();
     if let Some((uid, gid)) = other_user() {
@@ -179,7 +184,7 @@ fn other_user() -> Option<(u32, u32)> {
     users.filter_map(|user| Some((id(&["-u", user])?, id(&["-g", user])?))).next()
 }
 
-fn as_owner(folder: &Path, program: &Path) -> Command {
+pub(crate) fn as_owner(folder: &Path, program: &Path) -> Command {
     let mut command = match other_user() {
         Some((uid, gid)) => {
             let mut command = Command::new("setpriv");

@@ -1,7 +1,7 @@
 use futures_util::future::BoxFuture;
-use sqlx::{PgConnection, Postgres};
+use sqlx::{AssertSqlSafe, FromRow, PgConnection, Postgres, Row};
 
-use crate::database::{AcquireAnswer, Claim, LeaseStatements, RenewAnswer};
+use crate::database::{AcquireAnswer, Claim, LeaseStatements, RenewAnswer, literal};
 
 /// Acquires the row in one statement.
 ///
@@ -17,17 +17,17 @@ use crate::database::{AcquireAnswer, Claim, LeaseStatements, RenewAnswer};
 /// if the tokens came from elsewhere before, or the row was lost.
 const ACQUIRE: &str = "
     WITH own AS MATERIALIZED (
-        SELECT set_config('lock_timeout', $4, true),
+        SELECT set_config('lock_timeout', '$patience', true),
             CASE current_setting('synchronous_commit') WHEN 'off'
                 THEN set_config('synchronous_commit', 'on', true) END
     ), seen AS MATERIALIZED (
         SELECT expires_at FROM fencing_leases
-        WHERE resource = $1 AND expires_at > clock_timestamp()
+        WHERE resource = $resource AND expires_at > clock_timestamp()
     ), acquired AS (
         INSERT INTO fencing_leases AS lease (resource, token, owner, expires_at)
-        SELECT $1,
-            coalesce((SELECT token FROM fencing_marks WHERE resource = $1), 0) + 1,
-            $2, clock_timestamp() + $3 * interval '1 millisecond'
+        SELECT $resource,
+            coalesce((SELECT token FROM fencing_marks WHERE resource = $resource), 0) + 1,
+            $owner, clock_timestamp() + $lasting * interval '1 millisecond'
         FROM own WHERE NOT EXISTS (SELECT FROM seen)
         ON CONFLICT (resource) DO UPDATE SET
             token = greatest(lease.token + 1, EXCLUDED.token),
@@ -41,22 +41,36 @@ const ACQUIRE: &str = "
         ) * 1000)::bigint FROM seen
     )";
 
-/// Renews the row. A released row stays released, whatever was still on its way.
+/// Renews the row. A released row stays released, whatever was still on its way. `own` as above.
 const RENEW: &str = "
-    UPDATE fencing_leases SET expires_at = clock_timestamp() + $4 * interval '1 millisecond'
-    WHERE resource = $1 AND owner = $2 AND token = $3 AND expires_at <> '-infinity'";
+    WITH own AS MATERIALIZED (SELECT set_config('lock_timeout', '$patience', true))
+    UPDATE fencing_leases
+    SET expires_at = clock_timestamp() + $lasting * interval '1 millisecond' FROM own
+    WHERE resource = $resource AND owner = $owner AND token = $token AND expires_at <> '-infinity'";
 
 const IS_OWN: &str = "
-    SELECT owner = $2 AND token = $3 FROM fencing_leases WHERE resource = $1";
+    SELECT owner = $owner AND token = $token FROM fencing_leases WHERE resource = $resource";
 
 const RELEASE: &str = "
-    UPDATE fencing_leases SET expires_at = '-infinity'
-    WHERE resource = $1 AND owner = $2
+    WITH own AS MATERIALIZED (SELECT set_config('lock_timeout', '$patience', true))
+    UPDATE fencing_leases SET expires_at = '-infinity' FROM own
+    WHERE resource = $resource AND owner = $owner
         AND (expires_at > clock_timestamp() OR expires_at = '-infinity')";
 
 const PROBE: &str = "
     SELECT FROM fencing_leases AS lease, fencing_marks AS mark
     WHERE lease.token = 0 AND mark.token = 0 LIMIT 0";
+
+/// Puts the values into the text; [`literal`] says why they are not sent apart.
+fn filled(statement: &str, claim: &Claim, token: i64) -> AssertSqlSafe<String> {
+    let statement = statement
+        .replace("$resource", &literal(claim.resource.as_str()))
+        .replace("$owner", &literal(&claim.owner))
+        .replace("$lasting", &claim.lasting.to_string())
+        .replace("$patience", &format!("{}ms", claim.patience))
+        .replace("$token", &token.to_string());
+    AssertSqlSafe(statement)
+}
 
 impl LeaseStatements for Postgres {
     fn acquire<'a>(
@@ -64,16 +78,12 @@ impl LeaseStatements for Postgres {
         claim: &'a Claim,
     ) -> BoxFuture<'a, sqlx::Result<AcquireAnswer>> {
         Box::pin(async move {
-            let rows = sqlx::query_as::<_, (Option<i64>, Option<i64>)>(ACQUIRE)
-                .bind(claim.resource.as_str())
-                .bind(&claim.owner)
-                .bind(claim.lasting)
-                .bind(format!("{}ms", claim.patience))
-                .fetch_all(conn)
-                .await?;
-            Ok(match rows.first() {
-                Some((Some(token), _)) => AcquireAnswer::Granted(*token),
-                Some((None, Some(left))) => AcquireAnswer::Held(*left),
+            let acquire = sqlx::raw_sql(filled(ACQUIRE, claim, 0));
+            let rows = acquire.fetch_all(conn).await?;
+            let answer = rows.first().map(<(Option<i64>, Option<i64>)>::from_row).transpose()?;
+            Ok(match answer {
+                Some((Some(token), _)) => AcquireAnswer::Granted(token),
+                Some((None, Some(left))) => AcquireAnswer::Held(left),
                 Some((None, None)) | None => AcquireAnswer::Overtaken,
             })
         })
@@ -85,13 +95,12 @@ impl LeaseStatements for Postgres {
         token: i64,
     ) -> BoxFuture<'a, sqlx::Result<RenewAnswer>> {
         Box::pin(async move {
-            let renew = sqlx::query(RENEW).bind(claim.resource.as_str()).bind(&claim.owner);
-            let renew = renew.bind(token).bind(claim.lasting);
+            let renew = sqlx::raw_sql(filled(RENEW, claim, token));
             if renew.execute(&mut *conn).await?.rows_affected() == 1 {
                 return Ok(RenewAnswer::Renewed);
             }
-            let own = sqlx::query_scalar::<_, bool>(IS_OWN).bind(claim.resource.as_str());
-            let own = own.bind(&claim.owner).bind(token).fetch_optional(conn).await?;
+            let own = sqlx::raw_sql(filled(IS_OWN, claim, token)).fetch_optional(conn).await?;
+            let own = own.map(|row| row.try_get::<bool, _>(0)).transpose()?;
             Ok(if own == Some(false) { RenewAnswer::Superseded } else { RenewAnswer::Gone })
         })
     }
@@ -101,12 +110,12 @@ impl LeaseStatements for Postgres {
         claim: &'a Claim,
     ) -> BoxFuture<'a, sqlx::Result<bool>> {
         Box::pin(async move {
-            let release = sqlx::query(RELEASE).bind(claim.resource.as_str()).bind(&claim.owner);
+            let release = sqlx::raw_sql(filled(RELEASE, claim, 0));
             Ok(release.execute(conn).await?.rows_affected() == 1)
         })
     }
 
     fn probe(conn: &mut PgConnection) -> BoxFuture<'_, sqlx::Result<()>> {
-        Box::pin(async move { sqlx::query(PROBE).execute(conn).await.map(drop) })
+        Box::pin(async move { sqlx::raw_sql(PROBE).execute(conn).await.map(drop) })
     }
 }
