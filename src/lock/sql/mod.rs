@@ -72,8 +72,9 @@ pub use builder::SqlLockBuilder;
 /// A lock service in one database. Run [`migrate`](fn@crate::sql::migrate) first.
 ///
 /// Clones share the pool and the local queues. Each attempt and each renewal needs a
-/// connection of the pool for one statement. Where transactions use up the pool, give the
-/// lock service one of its own, or leases are lost because they can't be renewed.
+/// connection of the pool for one statement. Where transactions use up the pool, renewals and
+/// releases take one connection more, which the service opens then and keeps: let the server
+/// allow one more for each service than its pool has. An attempt waits for the pool.
 pub struct SqlLock<DB: Database>(Service<Arc<LeaseTable<DB>>>);
 
 impl<DB: Database> Clone for SqlLock<DB> {

@@ -39,6 +39,30 @@ async fn the_watchdog_keeps_it() {
 }
 
 #[tokio::test]
+async fn it_is_kept_while_the_application_uses_every_connection() {
+    let place = ready().await;
+    let pool = sqlx::pool::PoolOptions::<Db>::new().max_connections(1);
+    let pool = pool.connect_lazy_with((*place.pool.connect_options()).clone());
+    let lock = short(&pool, Duration::from_secs(6)).build().unwrap();
+    let lease = lock.acquire(&resource()).await.unwrap();
+    let _busy = pool.acquire().await.unwrap();
+    let renewed = async {
+        let mut seen = Vec::new();
+        while seen.len() < 5 {
+            let expires_at = sqlx::query_scalar::<_, i64>(words::EXPIRES_AT);
+            let expires_at = expires_at.bind(resource().as_str().to_owned());
+            let expires_at = expires_at.fetch_one(&place.pool).await.unwrap();
+            if seen.last().is_none_or(|last| expires_at > *last) {
+                seen.push(expires_at);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    lease.run(renewed).await.unwrap();
+    assert_eq!(lease.release().await, Ok(Released::Released));
+}
+
+#[tokio::test]
 async fn a_holder_that_was_followed_is_told_and_releases_nothing() {
     let place = ready().await;
     let lock = short(&place.pool, Duration::from_secs(6)).build().unwrap();
