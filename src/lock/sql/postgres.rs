@@ -12,6 +12,9 @@ use crate::database::{AcquireAnswer, Claim, LeaseStatements, RenewAnswer, litera
 /// `seen`: a row that is closed is only read. The upsert would lock it even where it
 /// refuses, which costs a commit.
 ///
+/// `noticed`: the row is closed for longer than a grant allows, so the clock was set back. It
+/// counts from now on. By hand a row may be closed until infinity.
+///
 /// `acquired`: the row counts as the upsert finds it, after any wait, and so does the time:
 /// `now()` would be the time when the statement began. The mark may be above the row's token
 /// if the tokens came from elsewhere before, or the row was lost.
@@ -20,24 +23,37 @@ const ACQUIRE: &str = "
         SELECT set_config('lock_timeout', '$patience', true),
             CASE current_setting('synchronous_commit') WHEN 'off'
                 THEN set_config('synchronous_commit', 'on', true) END
+    ), here AS MATERIALIZED (
+        SELECT *, coalesce(expires_at < 'infinity' AND expires_at > present + closed_for, false) AS odd
+        FROM (SELECT *, clock_timestamp() AS present FROM fencing_leases WHERE resource = $resource)
+            AS lease
     ), seen AS MATERIALIZED (
-        SELECT expires_at FROM fencing_leases
-        WHERE resource = $resource AND expires_at > clock_timestamp()
+        SELECT present, odd AND coalesce(odd_since > present, true) AS is_news,
+            CASE WHEN odd THEN least(odd_since, present) + closed_for ELSE expires_at END AS expires_at
+        FROM here
+        WHERE expires_at > present AND NOT (odd AND coalesce(odd_since + closed_for <= present, false))
+    ), noticed AS (
+        UPDATE fencing_leases AS lease SET odd_since = clock_timestamp() FROM own, seen
+        WHERE is_news AND resource = $resource
+            AND lease.expires_at > clock_timestamp() + lease.closed_for
     ), acquired AS (
-        INSERT INTO fencing_leases AS lease (resource, token, owner, expires_at)
+        INSERT INTO fencing_leases AS lease (resource, token, owner, expires_at, closed_for)
         SELECT $resource,
             coalesce((SELECT token FROM fencing_marks WHERE resource = $resource), 0) + 1,
-            $owner, clock_timestamp() + $lasting * interval '1 millisecond'
+            $owner, clock_timestamp() + $lasting * interval '1 millisecond',
+            $lasting * interval '1 millisecond'
         FROM own WHERE NOT EXISTS (SELECT FROM seen)
         ON CONFLICT (resource) DO UPDATE SET
-            token = greatest(lease.token + 1, EXCLUDED.token),
-            owner = EXCLUDED.owner, expires_at = EXCLUDED.expires_at
-        WHERE lease.expires_at <= clock_timestamp()
+            token = greatest(lease.token + 1, EXCLUDED.token), owner = EXCLUDED.owner,
+            expires_at = EXCLUDED.expires_at, closed_for = EXCLUDED.closed_for, odd_since = NULL
+        WHERE lease.expires_at <= clock_timestamp() OR lease.expires_at < 'infinity'
+            AND lease.expires_at > clock_timestamp() + lease.closed_for
+            AND lease.odd_since + lease.closed_for <= clock_timestamp()
         RETURNING token
     )
     SELECT (SELECT token FROM acquired), (
         SELECT ceil(extract(epoch FROM
-            least(expires_at, clock_timestamp() + interval '1 year') - clock_timestamp()
+            least(expires_at, present + interval '1 year') - present
         ) * 1000)::bigint FROM seen
     )";
 
@@ -45,7 +61,8 @@ const ACQUIRE: &str = "
 const RENEW: &str = "
     WITH own AS MATERIALIZED (SELECT set_config('lock_timeout', '$patience', true))
     UPDATE fencing_leases
-    SET expires_at = clock_timestamp() + $lasting * interval '1 millisecond' FROM own
+    SET expires_at = clock_timestamp() + $lasting * interval '1 millisecond',
+        closed_for = $lasting * interval '1 millisecond', odd_since = NULL FROM own
     WHERE resource = $resource AND owner = $owner AND token = $token AND expires_at <> '-infinity'";
 
 const IS_OWN: &str = "

@@ -159,3 +159,38 @@ async fn a_lock_delay_follows_a_holder_that_vanished() {
     let _ = released.release().await;
     drop(lock.try_acquire(&resource()).await.unwrap());
 }
+
+#[tokio::test]
+async fn a_clock_that_is_set_back_closes_no_lock_for_longer_than_a_lease() {
+    let place = ready().await;
+    let brief = short(&place.pool, Duration::from_secs(2)).renew(false).build().unwrap();
+    let gone = brief.acquire(&resource()).await.unwrap();
+    let token = gone.token();
+    std::mem::forget(gone);
+    run(&place, words::BACK).await;
+    let left = held(brief.try_acquire(&resource()).await);
+    assert!(left <= Duration::from_secs(3), "{left:?}");
+    let next = service(&place.other()).acquire(&resource()).await.unwrap();
+    assert!(next.token() > token);
+    // The row is right again.
+    let left = held(brief.try_acquire(&resource()).await);
+    assert!(left <= LONG + Duration::from_secs(1), "{left:?}");
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_back_and_forth_ends_no_lease() {
+    let place = ready().await;
+    let lock = builder(&place.pool).renew(false).build().unwrap();
+    let lease = lock.acquire(&resource()).await.unwrap();
+    for _ in 0..2 {
+        for step in [words::BACK, words::FORTH, words::BACK, words::FORTH] {
+            run(&place, step).await;
+            for _ in 0..2 {
+                let left = held(service(&place.other()).try_acquire(&resource()).await);
+                assert!(left <= LONG + Duration::from_secs(1), "{step}: {left:?}");
+            }
+        }
+        lease.renew().await.unwrap();
+    }
+    assert_eq!(lease.release().await, Ok(Released::Released));
+}
