@@ -41,6 +41,34 @@ BEGIN
     CALL fencing_hold(the_resource, the_token, seen);
 END;
 
+-- fencing_count(resource): on a Galera cluster, changes the row of the mark in every transaction
+-- that is admitted. There a lock holds on one node only. What decides is the certification of
+-- the commit: of two transactions on two nodes that have changed one row, the later one
+-- fails, with the error of a deadlock. So equal tokens do not run side by side there.
+--
+-- A server without Galera may not know wsrep_on, and would refuse a procedure with its name.
+DROP PROCEDURE IF EXISTS fencing_count;
+CREATE PROCEDURE fencing_count(IN the_resource VARBINARY(1024))
+    MODIFIES SQL DATA
+    SQL SECURITY INVOKER
+BEGIN
+END;
+SET @fencing_text = 'DO 0' /*M!100602 , @fencing_text = IF(
+    EXISTS (SELECT 1 FROM information_schema.system_variables WHERE variable_name = 'WSREP_ON'),
+    'CREATE OR REPLACE PROCEDURE fencing_count(IN the_resource VARBINARY(1024))
+        MODIFIES SQL DATA
+        SQL SECURITY INVOKER
+    BEGIN
+        IF @@GLOBAL.wsrep_on THEN
+            UPDATE fencing_marks_base SET admissions = admissions + 1
+            WHERE resource = the_resource;
+        END IF;
+    END',
+    'DO 0') */;
+PREPARE fencing_text FROM @fencing_text;
+EXECUTE fencing_text;
+DEALLOCATE PREPARE fencing_text;
+
 -- The second half of both, after the look at the mark.
 DROP PROCEDURE IF EXISTS fencing_hold;
 CREATE PROCEDURE fencing_hold(
@@ -72,6 +100,7 @@ BEGIN
             ON DUPLICATE KEY UPDATE
                 token = IF(token BETWEEN 1 AND the_token - 1, the_token, token);
         END IF;
+        CALL fencing_count(the_resource);
         SELECT token INTO held FROM fencing_marks_base
         WHERE resource = the_resource LOCK IN SHARE MODE;
     END IF;

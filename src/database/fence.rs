@@ -1,4 +1,4 @@
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, ready};
 use sqlx::Pool;
 use sqlx::migrate::{Migrate, MigrateError, Migrator};
 
@@ -74,6 +74,12 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate> {
     /// another one was at work. Dropped, it leaves no lock behind.
     fn migrate(pool: &Pool<Self>, migrator: Migrator) -> BoxFuture<'_, Result<bool, MigrateError>>;
 
+    /// Returns why the fence does not hold on this server, if that is so: others of its cluster
+    /// take writes as well, and nothing makes their commits conflict.
+    fn unguarded(_: &Pool<Self>) -> BoxFuture<'_, sqlx::Result<Option<&'static str>>> {
+        Box::pin(ready(Ok(None)))
+    }
+
     /// Compares and raises. In a transaction, holds what it found until the end of it:
     /// after `Admitted` no other token is admitted before.
     fn admit<'a>(
@@ -102,4 +108,13 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate> {
         conn: &'a mut Self::Connection,
         resource: &'a Resource,
     ) -> BoxFuture<'a, sqlx::Result<Option<Option<i64>>>>;
+
+    /// Reads the mark like [`mark`](FenceStatements::mark), or `None` unless it is surely the
+    /// newest one: a proxy may send reads to a replica, which is behind.
+    fn newest_mark<'a>(
+        conn: &'a mut Self::Connection,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, sqlx::Result<Option<Option<i64>>>> {
+        Self::mark(conn, resource)
+    }
 }

@@ -19,6 +19,8 @@ pub use codes::{meaning, text};
 pub use fence::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Row};
 pub use lease::{AcquireAnswer, Claim, LeaseStatements, RenewAnswer};
 pub use meaning::Meaning;
+#[cfg(feature = "postgres")]
+pub use postgres::literal;
 
 /// A database that can keep marks and leases: PostgreSQL, MySQL and MariaDB, SQLite.
 ///

@@ -182,6 +182,14 @@ pub(super) async fn mark<DB: Database>(
     parse(resource, DB::mark(conn, resource).await)
 }
 
+/// Reads the mark over this connection, if that is surely the newest one.
+pub(super) async fn newest_mark<DB: Database>(
+    conn: &mut DB::Connection,
+    resource: &Resource,
+) -> Result<Option<Token>, AdmitError> {
+    parse(resource, DB::newest_mark(conn, resource).await)
+}
+
 /// Reads what a query for a mark answered. Somebody may have altered the table by hand, so
 /// the column may hold NULL, or another type.
 fn parse(

@@ -132,13 +132,17 @@ pub fn stale(
     None
 }
 
-/// Why the tables were not brought up to date. Nothing was changed; on MySQL a part may have been.
+/// Why the tables were not brought up to date. Nothing was changed, unless it says so; on MySQL
+/// a part may have been.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MigrateError {
     /// Others kept the database locked for too long.
     #[error("others kept the database locked for too long, try again: {0}")]
     Locked(#[source] Box<dyn Error + Send + Sync>),
+    /// The tables are up to date, and guard nothing: this server is one of a cluster.
+    #[error("the fence does not hold in this database: {0}")]
+    Cluster(&'static str),
     /// A migration failed, or one that was applied is not the one that this version knows.
     #[error("the tables of the fence were not brought up to date: {0}")]
     Migration(#[source] sqlx::migrate::MigrateError),

@@ -20,7 +20,8 @@ const LOCKED_LIMIT: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// [`MigrateError::Locked`] if others kept the database locked for 10 seconds.
-/// Otherwise what the database said.
+/// [`MigrateError::Cluster`] if several servers of a cluster take writes, and the fence does not
+/// hold there. Otherwise what the database said.
 ///
 /// # Cancel safety
 /// If you drop the future, all is done or nothing; on MySQL a part may be done: run it again.
@@ -28,7 +29,10 @@ pub async fn migrate<DB: Database>(pool: &Pool<DB>) -> Result<(), MigrateError> 
     let end = Instant::now() + LOCKED_LIMIT;
     loop {
         let locked = match DB::migrate(pool, migrator::<DB>()).await.map_err(MigrateError::from) {
-            Ok(true) => return Ok(()),
+            Ok(true) => {
+                let unguarded = DB::unguarded(pool).await?;
+                return unguarded.map_or(Ok(()), |why| Err(MigrateError::Cluster(why)));
+            }
             Ok(false) => "another process migrates".into(),
             Err(MigrateError::Locked(error)) => error,
             Err(error) => return Err(error),

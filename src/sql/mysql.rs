@@ -1,4 +1,4 @@
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, ready};
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::{MySql, MySqlConnection, Pool};
 
@@ -25,6 +25,16 @@ const SESSION_DEPENDENT: &str = "
 /// The name has no more than the 64 characters that MySQL takes.
 const LOCK: &str = "SELECT GET_LOCK(CONCAT('fencing:', SHA1(DATABASE())), 1)";
 const UNLOCK: &str = "SELECT RELEASE_LOCK(CONCAT('fencing:', SHA1(DATABASE())))";
+
+/// A server has those of its kind only.
+const CLUSTER: &str = "
+    SHOW GLOBAL VARIABLES
+    WHERE Variable_name IN ('wsrep_on', 'group_replication_single_primary_mode')";
+
+/// NULL, or no row, if the user may not see it.
+const COUNTS: &str = "
+    SELECT routine_definition LIKE '%wsrep_on%' FROM information_schema.routines
+    WHERE routine_schema = DATABASE() AND routine_name = 'fencing_count'";
 
 /// Removes what a process left behind that died while it migrated: each statement that
 /// creates a table commits by itself. The migrations can be applied twice.
@@ -105,6 +115,14 @@ impl FenceStatements for MySql {
         })
     }
 
+    fn unguarded(pool: &Pool<MySql>) -> BoxFuture<'_, sqlx::Result<Option<&'static str>>> {
+        Box::pin(async move {
+            let variables = sqlx::query_as(CLUSTER).fetch_all(pool).await?;
+            let counts = sqlx::query_scalar::<_, Option<bool>>(COUNTS).fetch_optional(pool).await?;
+            Ok(unguarded(&variables, counts.flatten() != Some(false)))
+        })
+    }
+
     fn admit<'a>(
         conn: &'a mut MySqlConnection,
         resource: &'a Resource,
@@ -140,5 +158,48 @@ impl FenceStatements for MySql {
     ) -> BoxFuture<'a, sqlx::Result<Option<Option<i64>>>> {
         let mark = sqlx::query_scalar(HIGHEST).bind(resource.as_str().as_bytes());
         Box::pin(mark.fetch_optional(conn))
+    }
+
+    /// No plain read is sure: proxies send them to replicas, which cannot be told from the
+    /// primary, and another node of a cluster may have raised the mark.
+    fn newest_mark<'a>(
+        _: &'a mut MySqlConnection,
+        _: &'a Resource,
+    ) -> BoxFuture<'a, sqlx::Result<Option<Option<i64>>>> {
+        Box::pin(ready(Ok(None)))
+    }
+}
+
+/// Judges a server by these variables, and by whether `fencing_count` counts where Galera is on.
+fn unguarded(variables: &[(String, String)], counts: bool) -> Option<&'static str> {
+    let is = |name: &str, value: &str| {
+        variables.iter().any(|(own, is)| own == name && is.eq_ignore_ascii_case(value))
+    };
+    if is("group_replication_single_primary_mode", "OFF") {
+        return Some(
+            "several servers of its group take writes: let one do that \
+             (group_replication_single_primary_mode = ON)",
+        );
+    }
+    (is("wsrep_on", "ON") && !counts).then_some(
+        "its Galera cluster needs the procedure fencing_count of MariaDB 10.6.2 or newer: empty \
+         the table _fencing_migrations, and migrate again there",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unguarded;
+
+    #[test]
+    fn a_group_with_several_writers_is_refused() {
+        let variable = |name: &str, value: &str| [(name.to_owned(), value.to_owned())];
+        assert!(unguarded(&[], false).is_none());
+        let mode = "group_replication_single_primary_mode";
+        assert!(unguarded(&variable(mode, "ON"), true).is_none());
+        assert!(unguarded(&variable(mode, "OFF"), true).is_some());
+        assert!(unguarded(&variable("wsrep_on", "OFF"), false).is_none());
+        assert!(unguarded(&variable("wsrep_on", "ON"), true).is_none());
+        assert!(unguarded(&variable("wsrep_on", "ON"), false).is_some());
     }
 }

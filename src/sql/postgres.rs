@@ -1,23 +1,12 @@
 use futures_util::future::BoxFuture;
 use sqlx::migrate::{MigrateError, Migrator};
-use sqlx::{PgConnection, Pool, Postgres};
+use sqlx::{AssertSqlSafe, PgConnection, Pool, Postgres, Row as _};
 
 use super::migrate::in_one_transaction;
-use super::protect::hex;
-use super::statement::postgres::{HIGHEST, PRESENT};
-use crate::database::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Row};
+use super::statement::postgres::PRESENT;
+use crate::database::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Row, literal};
 use crate::resource::Resource;
 use crate::token::Token;
-
-/// Compares and raises as `fencing_admit` does, and refuses without an error, which would end
-/// the transaction. What it does and why stands in the migration.
-const ADMIT: &str = "SELECT fencing_compare($1, $2)";
-
-const LOWER: &str = "SELECT fencing_lower($1, $2)";
-
-const LIST: &str = "
-    SELECT convert_to(resource, 'UTF8'), token FROM fencing_marks
-    WHERE resource > convert_from($1, 'UTF8') ORDER BY resource LIMIT $2";
 
 /// Reads the type of a column where its text is not the same in every session. A domain
 /// counts as what it is made of. A type's output that is not immutable depends on settings, or
@@ -62,10 +51,8 @@ impl FenceStatements for Postgres {
     fn begin_admitted(resource: &Resource, token: Token) -> Option<BeginAdmitted> {
         // The text is an implicit transaction. A refusal ends it; otherwise BEGIN turns it
         // into an explicit one.
-        let name = hex(resource.as_str());
-        let begin = format!(
-            "CALL fencing_begin(convert_from(decode('{name}', 'hex'), 'UTF8'), {token}); BEGIN"
-        );
+        let name = literal(resource.as_str());
+        let begin = format!("CALL fencing_begin({name}, {token}); BEGIN");
         Some(BeginAdmitted { begin, admit: None })
     }
 
@@ -83,7 +70,7 @@ impl FenceStatements for Postgres {
             Some(resource) => format!("{token} {resource}"),
             None => token.to_string(),
         };
-        Box::pin(async move { sqlx::query(PRESENT).bind(presented).execute(conn).await.map(drop) })
+        Postgres::execute(conn, PRESENT.replace("$1", &literal(&presented)))
     }
 
     fn session_dependent<'a>(
@@ -92,7 +79,7 @@ impl FenceStatements for Postgres {
         _: (Option<&'a str>, &'a str),
         column: &'a str,
     ) -> BoxFuture<'a, sqlx::Result<Option<String>>> {
-        let kind = sqlx::query_scalar(SESSION_DEPENDENT).bind(path).bind(column);
+        let kind = sqlx::query_scalar(SESSION_DEPENDENT).bind(path).bind(column).persistent(false);
         Box::pin(kind.fetch_optional(conn))
     }
 
@@ -109,8 +96,10 @@ impl FenceStatements for Postgres {
         token: Token,
     ) -> BoxFuture<'a, sqlx::Result<AdmitAnswer>> {
         Box::pin(async move {
-            let admit = sqlx::query_scalar::<_, Option<i64>>(ADMIT).bind(resource.as_str());
-            let mark = admit.bind(i64::from(token)).fetch_one(conn).await?;
+            // As `fencing_admit`, and it refuses without an error, which would end the transaction.
+            let name = literal(resource.as_str());
+            let admit = AssertSqlSafe(format!("SELECT fencing_compare({name}, {token})"));
+            let mark = sqlx::raw_sql(admit).fetch_one(conn).await?.try_get::<Option<i64>, _>(0)?;
             Ok(mark.map_or(AdmitAnswer::Admitted, |mark| AdmitAnswer::Refused(Some(Some(mark)))))
         })
     }
@@ -120,8 +109,8 @@ impl FenceStatements for Postgres {
         resource: &'a Resource,
         token: Token,
     ) -> BoxFuture<'a, sqlx::Result<()>> {
-        let lower = sqlx::query(LOWER).bind(resource.as_str());
-        Box::pin(async move { lower.bind(i64::from(token)).execute(conn).await.map(drop) })
+        let name = literal(resource.as_str());
+        Postgres::execute(conn, format!("SELECT fencing_lower({name}, {token})"))
     }
 
     fn list<'a>(
@@ -129,14 +118,46 @@ impl FenceStatements for Postgres {
         after: &'a [u8],
         limit: u32,
     ) -> BoxFuture<'a, sqlx::Result<Vec<Row>>> {
-        let list = sqlx::query_as(LIST).bind(after).bind(i64::from(limit));
-        Box::pin(list.fetch_all(conn))
+        Box::pin(async move {
+            let after = literal(after);
+            let list = AssertSqlSafe(format!(
+                "SELECT encode(convert_to(resource, 'UTF8'), 'hex'), token FROM fencing_marks
+                WHERE resource > {after} ORDER BY resource LIMIT {limit}"
+            ));
+            let rows = sqlx::raw_sql(list).fetch_all(conn).await?;
+            rows.iter().map(|row| Ok((bytes(row.try_get(0)?), row.try_get(1)?))).collect()
+        })
     }
 
     fn mark<'a>(
         conn: &'a mut PgConnection,
         resource: &'a Resource,
     ) -> BoxFuture<'a, sqlx::Result<Option<Option<i64>>>> {
-        Box::pin(sqlx::query_scalar(HIGHEST).bind(resource.as_str()).fetch_optional(conn))
+        Box::pin(highest(conn, resource, ""))
     }
+
+    fn newest_mark<'a>(
+        conn: &'a mut PgConnection,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, sqlx::Result<Option<Option<i64>>>> {
+        // A replica does not raise marks, and is behind the server that does.
+        Box::pin(highest(conn, resource, "WHERE NOT pg_is_in_recovery()"))
+    }
+}
+
+async fn highest(
+    conn: &mut PgConnection,
+    resource: &Resource,
+    condition: &str,
+) -> sqlx::Result<Option<Option<i64>>> {
+    let name = literal(resource.as_str());
+    let select = AssertSqlSafe(format!("SELECT token FROM fencing_highest({name}) {condition}"));
+    let row = sqlx::raw_sql(select).fetch_optional(conn).await?;
+    row.map(|row| row.try_get(0)).transpose()
+}
+
+/// Reads hexadecimal digits.
+fn bytes(digits: &str) -> Vec<u8> {
+    let byte = |at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
+    (0..digits.len()).step_by(2).filter_map(byte).collect()
 }

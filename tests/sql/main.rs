@@ -5,6 +5,7 @@
 #![allow(clippy::duplicate_mod)]
 
 mod common;
+mod galera;
 
 mod sqlite {
     use support::place::sqlite as place;
@@ -23,6 +24,7 @@ mod postgres {
     mod locks;
     mod marks;
     mod paths;
+    mod pooler;
     mod rights;
     mod snapshots;
     #[path = "../suite/mod.rs"]

@@ -43,6 +43,9 @@ pub const LOWER: &[&str] = &[
 /// Whether the marks get their guard from docs/sql.md: the migrations may not create it.
 pub const GUARD: bool = true;
 
+/// The columns of a mark besides its name and token.
+pub const MORE: &str = ", admissions BIGINT NOT NULL DEFAULT 0 INVISIBLE";
+
 /// The migrations.
 pub const VERSIONS: &[i64] = &[1, 2, 3, 4];
 pub const OURS: &[&str] = &[

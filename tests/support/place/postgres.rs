@@ -42,6 +42,9 @@ pub const LOWER: &[&str] = &[
 /// Whether the marks get their guard from docs/sql.md: the migrations create it.
 pub const GUARD: bool = false;
 
+/// The columns of a mark besides its name and token.
+pub const MORE: &str = "";
+
 /// The migrations.
 pub const VERSIONS: &[i64] = &[1, 2, 3, 4];
 pub const OURS: &[&str] =
