@@ -11,6 +11,9 @@ pub type Migrations = &'static [(i64, &'static str, &'static str)];
 /// The name of a resource and its mark, as they stand in the table.
 pub type Row = (Vec<u8>, Option<i64>);
 
+/// A row of texts.
+pub type Texts = Vec<Option<String>>;
+
 /// What came of an admission.
 pub enum AdmitAnswer {
     /// The token is admitted until the transaction ends.
@@ -54,15 +57,12 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate> {
     /// Presents the token to the triggers of protected tables.
     fn present(conn: &mut Self::Connection, token: Token) -> BoxFuture<'_, sqlx::Result<()>>;
 
-    /// Returns the type of the column if its text depends on the session that reads it, as that
-    /// of a time in its time zone: one value would be several names. `path` is the table,
-    /// quoted; `table` is its schema, if it was given, and its name.
-    fn session_dependent<'a>(
-        conn: &'a mut Self::Connection,
-        path: &'a str,
-        table: (Option<&'a str>, &'a str),
-        column: &'a str,
-    ) -> BoxFuture<'a, sqlx::Result<Option<String>>>;
+    /// Reads rows whose columns are all texts or NULL, as those of a catalogue.
+    fn texts(
+        conn: &mut Self::Connection,
+        sql: String,
+        values: Vec<Option<String>>,
+    ) -> BoxFuture<'_, sqlx::Result<Vec<Texts>>>;
 
     /// Applies the migrations, and keeps every other migration out meanwhile; false if
     /// another one was at work. Dropped, it leaves no lock behind.

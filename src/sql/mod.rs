@@ -53,6 +53,7 @@ pub mod row;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 pub mod statement;
+mod texts;
 mod types;
 
 pub use crate::database::Database;

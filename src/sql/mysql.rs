@@ -6,19 +6,14 @@ use super::protect::hex;
 // The procedure is the one that other languages call: one proof, one round trip. What it
 // does and why stands in the migration.
 use super::statement::mysql::{ADMIT, HIGHEST, PRESENT};
-use crate::database::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Row};
+use super::texts::texts;
+use crate::database::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Row, Texts};
 use crate::resource::Resource;
 use crate::token::Token;
 
 const LIST: &str = "
     SELECT resource, token FROM fencing_marks_base WHERE resource > ?
     ORDER BY resource LIMIT ?";
-
-/// A TIMESTAMP is read in the session's time zone.
-const SESSION_DEPENDENT: &str = "
-    SELECT CAST(column_type AS CHAR) FROM information_schema.columns
-    WHERE table_schema = COALESCE(?, DATABASE()) AND table_name = ? AND column_name = ?
-        AND data_type = 'timestamp'";
 
 /// The name has no more than the 64 characters that MySQL takes.
 const LOCK: &str = "SELECT GET_LOCK(CONCAT('fencing:', SHA1(DATABASE())), 1)";
@@ -63,14 +58,12 @@ impl FenceStatements for MySql {
         })
     }
 
-    fn session_dependent<'a>(
-        conn: &'a mut MySqlConnection,
-        _: &'a str,
-        (schema, table): (Option<&'a str>, &'a str),
-        column: &'a str,
-    ) -> BoxFuture<'a, sqlx::Result<Option<String>>> {
-        let kind = sqlx::query_scalar(SESSION_DEPENDENT).bind(schema).bind(table).bind(column);
-        Box::pin(kind.fetch_optional(conn))
+    fn texts(
+        conn: &mut MySqlConnection,
+        sql: String,
+        values: Vec<Option<String>>,
+    ) -> BoxFuture<'_, sqlx::Result<Vec<Texts>>> {
+        Box::pin(texts::<Self>(conn, sql, values))
     }
 
     fn migrate(

@@ -5,7 +5,8 @@ use sqlx::{PgConnection, Pool, Postgres};
 use super::migrate::in_one_transaction;
 use super::protect::hex;
 use super::statement::postgres::{HIGHEST, PRESENT};
-use crate::database::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Row};
+use super::texts::texts;
+use crate::database::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Row, Texts};
 use crate::resource::Resource;
 use crate::token::Token;
 
@@ -16,23 +17,6 @@ const ADMIT: &str = "SELECT fencing_compare($1, $2)";
 const LIST: &str = "
     SELECT convert_to(resource, 'UTF8'), token FROM fencing_marks
     WHERE resource > convert_from($1, 'UTF8') ORDER BY resource LIMIT $2";
-
-/// Reads the type of a column where its text is not the same in every session. A domain
-/// counts as what it is made of. A type's output that is not immutable depends on settings, or
-/// on the search path; these others do so as well, although they are marked immutable.
-const SESSION_DEPENDENT: &str = "
-    WITH RECURSIVE own AS (
-        SELECT atttypid AS type, format_type(atttypid, atttypmod) AS name
-        FROM pg_attribute WHERE attrelid = to_regclass($1) AND attname = $2
-    ), made_of AS (
-        SELECT type FROM own
-        UNION ALL
-        SELECT typbasetype FROM made_of, pg_type WHERE oid = type AND typtype = 'd'
-    )
-    SELECT name FROM own, made_of, pg_type, pg_proc AS output
-    WHERE pg_type.oid = made_of.type AND output.oid = typoutput AND typtype NOT IN ('d', 'e')
-        AND (provolatile <> 'i' OR typcategory = 'G'
-            OR typname IN ('bytea', 'interval', 'float4', 'float8'))";
 
 /// Each statement must see what the migration before it, by another process, has done: an
 /// older snapshot would apply it twice.
@@ -78,14 +62,12 @@ impl FenceStatements for Postgres {
         })
     }
 
-    fn session_dependent<'a>(
-        conn: &'a mut PgConnection,
-        path: &'a str,
-        _: (Option<&'a str>, &'a str),
-        column: &'a str,
-    ) -> BoxFuture<'a, sqlx::Result<Option<String>>> {
-        let kind = sqlx::query_scalar(SESSION_DEPENDENT).bind(path).bind(column);
-        Box::pin(kind.fetch_optional(conn))
+    fn texts(
+        conn: &mut PgConnection,
+        sql: String,
+        values: Vec<Option<String>>,
+    ) -> BoxFuture<'_, sqlx::Result<Vec<Texts>>> {
+        Box::pin(texts::<Self>(conn, sql, values))
     }
 
     fn migrate(

@@ -12,6 +12,7 @@ mod sqlite {
     mod own;
     #[path = "../suite/mod.rs"]
     mod suite;
+    mod triggers;
 }
 
 mod postgres {
@@ -25,6 +26,7 @@ mod postgres {
     mod snapshots;
     #[path = "../suite/mod.rs"]
     mod suite;
+    mod triggers;
 }
 
 mod mysql {
@@ -36,4 +38,5 @@ mod mysql {
     mod shadows;
     #[path = "../suite/mod.rs"]
     mod suite;
+    mod triggers;
 }

@@ -45,6 +45,14 @@ pub enum ProtectError {
         /// Its type.
         kind: String,
     },
+    /// The triggers could not guard this table.
+    #[error("the table {table} can't be protected: {why}")]
+    Unguardable {
+        /// The table.
+        table: String,
+        /// Why, and what to do.
+        why: String,
+    },
     /// A table or function of the fence is missing.
     #[error(
         "the tables of the fence are missing: run fencing::sql::migrate or `fencing migrate` \

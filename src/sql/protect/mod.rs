@@ -93,7 +93,7 @@ impl Protect {
         match DB::KIND {
             Kind::MySql => mysql::statements(self),
             Kind::Postgres => postgres::statements(self),
-            Kind::Sqlite => sqlite::statements(self),
+            Kind::Sqlite => sqlite::statements(self, "rowid"),
         }
     }
 
@@ -114,16 +114,19 @@ impl Protect {
             self.check::<DB>(&mut tx, Some(column)).await?;
             self.check_text::<DB>(&mut tx, column).await?;
         }
-        if DB::KIND == Kind::Sqlite {
-            self.check::<DB>(&mut tx, Some("rowid")).await?;
-            if self.check::<DB>(&mut tx, Some("fencing_token")).await.is_err() {
-                let table = self.path('"');
-                let add = format!("ALTER TABLE {table} ADD COLUMN fencing_token INTEGER");
-                DB::execute(&mut tx, add).await?;
+        match DB::KIND {
+            Kind::Sqlite => {
+                self.check::<DB>(&mut tx, Some("rowid")).await?;
+                sqlite::apply::<DB>(self, &mut tx).await?;
             }
-        }
-        for statement in self.statements::<DB>() {
-            DB::execute(&mut tx, statement).await?;
+            Kind::MySql | Kind::Postgres => {
+                if DB::KIND == Kind::MySql {
+                    mysql::check_engine::<DB>(self, &mut tx).await?;
+                }
+                for statement in self.statements::<DB>() {
+                    DB::execute(&mut tx, statement).await?;
+                }
+            }
         }
         Ok(tx.commit().await?)
     }
@@ -151,15 +154,26 @@ impl Protect {
         conn: &mut DB::Connection,
         column: &str,
     ) -> Result<(), ProtectError> {
-        let path = self.path(if DB::KIND == Kind::MySql { '`' } else { '"' });
-        let table = (self.schema.as_deref(), self.table.as_str());
-        match DB::session_dependent(conn, &path, table, column).await? {
+        let (sql, mut values) = match DB::KIND {
+            Kind::Sqlite => return Ok(()),
+            Kind::Postgres => (postgres::SESSION_DEPENDENT, vec![Some(self.path('"'))]),
+            Kind::MySql => {
+                (mysql::SESSION_DEPENDENT, vec![self.schema.clone(), Some(self.table.clone())])
+            }
+        };
+        values.push(Some(column.to_owned()));
+        let kind = DB::texts(conn, sql.into(), values).await?;
+        match kind.into_iter().flatten().flatten().next() {
             None => Ok(()),
             Some(kind) => {
                 let (table, column) = (self.table.clone(), column.to_owned());
                 Err(ProtectError::SessionDependent { table, column, kind })
             }
         }
+    }
+
+    fn unguardable(&self, why: String) -> ProtectError {
+        ProtectError::Unguardable { table: self.table.clone(), why }
     }
 
     /// Returns the table, quoted.
