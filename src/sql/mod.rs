@@ -62,5 +62,5 @@ pub use error::{AdmitError, MigrateError, stale};
 pub use list::{Mark, marks};
 pub use marks::SqlMarks;
 pub use migrate::{migrate, migrations};
-pub use protect::{NameError, Protect, ProtectError};
+pub use protect::{NameError, Protect, ProtectError, Protected, protected};
 pub use retry::{Retry, is_retryable, retry};

@@ -2,7 +2,7 @@ use futures_util::future::BoxFuture;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::{MySql, MySqlConnection, Pool};
 
-use super::protect::hex;
+use super::protect::quoted::hex;
 // The procedure is the one that other languages call: one proof, one round trip. What it
 // does and why stands in the migration.
 use super::statement::mysql::{ADMIT, HIGHEST, PRESENT};

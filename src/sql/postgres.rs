@@ -3,7 +3,7 @@ use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::{PgConnection, Pool, Postgres};
 
 use super::migrate::in_one_transaction;
-use super::protect::hex;
+use super::protect::quoted::hex;
 use super::statement::postgres::{HIGHEST, PRESENT};
 use super::texts::texts;
 use crate::database::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Row, Texts};

@@ -12,6 +12,7 @@ mod sqlite {
     mod own;
     #[path = "../suite/mod.rs"]
     mod suite;
+    mod tables;
     mod triggers;
 }
 
@@ -26,6 +27,7 @@ mod postgres {
     mod snapshots;
     #[path = "../suite/mod.rs"]
     mod suite;
+    mod trees;
     mod triggers;
 }
 

@@ -26,7 +26,7 @@ pub enum ProtectError {
     Column {
         /// The table.
         table: String,
-        /// The column. On SQLite it may be `rowid`: a protected table must have one.
+        /// The column.
         column: String,
         /// What the database said.
         source: sqlx::Error,

@@ -97,3 +97,68 @@ async fn a_table_without_transactions_is_not_protected() {
         assert!(error.to_string().contains(&words), "{error}");
     }
 }
+
+#[tokio::test]
+async fn the_catalogue_says_what_is_missing_and_what_gets_past() {
+    for (change, expected) in [
+        ("DROP TRIGGER fencing_move_files", "fencing_move_files is missing"),
+        (
+            "CREATE OR REPLACE TRIGGER fencing_delete_files AFTER DELETE ON files FOR EACH ROW
+            CALL fencing_check('', '1')",
+            "fencing_delete_files is not the one",
+        ),
+        (
+            "CREATE OR REPLACE TRIGGER fencing_insert_files BEFORE INSERT ON files FOR EACH ROW
+            CALL fencing_check(CONCAT(x'66696c65732f', CONVERT(NEW.`path` USING utf8mb4)),
+            @fencing_token)",
+            "fencing_insert_files is not the one",
+        ),
+    ] {
+        let place = protected("path VARCHAR(50) PRIMARY KEY").await;
+        place.pool.execute(change).await.unwrap();
+        let found = sql::protected(&place.pool, None).await.unwrap();
+        let faults = found[0].faults.join("; ");
+        assert!(faults.contains(expected), "{change}: {faults}");
+        let protect = Protect::rows("files", "path").unwrap();
+        protect.apply(&place.pool).await.unwrap();
+        assert!(sql::protected(&place.pool, None).await.unwrap()[0].is_whole());
+    }
+}
+
+/// As tools for online schema changes do it: the triggers stay with the table that is gone.
+#[tokio::test]
+async fn a_table_that_was_made_anew_is_said_not_to_be_protected() {
+    let place = protected("path VARCHAR(50) PRIMARY KEY").await;
+    for change in ["CREATE TABLE anew LIKE files", "RENAME TABLE files TO old, anew TO files"] {
+        place.pool.execute(change).await.unwrap();
+    }
+    let found = sql::protected(&place.pool, Some("files")).await.unwrap();
+    assert_eq!(found[0].faults, ["it is not protected"]);
+    let old = sql::protected(&place.pool, Some("old")).await.unwrap();
+    assert!(old[0].faults.join(";").contains("for a table of another name"), "{old:?}");
+    // Under its new name it gets triggers of that name, and no others.
+    Protect::rows("old", "path").unwrap().apply(&place.pool).await.unwrap();
+    assert!(sql::protected(&place.pool, Some("old")).await.unwrap()[0].is_whole());
+    Protect::rows("files", "path").unwrap().apply(&place.pool).await.unwrap();
+    assert!(sql::protected(&place.pool, Some("files")).await.unwrap()[0].is_whole());
+}
+
+#[tokio::test]
+async fn foreign_keys_that_get_past_are_named() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    for create in [
+        "CREATE TABLE folders (name VARCHAR(50) PRIMARY KEY)",
+        "CREATE TABLE files (path VARCHAR(50) PRIMARY KEY, folder VARCHAR(50), other VARCHAR(50),
+            CONSTRAINT in_folder FOREIGN KEY (folder) REFERENCES folders (name) ON DELETE CASCADE,
+            CONSTRAINT harmless FOREIGN KEY (other) REFERENCES folders (name))",
+    ] {
+        place.pool.execute(create).await.unwrap();
+    }
+    Protect::rows("files", "path").unwrap().apply(&place.pool).await.unwrap();
+    let found = sql::protected(&place.pool, None).await.unwrap();
+    let unseen = found[0].unseen.join("; ");
+    assert!(found[0].is_whole(), "{found:?}");
+    assert!(unseen.contains("TRUNCATE") && unseen.contains("in_folder"), "{unseen}");
+    assert!(!unseen.contains("harmless"), "{unseen}");
+}

@@ -70,3 +70,20 @@ async fn a_generated_column_names_the_resource() {
     is_stale(&place, &with(1, "UPDATE files SET id = 1, body = 'stale' WHERE id = 2"));
     assert_eq!(bodies(&place).await, ["b"]);
 }
+
+#[tokio::test]
+async fn what_a_foreign_key_changes_is_checked() {
+    let place = protected("text UNIQUE, folder text").await;
+    let folders = "CREATE TABLE folders (name text PRIMARY KEY);
+        ALTER TABLE files ADD FOREIGN KEY (folder) REFERENCES folders
+            ON DELETE CASCADE ON UPDATE CASCADE;
+        INSERT INTO folders VALUES ('f')";
+    sqlx::raw_sql(folders).execute(&place.pool).await.unwrap();
+    place.client(&with(34, "INSERT INTO files VALUES (1, 'new', 'a', 'f')")).unwrap();
+    for write in ["DELETE FROM folders", "UPDATE folders SET name = 'g'"] {
+        is_stale(&place, &with(1, write));
+        place.client(write).unwrap_err();
+    }
+    place.client(&with(34, "DELETE FROM folders")).unwrap();
+    assert_eq!(bodies(&place).await, [""; 0]);
+}
