@@ -46,6 +46,10 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate> {
     /// What creates the tables and functions.
     const MIGRATIONS: Migrations;
 
+    /// Reads which functions, procedures (`ROUTINE name`) and triggers (`TRIGGER name`) there are. A
+    /// `*` for the name means that this user may not see all of them.
+    const PARTS: &'static str;
+
     /// Returns the SQL that begins a transaction and admits in it, where that is better than
     /// [`admit`](FenceStatements::admit) in a transaction. What the transaction reads is not
     /// older than its admission.

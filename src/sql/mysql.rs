@@ -23,8 +23,30 @@ const UNLOCK: &str = "SELECT RELEASE_LOCK(CONCAT('fencing:', SHA1(DATABASE())))"
 /// creates a table commits by itself. The migrations can be applied twice.
 const TIDY: &str = "DELETE FROM _fencing_migrations WHERE success = FALSE";
 
+/// A user sees the routines and triggers to which it has a right. With none at all for the schema,
+/// what it does not see may be there; but a user of the fence sees some routine.
+const PARTS: &str = "
+    WITH own AS (
+        SELECT privilege_type AS held FROM information_schema.user_privileges WHERE grantee = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')
+        UNION ALL SELECT privilege_type FROM information_schema.schema_privileges
+        WHERE grantee = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''') AND DATABASE() LIKE table_schema
+    ), routines AS (
+        SELECT CAST(routine_name AS CHAR) AS name FROM information_schema.routines
+        WHERE routine_schema = DATABASE() AND routine_name LIKE 'fencing%'
+    )
+    SELECT CONCAT('ROUTINE ', name) FROM routines
+    UNION ALL SELECT CONCAT('TRIGGER ', CAST(trigger_name AS CHAR))
+        FROM information_schema.triggers WHERE trigger_schema = DATABASE()
+    UNION ALL SELECT 'ROUTINE *' FROM DUAL
+        WHERE EXISTS (SELECT 1 FROM routines)
+        AND NOT EXISTS (SELECT 1 FROM own WHERE held IN ('EXECUTE', 'ALTER ROUTINE'))
+    UNION ALL SELECT 'TRIGGER *' FROM DUAL
+        WHERE NOT EXISTS (SELECT 1 FROM own WHERE held = 'TRIGGER')";
+
 impl FenceStatements for MySql {
     const BEGIN: &'static str = "START TRANSACTION";
+
+    const PARTS: &'static str = PARTS;
 
     const MIGRATIONS: Migrations = &[
         (1, "fencing marks", include_str!("../../migrations/mysql/0001_fencing_marks.sql")),

@@ -27,12 +27,19 @@ const BEGIN_MIGRATION: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 /// program's advisory lock.
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(28821972413148775)";
 
+const PARTS: &str = "
+    SELECT 'ROUTINE ' || proname FROM pg_proc
+    WHERE starts_with(proname, 'fencing_') AND pg_function_is_visible(oid)
+    UNION ALL SELECT 'TRIGGER ' || tgname FROM pg_trigger WHERE starts_with(tgname, 'fencing_')";
+
 impl FenceStatements for Postgres {
     const BEGIN: &'static str = "BEGIN";
 
     const BEGIN_TO_RAISE: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
     const BEGIN_BOUNDED: &'static str = "BEGIN; SET LOCAL lock_timeout = 1000";
+
+    const PARTS: &'static str = PARTS;
 
     const MIGRATIONS: Migrations = &[
         (1, "fencing marks", include_str!("../../migrations/postgres/0001_fencing_marks.sql")),

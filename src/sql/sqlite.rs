@@ -23,8 +23,12 @@ const LIST: &str = "
     SELECT CAST(resource AS BLOB), token FROM main.fencing_marks
     WHERE resource > CAST(?1 AS TEXT) ORDER BY resource LIMIT ?2";
 
+const PARTS: &str = "SELECT 'TRIGGER ' || name FROM main.sqlite_schema WHERE type = 'trigger'";
+
 impl FenceStatements for Sqlite {
     const BEGIN: &'static str = BEGIN;
+
+    const PARTS: &'static str = PARTS;
 
     const MIGRATIONS: Migrations = &[
         (1, "fencing marks", include_str!("../../migrations/sqlite/0001_fencing_marks.sql")),

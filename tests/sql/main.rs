@@ -23,6 +23,7 @@ mod postgres {
     mod crash;
     mod locks;
     mod marks;
+    mod migrating;
     mod paths;
     mod snapshots;
     #[path = "../suite/mod.rs"]
@@ -36,6 +37,7 @@ mod mysql {
 
     mod crash;
     mod interrupted;
+    mod migrating;
     mod own;
     mod shadows;
     #[path = "../suite/mod.rs"]

@@ -4,6 +4,7 @@ mod admit;
 mod foreign;
 mod marks;
 mod migrate;
+mod parts;
 mod protect;
 mod race;
 mod rounds;

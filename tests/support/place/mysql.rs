@@ -56,6 +56,10 @@ fn presented(token: Option<&str>, write: &str) -> String {
     format!("{}START TRANSACTION; {write}; COMMIT", present.unwrap_or_default())
 }
 
+/// Loses a part of the fence that is not a table, and its name.
+pub const LOSE: &str = "DROP PROCEDURE fencing_check";
+pub const LOST: &str = "fencing_check";
+
 /// Errors have a SQLSTATE.
 pub const STATES: &str = "ZF";
 

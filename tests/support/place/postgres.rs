@@ -48,6 +48,10 @@ fn presented(token: Option<&str>, write: &str) -> String {
     format!("BEGIN; {}{write}; COMMIT", present.unwrap_or_default())
 }
 
+/// Loses a part of the fence that is not a table, and its name.
+pub const LOSE: &str = "DROP FUNCTION fencing_compare(text, bigint)";
+pub const LOST: &str = "fencing_compare";
+
 /// Errors have a SQLSTATE.
 pub const STATES: &str = "ZF";
 

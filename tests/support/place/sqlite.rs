@@ -34,6 +34,10 @@ pub fn sql(text: &'static str) -> &'static str {
     text
 }
 
+/// Loses a part of the fence that is not a table, and its name.
+pub const LOSE: &str = "DROP TRIGGER fencing_admit";
+pub const LOST: &str = "fencing_admit";
+
 /// Errors have a message only.
 pub const STATES: &str = "";
 
