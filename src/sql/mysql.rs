@@ -19,6 +19,8 @@ const LIST: &str = "
 const LOCK: &str = "SELECT GET_LOCK(CONCAT('fencing:', SHA1(DATABASE())), 1)";
 const UNLOCK: &str = "SELECT RELEASE_LOCK(CONCAT('fencing:', SHA1(DATABASE())))";
 
+const BOUNDED: &str = "SET SESSION lock_wait_timeout = 1";
+
 /// Removes what a process left behind that died while it migrated: each statement that
 /// creates a table commits by itself. The migrations can be applied twice.
 const TIDY: &str = "DELETE FROM _fencing_migrations WHERE success = FALSE";
@@ -100,6 +102,8 @@ impl FenceStatements for MySql {
             if locked != Some(1) {
                 return Ok(false);
             }
+            // A day, as a rule, and everybody who comes later waits behind it.
+            sqlx::query(BOUNDED).execute(&mut *conn).await?;
             // Before the first migration the table is not there.
             let _ = sqlx::query(TIDY).execute(&mut *conn).await;
             migrator.run_direct(None, &mut *conn, false).await?;

@@ -19,8 +19,10 @@ const LIST: &str = "
     WHERE resource > convert_from($1, 'UTF8') ORDER BY resource LIMIT $2";
 
 /// Each statement must see what the migration before it, by another process, has done: an
-/// older snapshot would apply it twice.
-const BEGIN_MIGRATION: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+/// older snapshot would apply it twice. It waits a second at most for others: who comes later waits
+/// behind it.
+const BEGIN_MIGRATION: &str =
+    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = 1000";
 
 /// Ends with the transaction. The migrator's own lock belongs to the session, and stays
 /// behind in the pool when a migration fails or is dropped. "fencing" in ASCII: no other

@@ -60,8 +60,13 @@ pub enum ProtectError {
         text(.0)
     )]
     NotMigrated(#[source] sqlx::Error),
-    /// Others kept the table locked for too long.
-    #[error("others kept the table locked for too long, try again: {}", text(.0))]
+    /// Others used the table for longer than a second. Long transactions and backups do; nobody
+    /// waits any more.
+    #[error(
+        "others kept the table locked for longer than a second, try again when their \
+         transactions have ended: {}",
+        text(.0)
+    )]
     Locked(#[source] sqlx::Error),
     /// The triggers were not created, or the database could not be reached. On MySQL some
     /// triggers may have been created.

@@ -31,8 +31,9 @@ impl Protect {
     }
 
     /// Protects the table, on PostgreSQL with its partitions and the children that inherit from
-    /// it. On MySQL, where each statement commits by itself, the table is open for a moment if
-    /// it was protected before.
+    /// it. It waits a second at most for others who use the table, because everybody who comes
+    /// later waits behind it. On MySQL each statement commits by itself: if you may not LOCK TABLES,
+    /// a table that was protected before is open for a moment.
     ///
     /// # Errors
     /// [`ProtectError`] says why: the table or the column is missing, the column's text depends

@@ -3,7 +3,7 @@ use super::named::Named;
 use super::protected::Protected;
 use super::quoted::{hex, quote, unhex};
 use super::target::Protect;
-use crate::database::Database;
+use crate::database::{Database, Meaning, meaning};
 use crate::resource::Resource;
 
 /// A TIMESTAMP is read in the session's time zone.
@@ -134,17 +134,30 @@ pub(super) async fn apply<DB: Database>(
              ALTER TABLE ... ENGINE = InnoDB"
         )));
     }
-    for statement in statements(protect) {
-        DB::execute(conn, statement).await?;
-    }
     // What a table that was renamed has brought along.
     let expected = triggers(protect);
-    for row in DB::texts(conn, FOUND.into(), vec![protect.schema.clone()]).await? {
-        let [_, Some(table), _, Some(name), ..] = &row[..] else { continue };
-        if *table == protect.table && expected.iter().all(|(other, ..)| other != name) {
-            DB::execute(conn, drop_trigger(protect.schema.as_deref(), name)).await?;
-        }
+    let found = DB::texts(conn, FOUND.into(), vec![protect.schema.clone()]).await?;
+    let names = found.iter().filter(|row| row.get(1) == Some(&Some(protect.table.clone())));
+    let names = names.filter_map(|row| row.get(3)?.as_deref());
+    let others = names.filter(|name| expected.iter().all(|(other, ..)| other != name));
+    let others = others.map(|name| drop_trigger(protect.schema.as_deref(), name));
+    let statements: Vec<_> = statements(protect).into_iter().chain(others).collect();
+
+    // Nobody writes between two statements, and only this one waits. Who may not lock tables does
+    // without.
+    let lock = DB::execute(conn, format!("LOCK TABLES {} WRITE", protect.path('`'))).await;
+    let is_denied = |error: &sqlx::Error| {
+        error.as_database_error().is_some_and(|error| meaning(error) == Meaning::Denied)
+    };
+    if let Err(error) = lock
+        && !is_denied(&error)
+    {
+        return Err(error.into());
     }
+    for statement in statements {
+        DB::execute(conn, statement).await?;
+    }
+    DB::execute(conn, "UNLOCK TABLES".into()).await?;
     Ok(())
 }
 

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use fencing::sql::{Protect, ProtectError};
 
 use super::*;
@@ -140,4 +142,38 @@ async fn the_triggers_can_be_taken_off() {
     assert!(!found[0].is_protected() && !found[0].is_whole(), "{found:?}");
     protect.apply(&place.pool).await.unwrap();
     place.client(&place::update(None, "a", "bad")).unwrap_err();
+}
+
+/// Who waits for a table keeps everybody out who comes later.
+#[tokio::test]
+async fn a_table_that_others_use_is_given_up_and_they_go_on() {
+    let place = documents().await;
+    let protect = Protect::rows("documents", "path").unwrap();
+    for protects in [true, false] {
+        let holder = sqlx::query("INSERT INTO documents VALUES ('a', 'mine')");
+        let mut tx = place.pool.begin().await.unwrap();
+        if protects {
+            holder.execute(&mut *tx).await.unwrap();
+        } else {
+            let delete = sqlx::query("UPDATE files SET late = 0");
+            delete.execute(&mut *tx).await.unwrap();
+            sqlx::query("SELECT path FROM documents").fetch_all(&mut *tx).await.unwrap();
+        }
+        let pool = place.patient();
+        let change = async {
+            match protects {
+                true => protect.apply(&pool).await,
+                false => sql::protected(&place.pool, None).await.unwrap()[0].remove(&pool).await,
+            }
+        };
+        let change = tokio::time::timeout(Duration::from_secs(60), change);
+        let error = change.await.expect("it waits for ever").unwrap_err();
+        assert!(matches!(error, ProtectError::Locked(_)), "{error:?}");
+        assert!(error.to_string().contains("try again"), "{error}");
+        let others = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM documents");
+        others.fetch_one(&place.pool).await.unwrap();
+        tx.rollback().await.unwrap();
+        protect.apply(&pool).await.unwrap();
+        assert!(sql::protected(&place.pool, None).await.unwrap()[0].is_whole());
+    }
 }

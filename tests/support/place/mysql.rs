@@ -123,6 +123,11 @@ impl Place {
         pool(self.options.clone())
     }
 
+    /// A pool that waits for a lock as long as the database does by itself.
+    pub fn patient(&self) -> MySqlPool {
+        self.with("SET SESSION lock_wait_timeout = 86400")
+    }
+
     /// A pool that hardly waits for a lock.
     pub fn impatient(&self) -> MySqlPool {
         self.with("SET innodb_lock_wait_timeout = 0")

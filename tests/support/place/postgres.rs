@@ -115,6 +115,11 @@ impl Place {
         pool(self.options.clone())
     }
 
+    /// A pool that waits for a lock as long as the database does by itself.
+    pub fn patient(&self) -> PgPool {
+        self.with(&[("lock_timeout", "0")])
+    }
+
     /// A pool that hardly waits for a lock.
     pub fn impatient(&self) -> PgPool {
         self.with(&[("lock_timeout", "50ms")])

@@ -123,6 +123,11 @@ impl Place {
         open(&self.folder, self.journal, Duration::from_secs(5))
     }
 
+    /// A pool that waits for a lock as long as the database does by itself.
+    pub fn patient(&self) -> SqlitePool {
+        self.other()
+    }
+
     /// A pool that hardly waits for a lock.
     pub fn impatient(&self) -> SqlitePool {
         open(&self.folder, self.journal, Duration::ZERO)
