@@ -35,7 +35,7 @@ BEGIN
         RESIGNAL;
     END;
     -- What an earlier transaction has presented for nothing.
-    SET @fencing_token = NULL, @fencing_used_at = NULL;
+    SET @fencing_sequencer = NULL, @fencing_token = NULL, @fencing_used_at = NULL;
     SELECT token INTO seen FROM fencing_marks_base WHERE resource = the_resource;
     START TRANSACTION;
     CALL fencing_hold(the_resource, the_token, seen);
@@ -89,38 +89,60 @@ BEGIN
     END IF;
 END;
 
--- fencing_check(resource, presented): the same with the token that the session has
--- presented in @fencing_token, for the triggers of protected tables. ZF428: none was
--- presented.
+-- fencing_check(resource, token): the same with what the session has presented, for the
+-- triggers of protected tables: @fencing_sequencer, a token together with its resource
+-- (`34 docs/a`: the token, one space, the name), which counts for rows of that resource; or
+-- @fencing_token, a bare token, which counts for rows of every resource. ZF428: none was
+-- presented, or only one of another resource. ZF400: both were, or what was is malformed.
 --
--- The first statement that uses the token clears it: a variable outlives the transaction, and
+-- The first statement that uses it clears it: a variable outlives the transaction, and
 -- the session may be in a pool. Every row of one statement has the same NOW(6).
 DROP PROCEDURE IF EXISTS fencing_check;
-CREATE PROCEDURE fencing_check(IN the_resource VARBINARY(1024), IN presented VARBINARY(64))
+CREATE PROCEDURE fencing_check(IN the_resource VARBINARY(1024), IN the_token VARBINARY(64))
     MODIFIES SQL DATA
     SQL SECURITY INVOKER
 BEGIN
+    -- Bytes of UTF-8, whatever the session's character set and collation are.
+    DECLARE sequencer VARBINARY(1024) DEFAULT CONVERT(@fencing_sequencer USING utf8mb4);
+    DECLARE presented VARBINARY(1024);
+    DECLARE digits VARBINARY(1024);
     DECLARE seen BIGINT;
     DECLARE words TEXT CHARACTER SET utf8mb4;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
-    IF presented <> '' THEN
-        SET @fencing_token = NULL, @fencing_used = presented, @fencing_used_at = NOW(6) + 0;
+    IF sequencer <> '' OR the_token <> '' THEN
+        SET presented = IF(sequencer <> '', sequencer, the_token);
+        SET @fencing_sequencer = NULL, @fencing_token = NULL, @fencing_used_at = NULL;
+        SET digits = SUBSTRING_INDEX(presented, ' ', 1);
+        IF sequencer <> '' AND the_token <> '' THEN
+            -- One was left behind, and nobody knows which.
+            SIGNAL SQLSTATE 'ZF400' SET MESSAGE_TEXT =
+                'fencing: @fencing_sequencer and @fencing_token were both set: set one of them';
+        ELSEIF sequencer <> '' AND LENGTH(sequencer) < LENGTH(digits) + 2 THEN
+            SIGNAL SQLSTATE 'ZF400' SET MESSAGE_TEXT =
+                'fencing: a sequencer is a token, one space and a resource, as in 34 docs/a';
+        ELSEIF CONVERT(digits USING utf8mb4) NOT REGEXP '^[1-9][0-9]{0,14}$'
+            OR (presented <> digits AND COALESCE(sequencer, '') = '')
+        THEN
+            SIGNAL SQLSTATE 'ZF400'
+                SET MESSAGE_TEXT = 'fencing: a token lies between 1 and 999999999999999';
+        END IF;
+        SET @fencing_used = presented, @fencing_used_at = NOW(6) + 0;
     ELSEIF @fencing_used_at = NOW(6) + 0 THEN
-        SET presented = @fencing_used;
+        SET presented = @fencing_used, digits = SUBSTRING_INDEX(@fencing_used, ' ', 1);
     END IF;
-    IF presented IS NULL OR presented = '' THEN
+    IF presented IS NULL
+        OR (presented <> digits AND SUBSTRING(presented, LENGTH(digits) + 2) <> the_resource)
+    THEN
         SELECT token INTO seen FROM fencing_marks_base WHERE resource = the_resource;
-        SET words = CONCAT('fencing: no token presented, high water ',
-            COALESCE(seen, 'none'), ', resource ',
-            COALESCE(CONVERT(the_resource USING utf8mb4), 'NULL'));
+        SET words = CONCAT('fencing: no token presented',
+            COALESCE(CONCAT(', but the sequencer ', LEFT(CONVERT(presented USING utf8mb4), 30),
+                ' of another resource'), ''),
+            ', high water ', COALESCE(seen, 'none'),
+            ', resource ', COALESCE(CONVERT(the_resource USING utf8mb4), 'NULL'));
         IF CHAR_LENGTH(words) > 128 THEN
             SET words = CONCAT(LEFT(words, 125), '...');
         END IF;
         SIGNAL SQLSTATE 'ZF428' SET MESSAGE_TEXT = words;
     END IF;
-    IF CONVERT(presented USING utf8mb4) NOT REGEXP '^[1-9][0-9]{0,14}$' THEN
-        SIGNAL SQLSTATE 'ZF400'
-            SET MESSAGE_TEXT = 'fencing: a token lies between 1 and 999999999999999';
-    END IF;
-    CALL fencing_admit(the_resource, CAST(presented AS UNSIGNED));
+    CALL fencing_admit(the_resource, CAST(digits AS UNSIGNED));
 END;

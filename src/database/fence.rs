@@ -52,14 +52,20 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate> {
 
     /// Returns the SQL that begins a transaction and admits in it, where that is better than
     /// [`admit`](FenceStatements::admit) in a transaction. What the transaction reads is not
-    /// older than its admission.
+    /// older than its admission. Where what is presented ends with the transaction, it presents
+    /// the two.
     fn begin_admitted(resource: &Resource, token: Token) -> Option<BeginAdmitted>;
 
     /// Runs a statement that needs no values.
     fn execute<'a>(conn: &'a mut Self::Connection, sql: String) -> BoxFuture<'a, sqlx::Result<()>>;
 
-    /// Presents the token to the triggers of protected tables.
-    fn present(conn: &mut Self::Connection, token: Token) -> BoxFuture<'_, sqlx::Result<()>>;
+    /// Presents the token to the triggers of protected tables, for rows of this resource or, if
+    /// there is none, of every one.
+    fn present<'a>(
+        conn: &'a mut Self::Connection,
+        token: Token,
+        resource: Option<&'a Resource>,
+    ) -> BoxFuture<'a, sqlx::Result<()>>;
 
     /// Reads rows whose columns are all texts or NULL, as those of a catalogue.
     fn texts(
@@ -79,6 +85,13 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate> {
         resource: &'a Resource,
         token: Token,
     ) -> BoxFuture<'a, sqlx::Result<AdmitAnswer>>;
+
+    /// Lowers the mark, and writes that down.
+    fn lower<'a>(
+        conn: &'a mut Self::Connection,
+        resource: &'a Resource,
+        token: Token,
+    ) -> BoxFuture<'a, sqlx::Result<()>>;
 
     /// Reads the rows whose names come after this one.
     fn list<'a>(

@@ -5,11 +5,13 @@ use sqlx::{MySql, MySqlConnection, Pool};
 use super::protect::quoted::hex;
 // The procedure is the one that other languages call: one proof, one round trip. What it
 // does and why stands in the migration.
-use super::statement::mysql::{ADMIT, HIGHEST, PRESENT};
+use super::statement::mysql::{ADMIT, HIGHEST, PRESENT, PRESENT_TOKEN};
 use super::texts::texts;
 use crate::database::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Row, Texts};
 use crate::resource::Resource;
 use crate::token::Token;
+
+const LOWER: &str = "CALL fencing_lower(?, ?)";
 
 const LIST: &str = "
     SELECT resource, token FROM fencing_marks_base WHERE resource > ?
@@ -54,6 +56,7 @@ impl FenceStatements for MySql {
         (1, "fencing marks", include_str!("../../migrations/mysql/0001_fencing_marks.sql")),
         (2, "fencing admit", include_str!("../../migrations/mysql/0002_fencing_admit.sql")),
         (3, "fencing leases", include_str!("../../migrations/mysql/0003_fencing_leases.sql")),
+        (4, "fencing lower", include_str!("../../migrations/mysql/0004_fencing_lower.sql")),
     ];
 
     /// These are the halves of `fencing_begin`, which gives the reasons. In one call, a statement
@@ -62,8 +65,8 @@ impl FenceStatements for MySql {
     fn begin_admitted(resource: &Resource, token: Token) -> Option<BeginAdmitted> {
         let name = hex(resource.as_str());
         let begin = format!(
-            "SET @fencing_token = NULL, @fencing_used_at = NULL, @fencing_seen =
-                (SELECT token FROM fencing_marks_base WHERE resource = x'{name}');
+            "SET @fencing_sequencer = NULL, @fencing_token = NULL, @fencing_used_at = NULL,
+                @fencing_seen = (SELECT token FROM fencing_marks_base WHERE resource = x'{name}');
             START TRANSACTION"
         );
         let admit = Some(format!("CALL fencing_hold(x'{name}', {token}, @fencing_seen)"));
@@ -75,10 +78,19 @@ impl FenceStatements for MySql {
         Box::pin(async move { sqlx::raw_sql(sql).execute(conn).await.map(drop) })
     }
 
-    fn present(conn: &mut MySqlConnection, token: Token) -> BoxFuture<'_, sqlx::Result<()>> {
+    fn present<'a>(
+        conn: &'a mut MySqlConnection,
+        token: Token,
+        resource: Option<&'a Resource>,
+    ) -> BoxFuture<'a, sqlx::Result<()>> {
         Box::pin(async move {
-            let set = sqlx::query(PRESENT);
-            set.bind(i64::from(token)).execute(conn).await.map(drop)
+            let set = match resource {
+                Some(resource) => {
+                    sqlx::query(PRESENT).bind(format!("{token} {resource}").into_bytes())
+                }
+                None => sqlx::query(PRESENT_TOKEN).bind(i64::from(token)),
+            };
+            set.execute(conn).await.map(drop)
         })
     }
 
@@ -121,6 +133,15 @@ impl FenceStatements for MySql {
             let call = sqlx::query(ADMIT).bind(resource.as_str().as_bytes()).bind(i64::from(token));
             call.execute(conn).await.map(|_| AdmitAnswer::Admitted)
         })
+    }
+
+    fn lower<'a>(
+        conn: &'a mut MySqlConnection,
+        resource: &'a Resource,
+        token: Token,
+    ) -> BoxFuture<'a, sqlx::Result<()>> {
+        let lower = sqlx::query(LOWER).bind(resource.as_str().as_bytes());
+        Box::pin(async move { lower.bind(i64::from(token)).execute(conn).await.map(drop) })
     }
 
     fn list<'a>(

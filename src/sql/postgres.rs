@@ -14,6 +14,8 @@ use crate::token::Token;
 /// the transaction. What it does and why stands in the migration.
 const ADMIT: &str = "SELECT fencing_compare($1, $2)";
 
+const LOWER: &str = "SELECT fencing_lower($1, $2)";
+
 const LIST: &str = "
     SELECT convert_to(resource, 'UTF8'), token FROM fencing_marks
     WHERE resource > convert_from($1, 'UTF8') ORDER BY resource LIMIT $2";
@@ -47,6 +49,7 @@ impl FenceStatements for Postgres {
         (1, "fencing marks", include_str!("../../migrations/postgres/0001_fencing_marks.sql")),
         (2, "fencing admit", include_str!("../../migrations/postgres/0002_fencing_admit.sql")),
         (3, "fencing leases", include_str!("../../migrations/postgres/0003_fencing_leases.sql")),
+        (4, "fencing lower", include_str!("../../migrations/postgres/0004_fencing_lower.sql")),
     ];
 
     fn begin_admitted(resource: &Resource, token: Token) -> Option<BeginAdmitted> {
@@ -64,11 +67,16 @@ impl FenceStatements for Postgres {
         Box::pin(async move { sqlx::raw_sql(sql).execute(conn).await.map(drop) })
     }
 
-    fn present(conn: &mut PgConnection, token: Token) -> BoxFuture<'_, sqlx::Result<()>> {
-        Box::pin(async move {
-            let set = sqlx::query(PRESENT);
-            set.bind(token.to_string()).execute(conn).await.map(drop)
-        })
+    fn present<'a>(
+        conn: &'a mut PgConnection,
+        token: Token,
+        resource: Option<&'a Resource>,
+    ) -> BoxFuture<'a, sqlx::Result<()>> {
+        let presented = match resource {
+            Some(resource) => format!("{token} {resource}"),
+            None => token.to_string(),
+        };
+        Box::pin(async move { sqlx::query(PRESENT).bind(presented).execute(conn).await.map(drop) })
     }
 
     fn texts(
@@ -96,6 +104,15 @@ impl FenceStatements for Postgres {
             let mark = admit.bind(i64::from(token)).fetch_one(conn).await?;
             Ok(mark.map_or(AdmitAnswer::Admitted, |mark| AdmitAnswer::Refused(Some(Some(mark)))))
         })
+    }
+
+    fn lower<'a>(
+        conn: &'a mut PgConnection,
+        resource: &'a Resource,
+        token: Token,
+    ) -> BoxFuture<'a, sqlx::Result<()>> {
+        let lower = sqlx::query(LOWER).bind(resource.as_str());
+        Box::pin(async move { lower.bind(i64::from(token)).execute(conn).await.map(drop) })
     }
 
     fn list<'a>(

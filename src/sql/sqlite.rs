@@ -13,11 +13,17 @@ use crate::token::Token;
 /// transaction ends is the database's one write lock, and a mere read does not take it.
 /// A mark below 1 stays, and is reported as corrupt.
 ///
+/// `NOT EXISTS`: the trigger that guards the marks takes any INSERT of a lower one for an
+/// attempt to lower it.
+///
 /// `main`: a temporary table with this name would come first.
 const RAISE: &str = "
-    INSERT INTO main.fencing_marks AS mark (resource, token) VALUES (?1, ?2)
+    INSERT INTO main.fencing_marks AS mark (resource, token) SELECT ?1, ?2
+    WHERE NOT EXISTS (SELECT 1 FROM main.fencing_marks WHERE resource = ?1 AND token > ?2)
     ON CONFLICT (resource) DO UPDATE SET token = excluded.token
     WHERE mark.token BETWEEN 1 AND excluded.token";
+
+const LOWER: &str = "INSERT INTO main.fencing_lower (resource, token) VALUES (?1, ?2)";
 
 const LIST: &str = "
     SELECT CAST(resource AS BLOB), token FROM main.fencing_marks
@@ -34,6 +40,7 @@ impl FenceStatements for Sqlite {
         (1, "fencing marks", include_str!("../../migrations/sqlite/0001_fencing_marks.sql")),
         (2, "fencing admit", include_str!("../../migrations/sqlite/0002_fencing_admit.sql")),
         (3, "fencing leases", include_str!("../../migrations/sqlite/0003_fencing_leases.sql")),
+        (4, "fencing lower", include_str!("../../migrations/sqlite/0004_fencing_lower.sql")),
     ];
 
     fn begin_admitted(_: &Resource, _: Token) -> Option<BeginAdmitted> {
@@ -45,7 +52,11 @@ impl FenceStatements for Sqlite {
         Box::pin(async move { sqlx::raw_sql(sql).execute(conn).await.map(drop) })
     }
 
-    fn present(_: &mut SqliteConnection, _: Token) -> BoxFuture<'_, sqlx::Result<()>> {
+    fn present<'a>(
+        _: &'a mut SqliteConnection,
+        _: Token,
+        _: Option<&'a Resource>,
+    ) -> BoxFuture<'a, sqlx::Result<()>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
@@ -77,6 +88,15 @@ impl FenceStatements for Sqlite {
                 _ => Sqlite::mark(conn, resource).await.map(AdmitAnswer::Refused),
             }
         })
+    }
+
+    fn lower<'a>(
+        conn: &'a mut SqliteConnection,
+        resource: &'a Resource,
+        token: Token,
+    ) -> BoxFuture<'a, sqlx::Result<()>> {
+        let lower = sqlx::query(LOWER).bind(resource.as_str());
+        Box::pin(async move { lower.bind(i64::from(token)).execute(conn).await.map(drop) })
     }
 
     fn list<'a>(

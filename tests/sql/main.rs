@@ -19,12 +19,14 @@ mod sqlite {
 mod postgres {
     use support::place::postgres as place;
 
+    mod bulk;
     mod conflicts;
     mod crash;
     mod locks;
     mod marks;
     mod migrating;
     mod paths;
+    mod rights;
     mod snapshots;
     #[path = "../suite/mod.rs"]
     mod suite;
@@ -35,10 +37,12 @@ mod postgres {
 mod mysql {
     use support::place::mysql as place;
 
+    mod bulk;
     mod crash;
     mod interrupted;
     mod migrating;
     mod own;
+    mod rights;
     mod shadows;
     #[path = "../suite/mod.rs"]
     mod suite;

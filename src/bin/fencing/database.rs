@@ -11,7 +11,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{MySql, MySqlPool, PgPool, Postgres, Sqlite, SqlitePool};
 
-use crate::args::database::{Database, Marks, MarksAction, Migrate, ProtectTable, Raise};
+use crate::args::database::{Database, Lower, Marks, MarksAction, Migrate, ProtectTable, Raise};
 use crate::{exit, say};
 
 /// How long a connection, or a lock of SQLite, is waited for.
@@ -58,6 +58,7 @@ pub(crate) async fn protect(args: ProtectTable) -> u8 {
 pub(crate) async fn marks(args: Marks) -> u8 {
     ended(match &args.action {
         Some(MarksAction::Raise(raise)) => run_raise(raise).await,
+        Some(MarksAction::Lower(lower)) => run_lower(lower).await,
         None => match args.database() {
             Some(database) => list(&database, args.resource.as_ref()).await,
             None => Err(usage("--database needs a URL, such as sqlite:data.db")),
@@ -107,7 +108,7 @@ async fn run_protect(args: &ProtectTable) -> Result<(), Failure> {
     if args.print {
         let statements = match kind(&args.database)? {
             Kind::Sqlite => {
-                say::out("-- First, once: ALTER TABLE ... ADD COLUMN fencing_token INTEGER\n");
+                say::out("-- First, once: ALTER TABLE ... ADD COLUMN fencing_token ANY\n");
                 protect.statements::<Sqlite>()
             }
             Kind::Postgres => protect.statements::<Postgres>(),
@@ -205,6 +206,24 @@ async fn run_raise(args: &Raise) -> Result<(), Failure> {
         return Err(Failure(exit::USAGE, String::new()));
     }
     on!(&pool, pool => raise(pool, resource, token).await).map_err(not_admitted)?;
+    say::out(format_args!("{token}\t{resource}\n"));
+    Ok(())
+}
+
+async fn run_lower(args: &Lower) -> Result<(), Failure> {
+    let (resource, token) = (&args.resource, args.token);
+    let pool = connect(&args.database, false).await?;
+    let before = on!(&pool, pool => sql::highest(pool, resource).await).map_err(not_admitted)?;
+    let from = before.map_or_else(|| "none".to_owned(), |mark| mark.to_string());
+    if !args.yes {
+        say::error(format_args!(
+            "would lower the mark of {resource} from {from} to {token}: {token} and all larger \
+             tokens may write from then on, also those that were refused as stale. Choose a token \
+             that is not below any that was granted. Add --yes to do it"
+        ));
+        return Err(Failure(exit::USAGE, String::new()));
+    }
+    on!(&pool, pool => sql::lower(pool, resource, token).await).map_err(not_admitted)?;
     say::out(format_args!("{token}\t{resource}\n"));
     Ok(())
 }

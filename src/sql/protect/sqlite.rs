@@ -35,7 +35,8 @@ const REPLACE: &str = "the row that INSERT OR REPLACE or UPDATE OR REPLACE remov
     key other than its name, unless the session has PRAGMA recursive_triggers = ON, which refuses it";
 
 /// Every writer presents its token in the column `fencing_token`. The last trigger clears it, so
-/// at rest it is NULL, and a write that does not mention it presents nothing.
+/// at rest it is NULL, and a write that does not mention it presents nothing. GLOB: a token may
+/// stand with its resource, in a text, and a minus before either deletes the row.
 ///
 /// Clearing is an UPDATE, which fires the triggers of the application. What they write in turn
 /// is part of the same write. So is what they wrote before, where the row still has the token.
@@ -45,7 +46,7 @@ const REPLACE: &str = "the row that INSERT OR REPLACE or UPDATE OR REPLACE remov
 /// AFTER: before an insert, a key that the database generates is not known.
 pub(super) fn statements(protect: &Protect, rowid: &str) -> Vec<String> {
     let presented = Protect { table: "fencing_presented".into(), ..protect.clone() }.path('"');
-    let mut statements = vec![format!("CREATE TABLE IF NOT EXISTS {presented} (token INTEGER)")];
+    let mut statements = vec![format!("CREATE TABLE IF NOT EXISTS {presented} (token)")];
     for event in EVENTS {
         let trigger = trigger(protect, event).path('"');
         statements.push(format!("DROP TRIGGER IF EXISTS {trigger}"));
@@ -69,13 +70,13 @@ fn body(protect: &Protect, event: &str, rowid: &str) -> String {
     let (old, new) = (resource(protect, "OLD"), resource(protect, "NEW"));
     let admit = |name: &str, token: &str| {
         format!(
-            "\n    INSERT INTO fencing_admit VALUES ({name},\n        \
+            "\n    INSERT INTO fencing_check VALUES ({name},\n        \
              coalesce({token}, (SELECT token FROM fencing_presented)));"
         )
     };
     let clear = format!(
-        "\n    INSERT INTO fencing_presented VALUES (abs(NEW.fencing_token));\n    \
-         DELETE FROM {own} WHERE {rowid} = NEW.{rowid} AND fencing_token < 0;\n    \
+        "\n    INSERT INTO fencing_presented VALUES (NEW.fencing_token);\n    \
+         DELETE FROM {own} WHERE {rowid} = NEW.{rowid} AND fencing_token GLOB '-*';\n    \
          UPDATE {own} SET fencing_token = NULL\n        \
          WHERE {rowid} = NEW.{rowid} AND fencing_token IS NOT NULL;\n    \
          DELETE FROM fencing_presented;"
@@ -93,10 +94,10 @@ fn body(protect: &Protect, event: &str, rowid: &str) -> String {
             "UPDATE ON {own}\n    \
              WHEN OLD.fencing_token IS NULL OR NEW.fencing_token IS NOT NULL\n        \
              OR {old} IS NOT {new}\nBEGIN{}{}",
-            admit(&old, "abs(NEW.fencing_token)"),
-            admit(&new, "abs(NEW.fencing_token)")
+            admit(&old, "NEW.fencing_token"),
+            admit(&new, "NEW.fencing_token")
         ),
-        _ => format!("DELETE ON {own} BEGIN{}", admit(&old, "abs(OLD.fencing_token)")),
+        _ => format!("DELETE ON {own} BEGIN{}", admit(&old, "OLD.fencing_token")),
     };
     format!("AFTER {body}\nEND")
 }
@@ -180,7 +181,7 @@ pub(super) async fn apply<DB: Database>(
             ));
         }
         Err(_) => {
-            let add = format!("ALTER TABLE {table} ADD COLUMN fencing_token INTEGER");
+            let add = format!("ALTER TABLE {table} ADD COLUMN fencing_token ANY");
             DB::execute(conn, add).await?;
         }
     }

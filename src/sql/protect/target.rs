@@ -7,14 +7,19 @@ use crate::resource::Resource;
 ///
 /// Each row belongs to a resource: one that a column names, or one for the whole table. The
 /// triggers admit each write to the resource of its row, as [`admit`](crate::sql::admit()) does,
-/// with the token that the client has presented:
+/// with the token that the client has presented together with its resource
+/// ([`Sequencer`](crate::sequencer::Sequencer)):
 ///
-/// - PostgreSQL: `SELECT fencing_present('34')` in the transaction that writes;
-/// - MySQL: `SET @fencing_token = 34` before each statement that writes: the statement clears
-///   it;
+/// - PostgreSQL: `SELECT fencing_present('34 files/a')` in the transaction that writes;
+/// - MySQL: `SET @fencing_sequencer = '34 files/a'` before each statement that writes: the
+///   statement clears it;
 /// - SQLite: in the column `fencing_token` of the write itself, `UPDATE files SET body =
-///   'new', fencing_token = 34 WHERE path = 'a'`. The column always reads as NULL. To delete
-///   a row, write `UPDATE files SET fencing_token = -34`: a DELETE cannot carry a token.
+///   'new', fencing_token = '34 files/a' WHERE path = 'a'`. The column always reads as NULL. To
+///   delete a row, write `UPDATE files SET fencing_token = '-34 files/a'`: a DELETE cannot
+///   carry a token.
+///
+/// A bare token (`34`; on MySQL in `@fencing_token`) counts for rows of every resource. That is
+/// weaker: who holds one lease may then write, and shut out, what belongs to another.
 ///
 /// The message of a refusal names the resource, the token and the mark. Its SQLSTATE is
 /// ZF412 if the token is stale, and ZF428 if none was presented.

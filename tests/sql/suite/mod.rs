@@ -2,6 +2,7 @@
 
 mod admit;
 mod foreign;
+mod lower;
 mod marks;
 mod migrate;
 mod parts;
@@ -9,6 +10,7 @@ mod protect;
 mod race;
 mod rounds;
 mod row;
+mod sequencer;
 mod spawned;
 mod statement;
 mod table;

@@ -35,6 +35,7 @@ impl Marks {
 #[derive(Debug, Subcommand)]
 pub(crate) enum MarksAction {
     Raise(Raise),
+    Lower(Lower),
 }
 
 /// Raises the mark of a resource by hand, as after the lock service has lost its tokens. It
@@ -55,11 +56,33 @@ pub(crate) struct Raise {
     pub(crate) yes: bool,
 }
 
+/// Lowers the mark of a resource by hand: the way back after a token that was never granted has
+/// raised it. A line in the table fencing_audit says who did it.
+///
+/// All tokens from the new mark on may write again, also those that were refused as stale. Choose
+/// one that is not below any that was granted.
+#[derive(Debug, clap::Args)]
+#[command(after_help = STATUS)]
+pub(crate) struct Lower {
+    #[command(flatten)]
+    pub(crate) database: Database,
+    /// The resource whose mark is lowered.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) resource: Resource,
+    /// The new mark: this token and all larger ones may write from then on.
+    #[arg(long, value_name = "TOKEN")]
+    pub(crate) token: Token,
+    /// Lowers the mark. Without this, the command only says what it would do.
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
 /// Makes the database refuse every write to a table without a token, or with a stale one.
 ///
-/// The client presents its token: on PostgreSQL with SELECT fencing_present('34') in the
-/// transaction that writes, on MySQL with SET @fencing_token = 34 before each statement that
-/// writes, on SQLite in the column fencing_token of the write.
+/// The client presents its token with the resource: on PostgreSQL with
+/// SELECT fencing_present('34 files/a') in the transaction that writes, on MySQL with
+/// SET @fencing_sequencer = '34 files/a' before each statement that writes, on SQLite in the
+/// column fencing_token of the write.
 #[derive(Debug, clap::Args)]
 #[command(after_help = STATUS)]
 pub(crate) struct ProtectTable {
