@@ -229,23 +229,30 @@ END
 $fencing$;
 
 -- The trigger of a protected table. Its arguments are the column that names the resource and
--- the text before it in the name; or '' and the whole name.
+-- the text before it in the name; or '' and the whole name. Further columns follow. Several are
+-- joined by / and escaped, so that ('a/b', 'c') and ('a', 'b/c') are two names.
 CREATE OR REPLACE FUNCTION fencing_protect() RETURNS trigger LANGUAGE plpgsql AS $fencing$
 DECLARE
     old_name text := TG_ARGV[1];
     new_name text := TG_ARGV[1];
+    named text := format('($1).%I::text', TG_ARGV[0]);
 BEGIN
+    IF TG_NARGS > 2 THEN
+        SELECT string_agg(format(
+            'replace(replace(($1).%I::text, ''%%'', ''%%25''), ''/'', ''%%2F'')', part),
+            ' || ''/'' || ' ORDER BY nr)
+        INTO named
+        FROM unnest(TG_ARGV[0] || TG_ARGV[2:TG_NARGS - 1]) WITH ORDINALITY AS named (part, nr);
+    END IF;
     IF TG_OP <> 'INSERT' THEN
         IF TG_ARGV[0] <> '' THEN
-            EXECUTE format('SELECT $2 || ($1).%I::text', TG_ARGV[0])
-                INTO old_name USING OLD, TG_ARGV[1];
+            EXECUTE 'SELECT $2 || ' || named INTO old_name USING OLD, TG_ARGV[1];
         END IF;
         PERFORM fencing_check(old_name);
     END IF;
     IF TG_OP <> 'DELETE' THEN
         IF TG_ARGV[0] <> '' THEN
-            EXECUTE format('SELECT $2 || ($1).%I::text', TG_ARGV[0])
-                INTO new_name USING NEW, TG_ARGV[1];
+            EXECUTE 'SELECT $2 || ' || named INTO new_name USING NEW, TG_ARGV[1];
         END IF;
         IF TG_OP = 'INSERT' OR new_name IS DISTINCT FROM old_name THEN
             PERFORM fencing_check(new_name);

@@ -11,6 +11,9 @@ pub type Migrations = &'static [(i64, &'static str, &'static str)];
 /// The name of a resource and its mark, as they stand in the table.
 pub type Row = (Vec<u8>, Option<i64>);
 
+/// A row of texts.
+pub type Texts = Vec<Option<String>>;
+
 /// What came of an admission.
 pub enum AdmitAnswer {
     /// The token is admitted until the transaction ends.
@@ -43,6 +46,10 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate> {
     /// What creates the tables and functions.
     const MIGRATIONS: Migrations;
 
+    /// Reads which functions, procedures (`ROUTINE name`) and triggers (`TRIGGER name`) there are. A
+    /// `*` for the name means that this user may not see all of them.
+    const PARTS: &'static str;
+
     /// Returns the SQL that begins a transaction and admits in it, where that is better than
     /// [`admit`](FenceStatements::admit) in a transaction. What the transaction reads is not
     /// older than its admission. Where what is presented ends with the transaction, it presents
@@ -60,15 +67,12 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate> {
         resource: Option<&'a Resource>,
     ) -> BoxFuture<'a, sqlx::Result<()>>;
 
-    /// Returns the type of the column if its text depends on the session that reads it, as that
-    /// of a time in its time zone: one value would be several names. `path` is the table,
-    /// quoted; `table` is its schema, if it was given, and its name.
-    fn session_dependent<'a>(
-        conn: &'a mut Self::Connection,
-        path: &'a str,
-        table: (Option<&'a str>, &'a str),
-        column: &'a str,
-    ) -> BoxFuture<'a, sqlx::Result<Option<String>>>;
+    /// Reads rows whose columns are all texts or NULL, as those of a catalogue.
+    fn texts(
+        conn: &mut Self::Connection,
+        sql: String,
+        values: Vec<Option<String>>,
+    ) -> BoxFuture<'_, sqlx::Result<Vec<Texts>>>;
 
     /// Applies the migrations, and keeps every other migration out meanwhile; false if
     /// another one was at work. Dropped, it leaves no lock behind.

@@ -55,6 +55,7 @@ pub mod row;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 pub mod statement;
+mod texts;
 mod types;
 
 pub use crate::database::Database;
@@ -65,5 +66,5 @@ pub use lower::lower;
 pub use marks::SqlMarks;
 pub use migrate::{migrate, migrations};
 pub use present::{Presented, present};
-pub use protect::{NameError, Protect, ProtectError};
+pub use protect::{NameError, Protect, ProtectError, Protected, protected};
 pub use retry::{Retry, is_retryable, retry};

@@ -2,11 +2,12 @@ use futures_util::future::{BoxFuture, ready};
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::{MySql, MySqlConnection, Pool};
 
-use super::protect::hex;
+use super::protect::quoted::hex;
 // The procedure is the one that other languages call: one proof, one round trip. What it
 // does and why stands in the migration.
 use super::statement::mysql::{ADMIT, HIGHEST, PRESENT, PRESENT_TOKEN};
-use crate::database::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Row};
+use super::texts::texts;
+use crate::database::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Row, Texts};
 use crate::resource::Resource;
 use crate::token::Token;
 
@@ -15,12 +16,6 @@ const LOWER: &str = "CALL fencing_lower(?, ?)";
 const LIST: &str = "
     SELECT resource, token FROM fencing_marks_base WHERE resource > ?
     ORDER BY resource LIMIT ?";
-
-/// A TIMESTAMP is read in the session's time zone.
-const SESSION_DEPENDENT: &str = "
-    SELECT CAST(column_type AS CHAR) FROM information_schema.columns
-    WHERE table_schema = COALESCE(?, DATABASE()) AND table_name = ? AND column_name = ?
-        AND data_type = 'timestamp'";
 
 /// The name has no more than the 64 characters that MySQL takes.
 const LOCK: &str = "SELECT GET_LOCK(CONCAT('fencing:', SHA1(DATABASE())), 1)";
@@ -36,12 +31,36 @@ const COUNTS: &str = "
     SELECT routine_definition LIKE '%wsrep_on%' FROM information_schema.routines
     WHERE routine_schema = DATABASE() AND routine_name = 'fencing_count'";
 
+const BOUNDED: &str = "SET SESSION lock_wait_timeout = 1";
+
 /// Removes what a process left behind that died while it migrated: each statement that
 /// creates a table commits by itself. The migrations can be applied twice.
 const TIDY: &str = "DELETE FROM _fencing_migrations WHERE success = FALSE";
 
+/// A user sees the routines and triggers to which it has a right. With none at all for the schema,
+/// what it does not see may be there; but a user of the fence sees some routine.
+const PARTS: &str = "
+    WITH own AS (
+        SELECT privilege_type AS held FROM information_schema.user_privileges WHERE grantee = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')
+        UNION ALL SELECT privilege_type FROM information_schema.schema_privileges
+        WHERE grantee = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''') AND DATABASE() LIKE table_schema
+    ), routines AS (
+        SELECT CAST(routine_name AS CHAR) AS name FROM information_schema.routines
+        WHERE routine_schema = DATABASE() AND routine_name LIKE 'fencing%'
+    )
+    SELECT CONCAT('ROUTINE ', name) FROM routines
+    UNION ALL SELECT CONCAT('TRIGGER ', CAST(trigger_name AS CHAR))
+        FROM information_schema.triggers WHERE trigger_schema = DATABASE()
+    UNION ALL SELECT 'ROUTINE *' FROM DUAL
+        WHERE EXISTS (SELECT 1 FROM routines)
+        AND NOT EXISTS (SELECT 1 FROM own WHERE held IN ('EXECUTE', 'ALTER ROUTINE'))
+    UNION ALL SELECT 'TRIGGER *' FROM DUAL
+        WHERE NOT EXISTS (SELECT 1 FROM own WHERE held = 'TRIGGER')";
+
 impl FenceStatements for MySql {
     const BEGIN: &'static str = "START TRANSACTION";
+
+    const PARTS: &'static str = PARTS;
 
     const MIGRATIONS: Migrations = &[
         (1, "fencing marks", include_str!("../../migrations/mysql/0001_fencing_marks.sql")),
@@ -85,14 +104,12 @@ impl FenceStatements for MySql {
         })
     }
 
-    fn session_dependent<'a>(
-        conn: &'a mut MySqlConnection,
-        _: &'a str,
-        (schema, table): (Option<&'a str>, &'a str),
-        column: &'a str,
-    ) -> BoxFuture<'a, sqlx::Result<Option<String>>> {
-        let kind = sqlx::query_scalar(SESSION_DEPENDENT).bind(schema).bind(table).bind(column);
-        Box::pin(kind.fetch_optional(conn))
+    fn texts(
+        conn: &mut MySqlConnection,
+        sql: String,
+        values: Vec<Option<String>>,
+    ) -> BoxFuture<'_, sqlx::Result<Vec<Texts>>> {
+        Box::pin(texts::<Self>(conn, sql, values))
     }
 
     fn migrate(
@@ -107,6 +124,8 @@ impl FenceStatements for MySql {
             if locked != Some(1) {
                 return Ok(false);
             }
+            // A day, as a rule, and everybody who comes later waits behind it.
+            sqlx::query(BOUNDED).execute(&mut *conn).await?;
             // Before the first migration the table is not there.
             let _ = sqlx::query(TIDY).execute(&mut *conn).await;
             migrator.run_direct(None, &mut *conn, false).await?;

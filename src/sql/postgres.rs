@@ -4,35 +4,28 @@ use sqlx::{AssertSqlSafe, PgConnection, Pool, Postgres, Row as _};
 
 use super::migrate::in_one_transaction;
 use super::statement::postgres::PRESENT;
-use crate::database::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Row, literal};
+use super::texts::texts;
+use crate::database::{
+    AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Row, Texts, literal,
+};
 use crate::resource::Resource;
 use crate::token::Token;
 
-/// Reads the type of a column where its text is not the same in every session. A domain
-/// counts as what it is made of. A type's output that is not immutable depends on settings, or
-/// on the search path; these others do so as well, although they are marked immutable.
-const SESSION_DEPENDENT: &str = "
-    WITH RECURSIVE own AS (
-        SELECT atttypid AS type, format_type(atttypid, atttypmod) AS name
-        FROM pg_attribute WHERE attrelid = to_regclass($1) AND attname = $2
-    ), made_of AS (
-        SELECT type FROM own
-        UNION ALL
-        SELECT typbasetype FROM made_of, pg_type WHERE oid = type AND typtype = 'd'
-    )
-    SELECT name FROM own, made_of, pg_type, pg_proc AS output
-    WHERE pg_type.oid = made_of.type AND output.oid = typoutput AND typtype NOT IN ('d', 'e')
-        AND (provolatile <> 'i' OR typcategory = 'G'
-            OR typname IN ('bytea', 'interval', 'float4', 'float8'))";
-
 /// Each statement must see what the migration before it, by another process, has done: an
-/// older snapshot would apply it twice.
-const BEGIN_MIGRATION: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+/// older snapshot would apply it twice. It waits a second at most for others: who comes later waits
+/// behind it.
+const BEGIN_MIGRATION: &str =
+    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = 1000";
 
 /// Ends with the transaction. The migrator's own lock belongs to the session, and stays
 /// behind in the pool when a migration fails or is dropped. "fencing" in ASCII: no other
 /// program's advisory lock.
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(28821972413148775)";
+
+const PARTS: &str = "
+    SELECT 'ROUTINE ' || proname FROM pg_proc
+    WHERE starts_with(proname, 'fencing_') AND pg_function_is_visible(oid)
+    UNION ALL SELECT 'TRIGGER ' || tgname FROM pg_trigger WHERE starts_with(tgname, 'fencing_')";
 
 impl FenceStatements for Postgres {
     const BEGIN: &'static str = "BEGIN";
@@ -40,6 +33,8 @@ impl FenceStatements for Postgres {
     const BEGIN_TO_RAISE: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
     const BEGIN_BOUNDED: &'static str = "BEGIN; SET LOCAL lock_timeout = 1000";
+
+    const PARTS: &'static str = PARTS;
 
     const MIGRATIONS: Migrations = &[
         (1, "fencing marks", include_str!("../../migrations/postgres/0001_fencing_marks.sql")),
@@ -73,14 +68,12 @@ impl FenceStatements for Postgres {
         Postgres::execute(conn, PRESENT.replace("$1", &literal(&presented)))
     }
 
-    fn session_dependent<'a>(
-        conn: &'a mut PgConnection,
-        path: &'a str,
-        _: (Option<&'a str>, &'a str),
-        column: &'a str,
-    ) -> BoxFuture<'a, sqlx::Result<Option<String>>> {
-        let kind = sqlx::query_scalar(SESSION_DEPENDENT).bind(path).bind(column).persistent(false);
-        Box::pin(kind.fetch_optional(conn))
+    fn texts(
+        conn: &mut PgConnection,
+        sql: String,
+        values: Vec<Option<String>>,
+    ) -> BoxFuture<'_, sqlx::Result<Vec<Texts>>> {
+        Box::pin(texts::<Self>(conn, sql, values))
     }
 
     fn migrate(

@@ -4,7 +4,8 @@ use sqlx::{Pool, Sqlite, SqliteConnection};
 
 use super::migrate::in_one_transaction;
 use super::statement::sqlite::{BEGIN, HIGHEST};
-use crate::database::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Row};
+use super::texts::texts;
+use crate::database::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Row, Texts};
 use crate::resource::Resource;
 use crate::token::Token;
 
@@ -28,8 +29,12 @@ const LIST: &str = "
     SELECT CAST(resource AS BLOB), token FROM main.fencing_marks
     WHERE resource > CAST(?1 AS TEXT) ORDER BY resource LIMIT ?2";
 
+const PARTS: &str = "SELECT 'TRIGGER ' || name FROM main.sqlite_schema WHERE type = 'trigger'";
+
 impl FenceStatements for Sqlite {
     const BEGIN: &'static str = BEGIN;
+
+    const PARTS: &'static str = PARTS;
 
     const MIGRATIONS: Migrations = &[
         (1, "fencing marks", include_str!("../../migrations/sqlite/0001_fencing_marks.sql")),
@@ -55,13 +60,12 @@ impl FenceStatements for Sqlite {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn session_dependent<'a>(
-        _: &'a mut SqliteConnection,
-        _: &'a str,
-        _: (Option<&'a str>, &'a str),
-        _: &'a str,
-    ) -> BoxFuture<'a, sqlx::Result<Option<String>>> {
-        Box::pin(std::future::ready(Ok(None)))
+    fn texts(
+        conn: &mut SqliteConnection,
+        sql: String,
+        values: Vec<Option<String>>,
+    ) -> BoxFuture<'_, sqlx::Result<Vec<Texts>>> {
+        Box::pin(texts::<Self>(conn, sql, values))
     }
 
     fn migrate(

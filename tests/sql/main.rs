@@ -13,6 +13,8 @@ mod sqlite {
     mod own;
     #[path = "../suite/mod.rs"]
     mod suite;
+    mod tables;
+    mod triggers;
 }
 
 mod postgres {
@@ -23,12 +25,15 @@ mod postgres {
     mod crash;
     mod locks;
     mod marks;
+    mod migrating;
     mod paths;
     mod pooler;
     mod rights;
     mod snapshots;
     #[path = "../suite/mod.rs"]
     mod suite;
+    mod trees;
+    mod triggers;
 }
 
 mod mysql {
@@ -37,9 +42,11 @@ mod mysql {
     mod bulk;
     mod crash;
     mod interrupted;
+    mod migrating;
     mod own;
     mod rights;
     mod shadows;
     #[path = "../suite/mod.rs"]
     mod suite;
+    mod triggers;
 }

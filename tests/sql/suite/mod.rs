@@ -5,6 +5,7 @@ mod foreign;
 mod lower;
 mod marks;
 mod migrate;
+mod parts;
 mod protect;
 mod race;
 mod rounds;

@@ -15,7 +15,8 @@ async fn protected() -> Place {
     let place = ready().await;
     let create = "CREATE TABLE documents (path VARCHAR(255) PRIMARY KEY, body VARCHAR(255))";
     sqlx::query(create).execute(&place.pool).await.unwrap();
-    let create = "CREATE TABLE papers (path VARCHAR(255) PRIMARY KEY, body TEXT)";
+    // No key: on MySQL one takes two of the names for one, and refuses a row before the fence does.
+    let create = "CREATE TABLE papers (path VARCHAR(255) NOT NULL, body TEXT)";
     sqlx::query(create).execute(&place.pool).await.unwrap();
     let documents = Protect::rows("documents", "path").unwrap().prefix("docs/").unwrap();
     documents.apply(&place.pool).await.unwrap();

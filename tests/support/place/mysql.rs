@@ -77,6 +77,10 @@ fn presented(token: Option<&str>, write: &str) -> String {
     format!("{}START TRANSACTION; {write}; COMMIT", present.unwrap_or_default())
 }
 
+/// Loses a part of the fence that is not a table, and its name.
+pub const LOSE: &str = "DROP PROCEDURE fencing_check";
+pub const LOST: &str = "fencing_check";
+
 /// Errors have a SQLSTATE.
 pub const STATES: &str = "ZF";
 
@@ -141,6 +145,11 @@ impl Place {
     /// A pool as another process would have it.
     pub fn other(&self) -> MySqlPool {
         pool(self.options.clone())
+    }
+
+    /// A pool that waits for a lock as long as the database does by itself.
+    pub fn patient(&self) -> MySqlPool {
+        self.with("SET SESSION lock_wait_timeout = 86400")
     }
 
     /// A pool that hardly waits for a lock.

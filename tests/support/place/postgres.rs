@@ -64,6 +64,10 @@ fn presented(token: Option<&str>, write: &str) -> String {
     format!("BEGIN; {}{write}; COMMIT", present.unwrap_or_default())
 }
 
+/// Loses a part of the fence that is not a table, and its name.
+pub const LOSE: &str = "DROP FUNCTION fencing_compare(text, bigint)";
+pub const LOST: &str = "fencing_compare";
+
 /// Errors have a SQLSTATE.
 pub const STATES: &str = "ZF";
 
@@ -128,6 +132,11 @@ impl Place {
     /// A pool as another process would have it.
     pub fn other(&self) -> PgPool {
         pool(self.options.clone())
+    }
+
+    /// A pool that waits for a lock as long as the database does by itself.
+    pub fn patient(&self) -> PgPool {
+        self.with(&[("lock_timeout", "0")])
     }
 
     /// A pool that hardly waits for a lock.

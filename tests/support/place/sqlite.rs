@@ -50,6 +50,10 @@ pub fn sql(text: &'static str) -> &'static str {
     text
 }
 
+/// Loses a part of the fence that is not a table, and its name.
+pub const LOSE: &str = "DROP TRIGGER fencing_admit";
+pub const LOST: &str = "fencing_admit";
+
 /// Errors have a message only.
 pub const STATES: &str = "";
 
@@ -144,6 +148,11 @@ impl Place {
     /// A pool as another process would have it, with the driver's own patience.
     pub fn other(&self) -> SqlitePool {
         open(&self.folder, self.journal, Duration::from_secs(5))
+    }
+
+    /// A pool that waits for a lock as long as the database does by itself.
+    pub fn patient(&self) -> SqlitePool {
+        self.other()
     }
 
     /// A pool that hardly waits for a lock.

@@ -89,17 +89,33 @@ pub(crate) struct ProtectTable {
     #[command(flatten)]
     pub(crate) database: Database,
     /// The table, as NAME or SCHEMA.NAME.
-    #[arg(long, value_name = "TABLE")]
-    pub(crate) table: String,
-    /// The column that names the resource of a row.
-    #[arg(long, value_name = "COLUMN", required_unless_present = "resource")]
-    pub(crate) column: Option<String>,
+    #[arg(long, value_name = "TABLE", required_unless_present = "check")]
+    pub(crate) table: Option<String>,
+    /// The column that names the resource of a row. Several, with commas between them, name it
+    /// together: a,b makes the resource x/y of x and y.
+    #[arg(
+        long,
+        value_name = "COLUMN",
+        value_delimiter = ',',
+        required_unless_present_any = ["resource", "check", "remove"]
+    )]
+    pub(crate) column: Vec<String>,
     /// The text to put before the column's value: files/ makes the resource files/a of a.
     #[arg(long, value_name = "TEXT", requires = "column")]
     pub(crate) prefix: Option<String>,
     /// The one resource that all rows belong to.
     #[arg(long, value_name = "NAME", conflicts_with = "column")]
     pub(crate) resource: Option<Resource>,
+    /// Lists the protected tables, or this one, instead: whether their triggers are whole, and
+    /// which writes get past them. The exit status is 65 if one is not whole, or none is there.
+    #[arg(long, conflicts_with_all = ["column", "resource", "print", "remove"])]
+    pub(crate) check: bool,
+    /// Takes the triggers off the table instead: anybody may write to it from then on.
+    #[arg(long, conflicts_with_all = ["column", "resource", "print"])]
+    pub(crate) remove: bool,
+    /// Removes the triggers. Without this, --remove only says what it would do.
+    #[arg(long, requires = "remove")]
+    pub(crate) yes: bool,
     /// Prints the SQL instead. The scheme of the URL is enough then.
     #[arg(long)]
     pub(crate) print: bool,
@@ -118,6 +134,6 @@ const STATUS: &str = "\
 Exit status:
   0    done
   64   wrong usage
-  65   refused: the mark is higher, or the database refuses
+  65   refused: the mark is higher, the database refuses, or a table is not protected as it should be
   69   the database cannot be reached
   75   others kept it locked: try again";
