@@ -39,6 +39,8 @@ impl App {
         let lock = match args.lock {
             Place::Nodes => locks::on_nodes(&args.redis().collect::<Vec<_>>())?,
             Place::Database => store.lock()?,
+            // Nobody asks it.
+            Place::Elsewhere => locks::on_nodes(&[])?,
         };
         // Nodes that start for the first time are admitted while nobody waits yet.
         lock.health().await;
@@ -51,10 +53,13 @@ fn router(app: Arc<App>) -> Router {
     let files = get(files::get).put(files::put).layer(DefaultBodyLimit::max(LARGEST));
     let files = if app.store.is_guarded() {
         let asked = Arc::clone(&app);
-        let fence = app.store.fence().check_sequencer(move |shown| {
-            let app = Arc::clone(&asked);
-            async move { issued::was_issued(&app, shown).await }
-        });
+        let fence = match app.place {
+            Place::Elsewhere => app.store.fence(),
+            Place::Nodes | Place::Database => app.store.fence().check_sequencer(move |shown| {
+                let app = Arc::clone(&asked);
+                async move { issued::was_issued(&app, shown).await }
+            }),
+        };
         files.route_layer(FenceLayer::new(fence, path))
     } else {
         files
@@ -62,6 +67,7 @@ fn router(app: Arc<App>) -> Router {
     let leases = Router::new()
         .route("/leases/{*resource}", post(leases::acquire).delete(leases::release))
         .route_layer(from_fn(one_name));
+    let leases = if app.place == Place::Elsewhere { Router::new() } else { leases };
     Router::new()
         .merge(leases)
         .route("/livez", get(async || StatusCode::OK))

@@ -9,6 +9,8 @@ pub enum Place {
     Nodes,
     /// In the database, beside the files and the fence
     Database,
+    /// With another service: this one gives no leases, and cannot check what was issued
+    Elsewhere,
 }
 
 /// A file store that refuses stale writes.
@@ -46,8 +48,10 @@ impl Args {
     }
 
     pub fn locks(&self) -> String {
-        if self.lock == Place::Database {
-            return "in the database of the files".into();
+        match self.lock {
+            Place::Nodes => {}
+            Place::Database => return "in the database of the files".into(),
+            Place::Elsewhere => return "elsewhere: any token may raise a mark".into(),
         }
         match self.redis().count() {
             0 => {

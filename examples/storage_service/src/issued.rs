@@ -49,5 +49,6 @@ pub async fn was_issued(app: &App, shown: Sequencer) -> Result<bool, Box<dyn Err
     match app.place {
         Place::Database => Ok(Some(shown.token) <= app.store.newest_lease(&shown.resource).await?),
         Place::Nodes => app.era.covers(shown.token.get() / 1_000_000, &*app.lock).await,
+        Place::Elsewhere => Ok(true),
     }
 }

@@ -100,7 +100,7 @@ fn start(database: &str, unguarded: bool) -> Result<(Child, String), Box<dyn Err
         );
     }
     let mut command = Command::new(binary);
-    command.args(["--listen", "127.0.0.1:0", "--database", database]);
+    command.args(["--listen", "127.0.0.1:0", "--database", database, "--lock", "elsewhere"]);
     command.args(unguarded.then_some("--unguarded"));
     command.env_remove("FENCING_REDIS").env_remove("DATABASE_URL");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());

@@ -70,3 +70,14 @@ async fn with_locks_in_postgresql() {
     let database = postgres.database().await.to_url_lossy().to_string();
     forge(&["--lock", "database", "--database", &database]);
 }
+
+/// Where leases come from elsewhere nothing can be checked: every token counts, and there are no
+/// leases to be had.
+#[test]
+fn with_locks_elsewhere() {
+    let service = Service::start(&["--lock", "elsewhere"]);
+    assert_eq!(service.send("POST", "/leases/files/report", &[], b"").status, 404);
+    assert_eq!(service.put(34, "second").status, 204);
+    assert_eq!(service.put(33, "late").status, 412);
+    assert_eq!(service.put(GIANT, "any").status, 204);
+}
