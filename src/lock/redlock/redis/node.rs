@@ -143,6 +143,22 @@ impl Session for RedisSession {
         .boxed()
     }
 
+    fn check(&self) -> BoxFuture<'static, Result<(), Fault>> {
+        let mut connection = self.connection.clone();
+        async move {
+            let answer: Result<Value, RedisError> =
+                ::redis::cmd("PING").query_async(&mut connection).await;
+            match answer.as_ref().map_err(fault) {
+                // A user may not be permitted to ask: the server answers all the same.
+                Ok(Value::SimpleString(text)) if text == "PONG" => Ok(()),
+                Ok(other) => Err(Fault::Disconnected(format!("not PONG but {other:?}"))),
+                Err(Fault::Disconnected(text)) => Err(Fault::Disconnected(text)),
+                Err(_) => Ok(()),
+            }
+        }
+        .boxed()
+    }
+
     fn server(&self) -> Option<&Incarnation> {
         Some(&self.me.incarnation)
     }
