@@ -1,9 +1,10 @@
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, ErrorKind, IntoConnectionInfo, RedisError,
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, IntoConnectionInfo, RedisError,
     ServerErrorKind, Value,
 };
 use futures_util::FutureExt;
@@ -11,7 +12,7 @@ use futures_util::future::BoxFuture;
 
 use super::info::Info;
 use super::keys::Keys;
-use super::script;
+use super::script::{self, Digests};
 use super::url::refused;
 use crate::lock::redlock::{BuildError, Node, Session};
 use crate::protocol::{Fault, Fleet, Incarnation, Membership, Reply, Request};
@@ -98,10 +99,11 @@ impl Node for RedisNode {
             let incarnation = Info::parse(&info(&mut connection).await?)?.incarnation;
             let me = Membership { incarnation, fleet };
             let marker = script::marker(&me);
+            let digests = load(&mut connection).await?;
             // Not from zero: something in between may share a connection out.
             let number = AtomicU64::new(random::u128() as u64);
-            let session: Box<dyn Session> =
-                Box::new(RedisSession { connection, keys, me, marker, number });
+            let place = Arc::new(Place { keys, me, marker, digests });
+            let session: Box<dyn Session> = Box::new(RedisSession { connection, place, number });
             Ok(session)
         }
         .boxed()
@@ -110,34 +112,58 @@ impl Node for RedisNode {
 
 struct RedisSession {
     connection: MultiplexedConnection,
+    place: Arc<Place>,
+    /// The number of the next request.
+    number: AtomicU64,
+}
+
+/// What all requests of a session have in common.
+struct Place {
     keys: Keys,
     me: Membership,
     /// The value of `admitted` where the node was admitted in this life, in this fleet.
     marker: String,
-    /// The number of the next request.
-    number: AtomicU64,
+    digests: Digests,
+}
+
+impl Place {
+    fn command(&self, digests: &Digests, request: &Request, number: u64) -> Cmd {
+        script::command(&self.keys, &self.marker, digests, request, number)
+    }
 }
 
 impl Session for RedisSession {
     fn call(&self, request: Request) -> BoxFuture<'static, Result<Reply, Fault>> {
         let mut connection = self.connection.clone();
-        let incarnation = self.me.incarnation.clone();
+        let place = Arc::clone(&self.place);
         let number = self.number.fetch_add(1, Ordering::Relaxed);
-        let command = script::command(&self.keys, &self.marker, &request, number);
+        let command = place.command(&place.digests, &request, number);
         async move {
+            let incarnation = &place.me.incarnation;
             let uptime = match &request {
                 // Settings are looked at again before a node is admitted.
                 Request::Prepare { .. } => Info::parse(&info(&mut connection).await?)?.uptime,
-                Request::Activate { incarnation: prepared, .. } if *prepared != incarnation => {
+                Request::Activate { incarnation: prepared, .. } if prepared != incarnation => {
                     return Ok(Reply::Forgotten);
                 }
                 _ => Duration::ZERO,
             };
-            let value: Value = command.query_async(&mut connection).await.map_err(|e| fault(&e))?;
+            let mut answer = command.query_async(&mut connection).await;
+            // Nothing is ever sent twice but a release, which may come late and often.
+            if answer.as_ref().is_err_and(is_flushed) && matches!(request, Request::Release { .. })
+            {
+                let whole = place.command(&Digests::default(), &request, number);
+                answer = whole.query_async(&mut connection).await;
+            }
+            let value: Value = answer.map_err(|error| match is_flushed(&error) {
+                // The next session loads them.
+                true => Fault::Disconnected("the server has lost the scripts".into()),
+                false => fault(&error),
+            })?;
             if !script::is_answer_to(number, &value) {
                 return Err(Fault::Disconnected("the answer is another request's".into()));
             }
-            let reply = script::reply(&incarnation, uptime, &value);
+            let reply = script::reply(incarnation, uptime, &value);
             reply.ok_or_else(|| nonsense(&format!("{value:?}")))
         }
         .boxed()
@@ -160,7 +186,7 @@ impl Session for RedisSession {
     }
 
     fn server(&self) -> Option<&Incarnation> {
-        Some(&self.me.incarnation)
+        Some(&self.place.me.incarnation)
     }
 }
 
@@ -170,6 +196,21 @@ pub(super) async fn connect(client: &Client) -> Result<MultiplexedConnection, Fa
         AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
     let connection = client.get_multiplexed_async_connection_with_config(&config).await;
     connection.map_err(|error| unreachable(&error))
+}
+
+/// Loads the scripts. A user who may not load them sends them with each request.
+async fn load(connection: &mut MultiplexedConnection) -> Result<Digests, Fault> {
+    match Digests::load().query_async(connection).await {
+        Ok(digests) => Ok(Digests::of(digests)),
+        Err(error) => match fault(&error) {
+            Fault::Disconnected(text) => Err(Fault::Disconnected(text)),
+            _ => Ok(Digests::default()),
+        },
+    }
+}
+
+fn is_flushed(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
 }
 
 /// Asks for the text of `INFO`.
