@@ -35,11 +35,39 @@ BEGIN
         RESIGNAL;
     END;
     -- What an earlier transaction has presented for nothing.
-    SET @fencing_token = NULL, @fencing_used_at = NULL;
+    SET @fencing_sequencer = NULL, @fencing_token = NULL, @fencing_used_at = NULL;
     SELECT token INTO seen FROM fencing_marks_base WHERE resource = the_resource;
     START TRANSACTION;
     CALL fencing_hold(the_resource, the_token, seen);
 END;
+
+-- fencing_count(resource): on a Galera cluster, changes the row of the mark in every transaction
+-- that is admitted. There a lock holds on one node only. What decides is the certification of
+-- the commit: of two transactions on two nodes that have changed one row, the later one
+-- fails, with the error of a deadlock. So equal tokens do not run side by side there.
+--
+-- A server without Galera may not know wsrep_on, and would refuse a procedure with its name.
+DROP PROCEDURE IF EXISTS fencing_count;
+CREATE PROCEDURE fencing_count(IN the_resource VARBINARY(1024))
+    MODIFIES SQL DATA
+    SQL SECURITY INVOKER
+BEGIN
+END;
+SET @fencing_text = 'DO 0' /*M!100602 , @fencing_text = IF(
+    EXISTS (SELECT 1 FROM information_schema.system_variables WHERE variable_name = 'WSREP_ON'),
+    'CREATE OR REPLACE PROCEDURE fencing_count(IN the_resource VARBINARY(1024))
+        MODIFIES SQL DATA
+        SQL SECURITY INVOKER
+    BEGIN
+        IF @@GLOBAL.wsrep_on THEN
+            UPDATE fencing_marks_base SET admissions = admissions + 1
+            WHERE resource = the_resource;
+        END IF;
+    END',
+    'DO 0') */;
+PREPARE fencing_text FROM @fencing_text;
+EXECUTE fencing_text;
+DEALLOCATE PREPARE fencing_text;
 
 -- The second half of both, after the look at the mark.
 DROP PROCEDURE IF EXISTS fencing_hold;
@@ -72,6 +100,7 @@ BEGIN
             ON DUPLICATE KEY UPDATE
                 token = IF(token BETWEEN 1 AND the_token - 1, the_token, token);
         END IF;
+        CALL fencing_count(the_resource);
         SELECT token INTO held FROM fencing_marks_base
         WHERE resource = the_resource LOCK IN SHARE MODE;
     END IF;
@@ -89,38 +118,60 @@ BEGIN
     END IF;
 END;
 
--- fencing_check(resource, presented): the same with the token that the session has
--- presented in @fencing_token, for the triggers of protected tables. ZF428: none was
--- presented.
+-- fencing_check(resource, token): the same with what the session has presented, for the
+-- triggers of protected tables: @fencing_sequencer, a token together with its resource
+-- (`34 docs/a`: the token, one space, the name), which counts for rows of that resource; or
+-- @fencing_token, a bare token, which counts for rows of every resource. ZF428: none was
+-- presented, or only one of another resource. ZF400: both were, or what was is malformed.
 --
--- The first statement that uses the token clears it: a variable outlives the transaction, and
+-- The first statement that uses it clears it: a variable outlives the transaction, and
 -- the session may be in a pool. Every row of one statement has the same NOW(6).
 DROP PROCEDURE IF EXISTS fencing_check;
-CREATE PROCEDURE fencing_check(IN the_resource VARBINARY(1024), IN presented VARBINARY(64))
+CREATE PROCEDURE fencing_check(IN the_resource VARBINARY(1024), IN the_token VARBINARY(64))
     MODIFIES SQL DATA
     SQL SECURITY INVOKER
 BEGIN
+    -- Bytes of UTF-8, whatever the session's character set and collation are.
+    DECLARE sequencer VARBINARY(1024) DEFAULT CONVERT(@fencing_sequencer USING utf8mb4);
+    DECLARE presented VARBINARY(1024);
+    DECLARE digits VARBINARY(1024);
     DECLARE seen BIGINT;
     DECLARE words TEXT CHARACTER SET utf8mb4;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
-    IF presented <> '' THEN
-        SET @fencing_token = NULL, @fencing_used = presented, @fencing_used_at = NOW(6) + 0;
+    IF sequencer <> '' OR the_token <> '' THEN
+        SET presented = IF(sequencer <> '', sequencer, the_token);
+        SET @fencing_sequencer = NULL, @fencing_token = NULL, @fencing_used_at = NULL;
+        SET digits = SUBSTRING_INDEX(presented, ' ', 1);
+        IF sequencer <> '' AND the_token <> '' THEN
+            -- One was left behind, and nobody knows which.
+            SIGNAL SQLSTATE 'ZF400' SET MESSAGE_TEXT =
+                'fencing: @fencing_sequencer and @fencing_token were both set: set one of them';
+        ELSEIF sequencer <> '' AND LENGTH(sequencer) < LENGTH(digits) + 2 THEN
+            SIGNAL SQLSTATE 'ZF400' SET MESSAGE_TEXT =
+                'fencing: a sequencer is a token, one space and a resource, as in 34 docs/a';
+        ELSEIF CONVERT(digits USING utf8mb4) NOT REGEXP '^[1-9][0-9]{0,14}$'
+            OR (presented <> digits AND COALESCE(sequencer, '') = '')
+        THEN
+            SIGNAL SQLSTATE 'ZF400'
+                SET MESSAGE_TEXT = 'fencing: a token lies between 1 and 999999999999999';
+        END IF;
+        SET @fencing_used = presented, @fencing_used_at = NOW(6) + 0;
     ELSEIF @fencing_used_at = NOW(6) + 0 THEN
-        SET presented = @fencing_used;
+        SET presented = @fencing_used, digits = SUBSTRING_INDEX(@fencing_used, ' ', 1);
     END IF;
-    IF presented IS NULL OR presented = '' THEN
+    IF presented IS NULL
+        OR (presented <> digits AND SUBSTRING(presented, LENGTH(digits) + 2) <> the_resource)
+    THEN
         SELECT token INTO seen FROM fencing_marks_base WHERE resource = the_resource;
-        SET words = CONCAT('fencing: no token presented, high water ',
-            COALESCE(seen, 'none'), ', resource ',
-            COALESCE(CONVERT(the_resource USING utf8mb4), 'NULL'));
+        SET words = CONCAT('fencing: no token presented',
+            COALESCE(CONCAT(', but the sequencer ', LEFT(CONVERT(presented USING utf8mb4), 30),
+                ' of another resource'), ''),
+            ', high water ', COALESCE(seen, 'none'),
+            ', resource ', COALESCE(CONVERT(the_resource USING utf8mb4), 'NULL'));
         IF CHAR_LENGTH(words) > 128 THEN
             SET words = CONCAT(LEFT(words, 125), '...');
         END IF;
         SIGNAL SQLSTATE 'ZF428' SET MESSAGE_TEXT = words;
     END IF;
-    IF CONVERT(presented USING utf8mb4) NOT REGEXP '^[1-9][0-9]{0,14}$' THEN
-        SIGNAL SQLSTATE 'ZF400'
-            SET MESSAGE_TEXT = 'fencing: a token lies between 1 and 999999999999999';
-    END IF;
-    CALL fencing_admit(the_resource, CAST(presented AS UNSIGNED));
+    CALL fencing_admit(the_resource, CAST(digits AS UNSIGNED));
 END;

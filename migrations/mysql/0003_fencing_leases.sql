@@ -1,5 +1,8 @@
 -- The leases of SqlLock: for each resource the last one granted, and when it expires by
 -- this server's clock, in microseconds since 1970 (UTC); 0 is released.
+-- `closed_for` is how long a grant or a renewal may close the row. If the clock has been set back, the
+-- row seems to be closed for longer: `odd_since` is when that was noticed first, and the row is free
+-- when it has been so for `closed_for` since then. A renewal puts it right.
 -- Never delete a row: the tokens of its resource would start again at 1, or at its mark,
 -- and a stale writer that has not yet reached the storage would pass. If you
 -- have millions of resources: a row takes about 150 bytes, and you may delete those of
@@ -11,7 +14,9 @@ CREATE TABLE IF NOT EXISTS fencing_leases (
     resource VARBINARY(255) NOT NULL PRIMARY KEY,
     token BIGINT NOT NULL CHECK (token BETWEEN 1 AND 999999999999999),
     owner VARBINARY(64) NOT NULL,
-    expires_at BIGINT NOT NULL
+    expires_at BIGINT NOT NULL,
+    closed_for BIGINT,
+    odd_since BIGINT
 ) ENGINE = InnoDB;
 
 -- The three procedures of SqlLock. Each is a transaction of its own, whatever `autocommit`
@@ -40,6 +45,9 @@ BEGIN
     DECLARE table_patience BIGINT DEFAULT @@SESSION.lock_wait_timeout;
     DECLARE present BIGINT;
     DECLARE closed BIGINT;
+    DECLARE allowed BIGINT;
+    DECLARE noticed BIGINT;
+    DECLARE odd BOOLEAN;
     DECLARE mark BIGINT;
     DECLARE last_token BIGINT;
     DECLARE last_owner VARBINARY(64);
@@ -59,9 +67,14 @@ BEGIN
     START TRANSACTION;
 
     -- A row that is closed is only read: that needs no wait for its lock.
-    SELECT expires_at INTO closed FROM fencing_leases WHERE resource = the_resource;
+    SELECT expires_at, closed_for, odd_since INTO closed, allowed, noticed
+    FROM fencing_leases WHERE resource = the_resource;
     SET present = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
-    IF closed IS NULL OR closed <= present THEN
+    SET odd = COALESCE(closed > present + allowed, FALSE);
+    IF odd AND noticed <= present THEN
+        SET closed = noticed + allowed, odd = FALSE;
+    END IF;
+    IF closed IS NULL OR closed <= present OR odd THEN
         -- The mark may be above the row's token if the tokens came from elsewhere before,
         -- or the row was lost.
         SELECT token INTO mark FROM fencing_marks WHERE resource = the_resource;
@@ -71,16 +84,23 @@ BEGIN
         VALUES (the_resource, COALESCE(mark, 0) + 1, '', 0)
         ON DUPLICATE KEY UPDATE token = token;
         -- The row as it is now, whatever the snapshot is.
-        SELECT token, owner, expires_at INTO last_token, last_owner, closed
+        SELECT token, owner, expires_at, closed_for, odd_since
+        INTO last_token, last_owner, closed, allowed, noticed
         FROM fencing_leases WHERE resource = the_resource FOR UPDATE;
         SET present = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
+        IF closed > present + allowed THEN
+            SET noticed = LEAST(COALESCE(noticed, present), present);
+            SET closed = noticed + allowed;
+            UPDATE fencing_leases SET odd_since = noticed WHERE resource = the_resource;
+        END IF;
         IF closed <= present THEN
             SET granted = last_token;
             IF last_owner <> '' THEN
                 SET granted = GREATEST(last_token, COALESCE(mark, 0)) + 1;
             END IF;
             UPDATE fencing_leases
-            SET token = granted, owner = the_owner, expires_at = present + lasting * 1000
+            SET token = granted, owner = the_owner, expires_at = present + lasting * 1000,
+                closed_for = lasting * 1000, odd_since = NULL
             WHERE resource = the_resource;
         END IF;
     END IF;
@@ -125,7 +145,8 @@ BEGIN
     SET own = last_owner = the_owner AND last_token = the_token;
     IF own AND closed <> 0 THEN
         UPDATE fencing_leases SET expires_at =
-            TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + lasting * 1000
+            TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + lasting * 1000,
+            closed_for = lasting * 1000, odd_since = NULL
         WHERE resource = the_resource;
     END IF;
     COMMIT AND NO CHAIN NO RELEASE;

@@ -39,6 +39,11 @@ $fencing$;
 -- with one hash cost a wait and nothing else. A token that is stale already takes none: it
 -- must not delay the newer one.
 --
+-- `queues`: they stand in a table of fixed size that all sessions share, about 64 for each. A
+-- transaction that has queued for 32 admissions takes row locks only, which have no limit.
+-- fencing.turns counts; it ends with the transaction, and goes back with a savepoint as the
+-- locks do. What was admitted is not remembered there: whoever can set it could pass.
+--
 -- `held`: the mark is this token already. SHARE admits equal tokens side by side and keeps
 -- a raise out until they have ended; KEY SHARE would let the raise through. After a wait
 -- for another transaction, the token is tested again on the row that it left.
@@ -58,6 +63,9 @@ $fencing$;
 CREATE OR REPLACE FUNCTION fencing_hold(the_resource text, the_token bigint, raises boolean)
     RETURNS bigint LANGUAGE plpgsql VOLATILE AS $fencing$
 DECLARE
+    turns integer := coalesce(nullif(current_setting('fencing.turns', true), ''), '0');
+    queues boolean := turns < 32;
+    counted text;
     admitted boolean;
     highest bigint;
 BEGIN
@@ -69,12 +77,15 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'ZF400',
             MESSAGE = 'fencing: a token lies between 1 and 999999999999999';
     END IF;
+    IF queues THEN
+        counted := set_config('fencing.turns', (turns + 1)::text, true);
+    END IF;
     -- Most often the mark is this token already. Then this does what `held` below does, and
     -- costs less. CASE: AND would not say what is tested first, and a stale token takes none.
     PERFORM FROM fencing_marks
         WHERE resource = the_resource AND CASE WHEN token = the_token
-            THEN pg_advisory_xact_lock_shared(
-                hashtextextended(the_resource, 28548280319532647)) IS NOT NULL END
+            THEN CASE WHEN queues THEN pg_advisory_xact_lock_shared(
+                hashtextextended(the_resource, 28548280319532647)) IS NOT NULL ELSE true END END
         FOR SHARE;
     IF FOUND THEN
         RETURN NULL;
@@ -84,7 +95,7 @@ BEGIN
             SELECT token FROM fencing_marks WHERE resource = the_resource
         ), turn AS MATERIALIZED (
             SELECT CASE
-                WHEN EXISTS (SELECT FROM seen WHERE token > the_token) THEN NULL
+                WHEN NOT queues OR EXISTS (SELECT FROM seen WHERE token > the_token) THEN NULL
                 WHEN EXISTS (SELECT FROM seen WHERE token = the_token)
                     THEN pg_advisory_xact_lock_shared(
                         hashtextextended(the_resource, 28548280319532647))
@@ -126,10 +137,14 @@ $fencing$;
 -- the wait: a transaction that raises the mark would miss what the older token wrote
 -- meanwhile. ZF409: raise the mark in a transaction of its own, and begin again.
 --
+-- It presents the two to protected tables as well (fencing_present).
+--
 -- It is a procedure because CALL costs less than SELECT. It starts like fencing_hold.
 CREATE OR REPLACE PROCEDURE fencing_begin(the_resource text, the_token bigint)
     LANGUAGE plpgsql AS $fencing$
 BEGIN
+    PERFORM set_config('fencing.sequencer', '@' || extract(epoch FROM transaction_timestamp())
+        || ' ' || the_token || ' ' || the_resource, true);
     PERFORM FROM fencing_marks
         WHERE resource = the_resource AND CASE WHEN token = the_token
             THEN pg_advisory_xact_lock_shared(
@@ -149,64 +164,95 @@ BEGIN
 END
 $fencing$;
 
--- fencing_present(token): presents a token to the triggers of protected tables, for what this
--- transaction writes from here on. ZF400: it is not a token.
+-- fencing_present(sequencer): presents a token together with its resource (`34 docs/a`: the
+-- token, one space, the name) to the triggers of protected tables, for what this transaction
+-- writes from here on to rows of that resource. A bare token (`34`) counts for rows of every
+-- resource. ZF400: it is neither.
 --
--- The setting fencing.token is the token, a space, and when this transaction began: what a
--- session has kept from an earlier one presents nothing. A token alone counts, too, for those who
--- send SET LOCAL fencing.token = '34'. Never send SET without LOCAL: it stays in the session.
-CREATE OR REPLACE FUNCTION fencing_present(the_token text)
+-- The setting fencing.sequencer is then `@`, when this transaction began, a space, and what was
+-- presented: what a session has kept from an earlier transaction presents nothing. Two settings
+-- count as they are, for those who send them: SET LOCAL fencing.sequencer = '34 docs/a', or
+-- SET LOCAL fencing.token = '34', which counts where there is no sequencer. Never send SET
+-- without LOCAL: it stays in the session.
+CREATE OR REPLACE FUNCTION fencing_present(presented text)
     RETURNS void LANGUAGE plpgsql VOLATILE AS $fencing$
 BEGIN
-    IF the_token IS NULL OR the_token !~ '^[1-9][0-9]{0,14}$' THEN
-        RAISE EXCEPTION USING ERRCODE = 'ZF400',
-            MESSAGE = 'fencing: a token lies between 1 and 999999999999999';
+    IF presented IS NULL OR presented !~ '^[1-9][0-9]{0,14}( .|$)' THEN
+        RAISE EXCEPTION USING ERRCODE = 'ZF400', MESSAGE =
+            'fencing: present a token, one space and a resource, as in ''34 docs/a'', or a token: '
+            'it lies between 1 and 999999999999999';
     END IF;
-    PERFORM set_config('fencing.token',
-        the_token || ' ' || extract(epoch FROM transaction_timestamp()), true);
+    PERFORM set_config('fencing.sequencer',
+        '@' || extract(epoch FROM transaction_timestamp()) || ' ' || presented, true);
 END
 $fencing$;
 
 -- fencing_check(resource): the same as fencing_admit with the token that the transaction has
--- presented, for the triggers of protected tables. ZF428: none was presented.
+-- presented, for the triggers of protected tables. ZF428: none was presented, or only one of
+-- another resource. ZF400: what was presented is malformed.
 CREATE OR REPLACE FUNCTION fencing_check(the_resource text)
     RETURNS void LANGUAGE plpgsql VOLATILE AS $fencing$
 DECLARE
-    presented text := current_setting('fencing.token', true);
+    presented text := nullif(current_setting('fencing.sequencer', true), '');
+    bound text;
+    token text;
 BEGIN
+    IF left(presented, 1) = '@' THEN
+        bound := '@' || extract(epoch FROM transaction_timestamp()) || ' ';
+        presented := CASE WHEN starts_with(presented, bound)
+            THEN substr(presented, length(bound) + 1) END;
+    ELSIF presented !~ '^[1-9][0-9]{0,14} .' THEN
+        RAISE EXCEPTION USING ERRCODE = 'ZF400', MESSAGE = format(
+            'fencing: a sequencer is a token, one space and a resource, as in ''34 docs/a'', '
+            'not ''%s''', presented);
+    END IF;
+    presented := coalesce(presented, nullif(current_setting('fencing.token', true), ''));
+    token := split_part(presented, ' ', 1);
+    IF token !~ '^[1-9][0-9]{0,14}$' THEN
+        RAISE EXCEPTION USING ERRCODE = 'ZF400',
+            MESSAGE = 'fencing: a token lies between 1 and 999999999999999';
+    END IF;
     IF presented IS NULL
-        OR presented !~ '^[1-9][0-9]{0,14}( |$)'
-        OR presented ~ ' '
-            AND split_part(presented, ' ', 2) <> extract(epoch FROM transaction_timestamp())::text
+        OR presented <> token
+            AND substr(presented, length(token) + 2) COLLATE "C" <> the_resource COLLATE "C"
     THEN
         RAISE EXCEPTION USING ERRCODE = 'ZF428', MESSAGE = format(
-            'fencing: no token presented, high water %s, resource %s',
-            coalesce((SELECT token::text FROM fencing_marks WHERE resource = the_resource), 'none'),
+            'fencing: no token presented%s, high water %s, resource %s',
+            ', but the sequencer ' || presented || ' of another resource',
+            coalesce((SELECT mark.token::text FROM fencing_marks AS mark
+                WHERE resource = the_resource), 'none'),
             the_resource),
-            HINT = 'Present it in the transaction that writes: SELECT fencing_present(''34'')';
+            HINT = 'Present it in the transaction that writes: SELECT fencing_present(''34 docs/a'')';
     END IF;
-    PERFORM fencing_hold(the_resource, split_part(presented, ' ', 1)::bigint, true);
+    PERFORM fencing_hold(the_resource, token::bigint, true);
 END
 $fencing$;
 
 -- The trigger of a protected table. Its arguments are the column that names the resource and
--- the text before it in the name; or '' and the whole name.
+-- the text before it in the name; or '' and the whole name. Further columns follow. Several are
+-- joined by / and escaped, so that ('a/b', 'c') and ('a', 'b/c') are two names.
 CREATE OR REPLACE FUNCTION fencing_protect() RETURNS trigger LANGUAGE plpgsql AS $fencing$
 DECLARE
     old_name text := TG_ARGV[1];
     new_name text := TG_ARGV[1];
+    named text := format('($1).%I::text', TG_ARGV[0]);
 BEGIN
+    IF TG_NARGS > 2 THEN
+        SELECT string_agg(format(
+            'replace(replace(($1).%I::text, ''%%'', ''%%25''), ''/'', ''%%2F'')', part),
+            ' || ''/'' || ' ORDER BY nr)
+        INTO named
+        FROM unnest(TG_ARGV[0] || TG_ARGV[2:TG_NARGS - 1]) WITH ORDINALITY AS named (part, nr);
+    END IF;
     IF TG_OP <> 'INSERT' THEN
         IF TG_ARGV[0] <> '' THEN
-            EXECUTE format('SELECT $2 || ($1).%I::text', TG_ARGV[0])
-                INTO old_name USING OLD, TG_ARGV[1];
+            EXECUTE 'SELECT $2 || ' || named INTO old_name USING OLD, TG_ARGV[1];
         END IF;
         PERFORM fencing_check(old_name);
     END IF;
     IF TG_OP <> 'DELETE' THEN
         IF TG_ARGV[0] <> '' THEN
-            EXECUTE format('SELECT $2 || ($1).%I::text', TG_ARGV[0])
-                INTO new_name USING NEW, TG_ARGV[1];
+            EXECUTE 'SELECT $2 || ' || named INTO new_name USING NEW, TG_ARGV[1];
         END IF;
         IF TG_OP = 'INSERT' OR new_name IS DISTINCT FROM old_name THEN
             PERFORM fencing_check(new_name);

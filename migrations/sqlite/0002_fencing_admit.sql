@@ -33,3 +33,32 @@ CREATE TRIGGER IF NOT EXISTS fencing_admit INSTEAD OF INSERT ON fencing_admit BE
     INSERT INTO fencing_marks (resource, token) SELECT NEW.resource, NEW.token
         WHERE NOT EXISTS (SELECT 1 FROM fencing_marks WHERE resource = NEW.resource);
 END;
+
+-- INSERT INTO fencing_check VALUES (resource, presented): the same with what the write of a
+-- row presents, for the triggers of protected tables. A token together with its resource
+-- (`34 docs/a`: the token, one space, the name) counts for rows of that resource, a bare token
+-- (34) for rows of every resource. A minus before either stands for a deletion.
+CREATE VIEW IF NOT EXISTS fencing_check (resource, presented) AS
+    SELECT resource, token FROM fencing_marks;
+
+CREATE TRIGGER IF NOT EXISTS fencing_check INSTEAD OF INSERT ON fencing_check BEGIN
+    SELECT CASE
+        WHEN typeof(NEW.presented) <> 'text' THEN NULL
+        WHEN instr(NEW.presented, ' ') NOT BETWEEN 2 AND 17
+            OR instr(NEW.presented, ' ') = length(NEW.presented)
+            OR substr(NEW.presented, (NEW.presented GLOB '-*') + 1, 1) NOT GLOB '[1-9]'
+            OR substr(NEW.presented, 2, instr(NEW.presented, ' ') - 2) GLOB '*[^0-9]*'
+            THEN json_extract('{}', 'fencing: a sequencer is a token, one space and a '
+                || 'resource, as in 34 docs/a, not ' || NEW.presented)
+        WHEN substr(NEW.presented, instr(NEW.presented, ' ') + 1) <> NEW.resource
+            THEN json_extract('{}', 'fencing: no token presented, but the sequencer '
+                || ltrim(NEW.presented, '-') || ' of another resource, high water ' || coalesce(
+                (SELECT token FROM fencing_marks WHERE resource = NEW.resource), 'none')
+                || ', resource ' || NEW.resource)
+    END;
+    INSERT INTO fencing_admit VALUES (NEW.resource, CASE typeof(NEW.presented)
+        WHEN 'text' THEN abs(CAST(
+            substr(NEW.presented, 1, instr(NEW.presented, ' ') - 1) AS INTEGER))
+        ELSE abs(NEW.presented)
+    END);
+END;

@@ -1,5 +1,8 @@
 -- The leases of SqlLock: for each resource the last one granted, and when it expires by
 -- this machine's clock, in milliseconds since 1970; 0 is released.
+-- `closed_for` is how long a grant or a renewal may close the row. If the clock has been set back, the
+-- row seems to be closed for longer: `odd_since` is when that was noticed first, and the row is free
+-- when it has been so for `closed_for` since then. A renewal puts it right.
 -- Never delete a row: the tokens of its resource would start again at 1, or at its mark,
 -- and a stale writer that has not yet reached the storage would pass. If you
 -- have millions of resources: a row takes about 100 bytes, and you may delete those of
@@ -10,5 +13,7 @@ CREATE TABLE IF NOT EXISTS fencing_leases (
     resource TEXT COLLATE BINARY NOT NULL PRIMARY KEY,
     token INTEGER NOT NULL CHECK (token BETWEEN 1 AND 999999999999999),
     owner TEXT NOT NULL,
-    expires_at INTEGER NOT NULL
+    expires_at INTEGER NOT NULL,
+    closed_for INTEGER,
+    odd_since INTEGER
 ) STRICT, WITHOUT ROWID;

@@ -1,4 +1,4 @@
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, ready};
 use sqlx::Pool;
 use sqlx::migrate::{Migrate, MigrateError, Migrator};
 
@@ -10,6 +10,9 @@ pub type Migrations = &'static [(i64, &'static str, &'static str)];
 
 /// The name of a resource and its mark, as they stand in the table.
 pub type Row = (Vec<u8>, Option<i64>);
+
+/// A row of texts.
+pub type Texts = Vec<Option<String>>;
 
 /// What came of an admission.
 pub enum AdmitAnswer {
@@ -43,30 +46,43 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate> {
     /// What creates the tables and functions.
     const MIGRATIONS: Migrations;
 
+    /// Reads which functions, procedures (`ROUTINE name`) and triggers (`TRIGGER name`) there are. A
+    /// `*` for the name means that this user may not see all of them.
+    const PARTS: &'static str;
+
     /// Returns the SQL that begins a transaction and admits in it, where that is better than
     /// [`admit`](FenceStatements::admit) in a transaction. What the transaction reads is not
-    /// older than its admission.
+    /// older than its admission. Where what is presented ends with the transaction, it presents
+    /// the two.
     fn begin_admitted(resource: &Resource, token: Token) -> Option<BeginAdmitted>;
 
     /// Runs a statement that needs no values.
     fn execute<'a>(conn: &'a mut Self::Connection, sql: String) -> BoxFuture<'a, sqlx::Result<()>>;
 
-    /// Presents the token to the triggers of protected tables.
-    fn present(conn: &mut Self::Connection, token: Token) -> BoxFuture<'_, sqlx::Result<()>>;
-
-    /// Returns the type of the column if its text depends on the session that reads it, as that
-    /// of a time in its time zone: one value would be several names. `path` is the table,
-    /// quoted; `table` is its schema, if it was given, and its name.
-    fn session_dependent<'a>(
+    /// Presents the token to the triggers of protected tables, for rows of this resource or, if
+    /// there is none, of every one.
+    fn present<'a>(
         conn: &'a mut Self::Connection,
-        path: &'a str,
-        table: (Option<&'a str>, &'a str),
-        column: &'a str,
-    ) -> BoxFuture<'a, sqlx::Result<Option<String>>>;
+        token: Token,
+        resource: Option<&'a Resource>,
+    ) -> BoxFuture<'a, sqlx::Result<()>>;
+
+    /// Reads rows whose columns are all texts or NULL, as those of a catalogue.
+    fn texts(
+        conn: &mut Self::Connection,
+        sql: String,
+        values: Vec<Option<String>>,
+    ) -> BoxFuture<'_, sqlx::Result<Vec<Texts>>>;
 
     /// Applies the migrations, and keeps every other migration out meanwhile; false if
     /// another one was at work. Dropped, it leaves no lock behind.
     fn migrate(pool: &Pool<Self>, migrator: Migrator) -> BoxFuture<'_, Result<bool, MigrateError>>;
+
+    /// Returns why the fence does not hold on this server, if that is so: others of its cluster
+    /// take writes as well, and nothing makes their commits conflict.
+    fn unguarded(_: &Pool<Self>) -> BoxFuture<'_, sqlx::Result<Option<&'static str>>> {
+        Box::pin(ready(Ok(None)))
+    }
 
     /// Compares and raises. In a transaction, holds what it found until the end of it:
     /// after `Admitted` no other token is admitted before.
@@ -75,6 +91,13 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate> {
         resource: &'a Resource,
         token: Token,
     ) -> BoxFuture<'a, sqlx::Result<AdmitAnswer>>;
+
+    /// Lowers the mark, and writes that down.
+    fn lower<'a>(
+        conn: &'a mut Self::Connection,
+        resource: &'a Resource,
+        token: Token,
+    ) -> BoxFuture<'a, sqlx::Result<()>>;
 
     /// Reads the rows whose names come after this one.
     fn list<'a>(
@@ -89,4 +112,13 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate> {
         conn: &'a mut Self::Connection,
         resource: &'a Resource,
     ) -> BoxFuture<'a, sqlx::Result<Option<Option<i64>>>>;
+
+    /// Reads the mark like [`mark`](FenceStatements::mark), or `None` unless it is surely the
+    /// newest one: a proxy may send reads to a replica, which is behind.
+    fn newest_mark<'a>(
+        conn: &'a mut Self::Connection,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, sqlx::Result<Option<Option<i64>>>> {
+        Self::mark(conn, resource)
+    }
 }

@@ -16,9 +16,11 @@ mod sqlite;
 use sqlx::Connection;
 
 pub use codes::{meaning, text};
-pub use fence::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Row};
+pub use fence::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Row, Texts};
 pub use lease::{AcquireAnswer, Claim, LeaseStatements, RenewAnswer};
 pub use meaning::Meaning;
+#[cfg(feature = "postgres")]
+pub use postgres::literal;
 
 /// A database that can keep marks and leases: PostgreSQL, MySQL and MariaDB, SQLite.
 ///

@@ -17,6 +17,16 @@ impl Named for Postgres {
     }
 }
 
+/// Writes a text as an expression in SQL that needs no quoting.
+///
+/// Statements of this crate carry their values in their text. The driver would send a statement
+/// with its values apart in two messages, and name it. A pooler in transaction mode (pgbouncer) may give
+/// each message to another session, where that name stands for a statement of somebody else.
+pub fn literal(text: impl AsRef<[u8]>) -> String {
+    let digits: String = text.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("convert_from(decode('{digits}', 'hex'), 'UTF8')")
+}
+
 /// Returns what the error means, if it is one of PostgreSQL's.
 pub fn meaning(error: &dyn DatabaseError) -> Option<Meaning> {
     let error = error.try_downcast_ref::<PgDatabaseError>()?;

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{MarksError, Stale};
+use super::{MarksError, NotIssued, Stale};
 use crate::resource::Resource;
 use crate::token::Token;
 
@@ -11,6 +11,22 @@ pub enum FenceError {
     /// The fence has seen a newer token. Do not try again: acquire a new lease.
     #[error(transparent)]
     Stale(#[from] Stale),
+    /// The token was not issued for this resource. It has raised no mark.
+    #[error(transparent)]
+    NotIssued(#[from] NotIssued),
+    /// The lock service could not be asked whether the token was issued. Try again.
+    #[error(
+        "cannot ask the lock service whether token {presented} of {resource} was issued: {cause}"
+    )]
+    Unchecked {
+        /// The resource that the request was about.
+        resource: Resource,
+        /// The token that was presented.
+        presented: Token,
+        /// Why it could not be asked.
+        #[source]
+        cause: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// Requests with an older token did not end in time. Try again.
     #[error(
         "token {presented} of {resource} waited {} ms for a request with token {in_flight} to \
@@ -62,6 +78,8 @@ impl FenceError {
     pub(super) fn label(&self) -> &'static str {
         match self {
             FenceError::Stale(_) => "stale",
+            FenceError::NotIssued(_) => "not_issued",
+            FenceError::Unchecked { .. } => "unchecked",
             FenceError::Busy { .. } => "busy",
             FenceError::Crowded { .. } => "crowded",
             FenceError::Full { .. } => "full",

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, FutureExt, ready};
 
 use super::Stale;
 use crate::resource::Resource;
@@ -26,6 +26,25 @@ pub trait Marks: Send + Sync + 'static {
         resource: &'a Resource,
         token: Token,
     ) -> BoxFuture<'a, Result<(), MarksError>>;
+
+    /// Reads the mark of `resource`, if it has one. A fence that
+    /// [checks what was issued](super::Fence::check_sequencer) asks about tokens above it.
+    ///
+    /// **Fencing.** It must not be above the mark; it may be below, as one that was read a moment
+    /// ago. The default knows of no mark, and then the fence asks about every token.
+    ///
+    /// # Errors
+    /// Returns [`MarksError::Unreachable`] if the mark cannot be read.
+    ///
+    /// # Cancel safety
+    /// It changes nothing.
+    fn highest<'a>(
+        &'a self,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, Result<Option<Token>, MarksError>> {
+        let _ = resource;
+        ready(Ok(None)).boxed()
+    }
 }
 
 impl<M: Marks + ?Sized> Marks for Arc<M> {
@@ -35,6 +54,13 @@ impl<M: Marks + ?Sized> Marks for Arc<M> {
         token: Token,
     ) -> BoxFuture<'a, Result<(), MarksError>> {
         (**self).raise(resource, token)
+    }
+
+    fn highest<'a>(
+        &'a self,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, Result<Option<Token>, MarksError>> {
+        (**self).highest(resource)
     }
 }
 

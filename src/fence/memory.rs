@@ -1,11 +1,20 @@
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::mem::replace;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::{BoxFuture, FutureExt, ready};
 
 use super::{Marks, MarksError, Stale};
 use crate::resource::Resource;
 use crate::token::Token;
+
+/// Into how many maps the marks are divided: when one grows, only requests to its own wait.
+const SHARDS: u64 = 256;
+
+type Shard = Mutex<HashMap<Resource, Token>>;
 
 /// High-water marks in the memory of this process.
 ///
@@ -14,29 +23,94 @@ use crate::token::Token;
 ///
 /// **Fencing.** The marks end with the process: after a restart an older token passes until
 /// a newer one has been seen. Where that matters, keep the marks beside the data.
-#[derive(Debug)]
 pub struct MemoryMarks {
-    marks: Mutex<HashMap<Resource, Token>>,
+    /// All but the last.
+    shards: Box<[Shard]>,
+    last: Shard,
+    hasher: RandomState,
+    used: AtomicUsize,
     limit: usize,
+}
+
+impl fmt::Debug for MemoryMarks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryMarks")
+            .field("used", &self.used)
+            .field("limit", &self.limit)
+            .finish_non_exhaustive()
+    }
 }
 
 impl MemoryMarks {
     /// Makes marks with room for this many resources.
     #[must_use]
     pub fn new(limit: usize) -> MemoryMarks {
-        MemoryMarks { marks: Mutex::default(), limit }
+        MemoryMarks {
+            shards: (1..SHARDS).map(|_| Shard::default()).collect(),
+            last: Shard::default(),
+            hasher: RandomState::new(),
+            used: AtomicUsize::new(0),
+            limit,
+        }
+    }
+
+    /// Puts a mark that was poisoned by a forged token back to `to`, and returns what it was; or
+    /// `None` if it is not above `to`. It writes a warning to the log, with both tokens. For this,
+    /// make the fence of an `Arc` of the marks, and offer the call to operators only:
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use fencing::fence::{Marks, MemoryMarks};
+    /// use fencing::{Fence, Resource, Token};
+    ///
+    /// # futures_util::FutureExt::now_or_never(async {
+    /// let marks = Arc::new(MemoryMarks::default());
+    /// let fence = Fence::new(Arc::clone(&marks));
+    /// # let file = Resource::new("files/a")?;
+    /// # marks.raise(&file, Token::MAX).await?;
+    /// // 34 is the token of the newest lease of `file`, as the lock service has it.
+    /// assert_eq!(marks.lower(&file, Token::new(34)?), Some(Token::MAX));
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # }).unwrap().unwrap();
+    /// ```
+    ///
+    /// Requests in flight with a larger token count until they have ended: the fence goes on refusing
+    /// smaller ones until then.
+    ///
+    /// **Fencing.** It is the one way to lower a mark, and it is safe only if no token above `to` was
+    /// issued: give the token of the newest lease. With a smaller one, older holders may write again.
+    pub fn lower(&self, resource: &Resource, to: Token) -> Option<Token> {
+        let was = {
+            let mut marks = self.shard(resource);
+            let mark = marks.get_mut(resource).filter(|mark| **mark > to)?;
+            replace(mark, to)
+        };
+        tracing::warn!(%resource, %was, now = %to, "high-water mark lowered by an operator");
+        Some(was)
+    }
+
+    fn shard(&self, resource: &Resource) -> MutexGuard<'_, HashMap<Resource, Token>> {
+        let number = usize::try_from(self.hasher.hash_one(resource) % SHARDS).ok();
+        let shard = number.and_then(|number| self.shards.get(number)).unwrap_or(&self.last);
+        shard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a place for one mark more.
+    fn find_room(&self) -> Result<(), MarksError> {
+        let one_more = |used| (used < self.limit).then_some(used + 1);
+        let found = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        found.map(drop).map_err(|_| MarksError::Full { limit: self.limit })
     }
 
     fn compare_and_raise(&self, resource: &Resource, token: Token) -> Result<(), MarksError> {
-        let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut marks = self.shard(resource);
         if let Some(highest) = marks.get_mut(resource) {
             Stale::check(resource, token, Some(*highest))?;
             *highest = token;
             return Ok(());
         }
-        if marks.len() >= self.limit {
-            return Err(MarksError::Full { limit: self.limit });
-        }
+        self.find_room()?;
         marks.insert(resource.clone(), token);
         Ok(())
     }
@@ -56,5 +130,12 @@ impl Marks for MemoryMarks {
         token: Token,
     ) -> BoxFuture<'a, Result<(), MarksError>> {
         ready(self.compare_and_raise(resource, token)).boxed()
+    }
+
+    fn highest<'a>(
+        &'a self,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, Result<Option<Token>, MarksError>> {
+        ready(Ok(self.shard(resource).get(resource).copied())).boxed()
     }
 }

@@ -31,6 +31,7 @@
 //! that writes: see `fencing::sql`.
 
 mod admission;
+mod check;
 mod error;
 mod gate;
 mod marks;
@@ -41,6 +42,7 @@ mod stop;
 #[cfg(test)]
 mod tests;
 
+use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,9 +52,11 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::resource::Resource;
 use crate::token::Token;
+use check::{Checks, Question};
 use gate::{Flight, Gate};
 
 pub use admission::Admission;
+pub use check::{CheckSequencer, NotIssued};
 pub use error::FenceError;
 #[cfg(feature = "http")]
 pub(crate) use gate::Stoppable;
@@ -79,6 +83,10 @@ pub struct Fence {
     /// How long older requests may go on when a newer one waits, if not forever.
     grace: Option<Duration>,
     waiters: usize,
+    /// What it asks before a token raises a mark, if anything.
+    checks: Option<Arc<Checks>>,
+    /// The highest token that can have been issued.
+    ceiling: Token,
 }
 
 impl fmt::Debug for Fence {
@@ -87,6 +95,8 @@ impl fmt::Debug for Fence {
             .field("limit", &self.limit)
             .field("grace", &self.grace)
             .field("waiters", &self.waiters)
+            .field("checks", &self.checks.is_some())
+            .field("ceiling", &self.ceiling)
             .finish_non_exhaustive()
     }
 }
@@ -101,6 +111,8 @@ impl Fence {
             limit: Duration::from_secs(5),
             grace: None,
             waiters: WAITERS,
+            checks: None,
+            ceiling: Token::MAX,
         }
     }
 
@@ -153,6 +165,36 @@ impl Fence {
         Fence { waiters, ..self }
     }
 
+    /// Asks this lock service about every token that would raise a mark, before it does: was it
+    /// issued for this resource? One that was not is refused ([`FenceError::NotIssued`]), and so is
+    /// every such token while the lock service cannot be asked ([`FenceError::Unchecked`]). Tokens
+    /// that equal their mark are not asked about again, and lower ones are stale. Default: the fence
+    /// trusts every token.
+    ///
+    /// **Fencing.** Without it, whoever may send requests can make up a large token, and so shut out
+    /// all others for good. It costs one more read of the mark for each request, and one question for
+    /// each new token. It does not show that the sender holds the lease: a client that has heard
+    /// another's token may send it.
+    #[must_use]
+    pub fn check_sequencer(self, check: impl CheckSequencer) -> Fence {
+        Fence { checks: Some(Arc::new(Checks::new(check))), ..self }
+    }
+
+    /// Refuses every token above `ceiling` ([`FenceError::NotIssued`]) before anybody is asked, for
+    /// lock services that cannot [say what they have issued](Fence::check_sequencer). Default:
+    /// [`Token::MAX`].
+    ///
+    /// **Fencing.** It bounds what a made-up token can do, and does not prevent it: one up to the
+    /// ceiling shuts out the others until their tokens have passed it, or until the mark is put
+    /// back. What it saves is the end of the numbers. A lock service whose tokens are above the marks
+    /// would run out of them for good. Choose one far above what will ever be issued, and far below
+    /// `Token::MAX`: leases in a database count from 1. Those on nodes begin with the
+    /// time, and leap, which is why there is no limit for a single step.
+    #[must_use]
+    pub fn ceiling(self, ceiling: Token) -> Fence {
+        Fence { ceiling, ..self }
+    }
+
     /// Admits a request with `token`: raises the mark, then waits until no request with
     /// an older token is in flight. Requests with equal tokens run side by side.
     ///
@@ -187,23 +229,55 @@ impl Fence {
         // Without a runtime the timers below would panic.
         Handle::try_current().map_err(|_| FenceError::NoRuntime)?;
         let end = Instant::now() + self.limit.min(LONGEST_LIMIT);
+        let question = self.check(resource, token, end).await?;
         // It enters flight before the marks are asked: a request that passes them later sees
         // this one, however long it pauses in between.
         let flight = self.gate.enter(resource, token, self.grace)?;
         match timeout_at(end, self.raise(&flight)).await {
             Ok(raised) => raised?,
-            Err(_) => {
-                let problem = format!("no answer within {} ms", self.limit.as_millis());
-                return Err(FenceError::Unreachable(problem.into()));
-            }
+            Err(_) => return Err(FenceError::Unreachable(self.too_late())),
         }
         flight.confirm();
+        drop(question);
         flight.find_room(self.waiters)?;
         match timeout_at(end, flight.alone()).await {
             Ok(alone) => alone?,
             Err(_) => return Err(flight.busy(self.limit)),
         }
         Ok(Admission::new(flight, self.grace.is_some()))
+    }
+
+    /// Checks that the token was issued, if it would raise the mark. It is not in flight
+    /// meanwhile: nobody waits for a token that was made up.
+    async fn check(
+        &self,
+        resource: &Resource,
+        token: Token,
+        end: Instant,
+    ) -> Result<Option<Question<'_>>, FenceError> {
+        let refuse = |ceiling| NotIssued { resource: resource.clone(), presented: token, ceiling };
+        if token > self.ceiling {
+            return Err(refuse(Some(self.ceiling)).into());
+        }
+        let Some(checks) = &self.checks else { return Ok(None) };
+        let highest = timeout_at(end, self.marks.highest(resource)).await;
+        let highest = highest.map_err(|_| FenceError::Unreachable(self.too_late()))?;
+        if Some(token) <= highest? {
+            return Ok(None);
+        }
+        let question = checks.question(resource, token);
+        let answer = timeout_at(end, question.was_issued()).await;
+        match answer.unwrap_or_else(|_| Err(self.too_late())) {
+            Ok(true) => Ok(Some(question)),
+            Ok(false) => Err(refuse(None).into()),
+            Err(cause) => {
+                Err(FenceError::Unchecked { resource: resource.clone(), presented: token, cause })
+            }
+        }
+    }
+
+    fn too_late(&self) -> Box<dyn Error + Send + Sync> {
+        format!("no answer within {} ms", self.limit.as_millis()).into()
     }
 
     /// Raises the mark. Where the marks are slow, the transaction of an older request may hold

@@ -281,3 +281,73 @@ async fn an_older_request_that_holds_up_the_marks_is_asked_to_stop() {
 async fn the_longest_limit_does_not_panic() {
     assert!(fence().limit(Duration::MAX).admit(&resource(), token(1)).await.is_ok());
 }
+
+#[test]
+fn the_limit_of_the_marks_is_exact_however_they_are_divided() {
+    let marks = MemoryMarks::new(1000);
+    let name = |number: u64| Resource::new(format!("files/{number}")).unwrap();
+    let raise = |number: u64, high: u64| marks.raise(&name(number), token(high)).now_or_never();
+    let found = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|thread| {
+                let raise = &raise;
+                scope.spawn(move || {
+                    let numbers = (0..500).map(|number| 4 * number + thread);
+                    numbers
+                        .filter(|number| raise(*number, 34).unwrap().is_ok())
+                        .collect::<Vec<u64>>()
+                })
+            })
+            .collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+    });
+    assert_eq!(found.len(), 1000);
+    for number in 0..2000 {
+        let [lower, equal] = [33, 34].map(|high| raise(number, high).unwrap());
+        if found.contains(&number) {
+            assert!(matches!(lower, Err(MarksError::Stale(_))) && equal.is_ok());
+        } else {
+            assert!(matches!(lower, Err(MarksError::Full { limit: 1000 })));
+            assert!(matches!(equal, Err(MarksError::Full { limit: 1000 })));
+        }
+    }
+}
+
+/// However a request with a new token ends, its question is not kept.
+#[tokio::test(start_paused = true)]
+async fn no_question_stays_open() {
+    let check = |shown: crate::sequencer::Sequencer| async move {
+        tokio::task::yield_now().await;
+        match shown.token.get() {
+            33..=36 => Ok(true),
+            37 => Err("no answer"),
+            _ => Ok(false),
+        }
+    };
+    let fence = fence().limit(Duration::from_secs(1)).check_sequencer(check);
+    let open = || fence.checks.as_ref().unwrap().open();
+    let resource = resource();
+    let mut dropped = Box::pin(fence.admit(&resource, token(34)));
+    let mut joined = Box::pin(fence.admit(&resource, token(34)));
+    let mut other = Box::pin(fence.admit(&resource, token(36)));
+    for request in [&mut dropped, &mut joined, &mut other] {
+        assert!(request.now_or_never().is_none());
+    }
+    assert_eq!(open(), 2);
+    drop((dropped, other));
+    assert_eq!(open(), 1);
+    let admission = joined.await.unwrap();
+    assert_eq!(open(), 0);
+    // One that waits for an older request holds none either.
+    let mut newer = Box::pin(fence.admit(&resource, token(35)));
+    assert!((&mut newer).now_or_never().is_none());
+    tokio::task::yield_now().await;
+    assert!((&mut newer).now_or_never().is_none());
+    assert_eq!(open(), 0);
+    drop(admission);
+    assert!(newer.await.is_ok());
+    for refused in [37, 38, 999] {
+        assert!(fence.admit(&resource, token(refused)).await.is_err());
+    }
+    assert_eq!(open(), 0);
+}

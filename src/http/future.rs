@@ -51,10 +51,43 @@ pin_project! {
         Refused { refusal: Option<Refusal> },
         Admitting {
             admit: BoxFuture<'static, Result<Admission, Refusal>>,
-            held: Option<(S, Request<B>)>,
+            waiting: Option<Waiting<S, B>>,
         },
-        // They are dropped in this order: the request ends before newer ones are let in.
+        // The request ends before newer ones are let in, here and below.
+        Readying { waiting: Option<Waiting<S, B>>, admitted: Option<AdmittedRequest> },
         Running { #[pin] future: F, admitted: Option<AdmittedRequest> },
+    }
+}
+
+/// A request whose handler is not called yet.
+pub(super) struct Waiting<S, B> {
+    request: Request<B>,
+    service: S,
+    /// Takes the place of the service, if that was polled ready.
+    spare: Option<S>,
+}
+
+impl<S, B> Waiting<S, B> {
+    /// `ready`: the service that was polled ready. `spare`: a clone of it that was not.
+    pub(super) fn new(request: Request<B>, ready: S, spare: S) -> Waiting<S, B> {
+        Waiting { request, service: ready, spare: Some(spare) }
+    }
+
+    /// Gives up what the service has reserved below, such as a place in a concurrency limit: as
+    /// long as this request waits for others, they may need it.
+    fn give_way(&mut self) {
+        if let Some(spare) = self.spare.take() {
+            self.service = spare;
+        }
+    }
+}
+
+impl<S: Service<Request<B>>, B> Waiting<S, B> {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        match self.spare {
+            Some(_) => Poll::Ready(Ok(())),
+            None => self.service.poll_ready(context),
+        }
     }
 }
 
@@ -79,8 +112,7 @@ where
     pub(super) fn admitting(
         fence: Fence,
         fenced: Fenced,
-        service: S,
-        request: Request<B>,
+        waiting: Waiting<S, B>,
         style: Style,
     ) -> FenceFuture<S, B> {
         let admit = async move {
@@ -88,7 +120,7 @@ where
             let outcome = fence.admit(&resource, token).await;
             outcome.map_err(|error| Refusal::before_the_handler(resource, token, error))
         };
-        let stage = Stage::Admitting { admit: admit.boxed(), held: Some((service, request)) };
+        let stage = Stage::Admitting { admit: admit.boxed(), waiting: Some(waiting) };
         FenceFuture { stage, style }
     }
 }
@@ -130,14 +162,39 @@ where
                     // Polled after the end.
                     None => return Poll::Pending,
                 },
-                StageProjection::Admitting { admit, held } => {
-                    match (ready!(admit.poll_unpin(context)), held.take()) {
-                        (Ok(admission), Some((mut service, request))) => Stage::Running {
-                            future: service.call(request),
-                            admitted: Some(AdmittedRequest::new(admission)),
+                StageProjection::Admitting { admit, waiting } => match admit.poll_unpin(context) {
+                    Poll::Ready(Ok(admission)) => Stage::Readying {
+                        waiting: waiting.take(),
+                        admitted: Some(AdmittedRequest::new(admission)),
+                    },
+                    Poll::Ready(Err(refusal)) => Stage::Refused { refusal: Some(refusal) },
+                    Poll::Pending => {
+                        if let Some(waiting) = waiting {
+                            waiting.give_way();
+                        }
+                        return Poll::Pending;
+                    }
+                },
+                StageProjection::Readying { waiting, admitted } => {
+                    let (Some(held), Some(fenced)) = (waiting.as_mut(), admitted.as_mut()) else {
+                        return Poll::Pending;
+                    };
+                    match (held.poll_ready(context), fenced) {
+                        (Poll::Ready(Ok(())), _) => match waiting.take() {
+                            Some(Waiting { request, mut service, .. }) => Stage::Running {
+                                future: service.call(request),
+                                admitted: admitted.take(),
+                            },
+                            None => return Poll::Pending,
                         },
-                        (Err(refusal), _) => Stage::Refused { refusal: Some(refusal) },
-                        (Ok(_), None) => Stage::Refused { refusal: None },
+                        (Poll::Ready(Err(error)), _) => {
+                            this.stage.set(Stage::Refused { refusal: None });
+                            return Poll::Ready(Err(error));
+                        }
+                        (Poll::Pending, fenced) => {
+                            let stale = ready!(fenced.superseded.poll_unpin(context));
+                            Stage::Refused { refusal: Some(Refusal::Stale(stale)) }
+                        }
                     }
                 }
                 StageProjection::Running { future, admitted } => {

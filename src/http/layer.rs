@@ -11,7 +11,8 @@ use crate::resource::Resource;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Require {
-    /// All requests but those with safe methods (RFC 9110): GET, HEAD, OPTIONS, TRACE.
+    /// All requests but reads, which have safe methods as IANA registers them: GET, HEAD, OPTIONS,
+    /// TRACE, and PROPFIND, QUERY, REPORT and SEARCH.
     #[default]
     UnsafeMethods,
     /// All requests.
@@ -21,16 +22,20 @@ pub enum Require {
 impl Require {
     pub(super) fn applies_to(self, method: &Method) -> bool {
         match self {
-            Require::UnsafeMethods => !method.is_safe(),
+            Require::UnsafeMethods => !is_read(method),
             Require::Always => true,
         }
     }
 }
 
+fn is_read(method: &Method) -> bool {
+    method.is_safe() || matches!(method.as_str(), "PROPFIND" | "QUERY" | "REPORT" | "SEARCH")
+}
+
 /// Puts a [`Fence`] before a service; see the [module](super).
 ///
 /// A read that carries a token raises the mark as a write does: after it, the fence refuses
-/// older tokens.
+/// older tokens, unless it is told to [ignore reads](FenceLayer::ignore_reads).
 #[derive(Clone)]
 pub struct FenceLayer<X> {
     pub(super) fence: Fence,
@@ -38,6 +43,7 @@ pub struct FenceLayer<X> {
     pub(super) header: HeaderName,
     pub(super) require: Require,
     pub(super) hides_highest: bool,
+    pub(super) ignores_reads: bool,
 }
 
 impl<X> fmt::Debug for FenceLayer<X> {
@@ -47,6 +53,7 @@ impl<X> fmt::Debug for FenceLayer<X> {
             .field("header", &self.header)
             .field("require", &self.require)
             .field("hides_highest", &self.hides_highest)
+            .field("ignores_reads", &self.ignores_reads)
             .finish_non_exhaustive()
     }
 }
@@ -66,6 +73,7 @@ impl<X> FenceLayer<X> {
             header: HEADER,
             require: Require::default(),
             hides_highest: false,
+            ignores_reads: false,
         }
     }
 
@@ -80,6 +88,22 @@ impl<X> FenceLayer<X> {
     #[must_use]
     pub fn require(self, require: Require) -> FenceLayer<X> {
         FenceLayer { require, ..self }
+    }
+
+    /// Lets reads pass without a look at their tokens, whatever they require: those with a safe
+    /// method. The handler gets no [`Fenced`](super::Fenced) of them.
+    ///
+    /// **Fencing.** Use it on routes where somebody may read who may not write: by default a read
+    /// raises the mark, so that a reader with a forged token shuts out the writers. What it costs is
+    /// the seal. An older holder may write between the read of a newer one and its write, so let the
+    /// newer one read behind a route that seals, or in the transaction that writes.
+    #[must_use]
+    pub fn ignore_reads(self) -> FenceLayer<X> {
+        FenceLayer { ignores_reads: true, ..self }
+    }
+
+    pub(super) fn ignores(&self, method: &Method) -> bool {
+        self.ignores_reads && is_read(method)
     }
 
     /// Hides the highest token seen from clients whose token is stale, also where the handler's

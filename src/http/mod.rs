@@ -16,9 +16,13 @@
 //!
 //! let fence = Fence::new(MemoryMarks::default());
 //! let app: Router = Router::new()
-//!     .route("/files/{name}", put(write_file))
-//!     .route_layer(FenceLayer::new(fence, http::path));
+//!     .route("/files/{name}", put(write_file).route_layer(FenceLayer::new(fence, http::path)));
 //! ```
+//!
+//! Put it around the methods of a route, as here. Then the fence sees only requests that have a
+//! handler. Around a whole router (`Router::route_layer`) it sees methods that the route does not have
+//! as well: their tokens raise marks, and without one they get a 428 in place of the 405. Around
+//! everything (`Router::layer`) the same goes for paths that do not exist.
 //!
 //! It answers what it refuses as `application/problem+json` (RFC 9457):
 //!
@@ -27,8 +31,9 @@
 //! | the fence has seen a newer token | 412 | `ABORTED` |
 //! | a newer token came while the handler worked, and the fence drops older requests: in doubt | 503 | `UNKNOWN` |
 //! | the request needs a token and has none | 428 | `FAILED_PRECONDITION` |
+//! | the token was not issued, where the fence [checks](crate::fence::Fence::check_sequencer) that | 400 | `INVALID_ARGUMENT` |
 //! | the token is malformed, zero, out of range or sent twice; the resource is malformed | 400 | `INVALID_ARGUMENT` |
-//! | the marks are unreachable, older requests do not end, or too many wait for them | 503, `Retry-After` | `UNAVAILABLE` |
+//! | the marks or the lock service are unreachable, older requests do not end, or too many wait for them | 503, `Retry-After` | `UNAVAILABLE` |
 //! | the marks are full, or the service does not run on tokio | 503 | `UNAVAILABLE` |
 //! | a statement of the handler's own transaction failed: in doubt | 503, `Retry-After` | `UNKNOWN` |
 //!
@@ -52,6 +57,16 @@
 //! # }
 //! ```
 //!
+//! # With other layers
+//! - Put a concurrency limit below the fence: a request that waits for older ones has no place in
+//!   it. Above the fence those who wait would use it up for all resources;
+//!   [`Fence::waiters`](crate::fence::Fence::waiters) bounds them.
+//! - Put authentication above the fence. Timeouts may stand on both sides.
+//! - A refusal is sent before the upload is read, and the server closes the connection then. A
+//!   client that goes on sending may see a broken pipe instead of the answer. Let clients send
+//!   `Expect: 100-continue` with large uploads (curl does): then they get the refusal first, and send
+//!   nothing. Over HTTP/2 the refusal arrives all the same.
+//!
 //! # Fencing
 //! - The layer is a fence for what the inner service does until its response has ended. It does
 //!   not cover tasks that a handler spawns, nor upgraded connections.
@@ -60,9 +75,15 @@
 //! - The extractor must give one resource one name. If a handler takes `/files/a` and
 //!   `/files/%61` for the same file, so must the extractor, as [`path()`] does. It refuses paths
 //!   such as `/files//a` and `/files/b/../a`, which would be more names of that file.
-//! - The layer cannot tell an invented token from an issued one. A client that sends a very large
-//!   token locks all others out. Put the layer behind authentication, and on routes that exist
-//!   (`route_layer`).
+//!   Below axum's `nest` only [`path_of`] sees the whole path.
+//! - By itself the layer cannot tell an invented token from an issued one: a client that sends a
+//!   very large token locks all others out. Let the fence
+//!   [ask the lock service](crate::fence::Fence::check_sequencer), or set a
+//!   [ceiling](crate::fence::Fence::ceiling), and put the layer behind authentication. The way
+//!   back of marks in memory is [`MemoryMarks::lower`](crate::fence::MemoryMarks::lower).
+//! - A read that carries a token raises the mark, or the token before could write between the read
+//!   and the write of a newer one. Where somebody may read who may not write, let the layer
+//!   [ignore reads](FenceLayer::ignore_reads).
 //! - An older request that does not end, such as one whose client pauses in the middle of its
 //!   upload or stops reading the response, holds up newer ones: each waits up to the fence's
 //!   [limit](crate::fence::Fence::limit) and gets a 503. Limit how long requests take, or let the
@@ -86,7 +107,7 @@ pub use extract::{Fenced, NotFenced};
 pub use future::FenceFuture;
 pub use header::{HEADER, attach};
 pub use layer::{FenceLayer, Require};
-pub use path::{PathError, path};
+pub use path::{PathError, path, path_of};
 pub use problem::{Problem, ProblemError};
 pub use refusal::Refusal;
 pub use service::FenceService;

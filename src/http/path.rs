@@ -1,3 +1,7 @@
+use std::any::type_name;
+use std::ops::Deref;
+
+use http::Uri;
 use http::request::Parts;
 use percent_encoding::percent_decode_str;
 
@@ -17,6 +21,12 @@ pub enum PathError {
         /// The segment: empty, `.` or `..`.
         segment: &'static str,
     },
+    /// [`path_of`] was told of a URI that the request's extensions do not have.
+    #[error("the server has no {uri} of the request in its extensions")]
+    NoUri {
+        /// The type of the URI.
+        uri: &'static str,
+    },
     /// The decoded path breaks the rule for names.
     #[error(transparent)]
     Resource(#[from] ResourceError),
@@ -33,11 +43,80 @@ pub enum PathError {
 /// would reach `files/a` by `/files//a`, `/files/./a` and `/files/b/../a` as well, however they
 /// are encoded. Such paths name nothing here.
 ///
+/// Below axum's `nest` use [`path_of`]: this one sees the path without what the router is nested
+/// under.
+///
 /// # Errors
 /// Returns a [`PathError`] if the decoded path is not UTF-8, is not a valid [`Resource`], or
 /// has a segment that is empty, `.` or `..`, as `files/a/` has at its end.
 pub fn path(parts: &Parts) -> Result<Resource, PathError> {
-    let decoded = percent_decode_str(parts.uri.path()).decode_utf8();
+    name(&parts.uri)
+}
+
+/// Returns the resource that the path of another URI names, which stands in the request's
+/// extensions as a `U`. It does what [`path()`] does, with that URI.
+///
+/// Use it below axum's `nest`, with its `OriginalUri`. A nested router sees the path without what it
+/// is nested under: for [`path()`], `/tenants/red/files/a` and `/tenants/blue/files/a` are both
+/// `files/a`. They would share a mark, and one tenant could shut out the other.
+///
+/// ```
+/// use axum::extract::OriginalUri;
+/// use axum::{Router, routing::put};
+/// use fencing::Fence;
+/// use fencing::fence::MemoryMarks;
+/// use fencing::http::{self, FenceLayer};
+///
+/// # async fn write_file() {}
+/// let layer = FenceLayer::new(Fence::new(MemoryMarks::default()), http::path_of::<OriginalUri>);
+/// let files = Router::new().route("/files/{name}", put(write_file).route_layer(layer));
+/// let app: Router = Router::new().nest("/tenants/{tenant}", files);
+/// ```
+///
+/// Where the whole path is not the name either, such as under `/v1/files/a` and `/v2/files/a`, name
+/// the resource by the path's parameters: in a middleware above the layer, which puts it into
+/// the extensions.
+///
+/// ```
+/// use axum::extract::{Path, Request};
+/// use axum::http::{StatusCode, request::Parts};
+/// use axum::middleware::{Next, from_fn};
+/// use axum::response::Response;
+/// use axum::{Router, routing::put};
+/// use fencing::fence::MemoryMarks;
+/// use fencing::http::FenceLayer;
+/// use fencing::{Fence, Resource};
+///
+/// async fn name_file(
+///     Path((_version, name)): Path<(String, String)>,
+///     mut request: Request,
+///     next: Next,
+/// ) -> Result<Response, StatusCode> {
+///     let file = Resource::new(format!("files/{name}")).map_err(|_| StatusCode::BAD_REQUEST)?;
+///     request.extensions_mut().insert(file);
+///     Ok(next.run(request).await)
+/// }
+///
+/// # async fn write_file() {}
+/// let named = |parts: &Parts| parts.extensions.get::<Resource>().cloned().ok_or("no file is named");
+/// let layer = FenceLayer::new(Fence::new(MemoryMarks::default()), named);
+/// let app: Router = Router::new()
+///     .route("/{version}/files/{name}", put(write_file).route_layer(layer))
+///     .route_layer(from_fn(name_file));
+/// ```
+///
+/// # Errors
+/// Returns a [`PathError`] as [`path()`] does, and [`PathError::NoUri`] if there is no `U` in the
+/// extensions: then a router of another version, or none, has seen the request.
+pub fn path_of<U>(parts: &Parts) -> Result<Resource, PathError>
+where
+    U: Deref<Target = Uri> + Clone + Send + Sync + 'static,
+{
+    name(parts.extensions.get::<U>().ok_or(PathError::NoUri { uri: type_name::<U>() })?)
+}
+
+fn name(uri: &Uri) -> Result<Resource, PathError> {
+    let decoded = percent_decode_str(uri.path()).decode_utf8();
     let decoded = decoded.map_err(|_| PathError::NotUtf8)?;
     let resource = Resource::new(decoded.strip_prefix('/').unwrap_or(&decoded))?;
     for segment in ["", ".", ".."] {

@@ -6,7 +6,7 @@ use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, 
 use http::{HeaderMap, HeaderName, Response, StatusCode};
 
 use super::Problem;
-use crate::fence::{FenceError, Stale};
+use crate::fence::{FenceError, NotIssued, Stale};
 use crate::resource::Resource;
 use crate::token::{Token, TokenError};
 
@@ -26,6 +26,9 @@ pub enum Refusal {
     /// handler, or the handler's own check refused.
     #[error(transparent)]
     Stale(Stale),
+    /// The lock service has not issued the token for this resource. Nothing was written.
+    #[error(transparent)]
+    NotIssued(NotIssued),
     /// A newer token came while the handler worked on the request, and the fence
     /// [drops older](crate::fence::Fence::drop_older) requests. What the handler had written by
     /// then may be stored.
@@ -43,8 +46,9 @@ pub enum Refusal {
     /// The server's extractor found no resource.
     #[error("the request does not name a resource: {0}")]
     Resource(String),
-    /// The fence could not admit: the marks are unreachable or full, older requests do not end,
-    /// too many wait for them, or tokio does not run. The layer did not call the handler.
+    /// The fence could not admit: the marks are unreachable or full, the lock service cannot be
+    /// asked, older requests do not end, too many wait for them, or tokio does not run. The layer
+    /// did not call the handler.
     #[error("{cause}")]
     Unavailable {
         /// The resource that the request is about.
@@ -63,6 +67,7 @@ impl<E: Into<FenceError>> From<E> for Refusal {
     fn from(error: E) -> Refusal {
         match error.into() {
             FenceError::Stale(stale) => Refusal::Stale(stale),
+            FenceError::NotIssued(not_issued) => Refusal::NotIssued(not_issued),
             FenceError::Unreachable(cause) => Refusal::Failed(cause.into()),
             error => Refusal::Failed(Arc::new(error)),
         }
@@ -97,6 +102,7 @@ impl Refusal {
     ) -> Refusal {
         match error {
             FenceError::Stale(stale) => Refusal::Stale(stale),
+            FenceError::NotIssued(not_issued) => Refusal::NotIssued(not_issued),
             cause => Refusal::Unavailable { resource, presented, cause: Arc::new(cause) },
         }
     }
@@ -107,9 +113,10 @@ impl Refusal {
         match self {
             Refusal::Stale(_) => StatusCode::PRECONDITION_FAILED,
             Refusal::Missing => StatusCode::PRECONDITION_REQUIRED,
-            Refusal::Malformed(_) | Refusal::Repeated | Refusal::Resource(_) => {
-                StatusCode::BAD_REQUEST
-            }
+            Refusal::NotIssued(_)
+            | Refusal::Malformed(_)
+            | Refusal::Repeated
+            | Refusal::Resource(_) => StatusCode::BAD_REQUEST,
             // In doubt, as any 5xx is.
             Refusal::Superseded(_) | Refusal::Unavailable { .. } | Refusal::Failed(_) => {
                 StatusCode::SERVICE_UNAVAILABLE
@@ -133,7 +140,10 @@ impl Refusal {
             Refusal::Stale(_) => ABORTED,
             Refusal::Superseded(_) | Refusal::Failed(_) => UNKNOWN,
             Refusal::Missing => FAILED_PRECONDITION,
-            Refusal::Malformed(_) | Refusal::Repeated | Refusal::Resource(_) => INVALID_ARGUMENT,
+            Refusal::NotIssued(_)
+            | Refusal::Malformed(_)
+            | Refusal::Repeated
+            | Refusal::Resource(_) => INVALID_ARGUMENT,
             Refusal::Unavailable { .. } => UNAVAILABLE,
         }
     }
@@ -142,6 +152,7 @@ impl Refusal {
         match self {
             Refusal::Stale(_) => (Problem::STALE, "Stale fencing token"),
             Refusal::Superseded(_) => (Problem::SUPERSEDED, "Superseded by a newer token"),
+            Refusal::NotIssued(_) => (Problem::NOT_ISSUED, "Fencing token was never issued"),
             Refusal::Missing => (Problem::MISSING, "Fencing token required"),
             Refusal::Malformed(_) | Refusal::Repeated | Refusal::Resource(_) => {
                 (Problem::MALFORMED, "Malformed request")
@@ -160,6 +171,7 @@ impl Refusal {
                 format!("token {presented} of {resource} is stale: a newer one has been seen")
             }
             Refusal::Stale(stale) => stale.to_string(),
+            Refusal::NotIssued(not_issued) => not_issued.to_string(),
             Refusal::Superseded(Stale { resource, presented, .. }) => format!(
                 "token {presented} of {resource} was cut off by a newer one; \
                  what it wrote may or may not be stored"
@@ -178,6 +190,10 @@ impl Refusal {
                 FenceError::NoRuntime => {
                     "the server's fence can't run here; nothing was written".into()
                 }
+                FenceError::Unchecked { .. } => {
+                    "the lock service cannot be asked about the token; nothing was written; try again"
+                        .into()
+                }
                 _ => "the high-water marks are unreachable; nothing was written; try again".into(),
             },
             Refusal::Failed(_) => {
@@ -194,7 +210,8 @@ impl Refusal {
                 Some(stale.presented),
                 (!style.hides_highest).then_some(stale.highest),
             ),
-            Refusal::Unavailable { resource, presented, .. } => {
+            Refusal::NotIssued(NotIssued { resource, presented, .. })
+            | Refusal::Unavailable { resource, presented, .. } => {
                 (Some(resource.clone()), Some(*presented), None)
             }
             _ => (None, None, None),

@@ -11,6 +11,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::extract::WithoutToken;
+use super::future::Waiting;
 use super::refusal::Style;
 use super::{FenceBody, FenceFuture, FenceLayer, Fenced, Refusal};
 use crate::resource::Resource;
@@ -44,6 +45,9 @@ impl<S, X> FenceService<S, X> {
         X: Fn(&Parts) -> Result<Resource, E>,
         E: Display,
     {
+        if self.layer.ignores(&parts.method) {
+            return Ok(None);
+        }
         let token = match token(&parts.headers, &self.layer.header)? {
             Some(token) => token,
             None if self.layer.require.applies_to(&parts.method) => return Err(Refusal::Missing),
@@ -113,7 +117,9 @@ where
             Some(fenced) => {
                 request.extensions_mut().insert(fenced.clone());
                 let fence = self.layer.fence.clone();
-                FenceFuture::admitting(fence, fenced, ready, request, style)
+                let spare = self.inner.clone();
+                let waiting = Waiting::new(request, ready, spare);
+                FenceFuture::admitting(fence, fenced, waiting, style)
             }
         }
     }

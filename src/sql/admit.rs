@@ -6,6 +6,7 @@ use super::opening::OpeningTransaction;
 use crate::database::{AdmitAnswer, Database};
 use crate::fence::Stale;
 use crate::resource::Resource;
+use crate::sequencer::Sequencer;
 use crate::token::Token;
 
 /// Admits `token` to `resource` for the rest of this transaction, or refuses it: compares
@@ -51,6 +52,21 @@ pub async fn admit<DB: Database>(
     compare_and_raise::<DB>(tx, resource, token).await
 }
 
+/// As [`admit`], with the two words together, such as
+/// [`Lease::sequencer`](crate::lock::Lease::sequencer) gives them.
+///
+/// # Errors
+/// As for [`admit`].
+///
+/// # Cancel safety
+/// As for [`admit`].
+pub async fn admit_as<DB: Database>(
+    tx: &mut Transaction<'_, DB>,
+    sequencer: &Sequencer,
+) -> Result<(), AdmitError> {
+    admit(tx, &sequencer.resource, sequencer.token).await
+}
+
 /// Admits over a connection, in its transaction if it has one.
 pub(super) async fn compare_and_raise<DB: Database>(
     conn: &mut DB::Connection,
@@ -72,6 +88,11 @@ pub(super) async fn compare_and_raise<DB: Database>(
 ///
 /// On SQLite the transaction begins IMMEDIATE, so that it waits for its turn at the start
 /// and its first write is never refused. Isolation is the database's default.
+///
+/// On PostgreSQL it presents the token to protected tables as well, together with the resource
+/// ([`present`](super::present())): the transaction may write rows of this resource, and no
+/// others. On MySQL what a session presents outlives the transaction, so `begin` presents
+/// nothing, and clears what an earlier transaction has left.
 ///
 /// **Fencing.** As for [`admit`]. The transaction reads nothing that is older than its
 /// admission, on any level of isolation: everything that older tokens wrote is there. On
@@ -100,6 +121,21 @@ pub async fn begin<DB: Database>(
         begun = OpeningTransaction::admitted(pool.acquire().await?, statement).await;
     }
     begun.map_err(|error| AdmitError::of(resource, token, error))
+}
+
+/// As [`begin`], with the two words together, such as
+/// [`Lease::sequencer`](crate::lock::Lease::sequencer) gives them.
+///
+/// # Errors
+/// As for [`begin`].
+///
+/// # Cancel safety
+/// As for [`begin`].
+pub async fn begin_as<DB: Database>(
+    pool: &Pool<DB>,
+    sequencer: &Sequencer,
+) -> Result<Transaction<'static, DB>, AdmitError> {
+    begin(pool, &sequencer.resource, sequencer.token).await
 }
 
 async fn step_by_step<DB: Database>(
@@ -146,6 +182,14 @@ pub(super) async fn mark<DB: Database>(
     parse(resource, DB::mark(conn, resource).await)
 }
 
+/// Reads the mark over this connection, if that is surely the newest one.
+pub(super) async fn newest_mark<DB: Database>(
+    conn: &mut DB::Connection,
+    resource: &Resource,
+) -> Result<Option<Token>, AdmitError> {
+    parse(resource, DB::newest_mark(conn, resource).await)
+}
+
 /// Reads what a query for a mark answered. Somebody may have altered the table by hand, so
 /// the column may hold NULL, or another type.
 fn parse(
@@ -162,29 +206,4 @@ fn parse(
         Err(error @ sqlx::Error::ColumnDecode { .. }) => Err(AdmitError::corrupt(resource, error)),
         Err(error) => Err(error.into()),
     }
-}
-
-/// Presents `token` to the triggers of protected tables (`fencing protect`), which admit it
-/// to the resource of each row that is written next.
-///
-/// On PostgreSQL it lasts until the transaction ends. On MySQL it lasts for the next statement
-/// that writes to a protected table: present before each. On SQLite it does nothing: there
-/// the write itself presents the token, in the column `fencing_token`.
-///
-/// **Fencing.** The token counts for everything that is written next: in a transaction that
-/// writes under several leases, present before each. Nothing of it is left for those who use
-/// the session later. One exception: on MySQL a token that was presented for nothing, because
-/// no statement wrote, stays in the session until [`begin`] clears it, or `SET @fencing_token
-/// = NULL`.
-///
-/// # Errors
-/// As for [`admit`], but never [`AdmitError::Stale`]: the write returns that.
-///
-/// # Cancel safety
-/// If it is dropped, the token may or may not have been presented: roll the transaction back.
-pub async fn present<DB: Database>(
-    tx: &mut Transaction<'_, DB>,
-    token: Token,
-) -> Result<(), AdmitError> {
-    Ok(DB::present(tx, token).await?)
 }

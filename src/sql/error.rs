@@ -132,13 +132,28 @@ pub fn stale(
     None
 }
 
-/// Why the tables were not brought up to date. Nothing was changed; on MySQL a part may have been.
+/// Why the tables were not brought up to date. Nothing was changed, unless it says so; on MySQL
+/// a part may have been.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MigrateError {
     /// Others kept the database locked for too long.
     #[error("others kept the database locked for too long, try again: {0}")]
     Locked(#[source] Box<dyn Error + Send + Sync>),
+    /// The tables are up to date, and guard nothing: this server is one of a cluster.
+    #[error("the fence does not hold in this database: {0}")]
+    Cluster(&'static str),
+    /// All was applied once, and functions, procedures or triggers are not there any more. On MySQL
+    /// it is also said where you may not execute any of the procedures.
+    #[error(
+        "the database has lost {what}: a dump may have left them out (mysqldump takes --routines \
+         and --triggers). Run DELETE FROM _fencing_migrations and migrate again: that creates them \
+         and changes no mark"
+    )]
+    Lost {
+        /// Their names.
+        what: String,
+    },
     /// A migration failed, or one that was applied is not the one that this version knows.
     #[error("the tables of the fence were not brought up to date: {0}")]
     Migration(#[source] sqlx::migrate::MigrateError),
@@ -159,6 +174,12 @@ impl From<sqlx::Error> for MigrateError {
 impl From<sqlx::migrate::MigrateError> for MigrateError {
     fn from(error: sqlx::migrate::MigrateError) -> MigrateError {
         match error {
+            sqlx::migrate::MigrateError::Execute(error)
+            | sqlx::migrate::MigrateError::ExecuteMigration(error, _)
+                if is_conflict(&error) =>
+            {
+                error.into()
+            }
             sqlx::migrate::MigrateError::Execute(error) => error.into(),
             error => MigrateError::Migration(error),
         }

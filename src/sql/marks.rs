@@ -4,7 +4,7 @@ use futures_util::future::BoxFuture;
 use sqlx::Pool;
 
 use super::AdmitError;
-use super::admit::{compare_and_raise, mark};
+use super::admit::{compare_and_raise, highest, newest_mark};
 use super::opening::OpeningTransaction;
 use crate::database::Database;
 use crate::fence::{Marks, MarksError, Stale};
@@ -26,7 +26,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// token passes. All processes that use this database share its marks. The write that
 /// follows is outside of that: only the gate of the fence makes a newer token wait for it,
 /// within one process. Where the data is in this database, use [`admit`](super::admit())
-/// instead. A commit must be on disk before it is acknowledged, as it is by default: with
+/// instead. A proxy may send reads to replicas: no token passes by what one of them says. A
+/// commit must be on disk before it is acknowledged, as it is by default: with
 /// `synchronous_commit = off` (PostgreSQL) or `synchronous = OFF` (SQLite) a crash forgets
 /// marks.
 #[derive(Debug)]
@@ -67,6 +68,13 @@ impl<DB: Database> Marks for SqlMarks<DB> {
             raise(&self.pool, resource, token).await.map_err(unreachable)
         })
     }
+
+    fn highest<'a>(
+        &'a self,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, Result<Option<Token>, MarksError>> {
+        Box::pin(async move { highest(&self.pool, resource).await.map_err(unreachable) })
+    }
 }
 
 /// Raises the mark, and locks nothing for longer than its own commit. It limits its wait for
@@ -79,8 +87,8 @@ async fn raise<DB: Database>(
     token: Token,
 ) -> Result<(), AdmitError> {
     let mut conn = pool.acquire().await?;
-    // Marks only grow: what is read decides unless it is lower. A read costs no commit.
-    let highest = mark::<DB>(&mut conn, resource).await?;
+    // Marks only grow: the newest one decides unless it is lower. A read costs no commit.
+    let highest = newest_mark::<DB>(&mut conn, resource).await?;
     Stale::check(resource, token, highest)?;
     if highest == Some(token) {
         return Ok(());

@@ -1,34 +1,43 @@
 use std::time::Duration;
 
-use sqlx::migrate::{Migration, MigrationType, Migrator};
+use sqlx::migrate::{Migrate, Migration, MigrationType, Migrator};
 use sqlx::{Pool, SqlSafeStr};
 use tokio::time::{Instant, sleep};
 
 use super::MigrateError;
-use crate::database::{Database, FenceStatements};
+use crate::database::{Database, FenceStatements, Kind, Meaning, meaning};
 use crate::random::jitter;
 
 /// How long a database that others keep locked is asked again.
 const LOCKED_LIMIT: Duration = Duration::from_secs(10);
 
+/// The table that records what was applied.
+const RECORD: &str = "_fencing_migrations";
+
 /// Creates the tables of the fence, or brings them up to date: all or nothing, except on MySQL.
 ///
 /// The table `_fencing_migrations` records what was applied; your own `_sqlx_migrations` is
-/// never touched, so versions cannot clash. Run it at every start: it does nothing when there
-/// is nothing to do, and any number of processes may call it at once. It leaves migrations of
-/// a newer version of this crate alone. For other tools, [`migrations`] has the SQL.
+/// never touched, so versions cannot clash. Run it at every start: where nothing has to be done
+/// it reads that table and the catalogue, takes no lock, and needs no right to create anything.
+/// Any number of processes may call it at once. It leaves migrations of a newer version of this
+/// crate alone. For other tools, [`migrations`] has the SQL.
 ///
 /// # Errors
-/// [`MigrateError::Locked`] if others kept the database locked for 10 seconds.
-/// Otherwise what the database said.
+/// [`MigrateError::Locked`] if others kept the database locked for 10 seconds,
+/// [`MigrateError::Lost`] if functions, procedures or triggers are not there any more,
+/// [`MigrateError::Cluster`] if several servers of a cluster take writes, and the fence does not
+/// hold there. Otherwise what the database said.
 ///
 /// # Cancel safety
 /// If you drop the future, all is done or nothing; on MySQL a part may be done: run it again.
 pub async fn migrate<DB: Database>(pool: &Pool<DB>) -> Result<(), MigrateError> {
     let end = Instant::now() + LOCKED_LIMIT;
     loop {
-        let locked = match DB::migrate(pool, migrator::<DB>()).await.map_err(MigrateError::from) {
-            Ok(true) => return Ok(()),
+        let locked = match attempt(pool).await {
+            Ok(true) => {
+                let unguarded = DB::unguarded(pool).await?;
+                return unguarded.map_or(Ok(()), |why| Err(MigrateError::Cluster(why)));
+            }
             Ok(false) => "another process migrates".into(),
             Err(MigrateError::Locked(error)) => error,
             Err(error) => return Err(error),
@@ -38,6 +47,89 @@ pub async fn migrate<DB: Database>(pool: &Pool<DB>) -> Result<(), MigrateError> 
         }
         sleep(jitter(Duration::from_millis(100))).await;
     }
+}
+
+/// Migrates if there is anything to do; false if another process is at that.
+async fn attempt<DB: Database>(pool: &Pool<DB>) -> Result<bool, MigrateError> {
+    let migrator = migrator::<DB>();
+    // No connection is kept while the pool is asked for one.
+    let is_applied = is_applied::<DB>(&mut *pool.acquire().await?, &migrator).await?;
+    if !is_applied && !DB::migrate(pool, migrator).await? {
+        return Ok(false);
+    }
+    let lost = lost::<DB>(&mut *pool.acquire().await?).await?;
+    if lost.is_empty() { Ok(true) } else { Err(MigrateError::Lost { what: lost.join(", ") }) }
+}
+
+/// Returns whether all migrations have been applied as they are here. It only reads: the migrator
+/// begins with CREATE TABLE IF NOT EXISTS.
+async fn is_applied<DB: Database>(
+    conn: &mut DB::Connection,
+    migrator: &Migrator,
+) -> Result<bool, MigrateError> {
+    let record = record::<DB>(conn).await?;
+    match conn.dirty_version(&record).await {
+        Ok(None) => {}
+        Ok(Some(_)) => return Ok(false),
+        Err(error) => return unless_missing(error),
+    }
+    let applied = match conn.list_applied_migrations(&record).await {
+        Ok(applied) => applied,
+        Err(error) => return unless_missing(error),
+    };
+    Ok(migrator.iter().all(|migration| {
+        applied.iter().any(|applied| {
+            applied.version == migration.version && applied.checksum == migration.checksum
+        })
+    }))
+}
+
+/// Returns the record in the schema where migrations would be applied: on PostgreSQL the path may
+/// lead to another one, whose marks are not to be had twice.
+async fn record<DB: Database>(conn: &mut DB::Connection) -> sqlx::Result<String> {
+    if DB::KIND != Kind::Postgres {
+        return Ok(RECORD.into());
+    }
+    let schema = DB::texts(conn, "SELECT quote_ident(current_schema())".into(), Vec::new()).await?;
+    let schema = schema.into_iter().flatten().flatten().next();
+    Ok(schema.map_or_else(|| RECORD.into(), |schema| format!("{schema}.{RECORD}")))
+}
+
+/// Before the first migration there is no record of them. Who may not read it is told so; any
+/// other fault comes again where the migrations are applied.
+fn unless_missing(error: sqlx::migrate::MigrateError) -> Result<bool, MigrateError> {
+    let is_denied = match &error {
+        sqlx::migrate::MigrateError::Execute(error) => {
+            error.as_database_error().is_some_and(|error| meaning(error) == Meaning::Denied)
+        }
+        _ => false,
+    };
+    if is_denied { Err(error.into()) } else { Ok(false) }
+}
+
+/// Lists the functions, procedures and triggers of the migrations that the catalogue lacks.
+async fn lost<DB: Database>(conn: &mut DB::Connection) -> sqlx::Result<Vec<String>> {
+    let there = DB::texts(conn, DB::PARTS.into(), Vec::new()).await?;
+    let there: Vec<String> = there.into_iter().flatten().flatten().collect();
+    let is_there = |kind: &str, name: &str| {
+        there.iter().any(|part| {
+            part.split_once(' ').is_some_and(|(k, n)| k == kind && (n == name || n == "*"))
+        })
+    };
+    let parts = DB::MIGRATIONS.iter().flat_map(|(_, _, sql)| sql.lines()).filter_map(part);
+    let lost = parts.filter(|(kind, name)| !is_there(kind, name));
+    Ok(lost.map(|(kind, name)| format!("the {} {name}", kind.to_lowercase())).collect())
+}
+
+/// Reads which part a line creates: `CREATE OR REPLACE FUNCTION name(...`.
+fn part(line: &str) -> Option<(&'static str, &str)> {
+    let mut words = line.strip_prefix("CREATE ")?.split([' ', '(']);
+    let kind = words.find_map(|word| match word {
+        "FUNCTION" | "PROCEDURE" => Some("ROUTINE"),
+        "TRIGGER" => Some("TRIGGER"),
+        _ => None,
+    })?;
+    Some((kind, words.find(|word| !matches!(*word, "IF" | "NOT" | "EXISTS"))?))
 }
 
 /// Returns the migrations in their order: version, description, and SQL. For other tools;
@@ -71,7 +163,7 @@ fn migrator<DB: Database>() -> Migrator {
         Migration::new(version, description.into(), kind, sql.into_sql_str(), false)
     };
     let mut migrator = Migrator::with_migrations(DB::MIGRATIONS.iter().map(migration).collect());
-    migrator.dangerous_set_table_name("_fencing_migrations");
+    migrator.dangerous_set_table_name(RECORD);
     // Each database locks in its own way.
     migrator.set_locking(false);
     // An older process may start after a newer one has migrated: tables only grow.

@@ -31,14 +31,15 @@
 //! The marks stand in the table `fencing_marks`. On PostgreSQL its functions find it in the
 //! schema where [`migrate()`] created it, whatever the caller's search path and temporary
 //! tables are; the functions themselves are found through the path, so that all writers must
-//! find the same ones. Marks are never lowered or deleted. [`Token`](crate::token::Token) and
-//! [`Resource`](crate::resource::Resource) can be bound and read as they are, as a `BIGINT`
-//! and as text.
+//! find the same ones. Marks are never lowered or deleted, except by an operator ([`lower()`]).
+//! [`Token`](crate::token::Token) and [`Resource`](crate::resource::Resource) can be bound and
+//! read as they are, as a `BIGINT` and as text.
 
 mod admit;
 mod error;
 mod fence_error;
 mod list;
+mod lower;
 mod marks;
 mod message;
 mod migrate;
@@ -47,19 +48,23 @@ mod mysql;
 mod opening;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod present;
 mod protect;
 mod retry;
 pub mod row;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 pub mod statement;
+mod texts;
 mod types;
 
 pub use crate::database::Database;
-pub use admit::{admit, begin, highest, present};
+pub use admit::{admit, admit_as, begin, begin_as, highest};
 pub use error::{AdmitError, MigrateError, stale};
 pub use list::{Mark, marks};
+pub use lower::lower;
 pub use marks::SqlMarks;
 pub use migrate::{migrate, migrations};
-pub use protect::{NameError, Protect, ProtectError};
+pub use present::{Presented, present};
+pub use protect::{NameError, Protect, ProtectError, Protected, protected};
 pub use retry::{Retry, is_retryable, retry};

@@ -1,40 +1,72 @@
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, ready};
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::{MySql, MySqlConnection, Pool};
 
-use super::protect::hex;
+use super::protect::quoted::hex;
 // The procedure is the one that other languages call: one proof, one round trip. What it
 // does and why stands in the migration.
-use super::statement::mysql::{ADMIT, HIGHEST, PRESENT};
-use crate::database::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Row};
+use super::statement::mysql::{ADMIT, HIGHEST, PRESENT, PRESENT_TOKEN};
+use super::texts::texts;
+use crate::database::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Row, Texts};
 use crate::resource::Resource;
 use crate::token::Token;
+
+const LOWER: &str = "CALL fencing_lower(?, ?)";
 
 const LIST: &str = "
     SELECT resource, token FROM fencing_marks_base WHERE resource > ?
     ORDER BY resource LIMIT ?";
 
-/// A TIMESTAMP is read in the session's time zone.
-const SESSION_DEPENDENT: &str = "
-    SELECT CAST(column_type AS CHAR) FROM information_schema.columns
-    WHERE table_schema = COALESCE(?, DATABASE()) AND table_name = ? AND column_name = ?
-        AND data_type = 'timestamp'";
-
 /// The name has no more than the 64 characters that MySQL takes.
 const LOCK: &str = "SELECT GET_LOCK(CONCAT('fencing:', SHA1(DATABASE())), 1)";
 const UNLOCK: &str = "SELECT RELEASE_LOCK(CONCAT('fencing:', SHA1(DATABASE())))";
+
+/// A server has those of its kind only.
+const CLUSTER: &str = "
+    SHOW GLOBAL VARIABLES
+    WHERE Variable_name IN ('wsrep_on', 'group_replication_single_primary_mode')";
+
+/// NULL, or no row, if the user may not see it.
+const COUNTS: &str = "
+    SELECT routine_definition LIKE '%wsrep_on%' FROM information_schema.routines
+    WHERE routine_schema = DATABASE() AND routine_name = 'fencing_count'";
+
+const BOUNDED: &str = "SET SESSION lock_wait_timeout = 1";
 
 /// Removes what a process left behind that died while it migrated: each statement that
 /// creates a table commits by itself. The migrations can be applied twice.
 const TIDY: &str = "DELETE FROM _fencing_migrations WHERE success = FALSE";
 
+/// A user sees the routines and triggers to which it has a right. With none at all for the schema,
+/// what it does not see may be there; but a user of the fence sees some routine.
+const PARTS: &str = "
+    WITH own AS (
+        SELECT privilege_type AS held FROM information_schema.user_privileges WHERE grantee = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')
+        UNION ALL SELECT privilege_type FROM information_schema.schema_privileges
+        WHERE grantee = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''') AND DATABASE() LIKE table_schema
+    ), routines AS (
+        SELECT CAST(routine_name AS CHAR) AS name FROM information_schema.routines
+        WHERE routine_schema = DATABASE() AND routine_name LIKE 'fencing%'
+    )
+    SELECT CONCAT('ROUTINE ', name) FROM routines
+    UNION ALL SELECT CONCAT('TRIGGER ', CAST(trigger_name AS CHAR))
+        FROM information_schema.triggers WHERE trigger_schema = DATABASE()
+    UNION ALL SELECT 'ROUTINE *' FROM DUAL
+        WHERE EXISTS (SELECT 1 FROM routines)
+        AND NOT EXISTS (SELECT 1 FROM own WHERE held IN ('EXECUTE', 'ALTER ROUTINE'))
+    UNION ALL SELECT 'TRIGGER *' FROM DUAL
+        WHERE NOT EXISTS (SELECT 1 FROM own WHERE held = 'TRIGGER')";
+
 impl FenceStatements for MySql {
     const BEGIN: &'static str = "START TRANSACTION";
+
+    const PARTS: &'static str = PARTS;
 
     const MIGRATIONS: Migrations = &[
         (1, "fencing marks", include_str!("../../migrations/mysql/0001_fencing_marks.sql")),
         (2, "fencing admit", include_str!("../../migrations/mysql/0002_fencing_admit.sql")),
         (3, "fencing leases", include_str!("../../migrations/mysql/0003_fencing_leases.sql")),
+        (4, "fencing lower", include_str!("../../migrations/mysql/0004_fencing_lower.sql")),
     ];
 
     /// These are the halves of `fencing_begin`, which gives the reasons. In one call, a statement
@@ -43,8 +75,8 @@ impl FenceStatements for MySql {
     fn begin_admitted(resource: &Resource, token: Token) -> Option<BeginAdmitted> {
         let name = hex(resource.as_str());
         let begin = format!(
-            "SET @fencing_token = NULL, @fencing_used_at = NULL, @fencing_seen =
-                (SELECT token FROM fencing_marks_base WHERE resource = x'{name}');
+            "SET @fencing_sequencer = NULL, @fencing_token = NULL, @fencing_used_at = NULL,
+                @fencing_seen = (SELECT token FROM fencing_marks_base WHERE resource = x'{name}');
             START TRANSACTION"
         );
         let admit = Some(format!("CALL fencing_hold(x'{name}', {token}, @fencing_seen)"));
@@ -56,21 +88,28 @@ impl FenceStatements for MySql {
         Box::pin(async move { sqlx::raw_sql(sql).execute(conn).await.map(drop) })
     }
 
-    fn present(conn: &mut MySqlConnection, token: Token) -> BoxFuture<'_, sqlx::Result<()>> {
+    fn present<'a>(
+        conn: &'a mut MySqlConnection,
+        token: Token,
+        resource: Option<&'a Resource>,
+    ) -> BoxFuture<'a, sqlx::Result<()>> {
         Box::pin(async move {
-            let set = sqlx::query(PRESENT);
-            set.bind(i64::from(token)).execute(conn).await.map(drop)
+            let set = match resource {
+                Some(resource) => {
+                    sqlx::query(PRESENT).bind(format!("{token} {resource}").into_bytes())
+                }
+                None => sqlx::query(PRESENT_TOKEN).bind(i64::from(token)),
+            };
+            set.execute(conn).await.map(drop)
         })
     }
 
-    fn session_dependent<'a>(
-        conn: &'a mut MySqlConnection,
-        _: &'a str,
-        (schema, table): (Option<&'a str>, &'a str),
-        column: &'a str,
-    ) -> BoxFuture<'a, sqlx::Result<Option<String>>> {
-        let kind = sqlx::query_scalar(SESSION_DEPENDENT).bind(schema).bind(table).bind(column);
-        Box::pin(kind.fetch_optional(conn))
+    fn texts(
+        conn: &mut MySqlConnection,
+        sql: String,
+        values: Vec<Option<String>>,
+    ) -> BoxFuture<'_, sqlx::Result<Vec<Texts>>> {
+        Box::pin(texts::<Self>(conn, sql, values))
     }
 
     fn migrate(
@@ -85,11 +124,21 @@ impl FenceStatements for MySql {
             if locked != Some(1) {
                 return Ok(false);
             }
+            // A day, as a rule, and everybody who comes later waits behind it.
+            sqlx::query(BOUNDED).execute(&mut *conn).await?;
             // Before the first migration the table is not there.
             let _ = sqlx::query(TIDY).execute(&mut *conn).await;
             migrator.run_direct(None, &mut *conn, false).await?;
             sqlx::query(UNLOCK).execute(&mut *conn).await?;
             Ok(true)
+        })
+    }
+
+    fn unguarded(pool: &Pool<MySql>) -> BoxFuture<'_, sqlx::Result<Option<&'static str>>> {
+        Box::pin(async move {
+            let variables = sqlx::query_as(CLUSTER).fetch_all(pool).await?;
+            let counts = sqlx::query_scalar::<_, Option<bool>>(COUNTS).fetch_optional(pool).await?;
+            Ok(unguarded(&variables, counts.flatten() != Some(false)))
         })
     }
 
@@ -102,6 +151,15 @@ impl FenceStatements for MySql {
             let call = sqlx::query(ADMIT).bind(resource.as_str().as_bytes()).bind(i64::from(token));
             call.execute(conn).await.map(|_| AdmitAnswer::Admitted)
         })
+    }
+
+    fn lower<'a>(
+        conn: &'a mut MySqlConnection,
+        resource: &'a Resource,
+        token: Token,
+    ) -> BoxFuture<'a, sqlx::Result<()>> {
+        let lower = sqlx::query(LOWER).bind(resource.as_str().as_bytes());
+        Box::pin(async move { lower.bind(i64::from(token)).execute(conn).await.map(drop) })
     }
 
     fn list<'a>(
@@ -119,5 +177,48 @@ impl FenceStatements for MySql {
     ) -> BoxFuture<'a, sqlx::Result<Option<Option<i64>>>> {
         let mark = sqlx::query_scalar(HIGHEST).bind(resource.as_str().as_bytes());
         Box::pin(mark.fetch_optional(conn))
+    }
+
+    /// No plain read is sure: proxies send them to replicas, which cannot be told from the
+    /// primary, and another node of a cluster may have raised the mark.
+    fn newest_mark<'a>(
+        _: &'a mut MySqlConnection,
+        _: &'a Resource,
+    ) -> BoxFuture<'a, sqlx::Result<Option<Option<i64>>>> {
+        Box::pin(ready(Ok(None)))
+    }
+}
+
+/// Judges a server by these variables, and by whether `fencing_count` counts where Galera is on.
+fn unguarded(variables: &[(String, String)], counts: bool) -> Option<&'static str> {
+    let is = |name: &str, value: &str| {
+        variables.iter().any(|(own, is)| own == name && is.eq_ignore_ascii_case(value))
+    };
+    if is("group_replication_single_primary_mode", "OFF") {
+        return Some(
+            "several servers of its group take writes: let one do that \
+             (group_replication_single_primary_mode = ON)",
+        );
+    }
+    (is("wsrep_on", "ON") && !counts).then_some(
+        "its Galera cluster needs the procedure fencing_count of MariaDB 10.6.2 or newer: empty \
+         the table _fencing_migrations, and migrate again there",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unguarded;
+
+    #[test]
+    fn a_group_with_several_writers_is_refused() {
+        let variable = |name: &str, value: &str| [(name.to_owned(), value.to_owned())];
+        assert!(unguarded(&[], false).is_none());
+        let mode = "group_replication_single_primary_mode";
+        assert!(unguarded(&variable(mode, "ON"), true).is_none());
+        assert!(unguarded(&variable(mode, "OFF"), true).is_some());
+        assert!(unguarded(&variable("wsrep_on", "OFF"), false).is_none());
+        assert!(unguarded(&variable("wsrep_on", "ON"), true).is_none());
+        assert!(unguarded(&variable("wsrep_on", "ON"), false).is_some());
     }
 }

@@ -1,47 +1,31 @@
 use futures_util::future::BoxFuture;
 use sqlx::migrate::{MigrateError, Migrator};
-use sqlx::{PgConnection, Pool, Postgres};
+use sqlx::{AssertSqlSafe, PgConnection, Pool, Postgres, Row as _};
 
 use super::migrate::in_one_transaction;
-use super::protect::hex;
-use super::statement::postgres::{HIGHEST, PRESENT};
-use crate::database::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Row};
+use super::statement::postgres::PRESENT;
+use super::texts::texts;
+use crate::database::{
+    AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Row, Texts, literal,
+};
 use crate::resource::Resource;
 use crate::token::Token;
 
-/// Compares and raises as `fencing_admit` does, and refuses without an error, which would end
-/// the transaction. What it does and why stands in the migration.
-const ADMIT: &str = "SELECT fencing_compare($1, $2)";
-
-const LIST: &str = "
-    SELECT convert_to(resource, 'UTF8'), token FROM fencing_marks
-    WHERE resource > convert_from($1, 'UTF8') ORDER BY resource LIMIT $2";
-
-/// Reads the type of a column where its text is not the same in every session. A domain
-/// counts as what it is made of. A type's output that is not immutable depends on settings, or
-/// on the search path; these others do so as well, although they are marked immutable.
-const SESSION_DEPENDENT: &str = "
-    WITH RECURSIVE own AS (
-        SELECT atttypid AS type, format_type(atttypid, atttypmod) AS name
-        FROM pg_attribute WHERE attrelid = to_regclass($1) AND attname = $2
-    ), made_of AS (
-        SELECT type FROM own
-        UNION ALL
-        SELECT typbasetype FROM made_of, pg_type WHERE oid = type AND typtype = 'd'
-    )
-    SELECT name FROM own, made_of, pg_type, pg_proc AS output
-    WHERE pg_type.oid = made_of.type AND output.oid = typoutput AND typtype NOT IN ('d', 'e')
-        AND (provolatile <> 'i' OR typcategory = 'G'
-            OR typname IN ('bytea', 'interval', 'float4', 'float8'))";
-
 /// Each statement must see what the migration before it, by another process, has done: an
-/// older snapshot would apply it twice.
-const BEGIN_MIGRATION: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+/// older snapshot would apply it twice. It waits a second at most for others: who comes later waits
+/// behind it.
+const BEGIN_MIGRATION: &str =
+    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = 1000";
 
 /// Ends with the transaction. The migrator's own lock belongs to the session, and stays
 /// behind in the pool when a migration fails or is dropped. "fencing" in ASCII: no other
 /// program's advisory lock.
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(28821972413148775)";
+
+const PARTS: &str = "
+    SELECT 'ROUTINE ' || proname FROM pg_proc
+    WHERE starts_with(proname, 'fencing_') AND pg_function_is_visible(oid)
+    UNION ALL SELECT 'TRIGGER ' || tgname FROM pg_trigger WHERE starts_with(tgname, 'fencing_')";
 
 impl FenceStatements for Postgres {
     const BEGIN: &'static str = "BEGIN";
@@ -50,19 +34,20 @@ impl FenceStatements for Postgres {
 
     const BEGIN_BOUNDED: &'static str = "BEGIN; SET LOCAL lock_timeout = 1000";
 
+    const PARTS: &'static str = PARTS;
+
     const MIGRATIONS: Migrations = &[
         (1, "fencing marks", include_str!("../../migrations/postgres/0001_fencing_marks.sql")),
         (2, "fencing admit", include_str!("../../migrations/postgres/0002_fencing_admit.sql")),
         (3, "fencing leases", include_str!("../../migrations/postgres/0003_fencing_leases.sql")),
+        (4, "fencing lower", include_str!("../../migrations/postgres/0004_fencing_lower.sql")),
     ];
 
     fn begin_admitted(resource: &Resource, token: Token) -> Option<BeginAdmitted> {
         // The text is an implicit transaction. A refusal ends it; otherwise BEGIN turns it
         // into an explicit one.
-        let name = hex(resource.as_str());
-        let begin = format!(
-            "CALL fencing_begin(convert_from(decode('{name}', 'hex'), 'UTF8'), {token}); BEGIN"
-        );
+        let name = literal(resource.as_str());
+        let begin = format!("CALL fencing_begin({name}, {token}); BEGIN");
         Some(BeginAdmitted { begin, admit: None })
     }
 
@@ -71,21 +56,24 @@ impl FenceStatements for Postgres {
         Box::pin(async move { sqlx::raw_sql(sql).execute(conn).await.map(drop) })
     }
 
-    fn present(conn: &mut PgConnection, token: Token) -> BoxFuture<'_, sqlx::Result<()>> {
-        Box::pin(async move {
-            let set = sqlx::query(PRESENT);
-            set.bind(token.to_string()).execute(conn).await.map(drop)
-        })
+    fn present<'a>(
+        conn: &'a mut PgConnection,
+        token: Token,
+        resource: Option<&'a Resource>,
+    ) -> BoxFuture<'a, sqlx::Result<()>> {
+        let presented = match resource {
+            Some(resource) => format!("{token} {resource}"),
+            None => token.to_string(),
+        };
+        Postgres::execute(conn, PRESENT.replace("$1", &literal(&presented)))
     }
 
-    fn session_dependent<'a>(
-        conn: &'a mut PgConnection,
-        path: &'a str,
-        _: (Option<&'a str>, &'a str),
-        column: &'a str,
-    ) -> BoxFuture<'a, sqlx::Result<Option<String>>> {
-        let kind = sqlx::query_scalar(SESSION_DEPENDENT).bind(path).bind(column);
-        Box::pin(kind.fetch_optional(conn))
+    fn texts(
+        conn: &mut PgConnection,
+        sql: String,
+        values: Vec<Option<String>>,
+    ) -> BoxFuture<'_, sqlx::Result<Vec<Texts>>> {
+        Box::pin(texts::<Self>(conn, sql, values))
     }
 
     fn migrate(
@@ -101,10 +89,21 @@ impl FenceStatements for Postgres {
         token: Token,
     ) -> BoxFuture<'a, sqlx::Result<AdmitAnswer>> {
         Box::pin(async move {
-            let admit = sqlx::query_scalar::<_, Option<i64>>(ADMIT).bind(resource.as_str());
-            let mark = admit.bind(i64::from(token)).fetch_one(conn).await?;
+            // As `fencing_admit`, and it refuses without an error, which would end the transaction.
+            let name = literal(resource.as_str());
+            let admit = AssertSqlSafe(format!("SELECT fencing_compare({name}, {token})"));
+            let mark = sqlx::raw_sql(admit).fetch_one(conn).await?.try_get::<Option<i64>, _>(0)?;
             Ok(mark.map_or(AdmitAnswer::Admitted, |mark| AdmitAnswer::Refused(Some(Some(mark)))))
         })
+    }
+
+    fn lower<'a>(
+        conn: &'a mut PgConnection,
+        resource: &'a Resource,
+        token: Token,
+    ) -> BoxFuture<'a, sqlx::Result<()>> {
+        let name = literal(resource.as_str());
+        Postgres::execute(conn, format!("SELECT fencing_lower({name}, {token})"))
     }
 
     fn list<'a>(
@@ -112,14 +111,46 @@ impl FenceStatements for Postgres {
         after: &'a [u8],
         limit: u32,
     ) -> BoxFuture<'a, sqlx::Result<Vec<Row>>> {
-        let list = sqlx::query_as(LIST).bind(after).bind(i64::from(limit));
-        Box::pin(list.fetch_all(conn))
+        Box::pin(async move {
+            let after = literal(after);
+            let list = AssertSqlSafe(format!(
+                "SELECT encode(convert_to(resource, 'UTF8'), 'hex'), token FROM fencing_marks
+                WHERE resource > {after} ORDER BY resource LIMIT {limit}"
+            ));
+            let rows = sqlx::raw_sql(list).fetch_all(conn).await?;
+            rows.iter().map(|row| Ok((bytes(row.try_get(0)?), row.try_get(1)?))).collect()
+        })
     }
 
     fn mark<'a>(
         conn: &'a mut PgConnection,
         resource: &'a Resource,
     ) -> BoxFuture<'a, sqlx::Result<Option<Option<i64>>>> {
-        Box::pin(sqlx::query_scalar(HIGHEST).bind(resource.as_str()).fetch_optional(conn))
+        Box::pin(highest(conn, resource, ""))
     }
+
+    fn newest_mark<'a>(
+        conn: &'a mut PgConnection,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, sqlx::Result<Option<Option<i64>>>> {
+        // A replica does not raise marks, and is behind the server that does.
+        Box::pin(highest(conn, resource, "WHERE NOT pg_is_in_recovery()"))
+    }
+}
+
+async fn highest(
+    conn: &mut PgConnection,
+    resource: &Resource,
+    condition: &str,
+) -> sqlx::Result<Option<Option<i64>>> {
+    let name = literal(resource.as_str());
+    let select = AssertSqlSafe(format!("SELECT token FROM fencing_highest({name}) {condition}"));
+    let row = sqlx::raw_sql(select).fetch_optional(conn).await?;
+    row.map(|row| row.try_get(0)).transpose()
+}
+
+/// Reads hexadecimal digits.
+fn bytes(digits: &str) -> Vec<u8> {
+    let byte = |at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
+    (0..digits.len()).step_by(2).filter_map(byte).collect()
 }

@@ -4,7 +4,8 @@ use sqlx::{Pool, Sqlite, SqliteConnection};
 
 use super::migrate::in_one_transaction;
 use super::statement::sqlite::{BEGIN, HIGHEST};
-use crate::database::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Row};
+use super::texts::texts;
+use crate::database::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Row, Texts};
 use crate::resource::Resource;
 use crate::token::Token;
 
@@ -12,23 +13,34 @@ use crate::token::Token;
 /// transaction ends is the database's one write lock, and a mere read does not take it.
 /// A mark below 1 stays, and is reported as corrupt.
 ///
+/// `NOT EXISTS`: the trigger that guards the marks takes any INSERT of a lower one for an
+/// attempt to lower it.
+///
 /// `main`: a temporary table with this name would come first.
 const RAISE: &str = "
-    INSERT INTO main.fencing_marks AS mark (resource, token) VALUES (?1, ?2)
+    INSERT INTO main.fencing_marks AS mark (resource, token) SELECT ?1, ?2
+    WHERE NOT EXISTS (SELECT 1 FROM main.fencing_marks WHERE resource = ?1 AND token > ?2)
     ON CONFLICT (resource) DO UPDATE SET token = excluded.token
     WHERE mark.token BETWEEN 1 AND excluded.token";
+
+const LOWER: &str = "INSERT INTO main.fencing_lower (resource, token) VALUES (?1, ?2)";
 
 const LIST: &str = "
     SELECT CAST(resource AS BLOB), token FROM main.fencing_marks
     WHERE resource > CAST(?1 AS TEXT) ORDER BY resource LIMIT ?2";
 
+const PARTS: &str = "SELECT 'TRIGGER ' || name FROM main.sqlite_schema WHERE type = 'trigger'";
+
 impl FenceStatements for Sqlite {
     const BEGIN: &'static str = BEGIN;
+
+    const PARTS: &'static str = PARTS;
 
     const MIGRATIONS: Migrations = &[
         (1, "fencing marks", include_str!("../../migrations/sqlite/0001_fencing_marks.sql")),
         (2, "fencing admit", include_str!("../../migrations/sqlite/0002_fencing_admit.sql")),
         (3, "fencing leases", include_str!("../../migrations/sqlite/0003_fencing_leases.sql")),
+        (4, "fencing lower", include_str!("../../migrations/sqlite/0004_fencing_lower.sql")),
     ];
 
     fn begin_admitted(_: &Resource, _: Token) -> Option<BeginAdmitted> {
@@ -40,17 +52,20 @@ impl FenceStatements for Sqlite {
         Box::pin(async move { sqlx::raw_sql(sql).execute(conn).await.map(drop) })
     }
 
-    fn present(_: &mut SqliteConnection, _: Token) -> BoxFuture<'_, sqlx::Result<()>> {
+    fn present<'a>(
+        _: &'a mut SqliteConnection,
+        _: Token,
+        _: Option<&'a Resource>,
+    ) -> BoxFuture<'a, sqlx::Result<()>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn session_dependent<'a>(
-        _: &'a mut SqliteConnection,
-        _: &'a str,
-        _: (Option<&'a str>, &'a str),
-        _: &'a str,
-    ) -> BoxFuture<'a, sqlx::Result<Option<String>>> {
-        Box::pin(std::future::ready(Ok(None)))
+    fn texts(
+        conn: &mut SqliteConnection,
+        sql: String,
+        values: Vec<Option<String>>,
+    ) -> BoxFuture<'_, sqlx::Result<Vec<Texts>>> {
+        Box::pin(texts::<Self>(conn, sql, values))
     }
 
     fn migrate(
@@ -73,6 +88,15 @@ impl FenceStatements for Sqlite {
                 _ => Sqlite::mark(conn, resource).await.map(AdmitAnswer::Refused),
             }
         })
+    }
+
+    fn lower<'a>(
+        conn: &'a mut SqliteConnection,
+        resource: &'a Resource,
+        token: Token,
+    ) -> BoxFuture<'a, sqlx::Result<()>> {
+        let lower = sqlx::query(LOWER).bind(resource.as_str());
+        Box::pin(async move { lower.bind(i64::from(token)).execute(conn).await.map(drop) })
     }
 
     fn list<'a>(

@@ -16,10 +16,11 @@ pub mod postgres {
     /// Admits: the resource as text, the token. Stale is SQLSTATE `ZF412`.
     pub const ADMIT: &str = "SELECT fencing_admit($1, $2)";
 
-    /// Presents a token to the triggers of protected tables until the transaction ends: the
-    /// token in digits, as text.
-    pub const PRESENT: &str = "SELECT set_config('fencing.token',
-        $1 || ' ' || extract(epoch FROM transaction_timestamp()), true)";
+    /// Presents to the triggers of protected tables until the transaction ends: the text of a
+    /// [`Sequencer`](crate::sequencer::Sequencer), which counts for rows of its resource, or a
+    /// token in digits, which counts for all.
+    pub const PRESENT: &str = "SELECT set_config('fencing.sequencer',
+        '@' || extract(epoch FROM transaction_timestamp()) || ' ' || $1, true)";
 
     /// Reads the mark, without a lock: the resource as text. No row means no mark.
     pub const HIGHEST: &str = "SELECT token FROM fencing_highest($1)";
@@ -37,9 +38,13 @@ pub mod mysql {
     /// character set), the token. Stale is SQLSTATE `ZF412`.
     pub const ADMIT: &str = "CALL fencing_admit(?, ?)";
 
-    /// Presents a token to the triggers of protected tables, for the next statement that
-    /// writes to one: the token.
-    pub const PRESENT: &str = "SET @fencing_token = ?";
+    /// Presents to the triggers of protected tables, for the next statement that writes to
+    /// one: the text of a [`Sequencer`](crate::sequencer::Sequencer) as bytes. It counts for rows
+    /// of its resource.
+    pub const PRESENT: &str = "SET @fencing_sequencer = ?, @fencing_token = NULL";
+
+    /// Presents a bare token in the same way: the token. It counts for rows of every resource.
+    pub const PRESENT_TOKEN: &str = "SET @fencing_token = ?, @fencing_sequencer = NULL";
 
     /// Reads the mark, without a lock: the resource as bytes. No row means no mark.
     pub const HIGHEST: &str = "SELECT token FROM fencing_marks_base WHERE resource = ?";
@@ -48,7 +53,8 @@ pub mod mysql {
     pub const MIGRATIONS: &[(i64, &str, &str)] = sqlx::MySql::MIGRATIONS;
 }
 
-/// SQLite. The write itself presents the token, in the column `fencing_token`.
+/// SQLite. The write itself presents, in the column `fencing_token`: the text of a
+/// [`Sequencer`](crate::sequencer::Sequencer), or a token.
 #[cfg(feature = "sqlite")]
 pub mod sqlite {
     use crate::database::FenceStatements;

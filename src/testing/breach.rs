@@ -87,6 +87,9 @@ pub enum Rule {
     /// Marks: what a refusal says, and that it changes nothing.
     #[error("a refusal reports the highest token and leaves it as it is")]
     RefusalReports,
+    /// Marks: what is read of a mark. Marks that cannot be read know of none.
+    #[error("a mark is read as no higher than it is")]
+    MarkRead,
     /// Marks: concurrent raises.
     #[error("once a token has passed, no raise that begins later passes with a lower one")]
     Linear,

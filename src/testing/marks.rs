@@ -65,9 +65,21 @@ async fn refused(
     Rule::RefusalReports.same(case, &answer, &Stale::check(resource, presented, Some(highest)))
 }
 
+/// Reads a mark, which must not be above `bound`.
+async fn read(marks: &dyn Marks, resource: &Resource, bound: Option<Token>) -> Result<(), Breach> {
+    let case = || format!("read the mark of {resource}");
+    match timeout(ANSWER_WITHIN, marks.highest(resource)).await {
+        Ok(Ok(highest)) => Rule::MarkRead.holds(highest <= bound, case(), &highest),
+        Ok(Err(error)) => Err(Rule::Answers.breach(case(), &error)),
+        Err(_) => Err(Rule::Answers.breach(case(), &"no answer")),
+    }
+}
+
 async fn order(marks: &dyn Marks) -> Result<(), Breach> {
     let resource = resource("order")?;
+    read(marks, &resource, None).await?;
     passes(marks, Rule::HigherPasses, &resource, token(33)?, "first").await?;
+    read(marks, &resource, Some(token(33)?)).await?;
     passes(marks, Rule::EqualPasses, &resource, token(33)?, "again").await?;
     passes(marks, Rule::HigherPasses, &resource, token(34)?, "after 33").await?;
     refused(marks, &resource, token(33)?, token(34)?).await?;

@@ -80,8 +80,53 @@ fn is_migrated_protected_and_told(
     assert_eq!(ended.code, Some(65));
     assert!(ended.stderr.contains("token 39 of a is stale, high water 40"), "{}", ended.stderr);
     assert_eq!(done(&marks), "40\ta\n");
+    let lower = ["marks", "lower", "--database", url, "--resource", "a", "--token"];
+    assert_eq!(done(&[&raise[..], &["999999999999999", "--yes"]].concat()), "999999999999999\ta\n");
+    let ended = fencing(&[&lower[..], &["40"]].concat());
+    assert_eq!(ended.code, Some(64));
+    let words =
+        "lower the mark of a from 999999999999999 to 40: 40 and all larger tokens may write";
+    assert!(ended.stderr.contains(words), "{}", ended.stderr);
+    assert_eq!(done(&marks), "999999999999999\ta\n");
+    assert_eq!(done(&[&lower[..], &["40", "--yes"]].concat()), "40\ta\n");
+    assert_eq!(done(&marks), "40\ta\n");
+    let ended = fencing(&[&lower[..], &["40", "--yes"]].concat());
+    assert_eq!(ended.code, Some(65));
+    assert!(ended.stderr.contains("nothing was lowered to 40, high water 40"), "{}", ended.stderr);
+
     let error = client(stale).unwrap_err();
     assert!(error.contains("token 39 is stale, high water 40, resource a"), "{error}");
+    is_checked_and_removed(url, client, unfenced);
+}
+
+/// The table `files` is protected, and no other.
+fn is_checked_and_removed(url: &str, client: Client<'_>, unfenced: &str) {
+    let check = ["protect", "--database", url, "--check"];
+    let listed = done(&check);
+    assert!(listed.starts_with("whole\tfiles\t{path}\n\tdoes not see: "), "{listed}");
+    assert_eq!(done(&[&check[..], &["--table", "files"]].concat()), listed);
+    let ended = fencing(&[&check[..], &["--table", "nope"]].concat());
+    assert_eq!(ended.code, Some(65), "{}", ended.stderr);
+    assert_eq!(ended.stdout, "broken\tnope\t\n\tfault: it is not protected\n");
+    let both = ["protect", "--database", url, "--table", "files", "--column", "path,body"];
+    assert_eq!(done(&both), "");
+    assert!(done(&check).starts_with("whole\tfiles\t{path}/{body}\n"));
+
+    let remove = ["protect", "--database", url, "--table", "files", "--remove"];
+    let ended = fencing(&remove);
+    assert_eq!(ended.code, Some(64), "{}", ended.stderr);
+    assert!(ended.stderr.contains("Add --yes"), "{}", ended.stderr);
+    client(unfenced).unwrap_err();
+    let remove = [&remove[..], &["--yes"]].concat();
+    assert_eq!(done(&remove), "");
+    client("DELETE FROM files").unwrap();
+    client(unfenced).unwrap();
+    let ended = fencing(&remove);
+    assert_eq!(ended.code, Some(65), "{}", ended.stderr);
+    assert!(ended.stderr.contains("the table files is not protected"), "{}", ended.stderr);
+    let ended = fencing(&check);
+    assert_eq!(ended.code, Some(65), "{}", ended.stderr);
+    assert!(ended.stderr.contains("not protected as") || ended.stderr.contains("no table is"));
 }
 
 #[test]
@@ -177,6 +222,11 @@ fn wrong_usage_is_64_and_no_password_is_shown() {
         (vec!["marks", url], 64),
         (vec!["protect", "--database", url, "--table", "t"], 64),
         (vec!["protect", "--database", url, "--table", "", "--column", "c"], 64),
+        (vec!["protect", "--database", url, "--table", "t", "--column", "c,"], 64),
+        (vec!["protect", "--database", url, "--table", "t", "--check", "--remove"], 64),
+        (vec!["protect", "--database", url, "--table", "t", "--column", "c", "--remove"], 64),
+        (vec!["protect", "--database", url, "--remove", "--yes"], 64),
+        (vec!["protect", "--database", url, "--check"], 69),
         (vec!["marks", "raise", "--database", url, "--resource", "a", "--token", "0"], 64),
         (vec!["marks", "--database", "mysql://me:s3cret@h:port/x"], 64),
         (vec!["marks", "--database", url], 69),

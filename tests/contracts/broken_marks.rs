@@ -18,6 +18,7 @@ enum Flaw {
     ForgetsCase,
     ComparesAsText,
     ComparesFirst,
+    ReadsTooHigh,
 }
 
 struct FlawedMarks {
@@ -77,6 +78,10 @@ impl Marks for FlawedMarks {
         }
         .boxed()
     }
+
+    fn highest<'a>(&'a self, _: &'a Resource) -> BoxFuture<'a, Result<Option<Token>, MarksError>> {
+        ready(Ok((self.flaw == Flaw::ReadsTooHigh).then_some(Token::MAX))).boxed()
+    }
 }
 
 #[tokio::test]
@@ -93,6 +98,7 @@ async fn flawed_marks_are_found_out() {
         (Flaw::ForgetsCase, Rule::NamesApart),
         (Flaw::ComparesAsText, Rule::LowerRefused),
         (Flaw::ComparesFirst, Rule::Linear),
+        (Flaw::ReadsTooHigh, Rule::MarkRead),
     ] {
         let breach = run(flaw).await.unwrap_err();
         assert_eq!(breach.rule(), rule, "{flaw:?}: {breach}");

@@ -39,6 +39,17 @@ pub fn retryable<T>(result: Result<T, AdmitError>) {
     }
 }
 
+/// The SQL under this heading of docs/sql.md: tests run what stands there.
+pub fn documented(heading: &str) -> String {
+    let text = include_str!("../../docs/sql.md");
+    let (_, section) = text.split_once(&format!("\n{heading}\n")).expect("the heading");
+    let section = section.split("\n#").next().unwrap_or_default();
+    let blocks = section.split("```sql\n").skip(1).filter_map(|block| block.split("```").next());
+    let blocks = blocks.collect::<String>();
+    assert!(!blocks.is_empty(), "{heading}");
+    blocks
+}
+
 /// A random number below `limit`.
 pub fn below(limit: u64) -> u64 {
     RandomState::new().hash_one(0) % limit

@@ -5,6 +5,7 @@
 #![allow(clippy::duplicate_mod)]
 
 mod common;
+mod galera;
 
 mod sqlite {
     use support::place::sqlite as place;
@@ -12,28 +13,40 @@ mod sqlite {
     mod own;
     #[path = "../suite/mod.rs"]
     mod suite;
+    mod tables;
+    mod triggers;
 }
 
 mod postgres {
     use support::place::postgres as place;
 
+    mod bulk;
     mod conflicts;
     mod crash;
     mod locks;
     mod marks;
+    mod migrating;
     mod paths;
+    mod pooler;
+    mod rights;
     mod snapshots;
     #[path = "../suite/mod.rs"]
     mod suite;
+    mod trees;
+    mod triggers;
 }
 
 mod mysql {
     use support::place::mysql as place;
 
+    mod bulk;
     mod crash;
     mod interrupted;
+    mod migrating;
     mod own;
+    mod rights;
     mod shadows;
     #[path = "../suite/mod.rs"]
     mod suite;
+    mod triggers;
 }

@@ -3,8 +3,10 @@
 pub mod cli;
 pub mod clients;
 pub mod clock;
+pub mod galera;
 pub mod history;
 pub mod mariadb;
+pub mod pgbouncer;
 pub mod place;
 pub mod polled;
 pub mod postgres;

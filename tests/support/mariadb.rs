@@ -100,7 +100,12 @@ impl MariadbServer {
         let create = AssertSqlSafe(format!("CREATE DATABASE {name}"));
         sqlx::query(create).execute(&mut admin).await.unwrap();
         admin.close().await.unwrap();
-        self.options().database(&name)
+        self.on(&name)
+    }
+
+    /// The database of this name, which may have been created on another node of a cluster.
+    pub fn on(&self, database: &str) -> MySqlConnectOptions {
+        self.options().database(database)
     }
 
     fn options(&self) -> MySqlConnectOptions {

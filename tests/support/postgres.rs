@@ -37,11 +37,7 @@ impl PostgresServer {
 
     /// Starts a server with these settings besides, such as `fsync=off`.
     pub fn with(settings: &[&str]) -> PostgresServer {
-        let folder = tempfile::Builder::new().prefix("fencing-pg").tempdir();
-        let folder = folder.expect("a temporary folder").keep();
-        if let Some((uid, gid)) = other_user() {
-            chown(&folder, Some(uid), Some(gid)).expect("root may");
-        }
+        let folder = own_folder();
         let mut initdb = as_owner(&folder, &binary("initdb"));
         initdb.args(["-U", "fencing", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]);
         let output = initdb.arg("-D").arg(folder.join("data")).output().expect("initdb runs");
@@ -51,6 +47,29 @@ impl PostgresServer {
         let mut server = PostgresServer { folder, settings, keeper: None, databases };
         server.launch();
         server
+    }
+
+    /// A server that follows this one, and answers reads.
+    pub fn standby(&self) -> PostgresServer {
+        let folder = own_folder();
+        let mut copy = as_owner(&folder, &binary("pg_basebackup"));
+        copy.args(["-U", "fencing", "--checkpoint=fast", "-R", "-h"]).arg(&self.folder);
+        let output = copy.arg("-D").arg(folder.join("data")).output().expect("it runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let (settings, databases) = (self.settings.clone(), AtomicUsize::new(0));
+        let mut server = PostgresServer { folder, settings, keeper: None, databases };
+        server.launch();
+        server
+    }
+
+    /// Where its socket is.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The database of this name, as this server has it.
+    pub fn on(&self, database: &str) -> PgConnectOptions {
+        self.options(database)
     }
 
     fn launch(&mut self) {
@@ -135,6 +154,16 @@ impl Drop for PostgresServer {
     }
 }
 
+/// A new folder that belongs to the user of the servers.
+pub(crate) fn own_folder() -> PathBuf {
+    let folder = tempfile::Builder::new().prefix("fencing-pg").tempdir();
+    let folder = folder.expect("a temporary folder").keep();
+    if let Some((uid, gid)) = other_user() {
+        chown(&folder, Some(uid), Some(gid)).expect("root may");
+    }
+    folder
+}
+
 /// The newest of the installed ones.
 fn binary(name: &str) -> PathBuf {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
@@ -155,7 +184,7 @@ fn other_user() -> Option<(u32, u32)> {
     users.filter_map(|user| Some((id(&["-u", user])?, id(&["-g", user])?))).next()
 }
 
-fn as_owner(folder: &Path, program: &Path) -> Command {
+pub(crate) fn as_owner(folder: &Path, program: &Path) -> Command {
     let mut command = match other_user() {
         Some((uid, gid)) => {
             let mut command = Command::new("setpriv");

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use crate::args::{Args, Place};
 use crate::error::ApiError;
 use crate::files;
+use crate::issued::{self, NewestEra};
 use crate::leases::{self, Leases};
 use crate::locks;
 use crate::store::Store;
@@ -24,6 +25,8 @@ const LARGEST: usize = 1 << 20;
 /// What the handlers share.
 pub struct App {
     pub lock: Arc<dyn Lock>,
+    pub place: Place,
+    pub era: NewestEra,
     pub store: Store,
     pub leases: Leases,
     /// Turns true when the service is to stop.
@@ -39,16 +42,20 @@ impl App {
         };
         // Nodes that start for the first time are admitted while nobody waits yet.
         lock.health().await;
-        Ok(App { lock, store, leases: Leases::default(), stop: watch::Sender::new(false) })
+        let (place, era, leases) = (args.lock, NewestEra::default(), Leases::default());
+        Ok(App { lock, place, era, store, leases, stop: watch::Sender::new(false) })
     }
 }
 
 fn router(app: Arc<App>) -> Router {
-    let files = Router::new()
-        .route("/files/{name}", get(files::get).put(files::put))
-        .layer(DefaultBodyLimit::max(LARGEST));
+    let files = get(files::get).put(files::put).layer(DefaultBodyLimit::max(LARGEST));
     let files = if app.store.is_guarded() {
-        files.route_layer(FenceLayer::new(app.store.fence(), path))
+        let asked = Arc::clone(&app);
+        let fence = app.store.fence().check_sequencer(move |shown| {
+            let app = Arc::clone(&asked);
+            async move { issued::was_issued(&app, shown).await }
+        });
+        files.route_layer(FenceLayer::new(fence, path))
     } else {
         files
     };
@@ -59,7 +66,7 @@ fn router(app: Arc<App>) -> Router {
         .merge(leases)
         .route("/livez", get(async || StatusCode::OK))
         .route("/readyz", get(ready))
-        .merge(files)
+        .route("/files/{name}", files)
         .with_state(app)
 }
 

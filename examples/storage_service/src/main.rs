@@ -7,6 +7,7 @@ mod app;
 mod args;
 mod error;
 mod files;
+mod issued;
 mod leases;
 mod locks;
 mod play;

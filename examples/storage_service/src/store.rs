@@ -43,6 +43,7 @@ struct Statements {
     create: &'static str,
     write: &'static str,
     read: &'static str,
+    lease: &'static str,
 }
 
 const SQLITE: Statements = Statements {
@@ -51,6 +52,7 @@ const SQLITE: Statements = Statements {
     write: "INSERT INTO files (path, body, token) VALUES ($1, $2, $3)
         ON CONFLICT (path) DO UPDATE SET body = excluded.body, token = excluded.token",
     read: "SELECT body, token FROM files WHERE path = $1",
+    lease: "SELECT token FROM fencing_leases WHERE resource = $1",
 };
 
 const POSTGRES: Statements = Statements {
@@ -66,6 +68,7 @@ const MYSQL: Statements = Statements {
     write: "INSERT INTO files (path, body, token) VALUES (?, ?, ?)
         ON DUPLICATE KEY UPDATE body = VALUES(body), token = VALUES(token)",
     read: "SELECT body, token FROM files WHERE path = ?",
+    lease: "SELECT token FROM fencing_leases WHERE resource = ?",
 };
 
 impl Store {
@@ -142,6 +145,14 @@ impl Store {
         });
         let token = |number: i64| Token::try_from(number).ok();
         Ok(row.map(|(body, number)| File { body, token: number.and_then(token) }))
+    }
+
+    /// Returns the token of the resource's newest lease, where the locks are here as well.
+    pub async fn newest_lease(&self, resource: &Resource) -> Result<Option<Token>, sqlx::Error> {
+        let newest: Option<i64> = on!(self, pool => {
+            sqlx::query_scalar(self.statements().lease).bind(resource.as_str()).fetch_optional(pool).await?
+        });
+        Ok(newest.and_then(|number| Token::try_from(number).ok()))
     }
 
     pub async fn answers(&self) -> bool {

@@ -11,7 +11,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{MySql, MySqlPool, PgPool, Postgres, Sqlite, SqlitePool};
 
-use crate::args::database::{Database, Marks, MarksAction, Migrate, ProtectTable, Raise};
+use crate::args::database::{Database, Lower, Marks, MarksAction, Migrate, ProtectTable, Raise};
 use crate::{exit, say};
 
 /// How long a connection, or a lock of SQLite, is waited for.
@@ -58,6 +58,7 @@ pub(crate) async fn protect(args: ProtectTable) -> u8 {
 pub(crate) async fn marks(args: Marks) -> u8 {
     ended(match &args.action {
         Some(MarksAction::Raise(raise)) => run_raise(raise).await,
+        Some(MarksAction::Lower(lower)) => run_lower(lower).await,
         None => match args.database() {
             Some(database) => list(&database, args.resource.as_ref()).await,
             None => Err(usage("--database needs a URL, such as sqlite:data.db")),
@@ -90,17 +91,24 @@ fn printed(kind: Kind, sql: &str) -> String {
 }
 
 async fn run_protect(args: &ProtectTable) -> Result<(), Failure> {
-    let protect = match (&args.column, &args.resource) {
-        (Some(column), _) => Protect::rows(&args.table, column)
+    if args.check {
+        return check(&args.database, args.table.as_deref()).await;
+    }
+    let Some(table) = &args.table else { return Err(usage("give --table")) };
+    if args.remove {
+        return remove(&args.database, table, args.yes).await;
+    }
+    let columns: Vec<&str> = args.column.iter().map(String::as_str).collect();
+    let protect = match &args.resource {
+        None => Protect::rows_by(table, &columns)
             .and_then(|protect| protect.prefix(args.prefix.as_deref().unwrap_or(""))),
-        (None, Some(resource)) => Protect::whole(&args.table, resource.clone()),
-        (None, None) => return Err(usage("give --column, or --resource for the whole table")),
+        Some(resource) => Protect::whole(table, resource.clone()),
     };
     let protect = protect.map_err(usage)?;
     if args.print {
         let statements = match kind(&args.database)? {
             Kind::Sqlite => {
-                say::out("-- First, once: ALTER TABLE ... ADD COLUMN fencing_token INTEGER\n");
+                say::out("-- First, once: ALTER TABLE ... ADD COLUMN fencing_token ANY\n");
                 protect.statements::<Sqlite>()
             }
             Kind::Postgres => protect.statements::<Postgres>(),
@@ -113,6 +121,50 @@ async fn run_protect(args: &ProtectTable) -> Result<(), Failure> {
     }
     let pool = connect(&args.database, false).await?;
     on!(&pool, pool => protect.apply(pool).await).map_err(not_protected)
+}
+
+/// Lists the protected tables: one line for each, and below it what is wrong and what gets past.
+async fn check(database: &Database, table: Option<&str>) -> Result<(), Failure> {
+    let pool = connect(database, false).await?;
+    let tables = on!(&pool, pool => sql::protected(pool, table).await).map_err(not_protected)?;
+    for table in &tables {
+        let state = if table.is_whole() { "whole" } else { "broken" };
+        say::out(format_args!("{state}\t{}\t{}\n", table.table, table.resource));
+        for fault in &table.faults {
+            say::out(format_args!("\tfault: {fault}\n"));
+        }
+        for unseen in &table.unseen {
+            say::out(format_args!("\tdoes not see: {unseen}\n"));
+        }
+    }
+    let broken = tables.iter().filter(|table| !table.is_whole()).count();
+    match (tables.len(), broken) {
+        (0, _) => Err(Failure(exit::REFUSED, "no table is protected".into())),
+        (_, 0) => Ok(()),
+        (all, broken) => Err(Failure(
+            exit::REFUSED,
+            format!(
+                "{broken} of {all} tables are not protected as they should be: protect them again"
+            ),
+        )),
+    }
+}
+
+async fn remove(database: &Database, table: &str, yes: bool) -> Result<(), Failure> {
+    let pool = connect(database, false).await?;
+    let found = on!(&pool, pool => sql::protected(pool, Some(table)).await);
+    let Some(found) = found.map_err(not_protected)?.into_iter().next() else { return Ok(()) };
+    if !found.is_protected() {
+        return Err(Failure(exit::REFUSED, format!("the table {table} is not protected")));
+    }
+    if !yes {
+        say::error(format_args!(
+            "would take the triggers off the table {table}: anybody may write to it from then on, \
+             without a token. Add --yes to do it"
+        ));
+        return Err(Failure(exit::USAGE, String::new()));
+    }
+    on!(&pool, pool => found.remove(pool).await).map_err(not_protected)
 }
 
 async fn list(database: &Database, resource: Option<&Resource>) -> Result<(), Failure> {
@@ -154,6 +206,24 @@ async fn run_raise(args: &Raise) -> Result<(), Failure> {
         return Err(Failure(exit::USAGE, String::new()));
     }
     on!(&pool, pool => raise(pool, resource, token).await).map_err(not_admitted)?;
+    say::out(format_args!("{token}\t{resource}\n"));
+    Ok(())
+}
+
+async fn run_lower(args: &Lower) -> Result<(), Failure> {
+    let (resource, token) = (&args.resource, args.token);
+    let pool = connect(&args.database, false).await?;
+    let before = on!(&pool, pool => sql::highest(pool, resource).await).map_err(not_admitted)?;
+    let from = before.map_or_else(|| "none".to_owned(), |mark| mark.to_string());
+    if !args.yes {
+        say::error(format_args!(
+            "would lower the mark of {resource} from {from} to {token}: {token} and all larger \
+             tokens may write from then on, also those that were refused as stale. Choose a token \
+             that is not below any that was granted. Add --yes to do it"
+        ));
+        return Err(Failure(exit::USAGE, String::new()));
+    }
+    on!(&pool, pool => sql::lower(pool, resource, token).await).map_err(not_admitted)?;
     say::out(format_args!("{token}\t{resource}\n"));
     Ok(())
 }

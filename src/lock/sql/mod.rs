@@ -36,8 +36,12 @@
 //! Exclusion rests on the database's clock and on its rate alone: the client counts from
 //! before it has asked, on its own clock, and never compares the two. If the database's
 //! clock jumps forward, leases end early for others, and two may be held at once until
-//! the older one is renewed or lapses: the token distinguishes them. If it jumps back, a
-//! lock stays closed for longer, until it is renewed or released.
+//! the older one is renewed or lapses: the token distinguishes them. If it is set back, the row
+//! seems to be closed for longer than any grant allows. Who asks for it notes that, and the lock
+//! opens when it has been so for the TTL of that grant, and its lock-delay, since then: never
+//! before its holder's time is over, and renewals put the row right. A clock that is set back and
+//! put right ends no lease early. One that is set back and goes forward again by less is a jump
+//! forward.
 //!
 //! On SQLite a process that is stopped in the middle of a statement keeps every other one
 //! from writing, and so from locking, until it goes on or is killed.
@@ -72,8 +76,9 @@ pub use builder::SqlLockBuilder;
 /// A lock service in one database. Run [`migrate`](fn@crate::sql::migrate) first.
 ///
 /// Clones share the pool and the local queues. Each attempt and each renewal needs a
-/// connection of the pool for one statement. Where transactions use up the pool, give the
-/// lock service one of its own, or leases are lost because they can't be renewed.
+/// connection of the pool for one statement. Where transactions use up the pool, renewals and
+/// releases take one connection more, which the service opens then and keeps: let the server
+/// allow one more for each service than its pool has. An attempt waits for the pool.
 pub struct SqlLock<DB: Database>(Service<Arc<LeaseTable<DB>>>);
 
 impl<DB: Database> Clone for SqlLock<DB> {

@@ -1,7 +1,7 @@
 use futures_util::future::BoxFuture;
-use sqlx::{PgConnection, Postgres};
+use sqlx::{AssertSqlSafe, FromRow, PgConnection, Postgres, Row};
 
-use crate::database::{AcquireAnswer, Claim, LeaseStatements, RenewAnswer};
+use crate::database::{AcquireAnswer, Claim, LeaseStatements, RenewAnswer, literal};
 
 /// Acquires the row in one statement.
 ///
@@ -12,51 +12,82 @@ use crate::database::{AcquireAnswer, Claim, LeaseStatements, RenewAnswer};
 /// `seen`: a row that is closed is only read. The upsert would lock it even where it
 /// refuses, which costs a commit.
 ///
+/// `noticed`: the row is closed for longer than a grant allows, so the clock was set back. It
+/// counts from now on. By hand a row may be closed until infinity.
+///
 /// `acquired`: the row counts as the upsert finds it, after any wait, and so does the time:
 /// `now()` would be the time when the statement began. The mark may be above the row's token
 /// if the tokens came from elsewhere before, or the row was lost.
 const ACQUIRE: &str = "
     WITH own AS MATERIALIZED (
-        SELECT set_config('lock_timeout', $4, true),
+        SELECT set_config('lock_timeout', '$patience', true),
             CASE current_setting('synchronous_commit') WHEN 'off'
                 THEN set_config('synchronous_commit', 'on', true) END
+    ), here AS MATERIALIZED (
+        SELECT *, coalesce(expires_at < 'infinity' AND expires_at > present + closed_for, false) AS odd
+        FROM (SELECT *, clock_timestamp() AS present FROM fencing_leases WHERE resource = $resource)
+            AS lease
     ), seen AS MATERIALIZED (
-        SELECT expires_at FROM fencing_leases
-        WHERE resource = $1 AND expires_at > clock_timestamp()
+        SELECT present, odd AND coalesce(odd_since > present, true) AS is_news,
+            CASE WHEN odd THEN least(odd_since, present) + closed_for ELSE expires_at END AS expires_at
+        FROM here
+        WHERE expires_at > present AND NOT (odd AND coalesce(odd_since + closed_for <= present, false))
+    ), noticed AS (
+        UPDATE fencing_leases AS lease SET odd_since = clock_timestamp() FROM own, seen
+        WHERE is_news AND resource = $resource
+            AND lease.expires_at > clock_timestamp() + lease.closed_for
     ), acquired AS (
-        INSERT INTO fencing_leases AS lease (resource, token, owner, expires_at)
-        SELECT $1,
-            coalesce((SELECT token FROM fencing_marks WHERE resource = $1), 0) + 1,
-            $2, clock_timestamp() + $3 * interval '1 millisecond'
+        INSERT INTO fencing_leases AS lease (resource, token, owner, expires_at, closed_for)
+        SELECT $resource,
+            coalesce((SELECT token FROM fencing_marks WHERE resource = $resource), 0) + 1,
+            $owner, clock_timestamp() + $lasting * interval '1 millisecond',
+            $lasting * interval '1 millisecond'
         FROM own WHERE NOT EXISTS (SELECT FROM seen)
         ON CONFLICT (resource) DO UPDATE SET
-            token = greatest(lease.token + 1, EXCLUDED.token),
-            owner = EXCLUDED.owner, expires_at = EXCLUDED.expires_at
-        WHERE lease.expires_at <= clock_timestamp()
+            token = greatest(lease.token + 1, EXCLUDED.token), owner = EXCLUDED.owner,
+            expires_at = EXCLUDED.expires_at, closed_for = EXCLUDED.closed_for, odd_since = NULL
+        WHERE lease.expires_at <= clock_timestamp() OR lease.expires_at < 'infinity'
+            AND lease.expires_at > clock_timestamp() + lease.closed_for
+            AND lease.odd_since + lease.closed_for <= clock_timestamp()
         RETURNING token
     )
     SELECT (SELECT token FROM acquired), (
         SELECT ceil(extract(epoch FROM
-            least(expires_at, clock_timestamp() + interval '1 year') - clock_timestamp()
+            least(expires_at, present + interval '1 year') - present
         ) * 1000)::bigint FROM seen
     )";
 
-/// Renews the row. A released row stays released, whatever was still on its way.
+/// Renews the row. A released row stays released, whatever was still on its way. `own` as above.
 const RENEW: &str = "
-    UPDATE fencing_leases SET expires_at = clock_timestamp() + $4 * interval '1 millisecond'
-    WHERE resource = $1 AND owner = $2 AND token = $3 AND expires_at <> '-infinity'";
+    WITH own AS MATERIALIZED (SELECT set_config('lock_timeout', '$patience', true))
+    UPDATE fencing_leases
+    SET expires_at = clock_timestamp() + $lasting * interval '1 millisecond',
+        closed_for = $lasting * interval '1 millisecond', odd_since = NULL FROM own
+    WHERE resource = $resource AND owner = $owner AND token = $token AND expires_at <> '-infinity'";
 
 const IS_OWN: &str = "
-    SELECT owner = $2 AND token = $3 FROM fencing_leases WHERE resource = $1";
+    SELECT owner = $owner AND token = $token FROM fencing_leases WHERE resource = $resource";
 
 const RELEASE: &str = "
-    UPDATE fencing_leases SET expires_at = '-infinity'
-    WHERE resource = $1 AND owner = $2
+    WITH own AS MATERIALIZED (SELECT set_config('lock_timeout', '$patience', true))
+    UPDATE fencing_leases SET expires_at = '-infinity' FROM own
+    WHERE resource = $resource AND owner = $owner
         AND (expires_at > clock_timestamp() OR expires_at = '-infinity')";
 
 const PROBE: &str = "
     SELECT FROM fencing_leases AS lease, fencing_marks AS mark
     WHERE lease.token = 0 AND mark.token = 0 LIMIT 0";
+
+/// Puts the values into the text; [`literal`] says why they are not sent apart.
+fn filled(statement: &str, claim: &Claim, token: i64) -> AssertSqlSafe<String> {
+    let statement = statement
+        .replace("$resource", &literal(claim.resource.as_str()))
+        .replace("$owner", &literal(&claim.owner))
+        .replace("$lasting", &claim.lasting.to_string())
+        .replace("$patience", &format!("{}ms", claim.patience))
+        .replace("$token", &token.to_string());
+    AssertSqlSafe(statement)
+}
 
 impl LeaseStatements for Postgres {
     fn acquire<'a>(
@@ -64,16 +95,12 @@ impl LeaseStatements for Postgres {
         claim: &'a Claim,
     ) -> BoxFuture<'a, sqlx::Result<AcquireAnswer>> {
         Box::pin(async move {
-            let rows = sqlx::query_as::<_, (Option<i64>, Option<i64>)>(ACQUIRE)
-                .bind(claim.resource.as_str())
-                .bind(&claim.owner)
-                .bind(claim.lasting)
-                .bind(format!("{}ms", claim.patience))
-                .fetch_all(conn)
-                .await?;
-            Ok(match rows.first() {
-                Some((Some(token), _)) => AcquireAnswer::Granted(*token),
-                Some((None, Some(left))) => AcquireAnswer::Held(*left),
+            let acquire = sqlx::raw_sql(filled(ACQUIRE, claim, 0));
+            let rows = acquire.fetch_all(conn).await?;
+            let answer = rows.first().map(<(Option<i64>, Option<i64>)>::from_row).transpose()?;
+            Ok(match answer {
+                Some((Some(token), _)) => AcquireAnswer::Granted(token),
+                Some((None, Some(left))) => AcquireAnswer::Held(left),
                 Some((None, None)) | None => AcquireAnswer::Overtaken,
             })
         })
@@ -85,13 +112,12 @@ impl LeaseStatements for Postgres {
         token: i64,
     ) -> BoxFuture<'a, sqlx::Result<RenewAnswer>> {
         Box::pin(async move {
-            let renew = sqlx::query(RENEW).bind(claim.resource.as_str()).bind(&claim.owner);
-            let renew = renew.bind(token).bind(claim.lasting);
+            let renew = sqlx::raw_sql(filled(RENEW, claim, token));
             if renew.execute(&mut *conn).await?.rows_affected() == 1 {
                 return Ok(RenewAnswer::Renewed);
             }
-            let own = sqlx::query_scalar::<_, bool>(IS_OWN).bind(claim.resource.as_str());
-            let own = own.bind(&claim.owner).bind(token).fetch_optional(conn).await?;
+            let own = sqlx::raw_sql(filled(IS_OWN, claim, token)).fetch_optional(conn).await?;
+            let own = own.map(|row| row.try_get::<bool, _>(0)).transpose()?;
             Ok(if own == Some(false) { RenewAnswer::Superseded } else { RenewAnswer::Gone })
         })
     }
@@ -101,12 +127,12 @@ impl LeaseStatements for Postgres {
         claim: &'a Claim,
     ) -> BoxFuture<'a, sqlx::Result<bool>> {
         Box::pin(async move {
-            let release = sqlx::query(RELEASE).bind(claim.resource.as_str()).bind(&claim.owner);
+            let release = sqlx::raw_sql(filled(RELEASE, claim, 0));
             Ok(release.execute(conn).await?.rows_affected() == 1)
         })
     }
 
     fn probe(conn: &mut PgConnection) -> BoxFuture<'_, sqlx::Result<()>> {
-        Box::pin(async move { sqlx::query(PROBE).execute(conn).await.map(drop) })
+        Box::pin(async move { sqlx::raw_sql(PROBE).execute(conn).await.map(drop) })
     }
 }

@@ -3,33 +3,45 @@ use sqlx::{Sqlite, SqliteConnection};
 
 use crate::database::{AcquireAnswer, Claim, LeaseStatements, RenewAnswer};
 
-/// Reads for how many milliseconds a row is still closed.
+/// Reads for how many milliseconds a row is still closed, and whether it is news that this is
+/// longer than a grant allows: then the clock was set back, and the row counts from now on.
 ///
 /// The time of a statement stands still from its first step, which for a writer comes
 /// after it has waited for the lock.
 const LEFT: &str = "
-    SELECT expires_at - CAST(unixepoch('subsec') * 1000 AS INTEGER) FROM fencing_leases
-    WHERE resource = ?1 AND expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER)";
+    SELECT CASE WHEN expires_at > present + closed_for
+            THEN min(coalesce(odd_since, present), present) + closed_for ELSE expires_at END - present,
+        coalesce(expires_at > present + closed_for, false) AND coalesce(odd_since > present, true)
+    FROM fencing_leases, (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) AS present)
+    WHERE resource = ?1 AND expires_at > present
+        AND NOT coalesce(expires_at > present + closed_for AND odd_since + closed_for <= present, false)";
+
+const NOTICE: &str = "
+    UPDATE fencing_leases SET odd_since = CAST(unixepoch('subsec') * 1000 AS INTEGER)
+    WHERE resource = ?1 AND expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER) + closed_for";
 
 /// Acquires the row as this statement finds it, under the database's one write lock. The
 /// mark may be above the row's token if the tokens came from elsewhere before, or the
 /// row was lost.
 const ACQUIRE: &str = "
-    INSERT INTO fencing_leases (resource, token, owner, expires_at)
+    INSERT INTO fencing_leases (resource, token, owner, expires_at, closed_for)
     SELECT ?1,
         coalesce((SELECT token FROM fencing_marks WHERE resource = ?1), 0) + 1,
-        ?2, CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?3
+        ?2, CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?3, ?3
     WHERE true
     ON CONFLICT (resource) DO UPDATE SET
         token = max(fencing_leases.token + 1, excluded.token),
-        owner = excluded.owner, expires_at = excluded.expires_at
+        owner = excluded.owner, expires_at = excluded.expires_at,
+        closed_for = excluded.closed_for, odd_since = NULL
     WHERE fencing_leases.expires_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER)
+        OR fencing_leases.expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER) + fencing_leases.closed_for
+            AND fencing_leases.odd_since + fencing_leases.closed_for <= CAST(unixepoch('subsec') * 1000 AS INTEGER)
     RETURNING token";
 
 /// Renews the row. A released row stays released, whatever was still on its way.
 const RENEW: &str = "
     UPDATE fencing_leases
-    SET expires_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?4
+    SET expires_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?4, closed_for = ?4, odd_since = NULL
     WHERE resource = ?1 AND owner = ?2 AND token = ?3 AND expires_at <> 0";
 
 const IS_OWN: &str = "
@@ -51,8 +63,12 @@ impl LeaseStatements for Sqlite {
     ) -> BoxFuture<'a, sqlx::Result<AcquireAnswer>> {
         Box::pin(async move {
             // A row that is closed is only read: there is one writer at a time.
-            let left = sqlx::query_scalar::<_, i64>(LEFT).bind(claim.resource.as_str());
-            if let Some(left) = left.fetch_optional(&mut *conn).await? {
+            let left = sqlx::query_as::<_, (i64, bool)>(LEFT).bind(claim.resource.as_str());
+            if let Some((left, is_news)) = left.fetch_optional(&mut *conn).await? {
+                if is_news {
+                    let notice = sqlx::query(NOTICE).bind(claim.resource.as_str());
+                    notice.execute(&mut *conn).await?;
+                }
                 return Ok(AcquireAnswer::Held(left));
             }
             let acquire = sqlx::query_scalar::<_, i64>(ACQUIRE).bind(claim.resource.as_str());

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use sqlx::Pool;
+use sqlx::pool::PoolConnection;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
@@ -29,6 +30,9 @@ const ROUNDS: usize = 3;
 /// The table of leases in one database, and the way to it.
 pub(super) struct LeaseTable<DB: Database> {
     pool: Pool<DB>,
+    /// One connection, which is opened where the pool has none free, and stays. What keeps or
+    /// ends a lease must not wait until the application is less busy.
+    reserve: Pool<DB>,
     name: String,
     clock: Arc<dyn Clock>,
     in_flight: InFlight,
@@ -37,6 +41,8 @@ pub(super) struct LeaseTable<DB: Database> {
 /// When a call gives up.
 #[derive(Clone, Copy)]
 struct Limits {
+    /// The end of the wait for the pool, if the reserve may be taken then.
+    shared: Option<Instant>,
     /// The end of the wait for a connection: a part of the budget, so that there is time left
     /// to report that none was free. The pool itself tries again until then.
     connection: Instant,
@@ -49,14 +55,23 @@ struct Limits {
 impl Limits {
     fn of(budget: Duration, patience: Duration) -> Limits {
         let now = Instant::now();
-        Limits { connection: now + budget * 3 / 4, repeat: now + budget, answer: now + patience }
+        let (connection, repeat) = (now + budget * 3 / 4, now + budget);
+        Limits { shared: None, connection, repeat, answer: now + patience }
+    }
+
+    fn with_reserve(budget: Duration, patience: Duration) -> Limits {
+        let shared = Some(Instant::now() + budget / 4);
+        Limits { shared, ..Limits::of(budget, patience) }
     }
 }
 
 impl<DB: Database> LeaseTable<DB> {
     pub(super) fn new(pool: Pool<DB>, clock: Arc<dyn Clock>) -> LeaseTable<DB> {
         let name = DB::name(&pool.connect_options());
-        LeaseTable { pool, name, clock, in_flight: InFlight::default() }
+        let reserve = pool.options().clone().min_connections(0).max_connections(1);
+        let reserve =
+            reserve.idle_timeout(None).connect_lazy_with((*pool.connect_options()).clone());
+        LeaseTable { pool, reserve, name, clock, in_flight: InFlight::default() }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -99,7 +114,7 @@ impl<DB: Database> LeaseTable<DB> {
         token: i64,
         budget: Duration,
     ) -> Result<RenewAnswer, Fault> {
-        let renewal = self.call(claim, Limits::of(budget, budget), move |conn, claim| {
+        let renewal = self.call(claim, Limits::with_reserve(budget, budget), move |conn, claim| {
             DB::renew(conn, claim, token)
         });
         timeout(budget, renewal).await.unwrap_or(Err(Fault::TimedOut))
@@ -134,7 +149,8 @@ impl<DB: Database> LeaseTable<DB> {
     }
 
     async fn try_release(&self, claim: &Claim, budget: Duration) -> Result<bool, Fault> {
-        self.call(claim, Limits::of(budget, ANSWER_LIMIT.max(budget)), DB::release).await
+        let limits = Limits::with_reserve(budget, ANSWER_LIMIT.max(budget));
+        self.call(claim, limits, DB::release).await
     }
 
     pub(super) async fn health(&self, budget: Duration) -> Health {
@@ -156,8 +172,7 @@ impl<DB: Database> LeaseTable<DB> {
         run: impl for<'c> Fn(&'c mut DB::Connection, &'c C) -> BoxFuture<'c, sqlx::Result<T>>,
     ) -> Result<T, Fault> {
         loop {
-            let conn = timeout_at(limits.connection, self.pool.acquire()).await;
-            let conn = conn.unwrap_or(Err(sqlx::Error::PoolTimedOut));
+            let conn = self.connection(limits).await;
             let mut conn = conn.map_err(|error| fault::of_connection(&error))?;
             let Ok(answer) = timeout_at(limits.answer, run(&mut conn, context)).await else {
                 // In the pool it would wait for the answer for ever.
@@ -179,6 +194,18 @@ impl<DB: Database> LeaseTable<DB> {
             }
             drop(conn);
             sleep(pause).await;
+        }
+    }
+
+    async fn connection(&self, limits: Limits) -> sqlx::Result<PoolConnection<DB>> {
+        let end = limits.shared.unwrap_or(limits.connection);
+        let conn = timeout_at(end, self.pool.acquire()).await;
+        match conn.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
+            Err(sqlx::Error::PoolTimedOut) if limits.shared.is_some() => {
+                let conn = timeout_at(limits.connection, self.reserve.acquire()).await;
+                conn.unwrap_or(Err(sqlx::Error::PoolTimedOut))
+            }
+            conn => conn,
         }
     }
 }

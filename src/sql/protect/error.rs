@@ -26,7 +26,7 @@ pub enum ProtectError {
     Column {
         /// The table.
         table: String,
-        /// The column. On SQLite it may be `rowid`: a protected table must have one.
+        /// The column.
         column: String,
         /// What the database said.
         source: sqlx::Error,
@@ -45,6 +45,14 @@ pub enum ProtectError {
         /// Its type.
         kind: String,
     },
+    /// The triggers could not guard this table.
+    #[error("the table {table} can't be protected: {why}")]
+    Unguardable {
+        /// The table.
+        table: String,
+        /// Why, and what to do.
+        why: String,
+    },
     /// A table or function of the fence is missing.
     #[error(
         "the tables of the fence are missing: run fencing::sql::migrate or `fencing migrate` \
@@ -52,8 +60,13 @@ pub enum ProtectError {
         text(.0)
     )]
     NotMigrated(#[source] sqlx::Error),
-    /// Others kept the table locked for too long.
-    #[error("others kept the table locked for too long, try again: {}", text(.0))]
+    /// Others used the table for longer than a second. Long transactions and backups do; nobody
+    /// waits any more.
+    #[error(
+        "others kept the table locked for longer than a second, try again when their \
+         transactions have ended: {}",
+        text(.0)
+    )]
     Locked(#[source] sqlx::Error),
     /// The triggers were not created, or the database could not be reached. On MySQL some
     /// triggers may have been created.

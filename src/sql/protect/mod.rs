@@ -1,129 +1,59 @@
 //! Triggers that refuse a write without a token or with a stale one, in any language.
 
+mod ddl;
 mod error;
 mod mysql;
+mod named;
 mod postgres;
+mod protected;
+pub(super) mod quoted;
 mod sqlite;
+mod target;
 
 use sqlx::Pool;
 
 pub use self::error::{NameError, ProtectError};
+pub use self::protected::Protected;
+pub use self::target::Protect;
 use crate::database::{Database, Kind};
-use crate::resource::Resource;
-
-/// A table that its database guards by itself.
-///
-/// Each row belongs to a resource: one that a column names, or one for the whole table. The
-/// triggers admit each write to the resource of its row, as [`admit`](super::admit()) does,
-/// with the token that the client has presented:
-///
-/// - PostgreSQL: `SELECT fencing_present('34')` in the transaction that writes;
-/// - MySQL: `SET @fencing_token = 34` before each statement that writes: the statement clears
-///   it;
-/// - SQLite: in the column `fencing_token` of the write itself, `UPDATE files SET body =
-///   'new', fencing_token = 34 WHERE path = 'a'`. The column always reads as NULL. To delete
-///   a row, write `UPDATE files SET fencing_token = -34`: a DELETE cannot carry a token.
-///
-/// The message of a refusal names the resource, the token and the mark. Its SQLSTATE is
-/// ZF412 if the token is stale, and ZF428 if none was presented.
-///
-/// **Fencing.** It guards against every statement that fires triggers. A statement that fires
-/// none gets past it: TRUNCATE and cascading foreign keys on MySQL, REPLACE on SQLite (for the
-/// row that is replaced), a session as replica on PostgreSQL. So does anybody who may drop
-/// the triggers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Protect {
-    pub(super) schema: Option<String>,
-    pub(super) table: String,
-    pub(super) named: Named,
-}
-
-/// Which resource a row belongs to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Named {
-    Column { prefix: String, column: String },
-    Whole(Resource),
-}
 
 impl Protect {
-    /// Protects `table`, each row as the resource that `column` names. The table is
-    /// `name` or `schema.name`.
-    ///
-    /// # Errors
-    /// [`NameError`] if one cannot be a name.
-    pub fn rows(table: &str, column: &str) -> Result<Protect, NameError> {
-        let named = Named::Column { prefix: String::new(), column: name(column)? };
-        Protect::new(table, named)
-    }
-
-    /// Protects `table`, all rows as this resource.
-    ///
-    /// # Errors
-    /// [`NameError`] if the table cannot be a name.
-    pub fn whole(table: &str, resource: Resource) -> Result<Protect, NameError> {
-        Protect::new(table, Named::Whole(resource))
-    }
-
-    fn new(table: &str, named: Named) -> Result<Protect, NameError> {
-        let (schema, table) = match table.split_once('.') {
-            Some((schema, table)) => (Some(name(schema)?), name(table)?),
-            None => (None, name(table)?),
-        };
-        Ok(Protect { schema, table, named })
-    }
-
-    /// Puts this text before the column's value in the name of the resource: `files/` makes
-    /// `files/a` of `a`.
-    ///
-    /// # Errors
-    /// [`NameError`] if the name of a resource cannot begin like that.
-    pub fn prefix(mut self, text: &str) -> Result<Protect, NameError> {
-        if !text.is_empty() && Resource::new(format!("{text}x")).is_err() {
-            return Err(NameError);
-        }
-        if let Named::Column { prefix, .. } = &mut self.named {
-            text.clone_into(prefix);
-        }
-        Ok(self)
-    }
-
-    /// Returns the statements that protect the table, or protect it anew.
+    /// Returns the statements that protect the table, or protect it anew. They leave out what
+    /// [`apply`](Protect::apply) finds in the database: partitions, children, the application's
+    /// triggers.
     #[must_use]
     pub fn statements<DB: Database>(&self) -> Vec<String> {
         match DB::KIND {
             Kind::MySql => mysql::statements(self),
             Kind::Postgres => postgres::statements(self),
-            Kind::Sqlite => sqlite::statements(self),
+            Kind::Sqlite => sqlite::statements(self, "rowid"),
         }
     }
 
-    /// Protects the table. On MySQL, where each statement commits by itself, the table is
-    /// open for a moment if it was protected before.
+    /// Protects the table, on PostgreSQL with its partitions and the children that inherit from
+    /// it. It waits a second at most for others who use the table, because everybody who comes
+    /// later waits behind it. On MySQL each statement commits by itself: if you may not LOCK TABLES,
+    /// a table that was protected before is open for a moment.
     ///
     /// # Errors
     /// [`ProtectError`] says why: the table or the column is missing, the column's text depends
-    /// on the session, you may not create triggers, others kept it locked.
+    /// on the session, triggers could not guard the table, you may not create them, others kept
+    /// it locked.
     ///
     /// # Cancel safety
     /// If it is dropped, it is done or undone; on MySQL it may be half done: do it again.
     pub async fn apply<DB: Database>(&self, pool: &Pool<DB>) -> Result<(), ProtectError> {
-        let mut tx = pool.begin_with(DB::BEGIN).await?;
+        let mut tx = ddl::begin(pool).await?;
         DB::execute(&mut tx, "SELECT token FROM fencing_marks LIMIT 0".into()).await?;
         self.check::<DB>(&mut tx, None).await?;
-        if let Named::Column { column, .. } = &self.named {
+        for column in self.named.columns() {
             self.check::<DB>(&mut tx, Some(column)).await?;
             self.check_text::<DB>(&mut tx, column).await?;
         }
-        if DB::KIND == Kind::Sqlite {
-            self.check::<DB>(&mut tx, Some("rowid")).await?;
-            if self.check::<DB>(&mut tx, Some("fencing_token")).await.is_err() {
-                let table = self.path('"');
-                let add = format!("ALTER TABLE {table} ADD COLUMN fencing_token INTEGER");
-                DB::execute(&mut tx, add).await?;
-            }
-        }
-        for statement in self.statements::<DB>() {
-            DB::execute(&mut tx, statement).await?;
+        match DB::KIND {
+            Kind::MySql => mysql::apply::<DB>(self, &mut tx).await?,
+            Kind::Postgres => postgres::apply::<DB>(self, &mut tx).await?,
+            Kind::Sqlite => sqlite::apply::<DB>(self, &mut tx).await?,
         }
         Ok(tx.commit().await?)
     }
@@ -137,7 +67,7 @@ impl Protect {
     ) -> Result<(), ProtectError> {
         let mark = if DB::KIND == Kind::MySql { '`' } else { '"' };
         // SQLite would take a name alone for a text if it does not know it.
-        let what = column.map(|column| format!("fenced.{}", quote(column, mark)));
+        let what = column.map(|column| format!("fenced.{}", quoted::quote(column, mark)));
         let (what, table) = (what.as_deref().unwrap_or("1"), self.path(mark));
         let select = format!("SELECT {what} FROM {table} AS fenced LIMIT 0");
         let read = DB::execute(conn, select).await;
@@ -151,9 +81,16 @@ impl Protect {
         conn: &mut DB::Connection,
         column: &str,
     ) -> Result<(), ProtectError> {
-        let path = self.path(if DB::KIND == Kind::MySql { '`' } else { '"' });
-        let table = (self.schema.as_deref(), self.table.as_str());
-        match DB::session_dependent(conn, &path, table, column).await? {
+        let (sql, mut values) = match DB::KIND {
+            Kind::Sqlite => return Ok(()),
+            Kind::Postgres => (postgres::SESSION_DEPENDENT, vec![Some(self.path('"'))]),
+            Kind::MySql => {
+                (mysql::SESSION_DEPENDENT, vec![self.schema.clone(), Some(self.table.clone())])
+            }
+        };
+        values.push(Some(column.to_owned()));
+        let kind = DB::texts(conn, sql.into(), values).await?;
+        match kind.into_iter().flatten().flatten().next() {
             None => Ok(()),
             Some(kind) => {
                 let (table, column) = (self.table.clone(), column.to_owned());
@@ -161,34 +98,51 @@ impl Protect {
             }
         }
     }
-
-    /// Returns the table, quoted.
-    pub(super) fn path(&self, mark: char) -> String {
-        let table = quote(&self.table, mark);
-        self.schema.iter().map(|schema| format!("{}.", quote(schema, mark))).collect::<String>()
-            + &table
-    }
 }
 
-fn name(text: &str) -> Result<String, NameError> {
-    let fits = (1..=64).contains(&text.chars().count()) && !text.chars().any(char::is_control);
-    if fits { Ok(text.to_owned()) } else { Err(NameError) }
-}
-
-/// Quotes a name or a text, and doubles the marks within.
-pub(super) fn quote(text: &str, mark: char) -> String {
-    let mut quoted = String::from(mark);
-    for c in text.chars() {
-        quoted.push(c);
-        if c == mark {
-            quoted.push(c);
+/// Reads from the catalogue which tables are protected, or what is known of this one: `name` or
+/// `schema.name`. On SQLite it looks in the main database only, on MySQL in the session's, unless
+/// you name a schema. You have to be allowed to see
+/// triggers: MySQL asks for the right TRIGGER.
+///
+/// A table that was made anew, by another program or from a dump without triggers, is not in the
+/// catalogue. Name it, and the answer says that it is not protected.
+///
+/// # Errors
+/// [`ProtectError::Database`] if the catalogue can't be read.
+///
+/// # Cancel safety
+/// It changes nothing.
+pub async fn protected<DB: Database>(
+    pool: &Pool<DB>,
+    table: Option<&str>,
+) -> Result<Vec<Protected>, ProtectError> {
+    let mut conn = pool.acquire().await?;
+    let mut found = match DB::KIND {
+        Kind::MySql => {
+            let schema = table.and_then(|table| table.split_once('.')).map(|(schema, _)| schema);
+            mysql::found::<DB>(&mut conn, schema).await?
+        }
+        Kind::Postgres => postgres::found::<DB>(&mut conn).await?,
+        Kind::Sqlite => sqlite::found::<DB>(&mut conn).await?,
+    };
+    if let Some(table) = table {
+        found.retain(|(protected, _)| protected.is(table));
+        if found.is_empty() {
+            return Ok(vec![Protected::none(table)]);
         }
     }
-    quoted.push(mark);
-    quoted
-}
-
-/// Writes a text in hexadecimal digits, which need no quoting.
-pub(super) fn hex(text: &str) -> String {
-    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+    let mut all = Vec::new();
+    for (mut protected, protect) in found {
+        for column in protect.iter().flat_map(|protect| protect.named.columns()) {
+            let Some(protect) = &protect else { continue };
+            if let Err(error) = protect.check::<DB>(&mut conn, Some(column)).await {
+                protected.faults.push(error.to_string());
+            } else if let Err(error) = protect.check_text::<DB>(&mut conn, column).await {
+                protected.faults.push(error.to_string());
+            }
+        }
+        all.push(protected);
+    }
+    Ok(all)
 }

@@ -1,28 +1,82 @@
-use super::{Named, Protect, hex, quote};
+use super::error::ProtectError;
+use super::named::Named;
+use super::protected::Protected;
+use super::quoted::{hex, quote, unhex};
+use super::target::Protect;
+use crate::database::{Database, Meaning, meaning};
+use crate::resource::Resource;
+
+/// A TIMESTAMP is read in the session's time zone.
+pub(super) const SESSION_DEPENDENT: &str = "
+    SELECT CAST(column_type AS CHAR) FROM information_schema.columns
+    WHERE table_schema = COALESCE(?, DATABASE()) AND table_name = ? AND column_name = ?
+        AND data_type = 'timestamp'";
+
+/// Reads the engine of a table if it has no transactions: what a trigger refuses would stay.
+const NOT_TRANSACTIONAL: &str = "
+    SELECT CAST(engine AS CHAR)
+    FROM information_schema.tables JOIN information_schema.engines USING (engine)
+    WHERE table_schema = COALESCE(?, DATABASE()) AND table_name = ? AND transactions <> 'YES'";
+
+/// Reads the triggers of the fence in a schema, or in the session's: schema and name of the table, whether its name alone is
+/// enough, the trigger's name, when it fires, and what it does.
+const FOUND: &str = "
+    SELECT CAST(event_object_schema AS CHAR), CAST(event_object_table AS CHAR),
+        IF(event_object_schema <=> DATABASE(), 'true', 'false'), CAST(trigger_name AS CHAR),
+        CONCAT(CAST(action_timing AS CHAR), ' ', CAST(event_manipulation AS CHAR)),
+        CAST(action_statement AS CHAR)
+    FROM information_schema.triggers
+    WHERE event_object_schema = COALESCE(?, DATABASE()) AND trigger_name LIKE 'fencing!_%' ESCAPE '!'
+        AND action_statement LIKE '%fencing!_check(%' ESCAPE '!'
+    ORDER BY 1, 2, 4";
+
+/// Reads the foreign keys that change rows of a table by themselves.
+const CASCADING: &str = "
+    SELECT CAST(constraint_name AS CHAR), CAST(referenced_table_name AS CHAR)
+    FROM information_schema.referential_constraints
+    WHERE constraint_schema = ? AND table_name = ? AND NOT (
+        update_rule IN ('RESTRICT', 'NO ACTION') AND delete_rule IN ('RESTRICT', 'NO ACTION'))";
+
+const DDL: &str = "TRUNCATE, and DDL that drops, truncates or exchanges a partition or renames \
+    another table into its place, as tools for online schema changes do";
 
 /// The longest name of a trigger.
 const LONGEST: usize = 64;
 
-/// Makes one statement per trigger, so that no client has to change its delimiter.
-pub(super) fn statements(protect: &Protect) -> Vec<String> {
-    let mut statements = Vec::new();
-    for (name, event, row) in [
+/// A trigger: its name, when it fires, and what it does.
+type Trigger = (String, String, String);
+
+/// AFTER sees the row that lands, with what the database and other triggers have filled in.
+fn triggers(protect: &Protect) -> Vec<Trigger> {
+    let trigger = |(name, event, row)| {
+        let call = format!("CALL fencing_check({}, @fencing_token)", resource(protect, row));
+        (trigger(name, &protect.table), format!("AFTER {event}"), call)
+    };
+    let events = [
         ("insert", "INSERT", "NEW"),
         ("update", "UPDATE", "OLD"),
         ("move", "UPDATE", "NEW"),
         ("delete", "DELETE", "OLD"),
-    ] {
-        let trigger = Protect { table: trigger(name, &protect.table), ..protect.clone() };
-        let trigger = trigger.path('`');
-        statements.push(format!("DROP TRIGGER IF EXISTS {trigger}"));
-        statements.push(format!(
-            "CREATE TRIGGER {trigger} BEFORE {event} ON {} FOR EACH ROW\n    \
-             CALL fencing_check({}, @fencing_token)",
-            protect.path('`'),
-            resource(protect, row)
-        ));
+    ];
+    events.into_iter().map(trigger).collect()
+}
+
+/// Makes one statement per trigger, so that no client has to change its delimiter.
+pub(super) fn statements(protect: &Protect) -> Vec<String> {
+    let mut statements = Vec::new();
+    for (name, when, call) in triggers(protect) {
+        statements.push(drop_trigger(protect.schema.as_deref(), &name));
+        let trigger = Protect { table: name, ..protect.clone() }.path('`');
+        let table = protect.path('`');
+        statements
+            .push(format!("CREATE TRIGGER {trigger} {when} ON {table} FOR EACH ROW\n    {call}"));
     }
     statements
+}
+
+fn drop_trigger(schema: Option<&str>, name: &str) -> String {
+    let trigger = Protect::unknown(schema.map(str::to_owned), name.to_owned()).path('`');
+    format!("DROP TRIGGER IF EXISTS {trigger}")
 }
 
 /// Names a trigger. Those of a schema must differ, so a name that is cut ends in a hash.
@@ -40,10 +94,133 @@ fn trigger(event: &str, table: &str) -> String {
 /// Names the resource, in UTF-8 whatever the column's character set is.
 fn resource(protect: &Protect, row: &str) -> String {
     match &protect.named {
-        Named::Column { prefix, column } => {
-            let column = quote(column, '`');
-            format!("CONCAT(x'{}', CONVERT({row}.{column} USING utf8mb4))", hex(prefix))
+        Named::Columns { prefix, columns } => {
+            let text = |column: &String| {
+                let text = format!("CONVERT({row}.{} USING utf8mb4)", quote(column, '`'));
+                if columns.len() == 1 {
+                    return text;
+                }
+                // As the migration for PostgreSQL says.
+                let text = format!("REPLACE({text} COLLATE utf8mb4_bin, '%', '%25')");
+                format!("REPLACE({text}, '/', '%2F')")
+            };
+            let texts: Vec<_> = columns.iter().map(text).collect();
+            format!("CONCAT(x'{}', {})", hex(prefix), texts.join(", '/', "))
         }
         Named::Whole(resource) => format!("x'{}'", hex(resource.as_str())),
     }
+}
+
+/// Reads from what a trigger does how the rows are named.
+fn named_of(call: &str) -> Option<Named> {
+    let arguments = call.strip_prefix("CALL fencing_check(")?.strip_suffix(", @fencing_token)")?;
+    let text = |digits| String::from_utf8(unhex(digits)?).ok();
+    if let Some(digits) = arguments.strip_prefix("x'").and_then(|rest| rest.strip_suffix('\'')) {
+        return Some(Named::Whole(Resource::new(text(digits)?).ok()?));
+    }
+    let (digits, rest) = arguments.strip_prefix("CONCAT(x'")?.split_once('\'')?;
+    Named::of_expression(text(digits)?, rest, '`')
+}
+
+pub(super) async fn apply<DB: Database>(
+    protect: &Protect,
+    conn: &mut DB::Connection,
+) -> Result<(), ProtectError> {
+    let table = vec![protect.schema.clone(), Some(protect.table.clone())];
+    let engine = DB::texts(conn, NOT_TRANSACTIONAL.into(), table).await?;
+    if let Some(engine) = engine.into_iter().flatten().flatten().next() {
+        return Err(protect.unguardable(format!(
+            "its engine {engine} has no transactions, and a write that is refused would stay. \
+             ALTER TABLE ... ENGINE = InnoDB"
+        )));
+    }
+    // What a table that was renamed has brought along.
+    let expected = triggers(protect);
+    let found = DB::texts(conn, FOUND.into(), vec![protect.schema.clone()]).await?;
+    let names = found.iter().filter(|row| row.get(1) == Some(&Some(protect.table.clone())));
+    let names = names.filter_map(|row| row.get(3)?.as_deref());
+    let others = names.filter(|name| expected.iter().all(|(other, ..)| other != name));
+    let others = others.map(|name| drop_trigger(protect.schema.as_deref(), name));
+    let statements: Vec<_> = statements(protect).into_iter().chain(others).collect();
+
+    // Nobody writes between two statements, and only this one waits. Who may not lock tables does
+    // without.
+    let lock = DB::execute(conn, format!("LOCK TABLES {} WRITE", protect.path('`'))).await;
+    let is_denied = |error: &sqlx::Error| {
+        error.as_database_error().is_some_and(|error| meaning(error) == Meaning::Denied)
+    };
+    if let Err(error) = lock
+        && !is_denied(&error)
+    {
+        return Err(error.into());
+    }
+    for statement in statements {
+        DB::execute(conn, statement).await?;
+    }
+    DB::execute(conn, "UNLOCK TABLES".into()).await?;
+    Ok(())
+}
+
+pub(super) async fn found<DB: Database>(
+    conn: &mut DB::Connection,
+    schema: Option<&str>,
+) -> sqlx::Result<Vec<(Protected, Option<Protect>)>> {
+    let mut found: Vec<(bool, Protect, Vec<Trigger>)> = Vec::new();
+    let schema = schema.map(str::to_owned);
+    for row in DB::texts(conn, FOUND.into(), vec![schema]).await? {
+        let Ok([schema, Some(table), own, Some(name), Some(when), Some(call)]) =
+            <[Option<String>; 6]>::try_from(row)
+        else {
+            continue;
+        };
+        let protect = Protect::unknown(schema, table);
+        let trigger = (name, when, call.trim().to_owned());
+        match found.last_mut() {
+            Some((_, last, triggers)) if *last == protect => triggers.push(trigger),
+            _ => found.push((own.as_deref() == Some("true"), protect, vec![trigger])),
+        }
+    }
+    let mut all = Vec::new();
+    for (is_own, unknown, triggers) in found {
+        let named = triggers.iter().find_map(|(.., call)| named_of(call));
+        let protect = named.map(|named| Protect { named, ..unknown.clone() });
+        let schema = unknown.schema.clone().unwrap_or_default();
+        let name = unknown.table.clone();
+        let mut unseen = vec![DDL.to_owned()];
+        let key = vec![unknown.schema.clone(), Some(name.clone())];
+        for row in DB::texts(conn, CASCADING.into(), key).await? {
+            let [Some(key), Some(other)] = &row[..] else { continue };
+            unseen.push(format!("what the foreign key {key} changes along with {other}"));
+        }
+        let drops = triggers.iter().map(|(name, ..)| drop_trigger(Some(&schema), name)).collect();
+        let protected = Protected {
+            table: if is_own { name.clone() } else { format!("{schema}.{name}") },
+            resource: protect.as_ref().map(|protect| protect.named.pattern()).unwrap_or_default(),
+            faults: faults(protect.as_ref().unwrap_or(&unknown), &triggers),
+            unseen,
+            path: (schema, name),
+            drops,
+        };
+        all.push((protected, protect));
+    }
+    Ok(all)
+}
+
+fn faults(protect: &Protect, found: &[Trigger]) -> Vec<String> {
+    let expected = self::triggers(protect);
+    let mut faults = Vec::new();
+    for trigger in &expected {
+        let what = match found.iter().find(|found| found.0 == trigger.0) {
+            None => "is missing",
+            Some(found) if found == trigger => continue,
+            Some(_) => "is not the one that `fencing protect` creates",
+        };
+        faults.push(format!("the trigger {} {what}", trigger.0));
+    }
+    for (name, ..) in found {
+        if expected.iter().all(|(other, ..)| other != name) {
+            faults.push(format!("the trigger {name} was created for a table of another name"));
+        }
+    }
+    faults
 }

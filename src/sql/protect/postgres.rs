@@ -1,28 +1,216 @@
-use super::{Named, Protect, quote};
+use super::error::ProtectError;
+use super::named::Named;
+use super::protected::Protected;
+use super::quoted::{quote, unhex};
+use super::target::Protect;
+use crate::database::Database;
+use crate::resource::Resource;
 
+/// Reads the type of a column where its text is not the same in every session. A domain
+/// counts as what it is made of. A type's output that is not immutable depends on settings, or
+/// on the search path; these others do so as well, although they are marked immutable.
+pub(super) const SESSION_DEPENDENT: &str = "
+    WITH RECURSIVE own AS (
+        SELECT atttypid AS type, format_type(atttypid, atttypmod) AS name
+        FROM pg_attribute WHERE attrelid = to_regclass($1) AND attname = $2
+    ), made_of AS (
+        SELECT type FROM own
+        UNION ALL
+        SELECT typbasetype FROM made_of, pg_type WHERE oid = type AND typtype = 'd'
+    )
+    SELECT name FROM own, made_of, pg_type, pg_proc AS output
+    WHERE pg_type.oid = made_of.type AND output.oid = typoutput AND typtype NOT IN ('d', 'e')
+        AND (provolatile <> 'i' OR typcategory = 'G'
+            OR typname IN ('bytea', 'interval', 'float4', 'float8'))";
+
+/// Reads the table and all below it, partitions and children: schema, name, whether it is a
+/// partition, whether there may be more below it, and the arguments of the two triggers, or
+/// what is wrong with them. 29: AFTER, each row, three events. 34: BEFORE TRUNCATE.
+const TREE: &str = "
+    WITH RECURSIVE tree AS (
+        SELECT to_regclass($1)::oid AS id
+        UNION
+        SELECT inhrelid FROM tree, pg_inherits WHERE inhparent = id
+    ), state AS (
+        SELECT tgrelid, tgname, CASE
+            WHEN tgenabled NOT IN ('O', 'A') THEN 'disabled'
+            WHEN tgtype <> CASE tgname WHEN 'fencing_protect' THEN 29 ELSE 34 END
+                OR proname <> tgname OR tgqual IS NOT NULL OR tgattr::text <> '' OR tgdeferrable
+                THEN 'changed'
+            ELSE encode(tgargs, 'hex') END AS args
+        FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid
+    )
+    SELECT nspname::text, relname::text, relispartition::text,
+        (relkind = 'p' OR relhassubclass)::text,
+        (SELECT args FROM state WHERE tgrelid = id AND tgname = 'fencing_protect'),
+        (SELECT args FROM state WHERE tgrelid = id AND tgname = 'fencing_protect_truncate')
+    FROM tree JOIN pg_class ON pg_class.oid = id JOIN pg_namespace ON pg_namespace.oid = relnamespace
+    ORDER BY id <> to_regclass($1), nspname, relname";
+
+/// Reads the tables that have one of the triggers of their own: schema, name, whether the name
+/// alone is enough. A partition has its table's.
+const FOUND: &str = "
+    SELECT DISTINCT nspname::text, relname::text, pg_table_is_visible(pg_class.oid)::text
+    FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid JOIN pg_class ON pg_class.oid = tgrelid
+        JOIN pg_namespace ON pg_namespace.oid = relnamespace
+    WHERE proname IN ('fencing_protect', 'fencing_protect_truncate') AND prorettype = 'trigger'::regtype
+        AND (NOT relispartition OR proname = 'fencing_protect' AND tgparentid = 0)
+    ORDER BY 1, 2";
+
+const SESSIONS: &str = "sessions in the replica role (session_replication_role = replica)";
+const LATER: &str = "TRUNCATE of a partition, and every write to a child by INHERITS, that was added \
+    after `fencing protect`: protect the table again";
+
+/// Protects this one table, or protects it anew.
 pub(super) fn statements(protect: &Protect) -> Vec<String> {
+    [drops(protect), creates(protect, false)].concat()
+}
+
+fn drops(protect: &Protect) -> Vec<String> {
     let table = protect.path('"');
-    let (column, name) = match &protect.named {
-        Named::Column { prefix, column } => (column.as_str(), prefix.as_str()),
-        Named::Whole(resource) => ("", resource.as_str()),
-    };
+    ["fencing_protect", "fencing_protect_truncate"]
+        .iter()
+        .map(|trigger| format!("DROP TRIGGER IF EXISTS {trigger} ON {table}"))
+        .collect()
+}
+
+/// AFTER sees the row that lands: a trigger that fires later, or a generated column, changes what
+/// BEFORE sees. A partition gets the trigger for rows from its table.
+fn creates(protect: &Protect, is_partition: bool) -> Vec<String> {
+    let table = protect.path('"');
     // An argument of a trigger is a plain text: E'' would be the only one with escapes.
-    let text = |text: &str| match text.contains('\\') {
+    let text = |text: &String| match text.contains('\\') {
         true => format!("E{}", quote(&text.replace('\\', "\\\\"), '\'')),
         false => quote(text, '\''),
     };
-    vec![
-        format!("DROP TRIGGER IF EXISTS fencing_protect ON {table}"),
-        format!(
-            "CREATE TRIGGER fencing_protect BEFORE INSERT OR UPDATE OR DELETE ON {table}\n    \
-             FOR EACH ROW EXECUTE FUNCTION fencing_protect({}, {})",
-            text(column),
-            text(name)
-        ),
-        format!("DROP TRIGGER IF EXISTS fencing_protect_truncate ON {table}"),
-        format!(
-            "CREATE TRIGGER fencing_protect_truncate BEFORE TRUNCATE ON {table}\n    \
-             FOR EACH STATEMENT EXECUTE FUNCTION fencing_protect_truncate()"
-        ),
-    ]
+    let arguments: Vec<_> = arguments(&protect.named).iter().map(text).collect();
+    let rows = format!(
+        "CREATE TRIGGER fencing_protect AFTER INSERT OR UPDATE OR DELETE ON {table}\n    \
+         FOR EACH ROW EXECUTE FUNCTION fencing_protect({})",
+        arguments.join(", ")
+    );
+    let truncate = format!(
+        "CREATE TRIGGER fencing_protect_truncate BEFORE TRUNCATE ON {table}\n    \
+         FOR EACH STATEMENT EXECUTE FUNCTION fencing_protect_truncate()"
+    );
+    if is_partition { vec![truncate] } else { vec![rows, truncate] }
+}
+
+/// Lists the first column, the text before it, and further columns; or nothing and the whole name.
+fn arguments(named: &Named) -> Vec<String> {
+    match named {
+        Named::Columns { prefix, columns } => {
+            let mut arguments = columns.clone();
+            arguments.insert(1.min(arguments.len()), prefix.clone());
+            arguments
+        }
+        Named::Whole(resource) => vec![String::new(), resource.to_string()],
+    }
+}
+
+/// Reads the arguments back. Each ends in a NUL.
+fn named(hex: &str) -> Option<Named> {
+    let text = String::from_utf8(unhex(hex)?).ok()?;
+    let mut arguments = text.strip_suffix('\0')?.split('\0').map(str::to_owned);
+    let (first, prefix) = (arguments.next()?, arguments.next()?);
+    if first.is_empty() {
+        return Some(Named::Whole(Resource::new(prefix).ok()?));
+    }
+    Some(Named::Columns { prefix, columns: std::iter::once(first).chain(arguments).collect() })
+}
+
+/// A table of the tree.
+struct Member {
+    protect: Protect,
+    is_partition: bool,
+    may_grow: bool,
+    rows: Option<String>,
+    truncate: Option<String>,
+}
+
+async fn tree<DB: Database>(
+    protect: &Protect,
+    conn: &mut DB::Connection,
+) -> sqlx::Result<Vec<Member>> {
+    let rows = DB::texts(conn, TREE.into(), vec![Some(protect.path('"'))]).await?;
+    let member = |row: Vec<Option<String>>| {
+        let [schema, Some(table), is_partition, may_grow, rows, truncate] =
+            <[Option<String>; 6]>::try_from(row).ok()?
+        else {
+            return None;
+        };
+        let protect = Protect { schema, table, named: protect.named.clone() };
+        let is = |text: Option<String>| text.as_deref() == Some("true");
+        let (is_partition, may_grow) = (is(is_partition), is(may_grow));
+        Some(Member { protect, is_partition, may_grow, rows, truncate })
+    };
+    Ok(rows.into_iter().filter_map(member).collect())
+}
+
+/// Protects the table and all below it.
+pub(super) async fn apply<DB: Database>(
+    protect: &Protect,
+    conn: &mut DB::Connection,
+) -> Result<(), ProtectError> {
+    let tree = tree::<DB>(protect, conn).await?;
+    // The table's own first: those of its partitions depend on it.
+    let drops = tree.iter().flat_map(|member| drops(&member.protect));
+    let creates = tree
+        .iter()
+        .enumerate()
+        .flat_map(|(at, member)| creates(&member.protect, member.is_partition && at > 0));
+    for statement in drops.chain(creates) {
+        DB::execute(conn, statement).await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn found<DB: Database>(
+    conn: &mut DB::Connection,
+) -> sqlx::Result<Vec<(Protected, Option<Protect>)>> {
+    let mut found = Vec::new();
+    for row in DB::texts(conn, FOUND.into(), Vec::new()).await? {
+        let [Some(schema), Some(name), visible] = &row[..] else { continue };
+        let is_visible = visible.as_deref() == Some("true");
+        let table = if is_visible { name.clone() } else { format!("{schema}.{name}") };
+        let unknown = Protect::unknown(Some(schema.clone()), name.clone());
+        let tree = tree::<DB>(&unknown, conn).await?;
+        let hex = tree.first().and_then(|root| root.rows.clone());
+        let protect = hex.as_deref().and_then(named).map(|named| Protect { named, ..unknown });
+        let mut unseen = vec![SESSIONS.to_owned()];
+        if tree.iter().any(|member| member.may_grow) {
+            unseen.push(LATER.to_owned());
+        }
+        let protected = Protected {
+            table,
+            resource: protect.as_ref().map(|protect| protect.named.pattern()).unwrap_or_default(),
+            faults: faults(&tree),
+            unseen,
+            path: (schema.clone(), name.clone()),
+            drops: tree.iter().flat_map(|member| drops(&member.protect)).collect(),
+        };
+        found.push((protected, protect));
+    }
+    Ok(found)
+}
+
+/// The triggers of all tables of the tree must be those of the first.
+fn faults(tree: &[Member]) -> Vec<String> {
+    let expected = tree.first().and_then(|root| root.rows.clone()).unwrap_or_default();
+    let mut faults = Vec::new();
+    for member in tree {
+        for (trigger, state, expected) in [
+            ("fencing_protect", &member.rows, expected.as_str()),
+            ("fencing_protect_truncate", &member.truncate, ""),
+        ] {
+            let what = match state.as_deref() {
+                None => "is missing",
+                Some("disabled") => "is disabled",
+                Some(state) if state == expected && state != "changed" => continue,
+                Some(_) => "is not the one that `fencing protect` creates",
+            };
+            faults.push(format!("the trigger {trigger} on {} {what}", member.protect.table));
+        }
+    }
+    faults
 }

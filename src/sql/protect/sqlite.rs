@@ -1,52 +1,290 @@
-use super::{Named, Protect, quote};
+use super::error::ProtectError;
+use super::named::Named;
+use super::protected::Protected;
+use super::quoted::{quote, unquote};
+use super::target::Protect;
+use crate::database::Database;
+use crate::resource::Resource;
 
-/// Every writer presents its token in the column `fencing_token`. The trigger clears it when
-/// the write is admitted, so at rest it is NULL, and a write that does not mention it
-/// presents nothing. That the trigger clears it does not count as a write.
+/// The events that have a trigger each, in the order in which the triggers are created: the
+/// newest one fires first, so that a token is cleared last.
+const EVENTS: [&str; 5] = ["inserted", "updated", "insert", "update", "delete"];
+
+/// Names for the number of a row. A column may have one of them, and means itself then.
+const ROWIDS: [&str; 3] = ["rowid", "_rowid_", "oid"];
+
+/// Reads the columns of a table: the name, and whether a token could not be put there and taken
+/// away again.
+const COLUMNS: &str = "
+    SELECT name, CAST(\"notnull\" OR hidden OR coalesce(dflt_value, 'NULL') <> 'NULL' AS TEXT)
+    FROM pragma_table_xinfo(?1, ?2)";
+
+/// Reads the triggers of tables, oldest first, and the tables that have the fence's column:
+/// table, trigger, text.
+const FOUND: &str = "
+    SELECT tbl_name, name, sql FROM (
+        SELECT tbl_name, name, sql, rowid AS nr FROM main.sqlite_schema
+            WHERE type = 'trigger' AND tbl_name NOT LIKE 'fencing!_%' ESCAPE '!'
+        UNION ALL
+        SELECT own.name, NULL, NULL, 0 FROM main.sqlite_schema AS own,
+            pragma_table_xinfo(own.name, 'main') AS part
+            WHERE own.type = 'table' AND part.name = 'fencing_token' COLLATE NOCASE
+    ) ORDER BY tbl_name, nr";
+
+const REPLACE: &str = "the row that INSERT OR REPLACE or UPDATE OR REPLACE removes through a unique \
+    key other than its name, unless the session has PRAGMA recursive_triggers = ON, which refuses it";
+
+/// Every writer presents its token in the column `fencing_token`. The last trigger clears it, so
+/// at rest it is NULL, and a write that does not mention it presents nothing. GLOB: a token may
+/// stand with its resource, in a text, and a minus before either deletes the row.
+///
+/// Clearing is an UPDATE, which fires the triggers of the application. What they write in turn
+/// is part of the same write. So is what they wrote before, where the row still has the token.
+/// While a token is cleared it stands in `fencing_presented`. No trigger fires inside itself,
+/// and so none that checks writes to the table.
 ///
 /// AFTER: before an insert, a key that the database generates is not known.
-pub(super) fn statements(protect: &Protect) -> Vec<String> {
-    // A trigger names no schema but in its own name.
-    let own = quote(&protect.table, '"');
-    let trigger = |event: &str| {
-        let table = format!("fencing_{event}_{}", protect.table);
-        Protect { table, ..protect.clone() }.path('"')
-    };
-    let admit = |row: &str, token: &str| {
-        format!("\n    INSERT INTO fencing_admit VALUES ({}, {token});", resource(protect, row))
-    };
-    let clear = format!("\n    UPDATE {own} SET fencing_token = NULL WHERE rowid = NEW.rowid;");
-    let mut statements: Vec<String> = ["insert", "update", "delete"]
-        .iter()
-        .map(|event| format!("DROP TRIGGER IF EXISTS {}", trigger(event)))
-        .collect();
-    statements.push(format!(
-        "CREATE TRIGGER {} AFTER INSERT ON {own} BEGIN{}{clear}\nEND",
-        trigger("insert"),
-        admit("NEW", "NEW.fencing_token"),
-    ));
-    statements.push(format!(
-        "CREATE TRIGGER {} AFTER UPDATE ON {own}\n    \
-         WHEN OLD.fencing_token IS NULL OR NEW.fencing_token IS NOT NULL\nBEGIN{}{}\n    \
-         DELETE FROM {own} WHERE rowid = NEW.rowid AND fencing_token < 0;{clear}\nEND",
-        trigger("update"),
-        admit("OLD", "abs(NEW.fencing_token)"),
-        admit("NEW", "abs(NEW.fencing_token)"),
-    ));
-    statements.push(format!(
-        "CREATE TRIGGER {} AFTER DELETE ON {own}\n    \
-         WHEN OLD.fencing_token IS NULL OR OLD.fencing_token >= 0\nBEGIN{}\nEND",
-        trigger("delete"),
-        admit("OLD", "NULL"),
-    ));
+pub(super) fn statements(protect: &Protect, rowid: &str) -> Vec<String> {
+    let presented = Protect { table: "fencing_presented".into(), ..protect.clone() }.path('"');
+    let mut statements = vec![format!("CREATE TABLE IF NOT EXISTS {presented} (token)")];
+    for event in EVENTS {
+        let trigger = trigger(protect, event).path('"');
+        statements.push(format!("DROP TRIGGER IF EXISTS {trigger}"));
+    }
+    for event in EVENTS {
+        let trigger = trigger(protect, event).path('"');
+        statements.push(format!("CREATE TRIGGER {trigger} {}", body(protect, event, rowid)));
+    }
     statements
+}
+
+/// Returns the trigger's name, in the place of the table.
+fn trigger(protect: &Protect, event: &str) -> Protect {
+    let table = format!("fencing_{event}_{}", protect.table);
+    Protect { table, ..protect.clone() }
+}
+
+/// A trigger names no schema but in its own name.
+fn body(protect: &Protect, event: &str, rowid: &str) -> String {
+    let own = quote(&protect.table, '"');
+    let (old, new) = (resource(protect, "OLD"), resource(protect, "NEW"));
+    let admit = |name: &str, token: &str| {
+        format!(
+            "\n    INSERT INTO fencing_check VALUES ({name},\n        \
+             coalesce({token}, (SELECT token FROM fencing_presented)));"
+        )
+    };
+    let clear = format!(
+        "\n    INSERT INTO fencing_presented VALUES (NEW.fencing_token);\n    \
+         DELETE FROM {own} WHERE {rowid} = NEW.{rowid} AND fencing_token GLOB '-*';\n    \
+         UPDATE {own} SET fencing_token = NULL\n        \
+         WHERE {rowid} = NEW.{rowid} AND fencing_token IS NOT NULL;\n    \
+         DELETE FROM fencing_presented;"
+    );
+    let body = match event {
+        "inserted" => {
+            format!("INSERT ON {own}\n    WHEN NEW.fencing_token IS NOT NULL BEGIN{clear}")
+        }
+        "updated" => format!(
+            "UPDATE ON {own}\n    \
+             WHEN OLD.fencing_token IS NULL AND NEW.fencing_token IS NOT NULL BEGIN{clear}"
+        ),
+        "insert" => format!("INSERT ON {own} BEGIN{}", admit(&new, "NEW.fencing_token")),
+        "update" => format!(
+            "UPDATE ON {own}\n    \
+             WHEN OLD.fencing_token IS NULL OR NEW.fencing_token IS NOT NULL\n        \
+             OR {old} IS NOT {new}\nBEGIN{}{}",
+            admit(&old, "NEW.fencing_token"),
+            admit(&new, "NEW.fencing_token")
+        ),
+        _ => format!("DELETE ON {own} BEGIN{}", admit(&old, "OLD.fencing_token")),
+    };
+    format!("AFTER {body}\nEND")
 }
 
 fn resource(protect: &Protect, row: &str) -> String {
     match &protect.named {
-        Named::Column { prefix, column } => {
-            format!("{} || {row}.{}", quote(prefix, '\''), quote(column, '"'))
+        Named::Columns { prefix, columns } => {
+            let text = |column: &String| {
+                let text = format!("{row}.{}", quote(column, '"'));
+                if columns.len() == 1 {
+                    return text;
+                }
+                // As the migration for PostgreSQL says.
+                format!("replace(replace({text}, '%', '%25'), '/', '%2F')")
+            };
+            let texts: Vec<_> = columns.iter().map(text).collect();
+            format!("{} || {}", quote(prefix, '\''), texts.join(" || '/' || "))
         }
         Named::Whole(resource) => quote(resource.as_str(), '\''),
     }
+}
+
+/// Reads from the trigger of an insert how the rows are named.
+fn named(trigger: &str) -> Option<Named> {
+    let (prefix, rest) = unquote(trigger.split_once(" VALUES (")?.1, '\'')?;
+    let (expression, _) = rest.split_once(",\n")?;
+    match expression.is_empty() {
+        true => Some(Named::Whole(Resource::new(prefix).ok()?)),
+        false => Named::of_expression(prefix, expression, '"'),
+    }
+}
+
+/// Returns a name for the number of a row that no column has taken.
+async fn rowid<DB: Database>(
+    protect: &Protect,
+    conn: &mut DB::Connection,
+) -> Result<&'static str, ProtectError> {
+    let schema = protect.schema.as_deref().unwrap_or("main").to_owned();
+    let table = vec![Some(protect.table.clone()), Some(schema)];
+    let mut free = ROWIDS.to_vec();
+    for row in DB::texts(conn, COLUMNS.into(), table).await? {
+        let [Some(name), unfit] = &row[..] else { continue };
+        free.retain(|rowid| !rowid.eq_ignore_ascii_case(name));
+        if name.eq_ignore_ascii_case("fencing_token") && unfit.as_deref() != Some("0") {
+            return Err(protect.unguardable(
+                "its column fencing_token takes no NULL, has a default, or is generated: give \
+                 that another name, and the fence adds its own"
+                    .into(),
+            ));
+        }
+    }
+    free.first().copied().ok_or_else(|| {
+        let why = "its columns rowid, _rowid_ and oid hide the number of a row: rename one of them";
+        protect.unguardable(why.into())
+    })
+}
+
+/// Protects the table, and creates the application's triggers on it anew, in their order: the
+/// token has to be there until the last of them has fired.
+pub(super) async fn apply<DB: Database>(
+    protect: &Protect,
+    conn: &mut DB::Connection,
+) -> Result<(), ProtectError> {
+    let table = protect.path('"');
+    let schema = quote(protect.schema.as_deref().unwrap_or("main"), '"');
+    let rowid = rowid::<DB>(protect, conn).await?;
+    let select = format!("SELECT fenced.{rowid} FROM {table} AS fenced LIMIT 0");
+    if DB::execute(conn, select).await.is_err() {
+        let why = "it is WITHOUT ROWID, or a view: SQLite's triggers could not clear a token there";
+        return Err(protect.unguardable(why.into()));
+    }
+    let token =
+        format!("SELECT 'x' FROM {table} AS fenced WHERE fenced.fencing_token IS NOT NULL LIMIT 1");
+    match DB::texts(conn, token, Vec::new()).await {
+        Ok(rows) if rows.is_empty() => {}
+        Ok(_) => {
+            return Err(protect.unguardable(
+                "it has rows with a value in fencing_token: set that to NULL, or rename the \
+                 column if it is your own"
+                    .into(),
+            ));
+        }
+        Err(_) => {
+            let add = format!("ALTER TABLE {table} ADD COLUMN fencing_token ANY");
+            DB::execute(conn, add).await?;
+        }
+    }
+    for statement in statements(protect, rowid) {
+        DB::execute(conn, statement).await?;
+    }
+    let others = format!(
+        "SELECT name, sql FROM {schema}.sqlite_schema
+        WHERE type = 'trigger' AND lower(tbl_name) = lower(?1) ORDER BY rowid"
+    );
+    for other in DB::texts(conn, others, vec![Some(protect.table.clone())]).await? {
+        let [Some(name), Some(sql)] = &other[..] else { continue };
+        if EVENTS.iter().any(|event| trigger(protect, event).table.eq_ignore_ascii_case(name)) {
+            continue;
+        }
+        DB::execute(conn, format!("DROP TRIGGER {schema}.{}", quote(name, '"'))).await?;
+        // What a table that was renamed has brought along is gone.
+        if let (false, Some(rest)) = (is_ours(name), sql.strip_prefix("CREATE TRIGGER ")) {
+            DB::execute(conn, format!("CREATE TRIGGER {schema}.{rest}")).await?;
+        }
+    }
+    Ok(())
+}
+
+fn is_ours(trigger: &str) -> bool {
+    EVENTS.iter().any(|event| trigger.starts_with(&format!("fencing_{event}_")))
+}
+
+/// A trigger: its name, and its text.
+type Trigger = (String, String);
+
+pub(super) async fn found<DB: Database>(
+    conn: &mut DB::Connection,
+) -> sqlx::Result<Vec<(Protected, Option<Protect>)>> {
+    let mut found: Vec<(Protect, bool, Vec<Trigger>)> = Vec::new();
+    for row in DB::texts(conn, FOUND.into(), Vec::new()).await? {
+        let Ok([Some(table), name, sql]) = <[Option<String>; 3]>::try_from(row) else { continue };
+        let protect = Protect::unknown(None, table);
+        if found.last().is_none_or(|(last, ..)| *last != protect) {
+            found.push((protect, false, Vec::new()));
+        }
+        let Some((_, has_column, triggers)) = found.last_mut() else { continue };
+        match (name, sql) {
+            (Some(name), Some(sql)) => triggers.push((name, sql)),
+            _ => *has_column = true,
+        }
+    }
+    found.retain(|(_, has_column, triggers)| {
+        *has_column || triggers.iter().any(|(name, _)| is_ours(name))
+    });
+    let mut all = Vec::new();
+    for (unknown, _, triggers) in found {
+        let insert = trigger(&unknown, "insert").table;
+        let insert = triggers.iter().find(|(name, _)| *name == insert);
+        let named = insert.and_then(|(_, sql)| named(sql));
+        let protect = named.map(|named| Protect { named, ..unknown.clone() });
+        let rowid = rowid::<DB>(&unknown, conn).await.unwrap_or("rowid");
+        let mut unseen = Vec::new();
+        if protect.as_ref().is_none_or(|protect| !protect.named.columns().is_empty()) {
+            unseen.push(REPLACE.to_owned());
+        }
+        let ours = triggers.iter().filter(|(name, _)| is_ours(name));
+        let protected = Protected {
+            table: unknown.table.clone(),
+            resource: protect.as_ref().map(|protect| protect.named.pattern()).unwrap_or_default(),
+            faults: faults(protect.as_ref().unwrap_or(&unknown), &triggers, rowid),
+            unseen,
+            path: ("main".into(), unknown.table.clone()),
+            drops: ours
+                .map(|(name, _)| format!("DROP TRIGGER IF EXISTS main.{}", quote(name, '"')))
+                .collect(),
+        };
+        all.push((protected, protect));
+    }
+    Ok(all)
+}
+
+fn faults(protect: &Protect, found: &[Trigger], rowid: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    if found.iter().all(|(name, _)| !is_ours(name)) {
+        let what = "it has the column fencing_token and no trigger of the fence: protect it again, \
+            or drop the column";
+        return vec![what.into()];
+    }
+    for event in EVENTS {
+        let name = trigger(protect, event).table;
+        let text = format!("CREATE TRIGGER {} {}", quote(&name, '"'), body(protect, event, rowid));
+        match found.iter().find(|found| found.0 == name) {
+            None => faults.push(format!("the trigger {name} is missing")),
+            Some(found) if found.1 == text => {}
+            Some(_) => faults
+                .push(format!("the trigger {name} is not the one that `fencing protect` creates")),
+        }
+    }
+    let first = found.iter().position(|(name, _)| is_ours(name));
+    for (at, (name, _)) in found.iter().enumerate() {
+        let is_expected = EVENTS.iter().any(|event| trigger(protect, event).table == *name);
+        if is_ours(name) && !is_expected {
+            faults.push(format!("the trigger {name} was created for a table of another name"));
+        } else if !is_ours(name) && first.is_some_and(|first| at < first) {
+            faults
+                .push(format!("the trigger {name} is older than the fence's, which may refuse it"));
+        }
+    }
+    faults
 }

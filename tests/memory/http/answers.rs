@@ -72,3 +72,43 @@ async fn an_answer_that_the_handler_changed_stays() {
     assert_eq!(response.status(), 409);
     assert_eq!(problem(response).await.highest, Some(token(34)));
 }
+
+/// The check stands inside the handler's transaction, and `?` answers what it says.
+#[tokio::test]
+async fn a_handler_answers_the_errors_of_its_own_transaction() {
+    let pool = sqlx::sqlite::SqlitePoolOptions::new().max_connections(1);
+    let pool = pool.connect("sqlite::memory:").await.unwrap();
+    fencing::sql::migrate(&pool).await.unwrap();
+    let (marks, body) = (pool.clone(), "SELECT secret FROM nowhere");
+    let write = move |Fenced { resource, token, .. }: Fenced| {
+        let pool = pool.clone();
+        async move {
+            let mut tx = fencing::sql::begin(&pool, &resource, token).await?;
+            if token.get() > 34 {
+                sqlx::query(body).execute(&mut *tx).await?;
+            }
+            tx.commit().await?;
+            Ok::<_, Refusal>("written")
+        }
+    };
+    let app = |fence| Router::new().route("/files/{name}", put(write.clone())).layer(layer(fence));
+    let app = || app(fence());
+    assert_eq!(app().oneshot(request("PUT", &["34"])).await.unwrap().status(), 200);
+    // Another process: its fence has seen nothing.
+    let response = app().oneshot(request("PUT", &["33"])).await.unwrap();
+    assert_eq!(response.status(), 412);
+    let found = problem(response).await.stale().expect("it is stale");
+    assert_eq!(found.highest, token(34));
+
+    let response = app().oneshot(request("PUT", &["35"])).await.unwrap();
+    assert_eq!(response.status(), 503);
+    assert!(response.headers().contains_key(header::RETRY_AFTER));
+    let Some(Refusal::Failed(cause)) = response.extensions().get() else { panic!("no cause") };
+    let cause: &(dyn std::error::Error + 'static) = &**cause;
+    assert!(cause.downcast_ref::<fencing::sql::AdmitError>().is_some(), "{cause:?}");
+    let found = problem(response).await;
+    assert_eq!(found.kind, Problem::UNAVAILABLE);
+    assert!(!found.detail.contains("nowhere"), "{}", found.detail);
+    let highest = fencing::sql::highest(&marks, &Resource::new("files/a").unwrap()).await.unwrap();
+    assert_eq!(highest, Some(token(34)), "35 was rolled back");
+}

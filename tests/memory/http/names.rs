@@ -1,6 +1,7 @@
 //! One file has one name.
 
-use fencing::http::path;
+use axum::extract::OriginalUri;
+use fencing::http::{path, path_of};
 
 use super::*;
 
@@ -39,4 +40,73 @@ async fn a_path_with_a_second_name_names_nothing() {
     for uri in ["/files/.a", "/files/a..b", "/files/...", "/files/b/a", "/files/..a/b."] {
         assert_eq!(send(uri, 33).await.status(), 200, "{uri}");
     }
+}
+
+async fn put_to(app: &Router, uri: &str, token: u64) -> Response<Body> {
+    let request = Request::builder().method("PUT").uri(uri).header(HEADER, token);
+    app.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
+}
+
+async fn resource_and_token(Fenced { resource, token, .. }: Fenced) -> String {
+    format!("{resource} {token}")
+}
+
+/// A nested router sees less of the path than its client has sent.
+#[tokio::test]
+async fn tenants_of_a_nested_router_share_no_name() {
+    let routes = put(resource_and_token);
+    let whole = FenceLayer::new(fence(), path_of::<OriginalUri>);
+    let files = Router::new().route("/files/{name}", routes.clone().route_layer(whole));
+    let app = Router::new().nest("/tenants", Router::new().nest("/{tenant}", files));
+    let response = put_to(&app, "/tenants/blue/files/x", 1000).await;
+    assert_eq!(text(response).await, "tenants/blue/files/x 1000");
+    let response = put_to(&app, "/tenants/red/files/x", 5).await;
+    assert_eq!(text(response).await, "tenants/red/files/x 5");
+    for uri in ["/tenants/blue/files/x", "/tenants/%62lue/files/%78"] {
+        assert_eq!(put_to(&app, uri, 999).await.status(), 412, "{uri}");
+    }
+    assert_eq!(put_to(&app, "/tenants/./files/x", 1).await.status(), 400);
+
+    // `path` names what is left of the path, as its docs say.
+    let rest = FenceLayer::new(fence(), path);
+    let files = Router::new().route("/files/{name}", routes.route_layer(rest));
+    let app = Router::new().nest("/tenants/{tenant}", files);
+    let response = put_to(&app, "/tenants/blue/files/x", 1000).await;
+    assert_eq!(text(response).await, "files/x 1000");
+    assert_eq!(put_to(&app, "/tenants/red/files/x", 5).await.status(), 412);
+}
+
+/// Without the URI that it was told of it names nothing, rather than something else.
+#[tokio::test]
+async fn without_the_uri_nothing_is_named() {
+    let layer = FenceLayer::new(fence(), path_of::<OriginalUri>);
+    let handler = tower::service_fn(|_: Request<Body>| {
+        ready(Ok::<_, Infallible>(Response::new(Body::empty())))
+    });
+    let response = layer.layer(handler).oneshot(request("PUT", &["1"])).await.unwrap();
+    assert_eq!(response.status(), 400);
+    assert!(text(response).await.contains("OriginalUri"));
+}
+
+/// By the parameters of the path, two routes to one file have one name.
+#[tokio::test]
+async fn a_middleware_may_name_the_resource() {
+    async fn name_file(
+        axum::extract::Path((_, name)): axum::extract::Path<(String, String)>,
+        mut request: axum::extract::Request,
+        next: axum::middleware::Next,
+    ) -> Response<Body> {
+        let file = Resource::new(format!("files/{name}")).unwrap();
+        request.extensions_mut().insert(file);
+        next.run(request).await
+    }
+    let named = |parts: &http::request::Parts| {
+        parts.extensions.get::<Resource>().cloned().ok_or("no file is named")
+    };
+    let routes = put(resource_and_token).route_layer(FenceLayer::new(fence(), named));
+    let app = Router::new()
+        .route("/{version}/files/{name}", routes)
+        .route_layer(axum::middleware::from_fn(name_file));
+    assert_eq!(text(put_to(&app, "/v2/files/x", 34).await).await, "files/x 34");
+    assert_eq!(put_to(&app, "/v1/files/%78", 33).await.status(), 412);
 }

@@ -1,9 +1,10 @@
+use std::convert::Infallible;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use fencing::fence::{FenceError, Marks, MarksError, MemoryMarks, Stale};
-use fencing::{Fence, Resource, Token};
+use fencing::{Fence, Resource, Sequencer, Token};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
@@ -14,6 +15,8 @@ use crate::interleavings::storage::{Kind, Outcome, Request, Storage};
 pub enum Guard {
     Fence,
     DropOlder,
+    /// Asks whether the token was issued.
+    AsksFirst,
     CheckOutsideTheWrite,
     LowerAccepted,
     EqualRefused,
@@ -35,7 +38,7 @@ impl Guard {
     /// The rule that is taken out.
     pub fn rule(self) -> &'static str {
         match self {
-            Guard::Fence | Guard::DropOlder => "none",
+            Guard::Fence | Guard::DropOlder | Guard::AsksFirst => "none",
             Guard::CheckOutsideTheWrite => "an admission is held until the write is done",
             Guard::LowerAccepted => "a lower token is refused",
             Guard::EqualRefused => "an equal token passes",
@@ -62,7 +65,14 @@ impl Service {
             Guard::InFlightAfterTheMarks => Fence::new(NoMarks),
             _ => Fence::new(marks.clone()),
         };
-        let fence = if guard == Guard::DropOlder { fence.drop_older() } else { fence };
+        let fence = match guard {
+            Guard::DropOlder => fence.drop_older(),
+            Guard::AsksFirst => fence.drop_older().check_sequencer(|_: Sequencer| async {
+                pause().await;
+                Ok::<_, Infallible>(true)
+            }),
+            _ => fence,
+        };
         Service { guard, marks, fence, storage }
     }
 
@@ -155,6 +165,18 @@ impl Marks for SlowMarks {
                 }
                 _ => raised,
             }
+        }
+        .boxed()
+    }
+
+    fn highest<'a>(
+        &'a self,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, Result<Option<Token>, MarksError>> {
+        async move {
+            let highest = self.marks.highest(resource).await;
+            pause().await;
+            highest
         }
         .boxed()
     }

@@ -36,8 +36,10 @@ const SCENARIOS: [Scenario; 6] = [
 
 #[test]
 fn no_order_lets_an_older_token_act_behind_a_newer_one() {
-    for guard in [Guard::Fence, Guard::DropOlder] {
-        for scenario in &SCENARIOS {
+    for guard in [Guard::Fence, Guard::DropOlder, Guard::AsksFirst] {
+        // The questions make many more schedules.
+        let most = if guard == Guard::AsksFirst { 2 } else { 3 };
+        for scenario in SCENARIOS.iter().filter(|scenario| scenario.requests.len() <= most) {
             let found = explore(guard, scenario);
             println!(
                 "{:>9}: {:>7} schedules, {:>2} steps at most: {}",
@@ -51,7 +53,7 @@ fn no_order_lets_an_older_token_act_behind_a_newer_one() {
             }
             // A search that never lets anybody in, or never refuses, shows nothing.
             assert!(found.acted > 0 && found.refused > 0, "{guard:?}, {}", scenario.name);
-            assert_eq!(found.superseded > 0, guard == Guard::DropOlder, "{}", scenario.name);
+            assert_eq!(found.superseded > 0, guard != Guard::Fence, "{}", scenario.name);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Who waits for whom on MySQL, and what an old snapshot sees.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use fencing::Resource;
 use fencing::sql::{self, AdmitError};
@@ -224,4 +225,31 @@ async fn the_character_set_of_the_connection_changes_no_name() {
     assert_eq!(stale(sql::begin(&place.pool, &name, token(33)).await).resource, name);
     // The driver reads messages as UTF-8 and cannot read this one; refused it is.
     sql::begin(&latin, &name, token(33)).await.unwrap_err();
+}
+
+/// A day, unless the server says otherwise; and all who come later wait behind it.
+#[tokio::test]
+async fn a_migration_does_not_wait_for_ever_and_leaves_the_session_as_it_was() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    sqlx::query("DELETE FROM _fencing_migrations").execute(&place.pool).await.unwrap();
+    let mut other = place.pool.begin().await.unwrap();
+    let read = "SELECT resource FROM fencing_marks_base";
+    sqlx::query(read).fetch_all(&mut *other).await.unwrap();
+    let pool = place.patient();
+    let migrate = tokio::time::timeout(Duration::from_secs(60), sql::migrate(&pool));
+    let error = migrate.await.expect("it waits for ever").unwrap_err();
+    assert!(matches!(error, sql::MigrateError::Locked(_)), "{error:?}");
+    sqlx::query(read).fetch_all(&place.pool).await.unwrap();
+    other.rollback().await.unwrap();
+    sql::migrate(&pool).await.unwrap();
+    sqlx::raw_sql("CREATE TABLE files (path VARCHAR(9))").execute(&pool).await.unwrap();
+    sql::Protect::rows("files", "path").unwrap().apply(&pool).await.unwrap();
+    let mut sessions = Vec::new();
+    while sessions.is_empty() || sessions.len() < pool.size() as usize {
+        let mut session = pool.acquire().await.unwrap();
+        let shown = sqlx::query_scalar::<_, i64>("SELECT CAST(@@lock_wait_timeout AS SIGNED)");
+        assert_eq!(shown.fetch_one(&mut *session).await.unwrap(), 86400);
+        sessions.push(session);
+    }
 }

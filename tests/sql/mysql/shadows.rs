@@ -85,3 +85,37 @@ async fn a_column_whose_text_depends_on_the_session_names_no_resource() {
         }
     }
 }
+
+/// The name is compared in UTF-8, whatever the client speaks.
+#[tokio::test]
+async fn a_pair_in_another_character_set_counts() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let create =
+        "CREATE TABLE files (path VARCHAR(50) CHARACTER SET latin1 PRIMARY KEY, body TEXT)";
+    place.pool.execute(create).await.unwrap();
+    Protect::rows("files", "path").unwrap().apply(&place.pool).await.unwrap();
+    for character_set in ["latin1", "utf8mb4", "utf16"] {
+        let mut tx = place.pool.begin().await.unwrap();
+        let set = format!("SET @fencing_sequencer = CONVERT('34 ä' USING {character_set})");
+        tx.execute(AssertSqlSafe(set)).await.unwrap();
+        tx.execute("REPLACE INTO files VALUES ('ä', 'new')").await.unwrap();
+        tx.commit().await.unwrap();
+    }
+    // Which of two is the newer one nobody knows: neither counts, and neither stays.
+    let mut tx = place.pool.begin().await.unwrap();
+    tx.execute("SET @fencing_sequencer = '40 ä', @fencing_token = 34").await.unwrap();
+    for words in ["were both set", "no token presented"] {
+        let error = tx.execute("UPDATE files SET body = 'bad'").await.unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    tx.rollback().await.unwrap();
+    for bad in ["'34'", "'34 '", "'  '", "34", "x'ff'", "'34 a'", "REPEAT('1', 2000)"] {
+        let mut tx = place.pool.begin().await.unwrap();
+        let set = format!("SET @fencing_sequencer = {bad}");
+        tx.execute(AssertSqlSafe(set)).await.unwrap();
+        tx.execute("UPDATE files SET body = 'bad'").await.unwrap_err();
+        tx.execute("SET @fencing_sequencer = NULL").await.unwrap();
+        tx.rollback().await.unwrap();
+    }
+}

@@ -281,3 +281,27 @@ async fn a_newer_one_gets_into_a_stream(in_sql: bool) {
         task.await.unwrap();
     }
 }
+
+/// The lock of another migration, and one of the application on what is to be changed.
+#[tokio::test]
+async fn a_migration_does_not_wait_for_ever_and_leaves_the_session_as_it_was() {
+    let place = Place::empty().await;
+    let mut other = place.pool.begin().await.unwrap();
+    let lock = sqlx::query("SELECT pg_advisory_xact_lock(28821972413148775)");
+    lock.execute(&mut *other).await.unwrap();
+    let pool = place.patient();
+    let migrate = tokio::time::timeout(Duration::from_secs(60), sql::migrate(&pool));
+    let error = migrate.await.expect("it waits for ever").unwrap_err();
+    assert!(matches!(error, sql::MigrateError::Locked(_)), "{error:?}");
+    other.rollback().await.unwrap();
+    sql::migrate(&pool).await.unwrap();
+    sqlx::raw_sql("CREATE TABLE files (path text)").execute(&pool).await.unwrap();
+    sql::Protect::rows("files", "path").unwrap().apply(&pool).await.unwrap();
+    let mut sessions = Vec::new();
+    while sessions.len() < pool.size() as usize {
+        let mut session = pool.acquire().await.unwrap();
+        let shown = sqlx::query_scalar::<_, String>("SHOW lock_timeout");
+        assert_eq!(shown.fetch_one(&mut *session).await.unwrap(), "0");
+        sessions.push(session);
+    }
+}

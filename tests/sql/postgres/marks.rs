@@ -1,13 +1,37 @@
-//! Marks of a fence, while somebody sleeps in a transaction.
+//! Marks of a fence, while somebody sleeps in a transaction, and on a replica that is behind.
 
 use std::time::{Duration, Instant};
 
-use fencing::fence::FenceError;
+use fencing::fence::{FenceError, Marks};
 use fencing::sql::{self, SqlMarks};
 use fencing::{Fence, Resource};
 
+use sqlx::postgres::PgPoolOptions;
+use support::postgres::PostgresServer;
+
 use super::place::Place;
 use crate::common::{resource, token};
+
+/// As where a proxy sends reads to a replica.
+#[tokio::test]
+async fn a_replica_that_is_behind_passes_no_token() {
+    let server = PostgresServer::with(&["fsync=off"]);
+    let options = server.database().await;
+    let primary = PgPoolOptions::new().connect_lazy_with(options.clone());
+    sql::migrate(&primary).await.unwrap();
+    let marks = SqlMarks::new(primary.clone());
+    marks.raise(&resource(), token(33)).await.unwrap();
+
+    let standby = server.standby();
+    let replica =
+        PgPoolOptions::new().connect_lazy_with(standby.on(options.get_database().unwrap()));
+    // It has copied 33, and stops there.
+    sqlx::query("SELECT pg_wal_replay_pause()").execute(&replica).await.unwrap();
+    marks.raise(&resource(), token(34)).await.unwrap();
+    assert_eq!(sql::highest(&replica, &resource()).await.unwrap(), Some(token(33)));
+    SqlMarks::new(replica).raise(&resource(), token(33)).await.unwrap_err();
+    assert!(marks.raise(&resource(), token(33)).await.unwrap_err().to_string().contains("stale"));
+}
 
 #[tokio::test]
 async fn a_client_asleep_in_its_transaction_holds_up_its_own_resource_only() {

@@ -103,7 +103,8 @@ async fn a_token_counts_in_the_transaction_that_presents_it() {
     // Kept for the session in the form that counted before.
     let mut tx = pool.begin().await.unwrap();
     sql::present(&mut tx, token(34)).await.unwrap();
-    let keep = "SELECT set_config('fencing.token', current_setting('fencing.token'), false)";
+    let keep =
+        "SELECT set_config('fencing.sequencer', current_setting('fencing.sequencer'), false)";
     tx.execute(keep).await.unwrap();
     tx.execute("UPDATE public.files SET body = 'first'").await.unwrap();
     tx.commit().await.unwrap();
@@ -155,5 +156,49 @@ async fn a_column_whose_text_depends_on_the_session_names_no_resource() {
                 assert!(error.to_string().contains("depends on the session"), "{error}");
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn what_begin_admits_it_presents() {
+    let place = at_34().await;
+    place
+        .pool
+        .execute("BEGIN; SELECT fencing_present('5'); INSERT INTO files VALUES ('b', 'b'); COMMIT")
+        .await
+        .unwrap();
+    for isolation in ["read committed", "serializable"] {
+        let level = format!(
+            "ALTER DATABASE {} SET default_transaction_isolation = '{isolation}'",
+            place.pool.connect_options().get_database().unwrap()
+        );
+        place.pool.execute(AssertSqlSafe(level)).await.unwrap();
+        let pool = place.other();
+        let mut tx = sql::begin(&pool, &resource(), token(35)).await.unwrap();
+        tx.execute("UPDATE files SET body = 'a' WHERE path = 'a'").await.unwrap();
+        tx.execute("SAVEPOINT one").await.unwrap();
+        let error = tx.execute("UPDATE files SET body = 'a' WHERE path = 'b'").await.unwrap_err();
+        assert!(
+            error.to_string().contains("35 files/a of another resource, high water "),
+            "{error}"
+        );
+        assert!(matches!(AdmitError::from(error), AdmitError::Unpresented(_)));
+        tx.execute("ROLLBACK TO SAVEPOINT one; SET LOCAL fencing.token = '99'").await.unwrap();
+        let error = tx.execute("UPDATE files SET body = 'a' WHERE path = 'b'").await.unwrap_err();
+        assert!(matches!(AdmitError::from(error), AdmitError::Unpresented(_)));
+        tx.execute("ROLLBACK TO SAVEPOINT one; SET LOCAL fencing.sequencer = '6 files/b'")
+            .await
+            .unwrap();
+        tx.execute("UPDATE files SET body = 'b' WHERE path = 'b'").await.unwrap();
+        tx.commit().await.unwrap();
+        // Without SET LOCAL at the end of the transaction nothing is left.
+        let error = pool.execute("UPDATE files SET body = 'c' WHERE path = 'b'").await.unwrap_err();
+        assert!(matches!(AdmitError::from(error), AdmitError::Unpresented(_)));
+    }
+    for bad in ["35", "35 ", "@35 files/a", "x files/a"] {
+        let mut tx = place.pool.begin().await.unwrap();
+        let set = format!("SET LOCAL fencing.sequencer = '{bad}'");
+        tx.execute(AssertSqlSafe(set)).await.unwrap();
+        tx.execute("UPDATE files SET body = 'bad'").await.unwrap_err();
     }
 }

@@ -183,7 +183,8 @@ async fn a_presented_token_is_not_left_behind() {
     let mut tx = single.begin().await.unwrap();
     sql::present(&mut tx, token(34)).await.unwrap();
     tx.commit().await.unwrap();
-    let mut tx = sql::begin(&single, &resource(), token(34)).await.unwrap();
+    let other = Resource::new("other").unwrap();
+    let mut tx = sql::begin(&single, &other, token(34)).await.unwrap();
     let error = sqlx::query(place::guarded(None)).execute(&mut *tx).await.unwrap_err();
     assert!(matches!(error.into(), AdmitError::Unpresented(_)));
 }

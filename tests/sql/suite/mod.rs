@@ -2,12 +2,15 @@
 
 mod admit;
 mod foreign;
+mod lower;
 mod marks;
 mod migrate;
+mod parts;
 mod protect;
 mod race;
 mod rounds;
 mod row;
+mod sequencer;
 mod spawned;
 mod statement;
 mod table;

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use fencing::sql::{Protect, ProtectError};
 
 use super::*;
@@ -48,4 +50,130 @@ async fn a_database_without_the_fence_says_what_to_run() {
     let error = protect.apply(&place.pool).await.unwrap_err();
     assert!(matches!(error, ProtectError::NotMigrated(_)), "{error:?}");
     assert!(error.to_string().contains("run fencing::sql::migrate"), "{error}");
+}
+
+#[tokio::test]
+async fn several_columns_name_a_row_and_no_two_rows_have_one_name() {
+    let place = documents().await;
+    let protect = Protect::rows_by("documents", &["path", "body"]).unwrap();
+    protect.prefix("p/").unwrap().apply(&place.pool).await.unwrap();
+    for (path, body, resource) in [
+        ("a/b", "c", "p/a%2Fb/c"),
+        ("a", "b/c", "p/a/b%2Fc"),
+        ("%2F", "", "p/%252F/"),
+        ("", "/", "p//%2F"),
+        ("ä", "B", "p/ä/B"),
+    ] {
+        let error = place.client(&place::insert(None, path, body)).unwrap_err();
+        let words = format!("no token presented, high water none, resource {resource}");
+        assert!(error.contains(&words), "{error}");
+    }
+    place.client(&place::insert(Some("34"), "a/b", "c")).unwrap();
+    let error = place.client(&place::update(Some("33"), "a/b", "d")).unwrap_err();
+    assert!(error.contains("is stale, high water 34, resource p/a%2Fb/c"), "{error}");
+    place.client(&place::insert(Some("1"), "a", "b/c")).unwrap();
+    // Both names of a row that changes its name.
+    place.client(&place::insert(Some("40"), "x", "b/c")).unwrap();
+    place.client(&place::delete(Some("40"), "x")).unwrap();
+    let error = place.client(&place::rename(Some("1"), "a", "x")).unwrap_err();
+    assert!(error.contains("is stale, high water 40, resource p/x/b%2Fc"), "{error}");
+    place.client(&place::update(Some("35"), "a/b", "d")).unwrap();
+    place.client(&place::update(Some("34"), "a/b", "c")).unwrap_err();
+    assert!(Protect::rows_by("documents", &[]).is_err());
+    let error = Protect::rows_by("documents", &["path", "nope"]).unwrap();
+    let error = error.apply(&place.pool).await.unwrap_err();
+    assert!(error.to_string().contains("has no column nope"), "{error}");
+}
+
+#[tokio::test]
+async fn the_catalogue_says_which_tables_are_protected_and_how() {
+    let place = documents().await;
+    assert_eq!(sql::protected(&place.pool, None).await.unwrap(), []);
+    for (protect, resource) in [
+        (Protect::rows("documents", "path").unwrap(), "{path}"),
+        (
+            Protect::rows("documents", "path").unwrap().prefix("it's/\\`\"/").unwrap(),
+            "it's/\\`\"/{path}",
+        ),
+        (Protect::rows_by("documents", &["path", "body"]).unwrap(), "{path}/{body}"),
+        (
+            Protect::whole("documents", Resource::new("it's \\ NEW.`x`").unwrap()).unwrap(),
+            "it's \\ NEW.`x`",
+        ),
+    ] {
+        protect.apply(&place.pool).await.unwrap();
+        protect.apply(&place.pool).await.unwrap();
+        for name in [None, Some("documents")] {
+            let found = sql::protected(&place.pool, name).await.unwrap();
+            let [found] = &found[..] else { panic!("{found:?}") };
+            assert!(found.is_whole() && found.is_protected(), "{found:?}");
+            assert_eq!((found.table.as_str(), found.resource.as_str()), ("documents", resource));
+        }
+    }
+    let other = sql::protected(&place.pool, Some("files")).await.unwrap();
+    assert!(!other[0].is_whole() && !other[0].is_protected(), "{other:?}");
+    assert_eq!(other[0].faults, ["it is not protected"]);
+}
+
+#[tokio::test]
+async fn names_that_need_quotes_are_found_in_the_catalogue() {
+    let place = ready().await;
+    let (table, column) = ("t\"'`; NEW`", "c\"'`;%I$1?NEW.\"");
+    let create = place::create(table, column);
+    sqlx::raw_sql(sqlx::AssertSqlSafe(create)).execute(&place.pool).await.unwrap();
+    let protect = Protect::rows(table, column).unwrap().prefix("p'\\\"`").unwrap();
+    protect.apply(&place.pool).await.unwrap();
+    let found = sql::protected(&place.pool, Some(table)).await.unwrap();
+    assert!(found[0].is_whole(), "{found:?}");
+    found[0].remove(&place.pool).await.unwrap();
+    assert!(!sql::protected(&place.pool, Some(table)).await.unwrap()[0].is_protected());
+}
+
+#[tokio::test]
+async fn the_triggers_can_be_taken_off() {
+    let place = documents().await;
+    let protect = Protect::rows("documents", "path").unwrap();
+    protect.apply(&place.pool).await.unwrap();
+    place.client(&place::insert(None, "a", "bad")).unwrap_err();
+    let found = sql::protected(&place.pool, Some("documents")).await.unwrap();
+    found[0].remove(&place.pool).await.unwrap();
+    place.client(&place::insert(None, "a", "free")).unwrap();
+    let found = sql::protected(&place.pool, Some("documents")).await.unwrap();
+    assert!(!found[0].is_protected() && !found[0].is_whole(), "{found:?}");
+    protect.apply(&place.pool).await.unwrap();
+    place.client(&place::update(None, "a", "bad")).unwrap_err();
+}
+
+/// Who waits for a table keeps everybody out who comes later.
+#[tokio::test]
+async fn a_table_that_others_use_is_given_up_and_they_go_on() {
+    let place = documents().await;
+    let protect = Protect::rows("documents", "path").unwrap();
+    for protects in [true, false] {
+        let holder = sqlx::query("INSERT INTO documents VALUES ('a', 'mine')");
+        let mut tx = place.pool.begin().await.unwrap();
+        if protects {
+            holder.execute(&mut *tx).await.unwrap();
+        } else {
+            let delete = sqlx::query("UPDATE files SET late = 0");
+            delete.execute(&mut *tx).await.unwrap();
+            sqlx::query("SELECT path FROM documents").fetch_all(&mut *tx).await.unwrap();
+        }
+        let pool = place.patient();
+        let change = async {
+            match protects {
+                true => protect.apply(&pool).await,
+                false => sql::protected(&place.pool, None).await.unwrap()[0].remove(&pool).await,
+            }
+        };
+        let change = tokio::time::timeout(Duration::from_secs(60), change);
+        let error = change.await.expect("it waits for ever").unwrap_err();
+        assert!(matches!(error, ProtectError::Locked(_)), "{error:?}");
+        assert!(error.to_string().contains("try again"), "{error}");
+        let others = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM documents");
+        others.fetch_one(&place.pool).await.unwrap();
+        tx.rollback().await.unwrap();
+        protect.apply(&pool).await.unwrap();
+        assert!(sql::protected(&place.pool, None).await.unwrap()[0].is_whole());
+    }
 }

@@ -30,8 +30,10 @@ async fn what_is_no_token_is_not_let_in() {
 async fn altered(token: &str) -> Place {
     let place = ready().await;
     sqlx::query("DROP TABLE fencing_marks").execute(&place.pool).await.unwrap();
-    let create =
-        format!("CREATE TABLE fencing_marks (resource VARCHAR(255) PRIMARY KEY, token {token})");
+    let create = format!(
+        "CREATE TABLE fencing_marks (resource VARCHAR(255) PRIMARY KEY, token {token}{})",
+        place::MORE
+    );
     sqlx::query(sqlx::AssertSqlSafe(create)).execute(&place.pool).await.unwrap();
     place
 }

@@ -12,3 +12,7 @@ pub const EXPIRES_AT: &str = "SELECT expires_at DIV 1000 FROM fencing_leases WHE
 /// The resource gets this mark.
 pub const MARK: &str = "INSERT INTO fencing_marks (resource, token) VALUES (?, ?)
     ON DUPLICATE KEY UPDATE token = VALUES(token)";
+
+/// The clock is set back by an hour, and forward again: what counts is the distance to the row.
+pub const BACK: &str = "UPDATE fencing_leases SET expires_at = expires_at + 3600000000, odd_since = odd_since + 3600000000";
+pub const FORTH: &str = "UPDATE fencing_leases SET expires_at = expires_at - 3600000000, odd_since = odd_since - 3600000000";

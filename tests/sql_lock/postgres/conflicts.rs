@@ -57,7 +57,13 @@ async fn a_row_that_somebody_keeps_locked_is_no_holder() {
     sqlx::query(lock_row).execute(&mut *by_hand).await.unwrap();
     let brief = service(&place.other(), Duration::from_millis(300));
     fault(brief.try_acquire(&resource()).await);
-    // Nor does anything go on waiting in the server for it.
+    nothing_waits(&place).await;
+    by_hand.rollback().await.unwrap();
+    drop(patient.acquire(&resource()).await.unwrap());
+}
+
+/// Nothing goes on waiting in the server when its caller has given up.
+async fn nothing_waits(place: &Place) {
     let waiting = "SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND wait_event_type = 'Lock'";
     let end = std::time::Instant::now() + Duration::from_secs(15);
@@ -65,8 +71,24 @@ async fn a_row_that_somebody_keeps_locked_is_no_holder() {
         assert!(std::time::Instant::now() < end, "the statement outlives its caller");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+}
+
+#[tokio::test]
+async fn a_row_that_somebody_keeps_locked_holds_no_renewal_or_release_up() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let lock = service(&place.other(), Duration::from_millis(300));
+    let lease = lock.acquire(&resource()).await.unwrap();
+    let mut by_hand = place.pool.begin().await.unwrap();
+    let lock_row = "SELECT FROM fencing_leases FOR UPDATE";
+    sqlx::query(lock_row).execute(&mut *by_hand).await.unwrap();
+    lease.renew().await.unwrap_err();
+    nothing_waits(&place).await;
+    lease.release().await.unwrap_err();
+    nothing_waits(&place).await;
     by_hand.rollback().await.unwrap();
-    drop(patient.acquire(&resource()).await.unwrap());
+    // It was tried again.
+    lock.settle().await;
 }
 
 #[tokio::test]
@@ -109,7 +131,7 @@ async fn a_row_that_is_closed_for_ever_is_held() {
 /// Renewals stop on their way into the table for a while; nothing else does.
 const SLOW_RENEWALS: &str = "
     CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-        IF current_query() LIKE '%AND token = $3%' THEN PERFORM pg_sleep(3); END IF;
+        IF current_query() LIKE '%AND token = %' THEN PERFORM pg_sleep(3); END IF;
         RETURN NULL;
     END $$;
     CREATE TRIGGER slow BEFORE UPDATE ON fencing_leases FOR EACH STATEMENT EXECUTE FUNCTION slow();

@@ -14,3 +14,7 @@ pub const EXPIRES_AT: &str = "SELECT (extract(epoch FROM expires_at) * 1000)::bi
 /// The resource gets this mark.
 pub const MARK: &str = "INSERT INTO fencing_marks (resource, token) VALUES ($1, $2)
     ON CONFLICT (resource) DO UPDATE SET token = excluded.token";
+
+/// The clock is set back by an hour, and forward again: what counts is the distance to the row.
+pub const BACK: &str = "UPDATE fencing_leases SET expires_at = expires_at + interval '1 h', odd_since = odd_since + interval '1 h'";
+pub const FORTH: &str = "UPDATE fencing_leases SET expires_at = expires_at - interval '1 h', odd_since = odd_since - interval '1 h'";

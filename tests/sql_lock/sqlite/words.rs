@@ -12,3 +12,9 @@ pub const EXPIRES_AT: &str = "SELECT expires_at FROM fencing_leases WHERE resour
 /// The resource gets this mark.
 pub const MARK: &str = "INSERT INTO fencing_marks (resource, token) VALUES ($1, $2)
     ON CONFLICT (resource) DO UPDATE SET token = excluded.token";
+
+/// The clock is set back by an hour, and forward again: what counts is the distance to the row.
+pub const BACK: &str =
+    "UPDATE fencing_leases SET expires_at = expires_at + 3600000, odd_since = odd_since + 3600000";
+pub const FORTH: &str =
+    "UPDATE fencing_leases SET expires_at = expires_at - 3600000, odd_since = odd_since - 3600000";

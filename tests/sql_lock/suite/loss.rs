@@ -39,6 +39,30 @@ async fn the_watchdog_keeps_it() {
 }
 
 #[tokio::test]
+async fn it_is_kept_while_the_application_uses_every_connection() {
+    let place = ready().await;
+    let pool = sqlx::pool::PoolOptions::<Db>::new().max_connections(1);
+    let pool = pool.connect_lazy_with((*place.pool.connect_options()).clone());
+    let lock = short(&pool, Duration::from_secs(6)).build().unwrap();
+    let lease = lock.acquire(&resource()).await.unwrap();
+    let _busy = pool.acquire().await.unwrap();
+    let renewed = async {
+        let mut seen = Vec::new();
+        while seen.len() < 5 {
+            let expires_at = sqlx::query_scalar::<_, i64>(words::EXPIRES_AT);
+            let expires_at = expires_at.bind(resource().as_str().to_owned());
+            let expires_at = expires_at.fetch_one(&place.pool).await.unwrap();
+            if seen.last().is_none_or(|last| expires_at > *last) {
+                seen.push(expires_at);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    lease.run(renewed).await.unwrap();
+    assert_eq!(lease.release().await, Ok(Released::Released));
+}
+
+#[tokio::test]
 async fn a_holder_that_was_followed_is_told_and_releases_nothing() {
     let place = ready().await;
     let lock = short(&place.pool, Duration::from_secs(6)).build().unwrap();
@@ -134,4 +158,39 @@ async fn a_lock_delay_follows_a_holder_that_vanished() {
     let released = lock.acquire(&resource()).await.unwrap();
     let _ = released.release().await;
     drop(lock.try_acquire(&resource()).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_back_closes_no_lock_for_longer_than_a_lease() {
+    let place = ready().await;
+    let brief = short(&place.pool, Duration::from_secs(2)).renew(false).build().unwrap();
+    let gone = brief.acquire(&resource()).await.unwrap();
+    let token = gone.token();
+    std::mem::forget(gone);
+    run(&place, words::BACK).await;
+    let left = held(brief.try_acquire(&resource()).await);
+    assert!(left <= Duration::from_secs(3), "{left:?}");
+    let next = service(&place.other()).acquire(&resource()).await.unwrap();
+    assert!(next.token() > token);
+    // The row is right again.
+    let left = held(brief.try_acquire(&resource()).await);
+    assert!(left <= LONG + Duration::from_secs(1), "{left:?}");
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_back_and_forth_ends_no_lease() {
+    let place = ready().await;
+    let lock = builder(&place.pool).renew(false).build().unwrap();
+    let lease = lock.acquire(&resource()).await.unwrap();
+    for _ in 0..2 {
+        for step in [words::BACK, words::FORTH, words::BACK, words::FORTH] {
+            run(&place, step).await;
+            for _ in 0..2 {
+                let left = held(service(&place.other()).try_acquire(&resource()).await);
+                assert!(left <= LONG + Duration::from_secs(1), "{step}: {left:?}");
+            }
+        }
+        lease.renew().await.unwrap();
+    }
+    assert_eq!(lease.release().await, Ok(Released::Released));
 }

@@ -27,7 +27,7 @@ async fn they_are_above_the_mark() {
     assert_eq!(next(&lock).await, 34);
     mark(&place, 500).await;
     assert_eq!(next(&lock).await, 501);
-    mark(&place, 7).await;
+    sql::lower(&place.pool, &resource(), Token::new(7).unwrap()).await.unwrap();
     assert_eq!(next(&lock).await, 502);
     // The leases are lost, and the marks are not.
     mark(&place, 502).await;

@@ -31,10 +31,30 @@ pub fn name(resource: &fencing::Resource) -> &[u8] {
     resource.as_str().as_bytes()
 }
 
+/// What would take a mark of 35 down.
+pub const LOWER: &[&str] = &[
+    "UPDATE fencing_marks SET token = 34",
+    "UPDATE fencing_marks SET resource = 'files/b'",
+    "DELETE FROM fencing_marks",
+    "REPLACE INTO fencing_marks VALUES ('files/a', 33)",
+    "INSERT INTO fencing_marks VALUES ('files/a', 1) ON DUPLICATE KEY UPDATE token = 1",
+];
+
+/// Whether the marks get their guard from docs/sql.md: the migrations may not create it.
+pub const GUARD: bool = true;
+
+/// The columns of a mark besides its name and token.
+pub const MORE: &str = ", admissions BIGINT NOT NULL DEFAULT 0 INVISIBLE";
+
 /// The migrations.
-pub const VERSIONS: &[i64] = &[1, 2, 3];
-pub const OURS: &[&str] =
-    &["_fencing_migrations", "fencing_leases", "fencing_marks", "fencing_marks_base"];
+pub const VERSIONS: &[i64] = &[1, 2, 3, 4];
+pub const OURS: &[&str] = &[
+    "_fencing_migrations",
+    "fencing_audit",
+    "fencing_leases",
+    "fencing_marks",
+    "fencing_marks_base",
+];
 
 /// `?` for `$1`: the values are bound in their order.
 pub fn sql(text: &str) -> AssertSqlSafe<String> {
@@ -52,9 +72,14 @@ static SHARED: OnceLock<MariadbServer> = OnceLock::new();
 const MARK: char = '`';
 
 fn presented(token: Option<&str>, write: &str) -> String {
-    let present = token.map(|token| format!("SET @fencing_token = '{token}'; "));
+    let variable = |token: &str| if token.contains(' ') { "sequencer" } else { "token" };
+    let present = token.map(|token| format!("SET @fencing_{} = '{token}'; ", variable(token)));
     format!("{}START TRANSACTION; {write}; COMMIT", present.unwrap_or_default())
 }
+
+/// Loses a part of the fence that is not a table, and its name.
+pub const LOSE: &str = "DROP PROCEDURE fencing_check";
+pub const LOST: &str = "fencing_check";
 
 /// Errors have a SQLSTATE.
 pub const STATES: &str = "ZF";
@@ -80,6 +105,9 @@ pub fn delete(token: Option<&str>, path: &str) -> String {
 pub fn guarded(_: Option<u64>) -> &'static str {
     "UPDATE documents SET body = 'guarded' WHERE path = 'a'"
 }
+
+/// Writes a path, and what was presented before.
+pub const PRESENTED: &str = "INSERT INTO papers VALUES (?, ?)";
 
 pub fn create(table: &str, column: &str) -> String {
     format!("CREATE TABLE {} ({} VARCHAR(255))", quote(table, MARK), quote(column, MARK))
@@ -117,6 +145,11 @@ impl Place {
     /// A pool as another process would have it.
     pub fn other(&self) -> MySqlPool {
         pool(self.options.clone())
+    }
+
+    /// A pool that waits for a lock as long as the database does by itself.
+    pub fn patient(&self) -> MySqlPool {
+        self.with("SET SESSION lock_wait_timeout = 86400")
     }
 
     /// A pool that hardly waits for a lock.

@@ -30,9 +30,25 @@ pub fn name(resource: &fencing::Resource) -> &str {
     resource.as_str()
 }
 
+/// What would take a mark of 35 down.
+pub const LOWER: &[&str] = &[
+    "UPDATE fencing_marks SET token = 34",
+    "UPDATE fencing_marks SET resource = 'files/b'",
+    "DELETE FROM fencing_marks",
+    "TRUNCATE fencing_marks",
+    "INSERT INTO fencing_marks VALUES ('files/a', 1) ON CONFLICT (resource) DO UPDATE SET token = 1",
+];
+
+/// Whether the marks get their guard from docs/sql.md: the migrations create it.
+pub const GUARD: bool = false;
+
+/// The columns of a mark besides its name and token.
+pub const MORE: &str = "";
+
 /// The migrations.
-pub const VERSIONS: &[i64] = &[1, 2, 3];
-pub const OURS: &[&str] = &["_fencing_migrations", "fencing_leases", "fencing_marks"];
+pub const VERSIONS: &[i64] = &[1, 2, 3, 4];
+pub const OURS: &[&str] =
+    &["_fencing_migrations", "fencing_audit", "fencing_leases", "fencing_marks"];
 
 /// The same placeholders serve here.
 pub fn sql(text: &'static str) -> &'static str {
@@ -47,6 +63,10 @@ fn presented(token: Option<&str>, write: &str) -> String {
     let present = token.map(|token| format!("SELECT fencing_present('{token}'); "));
     format!("BEGIN; {}{write}; COMMIT", present.unwrap_or_default())
 }
+
+/// Loses a part of the fence that is not a table, and its name.
+pub const LOSE: &str = "DROP FUNCTION fencing_compare(text, bigint)";
+pub const LOST: &str = "fencing_compare";
 
 /// Errors have a SQLSTATE.
 pub const STATES: &str = "ZF";
@@ -72,6 +92,9 @@ pub fn delete(token: Option<&str>, path: &str) -> String {
 pub fn guarded(_: Option<u64>) -> &'static str {
     "UPDATE documents SET body = 'guarded' WHERE path = 'a'"
 }
+
+/// Writes a path, and what was presented before.
+pub const PRESENTED: &str = "INSERT INTO papers VALUES ($1, $2)";
 
 pub fn create(table: &str, column: &str) -> String {
     format!("CREATE TABLE {} ({} VARCHAR(255))", quote(table, MARK), quote(column, MARK))
@@ -109,6 +132,11 @@ impl Place {
     /// A pool as another process would have it.
     pub fn other(&self) -> PgPool {
         pool(self.options.clone())
+    }
+
+    /// A pool that waits for a lock as long as the database does by itself.
+    pub fn patient(&self) -> PgPool {
+        self.with(&[("lock_timeout", "0")])
     }
 
     /// A pool that hardly waits for a lock.

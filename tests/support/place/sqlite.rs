@@ -25,14 +25,34 @@ pub fn name(resource: &fencing::Resource) -> &str {
     resource.as_str()
 }
 
+/// What would take a mark of 35 down.
+pub const LOWER: &[&str] = &[
+    "UPDATE fencing_marks SET token = 34",
+    "UPDATE OR IGNORE fencing_marks SET token = 34",
+    "UPDATE fencing_marks SET resource = 'files/b'",
+    "DELETE FROM fencing_marks",
+    "INSERT OR REPLACE INTO fencing_marks VALUES ('files/a', 33)",
+];
+
+/// Whether the marks get their guard from docs/sql.md: the migrations create it.
+pub const GUARD: bool = false;
+
+/// The columns of a mark besides its name and token.
+pub const MORE: &str = "";
+
 /// The migrations.
-pub const VERSIONS: &[i64] = &[1, 2, 3];
-pub const OURS: &[&str] = &["_fencing_migrations", "fencing_leases", "fencing_marks"];
+pub const VERSIONS: &[i64] = &[1, 2, 3, 4];
+pub const OURS: &[&str] =
+    &["_fencing_migrations", "fencing_audit", "fencing_leases", "fencing_marks"];
 
 /// The same placeholders serve here.
 pub fn sql(text: &'static str) -> &'static str {
     text
 }
+
+/// Loses a part of the fence that is not a table, and its name.
+pub const LOSE: &str = "DROP TRIGGER fencing_admit";
+pub const LOST: &str = "fencing_admit";
 
 /// Errors have a message only.
 pub const STATES: &str = "";
@@ -41,7 +61,8 @@ pub const STATES: &str = "";
 pub fn insert(token: Option<&str>, path: &str, body: &str) -> String {
     match token {
         Some(token) => format!(
-            "INSERT INTO documents (path, body, fencing_token) VALUES ('{path}', '{body}', {token})"
+            "INSERT INTO documents (path, body, fencing_token) VALUES ('{path}', '{body}', {})",
+            literal(token)
         ),
         None => format!("INSERT INTO documents (path, body) VALUES ('{path}', '{body}')"),
     }
@@ -58,14 +79,16 @@ pub fn rename(token: Option<&str>, path: &str, to: &str) -> String {
 pub fn delete(token: Option<&str>, path: &str) -> String {
     match token {
         Some(token) => {
-            format!("UPDATE documents SET fencing_token = -{token} WHERE path = '{path}'")
+            let token = literal(&format!("-{token}"));
+            format!("UPDATE documents SET fencing_token = {token} WHERE path = '{path}'")
         }
         None => format!("DELETE FROM documents WHERE path = '{path}'"),
     }
 }
 
 fn set(token: Option<&str>, what: &str, path: &str) -> String {
-    let token = token.map(|token| format!("fencing_token = {token}, ")).unwrap_or_default();
+    let token = token.map(|token| format!("fencing_token = {}, ", literal(token)));
+    let token = token.unwrap_or_default();
     format!("UPDATE documents SET {token}{what} WHERE path = '{path}'")
 }
 
@@ -73,6 +96,14 @@ fn set(token: Option<&str>, what: &str, path: &str) -> String {
 pub fn guarded(token: Option<u64>) -> sqlx::AssertSqlSafe<String> {
     let token = token.map(|token| token.to_string());
     sqlx::AssertSqlSafe(update(token.as_deref(), "a", "guarded"))
+}
+
+/// Writes a path, and presents this.
+pub const PRESENTED: &str = "INSERT INTO papers (path, fencing_token) VALUES ($1, $2)";
+
+/// A token alone is a number.
+fn literal(token: &str) -> String {
+    if token.contains(' ') { quote(token, '\'') } else { token.to_owned() }
 }
 
 pub fn create(table: &str, column: &str) -> String {
@@ -117,6 +148,11 @@ impl Place {
     /// A pool as another process would have it, with the driver's own patience.
     pub fn other(&self) -> SqlitePool {
         open(&self.folder, self.journal, Duration::from_secs(5))
+    }
+
+    /// A pool that waits for a lock as long as the database does by itself.
+    pub fn patient(&self) -> SqlitePool {
+        self.other()
     }
 
     /// A pool that hardly waits for a lock.

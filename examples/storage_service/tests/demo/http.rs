@@ -98,3 +98,42 @@ fn without_a_quorum_it_is_not_ready_and_grants_nothing() {
     assert!(lease.body.contains("no quorum"), "{lease:?}");
     assert_eq!(service.send("GET", "/livez", &[], b"").status, 200);
 }
+
+/// What is no request of the service raises no mark, and needs no token.
+#[test]
+fn a_method_that_there_is_not_stops_no_writer() {
+    let service = Service::start(&[]);
+    assert_eq!(service.put(34, "hello").status, 204);
+    for method in ["OPTIONS", "PATCH", "DELETE"] {
+        for headers in [&["Fencing-Token: 40"] as &[&str], &[]] {
+            assert_eq!(service.send(method, "/files/report", headers, b"").status, 405, "{method}");
+        }
+    }
+    assert_eq!(service.put(34, "hello").status, 204);
+}
+
+/// A file has one name, and one lock.
+#[test]
+fn a_second_name_of_a_file_has_no_lease() {
+    let service = Service::start(&[]);
+    for name in [
+        "/files/report",
+        "files//report",
+        "files/report/",
+        "files/./report",
+        "files/x/../report",
+        "%2Ffiles/report",
+        "files%2F%2Freport",
+        "files/%2e/report",
+        "files/report%2F",
+    ] {
+        let refused = lease(&service, name, "");
+        assert_eq!(refused.status, 400, "{name}: {refused:?}");
+        assert!(refused.body.contains("segment"), "{name}: {refused:?}");
+    }
+    // One lock, however the name is encoded.
+    assert_eq!(lease(&service, "files/report", r#"{"ttl_ms":60000}"#).status, 201);
+    for name in ["files%2Freport", "files/%72eport", "%66iles/report?x=1"] {
+        assert_eq!(lease(&service, name, "").status, 409, "{name}");
+    }
+}

@@ -1,5 +1,6 @@
 //! The example storage service as a process: the play, its HTTP, and the stale client.
 
+mod forged;
 mod http;
 mod play;
 mod service;

@@ -35,6 +35,7 @@ impl Marks {
 #[derive(Debug, Subcommand)]
 pub(crate) enum MarksAction {
     Raise(Raise),
+    Lower(Lower),
 }
 
 /// Raises the mark of a resource by hand, as after the lock service has lost its tokens. It
@@ -55,28 +56,66 @@ pub(crate) struct Raise {
     pub(crate) yes: bool,
 }
 
+/// Lowers the mark of a resource by hand: the way back after a token that was never granted has
+/// raised it. A line in the table fencing_audit says who did it.
+///
+/// All tokens from the new mark on may write again, also those that were refused as stale. Choose
+/// one that is not below any that was granted.
+#[derive(Debug, clap::Args)]
+#[command(after_help = STATUS)]
+pub(crate) struct Lower {
+    #[command(flatten)]
+    pub(crate) database: Database,
+    /// The resource whose mark is lowered.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) resource: Resource,
+    /// The new mark: this token and all larger ones may write from then on.
+    #[arg(long, value_name = "TOKEN")]
+    pub(crate) token: Token,
+    /// Lowers the mark. Without this, the command only says what it would do.
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
 /// Makes the database refuse every write to a table without a token, or with a stale one.
 ///
-/// The client presents its token: on PostgreSQL with SELECT fencing_present('34') in the
-/// transaction that writes, on MySQL with SET @fencing_token = 34 before each statement that
-/// writes, on SQLite in the column fencing_token of the write.
+/// The client presents its token with the resource: on PostgreSQL with
+/// SELECT fencing_present('34 files/a') in the transaction that writes, on MySQL with
+/// SET @fencing_sequencer = '34 files/a' before each statement that writes, on SQLite in the
+/// column fencing_token of the write.
 #[derive(Debug, clap::Args)]
 #[command(after_help = STATUS)]
 pub(crate) struct ProtectTable {
     #[command(flatten)]
     pub(crate) database: Database,
     /// The table, as NAME or SCHEMA.NAME.
-    #[arg(long, value_name = "TABLE")]
-    pub(crate) table: String,
-    /// The column that names the resource of a row.
-    #[arg(long, value_name = "COLUMN", required_unless_present = "resource")]
-    pub(crate) column: Option<String>,
+    #[arg(long, value_name = "TABLE", required_unless_present = "check")]
+    pub(crate) table: Option<String>,
+    /// The column that names the resource of a row. Several, with commas between them, name it
+    /// together: a,b makes the resource x/y of x and y.
+    #[arg(
+        long,
+        value_name = "COLUMN",
+        value_delimiter = ',',
+        required_unless_present_any = ["resource", "check", "remove"]
+    )]
+    pub(crate) column: Vec<String>,
     /// The text to put before the column's value: files/ makes the resource files/a of a.
     #[arg(long, value_name = "TEXT", requires = "column")]
     pub(crate) prefix: Option<String>,
     /// The one resource that all rows belong to.
     #[arg(long, value_name = "NAME", conflicts_with = "column")]
     pub(crate) resource: Option<Resource>,
+    /// Lists the protected tables, or this one, instead: whether their triggers are whole, and
+    /// which writes get past them. The exit status is 65 if one is not whole, or none is there.
+    #[arg(long, conflicts_with_all = ["column", "resource", "print", "remove"])]
+    pub(crate) check: bool,
+    /// Takes the triggers off the table instead: anybody may write to it from then on.
+    #[arg(long, conflicts_with_all = ["column", "resource", "print"])]
+    pub(crate) remove: bool,
+    /// Removes the triggers. Without this, --remove only says what it would do.
+    #[arg(long, requires = "remove")]
+    pub(crate) yes: bool,
     /// Prints the SQL instead. The scheme of the URL is enough then.
     #[arg(long)]
     pub(crate) print: bool,
@@ -95,6 +134,6 @@ const STATUS: &str = "\
 Exit status:
   0    done
   64   wrong usage
-  65   refused: the mark is higher, or the database refuses
+  65   refused: the mark is higher, the database refuses, or a table is not protected as it should be
   69   the database cannot be reached
   75   others kept it locked: try again";

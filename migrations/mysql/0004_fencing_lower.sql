@@ -1,0 +1,83 @@
+-- A mark never falls by itself. The one way back is fencing_lower, for a mark that a token
+-- raised which was never granted. Each time leaves a line in fencing_audit. With the two
+-- triggers of docs/sql.md no other statement lowers, renames or deletes a mark: they are not
+-- created here, because with a binary log only few users may create triggers.
+
+CREATE TABLE IF NOT EXISTS fencing_audit (
+    id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    resource VARBINARY(255) NOT NULL,
+    from_token BIGINT NOT NULL,
+    to_token BIGINT NOT NULL,
+    lowered_by VARCHAR(255) CHARACTER SET utf8mb4 NOT NULL,
+    -- NULL within fencing_lower: the trigger lets this line be carried out.
+    lowered_at DATETIME(6) NULL
+) ENGINE = InnoDB;
+
+-- ZF403: who lowers, renames or deletes a mark. For the triggers; a mark that is deleted has
+-- no new resource. A value that is not a token may be put right.
+DROP PROCEDURE IF EXISTS fencing_guard;
+CREATE PROCEDURE fencing_guard(
+    IN old_resource VARBINARY(255), IN old_token BIGINT,
+    IN new_resource VARBINARY(255), IN new_token BIGINT)
+    READS SQL DATA
+    SQL SECURITY INVOKER
+BEGIN
+    IF old_token BETWEEN 1 AND 999999999999999
+        AND (new_resource IS NULL OR new_resource <> old_resource OR new_token < old_token)
+        AND NOT EXISTS (SELECT 1 FROM fencing_audit
+            WHERE resource = old_resource AND new_resource = old_resource
+                AND to_token = new_token AND lowered_at IS NULL)
+    THEN
+        SIGNAL SQLSTATE 'ZF403' SET MESSAGE_TEXT =
+            'fencing: a mark is never lowered, renamed or deleted: that lets stale writes in';
+    END IF;
+END;
+
+-- fencing_lower(resource, token): lowers a mark that was raised too far. All tokens from this one
+-- on may write again, also those that were refused: choose one that is not below any that was
+-- granted. It waits for those who write at the mark. If the lease in the same database has
+-- granted the last token there is, it goes on behind this one. ZF403: there is nothing to lower.
+--
+-- It is a transaction of its own, and rolls back what the session had open.
+DROP PROCEDURE IF EXISTS fencing_lower;
+CREATE PROCEDURE fencing_lower(IN the_resource VARBINARY(1024), IN the_token BIGINT)
+    MODIFIES SQL DATA
+    SQL SECURITY INVOKER
+BEGIN
+    DECLARE mark BIGINT;
+    DECLARE lease BIGINT;
+    DECLARE words TEXT CHARACTER SET utf8mb4;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        RESIGNAL;
+    END;
+    IF the_token IS NULL OR the_token NOT BETWEEN 1 AND 999999999999999 THEN
+        SIGNAL SQLSTATE 'ZF400'
+            SET MESSAGE_TEXT = 'fencing: a token lies between 1 and 999999999999999';
+    END IF;
+    ROLLBACK AND NO CHAIN NO RELEASE;
+    START TRANSACTION;
+    SELECT token INTO mark FROM fencing_marks_base WHERE resource = the_resource FOR UPDATE;
+    SELECT token INTO lease FROM fencing_leases
+    WHERE resource = the_resource AND token = 999999999999999 FOR UPDATE;
+    IF GREATEST(COALESCE(mark, 0), COALESCE(lease, 0)) <= the_token THEN
+        SET words = CONCAT('fencing: nothing was lowered to ', the_token, ', high water ',
+            COALESCE(mark, 'none'), ', resource ',
+            COALESCE(CONVERT(the_resource USING utf8mb4), 'NULL'));
+        IF CHAR_LENGTH(words) > 128 THEN
+            SET words = CONCAT(LEFT(words, 125), '...');
+        END IF;
+        SIGNAL SQLSTATE 'ZF403' SET MESSAGE_TEXT = words;
+    END IF;
+    INSERT INTO fencing_audit (resource, from_token, to_token, lowered_by)
+    VALUES (the_resource, GREATEST(COALESCE(mark, 0), COALESCE(lease, 0)), the_token, USER());
+    UPDATE fencing_marks_base SET token = the_token
+    WHERE resource = the_resource AND token > the_token;
+    UPDATE fencing_leases SET token = the_token
+    WHERE resource = the_resource AND token = 999999999999999;
+    UPDATE fencing_audit SET lowered_at = UTC_TIMESTAMP(6)
+    WHERE resource = the_resource AND lowered_at IS NULL;
+    COMMIT AND NO CHAIN NO RELEASE;
+END;

@@ -1,0 +1,89 @@
+-- A mark never falls by itself: triggers refuse to lower, rename or delete one, by whatever
+-- statement. The one way back is fencing_lower, for a mark that a token raised which was never
+-- granted. Each time leaves a line in fencing_audit.
+
+CREATE TABLE IF NOT EXISTS fencing_audit (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    resource text COLLATE "C" NOT NULL,
+    from_token bigint NOT NULL,
+    to_token bigint NOT NULL,
+    lowered_by text NOT NULL DEFAULT session_user,
+    -- NULL within fencing_lower: the trigger lets this line be carried out.
+    lowered_at timestamptz
+);
+
+-- ZF403: who lowers, renames or deletes a mark. It reads the audit with the rights of its owner.
+CREATE OR REPLACE FUNCTION fencing_guard() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+    AS $fencing$
+BEGIN
+    IF TG_OP = 'UPDATE' THEN
+        IF NEW.resource = OLD.resource AND EXISTS (SELECT FROM fencing_audit
+            WHERE resource = OLD.resource AND to_token = NEW.token AND lowered_at IS NULL)
+        THEN
+            RETURN NEW;
+        END IF;
+    END IF;
+    RAISE EXCEPTION USING ERRCODE = 'ZF403',
+        MESSAGE = 'fencing: a mark is never lowered, renamed or deleted: that lets stale writes in',
+        HINT = 'If it was raised by a token that was never granted: SELECT fencing_lower(...)';
+END
+$fencing$;
+
+-- WHEN: to raise a mark costs no call. A value that is not a token may be put right.
+DROP TRIGGER IF EXISTS fencing_marks_lower ON fencing_marks;
+CREATE TRIGGER fencing_marks_lower BEFORE UPDATE ON fencing_marks FOR EACH ROW
+    WHEN (OLD.token BETWEEN 1 AND 999999999999999
+        AND (NEW.token < OLD.token OR NEW.resource <> OLD.resource))
+    EXECUTE FUNCTION fencing_guard();
+
+DROP TRIGGER IF EXISTS fencing_marks_delete ON fencing_marks;
+CREATE TRIGGER fencing_marks_delete BEFORE DELETE OR TRUNCATE ON fencing_marks
+    FOR EACH STATEMENT EXECUTE FUNCTION fencing_guard();
+
+-- fencing_lower(resource, token): lowers a mark that was raised too far. All tokens from this one
+-- on may write again, also those that were refused: choose one that is not below any that was
+-- granted. It waits for those who write at the mark. If the lease in the same database has
+-- granted the last token there is, it goes on behind this one. ZF403: there is nothing to lower.
+--
+-- It works with the rights of its owner, and nobody else may call it before you GRANT EXECUTE.
+CREATE OR REPLACE FUNCTION fencing_lower(the_resource text, the_token bigint)
+    RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $fencing$
+DECLARE
+    highest bigint;
+    line bigint;
+BEGIN
+    IF the_token IS NULL OR the_token NOT BETWEEN 1 AND 999999999999999 THEN
+        RAISE EXCEPTION USING ERRCODE = 'ZF400',
+            MESSAGE = 'fencing: a token lies between 1 and 999999999999999';
+    END IF;
+    PERFORM FROM fencing_marks WHERE resource = the_resource FOR UPDATE;
+    highest := greatest(
+        (SELECT token FROM fencing_marks WHERE resource = the_resource),
+        (SELECT token FROM fencing_leases
+            WHERE resource = the_resource AND token = 999999999999999));
+    IF highest IS NULL OR highest <= the_token THEN
+        RAISE EXCEPTION USING ERRCODE = 'ZF403', MESSAGE = format(
+            'fencing: nothing was lowered to %s, high water %s, resource %s',
+            the_token, coalesce(highest::text, 'none'), the_resource);
+    END IF;
+    INSERT INTO fencing_audit (resource, from_token, to_token)
+    VALUES (the_resource, highest, the_token) RETURNING id INTO line;
+    UPDATE fencing_marks SET token = the_token
+    WHERE resource = the_resource AND token > the_token;
+    UPDATE fencing_leases SET token = the_token
+    WHERE resource = the_resource AND token = 999999999999999;
+    UPDATE fencing_audit SET lowered_at = clock_timestamp() WHERE id = line;
+END
+$fencing$;
+
+REVOKE EXECUTE ON FUNCTION fencing_guard(), fencing_lower(text, bigint) FROM PUBLIC;
+
+-- As for fencing_admit.
+DO $fencing$
+BEGIN
+    EXECUTE format('ALTER FUNCTION fencing_guard() SET search_path = %I, pg_temp',
+        current_schema());
+    EXECUTE format('ALTER FUNCTION fencing_lower(text, bigint) SET search_path = %I, pg_temp',
+        current_schema());
+END
+$fencing$;

@@ -1,0 +1,73 @@
+-- A mark never falls by itself: triggers refuse to lower, rename or delete one, by whatever
+-- statement. The one way back is fencing_lower, for a mark that a token raised which was never
+-- granted. Each time leaves a line in fencing_audit. SQLite knows no users: anybody who may
+-- write the file may also drop the triggers.
+
+CREATE TABLE IF NOT EXISTS fencing_audit (
+    id INTEGER PRIMARY KEY,
+    resource TEXT COLLATE BINARY NOT NULL,
+    from_token INTEGER NOT NULL,
+    to_token INTEGER NOT NULL,
+    -- NULL within fencing_lower: the trigger lets this line be carried out. In UTC.
+    lowered_at TEXT
+) STRICT;
+
+-- A value that is not a token may be put right.
+CREATE TRIGGER IF NOT EXISTS fencing_marks_lower BEFORE UPDATE ON fencing_marks
+    WHEN (NEW.token < OLD.token OR NEW.resource <> OLD.resource)
+        AND OLD.token BETWEEN 1 AND 999999999999999
+        AND NOT EXISTS (SELECT 1 FROM fencing_audit WHERE resource = OLD.resource
+            AND resource = NEW.resource AND to_token = NEW.token AND lowered_at IS NULL)
+BEGIN
+    SELECT RAISE(ABORT,
+        'fencing: a mark is never lowered, renamed or deleted: that lets stale writes in');
+END;
+
+-- An INSERT OR REPLACE deletes the old row, and fires no trigger for that.
+CREATE TRIGGER IF NOT EXISTS fencing_marks_replace BEFORE INSERT ON fencing_marks
+    WHEN NEW.token < (SELECT token FROM fencing_marks WHERE resource = NEW.resource)
+BEGIN
+    SELECT RAISE(ABORT,
+        'fencing: a mark is never lowered, renamed or deleted: that lets stale writes in');
+END;
+
+CREATE TRIGGER IF NOT EXISTS fencing_marks_delete BEFORE DELETE ON fencing_marks
+BEGIN
+    SELECT RAISE(ABORT,
+        'fencing: a mark is never lowered, renamed or deleted: that lets stale writes in');
+END;
+
+-- INSERT INTO fencing_lower VALUES (resource, token): lowers a mark that was raised too far. All
+-- tokens from this one on may write again, also those that were refused: choose one that is not
+-- below any that was granted. If the lease in the same database has granted the last token there
+-- is, it goes on behind this one.
+CREATE VIEW IF NOT EXISTS fencing_lower (resource, token) AS
+    SELECT resource, token FROM fencing_marks;
+
+CREATE TRIGGER IF NOT EXISTS fencing_lower INSTEAD OF INSERT ON fencing_lower BEGIN
+    SELECT CASE
+        WHEN typeof(NEW.token) <> 'integer' OR NEW.token NOT BETWEEN 1 AND 999999999999999
+            THEN json_extract('{}', 'fencing: a token lies between 1 and 999999999999999, not '
+                || coalesce(NEW.token, 'NULL'))
+        WHEN NOT EXISTS (SELECT 1 FROM fencing_marks
+                WHERE resource = NEW.resource AND token > NEW.token)
+            AND NOT EXISTS (SELECT 1 FROM fencing_leases
+                WHERE resource = NEW.resource AND token = 999999999999999 AND token > NEW.token)
+            THEN json_extract('{}', 'fencing: nothing was lowered to ' || NEW.token
+                || ', high water ' || coalesce(
+                (SELECT token FROM fencing_marks WHERE resource = NEW.resource), 'none')
+                || ', resource ' || coalesce(NEW.resource, 'NULL'))
+    END;
+    INSERT INTO fencing_audit (resource, from_token, to_token)
+    SELECT NEW.resource, max(token), NEW.token FROM (
+        SELECT token FROM fencing_marks WHERE resource = NEW.resource
+        UNION ALL
+        SELECT token FROM fencing_leases
+        WHERE resource = NEW.resource AND token = 999999999999999);
+    UPDATE fencing_marks SET token = NEW.token
+        WHERE resource = NEW.resource AND token > NEW.token;
+    UPDATE fencing_leases SET token = NEW.token
+        WHERE resource = NEW.resource AND token = 999999999999999;
+    UPDATE fencing_audit SET lowered_at = strftime('%Y-%m-%d %H:%M:%f', 'now')
+        WHERE lowered_at IS NULL;
+END;

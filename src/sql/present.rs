@@ -1,0 +1,58 @@
+use sqlx::Transaction;
+
+use super::AdmitError;
+use crate::database::Database;
+use crate::resource::Resource;
+use crate::sequencer::Sequencer;
+use crate::token::Token;
+
+/// What a transaction presents to protected tables: a [`Sequencer`], or a bare [`Token`].
+#[derive(Debug, Clone, Copy)]
+pub struct Presented<'a> {
+    token: Token,
+    resource: Option<&'a Resource>,
+}
+
+impl<'a> From<&'a Sequencer> for Presented<'a> {
+    fn from(sequencer: &'a Sequencer) -> Presented<'a> {
+        Presented { token: sequencer.token, resource: Some(&sequencer.resource) }
+    }
+}
+
+impl From<Token> for Presented<'_> {
+    fn from(token: Token) -> Self {
+        Presented { token, resource: None }
+    }
+}
+
+/// Presents a sequencer to the triggers of protected tables (`fencing protect`), which admit its
+/// token to its resource when a row of that is written next. Rows of other resources are refused
+/// as [`AdmitError::Unpresented`].
+///
+/// A bare token is admitted to the resource of each row that is written next, whichever it is.
+/// That is weaker: the holder of one lease may then write what belongs to another, and shut out
+/// the other's holder if the token is larger. Present a bare token only where one statement
+/// writes rows of several resources.
+///
+/// On PostgreSQL it lasts until the transaction ends, or until the next is presented. On MySQL it
+/// lasts for the next statement that writes to a protected table: present before each. On SQLite
+/// it does nothing: there the write itself presents, in the column `fencing_token`.
+///
+/// **Fencing.** It counts for everything that is written next: in a transaction that writes
+/// under several leases, present each one's sequencer before its statements. Nothing of it is
+/// left for those who use the session later. One exception: on MySQL what was presented for
+/// nothing, because no statement wrote, stays in the session until [`begin`](super::begin())
+/// clears it, or `SET @fencing_sequencer = NULL, @fencing_token = NULL`.
+///
+/// # Errors
+/// As for [`admit`](super::admit()), but never [`AdmitError::Stale`]: the write returns that.
+///
+/// # Cancel safety
+/// If it is dropped, it may or may not have been presented: roll the transaction back.
+pub async fn present<DB: Database>(
+    tx: &mut Transaction<'_, DB>,
+    presented: impl Into<Presented<'_>>,
+) -> Result<(), AdmitError> {
+    let Presented { token, resource } = presented.into();
+    Ok(DB::present(tx, token, resource).await?)
+}

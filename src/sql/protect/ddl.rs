@@ -1,0 +1,16 @@
+use sqlx::{Pool, Transaction};
+
+use crate::database::{Database, Kind};
+use crate::sql::opening::OpeningTransaction;
+
+/// Opens a transaction that changes triggers. It waits a second at most for others who use the
+/// table: everybody who comes later waits behind it.
+pub(super) async fn begin<DB: Database>(pool: &Pool<DB>) -> sqlx::Result<Transaction<'static, DB>> {
+    let mut conn = pool.acquire().await?;
+    if DB::KIND == Kind::MySql {
+        // The setting, a day as a rule, and the lock belong to the session.
+        conn.close_on_drop();
+        DB::execute(&mut conn, "SET SESSION lock_wait_timeout = 1".into()).await?;
+    }
+    OpeningTransaction::new(conn, DB::BEGIN_BOUNDED.into()).await
+}

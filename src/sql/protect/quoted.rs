@@ -1,0 +1,40 @@
+/// Quotes a name or a text, and doubles the marks within.
+pub(super) fn quote(text: &str, mark: char) -> String {
+    let mut quoted = String::from(mark);
+    for c in text.chars() {
+        quoted.push(c);
+        if c == mark {
+            quoted.push(c);
+        }
+    }
+    quoted.push(mark);
+    quoted
+}
+
+/// Reads what [`quote`] has written at the beginning of a text: it, and the rest of the text.
+pub(super) fn unquote(text: &str, mark: char) -> Option<(String, &str)> {
+    let mut rest = text.strip_prefix(mark)?;
+    let mut read = String::new();
+    loop {
+        let (part, after) = rest.split_once(mark)?;
+        read.push_str(part);
+        let Some(doubled) = after.strip_prefix(mark) else { return Some((read, after)) };
+        read.push(mark);
+        rest = doubled;
+    }
+}
+
+/// Writes a text in hexadecimal digits, which need no quoting.
+pub(in crate::sql) fn hex(text: &str) -> String {
+    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Reads hexadecimal digits.
+pub(super) fn unhex(digits: &str) -> Option<Vec<u8>> {
+    let digit = |byte: &u8| char::from(*byte).to_digit(16);
+    let pair = |pair: &[u8]| match pair {
+        [high, low] => u8::try_from(digit(high)? * 16 + digit(low)?).ok(),
+        _ => None,
+    };
+    digits.as_bytes().chunks(2).map(pair).collect()
+}

@@ -1,0 +1,114 @@
+use super::error::{NameError, ProtectError};
+use super::named::Named;
+use super::quoted::quote;
+use crate::resource::Resource;
+
+/// A table that its database guards by itself.
+///
+/// Each row belongs to a resource: one that a column names, or one for the whole table. The
+/// triggers admit each write to the resource of its row, as [`admit`](crate::sql::admit()) does,
+/// with the token that the client has presented together with its resource
+/// ([`Sequencer`](crate::sequencer::Sequencer)):
+///
+/// - PostgreSQL: `SELECT fencing_present('34 files/a')` in the transaction that writes;
+/// - MySQL: `SET @fencing_sequencer = '34 files/a'` before each statement that writes: the
+///   statement clears it;
+/// - SQLite: in the column `fencing_token` of the write itself, `UPDATE files SET body =
+///   'new', fencing_token = '34 files/a' WHERE path = 'a'`. The column always reads as NULL. To
+///   delete a row, write `UPDATE files SET fencing_token = '-34 files/a'`: a DELETE cannot
+///   carry a token.
+///
+/// A bare token (`34`; on MySQL in `@fencing_token`) counts for rows of every resource. That is
+/// weaker: who holds one lease may then write, and shut out, what belongs to another.
+///
+/// The message of a refusal names the resource, the token and the mark. Its SQLSTATE is
+/// ZF412 if the token is stale, and ZF428 if none was presented.
+///
+/// **Fencing.** It guards against every statement that fires triggers. A statement that fires
+/// none gets past it: TRUNCATE and cascading foreign keys on MySQL, REPLACE on SQLite (for a
+/// row of another name), a session as replica on PostgreSQL. So does anybody who may drop
+/// the triggers. [`protected`](super::protected()) says for each table what it does not see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Protect {
+    pub(in crate::sql) schema: Option<String>,
+    pub(in crate::sql) table: String,
+    pub(in crate::sql) named: Named,
+}
+
+impl Protect {
+    /// Protects `table`, each row as the resource that `column` names. The table is
+    /// `name` or `schema.name`.
+    ///
+    /// # Errors
+    /// [`NameError`] if one cannot be a name.
+    pub fn rows(table: &str, column: &str) -> Result<Protect, NameError> {
+        Protect::rows_by(table, &[column])
+    }
+
+    /// Protects `table`, each row as the resource that these columns name together: their texts,
+    /// joined by `/`. If there are several, each `%` in a text is written `%25` and each `/`
+    /// `%2F`: `('a/b', 'c')` is `a%2Fb/c`, and `('a', 'b/c')` is `a/b%2Fc`.
+    ///
+    /// # Errors
+    /// [`NameError`] if one cannot be a name, or there is no column.
+    pub fn rows_by(table: &str, columns: &[&str]) -> Result<Protect, NameError> {
+        let columns = columns.iter().map(|column| name(column)).collect::<Result<Vec<_>, _>>()?;
+        if columns.is_empty() {
+            return Err(NameError);
+        }
+        Protect::new(table, Named::Columns { prefix: String::new(), columns })
+    }
+
+    /// Protects `table`, all rows as this resource.
+    ///
+    /// # Errors
+    /// [`NameError`] if the table cannot be a name.
+    pub fn whole(table: &str, resource: Resource) -> Result<Protect, NameError> {
+        Protect::new(table, Named::Whole(resource))
+    }
+
+    fn new(table: &str, named: Named) -> Result<Protect, NameError> {
+        let (schema, table) = match table.split_once('.') {
+            Some((schema, table)) => (Some(name(schema)?), name(table)?),
+            None => (None, name(table)?),
+        };
+        Ok(Protect { schema, table, named })
+    }
+
+    /// A table whose triggers do not say how its rows are named.
+    pub(super) fn unknown(schema: Option<String>, table: String) -> Protect {
+        let named = Named::Columns { prefix: String::new(), columns: Vec::new() };
+        Protect { schema, table, named }
+    }
+
+    /// Puts this text before the columns' texts in the name of the resource: `files/` makes
+    /// `files/a` of `a`.
+    ///
+    /// # Errors
+    /// [`NameError`] if the name of a resource cannot begin like that.
+    pub fn prefix(mut self, text: &str) -> Result<Protect, NameError> {
+        if !text.is_empty() && Resource::new(format!("{text}x")).is_err() {
+            return Err(NameError);
+        }
+        if let Named::Columns { prefix, .. } = &mut self.named {
+            text.clone_into(prefix);
+        }
+        Ok(self)
+    }
+
+    pub(super) fn unguardable(&self, why: String) -> ProtectError {
+        ProtectError::Unguardable { table: self.table.clone(), why }
+    }
+
+    /// Returns the table, quoted.
+    pub(super) fn path(&self, mark: char) -> String {
+        let table = quote(&self.table, mark);
+        self.schema.iter().map(|schema| format!("{}.", quote(schema, mark))).collect::<String>()
+            + &table
+    }
+}
+
+fn name(text: &str) -> Result<String, NameError> {
+    let fits = (1..=64).contains(&text.chars().count()) && !text.chars().any(char::is_control);
+    if fits { Ok(text.to_owned()) } else { Err(NameError) }
+}

@@ -1,0 +1,198 @@
+//! A mark is raised by nothing but a token that was issued, where somebody can say so.
+
+use std::sync::Mutex;
+
+use fencing::Sequencer;
+use fencing::fence::NotIssued;
+
+use super::*;
+
+const GIANT: u64 = 999_999_999_999_999;
+
+/// A lock service that has issued the tokens up to this one, for `files/a` only. It writes down
+/// what it was asked.
+#[derive(Clone, Default)]
+struct Issuer(Arc<Mutex<Vec<u64>>>, Arc<AtomicUsize>);
+
+impl Issuer {
+    fn up_to(newest: usize) -> Issuer {
+        Issuer(Arc::default(), Arc::new(AtomicUsize::new(newest)))
+    }
+
+    fn guard(&self, fence: Fence) -> Fence {
+        let this = self.clone();
+        fence.check_sequencer(move |shown: Sequencer| {
+            let this = this.clone();
+            async move {
+                this.0.lock().unwrap().push(shown.token.get());
+                tokio::task::yield_now().await;
+                let newest = this.1.load(Ordering::SeqCst) as u64;
+                let issued = shown.resource.as_str() == "files/a" && shown.token.get() <= newest;
+                if newest == 0 { Err("secret-host does not answer") } else { Ok(issued) }
+            }
+        })
+    }
+
+    fn asked(&self) -> Vec<u64> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+#[tokio::test]
+async fn a_forged_token_raises_no_mark_and_honest_clients_go_on() {
+    let issuer = Issuer::up_to(34);
+    let app = app(issuer.guard(fence()));
+    let send = async |method: &str, token: u64| {
+        app.clone().oneshot(request(method, &[&token.to_string()])).await.unwrap()
+    };
+    assert_eq!(send("PUT", 33).await.status(), 200);
+    for method in ["PUT", "GET", "HEAD", "OPTIONS", "PATCH"] {
+        for forged in [GIANT, 35] {
+            let response = send(method, forged).await;
+            assert_eq!(response.status(), 400, "{method} {forged}");
+            assert!(!response.headers().contains_key(header::RETRY_AFTER));
+            assert!(matches!(response.extensions().get(), Some(Refusal::NotIssued(_))));
+        }
+    }
+    let found = problem(send("PUT", GIANT).await).await;
+    assert_eq!(found.kind, Problem::NOT_ISSUED);
+    assert_eq!((found.presented, found.highest), (Some(token(GIANT)), None));
+    assert!(found.detail.contains("was not issued: acquire a lease"), "{}", found.detail);
+    assert_eq!(send("PUT", 33).await.status(), 200, "the honest go on");
+    assert_eq!(send("PUT", 34).await.status(), 200);
+    assert_eq!(send("PUT", 33).await.status(), 412);
+}
+
+#[tokio::test]
+async fn only_tokens_that_would_raise_the_mark_are_asked_about_and_once() {
+    let issuer = Issuer::up_to(40);
+    let fence = issuer.guard(fence());
+    let resource = Resource::new("files/a").unwrap();
+    for number in [33, 33, 34, 33, 34, 1, 36, 35, 36] {
+        drop(fence.admit(&resource, token(number)).await);
+    }
+    assert_eq!(issuer.asked(), [33, 34, 36]);
+    // Those that come together share one question, and its answer.
+    let together = (0..50).map(|_| fence.admit(&resource, token(40)));
+    let admitted = futures_util::future::join_all(together).await;
+    assert!(admitted.iter().all(Result::is_ok));
+    assert_eq!(issuer.asked(), [40]);
+    let together = (0..50).map(|_| fence.admit(&resource, token(41)));
+    for refused in futures_util::future::join_all(together).await {
+        assert!(matches!(refused, Err(FenceError::NotIssued(NotIssued { ceiling: None, .. }))));
+    }
+    assert_eq!(issuer.asked(), [41]);
+    // A token of another resource is not one of this.
+    let other = Resource::new("files/b").unwrap();
+    assert!(matches!(fence.admit(&other, token(34)).await, Err(FenceError::NotIssued(_))));
+}
+
+#[tokio::test]
+async fn when_the_lock_service_cannot_be_asked_no_mark_is_raised() {
+    let issuer = Issuer::up_to(33);
+    let app = app(issuer.guard(fence()));
+    let send = async |token: &str| app.clone().oneshot(request("PUT", &[token])).await.unwrap();
+    assert_eq!(send("33").await.status(), 200);
+    issuer.1.store(0, Ordering::SeqCst);
+    let response = send("34").await;
+    assert_eq!(response.status(), 503);
+    assert!(response.headers().contains_key(header::RETRY_AFTER));
+    let found = problem(response).await;
+    assert_eq!(found.kind, Problem::UNAVAILABLE);
+    assert!(found.detail.starts_with("the lock service cannot be asked"), "{}", found.detail);
+    assert!(!found.detail.contains("secret-host"), "{}", found.detail);
+    assert_eq!(send("33").await.status(), 200, "what was checked before goes on");
+    issuer.1.store(34, Ordering::SeqCst);
+    assert_eq!(send("34").await.status(), 200);
+}
+
+/// Neither the lock service nor a forger keeps others waiting.
+#[tokio::test(start_paused = true)]
+async fn a_question_that_is_not_answered_ends_with_the_limit_and_holds_up_nobody() {
+    let fence = fence().drop_older().limit(Duration::from_secs(1));
+    let fence = fence.check_sequencer(|shown: Sequencer| async move {
+        if shown.token.get() != 33 && shown.token.get() != 34 {
+            std::future::pending::<()>().await;
+        }
+        Ok::<_, Infallible>(true)
+    });
+    let resource = Resource::new("files/a").unwrap();
+    let first = fence.admit(&resource, token(33)).await.unwrap();
+    let mut superseded = Box::pin(first.superseded());
+    let mut forged = Box::pin(fence.admit(&resource, token(GIANT)));
+    assert!((&mut forged).now_or_never().is_none());
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!((&mut superseded).now_or_never().is_none(), "it stops nobody");
+    drop((superseded, first));
+    assert!(fence.admit(&resource, token(34)).now_or_never().unwrap().is_ok());
+    let error = forged.await.unwrap_err();
+    assert!(matches!(error, FenceError::Unchecked { .. }), "{error}");
+    assert!(error.to_string().contains("no answer within 1000 ms"), "{error}");
+}
+
+/// Whoever asked may hang up: the next one asks again.
+#[tokio::test]
+async fn a_question_that_was_dropped_is_asked_again() {
+    let issuer = Issuer::up_to(34);
+    let fence = issuer.guard(fence());
+    let resource = Resource::new("files/a").unwrap();
+    let mut first = Box::pin(fence.admit(&resource, token(34)));
+    assert!((&mut first).now_or_never().is_none());
+    let mut second = Box::pin(fence.admit(&resource, token(34)));
+    assert!((&mut second).now_or_never().is_none());
+    drop(first);
+    assert!(second.await.is_ok());
+    assert_eq!(issuer.asked(), [34, 34]);
+}
+
+#[tokio::test]
+async fn a_token_above_the_ceiling_is_refused_before_anybody_is_asked() {
+    let issuer = Issuer::up_to(GIANT as usize);
+    let app = app(issuer.guard(fence()).ceiling(token(1_000_000)));
+    let send = async |token: &str| app.clone().oneshot(request("PUT", &[token])).await.unwrap();
+    for forged in ["1000001", "999999999999999"] {
+        let response = send(forged).await;
+        assert_eq!(response.status(), 400);
+        let found = problem(response).await;
+        assert_eq!(found.kind, Problem::NOT_ISSUED);
+        assert!(found.detail.contains("above the ceiling of 1000000"), "{}", found.detail);
+    }
+    assert!(issuer.asked().is_empty());
+    assert_eq!(send("33").await.status(), 200);
+    assert_eq!(send("1000000").await.status(), 200);
+}
+
+#[tokio::test]
+async fn a_forged_token_is_an_invalid_argument_for_grpc() {
+    let app = app(Issuer::up_to(34).guard(fence()));
+    let mut forged = request("POST", &["35"]);
+    forged.headers_mut().insert(header::CONTENT_TYPE, "application/grpc".parse().unwrap());
+    let response = app.oneshot(forged).await.unwrap();
+    assert_eq!(response.status(), 200);
+    assert_eq!(response.headers()["grpc-status"], "3");
+}
+
+/// The way back, where nobody was asked and a mark was poisoned.
+#[tokio::test]
+async fn an_operator_puts_a_poisoned_mark_back() {
+    let marks = Arc::new(MemoryMarks::default());
+    let fence = Fence::new(Arc::clone(&marks));
+    let app = app(fence.clone());
+    let send = async |token: u64| {
+        let response = app.clone().oneshot(request("PUT", &[&token.to_string()])).await.unwrap();
+        response.status().as_u16()
+    };
+    let resource = Resource::new("files/a").unwrap();
+    assert_eq!(marks.lower(&resource, token(34)), None, "there is none");
+    assert_eq!(send(34).await, 200);
+    let forged = fence.admit(&resource, token(GIANT)).await.unwrap();
+    assert_eq!(send(34).await, 412);
+    assert_eq!(marks.lower(&resource, token(34)), Some(token(GIANT)));
+    assert_eq!(send(34).await, 412, "the forged one is in flight yet");
+    drop(forged);
+    assert_eq!(send(34).await, 200);
+    assert_eq!(send(33).await, 412, "the fence holds as before");
+    assert_eq!(marks.lower(&resource, token(34)), None, "nothing is above");
+    assert_eq!(marks.lower(&resource, token(40)), None, "it never raises");
+    assert_eq!(send(35).await, 200);
+}

@@ -1,0 +1,104 @@
+//! Which refusal has which status, and what it tells the client.
+
+use super::*;
+
+#[tokio::test]
+async fn refusals_are_problems_that_a_client_can_read() {
+    let app = app(fence());
+    app.clone().oneshot(request("PUT", &["34"])).await.unwrap();
+
+    let response = app.clone().oneshot(request("PUT", &["33"])).await.unwrap();
+    assert_eq!(response.status(), 412);
+    assert!(matches!(response.extensions().get(), Some(Refusal::Stale(_))));
+    let found = problem(response).await;
+    let resource = Resource::new("files/a").unwrap();
+    let stale = Stale::check(&resource, token(33), Some(token(34)));
+    assert_eq!(found.stale(), stale.err());
+    assert_eq!(found.detail, "token 33 of files/a is stale, high water 34");
+
+    let response = app.clone().oneshot(request("PUT", &[])).await.unwrap();
+    assert_eq!(response.status(), 428);
+    assert_eq!(problem(response).await.kind, Problem::MISSING);
+
+    let bad: &[&[&str]] = &[
+        &[""],
+        &["0"],
+        &["-1"],
+        &["+1"],
+        &["01"],
+        &["1 2"],
+        &["34, 35"],
+        &["34;a=b"],
+        &["1.0"],
+        &["1000000000000000"],
+        &["\u{e9}"],
+        &["33", "34"],
+        &["34", "34"],
+    ];
+    for tokens in bad {
+        for method in ["PUT", "GET"] {
+            let response = app.clone().oneshot(request(method, tokens)).await.unwrap();
+            assert_eq!(response.status(), 400, "{tokens:?}");
+            assert_eq!(problem(response).await.kind, Problem::MALFORMED);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_resource_that_is_none_is_a_bad_request() {
+    let app = Router::new().fallback(async || "reached").layer(layer(fence()));
+    let request = Request::builder().method("PUT").uri("/").header(HEADER, "1");
+    let response = app.oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    assert_eq!(response.status(), 400);
+    assert!(problem(response).await.detail.contains("this one is empty"));
+}
+
+#[tokio::test]
+async fn full_marks_are_not_to_be_tried_again() {
+    let app = app(Fence::new(MemoryMarks::new(0)));
+    let response = app.oneshot(request("PUT", &["1"])).await.unwrap();
+    assert_eq!(response.status(), 503);
+    assert!(!response.headers().contains_key(header::RETRY_AFTER));
+    let found = problem(response).await;
+    let text = "no room for a high-water mark of files/a; nothing was written";
+    assert_eq!((found.kind.as_str(), found.detail.as_str()), (Problem::UNAVAILABLE, text));
+}
+
+struct NoMarks;
+
+impl Marks for NoMarks {
+    fn raise<'a>(&'a self, _: &'a Resource, _: Token) -> BoxFuture<'a, Result<(), MarksError>> {
+        ready(Err(MarksError::Unreachable("secret-host refused".into()))).boxed()
+    }
+}
+
+#[tokio::test]
+async fn unreachable_marks_let_nobody_pass_and_say_little() {
+    let response = app(Fence::new(NoMarks)).oneshot(request("PUT", &["34"])).await.unwrap();
+    assert_eq!(response.status(), 503);
+    assert!(response.headers().contains_key(header::RETRY_AFTER));
+    let body = text(response).await;
+    assert!(!body.contains("secret-host"), "{body}");
+}
+
+#[test]
+fn a_problem_that_is_none_is_an_error() {
+    let mut headers = http::HeaderMap::new();
+    assert!(Problem::read(&headers, b"{}").is_err());
+    let kind = "application/problem+json; charset=utf-8".parse().unwrap();
+    headers.insert(header::CONTENT_TYPE, kind);
+    for bad in ["", "{}", "[]", r#"{"type":"x","title":"y","status":412,"highest":0}"#, "\u{0}"] {
+        assert!(Problem::read(&headers, bad.as_bytes()).is_err(), "{bad}");
+    }
+    let foreign = r#"{"type":"about:blank","title":"y","status":404,"balance":30}"#;
+    assert!(!Problem::read(&headers, foreign.as_bytes()).unwrap().is_stale());
+}
+
+#[test]
+fn without_a_tokio_runtime_requests_are_refused_and_nothing_panics() {
+    let response = app(fence()).oneshot(request("PUT", &["34"])).now_or_never().unwrap().unwrap();
+    assert_eq!(response.status(), 503);
+    assert!(!response.headers().contains_key(header::RETRY_AFTER));
+    let refusal: &Refusal = response.extensions().get().unwrap();
+    assert!(refusal.to_string().starts_with("no tokio runtime"), "{refusal}");
+}

@@ -1,0 +1,77 @@
+//! A large upload that is refused: the client learns why.
+
+use std::net::SocketAddr;
+
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::*;
+
+const LENGTH: usize = 8 << 20;
+
+async fn serve() -> SocketAddr {
+    let write = |_: Fenced, body: Bytes| async move { body.len().to_string() };
+    let routes = put(write).layer(axum::extract::DefaultBodyLimit::disable());
+    let app = Router::new().route("/files/{name}", routes.route_layer(layer(fence())));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    address
+}
+
+/// A client that asks first, as curl does from a mebibyte on, gets its refusal in place of the go-ahead,
+/// and sends nothing. One that is let in gets the go-ahead.
+#[tokio::test]
+async fn a_client_that_asks_first_is_refused_before_it_sends_its_upload() {
+    let address = serve().await;
+    let ask = async |token: u64| {
+        let head = format!(
+            "PUT /files/a HTTP/1.1\r\nHost: x\r\nFencing-Token: {token}\r\n\
+             Expect: 100-continue\r\nConnection: close\r\nContent-Length: {LENGTH}\r\n\r\n"
+        );
+        let mut stream = BufReader::new(TcpStream::connect(address).await.unwrap());
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut line = String::new();
+        stream.read_line(&mut line).await.unwrap();
+        (stream, line)
+    };
+
+    let (mut stream, line) = ask(34).await;
+    assert_eq!(line, "HTTP/1.1 100 Continue\r\n");
+    stream.write_all(&vec![b'x'; LENGTH]).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(
+        answer.contains("HTTP/1.1 200 OK") && answer.ends_with(&LENGTH.to_string()),
+        "{answer}"
+    );
+
+    let (mut stream, line) = ask(33).await;
+    assert_eq!(line, "HTTP/1.1 412 Precondition Failed\r\n");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.contains("high water 34"), "{answer}");
+}
+
+/// Over HTTP 2 the answer does not depend on what the client still sends.
+#[tokio::test]
+async fn over_http_2_the_refusal_arrives_in_the_middle_of_the_upload() {
+    let stream = TcpStream::connect(serve().await).await.unwrap();
+    let (client, connection) = h2::client::handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    let mut client = client.ready().await.unwrap();
+    for (token, status) in [(34, 200), (33, 412)] {
+        let request = Request::put("http://x/files/a").header(HEADER, token).body(()).unwrap();
+        let (response, mut upload) = client.send_request(request, false).unwrap();
+        upload.send_data(Bytes::from(vec![b'x'; LENGTH]), true).unwrap();
+        let response = response.await.unwrap();
+        assert_eq!(response.status(), status);
+        let mut body = response.into_body();
+        let mut text = Vec::new();
+        while let Some(data) = body.data().await {
+            text.extend(data.unwrap());
+        }
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains(if status == 200 { "8388608" } else { "high water 34" }), "{text}");
+    }
+}

@@ -1,0 +1,90 @@
+//! Writers on two nodes of a Galera cluster. A lock holds on its own node only: what decides is
+//! the certification of each commit, which sees the rows that were changed.
+
+mod others;
+mod rounds;
+mod ways;
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use fencing::sql;
+use sqlx::mysql::MySqlPoolOptions;
+use sqlx::{AssertSqlSafe, Executor, MySqlConnection, MySqlPool};
+use support::galera::GaleraCluster;
+
+use crate::common::{resource, token};
+
+static SHARED: OnceLock<GaleraCluster> = OnceLock::new();
+
+/// A database on both nodes, with the fence and two tables of an application.
+struct Cluster {
+    one: MySqlPool,
+    two: MySqlPool,
+}
+
+impl Cluster {
+    async fn ready() -> Cluster {
+        let settings = ["innodb-flush-log-at-trx-commit=0", "innodb-lock-wait-timeout=20"];
+        let shared = SHARED.get_or_init(|| GaleraCluster::with(&settings));
+        let [one, two] = shared.database().await;
+        let pool = |options| MySqlPoolOptions::new().max_connections(20).connect_lazy_with(options);
+        let cluster = Cluster { one: pool(one), two: pool(two) };
+        sql::migrate(&cluster.one).await.unwrap();
+        for statement in [
+            "CREATE TABLE files (path VARCHAR(255) PRIMARY KEY, body BIGINT NOT NULL)",
+            "INSERT INTO files VALUES ('a', 0)",
+            "CREATE TABLE later (path VARCHAR(255) PRIMARY KEY, body BIGINT NOT NULL)",
+            "INSERT INTO later VALUES ('a', 0)",
+        ] {
+            cluster.one.execute(statement).await.unwrap();
+        }
+        cluster.settled().await;
+        cluster
+    }
+
+    /// A database whose mark is at 33 on both nodes.
+    async fn at_33() -> Cluster {
+        let cluster = Cluster::ready().await;
+        sql::begin(&cluster.one, &resource(), token(33)).await.unwrap().commit().await.unwrap();
+        cluster.settled().await;
+        cluster
+    }
+
+    /// Waits until each node has applied what the other one has committed.
+    async fn settled(&self) {
+        for pool in [&self.one, &self.two] {
+            let mut conn = pool.acquire().await.unwrap();
+            let wait =
+                "SET SESSION wsrep_sync_wait = 15; SELECT 1; SET SESSION wsrep_sync_wait = 0";
+            sqlx::raw_sql(wait).execute(&mut *conn).await.unwrap();
+        }
+    }
+
+    /// Lets the first node fall behind: it applies nothing that the second one commits, until
+    /// [`go_on`].
+    async fn behind(&self) -> MySqlConnection {
+        let mut holder = self.one.acquire().await.unwrap().detach();
+        sqlx::raw_sql("LOCK TABLES later READ").execute(&mut holder).await.unwrap();
+        self.two.execute("UPDATE later SET body = body + 1").await.unwrap();
+        holder
+    }
+
+    /// What the file holds on a node.
+    async fn body(&self, pool: &MySqlPool) -> i64 {
+        sqlx::query_scalar("SELECT body FROM files").fetch_one(pool).await.unwrap()
+    }
+}
+
+async fn go_on(mut holder: MySqlConnection) {
+    sqlx::raw_sql("UNLOCK TABLES").execute(&mut holder).await.unwrap();
+}
+
+fn write(number: i64) -> AssertSqlSafe<String> {
+    AssertSqlSafe(format!("UPDATE files SET body = {number} WHERE path = 'a'"))
+}
+
+/// Long enough for a commit to reach the group. If it is not, the commit is refused earlier.
+async fn reach_the_group() {
+    tokio::time::sleep(Duration::from_millis(100)).await;
+}

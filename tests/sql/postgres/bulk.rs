@@ -1,0 +1,97 @@
+//! Transactions that write many rows, each of a resource of its own.
+
+use std::time::Duration;
+
+use fencing::sql::{self, AdmitError, Protect};
+use fencing::{Resource, Token};
+use sqlx::postgres::PgPoolOptions;
+use sqlx::{AssertSqlSafe, Executor, PgPool};
+use support::postgres::PostgresServer;
+
+use super::place::{self, Place};
+use crate::common::{resource, retryable, stale, token};
+
+async fn protected(pool: &PgPool) {
+    sql::migrate(pool).await.unwrap();
+    pool.execute("CREATE TABLE files (path text PRIMARY KEY, body text)").await.unwrap();
+    let protect = Protect::rows("files", "path").unwrap().prefix("files/").unwrap();
+    protect.apply(pool).await.unwrap();
+}
+
+async fn write(pool: &PgPool, number: u64, statement: &str) -> Result<(), AdmitError> {
+    let mut tx = pool.begin().await?;
+    sql::present(&mut tx, token(number)).await?;
+    tx.execute(AssertSqlSafe(statement.to_owned())).await?;
+    Ok(tx.commit().await?)
+}
+
+/// The server's table of locks has room for about 12,000 with its own settings.
+#[tokio::test]
+async fn one_transaction_writes_thirty_thousand_resources() {
+    let server = PostgresServer::with(&["fsync=off"]);
+    let pool = place::pool(server.database().await);
+    protected(&pool).await;
+    let insert = "INSERT INTO files SELECT i::text, '' FROM generate_series(1, 30000) AS i";
+    write(&pool, 34, insert).await.unwrap();
+    let update = "UPDATE files SET body = body || 'x'";
+    for number in [34, 35] {
+        write(&pool, number, update).await.unwrap();
+    }
+    stale(write(&pool, 34, update).await);
+    let admit = "SELECT fencing_admit('others/' || i, 34) FROM generate_series(1, 30000) AS i";
+    for _ in 0..2 {
+        pool.execute(admit).await.unwrap();
+    }
+    let marks = "SELECT count(*) FROM fencing_marks WHERE token = 35";
+    assert_eq!(sqlx::query_scalar::<_, i64>(marks).fetch_one(&pool).await.unwrap(), 30_000);
+}
+
+/// Also those that it has not queued for.
+#[tokio::test]
+async fn it_keeps_newer_tokens_out_of_all_of_them() {
+    let place = Place::empty().await;
+    protected(&place.pool).await;
+    let insert = "INSERT INTO files SELECT i::text, '' FROM generate_series(1, 100) AS i";
+    write(&place.pool, 33, insert).await.unwrap();
+    // The first contact of a token, and a later one.
+    for _ in 0..2 {
+        let mut tx = place.pool.begin().await.unwrap();
+        sql::present(&mut tx, token(34)).await.unwrap();
+        tx.execute("UPDATE files SET body = '34'").await.unwrap();
+        let queued = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'
+            AND pid = pg_backend_pid()";
+        let queued = sqlx::query_scalar::<_, i64>(queued).fetch_one(&mut *tx).await.unwrap();
+        assert!((1..100).contains(&queued), "{queued}");
+        let impatient = place.impatient();
+        for number in [1, 50, 100] {
+            let name = Resource::new(format!("files/{number}")).unwrap();
+            retryable(sql::begin(&impatient, &name, token(35)).await);
+            stale(sql::begin(&impatient, &name, token(32)).await);
+        }
+        tx.commit().await.unwrap();
+    }
+    for number in [1, 50, 100] {
+        let name = Resource::new(format!("files/{number}")).unwrap();
+        sql::begin(&place.pool, &name, token(35)).await.unwrap().commit().await.unwrap();
+    }
+    stale(write(&place.pool, 34, "UPDATE files SET body = '34'").await);
+}
+
+/// What a savepoint takes back is admitted anew: its locks are gone.
+#[tokio::test]
+async fn what_was_admitted_behind_a_savepoint_is_not_after_it() {
+    let place = Place::empty().await;
+    protected(&place.pool).await;
+    write(&place.pool, 34, "INSERT INTO files VALUES ('a', '')").await.unwrap();
+    let pool = PgPoolOptions::new()
+        .acquire_timeout(Duration::from_secs(60))
+        .connect_lazy_with(place.pool.connect_options().as_ref().clone());
+    let mut tx = pool.begin().await.unwrap();
+    sql::present(&mut tx, token(34)).await.unwrap();
+    tx.execute("SAVEPOINT one; UPDATE files SET body = '34'; ROLLBACK TO SAVEPOINT one")
+        .await
+        .unwrap();
+    sql::begin(&pool, &resource(), Token::new(35).unwrap()).await.unwrap().commit().await.unwrap();
+    let error = tx.execute("UPDATE files SET body = '34'").await.unwrap_err();
+    stale::<()>(Err(error.into()));
+}

@@ -1,0 +1,170 @@
+//! Through pgbouncer in transaction mode: many clients share two sessions of the server, and
+//! what a client leaves in one the next client finds there.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use fencing::fence::Marks;
+use fencing::lock::sql::SqlLock;
+use fencing::sql::{self, AdmitError, Protect, Retry, SqlMarks};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{AssertSqlSafe, PgPool};
+use support::pgbouncer::PgBouncer;
+use support::postgres::PostgresServer;
+
+use crate::common::{below, pause, resource, stale, token};
+
+struct Pooled {
+    pool: PgPool,
+    options: PgConnectOptions,
+    direct: PgConnectOptions,
+    _pooler: PgBouncer,
+    _server: PostgresServer,
+}
+
+impl Pooled {
+    /// A database behind a pooler. Another program has left statements with names of the driver
+    /// in both sessions.
+    async fn migrated() -> Pooled {
+        let server =
+            PostgresServer::with(&["fsync=off", "max_connections=100", "lock_timeout=20s"]);
+        let direct = server.database().await;
+        let pooler = PgBouncer::before(&server, 2);
+        sql::migrate(&pool(&direct)).await.unwrap();
+        let files = "CREATE TABLE files (path text PRIMARY KEY, body bigint NOT NULL);
+            INSERT INTO files SELECT n::text, 0 FROM generate_series(0, 9) AS n";
+        sqlx::raw_sql(files).execute(&pool(&direct)).await.unwrap();
+        let options = pooler.on(direct.get_database().unwrap());
+        let pooled =
+            Pooled { pool: pool(&options), options, direct, _pooler: pooler, _server: server };
+        let (mut one, mut two) =
+            (pooled.pool.begin().await.unwrap(), pooled.pool.begin().await.unwrap());
+        for tx in [&mut one, &mut two] {
+            for number in 1..20 {
+                let leave = format!("PREPARE sqlx_s_{number} AS SELECT 'another program'");
+                sqlx::raw_sql(AssertSqlSafe(leave)).execute(&mut **tx).await.unwrap();
+            }
+        }
+        one.commit().await.unwrap();
+        two.commit().await.unwrap();
+        pooled
+    }
+
+    /// A pool as another process would have it.
+    fn other(&self) -> PgPool {
+        pool(&self.options)
+    }
+}
+
+fn pool(options: &PgConnectOptions) -> PgPool {
+    let pool = PgPoolOptions::new().max_connections(20).acquire_timeout(Duration::from_secs(60));
+    pool.connect_lazy_with(options.clone())
+}
+
+fn write(path: usize, body: u64) -> AssertSqlSafe<String> {
+    AssertSqlSafe(format!("UPDATE files SET body = {body} WHERE path = '{path}'"))
+}
+
+/// The driver's migrations name their statements. Migrate over a connection of its own.
+#[tokio::test]
+async fn to_migrate_fails_and_leaves_nothing_behind() {
+    let pooled = Pooled::migrated().await;
+    let error = sql::migrate(&pooled.pool).await.unwrap_err();
+    assert!(error.to_string().contains("prepared statement"), "{error}");
+    sql::begin(&pooled.pool, &resource(), token(33)).await.unwrap().commit().await.unwrap();
+    let direct = pool(&pooled.direct);
+    tokio::time::timeout(Duration::from_secs(60), sql::migrate(&direct)).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn marks_and_transactions_are_fenced() {
+    let pooled = Pooled::migrated().await;
+    let marks = SqlMarks::new(pooled.pool.clone());
+    for _ in 0..3 {
+        marks.raise(&resource(), token(33)).await.unwrap();
+        let mut tx = pooled.pool.begin().await.unwrap();
+        sql::admit(&mut tx, &resource(), token(33)).await.unwrap();
+        sql::present(&mut tx, token(33)).await.unwrap();
+        tx.commit().await.unwrap();
+        let tx = sql::begin(&pooled.pool, &resource(), token(33)).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+    marks.raise(&resource(), token(34)).await.unwrap();
+    marks.raise(&resource(), token(33)).await.unwrap_err();
+    stale(sql::begin(&pooled.pool, &resource(), token(33)).await);
+    let mut tx = pooled.pool.begin().await.unwrap();
+    stale(sql::admit(&mut tx, &resource(), token(33)).await);
+    tx.rollback().await.unwrap();
+    assert_eq!(sql::highest(&pooled.pool, &resource()).await.unwrap(), Some(token(34)));
+    let listed = sql::marks(&pooled.pool, &[], 10).await.unwrap();
+    assert_eq!(listed.len(), 1);
+}
+
+/// Each client has a token and a file of its own, and every other one presents none.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_client_writes_by_the_token_of_another() {
+    let pooled = Pooled::migrated().await;
+    let protect = Protect::rows("files", "path").unwrap().prefix("files/").unwrap();
+    protect.apply(&pooled.pool).await.unwrap();
+    let clients = (0..10).map(|path| {
+        let pool = pooled.other();
+        tokio::spawn(async move {
+            for round in 0..20 {
+                let presents = below(2) == 0;
+                let mut tx = pool.begin().await.unwrap();
+                let number = 1 + round * 10 + path as u64;
+                if presents {
+                    sql::present(&mut tx, token(number)).await.unwrap();
+                }
+                pause().await;
+                let written = sqlx::raw_sql(write(path, number)).execute(&mut *tx).await;
+                match (presents, written.map_err(AdmitError::from)) {
+                    (true, Ok(_)) => tx.commit().await.unwrap(),
+                    (false, Err(AdmitError::Unpresented(_))) => tx.rollback().await.unwrap(),
+                    (_, other) => panic!("presented {presents}: {other:?}"),
+                }
+            }
+        })
+    });
+    for client in clients.collect::<Vec<_>>() {
+        client.await.unwrap();
+    }
+    let foreign = "SELECT count(*) FROM files, fencing_marks
+        WHERE resource = 'files/' || path AND token <> body";
+    let foreign = sqlx::query_scalar::<_, i64>(foreign).persistent(false);
+    let mut tx = pooled.pool.begin().await.unwrap();
+    assert_eq!(foreign.fetch_one(&mut *tx).await.unwrap(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leases_are_acquired_renewed_and_released() {
+    let pooled = Pooled::migrated().await;
+    let holders = (0..8).map(|_| {
+        let lock = SqlLock::builder(pooled.other()).wait(Duration::from_secs(60)).renew(false);
+        let lock = lock.build().unwrap();
+        let pool = pooled.other();
+        tokio::spawn(async move {
+            let mut tokens = Vec::new();
+            for _ in 0..5 {
+                let lease = lock.acquire(&resource()).await.unwrap();
+                lease.renew().await.unwrap();
+                let number = lease.token();
+                let attempt = || async {
+                    let mut tx = sql::begin(&pool, &resource(), number).await?;
+                    sqlx::raw_sql(write(0, number.get())).execute(&mut *tx).await?;
+                    tx.commit().await?;
+                    Ok::<_, AdmitError>(())
+                };
+                sql::retry(Retry::new(), attempt).await.unwrap();
+                tokens.push(number);
+                lease.release().await.unwrap();
+            }
+            tokens
+        })
+    });
+    let mut all = HashSet::new();
+    for holder in holders.collect::<Vec<_>>() {
+        all.extend(holder.await.unwrap());
+    }
+    assert_eq!(all.len(), 40);
+}

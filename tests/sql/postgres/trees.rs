@@ -1,0 +1,169 @@
+//! Protected tables that consist of several: partitions, and children by INHERITS.
+
+use fencing::sql::{self, Protect};
+
+use super::place::Place;
+
+/// A protected table `files` with two further ones, `files_1` and `files_2`, and the row `a` with
+/// the mark 34 in one of them.
+async fn tree(create: &'static str) -> Place {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    sqlx::raw_sql(create).execute(&place.pool).await.unwrap();
+    protect(&place).await;
+    protect(&place).await;
+    place
+}
+
+async fn protect(place: &Place) {
+    let protect = Protect::rows("files", "path").unwrap().prefix("files/").unwrap();
+    protect.apply(&place.pool).await.unwrap();
+}
+
+const PARTITIONS: &str = "CREATE TABLE files (path text, body text) PARTITION BY LIST (path);
+    CREATE TABLE files_1 PARTITION OF files FOR VALUES IN ('a') PARTITION BY LIST (path);
+    CREATE TABLE files_1_1 PARTITION OF files_1 DEFAULT;
+    CREATE TABLE files_2 PARTITION OF files FOR VALUES IN ('b')";
+
+const CHILDREN: &str = "CREATE TABLE files (path text, body text);
+    CREATE TABLE files_1 (more text) INHERITS (files);
+    CREATE TABLE files_1_1 () INHERITS (files_1);
+    CREATE TABLE files_2 () INHERITS (files)";
+
+fn with(token: u64, write: &str) -> String {
+    format!("BEGIN; SELECT fencing_present('{token}'); {write}; COMMIT")
+}
+
+async fn is_guarded(place: &Place, tables: &[&str]) {
+    let insert = "INSERT INTO files_1_1 (path, body) VALUES ('a', 'new')";
+    place.client(&with(34, insert)).unwrap();
+    for table in tables {
+        let error = place.client(&format!("TRUNCATE {table} CASCADE")).expect_err(table);
+        assert!(error.contains("no token presented"), "{table}: {error}");
+    }
+    for table in ["files", "files_1", "files_1_1"] {
+        for write in [
+            format!("UPDATE {table} SET body = 'stale'"),
+            format!("DELETE FROM {table}"),
+            format!("INSERT INTO {table} (path, body) VALUES ('a', 'stale')"),
+        ] {
+            let error = place.client(&with(33, &write)).expect_err(&write);
+            let words = "fencing: token 33 is stale, high water 34, resource files/a";
+            assert!(error.contains(words), "{write}: {error}");
+            place.client(&write).expect_err(&write);
+        }
+    }
+    let bodies = sqlx::query_scalar::<_, String>("SELECT body FROM files WHERE path = 'a'");
+    assert_eq!(bodies.fetch_all(&place.pool).await.unwrap(), ["new"]);
+}
+
+#[tokio::test]
+async fn partitions_are_guarded_each() {
+    let place = tree(PARTITIONS).await;
+    is_guarded(&place, &["files", "files_1", "files_1_1", "files_2"]).await;
+    // A row that moves to another partition is deleted from the one and inserted in the other.
+    place.client(&with(40, "INSERT INTO files VALUES ('b', 'b')")).unwrap();
+    place.client(&with(40, "DELETE FROM files WHERE path = 'b'")).unwrap();
+    let moved = "UPDATE files SET path = 'b' WHERE path = 'a'";
+    for number in [33, 39] {
+        let error = place.client(&with(number, moved)).unwrap_err();
+        assert!(error.contains("is stale"), "{error}");
+    }
+    place.client(&with(40, moved)).unwrap();
+}
+
+#[tokio::test]
+async fn a_partition_that_comes_later_is_guarded_against_rows_and_after_a_second_time_whole() {
+    let place = tree(PARTITIONS).await;
+    let later = "CREATE TABLE files_3 (path text, body text);
+        ALTER TABLE files ATTACH PARTITION files_3 FOR VALUES IN ('c')";
+    sqlx::raw_sql(later).execute(&place.pool).await.unwrap();
+    place.client(&with(34, "INSERT INTO files_3 VALUES ('c', 'new')")).unwrap();
+    place.client(&with(33, "UPDATE files_3 SET body = 'stale'")).unwrap_err();
+    protect(&place).await;
+    is_guarded(&place, &["files_3"]).await;
+}
+
+#[tokio::test]
+async fn children_are_guarded_as_well() {
+    let place = tree(CHILDREN).await;
+    is_guarded(&place, &["files", "files_1", "files_1_1", "files_2"]).await;
+    let later = "CREATE TABLE files_3 () INHERITS (files)";
+    sqlx::raw_sql(later).execute(&place.pool).await.unwrap();
+    protect(&place).await;
+    let found = sql::protected(&place.pool, None).await.unwrap();
+    assert!(found.iter().all(sql::Protected::is_whole), "{found:?}");
+    place.client("INSERT INTO files_3 VALUES ('c', 'bad')").unwrap_err();
+}
+
+async fn faults(place: &Place) -> Vec<String> {
+    let found = sql::protected(&place.pool, None).await.unwrap();
+    let [found] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((found.table.as_str(), found.resource.as_str()), ("files", "files/{path}"));
+    assert_eq!(found.unseen.len(), 2, "{found:?}");
+    found.faults.clone()
+}
+
+#[tokio::test]
+async fn the_catalogue_says_what_is_missing() {
+    for (change, expected) in [
+        (
+            "ALTER TABLE files DISABLE TRIGGER fencing_protect",
+            "fencing_protect on files is disabled",
+        ),
+        ("ALTER TABLE files DISABLE TRIGGER USER", "fencing_protect_truncate on files is disabled"),
+        ("ALTER TABLE files_2 DISABLE TRIGGER USER", "fencing_protect on files_2 is disabled"),
+        (
+            "DROP TRIGGER fencing_protect_truncate ON files_1_1",
+            "fencing_protect_truncate on files_1_1 is missing",
+        ),
+        (
+            "CREATE TABLE files_3 PARTITION OF files FOR VALUES IN ('c')",
+            "fencing_protect_truncate on files_3 is missing",
+        ),
+        ("ALTER TABLE files RENAME path TO name", "has no column path"),
+        (
+            "DROP TRIGGER fencing_protect ON files; CREATE TRIGGER fencing_protect
+            AFTER UPDATE ON files FOR EACH ROW EXECUTE FUNCTION fencing_protect('path', 'files/')",
+            "fencing_protect on files is not the one",
+        ),
+    ] {
+        let place = tree(PARTITIONS).await;
+        assert_eq!(faults(&place).await, [""; 0]);
+        sqlx::raw_sql(change).execute(&place.pool).await.unwrap();
+        let found = sql::protected(&place.pool, None).await.unwrap();
+        let faults = found[0].faults.join("; ");
+        assert!(faults.contains(expected), "{change}: {faults}");
+        if !change.contains("RENAME") {
+            protect(&place).await;
+            assert_eq!(self::faults(&place).await, [""; 0], "{change}");
+        }
+    }
+    let place = tree(CHILDREN).await;
+    let found = sql::protected(&place.pool, None).await.unwrap();
+    assert!(found.len() == 4 && found.iter().all(sql::Protected::is_whole), "{found:?}");
+}
+
+#[tokio::test]
+async fn the_triggers_of_all_are_taken_off() {
+    for create in [PARTITIONS, CHILDREN] {
+        let place = tree(create).await;
+        let found = sql::protected(&place.pool, Some("public.files")).await.unwrap();
+        found[0].remove(&place.pool).await.unwrap();
+        let left = "SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'fencing%' AND tgrelid::regclass::text LIKE 'files%'";
+        assert_eq!(sqlx::query_scalar::<_, i64>(left).fetch_one(&place.pool).await.unwrap(), 0);
+        assert_eq!(sql::protected(&place.pool, None).await.unwrap(), []);
+    }
+}
+
+/// The table that comes out of CREATE TABLE ... LIKE and two renames has no triggers.
+#[tokio::test]
+async fn a_table_that_was_made_anew_is_said_not_to_be_protected() {
+    let place = tree("CREATE TABLE files (path text, body text)").await;
+    let rebuilt = "CREATE TABLE anew (LIKE files INCLUDING ALL);
+        ALTER TABLE files RENAME TO old; ALTER TABLE anew RENAME TO files";
+    sqlx::raw_sql(rebuilt).execute(&place.pool).await.unwrap();
+    let found = sql::protected(&place.pool, Some("files")).await.unwrap();
+    assert_eq!(found[0].faults, ["it is not protected"]);
+    assert_eq!(sql::protected(&place.pool, None).await.unwrap()[0].table, "old");
+}

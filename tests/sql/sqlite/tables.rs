@@ -1,0 +1,178 @@
+//! Tables that SQLite has and others do not.
+
+use fencing::sql::{self, AdmitError, Protect, ProtectError};
+use sqlx::{AssertSqlSafe, Executor};
+
+use super::place::Place;
+use crate::common::stale;
+
+async fn with(create: &str) -> Place {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    place.pool.execute(AssertSqlSafe(create.to_owned())).await.unwrap();
+    place
+}
+
+async fn protect(place: &Place) -> Result<(), ProtectError> {
+    Protect::rows("files", "path").unwrap().prefix("files/").unwrap().apply(&place.pool).await
+}
+
+async fn write(place: &Place, write: &'static str) -> Result<(), AdmitError> {
+    Ok(place.pool.execute(write).await.map(drop)?)
+}
+
+/// Many rows may have one value in a column that is named like the number of a row.
+#[tokio::test]
+async fn a_column_may_be_named_rowid() {
+    for columns in ["rowid TEXT", "ROWID TEXT, _rowid_ TEXT", "oid TEXT, rowid TEXT"] {
+        let place = with(&format!("CREATE TABLE files (path TEXT PRIMARY KEY, {columns})")).await;
+        protect(&place).await.unwrap();
+        for insert in [
+            "INSERT INTO files (path, rowid, fencing_token) VALUES ('a', NULL, 34)",
+            "INSERT INTO files (path, rowid, fencing_token) VALUES ('b', 'same', 35)",
+        ] {
+            write(&place, insert).await.unwrap();
+        }
+        let deletion = "UPDATE files SET fencing_token = -34 WHERE path = 'a'";
+        write(&place, deletion).await.unwrap();
+        let paths = sqlx::query_scalar::<_, String>("SELECT path FROM files");
+        assert_eq!(paths.fetch_all(&place.pool).await.unwrap(), ["b"], "{columns}");
+        let insert = "INSERT INTO files (path, rowid, fencing_token) VALUES (NULL, 'same', 34)";
+        write(&place, insert).await.unwrap_err();
+        let left = sqlx::query_scalar::<_, i64>(
+            "SELECT count(*) FROM files WHERE fencing_token IS NOT NULL",
+        );
+        assert_eq!(left.fetch_one(&place.pool).await.unwrap(), 0);
+        stale(write(&place, "UPDATE files SET fencing_token = 34 WHERE path = 'b'").await);
+    }
+}
+
+#[tokio::test]
+async fn a_table_that_the_triggers_could_not_guard_is_refused() {
+    for (create, why) in [
+        ("CREATE TABLE files (path TEXT PRIMARY KEY) WITHOUT ROWID", "WITHOUT ROWID"),
+        (
+            "CREATE TABLE files (path TEXT PRIMARY KEY, rowid, oid, _rowid_)",
+            "rowid, _rowid_ and oid",
+        ),
+        (
+            "CREATE TABLE files (path TEXT, fencing_token INTEGER);
+            INSERT INTO files VALUES ('a', 5)",
+            "rows with a value in fencing_token",
+        ),
+        (
+            "CREATE TABLE files (path TEXT, fencing_token INTEGER NOT NULL DEFAULT 5)",
+            "its column fencing_token",
+        ),
+        ("CREATE TABLE files (path TEXT, fencing_token INTEGER DEFAULT 5)", "fencing_token"),
+        ("CREATE TABLE files (path TEXT, fencing_token AS (5))", "fencing_token"),
+        ("CREATE VIEW files AS SELECT 'a' AS path", "a view"),
+    ] {
+        let place = with(create).await;
+        let error = protect(&place).await.expect_err(create);
+        assert!(matches!(error, ProtectError::Unguardable { .. }), "{create}: {error:?}");
+        assert!(error.to_string().contains(why), "{create}: {error}");
+        let ours = "SELECT count(*) FROM sqlite_schema WHERE tbl_name = 'files'
+            AND type = 'trigger'";
+        let ours = sqlx::query_scalar::<_, i64>(ours).fetch_one(&place.pool).await.unwrap();
+        assert_eq!(ours, 0);
+    }
+}
+
+/// Foreign keys fire triggers, and the token of the row that was deleted counts for them.
+#[tokio::test]
+async fn what_a_foreign_key_deletes_is_checked() {
+    let place = with(
+        "CREATE TABLE folders (name TEXT PRIMARY KEY);
+        CREATE TABLE files (path TEXT PRIMARY KEY,
+            folder TEXT REFERENCES folders ON DELETE CASCADE)",
+    )
+    .await;
+    protect(&place).await.unwrap();
+    let insert = "INSERT INTO folders VALUES ('f');
+        INSERT INTO files (path, folder, fencing_token) VALUES ('a', 'f', 34)";
+    write(&place, insert).await.unwrap();
+    let error = write(&place, "DELETE FROM folders").await.unwrap_err();
+    assert!(matches!(error, AdmitError::Unpresented(_)), "{error:?}");
+    Protect::rows("folders", "name").unwrap().apply(&place.pool).await.unwrap();
+    stale(write(&place, "UPDATE folders SET fencing_token = -33").await);
+    write(&place, "UPDATE folders SET fencing_token = -34").await.unwrap();
+    let files = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM files");
+    assert_eq!(files.fetch_one(&place.pool).await.unwrap(), 0);
+}
+
+async fn faults(place: &Place) -> String {
+    let found = sql::protected(&place.pool, Some("files")).await.unwrap();
+    found[0].faults.join("; ")
+}
+
+#[tokio::test]
+async fn the_catalogue_says_what_is_missing() {
+    for (change, expected) in [
+        ("DROP TRIGGER fencing_delete_files", "fencing_delete_files is missing"),
+        (
+            "DROP TRIGGER fencing_delete_files;
+            CREATE TRIGGER fencing_delete_files AFTER DELETE ON files BEGIN SELECT 1; END",
+            "fencing_delete_files is not the one",
+        ),
+        ("ALTER TABLE files RENAME TO other; ALTER TABLE other RENAME TO files", ""),
+        // As SQLite's documentation has it for changes that ALTER TABLE can't make.
+        (
+            "CREATE TABLE anew (path TEXT PRIMARY KEY, more TEXT, fencing_token INTEGER);
+            INSERT INTO anew (path) SELECT path FROM files;
+            DROP TABLE files; ALTER TABLE anew RENAME TO files",
+            "no trigger of the fence",
+        ),
+        ("DROP TABLE files; CREATE TABLE files (path TEXT PRIMARY KEY)", "it is not protected"),
+    ] {
+        let place = with("CREATE TABLE files (path TEXT PRIMARY KEY, body TEXT, rowid TEXT)").await;
+        protect(&place).await.unwrap();
+        assert_eq!(faults(&place).await, "");
+        place.pool.execute(change).await.unwrap();
+        let found = faults(&place).await;
+        assert!(found.contains(expected) && found.is_empty() == expected.is_empty(), "{found}");
+        protect(&place).await.unwrap();
+        assert_eq!(faults(&place).await, "");
+    }
+}
+
+#[tokio::test]
+async fn a_table_that_was_renamed_has_one_set_of_triggers() {
+    let place = with("CREATE TABLE other (path TEXT PRIMARY KEY)").await;
+    Protect::rows("other", "path").unwrap().apply(&place.pool).await.unwrap();
+    place.pool.execute("ALTER TABLE other RENAME TO files").await.unwrap();
+    assert!(faults(&place).await.contains("for a table of another name"));
+    write(&place, "INSERT INTO files (path) VALUES ('a')").await.unwrap_err();
+    protect(&place).await.unwrap();
+    assert_eq!(faults(&place).await, "");
+    let ours = "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'files'";
+    assert_eq!(sqlx::query_scalar::<_, i64>(ours).fetch_one(&place.pool).await.unwrap(), 5);
+}
+
+/// SQLite fires no trigger for the row that gives way, unless the session asks for that.
+#[tokio::test]
+async fn what_replace_removes_is_said_not_to_be_seen() {
+    let place = with("CREATE TABLE files (path TEXT PRIMARY KEY, id INTEGER UNIQUE)").await;
+    protect(&place).await.unwrap();
+    let found = sql::protected(&place.pool, None).await.unwrap();
+    assert!(found[0].unseen.join("; ").contains("OR REPLACE"), "{found:?}");
+    let insert = "INSERT INTO files (path, id, fencing_token) VALUES ('a', 1, 34)";
+    write(&place, insert).await.unwrap();
+    // The row that gives way has the name that is checked.
+    for replace in [
+        "REPLACE INTO files (path, id, fencing_token) VALUES ('a', 2, 33)",
+        "INSERT OR REPLACE INTO files (path, id, fencing_token) VALUES ('a', 1, 33)",
+    ] {
+        stale(write(&place, replace).await);
+    }
+    let insert = "INSERT INTO files (path, id, fencing_token) VALUES ('b', 2, 1)";
+    write(&place, insert).await.unwrap();
+    let replace = "UPDATE OR REPLACE files SET path = 'a', fencing_token = 33 WHERE path = 'b'";
+    stale(write(&place, replace).await);
+    // It has another name.
+    let mut conn = place.pool.acquire().await.unwrap();
+    conn.execute("PRAGMA recursive_triggers = ON").await.unwrap();
+    let replace = "REPLACE INTO files (path, id, fencing_token) VALUES ('c', 1, 1)";
+    let error = AdmitError::from(conn.execute(replace).await.unwrap_err());
+    assert!(matches!(error, AdmitError::Unpresented(_)), "{error:?}");
+}

@@ -1,0 +1,134 @@
+//! Triggers of the application beside those of a protected table.
+
+use fencing::sql::{self, AdmitError, Protect};
+use sqlx::{AssertSqlSafe, Executor};
+
+use super::place::Place;
+use crate::common::stale;
+
+const UPDATED_AT: &str = "CREATE TRIGGER files_updated_at AFTER UPDATE ON files BEGIN
+        UPDATE files SET updated_at = datetime('now') WHERE rowid = NEW.rowid;
+    END;
+    CREATE TRIGGER files_inserted_at AFTER INSERT ON files BEGIN
+        UPDATE files SET updated_at = datetime('now') WHERE rowid = NEW.rowid;
+    END";
+const COUNTED: &str = "CREATE TRIGGER files_counted AFTER UPDATE ON files BEGIN
+        UPDATE files SET writes = writes + 1 WHERE rowid = NEW.rowid;
+    END";
+const LOWER: &str = "CREATE TRIGGER files_lower AFTER UPDATE ON files BEGIN
+        UPDATE files SET path = lower(path) WHERE rowid = NEW.rowid;
+    END;
+    CREATE TRIGGER files_lower_new AFTER INSERT ON files BEGIN
+        UPDATE files SET path = lower(path) WHERE rowid = NEW.rowid;
+    END";
+
+/// A protected table with these triggers, created before those of the fence or after them.
+async fn protected(triggers: &'static [&'static str], first: bool) -> Place {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let create = "CREATE TABLE files (
+        path TEXT PRIMARY KEY, body TEXT, updated_at TEXT, writes INTEGER NOT NULL DEFAULT 0)";
+    place.pool.execute(create).await.unwrap();
+    let protect = Protect::rows("files", "path").unwrap().prefix("files/").unwrap();
+    let create = sqlx::raw_sql(AssertSqlSafe(triggers.join(";")));
+    if first {
+        create.execute(&place.pool).await.unwrap();
+        protect.apply(&place.pool).await.unwrap();
+    } else {
+        protect.apply(&place.pool).await.unwrap();
+        create.execute(&place.pool).await.unwrap();
+    }
+    place
+}
+
+async fn write(place: &Place, write: &'static str) -> Result<(), AdmitError> {
+    Ok(place.pool.execute(write).await.map(drop)?)
+}
+
+async fn files(place: &Place) -> Vec<(String, String, Option<i64>)> {
+    let files = sqlx::query_as("SELECT path, body, fencing_token FROM files ORDER BY path");
+    files.fetch_all(&place.pool).await.unwrap()
+}
+
+fn file(path: &str, body: &str) -> (String, String, Option<i64>) {
+    (path.into(), body.into(), None)
+}
+
+#[tokio::test]
+async fn triggers_that_write_the_same_row_do_not_make_every_write_fail() {
+    for triggers in [&[UPDATED_AT][..], &[UPDATED_AT, COUNTED], &[LOWER, UPDATED_AT, COUNTED]] {
+        for first in [true, false] {
+            let place = protected(triggers, first).await;
+            write(&place, "INSERT INTO files (path, body, fencing_token) VALUES ('a', '1', 33)")
+                .await
+                .unwrap();
+            write(&place, "UPDATE files SET body = '2', fencing_token = 34").await.unwrap();
+            write(
+                &place,
+                "INSERT INTO files (path, body, fencing_token) VALUES ('a', '', 34)
+                ON CONFLICT DO UPDATE SET body = '3', fencing_token = 34",
+            )
+            .await
+            .unwrap();
+            assert_eq!(files(&place).await, [file("a", "3")], "{triggers:?} {first}");
+            let at = sqlx::query_scalar::<_, Option<String>>("SELECT updated_at FROM files");
+            assert!(at.fetch_one(&place.pool).await.unwrap().is_some());
+            stale(write(&place, "UPDATE files SET body = '4', fencing_token = 33").await);
+            let error = write(&place, "UPDATE files SET body = '4'").await.unwrap_err();
+            assert!(matches!(error, AdmitError::Unpresented(_)), "{error:?}");
+            let error = write(&place, "DELETE FROM files").await.unwrap_err();
+            assert!(matches!(error, AdmitError::Unpresented(_)), "{error:?}");
+            write(&place, "UPDATE files SET fencing_token = -34").await.unwrap();
+            assert_eq!(files(&place).await, []);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_trigger_that_renames_later_is_seen() {
+    for triggers in [&[LOWER][..], &[LOWER, UPDATED_AT], &[COUNTED, LOWER]] {
+        for first in [true, false] {
+            let place = protected(triggers, first).await;
+            write(&place, "INSERT INTO files (path, body, fencing_token) VALUES ('a', 'new', 34)")
+                .await
+                .unwrap();
+            assert_eq!(files(&place).await, [file("a", "new")], "{triggers:?} {first}");
+            write(&place, "UPDATE files SET fencing_token = -34").await.unwrap();
+            write(&place, "INSERT INTO files (path, body, fencing_token) VALUES ('B', 'b', 1)")
+                .await
+                .unwrap();
+            for statement in [
+                "INSERT INTO files (path, body, fencing_token) VALUES ('A', 'stale', 1)",
+                "UPDATE files SET path = 'A', body = 'stale', fencing_token = 1",
+            ] {
+                let refused = stale(write(&place, statement).await);
+                assert_eq!(refused.resource, crate::common::resource(), "{triggers:?} {first}");
+            }
+            assert_eq!(files(&place).await, [file("b", "b")]);
+        }
+    }
+}
+
+/// Another row is another resource, which its own mark guards.
+#[tokio::test]
+async fn a_trigger_that_writes_another_row_needs_the_token_for_that_too() {
+    const INDEX: &str = "CREATE TRIGGER files_index AFTER UPDATE ON files WHEN NEW.path <> 'index'
+        BEGIN UPDATE files SET writes = writes + 1, fencing_token = NEW.fencing_token
+            WHERE path = 'index' AND NEW.fencing_token IS NOT NULL; END";
+    for first in [true, false] {
+        let place = protected(&[INDEX], first).await;
+        for insert in [
+            "INSERT INTO files (path, body, fencing_token) VALUES ('index', '', 34)",
+            "INSERT INTO files (path, body, fencing_token) VALUES ('a', '1', 1)",
+        ] {
+            write(&place, insert).await.unwrap();
+        }
+        let statement = "UPDATE files SET body = '2', fencing_token = 1 WHERE path = 'a'";
+        let refused = stale(write(&place, statement).await);
+        assert_eq!(refused.resource.as_str(), "files/index");
+        write(&place, "UPDATE files SET body = '2', fencing_token = 34 WHERE path = 'a'")
+            .await
+            .unwrap();
+        assert_eq!(files(&place).await, [file("a", "2"), file("index", "")]);
+    }
+}

@@ -1,0 +1,167 @@
+//! A token together with its resource, presented to protected tables.
+
+use fencing::Sequencer;
+use fencing::sql::Protect;
+use sqlx::Pool;
+
+use super::*;
+
+fn pair(text: &str) -> Sequencer {
+    text.parse().unwrap()
+}
+
+/// Two protected tables. In `documents` the mark of `a` is 34, that of `b` is 5.
+async fn protected() -> Place {
+    let place = ready().await;
+    let create = "CREATE TABLE documents (path VARCHAR(255) PRIMARY KEY, body VARCHAR(255))";
+    sqlx::query(create).execute(&place.pool).await.unwrap();
+    // No key: on MySQL one takes two of the names for one, and refuses a row before the fence does.
+    let create = "CREATE TABLE papers (path VARCHAR(255) NOT NULL, body TEXT)";
+    sqlx::query(create).execute(&place.pool).await.unwrap();
+    let documents = Protect::rows("documents", "path").unwrap().prefix("docs/").unwrap();
+    documents.apply(&place.pool).await.unwrap();
+    Protect::rows("papers", "path").unwrap().apply(&place.pool).await.unwrap();
+    place.client(&place::insert(Some("34 docs/a"), "a", "a by 34")).unwrap();
+    place.client(&place::insert(Some("5 docs/b"), "b", "b by 5")).unwrap();
+    place
+}
+
+async fn bodies(place: &Place) -> Vec<String> {
+    let bodies = sqlx::query_scalar("SELECT body FROM documents ORDER BY path");
+    bodies.fetch_all(&place.pool).await.unwrap()
+}
+
+/// Inserts a row of `papers`. Where the write itself presents, this one does.
+async fn insert(tx: &mut Transaction<'_, Db>, path: &str, shown: &str) -> Result<(), AdmitError> {
+    let insert = sqlx::query(place::PRESENTED).bind(path).bind(shown);
+    insert.execute(&mut **tx).await?;
+    Ok(())
+}
+
+async fn write(pool: &Pool<Db>, sequencer: &Sequencer, path: &str) -> Result<(), AdmitError> {
+    let mut tx = sql::begin_as(pool, sequencer).await?;
+    sql::present(&mut tx, sequencer).await?;
+    insert(&mut tx, path, &sequencer.to_string()).await?;
+    Ok(tx.commit().await?)
+}
+
+fn unpresented(result: Result<(), AdmitError>) {
+    let error = result.unwrap_err();
+    assert!(matches!(error, AdmitError::Unpresented(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn the_token_of_one_resource_writes_no_row_of_another() {
+    let place = protected().await;
+    for write in [
+        place::update(Some("34 docs/a"), "b", "by the holder of a"),
+        place::delete(Some("34 docs/a"), "b"),
+        place::rename(Some("34 docs/a"), "a", "b2"),
+        place::insert(Some("34 docs/a"), "b2", "by the holder of a"),
+    ] {
+        let error = place.client(&write).unwrap_err();
+        let words = "fencing: no token presented, but the sequencer 34 docs/a of another \
+            resource, high water ";
+        assert!(error.contains(words), "{write}: {error}");
+        assert!(error.contains(", resource docs/b"), "{write}: {error}");
+        assert!(place::STATES.is_empty() || error.contains("ZF428"), "{write}: {error}");
+    }
+    // The rightful holder goes on.
+    place.client(&place::update(Some("6 docs/b"), "b", "b by 6")).unwrap();
+    place.client(&place::update(Some("34 docs/a"), "a", "a again")).unwrap();
+    assert_eq!(bodies(&place).await, ["a again", "b by 6"]);
+    let error = place.client(&place::update(Some("5 docs/b"), "b", "stale")).unwrap_err();
+    assert!(error.contains("token 5 is stale, high water 6, resource docs/b"), "{error}");
+    // A token alone counts everywhere, as before.
+    place.client(&place::update(Some("34"), "b", "b by 34")).unwrap();
+    place.client(&place::delete(Some("34 docs/b"), "b")).unwrap();
+    assert_eq!(bodies(&place).await, ["a again"]);
+}
+
+#[tokio::test]
+async fn a_malformed_pair_is_refused() {
+    let place = protected().await;
+    for bad in [
+        " docs/a",
+        " 35 docs/a",
+        "x docs/a",
+        "0 docs/a",
+        "035 docs/a",
+        "3.5 docs/a",
+        "+35 docs/a",
+        "35x docs/a",
+        "1000000000000000 docs/a",
+        "docs/a 35",
+    ] {
+        let error = place.client(&place::update(Some(bad), "a", "bad")).unwrap_err();
+        assert!(error.contains("fencing: "), "{bad:?}: {error}");
+        assert!(place::STATES.is_empty() || error.contains("ZF400"), "{bad:?}: {error}");
+    }
+    assert_eq!(bodies(&place).await, ["a by 34", "b by 5"]);
+}
+
+#[tokio::test]
+async fn names_are_compared_as_bytes() {
+    let place = protected().await;
+    let long = format!("{}x", "ä".repeat(127));
+    for name in ["it's \"all\" `of` \\ it; --", "34 docs/a", "@1 34 x", "x%s $1 ? x", "ä", &long] {
+        let own = Sequencer::new(Resource::new(name).unwrap(), token(34));
+        write(&place.pool, &own, name).await.unwrap();
+        stale(write(&place.pool, &Sequencer::new(own.resource, token(33)), name).await);
+    }
+    for (name, other) in [
+        ("b", "B"),
+        ("a", "ä"),
+        ("c", "c b"),
+        ("c b", "c"),
+        ("c", "c%"),
+        (&format!("y{}", &long[..254]), &long),
+    ] {
+        let other = Sequencer::new(Resource::new(other).unwrap(), token(40));
+        unpresented(write(&place.pool, &other, name).await);
+    }
+}
+
+#[tokio::test]
+async fn a_transaction_presents_one_pair_after_the_other() {
+    let place = protected().await;
+    let (one, two) = (pair("34 one"), pair("7 two"));
+    let mut tx = sql::begin_as(&place.pool, &one).await.unwrap();
+    sql::admit_as(&mut tx, &two).await.unwrap();
+    for (sequencer, path) in [(&one, "one"), (&two, "two")] {
+        sql::present(&mut tx, sequencer).await.unwrap();
+        insert(&mut tx, path, &sequencer.to_string()).await.unwrap();
+    }
+    tx.commit().await.unwrap();
+    for (name, mark) in [("one", 34), ("two", 7)] {
+        assert_eq!(highest(&place, &Resource::new(name).unwrap()).await, Some(mark));
+    }
+    // The last one counts, and no other.
+    let mut tx = place.pool.begin().await.unwrap();
+    for sequencer in [&one, &two] {
+        sql::present(&mut tx, sequencer).await.unwrap();
+    }
+    unpresented(insert(&mut tx, "one again", "7 two").await);
+}
+
+/// A pool hands the session on to the next, who presents nothing.
+#[tokio::test]
+async fn a_pair_is_not_left_behind() {
+    let place = protected().await;
+    let single = place.pool.options().clone().max_connections(1);
+    let single = single.connect_lazy_with((*place.pool.connect_options()).clone());
+    let mine = pair("34 docs/a");
+    let mut tx = single.begin().await.unwrap();
+    sql::present(&mut tx, &mine).await.unwrap();
+    sqlx::query(place::guarded(Some(34))).execute(&mut *tx).await.unwrap();
+    tx.commit().await.unwrap();
+    let error = sqlx::query(place::guarded(None)).execute(&single).await.unwrap_err();
+    unpresented(Err(error.into()));
+    // Presented for nothing.
+    let mut tx = single.begin().await.unwrap();
+    sql::present(&mut tx, &mine).await.unwrap();
+    tx.commit().await.unwrap();
+    let mut tx = sql::begin_as(&single, &pair("34 other")).await.unwrap();
+    let error = sqlx::query(place::guarded(None)).execute(&mut *tx).await.unwrap_err();
+    unpresented(Err(error.into()));
+}

@@ -1,0 +1,80 @@
+//! A private Galera cluster: two MariaDB servers, both of which take writes.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::net::TcpListener;
+use std::path::Path;
+
+use sqlx::mysql::MySqlConnectOptions;
+
+use crate::mariadb::MariadbServer;
+
+/// Where Debian's package galera-4 has it, and where other systems do.
+const PROVIDERS: [&str; 3] = [
+    "/usr/lib/galera/libgalera_smm.so",
+    "/usr/lib64/galera-4/libgalera_smm.so",
+    "/usr/lib64/galera/libgalera_smm.so",
+];
+
+/// Two servers. What one commits the other one applies a moment later.
+pub struct GaleraCluster {
+    pub nodes: [MariadbServer; 2],
+}
+
+impl GaleraCluster {
+    /// Starts both with these settings besides.
+    pub fn with(settings: &[&str]) -> GaleraCluster {
+        let ports = [free_ports(), free_ports()];
+        let first = format!("127.0.0.1:{}", ports[0][0]);
+        let node = |ports, members: &str| {
+            let own = node_settings(ports, members);
+            let all: Vec<&str> =
+                own.iter().map(String::as_str).chain(settings.iter().copied()).collect();
+            MariadbServer::with(&all)
+        };
+        // The second one copies the first one's data before it answers.
+        GaleraCluster { nodes: [node(ports[0], ""), node(ports[1], &first)] }
+    }
+
+    /// A new, empty database, as each node has it.
+    pub async fn database(&self) -> [MySqlConnectOptions; 2] {
+        let first = self.nodes[0].database().await;
+        let second = self.nodes[1].on(first.get_database().expect("it has a name"));
+        [first, second]
+    }
+}
+
+/// The nodes speak TCP with each other: for the group, for what a node has missed, and for a
+/// copy of everything.
+fn node_settings([group, missed, copy]: [u16; 3], members: &str) -> Vec<String> {
+    let provider = PROVIDERS.into_iter().find(|path| Path::new(path).exists());
+    let provider = provider.expect("Galera is installed: tests/run does that");
+    vec![
+        "wsrep-on=1".into(),
+        format!("wsrep-provider={provider}"),
+        format!("wsrep-cluster-address=gcomm://{members}"),
+        "wsrep-node-address=127.0.0.1".into(),
+        format!("wsrep-sst-receive-address=127.0.0.1:{copy}"),
+        format!(
+            "wsrep-provider-options=base_port={group};gmcast.listen_addr=tcp://127.0.0.1:{group};\
+             ist.recv_addr=127.0.0.1:{missed};gcache.size=16M"
+        ),
+        "binlog-format=ROW".into(),
+        "innodb-autoinc-lock-mode=2".into(),
+    ]
+}
+
+/// Ports that nobody listens on, below those that the kernel gives to clients.
+fn free_ports() -> [u16; 3] {
+    let random = || 10_000 + (RandomState::new().hash_one(0) % 20_000) as u16;
+    let mut listeners = Vec::new();
+    [(); 3].map(|()| {
+        let mut candidates = std::iter::repeat_with(random);
+        let free = |port: u16| TcpListener::bind(("127.0.0.1", port)).ok();
+        let listener = candidates.find_map(free).expect("there is one");
+        let port = listener.local_addr().expect("it listens").port();
+        // Kept to the end, so that none is found twice.
+        listeners.push(listener);
+        port
+    })
+}
