@@ -41,23 +41,31 @@ async fn requests_carry_digests() {
     }
 }
 
+fn flush(servers: &[RedisServer]) {
+    for server in servers {
+        server.cli(&["SCRIPT", "FLUSH"]);
+    }
+}
+
 #[tokio::test]
-async fn a_server_that_lost_its_scripts_is_back_with_the_next_attempt() {
+async fn a_server_that_lost_its_scripts_has_them_again_for_the_next_request() {
     let servers = five();
     let redlock = service(&servers);
     let lease = redlock.acquire(&resource()).await.unwrap();
-    for server in &servers {
-        server.cli(&["SCRIPT", "FLUSH"]);
-    }
-    // A release is sent again, with its script.
-    assert_eq!(lease.release().await, Ok(Released::Released));
-    let error = redlock.try_acquire(&resource()).await.unwrap_err();
+    redlock.settle().await;
+    flush(&servers);
+    let error = lease.renew().await.unwrap_err();
     assert!(error.to_string().contains("has lost the scripts"), "{error}");
-    let lease = redlock.try_acquire(&resource()).await.unwrap();
-    for server in &servers[..2] {
-        server.cli(&["SCRIPT", "FLUSH"]);
-    }
+    redlock.settle().await;
     lease.renew().await.unwrap();
+    flush(&servers[..2]);
+    lease.renew().await.unwrap();
+    redlock.settle().await;
+    // A release is sent again, with its script.
+    flush(&servers);
+    assert_eq!(lease.release().await, Ok(Released::Released));
+    redlock.settle().await;
+    let lease = redlock.try_acquire(&resource()).await.unwrap();
     assert_eq!(lease.release().await, Ok(Released::Released));
 }
 

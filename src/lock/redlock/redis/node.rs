@@ -1,5 +1,5 @@
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ::redis::aio::MultiplexedConnection;
@@ -102,7 +102,8 @@ impl Node for RedisNode {
             let digests = load(&mut connection).await?;
             // Not from zero: something in between may share a connection out.
             let number = AtomicU64::new(random::u128() as u64);
-            let place = Arc::new(Place { keys, me, marker, digests });
+            let place =
+                Arc::new(Place { keys, me, marker, digests, flushed: AtomicBool::new(false) });
             let session: Box<dyn Session> = Box::new(RedisSession { connection, place, number });
             Ok(session)
         }
@@ -124,10 +125,14 @@ struct Place {
     /// The value of `admitted` where the node was admitted in this life, in this fleet.
     marker: String,
     digests: Digests,
+    /// Whether the server has lost the scripts. Until the session ends, requests carry them.
+    flushed: AtomicBool,
 }
 
 impl Place {
-    fn command(&self, digests: &Digests, request: &Request, number: u64) -> Cmd {
+    fn command(&self, request: &Request, number: u64) -> Cmd {
+        let none = Digests::default();
+        let digests = if self.flushed.load(Ordering::Relaxed) { &none } else { &self.digests };
         script::command(&self.keys, &self.marker, digests, request, number)
     }
 }
@@ -137,7 +142,7 @@ impl Session for RedisSession {
         let mut connection = self.connection.clone();
         let place = Arc::clone(&self.place);
         let number = self.number.fetch_add(1, Ordering::Relaxed);
-        let command = place.command(&place.digests, &request, number);
+        let command = place.command(&request, number);
         async move {
             let incarnation = &place.me.incarnation;
             let uptime = match &request {
@@ -149,17 +154,17 @@ impl Session for RedisSession {
                 _ => Duration::ZERO,
             };
             let mut answer = command.query_async(&mut connection).await;
-            // Nothing is ever sent twice but a release, which may come late and often.
-            if answer.as_ref().is_err_and(is_flushed) && matches!(request, Request::Release { .. })
-            {
-                let whole = place.command(&Digests::default(), &request, number);
+            if answer.as_ref().is_err_and(is_flushed) {
+                place.flushed.store(true, Ordering::Relaxed);
+                // Nothing is ever sent twice but a release, which may come late and often.
+                if !matches!(request, Request::Release { .. }) {
+                    // The next session loads them.
+                    return Err(Fault::Disconnected("the server has lost the scripts".into()));
+                }
+                let whole = place.command(&request, number);
                 answer = whole.query_async(&mut connection).await;
             }
-            let value: Value = answer.map_err(|error| match is_flushed(&error) {
-                // The next session loads them.
-                true => Fault::Disconnected("the server has lost the scripts".into()),
-                false => fault(&error),
-            })?;
+            let value: Value = answer.map_err(|error| fault(&error))?;
             if !script::is_answer_to(number, &value) {
                 return Err(Fault::Disconnected("the answer is another request's".into()));
             }

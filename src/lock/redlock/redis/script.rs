@@ -46,7 +46,10 @@ impl Digests {
 
     /// Takes the server's answers.
     pub(super) fn of(answers: Vec<String>) -> Digests {
-        Digests(if answers.len() == LOADED.len() { answers } else { Vec::new() })
+        let is_digest =
+            |text: &String| text.len() == 40 && text.bytes().all(|b| b.is_ascii_hexdigit());
+        let whole = answers.len() == LOADED.len() && answers.iter().all(is_digest);
+        Digests(if whole { answers } else { Vec::new() })
     }
 
     fn of_script(&self, source: &str) -> Option<&str> {
