@@ -32,6 +32,12 @@ pub(crate) trait HeldLock: Send + Sync + 'static {
     /// Sends the release everywhere at once, then waits for what comes of it.
     fn release(&self) -> BoxFuture<'_, Result<Released, ReleaseError>>;
 
+    /// Reports whether a release that was sent comes before every attempt that is made later by the
+    /// same client. Then nobody has to wait for its answer.
+    fn releases_in_order(&self) -> bool {
+        false
+    }
+
     /// Renews no more, and sends the release everywhere without waiting. A lease that was
     /// `lost` stays as it is where there is a lock-delay: that is the time in which what its
     /// holder has sent may still arrive.

@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use super::error::{LeaseLost, ReleaseError, Released, RenewError};
 use super::held_lock::{Grant, Renewed};
 use super::holding::Holding;
+use super::queues::Queues;
 use super::settings::Settings;
 use super::sleep::in_runtime;
 use super::standing::{Loss, Standing};
@@ -32,6 +33,7 @@ use crate::token::Token;
 pub struct Lease {
     holding: Arc<Holding>,
     runtime: Handle,
+    queues: Arc<Queues>,
     watchdog: Option<JoinHandle<()>>,
     released: bool,
 }
@@ -52,6 +54,7 @@ impl Lease {
         grant: Grant,
         clock: Arc<dyn Clock>,
         settings: &Settings,
+        queues: Arc<Queues>,
     ) -> Lease {
         let standing = Arc::new(Standing::new(clock, grant.deadline, settings.max_hold));
         let holding = Holding { resource, token: grant.token, standing, held: grant.held };
@@ -59,7 +62,7 @@ impl Lease {
         let watchdog = settings
             .renew
             .then(|| runtime.spawn(watchdog::run(Arc::clone(&holding), settings.ttl)));
-        Lease { holding, runtime, watchdog, released: false }
+        Lease { holding, runtime, queues, watchdog, released: false }
     }
 
     /// Returns the fencing token: give it to every write that the lease is to protect.
@@ -167,8 +170,20 @@ impl Lease {
     pub async fn release(mut self) -> Result<Released, ReleaseError> {
         let lapsed = self.close() != Loss::Released;
         self.released = true;
-        let held = Arc::clone(&self.holding.held);
-        let outcome = in_runtime(&self.runtime, async move { held.release().await }).await;
+        let holding = Arc::clone(&self.holding);
+        let queues = Arc::clone(&self.queues);
+        let release = async move {
+            let (held, resource) = (&holding.held, &holding.resource);
+            let released = held.release();
+            if held.releases_in_order() {
+                queues.wake(resource);
+                return released.await;
+            }
+            let released = released.await;
+            queues.wake(resource);
+            released
+        };
+        let outcome = in_runtime(&self.runtime, release).await;
         match outcome {
             _ if lapsed => Ok(Released::Lapsed),
             Some(outcome) => outcome,
@@ -196,6 +211,9 @@ impl Drop for Lease {
         if !self.released {
             let lost = self.close() != Loss::Released;
             self.holding.held.abandon(lost);
+            if self.holding.held.releases_in_order() {
+                self.queues.wake(self.resource());
+            }
         }
     }
 }

@@ -1,46 +1,100 @@
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
-use tokio::sync::Mutex as FairMutex;
+use tokio::sync::{Mutex as FairMutex, Notify};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+use super::AcquireError;
 use super::settings::Settings;
-use super::{AcquireError, Lease};
 use crate::random::jitter;
 use crate::resource::Resource;
 
+/// For how many retry delays leases of one process may follow one another before others get a pause.
+const LONGEST_STREAK: u32 = 10;
+
 /// The local queues. Within a process one contender per resource asks the servers, and the
-/// others wait behind it in the order in which they came.
+/// others wait behind it in the order in which they came. A lease that this process releases wakes the
+/// first of them, who asks at once.
 #[derive(Default)]
 pub(super) struct Queues(Mutex<HashMap<Resource, Weak<Queue>>>);
 
+/// The queue of one resource.
 #[derive(Default)]
 struct Queue {
     turn: FairMutex<()>,
+    state: Mutex<State>,
+    /// Wakes the contender: a lease of this process was released.
+    released: Notify,
+}
+
+#[derive(Default)]
+struct State {
     /// The last error that the contender got, and when the next may ask.
-    last_error: Mutex<Option<(AcquireError, Instant)>>,
+    last_error: Option<(AcquireError, Instant)>,
+    /// Whether a lease that came through this queue is held.
+    held: bool,
+    /// Since when leases of this process have followed one another.
+    streak: Option<Instant>,
 }
 
 impl Queue {
-    fn last_error(&self) -> Option<(AcquireError, Instant)> {
-        self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set_last_error(&self, error: Option<(AcquireError, Instant)>) {
-        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
+    fn last_error(&self) -> Option<(AcquireError, Instant)> {
+        self.state().last_error.clone()
     }
+
+    /// Notes that the contender got the lease.
+    fn on_acquired(&self) {
+        let mut state = self.state();
+        (state.last_error, state.held) = (None, true);
+        state.streak.get_or_insert_with(Instant::now);
+    }
+
+    /// Notes that the contender did not get it, and when the next may ask.
+    fn on_error(&self, error: &AcquireError, next: Instant, woken: bool) {
+        let mut state = self.state();
+        (state.last_error, state.held) = (Some((error.clone(), next)), false);
+        if woken {
+            // Somebody else was there first.
+            state.streak = None;
+        }
+    }
+
+    /// Waits until `next`, or until a lease of this process is released, and returns whether it was. Leases of one process follow
+    /// one another for a time only; then others, who ask now and again, get a pause in which to ask.
+    async fn wait(&self, next: Instant, settings: &Settings) -> bool {
+        if timeout_at(next, self.released.notified()).await.is_err() {
+            return false;
+        }
+        let most = settings.retry_delay.saturating_mul(LONGEST_STREAK);
+        let over = self.state().streak.is_some_and(|since| since.elapsed() > most);
+        if over {
+            self.state().streak = None;
+            sleep_until(Instant::now() + pause(settings)).await;
+        }
+        true
+    }
+}
+
+/// Returns how long a contender waits before it asks again.
+fn pause(settings: &Settings) -> Duration {
+    settings.retry_delay / 2 + jitter(settings.retry_delay)
 }
 
 impl Queues {
     /// Makes attempts until one succeeds or the wait limit is reached, in the order of the queue.
-    pub(super) async fn acquire<F>(
+    pub(super) async fn acquire<F, L>(
         &self,
         resource: &Resource,
         settings: &Settings,
         attempt: impl Fn() -> F,
-    ) -> Result<Lease, AcquireError>
+    ) -> Result<L, AcquireError>
     where
-        F: Future<Output = Result<Lease, AcquireError>>,
+        F: Future<Output = Result<L, AcquireError>>,
     {
         let end = Instant::now() + settings.wait;
         let queue = self.of(resource);
@@ -59,20 +113,34 @@ impl Queues {
                 (Ok(turn), None) => turn,
             },
         };
+        let mut woken = false;
+        if queue.state().held {
+            woken = queue.wait(end.min(Instant::now() + pause(settings)), settings).await;
+        }
         loop {
             let error = match attempt().await {
                 Ok(lease) => {
-                    queue.set_last_error(None);
+                    queue.on_acquired();
                     return Ok(lease);
                 }
                 Err(error) => error,
             };
-            let next = Instant::now() + settings.retry_delay / 2 + jitter(settings.retry_delay);
-            queue.set_last_error(Some((error.clone(), next)));
+            let next = Instant::now() + pause(settings);
+            queue.on_error(&error, next, woken);
             if next >= end {
                 return Err(error);
             }
-            sleep_until(next).await;
+            woken = queue.wait(next, settings).await;
+        }
+    }
+
+    /// Wakes the one who is first in the queue of a resource: a lease was released.
+    pub(super) fn wake(&self, resource: &Resource) {
+        let queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(queue) = queues.get(resource).and_then(Weak::upgrade) {
+            drop(queues);
+            queue.state().held = false;
+            queue.released.notify_one();
         }
     }
 

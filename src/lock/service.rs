@@ -89,7 +89,8 @@ impl<B: LockBackend> Service<B> {
         let elapsed = clock.now().since(start);
         metrics::counter!("fencing_attempts_total", "outcome" => label).increment(1);
         metrics::histogram!("fencing_attempt_seconds", "outcome" => label).record(elapsed);
-        Ok(Lease::new(resource.clone(), outcome?, Arc::clone(clock), &self.settings))
+        let (clock, queues) = (Arc::clone(clock), Arc::clone(&self.queues));
+        Ok(Lease::new(resource.clone(), outcome?, clock, &self.settings, queues))
     }
 
     /// Timers and tasks need tokio: without its runtime they would panic.

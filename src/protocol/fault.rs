@@ -10,6 +10,9 @@ pub enum Fault {
     /// It did not answer within the node budget. The request may still have run.
     #[error("timed out")]
     TimedOut,
+    /// It was not asked: this client has more requests for it on their way than it answers.
+    #[error("not asked: this client has too many requests for it on their way (try again)")]
+    Overloaded,
     /// The connection broke. The request may still have run.
     #[error("connection lost: {0}")]
     Disconnected(String),

@@ -91,6 +91,12 @@ struct FaultySession {
 }
 
 impl Session for FaultySession {
+    fn check(&self) -> BoxFuture<'static, Result<(), Fault>> {
+        let broken = self.faults.now().breaks > self.breaks;
+        let broken = broken.then(|| Fault::Disconnected("broken by a test".into()));
+        std::future::ready(broken.map_or(Ok(()), Err)).boxed()
+    }
+
     fn server(&self) -> Option<&Incarnation> {
         self.server.as_ref()
     }

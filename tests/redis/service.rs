@@ -148,3 +148,50 @@ async fn a_node_that_may_evict_is_refused() {
     let error = redlock.acquire(&resource()).await.unwrap_err();
     assert!(error.to_string().contains("it must be noeviction"), "{error}");
 }
+
+/// Each attempt has its whole budget, however many there are. `FENCING_BURST` says how many.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_thousands_at_once_all_succeed() {
+    let burst = std::env::var("FENCING_BURST").ok().and_then(|text| text.parse().ok());
+    let burst: usize = burst.unwrap_or(3000);
+    let servers = five();
+    let urls = servers.iter().map(RedisServer::url);
+    // The turn of each comes within half of the TTL. A machine that runs tests may stall for
+    // longer than the default budget, and a call that is late by itself fails.
+    let builder = Redlock::builder().first_start(true).redis(urls).ttl(Duration::from_secs(60));
+    let redlock = builder.node_budget(Duration::from_millis(500)).build().unwrap();
+    redlock.acquire(&resource()).await.unwrap().release().await.unwrap();
+    let attempts = (0..burst).map(|number| {
+        let redlock = redlock.clone();
+        tokio::spawn(async move {
+            let resource = Resource::new(format!("burst/{number}")).unwrap();
+            redlock.try_acquire(&resource).await
+        })
+    });
+    let attempts: Vec<_> = attempts.collect();
+    let mut leases = Vec::new();
+    for attempt in attempts {
+        leases.push(attempt.await.unwrap().unwrap());
+    }
+    let releases = leases.into_iter().map(|lease| tokio::spawn(lease.release()));
+    for release in releases.collect::<Vec<_>>() {
+        assert_eq!(release.await.unwrap(), Ok(Released::Released));
+    }
+}
+
+/// The servers close connections that are idle, as a middlebox does.
+#[tokio::test]
+async fn idle_connections_that_were_closed_cost_no_call() {
+    let servers = five();
+    let redlock = service(&servers).build().unwrap();
+    redlock.acquire(&resource()).await.unwrap().release().await.unwrap();
+    for round in 0..20 {
+        tokio::time::sleep(Duration::from_millis(1100)).await;
+        for server in &servers {
+            server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+        }
+        let lease = redlock.try_acquire(&resource()).await;
+        let lease = lease.unwrap_or_else(|error| panic!("round {round}: {error}"));
+        assert_eq!(lease.release().await, Ok(Released::Released));
+    }
+}

@@ -81,6 +81,11 @@ impl HeldLock for HeldOnNodes {
         })
     }
 
+    /// Each lane keeps the order.
+    fn releases_in_order(&self) -> bool {
+        true
+    }
+
     fn abandon(&self, lost: bool) {
         if lost && !self.attempt.terms.lock_delay.is_zero() {
             *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = true;

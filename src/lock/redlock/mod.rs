@@ -23,7 +23,9 @@ mod attempt;
 mod backend;
 mod builder;
 mod distinct_servers;
+mod driver;
 mod held;
+mod job;
 mod lane;
 mod memory;
 mod node;
@@ -34,8 +36,10 @@ mod outstanding;
 mod readmission;
 #[cfg(feature = "redis")]
 mod redis;
+mod shared;
 #[cfg(test)]
 mod tests;
+mod window;
 
 use std::fmt;
 use std::sync::Arc;

@@ -41,6 +41,15 @@ pub trait Session: Send + Sync + 'static {
     /// Dropped, the request may have run or may still run; it is not sent later.
     fn call(&self, request: Request) -> BoxFuture<'static, Result<Reply, Fault>>;
 
+    /// Finds out whether the server still answers on this session. It is asked before a session that was
+    /// idle is used again.
+    ///
+    /// # Errors
+    /// [`Fault`]: the session is of no use any more.
+    fn check(&self) -> BoxFuture<'static, Result<(), Fault>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// Returns the server's identity, so that a server with two names gets one vote. `None`
     /// skips that check. A session that wraps another returns the other's answer.
     fn server(&self) -> Option<&Incarnation> {

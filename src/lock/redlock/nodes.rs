@@ -7,10 +7,12 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 
 use super::distinct_servers::DistinctServers;
-use super::lane::{ANSWER_LIMIT, Answer, Lane, Shared};
+use super::driver::ANSWER_LIMIT;
+use super::lane::{Answer, Lane};
 use super::node::Node;
 use super::notices::Notices;
 use super::outstanding::Outstanding;
+use super::shared::Shared;
 use crate::lock::NodeCause;
 use crate::protocol::{Fault, Fleet, Nonce, Readmission, Reply, Request};
 use crate::random;

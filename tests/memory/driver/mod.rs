@@ -8,6 +8,7 @@ mod crowd;
 mod deadline;
 mod delay;
 mod fleet;
+mod hand_over;
 mod late;
 mod owed;
 mod quarantine;

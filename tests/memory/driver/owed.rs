@@ -1,12 +1,12 @@
-//! To a node that owes an answer nothing but releases is sent. What one session owes is not
-//! booked on the next.
+//! What waits while a node owes an answer: it is sent when the answer comes in time for it,
+//! and refused otherwise. Releases do not wait. What one session owes is not booked on the next.
 
 use std::time::Duration;
 
 use fencing::lock::redlock::MemoryNode;
 use fencing::protocol::Request;
 use fencing::{Redlock, Resource};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::driver::fleet::{BUDGET, TTL};
 use crate::driver::wire::{Fate, Wire};
@@ -78,4 +78,82 @@ async fn a_session_that_owes_an_answer_is_asked_nothing_else() {
     sleep(Duration::from_secs(3)).await;
     assert!(redlock.try_acquire(&named("well")).await.is_ok());
     assert_eq!(wire.sessions(), old + 1);
+}
+
+fn slow(request: &Request) -> bool {
+    matches!(request, Request::Acquire { resource, .. } if resource.as_str() == "slow")
+}
+
+/// One late answer refuses nothing that came behind it.
+#[tokio::test(start_paused = true)]
+async fn what_came_behind_a_late_answer_is_sent_after_it() {
+    let (wire, redlock) = started().await;
+    wire.rule(|_, request| if slow(request) { Fate::After(BUDGET * 3 / 2) } else { Fate::Runs });
+    let late = tokio::spawn({
+        let redlock = redlock.clone();
+        async move { redlock.try_acquire(&named("slow")).await.map(drop) }
+    });
+    // The answer is late by now, and comes soon.
+    sleep(BUDGET + BUDGET / 10).await;
+    let start = Instant::now();
+    let leases = ["a", "b", "c"].map(named);
+    let mut acquired = Vec::new();
+    for name in &leases {
+        acquired.push(redlock.try_acquire(name).await.unwrap());
+    }
+    assert_eq!(start.elapsed(), BUDGET * 3 / 2 - (BUDGET + BUDGET / 10));
+    assert!(late.await.unwrap().is_err());
+}
+
+/// Who has given up leaves nothing behind that is sent after its release.
+#[tokio::test(start_paused = true)]
+async fn an_acquire_that_waits_is_withdrawn_by_its_release() {
+    let (wire, redlock) = started().await;
+    wire.rule(|_, request| if slow(request) { Fate::After(BUDGET * 3 / 2) } else { Fate::Runs });
+    let late = tokio::spawn({
+        let redlock = redlock.clone();
+        async move { redlock.try_acquire(&named("slow")).await.map(drop) }
+    });
+    sleep(BUDGET + BUDGET / 10).await;
+    let before = wire.acquires().len();
+    let gone = named("gone");
+    assert!(timeout(BUDGET / 10, redlock.try_acquire(&gone)).await.is_err());
+    assert!(late.await.unwrap().is_err());
+    sleep(BUDGET * 10).await;
+    assert_eq!(wire.acquires().len(), before, "the acquire was not sent");
+    assert!(redlock.try_acquire(&gone).await.is_ok());
+}
+
+/// Many more than a node takes at one time: the budget of each counts from when it is sent.
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_turn_is_not_late() {
+    let (wire, redlock) = started().await;
+    wire.rule(|_, request| match request {
+        Request::Acquire { .. } => Fate::After(BUDGET / 5),
+        _ => Fate::Runs,
+    });
+    let attempts = (0..1000).map(|number| {
+        let redlock = redlock.clone();
+        tokio::spawn(async move { redlock.try_acquire(&named(&format!("{number}"))).await })
+    });
+    for attempt in attempts.collect::<Vec<_>>() {
+        let lease = attempt.await.unwrap().unwrap();
+        lease.release().await.unwrap();
+    }
+}
+
+/// A session that was idle and is gone is replaced before a request is lost with it.
+#[tokio::test(start_paused = true)]
+async fn an_idle_session_that_is_gone_costs_no_vote() {
+    let (wire, redlock) = started().await;
+    for round in 0..20 {
+        sleep(Duration::from_secs(90)).await;
+        let old = wire.sessions();
+        wire.cut(old);
+        wire.rule(move |session, _| if session <= old { Fate::Breaks } else { Fate::Runs });
+        let lease = redlock.try_acquire(&named("well")).await;
+        let lease = lease.unwrap_or_else(|error| panic!("round {round}: {error}"));
+        lease.release().await.unwrap();
+        assert_eq!(wire.sessions(), old + 1);
+    }
 }

@@ -1,18 +1,21 @@
 //! A node whose sessions do with each request what a test says.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use fencing::lock::redlock::{MemoryNode, Node, Session};
 use fencing::protocol::{Fault, Fleet, Reply, Request};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, pending, ready};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 /// What becomes of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// It runs, and is answered.
     Runs,
+    /// It runs, and is answered so much later.
+    After(Duration),
     /// It does not run, and is not answered for ever.
     Silence,
     /// The session breaks, for this caller.
@@ -29,6 +32,8 @@ pub struct Wire {
     node: MemoryNode,
     rule: Arc<Mutex<Rule>>,
     sessions: Arc<Mutex<u64>>,
+    /// The sessions up to this one are gone.
+    cut: Arc<Mutex<u64>>,
     log: Arc<Mutex<Log>>,
 }
 
@@ -37,7 +42,7 @@ impl Wire {
     pub fn new(node: MemoryNode) -> Wire {
         let rule: Rule = Box::new(|_, _| Fate::Runs);
         let rule = Arc::new(Mutex::new(rule));
-        Wire { node, rule, sessions: Arc::default(), log: Arc::default() }
+        Wire { node, rule, sessions: Arc::default(), cut: Arc::default(), log: Arc::default() }
     }
 
     /// From now on.
@@ -48,6 +53,11 @@ impl Wire {
     /// How many sessions were opened.
     pub fn sessions(&self) -> u64 {
         *self.sessions.lock().unwrap()
+    }
+
+    /// Ends the sessions up to this one, which shows when one is tried.
+    pub fn cut(&self, last: u64) {
+        *self.cut.lock().unwrap() = last;
     }
 
     /// When each acquire came.
@@ -86,11 +96,26 @@ struct Wired {
 }
 
 impl Session for Wired {
+    fn check(&self) -> BoxFuture<'static, Result<(), Fault>> {
+        let gone = self.number <= *self.wire.cut.lock().unwrap();
+        let gone = gone.then(|| Fault::Disconnected("cut by a test".into()));
+        ready(gone.map_or(Ok(()), Err)).boxed()
+    }
+
     fn call(&self, request: Request) -> BoxFuture<'static, Result<Reply, Fault>> {
         let fate = (self.wire.rule.lock().unwrap())(self.number, &request);
         self.wire.log.lock().unwrap().push((Instant::now(), self.number, request.clone()));
         match fate {
             Fate::Runs => self.inner.call(request),
+            Fate::After(time) => {
+                let call = self.inner.call(request);
+                async move {
+                    let reply = call.await;
+                    sleep(time).await;
+                    reply
+                }
+                .boxed()
+            }
             Fate::Silence => pending().boxed(),
             Fate::Breaks => ready(Err(Fault::Disconnected("broken by a test".into()))).boxed(),
         }

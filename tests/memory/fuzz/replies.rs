@@ -84,7 +84,10 @@ fn serve(stream: TcpStream, mut rng: Rng) -> Option<()> {
     loop {
         let words = command(&mut reader)?;
         let answer = match words.first()?.as_str() {
-            "EVAL" => spoiled(good(words.last()?, &mut rng).as_bytes(), &mut rng),
+            "SCRIPT" if rng.bool() => {
+                b"$40\r\n0123456789012345678901234567890123456789\r\n".to_vec()
+            }
+            "EVAL" | "EVALSHA" => spoiled(good(words.last()?, &mut rng).as_bytes(), &mut rng),
             "INFO" if rng.u8(0..4) == 0 => spoiled(info.as_bytes(), &mut rng),
             "INFO" => info.clone().into_bytes(),
             _ => b"+OK\r\n".to_vec(),

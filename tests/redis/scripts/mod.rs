@@ -6,6 +6,7 @@ mod counts;
 mod delay;
 mod full;
 mod lives;
+mod loaded;
 mod member;
 mod numbers;
 mod out;

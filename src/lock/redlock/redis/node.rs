@@ -1,9 +1,10 @@
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, ErrorKind, IntoConnectionInfo, RedisError,
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, IntoConnectionInfo, RedisError,
     ServerErrorKind, Value,
 };
 use futures_util::FutureExt;
@@ -11,7 +12,7 @@ use futures_util::future::BoxFuture;
 
 use super::info::Info;
 use super::keys::Keys;
-use super::script;
+use super::script::{self, Digests};
 use super::url::refused;
 use crate::lock::redlock::{BuildError, Node, Session};
 use crate::protocol::{Fault, Fleet, Incarnation, Membership, Reply, Request};
@@ -98,10 +99,12 @@ impl Node for RedisNode {
             let incarnation = Info::parse(&info(&mut connection).await?)?.incarnation;
             let me = Membership { incarnation, fleet };
             let marker = script::marker(&me);
+            let digests = load(&mut connection).await?;
             // Not from zero: something in between may share a connection out.
             let number = AtomicU64::new(random::u128() as u64);
-            let session: Box<dyn Session> =
-                Box::new(RedisSession { connection, keys, me, marker, number });
+            let place =
+                Arc::new(Place { keys, me, marker, digests, flushed: AtomicBool::new(false) });
+            let session: Box<dyn Session> = Box::new(RedisSession { connection, place, number });
             Ok(session)
         }
         .boxed()
@@ -110,41 +113,85 @@ impl Node for RedisNode {
 
 struct RedisSession {
     connection: MultiplexedConnection,
+    place: Arc<Place>,
+    /// The number of the next request.
+    number: AtomicU64,
+}
+
+/// What all requests of a session have in common.
+struct Place {
     keys: Keys,
     me: Membership,
     /// The value of `admitted` where the node was admitted in this life, in this fleet.
     marker: String,
-    /// The number of the next request.
-    number: AtomicU64,
+    digests: Digests,
+    /// Whether the server has lost the scripts. Until the session ends, requests carry them.
+    flushed: AtomicBool,
+}
+
+impl Place {
+    fn command(&self, request: &Request, number: u64) -> Cmd {
+        let none = Digests::default();
+        let digests = if self.flushed.load(Ordering::Relaxed) { &none } else { &self.digests };
+        script::command(&self.keys, &self.marker, digests, request, number)
+    }
 }
 
 impl Session for RedisSession {
     fn call(&self, request: Request) -> BoxFuture<'static, Result<Reply, Fault>> {
         let mut connection = self.connection.clone();
-        let incarnation = self.me.incarnation.clone();
+        let place = Arc::clone(&self.place);
         let number = self.number.fetch_add(1, Ordering::Relaxed);
-        let command = script::command(&self.keys, &self.marker, &request, number);
+        let command = place.command(&request, number);
         async move {
+            let incarnation = &place.me.incarnation;
             let uptime = match &request {
                 // Settings are looked at again before a node is admitted.
                 Request::Prepare { .. } => Info::parse(&info(&mut connection).await?)?.uptime,
-                Request::Activate { incarnation: prepared, .. } if *prepared != incarnation => {
+                Request::Activate { incarnation: prepared, .. } if prepared != incarnation => {
                     return Ok(Reply::Forgotten);
                 }
                 _ => Duration::ZERO,
             };
-            let value: Value = command.query_async(&mut connection).await.map_err(|e| fault(&e))?;
+            let mut answer = command.query_async(&mut connection).await;
+            if answer.as_ref().is_err_and(is_flushed) {
+                place.flushed.store(true, Ordering::Relaxed);
+                // Nothing is ever sent twice but a release, which may come late and often.
+                if !matches!(request, Request::Release { .. }) {
+                    // The next session loads them.
+                    return Err(Fault::Disconnected("the server has lost the scripts".into()));
+                }
+                let whole = place.command(&request, number);
+                answer = whole.query_async(&mut connection).await;
+            }
+            let value: Value = answer.map_err(|error| fault(&error))?;
             if !script::is_answer_to(number, &value) {
                 return Err(Fault::Disconnected("the answer is another request's".into()));
             }
-            let reply = script::reply(&incarnation, uptime, &value);
+            let reply = script::reply(incarnation, uptime, &value);
             reply.ok_or_else(|| nonsense(&format!("{value:?}")))
         }
         .boxed()
     }
 
+    fn check(&self) -> BoxFuture<'static, Result<(), Fault>> {
+        let mut connection = self.connection.clone();
+        async move {
+            let answer: Result<Value, RedisError> =
+                ::redis::cmd("PING").query_async(&mut connection).await;
+            match answer.as_ref().map_err(fault) {
+                // A user may not be permitted to ask: the server answers all the same.
+                Ok(Value::SimpleString(text)) if text == "PONG" => Ok(()),
+                Ok(other) => Err(Fault::Disconnected(format!("not PONG but {other:?}"))),
+                Err(Fault::Disconnected(text)) => Err(Fault::Disconnected(text)),
+                Err(_) => Ok(()),
+            }
+        }
+        .boxed()
+    }
+
     fn server(&self) -> Option<&Incarnation> {
-        Some(&self.me.incarnation)
+        Some(&self.place.me.incarnation)
     }
 }
 
@@ -154,6 +201,21 @@ pub(super) async fn connect(client: &Client) -> Result<MultiplexedConnection, Fa
         AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
     let connection = client.get_multiplexed_async_connection_with_config(&config).await;
     connection.map_err(|error| unreachable(&error))
+}
+
+/// Loads the scripts. A user who may not load them sends them with each request.
+async fn load(connection: &mut MultiplexedConnection) -> Result<Digests, Fault> {
+    match Digests::load().query_async(connection).await {
+        Ok(digests) => Ok(Digests::of(digests)),
+        Err(error) => match fault(&error) {
+            Fault::Disconnected(text) => Err(Fault::Disconnected(text)),
+            _ => Ok(Digests::default()),
+        },
+    }
+}
+
+fn is_flushed(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
 }
 
 /// Asks for the text of `INFO`.

@@ -22,15 +22,65 @@ macro_rules! numbered {
     };
 }
 
-/// Returns the command that runs a request as one script.
-///
-/// The script travels with each call: `EVALSHA` would have to be repeated after a
-/// `SCRIPT FLUSH`, and a repeated acquire could come behind its own release. The number
+/// The scripts of a lock's life, which a session loads when it opens.
+const LOADED: [&str; 4] = [ACQUIRE, PUBLISH, RENEW, RELEASE];
+const ACQUIRE: &str = numbered!("acquire.lua");
+const PUBLISH: &str = numbered!("publish.lua");
+const RENEW: &str = numbered!("renew.lua");
+const RELEASE: &str = numbered!("release.lua");
+
+/// The digests under which a server keeps the scripts that were loaded. None of them if it takes none:
+/// then each request carries its script.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Digests(Vec<String>);
+
+impl Digests {
+    /// Returns the commands that load the scripts.
+    pub(super) fn load() -> ::redis::Pipeline {
+        let mut load = ::redis::pipe();
+        for source in LOADED {
+            load.cmd("SCRIPT").arg("LOAD").arg(source);
+        }
+        load
+    }
+
+    /// Takes the server's answers.
+    pub(super) fn of(answers: Vec<String>) -> Digests {
+        let is_digest =
+            |text: &String| text.len() == 40 && text.bytes().all(|b| b.is_ascii_hexdigit());
+        let whole = answers.len() == LOADED.len() && answers.iter().all(is_digest);
+        Digests(if whole { answers } else { Vec::new() })
+    }
+
+    fn of_script(&self, source: &str) -> Option<&str> {
+        let place = LOADED.iter().position(|loaded| *loaded == source)?;
+        self.0.get(place).map(String::as_str)
+    }
+}
+
+/// Returns the command that runs a request as one script, by its digest where it was loaded. The number
 /// comes back with the answer, see [`is_answer_to`].
-pub(super) fn command(keys: &Keys, marker: &str, request: &Request, number: u64) -> Cmd {
-    let script = |source: &str, resource: Option<&Resource>| {
-        let mut cmd = ::redis::cmd("EVAL");
-        cmd.arg(source).arg(if resource.is_some() { 5 } else { 4 });
+pub(super) fn command(
+    keys: &Keys,
+    marker: &str,
+    digests: &Digests,
+    request: &Request,
+    number: u64,
+) -> Cmd {
+    let script = |source: &'static str, resource: Option<&Resource>| {
+        let mut cmd = match digests.of_script(source) {
+            Some(digest) => {
+                let mut cmd = ::redis::cmd("EVALSHA");
+                cmd.arg(digest);
+                cmd
+            }
+            None => {
+                let mut cmd = ::redis::cmd("EVAL");
+                cmd.arg(source);
+                cmd
+            }
+        };
+        cmd.arg(if resource.is_some() { 5 } else { 4 });
         cmd.arg(&keys.memory).arg(&keys.quarantine).arg(&keys.latest).arg(&keys.long);
         if let Some(resource) = resource {
             cmd.arg(keys.lock(resource));
@@ -43,21 +93,21 @@ pub(super) fn command(keys: &Keys, marker: &str, request: &Request, number: u64)
     let mut cmd;
     match request {
         Request::Acquire { resource, owner, ttl } => {
-            cmd = script(numbered!("acquire.lua"), Some(resource));
+            cmd = script(ACQUIRE, Some(resource));
             cmd.arg(owner.to_string()).arg(millis(*ttl)).arg(field(resource));
         }
         Request::Publish { resource, owner, nonce, token } => {
-            cmd = script(numbered!("publish.lua"), Some(resource));
+            cmd = script(PUBLISH, Some(resource));
             cmd.arg(owner.to_string()).arg(nonce.to_string()).arg(field(resource));
             cmd.arg(stamp(token).era).arg(stamp(token).count);
         }
         Request::Renew { resource, owner, token, ttl } => {
-            cmd = script(numbered!("renew.lua"), Some(resource));
+            cmd = script(RENEW, Some(resource));
             cmd.arg(owner.to_string()).arg(millis(*ttl)).arg(field(resource));
             cmd.arg(stamp(token).era).arg(stamp(token).count);
         }
         Request::Release { resource, owner } => {
-            cmd = script(numbered!("release.lua"), Some(resource));
+            cmd = script(RELEASE, Some(resource));
             cmd.arg(owner.to_string());
         }
         Request::Prepare { nonce, from } => {

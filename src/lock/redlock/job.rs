@@ -1,0 +1,124 @@
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::outstanding::OutstandingWork;
+use crate::protocol::{Fault, Owner, Reply, Request};
+
+/// The longest that a request waits in this process for its turn to be sent.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// The same for a request that no lock waits for.
+const OTHERS_WAIT: Duration = Duration::from_secs(1);
+
+/// A request on its way to one node.
+pub(super) struct Job {
+    pub(super) request: Request,
+    arrived: Instant,
+    /// It is not sent after this, unless it is a release.
+    pub(super) limit: Instant,
+    reply: oneshot::Sender<Result<Reply, Fault>>,
+    _work: OutstandingWork,
+}
+
+impl Job {
+    pub(super) fn new(
+        request: Request,
+        reply: oneshot::Sender<Result<Reply, Fault>>,
+        work: OutstandingWork,
+    ) -> Job {
+        let wait = match &request {
+            // Sent later, it would be of little use: its lease counts from before the wait.
+            Request::Acquire { ttl, .. } | Request::Renew { ttl, .. } => LONGEST_WAIT.min(*ttl / 2),
+            Request::Publish { .. } | Request::Release { .. } => LONGEST_WAIT,
+            _ => OTHERS_WAIT,
+        };
+        let arrived = Instant::now();
+        Job { request, arrived, limit: arrived + wait, reply, _work: work }
+    }
+
+    pub(super) fn is_release(&self) -> bool {
+        matches!(self.request, Request::Release { .. })
+    }
+
+    /// Gives the caller its answer. It may have given up.
+    pub(super) fn answer(self, answer: Result<Reply, Fault>) {
+        let _ = self.reply.send(answer);
+    }
+
+    fn owner(&self) -> Option<Owner> {
+        match &self.request {
+            Request::Acquire { owner, .. }
+            | Request::Publish { owner, .. }
+            | Request::Renew { owner, .. }
+            | Request::Release { owner, .. } => Some(*owner),
+            _ => None,
+        }
+    }
+}
+
+/// The requests that were not sent yet, in their order.
+#[derive(Default)]
+pub(super) struct Waiting(VecDeque<Job>);
+
+impl Waiting {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds a request. A release takes the earlier requests of its owner out: it may then go
+    /// before others, and no acquire comes behind the release that undoes it.
+    pub(super) fn push(&mut self, job: Job) {
+        if job.is_release() && !self.0.is_empty() {
+            let (of_owner, others) = std::mem::take(&mut self.0)
+                .into_iter()
+                .partition(|other: &Job| other.owner() == job.owner());
+            self.0 = others;
+            Waiting(of_owner).refuse(&Fault::TimedOut);
+        }
+        self.0.push_back(job);
+    }
+
+    /// Returns the next request that is still worth to be sent, and refuses those before it.
+    pub(super) fn next(&mut self) -> Option<Job> {
+        let now = Instant::now();
+        loop {
+            let job = self.0.pop_front()?;
+            if now < job.limit || job.is_release() {
+                return Some(job);
+            }
+            job.answer(Err(Fault::Overloaded));
+        }
+    }
+
+    /// Takes the releases out, as many as there is room for.
+    pub(super) fn releases(&mut self, room: usize) -> VecDeque<Job> {
+        let mut releases = VecDeque::new();
+        for job in std::mem::take(&mut self.0) {
+            let taken = job.is_release() && releases.len() < room;
+            if taken { &mut releases } else { &mut self.0 }.push_back(job);
+        }
+        releases
+    }
+
+    /// Reports whether one that is not a release came after this.
+    pub(super) fn came_after(&self, time: Instant) -> bool {
+        self.0.iter().rev().take_while(|job| job.arrived > time).any(|job| !job.is_release())
+    }
+
+    /// Answers those that came after this with this fault, but for releases.
+    pub(super) fn refuse_after(&mut self, time: Instant, fault: &Fault) {
+        let later = self.0.split_off(self.0.partition_point(|job| job.arrived <= time));
+        let (releases, others): (VecDeque<Job>, _) = later.into_iter().partition(Job::is_release);
+        self.0.extend(releases);
+        Waiting(others).refuse(fault);
+    }
+
+    /// Answers all of them with this fault.
+    pub(super) fn refuse(&mut self, fault: &Fault) {
+        for job in self.0.drain(..) {
+            job.answer(Err(fault.clone()));
+        }
+    }
+}
