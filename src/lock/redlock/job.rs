@@ -70,12 +70,13 @@ impl Waiting {
     /// Adds a request. A release takes the earlier requests of its owner out: it may then go
     /// before others, and no acquire comes behind the release that undoes it.
     pub(super) fn push(&mut self, job: Job) {
-        if job.is_release() && !self.0.is_empty() {
-            let (of_owner, others) = std::mem::take(&mut self.0)
-                .into_iter()
-                .partition(|other: &Job| other.owner() == job.owner());
-            self.0 = others;
-            Waiting(of_owner).refuse(&Fault::TimedOut);
+        if job.is_release() {
+            // Seldom more than one.
+            while let Some(place) = self.0.iter().position(|other| other.owner() == job.owner()) {
+                if let Some(withdrawn) = self.0.remove(place) {
+                    withdrawn.answer(Err(Fault::TimedOut));
+                }
+            }
         }
         self.0.push_back(job);
     }
