@@ -61,7 +61,7 @@ pub use error::FenceError;
 #[cfg(feature = "http")]
 pub(crate) use gate::Stoppable;
 pub use marks::{Marks, MarksError};
-pub use memory::MemoryMarks;
+pub use memory::{MemoryMarks, NotLowered};
 pub use stale::Stale;
 
 /// How long the marks may take before the fence presses older requests to stop.

@@ -183,16 +183,37 @@ async fn an_operator_puts_a_poisoned_mark_back() {
         response.status().as_u16()
     };
     let resource = Resource::new("files/a").unwrap();
-    assert_eq!(marks.lower(&resource, token(34)), None, "there is none");
+    let lower = |from, to| marks.lower(&resource, token(from), token(to)).map_err(|no| no.mark);
+    assert_eq!(lower(GIANT, 34), Err(None));
     assert_eq!(send(34).await, 200);
     let forged = fence.admit(&resource, token(GIANT)).await.unwrap();
     assert_eq!(send(34).await, 412);
-    assert_eq!(marks.lower(&resource, token(34)), Some(token(GIANT)));
+    assert_eq!(lower(GIANT, 34), Ok(()));
     assert_eq!(send(34).await, 412, "the forged one is in flight yet");
     drop(forged);
     assert_eq!(send(34).await, 200);
     assert_eq!(send(33).await, 412, "the fence holds as before");
-    assert_eq!(marks.lower(&resource, token(34)), None, "nothing is above");
-    assert_eq!(marks.lower(&resource, token(40)), None, "it never raises");
+    assert_eq!(lower(GIANT, 34), Err(Some(token(34))), "it is lowered already");
+    assert_eq!(lower(34, 40), Err(Some(token(34))), "it never raises");
     assert_eq!(send(35).await, 200);
+}
+
+/// A retry or a second operator, when newer leases have written already.
+#[tokio::test]
+async fn a_mark_that_has_moved_is_not_lowered() {
+    let marks = Arc::new(MemoryMarks::default());
+    let fence = Fence::new(Arc::clone(&marks));
+    let resource = Resource::new("files/a").unwrap();
+    drop(fence.admit(&resource, token(GIANT)).await.unwrap());
+    marks.lower(&resource, token(GIANT), token(34)).unwrap();
+    drop(fence.admit(&resource, token(35)).await.unwrap());
+    let refused = marks.lower(&resource, token(GIANT), token(34)).unwrap_err();
+    assert_eq!(refused.mark, Some(token(35)));
+    assert!(refused.to_string().contains("it is 35; read it again"), "{refused}");
+    assert!(fence.admit(&resource, token(34)).await.is_err(), "34 writes after 35");
+    // A small forged token, which honest ones have passed when the operator comes.
+    drop(fence.admit(&resource, token(36)).await.unwrap());
+    drop(fence.admit(&resource, token(37)).await.unwrap());
+    assert!(marks.lower(&resource, token(36), token(35)).is_err());
+    assert!(fence.admit(&resource, token(36)).await.is_err(), "36 writes after 37");
 }
