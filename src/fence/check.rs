@@ -1,12 +1,13 @@
 use std::collections::HashMap;
 use std::error::Error;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, pending};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures_util::TryFutureExt;
-use futures_util::future::{BoxFuture, FutureExt};
-use tokio::sync::OnceCell;
+use futures_util::future::{BoxFuture, FutureExt, Shared};
+use tokio::time::{Instant, timeout_at};
 
 use crate::resource::Resource;
 use crate::sequencer::Sequencer;
@@ -92,60 +93,128 @@ impl fmt::Display for Above<'_> {
     }
 }
 
+type Cause = Arc<dyn Error + Send + Sync>;
+
 /// The questions to a lock service that are under way. Requests that come with one token at the
 /// same time share one.
 pub(super) struct Checks {
-    check: Box<dyn CheckSequencer>,
-    asked: Mutex<HashMap<Sequencer, Arc<OnceCell<bool>>>>,
+    check: Arc<dyn CheckSequencer>,
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    /// How many questions were ever begun.
+    begun: u64,
+    /// The newest of each token, and how many requests hold it.
+    questions: HashMap<Sequencer, (Question, usize)>,
+}
+
+/// Whether one token was issued. Whoever waits for the answer drives it, so that nobody depends on
+/// the one who asked first.
+#[derive(Clone)]
+struct Question {
+    /// How many were begun before it.
+    number: u64,
+    since: Instant,
+    answer: Shared<BoxFuture<'static, Result<bool, Cause>>>,
 }
 
 impl Checks {
     pub(super) fn new(check: impl CheckSequencer) -> Checks {
-        Checks { check: Box::new(check), asked: Mutex::default() }
+        Checks { check: Arc::new(check), open: Mutex::default() }
     }
 
-    /// Opens the question of this token, or joins it.
-    pub(super) fn question(&self, resource: &Resource, token: Token) -> Question<'_> {
+    /// Asks whether the token was issued, or joins those who ask already. A question that has
+    /// no answer after `patience` is asked once more. If the token was issued, hold what this
+    /// returns until the mark is raised, after which nobody asks any more.
+    pub(super) async fn was_issued(
+        &self,
+        resource: &Resource,
+        token: Token,
+        patience: Duration,
+    ) -> Result<Option<Asked<'_>>, Cause> {
         let sequencer = Sequencer::new(resource.clone(), token);
-        let answer = Arc::clone(self.asked().entry(sequencer.clone()).or_default());
-        Question { checks: self, sequencer, answer: Some(answer) }
+        let came = self.open().begun;
+        let first = self.ask(&sequencer, 0);
+        match timeout_at(first.question.since + patience, first.answer()).await {
+            // It was asked before this request came: the token may have been issued since.
+            Ok(Ok(false)) if first.question.number < came => {}
+            Ok(answer) => return Ok(answer?.then_some(first)),
+            Err(_) => {}
+        }
+        let second = self.ask(&sequencer, came.max(first.question.number + 1));
+        let first_says_yes = async {
+            if !matches!(first.answer().await, Ok(true)) {
+                pending().await
+            }
+        };
+        tokio::select! {
+            biased;
+            () = first_says_yes => {}
+            answer = second.answer() => return Ok(answer?.then_some(second)),
+        }
+        Ok(Some(first))
+    }
+
+    /// Joins the newest question of this token, or begins one if that has a number below `least`.
+    fn ask(&self, sequencer: &Sequencer, least: u64) -> Asked<'_> {
+        let mut open = self.open();
+        let question = match open.questions.get_mut(sequencer) {
+            Some((question, holders)) if question.number >= least => {
+                *holders += 1;
+                question.clone()
+            }
+            _ => {
+                let question = self.begin(sequencer.clone(), open.begun);
+                open.begun += 1;
+                open.questions.insert(sequencer.clone(), (question.clone(), 1));
+                question
+            }
+        };
+        Asked { checks: self, sequencer: sequencer.clone(), question }
+    }
+
+    fn begin(&self, sequencer: Sequencer, number: u64) -> Question {
+        let check = Arc::clone(&self.check);
+        let answer = async move { check.was_issued(&sequencer).await.map_err(Arc::from) };
+        Question { number, since: Instant::now(), answer: answer.boxed().shared() }
     }
 
     /// Counts the questions that are open.
     #[cfg(test)]
-    pub(super) fn open(&self) -> usize {
-        self.asked().len()
+    pub(super) fn open_questions(&self) -> usize {
+        self.open().questions.len()
     }
 
-    fn asked(&self) -> MutexGuard<'_, HashMap<Sequencer, Arc<OnceCell<bool>>>> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Whether one token was issued. The answer is kept for as long as somebody holds the question:
-/// hold it until the mark is raised, after which nobody asks any more.
-pub(super) struct Question<'a> {
+/// A question that is open, for as long as somebody holds it.
+pub(super) struct Asked<'a> {
     checks: &'a Checks,
     sequencer: Sequencer,
-    answer: Option<Arc<OnceCell<bool>>>,
+    question: Question,
 }
 
-impl Question<'_> {
-    pub(super) async fn was_issued(&self) -> Result<bool, Box<dyn Error + Send + Sync>> {
-        let ask = || self.checks.check.was_issued(&self.sequencer);
-        match &self.answer {
-            Some(answer) => answer.get_or_try_init(ask).await.copied(),
-            None => ask().await,
-        }
+impl Asked<'_> {
+    async fn answer(&self) -> Result<bool, Cause> {
+        self.question.answer.clone().await
     }
 }
 
-impl Drop for Question<'_> {
+impl Drop for Asked<'_> {
     fn drop(&mut self) {
-        let mut asked = self.checks.asked();
-        self.answer = None;
-        if asked.get(&self.sequencer).is_some_and(|answer| Arc::strong_count(answer) == 1) {
-            asked.remove(&self.sequencer);
+        let mut open = self.checks.open();
+        let Some((newest, holders)) = open.questions.get_mut(&self.sequencer) else { return };
+        if newest.number != self.question.number {
+            return;
+        }
+        *holders -= 1;
+        if *holders == 0 {
+            open.questions.remove(&self.sequencer);
         }
     }
 }

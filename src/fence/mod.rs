@@ -52,7 +52,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::resource::Resource;
 use crate::token::Token;
-use check::{Checks, Question};
+use check::{Asked, Checks};
 use gate::{Flight, Gate};
 
 pub use admission::Admission;
@@ -254,7 +254,7 @@ impl Fence {
         resource: &Resource,
         token: Token,
         end: Instant,
-    ) -> Result<Option<Question<'_>>, FenceError> {
+    ) -> Result<Option<Asked<'_>>, FenceError> {
         let refuse = |ceiling| NotIssued { resource: resource.clone(), presented: token, ceiling };
         if token > self.ceiling {
             return Err(refuse(Some(self.ceiling)).into());
@@ -265,11 +265,10 @@ impl Fence {
         if Some(token) <= highest? {
             return Ok(None);
         }
-        let question = checks.question(resource, token);
-        let answer = timeout_at(end, question.was_issued()).await;
-        match answer.unwrap_or_else(|_| Err(self.too_late())) {
-            Ok(true) => Ok(Some(question)),
-            Ok(false) => Err(refuse(None).into()),
+        let asked = checks.was_issued(resource, token, self.limit.min(LONGEST_LIMIT) / 2);
+        match timeout_at(end, asked).await.unwrap_or_else(|_| Err(self.too_late().into())) {
+            Ok(Some(asked)) => Ok(Some(asked)),
+            Ok(None) => Err(refuse(None).into()),
             Err(cause) => {
                 Err(FenceError::Unchecked { resource: resource.clone(), presented: token, cause })
             }

@@ -1,0 +1,126 @@
+//! Requests with one token share the question whether it was issued, and its answer where they may.
+
+use fencing::Sequencer;
+
+use super::*;
+
+fn resource() -> Resource {
+    Resource::new("files/a").unwrap()
+}
+
+/// A lock service whose answers are on their way for 20 ms, and how many leases it has granted.
+fn with_a_way_back() -> (Fence, Arc<AtomicUsize>) {
+    let newest = Arc::new(AtomicUsize::new(34));
+    let read = Arc::clone(&newest);
+    let fence = fence().check_sequencer(move |shown: Sequencer| {
+        let read = Arc::clone(&read);
+        async move {
+            let newest = read.load(Ordering::SeqCst) as u64;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            Ok::<_, Infallible>(shown.token.get() <= newest)
+        }
+    });
+    (fence, newest)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_no_from_before_the_grant_does_not_refuse_the_holder() {
+    let (fence, newest) = with_a_way_back();
+    let forger = fence.clone();
+    let forger = tokio::spawn(async move { forger.admit(&resource(), token(35)).await.map(drop) });
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    newest.store(35, Ordering::SeqCst);
+    let holder = fence.admit(&resource(), token(35)).await;
+    assert!(forger.await.unwrap().is_err());
+    assert!(holder.is_ok(), "{holder:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn forgers_who_guess_the_next_token_refuse_no_holder() {
+    let (fence, newest) = with_a_way_back();
+    for forger in 1..5_u64 {
+        let (fence, newest) = (fence.clone(), Arc::clone(&newest));
+        tokio::spawn(async move {
+            loop {
+                let next = newest.load(Ordering::SeqCst) as u64 + 1;
+                let _ = fence.admit(&resource(), token(next)).await.map(drop);
+                tokio::time::sleep(Duration::from_millis(forger)).await;
+            }
+        });
+    }
+    for _ in 0..100 {
+        tokio::time::sleep(Duration::from_millis(37)).await;
+        let mine = newest.fetch_add(1, Ordering::SeqCst) as u64 + 1;
+        let outcome = fence.admit(&resource(), token(mine)).await;
+        assert!(outcome.is_ok(), "{outcome:?}");
+    }
+}
+
+/// The first one is alive, and its task does something else.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_nobody_polls_holds_up_no_equal_token() {
+    let fence = fence().check_sequencer(|_: Sequencer| async {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        Ok::<_, Infallible>(true)
+    });
+    let mut first = Box::pin(async { fence.admit(&resource(), token(34)).await });
+    assert!((&mut first).now_or_never().is_none());
+    let second = fence.admit(&resource(), token(34)).await;
+    assert!(second.is_ok(), "{second:?}");
+    drop(first);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_hangs_is_asked_once_more() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let fence = fence().check_sequencer(move |_: Sequencer| {
+        let first = count.fetch_add(1, Ordering::SeqCst) == 0;
+        async move {
+            if first {
+                std::future::pending::<()>().await;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            Ok::<_, Infallible>(true)
+        }
+    });
+    let resource = resource();
+    let all = futures_util::future::join_all((0..10).map(|_| fence.admit(&resource, token(34))));
+    for admitted in all.await {
+        assert!(admitted.is_ok(), "{admitted:?}");
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 2);
+}
+
+/// The first one has the answer, though it took more than its share of the limit.
+#[tokio::test(start_paused = true)]
+async fn a_late_yes_counts() {
+    let fence = fence().check_sequencer(|_: Sequencer| async {
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        Ok::<_, Infallible>(true)
+    });
+    let resource = resource();
+    let all = futures_util::future::join_all((0..10).map(|_| fence.admit(&resource, token(34))));
+    for admitted in all.await {
+        assert!(admitted.is_ok(), "{admitted:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_who_ask_share_an_error() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let fence = fence().check_sequencer(move |_: Sequencer| {
+        count.fetch_add(1, Ordering::SeqCst);
+        async move {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            Err::<bool, _>("it is down")
+        }
+    });
+    let resource = resource();
+    let all = futures_util::future::join_all((0..10).map(|_| fence.admit(&resource, token(34))));
+    for refused in all.await {
+        assert!(refused.unwrap_err().to_string().contains("it is down"));
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+}
