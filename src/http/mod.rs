@@ -59,8 +59,9 @@
 //!
 //! # With other layers
 //! - Put a concurrency limit below the fence: a request that waits for older ones has no place in
-//!   it. Above the fence those who wait would use it up for all resources;
-//!   [`Fence::waiters`](crate::fence::Fence::waiters) bounds them.
+//!   it, and a newer one can end those that have all places. Above the fence those who wait would use
+//!   it up for all resources; [`Fence::waiters`](crate::fence::Fence::waiters) bounds them. The layer
+//!   itself is always ready: who sheds load when the service is not ready must stand below it.
 //! - Put authentication above the fence. Timeouts may stand on both sides.
 //! - A refusal is sent before the upload is read, and the server closes the connection then. A
 //!   client that goes on sending may see a broken pipe instead of the answer. Let clients send

@@ -1,5 +1,4 @@
 use std::fmt::{self, Display};
-use std::mem::replace;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -18,6 +17,9 @@ use crate::resource::Resource;
 use crate::token::Token;
 
 /// A service behind a [`FenceLayer`]. Clones share the fence.
+///
+/// It is always ready: it asks the service below when a request is let through. A newer
+/// request must come as far as the fence while older ones have all places below.
 #[derive(Clone)]
 pub struct FenceService<S, X> {
     inner: S,
@@ -90,8 +92,8 @@ where
     type Error = S::Error;
     type Future = FenceFuture<S, B>;
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(context)
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request<B>) -> FenceFuture<S, B> {
@@ -106,20 +108,16 @@ where
             Err(refusal) => return FenceFuture::refused(refusal, style),
         };
         let mut request = Request::from_parts(parts, body);
-        // The service that was polled ready is the one that is called.
-        let clone = self.inner.clone();
-        let mut ready = replace(&mut self.inner, clone);
+        let service = self.inner.clone();
         match fenced {
             None => {
                 request.extensions_mut().insert(WithoutToken);
-                FenceFuture::passing(ready.call(request), style)
+                FenceFuture::passing(Waiting { request, service }, style)
             }
             Some(fenced) => {
                 request.extensions_mut().insert(fenced.clone());
                 let fence = self.layer.fence.clone();
-                let spare = self.inner.clone();
-                let waiting = Waiting::new(request, ready, spare);
-                FenceFuture::admitting(fence, fenced, waiting, style)
+                FenceFuture::admitting(fence, fenced, Waiting { request, service }, style)
             }
         }
     }
