@@ -260,9 +260,11 @@ impl Fence {
             return Err(refuse(Some(self.ceiling)).into());
         }
         let Some(checks) = &self.checks else { return Ok(None) };
+        self.gate.check(resource, token)?;
         let highest = timeout_at(end, self.marks.highest(resource)).await;
-        let highest = highest.map_err(|_| FenceError::Unreachable(self.too_late()))?;
-        if Some(token) <= highest? {
+        let highest = highest.map_err(|_| FenceError::Unreachable(self.too_late()))??;
+        Stale::check(resource, token, highest)?;
+        if highest == Some(token) {
             return Ok(None);
         }
         let asked = checks.was_issued(resource, token, self.limit.min(LONGEST_LIMIT) / 2);

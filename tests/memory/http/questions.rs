@@ -1,11 +1,91 @@
 //! Requests with one token share the question whether it was issued, and its answer where they may.
 
 use fencing::Sequencer;
+use tokio::sync::Semaphore;
 
 use super::*;
 
+const GIANT: u64 = 999_999_999_999_999;
+
 fn resource() -> Resource {
     Resource::new("files/a").unwrap()
+}
+
+/// Marks that need the one connection of a pool.
+struct Pooled(Arc<Semaphore>, Arc<MemoryMarks>);
+
+impl Marks for Pooled {
+    fn raise<'a>(
+        &'a self,
+        resource: &'a Resource,
+        token: Token,
+    ) -> BoxFuture<'a, Result<(), MarksError>> {
+        async move {
+            let _connection = self.0.acquire().await.unwrap();
+            self.1.raise(resource, token).await
+        }
+        .boxed()
+    }
+
+    fn highest<'a>(
+        &'a self,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, Result<Option<Token>, MarksError>> {
+        async move {
+            let _connection = self.0.acquire().await.unwrap();
+            self.1.highest(resource).await
+        }
+        .boxed()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stale_token_is_refused_at_the_gate_before_the_marks_are_asked() {
+    let pool = Arc::new(Semaphore::new(1));
+    let fence = Fence::new(Pooled(Arc::clone(&pool), Arc::default()))
+        .check_sequencer(|_: Sequencer| async { Ok::<_, Infallible>(true) });
+    let _newer = fence.admit(&resource(), token(34)).await.unwrap();
+    let _busy = pool.acquire().await.unwrap();
+    let stale = fence.admit(&resource(), token(33)).now_or_never();
+    assert!(matches!(stale, Some(Err(FenceError::Stale(_)))), "it asks the marks: {stale:?}");
+}
+
+/// Marks whose mark an operator lowers just when somebody has read it.
+struct LoweredAfterTheRead(Arc<MemoryMarks>);
+
+impl Marks for LoweredAfterTheRead {
+    fn raise<'a>(
+        &'a self,
+        resource: &'a Resource,
+        token: Token,
+    ) -> BoxFuture<'a, Result<(), MarksError>> {
+        self.0.raise(resource, token)
+    }
+
+    fn highest<'a>(
+        &'a self,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, Result<Option<Token>, MarksError>> {
+        async move {
+            let highest = self.0.highest(resource).await;
+            if highest.as_ref().is_ok_and(|highest| *highest == Some(token(GIANT))) {
+                self.0.lower(resource, token(GIANT), token(34)).unwrap();
+            }
+            highest
+        }
+        .boxed()
+    }
+}
+
+#[tokio::test]
+async fn a_token_below_a_poisoned_mark_is_stale_even_if_the_mark_is_lowered_meanwhile() {
+    let marks = Arc::new(MemoryMarks::default());
+    marks.raise(&resource(), token(GIANT)).await.unwrap();
+    let fence = Fence::new(LoweredAfterTheRead(Arc::clone(&marks)))
+        .check_sequencer(|_: Sequencer| async { Ok::<_, Infallible>(false) });
+    let refused = fence.admit(&resource(), token(GIANT - 1)).await;
+    assert!(matches!(refused, Err(FenceError::Stale(_))), "{refused:?}");
+    assert_eq!(marks.highest(&resource()).await.unwrap(), Some(token(34)));
 }
 
 /// A lock service whose answers are on their way for 20 ms, and how many leases it has granted.
