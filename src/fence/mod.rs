@@ -173,8 +173,13 @@ impl Fence {
     ///
     /// **Fencing.** Without it, whoever may send requests can make up a large token, and so shut out
     /// all others for good. It costs one more read of the mark for each request, and one question for
-    /// each new token. It does not show that the sender holds the lease: a client that has heard
-    /// another's token may send it.
+    /// each new token. Where that read takes more than 100 ms, the fence asks about the token in any
+    /// case. It does not show that the sender holds the lease: a client that has heard
+    /// another's token may send it, and so may one that guesses it.
+    ///
+    /// Give the marks and the lock service connections that no handler uses, such as a pool of
+    /// their own. A handler that waits behind the fence with a connection of a shared pool
+    /// may hold up those who could end it.
     #[must_use]
     pub fn check_sequencer(self, check: impl CheckSequencer) -> Fence {
         Fence { checks: Some(Arc::new(Checks::new(check))), ..self }
@@ -261,11 +266,14 @@ impl Fence {
         }
         let Some(checks) = &self.checks else { return Ok(None) };
         self.gate.check(resource, token)?;
-        let highest = timeout_at(end, self.marks.highest(resource)).await;
-        let highest = highest.map_err(|_| FenceError::Unreachable(self.too_late()))??;
-        Stale::check(resource, token, highest)?;
-        if highest == Some(token) {
-            return Ok(None);
+        // An older request may hold up the marks: when this one is in flight, it may press that.
+        let soon = end.min(Instant::now() + PRESS_AFTER);
+        if let Ok(highest) = timeout_at(soon, self.marks.highest(resource)).await {
+            let highest = highest?;
+            Stale::check(resource, token, highest)?;
+            if highest == Some(token) {
+                return Ok(None);
+            }
         }
         let asked = checks.was_issued(resource, token, self.limit.min(LONGEST_LIMIT) / 2);
         match timeout_at(end, asked).await.unwrap_or_else(|_| Err(self.too_late().into())) {

@@ -50,6 +50,53 @@ async fn a_stale_token_is_refused_at_the_gate_before_the_marks_are_asked() {
     assert!(matches!(stale, Some(Err(FenceError::Stale(_)))), "it asks the marks: {stale:?}");
 }
 
+/// The newer request gets as far as the gate, and asks the older one to stop.
+#[tokio::test(start_paused = true)]
+async fn an_older_request_that_has_the_connection_of_the_marks_is_asked_to_stop() {
+    for checks in [false, true] {
+        let pool = Arc::new(Semaphore::new(1));
+        let fence = Fence::new(Pooled(Arc::clone(&pool), Arc::default())).drop_older();
+        let fence = if checks {
+            fence.check_sequencer(|_: Sequencer| async { Ok::<_, Infallible>(true) })
+        } else {
+            fence
+        };
+        let older = fence.admit(&resource(), token(33)).await.unwrap();
+        let transaction = Arc::clone(&pool).acquire_owned().await.unwrap();
+        let stop = older.superseded();
+        let task = tokio::spawn(async move {
+            stop.await;
+            drop((transaction, older));
+        });
+        let newer = fence.admit(&resource(), token(34)).await;
+        assert!(newer.is_ok(), "{checks}: {newer:?}");
+        task.await.unwrap();
+    }
+}
+
+/// The same with marks in SQLite, whose one connection the handler has.
+#[tokio::test]
+async fn an_older_transaction_on_the_pool_of_the_marks_is_asked_to_stop() {
+    use fencing::sql;
+    let pool = sqlx::sqlite::SqlitePoolOptions::new().max_connections(1);
+    let pool = pool.connect("sqlite::memory:").await.unwrap();
+    sql::migrate(&pool).await.unwrap();
+    let fence = Fence::new(sql::SqlMarks::new(pool.clone()))
+        .limit(Duration::from_secs(20))
+        .drop_older()
+        .check_sequencer(|_: Sequencer| async { Ok::<_, Infallible>(true) });
+    let older = fence.admit(&resource(), token(33)).await.unwrap();
+    let transaction = pool.begin().await.unwrap();
+    let stop = older.superseded();
+    let task = tokio::spawn(async move {
+        stop.await;
+        drop((transaction, older));
+    });
+    let newer = fence.admit(&resource(), token(34)).await;
+    assert!(newer.is_ok(), "{newer:?}");
+    task.await.unwrap();
+}
+
 /// Marks whose mark an operator lowers just when somebody has read it.
 struct LoweredAfterTheRead(Arc<MemoryMarks>);
 
