@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::error::Error;
 use std::fmt;
 use std::future::{Future, pending};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::TryFutureExt;
-use futures_util::future::{BoxFuture, FutureExt, Shared};
+use futures_util::future::{AbortHandle, BoxFuture, FutureExt, Shared, abortable};
 use tokio::time::{Instant, timeout_at};
 
 use crate::resource::Resource;
@@ -93,6 +93,11 @@ impl fmt::Display for Above<'_> {
     }
 }
 
+/// About how many tokens of one resource a fence asks at a time: one or two are honest.
+const TOKENS_OF_RESOURCE: usize = 16;
+/// About how many tokens a fence asks at a time.
+const TOKENS: usize = 1000;
+
 type Cause = Arc<dyn Error + Send + Sync>;
 
 /// The questions to a lock service that are under way. Requests that come with one token at the
@@ -106,8 +111,55 @@ pub(super) struct Checks {
 struct Open {
     /// How many questions were ever begun.
     begun: u64,
-    /// The newest of each token, and how many requests hold it.
-    questions: HashMap<Sequencer, (Question, usize)>,
+    /// How many tokens are asked about.
+    tokens: usize,
+    /// The newest question of each token.
+    questions: HashMap<Resource, BTreeMap<Token, Kept>>,
+}
+
+struct Kept {
+    question: Question,
+    /// How many requests hold it.
+    holders: usize,
+    abort: AbortHandle,
+}
+
+impl Open {
+    /// Finds room for one token more. A token that was issued is smaller than all that were not yet:
+    /// the largest of the resource gives way, and a forger keeps no holder from being asked about.
+    fn find_room(&mut self, resource: &Resource, token: Token) -> Result<(), Cause> {
+        let questions = self.questions.get_mut(resource);
+        let of_resource = questions.as_ref().map_or(0, |questions| questions.len());
+        if of_resource < TOKENS_OF_RESOURCE && self.tokens < TOKENS {
+            return Ok(());
+        }
+        match questions.and_then(|questions| questions.last_entry()) {
+            Some(largest) if *largest.key() > token => {
+                largest.remove().abort.abort();
+                self.tokens -= 1;
+                Ok(())
+            }
+            _ => Err(crowded()),
+        }
+    }
+
+    fn kept(&mut self, sequencer: &Sequencer) -> Option<&mut Kept> {
+        self.questions.get_mut(&sequencer.resource)?.get_mut(&sequencer.token)
+    }
+
+    fn remove(&mut self, sequencer: &Sequencer) {
+        let Some(questions) = self.questions.get_mut(&sequencer.resource) else { return };
+        if questions.remove(&sequencer.token).is_some() {
+            self.tokens -= 1;
+        }
+        if questions.is_empty() {
+            self.questions.remove(&sequencer.resource);
+        }
+    }
+}
+
+fn crowded() -> Cause {
+    Arc::from(Box::from("it is being asked about too many tokens already; try again later"))
 }
 
 /// Whether one token was issued. Whoever waits for the answer drives it, so that nobody depends on
@@ -136,14 +188,14 @@ impl Checks {
     ) -> Result<Option<Asked<'_>>, Cause> {
         let sequencer = Sequencer::new(resource.clone(), token);
         let came = self.open().begun;
-        let first = self.ask(&sequencer, 0);
+        let first = self.ask(&sequencer, 0)?;
         match timeout_at(first.question.since + patience, first.answer()).await {
             // It was asked before this request came: the token may have been issued since.
             Ok(Ok(false)) if first.question.number < came => {}
             Ok(answer) => return Ok(answer?.then_some(first)),
             Err(_) => {}
         }
-        let second = self.ask(&sequencer, came.max(first.question.number + 1));
+        let second = self.ask(&sequencer, came.max(first.question.number + 1))?;
         let first_says_yes = async {
             if !matches!(first.answer().await, Ok(true)) {
                 pending().await
@@ -158,33 +210,44 @@ impl Checks {
     }
 
     /// Joins the newest question of this token, or begins one if that has a number below `least`.
-    fn ask(&self, sequencer: &Sequencer, least: u64) -> Asked<'_> {
+    fn ask(&self, sequencer: &Sequencer, least: u64) -> Result<Asked<'_>, Cause> {
         let mut open = self.open();
-        let question = match open.questions.get_mut(sequencer) {
-            Some((question, holders)) if question.number >= least => {
-                *holders += 1;
-                question.clone()
+        let question = match open.kept(sequencer) {
+            Some(kept) if kept.question.number >= least => {
+                kept.holders += 1;
+                kept.question.clone()
             }
-            _ => {
-                let question = self.begin(sequencer.clone(), open.begun);
+            kept => {
+                if kept.is_none() {
+                    open.find_room(&sequencer.resource, sequencer.token)?;
+                    open.tokens += 1;
+                }
+                let (question, abort) = self.begin(sequencer.clone(), open.begun);
                 open.begun += 1;
-                open.questions.insert(sequencer.clone(), (question.clone(), 1));
+                let kept = Kept { question: question.clone(), holders: 1, abort };
+                let questions = open.questions.entry(sequencer.resource.clone()).or_default();
+                questions.insert(sequencer.token, kept);
                 question
             }
         };
-        Asked { checks: self, sequencer: sequencer.clone(), question }
+        Ok(Asked { checks: self, sequencer: sequencer.clone(), question })
     }
 
-    fn begin(&self, sequencer: Sequencer, number: u64) -> Question {
+    fn begin(&self, sequencer: Sequencer, number: u64) -> (Question, AbortHandle) {
         let check = Arc::clone(&self.check);
         let answer = async move { check.was_issued(&sequencer).await.map_err(Arc::from) };
-        Question { number, since: Instant::now(), answer: answer.boxed().shared() }
+        let (answer, abort) = abortable(answer);
+        let answer = answer.map(|answer| answer.unwrap_or_else(|_| Err(crowded())));
+        let answer = answer.boxed().shared();
+        (Question { number, since: Instant::now(), answer }, abort)
     }
 
     /// Counts the questions that are open.
     #[cfg(test)]
     pub(super) fn open_questions(&self) -> usize {
-        self.open().questions.len()
+        let open = self.open();
+        assert_eq!(open.tokens, open.questions.values().map(BTreeMap::len).sum::<usize>());
+        open.tokens
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {
@@ -208,13 +271,13 @@ impl Asked<'_> {
 impl Drop for Asked<'_> {
     fn drop(&mut self) {
         let mut open = self.checks.open();
-        let Some((newest, holders)) = open.questions.get_mut(&self.sequencer) else { return };
-        if newest.number != self.question.number {
+        let Some(kept) = open.kept(&self.sequencer) else { return };
+        if kept.question.number != self.question.number {
             return;
         }
-        *holders -= 1;
-        if *holders == 0 {
-            open.questions.remove(&self.sequencer);
+        kept.holders -= 1;
+        if kept.holders == 0 {
+            open.remove(&self.sequencer);
         }
     }
 }

@@ -171,6 +171,10 @@ impl Fence {
     /// that equal their mark are not asked about again, and lower ones are stale. Default: the fence
     /// trusts every token.
     ///
+    /// It asks about 16 tokens of one resource at a time, and about 1000 in all, each at most twice.
+    /// Among those of one resource the smallest come first: tokens that were issued are smaller than
+    /// those that were not. Others get [`FenceError::Unchecked`] at once.
+    ///
     /// **Fencing.** Without it, whoever may send requests can make up a large token, and so shut out
     /// all others for good. It costs one more read of the mark for each request, and one question for
     /// each new token. Where that read takes more than 100 ms, the fence asks about the token in any

@@ -11,6 +11,64 @@ fn resource() -> Resource {
     Resource::new("files/a").unwrap()
 }
 
+/// A lock service that has issued up to 34 and takes 100 ms, and how many questions it had at once.
+fn with_a_count() -> (Fence, Arc<AtomicUsize>) {
+    let (open, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let highest = Arc::clone(&most);
+    let fence = fence().check_sequencer(move |shown: Sequencer| {
+        let (open, highest) = (Arc::clone(&open), Arc::clone(&highest));
+        async move {
+            highest.fetch_max(open.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            open.fetch_sub(1, Ordering::SeqCst);
+            Ok::<_, Infallible>(shown.token.get() <= 34)
+        }
+    });
+    (fence, most)
+}
+
+#[tokio::test(start_paused = true)]
+async fn forged_tokens_are_asked_about_16_at_a_time_and_the_holder_among_them() {
+    let (fence, most) = with_a_count();
+    let resource = resource();
+    let forged = (0..1000).map(|number| {
+        let (fence, resource) = (fence.clone(), resource.clone());
+        tokio::spawn(async move { fence.admit(&resource, token(35 + number)).await.map(drop) })
+    });
+    let forged: Vec<_> = forged.collect();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let holder = fence.admit(&resource, token(34)).await;
+    assert!(holder.is_ok(), "{holder:?}");
+    let mut crowded = 0;
+    for refused in forged {
+        match refused.await.unwrap().unwrap_err() {
+            FenceError::NotIssued(_) => {}
+            FenceError::Unchecked { cause, .. } => {
+                assert!(cause.to_string().contains("too many tokens"), "{cause}");
+                crowded += 1;
+            }
+            other => panic!("{other}"),
+        }
+    }
+    assert!(crowded >= 1000 - 16, "{crowded}");
+    // The one that gave way ends when it is polled.
+    assert!(most.load(Ordering::SeqCst) <= 17, "{most:?} at once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fence_asks_about_1000_tokens_at_a_time() {
+    let (fence, most) = with_a_count();
+    let name = |number: u64| Resource::new(format!("files/{number}")).unwrap();
+    let forged = (0..5000).map(|number| {
+        let fence = fence.clone();
+        async move { fence.admit(&name(number), token(35)).await.map(drop) }
+    });
+    let refused = futures_util::future::join_all(forged).await;
+    let asked = refused.iter().filter(|no| matches!(no, Err(FenceError::NotIssued(_)))).count();
+    assert_eq!((asked, most.load(Ordering::SeqCst)), (1000, 1000));
+    assert!(fence.admit(&resource(), token(34)).await.is_ok());
+}
+
 /// Marks that need the one connection of a pool.
 struct Pooled(Arc<Semaphore>, Arc<MemoryMarks>);
 
