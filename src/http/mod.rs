@@ -35,6 +35,7 @@
 //! | the token is malformed, zero, out of range or sent twice; the resource is malformed | 400 | `INVALID_ARGUMENT` |
 //! | the marks or the lock service are unreachable, older requests do not end, or too many wait for them | 503, `Retry-After` | `UNAVAILABLE` |
 //! | the marks are full, or the service does not run on tokio | 503 | `UNAVAILABLE` |
+//! | the server is put together wrongly, and does not find the [URI](path_of) that names the resource | 500 | `INTERNAL` |
 //! | a statement of the handler's own transaction failed: in doubt | 503, `Retry-After` | `UNKNOWN` |
 //!
 //! A client sends its token with [`attach`] and reads a refusal with [`Problem`]. A handler that
@@ -108,7 +109,7 @@ pub use extract::{Fenced, NotFenced};
 pub use future::FenceFuture;
 pub use header::{HEADER, attach};
 pub use layer::{FenceLayer, Require};
-pub use path::{PathError, path, path_of};
+pub use path::{PathError, path, path_of, segments};
 pub use problem::{Problem, ProblemError};
 pub use refusal::Refusal;
 pub use service::FenceService;

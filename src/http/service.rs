@@ -1,3 +1,4 @@
+use std::any::Any;
 use std::fmt::{self, Display};
 use std::task::{Context, Poll};
 
@@ -12,7 +13,7 @@ use tower_service::Service;
 use super::extract::WithoutToken;
 use super::future::Waiting;
 use super::refusal::Style;
-use super::{FenceBody, FenceFuture, FenceLayer, Fenced, Refusal};
+use super::{FenceBody, FenceFuture, FenceLayer, Fenced, PathError, Refusal};
 use crate::resource::Resource;
 use crate::token::Token;
 
@@ -45,7 +46,7 @@ impl<S, X> FenceService<S, X> {
     fn read<E>(&self, parts: &Parts) -> Result<Option<Fenced>, Refusal>
     where
         X: Fn(&Parts) -> Result<Resource, E>,
-        E: Display,
+        E: Display + 'static,
     {
         if self.layer.ignores(&parts.method) {
             return Ok(None);
@@ -56,8 +57,18 @@ impl<S, X> FenceService<S, X> {
             None => return Ok(None),
         };
         let resource = (self.layer.extractor)(parts);
-        let resource = resource.map_err(|error| Refusal::Resource(error.to_string()))?;
-        Ok(Some(Fenced { resource, token }))
+        Ok(Some(Fenced { resource: resource.map_err(unnamed)?, token }))
+    }
+}
+
+/// Makes the refusal of a request that names no resource: a fault of the client, or of the server.
+fn unnamed<E: Display + 'static>(error: E) -> Refusal {
+    match (&error as &dyn Any).downcast_ref() {
+        Some(error @ PathError::NoUri { uri }) => {
+            tracing::error!(%error, uri, "request not carried out");
+            Refusal::NoResource(error.clone())
+        }
+        _ => Refusal::Resource(error.to_string()),
     }
 }
 
@@ -84,7 +95,7 @@ impl<S, X, E, B, R> Service<Request<B>> for FenceService<S, X>
 where
     S: Service<Request<B>, Response = Response<R>> + Clone,
     X: Fn(&Parts) -> Result<Resource, E>,
-    E: Display,
+    E: Display + 'static,
     R: Body + Send + 'static,
     R::Data: From<Bytes>,
 {
