@@ -31,11 +31,16 @@ use crate::token::Token;
 /// ```
 ///
 /// The table `fencing_leases` of `lock::sql::SqlLock` has the token of the newest lease of each
-/// resource. Redis nodes tell their eras (`Lock::health`), and an era is the high nine digits of a token:
-/// a token of a larger era than the newest of a majority was not issued. The example
-/// `storage_service` has both, in `src/issued.rs`.
+/// resource. The example `storage_service` asks it, in `src/issued.rs`.
 ///
-/// The name is that of Chubby's `CheckSequencer()`.
+/// **Redis nodes cannot say it exactly.** They tell their eras (`Lock::health`), and an era is the high
+/// nine digits of a token: a token of a larger era than the newest of a majority was not issued. A forged
+/// token of the newest era passes such a check, which the example makes as well. It shuts out the honest
+/// until the next era begins, or their tokens have passed it. Keep a record of the leases that you
+/// hand out, or put the layer behind authentication.
+///
+/// The name is that of Chubby's `CheckSequencer()`, which asks something else: whether the lock is still
+/// held. This asks whether the token was ever issued.
 pub trait CheckSequencer: Send + Sync + 'static {
     /// Reports whether the lock service has ever issued this token for this resource. Its lease
     /// may have ended since: whether a token is stale is for the marks to say.
@@ -48,7 +53,8 @@ pub trait CheckSequencer: Send + Sync + 'static {
     /// Returns why the lock service could not be asked. The token does not pass then.
     ///
     /// # Cancel safety
-    /// The fence drops the future when its limit is over.
+    /// The fence drops the future when nobody waits for the answer any more: their limits are over,
+    /// or their requests were dropped. It also does when it is asked about too many tokens.
     fn was_issued<'a>(
         &'a self,
         sequencer: &'a Sequencer,
@@ -71,10 +77,7 @@ where
 
 /// A refusal: the lock service has not issued this token for this resource.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "token {presented} of {resource} was not issued{}: acquire a lease of {resource} and send its \
-     token", Above(.ceiling)
-)]
+#[error("token {presented} of {resource} was not issued{}", Above(.resource, .ceiling))]
 #[non_exhaustive]
 pub struct NotIssued {
     /// The resource that the request was about.
@@ -85,11 +88,14 @@ pub struct NotIssued {
     pub ceiling: Option<Token>,
 }
 
-struct Above<'a>(&'a Option<Token>);
+struct Above<'a>(&'a Resource, &'a Option<Token>);
 
 impl fmt::Display for Above<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.map_or(Ok(()), |ceiling| write!(f, ", as it is above the ceiling of {ceiling}"))
+        match self.1 {
+            Some(ceiling) => write!(f, ": it is above the ceiling of {ceiling}"),
+            None => write!(f, ": acquire a lease of {} and send its token", self.0),
+        }
     }
 }
 

@@ -116,8 +116,8 @@ impl Fence {
         }
     }
 
-    /// Limits how long an admission takes: the answer of the marks, and the end of older
-    /// requests in flight, together. Default: 5 s; at most one day.
+    /// Limits how long an admission takes: the [question](Fence::check_sequencer) whether the token
+    /// was issued, the answer of the marks, and the end of older requests in flight, together. Default: 5 s; at most one day.
     #[must_use]
     pub fn limit(self, limit: Duration) -> Fence {
         Fence { limit, ..self }
@@ -195,16 +195,21 @@ impl Fence {
     ///
     /// **Fencing.** It bounds what a made-up token can do, and does not prevent it: one up to the
     /// ceiling shuts out the others until their tokens have passed it, or until the mark is put
-    /// back. What it saves is the end of the numbers. A lock service whose tokens are above the marks
-    /// would run out of them for good. Choose one far above what will ever be issued, and far below
-    /// `Token::MAX`: leases in a database count from 1. Those on nodes begin with the
-    /// time, and leap, which is why there is no limit for a single step.
+    /// back. After one that is exactly the ceiling nothing newer passes, as a lock service whose tokens
+    /// are above the marks issues tokens above the ceiling then: until an operator raises the ceiling,
+    /// or lowers the mark and the lease together. What it saves is that way back: without a ceiling
+    /// the numbers themselves could end. Clients are not told where it is.
+    ///
+    /// Choose one far above what will ever be issued, and far below `Token::MAX`: leases in a database
+    /// count from 1. Those on nodes begin with the time, and leap, which is why there is no limit
+    /// for a single step.
     #[must_use]
     pub fn ceiling(self, ceiling: Token) -> Fence {
         Fence { ceiling, ..self }
     }
 
-    /// Admits a request with `token`: raises the mark, then waits until no request with
+    /// Admits a request with `token`: asks whether it was issued, if the fence
+    /// [does that](Fence::check_sequencer), raises the mark, then waits until no request with
     /// an older token is in flight. Requests with equal tokens run side by side.
     ///
     /// Hold the [`Admission`] until the write is done. Poll the future inside a tokio
@@ -244,7 +249,7 @@ impl Fence {
         let flight = self.gate.enter(resource, token, self.grace)?;
         match timeout_at(end, self.raise(&flight)).await {
             Ok(raised) => raised?,
-            Err(_) => return Err(FenceError::Unreachable(self.too_late())),
+            Err(_) => return Err(FenceError::Unreachable(self.too_late(question.is_some()))),
         }
         flight.confirm();
         drop(question);
@@ -280,7 +285,7 @@ impl Fence {
             }
         }
         let asked = checks.was_issued(resource, token, self.limit.min(LONGEST_LIMIT) / 2);
-        match timeout_at(end, asked).await.unwrap_or_else(|_| Err(self.too_late().into())) {
+        match timeout_at(end, asked).await.unwrap_or_else(|_| Err(self.too_late(false).into())) {
             Ok(Some(asked)) => Ok(Some(asked)),
             Ok(None) => Err(refuse(None).into()),
             Err(cause) => {
@@ -289,8 +294,9 @@ impl Fence {
         }
     }
 
-    fn too_late(&self) -> Box<dyn Error + Send + Sync> {
-        format!("no answer within {} ms", self.limit.as_millis()).into()
+    fn too_late(&self, after_question: bool) -> Box<dyn Error + Send + Sync> {
+        let left = if after_question { "what the lock service had left of " } else { "" };
+        format!("no answer within {left}{} ms", self.limit.as_millis()).into()
     }
 
     /// Raises the mark. Where the marks are slow, the transaction of an older request may hold

@@ -91,10 +91,10 @@ impl<X> FenceLayer<X> {
         FenceLayer { require, ..self }
     }
 
-    /// Lets reads pass without a look at their tokens, whatever they require: those with a safe
+    /// Lets reads pass without a look at their tokens, even with [`Require::Always`]: those with a safe
     /// method. The handler gets no [`Fenced`](super::Fenced) of them.
     ///
-    /// **Fencing.** Use it on routes where somebody may read who may not write: by default a read
+    /// **Fencing.** Use it on routes where some users may read but not write: by default a read
     /// raises the mark, so that a reader with a forged token shuts out the writers. What it costs is
     /// the seal. An older holder may write between the read of a newer one and its write, so let the
     /// newer one read behind a route that seals, or in the transaction that writes.

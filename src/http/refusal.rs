@@ -179,6 +179,10 @@ impl Refusal {
                 format!("token {presented} of {resource} is stale: a newer one has been seen")
             }
             Refusal::Stale(stale) => stale.to_string(),
+            // Whoever looks for the ceiling is not told where it is.
+            Refusal::NotIssued(NotIssued { resource, presented, ceiling: Some(_) }) => {
+                format!("token {presented} of {resource} was not issued")
+            }
             Refusal::NotIssued(not_issued) => not_issued.to_string(),
             Refusal::Superseded(Stale { resource, presented, .. }) => format!(
                 "token {presented} of {resource} was cut off by a newer one; \

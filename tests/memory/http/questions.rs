@@ -155,6 +155,22 @@ async fn an_older_transaction_on_the_pool_of_the_marks_is_asked_to_stop() {
     task.await.unwrap();
 }
 
+/// The marks had little time, and are not said to be slow.
+#[tokio::test(start_paused = true)]
+async fn marks_that_had_what_the_question_left_are_not_blamed_for_the_whole_limit() {
+    let pool = Arc::new(Semaphore::new(0));
+    let fence = Fence::new(Pooled(Arc::clone(&pool), Arc::default()));
+    let fence = fence.check_sequencer(|_: Sequencer| async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        Ok::<_, Infallible>(true)
+    });
+    let error = fence.admit(&resource(), token(34)).await.unwrap_err().to_string();
+    assert!(
+        error.ends_with("no answer within what the lock service had left of 5000 ms"),
+        "{error}"
+    );
+}
+
 /// Marks whose mark an operator lowers just when somebody has read it.
 struct LoweredAfterTheRead(Arc<MemoryMarks>);
 
