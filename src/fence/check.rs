@@ -1,12 +1,13 @@
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::error::Error;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, pending};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures_util::TryFutureExt;
-use futures_util::future::{BoxFuture, FutureExt};
-use tokio::sync::OnceCell;
+use futures_util::future::{AbortHandle, BoxFuture, FutureExt, Shared, abortable};
+use tokio::time::{Instant, timeout_at};
 
 use crate::resource::Resource;
 use crate::sequencer::Sequencer;
@@ -30,11 +31,16 @@ use crate::token::Token;
 /// ```
 ///
 /// The table `fencing_leases` of `lock::sql::SqlLock` has the token of the newest lease of each
-/// resource. Redis nodes tell their eras (`Lock::health`), and an era is the high nine digits of a token:
-/// a token of a larger era than the newest of a majority was not issued. The example
-/// `storage_service` has both, in `src/issued.rs`.
+/// resource. The example `storage_service` asks it, in `src/issued.rs`.
 ///
-/// The name is that of Chubby's `CheckSequencer()`.
+/// **Redis nodes cannot say it exactly.** They tell their eras (`Lock::health`), and an era is the high
+/// nine digits of a token: a token of a larger era than the newest of a majority was not issued. A forged
+/// token of the newest era passes such a check, which the example makes as well. It shuts out the honest
+/// until the next era begins, or their tokens have passed it. Keep a record of the leases that you
+/// hand out, or put the layer behind authentication.
+///
+/// The name is that of Chubby's `CheckSequencer()`, which asks something else: whether the lock is still
+/// held. This asks whether the token was ever issued.
 pub trait CheckSequencer: Send + Sync + 'static {
     /// Reports whether the lock service has ever issued this token for this resource. Its lease
     /// may have ended since: whether a token is stale is for the marks to say.
@@ -47,7 +53,8 @@ pub trait CheckSequencer: Send + Sync + 'static {
     /// Returns why the lock service could not be asked. The token does not pass then.
     ///
     /// # Cancel safety
-    /// The fence drops the future when its limit is over.
+    /// The fence drops the future when nobody waits for the answer any more: their limits are over,
+    /// or their requests were dropped. It also does when it is asked about too many tokens.
     fn was_issued<'a>(
         &'a self,
         sequencer: &'a Sequencer,
@@ -70,10 +77,7 @@ where
 
 /// A refusal: the lock service has not issued this token for this resource.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "token {presented} of {resource} was not issued{}: acquire a lease of {resource} and send its \
-     token", Above(.ceiling)
-)]
+#[error("token {presented} of {resource} was not issued{}", Above(.resource, .ceiling))]
 #[non_exhaustive]
 pub struct NotIssued {
     /// The resource that the request was about.
@@ -84,68 +88,202 @@ pub struct NotIssued {
     pub ceiling: Option<Token>,
 }
 
-struct Above<'a>(&'a Option<Token>);
+struct Above<'a>(&'a Resource, &'a Option<Token>);
 
 impl fmt::Display for Above<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.map_or(Ok(()), |ceiling| write!(f, ", as it is above the ceiling of {ceiling}"))
-    }
-}
-
-/// The questions to a lock service that are under way. Requests that come with one token at the
-/// same time share one.
-pub(super) struct Checks {
-    check: Box<dyn CheckSequencer>,
-    asked: Mutex<HashMap<Sequencer, Arc<OnceCell<bool>>>>,
-}
-
-impl Checks {
-    pub(super) fn new(check: impl CheckSequencer) -> Checks {
-        Checks { check: Box::new(check), asked: Mutex::default() }
-    }
-
-    /// Opens the question of this token, or joins it.
-    pub(super) fn question(&self, resource: &Resource, token: Token) -> Question<'_> {
-        let sequencer = Sequencer::new(resource.clone(), token);
-        let answer = Arc::clone(self.asked().entry(sequencer.clone()).or_default());
-        Question { checks: self, sequencer, answer: Some(answer) }
-    }
-
-    /// Counts the questions that are open.
-    #[cfg(test)]
-    pub(super) fn open(&self) -> usize {
-        self.asked().len()
-    }
-
-    fn asked(&self) -> MutexGuard<'_, HashMap<Sequencer, Arc<OnceCell<bool>>>> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Whether one token was issued. The answer is kept for as long as somebody holds the question:
-/// hold it until the mark is raised, after which nobody asks any more.
-pub(super) struct Question<'a> {
-    checks: &'a Checks,
-    sequencer: Sequencer,
-    answer: Option<Arc<OnceCell<bool>>>,
-}
-
-impl Question<'_> {
-    pub(super) async fn was_issued(&self) -> Result<bool, Box<dyn Error + Send + Sync>> {
-        let ask = || self.checks.check.was_issued(&self.sequencer);
-        match &self.answer {
-            Some(answer) => answer.get_or_try_init(ask).await.copied(),
-            None => ask().await,
+        match self.1 {
+            Some(ceiling) => write!(f, ": it is above the ceiling of {ceiling}"),
+            None => write!(f, ": acquire a lease of {} and send its token", self.0),
         }
     }
 }
 
-impl Drop for Question<'_> {
+/// About how many tokens of one resource a fence asks at a time: one or two are honest.
+const TOKENS_OF_RESOURCE: usize = 16;
+/// About how many tokens a fence asks at a time.
+const TOKENS: usize = 1000;
+
+type Cause = Arc<dyn Error + Send + Sync>;
+
+/// The questions to a lock service that are under way. Requests that come with one token at the
+/// same time share one.
+pub(super) struct Checks {
+    check: Arc<dyn CheckSequencer>,
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    /// How many questions were ever begun.
+    begun: u64,
+    /// How many tokens are asked about.
+    tokens: usize,
+    /// The newest question of each token.
+    questions: HashMap<Resource, BTreeMap<Token, Kept>>,
+}
+
+struct Kept {
+    question: Question,
+    /// How many requests hold it.
+    holders: usize,
+    abort: AbortHandle,
+}
+
+impl Open {
+    /// Finds room for one token more. A token that was issued is smaller than all that were not yet:
+    /// the largest of the resource gives way, and a forger keeps no holder from being asked about.
+    fn find_room(&mut self, resource: &Resource, token: Token) -> Result<(), Cause> {
+        let questions = self.questions.get_mut(resource);
+        let of_resource = questions.as_ref().map_or(0, |questions| questions.len());
+        if of_resource < TOKENS_OF_RESOURCE && self.tokens < TOKENS {
+            return Ok(());
+        }
+        match questions.and_then(|questions| questions.last_entry()) {
+            Some(largest) if *largest.key() > token => {
+                largest.remove().abort.abort();
+                self.tokens -= 1;
+                Ok(())
+            }
+            _ => Err(crowded()),
+        }
+    }
+
+    fn kept(&mut self, sequencer: &Sequencer) -> Option<&mut Kept> {
+        self.questions.get_mut(&sequencer.resource)?.get_mut(&sequencer.token)
+    }
+
+    fn remove(&mut self, sequencer: &Sequencer) {
+        let Some(questions) = self.questions.get_mut(&sequencer.resource) else { return };
+        if questions.remove(&sequencer.token).is_some() {
+            self.tokens -= 1;
+        }
+        if questions.is_empty() {
+            self.questions.remove(&sequencer.resource);
+        }
+    }
+}
+
+fn crowded() -> Cause {
+    Arc::from(Box::from("it is being asked about too many tokens already; try again later"))
+}
+
+/// Whether one token was issued. Whoever waits for the answer drives it, so that nobody depends on
+/// the one who asked first.
+#[derive(Clone)]
+struct Question {
+    /// How many were begun before it.
+    number: u64,
+    since: Instant,
+    answer: Shared<BoxFuture<'static, Result<bool, Cause>>>,
+}
+
+impl Checks {
+    pub(super) fn new(check: impl CheckSequencer) -> Checks {
+        Checks { check: Arc::new(check), open: Mutex::default() }
+    }
+
+    /// Asks whether the token was issued, or joins those who ask already. A question that has
+    /// no answer after `patience` is asked once more. If the token was issued, hold what this
+    /// returns until the mark is raised, after which nobody asks any more.
+    pub(super) async fn was_issued(
+        &self,
+        resource: &Resource,
+        token: Token,
+        patience: Duration,
+    ) -> Result<Option<Asked<'_>>, Cause> {
+        let sequencer = Sequencer::new(resource.clone(), token);
+        let came = self.open().begun;
+        let first = self.ask(&sequencer, 0)?;
+        match timeout_at(first.question.since + patience, first.answer()).await {
+            // It was asked before this request came: the token may have been issued since.
+            Ok(Ok(false)) if first.question.number < came => {}
+            Ok(answer) => return Ok(answer?.then_some(first)),
+            Err(_) => {}
+        }
+        let second = self.ask(&sequencer, came.max(first.question.number + 1))?;
+        let first_says_yes = async {
+            if !matches!(first.answer().await, Ok(true)) {
+                pending().await
+            }
+        };
+        tokio::select! {
+            biased;
+            () = first_says_yes => {}
+            answer = second.answer() => return Ok(answer?.then_some(second)),
+        }
+        Ok(Some(first))
+    }
+
+    /// Joins the newest question of this token, or begins one if that has a number below `least`.
+    fn ask(&self, sequencer: &Sequencer, least: u64) -> Result<Asked<'_>, Cause> {
+        let mut open = self.open();
+        let question = match open.kept(sequencer) {
+            Some(kept) if kept.question.number >= least => {
+                kept.holders += 1;
+                kept.question.clone()
+            }
+            kept => {
+                if kept.is_none() {
+                    open.find_room(&sequencer.resource, sequencer.token)?;
+                    open.tokens += 1;
+                }
+                let (question, abort) = self.begin(sequencer.clone(), open.begun);
+                open.begun += 1;
+                let kept = Kept { question: question.clone(), holders: 1, abort };
+                let questions = open.questions.entry(sequencer.resource.clone()).or_default();
+                questions.insert(sequencer.token, kept);
+                question
+            }
+        };
+        Ok(Asked { checks: self, sequencer: sequencer.clone(), question })
+    }
+
+    fn begin(&self, sequencer: Sequencer, number: u64) -> (Question, AbortHandle) {
+        let check = Arc::clone(&self.check);
+        let answer = async move { check.was_issued(&sequencer).await.map_err(Arc::from) };
+        let (answer, abort) = abortable(answer);
+        let answer = answer.map(|answer| answer.unwrap_or_else(|_| Err(crowded())));
+        let answer = answer.boxed().shared();
+        (Question { number, since: Instant::now(), answer }, abort)
+    }
+
+    /// Counts the questions that are open.
+    #[cfg(test)]
+    pub(super) fn open_questions(&self) -> usize {
+        let open = self.open();
+        assert_eq!(open.tokens, open.questions.values().map(BTreeMap::len).sum::<usize>());
+        open.tokens
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A question that is open, for as long as somebody holds it.
+pub(super) struct Asked<'a> {
+    checks: &'a Checks,
+    sequencer: Sequencer,
+    question: Question,
+}
+
+impl Asked<'_> {
+    async fn answer(&self) -> Result<bool, Cause> {
+        self.question.answer.clone().await
+    }
+}
+
+impl Drop for Asked<'_> {
     fn drop(&mut self) {
-        let mut asked = self.checks.asked();
-        self.answer = None;
-        if asked.get(&self.sequencer).is_some_and(|answer| Arc::strong_count(answer) == 1) {
-            asked.remove(&self.sequencer);
+        let mut open = self.checks.open();
+        let Some(kept) = open.kept(&self.sequencer) else { return };
+        if kept.question.number != self.question.number {
+            return;
+        }
+        kept.holders -= 1;
+        if kept.holders == 0 {
+            open.remove(&self.sequencer);
         }
     }
 }

@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{MarksError, NotIssued, Stale};
@@ -25,7 +26,7 @@ pub enum FenceError {
         presented: Token,
         /// Why it could not be asked.
         #[source]
-        cause: Box<dyn std::error::Error + Send + Sync>,
+        cause: Arc<dyn std::error::Error + Send + Sync>,
     },
     /// Requests with an older token did not end in time. Try again.
     #[error(

@@ -77,6 +77,13 @@ impl Entry {
 }
 
 impl Gate {
+    /// Refuses a token if a newer one is in flight and has passed the marks.
+    pub(super) fn check(&self, resource: &Resource, token: Token) -> Result<(), Stale> {
+        let entries = self.entries();
+        let highest = entries.get(resource).and_then(|entry| entry.view.borrow().highest);
+        Stale::check(resource, token, highest)
+    }
+
     /// Takes a request into flight, unless a newer one has passed the marks already. So a
     /// stream of stale requests never holds up a newer one.
     pub(super) fn enter(

@@ -1,7 +1,6 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::mem::replace;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +10,8 @@ use super::{Marks, MarksError, Stale};
 use crate::resource::Resource;
 use crate::token::Token;
 
-/// Into how many maps the marks are divided: when one grows, only requests to its own wait.
+/// Into how many maps the marks are divided: when one grows, only requests for resources in that map
+/// wait.
 const SHARDS: u64 = 256;
 
 type Shard = Mutex<HashMap<Resource, Token>>;
@@ -54,9 +54,9 @@ impl MemoryMarks {
         }
     }
 
-    /// Puts a mark that was poisoned by a forged token back to `to`, and returns what it was; or
-    /// `None` if it is not above `to`. It writes a warning to the log, with both tokens. For this,
-    /// make the fence of an `Arc` of the marks, and offer the call to operators only:
+    /// Puts a mark that was poisoned by a forged token `from` back to `to`, if it is exactly `from`
+    /// still. It writes a warning to the log, with both tokens. For this, make the fence of an `Arc` of
+    /// the marks, and offer the call to operators only:
     ///
     /// ```
     /// use std::sync::Arc;
@@ -70,7 +70,10 @@ impl MemoryMarks {
     /// # let file = Resource::new("files/a")?;
     /// # marks.raise(&file, Token::MAX).await?;
     /// // 34 is the token of the newest lease of `file`, as the lock service has it.
-    /// assert_eq!(marks.lower(&file, Token::new(34)?), Some(Token::MAX));
+    /// let poisoned = marks.highest(&file).await?.ok_or("no mark")?;
+    /// marks.lower(&file, poisoned, Token::new(34)?)?;
+    /// // Given twice, or late, it does nothing.
+    /// assert!(marks.lower(&file, poisoned, Token::new(34)?).is_err());
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// # }).unwrap().unwrap();
     /// ```
@@ -78,16 +81,26 @@ impl MemoryMarks {
     /// Requests in flight with a larger token count until they have ended: the fence goes on refusing
     /// smaller ones until then.
     ///
-    /// **Fencing.** It is the one way to lower a mark, and it is safe only if no token above `to` was
-    /// issued: give the token of the newest lease. With a smaller one, older holders may write again.
-    pub fn lower(&self, resource: &Resource, to: Token) -> Option<Token> {
-        let was = {
+    /// # Errors
+    /// Returns [`NotLowered`] if the mark is not `from`, or `to` is above `from`. The mark stays as it is.
+    ///
+    /// **Fencing.** It is safe only if no token above `to` was issued: read the mark first, then ask the
+    /// lock service for the token of the newest lease, and give both. With a smaller `to`, older holders
+    /// may write again. A request with the forged token that comes at the same moment may raise the
+    /// mark again: look at it afterwards.
+    pub fn lower(&self, resource: &Resource, from: Token, to: Token) -> Result<(), NotLowered> {
+        {
             let mut marks = self.shard(resource);
-            let mark = marks.get_mut(resource).filter(|mark| **mark > to)?;
-            replace(mark, to)
-        };
-        tracing::warn!(%resource, %was, now = %to, "high-water mark lowered by an operator");
-        Some(was)
+            match marks.get_mut(resource) {
+                Some(mark) if *mark == from && to <= from => *mark = to,
+                mark => {
+                    let (resource, mark) = (resource.clone(), mark.copied());
+                    return Err(NotLowered { resource, from, to, mark });
+                }
+            }
+        }
+        tracing::warn!(%resource, was = %from, now = %to, "high-water mark lowered by an operator");
+        Ok(())
     }
 
     fn shard(&self, resource: &Resource) -> MutexGuard<'_, HashMap<Resource, Token>> {
@@ -113,6 +126,35 @@ impl MemoryMarks {
         self.find_room()?;
         marks.insert(resource.clone(), token);
         Ok(())
+    }
+}
+
+/// A mark was not lowered: it is not what it was expected to be, and stays as it is.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the mark of {resource} was not lowered from {from} to {to}: it {}; read it again, and ask \
+     again for the newest lease", Present(.mark)
+)]
+#[non_exhaustive]
+pub struct NotLowered {
+    /// The resource whose mark it is.
+    pub resource: Resource,
+    /// What the mark was expected to be.
+    pub from: Token,
+    /// What it was to become.
+    pub to: Token,
+    /// What it is, if there is one.
+    pub mark: Option<Token>,
+}
+
+struct Present<'a>(&'a Option<Token>);
+
+impl fmt::Display for Present<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(mark) => write!(f, "is {mark}"),
+            None => f.write_str("is not set"),
+        }
     }
 }
 

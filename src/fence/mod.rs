@@ -52,7 +52,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::resource::Resource;
 use crate::token::Token;
-use check::{Checks, Question};
+use check::{Asked, Checks};
 use gate::{Flight, Gate};
 
 pub use admission::Admission;
@@ -61,7 +61,7 @@ pub use error::FenceError;
 #[cfg(feature = "http")]
 pub(crate) use gate::Stoppable;
 pub use marks::{Marks, MarksError};
-pub use memory::MemoryMarks;
+pub use memory::{MemoryMarks, NotLowered};
 pub use stale::Stale;
 
 /// How long the marks may take before the fence presses older requests to stop.
@@ -116,8 +116,8 @@ impl Fence {
         }
     }
 
-    /// Limits how long an admission takes: the answer of the marks, and the end of older
-    /// requests in flight, together. Default: 5 s; at most one day.
+    /// Limits how long an admission takes: the [question](Fence::check_sequencer) whether the token
+    /// was issued, the answer of the marks, and the end of older requests in flight, together. Default: 5 s; at most one day.
     #[must_use]
     pub fn limit(self, limit: Duration) -> Fence {
         Fence { limit, ..self }
@@ -171,10 +171,19 @@ impl Fence {
     /// that equal their mark are not asked about again, and lower ones are stale. Default: the fence
     /// trusts every token.
     ///
+    /// It asks about 16 tokens of one resource at a time, and about 1000 in all, each at most twice.
+    /// Among those of one resource the smallest come first: tokens that were issued are smaller than
+    /// those that were not. Others get [`FenceError::Unchecked`] at once.
+    ///
     /// **Fencing.** Without it, whoever may send requests can make up a large token, and so shut out
     /// all others for good. It costs one more read of the mark for each request, and one question for
-    /// each new token. It does not show that the sender holds the lease: a client that has heard
-    /// another's token may send it.
+    /// each new token. Where that read takes more than 100 ms, the fence asks about the token in any
+    /// case. It does not show that the sender holds the lease: a client that has heard
+    /// another's token may send it, and so may one that guesses it.
+    ///
+    /// Give the marks and the lock service connections that no handler uses, such as a pool of
+    /// their own. A handler that waits behind the fence with a connection of a shared pool
+    /// may hold up those who could end it.
     #[must_use]
     pub fn check_sequencer(self, check: impl CheckSequencer) -> Fence {
         Fence { checks: Some(Arc::new(Checks::new(check))), ..self }
@@ -186,16 +195,21 @@ impl Fence {
     ///
     /// **Fencing.** It bounds what a made-up token can do, and does not prevent it: one up to the
     /// ceiling shuts out the others until their tokens have passed it, or until the mark is put
-    /// back. What it saves is the end of the numbers. A lock service whose tokens are above the marks
-    /// would run out of them for good. Choose one far above what will ever be issued, and far below
-    /// `Token::MAX`: leases in a database count from 1. Those on nodes begin with the
-    /// time, and leap, which is why there is no limit for a single step.
+    /// back. After one that is exactly the ceiling nothing newer passes, as a lock service whose tokens
+    /// are above the marks issues tokens above the ceiling then: until an operator raises the ceiling,
+    /// or lowers the mark and the lease together. What it saves is that way back: without a ceiling
+    /// the numbers themselves could end. Clients are not told where it is.
+    ///
+    /// Choose one far above what will ever be issued, and far below `Token::MAX`: leases in a database
+    /// count from 1. Those on nodes begin with the time, and leap, which is why there is no limit
+    /// for a single step.
     #[must_use]
     pub fn ceiling(self, ceiling: Token) -> Fence {
         Fence { ceiling, ..self }
     }
 
-    /// Admits a request with `token`: raises the mark, then waits until no request with
+    /// Admits a request with `token`: asks whether it was issued, if the fence
+    /// [does that](Fence::check_sequencer), raises the mark, then waits until no request with
     /// an older token is in flight. Requests with equal tokens run side by side.
     ///
     /// Hold the [`Admission`] until the write is done. Poll the future inside a tokio
@@ -235,7 +249,7 @@ impl Fence {
         let flight = self.gate.enter(resource, token, self.grace)?;
         match timeout_at(end, self.raise(&flight)).await {
             Ok(raised) => raised?,
-            Err(_) => return Err(FenceError::Unreachable(self.too_late())),
+            Err(_) => return Err(FenceError::Unreachable(self.too_late(question.is_some()))),
         }
         flight.confirm();
         drop(question);
@@ -254,30 +268,35 @@ impl Fence {
         resource: &Resource,
         token: Token,
         end: Instant,
-    ) -> Result<Option<Question<'_>>, FenceError> {
+    ) -> Result<Option<Asked<'_>>, FenceError> {
         let refuse = |ceiling| NotIssued { resource: resource.clone(), presented: token, ceiling };
         if token > self.ceiling {
             return Err(refuse(Some(self.ceiling)).into());
         }
         let Some(checks) = &self.checks else { return Ok(None) };
-        let highest = timeout_at(end, self.marks.highest(resource)).await;
-        let highest = highest.map_err(|_| FenceError::Unreachable(self.too_late()))?;
-        if Some(token) <= highest? {
-            return Ok(None);
+        self.gate.check(resource, token)?;
+        // An older request may hold up the marks: when this one is in flight, it may press that.
+        let soon = end.min(Instant::now() + PRESS_AFTER);
+        if let Ok(highest) = timeout_at(soon, self.marks.highest(resource)).await {
+            let highest = highest?;
+            Stale::check(resource, token, highest)?;
+            if highest == Some(token) {
+                return Ok(None);
+            }
         }
-        let question = checks.question(resource, token);
-        let answer = timeout_at(end, question.was_issued()).await;
-        match answer.unwrap_or_else(|_| Err(self.too_late())) {
-            Ok(true) => Ok(Some(question)),
-            Ok(false) => Err(refuse(None).into()),
+        let asked = checks.was_issued(resource, token, self.limit.min(LONGEST_LIMIT) / 2);
+        match timeout_at(end, asked).await.unwrap_or_else(|_| Err(self.too_late(false).into())) {
+            Ok(Some(asked)) => Ok(Some(asked)),
+            Ok(None) => Err(refuse(None).into()),
             Err(cause) => {
                 Err(FenceError::Unchecked { resource: resource.clone(), presented: token, cause })
             }
         }
     }
 
-    fn too_late(&self) -> Box<dyn Error + Send + Sync> {
-        format!("no answer within {} ms", self.limit.as_millis()).into()
+    fn too_late(&self, after_question: bool) -> Box<dyn Error + Send + Sync> {
+        let left = if after_question { "what the lock service had left of " } else { "" };
+        format!("no answer within {left}{} ms", self.limit.as_millis()).into()
     }
 
     /// Raises the mark. Where the marks are slow, the transaction of an older request may hold

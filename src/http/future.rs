@@ -53,42 +53,18 @@ pin_project! {
             admit: BoxFuture<'static, Result<Admission, Refusal>>,
             waiting: Option<Waiting<S, B>>,
         },
-        // The request ends before newer ones are let in, here and below.
+        // The request ends before newer ones are let in, here and below. One that carries no token
+        // is not admitted.
         Readying { waiting: Option<Waiting<S, B>>, admitted: Option<AdmittedRequest> },
         Running { #[pin] future: F, admitted: Option<AdmittedRequest> },
     }
 }
 
-/// A request whose handler is not called yet.
+/// A request whose handler is not called yet. The service below is asked whether it is ready when
+/// the request is admitted: those that wait have no place in a limit there.
 pub(super) struct Waiting<S, B> {
-    request: Request<B>,
-    service: S,
-    /// Takes the place of the service, if that was polled ready.
-    spare: Option<S>,
-}
-
-impl<S, B> Waiting<S, B> {
-    /// `ready`: the service that was polled ready. `spare`: a clone of it that was not.
-    pub(super) fn new(request: Request<B>, ready: S, spare: S) -> Waiting<S, B> {
-        Waiting { request, service: ready, spare: Some(spare) }
-    }
-
-    /// Gives up what the service has reserved below, such as a place in a concurrency limit: as
-    /// long as this request waits for others, they may need it.
-    fn give_way(&mut self) {
-        if let Some(spare) = self.spare.take() {
-            self.service = spare;
-        }
-    }
-}
-
-impl<S: Service<Request<B>>, B> Waiting<S, B> {
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        match self.spare {
-            Some(_) => Poll::Ready(Ok(())),
-            None => self.service.poll_ready(context),
-        }
-    }
+    pub(super) request: Request<B>,
+    pub(super) service: S,
 }
 
 impl<S: Service<Request<B>>, B> fmt::Debug for FenceFuture<S, B> {
@@ -105,8 +81,8 @@ where
         FenceFuture { stage: Stage::Refused { refusal: Some(refusal) }, style }
     }
 
-    pub(super) fn passing(future: S::Future, style: Style) -> FenceFuture<S, B> {
-        FenceFuture { stage: Stage::Running { future, admitted: None }, style }
+    pub(super) fn passing(waiting: Waiting<S, B>, style: Style) -> FenceFuture<S, B> {
+        FenceFuture { stage: Stage::Readying { waiting: Some(waiting), admitted: None }, style }
     }
 
     pub(super) fn admitting(
@@ -168,31 +144,26 @@ where
                         admitted: Some(AdmittedRequest::new(admission)),
                     },
                     Poll::Ready(Err(refusal)) => Stage::Refused { refusal: Some(refusal) },
-                    Poll::Pending => {
-                        if let Some(waiting) = waiting {
-                            waiting.give_way();
-                        }
-                        return Poll::Pending;
-                    }
+                    Poll::Pending => return Poll::Pending,
                 },
                 StageProjection::Readying { waiting, admitted } => {
-                    let (Some(held), Some(fenced)) = (waiting.as_mut(), admitted.as_mut()) else {
+                    let Some(Waiting { request, mut service }) = waiting.take() else {
                         return Poll::Pending;
                     };
-                    match (held.poll_ready(context), fenced) {
-                        (Poll::Ready(Ok(())), _) => match waiting.take() {
-                            Some(Waiting { request, mut service, .. }) => Stage::Running {
-                                future: service.call(request),
-                                admitted: admitted.take(),
-                            },
-                            None => return Poll::Pending,
+                    match service.poll_ready(context) {
+                        Poll::Ready(Ok(())) => Stage::Running {
+                            future: service.call(request),
+                            admitted: admitted.take(),
                         },
-                        (Poll::Ready(Err(error)), _) => {
+                        Poll::Ready(Err(error)) => {
+                            drop((request, service));
                             this.stage.set(Stage::Refused { refusal: None });
                             return Poll::Ready(Err(error));
                         }
-                        (Poll::Pending, fenced) => {
-                            let stale = ready!(fenced.superseded.poll_unpin(context));
+                        Poll::Pending => {
+                            *waiting = Some(Waiting { request, service });
+                            let Some(admitted) = admitted else { return Poll::Pending };
+                            let stale = ready!(admitted.superseded.poll_unpin(context));
                             Stage::Refused { refusal: Some(Refusal::Stale(stale)) }
                         }
                     }

@@ -60,12 +60,13 @@ impl<X> fmt::Debug for FenceLayer<X> {
 
 impl<X> FenceLayer<X> {
     /// Makes a layer that asks `fence` about the resource that `extractor` finds in the
-    /// request. An error of the extractor is a 400, and the client sees its text. Let the
-    /// server name the resource, never a client's header.
+    /// request. An error of the extractor is a 400, and the client sees its text; only
+    /// [`PathError::NoUri`](super::PathError::NoUri) is a 500. Let the server name the resource, never a
+    /// client's header.
     pub fn new<E>(fence: Fence, extractor: X) -> FenceLayer<X>
     where
         X: Fn(&Parts) -> Result<Resource, E> + Clone,
-        E: Display,
+        E: Display + 'static,
     {
         FenceLayer {
             fence,
@@ -90,10 +91,10 @@ impl<X> FenceLayer<X> {
         FenceLayer { require, ..self }
     }
 
-    /// Lets reads pass without a look at their tokens, whatever they require: those with a safe
+    /// Lets reads pass without a look at their tokens, even with [`Require::Always`]: those with a safe
     /// method. The handler gets no [`Fenced`](super::Fenced) of them.
     ///
-    /// **Fencing.** Use it on routes where somebody may read who may not write: by default a read
+    /// **Fencing.** Use it on routes where some users may read but not write: by default a read
     /// raises the mark, so that a reader with a forged token shuts out the writers. What it costs is
     /// the seal. An older holder may write between the read of a newer one and its write, so let the
     /// newer one read behind a route that seals, or in the transaction that writes.

@@ -32,9 +32,11 @@
 //! | a newer token came while the handler worked, and the fence drops older requests: in doubt | 503 | `UNKNOWN` |
 //! | the request needs a token and has none | 428 | `FAILED_PRECONDITION` |
 //! | the token was not issued, where the fence [checks](crate::fence::Fence::check_sequencer) that | 400 | `INVALID_ARGUMENT` |
+//! | the token is above the fence's [ceiling](crate::fence::Fence::ceiling) | 400 | `INVALID_ARGUMENT` |
 //! | the token is malformed, zero, out of range or sent twice; the resource is malformed | 400 | `INVALID_ARGUMENT` |
 //! | the marks or the lock service are unreachable, older requests do not end, or too many wait for them | 503, `Retry-After` | `UNAVAILABLE` |
 //! | the marks are full, or the service does not run on tokio | 503 | `UNAVAILABLE` |
+//! | the server is put together wrongly, and does not find the [URI](path_of) that names the resource | 500 | `INTERNAL` |
 //! | a statement of the handler's own transaction failed: in doubt | 503, `Retry-After` | `UNKNOWN` |
 //!
 //! A client sends its token with [`attach`] and reads a refusal with [`Problem`]. A handler that
@@ -59,8 +61,9 @@
 //!
 //! # With other layers
 //! - Put a concurrency limit below the fence: a request that waits for older ones has no place in
-//!   it. Above the fence those who wait would use it up for all resources;
-//!   [`Fence::waiters`](crate::fence::Fence::waiters) bounds them.
+//!   it, and a newer one can end those that have all places. Above the fence those who wait would use
+//!   it up for all resources; [`Fence::waiters`](crate::fence::Fence::waiters) bounds them. The layer
+//!   itself is always ready: who sheds load when the service is not ready must stand below it.
 //! - Put authentication above the fence. Timeouts may stand on both sides.
 //! - A refusal is sent before the upload is read, and the server closes the connection then. A
 //!   client that goes on sending may see a broken pipe instead of the answer. Let clients send
@@ -79,10 +82,11 @@
 //! - By itself the layer cannot tell an invented token from an issued one: a client that sends a
 //!   very large token locks all others out. Let the fence
 //!   [ask the lock service](crate::fence::Fence::check_sequencer), or set a
-//!   [ceiling](crate::fence::Fence::ceiling), and put the layer behind authentication. The way
-//!   back of marks in memory is [`MemoryMarks::lower`](crate::fence::MemoryMarks::lower).
+//!   [ceiling](crate::fence::Fence::ceiling), and put the layer behind authentication: a token that was
+//!   issued may be guessed. To put back a mark in memory, use
+//!   [`MemoryMarks::lower`](crate::fence::MemoryMarks::lower).
 //! - A read that carries a token raises the mark, or the token before could write between the read
-//!   and the write of a newer one. Where somebody may read who may not write, let the layer
+//!   and the write of a newer one. Where some users may read but not write, let the layer
 //!   [ignore reads](FenceLayer::ignore_reads).
 //! - An older request that does not end, such as one whose client pauses in the middle of its
 //!   upload or stops reading the response, holds up newer ones: each waits up to the fence's
@@ -107,7 +111,7 @@ pub use extract::{Fenced, NotFenced};
 pub use future::FenceFuture;
 pub use header::{HEADER, attach};
 pub use layer::{FenceLayer, Require};
-pub use path::{PathError, path, path_of};
+pub use path::{PathError, path, path_of, segments};
 pub use problem::{Problem, ProblemError};
 pub use refusal::Refusal;
 pub use service::FenceService;

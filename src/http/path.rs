@@ -21,8 +21,12 @@ pub enum PathError {
         /// The segment: empty, `.` or `..`.
         segment: &'static str,
     },
-    /// [`path_of`] was told of a URI that the request's extensions do not have.
-    #[error("the server has no {uri} of the request in its extensions")]
+    /// One of the [`segments`] has a slash in it: it would be several.
+    #[error("a parameter of the request's path has a slash in it; send the path without it")]
+    Slash,
+    /// [`path_of`] looks for a type of URI that the request's extensions do not have: the server is
+    /// put together wrongly. The client gets a 500.
+    #[error("the server does not find the URI that names the resource")]
     NoUri {
         /// The type of the URI.
         uri: &'static str,
@@ -74,8 +78,8 @@ pub fn path(parts: &Parts) -> Result<Resource, PathError> {
 /// ```
 ///
 /// Where the whole path is not the name either, such as under `/v1/files/a` and `/v2/files/a`, name
-/// the resource by the path's parameters: in a middleware above the layer, which puts it into
-/// the extensions.
+/// the resource by the path's parameters, with [`segments`]: in a middleware above the layer, which
+/// puts it into the extensions.
 ///
 /// ```
 /// use axum::extract::{Path, Request};
@@ -84,7 +88,7 @@ pub fn path(parts: &Parts) -> Result<Resource, PathError> {
 /// use axum::response::Response;
 /// use axum::{Router, routing::put};
 /// use fencing::fence::MemoryMarks;
-/// use fencing::http::FenceLayer;
+/// use fencing::http::{self, FenceLayer};
 /// use fencing::{Fence, Resource};
 ///
 /// async fn name_file(
@@ -92,7 +96,7 @@ pub fn path(parts: &Parts) -> Result<Resource, PathError> {
 ///     mut request: Request,
 ///     next: Next,
 /// ) -> Result<Response, StatusCode> {
-///     let file = Resource::new(format!("files/{name}")).map_err(|_| StatusCode::BAD_REQUEST)?;
+///     let file = http::segments(["files", &name]).map_err(|_| StatusCode::BAD_REQUEST)?;
 ///     request.extensions_mut().insert(file);
 ///     Ok(next.run(request).await)
 /// }
@@ -107,7 +111,8 @@ pub fn path(parts: &Parts) -> Result<Resource, PathError> {
 ///
 /// # Errors
 /// Returns a [`PathError`] as [`path()`] does, and [`PathError::NoUri`] if there is no `U` in the
-/// extensions: then a router of another version, or none, has seen the request.
+/// extensions: then a router of another version, or none, has seen the request. A
+/// [`FenceLayer`](super::FenceLayer) answers that with a 500, and logs it.
 pub fn path_of<U>(parts: &Parts) -> Result<Resource, PathError>
 where
     U: Deref<Target = Uri> + Clone + Send + Sync + 'static,
@@ -115,10 +120,50 @@ where
     name(parts.extensions.get::<U>().ok_or(PathError::NoUri { uri: type_name::<U>() })?)
 }
 
+/// Returns the resource with these segments, joined by slashes: parameters of a path that a router
+/// has decoded, and fixed parts. It is as strict as [`path()`]: `/files/{name}` would reach `files/a` by
+/// `/files/%2e%2fa` too.
+///
+/// ```
+/// use fencing::http::{PathError, segments};
+///
+/// # fn main() -> Result<(), PathError> {
+/// assert_eq!(segments(["files", "a"])?.as_str(), "files/a");
+/// assert_eq!(segments(["files", "./a"]), Err(PathError::Slash));
+/// // The parameter of `/files/{*name}` has several segments.
+/// assert_eq!(segments(["files"].into_iter().chain("b/a".split('/')))?.as_str(), "files/b/a");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// Returns a [`PathError`] if a segment is empty, `.` or `..`, or has a slash in it, or if they are no
+/// valid [`Resource`] together.
+pub fn segments<S: AsRef<str>>(
+    segments: impl IntoIterator<Item = S>,
+) -> Result<Resource, PathError> {
+    let mut name = String::new();
+    for (number, segment) in segments.into_iter().enumerate() {
+        let segment = segment.as_ref();
+        if segment.contains('/') {
+            return Err(PathError::Slash);
+        }
+        if number > 0 {
+            name.push('/');
+        }
+        name.push_str(segment);
+    }
+    checked(&name)
+}
+
 fn name(uri: &Uri) -> Result<Resource, PathError> {
     let decoded = percent_decode_str(uri.path()).decode_utf8();
     let decoded = decoded.map_err(|_| PathError::NotUtf8)?;
-    let resource = Resource::new(decoded.strip_prefix('/').unwrap_or(&decoded))?;
+    checked(decoded.strip_prefix('/').unwrap_or(&decoded))
+}
+
+fn checked(name: &str) -> Result<Resource, PathError> {
+    let resource = Resource::new(name)?;
     for segment in ["", ".", ".."] {
         if resource.as_str().split('/').any(|found| found == segment) {
             return Err(PathError::Segment { segment });

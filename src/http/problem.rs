@@ -54,7 +54,7 @@ impl Problem {
     pub const SUPERSEDED: &'static str = "urn:fencing:superseded";
     /// The request needs a token.
     pub const MISSING: &'static str = "urn:fencing:token-required";
-    /// The token was never issued for this resource. Acquire a lease, and send its token.
+    /// The token was never issued for this resource.
     pub const NOT_ISSUED: &'static str = "urn:fencing:not-issued";
     /// The token or the name of the resource is malformed.
     pub const MALFORMED: &'static str = "urn:fencing:malformed";

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, Response, StatusCode};
 
-use super::Problem;
+use super::{PathError, Problem};
 use crate::fence::{FenceError, NotIssued, Stale};
 use crate::resource::Resource;
 use crate::token::{Token, TokenError};
@@ -46,6 +46,9 @@ pub enum Refusal {
     /// The server's extractor found no resource.
     #[error("the request does not name a resource: {0}")]
     Resource(String),
+    /// The server cannot name the resource: it is put together wrongly.
+    #[error("the request was not carried out: {0}")]
+    NoResource(#[source] PathError),
     /// The fence could not admit: the marks are unreachable or full, the lock service cannot be
     /// asked, older requests do not end, too many wait for them, or tokio does not run. The layer
     /// did not call the handler.
@@ -92,6 +95,7 @@ const UNKNOWN: u16 = 2;
 const INVALID_ARGUMENT: u16 = 3;
 const FAILED_PRECONDITION: u16 = 9;
 const ABORTED: u16 = 10;
+const INTERNAL: u16 = 13;
 const UNAVAILABLE: u16 = 14;
 
 impl Refusal {
@@ -117,6 +121,7 @@ impl Refusal {
             | Refusal::Malformed(_)
             | Refusal::Repeated
             | Refusal::Resource(_) => StatusCode::BAD_REQUEST,
+            Refusal::NoResource(_) => StatusCode::INTERNAL_SERVER_ERROR,
             // In doubt, as any 5xx is.
             Refusal::Superseded(_) | Refusal::Unavailable { .. } | Refusal::Failed(_) => {
                 StatusCode::SERVICE_UNAVAILABLE
@@ -144,6 +149,7 @@ impl Refusal {
             | Refusal::Malformed(_)
             | Refusal::Repeated
             | Refusal::Resource(_) => INVALID_ARGUMENT,
+            Refusal::NoResource(_) => INTERNAL,
             Refusal::Unavailable { .. } => UNAVAILABLE,
         }
     }
@@ -157,7 +163,9 @@ impl Refusal {
             Refusal::Malformed(_) | Refusal::Repeated | Refusal::Resource(_) => {
                 (Problem::MALFORMED, "Malformed request")
             }
-            Refusal::Unavailable { .. } => (Problem::UNAVAILABLE, "Fence unavailable"),
+            Refusal::NoResource(_) | Refusal::Unavailable { .. } => {
+                (Problem::UNAVAILABLE, "Fence unavailable")
+            }
             Refusal::Failed(_) => (Problem::UNAVAILABLE, "Write failed"),
         }
     }
@@ -171,6 +179,10 @@ impl Refusal {
                 format!("token {presented} of {resource} is stale: a newer one has been seen")
             }
             Refusal::Stale(stale) => stale.to_string(),
+            // Whoever looks for the ceiling is not told where it is.
+            Refusal::NotIssued(NotIssued { resource, presented, ceiling: Some(_) }) => {
+                format!("token {presented} of {resource} was not issued")
+            }
             Refusal::NotIssued(not_issued) => not_issued.to_string(),
             Refusal::Superseded(Stale { resource, presented, .. }) => format!(
                 "token {presented} of {resource} was cut off by a newer one; \
@@ -182,6 +194,9 @@ impl Refusal {
             Refusal::Malformed(error) => format!("header {header}: {error}"),
             Refusal::Repeated => format!("header {header} was sent more than once"),
             Refusal::Resource(error) => error.clone(),
+            Refusal::NoResource(_) => {
+                "the server cannot name the resource; nothing was written".into()
+            }
             Refusal::Unavailable { resource, cause, .. } => match &**cause {
                 FenceError::Busy { .. } | FenceError::Crowded { .. } => cause.to_string(),
                 FenceError::Full { .. } => {

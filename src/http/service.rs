@@ -1,5 +1,5 @@
+use std::any::Any;
 use std::fmt::{self, Display};
-use std::mem::replace;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -13,11 +13,14 @@ use tower_service::Service;
 use super::extract::WithoutToken;
 use super::future::Waiting;
 use super::refusal::Style;
-use super::{FenceBody, FenceFuture, FenceLayer, Fenced, Refusal};
+use super::{FenceBody, FenceFuture, FenceLayer, Fenced, PathError, Refusal};
 use crate::resource::Resource;
 use crate::token::Token;
 
 /// A service behind a [`FenceLayer`]. Clones share the fence.
+///
+/// It is always ready: it asks the service below when a request is let through. A newer
+/// request must come as far as the fence while older ones have all places below.
 #[derive(Clone)]
 pub struct FenceService<S, X> {
     inner: S,
@@ -43,7 +46,7 @@ impl<S, X> FenceService<S, X> {
     fn read<E>(&self, parts: &Parts) -> Result<Option<Fenced>, Refusal>
     where
         X: Fn(&Parts) -> Result<Resource, E>,
-        E: Display,
+        E: Display + 'static,
     {
         if self.layer.ignores(&parts.method) {
             return Ok(None);
@@ -54,8 +57,18 @@ impl<S, X> FenceService<S, X> {
             None => return Ok(None),
         };
         let resource = (self.layer.extractor)(parts);
-        let resource = resource.map_err(|error| Refusal::Resource(error.to_string()))?;
-        Ok(Some(Fenced { resource, token }))
+        Ok(Some(Fenced { resource: resource.map_err(unnamed)?, token }))
+    }
+}
+
+/// Makes the refusal of a request that names no resource: a fault of the client, or of the server.
+fn unnamed<E: Display + 'static>(error: E) -> Refusal {
+    match (&error as &dyn Any).downcast_ref() {
+        Some(error @ PathError::NoUri { uri }) => {
+            tracing::error!(%error, uri, "request not carried out");
+            Refusal::NoResource(error.clone())
+        }
+        _ => Refusal::Resource(error.to_string()),
     }
 }
 
@@ -82,7 +95,7 @@ impl<S, X, E, B, R> Service<Request<B>> for FenceService<S, X>
 where
     S: Service<Request<B>, Response = Response<R>> + Clone,
     X: Fn(&Parts) -> Result<Resource, E>,
-    E: Display,
+    E: Display + 'static,
     R: Body + Send + 'static,
     R::Data: From<Bytes>,
 {
@@ -90,8 +103,8 @@ where
     type Error = S::Error;
     type Future = FenceFuture<S, B>;
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(context)
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request<B>) -> FenceFuture<S, B> {
@@ -106,20 +119,16 @@ where
             Err(refusal) => return FenceFuture::refused(refusal, style),
         };
         let mut request = Request::from_parts(parts, body);
-        // The service that was polled ready is the one that is called.
-        let clone = self.inner.clone();
-        let mut ready = replace(&mut self.inner, clone);
+        let service = self.inner.clone();
         match fenced {
             None => {
                 request.extensions_mut().insert(WithoutToken);
-                FenceFuture::passing(ready.call(request), style)
+                FenceFuture::passing(Waiting { request, service }, style)
             }
             Some(fenced) => {
                 request.extensions_mut().insert(fenced.clone());
                 let fence = self.layer.fence.clone();
-                let spare = self.inner.clone();
-                let waiting = Waiting::new(request, ready, spare);
-                FenceFuture::admitting(fence, fenced, waiting, style)
+                FenceFuture::admitting(fence, fenced, Waiting { request, service }, style)
             }
         }
     }

@@ -9,6 +9,7 @@ mod grpc;
 mod issued;
 mod layers;
 mod names;
+mod questions;
 mod reads;
 mod ready;
 mod stalled;

@@ -43,8 +43,8 @@ impl NewestEra {
 
 /// Reports whether a client may have this token from a lease, through this service or directly.
 ///
-/// A database knows the newest lease of each resource. Nodes tell their eras, so that a token
-/// of an era to come is refused; one of the newest era passes.
+/// A database knows the newest lease of each resource. Nodes tell their eras only: a token of an era
+/// to come is refused, and a forged one of the newest era passes.
 pub async fn was_issued(app: &App, shown: Sequencer) -> Result<bool, Box<dyn Error + Send + Sync>> {
     match app.place {
         Place::Database => Ok(Some(shown.token) <= app.store.newest_lease(&shown.resource).await?),

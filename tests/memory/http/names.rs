@@ -1,7 +1,7 @@
 //! One file has one name.
 
 use axum::extract::OriginalUri;
-use fencing::http::{path, path_of};
+use fencing::http::{path, path_of, segments};
 
 use super::*;
 
@@ -76,7 +76,8 @@ async fn tenants_of_a_nested_router_share_no_name() {
     assert_eq!(put_to(&app, "/tenants/red/files/x", 5).await.status(), 412);
 }
 
-/// Without the URI that it was told of it names nothing, rather than something else.
+/// Without the URI that it looks for it names nothing, rather than something else. The client is
+/// not at fault.
 #[tokio::test]
 async fn without_the_uri_nothing_is_named() {
     let layer = FenceLayer::new(fence(), path_of::<OriginalUri>);
@@ -84,8 +85,10 @@ async fn without_the_uri_nothing_is_named() {
         ready(Ok::<_, Infallible>(Response::new(Body::empty())))
     });
     let response = layer.layer(handler).oneshot(request("PUT", &["1"])).await.unwrap();
-    assert_eq!(response.status(), 400);
-    assert!(text(response).await.contains("OriginalUri"));
+    assert_eq!(response.status(), 500);
+    assert!(!response.headers().contains_key(header::RETRY_AFTER));
+    let said = text(response).await;
+    assert!(said.contains("nothing was written") && !said.contains("OriginalUri"), "{said}");
 }
 
 /// By the parameters of the path, two routes to one file have one name.
@@ -95,10 +98,10 @@ async fn a_middleware_may_name_the_resource() {
         axum::extract::Path((_, name)): axum::extract::Path<(String, String)>,
         mut request: axum::extract::Request,
         next: axum::middleware::Next,
-    ) -> Response<Body> {
-        let file = Resource::new(format!("files/{name}")).unwrap();
+    ) -> Result<Response<Body>, StatusCode> {
+        let file = segments(["files", &name]).map_err(|_| StatusCode::BAD_REQUEST)?;
         request.extensions_mut().insert(file);
-        next.run(request).await
+        Ok(next.run(request).await)
     }
     let named = |parts: &http::request::Parts| {
         parts.extensions.get::<Resource>().cloned().ok_or("no file is named")
@@ -109,4 +112,7 @@ async fn a_middleware_may_name_the_resource() {
         .route_layer(axum::middleware::from_fn(name_file));
     assert_eq!(text(put_to(&app, "/v2/files/x", 34).await).await, "files/x 34");
     assert_eq!(put_to(&app, "/v1/files/%78", 33).await.status(), 412);
+    for name in ["%2e%2fx", "%2Fx", "b%2f..%2fx", "x%2F", "%2e", "%2E%2e"] {
+        assert_eq!(put_to(&app, &format!("/v1/files/{name}"), 33).await.status(), 400, "{name}");
+    }
 }

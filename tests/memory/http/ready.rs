@@ -38,19 +38,20 @@ impl Service<Request<String>> for Strict {
 }
 
 #[tokio::test]
-async fn the_readied_service_is_the_one_called_and_back_pressure_holds() {
-    let busy = Arc::new(AtomicUsize::new(2));
+async fn the_readied_service_is_the_one_called_with_a_token_and_without() {
+    let busy = Arc::new(AtomicUsize::new(0));
     let strict = Strict { ready: false, busy: Arc::clone(&busy) };
     let mut service = layer(fence()).layer(strict);
     for number in 1..5 {
-        let unready = futures_util::future::poll_fn(|context| {
-            Poll::Ready(service.poll_ready(context).is_pending())
-        });
-        assert_eq!(unready.await, number == 1);
-        let request = Request::builder().method("PUT").uri("/a").header(HEADER, number);
-        let service = service.ready().await.unwrap();
-        let response = service.call(request.body("hello".to_owned()).unwrap()).await.unwrap();
-        assert_eq!(text(response).await, "hello");
+        busy.store(2, Ordering::SeqCst);
+        let put = Request::builder().method("PUT").uri("/a").header(HEADER, number);
+        for request in [put, Request::builder().uri("/a")] {
+            // The fence takes it at any time. It waits behind the fence.
+            let service = service.ready().now_or_never().unwrap().unwrap();
+            let response = service.call(request.body("hello".to_owned()).unwrap()).await.unwrap();
+            assert_eq!(text(response).await, "hello");
+        }
+        assert_eq!(busy.load(Ordering::SeqCst), 0);
     }
 }
 
@@ -62,8 +63,10 @@ fn limited(
     Request<String>,
     Response = Response<fencing::http::FenceBody<http_body_util::Full<Bytes>>>,
     Error = Infallible,
-    Future: Send,
-> + Clone {
+    Future: Send + 'static,
+> + Clone
++ Send
++ 'static {
     let handler = tower::service_fn(|request: Request<String>| async move {
         if request.body() == "slow" {
             std::future::pending::<()>().await;
@@ -95,6 +98,34 @@ async fn those_who_wait_leave_their_places_to_others() {
     for newer in waiting {
         assert_eq!(newer.await.unwrap().status(), 200);
     }
+}
+
+/// The older requests have all places, and the fence ends them.
+#[tokio::test(start_paused = true)]
+async fn a_newer_request_ends_those_that_have_all_places() {
+    let service = limited(fence().drop_older(), 1);
+    let older = tokio::spawn(service.clone().oneshot(to("/a", 33, "slow")));
+    tokio::task::yield_now().await;
+    let newer = service.clone().oneshot(to("/a", 34, ""));
+    let newer = tokio::time::timeout(Duration::from_secs(60), newer).await;
+    assert_eq!(newer.expect("it comes as far as the fence").unwrap().status(), 200);
+    assert_eq!(older.await.unwrap().unwrap().status(), 503);
+}
+
+/// Nor does one wait for a place to be refused.
+#[tokio::test(start_paused = true)]
+async fn stale_and_malformed_tokens_need_no_place() {
+    let service = limited(fence(), 1);
+    let mut older = Box::pin(service.clone().oneshot(to("/a", 33, "slow")));
+    assert!((&mut older).now_or_never().is_none());
+    for (token, status) in [(1, 412), (0, 400)] {
+        let refused = service.clone().oneshot(to("/a", token, "")).now_or_never();
+        assert_eq!(refused.expect("it does not wait").unwrap().status(), status);
+    }
+    // A newer one is told after the limit that an older one is in flight.
+    let newer = service.clone().oneshot(to("/a", 34, ""));
+    let newer = tokio::time::timeout(Duration::from_secs(60), newer).await;
+    assert_eq!(newer.expect("it gives up").unwrap().status(), 503);
 }
 
 /// One that was admitted and waits for a place is in flight, and is stopped as any other.
