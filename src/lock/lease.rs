@@ -211,9 +211,7 @@ impl Drop for Lease {
         if !self.released {
             let lost = self.close() != Loss::Released;
             self.holding.held.abandon(lost);
-            if self.holding.held.releases_in_order() {
-                self.queues.wake(self.resource());
-            }
+            self.queues.wake(self.resource());
         }
     }
 }

@@ -64,19 +64,20 @@ impl Queue {
         }
     }
 
-    /// Waits until `next`, or until a lease of this process is released, and returns whether it was. Leases of one process follow
-    /// one another for a time only; then others, who ask now and again, get a pause in which to ask.
-    async fn wait(&self, next: Instant, settings: &Settings) -> bool {
-        if timeout_at(next, self.released.notified()).await.is_err() {
-            return false;
-        }
+    /// Waits until `next`, or until a lease of this process is released, and returns whether it was.
+    async fn wait(&self, next: Instant) -> bool {
+        timeout_at(next, self.released.notified()).await.is_ok()
+    }
+
+    /// Leases of one process follow one another for a time only: then others, who ask now and again,
+    /// get a pause in which to ask.
+    async fn give_way(&self, end: Instant, settings: &Settings) {
         let most = settings.retry_delay.saturating_mul(LONGEST_STREAK);
         let over = self.state().streak.is_some_and(|since| since.elapsed() > most);
         if over {
             self.state().streak = None;
-            sleep_until(Instant::now() + pause(settings)).await;
+            sleep_until(end.min(Instant::now() + pause(settings))).await;
         }
-        true
     }
 }
 
@@ -115,9 +116,10 @@ impl Queues {
         };
         let mut woken = false;
         if queue.state().held {
-            woken = queue.wait(end.min(Instant::now() + pause(settings)), settings).await;
+            woken = queue.wait(end.min(Instant::now() + pause(settings))).await;
         }
         loop {
+            queue.give_way(end, settings).await;
             let error = match attempt().await {
                 Ok(lease) => {
                     queue.on_acquired();
@@ -130,7 +132,7 @@ impl Queues {
             if next >= end {
                 return Err(error);
             }
-            woken = queue.wait(next, settings).await;
+            woken = queue.wait(next).await;
         }
     }
 

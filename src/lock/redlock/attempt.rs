@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -12,6 +13,9 @@ use crate::protocol::{Acquire, AcquireOutcome, Attempt, Owner, Request, Terms};
 use crate::random;
 use crate::resource::Resource;
 
+/// The longest that an attempt waits for its turn.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
 /// Makes one attempt. Dropped at any await point, or lost, it releases everywhere.
 pub(super) async fn attempt(
     nodes: &Arc<Nodes>,
@@ -19,6 +23,9 @@ pub(super) async fn attempt(
     terms: Terms,
 ) -> Result<Grant, AcquireError> {
     readmission::start(nodes);
+    let Some(_turn) = nodes.turn(LONGEST_WAIT.min(terms.ttl / 2)).await else {
+        return Err(nodes.overloaded(resource));
+    };
     let owner = Owner(random::u128());
     let attempt = Attempt { resource: resource.clone(), owner, terms };
     let mut release_on_drop = ReleaseOnDrop { nodes: Some(nodes), resource, owner };

@@ -83,6 +83,11 @@ impl Nodes {
         AcquireError::NoQuorum { resource, nodes, needed, granted, causes }
     }
 
+    /// Returns the error of an attempt that got no turn.
+    pub(super) fn overloaded(&self, resource: &Resource) -> AcquireError {
+        self.no_quorum(resource, 0, self.each(Fault::Overloaded))
+    }
+
     fn each(&self, fault: Fault) -> Vec<(usize, Fault)> {
         (0..self.size()).map(|node| (node, fault.clone())).collect()
     }

@@ -6,7 +6,6 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use tokio::sync::mpsc;
-use tokio::task::yield_now;
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::Instrument;
 
@@ -15,7 +14,6 @@ use super::node::{Node, Session};
 use super::notices::{Notice, Notices};
 use super::outstanding::Outstanding;
 use super::shared::Shared;
-use super::window::Window;
 use crate::protocol::{Fault, Reply};
 
 /// How long a session that does not answer is kept before a new one is opened.
@@ -25,15 +23,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// A session that has been idle for so long may be gone: it is tried before it is trusted.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// A turn of a runtime that is not late takes less.
-const TURN: Duration = Duration::from_millis(1);
-/// How many turns a late runtime gets, and one that is not.
-const MOST_TURNS: usize = 16;
-const FEWEST_TURNS: usize = 2;
-
-/// How many budgets a node may owe an answer before it is taken for hung: a short stall of the machine
-/// or of a server does not refuse all who wait.
-const PATIENCE: u32 = 10;
+/// How many requests may be on their way to a node at one time, so that what waits can still be taken
+/// back. A node answers as many in less than a budget.
+const WINDOW: usize = 256;
 
 type Opening = BoxFuture<'static, Result<Box<dyn Session>, Fault>>;
 type Trial = BoxFuture<'static, Result<(), Fault>>;
@@ -41,7 +33,7 @@ type Trial = BoxFuture<'static, Result<(), Fault>>;
 /// How a call goes on.
 enum Event {
     /// The call of the session with this number is over, and the caller has the answer.
-    Answered { session: u64, broken: bool, took: Duration },
+    Answered { session: u64, broken: bool },
     /// The node did not answer in time, and the caller knows. The call goes on, to show whether the
     /// node lives.
     Slow(u64, BoxFuture<'static, Event>),
@@ -54,8 +46,8 @@ enum Event {
 /// Drives the lane to one node: owns the session, sends requests in their order, and bounds
 /// every answer by the node budget, counted from when the request is sent.
 ///
-/// What the node can't take yet waits here. A node that owes an answer for long is taken for hung: it
-/// gets releases only, and everything else is refused at once.
+/// What the node can't take yet waits here, for one budget at most. A node that owes an answer for
+/// longer than that is taken for hung: it gets releases only, and everything else is refused at once.
 pub(super) struct Driver {
     number: usize,
     node: Arc<dyn Node>,
@@ -65,7 +57,6 @@ pub(super) struct Driver {
     sessions: u64,
     /// Requests of this session without an answer, those in time.
     sent: usize,
-    window: Window,
     /// Answers that this session owes, and since when.
     owed: usize,
     owes_since: Instant,
@@ -95,7 +86,6 @@ impl Driver {
             session: None,
             sessions: 0,
             sent: 0,
-            window: Window::new(shared.budget),
             shared,
             owed: 0,
             owes_since: now,
@@ -145,18 +135,10 @@ impl Driver {
             () if self.waiting.is_empty() => None,
             () if self.opening.is_some() => Some(self.opening_since + self.shared.budget),
             () if self.session.is_some() && self.owed > 0 => {
-                let newcomers = self.waiting.came_after(self.owes_since);
-                let patience = if newcomers { self.shared.budget } else { self.patience() };
-                Some(self.owes_since + patience)
+                Some(self.owes_since + self.shared.budget)
             }
             () => None,
         }
-    }
-
-    /// Returns for how long those who wait already may hope that a node gives the answer that it owes.
-    /// For those who come later it is one budget.
-    fn patience(&self) -> Duration {
-        self.shared.budget.saturating_mul(PATIENCE)
     }
 
     /// Sends what can be sent, in order.
@@ -174,7 +156,7 @@ impl Driver {
             if self.sent == 0 && self.last_answer.elapsed() > IDLE {
                 return self.try_session();
             }
-            if self.sent >= self.window.size() {
+            if self.sent >= WINDOW {
                 return;
             }
             if let Some(job) = self.waiting.next() {
@@ -186,16 +168,13 @@ impl Driver {
     /// To a node that owes an answer only what takes something back is sent, within the window
     /// while the answer may still come.
     fn send_releases(&mut self) {
-        let owes_for = self.owes_since.elapsed();
-        let hung = owes_for >= self.patience();
-        let room = if hung { usize::MAX } else { self.window.size().saturating_sub(self.sent) };
+        let hung = self.owes_since.elapsed() >= self.shared.budget;
+        let room = if hung { usize::MAX } else { WINDOW.saturating_sub(self.sent) };
         for job in self.waiting.releases(room) {
             self.start(job);
         }
         if hung {
             self.waiting.refuse(&Fault::TimedOut);
-        } else if owes_for >= self.shared.budget {
-            self.waiting.refuse_after(self.owes_since, &Fault::TimedOut);
         }
     }
 
@@ -243,16 +222,15 @@ impl Driver {
         let (session, number) = (self.sessions, self.number);
         let (notices, outstanding) =
             (Arc::clone(&self.shared.notices), self.shared.outstanding.clone());
-        let start = Instant::now();
-        let due = start + self.shared.budget;
+        let due = Instant::now() + self.shared.budget;
         let limit = ANSWER_LIMIT.max(self.shared.budget);
         let span = tracing::debug_span!("fencing.node", node = self.node.name());
         let call = async move {
             let answered = match first {
-                Some(answer) => Some(answer),
-                None => in_time(due, &mut call).await,
+                Some(answer) => Ok(answer),
+                None => timeout_at(due, &mut call).await,
             };
-            let Some(answer) = answered else {
+            let Ok(answer) = answered else {
                 job.answer(Err(Fault::TimedOut));
                 return Event::Slow(
                     session,
@@ -268,7 +246,7 @@ impl Driver {
             let broken = matches!(answer, Err(Fault::Disconnected(_)));
             notify(&notices, &outstanding, number, &answer);
             job.answer(answer);
-            Event::Answered { session, broken, took: start.elapsed() }
+            Event::Answered { session, broken }
         };
         self.calls.push(call.instrument(span).boxed());
     }
@@ -276,8 +254,7 @@ impl Driver {
     fn on_event(&mut self, event: Event) {
         match event {
             // What happens to an older session says nothing of this one.
-            Event::Answered { session, broken, took } if self.is_current(session) => {
-                self.window.on_answer(took, self.sent);
+            Event::Answered { session, broken } if self.is_current(session) => {
                 self.sent = self.sent.saturating_sub(1);
                 self.last_answer = Instant::now();
                 if broken {
@@ -286,7 +263,6 @@ impl Driver {
             }
             Event::Slow(session, rest) => {
                 if self.is_current(session) {
-                    self.window.on_answer(self.shared.budget, self.sent);
                     self.sent = self.sent.saturating_sub(1);
                     if self.owed == 0 {
                         self.owes_since = Instant::now();
@@ -342,25 +318,6 @@ impl Drop for Driver {
     fn drop(&mut self) {
         self.shared.distinct_servers.lost(self.number);
     }
-}
-
-/// Returns the answer if it comes in time. A runtime that is itself late with its tasks gets some turns
-/// more: the answer may be there, and only not read yet.
-async fn in_time<T>(due: Instant, call: &mut BoxFuture<'static, T>) -> Option<T> {
-    if let Ok(answer) = timeout_at(due, &mut *call).await {
-        return Some(answer);
-    }
-    for turn in 0..MOST_TURNS {
-        let start = Instant::now();
-        yield_now().await;
-        if let Some(answer) = (&mut *call).now_or_never() {
-            return Some(answer);
-        }
-        if turn >= FEWEST_TURNS && start.elapsed() < TURN {
-            break;
-        }
-    }
-    None
 }
 
 fn notify(

@@ -7,15 +7,9 @@ use tokio::time::Instant;
 use super::outstanding::OutstandingWork;
 use crate::protocol::{Fault, Owner, Reply, Request};
 
-/// The longest that a request waits in this process for its turn to be sent.
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// The same for a request that no lock waits for.
-const OTHERS_WAIT: Duration = Duration::from_secs(1);
-
 /// A request on its way to one node.
 pub(super) struct Job {
     pub(super) request: Request,
-    arrived: Instant,
     /// It is not sent after this, unless it is a release.
     pub(super) limit: Instant,
     reply: oneshot::Sender<Result<Reply, Fault>>,
@@ -23,19 +17,14 @@ pub(super) struct Job {
 }
 
 impl Job {
+    /// A job that may wait for `patience` until it is sent.
     pub(super) fn new(
         request: Request,
+        patience: Duration,
         reply: oneshot::Sender<Result<Reply, Fault>>,
         work: OutstandingWork,
     ) -> Job {
-        let wait = match &request {
-            // Sent later, it would be of little use: its lease counts from before the wait.
-            Request::Acquire { ttl, .. } | Request::Renew { ttl, .. } => LONGEST_WAIT.min(*ttl / 2),
-            Request::Publish { .. } | Request::Release { .. } => LONGEST_WAIT,
-            _ => OTHERS_WAIT,
-        };
-        let arrived = Instant::now();
-        Job { request, arrived, limit: arrived + wait, reply, _work: work }
+        Job { request, limit: Instant::now() + patience, reply, _work: work }
     }
 
     pub(super) fn is_release(&self) -> bool {
@@ -96,24 +85,14 @@ impl Waiting {
     /// Takes the releases out, as many as there is room for.
     pub(super) fn releases(&mut self, room: usize) -> VecDeque<Job> {
         let mut releases = VecDeque::new();
+        if room == 0 {
+            return releases;
+        }
         for job in std::mem::take(&mut self.0) {
             let taken = job.is_release() && releases.len() < room;
             if taken { &mut releases } else { &mut self.0 }.push_back(job);
         }
         releases
-    }
-
-    /// Reports whether one that is not a release came after this.
-    pub(super) fn came_after(&self, time: Instant) -> bool {
-        self.0.iter().rev().take_while(|job| job.arrived > time).any(|job| !job.is_release())
-    }
-
-    /// Answers those that came after this with this fault, but for releases.
-    pub(super) fn refuse_after(&mut self, time: Instant, fault: &Fault) {
-        let later = self.0.split_off(self.0.partition_point(|job| job.arrived <= time));
-        let (releases, others): (VecDeque<Job>, _) = later.into_iter().partition(Job::is_release);
-        self.0.extend(releases);
-        Waiting(others).refuse(fault);
     }
 
     /// Answers all of them with this fault.

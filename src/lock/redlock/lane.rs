@@ -1,5 +1,6 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
@@ -9,6 +10,9 @@ use super::job::Job;
 use super::node::Node;
 use super::shared::Shared;
 use crate::protocol::{Fault, Reply, Request};
+
+/// How long a release may take that waits behind many others.
+const RELEASE_LIMIT: Duration = Duration::from_secs(10);
 
 /// How many requests may wait for a lane that its runtime does not drive.
 const MOST_QUEUED: usize = 100_000;
@@ -53,13 +57,15 @@ impl Lane {
         self.node.name()
     }
 
-    /// Queues a request. The answer comes within the budget of the node, counted from when the
-    /// request is sent; dropping the receiver undoes nothing. Outside of a runtime only a lane that
-    /// already runs takes requests.
+    /// Queues a request. It is sent within one budget of the node, and the answer comes within another;
+    /// a release may take longer. Dropping the receiver undoes nothing. Outside of a runtime only a lane
+    /// that already runs takes requests.
     pub(super) fn submit(&self, request: Request) -> Answer {
         let (reply, answer) = oneshot::channel();
-        let mut job = Job::new(request, reply, self.shared.outstanding.begin());
-        let answer = Answer { answer, bound: job.limit + self.shared.budget.saturating_mul(4) };
+        let (budget, late) = (self.shared.budget, matches!(request, Request::Release { .. }));
+        let mut job = Job::new(request, budget, reply, self.shared.outstanding.begin());
+        let rest = if late { RELEASE_LIMIT.max(budget) } else { budget };
+        let answer = Answer { answer, bound: job.limit + rest };
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(running) = running.as_ref() {
             match running.send(job) {
@@ -84,7 +90,8 @@ impl Lane {
 /// The answer to a submitted request.
 pub(super) struct Answer {
     answer: oneshot::Receiver<Result<Reply, Fault>>,
-    /// The lane bounds the answer, and this bounds a lane whose runtime stands still.
+    /// The lane bounds the answer, and this bounds a lane whose runtime stands still. No later answer
+    /// counts: a re-admission relies on it that what was asked before is over after two budgets.
     bound: Instant,
 }
 
@@ -92,8 +99,8 @@ impl Answer {
     pub(super) async fn get(self) -> Result<Reply, Fault> {
         let gone = || Err(Fault::Disconnected("the runtime is gone".into()));
         match timeout_at(self.bound, self.answer).await {
-            Ok(answer) => answer.unwrap_or_else(|_| gone()),
-            Err(_) => Err(Fault::TimedOut),
+            Ok(answer) if Instant::now() <= self.bound => answer.unwrap_or_else(|_| gone()),
+            Ok(_) | Err(_) => Err(Fault::TimedOut),
         }
     }
 }

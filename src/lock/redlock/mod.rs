@@ -39,7 +39,6 @@ mod redis;
 mod shared;
 #[cfg(test)]
 mod tests;
-mod window;
 
 use std::fmt;
 use std::sync::Arc;

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
 
 use super::distinct_servers::DistinctServers;
 use super::driver::ANSWER_LIMIT;
@@ -18,12 +20,18 @@ use crate::protocol::{Fault, Fleet, Nonce, Readmission, Reply, Request};
 use crate::random;
 use crate::time::Clock;
 
+/// How many attempts ask the nodes at one time. The others wait before they have asked any: a vote must not
+/// grow old while another node is waited for.
+const TURNS: usize = 128;
+
 /// The nodes of one lock service, and what all of its clones share.
 pub(super) struct Nodes {
     lanes: Vec<Lane>,
     shared: Shared,
     clock: Arc<dyn Clock>,
     starting: Starting,
+    /// How many more attempts may ask the nodes now.
+    turns: Semaphore,
     /// The longest that a lock of this client may stay on a node, in milliseconds.
     longest: AtomicU64,
     /// Why a node that is not admitted was not brought back when that was last tried.
@@ -62,11 +70,16 @@ impl Nodes {
         let lane = |(number, node)| Lane::new(number, node, shared.clone());
         let lanes = nodes.into_iter().enumerate().map(lane).collect();
         let (longest, blocked) = (AtomicU64::new(0), Mutex::default());
-        Nodes { lanes, shared, clock, starting, longest, blocked }
+        Nodes { lanes, shared, clock, starting, turns: Semaphore::new(TURNS), longest, blocked }
     }
 
     pub(super) fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
+    }
+
+    /// Waits for a turn, in the order of those who came, and returns it. `None` if none comes in time.
+    pub(super) async fn turn(&self, limit: Duration) -> Option<SemaphorePermit<'_>> {
+        timeout(limit, self.turns.acquire()).await.ok()?.ok()
     }
 
     pub(super) fn size(&self) -> usize {

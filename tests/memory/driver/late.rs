@@ -5,10 +5,10 @@ use std::pin::pin;
 use fencing::protocol::Fault;
 use futures_util::FutureExt;
 
-use crate::driver::fleet::{BUDGET, Fleet, TTL, ran, resource, settle};
+use crate::driver::fleet::{BUDGET, Fleet, ran, resource, settle};
 
-/// The machine stands still between the submission and the sending, for so long that the lease
-/// would be of little use.
+/// The machine stands still between the submission and the sending. A re-admission relies on it that
+/// what was asked is over after two budgets.
 #[tokio::test(start_paused = true)]
 async fn an_acquire_past_its_time_is_not_sent() {
     let fleet = Fleet::started().await;
@@ -17,7 +17,7 @@ async fn an_acquire_past_its_time_is_not_sent() {
     let mut attempt = Box::pin(redlock.try_acquire(&resource));
     // It is submitted, and no lane has run since.
     assert!((&mut attempt).now_or_never().is_none());
-    tokio::time::advance(TTL / 2).await;
+    tokio::time::advance(BUDGET).await;
     settle().await;
     for faults in &fleet.faults {
         assert_eq!(ran(faults), [""; 0]);

@@ -158,8 +158,7 @@ impl Session for RedisSession {
                 place.flushed.store(true, Ordering::Relaxed);
                 // Nothing is ever sent twice but a release, which may come late and often.
                 if !matches!(request, Request::Release { .. }) {
-                    // The next session loads them.
-                    return Err(Fault::Disconnected("the server has lost the scripts".into()));
+                    return Err(Fault::Refused("the server has lost the scripts".into()));
                 }
                 let whole = place.command(&request, number);
                 answer = whole.query_async(&mut connection).await;
