@@ -31,6 +31,10 @@ const FOUND: &str = "
             WHERE own.type = 'table' AND part.name = 'fencing_token' COLLATE NOCASE
     ) ORDER BY tbl_name, nr";
 
+/// The token that is being cleared. In SQLite the time stands still within a statement.
+const PRESENTED: &str = "SELECT token FROM fencing_presented
+        WHERE at = julianday('now') ORDER BY rowid DESC LIMIT 1";
+
 const REPLACE: &str = "the row that INSERT OR REPLACE or UPDATE OR REPLACE removes through a unique \
     key other than its name, unless the session has PRAGMA recursive_triggers = ON, which refuses it";
 
@@ -40,13 +44,17 @@ const REPLACE: &str = "the row that INSERT OR REPLACE or UPDATE OR REPLACE remov
 ///
 /// Clearing is an UPDATE, which fires the triggers of the application. What they write in turn
 /// is part of the same write. So is what they wrote before, where the row still has the token.
-/// While a token is cleared it stands in `fencing_presented`. No trigger fires inside itself,
-/// and so none that checks writes to the table.
+/// While a token is cleared it stands in `fencing_presented`, above those of the writes around
+/// it. No trigger fires inside itself, and so none that checks writes to the table.
+///
+/// RAISE(FAIL) ends a statement and keeps what it has changed, this row included: it counts only
+/// in the statement that wrote it, which has one time from its begin to its end. RAISE(IGNORE)
+/// skips the clearing: the write is refused, since the token would count as presented for good.
 ///
 /// AFTER: before an insert, a key that the database generates is not known.
 pub(super) fn statements(protect: &Protect, rowid: &str) -> Vec<String> {
     let presented = Protect { table: "fencing_presented".into(), ..protect.clone() }.path('"');
-    let mut statements = vec![format!("CREATE TABLE IF NOT EXISTS {presented} (token)")];
+    let mut statements = vec![format!("CREATE TABLE IF NOT EXISTS {presented} (token, at)")];
     for event in EVENTS {
         let trigger = trigger(protect, event).path('"');
         statements.push(format!("DROP TRIGGER IF EXISTS {trigger}"));
@@ -71,15 +79,27 @@ fn body(protect: &Protect, event: &str, rowid: &str) -> String {
     let admit = |name: &str, token: &str| {
         format!(
             "\n    INSERT INTO fencing_check VALUES ({name},\n        \
-             coalesce({token}, (SELECT token FROM fencing_presented)));"
+             coalesce({token}, ({PRESENTED})));"
         )
     };
+    let kept = quote(
+        &format!(
+            "fencing: a trigger on {} skips the UPDATE that clears fencing_token, and the write is \
+             undone: let its RAISE(IGNORE) pass an UPDATE that sets fencing_token to NULL",
+            protect.table
+        ),
+        '\'',
+    );
     let clear = format!(
-        "\n    INSERT INTO fencing_presented VALUES (NEW.fencing_token);\n    \
+        "\n    DELETE FROM fencing_presented WHERE at IS NOT julianday('now');\n    \
+         INSERT INTO fencing_presented VALUES (NEW.fencing_token, julianday('now'));\n    \
          DELETE FROM {own} WHERE {rowid} = NEW.{rowid} AND fencing_token GLOB '-*';\n    \
          UPDATE {own} SET fencing_token = NULL\n        \
          WHERE {rowid} = NEW.{rowid} AND fencing_token IS NOT NULL;\n    \
-         DELETE FROM fencing_presented;"
+         SELECT RAISE(ABORT, {kept})\n        \
+         FROM {own} WHERE {rowid} = NEW.{rowid} AND fencing_token IS NOT NULL;\n    \
+         DELETE FROM fencing_presented\n        \
+         WHERE rowid = (SELECT max(rowid) FROM fencing_presented);"
     );
     let body = match event {
         "inserted" => {
@@ -87,13 +107,14 @@ fn body(protect: &Protect, event: &str, rowid: &str) -> String {
         }
         "updated" => format!(
             "UPDATE ON {own}\n    \
-             WHEN OLD.fencing_token IS NULL AND NEW.fencing_token IS NOT NULL BEGIN{clear}"
+             WHEN NEW.fencing_token IS NOT NULL\n        \
+             AND NEW.fencing_token IS NOT OLD.fencing_token BEGIN{clear}"
         ),
         "insert" => format!("INSERT ON {own} BEGIN{}", admit(&new, "NEW.fencing_token")),
         "update" => format!(
             "UPDATE ON {own}\n    \
              WHEN OLD.fencing_token IS NULL OR NEW.fencing_token IS NOT NULL\n        \
-             OR {old} IS NOT {new}\nBEGIN{}{}",
+             OR {old} IS NOT {new} OR NOT EXISTS ({PRESENTED})\nBEGIN{}{}",
             admit(&old, "NEW.fencing_token"),
             admit(&new, "NEW.fencing_token")
         ),

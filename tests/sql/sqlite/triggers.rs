@@ -132,3 +132,70 @@ async fn a_trigger_that_writes_another_row_needs_the_token_for_that_too() {
         assert_eq!(files(&place).await, [file("a", "2"), file("index", "")]);
     }
 }
+
+/// A token that stayed in the row would stand for every later write to it.
+#[tokio::test]
+async fn a_trigger_that_keeps_the_token_in_the_row_is_refused() {
+    const NOOP: &str = "CREATE TRIGGER files_noop BEFORE UPDATE ON files WHEN NEW.body IS OLD.body
+        BEGIN SELECT RAISE(IGNORE); END";
+    let place = protected(&[], true).await;
+    write(&place, "INSERT INTO files (path, body, fencing_token) VALUES ('a', '1', 33)")
+        .await
+        .unwrap();
+    place.pool.execute(NOOP).await.unwrap();
+    let error = write(&place, "UPDATE files SET body = '2', fencing_token = 34").await;
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("RAISE(IGNORE)"), "{error}");
+    assert_eq!(files(&place).await, [file("a", "1")]);
+    write(&place, "UPDATE files SET body = 'no token'").await.unwrap_err();
+    write(&place, "UPDATE files SET body = 'no token', fencing_token = NULL").await.unwrap_err();
+    assert_eq!(files(&place).await, [file("a", "1")]);
+}
+
+/// RAISE(FAIL) ends a statement and keeps what it has changed so far, the presented token too.
+#[tokio::test]
+async fn a_token_that_a_failed_statement_leaves_behind_is_not_presented_again() {
+    const CHECKED: &str = "CREATE TRIGGER files_checked AFTER UPDATE ON files
+        WHEN NEW.body = 'bad' AND NEW.fencing_token IS NULL
+        BEGIN SELECT RAISE(FAIL, 'bad body'); END";
+    const NOW: &str = "SELECT julianday('now')";
+    for first in [true, false] {
+        let place = protected(&[CHECKED], first).await;
+        for insert in [
+            "INSERT INTO files (path, body, fencing_token) VALUES ('a', '1', 33)",
+            "INSERT INTO files (path, body, fencing_token) VALUES ('b', '1', 33)",
+        ] {
+            write(&place, insert).await.unwrap();
+        }
+        let bad = "UPDATE files SET body = 'bad', fencing_token = 34 WHERE path = 'a'";
+        write(&place, bad).await.unwrap_err();
+        // Another statement has another time, unless it begins in the same millisecond.
+        let failed = sqlx::query_scalar::<_, f64>(NOW).fetch_one(&place.pool).await.unwrap();
+        while sqlx::query_scalar::<_, f64>(NOW).fetch_one(&place.pool).await.unwrap() <= failed {}
+        let error = write(&place, "UPDATE files SET body = 'no token' WHERE path = 'b'").await;
+        let error = error.unwrap_err();
+        assert!(matches!(error, AdmitError::Unpresented(_)), "{error:?}");
+        write(&place, "UPDATE files SET body = '2', fencing_token = 34 WHERE path = 'b'")
+            .await
+            .unwrap();
+        assert_eq!(files(&place).await[1], file("b", "2"));
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_a_failed_statement_leaves_in_the_row_is_cleared_by_the_next() {
+    const LOCKED: &str = "CREATE TRIGGER files_locked BEFORE DELETE ON files
+        BEGIN SELECT RAISE(FAIL, 'locked'); END";
+    for first in [true, false] {
+        let place = protected(&[LOCKED], first).await;
+        write(&place, "INSERT INTO files (path, body, fencing_token) VALUES ('a', '1', 33)")
+            .await
+            .unwrap();
+        write(&place, "UPDATE files SET fencing_token = -34").await.unwrap_err();
+        assert_eq!(files(&place).await, [("a".to_owned(), "1".to_owned(), Some(-34))]);
+        write(&place, "UPDATE files SET body = '2', fencing_token = 35").await.unwrap();
+        assert_eq!(files(&place).await, [file("a", "2")]);
+        let error = write(&place, "UPDATE files SET body = 'no token'").await.unwrap_err();
+        assert!(matches!(error, AdmitError::Unpresented(_)), "{error:?}");
+    }
+}
