@@ -60,6 +60,8 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'ZF400',
             MESSAGE = 'fencing: a token lies between 1 and 999999999999999';
     END IF;
+    -- It queues as fencing_hold does: a stream of clients would keep it from the row.
+    PERFORM pg_advisory_xact_lock(hashtextextended(the_resource, 28548280319532647));
     PERFORM FROM fencing_marks WHERE resource = the_resource FOR UPDATE;
     highest := greatest(
         (SELECT token FROM fencing_marks WHERE resource = the_resource),
