@@ -48,6 +48,7 @@ BEGIN
     DECLARE allowed BIGINT;
     DECLARE noticed BIGINT;
     DECLARE odd BOOLEAN;
+    DECLARE corrected BOOLEAN;
     DECLARE mark BIGINT;
     DECLARE last_token BIGINT;
     DECLARE last_owner VARBINARY(64);
@@ -71,10 +72,11 @@ BEGIN
     FROM fencing_leases WHERE resource = the_resource;
     SET present = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
     SET odd = COALESCE(closed > present + allowed, FALSE);
+    SET corrected = NOT odd AND noticed IS NOT NULL;
     IF odd AND noticed <= present THEN
         SET closed = noticed + allowed, odd = FALSE;
     END IF;
-    IF closed IS NULL OR closed <= present OR odd THEN
+    IF closed IS NULL OR closed <= present OR odd OR corrected THEN
         -- The mark may be above the row's token if the tokens came from elsewhere before,
         -- or the row was lost.
         SELECT token INTO mark FROM fencing_marks WHERE resource = the_resource;
@@ -92,6 +94,9 @@ BEGIN
             SET noticed = LEAST(COALESCE(noticed, present), present);
             SET closed = noticed + allowed;
             UPDATE fencing_leases SET odd_since = noticed WHERE resource = the_resource;
+        ELSEIF noticed IS NOT NULL THEN
+            -- The clock was put right.
+            UPDATE fencing_leases SET odd_since = NULL WHERE resource = the_resource;
         END IF;
         IF closed <= present THEN
             SET granted = last_token;

@@ -33,14 +33,17 @@ BEGIN
     END IF;
 END;
 
--- fencing_lower(resource, token): lowers a mark that was raised too far. All tokens from this one
+-- fencing_lower(resource, from, to): lowers a mark that was raised too far, if it is still `from`:
+-- a call that is repeated must not undo what newer tokens have raised since. All tokens from `to`
 -- on may write again, also those that were refused: choose one that is not below any that was
 -- granted. It waits for those who write at the mark. If the lease in the same database has
--- granted the last token there is, it goes on behind this one. ZF403: there is nothing to lower.
+-- granted the last token there is, it goes on behind `to`, and `from`
+-- is that last token. ZF403: the mark is not `from`, or that is not above `to`.
 --
 -- It is a transaction of its own, and rolls back what the session had open.
 DROP PROCEDURE IF EXISTS fencing_lower;
-CREATE PROCEDURE fencing_lower(IN the_resource VARBINARY(1024), IN the_token BIGINT)
+CREATE PROCEDURE fencing_lower(
+    IN the_resource VARBINARY(1024), IN the_from BIGINT, IN the_token BIGINT)
     MODIFIES SQL DATA
     SQL SECURITY INVOKER
 BEGIN
@@ -53,7 +56,9 @@ BEGIN
         ROLLBACK AND NO CHAIN NO RELEASE;
         RESIGNAL;
     END;
-    IF the_token IS NULL OR the_token NOT BETWEEN 1 AND 999999999999999 THEN
+    IF (the_from BETWEEN 1 AND 999999999999999 AND the_token BETWEEN 1 AND 999999999999999)
+        IS NOT TRUE
+    THEN
         SIGNAL SQLSTATE 'ZF400'
             SET MESSAGE_TEXT = 'fencing: a token lies between 1 and 999999999999999';
     END IF;
@@ -62,9 +67,9 @@ BEGIN
     SELECT token INTO mark FROM fencing_marks_base WHERE resource = the_resource FOR UPDATE;
     SELECT token INTO lease FROM fencing_leases
     WHERE resource = the_resource AND token = 999999999999999 FOR UPDATE;
-    IF GREATEST(COALESCE(mark, 0), COALESCE(lease, 0)) <= the_token THEN
-        SET words = CONCAT('fencing: nothing was lowered to ', the_token, ', high water ',
-            COALESCE(mark, 'none'), ', resource ',
+    IF GREATEST(COALESCE(mark, 0), COALESCE(lease, 0)) <> the_from OR the_from <= the_token THEN
+        SET words = CONCAT('fencing: nothing was lowered from ', the_from, ' to ', the_token,
+            ', high water ', COALESCE(lease, mark, 'none'), ', resource ',
             COALESCE(CONVERT(the_resource USING utf8mb4), 'NULL'));
         IF CHAR_LENGTH(words) > 128 THEN
             SET words = CONCAT(LEFT(words, 125), '...');

@@ -40,31 +40,37 @@ DROP TRIGGER IF EXISTS fencing_marks_delete ON fencing_marks;
 CREATE TRIGGER fencing_marks_delete BEFORE DELETE OR TRUNCATE ON fencing_marks
     FOR EACH STATEMENT EXECUTE FUNCTION fencing_guard();
 
--- fencing_lower(resource, token): lowers a mark that was raised too far. All tokens from this one
+-- fencing_lower(resource, from, to): lowers a mark that was raised too far, if it is still `from`:
+-- a call that is repeated must not undo what newer tokens have raised since. All tokens from `to`
 -- on may write again, also those that were refused: choose one that is not below any that was
 -- granted. It waits for those who write at the mark. If the lease in the same database has
--- granted the last token there is, it goes on behind this one. ZF403: there is nothing to lower.
+-- granted the last token there is, it goes on behind `to`, and `from`
+-- is that last token. ZF403: the mark is not `from`, or that is not above `to`.
 --
 -- It works with the rights of its owner, and nobody else may call it before you GRANT EXECUTE.
-CREATE OR REPLACE FUNCTION fencing_lower(the_resource text, the_token bigint)
+CREATE OR REPLACE FUNCTION fencing_lower(the_resource text, the_from bigint, the_token bigint)
     RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $fencing$
 DECLARE
     highest bigint;
     line bigint;
 BEGIN
-    IF the_token IS NULL OR the_token NOT BETWEEN 1 AND 999999999999999 THEN
+    IF (the_from BETWEEN 1 AND 999999999999999 AND the_token BETWEEN 1 AND 999999999999999)
+        IS NOT TRUE
+    THEN
         RAISE EXCEPTION USING ERRCODE = 'ZF400',
             MESSAGE = 'fencing: a token lies between 1 and 999999999999999';
     END IF;
+    -- It queues as fencing_hold does: a stream of clients would keep it from the row.
+    PERFORM pg_advisory_xact_lock(hashtextextended(the_resource, 28548280319532647));
     PERFORM FROM fencing_marks WHERE resource = the_resource FOR UPDATE;
     highest := greatest(
         (SELECT token FROM fencing_marks WHERE resource = the_resource),
         (SELECT token FROM fencing_leases
             WHERE resource = the_resource AND token = 999999999999999));
-    IF highest IS NULL OR highest <= the_token THEN
+    IF highest IS DISTINCT FROM the_from OR highest <= the_token THEN
         RAISE EXCEPTION USING ERRCODE = 'ZF403', MESSAGE = format(
-            'fencing: nothing was lowered to %s, high water %s, resource %s',
-            the_token, coalesce(highest::text, 'none'), the_resource);
+            'fencing: nothing was lowered from %s to %s, high water %s, resource %s',
+            the_from, the_token, coalesce(highest::text, 'none'), the_resource);
     END IF;
     INSERT INTO fencing_audit (resource, from_token, to_token)
     VALUES (the_resource, highest, the_token) RETURNING id INTO line;
@@ -76,14 +82,14 @@ BEGIN
 END
 $fencing$;
 
-REVOKE EXECUTE ON FUNCTION fencing_guard(), fencing_lower(text, bigint) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION fencing_guard(), fencing_lower(text, bigint, bigint) FROM PUBLIC;
 
 -- As for fencing_admit.
 DO $fencing$
 BEGIN
     EXECUTE format('ALTER FUNCTION fencing_guard() SET search_path = %I, pg_temp',
         current_schema());
-    EXECUTE format('ALTER FUNCTION fencing_lower(text, bigint) SET search_path = %I, pg_temp',
-        current_schema());
+    EXECUTE format('ALTER FUNCTION fencing_lower(text, bigint, bigint)
+        SET search_path = %I, pg_temp', current_schema());
 END
 $fencing$;

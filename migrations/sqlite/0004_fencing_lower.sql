@@ -37,36 +37,39 @@ BEGIN
         'fencing: a mark is never lowered, renamed or deleted: that lets stale writes in');
 END;
 
--- INSERT INTO fencing_lower VALUES (resource, token): lowers a mark that was raised too far. All
--- tokens from this one on may write again, also those that were refused: choose one that is not
+-- INSERT INTO fencing_lower VALUES (resource, from, to): lowers a mark that was raised too far, if
+-- it is still `from`: a call that is repeated must not undo what newer tokens have raised since.
+-- All tokens from `to` on may write again, also those that were refused: choose one that is not
 -- below any that was granted. If the lease in the same database has granted the last token there
--- is, it goes on behind this one.
-CREATE VIEW IF NOT EXISTS fencing_lower (resource, token) AS
-    SELECT resource, token FROM fencing_marks;
+-- is, it goes on behind `to`, and `from` is that last token.
+CREATE VIEW IF NOT EXISTS fencing_lower (resource, from_token, to_token) AS
+    SELECT resource, token, token FROM fencing_marks;
 
 CREATE TRIGGER IF NOT EXISTS fencing_lower INSTEAD OF INSERT ON fencing_lower BEGIN
     SELECT CASE
-        WHEN typeof(NEW.token) <> 'integer' OR NEW.token NOT BETWEEN 1 AND 999999999999999
+        WHEN typeof(NEW.to_token) <> 'integer' OR NEW.to_token NOT BETWEEN 1 AND 999999999999999
             THEN json_extract('{}', 'fencing: a token lies between 1 and 999999999999999, not '
-                || coalesce(NEW.token, 'NULL'))
-        WHEN NOT EXISTS (SELECT 1 FROM fencing_marks
-                WHERE resource = NEW.resource AND token > NEW.token)
-            AND NOT EXISTS (SELECT 1 FROM fencing_leases
-                WHERE resource = NEW.resource AND token = 999999999999999 AND token > NEW.token)
-            THEN json_extract('{}', 'fencing: nothing was lowered to ' || NEW.token
-                || ', high water ' || coalesce(
-                (SELECT token FROM fencing_marks WHERE resource = NEW.resource), 'none')
+                || coalesce(NEW.to_token, 'NULL'))
+        WHEN NEW.from_token <= NEW.to_token OR NEW.from_token IS NOT (SELECT max(token) FROM (
+                SELECT token FROM fencing_marks WHERE resource = NEW.resource
+                UNION ALL
+                SELECT token FROM fencing_leases
+                WHERE resource = NEW.resource AND token = 999999999999999))
+            OR NEW.from_token IS NULL
+            THEN json_extract('{}', 'fencing: nothing was lowered from '
+                || coalesce(NEW.from_token, 'NULL') || ' to ' || NEW.to_token
+                || ', high water ' || coalesce((SELECT max(token) FROM (
+                    SELECT token FROM fencing_marks WHERE resource = NEW.resource
+                    UNION ALL
+                    SELECT token FROM fencing_leases
+                    WHERE resource = NEW.resource AND token = 999999999999999)), 'none')
                 || ', resource ' || coalesce(NEW.resource, 'NULL'))
     END;
     INSERT INTO fencing_audit (resource, from_token, to_token)
-    SELECT NEW.resource, max(token), NEW.token FROM (
-        SELECT token FROM fencing_marks WHERE resource = NEW.resource
-        UNION ALL
-        SELECT token FROM fencing_leases
-        WHERE resource = NEW.resource AND token = 999999999999999);
-    UPDATE fencing_marks SET token = NEW.token
-        WHERE resource = NEW.resource AND token > NEW.token;
-    UPDATE fencing_leases SET token = NEW.token
+    VALUES (NEW.resource, NEW.from_token, NEW.to_token);
+    UPDATE fencing_marks SET token = NEW.to_token
+        WHERE resource = NEW.resource AND token > NEW.to_token;
+    UPDATE fencing_leases SET token = NEW.to_token
         WHERE resource = NEW.resource AND token = 999999999999999;
     UPDATE fencing_audit SET lowered_at = strftime('%Y-%m-%d %H:%M:%f', 'now')
         WHERE lowered_at IS NULL;

@@ -92,11 +92,12 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate> {
         token: Token,
     ) -> BoxFuture<'a, sqlx::Result<AdmitAnswer>>;
 
-    /// Lowers the mark, and writes that down.
+    /// Lowers the mark if it is `from`, and writes that down.
     fn lower<'a>(
         conn: &'a mut Self::Connection,
         resource: &'a Resource,
-        token: Token,
+        from: Token,
+        to: Token,
     ) -> BoxFuture<'a, sqlx::Result<()>>;
 
     /// Reads the rows whose names come after this one.

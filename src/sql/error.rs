@@ -148,7 +148,7 @@ pub enum MigrateError {
     #[error(
         "the database has lost {what}: a dump may have left them out (mysqldump takes --routines \
          and --triggers). Run DELETE FROM _fencing_migrations and migrate again: that creates them \
-         and changes no mark"
+         and changes no mark. On MySQL, run all GRANTs again then"
     )]
     Lost {
         /// Their names.

@@ -11,7 +11,7 @@ use crate::database::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, R
 use crate::resource::Resource;
 use crate::token::Token;
 
-const LOWER: &str = "CALL fencing_lower(?, ?)";
+const LOWER: &str = "CALL fencing_lower(?, ?, ?)";
 
 const LIST: &str = "
     SELECT resource, token FROM fencing_marks_base WHERE resource > ?
@@ -156,10 +156,12 @@ impl FenceStatements for MySql {
     fn lower<'a>(
         conn: &'a mut MySqlConnection,
         resource: &'a Resource,
-        token: Token,
+        from: Token,
+        to: Token,
     ) -> BoxFuture<'a, sqlx::Result<()>> {
         let lower = sqlx::query(LOWER).bind(resource.as_str().as_bytes());
-        Box::pin(async move { lower.bind(i64::from(token)).execute(conn).await.map(drop) })
+        let lower = lower.bind(i64::from(from)).bind(i64::from(to));
+        Box::pin(async move { lower.execute(conn).await.map(drop) })
     }
 
     fn list<'a>(

@@ -100,10 +100,11 @@ impl FenceStatements for Postgres {
     fn lower<'a>(
         conn: &'a mut PgConnection,
         resource: &'a Resource,
-        token: Token,
+        from: Token,
+        to: Token,
     ) -> BoxFuture<'a, sqlx::Result<()>> {
         let name = literal(resource.as_str());
-        Postgres::execute(conn, format!("SELECT fencing_lower({name}, {token})"))
+        Postgres::execute(conn, format!("SELECT fencing_lower({name}, {from}, {to})"))
     }
 
     fn list<'a>(

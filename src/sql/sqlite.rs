@@ -23,7 +23,7 @@ const RAISE: &str = "
     ON CONFLICT (resource) DO UPDATE SET token = excluded.token
     WHERE mark.token BETWEEN 1 AND excluded.token";
 
-const LOWER: &str = "INSERT INTO main.fencing_lower (resource, token) VALUES (?1, ?2)";
+const LOWER: &str = "INSERT INTO main.fencing_lower VALUES (?1, ?2, ?3)";
 
 const LIST: &str = "
     SELECT CAST(resource AS BLOB), token FROM main.fencing_marks
@@ -93,10 +93,12 @@ impl FenceStatements for Sqlite {
     fn lower<'a>(
         conn: &'a mut SqliteConnection,
         resource: &'a Resource,
-        token: Token,
+        from: Token,
+        to: Token,
     ) -> BoxFuture<'a, sqlx::Result<()>> {
         let lower = sqlx::query(LOWER).bind(resource.as_str());
-        Box::pin(async move { lower.bind(i64::from(token)).execute(conn).await.map(drop) })
+        let lower = lower.bind(i64::from(from)).bind(i64::from(to));
+        Box::pin(async move { lower.execute(conn).await.map(drop) })
     }
 
     fn list<'a>(

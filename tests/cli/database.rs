@@ -80,19 +80,23 @@ fn is_migrated_protected_and_told(
     assert_eq!(ended.code, Some(65));
     assert!(ended.stderr.contains("token 39 of a is stale, high water 40"), "{}", ended.stderr);
     assert_eq!(done(&marks), "40\ta\n");
-    let lower = ["marks", "lower", "--database", url, "--resource", "a", "--token"];
+    let lower = ["marks", "lower", "--database", url, "--resource", "a", "--from"];
+    let lower = [&lower[..], &["999999999999999", "--token"]].concat();
     assert_eq!(done(&[&raise[..], &["999999999999999", "--yes"]].concat()), "999999999999999\ta\n");
     let ended = fencing(&[&lower[..], &["40"]].concat());
     assert_eq!(ended.code, Some(64));
-    let words =
-        "lower the mark of a from 999999999999999 to 40: 40 and all larger tokens may write";
+    let words = "the mark is 999999999999999; would lower the mark of a from 999999999999999 to 40: 40 and all larger tokens may write";
     assert!(ended.stderr.contains(words), "{}", ended.stderr);
     assert_eq!(done(&marks), "999999999999999\ta\n");
     assert_eq!(done(&[&lower[..], &["40", "--yes"]].concat()), "40\ta\n");
     assert_eq!(done(&marks), "40\ta\n");
     let ended = fencing(&[&lower[..], &["40", "--yes"]].concat());
     assert_eq!(ended.code, Some(65));
-    assert!(ended.stderr.contains("nothing was lowered to 40, high water 40"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("nothing was lowered from 999999999999999 to 40, high water 40"),
+        "{}",
+        ended.stderr
+    );
 
     let error = client(stale).unwrap_err();
     assert!(error.contains("token 39 is stale, high water 40, resource a"), "{error}");

@@ -211,19 +211,19 @@ async fn run_raise(args: &Raise) -> Result<(), Failure> {
 }
 
 async fn run_lower(args: &Lower) -> Result<(), Failure> {
-    let (resource, token) = (&args.resource, args.token);
+    let (resource, from, token) = (&args.resource, args.from, args.token);
     let pool = connect(&args.database, false).await?;
-    let before = on!(&pool, pool => sql::highest(pool, resource).await).map_err(not_admitted)?;
-    let from = before.map_or_else(|| "none".to_owned(), |mark| mark.to_string());
     if !args.yes {
+        let mark = on!(&pool, pool => sql::highest(pool, resource).await).map_err(not_admitted)?;
+        let mark = mark.map_or_else(|| "none".to_owned(), |mark| mark.to_string());
         say::error(format_args!(
-            "would lower the mark of {resource} from {from} to {token}: {token} and all larger \
-             tokens may write from then on, also those that were refused as stale. Choose a token \
+            "the mark is {mark}; would lower the mark of {resource} from {from} to {token}: {token} \
+             and all larger tokens may write from then on, also those that were refused as stale. Choose a token \
              that is not below any that was granted. Add --yes to do it"
         ));
         return Err(Failure(exit::USAGE, String::new()));
     }
-    on!(&pool, pool => sql::lower(pool, resource, token).await).map_err(not_admitted)?;
+    on!(&pool, pool => sql::lower(pool, resource, from, token).await).map_err(not_admitted)?;
     say::out(format_args!("{token}\t{resource}\n"));
     Ok(())
 }

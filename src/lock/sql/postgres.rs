@@ -13,7 +13,8 @@ use crate::database::{AcquireAnswer, Claim, LeaseStatements, RenewAnswer, litera
 /// refuses, which costs a commit.
 ///
 /// `noticed`: the row is closed for longer than a grant allows, so the clock was set back. It
-/// counts from now on. By hand a row may be closed until infinity.
+/// counts from now on, and that ends when the clock was put right. By hand a row may be closed until
+/// infinity.
 ///
 /// `acquired`: the row counts as the upsert finds it, after any wait, and so does the time:
 /// `now()` would be the time when the statement began. The mark may be above the row's token
@@ -28,14 +29,20 @@ const ACQUIRE: &str = "
         FROM (SELECT *, clock_timestamp() AS present FROM fencing_leases WHERE resource = $resource)
             AS lease
     ), seen AS MATERIALIZED (
-        SELECT present, odd AND coalesce(odd_since > present, true) AS is_news,
+        SELECT present,
+            CASE WHEN odd THEN coalesce(odd_since > present, true) ELSE odd_since IS NOT NULL END
+                AS is_news,
             CASE WHEN odd THEN least(odd_since, present) + closed_for ELSE expires_at END AS expires_at
         FROM here
         WHERE expires_at > present AND NOT (odd AND coalesce(odd_since + closed_for <= present, false))
     ), noticed AS (
-        UPDATE fencing_leases AS lease SET odd_since = clock_timestamp() FROM own, seen
-        WHERE is_news AND resource = $resource
-            AND lease.expires_at > clock_timestamp() + lease.closed_for
+        UPDATE fencing_leases AS lease SET odd_since = CASE
+            WHEN lease.expires_at < 'infinity'
+                AND lease.expires_at > clock_timestamp() + lease.closed_for
+            THEN clock_timestamp() END
+        FROM own, seen
+        WHERE is_news AND resource = $resource AND (lease.odd_since IS NOT NULL
+            OR lease.expires_at > clock_timestamp() + lease.closed_for)
     ), acquired AS (
         INSERT INTO fencing_leases AS lease (resource, token, owner, expires_at, closed_for)
         SELECT $resource,

@@ -4,21 +4,26 @@ use sqlx::{Sqlite, SqliteConnection};
 use crate::database::{AcquireAnswer, Claim, LeaseStatements, RenewAnswer};
 
 /// Reads for how many milliseconds a row is still closed, and whether it is news that this is
-/// longer than a grant allows: then the clock was set back, and the row counts from now on.
+/// longer than a grant allows: then the clock was set back, and the row counts from now on. It
+/// is news as well that the clock was put right.
 ///
 /// The time of a statement stands still from its first step, which for a writer comes
 /// after it has waited for the lock.
 const LEFT: &str = "
     SELECT CASE WHEN expires_at > present + closed_for
             THEN min(coalesce(odd_since, present), present) + closed_for ELSE expires_at END - present,
-        coalesce(expires_at > present + closed_for, false) AND coalesce(odd_since > present, true)
+        CASE WHEN expires_at > present + closed_for
+            THEN coalesce(odd_since > present, true) ELSE odd_since IS NOT NULL END
     FROM fencing_leases, (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) AS present)
     WHERE resource = ?1 AND expires_at > present
         AND NOT coalesce(expires_at > present + closed_for AND odd_since + closed_for <= present, false)";
 
 const NOTICE: &str = "
-    UPDATE fencing_leases SET odd_since = CAST(unixepoch('subsec') * 1000 AS INTEGER)
-    WHERE resource = ?1 AND expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER) + closed_for";
+    UPDATE fencing_leases SET odd_since = CASE
+        WHEN expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER) + closed_for
+        THEN CAST(unixepoch('subsec') * 1000 AS INTEGER) END
+    WHERE resource = ?1 AND (odd_since IS NOT NULL
+        OR expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER) + closed_for)";
 
 /// Acquires the row as this statement finds it, under the database's one write lock. The
 /// mark may be above the row's token if the tokens came from elsewhere before, or the

@@ -305,3 +305,23 @@ async fn a_migration_does_not_wait_for_ever_and_leaves_the_session_as_it_was() {
         sessions.push(session);
     }
 }
+
+/// Row locks are not fair: without a turn, a stream of clients would keep the operator out.
+#[tokio::test]
+async fn who_lowers_a_mark_queues_with_those_who_write() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    sql::begin(&place.pool, &resource(), token(35)).await.unwrap().commit().await.unwrap();
+    let mut turn = place.pool.begin().await.unwrap();
+    let lock =
+        "SELECT pg_advisory_xact_lock_shared(hashtextextended('files/a', 28548280319532647))";
+    sqlx::query(lock).execute(&mut *turn).await.unwrap();
+    let mut operator = place.pool.begin().await.unwrap();
+    sqlx::query("SET LOCAL lock_timeout = 100").execute(&mut *operator).await.unwrap();
+    let lower = sqlx::query("SELECT fencing_lower('files/a', 35, 34)");
+    let error = lower.execute(&mut *operator).await.unwrap_err();
+    assert!(sql::is_retryable(&error), "{error}");
+    operator.rollback().await.unwrap();
+    turn.rollback().await.unwrap();
+    sql::lower(&place.pool, &resource(), token(35), token(34)).await.unwrap();
+}

@@ -117,7 +117,7 @@ async fn what_is_the_owners_nobody_else_may_do() {
     for name in ["app_1", "app_2", "app_3", "app_4", "locks", "operator"] {
         are_denied(&users.user(name), OWNERS).await;
     }
-    let operators = ["SELECT fencing_lower('files/a', 1)", "SELECT * FROM fencing_audit"];
+    let operators = ["SELECT fencing_lower('files/a', 34, 1)", "SELECT * FROM fencing_audit"];
     for name in ["app_1", "app_2", "app_3", "app_4", "locks"] {
         are_denied(&users.user(name), &operators).await;
     }
@@ -212,11 +212,11 @@ async fn an_operator_takes_a_poisoned_mark_back() {
     let writer = users.user("app_1");
     sql::begin(&writer, &resource(), Token::MAX).await.unwrap().commit().await.unwrap();
     stale(sql::begin(&writer, &resource(), token(35)).await);
-    let error = sql::lower(&writer, &resource(), token(34)).await.unwrap_err();
+    let error = sql::lower(&writer, &resource(), Token::MAX, token(34)).await.unwrap_err();
     assert!(matches!(error, AdmitError::Database(_)), "{error:?}");
     let operator = users.user("operator");
     assert_eq!(sql::highest(&operator, &resource()).await.unwrap(), Some(Token::MAX));
-    sql::lower(&operator, &resource(), token(34)).await.unwrap();
+    sql::lower(&operator, &resource(), Token::MAX, token(34)).await.unwrap();
     sql::begin(&writer, &resource(), token(35)).await.unwrap().commit().await.unwrap();
     let lines = "SELECT resource, to_token, lowered_by FROM fencing_audit";
     let lines = sqlx::query_as::<_, (String, i64, String)>(lines).fetch_all(&operator).await;

@@ -45,12 +45,12 @@ async fn an_operator_lowers_a_mark_and_leaves_a_line() {
         admit(&place, name, Token::MAX.get()).await.unwrap();
     }
     stale(admit(&place, &resource(), 36).await);
-    sql::lower(&place.pool, &resource(), token(35)).await.unwrap();
+    sql::lower(&place.pool, &resource(), Token::MAX, token(35)).await.unwrap();
     assert_eq!(highest(&place, &resource()).await, Some(35));
     stale(admit(&place, &resource(), 34).await);
     admit(&place, &resource(), 36).await.unwrap();
     stale(admit(&place, &other, 36).await);
-    sql::lower(&place.pool, &other, token(1)).await.unwrap();
+    sql::lower(&place.pool, &other, Token::MAX, token(1)).await.unwrap();
     let lines = sqlx::query_as::<_, (i64, i64)>(
         "SELECT from_token, to_token FROM fencing_audit WHERE lowered_at IS NOT NULL ORDER BY id",
     );
@@ -69,14 +69,30 @@ async fn what_is_not_above_is_not_lowered() {
     let place = guarded().await;
     let nobody = Resource::new("nobody").unwrap();
     for (name, number) in [(resource(), 35), (resource(), 36), (nobody, 1)] {
-        let error = sql::lower(&place.pool, &name, token(number)).await.unwrap_err().to_string();
-        let words = format!("fencing: nothing was lowered to {number}, high water ");
+        let error = sql::lower(&place.pool, &name, token(35), token(number)).await;
+        let error = error.unwrap_err().to_string();
+        let words = format!("fencing: nothing was lowered from 35 to {number}, high water ");
         assert!(error.contains(&words), "{error}");
         assert!(error.contains(&format!("resource {name}")), "{error}");
     }
     let lines = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM fencing_audit");
     assert_eq!(lines.fetch_one(&place.pool).await.unwrap(), 0);
     assert_eq!(highest(&place, &resource()).await, Some(35));
+}
+
+/// The answer was lost and the call comes again, or a second operator makes it.
+#[tokio::test]
+async fn a_mark_that_has_moved_is_not_lowered() {
+    let place = guarded().await;
+    admit(&place, &resource(), Token::MAX.get()).await.unwrap();
+    sql::lower(&place.pool, &resource(), Token::MAX, token(34)).await.unwrap();
+    for number in [35, 36] {
+        admit(&place, &resource(), number).await.unwrap();
+    }
+    let error = sql::lower(&place.pool, &resource(), Token::MAX, token(34)).await.unwrap_err();
+    let words = "nothing was lowered from 999999999999999 to 34, high water 36, resource files/a";
+    assert!(error.to_string().contains(words), "{error}");
+    assert_eq!(stale(admit(&place, &resource(), 35).await).highest, token(36));
 }
 
 #[tokio::test]
@@ -93,13 +109,13 @@ async fn a_lock_whose_tokens_have_run_out_goes_on() {
     // A mark that no token is above.
     admit(&place, &resource(), Token::MAX.get()).await.unwrap();
     next().await.unwrap_err();
-    sql::lower(&place.pool, &resource(), token(36)).await.unwrap();
+    sql::lower(&place.pool, &resource(), Token::MAX, token(36)).await.unwrap();
     assert_eq!(next().await.unwrap(), 37);
     // The last token was granted: the lease has run out as well.
     admit(&place, &resource(), Token::MAX.get() - 1).await.unwrap();
     assert_eq!(next().await.unwrap(), Token::MAX.get());
     next().await.unwrap_err();
-    sql::lower(&place.pool, &resource(), token(40)).await.unwrap();
+    sql::lower(&place.pool, &resource(), Token::MAX, token(40)).await.unwrap();
     assert_eq!(next().await.unwrap(), 41);
     admit(&place, &resource(), 41).await.unwrap();
 }

@@ -94,3 +94,16 @@ async fn wrong_values_are_named() {
     lock.with_ttl(Duration::from_millis(100)).unwrap();
     assert!(format!("{lock:?}").contains("budget: 2s"), "{lock:?}");
 }
+
+/// Else the next correction of the clock would count from the first one.
+#[tokio::test]
+async fn a_clock_that_was_put_right_leaves_no_trace() {
+    let place = ready().await;
+    let lease = service(&place.pool).acquire(&resource()).await.unwrap();
+    run(&place, "UPDATE fencing_leases SET odd_since = expires_at").await;
+    held(service(&place.pool).try_acquire(&resource()).await);
+    let traces = "SELECT count(*) FROM fencing_leases WHERE odd_since IS NOT NULL";
+    let traces = sqlx::query_scalar::<_, i64>(traces).fetch_one(&place.pool).await;
+    assert_eq!(traces.unwrap(), 0);
+    let _ = lease.release().await;
+}

@@ -27,7 +27,8 @@ async fn they_are_above_the_mark() {
     assert_eq!(next(&lock).await, 34);
     mark(&place, 500).await;
     assert_eq!(next(&lock).await, 501);
-    sql::lower(&place.pool, &resource(), Token::new(7).unwrap()).await.unwrap();
+    let [from, to] = [500, 7].map(|number| Token::new(number).unwrap());
+    sql::lower(&place.pool, &resource(), from, to).await.unwrap();
     assert_eq!(next(&lock).await, 502);
     // The leases are lost, and the marks are not.
     mark(&place, 502).await;

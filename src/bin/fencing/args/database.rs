@@ -69,6 +69,9 @@ pub(crate) struct Lower {
     /// The resource whose mark is lowered.
     #[arg(long, value_name = "NAME")]
     pub(crate) resource: Resource,
+    /// The mark as it is now. If it has moved since you looked, nothing is lowered.
+    #[arg(long, value_name = "MARK")]
+    pub(crate) from: Token,
     /// The new mark: this token and all larger ones may write from then on.
     #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Token,
