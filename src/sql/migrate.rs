@@ -5,7 +5,8 @@ use sqlx::{Pool, SqlSafeStr};
 use tokio::time::{Instant, sleep};
 
 use super::MigrateError;
-use crate::database::{Database, FenceStatements, Kind, Meaning, meaning};
+use super::opening::OpeningTransaction;
+use crate::database::{Database, Kind, Meaning, meaning};
 use crate::random::jitter;
 
 /// How long a database that others keep locked is asked again.
@@ -142,13 +143,14 @@ pub fn migrations<DB: Database>() -> &'static [(i64, &'static str, &'static str)
 /// Migrates where a transaction can create tables: all or nothing. `begin` or `lock` keep
 /// others out until it ends.
 #[allow(dead_code, reason = "MySQL has no such transactions")]
-pub(super) async fn in_one_transaction<DB: FenceStatements>(
+pub(super) async fn in_one_transaction<DB: Database>(
     pool: &Pool<DB>,
     begin: &'static str,
     lock: Option<&'static str>,
     migrator: Migrator,
 ) -> Result<bool, sqlx::migrate::MigrateError> {
-    let mut tx = pool.begin_with(begin).await?;
+    // Dropped on the way, the driver would give the connection back with the transaction open.
+    let mut tx = OpeningTransaction::new(pool.acquire().await?, begin.into()).await?;
     if let Some(lock) = lock {
         DB::execute(&mut tx, lock.into()).await?;
     }
