@@ -95,6 +95,13 @@ impl Acquire {
         self.publish();
     }
 
+    /// Reports whether the node has answered that another owner holds the lock: then it holds nothing
+    /// for this one, and there is nothing to release.
+    #[must_use]
+    pub fn is_refused(&self, node: usize) -> bool {
+        matches!(self.nodes.get(node), Some(NodeVote::Held(_)))
+    }
+
     /// The token is the largest among the grants counted when a majority had granted.
     fn choose(&mut self) {
         if self.chosen.is_some() || self.granted() < majority(self.nodes.len()) {

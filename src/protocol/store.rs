@@ -195,7 +195,9 @@ impl Store {
         if self.out.len().is_power_of_two() {
             self.out.retain(|_, (until, _)| *until > now);
         }
-        self.memory.counts.insert(resource.clone(), count + 1);
+        // Only a new count makes a node more crowded.
+        let is_new = self.memory.counts.insert(resource.clone(), count + 1).is_none();
+        let crowded = crowded && is_new;
         self.lock(resource, owner, ttl, now);
         Reply::Granted { stamp: Stamp { era, count: count + 1 }, nonce, crowded }
     }

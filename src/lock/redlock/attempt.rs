@@ -1,15 +1,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
+use tokio::time::Instant;
 
+use super::answers::Answers;
 use super::held::HeldOnNodes;
 use super::nodes::Nodes;
 use super::readmission;
 use crate::lock::AcquireError;
 use crate::lock::held_lock::Grant;
-use crate::protocol::{Acquire, AcquireOutcome, Attempt, Owner, Request, Terms};
+use crate::protocol::{Acquire, AcquireOutcome, Attempt, Fault, Owner, Request, Terms};
 use crate::random;
 use crate::resource::Resource;
 
@@ -17,61 +17,93 @@ use crate::resource::Resource;
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// Makes one attempt. Dropped at any await point, or lost, it releases everywhere.
+///
+/// Where this client was too slow itself, that says nothing of the nodes: the attempt waits for a turn
+/// and asks anew, for another owner, within the time in which it may wait.
 pub(super) async fn attempt(
     nodes: &Arc<Nodes>,
     resource: &Resource,
     terms: Terms,
 ) -> Result<Grant, AcquireError> {
     readmission::start(nodes);
-    let Some(_turn) = nodes.turn(LONGEST_WAIT.min(terms.ttl / 2)).await else {
-        return Err(nodes.overloaded(resource));
-    };
+    let end = Instant::now() + LONGEST_WAIT.min(terms.ttl / 2);
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let Some(_turn) = nodes.turn(left).await else {
+            return Err(nodes.overloaded(resource));
+        };
+        match ask(nodes, resource, terms).await {
+            Ok(grant) => return Ok(grant),
+            Err(AcquireOutcome::Held { retry_after }) => {
+                return Err(AcquireError::Held { resource: resource.clone(), retry_after });
+            }
+            Err(AcquireOutcome::NoQuorum { faults, .. })
+                if overloaded(&faults) && Instant::now() < end =>
+            {
+                tracing::debug!(%resource, "this client is overloaded: asking anew");
+            }
+            Err(AcquireOutcome::NoQuorum { granted, faults }) => {
+                return Err(nodes.no_quorum(resource, granted, faults));
+            }
+            Err(AcquireOutcome::Won { .. }) => {}
+        }
+    }
+}
+
+/// Reports whether a node was not asked in time, or not heard in time, because of this client: then it
+/// may be to blame for the others, too.
+fn overloaded(faults: &[(usize, Fault)]) -> bool {
+    faults.iter().any(|(_, fault)| *fault == Fault::Overloaded)
+}
+
+/// Asks the nodes once.
+async fn ask(
+    nodes: &Arc<Nodes>,
+    resource: &Resource,
+    terms: Terms,
+) -> Result<Grant, AcquireOutcome> {
     let owner = Owner(random::u128());
     let attempt = Attempt { resource: resource.clone(), owner, terms };
-    let mut release_on_drop = ReleaseOnDrop { nodes: Some(nodes), resource, owner };
-    let mut acquire = Acquire::new(nodes.size(), attempt.clone(), nodes.clock().now());
-    let mut calls = FuturesUnordered::new();
+    let acquire = Acquire::new(nodes.size(), attempt.clone(), nodes.clock().now());
+    let mut asked = ReleaseOnDrop { nodes: Some(nodes), resource, owner, acquire };
+    let mut answers = Answers::of_votes(nodes.size());
     let outcome = loop {
-        while let Some((node, request)) = acquire.next_request() {
-            if let Some(answer) = nodes.submit(node, request) {
-                calls.push(async move { (node, answer.get().await) });
-            }
+        while let Some((node, request)) = asked.acquire.next_request() {
+            nodes.submit(node, request, &mut answers);
         }
-        if let Some(outcome) = acquire.outcome(nodes.clock().now()) {
+        if let Some(outcome) = asked.acquire.outcome(nodes.clock().now()) {
             break outcome;
         }
-        match calls.next().await {
-            Some((node, reply)) => acquire.on_reply(node, reply),
+        match answers.next().await {
+            Some((node, reply)) => asked.acquire.on_reply(node, reply),
             None => break AcquireOutcome::NoQuorum { granted: 0, faults: Vec::new() },
         }
     };
     match outcome {
         AcquireOutcome::Won { token, deadline } => {
-            release_on_drop.nodes = None;
+            asked.nodes = None;
             let held = Arc::new(HeldOnNodes::new(Arc::clone(nodes), attempt, token));
             Ok(Grant { token, deadline, held })
         }
-        AcquireOutcome::Held { retry_after } => {
-            Err(AcquireError::Held { resource: resource.clone(), retry_after })
-        }
-        AcquireOutcome::NoQuorum { granted, faults } => {
-            Err(nodes.no_quorum(resource, granted, faults))
-        }
+        lost => Err(lost),
     }
 }
 
-/// Releases everywhere when it is dropped, also where no answer came.
+/// Releases when it is dropped, also where no answer came.
 struct ReleaseOnDrop<'a> {
     nodes: Option<&'a Arc<Nodes>>,
     resource: &'a Resource,
     owner: Owner,
+    acquire: Acquire,
 }
 
 impl Drop for ReleaseOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(nodes) = self.nodes {
             let request = Request::Release { resource: self.resource.clone(), owner: self.owner };
-            drop(nodes.submit_all(&request));
+            let mut answers = Answers::new(nodes.size());
+            // A node that has answered that another owner holds it has nothing of this one.
+            nodes.submit_to(&request, &mut answers, |node| !self.acquire.is_refused(node));
         }
     }
 }

@@ -1,7 +1,5 @@
 use std::sync::Arc;
 
-use futures_util::StreamExt;
-
 use super::attempt::attempt;
 use super::nodes::Nodes;
 use super::readmission;
@@ -28,9 +26,9 @@ impl LockBackend for Arc<Nodes> {
 
     async fn health(&self, _: &Settings) -> Health {
         readmission::start(self);
-        let mut calls = self.submit_all(&Request::Inspect);
+        let mut answers = self.submit_all(&Request::Inspect);
         let (mut reports, mut faults) = (Vec::new(), Vec::new());
-        while let Some((node, answer)) = calls.next().await {
+        while let Some((node, answer)) = answers.next().await {
             match answer {
                 Ok(Reply::Report(report)) => {
                     if let Some(left) = report.quarantine {

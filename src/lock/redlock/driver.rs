@@ -1,19 +1,22 @@
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use futures_util::stream::FuturesUnordered;
-use futures_util::{FutureExt, StreamExt};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout, timeout_at};
-use tracing::Instrument;
+use tokio::task::coop::unconstrained;
+use tokio::time::{Instant, timeout};
 
+use super::in_flight::{Call, Ended, InFlight};
 use super::job::{Job, Waiting};
-use super::node::{Node, Session};
-use super::notices::{Notice, Notices};
-use super::outstanding::Outstanding;
+use super::node::{Node, Opened, Session};
+use super::notices::Notice;
+use super::own_wakes::OwnWakes;
 use super::shared::Shared;
+use super::timer::Timer;
 use crate::protocol::{Fault, Reply};
 
 /// How long a session that does not answer is kept before a new one is opened.
@@ -27,21 +30,11 @@ const IDLE: Duration = Duration::from_secs(1);
 /// back. A node answers as many in less than a budget.
 const WINDOW: usize = 256;
 
-type Opening = BoxFuture<'static, Result<Box<dyn Session>, Fault>>;
-type Trial = BoxFuture<'static, Result<(), Fault>>;
+/// How many renewals go as one request.
+const MOST_RENEWALS: usize = 64;
 
-/// How a call goes on.
-enum Event {
-    /// The call of the session with this number is over, and the caller has the answer.
-    Answered { session: u64, broken: bool },
-    /// The node did not answer in time, and the caller knows. The call goes on, to show whether the
-    /// node lives.
-    Slow(u64, BoxFuture<'static, Event>),
-    /// The node owed an answer and gave it.
-    Alive(u64),
-    /// The node owed an answer, and the session is broken.
-    Broken(u64),
-}
+type Opening = BoxFuture<'static, Result<Opened, Fault>>;
+type Trial = BoxFuture<'static, Result<(), Fault>>;
 
 /// Drives the lane to one node: owns the session, sends requests in their order, and bounds
 /// every answer by the node budget, counted from when the request is sent.
@@ -54,6 +47,8 @@ pub(super) struct Driver {
     shared: Shared,
     queued: Arc<AtomicUsize>,
     session: Option<Box<dyn Session>>,
+    /// What moves the bytes of the session.
+    motion: Option<BoxFuture<'static, ()>>,
     sessions: u64,
     /// Requests of this session without an answer, those in time.
     sent: usize,
@@ -68,7 +63,8 @@ pub(super) struct Driver {
     closed: Option<(Instant, Fault)>,
     pause: Duration,
     waiting: Waiting,
-    calls: FuturesUnordered<BoxFuture<'static, Event>>,
+    in_flight: InFlight,
+    timer: Timer,
 }
 
 impl Driver {
@@ -84,6 +80,7 @@ impl Driver {
             node,
             queued,
             session: None,
+            motion: None,
             sessions: 0,
             sent: 0,
             shared,
@@ -96,37 +93,101 @@ impl Driver {
             closed: None,
             pause,
             waiting: Waiting::default(),
-            calls: FuturesUnordered::new(),
+            in_flight: InFlight::default(),
+            timer: Timer::new(),
         }
     }
 
+    /// Runs until the lane is gone and nothing is on its way. The turns of the runtime's tasks don't
+    /// bound it: answers that have come must be seen before what seems late is given up, and the
+    /// window bounds what it does at one time.
     pub(super) async fn run(mut self, mut jobs: mpsc::UnboundedReceiver<Job>) {
-        let mut open = true;
-        while open || !self.waiting.is_empty() || !self.calls.is_empty() {
-            let limit = self.limit();
-            tokio::select! {
-                biased;
-                Some(event) = self.calls.next(), if !self.calls.is_empty() => self.on_event(event),
-                opened = pending(&mut self.opening), if self.opening.is_some() => {
-                    self.opening = None;
-                    self.on_opened(opened);
-                }
-                tried = pending(&mut self.trial), if self.trial.is_some() => {
-                    self.trial = None;
-                    self.on_tried(&tried);
-                }
-                // `send` refuses those who wait.
-                () = until(limit), if limit.is_some() => {}
-                job = jobs.recv(), if open => match job {
-                    Some(job) => {
-                        self.queued.fetch_sub(1, Ordering::Relaxed);
-                        self.waiting.push(job);
-                    }
-                    None => open = false,
-                },
+        let wakes = Arc::<OwnWakes>::default();
+        let mut poll = |context: &mut Context<'_>| self.poll(context, &mut jobs);
+        unconstrained(poll_fn(|context| wakes.poll(context, &mut poll))).await;
+    }
+
+    fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        jobs: &mut mpsc::UnboundedReceiver<Job>,
+    ) -> Poll<()> {
+        let open = self.poll_jobs(context, jobs);
+        self.send();
+        loop {
+            if poll_optional(&mut self.motion, context).is_some() {
+                self.motion = None;
+            }
+            let mut news = false;
+            while let Poll::Ready(ended) = self.in_flight.poll_ended(context) {
+                self.on_ended(ended);
+                news = true;
+            }
+            if let Some(opened) = poll_optional(&mut self.opening, context) {
+                self.opening = None;
+                self.on_opened(opened);
+                news = true;
+            }
+            if let Some(tried) = poll_optional(&mut self.trial, context) {
+                self.trial = None;
+                self.on_tried(&tried);
+                news = true;
+            }
+            news |= self.poll_timer(context);
+            if !news {
+                break;
             }
             self.send();
         }
+        if open || !self.waiting.is_empty() || !self.in_flight.is_empty() {
+            return Poll::Pending;
+        }
+        Poll::Ready(())
+    }
+
+    /// Takes what was submitted. Returns whether more may come.
+    fn poll_jobs(
+        &mut self,
+        context: &mut Context<'_>,
+        jobs: &mut mpsc::UnboundedReceiver<Job>,
+    ) -> bool {
+        for _ in 0..WINDOW {
+            match jobs.poll_recv(context) {
+                Poll::Ready(Some(job)) => {
+                    self.queued.fetch_sub(1, Ordering::Relaxed);
+                    self.waiting.push(job);
+                }
+                Poll::Ready(None) => return false,
+                Poll::Pending => return true,
+            }
+        }
+        context.waker().wake_by_ref();
+        true
+    }
+
+    /// Gives up what is late by now, and sets the timer for what is late next. Returns whether
+    /// anything was.
+    fn poll_timer(&mut self, context: &mut Context<'_>) -> bool {
+        let mut news = false;
+        while let Some(next) = self.next_limit() {
+            if next <= Instant::now() {
+                // What waits behind it is refused as well.
+                self.give_up();
+                self.send();
+                news = true;
+                continue;
+            }
+            if self.timer.poll_until(next, context).is_pending() {
+                return news;
+            }
+        }
+        news
+    }
+
+    /// Returns when something is late next.
+    fn next_limit(&self) -> Option<Instant> {
+        let limits = [self.limit(), self.in_flight.next_due(), self.in_flight.next_broken()];
+        limits.into_iter().flatten().min()
     }
 
     /// Returns until when those who wait may hope, where the node keeps them waiting.
@@ -138,6 +199,29 @@ impl Driver {
                 Some(self.owes_since + self.shared.budget)
             }
             () => None,
+        }
+    }
+
+    /// Tells the callers whose answers are late, and loses a session that owes one for too long.
+    fn give_up(&mut self) {
+        let now = Instant::now();
+        let until = now + ANSWER_LIMIT.max(self.shared.budget);
+        while let Some((session, jobs)) = self.in_flight.late(now, until) {
+            if self.is_current(session) {
+                self.sent = self.sent.saturating_sub(jobs.len());
+                if self.owed == 0 {
+                    self.owes_since = now;
+                }
+                self.owed += 1;
+            }
+            for job in jobs {
+                job.answer(Err(Fault::TimedOut));
+            }
+        }
+        while let Some(session) = self.in_flight.broken(now) {
+            if self.is_current(session) {
+                self.lose_session();
+            }
         }
     }
 
@@ -159,9 +243,8 @@ impl Driver {
             if self.sent >= WINDOW {
                 return;
             }
-            if let Some(job) = self.waiting.next() {
-                self.start(job);
-            }
+            let jobs = self.waiting.next(MOST_RENEWALS);
+            self.start(jobs);
         }
     }
 
@@ -171,7 +254,7 @@ impl Driver {
         let hung = self.owes_since.elapsed() >= self.shared.budget;
         let room = if hung { usize::MAX } else { WINDOW.saturating_sub(self.sent) };
         for job in self.waiting.releases(room) {
-            self.start(job);
+            self.start(vec![job]);
         }
         if hung {
             self.waiting.refuse(&Fault::TimedOut);
@@ -191,7 +274,7 @@ impl Driver {
             }
             return;
         }
-        let opening = self.node.open(&self.shared.fleet);
+        let opening = self.node.open_driven(&self.shared.fleet);
         self.opening_since = Instant::now();
         let limit = ANSWER_LIMIT.max(self.shared.budget);
         let opening = async move { timeout(limit, opening).await.unwrap_or(Err(Fault::TimedOut)) };
@@ -214,69 +297,41 @@ impl Driver {
     }
 
     /// Starts the call at once, so that calls reach the session in the order of the jobs.
-    fn start(&mut self, job: Job) {
+    fn start(&mut self, jobs: Vec<Job>) {
         let Some(session) = &self.session else { return };
-        let mut call = session.call(job.request.clone());
-        let first = (&mut call).now_or_never();
-        self.sent += 1;
-        let (session, number) = (self.sessions, self.number);
-        let (notices, outstanding) =
-            (Arc::clone(&self.shared.notices), self.shared.outstanding.clone());
-        let due = Instant::now() + self.shared.budget;
-        let limit = ANSWER_LIMIT.max(self.shared.budget);
         let span = tracing::debug_span!("fencing.node", node = self.node.name());
-        let call = async move {
-            let answered = match first {
-                Some(answer) => Ok(answer),
-                None => timeout_at(due, &mut call).await,
-            };
-            let Ok(answer) = answered else {
-                job.answer(Err(Fault::TimedOut));
-                return Event::Slow(
-                    session,
-                    async move {
-                        match timeout(limit, call).await {
-                            Ok(Err(Fault::Disconnected(_))) | Err(_) => Event::Broken(session),
-                            Ok(_) => Event::Alive(session),
-                        }
-                    }
-                    .boxed(),
-                );
-            };
-            let broken = matches!(answer, Err(Fault::Disconnected(_)));
-            notify(&notices, &outstanding, number, &answer);
-            job.answer(answer);
-            Event::Answered { session, broken }
+        let mut call: Call = match jobs.as_slice() {
+            [] => return,
+            [job] => {
+                let call = session.call(job.request.clone());
+                async move { vec![call.await] }.boxed()
+            }
+            jobs => session.call_all(jobs.iter().map(|job| job.request.clone()).collect()),
         };
-        self.calls.push(call.instrument(span).boxed());
+        if let Some(answered) = span.in_scope(|| (&mut call).now_or_never()) {
+            call = std::future::ready(answered).boxed();
+        }
+        self.sent += jobs.len();
+        let due = Instant::now() + self.shared.budget;
+        self.in_flight.push(self.sessions, due, jobs, call, span);
     }
 
-    fn on_event(&mut self, event: Event) {
-        match event {
-            // What happens to an older session says nothing of this one.
-            Event::Answered { session, broken } if self.is_current(session) => {
-                self.sent = self.sent.saturating_sub(1);
-                self.last_answer = Instant::now();
-                if broken {
-                    self.lose_session();
-                }
+    fn on_ended(&mut self, Ended { session, answered, jobs }: Ended) {
+        let broken = answered.iter().any(|answer| matches!(answer, Err(Fault::Disconnected(_))));
+        // What happens to an older session says nothing of this one.
+        if self.is_current(session) {
+            match &jobs {
+                Some(jobs) => self.sent = self.sent.saturating_sub(jobs.len()),
+                None => self.owed = self.owed.saturating_sub(1),
             }
-            Event::Slow(session, rest) => {
-                if self.is_current(session) {
-                    self.sent = self.sent.saturating_sub(1);
-                    if self.owed == 0 {
-                        self.owes_since = Instant::now();
-                    }
-                    self.owed += 1;
-                }
-                self.calls.push(rest);
+            self.last_answer = Instant::now();
+            if broken {
+                self.lose_session();
             }
-            Event::Alive(session) if self.is_current(session) => {
-                self.owed = self.owed.saturating_sub(1);
-                self.last_answer = Instant::now();
-            }
-            Event::Broken(session) if self.is_current(session) => self.lose_session(),
-            Event::Answered { .. } | Event::Alive(_) | Event::Broken(_) => {}
+        }
+        for (job, answer) in jobs.into_iter().flatten().zip(answered) {
+            self.notify(&answer);
+            job.answer(answer);
         }
     }
 
@@ -285,17 +340,17 @@ impl Driver {
     }
 
     fn lose_session(&mut self) {
-        (self.session, self.sent, self.owed) = (None, 0, 0);
+        (self.session, self.motion, self.sent, self.owed) = (None, None, 0, 0);
         self.shared.distinct_servers.lost(self.number);
     }
 
-    fn on_opened(&mut self, opened: Result<Box<dyn Session>, Fault>) {
-        match opened.and_then(|session| self.only_one(session)) {
-            Ok(session) => {
+    fn on_opened(&mut self, opened: Result<Opened, Fault>) {
+        match opened.and_then(|opened| self.only_one(opened)) {
+            Ok(Opened { session, motion }) => {
                 self.sessions += 1;
                 (self.closed, self.pause) = (None, self.shared.budget);
                 (self.sent, self.owed, self.last_answer) = (0, 0, Instant::now());
-                self.session = Some(session);
+                (self.session, self.motion) = (Some(session), motion);
             }
             Err(fault) => {
                 let pause = self.pause / 2 + crate::random::jitter(self.pause / 2);
@@ -305,11 +360,22 @@ impl Driver {
         }
     }
 
-    fn only_one(&self, session: Box<dyn Session>) -> Result<Box<dyn Session>, Fault> {
-        if let Some(server) = session.server() {
+    fn only_one(&self, opened: Opened) -> Result<Opened, Fault> {
+        if let Some(server) = opened.session.server() {
             self.shared.distinct_servers.reached(self.number, self.node.name(), server)?;
         }
-        Ok(session)
+        Ok(opened)
+    }
+
+    fn notify(&self, answer: &Result<Reply, Fault>) {
+        let notice = match answer {
+            Ok(Reply::NotAdmitted) => Notice::NotAdmitted(self.number),
+            Ok(Reply::Exhausted | Reply::Granted { crowded: true, .. }) => {
+                Notice::Collect(self.number)
+            }
+            _ => return,
+        };
+        self.shared.notices.send(notice, self.shared.outstanding.begin());
     }
 }
 
@@ -320,30 +386,12 @@ impl Drop for Driver {
     }
 }
 
-fn notify(
-    notices: &Notices,
-    outstanding: &Outstanding,
-    number: usize,
-    answer: &Result<Reply, Fault>,
-) {
-    let notice = match answer {
-        Ok(Reply::NotAdmitted) => Notice::NotAdmitted(number),
-        Ok(Reply::Exhausted | Reply::Granted { crowded: true, .. }) => Notice::Collect(number),
-        _ => return,
-    };
-    notices.send(notice, outstanding.begin());
-}
-
-async fn pending<T>(future: &mut Option<BoxFuture<'static, T>>) -> T {
-    match future {
-        Some(future) => future.await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn until(limit: Option<Instant>) {
-    match limit {
-        Some(limit) => tokio::time::sleep_until(limit).await,
-        None => std::future::pending().await,
+fn poll_optional<T>(
+    future: &mut Option<BoxFuture<'static, T>>,
+    context: &mut Context<'_>,
+) -> Option<T> {
+    match future.as_mut()?.as_mut().poll(context) {
+        Poll::Ready(done) => Some(done),
+        Poll::Pending => None,
     }
 }

@@ -1,9 +1,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 
-use super::nodes::{Calls, Nodes};
+use super::answers::Answers;
+use super::nodes::Nodes;
 use crate::lock::held_lock::{HeldLock, Renewed};
 use crate::lock::{ReleaseError, Released};
 use crate::protocol::{Attempt, Release, ReleaseOutcome, Renew, RenewOutcome, Request};
@@ -23,7 +23,7 @@ impl HeldOnNodes {
         HeldOnNodes { nodes, attempt, token, closed: Mutex::new(false) }
     }
 
-    fn close(&self) -> Calls {
+    fn close(&self) -> Answers {
         *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
         let (resource, owner) = (self.attempt.resource.clone(), self.attempt.owner);
         self.nodes.submit_all(&Request::Release { resource, owner })
@@ -35,7 +35,7 @@ impl HeldLock for HeldOnNodes {
         Box::pin(async {
             let (nodes, now) = (self.nodes.size(), self.nodes.clock().now());
             let mut renew = Renew::new(nodes, self.attempt.clone(), self.token, now);
-            let mut calls = {
+            let mut answers = {
                 let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
                 if *closed {
                     return Renewed::Failed(Vec::new());
@@ -51,7 +51,7 @@ impl HeldLock for HeldOnNodes {
                     }
                     None => {}
                 }
-                match calls.next().await {
+                match answers.next().await {
                     Some((node, reply)) => renew.on_reply(node, reply),
                     None => return Renewed::Failed(Vec::new()),
                 }
@@ -62,7 +62,7 @@ impl HeldLock for HeldOnNodes {
     fn release(&self) -> BoxFuture<'_, Result<Released, ReleaseError>> {
         let mut release = Release::new(self.nodes.size());
         // Submitted here and now: dropping the future takes nothing back.
-        let mut calls = self.close();
+        let mut answers = self.close();
         Box::pin(async move {
             loop {
                 match release.outcome() {
@@ -73,7 +73,7 @@ impl HeldLock for HeldOnNodes {
                     }
                     None => {}
                 }
-                match calls.next().await {
+                match answers.next().await {
                     Some((node, reply)) => release.on_reply(node, reply),
                     None => return Err(ReleaseError { causes: Vec::new() }),
                 }

@@ -1,9 +1,8 @@
 use std::collections::VecDeque;
-use std::time::Duration;
 
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::answers::Slot;
 use super::outstanding::OutstandingWork;
 use crate::protocol::{Fault, Owner, Reply, Request};
 
@@ -12,28 +11,27 @@ pub(super) struct Job {
     pub(super) request: Request,
     /// It is not sent after this, unless it is a release.
     pub(super) limit: Instant,
-    reply: oneshot::Sender<Result<Reply, Fault>>,
+    slot: Slot,
     _work: OutstandingWork,
 }
 
 impl Job {
-    /// A job that may wait for `patience` until it is sent.
-    pub(super) fn new(
-        request: Request,
-        patience: Duration,
-        reply: oneshot::Sender<Result<Reply, Fault>>,
-        work: OutstandingWork,
-    ) -> Job {
-        Job { request, limit: Instant::now() + patience, reply, _work: work }
+    /// A job that may wait until `limit` before it is sent.
+    pub(super) fn new(request: Request, limit: Instant, slot: Slot, work: OutstandingWork) -> Job {
+        Job { request, limit, slot, _work: work }
     }
 
     pub(super) fn is_release(&self) -> bool {
         matches!(self.request, Request::Release { .. })
     }
 
+    fn is_renewal(&self) -> bool {
+        matches!(self.request, Request::Renew { .. })
+    }
+
     /// Gives the caller its answer. It may have given up.
     pub(super) fn answer(self, answer: Result<Reply, Fault>) {
-        let _ = self.reply.send(answer);
+        self.slot.answer(answer);
     }
 
     fn owner(&self) -> Option<Owner> {
@@ -70,16 +68,24 @@ impl Waiting {
         self.0.push_back(job);
     }
 
-    /// Returns the next request that is still worth to be sent, and refuses those before it.
-    pub(super) fn next(&mut self) -> Option<Job> {
+    /// Returns the next request that is still worth to be sent, and refuses those before it. Renewals that
+    /// follow one another come together, as many as that.
+    pub(super) fn next(&mut self, most_renewals: usize) -> Vec<Job> {
         let now = Instant::now();
-        loop {
-            let job = self.0.pop_front()?;
+        let mut next = Vec::with_capacity(1);
+        while let Some(job) = self.0.pop_front() {
             if now < job.limit || job.is_release() {
-                return Some(job);
+                next.push(job);
+            } else {
+                job.answer(Err(Fault::Overloaded));
             }
-            job.answer(Err(Fault::Overloaded));
+            let more = self.0.front().is_some_and(Job::is_renewal) && next.len() < most_renewals;
+            let joined = more && next.iter().all(Job::is_renewal);
+            if !(next.is_empty() || joined) {
+                break;
+            }
         }
+        next
     }
 
     /// Takes the releases out, as many as there is room for.

@@ -2,14 +2,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
 
+use super::answers::Answers;
 use super::driver::Driver;
 use super::job::Job;
 use super::node::Node;
 use super::shared::Shared;
-use crate::protocol::{Fault, Reply, Request};
+use crate::protocol::{Fault, Request};
 
 /// How long a release may take that waits behind many others.
 const RELEASE_LIMIT: Duration = Duration::from_secs(10);
@@ -58,18 +59,18 @@ impl Lane {
     }
 
     /// Queues a request. It is sent within one budget of the node, and the answer comes within another;
-    /// a release may take longer. Dropping the receiver undoes nothing. Outside of a runtime only a lane
+    /// a release may take longer. Dropping the answers undoes nothing. Outside of a runtime only a lane
     /// that already runs takes requests.
-    pub(super) fn submit(&self, request: Request) -> Answer {
-        let (reply, answer) = oneshot::channel();
+    pub(super) fn submit(&self, request: Request, answers: &mut Answers, now: Instant) {
         let (budget, late) = (self.shared.budget, matches!(request, Request::Release { .. }));
-        let mut job = Job::new(request, budget, reply, self.shared.outstanding.begin());
+        let limit = now + budget;
         let rest = if late { RELEASE_LIMIT.max(budget) } else { budget };
-        let answer = Answer { answer, bound: job.limit + rest };
+        let slot = answers.slot(self.number, limit + rest);
+        let mut job = Job::new(request, limit, slot, self.shared.outstanding.begin());
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(running) = running.as_ref() {
             match running.send(job) {
-                Ok(()) => return answer,
+                Ok(()) => return,
                 Err(unsent) => job = unsent,
             }
         }
@@ -82,25 +83,6 @@ impl Lane {
             runtime.spawn(driver.run(receiver));
             let _ = new.send(job);
             *running = Some(new);
-        }
-        answer
-    }
-}
-
-/// The answer to a submitted request.
-pub(super) struct Answer {
-    answer: oneshot::Receiver<Result<Reply, Fault>>,
-    /// The lane bounds the answer, and this bounds a lane whose runtime stands still. No later answer
-    /// counts: a re-admission relies on it that what was asked before is over after two budgets.
-    bound: Instant,
-}
-
-impl Answer {
-    pub(super) async fn get(self) -> Result<Reply, Fault> {
-        let gone = || Err(Fault::Disconnected("the runtime is gone".into()));
-        match timeout_at(self.bound, self.answer).await {
-            Ok(answer) if Instant::now() <= self.bound => answer.unwrap_or_else(|_| gone()),
-            Ok(_) | Err(_) => Err(Fault::TimedOut),
         }
     }
 }

@@ -19,12 +19,14 @@
 //! # }
 //! ```
 
+mod answers;
 mod attempt;
 mod backend;
 mod builder;
 mod distinct_servers;
 mod driver;
 mod held;
+mod in_flight;
 mod job;
 mod lane;
 mod memory;
@@ -33,12 +35,14 @@ mod nodes;
 mod notices;
 mod operator;
 mod outstanding;
+mod own_wakes;
 mod readmission;
 #[cfg(feature = "redis")]
 mod redis;
 mod shared;
 #[cfg(test)]
 mod tests;
+mod timer;
 
 use std::fmt;
 use std::sync::Arc;
@@ -51,7 +55,7 @@ pub use super::{BuildError, Health};
 pub use crate::protocol::{Fleet, FleetError};
 pub use builder::RedlockBuilder;
 pub use memory::MemoryNode;
-pub use node::{Node, Session};
+pub use node::{Node, Opened, Session};
 pub use operator::{AdmitNodes, Operator, OperatorError};
 #[cfg(feature = "redis")]
 pub use redis::{NodeReport, RedisNode};

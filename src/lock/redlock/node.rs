@@ -1,4 +1,8 @@
+use std::fmt;
+
+use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesOrdered;
 
 use crate::protocol::{Fault, Fleet, Incarnation, Reply, Request};
 
@@ -24,6 +28,34 @@ pub trait Node: Send + Sync + 'static {
     /// # Cancel safety
     /// Dropped, it leaves nothing behind.
     fn open(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>>;
+
+    /// Opens a session as [`open`](Node::open) does, for a caller that polls its [`Opened::motion`]
+    /// as long as it uses the session: that spares a task for each connection.
+    ///
+    /// # Errors
+    /// [`Fault`]: why there is none.
+    ///
+    /// # Cancel safety
+    /// Dropped, it leaves nothing behind.
+    fn open_driven(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Opened, Fault>> {
+        let opening = self.open(fleet);
+        Box::pin(async move { Ok(Opened { session: opening.await?, motion: None }) })
+    }
+}
+
+/// A session, and what moves its bytes.
+pub struct Opened {
+    /// The session.
+    pub session: Box<dyn Session>,
+    /// Writes the session's requests and reads their answers. Dropped, every call fails. `None` if
+    /// the session does that by itself.
+    pub motion: Option<BoxFuture<'static, ()>>,
+}
+
+impl fmt::Debug for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Opened").finish_non_exhaustive()
+    }
 }
 
 /// One connection to one incarnation of a node. It never reconnects: when it breaks, every call
@@ -40,6 +72,24 @@ pub trait Session: Send + Sync + 'static {
     /// # Cancel safety
     /// Dropped, the request may have run or may still run; it is not sent later.
     fn call(&self, request: Request) -> BoxFuture<'static, Result<Reply, Fault>>;
+
+    /// Runs several requests in their order, each as one atomic step, and returns their answers in
+    /// the same order. A session may send them as one.
+    ///
+    /// # Cancel safety
+    /// As for [`call`](Session::call), for each of them.
+    fn call_all(&self, requests: Vec<Request>) -> BoxFuture<'static, Vec<Result<Reply, Fault>>> {
+        let mut calls: FuturesOrdered<_> =
+            requests.into_iter().map(|request| self.call(request)).collect();
+        // Requests run in the order in which they are first polled.
+        Box::pin(async move {
+            let mut answers = Vec::with_capacity(calls.len());
+            while let Some(answer) = calls.next().await {
+                answers.push(answer);
+            }
+            answers
+        })
+    }
 
     /// Finds out whether the server still answers on this session. It is asked before a session that was
     /// idle is used again.

@@ -3,14 +3,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
-use futures_util::stream::FuturesUnordered;
 use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
+use super::answers::Answers;
 use super::distinct_servers::DistinctServers;
 use super::driver::ANSWER_LIMIT;
-use super::lane::{Answer, Lane};
+use super::lane::Lane;
 use super::node::Node;
 use super::notices::Notices;
 use super::outstanding::Outstanding;
@@ -46,8 +45,6 @@ pub(super) struct Starting {
     /// The user has said that no lock can be out where all nodes are blank.
     pub(super) nothing_out: bool,
 }
-
-pub(super) type Calls = FuturesUnordered<BoxFuture<'static, (usize, Result<Reply, Fault>)>>;
 
 impl Nodes {
     pub(super) fn new(
@@ -132,20 +129,42 @@ impl Nodes {
         self.lanes.get(node).map_or("", Lane::name)
     }
 
-    pub(super) fn submit(&self, node: usize, request: Request) -> Option<Answer> {
-        self.lanes.get(node).map(|lane| lane.submit(request))
+    /// Sends a request to a node. Its answer comes with the others of `answers`.
+    pub(super) fn submit(&self, node: usize, request: Request, answers: &mut Answers) {
+        if let Some(lane) = self.lanes.get(node) {
+            lane.submit(request, answers, Instant::now());
+        }
     }
 
-    pub(super) fn submit_all(&self, request: &Request) -> Calls {
-        let lanes = self.lanes.iter().enumerate();
-        lanes
-            .map(|(node, lane)| {
-                let answer = lane.submit(request.clone());
-                let call: BoxFuture<'static, _> =
-                    Box::pin(async move { (node, answer.get().await) });
-                call
-            })
-            .collect()
+    /// Sends a request to one node, and returns the answer.
+    pub(super) fn ask(
+        &self,
+        node: usize,
+        request: Request,
+    ) -> impl Future<Output = Result<Reply, Fault>> + use<> {
+        let mut answers = Answers::new(1);
+        self.submit(node, request, &mut answers);
+        async move { answers.next().await.map_or(Err(Fault::TimedOut), |(_, answer)| answer) }
+    }
+
+    /// Sends a request to all nodes, each of which has a vote.
+    pub(super) fn submit_all(&self, request: &Request) -> Answers {
+        let mut answers = Answers::of_votes(self.size());
+        self.submit_to(request, &mut answers, |_| true);
+        answers
+    }
+
+    /// Sends a request to some nodes.
+    pub(super) fn submit_to(
+        &self,
+        request: &Request,
+        answers: &mut Answers,
+        to: impl Fn(usize) -> bool,
+    ) {
+        let now = Instant::now();
+        for (_, lane) in self.lanes.iter().enumerate().filter(|(node, _)| to(*node)) {
+            lane.submit(request.clone(), answers, now);
+        }
     }
 
     pub(super) fn causes(&self, faults: Vec<(usize, Fault)>) -> Vec<NodeCause> {

@@ -286,8 +286,8 @@ impl Operator {
             while let Some((side, node, request)) = relocation.next_request() {
                 let phase = relocation.phase();
                 let nodes = if side == Side::Old { &self.nodes } else { &to.nodes };
-                let Some(answer) = nodes.submit(node, request) else { continue };
-                calls.push(async move { (phase, node, answer.get().await) });
+                let answer = nodes.ask(node, request);
+                calls.push(async move { (phase, node, answer.await) });
             }
             if let Some(outcome) = relocation.outcome() {
                 return outcome;
@@ -300,20 +300,17 @@ impl Operator {
     }
 
     async fn ask(&self, node: usize, request: Request) -> Result<Reply, Fault> {
-        match self.nodes.submit(node, request) {
-            Some(answer) => answer.get().await,
-            None => Err(Fault::TimedOut),
-        }
+        self.nodes.ask(node, request).await
     }
 
     /// Asks every node to prepare, which marks a node that has forgotten and changes nothing else.
     async fn prepared(&self) -> Result<Vec<Prepared>, Option<OperatorError>> {
-        let mut calls = {
+        let mut answers = {
             let (nonce, from) = (Nonce(random::u128()), None);
             self.nodes.submit_all(&Request::Prepare { nonce, from })
         };
         let (mut prepared, mut faults) = (Vec::new(), Vec::new());
-        while let Some((node, answer)) = calls.next().await {
+        while let Some((node, answer)) = answers.next().await {
             match answer {
                 Ok(Reply::Prepared(answer)) => prepared.push((node, answer)),
                 other => faults.push((node, crate::protocol::fault_of(other))),

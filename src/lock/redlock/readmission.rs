@@ -141,8 +141,8 @@ pub(super) async fn readmit(nodes: &Nodes, order: Readmission) -> Result<Back, R
                 sleep(nodes.budget() * 2).await;
                 waited = true;
             }
-            let Some(answer) = nodes.submit(node, request) else { continue };
-            calls.push(async move { (phase, node, answer.get().await) });
+            let answer = nodes.ask(node, request);
+            calls.push(async move { (phase, node, answer.await) });
         }
         if let Some(outcome) = readmit.outcome() {
             return outcome.map(|()| back);

@@ -43,7 +43,7 @@ async fn acquire_and_try_acquire() {
             next_succeeds(&fleet, &redlock, &format!("single {single}, {polls} polls")).await;
             assert!(polls < MANY);
             if done {
-                assert!(polls > 2, "nothing was ever dropped half way");
+                assert!(polls > 1, "nothing was ever dropped half way");
                 break;
             }
         }

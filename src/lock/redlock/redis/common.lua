@@ -32,20 +32,6 @@ end
 local function lasts(key)
   return math.min(redis.call('PTTL', key), tonumber(redis.call('GET', key) or '0') or 0)
 end
--- Notes until when a lock may be out. A long one is noted by itself, so that its release ends it;
--- for the others the latest end will do, an eighth too late, or each grant would write it again.
--- Without memory left for writes an expiry can still be moved.
-local function outlast(ttl)
-  if ttl > 60000 then
-    local now = clock()
-    redis.pcall('ZREMRANGEBYSCORE', KEYS[4], '-inf', now)
-    if type(redis.pcall('ZADD', KEYS[4], now + ttl, KEYS[5])) == 'number' then return end
-  end
-  if lasts(KEYS[3]) >= ttl then return end
-  local until_then = ttl + math.ceil(ttl / 8)
-  local noted = redis.pcall('SET', KEYS[3], until_then, 'PX', until_then)
-  if noted.err then redis.call('PEXPIRE', KEYS[3], until_then) end
-end
 -- How long a lock that was granted or renewed here may still be out.
 local function longest()
   local out = math.max(lasts(KEYS[2]), lasts(KEYS[3]), 0)

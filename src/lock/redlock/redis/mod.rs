@@ -1,10 +1,12 @@
 //! Redis nodes: the scripts, and one explicit connection per node.
 
+mod fault;
 mod info;
 mod inspect;
 mod keys;
 mod node;
 mod script;
+mod stream;
 mod url;
 
 use std::sync::Arc;

@@ -1,20 +1,24 @@
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, IntoConnectionInfo, RedisError,
-    ServerErrorKind, Value,
+    Client, Cmd, ConnectionAddr, ErrorKind, IntoConnectionInfo, RedisError, ServerErrorKind, Value,
 };
-use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesOrdered;
+use futures_util::{FutureExt, StreamExt};
 
+use super::fault::{fault, nonsense, unreachable};
 use super::info::Info;
 use super::keys::Keys;
 use super::script::{self, Digests};
+use super::stream::{self, config};
 use super::url::refused;
-use crate::lock::redlock::{BuildError, Node, Session};
+use crate::lock::redlock::{BuildError, Node, Opened, Session};
 use crate::protocol::{Fault, Fleet, Incarnation, Membership, Reply, Request};
 use crate::random;
 
@@ -94,22 +98,46 @@ impl Node for RedisNode {
 
     fn open(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
         let (client, keys, fleet) = (self.client.clone(), self.keys.clone(), fleet.clone());
+        async move { begin(connect(&client).await?, keys, fleet).await }.boxed()
+    }
+
+    fn open_driven(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Opened, Fault>> {
+        let (client, keys, fleet) = (self.client.clone(), self.keys.clone(), fleet.clone());
         async move {
-            let mut connection = connect(&client).await?;
-            let incarnation = Info::parse(&info(&mut connection).await?)?.incarnation;
-            let me = Membership { incarnation, fleet };
-            let marker = script::marker(&me);
-            let digests = load(&mut connection).await?;
-            // Not from zero: something in between may share a connection out.
-            let number = AtomicU64::new(random::u128() as u64);
-            let place =
-                Arc::new(Place { keys, me, marker, digests, flushed: AtomicBool::new(false) });
-            let session: Box<dyn Session> = Box::new(RedisSession { connection, place, number });
-            Ok(session)
+            let Some((connection, mut motion)) = stream::connect(&client).await? else {
+                let session = begin(connect(&client).await?, keys, fleet).await?;
+                return Ok(Opened { session, motion: None });
+            };
+            let mut session = pin!(begin(connection, keys, fleet));
+            let session = poll_fn(|context| {
+                // If the connection breaks, what is asked on it fails.
+                let _ = motion.as_mut().poll(context);
+                session.as_mut().poll(context)
+            });
+            Ok(Opened { session: session.await?, motion: Some(motion) })
         }
         .boxed()
     }
 }
+
+/// Reads who the server is, loads the scripts, and makes the session.
+async fn begin(
+    mut connection: MultiplexedConnection,
+    keys: Keys,
+    fleet: Fleet,
+) -> Result<Box<dyn Session>, Fault> {
+    let incarnation = Info::parse(&info(&mut connection).await?)?.incarnation;
+    let me = Membership { incarnation, fleet };
+    let marker = script::marker(&me);
+    let digests = load(&mut connection).await?;
+    // Not from zero: something in between may share a connection out.
+    let number = AtomicU64::new(random::u128() as u64);
+    let place = Arc::new(Place { keys, me, marker, digests, flushed: AtomicBool::new(false) });
+    Ok(Box::new(RedisSession { connection, place, number }))
+}
+
+/// What breaks a session: see [`script::answer_to`].
+const ANOTHERS: &str = "the answer is another request's";
 
 struct RedisSession {
     connection: MultiplexedConnection,
@@ -135,6 +163,29 @@ impl Place {
         let digests = if self.flushed.load(Ordering::Relaxed) { &none } else { &self.digests };
         script::command(&self.keys, &self.marker, digests, request, number)
     }
+
+    fn renewals(&self, requests: &[Request], number: u64) -> Option<Cmd> {
+        script::renewals(&self.keys, &self.marker, requests, number)
+    }
+
+    /// Takes the answer to several renewals apart.
+    fn renewed(
+        &self,
+        answer: Result<Value, RedisError>,
+        number: u64,
+    ) -> Result<Vec<Result<Reply, Fault>>, Fault> {
+        let value = answer.map_err(|error| fault(&error))?;
+        let Some(parts) = script::answer_to(number, &value) else {
+            return Err(Fault::Disconnected(ANOTHERS.into()));
+        };
+        let reply = |part: &Value| match part {
+            Value::Array(parts) => script::reply(&self.me.incarnation, Duration::ZERO, parts),
+            _ => None,
+        };
+        let replies =
+            parts.iter().map(|part| reply(part).ok_or_else(|| nonsense(&format!("{part:?}"))));
+        Ok(replies.collect())
+    }
 }
 
 impl Session for RedisSession {
@@ -153,7 +204,7 @@ impl Session for RedisSession {
                 }
                 _ => Duration::ZERO,
             };
-            let mut answer = command.query_async(&mut connection).await;
+            let mut answer = send(&mut connection, &command).await;
             if answer.as_ref().is_err_and(is_flushed) {
                 place.flushed.store(true, Ordering::Relaxed);
                 // Nothing is ever sent twice but a release, which may come late and often.
@@ -161,14 +212,33 @@ impl Session for RedisSession {
                     return Err(Fault::Refused("the server has lost the scripts".into()));
                 }
                 let whole = place.command(&request, number);
-                answer = whole.query_async(&mut connection).await;
+                answer = send(&mut connection, &whole).await;
             }
-            let value: Value = answer.map_err(|error| fault(&error))?;
-            if !script::is_answer_to(number, &value) {
-                return Err(Fault::Disconnected("the answer is another request's".into()));
-            }
-            let reply = script::reply(incarnation, uptime, &value);
+            let value = answer.map_err(|error| fault(&error))?;
+            let Some(parts) = script::answer_to(number, &value) else {
+                return Err(Fault::Disconnected(ANOTHERS.into()));
+            };
+            let reply = script::reply(incarnation, uptime, parts);
             reply.ok_or_else(|| nonsense(&format!("{value:?}")))
+        }
+        .boxed()
+    }
+
+    fn call_all(&self, requests: Vec<Request>) -> BoxFuture<'static, Vec<Result<Reply, Fault>>> {
+        let number = self.number.fetch_add(1, Ordering::Relaxed);
+        let Some(command) = self.place.renewals(&requests, number) else {
+            let calls: FuturesOrdered<_> =
+                requests.into_iter().map(|request| self.call(request)).collect();
+            return calls.collect().boxed();
+        };
+        let (mut connection, place) = (self.connection.clone(), Arc::clone(&self.place));
+        async move {
+            let answers = place.renewed(send(&mut connection, &command).await, number);
+            let answer = |place| match &answers {
+                Ok(answers) => answers.get(place).cloned().unwrap_or(Err(missing())),
+                Err(fault) => Err(fault.clone()),
+            };
+            (0..requests.len()).map(answer).collect()
         }
         .boxed()
     }
@@ -194,11 +264,14 @@ impl Session for RedisSession {
     }
 }
 
+/// Sends a command, without the box in which the driver's trait would put it.
+async fn send(connection: &mut MultiplexedConnection, command: &Cmd) -> Result<Value, RedisError> {
+    connection.send_packed_command(command).await?.extract_error()
+}
+
 /// Connects. The caller bounds the time.
 pub(super) async fn connect(client: &Client) -> Result<MultiplexedConnection, Fault> {
-    let config =
-        AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-    let connection = client.get_multiplexed_async_connection_with_config(&config).await;
+    let connection = client.get_multiplexed_async_connection_with_config(&config()).await;
     connection.map_err(|error| unreachable(&error))
 }
 
@@ -211,6 +284,10 @@ async fn load(connection: &mut MultiplexedConnection) -> Result<Digests, Fault> 
             _ => Ok(Digests::default()),
         },
     }
+}
+
+fn missing() -> Fault {
+    nonsense("an answer is missing")
 }
 
 fn is_flushed(error: &RedisError) -> bool {
@@ -226,36 +303,5 @@ pub(super) async fn info(connection: &mut MultiplexedConnection) -> Result<Strin
         Value::BulkString(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
         Value::VerbatimString { text, .. } | Value::SimpleString(text) => Ok(text),
         _ => Err(nonsense("INFO is not a text")),
-    }
-}
-
-pub(super) fn nonsense(text: &str) -> Fault {
-    Fault::Nonsense(text.chars().take(200).collect())
-}
-
-fn unreachable(error: &RedisError) -> Fault {
-    match fault(error) {
-        Fault::Disconnected(text) => Fault::Unreachable(text),
-        other => other,
-    }
-}
-
-pub(super) fn fault(error: &RedisError) -> Fault {
-    let text = || error.to_string().chars().filter(|c| !c.is_control()).take(200).collect();
-    match error.kind() {
-        ErrorKind::AuthenticationFailed | ErrorKind::Server(ServerErrorKind::NoPerm) => {
-            Fault::Denied(text())
-        }
-        ErrorKind::Server(ServerErrorKind::BusyLoading) => Fault::Loading,
-        ErrorKind::Server(ServerErrorKind::ReadOnly) => Fault::NotMaster,
-        _ => match error.code() {
-            Some("OOM") => Fault::OutOfMemory,
-            Some("NOAUTH" | "WRONGPASS" | "NOPERM") => Fault::Denied(text()),
-            _ if error.detail().is_some_and(|detail| detail.contains("OOM")) => Fault::OutOfMemory,
-            _ if matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension) => {
-                Fault::Refused(text())
-            }
-            _ => Fault::Disconnected(text()),
-        },
     }
 }

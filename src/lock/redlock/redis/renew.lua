@@ -6,9 +6,9 @@
 -- keys have used up the server's memory it still works, and the lease lives on.
 local memory = redis.call('HMGET', KEYS[1], 'admitted', 'era', 'granted', ARGV[4])
 if memory[1] ~= ARGV[1] then return refusal() end
-local closed = redis.call('PTTL', KEYS[2])
-if closed ~= -2 then return {'quarantined', closed} end
-local holder = redis.call('GET', KEYS[5])
+local seen = redis.call('MGET', KEYS[2], KEYS[5], KEYS[3])
+if seen[1] then return {'quarantined', redis.call('PTTL', KEYS[2])} end
+local holder = seen[2]
 if holder and holder ~= ARGV[2] then return {'held', redis.call('PTTL', KEYS[5])} end
 if not holder and memory[4] then
   local era, lease = tonumber(memory[2]), tonumber(ARGV[5])
@@ -16,9 +16,9 @@ if not holder and memory[4] then
 end
 if holder then
   redis.call('PEXPIRE', KEYS[5], ARGV[3])
-else
-  redis.call('SET', KEYS[5], ARGV[2], 'PX', ARGV[3])
+elseif not redis.call('SET', KEYS[5], ARGV[2], 'NX', 'PX', ARGV[3]) then
+  return {'held', redis.call('PTTL', KEYS[5])}
 end
 if not memory[3] then redis.pcall('HSET', KEYS[1], 'granted', 1) end
-outlast(tonumber(ARGV[3]))
+outlast(tonumber(ARGV[3]), seen[3])
 return {'renewed'}

@@ -15,6 +15,22 @@ macro_rules! numbered {
     ($file:literal) => {
         concat!(
             include_str!("common.lua"),
+            include_str!("outlast.lua"),
+            "local function answer()\n",
+            include_str!($file),
+            "end\nlocal parts = answer()\ntable.insert(parts, 1, ARGV[#ARGV])\nreturn parts\n"
+        )
+    };
+}
+
+/// The same, for a script that runs often: what only a refusal needs is made only for one.
+macro_rules! frequent {
+    ($file:literal) => {
+        concat!(
+            "local function refusal()\n",
+            include_str!("common.lua"),
+            "return refusal()\nend\n",
+            include_str!("outlast.lua"),
             "local function answer()\n",
             include_str!($file),
             "end\nlocal parts = answer()\ntable.insert(parts, 1, ARGV[#ARGV])\nreturn parts\n"
@@ -24,10 +40,21 @@ macro_rules! numbered {
 
 /// The scripts of a lock's life, which a session loads when it opens.
 const LOADED: [&str; 4] = [ACQUIRE, PUBLISH, RENEW, RELEASE];
-const ACQUIRE: &str = numbered!("acquire.lua");
-const PUBLISH: &str = numbered!("publish.lua");
-const RENEW: &str = numbered!("renew.lua");
-const RELEASE: &str = numbered!("release.lua");
+const ACQUIRE: &str = frequent!("acquire.lua");
+const PUBLISH: &str = frequent!("publish.lua");
+const RENEW: &str = frequent!("renew.lua");
+/// The same for many locks: one after another, each with its own key and arguments. It goes with each
+/// request, of which it is a small part.
+const RENEW_ALL: &str = concat!(
+    "local function refusal()\n",
+    include_str!("common.lua"),
+    "return refusal()\nend\nlocal function renew(KEYS, ARGV)\n",
+    include_str!("outlast.lua"),
+    include_str!("renew.lua"),
+    "end\n",
+    include_str!("renew_all.lua"),
+);
+const RELEASE: &str = frequent!("release.lua");
 
 /// The digests under which a server keeps the scripts that were loaded. None of them if it takes none:
 /// then each request carries its script.
@@ -59,7 +86,7 @@ impl Digests {
 }
 
 /// Returns the command that runs a request as one script, by its digest where it was loaded. The number
-/// comes back with the answer, see [`is_answer_to`].
+/// comes back with the answer, see [`answer_to`].
 pub(super) fn command(
     keys: &Keys,
     marker: &str,
@@ -68,27 +95,13 @@ pub(super) fn command(
     number: u64,
 ) -> Cmd {
     let script = |source: &'static str, resource: Option<&Resource>| {
-        let mut cmd = match digests.of_script(source) {
-            Some(digest) => {
-                let mut cmd = ::redis::cmd("EVALSHA");
-                cmd.arg(digest);
-                cmd
-            }
-            None => {
-                let mut cmd = ::redis::cmd("EVAL");
-                cmd.arg(source);
-                cmd
-            }
-        };
-        cmd.arg(if resource.is_some() { 5 } else { 4 });
-        cmd.arg(&keys.memory).arg(&keys.quarantine).arg(&keys.latest).arg(&keys.long);
+        let mut cmd = begin(keys, digests, source, usize::from(resource.is_some()));
         if let Some(resource) = resource {
             cmd.arg(keys.lock(resource));
         }
         cmd.arg(marker);
         cmd
     };
-    let field = |resource: &Resource| format!("c:{resource}");
     let stamp = |token: &Token| Stamp::from(*token);
     let mut cmd;
     match request {
@@ -143,20 +156,60 @@ pub(super) fn command(
     cmd
 }
 
+/// Begins the command that runs a script on the node's keys and the keys of so many locks.
+fn begin(keys: &Keys, digests: &Digests, source: &'static str, locks: usize) -> Cmd {
+    // Room for what a lock of a usual name needs.
+    let mut cmd = Cmd::with_capacity(12 + 8 * locks, 384 + 256 * locks);
+    match digests.of_script(source) {
+        Some(digest) => cmd.arg("EVALSHA").arg(digest),
+        None => cmd.arg("EVAL").arg(source),
+    };
+    cmd.arg(4 + locks);
+    cmd.arg(&keys.memory).arg(&keys.quarantine).arg(&keys.latest).arg(&keys.long);
+    cmd
+}
+
+/// Returns the command that runs several renewals, or `None` if one of the requests is none.
+pub(super) fn renewals(
+    keys: &Keys,
+    marker: &str,
+    requests: &[Request],
+    number: u64,
+) -> Option<Cmd> {
+    let mut cmd = begin(keys, &Digests::default(), RENEW_ALL, requests.len());
+    for request in requests {
+        let Request::Renew { resource, .. } = request else { return None };
+        cmd.arg(keys.lock(resource));
+    }
+    cmd.arg(marker);
+    for request in requests {
+        let Request::Renew { resource, owner, token, ttl } = request else { return None };
+        let stamp = Stamp::from(*token);
+        cmd.arg(owner.to_string()).arg(millis(*ttl)).arg(field(resource));
+        cmd.arg(stamp.era).arg(stamp.count);
+    }
+    cmd.arg(number);
+    Some(cmd)
+}
+
+/// The field of the memory in which a resource's count stands.
+fn field(resource: &Resource) -> String {
+    format!("c:{resource}")
+}
+
 /// Returns the value of `admitted` on a node that was admitted in this life, in this fleet.
 pub(super) fn marker(me: &Membership) -> String {
     format!("{} {}", me.incarnation.as_str(), me.fleet)
 }
 
-/// Reports whether it is the answer to the request of this number. In Redis only the order says which
-/// answer is whose: where one gets lost, each later one would count for the request before, a
-/// grant of one lock for another's.
-pub(super) fn is_answer_to(number: u64, value: &Value) -> bool {
-    let Value::Array(parts) = value else { return false };
-    match parts.first() {
-        Some(Value::BulkString(bytes)) => *bytes == number.to_string().into_bytes(),
-        _ => false,
-    }
+/// Returns what stands behind the number, if this is the answer to the request of that number. In Redis
+/// only the order says which answer is whose: where one gets lost, each later one would count for the
+/// request before, a grant of one lock for another's.
+pub(super) fn answer_to(number: u64, value: &Value) -> Option<&[Value]> {
+    let Value::Array(parts) = value else { return None };
+    let (Value::BulkString(bytes), parts) = parts.split_first()? else { return None };
+    let text = std::str::from_utf8(bytes).ok()?;
+    (text.parse() == Ok(number)).then_some(parts)
 }
 
 /// Whole milliseconds, rounded up, at least one unless zero: Redis refuses `PX 0`.
@@ -165,9 +218,7 @@ fn millis(duration: Duration) -> u64 {
 }
 
 /// Returns what the script answered, behind the number; `None` if none of our scripts answers that.
-pub(super) fn reply(incarnation: &Incarnation, uptime: Duration, value: &Value) -> Option<Reply> {
-    let Value::Array(parts) = value else { return None };
-    let (_, parts) = parts.split_first()?;
+pub(super) fn reply(incarnation: &Incarnation, uptime: Duration, parts: &[Value]) -> Option<Reply> {
     let text = |part: usize| match parts.get(part)? {
         Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
         Value::SimpleString(text) => Some(text.as_str()),

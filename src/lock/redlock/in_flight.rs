@@ -1,0 +1,149 @@
+use std::collections::{BTreeMap, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
+
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use tokio::time::Instant;
+use tracing::Span;
+
+use super::job::Job;
+use crate::protocol::{Fault, Reply};
+
+/// What one call of a session answers: one answer for each of its requests.
+pub(super) type Answered = Vec<Result<Reply, Fault>>;
+/// One call of a session.
+pub(super) type Call = BoxFuture<'static, Answered>;
+
+/// The calls of a lane that have no answer yet. They have a budget each, all the same, so that the
+/// oldest is always due first.
+#[derive(Default)]
+pub(super) struct InFlight {
+    calls: FuturesUnordered<Numbered>,
+    /// The number of the next call.
+    next: u64,
+    /// The calls that have time left, in the order of their numbers, without gaps up to `next`. `None`
+    /// where the answer has come.
+    in_time: VecDeque<Option<Sent>>,
+    /// The calls whose callers have been told that it was late, and until when their sessions may owe
+    /// the answer.
+    late: BTreeMap<u64, (u64, Instant)>,
+}
+
+struct Sent {
+    session: u64,
+    due: Instant,
+    jobs: Vec<Job>,
+}
+
+struct Numbered {
+    number: u64,
+    span: Span,
+    /// `None` when nobody waits for it any more.
+    call: Option<Call>,
+    waker: Option<Waker>,
+}
+
+/// A call that has ended.
+pub(super) struct Ended {
+    /// The session that it belongs to.
+    pub(super) session: u64,
+    pub(super) answered: Answered,
+    /// Its requests, unless their callers have given up.
+    pub(super) jobs: Option<Vec<Job>>,
+}
+
+impl Future for Numbered {
+    type Output = (u64, Answered);
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<(u64, Answered)> {
+        let this = &mut *self;
+        let _entered = this.span.enter();
+        let answered = match &mut this.call {
+            Some(call) => call.as_mut().poll(context),
+            None => Poll::Ready(Vec::new()),
+        };
+        if answered.is_pending() {
+            this.waker = Some(context.waker().clone());
+        }
+        answered.map(|answered| (this.number, answered))
+    }
+}
+
+impl InFlight {
+    pub(super) fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// Takes a call that was sent in this session.
+    pub(super) fn push(
+        &mut self,
+        session: u64,
+        due: Instant,
+        jobs: Vec<Job>,
+        call: Call,
+        span: Span,
+    ) {
+        self.calls.push(Numbered { number: self.next, span, call: Some(call), waker: None });
+        self.in_time.push_back(Some(Sent { session, due, jobs }));
+        self.next += 1;
+    }
+
+    /// Returns the next call that has ended.
+    pub(super) fn poll_ended(&mut self, context: &mut Context<'_>) -> Poll<Ended> {
+        while let Some((number, answered)) = ready!(self.calls.poll_next_unpin(context)) {
+            if let Some((session, _)) = self.late.remove(&number) {
+                return Poll::Ready(Ended { session, answered, jobs: None });
+            }
+            let first = self.next - self.in_time.len() as u64;
+            let place = number.checked_sub(first).and_then(|place| usize::try_from(place).ok());
+            let sent = place.and_then(|place| self.in_time.get_mut(place)).and_then(Option::take);
+            while self.in_time.front().is_some_and(Option::is_none) {
+                self.in_time.pop_front();
+            }
+            if let Some(Sent { session, jobs, .. }) = sent {
+                return Poll::Ready(Ended { session, answered, jobs: Some(jobs) });
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Returns when the next call is late.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.in_time.iter().flatten().next().map(|sent| sent.due)
+    }
+
+    /// Returns when the next session has owed an answer for too long.
+    pub(super) fn next_broken(&self) -> Option<Instant> {
+        self.late.values().next().map(|(_, until)| *until)
+    }
+
+    /// Takes the next call that is late, as the session and its requests. The session may owe the
+    /// answer until then.
+    pub(super) fn late(&mut self, now: Instant, until: Instant) -> Option<(u64, Vec<Job>)> {
+        while self.in_time.front().is_some_and(Option::is_none) {
+            self.in_time.pop_front();
+        }
+        let number = self.next - self.in_time.len() as u64;
+        self.in_time.front().and_then(Option::as_ref).filter(|sent| sent.due <= now)?;
+        let sent = self.in_time.pop_front().flatten()?;
+        self.late.insert(number, (sent.session, until));
+        Some((sent.session, sent.jobs))
+    }
+
+    /// Returns the session that has owed an answer for too long, and waits no more for that answer.
+    pub(super) fn broken(&mut self, now: Instant) -> Option<u64> {
+        let (number, (_, until)) = self.late.first_key_value()?;
+        let number = (*until <= now).then_some(*number)?;
+        for call in self.calls.iter_mut().filter(|call| call.number == number) {
+            call.call = None;
+            // So that it is polled once more, and gone.
+            if let Some(waker) = call.waker.take() {
+                waker.wake();
+            }
+        }
+        self.late.remove(&number).map(|(session, _)| session)
+    }
+}

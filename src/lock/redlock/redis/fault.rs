@@ -1,0 +1,35 @@
+use ::redis::{ErrorKind, RedisError, ServerErrorKind};
+
+use crate::protocol::Fault;
+
+/// Returns the fault that an error of the driver amounts to.
+pub(super) fn fault(error: &RedisError) -> Fault {
+    let text = || error.to_string().chars().filter(|c| !c.is_control()).take(200).collect();
+    match error.kind() {
+        ErrorKind::AuthenticationFailed | ErrorKind::Server(ServerErrorKind::NoPerm) => {
+            Fault::Denied(text())
+        }
+        ErrorKind::Server(ServerErrorKind::BusyLoading) => Fault::Loading,
+        ErrorKind::Server(ServerErrorKind::ReadOnly) => Fault::NotMaster,
+        _ => match error.code() {
+            Some("OOM") => Fault::OutOfMemory,
+            Some("NOAUTH" | "WRONGPASS" | "NOPERM") => Fault::Denied(text()),
+            _ if error.detail().is_some_and(|detail| detail.contains("OOM")) => Fault::OutOfMemory,
+            _ if matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension) => {
+                Fault::Refused(text())
+            }
+            _ => Fault::Disconnected(text()),
+        },
+    }
+}
+
+pub(super) fn unreachable(error: &RedisError) -> Fault {
+    match fault(error) {
+        Fault::Disconnected(text) => Fault::Unreachable(text),
+        other => other,
+    }
+}
+
+pub(super) fn nonsense(text: &str) -> Fault {
+    Fault::Nonsense(text.chars().take(200).collect())
+}
