@@ -6,7 +6,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
 
 use super::error::{LeaseLost, ReleaseError, Released, RenewError};
 use super::held_lock::{Grant, Renewed};
@@ -15,7 +14,7 @@ use super::queues::Queues;
 use super::settings::Settings;
 use super::sleep::in_runtime;
 use super::standing::{Loss, Standing};
-use super::watchdog;
+use super::watchdog::{Watch, Watchdogs};
 use crate::resource::Resource;
 use crate::sequencer::Sequencer;
 use crate::time::Clock;
@@ -34,7 +33,7 @@ pub struct Lease {
     holding: Arc<Holding>,
     runtime: Handle,
     queues: Arc<Queues>,
-    watchdog: Option<JoinHandle<()>>,
+    watch: Option<Watch>,
     released: bool,
 }
 
@@ -55,14 +54,14 @@ impl Lease {
         clock: Arc<dyn Clock>,
         settings: &Settings,
         queues: Arc<Queues>,
+        watchdogs: &Watchdogs,
     ) -> Lease {
         let standing = Arc::new(Standing::new(clock, grant.deadline, settings.max_hold));
         let holding = Holding { resource, token: grant.token, standing, held: grant.held };
         let (holding, runtime) = (Arc::new(holding), Handle::current());
-        let watchdog = settings
-            .renew
-            .then(|| runtime.spawn(watchdog::run(Arc::clone(&holding), settings.ttl)));
-        Lease { holding, runtime, queues, watchdog, released: false }
+        let watch = || watchdogs.watch(&runtime, Arc::clone(&holding), settings.ttl);
+        let watch = settings.renew.then(watch);
+        Lease { holding, runtime, queues, watch, released: false }
     }
 
     /// Returns the fencing token: give it to every write that the lease is to protect.
@@ -199,9 +198,7 @@ impl Lease {
     /// Ends the lease here, and returns why it is over. After this nothing is renewed any more:
     /// a renewal that came after the release could lock again.
     fn close(&mut self) -> Loss {
-        if let Some(watchdog) = self.watchdog.take() {
-            watchdog.abort();
-        }
+        self.watch = None;
         self.holding.standing.close(Loss::Released)
     }
 }

@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::backend::LockBackend;
 use super::queues::Queues;
 use super::settings::Settings;
+use super::watchdog::Watchdogs;
 use super::{AcquireError, BuildError, Health, Lease};
 use crate::protocol::Fault;
 use crate::resource::Resource;
@@ -23,6 +24,7 @@ const FIRST_START_PAUSE: Duration = Duration::from_millis(20);
 pub(crate) struct Service<B> {
     pub(super) backend: B,
     queues: Arc<Queues>,
+    watchdogs: Arc<Watchdogs>,
     pub(super) settings: Settings,
 }
 
@@ -30,7 +32,7 @@ impl<B: LockBackend> Service<B> {
     /// Takes settings that were checked.
     pub(super) fn new(backend: B, settings: Settings) -> Service<B> {
         backend.prepare(&settings);
-        Service { backend, queues: Arc::default(), settings }
+        Service { backend, queues: Arc::default(), watchdogs: Arc::default(), settings }
     }
 
     pub(super) fn with_ttl(&self, ttl: Duration) -> Result<Service<B>, BuildError> {
@@ -90,7 +92,8 @@ impl<B: LockBackend> Service<B> {
         metrics::counter!("fencing_attempts_total", "outcome" => label).increment(1);
         metrics::histogram!("fencing_attempt_seconds", "outcome" => label).record(elapsed);
         let (clock, queues) = (Arc::clone(clock), Arc::clone(&self.queues));
-        Ok(Lease::new(resource.clone(), outcome?, clock, &self.settings, queues))
+        let watchdogs = &self.watchdogs;
+        Ok(Lease::new(resource.clone(), outcome?, clock, &self.settings, queues, watchdogs))
     }
 
     /// Timers and tasks need tokio: without its runtime they would panic.

@@ -55,6 +55,10 @@ impl Standing {
         &*self.clock
     }
 
+    pub(super) fn shared_clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
     /// Returns when the lease ends, or why it is over.
     pub(super) fn deadline(&self) -> Result<Time, Loss> {
         self.change(|_| None)

@@ -1,54 +1,286 @@
-use std::sync::Arc;
+use std::collections::{BTreeSet, HashMap};
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use tokio::runtime::{Handle, Id};
+use tokio::sync::Notify;
 
 use super::held_lock::Renewed;
 use super::holding::Holding;
 use super::sleep::sleep_until;
 use super::standing::Loss;
 use crate::random::jitter;
+use crate::time::{Clock, Time};
 
-/// Renews each third of the TTL, sooner after a failure, until the lease is over, and says so in
-/// log and metrics. The lease aborts it at release.
-pub(super) async fn run(holding: Arc<Holding>, ttl: Duration) {
-    let loss = keep(&holding, ttl).await;
+/// A renewal that is due so soon goes with one that is due now, but not more than an eighth of its
+/// pause too early.
+const TOGETHER: Duration = Duration::from_millis(10);
+
+/// Renews the leases of one lock service, one task for each runtime in which leases were acquired.
+#[derive(Default)]
+pub(super) struct Watchdogs(Mutex<HashMap<Id, Arc<Watchdog>>>);
+
+/// Renews each lease after a third of its TTL, sooner after a failure, until the lease is over, and
+/// says so in log and metrics. Renewals that are due at one time go together.
+#[derive(Default)]
+struct Watchdog {
+    watched: Mutex<Watched>,
+    /// Something is due before what the task sleeps for, or a renewal is to be dropped.
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Watched {
+    leases: HashMap<u64, Kept>,
+    /// When each lease is looked at next.
+    looks: BTreeSet<(Time, u64)>,
+    number: u64,
+    /// Until when the task sleeps, if it does.
+    asleep: Option<Time>,
+    running: bool,
+    /// Leases that were released in the middle of a renewal.
+    ended: Vec<u64>,
+}
+
+struct Kept {
+    holding: Arc<Holding>,
+    third: Duration,
+    look: Time,
+    renewing: bool,
+}
+
+/// A lease that is renewed until this is dropped.
+pub(super) struct Watch {
+    watchdog: Arc<Watchdog>,
+    number: u64,
+}
+
+impl Watchdogs {
+    /// Renews a lease from now on, in the current runtime.
+    pub(super) fn watch(&self, runtime: &Handle, holding: Arc<Holding>, ttl: Duration) -> Watch {
+        let watchdog = {
+            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if !all.contains_key(&runtime.id()) {
+                all.retain(|_, watchdog| Arc::strong_count(watchdog) > 1);
+            }
+            Arc::clone(all.entry(runtime.id()).or_default())
+        };
+        let third = ttl / 3;
+        // The clock may be anybody's code: it is not read under the lock.
+        let look = holding.standing.clock().now() + third;
+        let clock = Arc::clone(holding.standing.shared_clock());
+        let (number, start) = {
+            let mut watched = watchdog.watched();
+            watched.number += 1;
+            let number = watched.number;
+            watched.looks.insert((look, number));
+            watched.leases.insert(number, Kept { holding, third, look, renewing: false });
+            if watched.asleep.is_none_or(|until| look < until) {
+                watchdog.changed.notify_one();
+            }
+            (number, !std::mem::replace(&mut watched.running, true))
+        };
+        if start {
+            runtime.spawn(run(Arc::clone(&watchdog), clock));
+        }
+        Watch { watchdog, number }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut watched = self.watchdog.watched();
+        if watched.forget(self.number).is_some_and(|kept| kept.renewing) {
+            watched.ended.push(self.number);
+            drop(watched);
+            self.watchdog.changed.notify_one();
+        }
+    }
+}
+
+impl Watchdog {
+    fn watched(&self) -> MutexGuard<'_, Watched> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Watched {
+    fn forget(&mut self, number: u64) -> Option<Kept> {
+        let kept = self.leases.remove(&number)?;
+        self.looks.remove(&(kept.look, number));
+        Some(kept)
+    }
+
+    /// Looks at the lease again then, if it is still there.
+    fn look_again(&mut self, number: u64, at: Time, renewing: bool) {
+        if let Some(kept) = self.leases.get_mut(&number) {
+            self.looks.remove(&(kept.look, number));
+            (kept.look, kept.renewing) = (at, renewing);
+            self.looks.insert((at, number));
+        }
+    }
+
+    /// Returns the leases that are to be looked at now.
+    fn due(&self, now: Time) -> Vec<(u64, Arc<Holding>, bool)> {
+        let soon = self.looks.range(..=(now + TOGETHER, u64::MAX));
+        let due = soon.filter_map(|(look, number)| {
+            let kept = self.leases.get(number)?;
+            let early = if kept.renewing { Duration::ZERO } else { TOGETHER.min(kept.third / 8) };
+            let due = *look <= now + early;
+            due.then(|| (*number, Arc::clone(&kept.holding), kept.renewing))
+        });
+        due.collect()
+    }
+}
+
+/// A renewal on its way.
+struct Renewal {
+    number: u64,
+    holding: Arc<Holding>,
+    /// `None` when it is dropped, because the lease is over.
+    renewed: Option<BoxFuture<'static, Renewed>>,
+    waker: Option<Waker>,
+}
+
+impl Renewal {
+    fn new(number: u64, holding: Arc<Holding>) -> Renewal {
+        let renewing = Arc::clone(&holding);
+        let renewed = Box::pin(async move { renewing.renew().await });
+        Renewal { number, holding, renewed: Some(renewed), waker: None }
+    }
+
+    fn stop(&mut self) {
+        self.renewed = None;
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+impl Future for Renewal {
+    type Output = Option<(u64, Arc<Holding>, Renewed)>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let Some(renewed) = &mut this.renewed else { return Poll::Ready(None) };
+        match renewed.as_mut().poll(context) {
+            Poll::Ready(renewed) => {
+                Poll::Ready(Some((this.number, Arc::clone(&this.holding), renewed)))
+            }
+            Poll::Pending => {
+                this.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// Runs until no lease is left.
+async fn run(watchdog: Arc<Watchdog>, clock: Arc<dyn Clock>) {
+    let mut renewals = FuturesUnordered::new();
+    loop {
+        let now = clock.now();
+        let (due, ended) = {
+            let mut watched = watchdog.watched();
+            (watched.due(now), std::mem::take(&mut watched.ended))
+        };
+        let mut over: BTreeSet<u64> = ended.into_iter().collect();
+        for (number, holding, renewing) in due {
+            match look(&watchdog, number, &holding, renewing) {
+                Look::Renews => renewals.push(Renewal::new(number, holding)),
+                Look::Waits => {}
+                Look::Over => _ = over.insert(number),
+            }
+        }
+        if !over.is_empty() {
+            let stopped = renewals.iter_mut().filter(|renewal| over.contains(&renewal.number));
+            stopped.for_each(Renewal::stop);
+        }
+        let next = {
+            let mut watched = watchdog.watched();
+            watched.asleep = watched.looks.first().map(|(look, _)| *look);
+            if watched.asleep.is_none() && renewals.is_empty() {
+                watched.running = false;
+                return;
+            }
+            watched.asleep
+        };
+        let mut timer = pin!(async {
+            match next {
+                Some(next) => sleep_until(&*clock, next).await,
+                None => std::future::pending().await,
+            }
+        });
+        let mut changed = pin!(watchdog.changed.notified());
+        // What has ended at one time is noted before the next look.
+        poll_fn(|context| {
+            let mut news = changed.as_mut().poll(context).is_ready();
+            while let Poll::Ready(Some(ended)) = renewals.poll_next_unpin(context) {
+                news = true;
+                if let Some((number, holding, renewed)) = ended {
+                    on_renewed(&watchdog, number, &holding, renewed);
+                }
+            }
+            if news || timer.as_mut().poll(context).is_ready() {
+                return Poll::Ready(());
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+enum Look {
+    Renews,
+    Waits,
+    Over,
+}
+
+/// Looks whether a lease is over, and what is to be done.
+fn look(watchdog: &Watchdog, number: u64, holding: &Holding, renewing: bool) -> Look {
+    let deadline = match holding.standing.deadline() {
+        Ok(deadline) => deadline,
+        Err(loss) => {
+            if watchdog.watched().forget(number).is_some() {
+                lost(holding, loss);
+            }
+            return Look::Over;
+        }
+    };
+    // The lease's owner may have renewed it meanwhile: a renewal that is on its way goes on.
+    let renews = !renewing && !holding.standing.is_last(deadline);
+    let mut watched = watchdog.watched();
+    watched.look_again(number, deadline, renewing || renews);
+    if renews && watched.leases.contains_key(&number) { Look::Renews } else { Look::Waits }
+}
+
+fn on_renewed(watchdog: &Watchdog, number: u64, holding: &Holding, renewed: Renewed) {
+    let Some(third) = watchdog.watched().leases.get(&number).map(|kept| kept.third) else {
+        return;
+    };
+    let mut pause = third;
+    if let Renewed::Failed(causes) = renewed {
+        let causes: Vec<String> = causes.iter().map(ToString::to_string).collect();
+        let (resource, token) = (&holding.resource, holding.token);
+        tracing::warn!(%resource, %token, ?causes, "lease not renewed yet");
+        metrics::counter!("fencing_renewals_failed_total").increment(1);
+        pause = third / 8 + jitter(third / 8);
+    }
+    let now = holding.standing.clock().now();
+    let next = holding.standing.deadline().map_or(now, |deadline| (now + pause).min(deadline));
+    watchdog.watched().look_again(number, next, false);
+}
+
+fn lost(holding: &Holding, loss: Loss) {
     if loss != Loss::Released {
         let (resource, token) = (&holding.resource, holding.token);
         tracing::warn!(%resource, %token, %loss, "lease lost");
         metrics::counter!("fencing_leases_lost_total").increment(1);
-    }
-}
-
-async fn keep(holding: &Holding, ttl: Duration) -> Loss {
-    let standing = &holding.standing;
-    let third = ttl / 3;
-    let mut pause = third;
-    loop {
-        let deadline = match standing.deadline() {
-            Ok(deadline) => deadline,
-            Err(loss) => return loss,
-        };
-        if standing.is_last(deadline) {
-            return standing.over().await;
-        }
-        let next = (standing.clock().now() + pause).min(deadline);
-        sleep_until(standing.clock(), next).await;
-        // The lease's owner may have renewed it meanwhile.
-        let deadline = match standing.deadline() {
-            Ok(deadline) => deadline,
-            Err(loss) => return loss,
-        };
-        let renewed = tokio::select! {
-            biased;
-            () = sleep_until(standing.clock(), deadline) => continue,
-            renewed = holding.renew() => renewed,
-        };
-        pause = third;
-        if let Renewed::Failed(causes) = renewed {
-            let causes: Vec<String> = causes.iter().map(ToString::to_string).collect();
-            let (resource, token) = (&holding.resource, holding.token);
-            tracing::warn!(%resource, %token, ?causes, "lease not renewed yet");
-            metrics::counter!("fencing_renewals_failed_total").increment(1);
-            pause = third / 8 + jitter(third / 8);
-        }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use fencing::Resource;
 use fencing::lock::Lease;
 use fencing::time::{Clock, Time};
 use futures_util::FutureExt;
@@ -73,24 +74,31 @@ async fn nothing_is_renewed_behind_a_release_in_the_middle_of_a_renewal() {
     assert!(renewed_before > 0);
 }
 
-/// The watchdog of a lease that is over is gone at once, and not when it would wake next.
+/// The leases of a service share one watchdog, which is gone when the last of them would have been
+/// renewed.
 #[tokio::test(start_paused = true)]
 async fn a_release_leaves_no_watchdog() {
     let fleet = Fleet::started().await;
     let redlock = fleet.connected().await;
     let tasks = || Handle::current().metrics().num_alive_tasks();
-    settle().await;
+    sleep(TTL).await;
     let before = tasks();
     for released in [true, false] {
-        let lease = redlock.try_acquire(&resource()).await.unwrap();
-        settle().await;
-        assert_eq!(tasks(), before + 1, "its watchdog");
-        if released {
-            lease.release().await.unwrap();
-        } else {
-            drop(lease);
+        let mut leases = Vec::new();
+        for number in 0..3 {
+            let resource = Resource::new(format!("{released}/{number}")).unwrap();
+            leases.push(redlock.try_acquire(&resource).await.unwrap());
         }
         settle().await;
+        assert_eq!(tasks(), before + 1, "their watchdog");
+        sleep(TTL * 2).await;
+        assert_eq!(tasks(), before + 1, "their watchdog");
+        for lease in leases {
+            if released {
+                lease.release().await.unwrap();
+            }
+        }
+        sleep(TTL / 2).await;
         assert_eq!(tasks(), before, "released: {released}");
     }
 }
