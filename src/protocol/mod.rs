@@ -41,6 +41,8 @@ pub use terms::{Attempt, Terms};
 mod found;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod world;
 
 /// 2026-01-01T00:00:00Z in seconds since the Unix epoch: eras count from here.
 pub(crate) const EPOCH: Duration = Duration::from_secs(1_767_225_600);
