@@ -1,6 +1,7 @@
 //! Jobs whose time was over before the task of their lane came to them.
 
 use std::pin::pin;
+use std::time::Duration;
 
 use fencing::protocol::Fault;
 use futures_util::FutureExt;
@@ -28,6 +29,26 @@ async fn an_acquire_past_its_time_is_not_sent() {
     for faults in &fleet.faults {
         assert_eq!(ran(faults), ["release"]);
     }
+}
+
+/// The machine stands still after the nodes have granted. By now one of them may have forgotten its grant and
+/// be back: a re-admission relies on it that no answer counts after two budgets.
+#[tokio::test(start_paused = true)]
+async fn a_vote_past_its_time_does_not_count() {
+    let fleet = Fleet::started().await;
+    let redlock = fleet.connected().await;
+    let resource = resource();
+    let mut attempt = Box::pin(redlock.try_acquire(&resource));
+    assert!((&mut attempt).now_or_never().is_none());
+    settle().await;
+    for faults in &fleet.faults {
+        assert_eq!(ran(faults), ["acquire"]);
+    }
+    tokio::time::advance(2 * BUDGET + Duration::from_millis(1)).await;
+    let error = attempt.await.unwrap_err();
+    assert!(error.causes().iter().all(|cause| cause.cause == Fault::TimedOut), "{error}");
+    settle().await;
+    assert!(redlock.try_acquire(&resource).await.is_ok());
 }
 
 /// What takes something back is sent however late it is.
