@@ -6,6 +6,7 @@
 
 mod common;
 mod galera;
+mod rounds;
 
 mod sqlite {
     use support::place::sqlite as place;

@@ -101,6 +101,11 @@ pub fn delete(token: Option<&str>, path: &str) -> String {
     presented(token, &format!("DELETE FROM documents WHERE path = '{path}'"))
 }
 
+/// What a write of the driver presents by itself: nothing, as it was presented before.
+pub fn presents(_: &fencing::Sequencer) -> String {
+    String::new()
+}
+
 /// The same through the driver, where the token was presented before.
 pub fn guarded(_: Option<u64>) -> &'static str {
     "UPDATE documents SET body = 'guarded' WHERE path = 'a'"

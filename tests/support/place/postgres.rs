@@ -51,8 +51,8 @@ pub const OURS: &[&str] =
     &["_fencing_migrations", "fencing_audit", "fencing_leases", "fencing_marks"];
 
 /// The same placeholders serve here.
-pub fn sql(text: &'static str) -> &'static str {
-    text
+pub fn sql(text: &str) -> sqlx::AssertSqlSafe<String> {
+    sqlx::AssertSqlSafe(text.to_owned())
 }
 
 static SHARED: OnceLock<PostgresServer> = OnceLock::new();
@@ -86,6 +86,11 @@ pub fn rename(token: Option<&str>, path: &str, to: &str) -> String {
 
 pub fn delete(token: Option<&str>, path: &str) -> String {
     presented(token, &format!("DELETE FROM documents WHERE path = '{path}'"))
+}
+
+/// What a write of the driver presents by itself: nothing, as it was presented before.
+pub fn presents(_: &fencing::Sequencer) -> String {
+    String::new()
 }
 
 /// The same through the driver, where the token was presented before.

@@ -46,8 +46,8 @@ pub const OURS: &[&str] =
     &["_fencing_migrations", "fencing_audit", "fencing_leases", "fencing_marks"];
 
 /// The same placeholders serve here.
-pub fn sql(text: &'static str) -> &'static str {
-    text
+pub fn sql(text: &str) -> sqlx::AssertSqlSafe<String> {
+    sqlx::AssertSqlSafe(text.to_owned())
 }
 
 /// Loses a part of the fence that is not a table, and its name.
@@ -90,6 +90,11 @@ fn set(token: Option<&str>, what: &str, path: &str) -> String {
     let token = token.map(|token| format!("fencing_token = {}, ", literal(token)));
     let token = token.unwrap_or_default();
     format!("UPDATE documents SET {token}{what} WHERE path = '{path}'")
+}
+
+/// What a write of the driver presents by itself, behind the columns that it sets.
+pub fn presents(sequencer: &fencing::Sequencer) -> String {
+    format!(", fencing_token = {}", quote(&sequencer.to_string(), '\''))
 }
 
 /// The same through the driver.
