@@ -67,6 +67,17 @@ pub fn sql(text: &str) -> AssertSqlSafe<String> {
     AssertSqlSafe(sql)
 }
 
+/// Types of columns, after these statements, and whether their text is the same in every session.
+pub const TYPES: &str = "SELECT 1";
+pub const KINDS: &[(&str, bool)] = &[
+    ("TIMESTAMP", false),
+    ("DATETIME", true),
+    ("DATE", true),
+    ("BIGINT", true),
+    ("CHAR(3)", true),
+    ("ENUM('a', 'b')", true),
+];
+
 static SHARED: OnceLock<MariadbServer> = OnceLock::new();
 
 const MARK: char = '`';

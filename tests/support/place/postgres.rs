@@ -55,6 +55,35 @@ pub fn sql(text: &str) -> sqlx::AssertSqlSafe<String> {
     sqlx::AssertSqlSafe(text.to_owned())
 }
 
+/// Types of columns, after these statements, and whether their text is the same in every session.
+pub const TYPES: &str = "CREATE TYPE mood AS ENUM ('good', 'bad'); CREATE DOMAIN day AS date;
+    CREATE DOMAIN name_of AS text; CREATE DOMAIN later AS day";
+pub const KINDS: &[(&str, bool)] = &[
+    ("timestamptz", false),
+    ("timestamp", false),
+    ("date", false),
+    ("interval", false),
+    ("bytea", false),
+    ("double precision", false),
+    ("real", false),
+    ("money", false),
+    ("regclass", false),
+    ("date[]", false),
+    ("point", false),
+    ("day", false),
+    ("later", false),
+    ("text", true),
+    ("varchar(9)", true),
+    ("char(9)", true),
+    ("uuid", true),
+    ("bigint", true),
+    ("numeric", true),
+    ("boolean", true),
+    ("inet", true),
+    ("mood", true),
+    ("name_of", true),
+];
+
 static SHARED: OnceLock<PostgresServer> = OnceLock::new();
 
 const MARK: char = '"';

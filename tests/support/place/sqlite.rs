@@ -50,6 +50,10 @@ pub fn sql(text: &str) -> sqlx::AssertSqlSafe<String> {
     sqlx::AssertSqlSafe(text.to_owned())
 }
 
+/// Types of columns, after these statements, and whether their text is the same in every session.
+pub const TYPES: &str = "SELECT 1";
+pub const KINDS: &[(&str, bool)] = &[("TEXT", true), ("DATE", true)];
+
 /// Loses a part of the fence that is not a table, and its name.
 pub const LOSE: &str = "DROP TRIGGER fencing_admit";
 pub const LOST: &str = "fencing_admit";
