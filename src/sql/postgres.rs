@@ -44,8 +44,8 @@ const UNFIT: &str = "
     SELECT format('%s is not logged, and a crash empties it: ALTER TABLE %s SET LOGGED',
         relname, oid::regclass)
     FROM pg_class WHERE relname IN ('fencing_marks', 'fencing_leases') AND relpersistence = 'u'
-        AND relnamespace = (SELECT oid FROM pg_namespace
-            WHERE nspname = coalesce($1, current_schema()))";
+        AND relnamespace IN (SELECT oid FROM pg_namespace
+            WHERE nspname = $1 OR $1 IS NULL AND nspname = ANY (current_schemas(false)))";
 
 impl FenceStatements for Postgres {
     const BEGIN: &'static str = "BEGIN";
