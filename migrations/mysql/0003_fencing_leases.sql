@@ -79,7 +79,7 @@ BEGIN
     IF closed IS NULL OR closed <= present OR odd OR corrected THEN
         -- The mark may be above the row's token if the tokens came from elsewhere before,
         -- or the row was lost.
-        SELECT token INTO mark FROM fencing_marks WHERE resource = the_resource;
+        SELECT token INTO mark FROM fencing_marks_base WHERE resource = the_resource;
         -- Locks the row, and first creates it without an owner if it is missing: to read a
         -- missing row FOR UPDATE shares the gap with others, and then neither can insert.
         INSERT INTO fencing_leases (resource, token, owner, expires_at)

@@ -112,6 +112,18 @@ fn is_checked_and_removed(url: &str, client: Client<'_>, unfenced: &str) {
     let ended = fencing(&[&check[..], &["--table", "nope"]].concat());
     assert_eq!(ended.code, Some(65), "{}", ended.stderr);
     assert_eq!(ended.stdout, "broken\tnope\t\n\tfault: it is not protected\n");
+    let found = done(&[&check[..], &["--json"]].concat());
+    let found: serde_json::Value = serde_json::from_str(&found).unwrap();
+    assert_eq!(found.as_array().map(Vec::len), Some(1), "{found}");
+    assert_eq!((&found[0]["table"], &found[0]["resource"]), (&"files".into(), &"{path}".into()));
+    assert_eq!((&found[0]["whole"], &found[0]["protected"]), (&true.into(), &true.into()));
+    assert_eq!(found[0]["faults"], serde_json::json!([]));
+    assert!(found[0]["unseen"][0].is_string(), "{found}");
+    let ended = fencing(&[&check[..], &["--table", "nope", "--json"]].concat());
+    assert_eq!(ended.code, Some(65), "{}", ended.stderr);
+    let found: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(found[0]["whole"], false);
+    assert_eq!(found[0]["faults"], serde_json::json!(["it is not protected"]));
     let both = ["protect", "--database", url, "--table", "files", "--column", "path,body"];
     assert_eq!(done(&both), "");
     assert!(done(&check).starts_with("whole\tfiles\t{path}/{body}\n"));

@@ -4,8 +4,9 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
-use fencing::sql::{self, AdmitError, MigrateError, Protect, ProtectError};
+use fencing::sql::{self, AdmitError, MigrateError, Protect, ProtectError, Protected};
 use fencing::{Resource, Token};
+use serde_json::{Value, json};
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
@@ -92,7 +93,7 @@ fn printed(kind: Kind, sql: &str) -> String {
 
 async fn run_protect(args: &ProtectTable) -> Result<(), Failure> {
     if args.check {
-        return check(&args.database, args.table.as_deref()).await;
+        return check(&args.database, args.table.as_deref(), args.json).await;
     }
     let Some(table) = &args.table else { return Err(usage("give --table")) };
     if args.remove {
@@ -123,19 +124,15 @@ async fn run_protect(args: &ProtectTable) -> Result<(), Failure> {
     on!(&pool, pool => protect.apply(pool).await).map_err(not_protected)
 }
 
-/// Lists the protected tables: one line for each, and below it what is wrong and what gets past.
-async fn check(database: &Database, table: Option<&str>) -> Result<(), Failure> {
+/// Lists the protected tables, and fails if one is not whole.
+async fn check(database: &Database, table: Option<&str>, json: bool) -> Result<(), Failure> {
     let pool = connect(database, false).await?;
     let tables = on!(&pool, pool => sql::protected(pool, table).await).map_err(not_protected)?;
-    for table in &tables {
-        let state = if table.is_whole() { "whole" } else { "broken" };
-        say::out(format_args!("{state}\t{}\t{}\n", table.table, table.resource));
-        for fault in &table.faults {
-            say::out(format_args!("\tfault: {fault}\n"));
-        }
-        for unseen in &table.unseen {
-            say::out(format_args!("\tdoes not see: {unseen}\n"));
-        }
+    if json {
+        let array = tables.iter().map(described).collect();
+        say::out(format_args!("{:#}\n", Value::Array(array)));
+    } else {
+        tables.iter().for_each(print);
     }
     let broken = tables.iter().filter(|table| !table.is_whole()).count();
     match (tables.len(), broken) {
@@ -147,6 +144,29 @@ async fn check(database: &Database, table: Option<&str>) -> Result<(), Failure> 
                 "{broken} of {all} tables are not protected as they should be: protect them again"
             ),
         )),
+    }
+}
+
+fn described(table: &Protected) -> Value {
+    json!({
+        "table": table.table,
+        "resource": table.resource,
+        "whole": table.is_whole(),
+        "protected": table.is_protected(),
+        "faults": table.faults,
+        "unseen": table.unseen,
+    })
+}
+
+/// Prints one line, and below it what is wrong and what gets past.
+fn print(table: &Protected) {
+    let state = if table.is_whole() { "whole" } else { "broken" };
+    say::out(format_args!("{state}\t{}\t{}\n", table.table, table.resource));
+    for fault in &table.faults {
+        say::out(format_args!("\tfault: {fault}\n"));
+    }
+    for unseen in &table.unseen {
+        say::out(format_args!("\tdoes not see: {unseen}\n"));
     }
 }
 

@@ -56,6 +56,7 @@ mod in_flight;
 mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod reserve;
 mod row;
 #[cfg(feature = "sqlite")]
 mod sqlite;
@@ -77,8 +78,10 @@ pub use builder::SqlLockBuilder;
 ///
 /// Clones share the pool and the local queues. Each attempt and each renewal needs a
 /// connection of the pool for one statement. Where transactions use up the pool, renewals and
-/// releases take one connection more, which the service opens then and keeps: let the server
-/// allow one more for each service than its pool has. An attempt waits for the pool.
+/// releases take one connection more, which the service opens then and keeps until the pool is
+/// closed or the last clone is dropped: let the server allow one more for each service than its
+/// pool has. An attempt waits for the pool. Close the pool after your leases are released: from
+/// then on none is renewed or released, and each ends with its TTL.
 pub struct SqlLock<DB: Database>(Service<Arc<LeaseTable<DB>>>);
 
 impl<DB: Database> Clone for SqlLock<DB> {

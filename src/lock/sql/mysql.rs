@@ -12,7 +12,7 @@ const RENEW: &str = "CALL fencing_lease_renew(?, ?, ?, ?, ?)";
 const RELEASE: &str = "CALL fencing_lease_release(?, ?, ?)";
 
 const PROBE: &str = "
-    SELECT 1 FROM fencing_leases AS lease, fencing_marks AS mark
+    SELECT 1 FROM fencing_leases AS lease, fencing_marks_base AS mark
     WHERE lease.token = 0 AND mark.token = 0 LIMIT 0";
 
 /// Returns names as bytes: a text would be converted from the character set of the

@@ -18,7 +18,8 @@ use crate::database::{AcquireAnswer, Claim, LeaseStatements, RenewAnswer, litera
 ///
 /// `acquired`: the row counts as the upsert finds it, after any wait, and so does the time:
 /// `now()` would be the time when the statement began. The mark may be above the row's token
-/// if the tokens came from elsewhere before, or the row was lost.
+/// if the tokens came from elsewhere before, or the row was lost. The function reads it: it sees
+/// no temporary table with the name of the marks.
 const ACQUIRE: &str = "
     WITH own AS MATERIALIZED (
         SELECT set_config('lock_timeout', '$patience', true),
@@ -46,7 +47,7 @@ const ACQUIRE: &str = "
     ), acquired AS (
         INSERT INTO fencing_leases AS lease (resource, token, owner, expires_at, closed_for)
         SELECT $resource,
-            coalesce((SELECT token FROM fencing_marks WHERE resource = $resource), 0) + 1,
+            coalesce((SELECT token FROM fencing_highest($resource)), 0) + 1,
             $owner, clock_timestamp() + $lasting * interval '1 millisecond',
             $lasting * interval '1 millisecond'
         FROM own WHERE NOT EXISTS (SELECT FROM seen)
@@ -82,7 +83,7 @@ const RELEASE: &str = "
         AND (expires_at > clock_timestamp() OR expires_at = '-infinity')";
 
 const PROBE: &str = "
-    SELECT FROM fencing_leases AS lease, fencing_marks AS mark
+    SELECT FROM fencing_leases AS lease, fencing_highest('') AS mark
     WHERE lease.token = 0 AND mark.token = 0 LIMIT 0";
 
 /// Puts the values into the text; [`literal`] says why they are not sent apart.

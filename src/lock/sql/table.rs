@@ -11,6 +11,7 @@ use tracing::Instrument;
 
 use super::fault;
 use super::in_flight::{InFlight, InFlightStatement};
+use super::reserve::Reserve;
 use crate::database::{AcquireAnswer, Claim, Database, Kind, RenewAnswer};
 use crate::lock::{Health, NodeCause};
 use crate::protocol::Fault;
@@ -30,9 +31,8 @@ const ROUNDS: usize = 3;
 /// The table of leases in one database, and the way to it.
 pub(super) struct LeaseTable<DB: Database> {
     pool: Pool<DB>,
-    /// One connection, which is opened where the pool has none free, and stays. What keeps or
-    /// ends a lease must not wait until the application is less busy.
-    reserve: Pool<DB>,
+    /// What keeps or ends a lease does not wait for the pool for long.
+    reserve: Reserve<DB>,
     name: String,
     clock: Arc<dyn Clock>,
     in_flight: InFlight,
@@ -68,10 +68,8 @@ impl Limits {
 impl<DB: Database> LeaseTable<DB> {
     pub(super) fn new(pool: Pool<DB>, clock: Arc<dyn Clock>) -> LeaseTable<DB> {
         let name = DB::name(&pool.connect_options());
-        let reserve = pool.options().clone().min_connections(0).max_connections(1);
-        let reserve =
-            reserve.idle_timeout(None).connect_lazy_with((*pool.connect_options()).clone());
-        LeaseTable { pool, reserve, name, clock, in_flight: InFlight::default() }
+        let (reserve, in_flight) = (Reserve::new(), InFlight::default());
+        LeaseTable { pool, reserve, name, clock, in_flight }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -202,7 +200,7 @@ impl<DB: Database> LeaseTable<DB> {
         let conn = timeout_at(end, self.pool.acquire()).await;
         match conn.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
             Err(sqlx::Error::PoolTimedOut) if limits.shared.is_some() => {
-                let conn = timeout_at(limits.connection, self.reserve.acquire()).await;
+                let conn = timeout_at(limits.connection, self.reserve.acquire(&self.pool)).await;
                 conn.unwrap_or(Err(sqlx::Error::PoolTimedOut))
             }
             conn => conn,

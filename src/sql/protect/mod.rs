@@ -16,6 +16,7 @@ pub use self::error::{NameError, ProtectError};
 pub use self::protected::Protected;
 pub use self::target::Protect;
 use crate::database::{Database, Kind};
+use crate::sql::migrate::unfit;
 
 impl Protect {
     /// Returns the statements that protect the table, or protect it anew. They leave out what
@@ -123,7 +124,7 @@ pub async fn protected<DB: Database>(
             let schema = table.and_then(|table| table.split_once('.')).map(|(schema, _)| schema);
             mysql::found::<DB>(&mut conn, schema).await?
         }
-        Kind::Postgres => postgres::found::<DB>(&mut conn).await?,
+        Kind::Postgres => postgres::found::<DB>(&mut conn, table.is_some()).await?,
         Kind::Sqlite => sqlite::found::<DB>(&mut conn).await?,
     };
     if let Some(table) = table {
@@ -142,6 +143,9 @@ pub async fn protected<DB: Database>(
                 protected.faults.push(error.to_string());
             }
         }
+        // On MySQL a trigger finds the marks in the schema of its table.
+        let schema = (DB::KIND == Kind::MySql).then(|| protected.path.0.clone());
+        protected.faults.extend(unfit::<DB>(&mut conn, schema).await?);
         all.push(protected);
     }
     Ok(all)

@@ -1,7 +1,7 @@
 //! Triggers of the application beside those of a protected table, and columns that the database
 //! fills in.
 
-use fencing::sql::{self, Protect};
+use fencing::sql::{self, MigrateError, Protect};
 use sqlx::{AssertSqlSafe, Executor};
 
 use super::place::Place;
@@ -95,6 +95,39 @@ async fn a_table_without_transactions_is_not_protected() {
         let error = protect.apply(&place.pool).await.expect_err(engine);
         let words = format!("the table {engine} can't be protected: its engine {engine} has no");
         assert!(error.to_string().contains(&words), "{error}");
+    }
+}
+
+/// After it was protected, by ALTER TABLE.
+#[tokio::test]
+async fn a_table_that_has_lost_its_transactions_is_not_whole() {
+    let place = protected("path VARCHAR(50) PRIMARY KEY").await;
+    let protect = Protect::rows("files", "path").unwrap().prefix("files/").unwrap();
+    for (table, expected) in [
+        ("files", "its engine MyISAM has no transactions"),
+        ("fencing_marks", "fencing_marks has the engine MyISAM"),
+        ("fencing_leases", "fencing_leases has the engine MyISAM"),
+    ] {
+        let alter = async |engine| {
+            let alter = format!("ALTER TABLE {table} ENGINE = {engine}");
+            place.pool.execute(AssertSqlSafe(alter)).await.unwrap();
+        };
+        alter("MyISAM").await;
+        for name in [None, Some("files")] {
+            let found = sql::protected(&place.pool, name).await.unwrap();
+            let faults = found[0].faults.join("; ");
+            assert!(faults.contains(expected), "{table}: {faults}");
+        }
+        let error = protect.apply(&place.pool).await.unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+        match (table, sql::migrate(&place.pool).await) {
+            ("files", migrated) => migrated.unwrap(),
+            (_, Err(MigrateError::Storage { what })) => assert!(what.contains(expected), "{what}"),
+            (_, other) => panic!("{other:?}"),
+        }
+        alter("InnoDB").await;
+        sql::migrate(&place.pool).await.unwrap();
+        assert!(sql::protected(&place.pool, None).await.unwrap()[0].is_whole());
     }
 }
 

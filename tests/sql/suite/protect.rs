@@ -177,3 +177,22 @@ async fn a_table_that_others_use_is_given_up_and_they_go_on() {
         assert!(sql::protected(&place.pool, None).await.unwrap()[0].is_whole());
     }
 }
+
+#[tokio::test]
+async fn a_column_whose_text_depends_on_the_session_names_no_resource() {
+    let place = ready().await;
+    sqlx::raw_sql(place::TYPES).execute(&place.pool).await.unwrap();
+    for (number, (kind, steady)) in place::KINDS.iter().enumerate() {
+        let create = format!("CREATE TABLE slots_{number} (at {kind} NULL, body TEXT)");
+        sqlx::raw_sql(sqlx::AssertSqlSafe(create)).execute(&place.pool).await.unwrap();
+        let protect = Protect::rows(&format!("slots_{number}"), "at").unwrap();
+        match protect.apply(&place.pool).await {
+            Ok(()) => assert!(*steady, "{kind} was taken"),
+            Err(error) => {
+                assert!(!steady, "{kind}: {error}");
+                assert!(matches!(error, ProtectError::SessionDependent { .. }), "{error:?}");
+                assert!(error.to_string().contains("depends on the session"), "{error}");
+            }
+        }
+    }
+}

@@ -5,6 +5,7 @@ mod lease;
 mod loss;
 mod processes;
 mod queue;
+mod reserve;
 mod tokens;
 
 use std::time::Duration;
