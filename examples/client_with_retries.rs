@@ -49,7 +49,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
         match added {
             // The lease was lost meanwhile, and nothing was written: begin again with a new one.
             Err(AdmitError::Stale(stale)) => eprintln!("{stale}"),
-            result => return Ok(println!("{}", result?)),
+            result => {
+                println!("{}", result?);
+                return Ok(());
+            }
         }
     }
 }
