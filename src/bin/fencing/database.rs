@@ -10,7 +10,11 @@ use serde_json::{Value, json};
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
-use sqlx::{MySql, MySqlPool, PgPool, Postgres, Sqlite, SqlitePool};
+use sqlx::{
+    Connection, MySql, MySqlConnection, MySqlPool, PgConnection, PgPool, Postgres, Sqlite,
+    SqlitePool,
+};
+use tokio::time::timeout;
 
 use crate::args::database::{Database, Lower, Marks, MarksAction, Migrate, ProtectTable, Raise};
 use crate::{exit, say};
@@ -269,28 +273,55 @@ fn kind(database: &Database) -> Result<Kind, Failure> {
 async fn connect(database: &Database, create: bool) -> Result<Pool, Failure> {
     let url = database.url.as_str();
     let wrong = |error: sqlx::Error| usage(format_args!("--database: {error}"));
-    let gone = |error: sqlx::Error| {
-        Failure(exit::UNAVAILABLE, format!("the database cannot be reached: {error}"))
+    let closed = |error: sqlx::Error| {
+        let text = "the SQLite file cannot be opened; `fencing migrate` creates it";
+        Failure(exit::UNAVAILABLE, format!("{text}: {error}"))
     };
     Ok(match kind(database)? {
         Kind::Sqlite => {
             let options = SqliteConnectOptions::from_str(url).map_err(wrong)?;
             let options = options.create_if_missing(create).busy_timeout(DATABASE_LIMIT);
             let pool = SqlitePoolOptions::new().max_connections(1).acquire_timeout(DATABASE_LIMIT);
-            Pool::Sqlite(pool.connect_with(options).await.map_err(gone)?)
+            Pool::Sqlite(pool.connect_with(options).await.map_err(closed)?)
         }
         Kind::Postgres => {
             let options = PgConnectOptions::from_str(url).map_err(wrong)?;
             let options = options.options([("lock_timeout", "10s")]);
             let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(DATABASE_LIMIT);
-            Pool::Postgres(pool.connect_with(options).await.map_err(gone)?)
+            reach(PgConnection::connect_with(&options)).await?;
+            Pool::Postgres(pool.connect_lazy_with(options))
         }
         Kind::MySql => {
             let options = MySqlConnectOptions::from_str(url).map_err(wrong)?;
+            if options.get_database().is_none() {
+                return Err(usage("--database: the URL names no database: mysql://HOST/DATABASE"));
+            }
             let pool = MySqlPoolOptions::new().max_connections(1).acquire_timeout(DATABASE_LIMIT);
-            Pool::MySql(pool.connect_with(options).await.map_err(gone)?)
+            reach(MySqlConnection::connect_with(&options)).await?;
+            Pool::MySql(pool.connect_lazy_with(options))
         }
     })
+}
+
+/// Connects once: a pool would try again until its time is up, and not say why.
+async fn reach<C: Connection>(
+    connect: impl Future<Output = sqlx::Result<C>>,
+) -> Result<(), Failure> {
+    let failure = |text: String| Failure(exit::UNAVAILABLE, text);
+    match timeout(DATABASE_LIMIT, connect).await {
+        Ok(Ok(conn)) => {
+            let _ = conn.close().await;
+            Ok(())
+        }
+        Ok(Err(error @ sqlx::Error::Database(_))) => {
+            Err(failure(format!("the database server refused the connection: {error}")))
+        }
+        Ok(Err(error)) => Err(failure(format!("the database cannot be reached: {error}"))),
+        Err(_) => {
+            let text = "the database cannot be reached: no answer within";
+            Err(failure(format!("{text} {DATABASE_LIMIT:?}")))
+        }
+    }
 }
 
 fn usage(text: impl Display) -> Failure {

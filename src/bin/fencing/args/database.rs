@@ -104,7 +104,7 @@ pub(crate) struct ProtectTable {
     )]
     pub(crate) column: Vec<String>,
     /// The text to put before the column's value: files/ makes the resource files/a of a.
-    #[arg(long, value_name = "TEXT", requires = "column")]
+    #[arg(long, value_name = "TEXT", requires = "column", conflicts_with = "resource")]
     pub(crate) prefix: Option<String>,
     /// The one resource that all rows belong to.
     #[arg(long, value_name = "NAME", conflicts_with = "column")]
