@@ -9,12 +9,15 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::Instrument;
 
+use super::ear;
 use super::fault;
 use super::in_flight::{InFlight, InFlightStatement};
 use crate::database::{AcquireAnswer, Claim, Database, Kind, RenewAnswer};
+use crate::lock::hints::Hints;
 use crate::lock::{Health, NodeCause};
 use crate::protocol::Fault;
 use crate::random::jitter;
+use crate::resource::Resource;
 use crate::time::Clock;
 
 /// How long an answer is waited for after the caller has given up, and how long a release
@@ -36,6 +39,9 @@ pub(super) struct LeaseTable<DB: Database> {
     name: String,
     clock: Arc<dyn Clock>,
     in_flight: InFlight,
+    hints: Hints,
+    /// What is told of releases.
+    telling: InFlight,
 }
 
 /// When a call gives up.
@@ -71,7 +77,19 @@ impl<DB: Database> LeaseTable<DB> {
         let reserve = pool.options().clone().min_connections(0).max_connections(1);
         let reserve =
             reserve.idle_timeout(None).connect_lazy_with((*pool.connect_options()).clone());
-        LeaseTable { pool, reserve, name, clock, in_flight: InFlight::default() }
+        LeaseTable {
+            pool,
+            reserve,
+            name,
+            clock,
+            in_flight: InFlight::default(),
+            hints: Hints::new(1),
+            telling: InFlight::default(),
+        }
+    }
+
+    pub(super) fn pool(&self) -> &Pool<DB> {
+        &self.pool
     }
 
     pub(super) fn name(&self) -> &str {
@@ -82,8 +100,18 @@ impl<DB: Database> LeaseTable<DB> {
         &self.clock
     }
 
+    pub(super) fn hints(&self) -> &Hints {
+        &self.hints
+    }
+
     pub(super) fn in_flight(&self) -> &InFlight {
         &self.in_flight
+    }
+
+    /// Waits until nothing is in flight.
+    pub(super) async fn over(&self) {
+        self.in_flight.over().await;
+        self.telling.over().await;
     }
 
     pub(super) fn cause(&self, cause: Fault) -> NodeCause {
@@ -136,7 +164,12 @@ impl<DB: Database> LeaseTable<DB> {
             let first = table.try_release(&claim, budget).await;
             let mut done = first.is_ok();
             drop(in_flight_statement);
+            let freed = matches!(first, Ok(true));
+            let telling = (freed && DB::TELLS).then(|| table.telling.enter(&claim.resource));
             let _ = sender.send(first);
+            if telling.is_some() {
+                table.tell(&claim.resource, budget).await;
+            }
             let mut pause = PAUSE;
             while !done && Instant::now() < end {
                 pause = (pause * 2).min(LONGEST_PAUSE);
@@ -146,6 +179,17 @@ impl<DB: Database> LeaseTable<DB> {
         };
         runtime.spawn(release.in_current_span());
         answer
+    }
+
+    /// Tells those who wait in other processes, in a transaction of its own: on PostgreSQL those that
+    /// tell are committed one after another, and this one has nothing to write to disk.
+    async fn tell(&self, resource: &Resource, budget: Duration) {
+        let channel = ear::channel(resource);
+        let limits = Limits::of(budget, ANSWER_LIMIT.max(budget));
+        let told = self.call(&channel, limits, |conn, channel| DB::tell(conn, channel)).await;
+        if let Err(fault) = told {
+            tracing::debug!(%resource, %fault, "a release was not told");
+        }
     }
 
     async fn try_release(&self, claim: &Claim, budget: Duration) -> Result<bool, Fault> {
