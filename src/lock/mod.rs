@@ -19,14 +19,21 @@
 //! ```
 
 mod backend;
+mod backoff;
 mod connect;
+mod contender;
+mod ear;
+mod ears;
 mod error;
 mod health;
 mod held_lock;
+mod hints;
 mod holding;
 mod lease;
+mod queue;
 mod queues;
 pub mod redlock;
+mod seldom;
 mod service;
 mod settings;
 mod sleep;
@@ -45,6 +52,7 @@ use crate::resource::Resource;
 
 pub use crate::protocol::Fault;
 pub use connect::{ConnectError, ConnectOptions, connect};
+pub use ear::Ear;
 pub use error::{AcquireError, LeaseLost, NodeCause, ReleaseError, Released, RenewError};
 pub use health::{Health, NodeHealth};
 pub use lease::Lease;
@@ -84,8 +92,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// It changes nothing.
     fn health(&self) -> BoxFuture<'_, Health>;
 
-    /// Waits until all that this client has sent is answered or was given up: you need it at the
-    /// end of a program.
+    /// Waits until all that this client has sent is answered or was given up, for a minute at
+    /// most: you need it at the end of a program.
     ///
     /// # Cancel safety
     /// It changes nothing.

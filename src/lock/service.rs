@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::backend::LockBackend;
 use super::queues::Queues;
 use super::settings::Settings;
+use super::sleep::within;
 use super::{AcquireError, BuildError, Health, Lease};
 use crate::protocol::Fault;
 use crate::resource::Resource;
@@ -17,6 +18,9 @@ use crate::resource::Resource;
 const FIRST_START: Duration = Duration::from_millis(1500);
 /// The pause before it asks them again.
 const FIRST_START_PAUSE: Duration = Duration::from_millis(20);
+
+/// The longest that `settle` waits: longer than anything is tried.
+const SETTLE_LIMIT: Duration = Duration::from_secs(60);
 
 /// A lock service over one back end. Clones share the back end and the local queues.
 #[derive(Clone)]
@@ -46,7 +50,8 @@ impl<B: LockBackend> Service<B> {
 
     pub(super) async fn acquire(&self, resource: &Resource) -> Result<Lease, AcquireError> {
         self.runtime(resource)?;
-        self.queues.acquire(resource, &self.settings, || self.attempt(resource)).await
+        let attempt = || self.attempt(resource);
+        self.queues.acquire(&self.backend, resource, &self.settings, attempt).await
     }
 
     /// Makes one attempt, and more only while servers start for the first time.
@@ -61,6 +66,10 @@ impl<B: LockBackend> Service<B> {
                 outcome => return outcome,
             }
         }
+    }
+
+    pub(super) async fn settle(&self) {
+        within(SETTLE_LIMIT, self.backend.settle()).await;
     }
 
     pub(super) async fn health(&self) -> Health {
@@ -121,7 +130,6 @@ macro_rules! lock_service {
 
             use futures_util::future::BoxFuture;
 
-            use $crate::lock::backend::LockBackend;
             use $crate::lock::{AcquireError, BuildError, Health, Lease, Lock};
             use $crate::resource::Resource;
 
@@ -184,12 +192,12 @@ macro_rules! lock_service {
 
                 /// Waits until all that this client has sent is answered or was given up: also
                 /// what a dropped attempt or lease has released, and a node that is being
-                /// brought back. You need it at the end of a program.
+                /// brought back. It waits for a minute at most. You need it at the end of a program.
                 ///
                 /// # Cancel safety
                 /// It changes nothing.
                 pub async fn settle(&self) {
-                    self.0.backend.settle().await;
+                    self.0.settle().await;
                 }
             }
 
@@ -213,7 +221,7 @@ macro_rules! lock_service {
                 }
 
                 fn settle(&self) -> BoxFuture<'_, ()> {
-                    Box::pin(self.0.backend.settle())
+                    Box::pin(self.0.settle())
                 }
 
                 fn with_ttl(&self, ttl: Duration) -> Result<Arc<dyn Lock>, BuildError> {

@@ -146,7 +146,9 @@ macro_rules! settings_setters {
             self
         }
 
-        /// Sets the pause between two attempts, give or take a random half. Default: 100 ms.
+        /// Sets the first pause between two attempts of `acquire`, give or take a random half. Default:
+        /// 100 ms. The pauses grow: to ten of these where the servers tell of releases, to two where
+        /// they do not.
         pub fn retry_delay(mut self, delay: std::time::Duration) -> Self {
             self.settings.retry_delay = delay;
             self

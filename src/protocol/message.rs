@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{Fleet, Incarnation, Nonce, Owner, Stamp};
+use super::{ClientId, Fleet, Incarnation, Nonce, Owner, Stamp};
 use crate::resource::Resource;
 use crate::token::Token;
 
@@ -164,6 +164,14 @@ pub enum Reply {
     Renewed,
     /// The lock was the owner's and is gone.
     Released,
+    /// The lock was the owner's and is gone, and a client that waits for it was told. [`Store`]
+    /// tells nobody: what carries its answers does.
+    ///
+    /// [`Store`]: super::Store
+    Passed {
+        /// Who was told.
+        to: ClientId,
+    },
     /// The lock or the memory of the grant is not the owner's any more, or another owner has
     /// been granted the lock since.
     NotOwner,

@@ -26,7 +26,7 @@ pub(crate) use acquire::fault_of;
 pub use acquire::{Acquire, AcquireOutcome};
 pub use fault::Fault;
 pub use fleet::{Fleet, FleetError};
-pub use id::{Incarnation, Membership, Nonce, Owner};
+pub use id::{ClientId, Incarnation, Membership, Nonce, Owner};
 pub use message::{Prepared, Reply, Report, Request, Sealing, State};
 pub use readmit::{Readmission, Readmit};
 pub use readmit_error::ReadmitError;

@@ -117,6 +117,12 @@ impl Store {
         self.locks.remove(resource);
     }
 
+    /// Reports whether the resource is locked.
+    #[must_use]
+    pub fn is_locked(&self, resource: &Resource, now: Time) -> bool {
+        self.locks.get(resource).is_some_and(|(_, until)| now < *until)
+    }
+
     fn expire(&mut self, request: &Request, now: Time) {
         let over = |(_, until): &(Owner, Time)| *until <= now;
         if let Some(resource) = request.resource() {

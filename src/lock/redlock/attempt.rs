@@ -9,7 +9,7 @@ use super::nodes::Nodes;
 use super::readmission;
 use crate::lock::AcquireError;
 use crate::lock::held_lock::Grant;
-use crate::protocol::{Acquire, AcquireOutcome, Attempt, Owner, Request, Terms};
+use crate::protocol::{Acquire, AcquireOutcome, Attempt, Fault, Owner, Request, Terms};
 use crate::random;
 use crate::resource::Resource;
 
@@ -24,7 +24,7 @@ pub(super) async fn attempt(
 ) -> Result<Grant, AcquireError> {
     readmission::start(nodes);
     let Some(_turn) = nodes.turn(LONGEST_WAIT.min(terms.ttl / 2)).await else {
-        return Err(nodes.overloaded(resource));
+        return Err(AcquireError::Overloaded { resource: resource.clone() });
     };
     let owner = Owner(random::u128());
     let attempt = Attempt { resource: resource.clone(), owner, terms };
@@ -53,6 +53,11 @@ pub(super) async fn attempt(
         }
         AcquireOutcome::Held { retry_after } => {
             Err(AcquireError::Held { resource: resource.clone(), retry_after })
+        }
+        AcquireOutcome::NoQuorum { granted: 0, faults }
+            if !faults.is_empty() && faults.iter().all(|(_, it)| *it == Fault::Overloaded) =>
+        {
+            Err(AcquireError::Overloaded { resource: resource.clone() })
         }
         AcquireOutcome::NoQuorum { granted, faults } => {
             Err(nodes.no_quorum(resource, granted, faults))

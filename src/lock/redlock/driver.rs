@@ -14,7 +14,9 @@ use super::node::{Node, Session};
 use super::notices::{Notice, Notices};
 use super::outstanding::Outstanding;
 use super::shared::Shared;
-use crate::protocol::{Fault, Reply};
+use crate::lock::hints::Hints;
+use crate::protocol::{ClientId, Fault, Reply, Request};
+use crate::resource::Resource;
 
 /// How long a session that does not answer is kept before a new one is opened.
 pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(2);
@@ -222,6 +224,7 @@ impl Driver {
         let (session, number) = (self.sessions, self.number);
         let (notices, outstanding) =
             (Arc::clone(&self.shared.notices), self.shared.outstanding.clone());
+        let (hints, client) = (self.shared.hints.clone(), self.shared.client);
         let due = Instant::now() + self.shared.budget;
         let limit = ANSWER_LIMIT.max(self.shared.budget);
         let span = tracing::debug_span!("fencing.node", node = self.node.name());
@@ -245,6 +248,9 @@ impl Driver {
             };
             let broken = matches!(answer, Err(Fault::Disconnected(_)));
             notify(&notices, &outstanding, number, &answer);
+            if let (Request::Release { resource, .. }, Ok(reply)) = (&job.request, &answer) {
+                released(&hints, client, number, resource, reply);
+            }
             job.answer(answer);
             Event::Answered { session, broken }
         };
@@ -332,6 +338,15 @@ fn notify(
         _ => return,
     };
     notices.send(notice, outstanding.begin());
+}
+
+/// Notes whether a release was told to another client.
+fn released(hints: &Hints, client: ClientId, number: usize, resource: &Resource, reply: &Reply) {
+    match reply {
+        Reply::Passed { to } => hints.released(resource, number, *to != client),
+        Reply::Released => hints.released(resource, number, false),
+        _ => {}
+    }
 }
 
 async fn pending<T>(future: &mut Option<BoxFuture<'static, T>>) -> T {

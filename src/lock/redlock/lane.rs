@@ -57,6 +57,10 @@ impl Lane {
         self.node.name()
     }
 
+    pub(super) fn node(&self) -> &Arc<dyn Node> {
+        &self.node
+    }
+
     /// Queues a request. It is sent within one budget of the node, and the answer comes within another;
     /// a release may take longer. Dropping the receiver undoes nothing. Outside of a runtime only a lane
     /// that already runs takes requests.

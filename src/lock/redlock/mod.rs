@@ -39,6 +39,7 @@ mod redis;
 mod shared;
 #[cfg(test)]
 mod tests;
+mod waiting_list;
 
 use std::fmt;
 use std::sync::Arc;
@@ -47,7 +48,7 @@ use nodes::Nodes;
 
 use super::service::{Service, lock_service};
 
-pub use super::{BuildError, Health};
+pub use super::{BuildError, Ear, Health};
 pub use crate::protocol::{Fleet, FleetError};
 pub use builder::RedlockBuilder;
 pub use memory::MemoryNode;

@@ -49,6 +49,7 @@
 mod attempt;
 mod backend;
 mod builder;
+mod ear;
 mod fault;
 mod held;
 mod in_flight;

@@ -1,7 +1,12 @@
-use futures_util::future::BoxFuture;
-use sqlx::{AssertSqlSafe, FromRow, PgConnection, Postgres, Row};
+use std::time::Duration;
 
-use crate::database::{AcquireAnswer, Claim, LeaseStatements, RenewAnswer, literal};
+use futures_util::future::BoxFuture;
+use sqlx::postgres::PgListener;
+use sqlx::{AssertSqlSafe, FromRow, PgConnection, Pool, Postgres, Row};
+use tokio::time::timeout;
+
+use crate::database::{AcquireAnswer, Channels, Claim, LeaseStatements, RenewAnswer, literal};
+use crate::random;
 
 /// Acquires the row in one statement.
 ///
@@ -86,6 +91,9 @@ const PROBE: &str = "
     SELECT FROM fencing_leases AS lease, fencing_highest('') AS mark
     WHERE lease.token = 0 AND mark.token = 0 LIMIT 0";
 
+/// How long what is told may take to be heard.
+const HEARD: Duration = Duration::from_secs(1);
+
 /// Puts the values into the text; [`literal`] says why they are not sent apart.
 fn filled(statement: &str, claim: &Claim, token: i64) -> AssertSqlSafe<String> {
     let statement = statement
@@ -140,7 +148,59 @@ impl LeaseStatements for Postgres {
         })
     }
 
+    const TELLS: bool = true;
+
+    fn tell<'a>(conn: &'a mut PgConnection, channel: &'a str) -> BoxFuture<'a, sqlx::Result<()>> {
+        Box::pin(async move {
+            let notify = AssertSqlSafe(format!("NOTIFY \"{channel}\""));
+            sqlx::raw_sql(notify).execute(conn).await.map(drop)
+        })
+    }
+
+    fn listen(pool: Pool<Postgres>) -> BoxFuture<'static, sqlx::Result<Box<dyn Channels>>> {
+        Box::pin(async move {
+            let own = pool.options().clone().min_connections(0).max_connections(1);
+            let own = own.connect_lazy_with((*pool.connect_options()).clone());
+            let mut listener = PgListener::connect_with(&own).await?;
+            listener.eager_reconnect(false);
+            // Behind a pooler that shares out sessions, what is told reaches somebody else.
+            let probe = format!("fencing_{:016x}", random::u128() as u64);
+            listener.listen(&probe).await?;
+            Postgres::tell(&mut *pool.acquire().await?, &probe).await?;
+            let heard = timeout(HEARD, listener.try_recv()).await;
+            let heard = matches!(heard, Ok(Ok(Some(told))) if told.channel() == probe);
+            listener.unlisten_all().await?;
+            if !heard {
+                let why = "what is told is not heard: perhaps a pooler shares the sessions out";
+                return Err(sqlx::Error::Configuration(why.into()));
+            }
+            let channels: Box<dyn Channels> = Box::new(Listener(listener));
+            Ok(channels)
+        })
+    }
+
     fn probe(conn: &mut PgConnection) -> BoxFuture<'_, sqlx::Result<()>> {
         Box::pin(async move { sqlx::raw_sql(PROBE).execute(conn).await.map(drop) })
+    }
+}
+
+struct Listener(PgListener);
+
+impl Channels for Listener {
+    fn listen<'a>(&'a mut self, channel: &'a str, on: bool) -> BoxFuture<'a, sqlx::Result<()>> {
+        Box::pin(async move {
+            match on {
+                true => self.0.listen(channel).await,
+                false => self.0.unlisten(channel).await,
+            }
+        })
+    }
+
+    fn told(&mut self) -> BoxFuture<'_, sqlx::Result<String>> {
+        Box::pin(async move {
+            // What was told while the connection was broken is lost: the caller opens another.
+            let told = self.0.try_recv().await?.ok_or(sqlx::Error::WorkerCrashed)?;
+            Ok(told.channel().to_owned())
+        })
     }
 }

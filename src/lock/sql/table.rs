@@ -9,13 +9,16 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::Instrument;
 
+use super::ear;
 use super::fault;
 use super::in_flight::{InFlight, InFlightStatement};
 use super::reserve::Reserve;
 use crate::database::{AcquireAnswer, Claim, Database, Kind, RenewAnswer};
+use crate::lock::hints::Hints;
 use crate::lock::{Health, NodeCause};
 use crate::protocol::Fault;
 use crate::random::jitter;
+use crate::resource::Resource;
 use crate::time::Clock;
 
 /// How long an answer is waited for after the caller has given up, and how long a release
@@ -36,6 +39,9 @@ pub(super) struct LeaseTable<DB: Database> {
     name: String,
     clock: Arc<dyn Clock>,
     in_flight: InFlight,
+    hints: Hints,
+    /// What is told of releases.
+    telling: InFlight,
 }
 
 /// When a call gives up.
@@ -68,8 +74,13 @@ impl Limits {
 impl<DB: Database> LeaseTable<DB> {
     pub(super) fn new(pool: Pool<DB>, clock: Arc<dyn Clock>) -> LeaseTable<DB> {
         let name = DB::name(&pool.connect_options());
-        let (reserve, in_flight) = (Reserve::new(), InFlight::default());
-        LeaseTable { pool, reserve, name, clock, in_flight }
+        let (in_flight, telling) = (InFlight::default(), InFlight::default());
+        let (reserve, hints) = (Reserve::new(), Hints::new(1));
+        LeaseTable { pool, reserve, name, clock, in_flight, hints, telling }
+    }
+
+    pub(super) fn pool(&self) -> &Pool<DB> {
+        &self.pool
     }
 
     pub(super) fn name(&self) -> &str {
@@ -80,8 +91,18 @@ impl<DB: Database> LeaseTable<DB> {
         &self.clock
     }
 
+    pub(super) fn hints(&self) -> &Hints {
+        &self.hints
+    }
+
     pub(super) fn in_flight(&self) -> &InFlight {
         &self.in_flight
+    }
+
+    /// Waits until nothing is in flight.
+    pub(super) async fn over(&self) {
+        self.in_flight.over().await;
+        self.telling.over().await;
     }
 
     pub(super) fn cause(&self, cause: Fault) -> NodeCause {
@@ -134,7 +155,12 @@ impl<DB: Database> LeaseTable<DB> {
             let first = table.try_release(&claim, budget).await;
             let mut done = first.is_ok();
             drop(in_flight_statement);
+            let freed = matches!(first, Ok(true));
+            let telling = (freed && DB::TELLS).then(|| table.telling.enter(&claim.resource));
             let _ = sender.send(first);
+            if telling.is_some() {
+                table.tell(&claim.resource, budget).await;
+            }
             let mut pause = PAUSE;
             while !done && Instant::now() < end {
                 pause = (pause * 2).min(LONGEST_PAUSE);
@@ -144,6 +170,17 @@ impl<DB: Database> LeaseTable<DB> {
         };
         runtime.spawn(release.in_current_span());
         answer
+    }
+
+    /// Tells those who wait in other processes, in a transaction of its own: on PostgreSQL those that
+    /// tell are committed one after another, and this one has nothing to write to disk.
+    async fn tell(&self, resource: &Resource, budget: Duration) {
+        let channel = ear::channel(resource);
+        let limits = Limits::of(budget, ANSWER_LIMIT.max(budget));
+        let told = self.call(&channel, limits, |conn, channel| DB::tell(conn, channel)).await;
+        if let Err(fault) = told {
+            tracing::debug!(%resource, %fault, "a release was not told");
+        }
     }
 
     async fn try_release(&self, claim: &Claim, budget: Duration) -> Result<bool, Fault> {

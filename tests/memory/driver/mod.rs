@@ -13,5 +13,6 @@ mod late;
 mod owed;
 mod quarantine;
 mod retry;
+mod told;
 mod wire;
 mod work;

@@ -1,5 +1,7 @@
 //! Redis nodes: the scripts, and one explicit connection per node.
 
+mod ear;
+mod fault;
 mod info;
 mod inspect;
 mod keys;

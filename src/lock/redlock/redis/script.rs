@@ -2,8 +2,8 @@ use ::redis::{Cmd, Value};
 
 use super::keys::Keys;
 use crate::protocol::{
-    EPOCH, Fleet, Incarnation, Membership, Nonce, Prepared, Reply, Report, Request, Sealing, Stamp,
-    State,
+    ClientId, EPOCH, Fleet, Incarnation, Membership, Nonce, Prepared, Reply, Report, Request,
+    Sealing, Stamp, State,
 };
 use crate::resource::Resource;
 use crate::token::Token;
@@ -12,11 +12,11 @@ use std::time::Duration;
 /// A script whose answer begins with the number of the request, its last argument. The number comes
 /// first because Redis cuts an array off at a nil.
 macro_rules! numbered {
-    ($file:literal) => {
+    ($($file:literal),+) => {
         concat!(
             include_str!("common.lua"),
             "local function answer()\n",
-            include_str!($file),
+            $(include_str!($file),)+
             "end\nlocal parts = answer()\ntable.insert(parts, 1, ARGV[#ARGV])\nreturn parts\n"
         )
     };
@@ -27,7 +27,7 @@ const LOADED: [&str; 4] = [ACQUIRE, PUBLISH, RENEW, RELEASE];
 const ACQUIRE: &str = numbered!("acquire.lua");
 const PUBLISH: &str = numbered!("publish.lua");
 const RENEW: &str = numbered!("renew.lua");
-const RELEASE: &str = numbered!("release.lua");
+const RELEASE: &str = numbered!("tell.lua", "release.lua");
 
 /// The digests under which a server keeps the scripts that were loaded. None of them if it takes none:
 /// then each request carries its script.
@@ -108,7 +108,8 @@ pub(super) fn command(
         }
         Request::Release { resource, owner } => {
             cmd = script(RELEASE, Some(resource));
-            cmd.arg(owner.to_string());
+            cmd.arg(owner.to_string()).arg(format!("{}{resource}", keys.waiting));
+            cmd.arg(format!("{}{resource}", keys.told)).arg(&keys.channel).arg(resource.as_str());
         }
         Request::Prepare { nonce, from } => {
             cmd = script(numbered!("prepare.lua"), None);
@@ -202,7 +203,10 @@ pub(super) fn reply(incarnation: &Incarnation, uptime: Duration, value: &Value) 
         "not-admitted" => Reply::NotAdmitted,
         "published" => Reply::Published,
         "renewed" => Reply::Renewed,
-        "released" => Reply::Released,
+        "released" => match parts.get(1).and(text(1)) {
+            Some(to) => Reply::Passed { to: ClientId::parse(to)? },
+            None => Reply::Released,
+        },
         "not-owner" => Reply::NotOwner,
         "other-fleet" => Reply::OtherFleet(fleet(1)?),
         "moved" => Reply::Moved(fleet(1)?),
