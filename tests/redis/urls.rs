@@ -137,10 +137,13 @@ async fn connections_are_kept_alive() {
     let node = RedisNode::new(&format!("redis://127.0.0.1:{port}"), "fencing").unwrap();
     let fleet = fencing::lock::redlock::Fleet::new(["a"]).unwrap();
     let opening = tokio::spawn(node.open(&fleet));
-    let (mut end, address) =
-        tokio::task::spawn_blocking(move || listener.accept().unwrap()).await.unwrap();
     // The client has sent its first words, and we acknowledge them: the line is idle then.
-    std::io::Read::read(&mut end, &mut [0; 1024]).unwrap();
+    let accept = move || {
+        let (mut end, address) = listener.accept().unwrap();
+        std::io::Read::read(&mut end, &mut [0; 1024]).unwrap();
+        (end, address)
+    };
+    let (_end, address) = tokio::task::spawn_blocking(accept).await.unwrap();
     let until = std::time::Instant::now() + Duration::from_secs(30);
     let line = format!(":{:04X} 0100007F:{port:04X} 01 ", address.port());
     loop {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use fencing::Resource;
 use fencing::lock::AcquireError;
+use fencing::protocol::Fault;
 use futures_util::FutureExt;
 
 use crate::driver::fleet::{BUDGET, Fleet, ran, resource, settle};
