@@ -102,6 +102,16 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// # Errors
     /// [`BuildError`] if it is longer than a year.
     fn with_wait(&self, wait: Duration) -> Result<Arc<dyn Lock>, BuildError>;
+
+    /// Returns the same lock service with another time for which a lock stays closed at least,
+    /// counted from before it was asked for: a release before that leaves it in place for the rest.
+    ///
+    /// # Errors
+    /// [`BuildError`] if it is longer than the TTL, or if this lock service has no such setting.
+    fn with_lock_at_least_for(&self, least: Duration) -> Result<Arc<dyn Lock>, BuildError> {
+        let problem = format!("{least:?}: this lock service has no such setting");
+        Err(BuildError::new("lock_at_least_for", problem))
+    }
 }
 
 impl<L: Lock + ?Sized> Lock for Arc<L> {
@@ -130,5 +140,9 @@ impl<L: Lock + ?Sized> Lock for Arc<L> {
 
     fn with_wait(&self, wait: Duration) -> Result<Arc<dyn Lock>, BuildError> {
         (**self).with_wait(wait)
+    }
+
+    fn with_lock_at_least_for(&self, least: Duration) -> Result<Arc<dyn Lock>, BuildError> {
+        (**self).with_lock_at_least_for(least)
     }
 }

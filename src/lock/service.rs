@@ -44,6 +44,11 @@ impl<B: LockBackend> Service<B> {
         Ok(Service { settings, ..self.clone() })
     }
 
+    pub(super) fn with_lock_at_least_for(&self, least: Duration) -> Result<Service<B>, BuildError> {
+        let settings = Settings { at_least: least, ..self.settings }.checked()?;
+        Ok(Service { settings, ..self.clone() })
+    }
+
     pub(super) async fn acquire(&self, resource: &Resource) -> Result<Lease, AcquireError> {
         self.runtime(resource)?;
         self.queues.acquire(resource, &self.settings, || self.attempt(resource)).await
@@ -90,7 +95,7 @@ impl<B: LockBackend> Service<B> {
         metrics::counter!("fencing_attempts_total", "outcome" => label).increment(1);
         metrics::histogram!("fencing_attempt_seconds", "outcome" => label).record(elapsed);
         let (clock, queues) = (Arc::clone(clock), Arc::clone(&self.queues));
-        Ok(Lease::new(resource.clone(), outcome?, clock, &self.settings, queues))
+        Ok(Lease::new(resource.clone(), outcome?, clock, (start, &self.settings), queues))
     }
 
     /// Timers and tasks need tokio: without its runtime they would panic.
@@ -143,6 +148,15 @@ macro_rules! lock_service {
                 /// [`BuildError`](crate::lock::BuildError) if it is longer than a year.
                 pub fn with_wait(&self, wait: Duration) -> Result<$lock, BuildError> {
                     Ok(Self(self.0.with_wait(wait)?))
+                }
+
+                /// Returns the same lock service with another time for which a lock stays closed at
+                /// least: see the builder's `lock_at_least_for`.
+                ///
+                /// # Errors
+                /// [`BuildError`](crate::lock::BuildError) if it is longer than the TTL.
+                pub fn with_lock_at_least_for(&self, least: Duration) -> Result<$lock, BuildError> {
+                    Ok(Self(self.0.with_lock_at_least_for(least)?))
                 }
 
                 /// Asks the servers how they stand, within the budget. Nodes that are not
@@ -222,6 +236,13 @@ macro_rules! lock_service {
 
                 fn with_wait(&self, wait: Duration) -> Result<Arc<dyn Lock>, BuildError> {
                     Ok(Arc::new(Self(self.0.with_wait(wait)?)))
+                }
+
+                fn with_lock_at_least_for(
+                    &self,
+                    least: Duration,
+                ) -> Result<Arc<dyn Lock>, BuildError> {
+                    Ok(Arc::new(Self(self.0.with_lock_at_least_for(least)?)))
                 }
             }
         };

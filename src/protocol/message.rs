@@ -46,6 +46,16 @@ pub enum Request {
         /// Who must hold it.
         owner: Owner,
     },
+    /// Let the lock of `owner` end in `rest`, if it does not end before: a release of a lock that
+    /// has to stay closed for a while. It is renewed no more.
+    Shorten {
+        /// What is locked.
+        resource: Resource,
+        /// Who must hold it.
+        owner: Owner,
+        /// When the lock ends, counted from now.
+        rest: Duration,
+    },
     /// Mark this stretch of memory before a re-admission. The first nonce stays.
     Prepare {
         /// The node keeps it if it has none from this incarnation.
@@ -109,13 +119,39 @@ pub enum Sealing {
 }
 
 impl Request {
+    /// Returns the request that ends the lock of `owner`: at once, or in `rest` if that is not zero.
+    pub(crate) fn release(resource: Resource, owner: Owner, rest: Duration) -> Request {
+        if rest.is_zero() {
+            return Request::Release { resource, owner };
+        }
+        Request::Shorten { resource, owner, rest }
+    }
+
+    /// Reports whether the request gives something back. It may then come late, and often.
+    pub(crate) fn is_release(&self) -> bool {
+        matches!(self, Request::Release { .. } | Request::Shorten { .. })
+    }
+
+    /// Returns the owner of the lock that the request is about.
+    pub(crate) fn owner(&self) -> Option<Owner> {
+        match self {
+            Request::Acquire { owner, .. }
+            | Request::Publish { owner, .. }
+            | Request::Renew { owner, .. }
+            | Request::Release { owner, .. }
+            | Request::Shorten { owner, .. } => Some(*owner),
+            _ => None,
+        }
+    }
+
     /// Returns the resource whose lock the request is about.
     pub(super) fn resource(&self) -> Option<&Resource> {
         match self {
             Request::Acquire { resource, .. }
             | Request::Publish { resource, .. }
             | Request::Renew { resource, .. }
-            | Request::Release { resource, .. } => Some(resource),
+            | Request::Release { resource, .. }
+            | Request::Shorten { resource, .. } => Some(resource),
             Request::Prepare { .. }
             | Request::Read
             | Request::Inspect
@@ -162,7 +198,7 @@ pub enum Reply {
     Published,
     /// The lock lasts for another TTL.
     Renewed,
-    /// The lock was the owner's and is gone.
+    /// The lock was the owner's, and is gone or ends when it was asked to.
     Released,
     /// The lock or the memory of the grant is not the owner's any more, or another owner has
     /// been granted the lock since.

@@ -87,6 +87,13 @@ impl Store {
                 self.out.remove(resource);
                 Reply::Released
             }
+            Request::Shorten { resource, owner, rest } => {
+                if self.holder(resource) != Some(*owner) {
+                    return Reply::NotOwner;
+                }
+                self.shorten(resource, *rest, moment.now);
+                Reply::Released
+            }
             Request::Open { nonce } => {
                 if self.nonce() != Some(*nonce) {
                     return Reply::Forgotten;
@@ -166,6 +173,13 @@ impl Store {
         self.memory.granted = true;
         self.out.insert(resource.clone(), (now + ttl, ttl));
         self.locks.insert(resource.clone(), (owner, now + ttl));
+    }
+
+    fn shorten(&mut self, resource: &Resource, rest: Duration, now: Time) {
+        if let Some((_, until)) = self.locks.get_mut(resource) {
+            *until = (*until).min(now + rest);
+            self.out.insert(resource.clone(), (*until, rest));
+        }
     }
 
     fn acquire(&mut self, resource: &Resource, owner: Owner, ttl: Duration, now: Time) -> Reply {

@@ -74,6 +74,9 @@ pub enum Rule {
     /// Node: release by the owner.
     #[error("a lock is released by its owner only, once")]
     OwnerReleases,
+    /// Node and lock: what is released early.
+    #[error("a lock that is released early stays closed for the rest of its time, and no longer")]
+    AtLeast,
 
     /// Marks: equal.
     #[error("an equal token passes")]

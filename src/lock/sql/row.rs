@@ -35,11 +35,12 @@ impl<DB: Database> LeaseRow<DB> {
         self.table.in_flight().enter(&self.claim.resource)
     }
 
-    /// Releases the row in a task of its own.
+    /// Releases the row in a task of its own. It stays closed for the `rest`.
     pub(super) fn release(
         &self,
         statement: InFlightStatement,
+        rest: Duration,
     ) -> oneshot::Receiver<Result<bool, Fault>> {
-        self.table.release(&self.runtime, &self.claim, self.budget, statement)
+        self.table.release(&self.runtime, &self.claim, self.budget, statement, rest)
     }
 }

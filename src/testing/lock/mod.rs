@@ -1,3 +1,4 @@
+mod at_least;
 mod end;
 mod grant;
 mod lapse;
@@ -44,7 +45,8 @@ pub async fn lock_contract(lock: &impl Lock) -> Result<(), Breach> {
     grant::waits(lock).await?;
     grant::concurrent(lock).await?;
     end::loss(lock).await?;
-    end::work(lock).await
+    end::work(lock).await?;
+    at_least::closed(lock).await
 }
 
 /// Acquires a lock that is or becomes free.

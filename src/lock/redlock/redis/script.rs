@@ -23,11 +23,12 @@ macro_rules! numbered {
 }
 
 /// The scripts of a lock's life, which a session loads when it opens.
-const LOADED: [&str; 4] = [ACQUIRE, PUBLISH, RENEW, RELEASE];
+const LOADED: [&str; 5] = [ACQUIRE, PUBLISH, RENEW, RELEASE, SHORTEN];
 const ACQUIRE: &str = numbered!("acquire.lua");
 const PUBLISH: &str = numbered!("publish.lua");
 const RENEW: &str = numbered!("renew.lua");
 const RELEASE: &str = numbered!("release.lua");
+const SHORTEN: &str = numbered!("shorten.lua");
 
 /// The digests under which a server keeps the scripts that were loaded. None of them if it takes none:
 /// then each request carries its script.
@@ -109,6 +110,10 @@ pub(super) fn command(
         Request::Release { resource, owner } => {
             cmd = script(RELEASE, Some(resource));
             cmd.arg(owner.to_string());
+        }
+        Request::Shorten { resource, owner, rest } => {
+            cmd = script(SHORTEN, Some(resource));
+            cmd.arg(owner.to_string()).arg(millis(*rest));
         }
         Request::Prepare { nonce, from } => {
             cmd = script(numbered!("prepare.lua"), None);
