@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::AcquireError;
 use super::health::Health;
-use super::held_lock::Grant;
+use super::held_lock::{Grant, GrantAll};
 use super::settings::Settings;
 use crate::protocol::Fault;
 use crate::resource::Resource;
@@ -23,6 +23,14 @@ pub(crate) trait LockBackend: Clone + Send + Sync + 'static {
         resource: &Resource,
         settings: &Settings,
     ) -> impl Future<Output = Result<Grant, AcquireError>> + Send;
+
+    /// Makes one attempt to acquire all of these, which are different and at least one. The tokens come
+    /// in their order. An attempt that is dropped, or not granted, releases what it got.
+    fn attempt_all(
+        &self,
+        resources: &[Resource],
+        settings: &Settings,
+    ) -> impl Future<Output = Result<GrantAll, AcquireError>> + Send;
 
     /// Asks every server how it stands, within the budget.
     fn health(&self, settings: &Settings) -> impl Future<Output = Health> + Send;

@@ -14,6 +14,14 @@ pub(crate) struct Grant {
     pub(crate) held: Arc<dyn HeldLock>,
 }
 
+/// What an attempt that was granted several resources gives to the lease.
+pub(crate) struct GrantAll {
+    /// In the order of the resources.
+    pub(crate) tokens: Vec<Token>,
+    pub(crate) deadline: Time,
+    pub(crate) held: Arc<dyn HeldLock>,
+}
+
 /// How a renewal ended.
 #[derive(Debug)]
 pub(crate) enum Renewed {

@@ -21,14 +21,17 @@
 mod backend;
 mod connect;
 mod error;
+mod groups;
 mod health;
 mod held_lock;
 mod holding;
 mod lease;
+mod lease_set;
 mod queues;
 pub mod redlock;
 mod service;
 mod settings;
+mod several;
 mod sleep;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 pub mod sql;
@@ -48,6 +51,7 @@ pub use connect::{ConnectError, ConnectOptions, connect};
 pub use error::{AcquireError, LeaseLost, NodeCause, ReleaseError, Released, RenewError};
 pub use health::{Health, NodeHealth};
 pub use lease::Lease;
+pub use lease_set::LeaseSet;
 pub use settings::BuildError;
 pub use standing::Loss;
 
@@ -77,6 +81,50 @@ pub trait Lock: fmt::Debug + Send + Sync {
         &'a self,
         resource: &'a Resource,
     ) -> BoxFuture<'a, Result<Lease, AcquireError>>;
+
+    /// Acquires the lease of the first of the resources that is free, or becomes free within the wait
+    /// limit. It asks for each in its order.
+    ///
+    /// A lock service without a way of its own asks for each once, and then waits for the first.
+    ///
+    /// # Errors
+    /// [`AcquireError`]: [`WrongCount`](AcquireError::WrongCount) if the list is empty or longer than
+    /// 128.
+    ///
+    /// # Cancel safety
+    /// As for [`acquire`](Lock::acquire).
+    fn acquire_any<'a>(
+        &'a self,
+        resources: &'a [Resource],
+    ) -> BoxFuture<'a, Result<Lease, AcquireError>> {
+        Box::pin(async move {
+            let Some(first) = resources.first() else { return Err(AcquireError::of_count(0)) };
+            for resource in resources {
+                if let Ok(lease) = self.try_acquire(resource).await {
+                    return Ok(lease);
+                }
+            }
+            self.acquire(first).await
+        })
+    }
+
+    /// Acquires one lease of all of the resources, with a token for each. Waits until all are free at
+    /// one time, up to the wait limit, and holds none of them meanwhile: clients never wait for each
+    /// other. A resource that is named twice counts once.
+    ///
+    /// # Errors
+    /// [`AcquireError`] of the last attempt: [`WrongCount`](AcquireError::WrongCount) if the list is
+    /// empty or has more than 128 resources, or if this lock service can't do it.
+    ///
+    /// # Cancel safety
+    /// As for [`acquire`](Lock::acquire).
+    fn acquire_all<'a>(
+        &'a self,
+        resources: &'a [Resource],
+    ) -> BoxFuture<'a, Result<LeaseSet, AcquireError>> {
+        let count = resources.len();
+        Box::pin(std::future::ready(Err(AcquireError::WrongCount { count, most: 0 })))
+    }
 
     /// Asks the servers how they stand.
     ///
@@ -124,6 +172,20 @@ impl<L: Lock + ?Sized> Lock for Arc<L> {
         resource: &'a Resource,
     ) -> BoxFuture<'a, Result<Lease, AcquireError>> {
         (**self).try_acquire(resource)
+    }
+
+    fn acquire_any<'a>(
+        &'a self,
+        resources: &'a [Resource],
+    ) -> BoxFuture<'a, Result<Lease, AcquireError>> {
+        (**self).acquire_any(resources)
+    }
+
+    fn acquire_all<'a>(
+        &'a self,
+        resources: &'a [Resource],
+    ) -> BoxFuture<'a, Result<LeaseSet, AcquireError>> {
+        (**self).acquire_all(resources)
     }
 
     fn health(&self) -> BoxFuture<'_, Health> {

@@ -6,6 +6,7 @@ use tokio::sync::{Mutex as FairMutex, Notify};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::AcquireError;
+use super::groups::Groups;
 use super::settings::Settings;
 use crate::random::jitter;
 use crate::resource::Resource;
@@ -17,7 +18,7 @@ const LONGEST_STREAK: u32 = 10;
 /// others wait behind it in the order in which they came. A lease that this process releases wakes the
 /// first of them, who asks at once.
 #[derive(Default)]
-pub(super) struct Queues(Mutex<HashMap<Resource, Weak<Queue>>>);
+pub(super) struct Queues(Mutex<HashMap<Resource, Weak<Queue>>>, Groups);
 
 /// The queue of one resource.
 #[derive(Default)]
@@ -138,12 +139,18 @@ impl Queues {
 
     /// Wakes the one who is first in the queue of a resource: a lease was released.
     pub(super) fn wake(&self, resource: &Resource) {
+        self.1.wake(resource);
         let queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(queue) = queues.get(resource).and_then(Weak::upgrade) {
             drop(queues);
             queue.state().held = false;
             queue.released.notify_one();
         }
+    }
+
+    /// Returns the queues of those who wait for several resources.
+    pub(super) fn groups(&self) -> &Groups {
+        &self.1
     }
 
     /// Returns the queue of a resource. It is forgotten when it is empty.

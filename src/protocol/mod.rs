@@ -6,8 +6,10 @@
 use std::time::Duration;
 
 mod acquire;
+mod acquire_all;
 mod fault;
 mod fleet;
+mod held_all;
 mod id;
 mod message;
 mod place;
@@ -24,8 +26,10 @@ mod terms;
 
 pub(crate) use acquire::fault_of;
 pub use acquire::{Acquire, AcquireOutcome};
+pub use acquire_all::{AcquireAll, AcquireAllOutcome};
 pub use fault::Fault;
 pub use fleet::{Fleet, FleetError};
+pub use held_all::{ReleaseAll, RenewAll};
 pub use id::{Incarnation, Membership, Nonce, Owner};
 pub use message::{Prepared, Reply, Report, Request, Sealing, State};
 pub use readmit::{Readmission, Readmit};

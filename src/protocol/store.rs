@@ -1,3 +1,5 @@
+mod several;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -58,6 +60,7 @@ impl Store {
     pub fn answer(&mut self, me: &Membership, request: &Request, moment: Moment) -> Reply {
         self.expire(request, moment.now);
         match request {
+            Request::Several(parts) => return self.several(me, parts, moment),
             Request::Prepare { nonce, from } => {
                 return self.prepare(me, *nonce, from.as_ref(), moment);
             }
@@ -107,6 +110,7 @@ impl Store {
                 counts: self.memory.counts.len() as u64,
             }),
             Request::Read
+            | Request::Several(_)
             | Request::Prepare { .. }
             | Request::Activate { .. }
             | Request::Reserve { .. }

@@ -3,10 +3,11 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 
 use super::attempt::attempt;
+use super::attempt_all::attempt_all;
 use super::nodes::Nodes;
 use super::readmission;
 use crate::lock::backend::LockBackend;
-use crate::lock::held_lock::Grant;
+use crate::lock::held_lock::{Grant, GrantAll};
 use crate::lock::settings::Settings;
 use crate::lock::{AcquireError, Health, NodeHealth};
 use crate::protocol::{CROWDED, Fault, Reply, Report, Request, fault_of, majority};
@@ -24,6 +25,14 @@ impl LockBackend for Arc<Nodes> {
         settings: &Settings,
     ) -> Result<Grant, AcquireError> {
         attempt(self, resource, settings.terms()).await
+    }
+
+    async fn attempt_all(
+        &self,
+        resources: &[Resource],
+        settings: &Settings,
+    ) -> Result<GrantAll, AcquireError> {
+        attempt_all(self, resources, settings.terms()).await
     }
 
     async fn health(&self, _: &Settings) -> Health {

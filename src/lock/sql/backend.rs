@@ -1,10 +1,11 @@
 use std::sync::Arc;
 
 use super::attempt::attempt;
+use super::attempt_all::attempt_all;
 use super::table::LeaseTable;
 use crate::database::Database;
 use crate::lock::backend::LockBackend;
-use crate::lock::held_lock::Grant;
+use crate::lock::held_lock::{Grant, GrantAll};
 use crate::lock::settings::Settings;
 use crate::lock::{AcquireError, Health};
 use crate::protocol::Fault;
@@ -22,6 +23,14 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
         settings: &Settings,
     ) -> Result<Grant, AcquireError> {
         attempt(self, resource, settings.terms(), settings.budget()).await
+    }
+
+    async fn attempt_all(
+        &self,
+        resources: &[Resource],
+        settings: &Settings,
+    ) -> Result<GrantAll, AcquireError> {
+        attempt_all(self, resources, settings.terms(), settings.budget()).await
     }
 
     async fn health(&self, settings: &Settings) -> Health {

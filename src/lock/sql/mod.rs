@@ -47,16 +47,19 @@
 //! from writing, and so from locking, until it goes on or is killed.
 
 mod attempt;
+mod attempt_all;
 mod backend;
 mod builder;
 mod fault;
 mod held;
+mod held_all;
 mod in_flight;
 #[cfg(feature = "mysql")]
 mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod row;
+mod rows;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod table;

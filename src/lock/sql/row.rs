@@ -30,6 +30,11 @@ impl<DB: Database> LeaseRow<DB> {
         LeaseRow { table, claim, budget, runtime: Handle::current() }
     }
 
+    /// Returns the runtime in which the row was asked for.
+    pub(super) fn runtime(&self) -> Handle {
+        self.runtime.clone()
+    }
+
     /// Notes that a statement for this resource is on its way, until what it returns is dropped.
     pub(super) fn enter(&self) -> InFlightStatement {
         self.table.in_flight().enter(&self.claim.resource)

@@ -14,5 +14,6 @@ mod late;
 mod owed;
 mod quarantine;
 mod retry;
+mod several;
 mod wire;
 mod work;

@@ -5,7 +5,9 @@ mod inspect;
 mod keys;
 mod node;
 mod script;
+mod several;
 mod url;
+mod words;
 
 use std::sync::Arc;
 
