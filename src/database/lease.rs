@@ -32,7 +32,7 @@ impl Claim {
 }
 
 /// Rounds up: the database must not let go before the client does.
-fn millis(duration: Duration) -> i64 {
+pub fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)
 }
 
@@ -78,10 +78,12 @@ pub trait LeaseStatements: sqlx::Database {
     ) -> BoxFuture<'a, sqlx::Result<RenewAnswer>>;
 
     /// Releases the row if it is this owner's. True if it was closed until now, or this
-    /// owner had released it before.
+    /// owner had released it before. A row that is released early stays closed for the `rest`, under
+    /// a name by which no renewal that is still on its way finds it.
     fn release<'a>(
         conn: &'a mut Self::Connection,
         claim: &'a Claim,
+        rest: Duration,
     ) -> BoxFuture<'a, sqlx::Result<bool>>;
 
     /// Whether the database can tell of releases.

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::AcquireError;
 use super::health::Health;
-use super::held_lock::Grant;
+use super::held_lock::{Grant, GrantAll};
 use super::hints::Listening;
 use super::settings::Settings;
 use crate::protocol::Fault;
@@ -29,6 +29,14 @@ pub(crate) trait LockBackend: Clone + Send + Sync + 'static {
         resource: &Resource,
         settings: &Settings,
     ) -> impl Future<Output = Result<Grant, AcquireError>> + Send;
+
+    /// Makes one attempt to acquire all of these, which are different and at least one. The tokens come
+    /// in their order. An attempt that is dropped, or not granted, releases what it got.
+    fn attempt_all(
+        &self,
+        resources: &[Resource],
+        settings: &Settings,
+    ) -> impl Future<Output = Result<GrantAll, AcquireError>> + Send;
 
     /// Begins to listen for releases by other processes, for somebody who waits since then. The
     /// servers tell the one who has waited longest, where they know that. It is a hint.

@@ -55,15 +55,34 @@ pub enum AcquireError {
         /// The database, and why.
         cause: NodeCause,
     },
+    /// The list is empty or too long. Nothing was asked for.
+    #[error("{count} resources were given; 1 to {most} can be acquired with one call")]
+    #[non_exhaustive]
+    WrongCount {
+        /// How many different resources you gave.
+        count: usize,
+        /// How many can be acquired with one call.
+        most: usize,
+    },
 }
 
+/// How many resources one call takes.
+pub(super) const MOST: usize = 128;
+
 impl AcquireError {
+    /// Returns the error of a list of so many resources.
+    pub(super) fn of_count(count: usize) -> AcquireError {
+        AcquireError::WrongCount { count, most: MOST }
+    }
+
     /// Returns what stood against it: the causes of the nodes, or that of the database. Empty
     /// where another client holds the lock, or no server was asked.
     #[must_use]
     pub fn causes(&self) -> &[NodeCause] {
         match self {
-            AcquireError::Held { .. } | AcquireError::Overloaded { .. } => &[],
+            AcquireError::Held { .. }
+            | AcquireError::Overloaded { .. }
+            | AcquireError::WrongCount { .. } => &[],
             AcquireError::NoQuorum { causes, .. } => causes,
             AcquireError::Unavailable { cause, .. } => std::slice::from_ref(cause),
         }
@@ -75,6 +94,7 @@ impl AcquireError {
             AcquireError::Held { .. } => "held",
             AcquireError::NoQuorum { .. } => "no_quorum",
             AcquireError::Overloaded { .. } => "overloaded",
+            AcquireError::WrongCount { .. } => "wrong_count",
             AcquireError::Unavailable { .. } => "unavailable",
         }
     }

@@ -7,6 +7,7 @@ use tokio::time::{Instant, timeout_at};
 use super::AcquireError;
 use super::backend::LockBackend;
 use super::contender::Contender;
+use super::groups::Groups;
 use super::queue::Queue;
 use super::settings::Settings;
 use crate::resource::Resource;
@@ -18,7 +19,7 @@ const RECENT: Duration = Duration::from_secs(10);
 /// others wait behind it in the order in which they came. A lease that this process releases wakes the
 /// first of them.
 #[derive(Default)]
-pub(super) struct Queues(Mutex<HashMap<Resource, Kept>>);
+pub(super) struct Queues(Mutex<HashMap<Resource, Kept>>, Groups);
 
 /// A queue, which is forgotten when it is empty.
 struct Kept {
@@ -68,10 +69,16 @@ impl Queues {
 
     /// Wakes the one who is first in the queue of a resource: a lease was released.
     pub(super) fn wake(&self, resource: &Resource) {
+        self.1.wake(resource);
         let queue = self.lock().get(resource).and_then(|kept| kept.queue.upgrade());
         if let Some(queue) = queue {
             queue.on_released();
         }
+    }
+
+    /// Returns the queues of those who wait for several resources.
+    pub(super) fn groups(&self) -> &Groups {
+        &self.1
     }
 
     /// Returns the queue of a resource.

@@ -14,7 +14,7 @@ use crate::random;
 use crate::resource::Resource;
 
 /// The longest that an attempt waits for its turn.
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// Makes one attempt. Dropped at any await point, or lost, it releases everywhere.
 pub(super) async fn attempt(

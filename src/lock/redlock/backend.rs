@@ -4,11 +4,12 @@ use futures_util::StreamExt;
 use tokio::time::Instant;
 
 use super::attempt::attempt;
+use super::attempt_all::attempt_all;
 use super::nodes::Nodes;
 use super::readmission;
 use crate::lock::backend::LockBackend;
 use crate::lock::ears;
-use crate::lock::held_lock::Grant;
+use crate::lock::held_lock::{Grant, GrantAll};
 use crate::lock::hints::Listening;
 use crate::lock::settings::Settings;
 use crate::lock::{AcquireError, Health, NodeHealth};
@@ -45,6 +46,14 @@ impl LockBackend for Arc<Nodes> {
 
     fn others_wait(&self, resource: &Resource) -> bool {
         self.hints().others_wait(resource)
+    }
+
+    async fn attempt_all(
+        &self,
+        resources: &[Resource],
+        settings: &Settings,
+    ) -> Result<GrantAll, AcquireError> {
+        attempt_all(self, resources, settings.terms()).await
     }
 
     async fn health(&self, _: &Settings) -> Health {

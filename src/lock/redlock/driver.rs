@@ -334,7 +334,7 @@ fn notify(
 ) {
     let notice = match answer {
         Ok(Reply::NotAdmitted) => Notice::NotAdmitted(number),
-        Ok(Reply::Exhausted | Reply::Granted { crowded: true, .. }) => Notice::Collect(number),
+        Ok(reply) if reply.is_full() => Notice::Collect(number),
         _ => return,
     };
     notices.send(notice, outstanding.begin());

@@ -66,7 +66,7 @@ impl Lane {
     /// that already runs takes requests.
     pub(super) fn submit(&self, request: Request) -> Answer {
         let (reply, answer) = oneshot::channel();
-        let (budget, late) = (self.shared.budget, matches!(request, Request::Release { .. }));
+        let (budget, late) = (self.shared.budget, request.is_release());
         let mut job = Job::new(request, budget, reply, self.shared.outstanding.begin());
         let rest = if late { RELEASE_LIMIT.max(budget) } else { budget };
         let answer = Answer { answer, bound: job.limit + rest };

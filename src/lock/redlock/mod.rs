@@ -20,11 +20,13 @@
 //! ```
 
 mod attempt;
+mod attempt_all;
 mod backend;
 mod builder;
 mod distinct_servers;
 mod driver;
 mod held;
+mod held_all;
 mod job;
 mod lane;
 mod memory;

@@ -3,12 +3,13 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::attempt::attempt;
+use super::attempt_all::attempt_all;
 use super::ear;
 use super::table::LeaseTable;
 use crate::database::Database;
 use crate::lock::backend::LockBackend;
 use crate::lock::ears;
-use crate::lock::held_lock::Grant;
+use crate::lock::held_lock::{Grant, GrantAll};
 use crate::lock::hints::Listening;
 use crate::lock::settings::Settings;
 use crate::lock::{AcquireError, Health};
@@ -45,6 +46,14 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
 
     fn others_wait(&self, _: &Resource) -> bool {
         false
+    }
+
+    async fn attempt_all(
+        &self,
+        resources: &[Resource],
+        settings: &Settings,
+    ) -> Result<GrantAll, AcquireError> {
+        attempt_all(self, resources, settings.terms(), settings.budget()).await
     }
 
     async fn health(&self, settings: &Settings) -> Health {

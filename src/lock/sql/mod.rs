@@ -47,11 +47,13 @@
 //! from writing, and so from locking, until it goes on or is killed.
 
 mod attempt;
+mod attempt_all;
 mod backend;
 mod builder;
 mod ear;
 mod fault;
 mod held;
+mod held_all;
 mod in_flight;
 #[cfg(feature = "mysql")]
 mod mysql;
@@ -59,6 +61,7 @@ mod mysql;
 mod postgres;
 mod reserve;
 mod row;
+mod rows;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod table;

@@ -5,7 +5,9 @@ use sqlx::postgres::PgListener;
 use sqlx::{AssertSqlSafe, FromRow, PgConnection, Pool, Postgres, Row};
 use tokio::time::timeout;
 
-use crate::database::{AcquireAnswer, Channels, Claim, LeaseStatements, RenewAnswer, literal};
+use crate::database::{
+    AcquireAnswer, Channels, Claim, LeaseStatements, RenewAnswer, literal, millis,
+};
 use crate::random;
 
 /// Acquires the row in one statement.
@@ -87,6 +89,15 @@ const RELEASE: &str = "
     WHERE resource = $resource AND owner = $owner
         AND (expires_at > clock_timestamp() OR expires_at = '-infinity')";
 
+/// Leaves the row closed for the rest. The owner's name gets a mark: a renewal that is still on its way
+/// must not find it.
+const SHORTEN: &str = "
+    WITH own AS MATERIALIZED (SELECT set_config('lock_timeout', '$patience', true))
+    UPDATE fencing_leases SET owner = $owner || '.',
+        expires_at = least(expires_at, clock_timestamp() + $rest * interval '1 millisecond') FROM own
+    WHERE resource = $resource
+        AND (owner = $owner AND expires_at > clock_timestamp() OR owner = $owner || '.')";
+
 const PROBE: &str = "
     SELECT FROM fencing_leases AS lease, fencing_highest('') AS mark
     WHERE lease.token = 0 AND mark.token = 0 LIMIT 0";
@@ -141,9 +152,12 @@ impl LeaseStatements for Postgres {
     fn release<'a>(
         conn: &'a mut PgConnection,
         claim: &'a Claim,
+        rest: Duration,
     ) -> BoxFuture<'a, sqlx::Result<bool>> {
         Box::pin(async move {
-            let release = sqlx::raw_sql(filled(RELEASE, claim, 0));
+            let statement = if rest.is_zero() { RELEASE } else { SHORTEN };
+            let statement = statement.replace("$rest", &millis(rest).to_string());
+            let release = sqlx::raw_sql(filled(&statement, claim, 0));
             Ok(release.execute(conn).await?.rows_affected() == 1)
         })
     }

@@ -140,19 +140,21 @@ impl<DB: Database> LeaseTable<DB> {
     }
 
     /// Releases the row in a task of its own, and reports the outcome of the first try. If
-    /// that failed, it goes on trying for a while: the owner keeps it from other rows.
+    /// that failed, it goes on trying for a while: the owner keeps it from other rows. The row stays
+    /// closed for the `rest`.
     pub(super) fn release(
         self: &Arc<Self>,
         runtime: &Handle,
         claim: &Arc<Claim>,
         budget: Duration,
         in_flight_statement: InFlightStatement,
+        rest: Duration,
     ) -> oneshot::Receiver<Result<bool, Fault>> {
         let (sender, answer) = oneshot::channel();
         let (table, claim) = (Arc::clone(self), Arc::clone(claim));
         let release = async move {
-            let end = Instant::now() + ANSWER_LIMIT;
-            let first = table.try_release(&claim, budget).await;
+            let (end, closed) = (Instant::now() + ANSWER_LIMIT, Instant::now() + rest);
+            let first = table.try_release(&claim, budget, closed).await;
             let mut done = first.is_ok();
             drop(in_flight_statement);
             let freed = matches!(first, Ok(true));
@@ -165,7 +167,7 @@ impl<DB: Database> LeaseTable<DB> {
             while !done && Instant::now() < end {
                 pause = (pause * 2).min(LONGEST_PAUSE);
                 sleep(pause / 2 + jitter(pause / 2)).await;
-                done = table.try_release(&claim, budget).await.is_ok();
+                done = table.try_release(&claim, budget, closed).await.is_ok();
             }
         };
         runtime.spawn(release.in_current_span());
@@ -183,9 +185,15 @@ impl<DB: Database> LeaseTable<DB> {
         }
     }
 
-    async fn try_release(&self, claim: &Claim, budget: Duration) -> Result<bool, Fault> {
+    async fn try_release(
+        &self,
+        claim: &Claim,
+        budget: Duration,
+        closed: Instant,
+    ) -> Result<bool, Fault> {
         let limits = Limits::with_reserve(budget, ANSWER_LIMIT.max(budget));
-        self.call(claim, limits, DB::release).await
+        let rest = move || closed.saturating_duration_since(Instant::now());
+        self.call(claim, limits, move |conn, claim| DB::release(conn, claim, rest())).await
     }
 
     pub(super) async fn health(&self, budget: Duration) -> Health {

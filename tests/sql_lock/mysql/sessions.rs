@@ -227,6 +227,7 @@ const RIGHTS: &[&str] = &[
     "EXECUTE ON PROCEDURE fencing_lease_acquire",
     "EXECUTE ON PROCEDURE fencing_lease_renew",
     "EXECUTE ON PROCEDURE fencing_lease_release",
+    "EXECUTE ON PROCEDURE fencing_lease_shorten",
 ];
 
 #[tokio::test]

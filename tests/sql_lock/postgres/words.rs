@@ -11,6 +11,9 @@ pub const FREE: &str = "UPDATE fencing_leases SET expires_at = '-infinity'";
 pub const EXPIRES_AT: &str = "SELECT (extract(epoch FROM expires_at) * 1000)::bigint
     FROM fencing_leases WHERE resource = $1";
 
+/// The name of the only row's owner.
+pub const OWNER: &str = "SELECT owner::bytea FROM fencing_leases";
+
 /// The resource gets this mark.
 pub const MARK: &str = "INSERT INTO fencing_marks (resource, token) VALUES ($1, $2)
     ON CONFLICT (resource) DO UPDATE SET token = excluded.token";

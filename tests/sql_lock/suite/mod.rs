@@ -1,5 +1,6 @@
 //! What holds on every database. `super::place` says on which one this runs.
 
+mod at_least;
 mod dropped;
 mod lease;
 mod loss;

@@ -7,7 +7,9 @@ mod inspect;
 mod keys;
 mod node;
 mod script;
+mod several;
 mod url;
+mod words;
 
 use std::sync::Arc;
 

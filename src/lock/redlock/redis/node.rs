@@ -170,7 +170,7 @@ impl Session for RedisSession {
             if answer.as_ref().is_err_and(is_flushed) {
                 place.flushed.store(true, Ordering::Relaxed);
                 // Nothing is ever sent twice but a release, which may come late and often.
-                if !matches!(request, Request::Release { .. }) {
+                if !request.is_release() {
                     return Err(Fault::Refused("the server has lost the scripts".into()));
                 }
                 let whole = place.command(&request, number);

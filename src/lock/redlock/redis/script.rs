@@ -1,6 +1,8 @@
 use ::redis::{Cmd, Value};
 
 use super::keys::Keys;
+use super::several;
+use super::words::{field, millis};
 use crate::protocol::{
     ClientId, EPOCH, Fleet, Incarnation, Membership, Nonce, Prepared, Reply, Report, Request,
     Sealing, Stamp, State,
@@ -23,11 +25,12 @@ macro_rules! numbered {
 }
 
 /// The scripts of a lock's life, which a session loads when it opens.
-const LOADED: [&str; 4] = [ACQUIRE, PUBLISH, RENEW, RELEASE];
+const LOADED: [&str; 5] = [ACQUIRE, PUBLISH, RENEW, RELEASE, SHORTEN];
 const ACQUIRE: &str = numbered!("acquire.lua");
 const PUBLISH: &str = numbered!("publish.lua");
 const RENEW: &str = numbered!("renew.lua");
 const RELEASE: &str = numbered!("tell.lua", "release.lua");
+const SHORTEN: &str = numbered!("shorten.lua");
 
 /// The digests under which a server keeps the scripts that were loaded. None of them if it takes none:
 /// then each request carries its script.
@@ -88,7 +91,6 @@ pub(super) fn command(
         cmd.arg(marker);
         cmd
     };
-    let field = |resource: &Resource| format!("c:{resource}");
     let stamp = |token: &Token| Stamp::from(*token);
     let mut cmd;
     match request {
@@ -111,6 +113,11 @@ pub(super) fn command(
             cmd.arg(owner.to_string()).arg(format!("{}{resource}", keys.waiting));
             cmd.arg(format!("{}{resource}", keys.told)).arg(&keys.channel).arg(resource.as_str());
         }
+        Request::Shorten { resource, owner, rest } => {
+            cmd = script(SHORTEN, Some(resource));
+            cmd.arg(owner.to_string()).arg(millis(*rest));
+        }
+        Request::Several(parts) => cmd = several::command(keys, marker, parts),
         Request::Prepare { nonce, from } => {
             cmd = script(numbered!("prepare.lua"), None);
             cmd.arg(nonce.to_string()).arg(from.as_ref().map_or("", Fleet::as_str));
@@ -160,11 +167,6 @@ pub(super) fn is_answer_to(number: u64, value: &Value) -> bool {
     }
 }
 
-/// Whole milliseconds, rounded up, at least one unless zero: Redis refuses `PX 0`.
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
-}
-
 /// Returns what the script answered, behind the number; `None` if none of our scripts answers that.
 pub(super) fn reply(incarnation: &Incarnation, uptime: Duration, value: &Value) -> Option<Reply> {
     let Value::Array(parts) = value else { return None };
@@ -198,6 +200,16 @@ pub(super) fn reply(incarnation: &Incarnation, uptime: Duration, value: &Value) 
             crowded: number(4)? == 1,
         },
         "held" => Reply::Held { remaining: remaining(1)? },
+        "free" => Reply::Free,
+        "several" => {
+            let part = |part: &Value| {
+                let Value::Array(part) = part else { return None };
+                // The number of the request stands in front of all of them only.
+                let part = Value::Array([&[Value::Nil], &part[..]].concat());
+                reply(incarnation, uptime, &part)
+            };
+            Reply::Several(parts.get(1..)?.iter().map(part).collect::<Option<_>>()?)
+        }
         "exhausted" => Reply::Exhausted,
         "quarantined" => Reply::Quarantined { remaining: remaining(1)? },
         "not-admitted" => Reply::NotAdmitted,
