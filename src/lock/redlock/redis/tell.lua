@@ -8,7 +8,7 @@ local function tell(waiting, told, channel, resource)
     local client, ticket = string.match(first[1], '^(%x+) (%d+)$')
     local heard = client and redis.pcall('PUBLISH', channel .. client, ticket .. ' ' .. resource)
     if type(heard) == 'table' then return end
-    redis.call('ZREM', waiting, first[1])
+    redis.pcall('ZREM', waiting, first[1])
     if heard and heard > 0 then
       redis.pcall('SET', told, client, 'PX', 50)
       return client
