@@ -237,8 +237,8 @@ BEGIN
         SELECT owner, expires_at INTO last_owner, closed FROM fencing_leases
         WHERE resource = the_resource FOR UPDATE;
         SET present = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
-        SET released = last_owner = CONCAT(the_owner, '.')
-            OR (last_owner = the_owner AND closed > present);
+        SET released = COALESCE(last_owner = CONCAT(the_owner, '.')
+            OR (last_owner = the_owner AND closed > present), FALSE);
         IF released THEN
             UPDATE fencing_leases
             SET owner = CONCAT(the_owner, '.'), expires_at = LEAST(closed, present + rest * 1000)

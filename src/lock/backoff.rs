@@ -8,6 +8,9 @@ const LONGEST_TOLD: u32 = 10;
 /// The same where they do not: a release is found out by asking.
 const LONGEST_UNTOLD: u32 = 2;
 
+/// The longest delay, if the retry delay is not longer: a pause is up to half as long again.
+const LONGEST_NOTED: Duration = Duration::from_secs(30);
+
 /// The pauses of one who waits for a lock, which grow.
 #[derive(Default)]
 pub(super) struct Backoff {
@@ -26,7 +29,9 @@ impl Backoff {
         let longest = if told { LONGEST_TOLD } else { LONGEST_UNTOLD };
         let times = 2_u32.saturating_pow(self.attempts).min(longest);
         self.attempts = self.attempts.saturating_add(1);
-        let delay = settings.retry_delay.saturating_mul(times);
+        // A node forgets after a minute that somebody waits: it is told again before.
+        let longest = LONGEST_NOTED.max(settings.retry_delay);
+        let delay = settings.retry_delay.saturating_mul(times).min(longest);
         let pause = delay / 2 + jitter(delay);
         match retry_after {
             Some(left) if !left.is_zero() => {

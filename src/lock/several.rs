@@ -36,6 +36,10 @@ impl<B: LockBackend> Service<B> {
         for (number, resource) in resources.iter().enumerate() {
             match self.attempt(resource).await {
                 Ok(lease) => return Ok(lease),
+                // It is not about one of them: the others would wait as long, and for nothing.
+                Err(all @ (AcquireError::Overloaded { .. } | AcquireError::Unavailable { .. })) => {
+                    return Err(all);
+                }
                 Err(next) if number == 0 => error = next,
                 Err(next) => error = graver(error, next),
             }

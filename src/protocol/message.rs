@@ -253,6 +253,15 @@ impl Reply {
         }
     }
 
+    /// Reports whether the node has forgotten something, according to it or one of its parts.
+    pub(crate) fn is_not_admitted(&self) -> bool {
+        match self {
+            Reply::NotAdmitted => true,
+            Reply::Several(parts) => parts.iter().any(Reply::is_not_admitted),
+            _ => false,
+        }
+    }
+
     /// Returns the answer to each of the parts of a request. What the node says of all counts for each.
     pub(super) fn apart(reply: Result<Reply, Fault>, parts: usize) -> Vec<Result<Reply, Fault>> {
         match reply {

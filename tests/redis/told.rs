@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use fencing::lock::Released;
 use fencing::lock::redlock::RedlockBuilder;
 use fencing::{Lease, Redlock, Resource};
 use support::redis::{RedisServer, five};
@@ -138,15 +139,7 @@ async fn forged_messages_do_no_harm() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_with_the_rights_of_the_readme_is_told() {
     let servers = five();
-    let readme = include_str!("../../README.md");
-    let rule = readme.lines().find_map(|line| line.strip_prefix("ACL SETUSER locks ")).unwrap();
-    let rule: Vec<&str> = rule.split(' ').collect();
-    for server in &servers {
-        server.cli(&[&["ACL", "SETUSER", "locks"], &rule[..]].concat());
-    }
-    let urls = servers.iter().map(|it| format!("{}?user=locks&pass=secret", it.url()));
-    let builder = Redlock::builder().redis(urls).first_start(true).ttl(NEVER).wait(NEVER);
-    let builder = builder.node_budget(Duration::from_secs(1));
+    let builder = as_the_readme_says(&servers);
     let first = builder.clone().build().unwrap();
     let lease = first.acquire(&resource()).await.unwrap();
     lease.renew().await.unwrap();
@@ -155,4 +148,51 @@ async fn a_user_with_the_rights_of_the_readme_is_told() {
     until_waiting(&servers, 1);
     lease.release().await.unwrap();
     tokio::time::timeout(PATIENCE, waiter).await.unwrap().unwrap().unwrap();
+}
+
+/// And for several locks at once, and for locks that stay closed for a while.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_with_the_rights_of_the_readme_shortens_several() {
+    let servers = five();
+    let redlock = as_the_readme_says(&servers).lock_at_least_for(Duration::from_millis(300));
+    let redlock = redlock.retry_delay(POLL).build().unwrap();
+    let several = ["a", "b", "c"].map(|name| Resource::new(name).unwrap());
+    for _ in 0..2 {
+        let lease = redlock.acquire(&several[0]);
+        let lease = tokio::time::timeout(PATIENCE, lease).await.unwrap().unwrap();
+        assert_eq!(lease.release().await, Ok(Released::Released));
+        let lease = redlock.acquire_all(&several);
+        let lease = tokio::time::timeout(PATIENCE, lease).await.unwrap().unwrap();
+        assert_eq!(lease.release().await, Ok(Released::Released));
+    }
+}
+
+/// Nothing but renewals goes to the nodes. One of them has forgotten, and is brought back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_forgot_is_noticed_by_renewals_of_several() {
+    let servers = five();
+    let builder = as_the_readme_says(&servers).ttl(Duration::from_secs(3));
+    let redlock = builder.build().unwrap();
+    let several = ["a", "b"].map(|name| Resource::new(name).unwrap());
+    let lease = redlock.acquire_all(&several).await.unwrap();
+    servers[0].cli(&["FLUSHALL"]);
+    let until = tokio::time::Instant::now() + PATIENCE;
+    while servers[0].cli(&["HEXISTS", "{fencing}:memory", "admitted"]).trim() != "1" {
+        assert!(tokio::time::Instant::now() < until, "it is not brought back");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    drop(lease);
+}
+
+/// A user of the servers with the rights that README.md names.
+fn as_the_readme_says(servers: &[RedisServer]) -> RedlockBuilder {
+    let readme = include_str!("../../README.md");
+    let rule = readme.lines().find_map(|line| line.strip_prefix("ACL SETUSER locks ")).unwrap();
+    let rule: Vec<&str> = rule.split(' ').collect();
+    for server in servers {
+        server.cli(&[&["ACL", "SETUSER", "locks"], &rule[..]].concat());
+    }
+    let urls = servers.iter().map(|it| format!("{}?user=locks&pass=secret", it.url()));
+    let builder = Redlock::builder().redis(urls).first_start(true).ttl(NEVER).wait(NEVER);
+    builder.node_budget(Duration::from_secs(1))
 }

@@ -9,7 +9,7 @@ use super::nodes::Nodes;
 use super::readmission;
 use crate::lock::AcquireError;
 use crate::lock::held_lock::GrantAll;
-use crate::protocol::{AcquireAll, AcquireAllOutcome, Attempt, Owner, Terms};
+use crate::protocol::{AcquireAll, AcquireAllOutcome, Attempt, Fault, Owner, Terms};
 use crate::random;
 use crate::resource::Resource;
 
@@ -53,6 +53,11 @@ pub(super) async fn attempt_all(
         AcquireAllOutcome::Held { part, retry_after } => {
             let resource = resources.get(part).unwrap_or(first).clone();
             Err(AcquireError::Held { resource, retry_after })
+        }
+        AcquireAllOutcome::NoQuorum { granted: 0, faults }
+            if !faults.is_empty() && faults.iter().all(|(_, it)| *it == Fault::Overloaded) =>
+        {
+            Err(AcquireError::Overloaded { resource: first.clone() })
         }
         AcquireAllOutcome::NoQuorum { granted, faults } => {
             Err(nodes.no_quorum(first, granted, faults))

@@ -16,7 +16,6 @@ use super::outstanding::Outstanding;
 use super::shared::Shared;
 use crate::lock::hints::Hints;
 use crate::protocol::{ClientId, Fault, Reply, Request};
-use crate::resource::Resource;
 
 /// How long a session that does not answer is kept before a new one is opened.
 pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(2);
@@ -248,8 +247,8 @@ impl Driver {
             };
             let broken = matches!(answer, Err(Fault::Disconnected(_)));
             notify(&notices, &outstanding, number, &answer);
-            if let (Request::Release { resource, .. }, Ok(reply)) = (&job.request, &answer) {
-                released(&hints, client, number, resource, reply);
+            if let Ok(reply) = &answer {
+                released(&hints, client, number, &job.request, reply);
             }
             job.answer(answer);
             Event::Answered { session, broken }
@@ -333,7 +332,7 @@ fn notify(
     answer: &Result<Reply, Fault>,
 ) {
     let notice = match answer {
-        Ok(Reply::NotAdmitted) => Notice::NotAdmitted(number),
+        Ok(reply) if reply.is_not_admitted() => Notice::NotAdmitted(number),
         Ok(reply) if reply.is_full() => Notice::Collect(number),
         _ => return,
     };
@@ -341,10 +340,19 @@ fn notify(
 }
 
 /// Notes whether a release was told to another client.
-fn released(hints: &Hints, client: ClientId, number: usize, resource: &Resource, reply: &Reply) {
-    match reply {
-        Reply::Passed { to } => hints.released(resource, number, *to != client),
-        Reply::Released => hints.released(resource, number, false),
+fn released(hints: &Hints, client: ClientId, number: usize, request: &Request, reply: &Reply) {
+    match (request, reply) {
+        (Request::Release { resource, .. }, Reply::Passed { to }) => {
+            hints.released(resource, number, *to != client);
+        }
+        (Request::Release { resource, .. }, Reply::Released) => {
+            hints.released(resource, number, false);
+        }
+        (Request::Several(requests), Reply::Several(replies)) => {
+            for (request, reply) in requests.iter().zip(replies) {
+                released(hints, client, number, request, reply);
+            }
+        }
         _ => {}
     }
 }

@@ -32,7 +32,8 @@ pub(super) async fn attempt_all<DB: Database>(
 ) -> Result<GrantAll, AcquireError> {
     let Some(first) = resources.first() else { return Err(AcquireError::of_count(0)) };
     let count = u32::try_from(resources.len()).unwrap_or(u32::MAX);
-    let end = Instant::now() + budget.saturating_mul(count).min(terms.ttl);
+    // The first renewal comes after a third of the TTL and asks for one row after another as well.
+    let end = Instant::now() + budget.saturating_mul(count).min(terms.ttl / 3);
     // What this process has on its way goes first, unless that hangs.
     let clear = Instant::now() + budget / 2;
     for resource in resources {
@@ -122,7 +123,13 @@ impl<DB: Database> ReleaseOnDrop<DB> {
                 Ok(AcquireAnswer::Overtaken) => {
                     return fault(Fault::Nonsense("neither granted nor held".into()));
                 }
-                Err(cause) => return fault(cause),
+                Err(cause) => {
+                    // No statement was sent.
+                    if matches!(cause, Fault::Unreachable(_)) {
+                        self.asked = number;
+                    }
+                    return fault(cause);
+                }
             };
             match Token::try_from(token) {
                 Ok(token) => tokens.push(token),

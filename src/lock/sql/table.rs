@@ -157,7 +157,7 @@ impl<DB: Database> LeaseTable<DB> {
             let first = table.try_release(&claim, budget, closed).await;
             let mut done = first.is_ok();
             drop(in_flight_statement);
-            let freed = matches!(first, Ok(true));
+            let freed = matches!(first, Ok(true)) && rest.is_zero();
             let telling = (freed && DB::TELLS).then(|| table.telling.enter(&claim.resource));
             let _ = sender.send(first);
             if telling.is_some() {
@@ -167,7 +167,11 @@ impl<DB: Database> LeaseTable<DB> {
             while !done && Instant::now() < end {
                 pause = (pause * 2).min(LONGEST_PAUSE);
                 sleep(pause / 2 + jitter(pause / 2)).await;
-                done = table.try_release(&claim, budget, closed).await.is_ok();
+                let again = table.try_release(&claim, budget, closed).await;
+                done = again.is_ok();
+                if DB::TELLS && rest.is_zero() && matches!(again, Ok(true)) {
+                    table.tell(&claim.resource, budget).await;
+                }
             }
         };
         runtime.spawn(release.in_current_span());
@@ -178,7 +182,7 @@ impl<DB: Database> LeaseTable<DB> {
     /// tell are committed one after another, and this one has nothing to write to disk.
     async fn tell(&self, resource: &Resource, budget: Duration) {
         let channel = ear::channel(resource);
-        let limits = Limits::of(budget, ANSWER_LIMIT.max(budget));
+        let limits = Limits::of(budget, budget);
         let told = self.call(&channel, limits, |conn, channel| DB::tell(conn, channel)).await;
         if let Err(fault) = told {
             tracing::debug!(%resource, %fault, "a release was not told");

@@ -216,7 +216,8 @@ pub(super) fn reply(incarnation: &Incarnation, uptime: Duration, value: &Value) 
         "published" => Reply::Published,
         "renewed" => Reply::Renewed,
         "released" => match parts.get(1).and(text(1)) {
-            Some(to) => Reply::Passed { to: ClientId::parse(to)? },
+            // Anybody may have noted another name there. The lock is free in any case.
+            Some(to) => ClientId::parse(to).map_or(Reply::Released, |to| Reply::Passed { to }),
             None => Reply::Released,
         },
         "not-owner" => Reply::NotOwner,

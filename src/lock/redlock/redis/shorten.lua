@@ -6,9 +6,9 @@
 if redis.call('HGET', KEYS[1], 'admitted') ~= ARGV[1] then return refusal() end
 if redis.call('GET', KEYS[5]) ~= ARGV[2] then return {'not-owner'} end
 local rest, left = tonumber(ARGV[3]), redis.call('PTTL', KEYS[5])
-if left > rest then
+if left > rest or left == -1 then
   redis.call('PEXPIRE', KEYS[5], ARGV[3])
   left = rest
 end
-if left > 0 and redis.call('ZSCORE', KEYS[4], KEYS[5]) then redis.pcall('ZADD', KEYS[4], clock() + left, KEYS[5]) end
+if left > 0 then redis.pcall('ZADD', KEYS[4], 'XX', clock() + left, KEYS[5]) end
 return {'released'}
