@@ -14,8 +14,7 @@ use crate::resource::Resource;
 /// For how many retry delays leases of one process may follow one another before others, who only poll,
 /// get a pause in which to ask.
 const LONGEST_STREAK: u32 = 10;
-/// Hints in vain are followed later and later, by so much each time (or a tenth of the retry delay, if
-/// that is more), so many times.
+/// Hints in vain are followed later and later, by so much each time, so many times.
 const VAIN: Duration = Duration::from_millis(10);
 const MOST_VAIN: u32 = 10;
 
@@ -160,7 +159,7 @@ impl<'a, B: LockBackend> Contender<'a, B> {
 
     /// Returns when a hint is followed next. However many come, they do not have it ask more often.
     fn follows_hints(&self) -> Instant {
-        self.asked + VAIN.max(self.settings.retry_delay / 10) * self.vain
+        self.asked + VAIN * self.vain
     }
 
     /// Returns how long it waits for more servers to tell what one has told.
