@@ -11,7 +11,7 @@ static COUNTS: AtomicBool = AtomicBool::new(false);
 static NUMBER: AtomicI64 = AtomicI64::new(0);
 static LIVE: AtomicI64 = AtomicI64::new(0);
 
-/// Counts allocations while it is told to.
+/// Counts allocations between `begin` and `end`.
 struct Counting;
 
 #[global_allocator]

@@ -17,7 +17,7 @@ use super::standing::{Loss, Standing};
 use super::watchdog::{Watch, Watchdogs};
 use crate::resource::Resource;
 use crate::sequencer::Sequencer;
-use crate::time::Clock;
+use crate::time::{Clock, Time};
 use crate::token::Token;
 
 /// What a client holds: a lock for a time, and the token that fences it.
@@ -34,6 +34,8 @@ pub struct Lease {
     runtime: Handle,
     queues: Arc<Queues>,
     watch: Option<Watch>,
+    /// The lock is not free before this, by `lock_at_least_for`.
+    closed_until: Time,
     released: bool,
 }
 
@@ -52,7 +54,7 @@ impl Lease {
         resource: Resource,
         grant: Grant,
         clock: Arc<dyn Clock>,
-        settings: &Settings,
+        (asked, settings): (Time, &Settings),
         queues: Arc<Queues>,
         watchdogs: &Watchdogs,
     ) -> Lease {
@@ -61,7 +63,8 @@ impl Lease {
         let (holding, runtime) = (Arc::new(holding), Handle::current());
         let watch = || watchdogs.watch(&runtime, Arc::clone(&holding), settings.ttl);
         let watch = settings.renew.then(watch);
-        Lease { holding, runtime, queues, watch, released: false }
+        let closed_until = asked + settings.at_least;
+        Lease { holding, runtime, queues, watch, closed_until, released: false }
     }
 
     /// Returns the fencing token: give it to every write that the lease is to protect.
@@ -158,7 +161,8 @@ impl Lease {
         Err(RenewError::Failed { resource, token, causes })
     }
 
-    /// Releases the lease on all nodes.
+    /// Releases the lease on all nodes. Where `lock_at_least_for` is not over, the lock stays closed
+    /// for the rest.
     ///
     /// # Errors
     /// [`ReleaseError`] if too few nodes answered to know; the lock is gone by the end of
@@ -170,10 +174,10 @@ impl Lease {
         let lapsed = self.close() != Loss::Released;
         self.released = true;
         let holding = Arc::clone(&self.holding);
-        let queues = Arc::clone(&self.queues);
+        let (queues, rest) = (Arc::clone(&self.queues), self.rest());
         let release = async move {
             let (held, resource) = (&holding.held, &holding.resource);
-            let released = held.release();
+            let released = held.release(rest);
             if held.releases_in_order() {
                 queues.wake(resource);
                 return released.await;
@@ -189,6 +193,11 @@ impl Lease {
             // Its runtime has ended.
             None => Err(ReleaseError { causes: Vec::new() }),
         }
+    }
+
+    /// Returns for how long the lock has to stay closed.
+    fn rest(&self) -> Duration {
+        self.closed_until.since(self.holding.standing.clock().now())
     }
 
     fn lost_by(&self, loss: Loss) -> LeaseLost {
@@ -207,7 +216,7 @@ impl Drop for Lease {
     fn drop(&mut self) {
         if !self.released {
             let lost = self.close() != Loss::Released;
-            self.holding.held.abandon(lost);
+            self.holding.held.abandon(lost, self.rest());
             self.queues.wake(self.resource());
         }
     }

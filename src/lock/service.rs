@@ -7,8 +7,10 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 
 use super::backend::LockBackend;
+use super::groups::Groups;
 use super::queues::Queues;
 use super::settings::Settings;
+use super::sleep::within;
 use super::watchdog::Watchdogs;
 use super::{AcquireError, BuildError, Health, Lease};
 use crate::protocol::Fault;
@@ -18,6 +20,9 @@ use crate::resource::Resource;
 const FIRST_START: Duration = Duration::from_millis(1500);
 /// The pause before it asks them again.
 const FIRST_START_PAUSE: Duration = Duration::from_millis(20);
+
+/// The longest that `settle` waits: longer than anything is tried.
+const SETTLE_LIMIT: Duration = Duration::from_secs(60);
 
 /// A lock service over one back end. Clones share the back end and the local queues.
 #[derive(Clone)]
@@ -46,9 +51,15 @@ impl<B: LockBackend> Service<B> {
         Ok(Service { settings, ..self.clone() })
     }
 
+    pub(super) fn with_lock_at_least_for(&self, least: Duration) -> Result<Service<B>, BuildError> {
+        let settings = Settings { at_least: least, ..self.settings }.checked()?;
+        Ok(Service { settings, ..self.clone() })
+    }
+
     pub(super) async fn acquire(&self, resource: &Resource) -> Result<Lease, AcquireError> {
         self.runtime(resource)?;
-        self.queues.acquire(resource, &self.settings, || self.attempt(resource)).await
+        let attempt = || self.attempt(resource);
+        self.queues.acquire(&self.backend, resource, &self.settings, attempt).await
     }
 
     /// Makes one attempt, and more only while servers start for the first time.
@@ -65,6 +76,22 @@ impl<B: LockBackend> Service<B> {
         }
     }
 
+    pub(super) async fn settle(&self) {
+        within(SETTLE_LIMIT, self.backend.settle()).await;
+    }
+
+    pub(super) fn queues(&self) -> &Arc<Queues> {
+        &self.queues
+    }
+
+    pub(super) fn watchdogs(&self) -> &Watchdogs {
+        &self.watchdogs
+    }
+
+    pub(super) fn groups(&self) -> &Groups {
+        self.queues.groups()
+    }
+
     pub(super) async fn health(&self) -> Health {
         match Handle::try_current() {
             Ok(_) => self.backend.health(&self.settings).await,
@@ -74,33 +101,32 @@ impl<B: LockBackend> Service<B> {
 
     /// Makes one attempt, notes it in log and metrics, and makes its grant a lease.
     #[tracing::instrument(name = "fencing.acquire", level = "debug", skip_all, fields(%resource))]
-    async fn attempt(&self, resource: &Resource) -> Result<Lease, AcquireError> {
+    pub(super) async fn attempt(&self, resource: &Resource) -> Result<Lease, AcquireError> {
         let clock = self.backend.clock();
         let start = clock.now();
         let outcome = self.backend.attempt(resource, &self.settings).await;
-        let label = match &outcome {
-            Ok(grant) => {
-                tracing::debug!(token = %grant.token, "lease acquired");
-                "acquired"
-            }
-            Err(error) => {
-                tracing::debug!(%error, "lease not acquired");
-                error.label()
-            }
-        };
-        let elapsed = clock.now().since(start);
-        metrics::counter!("fencing_attempts_total", "outcome" => label).increment(1);
-        metrics::histogram!("fencing_attempt_seconds", "outcome" => label).record(elapsed);
+        match &outcome {
+            Ok(grant) => tracing::debug!(token = %grant.token, "lease acquired"),
+            Err(error) => tracing::debug!(%error, "lease not acquired"),
+        }
+        record(clock.now().since(start), outcome.as_ref().err());
         let (clock, queues) = (Arc::clone(clock), Arc::clone(&self.queues));
-        let watchdogs = &self.watchdogs;
-        Ok(Lease::new(resource.clone(), outcome?, clock, &self.settings, queues, watchdogs))
+        let (asked, watchdogs) = ((start, &self.settings), self.watchdogs());
+        Ok(Lease::new(resource.clone(), outcome?, clock, asked, queues, watchdogs))
     }
 
     /// Timers and tasks need tokio: without its runtime they would panic.
-    fn runtime(&self, resource: &Resource) -> Result<(), AcquireError> {
+    pub(super) fn runtime(&self, resource: &Resource) -> Result<(), AcquireError> {
         let missing = |_| self.backend.unavailable(resource, Fault::NoRuntime);
         Handle::try_current().map(drop).map_err(missing)
     }
+}
+
+/// Notes an attempt in the metrics.
+pub(super) fn record(elapsed: Duration, error: Option<&AcquireError>) {
+    let label = error.map_or("acquired", AcquireError::label);
+    metrics::counter!("fencing_attempts_total", "outcome" => label).increment(1);
+    metrics::histogram!("fencing_attempt_seconds", "outcome" => label).record(elapsed);
 }
 
 /// Reports whether the attempt failed because nodes start: none of them has a vote, and each will
@@ -124,8 +150,7 @@ macro_rules! lock_service {
 
             use futures_util::future::BoxFuture;
 
-            use $crate::lock::backend::LockBackend;
-            use $crate::lock::{AcquireError, BuildError, Health, Lease, Lock};
+            use $crate::lock::{AcquireError, BuildError, Health, Lease, LeaseSet, Lock};
             use $crate::resource::Resource;
 
             impl$(<$DB: $Bound>)? $lock {
@@ -146,6 +171,15 @@ macro_rules! lock_service {
                 /// [`BuildError`](crate::lock::BuildError) if it is longer than a year.
                 pub fn with_wait(&self, wait: Duration) -> Result<$lock, BuildError> {
                     Ok(Self(self.0.with_wait(wait)?))
+                }
+
+                /// Returns the same lock service with another time for which a lock stays closed at
+                /// least: see the builder's `lock_at_least_for`.
+                ///
+                /// # Errors
+                /// [`BuildError`](crate::lock::BuildError) if it is longer than the TTL.
+                pub fn with_lock_at_least_for(&self, least: Duration) -> Result<$lock, BuildError> {
+                    Ok(Self(self.0.with_lock_at_least_for(least)?))
                 }
 
                 /// Asks the servers how they stand, within the budget. Nodes that are not
@@ -185,14 +219,50 @@ macro_rules! lock_service {
                     self.0.try_acquire(resource).await
                 }
 
+                /// Acquires the lease of the first of the resources that is free, or becomes free within
+                /// the wait limit. Use it for buckets, any of which will do. It asks for each in its
+                /// order. Those of one process who wait for the same list wait in a fair queue.
+                ///
+                /// # Errors
+                /// [`AcquireError`](crate::lock::AcquireError) of the last attempts: `Held` if all are
+                /// held, with the time at which the first of them may be free; a fault if one had
+                /// any; `WrongCount` if the list is empty, or longer than 128.
+                ///
+                /// # Cancel safety
+                /// As for [`acquire`](Self::acquire).
+                pub async fn acquire_any(
+                    &self,
+                    resources: &[Resource],
+                ) -> Result<Lease, AcquireError> {
+                    self.0.acquire_any(resources).await
+                }
+
+                /// Acquires one lease of all of the resources, with a token for each. Waits until all are
+                /// free at one time, up to the wait limit, and holds none of them meanwhile: clients
+                /// never wait for each other, in whatever order they name the resources. A resource
+                /// that is named twice counts once.
+                ///
+                /// # Errors
+                /// [`AcquireError`](crate::lock::AcquireError) of the last attempt: `Held` names one that
+                /// is held; `WrongCount` if the list is empty, or has more than 128 resources.
+                ///
+                /// # Cancel safety
+                /// As for [`acquire`](Self::acquire).
+                pub async fn acquire_all(
+                    &self,
+                    resources: &[Resource],
+                ) -> Result<LeaseSet, AcquireError> {
+                    self.0.acquire_all(resources).await
+                }
+
                 /// Waits until all that this client has sent is answered or was given up: also
                 /// what a dropped attempt or lease has released, and a node that is being
-                /// brought back. You need it at the end of a program.
+                /// brought back. It waits for a minute at most. You need it at the end of a program.
                 ///
                 /// # Cancel safety
                 /// It changes nothing.
                 pub async fn settle(&self) {
-                    self.0.backend.settle().await;
+                    self.0.settle().await;
                 }
             }
 
@@ -211,12 +281,26 @@ macro_rules! lock_service {
                     Box::pin(self.0.try_acquire(resource))
                 }
 
+                fn acquire_any<'a>(
+                    &'a self,
+                    resources: &'a [Resource],
+                ) -> BoxFuture<'a, Result<Lease, AcquireError>> {
+                    Box::pin(self.0.acquire_any(resources))
+                }
+
+                fn acquire_all<'a>(
+                    &'a self,
+                    resources: &'a [Resource],
+                ) -> BoxFuture<'a, Result<LeaseSet, AcquireError>> {
+                    Box::pin(self.0.acquire_all(resources))
+                }
+
                 fn health(&self) -> BoxFuture<'_, Health> {
                     Box::pin(self.0.health())
                 }
 
                 fn settle(&self) -> BoxFuture<'_, ()> {
-                    Box::pin(self.0.backend.settle())
+                    Box::pin(self.0.settle())
                 }
 
                 fn with_ttl(&self, ttl: Duration) -> Result<Arc<dyn Lock>, BuildError> {
@@ -225,6 +309,13 @@ macro_rules! lock_service {
 
                 fn with_wait(&self, wait: Duration) -> Result<Arc<dyn Lock>, BuildError> {
                     Ok(Arc::new(Self(self.0.with_wait(wait)?)))
+                }
+
+                fn with_lock_at_least_for(
+                    &self,
+                    least: Duration,
+                ) -> Result<Arc<dyn Lock>, BuildError> {
+                    Ok(Arc::new(Self(self.0.with_lock_at_least_for(least)?)))
                 }
             }
         };

@@ -13,10 +13,14 @@ use tokio::sync::Notify;
 
 use super::held_lock::Renewed;
 use super::holding::Holding;
+use super::seldom::Seldom;
 use super::sleep::sleep_until;
 use super::standing::Loss;
 use crate::random::jitter;
 use crate::time::{Clock, Time};
+
+#[cfg(test)]
+mod tests;
 
 /// A renewal that is due so soon goes with one that is due now, but not more than an eighth of its
 /// pause too early.
@@ -53,6 +57,7 @@ struct Kept {
     third: Duration,
     look: Time,
     renewing: bool,
+    warnings: Seldom,
 }
 
 /// A lease that is renewed until this is dropped.
@@ -79,8 +84,10 @@ impl Watchdogs {
             let mut watched = watchdog.watched();
             watched.number += 1;
             let number = watched.number;
+            let warnings = Seldom::default();
+            let kept = Kept { holding, third, look, renewing: false, warnings };
             watched.looks.insert((look, number));
-            watched.leases.insert(number, Kept { holding, third, look, renewing: false });
+            watched.leases.insert(number, kept);
             if watched.asleep.is_none_or(|until| look < until) {
                 watchdog.changed.notify_one();
             }
@@ -181,8 +188,24 @@ impl Future for Renewal {
     }
 }
 
+/// The task of a watchdog. If it ends before its leases, with its runtime or in a panic of somebody's clock
+/// or log, then the next lease starts it anew, and it looks after all of them.
+struct Running(Option<Arc<Watchdog>>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let Some(watchdog) = self.0.take() else { return };
+        let mut watched = watchdog.watched();
+        (watched.running, watched.asleep) = (false, None);
+        let renewing = watched.leases.iter().filter(|(_, kept)| kept.renewing);
+        let renewing: Vec<u64> = renewing.map(|(number, _)| *number).collect();
+        renewing.into_iter().for_each(|number| watched.look_again(number, Time::default(), false));
+    }
+}
+
 /// Runs until no lease is left.
 async fn run(watchdog: Arc<Watchdog>, clock: Arc<dyn Clock>) {
+    let mut running = Running(Some(Arc::clone(&watchdog)));
     let mut renewals = FuturesUnordered::new();
     loop {
         let now = clock.now();
@@ -207,6 +230,7 @@ async fn run(watchdog: Arc<Watchdog>, clock: Arc<dyn Clock>) {
             watched.asleep = watched.looks.first().map(|(look, _)| *look);
             if watched.asleep.is_none() && renewals.is_empty() {
                 watched.running = false;
+                running.0 = None;
                 return;
             }
             watched.asleep
@@ -261,14 +285,19 @@ fn look(watchdog: &Watchdog, number: u64, holding: &Holding, renewing: bool) -> 
 }
 
 fn on_renewed(watchdog: &Watchdog, number: u64, holding: &Holding, renewed: Renewed) {
-    let Some(third) = watchdog.watched().leases.get(&number).map(|kept| kept.third) else {
-        return;
-    };
+    let mut watched = watchdog.watched();
+    let Some(kept) = watched.leases.get_mut(&number) else { return };
+    let third = kept.third;
+    let failed = matches!(renewed, Renewed::Failed(_));
+    let warning = if failed { kept.warnings.next() } else { None };
+    drop(watched);
     let mut pause = third;
     if let Renewed::Failed(causes) = renewed {
-        let causes: Vec<String> = causes.iter().map(ToString::to_string).collect();
-        let (resource, token) = (&holding.resource, holding.token);
-        tracing::warn!(%resource, %token, ?causes, "lease not renewed yet");
+        if let Some(suppressed) = warning {
+            let causes: Vec<String> = causes.iter().map(ToString::to_string).collect();
+            let (resource, token) = (&holding.resource, holding.token);
+            tracing::warn!(%resource, %token, ?causes, suppressed, "lease not renewed yet");
+        }
         metrics::counter!("fencing_renewals_failed_total").increment(1);
         pause = third / 8 + jitter(third / 8);
     }

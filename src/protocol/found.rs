@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::tests::{TTL, World, readmission, resource};
+use super::world::{TTL, World, readmission, resource};
 use super::*;
 use crate::time::Time;
 

@@ -1,9 +1,11 @@
+mod several;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::message::{Prepared, Reply, Report, Request, Sealing, State};
 use super::place::Place;
-use super::{Fleet, Membership, Nonce, Owner, Stamp};
+use super::{Fleet, Membership, Moment, Nonce, Owner, Stamp};
 use crate::resource::Resource;
 use crate::time::Time;
 use crate::token::Token;
@@ -22,17 +24,6 @@ pub struct Store {
     out: BTreeMap<Resource, Lasting>,
     quarantine: Option<Lasting>,
     memory: Memory,
-}
-
-/// The server's clocks at one step.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Moment {
-    /// The clock by which locks expire.
-    pub now: Time,
-    /// The clock by which eras are named: the time since 2026-01-01T00:00:00Z.
-    pub clock: Duration,
-    /// How long the server has been up.
-    pub uptime: Duration,
 }
 
 /// Until when it lasts, and for how long at most: the clock may be set back.
@@ -58,6 +49,7 @@ impl Store {
     pub fn answer(&mut self, me: &Membership, request: &Request, moment: Moment) -> Reply {
         self.expire(request, moment.now);
         match request {
+            Request::Several(parts) => return self.several(me, parts, moment),
             Request::Prepare { nonce, from } => {
                 return self.prepare(me, *nonce, from.as_ref(), moment);
             }
@@ -87,6 +79,13 @@ impl Store {
                 self.out.remove(resource);
                 Reply::Released
             }
+            Request::Shorten { resource, owner, rest } => {
+                if self.holder(resource) != Some(*owner) {
+                    return Reply::NotOwner;
+                }
+                self.shorten(resource, *rest, moment.now);
+                Reply::Released
+            }
             Request::Open { nonce } => {
                 if self.nonce() != Some(*nonce) {
                     return Reply::Forgotten;
@@ -100,6 +99,7 @@ impl Store {
                 counts: self.memory.counts.len() as u64,
             }),
             Request::Read
+            | Request::Several(_)
             | Request::Prepare { .. }
             | Request::Activate { .. }
             | Request::Reserve { .. }
@@ -115,6 +115,12 @@ impl Store {
     /// Lets the lock of `resource` vanish, as an early expiry does.
     pub fn expire_lock(&mut self, resource: &Resource) {
         self.locks.remove(resource);
+    }
+
+    /// Reports whether the resource is locked.
+    #[must_use]
+    pub fn is_locked(&self, resource: &Resource, now: Time) -> bool {
+        self.locks.get(resource).is_some_and(|(_, until)| now < *until)
     }
 
     fn expire(&mut self, request: &Request, now: Time) {
@@ -166,6 +172,13 @@ impl Store {
         self.memory.granted = true;
         self.out.insert(resource.clone(), (now + ttl, ttl));
         self.locks.insert(resource.clone(), (owner, now + ttl));
+    }
+
+    fn shorten(&mut self, resource: &Resource, rest: Duration, now: Time) {
+        if let Some((_, until)) = self.locks.get_mut(resource) {
+            *until = (*until).min(now + rest);
+            self.out.insert(resource.clone(), (*until, rest));
+        }
     }
 
     fn acquire(&mut self, resource: &Resource, owner: Owner, ttl: Duration, now: Time) -> Reply {

@@ -74,6 +74,15 @@ pub enum Rule {
     /// Node: release by the owner.
     #[error("a lock is released by its owner only, once")]
     OwnerReleases,
+    /// Node and lock: what is released early.
+    #[error("a lock that is released early stays closed for the rest of its time, and no longer")]
+    AtLeast,
+    /// Node and lock: several locks in one request.
+    #[error("of several locks that are asked for together, all are granted or none")]
+    AllOrNone,
+    /// Lock: several resources in one call.
+    #[error("one call acquires the first of 1 to 128 resources that is free, or all of them")]
+    Several,
 
     /// Marks: equal.
     #[error("an equal token passes")]

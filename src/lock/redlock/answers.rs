@@ -114,14 +114,19 @@ impl Answers {
     }
 
     fn poll_come(&mut self, context: &mut Context<'_>) -> Poll<Option<(usize, Answer)>> {
-        let mut state = self.inbox.state();
-        let least = (self.undecided + 1).min(self.open);
-        if state.come.len() < least {
-            state.waker = Some((context.waker().clone(), least));
-            return Poll::Pending;
+        loop {
+            let mut state = self.inbox.state();
+            let least = (self.undecided + 1).min(self.open).max(1);
+            if state.come.len() < least {
+                state.waker = Some((context.waker().clone(), least));
+                return Poll::Pending;
+            }
+            drop(state);
+            // What has come may be awaited no more.
+            if let Some(next) = self.come() {
+                return Poll::Ready(Some(next));
+            }
         }
-        drop(state);
-        self.come().map_or(Poll::Pending, |next| Poll::Ready(Some(next)))
     }
 
     /// Takes an answer that has come, if one that is still awaited has.
@@ -148,5 +153,84 @@ impl Answers {
         self.open -= 1;
         self.undecided = self.undecided.saturating_sub(1);
         Some((node, Err(Fault::TimedOut)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+    use std::time::Duration;
+
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn in_seconds(seconds: u32) -> Instant {
+        Instant::now() + SECOND * seconds
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_after_its_time_does_not_count_and_is_no_fault_of_the_node() {
+        let mut answers = Answers::new(1);
+        answers.slot(7, in_seconds(1)).answer(Ok(Reply::Renewed));
+        tokio::time::advance(SECOND * 2).await;
+        assert_eq!(answers.next().await, Some((7, Err(Fault::Overloaded))));
+        assert_eq!(answers.next().await, None);
+    }
+
+    /// A lane whose runtime stands still holds up nobody for longer, and what it says then wakes nobody in
+    /// place of another.
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_was_given_up_takes_nobodys_place() {
+        let mut answers = Answers::new(2);
+        let (stuck, other) = (answers.slot(0, in_seconds(1)), answers.slot(1, in_seconds(60)));
+        assert_eq!(answers.next().await, Some((0, Err(Fault::TimedOut))));
+        let start = Instant::now();
+        tokio::spawn(async move {
+            stuck.answer(Ok(Reply::Renewed));
+            tokio::time::sleep(SECOND).await;
+            other.answer(Ok(Reply::Released));
+        });
+        assert_eq!(answers.next().await, Some((1, Ok(Reply::Released))));
+        assert_eq!(start.elapsed(), SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_whom_nobody_will_answer_is_told() {
+        let mut answers = Answers::new(1);
+        drop(answers.slot(0, in_seconds(60)));
+        let next = answers.next().now_or_never().unwrap();
+        assert!(matches!(next, Some((0, Err(Fault::Disconnected(_))))), "{next:?}");
+    }
+
+    /// Votes that decide nothing wake nobody, but each counts.
+    #[tokio::test(start_paused = true)]
+    async fn votes_come_together_and_none_is_lost() {
+        #[derive(Default)]
+        struct Wakes(AtomicUsize);
+        impl Wake for Wakes {
+            fn wake(self: Arc<Self>) {
+                self.0.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        let wakes = Arc::<Wakes>::default();
+        let mut answers = Answers::of_votes(5);
+        let slots: Vec<_> = (0..5).map(|node| answers.slot(node, in_seconds(60))).collect();
+        let mut next = Box::pin(answers.next());
+        let waker = Waker::from(Arc::clone(&wakes));
+        assert!(next.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        for (number, slot) in (1..).zip(slots) {
+            slot.answer(Ok(Reply::Renewed));
+            assert_eq!(wakes.0.load(Ordering::SeqCst), usize::from(number >= 3), "{number}");
+        }
+        assert!(next.await.is_some());
+        for _ in 1..5 {
+            assert!(answers.next().now_or_never().flatten().is_some());
+        }
+        assert_eq!(answers.next().await, None);
     }
 }

@@ -14,7 +14,7 @@ use crate::random;
 use crate::resource::Resource;
 
 /// The longest that an attempt waits for its turn.
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// Makes one attempt. Dropped at any await point, or lost, it releases everywhere.
 ///
@@ -30,17 +30,24 @@ pub(super) async fn attempt(
     loop {
         let left = end.saturating_duration_since(Instant::now());
         let Some(_turn) = nodes.turn(left).await else {
-            return Err(nodes.overloaded(resource));
+            return Err(AcquireError::Overloaded { resource: resource.clone() });
         };
-        match ask(nodes, resource, terms).await {
+        let asked = ask(nodes, resource, terms).await;
+        let late =
+            matches!(&asked, Err(AcquireOutcome::NoQuorum { faults, .. }) if was_late(faults));
+        nodes.was_late(late);
+        match asked {
             Ok(grant) => return Ok(grant),
             Err(AcquireOutcome::Held { retry_after }) => {
                 return Err(AcquireError::Held { resource: resource.clone(), retry_after });
             }
-            Err(AcquireOutcome::NoQuorum { faults, .. })
-                if overloaded(&faults) && Instant::now() < end =>
+            Err(AcquireOutcome::NoQuorum { .. }) if late && Instant::now() < end => {
+                tracing::debug!(%resource, "this client was late itself: asking anew");
+            }
+            Err(AcquireOutcome::NoQuorum { granted: 0, faults })
+                if !faults.is_empty() && faults.iter().all(|(_, it)| *it == Fault::Overloaded) =>
             {
-                tracing::debug!(%resource, "this client is overloaded: asking anew");
+                return Err(AcquireError::Overloaded { resource: resource.clone() });
             }
             Err(AcquireOutcome::NoQuorum { granted, faults }) => {
                 return Err(nodes.no_quorum(resource, granted, faults));
@@ -52,7 +59,7 @@ pub(super) async fn attempt(
 
 /// Reports whether a node was not asked in time, or not heard in time, because of this client: then it
 /// may be to blame for the others, too.
-fn overloaded(faults: &[(usize, Fault)]) -> bool {
+fn was_late(faults: &[(usize, Fault)]) -> bool {
     faults.iter().any(|(_, fault)| *fault == Fault::Overloaded)
 }
 

@@ -13,11 +13,10 @@ use tokio::time::{Instant, timeout};
 use super::in_flight::{Call, Ended, InFlight};
 use super::job::{Job, Waiting};
 use super::node::{Node, Opened, Session};
-use super::notices::Notice;
 use super::own_wakes::OwnWakes;
 use super::shared::Shared;
 use super::timer::Timer;
-use crate::protocol::{Fault, Reply};
+use crate::protocol::{Fault, Reply, Request};
 
 /// How long a session that does not answer is kept before a new one is opened.
 pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(2);
@@ -115,10 +114,12 @@ impl Driver {
         let open = self.poll_jobs(context, jobs);
         self.send();
         loop {
-            if poll_optional(&mut self.motion, context).is_some() {
-                self.motion = None;
-            }
             let mut news = false;
+            if poll_optional(&mut self.motion, context).is_some() {
+                // The server has closed the connection: nothing more is sent there.
+                self.lose_session();
+                news = true;
+            }
             while let Poll::Ready(ended) = self.in_flight.poll_ended(context) {
                 self.on_ended(ended);
                 news = true;
@@ -300,24 +301,22 @@ impl Driver {
     fn start(&mut self, jobs: Vec<Job>) {
         let Some(session) = &self.session else { return };
         let span = tracing::debug_span!("fencing.node", node = self.node.name());
-        let mut call: Call = match jobs.as_slice() {
+        let request = match jobs.as_slice() {
             [] => return,
-            [job] => {
-                let call = session.call(job.request.clone());
-                async move { vec![call.await] }.boxed()
-            }
-            jobs => session.call_all(jobs.iter().map(|job| job.request.clone()).collect()),
+            [job] => job.request.clone(),
+            jobs => Request::Several(jobs.iter().map(|job| job.request.clone()).collect()),
         };
-        if let Some(answered) = span.in_scope(|| (&mut call).now_or_never()) {
-            call = std::future::ready(answered).boxed();
+        let mut call: Call = session.call(request);
+        if let Some(answer) = span.in_scope(|| (&mut call).now_or_never()) {
+            call = std::future::ready(answer).boxed();
         }
         self.sent += jobs.len();
         let due = Instant::now() + self.shared.budget;
         self.in_flight.push(self.sessions, due, jobs, call, span);
     }
 
-    fn on_ended(&mut self, Ended { session, answered, jobs }: Ended) {
-        let broken = answered.iter().any(|answer| matches!(answer, Err(Fault::Disconnected(_))));
+    fn on_ended(&mut self, Ended { session, answer, jobs }: Ended) {
+        let broken = matches!(answer, Err(Fault::Disconnected(_)));
         // What happens to an older session says nothing of this one.
         if self.is_current(session) {
             match &jobs {
@@ -329,8 +328,10 @@ impl Driver {
                 self.lose_session();
             }
         }
-        for (job, answer) in jobs.into_iter().flatten().zip(answered) {
-            self.notify(&answer);
+        let jobs = jobs.unwrap_or_default();
+        let answers = if jobs.len() > 1 { Reply::apart(answer, jobs.len()) } else { vec![answer] };
+        for (job, answer) in jobs.into_iter().zip(answers) {
+            self.shared.note(self.number, &job.request, &answer);
             job.answer(answer);
         }
     }
@@ -365,17 +366,6 @@ impl Driver {
             self.shared.distinct_servers.reached(self.number, self.node.name(), server)?;
         }
         Ok(opened)
-    }
-
-    fn notify(&self, answer: &Result<Reply, Fault>) {
-        let notice = match answer {
-            Ok(Reply::NotAdmitted) => Notice::NotAdmitted(self.number),
-            Ok(Reply::Exhausted | Reply::Granted { crowded: true, .. }) => {
-                Notice::Collect(self.number)
-            }
-            _ => return,
-        };
-        self.shared.notices.send(notice, self.shared.outstanding.begin());
     }
 }
 

@@ -12,10 +12,10 @@ use tracing::Span;
 use super::job::Job;
 use crate::protocol::{Fault, Reply};
 
-/// What one call of a session answers: one answer for each of its requests.
-pub(super) type Answered = Vec<Result<Reply, Fault>>;
+/// What one call of a session answers. Several requests may have gone as one.
+pub(super) type Answer = Result<Reply, Fault>;
 /// One call of a session.
-pub(super) type Call = BoxFuture<'static, Answered>;
+pub(super) type Call = BoxFuture<'static, Answer>;
 
 /// The calls of a lane that have no answer yet. They have a budget each, all the same, so that the
 /// oldest is always due first.
@@ -50,25 +50,25 @@ struct Numbered {
 pub(super) struct Ended {
     /// The session that it belongs to.
     pub(super) session: u64,
-    pub(super) answered: Answered,
+    pub(super) answer: Answer,
     /// Its requests, unless their callers have given up.
     pub(super) jobs: Option<Vec<Job>>,
 }
 
 impl Future for Numbered {
-    type Output = (u64, Answered);
+    type Output = (u64, Option<Answer>);
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<(u64, Answered)> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let _entered = this.span.enter();
-        let answered = match &mut this.call {
-            Some(call) => call.as_mut().poll(context),
-            None => Poll::Ready(Vec::new()),
+        let answer = match &mut this.call {
+            Some(call) => call.as_mut().poll(context).map(Some),
+            None => Poll::Ready(None),
         };
-        if answered.is_pending() {
+        if answer.is_pending() {
             this.waker = Some(context.waker().clone());
         }
-        answered.map(|answered| (this.number, answered))
+        answer.map(|answer| (this.number, answer))
     }
 }
 
@@ -93,9 +93,11 @@ impl InFlight {
 
     /// Returns the next call that has ended.
     pub(super) fn poll_ended(&mut self, context: &mut Context<'_>) -> Poll<Ended> {
-        while let Some((number, answered)) = ready!(self.calls.poll_next_unpin(context)) {
+        while let Some((number, answer)) = ready!(self.calls.poll_next_unpin(context)) {
+            // Nobody waits for it any more.
+            let Some(answer) = answer else { continue };
             if let Some((session, _)) = self.late.remove(&number) {
-                return Poll::Ready(Ended { session, answered, jobs: None });
+                return Poll::Ready(Ended { session, answer, jobs: None });
             }
             let first = self.next - self.in_time.len() as u64;
             let place = number.checked_sub(first).and_then(|place| usize::try_from(place).ok());
@@ -104,7 +106,7 @@ impl InFlight {
                 self.in_time.pop_front();
             }
             if let Some(Sent { session, jobs, .. }) = sent {
-                return Poll::Ready(Ended { session, answered, jobs: Some(jobs) });
+                return Poll::Ready(Ended { session, answer, jobs: Some(jobs) });
             }
         }
         Poll::Pending

@@ -22,7 +22,7 @@ impl Job {
     }
 
     pub(super) fn is_release(&self) -> bool {
-        matches!(self.request, Request::Release { .. })
+        self.request.is_release()
     }
 
     fn is_renewal(&self) -> bool {
@@ -35,13 +35,7 @@ impl Job {
     }
 
     fn owner(&self) -> Option<Owner> {
-        match &self.request {
-            Request::Acquire { owner, .. }
-            | Request::Publish { owner, .. }
-            | Request::Renew { owner, .. }
-            | Request::Release { owner, .. } => Some(*owner),
-            _ => None,
-        }
+        self.request.owner()
     }
 }
 

@@ -58,11 +58,15 @@ impl Lane {
         self.node.name()
     }
 
+    pub(super) fn node(&self) -> &Arc<dyn Node> {
+        &self.node
+    }
+
     /// Queues a request. It is sent within one budget of the node, and the answer comes within another;
     /// a release may take longer. Dropping the answers undoes nothing. Outside of a runtime only a lane
     /// that already runs takes requests.
     pub(super) fn submit(&self, request: Request, answers: &mut Answers, now: Instant) {
-        let (budget, late) = (self.shared.budget, matches!(request, Request::Release { .. }));
+        let (budget, late) = (self.shared.budget, request.is_release());
         let limit = now + budget;
         let rest = if late { RELEASE_LIMIT.max(budget) } else { budget };
         let slot = answers.slot(self.number, limit + rest);

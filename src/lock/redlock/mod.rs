@@ -21,11 +21,13 @@
 
 mod answers;
 mod attempt;
+mod attempt_all;
 mod backend;
 mod builder;
 mod distinct_servers;
 mod driver;
 mod held;
+mod held_all;
 mod in_flight;
 mod job;
 mod lane;
@@ -43,6 +45,7 @@ mod shared;
 #[cfg(test)]
 mod tests;
 mod timer;
+mod waiting_list;
 
 use std::fmt;
 use std::sync::Arc;
@@ -51,7 +54,7 @@ use nodes::Nodes;
 
 use super::service::{Service, lock_service};
 
-pub use super::{BuildError, Health};
+pub use super::{BuildError, Ear, Health};
 pub use crate::protocol::{Fleet, FleetError};
 pub use builder::RedlockBuilder;
 pub use memory::MemoryNode;

@@ -1,10 +1,10 @@
 use std::fmt;
 
-use futures_util::StreamExt;
-use futures_util::future::BoxFuture;
-use futures_util::stream::FuturesOrdered;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, ready};
 
-use crate::protocol::{Fault, Fleet, Incarnation, Reply, Request};
+use crate::lock::ear::Ear;
+use crate::protocol::{ClientId, Fault, Fleet, Incarnation, Reply, Request};
 
 /// One independent master.
 ///
@@ -41,6 +41,19 @@ pub trait Node: Send + Sync + 'static {
         let opening = self.open(fleet);
         Box::pin(async move { Ok(Opened { session: opening.await?, motion: None }) })
     }
+
+    /// Opens the way on which the node tells this client that locks were released for which it
+    /// waits. By default a node tells nothing, and clients ask now and again.
+    ///
+    /// # Errors
+    /// [`Fault`]: why there is none.
+    ///
+    /// # Cancel safety
+    /// Dropped, it leaves nothing behind.
+    fn listen(&self, client: ClientId) -> BoxFuture<'static, Result<Box<dyn Ear>, Fault>> {
+        let _ = client;
+        ready(Err(Fault::Refused("it does not tell of releases".into()))).boxed()
+    }
 }
 
 /// A session, and what moves its bytes.
@@ -73,31 +86,13 @@ pub trait Session: Send + Sync + 'static {
     /// Dropped, the request may have run or may still run; it is not sent later.
     fn call(&self, request: Request) -> BoxFuture<'static, Result<Reply, Fault>>;
 
-    /// Runs several requests in their order, each as one atomic step, and returns their answers in
-    /// the same order. A session may send them as one.
-    ///
-    /// # Cancel safety
-    /// As for [`call`](Session::call), for each of them.
-    fn call_all(&self, requests: Vec<Request>) -> BoxFuture<'static, Vec<Result<Reply, Fault>>> {
-        let mut calls: FuturesOrdered<_> =
-            requests.into_iter().map(|request| self.call(request)).collect();
-        // Requests run in the order in which they are first polled.
-        Box::pin(async move {
-            let mut answers = Vec::with_capacity(calls.len());
-            while let Some(answer) = calls.next().await {
-                answers.push(answer);
-            }
-            answers
-        })
-    }
-
     /// Finds out whether the server still answers on this session. It is asked before a session that was
     /// idle is used again.
     ///
     /// # Errors
     /// [`Fault`]: the session is of no use any more.
     fn check(&self) -> BoxFuture<'static, Result<(), Fault>> {
-        Box::pin(std::future::ready(Ok(())))
+        Box::pin(ready(Ok(())))
     }
 
     /// Returns the server's identity, so that a server with two names gets one vote. `None`

@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,13 +15,14 @@ use super::notices::Notices;
 use super::outstanding::Outstanding;
 use super::shared::Shared;
 use crate::lock::NodeCause;
-use crate::protocol::{Fault, Fleet, Nonce, Readmission, Reply, Request};
+use crate::lock::hints::Hints;
+use crate::protocol::{ClientId, Fault, Fleet, Nonce, Readmission, Reply, Request, majority};
 use crate::random;
 use crate::time::Clock;
 
 /// How many attempts ask the nodes at one time. The others wait before they have asked any: a vote must not
 /// grow old while another node is waited for.
-const TURNS: usize = 128;
+const TURNS: u32 = 128;
 
 /// The nodes of one lock service, and what all of its clones share.
 pub(super) struct Nodes {
@@ -31,6 +32,8 @@ pub(super) struct Nodes {
     starting: Starting,
     /// How many more attempts may ask the nodes now.
     turns: Semaphore,
+    /// How many turns an attempt takes: more where this client was late with its attempts.
+    room: AtomicU32,
     /// The longest that a lock of this client may stay on a node, in milliseconds.
     longest: AtomicU64,
     /// Why a node that is not admitted was not brought back when that was last tried.
@@ -63,11 +66,14 @@ impl Nodes {
                 ANSWER_LIMIT.max(budget.saturating_mul(4)),
             )),
             outstanding: Outstanding::default(),
+            client: ClientId(random::u128()),
+            hints: Hints::new(majority(nodes.len())),
         };
         let lane = |(number, node)| Lane::new(number, node, shared.clone());
         let lanes = nodes.into_iter().enumerate().map(lane).collect();
         let (longest, blocked) = (AtomicU64::new(0), Mutex::default());
-        Nodes { lanes, shared, clock, starting, turns: Semaphore::new(TURNS), longest, blocked }
+        let (turns, room) = (Semaphore::new(TURNS as usize), AtomicU32::new(1));
+        Nodes { lanes, shared, clock, starting, turns, room, longest, blocked }
     }
 
     pub(super) fn clock(&self) -> &Arc<dyn Clock> {
@@ -76,7 +82,16 @@ impl Nodes {
 
     /// Waits for a turn, in the order of those who came, and returns it. `None` if none comes in time.
     pub(super) async fn turn(&self, limit: Duration) -> Option<SemaphorePermit<'_>> {
-        timeout(limit, self.turns.acquire()).await.ok()?.ok()
+        let room = self.room.load(Ordering::Relaxed);
+        timeout(limit, self.turns.acquire_many(room)).await.ok()?.ok()
+    }
+
+    /// Notes whether this client was late with an attempt by itself: then fewer ask at one time, as few as one
+    /// after another, and more again when attempts are in time.
+    pub(super) fn was_late(&self, late: bool) {
+        let next = |room: u32| if late { room * 2 } else { room.saturating_sub(1) };
+        let next = |room| Some(next(room).clamp(1, TURNS));
+        let _ = self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
     }
 
     pub(super) fn size(&self) -> usize {
@@ -106,6 +121,19 @@ impl Nodes {
 
     pub(super) fn budget(&self) -> Duration {
         self.shared.budget
+    }
+
+    pub(super) fn hints(&self) -> &Hints {
+        &self.shared.hints
+    }
+
+    pub(super) fn client(&self) -> ClientId {
+        self.shared.client
+    }
+
+    /// Returns the nodes themselves.
+    pub(super) fn each_node(&self) -> impl Iterator<Item = &Arc<dyn Node>> {
+        self.lanes.iter().map(Lane::node)
     }
 
     pub(super) fn notices(&self) -> &Notices {

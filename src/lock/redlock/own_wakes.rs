@@ -39,7 +39,8 @@ impl OwnWakes {
         let waker = Waker::from(Arc::clone(self));
         for _ in 0..MOST_ROUNDS {
             self.polling.store(true, Ordering::SeqCst);
-            self.woken.store(false, Ordering::SeqCst);
+            // Read as well: what those who woke have written before is seen from here on.
+            self.woken.swap(false, Ordering::SeqCst);
             let polled = parts(&mut Context::from_waker(&waker));
             self.polling.store(false, Ordering::SeqCst);
             if polled.is_ready() || !self.woken.load(Ordering::SeqCst) {

@@ -2,9 +2,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::distinct_servers::DistinctServers;
-use super::notices::Notices;
+use super::notices::{Notice, Notices};
 use super::outstanding::Outstanding;
-use crate::protocol::Fleet;
+use crate::lock::hints::Hints;
+use crate::protocol::{ClientId, Fault, Fleet, Reply, Request};
 
 /// What the lanes of one lock service share.
 #[derive(Clone)]
@@ -14,4 +15,37 @@ pub(super) struct Shared {
     pub(super) notices: Arc<Notices>,
     pub(super) distinct_servers: Arc<DistinctServers>,
     pub(super) outstanding: Outstanding,
+    pub(super) client: ClientId,
+    pub(super) hints: Hints,
+}
+
+impl Shared {
+    /// Notes what a node's answer says besides: that it is to be brought back, that its counts are to be
+    /// collected, or whether a release was told to another client.
+    pub(super) fn note(&self, node: usize, request: &Request, answer: &Result<Reply, Fault>) {
+        let Ok(reply) = answer else { return };
+        if reply.is_not_admitted() {
+            self.notices.send(Notice::NotAdmitted(node), self.outstanding.begin());
+        } else if reply.is_full() {
+            self.notices.send(Notice::Collect(node), self.outstanding.begin());
+        }
+        self.released(node, request, reply);
+    }
+
+    fn released(&self, node: usize, request: &Request, reply: &Reply) {
+        match (request, reply) {
+            (Request::Release { resource, .. }, Reply::Passed { to }) => {
+                self.hints.released(resource, node, *to != self.client);
+            }
+            (Request::Release { resource, .. }, Reply::Released) => {
+                self.hints.released(resource, node, false);
+            }
+            (Request::Several(requests), Reply::Several(replies)) => {
+                for (request, reply) in requests.iter().zip(replies) {
+                    self.released(node, request, reply);
+                }
+            }
+            _ => {}
+        }
+    }
 }

@@ -1,6 +1,8 @@
+mod at_least;
 mod end;
 mod grant;
 mod lapse;
+mod several;
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -44,7 +46,9 @@ pub async fn lock_contract(lock: &impl Lock) -> Result<(), Breach> {
     grant::waits(lock).await?;
     grant::concurrent(lock).await?;
     end::loss(lock).await?;
-    end::work(lock).await
+    end::work(lock).await?;
+    at_least::closed(lock).await?;
+    several::several(lock).await
 }
 
 /// Acquires a lock that is or becomes free.

@@ -1,7 +1,10 @@
 //! Jobs whose time was over before the task of their lane came to them.
 
 use std::pin::pin;
+use std::time::Duration;
 
+use fencing::Resource;
+use fencing::lock::AcquireError;
 use futures_util::FutureExt;
 
 use crate::driver::fleet::{BUDGET, Fleet, ran, resource, settle};
@@ -26,6 +29,29 @@ async fn an_acquire_past_its_time_is_not_sent() {
     settle().await;
     for faults in &fleet.faults {
         assert_eq!(ran(faults), ["release", "acquire"]);
+    }
+    drop(lease);
+}
+
+/// The machine stands still after the nodes have granted. By now one of them may have forgotten its grant and
+/// be back: a re-admission relies on it that no answer counts after two budgets.
+#[tokio::test(start_paused = true)]
+async fn a_vote_past_its_time_does_not_count() {
+    let fleet = Fleet::started().await;
+    let redlock = fleet.connected().await;
+    let resource = resource();
+    let mut attempt = Box::pin(redlock.try_acquire(&resource));
+    assert!((&mut attempt).now_or_never().is_none());
+    settle().await;
+    for faults in &fleet.faults {
+        assert_eq!(ran(faults), ["acquire"]);
+    }
+    tokio::time::advance(2 * BUDGET + Duration::from_millis(1)).await;
+    // It was this client that stood still, so it asks anew. What was granted is taken back before that.
+    let lease = attempt.await.unwrap();
+    settle().await;
+    for faults in &fleet.faults {
+        assert_eq!(ran(faults), ["acquire", "release", "acquire"]);
     }
     drop(lease);
 }
@@ -59,4 +85,27 @@ async fn a_node_that_refuses_is_sent_no_release() {
     let spared = fleet.faults.iter().filter(|faults| ran(faults) == ["acquire", "acquire"]);
     assert!(spared.count() >= 2);
     drop(lease);
+}
+
+/// A client with more attempts under way than it can make says that, and not that nodes are down.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_gets_no_turn_is_neither_held_nor_without_a_quorum() {
+    let fleet = Fleet::started().await;
+    let ttl = BUDGET * 4;
+    let redlock = fleet.service().ttl(ttl).drift(BUDGET / 50).build().unwrap();
+    fleet.faults.iter().for_each(|faults| faults.delay_replies(BUDGET / 2));
+    let attempts = (0..2000).map(|number| {
+        let redlock = redlock.clone();
+        let resource = Resource::new(format!("{number}")).unwrap();
+        tokio::spawn(async move { redlock.try_acquire(&resource).await.map(std::mem::forget) })
+    });
+    let mut overloaded = 0;
+    for attempt in attempts.collect::<Vec<_>>() {
+        match attempt.await.unwrap() {
+            Ok(()) => {}
+            Err(AcquireError::Overloaded { .. }) => overloaded += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(overloaded > 1000, "{overloaded}");
 }

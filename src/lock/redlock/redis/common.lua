@@ -22,11 +22,6 @@ end
 local function refusal()
   return elsewhere() or {'not-admitted'}
 end
--- The node's clock in milliseconds.
-local function clock()
-  local time = redis.call('TIME')
-  return time[1] * 1000 + math.floor(time[2] / 1000)
-end
 -- How long a key lasts, but not longer than the milliseconds that are its value: the clock may have
 -- been set back since.
 local function lasts(key)

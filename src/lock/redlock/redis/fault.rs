@@ -2,7 +2,7 @@ use ::redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use crate::protocol::Fault;
 
-/// Returns the fault that an error of the driver amounts to.
+/// Returns why a request failed.
 pub(super) fn fault(error: &RedisError) -> Fault {
     let text = || error.to_string().chars().filter(|c| !c.is_control()).take(200).collect();
     match error.kind() {
@@ -23,6 +23,7 @@ pub(super) fn fault(error: &RedisError) -> Fault {
     }
 }
 
+/// Returns why there is no connection.
 pub(super) fn unreachable(error: &RedisError) -> Fault {
     match fault(error) {
         Fault::Disconnected(text) => Fault::Unreachable(text),
@@ -30,6 +31,7 @@ pub(super) fn unreachable(error: &RedisError) -> Fault {
     }
 }
 
+/// Returns the fault of an answer that no node gives.
 pub(super) fn nonsense(text: &str) -> Fault {
     Fault::Nonsense(text.chars().take(200).collect())
 }

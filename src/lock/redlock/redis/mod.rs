@@ -1,13 +1,16 @@
 //! Redis nodes: the scripts, and one explicit connection per node.
 
+mod ear;
 mod fault;
 mod info;
 mod inspect;
 mod keys;
 mod node;
 mod script;
+mod several;
 mod stream;
 mod url;
+mod words;
 
 use std::sync::Arc;
 

@@ -8,18 +8,19 @@ use ::redis::aio::MultiplexedConnection;
 use ::redis::{
     Client, Cmd, ConnectionAddr, ErrorKind, IntoConnectionInfo, RedisError, ServerErrorKind, Value,
 };
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use futures_util::stream::FuturesOrdered;
-use futures_util::{FutureExt, StreamExt};
 
+use super::ear::RedisEar;
 use super::fault::{fault, nonsense, unreachable};
 use super::info::Info;
 use super::keys::Keys;
 use super::script::{self, Digests};
-use super::stream::{self, config};
+use super::stream::{self, config, settings};
 use super::url::refused;
+use crate::lock::ear::Ear;
 use crate::lock::redlock::{BuildError, Node, Opened, Session};
-use crate::protocol::{Fault, Fleet, Incarnation, Membership, Reply, Request};
+use crate::protocol::{ClientId, Fault, Fleet, Incarnation, Membership, Reply, Request};
 use crate::random;
 
 /// One Redis master without failover, as Redlock asks.
@@ -59,6 +60,7 @@ impl RedisNode {
             _ => (None, url),
         };
         let info = url.into_connection_info().map_err(|_| refused(whole, url))?;
+        let info = info.set_tcp_settings(settings());
         let user = info.redis_settings().username().map(|user| format!("{user}@"));
         let scheme = match info.addr() {
             ConnectionAddr::Tcp(..) => "redis",
@@ -118,6 +120,10 @@ impl Node for RedisNode {
         }
         .boxed()
     }
+
+    fn listen(&self, client: ClientId) -> BoxFuture<'static, Result<Box<dyn Ear>, Fault>> {
+        RedisEar::open(self.client.clone(), self.keys.clone(), client)
+    }
 }
 
 /// Reads who the server is, loads the scripts, and makes the session.
@@ -163,29 +169,6 @@ impl Place {
         let digests = if self.flushed.load(Ordering::Relaxed) { &none } else { &self.digests };
         script::command(&self.keys, &self.marker, digests, request, number)
     }
-
-    fn renewals(&self, requests: &[Request], number: u64) -> Option<Cmd> {
-        script::renewals(&self.keys, &self.marker, requests, number)
-    }
-
-    /// Takes the answer to several renewals apart.
-    fn renewed(
-        &self,
-        answer: Result<Value, RedisError>,
-        number: u64,
-    ) -> Result<Vec<Result<Reply, Fault>>, Fault> {
-        let value = answer.map_err(|error| fault(&error))?;
-        let Some(parts) = script::answer_to(number, &value) else {
-            return Err(Fault::Disconnected(ANOTHERS.into()));
-        };
-        let reply = |part: &Value| match part {
-            Value::Array(parts) => script::reply(&self.me.incarnation, Duration::ZERO, parts),
-            _ => None,
-        };
-        let replies =
-            parts.iter().map(|part| reply(part).ok_or_else(|| nonsense(&format!("{part:?}"))));
-        Ok(replies.collect())
-    }
 }
 
 impl Session for RedisSession {
@@ -208,7 +191,7 @@ impl Session for RedisSession {
             if answer.as_ref().is_err_and(is_flushed) {
                 place.flushed.store(true, Ordering::Relaxed);
                 // Nothing is ever sent twice but a release, which may come late and often.
-                if !matches!(request, Request::Release { .. }) {
+                if !request.is_release() {
                     return Err(Fault::Refused("the server has lost the scripts".into()));
                 }
                 let whole = place.command(&request, number);
@@ -220,25 +203,6 @@ impl Session for RedisSession {
             };
             let reply = script::reply(incarnation, uptime, parts);
             reply.ok_or_else(|| nonsense(&format!("{value:?}")))
-        }
-        .boxed()
-    }
-
-    fn call_all(&self, requests: Vec<Request>) -> BoxFuture<'static, Vec<Result<Reply, Fault>>> {
-        let number = self.number.fetch_add(1, Ordering::Relaxed);
-        let Some(command) = self.place.renewals(&requests, number) else {
-            let calls: FuturesOrdered<_> =
-                requests.into_iter().map(|request| self.call(request)).collect();
-            return calls.collect().boxed();
-        };
-        let (mut connection, place) = (self.connection.clone(), Arc::clone(&self.place));
-        async move {
-            let answers = place.renewed(send(&mut connection, &command).await, number);
-            let answer = |place| match &answers {
-                Ok(answers) => answers.get(place).cloned().unwrap_or(Err(missing())),
-                Err(fault) => Err(fault.clone()),
-            };
-            (0..requests.len()).map(answer).collect()
         }
         .boxed()
     }
@@ -284,10 +248,6 @@ async fn load(connection: &mut MultiplexedConnection) -> Result<Digests, Fault> 
             _ => Ok(Digests::default()),
         },
     }
-}
-
-fn missing() -> Fault {
-    nonsense("an answer is missing")
 }
 
 fn is_flushed(error: &RedisError) -> bool {

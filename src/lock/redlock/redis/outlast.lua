@@ -4,8 +4,7 @@
 -- noted: the value of latest, if it was read: a key lasts no longer than the milliseconds in it.
 local function outlast(ttl, noted)
   if ttl > 60000 then
-    local time = redis.call('TIME')
-    local now = time[1] * 1000 + math.floor(time[2] / 1000)
+    local now = clock()
     redis.pcall('ZREMRANGEBYSCORE', KEYS[4], '-inf', now)
     if type(redis.pcall('ZADD', KEYS[4], now + ttl, KEYS[5])) == 'number' then return end
   end

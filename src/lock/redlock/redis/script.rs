@@ -1,9 +1,11 @@
 use ::redis::{Cmd, Value};
 
 use super::keys::Keys;
+use super::several;
+use super::words::{field, millis};
 use crate::protocol::{
-    EPOCH, Fleet, Incarnation, Membership, Nonce, Prepared, Reply, Report, Request, Sealing, Stamp,
-    State,
+    ClientId, EPOCH, Fleet, Incarnation, Membership, Nonce, Prepared, Reply, Report, Request,
+    Sealing, Stamp, State,
 };
 use crate::resource::Resource;
 use crate::token::Token;
@@ -14,8 +16,8 @@ use std::time::Duration;
 macro_rules! numbered {
     ($file:literal) => {
         concat!(
+            include_str!("clock.lua"),
             include_str!("common.lua"),
-            include_str!("outlast.lua"),
             "local function answer()\n",
             include_str!($file),
             "end\nlocal parts = answer()\ntable.insert(parts, 1, ARGV[#ARGV])\nreturn parts\n"
@@ -25,36 +27,26 @@ macro_rules! numbered {
 
 /// The same, for a script that runs often: what only a refusal needs is made only for one.
 macro_rules! frequent {
-    ($file:literal) => {
+    ($($file:literal),+) => {
         concat!(
+            include_str!("clock.lua"),
             "local function refusal()\n",
             include_str!("common.lua"),
             "return refusal()\nend\n",
-            include_str!("outlast.lua"),
             "local function answer()\n",
-            include_str!($file),
+            $(include_str!($file),)+
             "end\nlocal parts = answer()\ntable.insert(parts, 1, ARGV[#ARGV])\nreturn parts\n"
         )
     };
 }
 
 /// The scripts of a lock's life, which a session loads when it opens.
-const LOADED: [&str; 4] = [ACQUIRE, PUBLISH, RENEW, RELEASE];
-const ACQUIRE: &str = frequent!("acquire.lua");
+const LOADED: [&str; 5] = [ACQUIRE, PUBLISH, RENEW, RELEASE, SHORTEN];
+const ACQUIRE: &str = frequent!("outlast.lua", "acquire.lua");
 const PUBLISH: &str = frequent!("publish.lua");
-const RENEW: &str = frequent!("renew.lua");
-/// The same for many locks: one after another, each with its own key and arguments. It goes with each
-/// request, of which it is a small part.
-const RENEW_ALL: &str = concat!(
-    "local function refusal()\n",
-    include_str!("common.lua"),
-    "return refusal()\nend\nlocal function renew(KEYS, ARGV)\n",
-    include_str!("outlast.lua"),
-    include_str!("renew.lua"),
-    "end\n",
-    include_str!("renew_all.lua"),
-);
-const RELEASE: &str = frequent!("release.lua");
+const RENEW: &str = frequent!("outlast.lua", "renew.lua");
+const RELEASE: &str = frequent!("tell.lua", "release.lua");
+const SHORTEN: &str = frequent!("shorten.lua");
 
 /// The digests under which a server keeps the scripts that were loaded. None of them if it takes none:
 /// then each request carries its script.
@@ -95,7 +87,14 @@ pub(super) fn command(
     number: u64,
 ) -> Cmd {
     let script = |source: &'static str, resource: Option<&Resource>| {
-        let mut cmd = begin(keys, digests, source, usize::from(resource.is_some()));
+        // Room for what a lock of a usual name needs.
+        let mut cmd = Cmd::with_capacity(20, 640);
+        match digests.of_script(source) {
+            Some(digest) => cmd.arg("EVALSHA").arg(digest),
+            None => cmd.arg("EVAL").arg(source),
+        };
+        cmd.arg(if resource.is_some() { 5 } else { 4 });
+        cmd.arg(&keys.memory).arg(&keys.quarantine).arg(&keys.latest).arg(&keys.long);
         if let Some(resource) = resource {
             cmd.arg(keys.lock(resource));
         }
@@ -121,8 +120,14 @@ pub(super) fn command(
         }
         Request::Release { resource, owner } => {
             cmd = script(RELEASE, Some(resource));
-            cmd.arg(owner.to_string());
+            cmd.arg(owner.to_string()).arg(format!("{}{resource}", keys.waiting));
+            cmd.arg(format!("{}{resource}", keys.told)).arg(&keys.channel).arg(resource.as_str());
         }
+        Request::Shorten { resource, owner, rest } => {
+            cmd = script(SHORTEN, Some(resource));
+            cmd.arg(owner.to_string()).arg(millis(*rest));
+        }
+        Request::Several(parts) => cmd = several::command(keys, marker, parts),
         Request::Prepare { nonce, from } => {
             cmd = script(numbered!("prepare.lua"), None);
             cmd.arg(nonce.to_string()).arg(from.as_ref().map_or("", Fleet::as_str));
@@ -156,47 +161,6 @@ pub(super) fn command(
     cmd
 }
 
-/// Begins the command that runs a script on the node's keys and the keys of so many locks.
-fn begin(keys: &Keys, digests: &Digests, source: &'static str, locks: usize) -> Cmd {
-    // Room for what a lock of a usual name needs.
-    let mut cmd = Cmd::with_capacity(12 + 8 * locks, 384 + 256 * locks);
-    match digests.of_script(source) {
-        Some(digest) => cmd.arg("EVALSHA").arg(digest),
-        None => cmd.arg("EVAL").arg(source),
-    };
-    cmd.arg(4 + locks);
-    cmd.arg(&keys.memory).arg(&keys.quarantine).arg(&keys.latest).arg(&keys.long);
-    cmd
-}
-
-/// Returns the command that runs several renewals, or `None` if one of the requests is none.
-pub(super) fn renewals(
-    keys: &Keys,
-    marker: &str,
-    requests: &[Request],
-    number: u64,
-) -> Option<Cmd> {
-    let mut cmd = begin(keys, &Digests::default(), RENEW_ALL, requests.len());
-    for request in requests {
-        let Request::Renew { resource, .. } = request else { return None };
-        cmd.arg(keys.lock(resource));
-    }
-    cmd.arg(marker);
-    for request in requests {
-        let Request::Renew { resource, owner, token, ttl } = request else { return None };
-        let stamp = Stamp::from(*token);
-        cmd.arg(owner.to_string()).arg(millis(*ttl)).arg(field(resource));
-        cmd.arg(stamp.era).arg(stamp.count);
-    }
-    cmd.arg(number);
-    Some(cmd)
-}
-
-/// The field of the memory in which a resource's count stands.
-fn field(resource: &Resource) -> String {
-    format!("c:{resource}")
-}
-
 /// Returns the value of `admitted` on a node that was admitted in this life, in this fleet.
 pub(super) fn marker(me: &Membership) -> String {
     format!("{} {}", me.incarnation.as_str(), me.fleet)
@@ -210,11 +174,6 @@ pub(super) fn answer_to(number: u64, value: &Value) -> Option<&[Value]> {
     let (Value::BulkString(bytes), parts) = parts.split_first()? else { return None };
     let text = std::str::from_utf8(bytes).ok()?;
     (text.parse() == Ok(number)).then_some(parts)
-}
-
-/// Whole milliseconds, rounded up, at least one unless zero: Redis refuses `PX 0`.
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
 /// Returns what the script answered, behind the number; `None` if none of our scripts answers that.
@@ -248,12 +207,25 @@ pub(super) fn reply(incarnation: &Incarnation, uptime: Duration, parts: &[Value]
             crowded: number(4)? == 1,
         },
         "held" => Reply::Held { remaining: remaining(1)? },
+        "free" => Reply::Free,
+        "several" => {
+            // The number of the request stands in front of all of them only.
+            let part = |part: &Value| match part {
+                Value::Array(part) => reply(incarnation, uptime, part),
+                _ => None,
+            };
+            Reply::Several(parts.get(1..)?.iter().map(part).collect::<Option<_>>()?)
+        }
         "exhausted" => Reply::Exhausted,
         "quarantined" => Reply::Quarantined { remaining: remaining(1)? },
         "not-admitted" => Reply::NotAdmitted,
         "published" => Reply::Published,
         "renewed" => Reply::Renewed,
-        "released" => Reply::Released,
+        "released" => match parts.get(1).and(text(1)) {
+            // Anybody may have noted another name there. The lock is free in any case.
+            Some(to) => ClientId::parse(to).map_or(Reply::Released, |to| Reply::Passed { to }),
+            None => Reply::Released,
+        },
         "not-owner" => Reply::NotOwner,
         "other-fleet" => Reply::OtherFleet(fleet(1)?),
         "moved" => Reply::Moved(fleet(1)?),

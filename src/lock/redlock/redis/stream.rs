@@ -1,6 +1,9 @@
 use std::io;
+use std::time::Duration;
 
 use ::redis::aio::MultiplexedConnection;
+use ::redis::io::tcp::TcpSettings;
+use ::redis::io::tcp::socket2::{SockRef, TcpKeepalive};
 use ::redis::{AsyncConnectionConfig, Client, ConnectionAddr};
 use futures_util::future::{BoxFuture, FutureExt, select_ok};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -8,6 +11,9 @@ use tokio::net::{TcpStream, lookup_host};
 
 use super::fault::unreachable;
 use crate::protocol::Fault;
+
+/// After how much silence the other end of a connection is asked whether it is still there.
+const KEEPALIVE: Duration = Duration::from_secs(10);
 
 /// A connection, and what moves its bytes as long as it is polled.
 type Driven = (MultiplexedConnection, BoxFuture<'static, ()>);
@@ -39,8 +45,8 @@ async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     }
     let streams = addresses.into_iter().map(|address| TcpStream::connect(address).boxed());
     let (stream, _) = select_ok(streams).await?;
-    // A request must not wait for the acknowledgement of the one before.
     stream.set_nodelay(true)?;
+    SockRef::from(&stream).set_tcp_keepalive(&keepalive())?;
     Ok(stream)
 }
 
@@ -54,7 +60,33 @@ async fn driven(
     Ok((connection, motion.boxed()))
 }
 
+/// Returns the settings of a TCP connection, for the driver where it opens one itself. A request does not wait
+/// for the acknowledgement of the one before.
+pub(super) fn settings() -> TcpSettings {
+    TcpSettings::default().set_nodelay(true).set_keepalive(keepalive())
+}
+
+/// A connection whose other end has vanished is found while it is idle.
+fn keepalive() -> TcpKeepalive {
+    TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 4)
+}
+
 /// The lane bounds the time, and the number of requests.
 pub(super) fn config() -> AsyncConnectionConfig {
     AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_waits_for_nobody_and_asks_after_silence() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = tcp("localhost", listener.local_addr().unwrap().port()).await.unwrap();
+        let socket = SockRef::from(&stream);
+        assert!(stream.nodelay().unwrap());
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), KEEPALIVE);
+    }
 }

@@ -1,0 +1,186 @@
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use futures_util::FutureExt;
+use tokio::time::{Instant, advance, sleep};
+
+use super::*;
+use crate::lock::held_lock::HeldLock;
+use crate::lock::standing::Standing;
+use crate::lock::{NodeCause, ReleaseError, Released};
+use crate::protocol::Fault;
+use crate::resource::Resource;
+use crate::token::Token;
+
+const TTL: Duration = Duration::from_secs(30);
+
+/// The runtime's clock. It panics once if it is told to.
+#[derive(Clone)]
+struct TestClock {
+    start: Instant,
+    panics: Arc<AtomicBool>,
+}
+
+impl fmt::Debug for TestClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TestClock")
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Time {
+        assert!(!self.panics.swap(false, Ordering::SeqCst), "a clock that panics");
+        Time::from_start(Duration::from_secs(1000) + self.start.elapsed())
+    }
+}
+
+/// A lock that notes when it is renewed.
+struct Lock {
+    clock: TestClock,
+    /// How long a renewal takes, and whether it fails.
+    takes: Duration,
+    fails: bool,
+    renewed: Mutex<Vec<Duration>>,
+    /// Renewals that were dropped in the middle.
+    dropped: AtomicUsize,
+}
+
+impl Lock {
+    fn renewed(&self) -> Vec<Duration> {
+        self.renewed.lock().unwrap().clone()
+    }
+}
+
+impl HeldLock for Lock {
+    fn renew(&self) -> BoxFuture<'_, Renewed> {
+        struct Dropped<'a>(Option<&'a AtomicUsize>);
+        impl Drop for Dropped<'_> {
+            fn drop(&mut self) {
+                self.0.map(|dropped| dropped.fetch_add(1, Ordering::SeqCst));
+            }
+        }
+        async {
+            let begin = self.clock.now();
+            self.renewed.lock().unwrap().push(self.clock.start.elapsed());
+            let mut dropped = Dropped(Some(&self.dropped));
+            sleep(self.takes).await;
+            dropped.0 = None;
+            let cause = || NodeCause { node: "a".into(), cause: Fault::TimedOut };
+            if self.fails { Renewed::Failed(vec![cause()]) } else { Renewed::Until(begin + TTL) }
+        }
+        .boxed()
+    }
+
+    fn release(&self, _: Duration) -> BoxFuture<'_, Result<Released, ReleaseError>> {
+        async { Ok(Released::Released) }.boxed()
+    }
+
+    fn abandon(&self, _: bool, _: Duration) {}
+}
+
+#[derive(Default)]
+struct Service(Watchdogs);
+
+impl Service {
+    fn clock() -> TestClock {
+        TestClock { start: Instant::now(), panics: Arc::default() }
+    }
+
+    fn lease(&self, clock: &TestClock, takes: Duration, fails: bool) -> (Arc<Lock>, Watch) {
+        let (renewed, dropped) = (Mutex::default(), AtomicUsize::new(0));
+        let lock = Arc::new(Lock { clock: clock.clone(), takes, fails, renewed, dropped });
+        let deadline = clock.now() + TTL;
+        let standing = Arc::new(Standing::new(Arc::new(clock.clone()), deadline, None));
+        let (resource, token) = (Resource::new("invoice/42").unwrap(), Token::new(1).unwrap());
+        let held = Arc::clone(&lock);
+        let holding = Arc::new(Holding { resource, token, standing, held });
+        (lock, self.0.watch(&Handle::current(), holding, TTL))
+    }
+}
+
+const AT_ONCE: Duration = Duration::ZERO;
+
+/// One renewal that takes its time holds up no other.
+#[tokio::test(start_paused = true)]
+async fn a_slow_renewal_delays_no_other() {
+    let (service, clock) = (Service::default(), Service::clock());
+    let (slow, _slow) = service.lease(&clock, TTL / 2, false);
+    let (quick, _quick) = service.lease(&clock, AT_ONCE, false);
+    sleep(TTL + TTL / 5).await;
+    assert_eq!((slow.renewed().len(), quick.renewed().len()), (2, 3));
+    for (number, at) in (1..).zip(quick.renewed()) {
+        assert!(at <= TTL / 3 * number + TOGETHER, "{at:?}");
+    }
+}
+
+/// However many are due, each is renewed within its third, and those that are due together go together.
+#[tokio::test(start_paused = true)]
+async fn each_of_many_is_renewed_in_time_and_not_too_early() {
+    let (service, clock) = (Service::default(), Service::clock());
+    let mut leases = Vec::new();
+    for _ in 0..1000 {
+        let acquired = clock.start.elapsed();
+        leases.push((acquired, service.lease(&clock, AT_ONCE, false)));
+        advance(Duration::from_millis(1)).await;
+    }
+    sleep(TTL / 2).await;
+    for (acquired, (lock, _watch)) in &leases {
+        let first = lock.renewed()[0] - *acquired;
+        assert!(first + TOGETHER >= TTL / 3 && first <= TTL / 3 + TOGETHER, "{first:?}");
+    }
+}
+
+/// A lease that is over is renewed no more, and its renewal that is under way is dropped.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_let_go_in_the_middle_of_its_renewal_is_forgotten() {
+    let (service, clock) = (Service::default(), Service::clock());
+    let (lock, watch) = service.lease(&clock, TTL / 6, false);
+    sleep(TTL / 3 + TTL / 12).await;
+    assert_eq!((lock.renewed().len(), lock.dropped.load(Ordering::SeqCst)), (1, 0));
+    drop(watch);
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(lock.dropped.load(Ordering::SeqCst), 1);
+    sleep(TTL * 2).await;
+    assert_eq!(lock.renewed().len(), 1);
+    // Nothing but the test has it.
+    assert_eq!(Arc::strong_count(&lock), 1);
+}
+
+/// A lease that cannot be renewed is tried again until its end, and not afterwards.
+#[tokio::test(start_paused = true)]
+async fn a_failing_renewal_is_tried_again_until_the_lease_is_over() {
+    let (service, clock) = (Service::default(), Service::clock());
+    let (lock, _watch) = service.lease(&clock, AT_ONCE, true);
+    sleep(TTL * 3).await;
+    let renewed = lock.renewed();
+    assert!(renewed.len() > 8 && renewed.iter().all(|at| *at < TTL), "{renewed:?}");
+}
+
+/// A renewal that never ends holds its lease no longer than until its deadline.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_never_ends_is_dropped_at_the_deadline() {
+    let (service, clock) = (Service::default(), Service::clock());
+    let (lock, _watch) = service.lease(&clock, TTL * 100, false);
+    sleep(TTL - Duration::from_millis(1)).await;
+    assert_eq!((lock.renewed().len(), lock.dropped.load(Ordering::SeqCst)), (1, 0));
+    sleep(Duration::from_millis(2)).await;
+    assert_eq!(lock.dropped.load(Ordering::SeqCst), 1);
+}
+
+/// Where a clock has panicked, the next lease starts the task anew, for all leases.
+#[tokio::test(start_paused = true)]
+async fn a_watchdog_that_fell_is_started_anew_by_the_next_lease() {
+    let (service, clock) = (Service::default(), Service::clock());
+    let (first, _first) = service.lease(&clock, TTL / 6, false);
+    // In the middle of a renewal.
+    sleep(TTL / 3 + TTL / 12).await;
+    clock.panics.store(true, Ordering::SeqCst);
+    let (dropped, watch) = service.lease(&Service::clock(), AT_ONCE, false);
+    drop((dropped, watch));
+    sleep(TTL / 6).await;
+    assert!(!clock.panics.load(Ordering::SeqCst), "nothing fell");
+    let (second, _second) = service.lease(&clock, AT_ONCE, false);
+    sleep(TTL).await;
+    assert!(first.renewed().len() > 2, "{:?}", first.renewed());
+    assert!(second.renewed().len() > 1, "{:?}", second.renewed());
+}
