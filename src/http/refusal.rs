@@ -129,6 +129,29 @@ impl Refusal {
         }
     }
 
+    /// Returns its label in the metrics.
+    pub(super) fn label(&self) -> &'static str {
+        self.labels().0
+    }
+
+    /// Returns its label where it is not carried out.
+    pub(super) fn shadow_label(&self) -> &'static str {
+        self.labels().1
+    }
+
+    fn labels(&self) -> (&'static str, &'static str) {
+        match self {
+            Refusal::Stale(_) => ("stale", "shadow_stale"),
+            Refusal::NotIssued(_) => ("not_issued", "shadow_not_issued"),
+            Refusal::Superseded(_) => ("superseded", "shadow_superseded"),
+            Refusal::Missing => ("missing", "shadow_missing"),
+            Refusal::Malformed(_) | Refusal::Repeated => ("malformed", "shadow_malformed"),
+            Refusal::Resource(_) | Refusal::NoResource(_) => ("no_resource", "shadow_no_resource"),
+            Refusal::Unavailable { .. } => ("unavailable", "shadow_unavailable"),
+            Refusal::Failed(_) => ("failed", "shadow_failed"),
+        }
+    }
+
     /// Returns whether trying again may help.
     fn passes(&self) -> bool {
         match self {

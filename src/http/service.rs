@@ -13,7 +13,7 @@ use tower_service::Service;
 use super::extract::WithoutToken;
 use super::future::Waiting;
 use super::refusal::Style;
-use super::{FenceBody, FenceFuture, FenceLayer, Fenced, PathError, Refusal};
+use super::{FenceBody, FenceFuture, FenceLayer, Fenced, PathError, Policy, Refusal};
 use crate::resource::Resource;
 use crate::token::Token;
 
@@ -48,12 +48,13 @@ impl<S, X> FenceService<S, X> {
         X: Fn(&Parts) -> Result<Resource, E>,
         E: Display + 'static,
     {
-        if self.layer.ignores(&parts.method) {
+        let policy = self.layer.rule.of(parts);
+        if policy == Policy::Ignored {
             return Ok(None);
         }
         let token = match token(&parts.headers, &self.layer.header)? {
             Some(token) => token,
-            None if self.layer.require.applies_to(&parts.method) => return Err(Refusal::Missing),
+            None if policy == Policy::Required => return Err(Refusal::Missing),
             None => return Ok(None),
         };
         let resource = (self.layer.extractor)(parts);
@@ -114,22 +115,35 @@ where
             hides_highest: self.layer.hides_highest,
         };
         let (parts, body) = request.into_parts();
-        let fenced = match self.read(&parts) {
-            Ok(fenced) => fenced,
-            Err(refusal) => return FenceFuture::refused(refusal, style),
-        };
+        let read = self.read(&parts);
         let mut request = Request::from_parts(parts, body);
         let service = self.inner.clone();
-        match fenced {
-            None => {
-                request.extensions_mut().insert(WithoutToken);
-                FenceFuture::passing(Waiting { request, service }, style)
-            }
-            Some(fenced) => {
+        let fence = &self.layer.fence;
+        match read {
+            Ok(Some(fenced)) => {
                 request.extensions_mut().insert(fenced.clone());
-                let fence = self.layer.fence.clone();
-                FenceFuture::admitting(fence, fenced, Waiting { request, service }, style)
+                let waiting = Waiting { request, service };
+                match self.layer.shadow {
+                    true => FenceFuture::observing(fence.clone(), fenced, waiting, style),
+                    false => FenceFuture::admitting(fence.clone(), fenced, waiting, style),
+                }
+            }
+            Err(refusal) if !self.layer.shadow => {
+                count(&refusal);
+                FenceFuture::refused(refusal, style)
+            }
+            none => {
+                request.extensions_mut().insert(WithoutToken);
+                let refusal = none.err();
+                FenceFuture::passing(Waiting { request, service }, refusal, style)
             }
         }
     }
+}
+
+/// Counts a request that was refused before the fence was asked: the fence counts the others.
+fn count(refusal: &Refusal) {
+    let outcome = refusal.label();
+    metrics::counter!("fencing_admissions_total", "door" => "http", "outcome" => outcome)
+        .increment(1);
 }

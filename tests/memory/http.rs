@@ -9,6 +9,7 @@ mod grpc;
 mod issued;
 mod layers;
 mod names;
+mod policy;
 mod questions;
 mod reads;
 mod ready;
