@@ -36,6 +36,8 @@ mod error;
 mod gate;
 mod marks;
 mod memory;
+#[cfg(feature = "http")]
+mod observe;
 mod stale;
 #[cfg(feature = "http")]
 mod stop;
@@ -259,23 +261,6 @@ impl Fence {
             Err(_) => return Err(flight.busy(self.limit)),
         }
         Ok(Admission::new(flight, self.grace.is_some()))
-    }
-
-    /// Says what it would say to a request with `token` now, and raises the mark. It waits for no
-    /// request, and no request waits for it.
-    #[cfg(feature = "http")]
-    pub(crate) async fn observe(
-        &self,
-        resource: &Resource,
-        token: Token,
-    ) -> Result<(), FenceError> {
-        Handle::try_current().map_err(|_| FenceError::NoRuntime)?;
-        let end = Instant::now() + self.limit.min(LONGEST_LIMIT);
-        let question = self.check(resource, token, end).await?;
-        match timeout_at(end, self.marks.raise(resource, token)).await {
-            Ok(raised) => Ok(raised?),
-            Err(_) => Err(FenceError::Unreachable(self.too_late(question.is_some()))),
-        }
     }
 
     /// Checks that the token was issued, if it would raise the mark. It is not in flight

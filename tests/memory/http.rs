@@ -2,6 +2,7 @@
 
 mod acceptance;
 mod answers;
+mod attach;
 mod ending;
 mod flight;
 mod grace;
