@@ -16,7 +16,7 @@ use super::sleep::in_runtime;
 use super::standing::{Loss, Standing};
 use super::watchdog::{Watch, Watchdogs};
 use crate::resource::Resource;
-use crate::sequencer::Sequencer;
+use crate::sequencer::{HeldToken, Sequencer};
 use crate::time::{Clock, Time};
 use crate::token::Token;
 
@@ -209,6 +209,12 @@ impl Lease {
     fn close(&mut self) -> Loss {
         self.watch = None;
         self.holding.standing.close(Loss::Released)
+    }
+}
+
+impl HeldToken for Lease {
+    fn held(&self) -> Option<Sequencer> {
+        self.holding.standing.deadline().is_ok().then(|| self.sequencer())
     }
 }
 
