@@ -26,6 +26,10 @@ mod tests;
 /// pause too early.
 const TOGETHER: Duration = Duration::from_millis(10);
 
+/// How many renewals are begun at one time. More of them would be answered before this task comes to look: who
+/// has begun too much is late with all of it. The next ones begin when those have ended, or a moment later.
+const MOST: usize = 256;
+
 /// Renews the leases of one lock service, one task for each runtime in which leases were acquired.
 #[derive(Default)]
 pub(super) struct Watchdogs(Mutex<HashMap<Id, Arc<Watchdog>>>);
@@ -133,8 +137,8 @@ impl Watched {
         }
     }
 
-    /// Returns the leases that are to be looked at now.
-    fn due(&self, now: Time) -> Vec<(u64, Arc<Holding>, bool)> {
+    /// Returns the leases that are to be looked at now, with room for so many renewals: the longest due first.
+    fn due(&self, now: Time, room: usize) -> Vec<(u64, Arc<Holding>, bool)> {
         let soon = self.looks.range(..=(now + TOGETHER, u64::MAX));
         let due = soon.filter_map(|(look, number)| {
             let kept = self.leases.get(number)?;
@@ -142,7 +146,7 @@ impl Watched {
             let due = *look <= now + early;
             due.then(|| (*number, Arc::clone(&kept.holding), kept.renewing))
         });
-        due.collect()
+        due.take(room).collect()
     }
 }
 
@@ -207,12 +211,17 @@ impl Drop for Running {
 async fn run(watchdog: Arc<Watchdog>, clock: Arc<dyn Clock>) {
     let mut running = Running(Some(Arc::clone(&watchdog)));
     let mut renewals = FuturesUnordered::new();
+    let mut crowded_until = Time::default();
     loop {
         let now = clock.now();
+        let room = if now < crowded_until { MOST.saturating_sub(renewals.len()) } else { MOST };
         let (due, ended) = {
             let mut watched = watchdog.watched();
-            (watched.due(now), std::mem::take(&mut watched.ended))
+            (watched.due(now, room), std::mem::take(&mut watched.ended))
         };
+        if !due.is_empty() {
+            crowded_until = now + TOGETHER;
+        }
         let mut over: BTreeSet<u64> = ended.into_iter().collect();
         for (number, holding, renewing) in due {
             match look(&watchdog, number, &holding, renewing) {
@@ -227,7 +236,9 @@ async fn run(watchdog: Arc<Watchdog>, clock: Arc<dyn Clock>) {
         }
         let next = {
             let mut watched = watchdog.watched();
-            watched.asleep = watched.looks.first().map(|(look, _)| *look);
+            let first = watched.looks.first().map(|(look, _)| *look);
+            // What is due by now and found no room waits for some.
+            watched.asleep = first.map(|look| if look <= now { crowded_until } else { look });
             if watched.asleep.is_none() && renewals.is_empty() {
                 watched.running = false;
                 running.0 = None;
