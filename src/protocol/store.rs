@@ -1,9 +1,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::holders::Holders;
 use super::message::{Prepared, Reply, Report, Request, Sealing, State};
 use super::place::Place;
-use super::{Fleet, Membership, Nonce, Owner, Stamp};
+use super::{Fleet, Membership, Mode, Nonce, Owner, Stamp};
 use crate::resource::Resource;
 use crate::time::Time;
 use crate::token::Token;
@@ -17,7 +18,7 @@ pub const CROWDED: usize = 100_000;
 /// step for step. One contract suite checks all of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Store {
-    locks: BTreeMap<Resource, (Owner, Time)>,
+    locks: BTreeMap<Resource, Holders>,
     /// When each lock ends by itself that was granted or renewed here and not released.
     out: BTreeMap<Resource, Lasting>,
     quarantine: Option<Lasting>,
@@ -71,22 +72,22 @@ impl Store {
         }
         match request {
             Request::Acquire { resource, owner, ttl } => {
-                self.acquire(resource, *owner, *ttl, moment.now)
+                self.acquire(resource, Mode::Exclusive, *owner, *ttl, moment.now)
+            }
+            Request::Share { resource, owner, ttl } => {
+                self.acquire(resource, Mode::Shared, *owner, *ttl, moment.now)
+            }
+            Request::Drain { resource, lasting } => {
+                if let Some(holders) = self.locks.get_mut(resource) {
+                    holders.drain(moment.now + *lasting);
+                }
+                Reply::Draining
             }
             Request::Publish { resource, owner, nonce, token } => {
                 self.publish(resource, *owner, *nonce, *token)
             }
-            Request::Renew { resource, owner, token, ttl } => {
-                self.renew(resource, *owner, *token, *ttl, moment.now)
-            }
-            Request::Release { resource, owner } => {
-                if self.holder(resource) != Some(*owner) {
-                    return Reply::NotOwner;
-                }
-                self.locks.remove(resource);
-                self.out.remove(resource);
-                Reply::Released
-            }
+            Request::Renew { .. } | Request::RenewShare { .. } => self.renew(request, moment.now),
+            Request::Release { resource, owner } => self.release(resource, *owner),
             Request::Open { nonce } => {
                 if self.nonce() != Some(*nonce) {
                     return Reply::Forgotten;
@@ -117,10 +118,16 @@ impl Store {
         self.locks.remove(resource);
     }
 
+    /// Lets the part of `owner` in the lock vanish.
+    pub fn expire_owner(&mut self, resource: &Resource, owner: Owner) {
+        if self.locks.get_mut(resource).is_some_and(|holders| holders.remove(owner)) {
+            self.locks.remove(resource);
+        }
+    }
+
     fn expire(&mut self, request: &Request, now: Time) {
-        let over = |(_, until): &(Owner, Time)| *until <= now;
         if let Some(resource) = request.resource() {
-            if self.locks.get(resource).is_some_and(over) {
+            if self.locks.get_mut(resource).is_some_and(|holders| holders.expire(now)) {
                 self.locks.remove(resource);
             }
             if self.out.get(resource).is_some_and(|(until, _)| *until <= now) {
@@ -158,17 +165,54 @@ impl Store {
         self.memory.full || self.memory.counts.len() >= CROWDED
     }
 
-    fn holder(&self, resource: &Resource) -> Option<Owner> {
-        self.locks.get(resource).map(|(owner, _)| *owner)
+    fn holds(&self, resource: &Resource, owner: Owner) -> bool {
+        self.locks.get(resource).is_some_and(|holders| holders.has(owner))
     }
 
-    fn lock(&mut self, resource: &Resource, owner: Owner, ttl: Duration, now: Time) {
+    /// Answers why `owner` can't hold the lock in this mode, if others stand in the way.
+    fn held(&self, resource: &Resource, mode: Mode, now: Time) -> Option<Reply> {
+        let holders = self.locks.get(resource)?;
+        let remaining = holders.until().since(now);
+        match (mode, holders.mode()?) {
+            (Mode::Shared, Mode::Shared) => None,
+            (Mode::Exclusive, Mode::Shared) => Some(Reply::Shared { remaining }),
+            (_, Mode::Exclusive) => Some(Reply::Held { remaining }),
+        }
+    }
+
+    fn lock(&mut self, resource: &Resource, mode: Mode, owner: Owner, ttl: Duration, now: Time) {
+        let until = now + ttl;
         self.memory.granted = true;
-        self.out.insert(resource.clone(), (now + ttl, ttl));
-        self.locks.insert(resource.clone(), (owner, now + ttl));
+        let latest = self.locks.get(resource).filter(|_| mode == Mode::Shared);
+        let longest = latest.map_or(until, |holders| holders.until().max(until));
+        self.out.insert(resource.clone(), (longest, longest.since(now)));
+        match self.locks.get_mut(resource) {
+            Some(holders) => holders.add(mode, owner, until),
+            None => drop(self.locks.insert(resource.clone(), Holders::new(mode, owner, until))),
+        }
     }
 
-    fn acquire(&mut self, resource: &Resource, owner: Owner, ttl: Duration, now: Time) -> Reply {
+    fn release(&mut self, resource: &Resource, owner: Owner) -> Reply {
+        if !self.holds(resource, owner) {
+            return Reply::NotOwner;
+        }
+        if self.locks.get_mut(resource).is_some_and(|holders| holders.remove(owner)) {
+            self.locks.remove(resource);
+        }
+        if self.locks.get(resource).and_then(Holders::mode).is_none() {
+            self.out.remove(resource);
+        }
+        Reply::Released
+    }
+
+    fn acquire(
+        &mut self,
+        resource: &Resource,
+        mode: Mode,
+        owner: Owner,
+        ttl: Duration,
+        now: Time,
+    ) -> Reply {
         let Some(nonce) = self.nonce() else { return Reply::NotAdmitted };
         if let Some((until, _)) = self.quarantine {
             return Reply::Quarantined { remaining: until.since(now) };
@@ -176,13 +220,21 @@ impl Store {
         let crowded = self.memory.counts.len() >= CROWDED;
         let era = self.memory.era;
         let count = self.memory.counts.get(resource).copied().unwrap_or(0);
-        if let Some((holder, until)) = self.locks.get(resource) {
-            // The network may repeat a request: it is answered and not counted again.
-            return if *holder == owner {
-                Reply::Granted { stamp: Stamp { era, count }, nonce, crowded }
-            } else {
-                Reply::Held { remaining: until.since(now) }
-            };
+        // The network may repeat a request: it is answered and not counted again.
+        if self.holds(resource, owner) {
+            return Reply::Granted { stamp: Stamp { era, count }, nonce, crowded };
+        }
+        if let Some(held) = self.held(resource, mode, now) {
+            return held;
+        }
+        let holders = self.locks.get(resource).filter(|_| mode == Mode::Shared);
+        if let Some(until) = holders.and_then(Holders::draining) {
+            return Reply::Held { remaining: until.since(now) };
+        }
+        // Those who share it share its count.
+        if count > 0 && holders.is_some_and(|holders| holders.mode().is_some()) {
+            self.lock(resource, mode, owner, ttl, now);
+            return Reply::Granted { stamp: Stamp { era, count }, nonce, crowded };
         }
         if count >= Stamp::MAX_COUNT {
             self.memory.full = true;
@@ -190,18 +242,18 @@ impl Store {
         }
         // Now and then other locks that have expired are dropped.
         if self.locks.len().is_power_of_two() {
-            self.locks.retain(|_, (_, until)| *until > now);
+            self.locks.retain(|_, holders| !holders.expire(now));
         }
         if self.out.len().is_power_of_two() {
             self.out.retain(|_, (until, _)| *until > now);
         }
         self.memory.counts.insert(resource.clone(), count + 1);
-        self.lock(resource, owner, ttl, now);
+        self.lock(resource, mode, owner, ttl, now);
         Reply::Granted { stamp: Stamp { era, count: count + 1 }, nonce, crowded }
     }
 
     fn publish(&mut self, resource: &Resource, owner: Owner, nonce: Nonce, token: Token) -> Reply {
-        if self.holder(resource) != Some(owner) || self.nonce() != Some(nonce) {
+        if !self.holds(resource, owner) || self.nonce() != Some(nonce) {
             return Reply::NotOwner;
         }
         let stamp = Stamp::from(token);
@@ -210,40 +262,47 @@ impl Store {
         if (Stamp { era, count: count.copied().unwrap_or(0) }) > stamp {
             return Reply::NotOwner;
         }
-        if stamp.era > era {
-            self.enter_era(stamp.era);
-        }
-        self.memory.counts.insert(resource.clone(), stamp.count);
+        self.raise(resource, stamp);
         Reply::Published
     }
 
-    fn renew(
-        &mut self,
-        resource: &Resource,
-        owner: Owner,
-        token: Token,
-        ttl: Duration,
-        now: Time,
-    ) -> Reply {
+    fn renew(&mut self, request: &Request, now: Time) -> Reply {
+        let (mode, resource, owner, token, ttl) = match request {
+            Request::Renew { resource, owner, token, ttl } => {
+                (Mode::Exclusive, resource, *owner, *token, *ttl)
+            }
+            Request::RenewShare { resource, owner, token, ttl } => {
+                (Mode::Shared, resource, *owner, *token, *ttl)
+            }
+            _ => return Reply::NotOwner,
+        };
         if let Some((until, _)) = self.quarantine {
             return Reply::Quarantined { remaining: until.since(now) };
         }
-        match self.locks.get(resource) {
-            Some((holder, until)) if *holder != owner => {
-                return Reply::Held { remaining: until.since(now) };
+        if !self.holds(resource, owner) {
+            if let Some(held) = self.held(resource, mode, now) {
+                return held;
             }
-            Some(_) => {}
             // It is set again, but never over a count that another owner has taken since.
-            None => {
-                let era = self.memory.era;
-                let count = self.memory.counts.get(resource).copied();
-                if count.is_some_and(|count| Stamp { era, count } > Stamp::from(token)) {
-                    return Reply::NotOwner;
-                }
+            let (era, lease) = (self.memory.era, Stamp::from(token));
+            let count = self.memory.counts.get(resource).copied();
+            if count.is_some_and(|count| Stamp { era, count } > lease) {
+                return Reply::NotOwner;
+            }
+            if mode == Mode::Shared && era <= lease.era {
+                self.raise(resource, lease);
             }
         }
-        self.lock(resource, owner, ttl, now);
+        self.lock(resource, mode, owner, ttl, now);
         Reply::Renewed
+    }
+
+    /// Raises a count that is not above the stamp.
+    fn raise(&mut self, resource: &Resource, stamp: Stamp) {
+        if stamp.era > self.memory.era {
+            self.enter_era(stamp.era);
+        }
+        self.memory.counts.insert(resource.clone(), stamp.count);
     }
 
     /// Begins a larger era, in which the counts begin again.

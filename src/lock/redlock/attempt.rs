@@ -9,7 +9,7 @@ use super::nodes::Nodes;
 use super::readmission;
 use crate::lock::AcquireError;
 use crate::lock::held_lock::Grant;
-use crate::protocol::{Acquire, AcquireOutcome, Attempt, Owner, Request, Terms};
+use crate::protocol::{Acquire, AcquireOutcome, Attempt, Mode, Owner, Request, Terms};
 use crate::random;
 use crate::resource::Resource;
 
@@ -27,7 +27,7 @@ pub(super) async fn attempt(
         return Err(nodes.overloaded(resource));
     };
     let owner = Owner(random::u128());
-    let attempt = Attempt { resource: resource.clone(), owner, terms };
+    let attempt = Attempt { resource: resource.clone(), owner, mode: Mode::Exclusive, terms };
     let mut release_on_drop = ReleaseOnDrop { nodes: Some(nodes), resource, owner };
     let mut acquire = Acquire::new(nodes.size(), attempt.clone(), nodes.clock().now());
     let mut calls = FuturesUnordered::new();
@@ -51,7 +51,7 @@ pub(super) async fn attempt(
             let held = Arc::new(HeldOnNodes::new(Arc::clone(nodes), attempt, token));
             Ok(Grant { token, deadline, held })
         }
-        AcquireOutcome::Held { retry_after } => {
+        AcquireOutcome::Held { retry_after, .. } => {
             Err(AcquireError::Held { resource: resource.clone(), retry_after })
         }
         AcquireOutcome::NoQuorum { granted, faults } => {

@@ -6,6 +6,7 @@ mod keep;
 mod names;
 mod probe;
 mod publish;
+mod shared;
 
 use super::Breach;
 use crate::lock::redlock::Node;
@@ -35,6 +36,7 @@ pub async fn node_contract(node: &dyn Node) -> Result<(), Breach> {
     grant::suite(&probe).await?;
     publish::suite(&probe).await?;
     keep::suite(&probe).await?;
+    shared::suite(&probe).await?;
     names::suite(&probe).await?;
     fleet::suite(&probe).await?;
     // Eras come late: they drop every count.

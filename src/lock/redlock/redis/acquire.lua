@@ -1,7 +1,7 @@
 -- Lock a resource for an owner if it is free, and count.
 -- KEYS: 1 memory (hash), 2 quarantine, 3 latest, 4 long (sorted set), 5 lock of the resource
 -- ARGV: 1 marker of the session, 2 owner, 3 ttl in ms, 4 field of the count
--- Returns: granted era count nonce crowded | held ms | quarantined ms | exhausted | a refusal
+-- Returns: granted era count nonce crowded | held ms | shared ms | quarantined ms | exhausted | a refusal
 -- Why the marker: a node that forgot, came back from an old copy, or belongs to another fleet
 -- must not vote.
 local memory = redis.call('HMGET', KEYS[1], 'admitted', 'nonce', 'era', 'granted', ARGV[4])
@@ -10,9 +10,13 @@ local closed = redis.call('PTTL', KEYS[2])
 if closed ~= -2 then return {'quarantined', closed} end
 local era, count = tonumber(memory[3]), tonumber(memory[5] or '0')
 local crowded = redis.call('HLEN', KEYS[1]) >= 100000 and 1 or 0
-local holder = redis.call('GET', KEYS[5])
+local holder = lock()
 if holder == ARGV[2] then return {'granted', era, count, memory[2], crowded} end
-if holder then return {'held', redis.call('PTTL', KEYS[5])} end
+if type(holder) == 'table' then
+  if holder.owners > 0 then return {'shared', holder.left} end
+elseif holder then
+  return {'held', redis.call('PTTL', KEYS[5])}
+end
 if count >= 999999 then
   redis.call('HSET', KEYS[1], 'full', 1)
   return {'exhausted'}

@@ -4,7 +4,13 @@
 -- Returns: released | not-owner | a refusal
 -- Why the owner: an owner releases only its own lock.
 if redis.call('HGET', KEYS[1], 'admitted') ~= ARGV[1] then return refusal() end
-if redis.call('GET', KEYS[5]) ~= ARGV[2] then return {'not-owner'} end
+local holder = lock()
+if type(holder) == 'table' then
+  if redis.call('ZREM', KEYS[5], ARGV[2]) == 0 then return {'not-owner'} end
+  if holder.owners == 1 then redis.call('ZREM', KEYS[4], KEYS[5]) end
+  return {'released'}
+end
+if holder ~= ARGV[2] then return {'not-owner'} end
 redis.call('DEL', KEYS[5])
 redis.call('ZREM', KEYS[4], KEYS[5])
 return {'released'}

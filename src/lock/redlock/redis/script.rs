@@ -23,8 +23,11 @@ macro_rules! numbered {
 }
 
 /// The scripts of a lock's life, which a session loads when it opens.
-const LOADED: [&str; 4] = [ACQUIRE, PUBLISH, RENEW, RELEASE];
+const LOADED: [&str; 7] = [ACQUIRE, SHARE, PUBLISH, RENEW, RENEW_SHARE, RELEASE, DRAIN];
 const ACQUIRE: &str = numbered!("acquire.lua");
+const SHARE: &str = numbered!("share.lua");
+const DRAIN: &str = numbered!("drain.lua");
+const RENEW_SHARE: &str = numbered!("renew_share.lua");
 const PUBLISH: &str = numbered!("publish.lua");
 const RENEW: &str = numbered!("renew.lua");
 const RELEASE: &str = numbered!("release.lua");
@@ -95,6 +98,19 @@ pub(super) fn command(
         Request::Acquire { resource, owner, ttl } => {
             cmd = script(ACQUIRE, Some(resource));
             cmd.arg(owner.to_string()).arg(millis(*ttl)).arg(field(resource));
+        }
+        Request::Share { resource, owner, ttl } => {
+            cmd = script(SHARE, Some(resource));
+            cmd.arg(owner.to_string()).arg(millis(*ttl)).arg(field(resource));
+        }
+        Request::Drain { resource, lasting } => {
+            cmd = script(DRAIN, Some(resource));
+            cmd.arg(millis(*lasting));
+        }
+        Request::RenewShare { resource, owner, token, ttl } => {
+            cmd = script(RENEW_SHARE, Some(resource));
+            cmd.arg(owner.to_string()).arg(millis(*ttl)).arg(field(resource));
+            cmd.arg(stamp(token).era).arg(stamp(token).count);
         }
         Request::Publish { resource, owner, nonce, token } => {
             cmd = script(PUBLISH, Some(resource));
@@ -197,6 +213,8 @@ pub(super) fn reply(incarnation: &Incarnation, uptime: Duration, value: &Value) 
             crowded: number(4)? == 1,
         },
         "held" => Reply::Held { remaining: remaining(1)? },
+        "shared" => Reply::Shared { remaining: remaining(1)? },
+        "draining" => Reply::Draining,
         "exhausted" => Reply::Exhausted,
         "quarantined" => Reply::Quarantined { remaining: remaining(1)? },
         "not-admitted" => Reply::NotAdmitted,
