@@ -5,6 +5,12 @@
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod database;
 pub mod fence;
+// Its snippets are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/guide/README.md")]
+#[doc = include_str!("../docs/guide/choosing.md")]
+#[doc = include_str!("../docs/guide/moving.md")]
+mod guide {}
 #[cfg(feature = "http")]
 pub mod http;
 pub mod lock;

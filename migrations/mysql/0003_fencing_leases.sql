@@ -79,7 +79,7 @@ BEGIN
     IF closed IS NULL OR closed <= present OR odd OR corrected THEN
         -- The mark may be above the row's token if the tokens came from elsewhere before,
         -- or the row was lost.
-        SELECT token INTO mark FROM fencing_marks WHERE resource = the_resource;
+        SELECT token INTO mark FROM fencing_marks_base WHERE resource = the_resource;
         -- Locks the row, and first creates it without an owner if it is missing: to read a
         -- missing row FOR UPDATE shares the gap with others, and then neither can insert.
         INSERT INTO fencing_leases (resource, token, owner, expires_at)
@@ -200,4 +200,53 @@ BEGIN
     SET SESSION innodb_lock_wait_timeout = row_patience,
         SESSION lock_wait_timeout = table_patience;
     SELECT COALESCE(closed > present OR closed = 0, FALSE) AS released;
+END;
+
+-- fencing_lease_shorten(resource, owner, milliseconds, patience): releases as above, but leaves the row
+-- closed for so long, if it is not free before. Returns what fencing_lease_release does. The owner's
+-- name gets a mark: a renewal that is still on its way must not find it.
+DROP PROCEDURE IF EXISTS fencing_lease_shorten;
+CREATE PROCEDURE fencing_lease_shorten(
+    IN the_resource VARBINARY(255), IN the_owner VARBINARY(63),
+    IN rest BIGINT, IN patience BIGINT)
+    MODIFIES SQL DATA
+    SQL SECURITY INVOKER
+BEGIN
+    DECLARE row_patience BIGINT DEFAULT @@SESSION.innodb_lock_wait_timeout;
+    DECLARE table_patience BIGINT DEFAULT @@SESSION.lock_wait_timeout;
+    DECLARE last_owner VARBINARY(64);
+    DECLARE closed BIGINT;
+    DECLARE present BIGINT;
+    DECLARE released BOOLEAN DEFAULT FALSE;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        SET SESSION innodb_lock_wait_timeout = row_patience,
+            SESSION lock_wait_timeout = table_patience;
+        RESIGNAL;
+    END;
+    ROLLBACK AND NO CHAIN NO RELEASE;
+    SET SESSION innodb_lock_wait_timeout = LEAST(row_patience, patience),
+        SESSION lock_wait_timeout = LEAST(table_patience, patience);
+    SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
+    START TRANSACTION;
+    -- The row of another owner is only read.
+    SELECT owner INTO last_owner FROM fencing_leases WHERE resource = the_resource;
+    IF last_owner IN (the_owner, CONCAT(the_owner, '.')) THEN
+        SELECT owner, expires_at INTO last_owner, closed FROM fencing_leases
+        WHERE resource = the_resource FOR UPDATE;
+        SET present = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
+        SET released = COALESCE(last_owner = CONCAT(the_owner, '.')
+            OR (last_owner = the_owner AND closed > present), FALSE);
+        IF released THEN
+            UPDATE fencing_leases
+            SET owner = CONCAT(the_owner, '.'), expires_at = LEAST(closed, present + rest * 1000)
+            WHERE resource = the_resource;
+        END IF;
+    END IF;
+    COMMIT AND NO CHAIN NO RELEASE;
+    SET SESSION innodb_lock_wait_timeout = row_patience,
+        SESSION lock_wait_timeout = table_patience;
+    SELECT released;
 END;

@@ -36,9 +36,12 @@ END;
 -- fencing_lower(resource, from, to): lowers a mark that was raised too far, if it is still `from`:
 -- a call that is repeated must not undo what newer tokens have raised since. All tokens from `to`
 -- on may write again, also those that were refused: choose one that is not below any that was
--- granted. It waits for those who write at the mark. If the lease in the same database has
--- granted the last token there is, it goes on behind `to`, and `from`
--- is that last token. ZF403: the mark is not `from`, or that is not above `to`.
+-- granted. It waits for those who write at the mark. ZF403: the mark is not `from`, or that is
+-- not above `to`.
+--
+-- If the lease in the same database has granted the last token there is, 999999999999999, it goes
+-- on behind `to`. Then `from` may be that token as well: a mark that has no token left above it
+-- is lowered along with the lease, and any other mark stays as it is.
 --
 -- It is a transaction of its own, and rolls back what the session had open.
 DROP PROCEDURE IF EXISTS fencing_lower;
@@ -49,6 +52,7 @@ CREATE PROCEDURE fencing_lower(
 BEGIN
     DECLARE mark BIGINT;
     DECLARE lease BIGINT;
+    DECLARE named BOOLEAN;
     DECLARE words TEXT CHARACTER SET utf8mb4;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
@@ -67,9 +71,11 @@ BEGIN
     SELECT token INTO mark FROM fencing_marks_base WHERE resource = the_resource FOR UPDATE;
     SELECT token INTO lease FROM fencing_leases
     WHERE resource = the_resource AND token = 999999999999999 FOR UPDATE;
-    IF GREATEST(COALESCE(mark, 0), COALESCE(lease, 0)) <> the_from OR the_from <= the_token THEN
+    SET named = mark <=> the_from OR lease <=> the_from;
+    IF NOT named OR the_from <= the_token THEN
         SET words = CONCAT('fencing: nothing was lowered from ', the_from, ' to ', the_token,
-            ', high water ', COALESCE(lease, mark, 'none'), ', resource ',
+            ', high water ', COALESCE(mark, 'none'),
+            COALESCE(CONCAT(', lease ', lease), ''), ', resource ',
             COALESCE(CONVERT(the_resource USING utf8mb4), 'NULL'));
         IF CHAR_LENGTH(words) > 128 THEN
             SET words = CONCAT(LEFT(words, 125), '...');
@@ -77,9 +83,10 @@ BEGIN
         SIGNAL SQLSTATE 'ZF403' SET MESSAGE_TEXT = words;
     END IF;
     INSERT INTO fencing_audit (resource, from_token, to_token, lowered_by)
-    VALUES (the_resource, GREATEST(COALESCE(mark, 0), COALESCE(lease, 0)), the_token, USER());
+    VALUES (the_resource, the_from, the_token, USER());
     UPDATE fencing_marks_base SET token = the_token
-    WHERE resource = the_resource AND token > the_token;
+    WHERE resource = the_resource AND token > the_token
+        AND (token = the_from OR token = 999999999999998);
     UPDATE fencing_leases SET token = the_token
     WHERE resource = the_resource AND token = 999999999999999;
     UPDATE fencing_audit SET lowered_at = UTC_TIMESTAMP(6)

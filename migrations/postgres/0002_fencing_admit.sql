@@ -173,7 +173,7 @@ $fencing$;
 -- presented: what a session has kept from an earlier transaction presents nothing. Two settings
 -- count as they are, for those who send them: SET LOCAL fencing.sequencer = '34 docs/a', or
 -- SET LOCAL fencing.token = '34', which counts where there is no sequencer. Never send SET
--- without LOCAL: it stays in the session.
+-- without LOCAL: it stays in the session until a transaction that has used it commits.
 CREATE OR REPLACE FUNCTION fencing_present(presented text)
     RETURNS void LANGUAGE plpgsql VOLATILE AS $fencing$
 BEGIN
@@ -190,23 +190,37 @@ $fencing$;
 -- fencing_check(resource): the same as fencing_admit with the token that the transaction has
 -- presented, for the triggers of protected tables. ZF428: none was presented, or only one of
 -- another resource. ZF400: what was presented is malformed.
+--
+-- `raw`: the setting that was sent as it is. The server does not say whether that was SET LOCAL or
+-- SET. It is used up: what stays in the session is `@`, which presents nothing, and until the
+-- transaction ends the setting is as fencing_present leaves it. A rollback takes that back.
 CREATE OR REPLACE FUNCTION fencing_check(the_resource text)
     RETURNS void LANGUAGE plpgsql VOLATILE AS $fencing$
 DECLARE
+    bound text := '@' || extract(epoch FROM transaction_timestamp()) || ' ';
     presented text := nullif(current_setting('fencing.sequencer', true), '');
-    bound text;
+    raw text;
     token text;
 BEGIN
     IF left(presented, 1) = '@' THEN
-        bound := '@' || extract(epoch FROM transaction_timestamp()) || ' ';
         presented := CASE WHEN starts_with(presented, bound)
             THEN substr(presented, length(bound) + 1) END;
     ELSIF presented !~ '^[1-9][0-9]{0,14} .' THEN
         RAISE EXCEPTION USING ERRCODE = 'ZF400', MESSAGE = format(
             'fencing: a sequencer is a token, one space and a resource, as in ''34 docs/a'', '
             'not ''%s''', presented);
+    ELSE
+        raw := 'fencing.sequencer';
     END IF;
-    presented := coalesce(presented, nullif(current_setting('fencing.token', true), ''));
+    IF presented IS NULL THEN
+        presented := nullif(current_setting('fencing.token', true), '');
+        raw := 'fencing.token';
+        IF left(presented, 1) = '@' THEN
+            presented := CASE WHEN starts_with(presented, bound)
+                THEN substr(presented, length(bound) + 1) END;
+            raw := NULL;
+        END IF;
+    END IF;
     token := split_part(presented, ' ', 1);
     IF token !~ '^[1-9][0-9]{0,14}$' THEN
         RAISE EXCEPTION USING ERRCODE = 'ZF400',
@@ -223,6 +237,9 @@ BEGIN
                 WHERE resource = the_resource), 'none'),
             the_resource),
             HINT = 'Present it in the transaction that writes: SELECT fencing_present(''34 docs/a'')';
+    END IF;
+    IF raw IS NOT NULL THEN
+        PERFORM set_config(raw, '@', false), set_config(raw, bound || presented, true);
     END IF;
     PERFORM fencing_hold(the_resource, token::bigint, true);
 END

@@ -43,15 +43,19 @@ CREATE TRIGGER fencing_marks_delete BEFORE DELETE OR TRUNCATE ON fencing_marks
 -- fencing_lower(resource, from, to): lowers a mark that was raised too far, if it is still `from`:
 -- a call that is repeated must not undo what newer tokens have raised since. All tokens from `to`
 -- on may write again, also those that were refused: choose one that is not below any that was
--- granted. It waits for those who write at the mark. If the lease in the same database has
--- granted the last token there is, it goes on behind `to`, and `from`
--- is that last token. ZF403: the mark is not `from`, or that is not above `to`.
+-- granted. It waits for those who write at the mark. ZF403: the mark is not `from`, or that is
+-- not above `to`.
+--
+-- If the lease in the same database has granted the last token there is, 999999999999999, it goes
+-- on behind `to`. Then `from` may be that token as well: a mark that has no token left above it
+-- is lowered along with the lease, and any other mark stays as it is.
 --
 -- It works with the rights of its owner, and nobody else may call it before you GRANT EXECUTE.
 CREATE OR REPLACE FUNCTION fencing_lower(the_resource text, the_from bigint, the_token bigint)
     RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $fencing$
 DECLARE
-    highest bigint;
+    mark bigint;
+    ran_out boolean;
     line bigint;
 BEGIN
     IF (the_from BETWEEN 1 AND 999999999999999 AND the_token BETWEEN 1 AND 999999999999999)
@@ -62,20 +66,22 @@ BEGIN
     END IF;
     -- It queues as fencing_hold does: a stream of clients would keep it from the row.
     PERFORM pg_advisory_xact_lock(hashtextextended(the_resource, 28548280319532647));
-    PERFORM FROM fencing_marks WHERE resource = the_resource FOR UPDATE;
-    highest := greatest(
-        (SELECT token FROM fencing_marks WHERE resource = the_resource),
-        (SELECT token FROM fencing_leases
-            WHERE resource = the_resource AND token = 999999999999999));
-    IF highest IS DISTINCT FROM the_from OR highest <= the_token THEN
+    SELECT token INTO mark FROM fencing_marks WHERE resource = the_resource FOR UPDATE;
+    ran_out := EXISTS (SELECT FROM fencing_leases
+        WHERE resource = the_resource AND token = 999999999999999);
+    IF the_from <= the_token
+        OR mark IS DISTINCT FROM the_from AND NOT (ran_out AND the_from = 999999999999999)
+    THEN
         RAISE EXCEPTION USING ERRCODE = 'ZF403', MESSAGE = format(
-            'fencing: nothing was lowered from %s to %s, high water %s, resource %s',
-            the_from, the_token, coalesce(highest::text, 'none'), the_resource);
+            'fencing: nothing was lowered from %s to %s, high water %s%s, resource %s',
+            the_from, the_token, coalesce(mark::text, 'none'),
+            CASE WHEN ran_out THEN ', lease 999999999999999' END, the_resource);
     END IF;
     INSERT INTO fencing_audit (resource, from_token, to_token)
-    VALUES (the_resource, highest, the_token) RETURNING id INTO line;
+    VALUES (the_resource, the_from, the_token) RETURNING id INTO line;
     UPDATE fencing_marks SET token = the_token
-    WHERE resource = the_resource AND token > the_token;
+    WHERE resource = the_resource AND token > the_token
+        AND (token = the_from OR token = 999999999999998);
     UPDATE fencing_leases SET token = the_token
     WHERE resource = the_resource AND token = 999999999999999;
     UPDATE fencing_audit SET lowered_at = clock_timestamp() WHERE id = line;

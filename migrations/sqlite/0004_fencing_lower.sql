@@ -40,8 +40,11 @@ END;
 -- INSERT INTO fencing_lower VALUES (resource, from, to): lowers a mark that was raised too far, if
 -- it is still `from`: a call that is repeated must not undo what newer tokens have raised since.
 -- All tokens from `to` on may write again, also those that were refused: choose one that is not
--- below any that was granted. If the lease in the same database has granted the last token there
--- is, it goes on behind `to`, and `from` is that last token.
+-- below any that was granted.
+--
+-- If the lease in the same database has granted the last token there is, 999999999999999, it goes
+-- on behind `to`. Then `from` may be that token as well: a mark that has no token left above it
+-- is lowered along with the lease, and any other mark stays as it is.
 CREATE VIEW IF NOT EXISTS fencing_lower (resource, from_token, to_token) AS
     SELECT resource, token, token FROM fencing_marks;
 
@@ -50,25 +53,24 @@ CREATE TRIGGER IF NOT EXISTS fencing_lower INSTEAD OF INSERT ON fencing_lower BE
         WHEN typeof(NEW.to_token) <> 'integer' OR NEW.to_token NOT BETWEEN 1 AND 999999999999999
             THEN json_extract('{}', 'fencing: a token lies between 1 and 999999999999999, not '
                 || coalesce(NEW.to_token, 'NULL'))
-        WHEN NEW.from_token <= NEW.to_token OR NEW.from_token IS NOT (SELECT max(token) FROM (
-                SELECT token FROM fencing_marks WHERE resource = NEW.resource
-                UNION ALL
-                SELECT token FROM fencing_leases
-                WHERE resource = NEW.resource AND token = 999999999999999))
-            OR NEW.from_token IS NULL
+        WHEN NEW.from_token IS NULL OR NEW.from_token <= NEW.to_token
+            OR NOT EXISTS (SELECT 1 FROM fencing_marks
+                WHERE resource = NEW.resource AND token = NEW.from_token)
+            AND NOT EXISTS (SELECT 1 FROM fencing_leases WHERE resource = NEW.resource
+                AND token = 999999999999999 AND token = NEW.from_token)
             THEN json_extract('{}', 'fencing: nothing was lowered from '
                 || coalesce(NEW.from_token, 'NULL') || ' to ' || NEW.to_token
-                || ', high water ' || coalesce((SELECT max(token) FROM (
-                    SELECT token FROM fencing_marks WHERE resource = NEW.resource
-                    UNION ALL
-                    SELECT token FROM fencing_leases
-                    WHERE resource = NEW.resource AND token = 999999999999999)), 'none')
+                || ', high water ' || coalesce(
+                    (SELECT token FROM fencing_marks WHERE resource = NEW.resource), 'none')
+                || coalesce((SELECT ', lease ' || token FROM fencing_leases
+                    WHERE resource = NEW.resource AND token = 999999999999999), '')
                 || ', resource ' || coalesce(NEW.resource, 'NULL'))
     END;
     INSERT INTO fencing_audit (resource, from_token, to_token)
     VALUES (NEW.resource, NEW.from_token, NEW.to_token);
     UPDATE fencing_marks SET token = NEW.to_token
-        WHERE resource = NEW.resource AND token > NEW.to_token;
+        WHERE resource = NEW.resource AND token > NEW.to_token
+            AND (token = NEW.from_token OR token = 999999999999998);
     UPDATE fencing_leases SET token = NEW.to_token
         WHERE resource = NEW.resource AND token = 999999999999999;
     UPDATE fencing_audit SET lowered_at = strftime('%Y-%m-%d %H:%M:%f', 'now')

@@ -50,6 +50,10 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate> {
     /// `*` for the name means that this user may not see all of them.
     const PARTS: &'static str;
 
+    /// Reads which tables of the fence in a schema, or in the session's, lack what the fence needs:
+    /// transactions, or a log. Each row is a sentence that says so.
+    const UNFIT: Option<&'static str> = None;
+
     /// Returns the SQL that begins a transaction and admits in it, where that is better than
     /// [`admit`](FenceStatements::admit) in a transaction. What the transaction reads is not
     /// older than its admission. Where what is presented ends with the transaction, it presents

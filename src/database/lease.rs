@@ -2,6 +2,7 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use sqlx::Pool;
 
 use crate::resource::Resource;
 
@@ -31,7 +32,7 @@ impl Claim {
 }
 
 /// Rounds up: the database must not let go before the client does.
-fn millis(duration: Duration) -> i64 {
+pub fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)
 }
 
@@ -77,12 +78,42 @@ pub trait LeaseStatements: sqlx::Database {
     ) -> BoxFuture<'a, sqlx::Result<RenewAnswer>>;
 
     /// Releases the row if it is this owner's. True if it was closed until now, or this
-    /// owner had released it before.
+    /// owner had released it before. A row that is released early stays closed for the `rest`, under
+    /// a name by which no renewal that is still on its way finds it.
     fn release<'a>(
         conn: &'a mut Self::Connection,
         claim: &'a Claim,
+        rest: Duration,
     ) -> BoxFuture<'a, sqlx::Result<bool>>;
+
+    /// Whether the database can tell of releases.
+    const TELLS: bool = false;
+
+    /// Tells those who listen on the channel.
+    fn tell<'a>(
+        conn: &'a mut Self::Connection,
+        channel: &'a str,
+    ) -> BoxFuture<'a, sqlx::Result<()>> {
+        let _ = (conn, channel);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Opens a connection of its own that listens to channels, with the options of this pool. Fails
+    /// where it does not hear what is told through the pool.
+    fn listen(pool: Pool<Self>) -> BoxFuture<'static, sqlx::Result<Box<dyn Channels>>> {
+        drop(pool);
+        Box::pin(std::future::ready(Err(sqlx::Error::Configuration("it tells nothing".into()))))
+    }
 
     /// Reads from the tables, to see whether that works.
     fn probe(conn: &mut Self::Connection) -> BoxFuture<'_, sqlx::Result<()>>;
+}
+
+/// A connection that listens to channels.
+pub trait Channels: Send {
+    /// Listens to the channel from now on, or no more.
+    fn listen<'a>(&'a mut self, channel: &'a str, on: bool) -> BoxFuture<'a, sqlx::Result<()>>;
+
+    /// Waits until something is told, and returns the channel. Dropped, it loses nothing.
+    fn told(&mut self) -> BoxFuture<'_, sqlx::Result<String>>;
 }

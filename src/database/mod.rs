@@ -17,7 +17,7 @@ use sqlx::Connection;
 
 pub use codes::{meaning, text};
 pub use fence::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Row, Texts};
-pub use lease::{AcquireAnswer, Claim, LeaseStatements, RenewAnswer};
+pub use lease::{AcquireAnswer, Channels, Claim, LeaseStatements, RenewAnswer, millis};
 pub use meaning::Meaning;
 #[cfg(feature = "postgres")]
 pub use postgres::literal;

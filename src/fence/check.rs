@@ -168,8 +168,8 @@ fn crowded() -> Cause {
     Arc::from(Box::from("it is being asked about too many tokens already; try again later"))
 }
 
-/// Whether one token was issued. Whoever waits for the answer drives it, so that nobody depends on
-/// the one who asked first.
+/// Whether one token was issued. All requests that wait for the answer drive it, so that none depends on
+/// the first.
 #[derive(Clone)]
 struct Question {
     /// How many were begun before it.

@@ -181,3 +181,23 @@ impl Marks for MemoryMarks {
         ready(Ok(self.shard(resource).get(resource).copied())).boxed()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As while it grows.
+    #[test]
+    fn a_map_that_is_busy_holds_up_no_resource_of_another() {
+        let marks = MemoryMarks::default();
+        let name = |number: u32| Resource::new(format!("files/{number}")).unwrap();
+        let map = |name: &Resource| marks.hasher.hash_one(name) % SHARDS;
+        let _busy = marks.shard(&name(0));
+        let others: Vec<_> =
+            (1..100).map(name).filter(|other| map(other) != map(&name(0))).collect();
+        assert!(others.len() > 50, "{} of 99 go on", others.len());
+        for other in others {
+            marks.compare_and_raise(&other, Token::MAX).unwrap();
+        }
+    }
+}

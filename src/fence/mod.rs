@@ -175,8 +175,8 @@ impl Fence {
     /// Among those of one resource the smallest come first: tokens that were issued are smaller than
     /// those that were not. Others get [`FenceError::Unchecked`] at once.
     ///
-    /// **Fencing.** Without it, whoever may send requests can make up a large token, and so shut out
-    /// all others for good. It costs one more read of the mark for each request, and one question for
+    /// **Fencing.** Without it, every client that may send requests can make up a large token, and so
+    /// shut out all others for good. It costs one more read of the mark for each request, and one question for
     /// each new token. Where that read takes more than 100 ms, the fence asks about the token in any
     /// case. It does not show that the sender holds the lease: a client that has heard
     /// another's token may send it, and so may one that guesses it.

@@ -61,7 +61,8 @@ impl<X> fmt::Debug for FenceLayer<X> {
 impl<X> FenceLayer<X> {
     /// Makes a layer that asks `fence` about the resource that `extractor` finds in the
     /// request. An error of the extractor is a 400, and the client sees its text; only
-    /// [`PathError::NoUri`](super::PathError::NoUri) is a 500. Let the server name the resource, never a
+    /// [`PathError::NoUri`](super::PathError::NoUri) and
+    /// [`PathError::NoRoute`](super::PathError::NoRoute) are a 500. Let the server name the resource, never a
     /// client's header.
     pub fn new<E>(fence: Fence, extractor: X) -> FenceLayer<X>
     where

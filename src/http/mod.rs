@@ -36,7 +36,7 @@
 //! | the token is malformed, zero, out of range or sent twice; the resource is malformed | 400 | `INVALID_ARGUMENT` |
 //! | the marks or the lock service are unreachable, older requests do not end, or too many wait for them | 503, `Retry-After` | `UNAVAILABLE` |
 //! | the marks are full, or the service does not run on tokio | 503 | `UNAVAILABLE` |
-//! | the server is put together wrongly, and does not find the [URI](path_of) that names the resource | 500 | `INTERNAL` |
+//! | the server is put together wrongly, and does not find the [URI](path_of) or the [route](fn@matched) that names the resource | 500 | `INTERNAL` |
 //! | a statement of the handler's own transaction failed: in doubt | 503, `Retry-After` | `UNKNOWN` |
 //!
 //! A client sends its token with [`attach`] and reads a refusal with [`Problem`]. A handler that
@@ -78,7 +78,7 @@
 //! - The extractor must give one resource one name. If a handler takes `/files/a` and
 //!   `/files/%61` for the same file, so must the extractor, as [`path()`] does. It refuses paths
 //!   such as `/files//a` and `/files/b/../a`, which would be more names of that file.
-//!   Below axum's `nest` only [`path_of`] sees the whole path.
+//!   Below axum's `nest` only [`path_of`] and [`matched`](fn@matched) see the whole path.
 //! - By itself the layer cannot tell an invented token from an issued one: a client that sends a
 //!   very large token locks all others out. Let the fence
 //!   [ask the lock service](crate::fence::Fence::check_sequencer), or set a
@@ -100,6 +100,7 @@ mod extract;
 mod future;
 mod header;
 mod layer;
+mod matched;
 mod path;
 mod problem;
 mod refusal;
@@ -111,6 +112,7 @@ pub use extract::{Fenced, NotFenced};
 pub use future::FenceFuture;
 pub use header::{HEADER, attach};
 pub use layer::{FenceLayer, Require};
+pub use matched::matched;
 pub use path::{PathError, path, path_of, segments};
 pub use problem::{Problem, ProblemError};
 pub use refusal::Refusal;

@@ -31,6 +31,13 @@ pub enum PathError {
         /// The type of the URI.
         uri: &'static str,
     },
+    /// [`matched`](super::matched()) does not find what names the resource in the request's route: the
+    /// server is put together wrongly. The client gets a 500.
+    #[error("the server does not find the route that names the resource")]
+    NoRoute {
+        /// The type of the route or of the URI, or the pattern whose parameter the route lacks.
+        missing: &'static str,
+    },
     /// The decoded path breaks the rule for names.
     #[error(transparent)]
     Resource(#[from] ResourceError),
@@ -78,8 +85,9 @@ pub fn path(parts: &Parts) -> Result<Resource, PathError> {
 /// ```
 ///
 /// Where the whole path is not the name either, such as under `/v1/files/a` and `/v2/files/a`, name
-/// the resource by the path's parameters, with [`segments`]: in a middleware above the layer, which
-/// puts it into the extensions.
+/// the resource by the path's parameters, with [`matched`](super::matched()). If a handler has to look
+/// something up for the name, do that in a middleware above the layer, which puts the [`segments`] into
+/// the extensions:
 ///
 /// ```
 /// use axum::extract::{Path, Request};

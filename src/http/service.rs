@@ -64,8 +64,8 @@ impl<S, X> FenceService<S, X> {
 /// Makes the refusal of a request that names no resource: a fault of the client, or of the server.
 fn unnamed<E: Display + 'static>(error: E) -> Refusal {
     match (&error as &dyn Any).downcast_ref() {
-        Some(error @ PathError::NoUri { uri }) => {
-            tracing::error!(%error, uri, "request not carried out");
+        Some(error @ (PathError::NoUri { uri: missing } | PathError::NoRoute { missing })) => {
+            tracing::error!(%error, missing, "request not carried out");
             Refusal::NoResource(error.clone())
         }
         _ => Refusal::Resource(error.to_string()),

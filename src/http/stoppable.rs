@@ -85,7 +85,7 @@ impl<R> StoppableBody<R> {
             let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
             work(held.as_mut())
         };
-        // With the one in `stop`: whoever comes second sees what the other has done.
+        // With the one in `stop`: the second of the two sees what the other has done.
         fence(Ordering::SeqCst);
         if self.stale.get().is_some() {
             self.end();

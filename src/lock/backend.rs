@@ -3,17 +3,37 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use super::AcquireError;
 use super::health::Health;
-use super::held_lock::Grant;
+use super::held_lock::{Grant, GrantAll};
+use super::hints::Listening;
 use super::settings::Settings;
-use crate::protocol::Fault;
+use crate::protocol::{Fault, Mode};
 use crate::resource::Resource;
 use crate::time::Clock;
+
+/// How an attempt asks for a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ask {
+    pub(crate) mode: Mode,
+    /// Whether the caller asks again if it is not granted. Who waits to hold a lock alone keeps
+    /// others from joining those who share it.
+    pub(crate) waits: bool,
+}
+
+impl Ask {
+    /// Asks to hold it alone, once.
+    pub(crate) const ONCE: Ask = Ask { mode: Mode::Exclusive, waits: false };
+}
 
 /// The port behind every lock service: what makes attempts and reports its health. Redlock's
 /// nodes and the table in a database are two back ends; etcd or ZooKeeper would be more.
 pub(crate) trait LockBackend: Clone + Send + Sync + 'static {
+    /// Whether a release says that others wait, see [`others_wait`](LockBackend::others_wait).
+    const TELLS_OF_OTHERS: bool;
+
     /// Returns the clock that leases are timed by in this process.
     fn clock(&self) -> &Arc<dyn Clock>;
 
@@ -21,8 +41,24 @@ pub(crate) trait LockBackend: Clone + Send + Sync + 'static {
     fn attempt(
         &self,
         resource: &Resource,
+        ask: Ask,
         settings: &Settings,
     ) -> impl Future<Output = Result<Grant, AcquireError>> + Send;
+
+    /// Makes one attempt to acquire all of these, which are different and at least one. The tokens come
+    /// in their order. An attempt that is dropped, or not granted, releases what it got.
+    fn attempt_all(
+        &self,
+        resources: &[Resource],
+        settings: &Settings,
+    ) -> impl Future<Output = Result<GrantAll, AcquireError>> + Send;
+
+    /// Begins to listen for releases by other processes, for somebody who waits since then. The
+    /// servers tell the one who has waited longest, where they know that. It is a hint.
+    fn listen(&self, resource: &Resource, since: Instant) -> Listening;
+
+    /// Reports whether the last release of this process was told to another one that waits.
+    fn others_wait(&self, resource: &Resource) -> bool;
 
     /// Asks every server how it stands, within the budget.
     fn health(&self, settings: &Settings) -> impl Future<Output = Health> + Send;

@@ -38,6 +38,14 @@ pub enum AcquireError {
         /// Why nodes gave no vote, as far as that was known when it was decided.
         causes: Vec<NodeCause>,
     },
+    /// This client is overloaded: the attempt got no turn, or no time to be sent. No server was asked.
+    /// Perhaps no client holds the lock.
+    #[error("{resource} was not asked for: this client is overloaded (try again)")]
+    #[non_exhaustive]
+    Overloaded {
+        /// What you asked for.
+        resource: Resource,
+    },
     /// The database gave no answer, or refused to. Perhaps no client holds the lock.
     #[error("{resource} was not acquired: {cause}")]
     #[non_exhaustive]
@@ -47,15 +55,42 @@ pub enum AcquireError {
         /// The database, and why.
         cause: NodeCause,
     },
+    /// This lock service has no shared mode. Nothing was asked for.
+    #[error("{resource} was not asked for: this lock service has no shared mode")]
+    #[non_exhaustive]
+    NotShared {
+        /// What you asked for.
+        resource: Resource,
+    },
+    /// The list is empty or too long. Nothing was asked for.
+    #[error("{count} resources were given; 1 to {most} can be acquired with one call")]
+    #[non_exhaustive]
+    WrongCount {
+        /// How many different resources you gave.
+        count: usize,
+        /// How many can be acquired with one call.
+        most: usize,
+    },
 }
 
+/// How many resources one call takes.
+pub(super) const MOST: usize = 128;
+
 impl AcquireError {
+    /// Returns the error of a list of so many resources.
+    pub(super) fn of_count(count: usize) -> AcquireError {
+        AcquireError::WrongCount { count, most: MOST }
+    }
+
     /// Returns what stood against it: the causes of the nodes, or that of the database. Empty
-    /// where another client holds the lock.
+    /// where another client holds the lock, or no server was asked.
     #[must_use]
     pub fn causes(&self) -> &[NodeCause] {
         match self {
-            AcquireError::Held { .. } => &[],
+            AcquireError::Held { .. }
+            | AcquireError::Overloaded { .. }
+            | AcquireError::NotShared { .. }
+            | AcquireError::WrongCount { .. } => &[],
             AcquireError::NoQuorum { causes, .. } => causes,
             AcquireError::Unavailable { cause, .. } => std::slice::from_ref(cause),
         }
@@ -66,6 +101,9 @@ impl AcquireError {
         match self {
             AcquireError::Held { .. } => "held",
             AcquireError::NoQuorum { .. } => "no_quorum",
+            AcquireError::Overloaded { .. } => "overloaded",
+            AcquireError::NotShared { .. } => "not_shared",
+            AcquireError::WrongCount { .. } => "wrong_count",
             AcquireError::Unavailable { .. } => "unavailable",
         }
     }

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
@@ -9,6 +10,14 @@ use crate::token::Token;
 /// What an attempt that was granted gives to the lease.
 pub(crate) struct Grant {
     pub(crate) token: Token,
+    pub(crate) deadline: Time,
+    pub(crate) held: Arc<dyn HeldLock>,
+}
+
+/// What an attempt that was granted several resources gives to the lease.
+pub(crate) struct GrantAll {
+    /// In the order of the resources.
+    pub(crate) tokens: Vec<Token>,
     pub(crate) deadline: Time,
     pub(crate) held: Arc<dyn HeldLock>,
 }
@@ -29,8 +38,9 @@ pub(crate) trait HeldLock: Send + Sync + 'static {
     /// Tries once to renew.
     fn renew(&self) -> BoxFuture<'_, Renewed>;
 
-    /// Sends the release everywhere at once, then waits for what comes of it.
-    fn release(&self) -> BoxFuture<'_, Result<Released, ReleaseError>>;
+    /// Sends the release everywhere at once, then waits for what comes of it. The lock stays closed
+    /// for the `rest`.
+    fn release(&self, rest: Duration) -> BoxFuture<'_, Result<Released, ReleaseError>>;
 
     /// Reports whether a release that was sent comes before every attempt that is made later by the
     /// same client. Then nobody has to wait for its answer.
@@ -38,8 +48,9 @@ pub(crate) trait HeldLock: Send + Sync + 'static {
         false
     }
 
-    /// Renews no more, and sends the release everywhere without waiting. A lease that was
+    /// Renews no more, and sends the release everywhere without waiting. The lock stays closed for the
+    /// `rest`. A lease that was
     /// `lost` stays as it is where there is a lock-delay: that is the time in which what its
     /// holder has sent may still arrive.
-    fn abandon(&self, lost: bool);
+    fn abandon(&self, lost: bool, rest: Duration);
 }

@@ -18,7 +18,7 @@ use super::standing::{Loss, Standing};
 use super::watchdog;
 use crate::resource::Resource;
 use crate::sequencer::Sequencer;
-use crate::time::Clock;
+use crate::time::{Clock, Time};
 use crate::token::Token;
 
 /// What a client holds: a lock for a time, and the token that fences it.
@@ -35,6 +35,8 @@ pub struct Lease {
     runtime: Handle,
     queues: Arc<Queues>,
     watchdog: Option<JoinHandle<()>>,
+    /// The lock is not free before this, by `lock_at_least_for`.
+    closed_until: Time,
     released: bool,
 }
 
@@ -53,7 +55,7 @@ impl Lease {
         resource: Resource,
         grant: Grant,
         clock: Arc<dyn Clock>,
-        settings: &Settings,
+        (asked, settings): (Time, &Settings),
         queues: Arc<Queues>,
     ) -> Lease {
         let standing = Arc::new(Standing::new(clock, grant.deadline, settings.max_hold));
@@ -62,7 +64,8 @@ impl Lease {
         let watchdog = settings
             .renew
             .then(|| runtime.spawn(watchdog::run(Arc::clone(&holding), settings.ttl)));
-        Lease { holding, runtime, queues, watchdog, released: false }
+        let closed_until = asked + settings.at_least;
+        Lease { holding, runtime, queues, watchdog, closed_until, released: false }
     }
 
     /// Returns the fencing token: give it to every write that the lease is to protect.
@@ -159,7 +162,8 @@ impl Lease {
         Err(RenewError::Failed { resource, token, causes })
     }
 
-    /// Releases the lease on all nodes.
+    /// Releases the lease on all nodes. Where `lock_at_least_for` is not over, the lock stays closed
+    /// for the rest.
     ///
     /// # Errors
     /// [`ReleaseError`] if too few nodes answered to know; the lock is gone by the end of
@@ -171,10 +175,10 @@ impl Lease {
         let lapsed = self.close() != Loss::Released;
         self.released = true;
         let holding = Arc::clone(&self.holding);
-        let queues = Arc::clone(&self.queues);
+        let (queues, rest) = (Arc::clone(&self.queues), self.rest());
         let release = async move {
             let (held, resource) = (&holding.held, &holding.resource);
-            let released = held.release();
+            let released = held.release(rest);
             if held.releases_in_order() {
                 queues.wake(resource);
                 return released.await;
@@ -190,6 +194,11 @@ impl Lease {
             // Its runtime has ended.
             None => Err(ReleaseError { causes: Vec::new() }),
         }
+    }
+
+    /// Returns for how long the lock has to stay closed.
+    fn rest(&self) -> Duration {
+        self.closed_until.since(self.holding.standing.clock().now())
     }
 
     fn lost_by(&self, loss: Loss) -> LeaseLost {
@@ -210,7 +219,7 @@ impl Drop for Lease {
     fn drop(&mut self) {
         if !self.released {
             let lost = self.close() != Loss::Released;
-            self.holding.held.abandon(lost);
+            self.holding.held.abandon(lost, self.rest());
             self.queues.wake(self.resource());
         }
     }

@@ -19,16 +19,28 @@
 //! ```
 
 mod backend;
+mod backoff;
 mod connect;
+mod contender;
+mod ear;
+mod ears;
 mod error;
+mod groups;
 mod health;
 mod held_lock;
+mod hints;
 mod holding;
 mod lease;
+mod lease_set;
+mod queue;
 mod queues;
 pub mod redlock;
+mod seldom;
 mod service;
 mod settings;
+mod several;
+mod shared_lease;
+mod sharing;
 mod sleep;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 pub mod sql;
@@ -45,10 +57,13 @@ use crate::resource::Resource;
 
 pub use crate::protocol::Fault;
 pub use connect::{ConnectError, ConnectOptions, connect};
+pub use ear::Ear;
 pub use error::{AcquireError, LeaseLost, NodeCause, ReleaseError, Released, RenewError};
 pub use health::{Health, NodeHealth};
 pub use lease::Lease;
+pub use lease_set::LeaseSet;
 pub use settings::BuildError;
+pub use shared_lease::SharedLease;
 pub use standing::Loss;
 
 /// A lock service: what hands out leases. Use it as `Arc<dyn Lock>` where the choice of back end
@@ -78,14 +93,89 @@ pub trait Lock: fmt::Debug + Send + Sync {
         resource: &'a Resource,
     ) -> BoxFuture<'a, Result<Lease, AcquireError>>;
 
+    /// Acquires a part in the lock of `resource`, which others may share. Waits while somebody holds the
+    /// lock alone, or waits for that, up to the wait limit.
+    ///
+    /// # Errors
+    /// [`AcquireError`] of the last attempt: [`NotShared`](AcquireError::NotShared) if this lock service
+    /// has no shared mode.
+    ///
+    /// # Cancel safety
+    /// As for [`acquire`](Lock::acquire).
+    fn acquire_shared<'a>(
+        &'a self,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, Result<SharedLease, AcquireError>> {
+        self.try_acquire_shared(resource)
+    }
+
+    /// Acquires a part in the lock of `resource` in one attempt, which others may share.
+    ///
+    /// # Errors
+    /// [`AcquireError`]: [`NotShared`](AcquireError::NotShared) if this lock service has no shared mode.
+    ///
+    /// # Cancel safety
+    /// As for [`acquire`](Lock::acquire).
+    fn try_acquire_shared<'a>(
+        &'a self,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, Result<SharedLease, AcquireError>> {
+        let resource = resource.clone();
+        Box::pin(std::future::ready(Err(AcquireError::NotShared { resource })))
+    }
+
+    /// Acquires the lease of the first of the resources that is free, or becomes free within the wait
+    /// limit. It asks for each in its order.
+    ///
+    /// A lock service without a way of its own asks for each once, and then waits for the first.
+    ///
+    /// # Errors
+    /// [`AcquireError`]: [`WrongCount`](AcquireError::WrongCount) if the list is empty or longer than
+    /// 128.
+    ///
+    /// # Cancel safety
+    /// As for [`acquire`](Lock::acquire).
+    fn acquire_any<'a>(
+        &'a self,
+        resources: &'a [Resource],
+    ) -> BoxFuture<'a, Result<Lease, AcquireError>> {
+        Box::pin(async move {
+            let Some(first) = resources.first() else { return Err(AcquireError::of_count(0)) };
+            for resource in resources {
+                if let Ok(lease) = self.try_acquire(resource).await {
+                    return Ok(lease);
+                }
+            }
+            self.acquire(first).await
+        })
+    }
+
+    /// Acquires one lease of all of the resources, with a token for each. Waits until all are free at
+    /// one time, up to the wait limit, and holds none of them meanwhile: clients never wait for each
+    /// other. A resource that is named twice counts once.
+    ///
+    /// # Errors
+    /// [`AcquireError`] of the last attempt: [`WrongCount`](AcquireError::WrongCount) if the list is
+    /// empty or has more than 128 resources, or if this lock service can't do it.
+    ///
+    /// # Cancel safety
+    /// As for [`acquire`](Lock::acquire).
+    fn acquire_all<'a>(
+        &'a self,
+        resources: &'a [Resource],
+    ) -> BoxFuture<'a, Result<LeaseSet, AcquireError>> {
+        let count = resources.len();
+        Box::pin(std::future::ready(Err(AcquireError::WrongCount { count, most: 0 })))
+    }
+
     /// Asks the servers how they stand.
     ///
     /// # Cancel safety
     /// It changes nothing.
     fn health(&self) -> BoxFuture<'_, Health>;
 
-    /// Waits until all that this client has sent is answered or was given up: you need it at the
-    /// end of a program.
+    /// Waits until all that this client has sent is answered or was given up, for a minute at
+    /// most: you need it at the end of a program.
     ///
     /// # Cancel safety
     /// It changes nothing.
@@ -102,6 +192,16 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// # Errors
     /// [`BuildError`] if it is longer than a year.
     fn with_wait(&self, wait: Duration) -> Result<Arc<dyn Lock>, BuildError>;
+
+    /// Returns the same lock service with another time for which a lock stays closed at least,
+    /// counted from before it was asked for: a release before that leaves it in place for the rest.
+    ///
+    /// # Errors
+    /// [`BuildError`] if it is longer than the TTL, or if this lock service has no such setting.
+    fn with_lock_at_least_for(&self, least: Duration) -> Result<Arc<dyn Lock>, BuildError> {
+        let problem = format!("{least:?}: this lock service has no such setting");
+        Err(BuildError::new("lock_at_least_for", problem))
+    }
 }
 
 impl<L: Lock + ?Sized> Lock for Arc<L> {
@@ -114,6 +214,34 @@ impl<L: Lock + ?Sized> Lock for Arc<L> {
         resource: &'a Resource,
     ) -> BoxFuture<'a, Result<Lease, AcquireError>> {
         (**self).try_acquire(resource)
+    }
+
+    fn acquire_shared<'a>(
+        &'a self,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, Result<SharedLease, AcquireError>> {
+        (**self).acquire_shared(resource)
+    }
+
+    fn try_acquire_shared<'a>(
+        &'a self,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, Result<SharedLease, AcquireError>> {
+        (**self).try_acquire_shared(resource)
+    }
+
+    fn acquire_any<'a>(
+        &'a self,
+        resources: &'a [Resource],
+    ) -> BoxFuture<'a, Result<Lease, AcquireError>> {
+        (**self).acquire_any(resources)
+    }
+
+    fn acquire_all<'a>(
+        &'a self,
+        resources: &'a [Resource],
+    ) -> BoxFuture<'a, Result<LeaseSet, AcquireError>> {
+        (**self).acquire_all(resources)
     }
 
     fn health(&self) -> BoxFuture<'_, Health> {
@@ -130,5 +258,9 @@ impl<L: Lock + ?Sized> Lock for Arc<L> {
 
     fn with_wait(&self, wait: Duration) -> Result<Arc<dyn Lock>, BuildError> {
         (**self).with_wait(wait)
+    }
+
+    fn with_lock_at_least_for(&self, least: Duration) -> Result<Arc<dyn Lock>, BuildError> {
+        (**self).with_lock_at_least_for(least)
     }
 }

@@ -6,17 +6,22 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 
-use super::backend::LockBackend;
+use super::backend::{Ask, LockBackend};
+use super::groups::Groups;
 use super::queues::Queues;
 use super::settings::Settings;
+use super::sleep::within;
 use super::{AcquireError, BuildError, Health, Lease};
-use crate::protocol::Fault;
+use crate::protocol::{Fault, Mode};
 use crate::resource::Resource;
 
 /// How long `try_acquire` waits for servers that start for the first time.
 const FIRST_START: Duration = Duration::from_millis(1500);
 /// The pause before it asks them again.
 const FIRST_START_PAUSE: Duration = Duration::from_millis(20);
+
+/// The longest that `settle` waits: longer than anything is tried.
+const SETTLE_LIMIT: Duration = Duration::from_secs(60);
 
 /// A lock service over one back end. Clones share the back end and the local queues.
 #[derive(Clone)]
@@ -44,23 +49,51 @@ impl<B: LockBackend> Service<B> {
         Ok(Service { settings, ..self.clone() })
     }
 
+    pub(super) fn with_lock_at_least_for(&self, least: Duration) -> Result<Service<B>, BuildError> {
+        let settings = Settings { at_least: least, ..self.settings }.checked()?;
+        Ok(Service { settings, ..self.clone() })
+    }
+
     pub(super) async fn acquire(&self, resource: &Resource) -> Result<Lease, AcquireError> {
         self.runtime(resource)?;
-        self.queues.acquire(resource, &self.settings, || self.attempt(resource)).await
+        let attempt = || self.attempt(resource, Ask { waits: true, ..Ask::ONCE });
+        let asked = (&self.backend, resource, &self.settings);
+        self.queues.acquire(asked, Mode::Exclusive, attempt).await
     }
 
     /// Makes one attempt, and more only while servers start for the first time.
     pub(super) async fn try_acquire(&self, resource: &Resource) -> Result<Lease, AcquireError> {
+        self.once(resource, Mode::Exclusive).await
+    }
+
+    pub(super) async fn once(
+        &self,
+        resource: &Resource,
+        mode: Mode,
+    ) -> Result<Lease, AcquireError> {
         self.runtime(resource)?;
+        let ask = Ask { mode, ..Ask::ONCE };
         let end = Instant::now() + FIRST_START;
         loop {
-            match self.attempt(resource).await {
+            match self.attempt(resource, ask).await {
                 Err(error) if starts(&error) && Instant::now() < end => {
                     sleep(FIRST_START_PAUSE).await;
                 }
                 outcome => return outcome,
             }
         }
+    }
+
+    pub(super) async fn settle(&self) {
+        within(SETTLE_LIMIT, self.backend.settle()).await;
+    }
+
+    pub(super) fn queues(&self) -> &Arc<Queues> {
+        &self.queues
+    }
+
+    pub(super) fn groups(&self) -> &Groups {
+        self.queues.groups()
     }
 
     pub(super) async fn health(&self) -> Health {
@@ -71,33 +104,36 @@ impl<B: LockBackend> Service<B> {
     }
 
     /// Makes one attempt, notes it in log and metrics, and makes its grant a lease.
-    #[tracing::instrument(name = "fencing.acquire", level = "debug", skip_all, fields(%resource))]
-    async fn attempt(&self, resource: &Resource) -> Result<Lease, AcquireError> {
+    #[tracing::instrument(name = "fencing.acquire", level = "debug", skip_all, fields(%resource, mode = ?ask.mode))]
+    pub(super) async fn attempt(
+        &self,
+        resource: &Resource,
+        ask: Ask,
+    ) -> Result<Lease, AcquireError> {
         let clock = self.backend.clock();
         let start = clock.now();
-        let outcome = self.backend.attempt(resource, &self.settings).await;
-        let label = match &outcome {
-            Ok(grant) => {
-                tracing::debug!(token = %grant.token, "lease acquired");
-                "acquired"
-            }
-            Err(error) => {
-                tracing::debug!(%error, "lease not acquired");
-                error.label()
-            }
-        };
-        let elapsed = clock.now().since(start);
-        metrics::counter!("fencing_attempts_total", "outcome" => label).increment(1);
-        metrics::histogram!("fencing_attempt_seconds", "outcome" => label).record(elapsed);
+        let outcome = self.backend.attempt(resource, ask, &self.settings).await;
+        match &outcome {
+            Ok(grant) => tracing::debug!(token = %grant.token, "lease acquired"),
+            Err(error) => tracing::debug!(%error, "lease not acquired"),
+        }
+        record(clock.now().since(start), outcome.as_ref().err());
         let (clock, queues) = (Arc::clone(clock), Arc::clone(&self.queues));
-        Ok(Lease::new(resource.clone(), outcome?, clock, &self.settings, queues))
+        Ok(Lease::new(resource.clone(), outcome?, clock, (start, &self.settings), queues))
     }
 
     /// Timers and tasks need tokio: without its runtime they would panic.
-    fn runtime(&self, resource: &Resource) -> Result<(), AcquireError> {
+    pub(super) fn runtime(&self, resource: &Resource) -> Result<(), AcquireError> {
         let missing = |_| self.backend.unavailable(resource, Fault::NoRuntime);
         Handle::try_current().map(drop).map_err(missing)
     }
+}
+
+/// Notes an attempt in the metrics.
+pub(super) fn record(elapsed: Duration, error: Option<&AcquireError>) {
+    let label = error.map_or("acquired", AcquireError::label);
+    metrics::counter!("fencing_attempts_total", "outcome" => label).increment(1);
+    metrics::histogram!("fencing_attempt_seconds", "outcome" => label).record(elapsed);
 }
 
 /// Reports whether the attempt failed because nodes start: none of them has a vote, and each will
@@ -121,8 +157,9 @@ macro_rules! lock_service {
 
             use futures_util::future::BoxFuture;
 
-            use $crate::lock::backend::LockBackend;
-            use $crate::lock::{AcquireError, BuildError, Health, Lease, Lock};
+            use $crate::lock::{
+                AcquireError, BuildError, Health, Lease, LeaseSet, Lock, SharedLease,
+            };
             use $crate::resource::Resource;
 
             impl$(<$DB: $Bound>)? $lock {
@@ -143,6 +180,15 @@ macro_rules! lock_service {
                 /// [`BuildError`](crate::lock::BuildError) if it is longer than a year.
                 pub fn with_wait(&self, wait: Duration) -> Result<$lock, BuildError> {
                     Ok(Self(self.0.with_wait(wait)?))
+                }
+
+                /// Returns the same lock service with another time for which a lock stays closed at
+                /// least: see the builder's `lock_at_least_for`.
+                ///
+                /// # Errors
+                /// [`BuildError`](crate::lock::BuildError) if it is longer than the TTL.
+                pub fn with_lock_at_least_for(&self, least: Duration) -> Result<$lock, BuildError> {
+                    Ok(Self(self.0.with_lock_at_least_for(least)?))
                 }
 
                 /// Asks the servers how they stand, within the budget. Nodes that are not
@@ -182,14 +228,82 @@ macro_rules! lock_service {
                     self.0.try_acquire(resource).await
                 }
 
+                /// Acquires a part in the lock of `resource`, which others may share: see
+                /// [`SharedLease`](crate::lock::SharedLease). Waits while somebody holds the lock alone,
+                /// or waits for that, up to the wait limit.
+                ///
+                /// # Errors
+                /// [`AcquireError`](crate::lock::AcquireError) of the last attempt.
+                ///
+                /// # Cancel safety
+                /// As for [`acquire`](Self::acquire).
+                pub async fn acquire_shared(
+                    &self,
+                    resource: &Resource,
+                ) -> Result<SharedLease, AcquireError> {
+                    self.0.acquire_shared(resource).await
+                }
+
+                /// Acquires a part in the lock of `resource` in one attempt, which others may share. Waits
+                /// only for nodes that start for the first time, about a second.
+                ///
+                /// # Errors
+                /// [`AcquireError`](crate::lock::AcquireError): `Held` if somebody holds the lock alone,
+                /// or waits for that.
+                ///
+                /// # Cancel safety
+                /// As for [`acquire`](Self::acquire).
+                pub async fn try_acquire_shared(
+                    &self,
+                    resource: &Resource,
+                ) -> Result<SharedLease, AcquireError> {
+                    self.0.try_acquire_shared(resource).await
+                }
+
+                /// Acquires the lease of the first of the resources that is free, or becomes free within
+                /// the wait limit. Use it for buckets, any of which will do. It asks for each in its
+                /// order. Those of one process who wait for the same list wait in a fair queue.
+                ///
+                /// # Errors
+                /// [`AcquireError`](crate::lock::AcquireError) of the last attempts: `Held` if all are
+                /// held, with the time at which the first of them may be free; a fault if one had
+                /// any; `WrongCount` if the list is empty, or longer than 128.
+                ///
+                /// # Cancel safety
+                /// As for [`acquire`](Self::acquire).
+                pub async fn acquire_any(
+                    &self,
+                    resources: &[Resource],
+                ) -> Result<Lease, AcquireError> {
+                    self.0.acquire_any(resources).await
+                }
+
+                /// Acquires one lease of all of the resources, with a token for each. Waits until all are
+                /// free at one time, up to the wait limit, and holds none of them meanwhile: clients
+                /// never wait for each other, in whatever order they name the resources. A resource
+                /// that is named twice counts once.
+                ///
+                /// # Errors
+                /// [`AcquireError`](crate::lock::AcquireError) of the last attempt: `Held` names one that
+                /// is held; `WrongCount` if the list is empty, or has more than 128 resources.
+                ///
+                /// # Cancel safety
+                /// As for [`acquire`](Self::acquire).
+                pub async fn acquire_all(
+                    &self,
+                    resources: &[Resource],
+                ) -> Result<LeaseSet, AcquireError> {
+                    self.0.acquire_all(resources).await
+                }
+
                 /// Waits until all that this client has sent is answered or was given up: also
                 /// what a dropped attempt or lease has released, and a node that is being
-                /// brought back. You need it at the end of a program.
+                /// brought back. It waits for a minute at most. You need it at the end of a program.
                 ///
                 /// # Cancel safety
                 /// It changes nothing.
                 pub async fn settle(&self) {
-                    self.0.backend.settle().await;
+                    self.0.settle().await;
                 }
             }
 
@@ -208,12 +322,40 @@ macro_rules! lock_service {
                     Box::pin(self.0.try_acquire(resource))
                 }
 
+                fn acquire_shared<'a>(
+                    &'a self,
+                    resource: &'a Resource,
+                ) -> BoxFuture<'a, Result<SharedLease, AcquireError>> {
+                    Box::pin(self.0.acquire_shared(resource))
+                }
+
+                fn try_acquire_shared<'a>(
+                    &'a self,
+                    resource: &'a Resource,
+                ) -> BoxFuture<'a, Result<SharedLease, AcquireError>> {
+                    Box::pin(self.0.try_acquire_shared(resource))
+                }
+
+                fn acquire_any<'a>(
+                    &'a self,
+                    resources: &'a [Resource],
+                ) -> BoxFuture<'a, Result<Lease, AcquireError>> {
+                    Box::pin(self.0.acquire_any(resources))
+                }
+
+                fn acquire_all<'a>(
+                    &'a self,
+                    resources: &'a [Resource],
+                ) -> BoxFuture<'a, Result<LeaseSet, AcquireError>> {
+                    Box::pin(self.0.acquire_all(resources))
+                }
+
                 fn health(&self) -> BoxFuture<'_, Health> {
                     Box::pin(self.0.health())
                 }
 
                 fn settle(&self) -> BoxFuture<'_, ()> {
-                    Box::pin(self.0.backend.settle())
+                    Box::pin(self.0.settle())
                 }
 
                 fn with_ttl(&self, ttl: Duration) -> Result<Arc<dyn Lock>, BuildError> {
@@ -222,6 +364,13 @@ macro_rules! lock_service {
 
                 fn with_wait(&self, wait: Duration) -> Result<Arc<dyn Lock>, BuildError> {
                     Ok(Arc::new(Self(self.0.with_wait(wait)?)))
+                }
+
+                fn with_lock_at_least_for(
+                    &self,
+                    least: Duration,
+                ) -> Result<Arc<dyn Lock>, BuildError> {
+                    Ok(Arc::new(Self(self.0.with_lock_at_least_for(least)?)))
                 }
             }
         };

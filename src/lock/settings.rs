@@ -42,6 +42,8 @@ pub(super) struct Settings {
     /// The budget where none is set: this, or one part in so many of a short TTL.
     pub(super) default_budget: (Duration, u32),
     pub(super) lock_delay: Duration,
+    /// How long a lock stays closed at least, counted from before it was asked for.
+    pub(super) at_least: Duration,
     pub(super) max_hold: Option<Duration>,
     pub(super) renew: bool,
 }
@@ -53,6 +55,7 @@ impl fmt::Debug for Settings {
             .field("wait", &self.wait)
             .field("retry_delay", &self.retry_delay)
             .field(self.budget_name, &self.budget())
+            .field("lock_at_least_for", &self.at_least)
             .field("max_hold", &self.max_hold)
             .field("renew", &self.renew)
             .finish()
@@ -70,6 +73,7 @@ impl Settings {
             budget_name,
             default_budget,
             lock_delay: Duration::ZERO,
+            at_least: Duration::ZERO,
             max_hold: None,
             renew: true,
         }
@@ -101,6 +105,10 @@ impl Settings {
         between("ttl", ttl, Duration::from_millis(10), LONGEST)?;
         fits(self.budget_name, self.budget)?;
         fits("drift", self.drift)?;
+        if self.at_least > ttl {
+            let problem = format!("{ttl:?} is less than lock_at_least_for of {:?}", self.at_least);
+            return Err(BuildError::new("ttl", problem));
+        }
         settings.checked()
     }
 
@@ -111,6 +119,7 @@ impl Settings {
         between("drift", self.drift(), Duration::ZERO, self.ttl / 2)?;
         between("retry_delay", self.retry_delay, Duration::from_millis(1), LONGEST)?;
         between("lock_delay", self.lock_delay, Duration::ZERO, LONGEST)?;
+        between("lock_at_least_for", self.at_least, Duration::ZERO, self.ttl)?;
         between("wait", self.wait, Duration::ZERO, YEAR)?;
         if let Some(most) = self.max_hold {
             between("max_hold", most, self.ttl, LONGEST * 365)?;
@@ -146,7 +155,9 @@ macro_rules! settings_setters {
             self
         }
 
-        /// Sets the pause between two attempts, give or take a random half. Default: 100 ms.
+        /// Sets the first pause between two attempts of `acquire`, give or take a random half. Default:
+        /// 100 ms. The pauses grow: to ten of these where the servers tell of releases, to two where
+        /// they do not.
         pub fn retry_delay(mut self, delay: std::time::Duration) -> Self {
             self.settings.retry_delay = delay;
             self
@@ -162,6 +173,16 @@ macro_rules! settings_setters {
         /// (Chubby's lock-delay). Default: zero.
         pub fn lock_delay(mut self, delay: std::time::Duration) -> Self {
             self.settings.lock_delay = delay;
+            self
+        }
+
+        /// Sets for how long a lock stays closed at least, counted from before it was asked for. A
+        /// release before that leaves the lock in place for the rest; the lease is over at once.
+        /// Give it to a job that is done in less time than the clocks which start it differ by: on
+        /// the next machine it would run a second time (ShedLock's `lockAtLeastFor`). At most the
+        /// TTL: a holder that crashes keeps the lock closed for that long. Default: zero.
+        pub fn lock_at_least_for(mut self, least: std::time::Duration) -> Self {
+            self.settings.at_least = least;
             self
         }
 

@@ -39,6 +39,15 @@ pub(super) async fn in_runtime<T: Send + 'static>(
     }
 }
 
+/// Waits for `work`, but not for longer than that, on any executor.
+pub(super) async fn within(limit: Duration, work: impl Future<Output = ()>) {
+    tokio::select! {
+        biased;
+        () = work => {}
+        () = sleep(limit) => {}
+    }
+}
+
 async fn sleep(time: Duration) {
     if Handle::try_current().is_ok() {
         return tokio::time::sleep(time).await;

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use super::held_lock::Renewed;
 use super::holding::Holding;
+use super::seldom::Seldom;
 use super::sleep::sleep_until;
 use super::standing::Loss;
 use crate::random::jitter;
@@ -21,7 +22,7 @@ pub(super) async fn run(holding: Arc<Holding>, ttl: Duration) {
 async fn keep(holding: &Holding, ttl: Duration) -> Loss {
     let standing = &holding.standing;
     let third = ttl / 3;
-    let mut pause = third;
+    let (mut pause, mut warnings) = (third, Seldom::default());
     loop {
         let deadline = match standing.deadline() {
             Ok(deadline) => deadline,
@@ -46,7 +47,9 @@ async fn keep(holding: &Holding, ttl: Duration) -> Loss {
         if let Renewed::Failed(causes) = renewed {
             let causes: Vec<String> = causes.iter().map(ToString::to_string).collect();
             let (resource, token) = (&holding.resource, holding.token);
-            tracing::warn!(%resource, %token, ?causes, "lease not renewed yet");
+            if let Some(suppressed) = warnings.next() {
+                tracing::warn!(%resource, %token, ?causes, suppressed, "lease not renewed yet");
+            }
             metrics::counter!("fencing_renewals_failed_total").increment(1);
             pause = third / 8 + jitter(third / 8);
         }

@@ -231,6 +231,8 @@ pub(crate) fn fault_of(reply: Result<Reply, Fault>) -> Fault {
         Ok(Reply::Moved(fleet)) => Fault::Moved { to: names(&fleet) },
         Ok(Reply::Quarantined { remaining }) => Fault::Quarantined(remaining),
         Ok(Reply::Exhausted) => Fault::Exhausted,
+        // As many as a server likes.
+        Ok(Reply::Several(_)) => Fault::Nonsense("several answers".into()),
         Ok(other) => Fault::Nonsense(format!("{other:?}")),
     }
 }

@@ -70,6 +70,17 @@ impl Holders {
         }
     }
 
+    /// Has the part of an owner end then, if it does not end before.
+    pub(super) fn shorten(&mut self, owner: Owner, until: Time) {
+        let end = match self {
+            Holders::One(_, end) => Some(end),
+            Holders::Several { ends, .. } => ends.get_mut(&owner),
+        };
+        if let Some(end) = end {
+            *end = until.min(*end);
+        }
+    }
+
     /// Takes off an owner. `true` if nothing is left.
     pub(super) fn remove(&mut self, owner: Owner) -> bool {
         match self {

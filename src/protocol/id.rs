@@ -43,6 +43,12 @@ random_id! {
     Nonce
 }
 
+random_id! {
+    /// A client as those know it who tell it of releases: 128 random bits. No rule of the protocol rests
+    /// on it.
+    ClientId
+}
+
 /// One life of one server. Redis calls it `run_id`; after a restart it is another one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Incarnation(Arc<str>);

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{Fleet, Incarnation, Nonce, Owner, Stamp};
+use super::{ClientId, Fault, Fleet, Incarnation, Nonce, Owner, Stamp};
 use crate::resource::Resource;
 use crate::token::Token;
 
@@ -75,6 +75,19 @@ pub enum Request {
         /// Who must hold it.
         owner: Owner,
     },
+    /// Let the lock of `owner` end in `rest`, if it does not end before: a release of a lock that
+    /// has to stay closed for a while. It is renewed no more.
+    Shorten {
+        /// What is locked.
+        resource: Resource,
+        /// Who must hold it.
+        owner: Owner,
+        /// When the lock ends, counted from now.
+        rest: Duration,
+    },
+    /// Do the same for several locks, in one step: requests of one kind and one owner, each for another
+    /// resource. Of locks that are asked for, all are granted or none.
+    Several(Vec<Request>),
     /// Mark this stretch of memory before a re-admission. The first nonce stays.
     Prepare {
         /// The node keeps it if it has none from this incarnation.
@@ -138,6 +151,37 @@ pub enum Sealing {
 }
 
 impl Request {
+    /// Returns the request that ends the lock of `owner`: at once, or in `rest` if that is not zero.
+    pub(crate) fn release(resource: Resource, owner: Owner, rest: Duration) -> Request {
+        if rest.is_zero() {
+            return Request::Release { resource, owner };
+        }
+        Request::Shorten { resource, owner, rest }
+    }
+
+    /// Reports whether the request gives something back. It may then come late, and often.
+    pub(crate) fn is_release(&self) -> bool {
+        match self {
+            Request::Several(parts) => parts.iter().all(Request::is_release),
+            other => matches!(other, Request::Release { .. } | Request::Shorten { .. }),
+        }
+    }
+
+    /// Returns the owner of the lock that the request is about.
+    pub(crate) fn owner(&self) -> Option<Owner> {
+        match self {
+            Request::Acquire { owner, .. }
+            | Request::Share { owner, .. }
+            | Request::Publish { owner, .. }
+            | Request::Renew { owner, .. }
+            | Request::RenewShare { owner, .. }
+            | Request::Release { owner, .. }
+            | Request::Shorten { owner, .. } => Some(*owner),
+            Request::Several(parts) => parts.first()?.owner(),
+            _ => None,
+        }
+    }
+
     /// Returns the resource whose lock the request is about.
     pub(super) fn resource(&self) -> Option<&Resource> {
         match self {
@@ -147,8 +191,10 @@ impl Request {
             | Request::RenewShare { resource, .. }
             | Request::Publish { resource, .. }
             | Request::Renew { resource, .. }
-            | Request::Release { resource, .. } => Some(resource),
-            Request::Prepare { .. }
+            | Request::Release { resource, .. }
+            | Request::Shorten { resource, .. } => Some(resource),
+            Request::Several(_)
+            | Request::Prepare { .. }
             | Request::Read
             | Request::Inspect
             | Request::Reserve { .. }
@@ -183,6 +229,10 @@ pub enum Reply {
     },
     /// Nobody joins those who share the lock.
     Draining,
+    /// The lock is free. It was not granted because another one of the list is not.
+    Free,
+    /// The answers to several requests.
+    Several(Vec<Reply>),
     /// The count of this era has run out: a new era must begin.
     Exhausted,
     /// The node is closed and does not grant yet.
@@ -201,8 +251,16 @@ pub enum Reply {
     Published,
     /// The lock lasts for another TTL.
     Renewed,
-    /// The lock was the owner's and is gone.
+    /// The lock was the owner's, and is gone or ends when it was asked to.
     Released,
+    /// The lock was the owner's and is gone, and a client that waits for it was told. [`Store`]
+    /// tells nobody: what carries its answers does.
+    ///
+    /// [`Store`]: super::Store
+    Passed {
+        /// Who was told.
+        to: ClientId,
+    },
     /// The lock or the memory of the grant is not the owner's any more, or another owner has
     /// been granted the lock since.
     NotOwner,
@@ -225,6 +283,39 @@ pub enum Reply {
     Opened,
     /// The memory is not the one that was prepared, or the era is not above what stands there.
     Forgotten,
+}
+
+impl Reply {
+    /// Reports whether the node should begin a new era.
+    pub(crate) fn is_full(&self) -> bool {
+        match self {
+            Reply::Several(parts) => parts.iter().any(Reply::is_full),
+            other => matches!(other, Reply::Exhausted | Reply::Granted { crowded: true, .. }),
+        }
+    }
+
+    /// Reports whether the node has forgotten something, according to it or one of its parts.
+    pub(crate) fn is_not_admitted(&self) -> bool {
+        match self {
+            Reply::NotAdmitted => true,
+            Reply::Several(parts) => parts.iter().any(Reply::is_not_admitted),
+            _ => false,
+        }
+    }
+
+    /// Returns the answer to each of the parts of a request. What the node says of all counts for each.
+    pub(super) fn apart(reply: Result<Reply, Fault>, parts: usize) -> Vec<Result<Reply, Fault>> {
+        match reply {
+            Ok(Reply::Several(replies)) if replies.len() == parts => {
+                replies.into_iter().map(Ok).collect()
+            }
+            Ok(Reply::Several(_)) => {
+                let nonsense = Fault::Nonsense("as many answers as were not asked for".into());
+                vec![Err(nonsense); parts]
+            }
+            other => vec![other; parts],
+        }
+    }
 }
 
 /// What a node reports before it is re-admitted.

@@ -6,12 +6,15 @@
 use std::time::Duration;
 
 mod acquire;
+mod acquire_all;
 mod fault;
 mod fleet;
+mod held_all;
 mod holders;
 mod id;
 mod message;
 mod mode;
+mod moment;
 mod place;
 mod readmit;
 mod readmit_error;
@@ -26,18 +29,21 @@ mod terms;
 
 pub(crate) use acquire::fault_of;
 pub use acquire::{Acquire, AcquireOutcome};
+pub use acquire_all::{AcquireAll, AcquireAllOutcome};
 pub use fault::Fault;
 pub use fleet::{Fleet, FleetError};
-pub use id::{Incarnation, Membership, Nonce, Owner};
+pub use held_all::{ReleaseAll, RenewAll};
+pub use id::{ClientId, Incarnation, Membership, Nonce, Owner};
 pub use message::{Prepared, Reply, Report, Request, Sealing, State};
 pub use mode::Mode;
+pub use moment::Moment;
 pub use readmit::{Readmission, Readmit};
 pub use readmit_error::ReadmitError;
 pub use release::{Release, ReleaseOutcome};
 pub use relocate::{Move, MoveError, Relocation, Side};
 pub use renew::{Renew, RenewOutcome};
 pub use stamp::Stamp;
-pub use store::{CROWDED, Moment, Store};
+pub use store::{CROWDED, Store};
 pub use terms::{Attempt, Terms};
 
 #[cfg(test)]

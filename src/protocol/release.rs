@@ -30,7 +30,7 @@ impl Release {
     pub fn on_reply(&mut self, node: usize, reply: Result<Reply, Fault>) {
         let Some(slot @ None) = self.replies.get_mut(node) else { return };
         *slot = Some(match reply {
-            Ok(Reply::Released) => Ok(true),
+            Ok(Reply::Released | Reply::Passed { .. }) => Ok(true),
             Ok(Reply::NotOwner) => Ok(false),
             other => Err(fault_of(other)),
         });

@@ -1,13 +1,15 @@
+mod locks;
+mod several;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::holders::Holders;
 use super::message::{Prepared, Reply, Report, Request, Sealing, State};
 use super::place::Place;
-use super::{Fleet, Membership, Mode, Nonce, Owner, Stamp};
+use super::{Fleet, Membership, Mode, Moment, Nonce, Owner, Stamp};
 use crate::resource::Resource;
 use crate::time::Time;
-use crate::token::Token;
 
 /// How many counts a node keeps before it asks for a new era.
 pub const CROWDED: usize = 100_000;
@@ -23,17 +25,6 @@ pub struct Store {
     out: BTreeMap<Resource, Lasting>,
     quarantine: Option<Lasting>,
     memory: Memory,
-}
-
-/// The server's clocks at one step.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Moment {
-    /// The clock by which locks expire.
-    pub now: Time,
-    /// The clock by which eras are named: the time since 2026-01-01T00:00:00Z.
-    pub clock: Duration,
-    /// How long the server has been up.
-    pub uptime: Duration,
 }
 
 /// Until when it lasts, and for how long at most: the clock may be set back.
@@ -59,6 +50,7 @@ impl Store {
     pub fn answer(&mut self, me: &Membership, request: &Request, moment: Moment) -> Reply {
         self.expire(request, moment.now);
         match request {
+            Request::Several(parts) => return self.several(me, parts, moment),
             Request::Prepare { nonce, from } => {
                 return self.prepare(me, *nonce, from.as_ref(), moment);
             }
@@ -88,6 +80,9 @@ impl Store {
             }
             Request::Renew { .. } | Request::RenewShare { .. } => self.renew(request, moment.now),
             Request::Release { resource, owner } => self.release(resource, *owner),
+            Request::Shorten { resource, owner, rest } => {
+                self.shorten(resource, *owner, *rest, moment.now)
+            }
             Request::Open { nonce } => {
                 if self.nonce() != Some(*nonce) {
                     return Reply::Forgotten;
@@ -101,6 +96,7 @@ impl Store {
                 counts: self.memory.counts.len() as u64,
             }),
             Request::Read
+            | Request::Several(_)
             | Request::Prepare { .. }
             | Request::Activate { .. }
             | Request::Reserve { .. }
@@ -123,6 +119,13 @@ impl Store {
         if self.locks.get_mut(resource).is_some_and(|holders| holders.remove(owner)) {
             self.locks.remove(resource);
         }
+    }
+
+    /// Reports whether somebody holds the lock of the resource.
+    #[must_use]
+    pub fn is_locked(&self, resource: &Resource, now: Time) -> bool {
+        let holders = self.locks.get(resource);
+        holders.is_some_and(|holders| holders.mode().is_some() && now < holders.until())
     }
 
     fn expire(&mut self, request: &Request, now: Time) {
@@ -163,146 +166,6 @@ impl Store {
 
     fn crowded(&self) -> bool {
         self.memory.full || self.memory.counts.len() >= CROWDED
-    }
-
-    fn holds(&self, resource: &Resource, owner: Owner) -> bool {
-        self.locks.get(resource).is_some_and(|holders| holders.has(owner))
-    }
-
-    /// Answers why `owner` can't hold the lock in this mode, if others stand in the way.
-    fn held(&self, resource: &Resource, mode: Mode, now: Time) -> Option<Reply> {
-        let holders = self.locks.get(resource)?;
-        let remaining = holders.until().since(now);
-        match (mode, holders.mode()?) {
-            (Mode::Shared, Mode::Shared) => None,
-            (Mode::Exclusive, Mode::Shared) => Some(Reply::Shared { remaining }),
-            (_, Mode::Exclusive) => Some(Reply::Held { remaining }),
-        }
-    }
-
-    fn lock(&mut self, resource: &Resource, mode: Mode, owner: Owner, ttl: Duration, now: Time) {
-        let until = now + ttl;
-        self.memory.granted = true;
-        let latest = self.locks.get(resource).filter(|_| mode == Mode::Shared);
-        let longest = latest.map_or(until, |holders| holders.until().max(until));
-        self.out.insert(resource.clone(), (longest, longest.since(now)));
-        match self.locks.get_mut(resource) {
-            Some(holders) => holders.add(mode, owner, until),
-            None => drop(self.locks.insert(resource.clone(), Holders::new(mode, owner, until))),
-        }
-    }
-
-    fn release(&mut self, resource: &Resource, owner: Owner) -> Reply {
-        if !self.holds(resource, owner) {
-            return Reply::NotOwner;
-        }
-        if self.locks.get_mut(resource).is_some_and(|holders| holders.remove(owner)) {
-            self.locks.remove(resource);
-        }
-        if self.locks.get(resource).and_then(Holders::mode).is_none() {
-            self.out.remove(resource);
-        }
-        Reply::Released
-    }
-
-    fn acquire(
-        &mut self,
-        resource: &Resource,
-        mode: Mode,
-        owner: Owner,
-        ttl: Duration,
-        now: Time,
-    ) -> Reply {
-        let Some(nonce) = self.nonce() else { return Reply::NotAdmitted };
-        if let Some((until, _)) = self.quarantine {
-            return Reply::Quarantined { remaining: until.since(now) };
-        }
-        let crowded = self.memory.counts.len() >= CROWDED;
-        let era = self.memory.era;
-        let count = self.memory.counts.get(resource).copied().unwrap_or(0);
-        // The network may repeat a request: it is answered and not counted again.
-        if self.holds(resource, owner) {
-            return Reply::Granted { stamp: Stamp { era, count }, nonce, crowded };
-        }
-        if let Some(held) = self.held(resource, mode, now) {
-            return held;
-        }
-        let holders = self.locks.get(resource).filter(|_| mode == Mode::Shared);
-        if let Some(until) = holders.and_then(Holders::draining) {
-            return Reply::Held { remaining: until.since(now) };
-        }
-        // Those who share it share its count.
-        if count > 0 && holders.is_some_and(|holders| holders.mode().is_some()) {
-            self.lock(resource, mode, owner, ttl, now);
-            return Reply::Granted { stamp: Stamp { era, count }, nonce, crowded };
-        }
-        if count >= Stamp::MAX_COUNT {
-            self.memory.full = true;
-            return Reply::Exhausted;
-        }
-        // Now and then other locks that have expired are dropped.
-        if self.locks.len().is_power_of_two() {
-            self.locks.retain(|_, holders| !holders.expire(now));
-        }
-        if self.out.len().is_power_of_two() {
-            self.out.retain(|_, (until, _)| *until > now);
-        }
-        self.memory.counts.insert(resource.clone(), count + 1);
-        self.lock(resource, mode, owner, ttl, now);
-        Reply::Granted { stamp: Stamp { era, count: count + 1 }, nonce, crowded }
-    }
-
-    fn publish(&mut self, resource: &Resource, owner: Owner, nonce: Nonce, token: Token) -> Reply {
-        if !self.holds(resource, owner) || self.nonce() != Some(nonce) {
-            return Reply::NotOwner;
-        }
-        let stamp = Stamp::from(token);
-        let (era, count) = (self.memory.era, self.memory.counts.get(resource));
-        // Another owner was here in between, and a repeated request has locked again.
-        if (Stamp { era, count: count.copied().unwrap_or(0) }) > stamp {
-            return Reply::NotOwner;
-        }
-        self.raise(resource, stamp);
-        Reply::Published
-    }
-
-    fn renew(&mut self, request: &Request, now: Time) -> Reply {
-        let (mode, resource, owner, token, ttl) = match request {
-            Request::Renew { resource, owner, token, ttl } => {
-                (Mode::Exclusive, resource, *owner, *token, *ttl)
-            }
-            Request::RenewShare { resource, owner, token, ttl } => {
-                (Mode::Shared, resource, *owner, *token, *ttl)
-            }
-            _ => return Reply::NotOwner,
-        };
-        if let Some((until, _)) = self.quarantine {
-            return Reply::Quarantined { remaining: until.since(now) };
-        }
-        if !self.holds(resource, owner) {
-            if let Some(held) = self.held(resource, mode, now) {
-                return held;
-            }
-            // It is set again, but never over a count that another owner has taken since.
-            let (era, lease) = (self.memory.era, Stamp::from(token));
-            let count = self.memory.counts.get(resource).copied();
-            if count.is_some_and(|count| Stamp { era, count } > lease) {
-                return Reply::NotOwner;
-            }
-            if mode == Mode::Shared && era <= lease.era {
-                self.raise(resource, lease);
-            }
-        }
-        self.lock(resource, mode, owner, ttl, now);
-        Reply::Renewed
-    }
-
-    /// Raises a count that is not above the stamp.
-    fn raise(&mut self, resource: &Resource, stamp: Stamp) {
-        if stamp.era > self.memory.era {
-            self.enter_era(stamp.era);
-        }
-        self.memory.counts.insert(resource.clone(), stamp.count);
     }
 
     /// Begins a larger era, in which the counts begin again.

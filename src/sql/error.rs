@@ -154,6 +154,13 @@ pub enum MigrateError {
         /// Their names.
         what: String,
     },
+    /// A table of the fence was altered: its engine has no transactions (MySQL), or it is not logged
+    /// (PostgreSQL). It would forget marks, or keep what was rolled back.
+    #[error("the fence does not hold in this database: {what}")]
+    Storage {
+        /// Which table, and what to do.
+        what: String,
+    },
     /// A migration failed, or one that was applied is not the one that this version knows.
     #[error("the tables of the fence were not brought up to date: {0}")]
     Migration(#[source] sqlx::migrate::MigrateError),

@@ -6,12 +6,13 @@ use crate::resource::Resource;
 use crate::token::Token;
 
 /// Lowers the mark of `resource` from `from` to `to`: the way back for an operator, where a token that was
-/// never granted has raised the mark and all who hold a lease are refused.
+/// never granted has raised the mark and all holders of leases are refused.
 ///
 /// It leaves a line in the table `fencing_audit`: the resource, the mark before and after, when,
 /// and by whom (SQLite knows no users). It waits for transactions that write at the mark. If
-/// [`SqlLock`](crate::lock::sql::SqlLock) has granted the last token there is, `from` is that token,
-/// and the lease goes on behind `to`. If the mark has moved since you read it, nothing happens: a
+/// [`SqlLock`](crate::lock::sql::SqlLock) has granted the last token there is, the lease goes on behind
+/// `to`, and `from` may be that token: then the mark stays as it is, unless it leaves no token
+/// either. If the mark has moved since you read it, nothing happens: a
 /// second call, or a second operator, undoes nothing that newer tokens have raised. On MySQL it is a transaction of its own.
 ///
 /// **Fencing.** It takes back what the fence promises: every token from `to` on may write

@@ -26,6 +26,7 @@ const RECORD: &str = "_fencing_migrations";
 /// # Errors
 /// [`MigrateError::Locked`] if others kept the database locked for 10 seconds,
 /// [`MigrateError::Lost`] if functions, procedures or triggers are not there any more,
+/// [`MigrateError::Storage`] if a table was altered so that it has no transactions or no log,
 /// [`MigrateError::Cluster`] if several servers of a cluster take writes, and the fence does not
 /// hold there. Otherwise what the database said.
 ///
@@ -58,8 +59,23 @@ async fn attempt<DB: Database>(pool: &Pool<DB>) -> Result<bool, MigrateError> {
     if !is_applied && !DB::migrate(pool, migrator).await? {
         return Ok(false);
     }
-    let lost = lost::<DB>(&mut *pool.acquire().await?).await?;
-    if lost.is_empty() { Ok(true) } else { Err(MigrateError::Lost { what: lost.join(", ") }) }
+    let mut conn = pool.acquire().await?;
+    let lost = lost::<DB>(&mut conn).await?;
+    if !lost.is_empty() {
+        return Err(MigrateError::Lost { what: lost.join(", ") });
+    }
+    let unfit = unfit::<DB>(&mut conn, None).await?;
+    if unfit.is_empty() { Ok(true) } else { Err(MigrateError::Storage { what: unfit.join("; ") }) }
+}
+
+/// Says which tables of the fence would not hold, in this schema or the session's.
+pub(super) async fn unfit<DB: Database>(
+    conn: &mut DB::Connection,
+    schema: Option<String>,
+) -> sqlx::Result<Vec<String>> {
+    let Some(unfit) = DB::UNFIT else { return Ok(Vec::new()) };
+    let rows = DB::texts(conn, unfit.into(), vec![schema]).await?;
+    Ok(rows.into_iter().flatten().flatten().collect())
 }
 
 /// Returns whether all migrations have been applied as they are here. It only reads: the migrator
@@ -96,7 +112,7 @@ async fn record<DB: Database>(conn: &mut DB::Connection) -> sqlx::Result<String>
     Ok(schema.map_or_else(|| RECORD.into(), |schema| format!("{schema}.{RECORD}")))
 }
 
-/// Before the first migration there is no record of them. Who may not read it is told so; any
+/// Before the first migration there is no record of them. A user that may not read it is told so; any
 /// other fault comes again where the migrations are applied.
 fn unless_missing(error: sqlx::migrate::MigrateError) -> Result<bool, MigrateError> {
     let is_denied = match &error {
@@ -108,7 +124,8 @@ fn unless_missing(error: sqlx::migrate::MigrateError) -> Result<bool, MigrateErr
     if is_denied { Err(error.into()) } else { Ok(false) }
 }
 
-/// Lists the functions, procedures and triggers of the migrations that the catalogue lacks.
+/// Lists the functions, procedures and triggers of the migrations that the catalogue lacks, or that
+/// do not fire.
 async fn lost<DB: Database>(conn: &mut DB::Connection) -> sqlx::Result<Vec<String>> {
     let there = DB::texts(conn, DB::PARTS.into(), Vec::new()).await?;
     let there: Vec<String> = there.into_iter().flatten().flatten().collect();

@@ -57,10 +57,19 @@ const PARTS: &str = "
     UNION ALL SELECT 'TRIGGER *' FROM DUAL
         WHERE NOT EXISTS (SELECT 1 FROM own WHERE held = 'TRIGGER')";
 
+const UNFIT: &str = "
+    SELECT CONCAT(CAST(table_name AS CHAR), ' has the engine ', CAST(engine AS CHAR),
+        ', which has no transactions: ALTER TABLE ', CAST(table_name AS CHAR), ' ENGINE = InnoDB')
+    FROM information_schema.tables JOIN information_schema.engines USING (engine)
+    WHERE table_schema = COALESCE(?, DATABASE()) AND transactions <> 'YES'
+        AND table_name IN ('fencing_marks', 'fencing_leases', 'fencing_audit')";
+
 impl FenceStatements for MySql {
     const BEGIN: &'static str = "START TRANSACTION";
 
     const PARTS: &'static str = PARTS;
+
+    const UNFIT: Option<&'static str> = Some(UNFIT);
 
     const MIGRATIONS: Migrations = &[
         (1, "fencing marks", include_str!("../../migrations/mysql/0001_fencing_marks.sql")),

@@ -12,7 +12,7 @@ use crate::resource::Resource;
 use crate::token::Token;
 
 /// Each statement must see what the migration before it, by another process, has done: an
-/// older snapshot would apply it twice. It waits a second at most for others: who comes later waits
+/// older snapshot would apply it twice. It waits a second at most for others: all that come later wait
 /// behind it.
 const BEGIN_MIGRATION: &str =
     "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = 1000";
@@ -22,10 +22,30 @@ const BEGIN_MIGRATION: &str =
 /// program's advisory lock.
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(28821972413148775)";
 
+/// In the schema of the marks, and a trigger only if it is on the marks, fires, and calls the guard.
 const PARTS: &str = "
-    SELECT 'ROUTINE ' || proname FROM pg_proc
-    WHERE starts_with(proname, 'fencing_') AND pg_function_is_visible(oid)
-    UNION ALL SELECT 'TRIGGER ' || tgname FROM pg_trigger WHERE starts_with(tgname, 'fencing_')";
+    WITH home AS (SELECT oid AS id FROM pg_namespace WHERE nspname = current_schema())
+    SELECT 'ROUTINE ' || proname FROM pg_proc, home
+    WHERE starts_with(proname, 'fencing_') AND pronamespace = id
+    UNION ALL SELECT 'TRIGGER ' || tgname
+    FROM home JOIN pg_class ON relnamespace = id AND relname = 'fencing_marks'
+        JOIN pg_trigger ON tgrelid = pg_class.oid
+        JOIN pg_proc ON pg_proc.oid = tgfoid AND pronamespace = id AND proname = 'fencing_guard'
+    WHERE tgenabled IN ('O', 'A')";
+
+/// Reads the name of the table of marks with its schema: a temporary table would come before it.
+const HOME: &str = "
+    SELECT format('%I.fencing_marks', nspname)
+    FROM unnest(current_schemas(false)) WITH ORDINALITY AS path (name, nr)
+        JOIN pg_namespace ON nspname = path.name JOIN pg_class ON relnamespace = pg_namespace.oid
+    WHERE relname = 'fencing_marks' ORDER BY nr LIMIT 1";
+
+const UNFIT: &str = "
+    SELECT format('%s is not logged, and a crash empties it: ALTER TABLE %s SET LOGGED',
+        relname, oid::regclass)
+    FROM pg_class WHERE relname IN ('fencing_marks', 'fencing_leases') AND relpersistence = 'u'
+        AND relnamespace IN (SELECT oid FROM pg_namespace
+            WHERE nspname = $1 OR $1 IS NULL AND nspname = ANY (current_schemas(false)))";
 
 impl FenceStatements for Postgres {
     const BEGIN: &'static str = "BEGIN";
@@ -35,6 +55,8 @@ impl FenceStatements for Postgres {
     const BEGIN_BOUNDED: &'static str = "BEGIN; SET LOCAL lock_timeout = 1000";
 
     const PARTS: &'static str = PARTS;
+
+    const UNFIT: Option<&'static str> = Some(UNFIT);
 
     const MIGRATIONS: Migrations = &[
         (1, "fencing marks", include_str!("../../migrations/postgres/0001_fencing_marks.sql")),
@@ -113,9 +135,12 @@ impl FenceStatements for Postgres {
         limit: u32,
     ) -> BoxFuture<'a, sqlx::Result<Vec<Row>>> {
         Box::pin(async move {
+            let home = sqlx::raw_sql(HOME).fetch_optional(&mut *conn).await?;
+            let home = home.map(|row| row.try_get(0)).transpose()?;
+            let table = home.unwrap_or_else(|| "fencing_marks".to_owned());
             let after = literal(after);
             let list = AssertSqlSafe(format!(
-                "SELECT encode(convert_to(resource, 'UTF8'), 'hex'), token FROM fencing_marks
+                "SELECT encode(convert_to(resource, 'UTF8'), 'hex'), token FROM {table}
                 WHERE resource > {after} ORDER BY resource LIMIT {limit}"
             ));
             let rows = sqlx::raw_sql(list).fetch_all(conn).await?;

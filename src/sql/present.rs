@@ -30,7 +30,7 @@ impl From<Token> for Presented<'_> {
 /// as [`AdmitError::Unpresented`].
 ///
 /// A bare token is admitted to the resource of each row that is written next, whichever it is.
-/// That is weaker: the holder of one lease may then write what belongs to another, and shut out
+/// It guards less: the holder of one lease may then write what belongs to another, and shut out
 /// the other's holder if the token is larger. Present a bare token only where one statement
 /// writes rows of several resources.
 ///

@@ -80,6 +80,15 @@ pub enum Rule {
     /// Node: release by the owner.
     #[error("a lock is released by its owner only, once")]
     OwnerReleases,
+    /// Node and lock: what is released early.
+    #[error("a lock that is released early stays closed for the rest of its time, and no longer")]
+    AtLeast,
+    /// Node and lock: several locks in one request.
+    #[error("of several locks that are asked for together, all are granted or none")]
+    AllOrNone,
+    /// Lock: several resources in one call.
+    #[error("one call acquires the first of 1 to 128 resources that is free, or all of them")]
+    Several,
 
     /// Marks: equal.
     #[error("an equal token passes")]
@@ -115,6 +124,12 @@ pub enum Rule {
     /// Lock: loss.
     #[error("every task that awaits the loss of a lease learns of it")]
     LossReported,
+    /// Lock: the shared mode.
+    #[error("those who share a lock hold it at one time")]
+    Together,
+    /// Lock: who waits for those that share a lock.
+    #[error("who waits to hold a lock alone gets it, although others share it in turns")]
+    NotStarved,
     /// Lock: work under a lease.
     #[error("work runs while the lease lasts, and not after")]
     Work,

@@ -23,6 +23,8 @@ pub(super) struct Switches {
     pub(super) hanging: bool,
     pub(super) losing: bool,
     pub(super) repeating: bool,
+    pub(super) mute: bool,
+    pub(super) forging: bool,
     pub(super) delay: Duration,
     /// How often the sessions were broken.
     pub(super) breaks: u64,
@@ -55,6 +57,16 @@ impl Faults {
     /// Loses replies, or delivers them again: requests run, and their callers get no answer.
     pub fn lose_replies(&self, lose: bool) {
         self.switches.send_modify(|switches| switches.losing = lose);
+    }
+
+    /// Loses what the node tells those who wait, or delivers it again.
+    pub fn lose_told(&self, lose: bool) {
+        self.switches.send_modify(|switches| switches.mute = lose);
+    }
+
+    /// Tells those who wait each millisecond that a lock was released, which it was not; or stops that.
+    pub fn forge_told(&self, forge: bool) {
+        self.switches.send_modify(|switches| switches.forging = forge);
     }
 
     /// Delays each reply by this long.
@@ -102,6 +114,11 @@ impl Faults {
     /// Waits until the sessions have been broken more than `breaks` times.
     pub(super) async fn broken(&self, breaks: u64) {
         self.until(|switches| switches.breaks > breaks).await;
+    }
+
+    /// Waits until what the node tells is forged.
+    pub(super) async fn forging(&self) {
+        self.until(|switches| switches.forging).await;
     }
 
     async fn until(&self, holds: impl Fn(&Switches) -> bool) {

@@ -1,11 +1,15 @@
+use std::time::Duration;
+
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 
 use super::Faults;
+use crate::lock::Ear;
 use crate::lock::redlock::{Node, Session};
-use crate::protocol::{Fault, Fleet, Incarnation, Reply, Request};
+use crate::protocol::{ClientId, Fault, Fleet, Incarnation, Reply, Request};
+use crate::resource::Resource;
 
 /// A node behind a network and a machine whose faults you switch: see [`Faults`].
 ///
@@ -73,6 +77,69 @@ impl<N: Node> Node for FaultyNode<N> {
             let session: Box<dyn Session> =
                 Box::new(FaultySession { calls, faults, breaks, server });
             Ok(session)
+        }
+        .boxed()
+    }
+
+    fn listen(&self, client: ClientId) -> BoxFuture<'static, Result<Box<dyn Ear>, Fault>> {
+        let (opening, faults) = (self.node.listen(client), self.faults.clone());
+        async move {
+            if faults.now().refusing {
+                return Err(Fault::Unreachable("refused by a test".into()));
+            }
+            faults.awake().await;
+            let breaks = faults.now().breaks;
+            let ear: Box<dyn Ear> =
+                Box::new(FaultyEar { ear: opening.await?, faults, breaks, last: None });
+            Ok(ear)
+        }
+        .boxed()
+    }
+}
+
+/// What the node tells may be lost or forged.
+struct FaultyEar {
+    ear: Box<dyn Ear>,
+    faults: Faults,
+    breaks: u64,
+    /// What was noted last.
+    last: Option<(Resource, u64)>,
+}
+
+impl Ear for FaultyEar {
+    fn wait(
+        &mut self,
+        resource: &Resource,
+        ticket: u64,
+        waited: Duration,
+    ) -> BoxFuture<'static, Result<bool, Fault>> {
+        self.last = Some((resource.clone(), ticket));
+        self.ear.wait(resource, ticket, waited)
+    }
+
+    fn leave(&mut self, resource: &Resource, ticket: u64) -> BoxFuture<'static, Result<(), Fault>> {
+        self.ear.leave(resource, ticket)
+    }
+
+    fn told(&mut self) -> BoxFuture<'_, Result<(Resource, u64), Fault>> {
+        async {
+            loop {
+                let told = tokio::select! {
+                    biased;
+                    () = self.faults.broken(self.breaks) => {
+                        return Err(Fault::Disconnected("broken by a test".into()));
+                    }
+                    () = self.faults.forging(), if self.last.is_some() => {
+                        sleep(Duration::from_millis(1)).await;
+                        let Some(last) = &self.last else { continue };
+                        return Ok(last.clone());
+                    }
+                    told = self.ear.told() => told?,
+                };
+                if !self.faults.now().mute {
+                    return Ok(told);
+                }
+            }
         }
         .boxed()
     }

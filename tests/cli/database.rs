@@ -111,10 +111,28 @@ fn is_checked_and_removed(url: &str, client: Client<'_>, unfenced: &str) {
     assert_eq!(done(&[&check[..], &["--table", "files"]].concat()), listed);
     let ended = fencing(&[&check[..], &["--table", "nope"]].concat());
     assert_eq!(ended.code, Some(65), "{}", ended.stderr);
-    assert_eq!(ended.stdout, "broken\tnope\t\n\tfault: it is not protected\n");
+    assert!(ended.stderr.contains("the table nope does not exist"), "{}", ended.stderr);
+    client("CREATE TABLE other (path VARCHAR(9))").unwrap();
+    let ended = fencing(&[&check[..], &["--table", "other"]].concat());
+    assert_eq!(ended.code, Some(65), "{}", ended.stderr);
+    assert!(ended.stdout.starts_with("broken\tother\t\n\tfault: it is not protected"));
+    let found = done(&[&check[..], &["--json"]].concat());
+    let found: serde_json::Value = serde_json::from_str(&found).unwrap();
+    assert_eq!(found.as_array().map(Vec::len), Some(1), "{found}");
+    assert_eq!((&found[0]["table"], &found[0]["resource"]), (&"files".into(), &"{path}".into()));
+    assert_eq!((&found[0]["whole"], &found[0]["protected"]), (&true.into(), &true.into()));
+    assert_eq!(found[0]["faults"], serde_json::json!([]));
+    assert!(found[0]["unseen"][0].is_string(), "{found}");
+    let ended = fencing(&[&check[..], &["--table", "other", "--json"]].concat());
+    assert_eq!(ended.code, Some(65), "{}", ended.stderr);
+    let found: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(found[0]["whole"], false);
+    assert_eq!(found[0]["protected"], false);
     let both = ["protect", "--database", url, "--table", "files", "--column", "path,body"];
-    assert_eq!(done(&both), "");
-    assert!(done(&check).starts_with("whole\tfiles\t{path}/{body}\n"));
+    let ended = fencing(&both);
+    assert_eq!(ended.code, Some(65), "{}", ended.stderr);
+    assert!(ended.stderr.contains("--table files --remove"), "{}", ended.stderr);
+    assert!(done(&check).starts_with("whole\tfiles\t{path}\n"));
 
     let remove = ["protect", "--database", url, "--table", "files", "--remove"];
     let ended = fencing(&remove);
@@ -125,6 +143,9 @@ fn is_checked_and_removed(url: &str, client: Client<'_>, unfenced: &str) {
     assert_eq!(done(&remove), "");
     client("DELETE FROM files").unwrap();
     client(unfenced).unwrap();
+    assert_eq!(done(&both), "");
+    assert!(done(&check).starts_with("whole\tfiles\t{path}/{body}\n"));
+    assert_eq!(done(&remove), "");
     let ended = fencing(&remove);
     assert_eq!(ended.code, Some(65), "{}", ended.stderr);
     assert!(ended.stderr.contains("the table files is not protected"), "{}", ended.stderr);
@@ -227,6 +248,11 @@ fn wrong_usage_is_64_and_no_password_is_shown() {
         (vec!["protect", "--database", url, "--table", "t"], 64),
         (vec!["protect", "--database", url, "--table", "", "--column", "c"], 64),
         (vec!["protect", "--database", url, "--table", "t", "--column", "c,"], 64),
+        (
+            vec!["protect", "--database", url, "--table", "t", "--resource", "r", "--prefix", "x"],
+            64,
+        ),
+        (vec!["protect", "--database", "mysql://127.0.0.1", "--check"], 64),
         (vec!["protect", "--database", url, "--table", "t", "--check", "--remove"], 64),
         (vec!["protect", "--database", url, "--table", "t", "--column", "c", "--remove"], 64),
         (vec!["protect", "--database", url, "--remove", "--yes"], 64),

@@ -5,6 +5,7 @@
 mod acceptance;
 mod database;
 mod ends;
+mod examples;
 mod fleet;
 mod loss;
 mod nemesis;

@@ -2,6 +2,7 @@
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::time::Duration;
 
 use support::cli::{end, finish, five, line, run, until};
 use support::process::{runs, signal};
@@ -96,6 +97,8 @@ fn the_command_does_not_outlive_a_killed_fencing() {
     let script = format!("sh -c \"{}\" & {}", inner.replace('$', "\\$"), sleeper(&ready, ":"));
     let child = run(&servers, &["--ttl", "500ms"], &script).spawn().unwrap();
     let pids = [line(&ready), line(&other)].map(|pid| pid.parse::<u32>().unwrap());
+    // The guard is told right after the start: on a busy machine the command may be faster.
+    std::thread::sleep(Duration::from_millis(300));
     signal(child.id(), "KILL");
     let ended = end(child);
     assert_eq!(ended.signal, Some(9));

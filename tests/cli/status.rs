@@ -83,6 +83,15 @@ fn held_and_down_are_told_apart() {
 }
 
 #[test]
+fn the_lock_stays_closed_for_as_long_as_it_has_to() {
+    let servers = five();
+    let least = finish(run(&servers, &["--at-least", "1h", "--ttl", "2h"], "echo done"));
+    assert_eq!((least.code, least.stdout.as_str()), (Some(0), "done\n"), "{}", least.stderr);
+    let next = finish(run(&servers, &["--wait", "0s"], "echo never"));
+    assert_eq!((next.code, next.stdout.as_str()), (Some(75), ""), "{}", next.stderr);
+}
+
+#[test]
 fn a_release_in_doubt_is_a_warning() {
     let servers = five();
     // The command stops three nodes and ends: they can't say that they released.
@@ -111,6 +120,7 @@ fn wrong_usage_is_64_and_help_is_0() {
         (with(&[]), "COMMAND"),
         (with(&["--ttl", "5", "--", "true"]), "500ms, 2s, 1m"),
         (with(&["--wait=-1s", "--", "true"]), "--wait"),
+        (with(&["--at-least", "11s", "--", "true"]), "lock_at_least_for: "),
         (with(&["--ttl", "1ms", "--", "true"]), "ttl: "),
         (with(&["--node-budget", "10s", "--", "true"]), "node_budget: "),
     ] {

@@ -1,7 +1,8 @@
-//! The rules of the house, in the library and in the program: who may import whom, no circles,
+//! The rules of the house, in the library, the program and the pages: who may import whom, no circles,
 //! where `#[cfg(feature)]` stands, how long a file may be. docs/architecture.md has the floors.
 
 mod circles;
+mod docs;
 mod floors;
 mod paths;
 mod seen;

@@ -5,4 +5,5 @@
 mod history;
 mod model;
 mod proof;
+mod several;
 mod walk;

@@ -5,4 +5,5 @@ mod faults;
 mod runtimes;
 mod scripts;
 mod service;
+mod told;
 mod urls;

@@ -127,3 +127,34 @@ async fn a_server_that_errs_is_quoted() {
     let Fault::Refused(text) = &cause.cause else { panic!("{cause}") };
     assert!(text.contains("WRONGTYPE"), "{text}");
 }
+
+/// A connection whose other end vanishes while it is idle is found: the kernel asks for it.
+#[tokio::test]
+async fn connections_are_kept_alive() {
+    use fencing::lock::redlock::{Node, RedisNode};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let node = RedisNode::new(&format!("redis://127.0.0.1:{port}"), "fencing").unwrap();
+    let fleet = fencing::lock::redlock::Fleet::new(["a"]).unwrap();
+    let opening = tokio::spawn(node.open(&fleet));
+    // The client has sent its first words, and we acknowledge them: the line is idle then.
+    let accept = move || {
+        let (mut end, address) = listener.accept().unwrap();
+        std::io::Read::read(&mut end, &mut [0; 1024]).unwrap();
+        (end, address)
+    };
+    let (_end, address) = tokio::task::spawn_blocking(accept).await.unwrap();
+    let until = std::time::Instant::now() + Duration::from_secs(30);
+    let line = format!(":{:04X} 0100007F:{port:04X} 01 ", address.port());
+    loop {
+        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        let own = table.lines().find(|entry| entry.contains(&line)).unwrap().to_owned();
+        // The timer: 02 is the one that keeps alive.
+        if own.split_whitespace().nth(5).unwrap().starts_with("02:") {
+            break;
+        }
+        assert!(std::time::Instant::now() < until, "{own}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    opening.abort();
+}

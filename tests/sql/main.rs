@@ -6,6 +6,7 @@
 
 mod common;
 mod galera;
+mod rounds;
 
 mod sqlite {
     use support::place::sqlite as place;
@@ -28,12 +29,15 @@ mod postgres {
     mod migrating;
     mod paths;
     mod pooler;
+    mod restore;
     mod rights;
     mod snapshots;
     #[path = "../suite/mod.rs"]
     mod suite;
     mod trees;
     mod triggers;
+    #[path = "../users.rs"]
+    mod users;
 }
 
 mod mysql {
@@ -49,4 +53,6 @@ mod mysql {
     #[path = "../suite/mod.rs"]
     mod suite;
     mod triggers;
+    #[path = "../users.rs"]
+    mod users;
 }

@@ -22,6 +22,7 @@ mod postgres {
     mod crash;
     #[path = "../suite/mod.rs"]
     mod suite;
+    mod told;
     mod words;
 }
 

@@ -26,10 +26,24 @@ pub fn heeding(program: &str) -> Command {
 
 /// A binary of this repository. Cargo puts it beside the folder of the tests.
 pub fn binary(name: &str) -> PathBuf {
+    built(name, "")
+}
+
+/// One of the small examples.
+pub fn example(name: &str) -> Command {
+    let mut command = Command::new("env");
+    command.arg("--default-signal").arg(built(&format!("examples/{name}"), " --bins --examples"));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn built(name: &str, targets: &str) -> PathBuf {
     let here = std::env::current_exe().unwrap();
     let mut folders = here.ancestors().skip(1).map(|folder| folder.join(name));
     let found = folders.find(|path| path.is_file());
-    found.unwrap_or_else(|| panic!("{name} is not built: cargo build --workspace --all-features"))
+    found.unwrap_or_else(|| {
+        panic!("{name} is not built: cargo build --workspace --all-features{targets}")
+    })
 }
 
 /// The binary, with the nodes in its environment and nothing on stdin.

@@ -69,21 +69,27 @@ impl Args {
             Some(_) => "MySQL or MariaDB",
         }
     }
-}
 
-/// What to try.
-pub fn commands(address: SocketAddr) -> String {
-    format!(
-        "Try, in another terminal:
-
-  # a lease of a minute, with its token
+    /// What to try.
+    pub fn commands(&self, address: SocketAddr) -> String {
+        let lease = match self.lock {
+            Place::Elsewhere => "  # no leases here: get a token where yours come from\n".into(),
+            Place::Nodes | Place::Database => format!(
+                "  # a lease of a minute, with its token
   curl -sX POST http://{address}/leases/files/report -d '{{\"ttl_ms\":60000}}'
-  # a write under that token (put yours in); an older token gets 412
+"
+            ),
+        };
+        format!(
+            "Try, in another terminal:
+
+{lease}  # a write under that token (put yours in); an older token gets 412
   curl -isX PUT http://{address}/files/report -H 'Fencing-Token: TOKEN' -d 'hello'
   # the file, and the token of its last write
   curl -is http://{address}/files/report
 
 The whole story at once: --play, and --unguarded --play without the fence.
 "
-    )
+        )
+    }
 }

@@ -22,7 +22,7 @@ use clap::Parser;
 use tokio::net::TcpListener;
 
 use app::App;
-use args::Args;
+use args::{Args, Place};
 
 /// How long requests in flight may take after SIGTERM.
 const LAST: Duration = Duration::from_secs(30);
@@ -42,6 +42,9 @@ async fn main() -> ExitCode {
 }
 
 async fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
+    if args.play && args.lock == Place::Elsewhere {
+        return Err("--play needs leases, and with --lock elsewhere there are none".into());
+    }
     let listener = TcpListener::bind(args.address()).await;
     let listener =
         listener.map_err(|error| format!("cannot listen on {}: {error}", args.address()))?;
@@ -61,7 +64,7 @@ async fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         server.await??;
         return Ok(if expected { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
-    print!("{}", args::commands(address));
+    print!("{}", args.commands(address));
     terminated().await?;
     println!("stopping: requests in flight finish");
     app.stop.send_replace(true);

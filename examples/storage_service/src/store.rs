@@ -5,7 +5,7 @@ use fencing::lock::{BuildError, Lock};
 use fencing::sql::{self, SqlMarks};
 use fencing::{Fence, Resource, Token};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
-use sqlx::{MySqlPool, PgPool, SqlitePool};
+use sqlx::{Connection, MySqlConnection, MySqlPool, PgConnection, PgPool, SqlitePool};
 
 use crate::locks;
 
@@ -79,10 +79,13 @@ impl Store {
         let pool = match url {
             None => Pool::Sqlite(sqlite("sqlite::memory:").await?),
             Some(url) if url.starts_with("sqlite:") => Pool::Sqlite(sqlite(url).await?),
+            // A pool hides for half a minute why it cannot connect.
             Some(url) if url.starts_with("postgres:") || url.starts_with("postgresql:") => {
+                PgConnection::connect(url).await.map_err(not_connected)?.close().await?;
                 Pool::Postgres(PgPool::connect(url).await?)
             }
             Some(url) if url.starts_with("mysql:") || url.starts_with("mariadb:") => {
+                MySqlConnection::connect(url).await.map_err(not_connected)?.close().await?;
                 Pool::MySql(MySqlPool::connect(url).await?)
             }
             Some(_) => {
@@ -94,6 +97,8 @@ impl Store {
             sql::migrate(pool).await?;
             sqlx::query(store.statements().create).execute(pool).await?;
         });
+        let mine = store.read(&Resource::new("files/none")?).await;
+        mine.map_err(|error| format!("the table files is not one of this service: {error}"))?;
         Ok(store)
     }
 
@@ -158,6 +163,10 @@ impl Store {
     pub async fn answers(&self) -> bool {
         on!(self, pool => sqlx::query("SELECT 1").execute(pool).await.is_ok())
     }
+}
+
+fn not_connected(error: sqlx::Error) -> String {
+    format!("cannot connect to the database: {error}")
 }
 
 async fn sqlite(url: &str) -> Result<SqlitePool, sqlx::Error> {

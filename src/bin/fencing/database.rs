@@ -4,12 +4,17 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
-use fencing::sql::{self, AdmitError, MigrateError, Protect, ProtectError};
+use fencing::sql::{self, AdmitError, MigrateError, Protect, ProtectError, Protected};
 use fencing::{Resource, Token};
+use serde_json::{Value, json};
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
-use sqlx::{MySql, MySqlPool, PgPool, Postgres, Sqlite, SqlitePool};
+use sqlx::{
+    Connection, MySql, MySqlConnection, MySqlPool, PgConnection, PgPool, Postgres, Sqlite,
+    SqlitePool,
+};
+use tokio::time::timeout;
 
 use crate::args::database::{Database, Lower, Marks, MarksAction, Migrate, ProtectTable, Raise};
 use crate::{exit, say};
@@ -92,7 +97,7 @@ fn printed(kind: Kind, sql: &str) -> String {
 
 async fn run_protect(args: &ProtectTable) -> Result<(), Failure> {
     if args.check {
-        return check(&args.database, args.table.as_deref()).await;
+        return check(&args.database, args.table.as_deref(), args.json).await;
     }
     let Some(table) = &args.table else { return Err(usage("give --table")) };
     if args.remove {
@@ -123,19 +128,15 @@ async fn run_protect(args: &ProtectTable) -> Result<(), Failure> {
     on!(&pool, pool => protect.apply(pool).await).map_err(not_protected)
 }
 
-/// Lists the protected tables: one line for each, and below it what is wrong and what gets past.
-async fn check(database: &Database, table: Option<&str>) -> Result<(), Failure> {
+/// Lists the protected tables, and fails if one is not whole.
+async fn check(database: &Database, table: Option<&str>, json: bool) -> Result<(), Failure> {
     let pool = connect(database, false).await?;
     let tables = on!(&pool, pool => sql::protected(pool, table).await).map_err(not_protected)?;
-    for table in &tables {
-        let state = if table.is_whole() { "whole" } else { "broken" };
-        say::out(format_args!("{state}\t{}\t{}\n", table.table, table.resource));
-        for fault in &table.faults {
-            say::out(format_args!("\tfault: {fault}\n"));
-        }
-        for unseen in &table.unseen {
-            say::out(format_args!("\tdoes not see: {unseen}\n"));
-        }
+    if json {
+        let array = tables.iter().map(described).collect();
+        say::out(format_args!("{:#}\n", Value::Array(array)));
+    } else {
+        tables.iter().for_each(print);
     }
     let broken = tables.iter().filter(|table| !table.is_whole()).count();
     match (tables.len(), broken) {
@@ -147,6 +148,29 @@ async fn check(database: &Database, table: Option<&str>) -> Result<(), Failure> 
                 "{broken} of {all} tables are not protected as they should be: protect them again"
             ),
         )),
+    }
+}
+
+fn described(table: &Protected) -> Value {
+    json!({
+        "table": table.table,
+        "resource": table.resource,
+        "whole": table.is_whole(),
+        "protected": table.is_protected(),
+        "faults": table.faults,
+        "unseen": table.unseen,
+    })
+}
+
+/// Prints one line, and below it what is wrong and what gets past.
+fn print(table: &Protected) {
+    let state = if table.is_whole() { "whole" } else { "broken" };
+    say::out(format_args!("{state}\t{}\t{}\n", table.table, table.resource));
+    for fault in &table.faults {
+        say::out(format_args!("\tfault: {fault}\n"));
+    }
+    for unseen in &table.unseen {
+        say::out(format_args!("\tdoes not see: {unseen}\n"));
     }
 }
 
@@ -249,28 +273,55 @@ fn kind(database: &Database) -> Result<Kind, Failure> {
 async fn connect(database: &Database, create: bool) -> Result<Pool, Failure> {
     let url = database.url.as_str();
     let wrong = |error: sqlx::Error| usage(format_args!("--database: {error}"));
-    let gone = |error: sqlx::Error| {
-        Failure(exit::UNAVAILABLE, format!("the database cannot be reached: {error}"))
+    let closed = |error: sqlx::Error| {
+        let text = "the SQLite file cannot be opened; `fencing migrate` creates it";
+        Failure(exit::UNAVAILABLE, format!("{text}: {error}"))
     };
     Ok(match kind(database)? {
         Kind::Sqlite => {
             let options = SqliteConnectOptions::from_str(url).map_err(wrong)?;
             let options = options.create_if_missing(create).busy_timeout(DATABASE_LIMIT);
             let pool = SqlitePoolOptions::new().max_connections(1).acquire_timeout(DATABASE_LIMIT);
-            Pool::Sqlite(pool.connect_with(options).await.map_err(gone)?)
+            Pool::Sqlite(pool.connect_with(options).await.map_err(closed)?)
         }
         Kind::Postgres => {
             let options = PgConnectOptions::from_str(url).map_err(wrong)?;
             let options = options.options([("lock_timeout", "10s")]);
             let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(DATABASE_LIMIT);
-            Pool::Postgres(pool.connect_with(options).await.map_err(gone)?)
+            reach(PgConnection::connect_with(&options)).await?;
+            Pool::Postgres(pool.connect_lazy_with(options))
         }
         Kind::MySql => {
             let options = MySqlConnectOptions::from_str(url).map_err(wrong)?;
+            if options.get_database().is_none() {
+                return Err(usage("--database: the URL names no database: mysql://HOST/DATABASE"));
+            }
             let pool = MySqlPoolOptions::new().max_connections(1).acquire_timeout(DATABASE_LIMIT);
-            Pool::MySql(pool.connect_with(options).await.map_err(gone)?)
+            reach(MySqlConnection::connect_with(&options)).await?;
+            Pool::MySql(pool.connect_lazy_with(options))
         }
     })
+}
+
+/// Connects once: a pool would try again until its time is up, and not say why.
+async fn reach<C: Connection>(
+    connect: impl Future<Output = sqlx::Result<C>>,
+) -> Result<(), Failure> {
+    let failure = |text: String| Failure(exit::UNAVAILABLE, text);
+    match timeout(DATABASE_LIMIT, connect).await {
+        Ok(Ok(conn)) => {
+            let _ = conn.close().await;
+            Ok(())
+        }
+        Ok(Err(error @ sqlx::Error::Database(_))) => {
+            Err(failure(format!("the database server refused the connection: {error}")))
+        }
+        Ok(Err(error)) => Err(failure(format!("the database cannot be reached: {error}"))),
+        Err(_) => {
+            let text = "the database cannot be reached: no answer within";
+            Err(failure(format!("{text} {DATABASE_LIMIT:?}")))
+        }
+    }
 }
 
 fn usage(text: impl Display) -> Failure {

@@ -81,7 +81,7 @@ impl Service {
 
 fn nodes(run: &Run, urls: &[String]) -> Result<Service, String> {
     let builder = Redlock::builder().redis(trimmed(urls)).namespace(&run.place.namespace);
-    let builder = builder.ttl(run.ttl).wait(run.wait);
+    let builder = builder.ttl(run.ttl).wait(run.wait).lock_at_least_for(run.at_least);
     let builder = match run.node_budget {
         Some(budget) => builder.node_budget(budget),
         None => builder,
@@ -96,6 +96,7 @@ async fn database(run: &Run, url: &str) -> Result<Service, String> {
         return Err("--database: the URL begins with sqlite:, postgres: or mysql:".into());
     }
     let options = ConnectOptions::new(url).ttl(run.ttl).wait(run.wait);
+    let options = options.lock_at_least_for(run.at_least);
     let options = match run.node_budget {
         Some(budget) => options.budget(budget),
         None => options,

@@ -60,6 +60,7 @@ pub struct ConnectOptions {
     namespace: Option<String>,
     ttl: Duration,
     wait: Duration,
+    at_least: Duration,
     budget: Option<Duration>,
 }
 
@@ -73,8 +74,8 @@ impl fmt::Debug for ConnectOptions {
 impl ConnectOptions {
     /// Takes a URL as [`connect`] does.
     pub fn new(url: impl Into<String>) -> ConnectOptions {
-        let Settings { ttl, wait, .. } = Settings::new("budget", (Duration::ZERO, 1));
-        ConnectOptions { url: url.into(), namespace: None, ttl, wait, budget: None }
+        let Settings { ttl, wait, at_least, .. } = Settings::new("budget", (Duration::ZERO, 1));
+        ConnectOptions { url: url.into(), namespace: None, ttl, wait, at_least, budget: None }
     }
 
     /// Sets what the keys on Redis servers begin with. Default: `fencing`. Databases have none.
@@ -92,6 +93,13 @@ impl ConnectOptions {
     /// Sets how long `acquire` waits. Default: 30 s.
     pub fn wait(mut self, limit: Duration) -> ConnectOptions {
         self.wait = limit;
+        self
+    }
+
+    /// Sets for how long a lock stays closed at least, counted from before it was asked for: a release
+    /// before that leaves it in place for the rest. At most the TTL. Default: zero.
+    pub fn lock_at_least_for(mut self, least: Duration) -> ConnectOptions {
+        self.at_least = least;
         self
     }
 

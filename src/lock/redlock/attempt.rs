@@ -9,25 +9,27 @@ use super::nodes::Nodes;
 use super::readmission;
 use crate::lock::AcquireError;
 use crate::lock::held_lock::Grant;
-use crate::protocol::{Acquire, AcquireOutcome, Attempt, Mode, Owner, Request, Terms};
+use crate::protocol::{Acquire, AcquireOutcome, Attempt, Fault, Mode, Owner, Request, Terms};
 use crate::random;
 use crate::resource::Resource;
 
 /// The longest that an attempt waits for its turn.
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
-/// Makes one attempt. Dropped at any await point, or lost, it releases everywhere.
+/// Makes one attempt. Dropped at any await point, or lost, it releases everywhere. Where others share the
+/// lock that it asks for alone, nobody joins them for as long as it `drains`.
 pub(super) async fn attempt(
     nodes: &Arc<Nodes>,
     resource: &Resource,
+    (mode, drains): (Mode, Option<Duration>),
     terms: Terms,
 ) -> Result<Grant, AcquireError> {
     readmission::start(nodes);
     let Some(_turn) = nodes.turn(LONGEST_WAIT.min(terms.ttl / 2)).await else {
-        return Err(nodes.overloaded(resource));
+        return Err(AcquireError::Overloaded { resource: resource.clone() });
     };
     let owner = Owner(random::u128());
-    let attempt = Attempt { resource: resource.clone(), owner, mode: Mode::Exclusive, terms };
+    let attempt = Attempt { resource: resource.clone(), owner, mode, terms };
     let mut release_on_drop = ReleaseOnDrop { nodes: Some(nodes), resource, owner };
     let mut acquire = Acquire::new(nodes.size(), attempt.clone(), nodes.clock().now());
     let mut calls = FuturesUnordered::new();
@@ -51,8 +53,16 @@ pub(super) async fn attempt(
             let held = Arc::new(HeldOnNodes::new(Arc::clone(nodes), attempt, token));
             Ok(Grant { token, deadline, held })
         }
-        AcquireOutcome::Held { retry_after, .. } => {
+        AcquireOutcome::Held { retry_after, shared } => {
+            if let Some(lasting) = drains.filter(|_| shared) {
+                drop(nodes.submit_all(&Request::Drain { resource: resource.clone(), lasting }));
+            }
             Err(AcquireError::Held { resource: resource.clone(), retry_after })
+        }
+        AcquireOutcome::NoQuorum { granted: 0, faults }
+            if !faults.is_empty() && faults.iter().all(|(_, it)| *it == Fault::Overloaded) =>
+        {
+            Err(AcquireError::Overloaded { resource: resource.clone() })
         }
         AcquireOutcome::NoQuorum { granted, faults } => {
             Err(nodes.no_quorum(resource, granted, faults))

@@ -1,19 +1,25 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt;
+use tokio::time::Instant;
 
 use super::attempt::attempt;
+use super::attempt_all::attempt_all;
 use super::nodes::Nodes;
 use super::readmission;
-use crate::lock::backend::LockBackend;
-use crate::lock::held_lock::Grant;
+use crate::lock::backend::{Ask, LockBackend};
+use crate::lock::held_lock::{Grant, GrantAll};
+use crate::lock::hints::Listening;
 use crate::lock::settings::Settings;
 use crate::lock::{AcquireError, Health, NodeHealth};
+use crate::lock::{backoff, ears};
 use crate::protocol::{CROWDED, Fault, Reply, Report, Request, fault_of, majority};
 use crate::resource::Resource;
 use crate::time::Clock;
 
 impl LockBackend for Arc<Nodes> {
+    const TELLS_OF_OTHERS: bool = true;
+
     fn clock(&self) -> &Arc<dyn Clock> {
         Nodes::clock(self)
     }
@@ -21,9 +27,36 @@ impl LockBackend for Arc<Nodes> {
     async fn attempt(
         &self,
         resource: &Resource,
+        ask: Ask,
         settings: &Settings,
     ) -> Result<Grant, AcquireError> {
-        attempt(self, resource, settings.terms()).await
+        // Until it asks again, and the request has got there.
+        let drains = ask.waits.then(|| backoff::longest(settings) + settings.budget() * 2);
+        attempt(self, resource, (ask.mode, drains), settings.terms()).await
+    }
+
+    fn listen(&self, resource: &Resource, since: Instant) -> Listening {
+        let listening = self.hints().listen(resource, since);
+        for (number, node) in self.each_node().enumerate() {
+            if let Some(attending) = self.hints().attend(number) {
+                let (node, client) = (Arc::clone(node), self.client());
+                let name = node.name().to_owned();
+                tokio::spawn(ears::run(attending, name, move || node.listen(client)));
+            }
+        }
+        listening
+    }
+
+    fn others_wait(&self, resource: &Resource) -> bool {
+        self.hints().others_wait(resource)
+    }
+
+    async fn attempt_all(
+        &self,
+        resources: &[Resource],
+        settings: &Settings,
+    ) -> Result<GrantAll, AcquireError> {
+        attempt_all(self, resources, settings.terms()).await
     }
 
     async fn health(&self, _: &Settings) -> Health {
@@ -81,11 +114,6 @@ impl Nodes {
         let (resource, nodes) = (resource.clone(), self.size());
         let (needed, causes) = (majority(nodes), self.causes(faults));
         AcquireError::NoQuorum { resource, nodes, needed, granted, causes }
-    }
-
-    /// Returns the error of an attempt that got no turn.
-    pub(super) fn overloaded(&self, resource: &Resource) -> AcquireError {
-        self.no_quorum(resource, 0, self.each(Fault::Overloaded))
     }
 
     fn each(&self, fault: Fault) -> Vec<(usize, Fault)> {

@@ -14,7 +14,8 @@ use super::node::{Node, Session};
 use super::notices::{Notice, Notices};
 use super::outstanding::Outstanding;
 use super::shared::Shared;
-use crate::protocol::{Fault, Reply};
+use crate::lock::hints::Hints;
+use crate::protocol::{ClientId, Fault, Reply, Request};
 
 /// How long a session that does not answer is kept before a new one is opened.
 pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(2);
@@ -222,6 +223,7 @@ impl Driver {
         let (session, number) = (self.sessions, self.number);
         let (notices, outstanding) =
             (Arc::clone(&self.shared.notices), self.shared.outstanding.clone());
+        let (hints, client) = (self.shared.hints.clone(), self.shared.client);
         let due = Instant::now() + self.shared.budget;
         let limit = ANSWER_LIMIT.max(self.shared.budget);
         let span = tracing::debug_span!("fencing.node", node = self.node.name());
@@ -245,6 +247,9 @@ impl Driver {
             };
             let broken = matches!(answer, Err(Fault::Disconnected(_)));
             notify(&notices, &outstanding, number, &answer);
+            if let Ok(reply) = &answer {
+                released(&hints, client, number, &job.request, reply);
+            }
             job.answer(answer);
             Event::Answered { session, broken }
         };
@@ -327,11 +332,29 @@ fn notify(
     answer: &Result<Reply, Fault>,
 ) {
     let notice = match answer {
-        Ok(Reply::NotAdmitted) => Notice::NotAdmitted(number),
-        Ok(Reply::Exhausted | Reply::Granted { crowded: true, .. }) => Notice::Collect(number),
+        Ok(reply) if reply.is_not_admitted() => Notice::NotAdmitted(number),
+        Ok(reply) if reply.is_full() => Notice::Collect(number),
         _ => return,
     };
     notices.send(notice, outstanding.begin());
+}
+
+/// Notes whether a release was told to another client.
+fn released(hints: &Hints, client: ClientId, number: usize, request: &Request, reply: &Reply) {
+    match (request, reply) {
+        (Request::Release { resource, .. }, Reply::Passed { to }) => {
+            hints.released(resource, number, *to != client);
+        }
+        (Request::Release { resource, .. }, Reply::Released) => {
+            hints.released(resource, number, false);
+        }
+        (Request::Several(requests), Reply::Several(replies)) => {
+            for (request, reply) in requests.iter().zip(replies) {
+                released(hints, client, number, request, reply);
+            }
+        }
+        _ => {}
+    }
 }
 
 async fn pending<T>(future: &mut Option<BoxFuture<'static, T>>) -> T {

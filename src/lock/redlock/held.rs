@@ -1,4 +1,5 @@
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
@@ -23,10 +24,10 @@ impl HeldOnNodes {
         HeldOnNodes { nodes, attempt, token, closed: Mutex::new(false) }
     }
 
-    fn close(&self) -> Calls {
+    fn close(&self, rest: Duration) -> Calls {
         *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
         let (resource, owner) = (self.attempt.resource.clone(), self.attempt.owner);
-        self.nodes.submit_all(&Request::Release { resource, owner })
+        self.nodes.submit_all(&Request::release(resource, owner, rest))
     }
 }
 
@@ -59,10 +60,10 @@ impl HeldLock for HeldOnNodes {
         })
     }
 
-    fn release(&self) -> BoxFuture<'_, Result<Released, ReleaseError>> {
+    fn release(&self, rest: Duration) -> BoxFuture<'_, Result<Released, ReleaseError>> {
         let mut release = Release::new(self.nodes.size());
         // Submitted here and now: dropping the future takes nothing back.
-        let mut calls = self.close();
+        let mut calls = self.close(rest);
         Box::pin(async move {
             loop {
                 match release.outcome() {
@@ -86,11 +87,11 @@ impl HeldLock for HeldOnNodes {
         true
     }
 
-    fn abandon(&self, lost: bool) {
+    fn abandon(&self, lost: bool, rest: Duration) {
         if lost && !self.attempt.terms.lock_delay.is_zero() {
             *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
             return;
         }
-        drop(self.close());
+        drop(self.close(rest));
     }
 }

@@ -28,7 +28,7 @@ impl Job {
     }
 
     pub(super) fn is_release(&self) -> bool {
-        matches!(self.request, Request::Release { .. })
+        self.request.is_release()
     }
 
     /// Gives the caller its answer. It may have given up.
@@ -37,13 +37,7 @@ impl Job {
     }
 
     fn owner(&self) -> Option<Owner> {
-        match &self.request {
-            Request::Acquire { owner, .. }
-            | Request::Publish { owner, .. }
-            | Request::Renew { owner, .. }
-            | Request::Release { owner, .. } => Some(*owner),
-            _ => None,
-        }
+        self.request.owner()
     }
 }
 

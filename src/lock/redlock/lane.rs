@@ -57,12 +57,16 @@ impl Lane {
         self.node.name()
     }
 
+    pub(super) fn node(&self) -> &Arc<dyn Node> {
+        &self.node
+    }
+
     /// Queues a request. It is sent within one budget of the node, and the answer comes within another;
     /// a release may take longer. Dropping the receiver undoes nothing. Outside of a runtime only a lane
     /// that already runs takes requests.
     pub(super) fn submit(&self, request: Request) -> Answer {
         let (reply, answer) = oneshot::channel();
-        let (budget, late) = (self.shared.budget, matches!(request, Request::Release { .. }));
+        let (budget, late) = (self.shared.budget, request.is_release());
         let mut job = Job::new(request, budget, reply, self.shared.outstanding.begin());
         let rest = if late { RELEASE_LIMIT.max(budget) } else { budget };
         let answer = Answer { answer, bound: job.limit + rest };

@@ -4,10 +4,13 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
+use tokio::sync::mpsc;
 
 use super::node::{Node, Session};
+use super::waiting_list::{Entry, WaitingList};
+use crate::lock::ear::Ear;
 use crate::protocol::{
-    EPOCH, Fault, Fleet, Incarnation, Membership, Moment, Reply, Request, Store,
+    ClientId, EPOCH, Fault, Fleet, Incarnation, Membership, Moment, Reply, Request, Store,
 };
 use crate::resource::Resource;
 use crate::time::{Clock, SystemClock, Time};
@@ -32,6 +35,7 @@ struct Server {
     /// anything.
     since: Option<Time>,
     store: Store,
+    waiting: WaitingList,
 }
 
 impl fmt::Debug for MemoryNode {
@@ -53,7 +57,13 @@ impl MemoryNode {
     /// Returns a blank node on a clock of your own, for tests.
     #[must_use]
     pub fn with_clock(name: impl Into<String>, clock: impl Clock) -> MemoryNode {
-        let server = Server { life: 0, incarnation: life(0), since: None, store: Store::default() };
+        let server = Server {
+            life: 0,
+            incarnation: life(0),
+            since: None,
+            store: Store::default(),
+            waiting: WaitingList::default(),
+        };
         MemoryNode {
             name: name.into(),
             clock: Arc::new(clock),
@@ -69,6 +79,7 @@ impl MemoryNode {
         server.incarnation = life(server.life);
         server.since = Some(self.clock.now());
         server.store.forget();
+        server.waiting = WaitingList::default();
     }
 
     /// Wipes the node's memory, as `FLUSHALL` does. Open sessions go on.
@@ -88,13 +99,33 @@ impl MemoryNode {
     fn answer(&self, me: &Membership, request: &Request) -> Result<Reply, Fault> {
         let mut server = self.server();
         if server.incarnation != me.incarnation {
-            return Err(Fault::Disconnected("the node restarted".into()));
+            return Err(restarted());
         }
         let now = self.clock.now();
         let clock = self.base.saturating_add(now.since(Default::default()));
         let uptime = server.since.map_or(Duration::MAX, |since| now.since(since));
-        Ok(server.store.answer(me, request, Moment { now, clock, uptime }))
+        let reply = server.store.answer(me, request, Moment { now, clock, uptime });
+        let (Request::Release { resource, .. } | Request::Share { resource, .. }) = request else {
+            return Ok(reply);
+        };
+        let free = !server.store.is_locked(resource, now);
+        match reply {
+            Reply::Released if free => {
+                let to = server.waiting.tell(resource, now);
+                return Ok(to.map_or(reply, |to| Reply::Passed { to }));
+            }
+            // The next one may share it as well.
+            Reply::Granted { .. } => drop(server.waiting.tell(resource, now)),
+            // It is free for one who waits to hold it alone.
+            Reply::Held { .. } if free => drop(server.waiting.tell(resource, now)),
+            _ => {}
+        }
+        Ok(reply)
     }
+}
+
+fn restarted() -> Fault {
+    Fault::Disconnected("the node restarted".into())
 }
 
 fn life(number: u64) -> Incarnation {
@@ -112,6 +143,14 @@ impl Node for MemoryNode {
         let session: Box<dyn Session> = Box::new(MemorySession { node: self.clone(), me });
         ready(Ok(session)).boxed()
     }
+
+    fn listen(&self, client: ClientId) -> BoxFuture<'static, Result<Box<dyn Ear>, Fault>> {
+        let (sender, told) = mpsc::unbounded_channel();
+        let life = self.server().life;
+        let ear: Box<dyn Ear> =
+            Box::new(MemoryEar { node: self.clone(), life, client, sender, told });
+        ready(Ok(ear)).boxed()
+    }
 }
 
 struct MemorySession {
@@ -123,5 +162,42 @@ impl Session for MemorySession {
     fn call(&self, request: Request) -> BoxFuture<'static, Result<Reply, Fault>> {
         let (node, me) = (self.node.clone(), self.me.clone());
         async move { node.answer(&me, &request) }.boxed()
+    }
+}
+
+struct MemoryEar {
+    node: MemoryNode,
+    life: u64,
+    client: ClientId,
+    sender: mpsc::UnboundedSender<(Resource, u64)>,
+    told: mpsc::UnboundedReceiver<(Resource, u64)>,
+}
+
+impl Ear for MemoryEar {
+    fn wait(
+        &mut self,
+        resource: &Resource,
+        ticket: u64,
+        waited: Duration,
+    ) -> BoxFuture<'static, Result<bool, Fault>> {
+        let (now, mut server) = (self.node.clock.now(), self.node.server());
+        if server.life != self.life {
+            return ready(Err(restarted())).boxed();
+        }
+        let (since, told) = (now - waited, self.sender.clone());
+        let entry = Entry { client: self.client, ticket, since, told };
+        let locked = server.store.is_locked(resource, now);
+        ready(Ok(server.waiting.wait(resource, locked, now, entry))).boxed()
+    }
+
+    fn leave(&mut self, resource: &Resource, ticket: u64) -> BoxFuture<'static, Result<(), Fault>> {
+        let (now, mut server) = (self.node.clock.now(), self.node.server());
+        let locked = server.store.is_locked(resource, now);
+        server.waiting.leave(resource, locked, now, (self.client, ticket));
+        ready(Ok(())).boxed()
+    }
+
+    fn told(&mut self) -> BoxFuture<'_, Result<(Resource, u64), Fault>> {
+        async { self.told.recv().await.ok_or_else(restarted) }.boxed()
     }
 }

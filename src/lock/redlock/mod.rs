@@ -20,11 +20,13 @@
 //! ```
 
 mod attempt;
+mod attempt_all;
 mod backend;
 mod builder;
 mod distinct_servers;
 mod driver;
 mod held;
+mod held_all;
 mod job;
 mod lane;
 mod memory;
@@ -39,6 +41,7 @@ mod redis;
 mod shared;
 #[cfg(test)]
 mod tests;
+mod waiting_list;
 
 use std::fmt;
 use std::sync::Arc;
@@ -47,7 +50,7 @@ use nodes::Nodes;
 
 use super::service::{Service, lock_service};
 
-pub use super::{BuildError, Health};
+pub use super::{BuildError, Ear, Health};
 pub use crate::protocol::{Fleet, FleetError};
 pub use builder::RedlockBuilder;
 pub use memory::MemoryNode;

@@ -1,6 +1,8 @@
-use futures_util::future::BoxFuture;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, ready};
 
-use crate::protocol::{Fault, Fleet, Incarnation, Reply, Request};
+use crate::lock::ear::Ear;
+use crate::protocol::{ClientId, Fault, Fleet, Incarnation, Reply, Request};
 
 /// One independent master.
 ///
@@ -24,6 +26,19 @@ pub trait Node: Send + Sync + 'static {
     /// # Cancel safety
     /// Dropped, it leaves nothing behind.
     fn open(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>>;
+
+    /// Opens the way on which the node tells this client that locks were released for which it
+    /// waits. By default a node tells nothing, and clients ask now and again.
+    ///
+    /// # Errors
+    /// [`Fault`]: why there is none.
+    ///
+    /// # Cancel safety
+    /// Dropped, it leaves nothing behind.
+    fn listen(&self, client: ClientId) -> BoxFuture<'static, Result<Box<dyn Ear>, Fault>> {
+        let _ = client;
+        ready(Err(Fault::Refused("it does not tell of releases".into()))).boxed()
+    }
 }
 
 /// One connection to one incarnation of a node. It never reconnects: when it breaks, every call

@@ -16,7 +16,8 @@ use super::notices::Notices;
 use super::outstanding::Outstanding;
 use super::shared::Shared;
 use crate::lock::NodeCause;
-use crate::protocol::{Fault, Fleet, Nonce, Readmission, Reply, Request};
+use crate::lock::hints::Hints;
+use crate::protocol::{ClientId, Fault, Fleet, Nonce, Readmission, Reply, Request, majority};
 use crate::random;
 use crate::time::Clock;
 
@@ -66,6 +67,8 @@ impl Nodes {
                 ANSWER_LIMIT.max(budget.saturating_mul(4)),
             )),
             outstanding: Outstanding::default(),
+            client: ClientId(random::u128()),
+            hints: Hints::new(majority(nodes.len())),
         };
         let lane = |(number, node)| Lane::new(number, node, shared.clone());
         let lanes = nodes.into_iter().enumerate().map(lane).collect();
@@ -109,6 +112,19 @@ impl Nodes {
 
     pub(super) fn budget(&self) -> Duration {
         self.shared.budget
+    }
+
+    pub(super) fn hints(&self) -> &Hints {
+        &self.shared.hints
+    }
+
+    pub(super) fn client(&self) -> ClientId {
+        self.shared.client
+    }
+
+    /// Returns the nodes themselves.
+    pub(super) fn each_node(&self) -> impl Iterator<Item = &Arc<dyn Node>> {
+        self.lanes.iter().map(Lane::node)
     }
 
     pub(super) fn notices(&self) -> &Notices {

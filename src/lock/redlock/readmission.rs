@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use super::nodes::Nodes;
 use super::notices::{Notice, Pending};
+use crate::lock::seldom::Seldom;
 use crate::protocol::{Fault, Readmission, Readmit, ReadmitError, Reply, Request};
 use crate::random::jitter;
 
@@ -27,6 +28,7 @@ pub(super) fn start(nodes: &Arc<Nodes>) {
 /// Brings nodes back that have forgotten, in the background, as soon as a client sees one.
 async fn run(nodes: Weak<Nodes>, mut notices: mpsc::Receiver<Pending>) {
     let mut not_before: BTreeMap<(usize, bool), Instant> = BTreeMap::new();
+    let mut warnings: BTreeMap<usize, Seldom> = BTreeMap::new();
     while let Some((notice, _work)) = notices.recv().await {
         let (Notice::NotAdmitted(target) | Notice::Collect(target)) = notice;
         let collect = matches!(notice, Notice::Collect(_));
@@ -44,7 +46,10 @@ async fn run(nodes: Weak<Nodes>, mut notices: mpsc::Receiver<Pending>) {
                 metrics::counter!("fencing_readmissions_total").increment(1);
             }
             Err(error) => {
-                tracing::warn!(node = name, %error, "{}", failed(&nodes, target, error));
+                if let Some(suppressed) = warnings.entry(target).or_default().next() {
+                    let words = failed(&nodes, target, error);
+                    tracing::warn!(node = name, %error, suppressed, "{words}");
+                }
             }
         }
         // Answers from before the admission are still on their way here.

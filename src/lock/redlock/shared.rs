@@ -4,7 +4,8 @@ use std::time::Duration;
 use super::distinct_servers::DistinctServers;
 use super::notices::Notices;
 use super::outstanding::Outstanding;
-use crate::protocol::Fleet;
+use crate::lock::hints::Hints;
+use crate::protocol::{ClientId, Fleet};
 
 /// What the lanes of one lock service share.
 #[derive(Clone)]
@@ -14,4 +15,6 @@ pub(super) struct Shared {
     pub(super) notices: Arc<Notices>,
     pub(super) distinct_servers: Arc<DistinctServers>,
     pub(super) outstanding: Outstanding,
+    pub(super) client: ClientId,
+    pub(super) hints: Hints,
 }

@@ -86,7 +86,7 @@ struct ReleaseOnDrop<DB: Database> {
 impl<DB: Database> Drop for ReleaseOnDrop<DB> {
     fn drop(&mut self) {
         if let Some(statement) = self.statement.take() {
-            drop(self.row.release(statement));
+            drop(self.row.release(statement, Duration::ZERO));
         }
     }
 }

@@ -1,17 +1,25 @@
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use super::attempt::attempt;
+use super::attempt_all::attempt_all;
+use super::ear;
 use super::table::LeaseTable;
 use crate::database::Database;
-use crate::lock::backend::LockBackend;
-use crate::lock::held_lock::Grant;
+use crate::lock::backend::{Ask, LockBackend};
+use crate::lock::ears;
+use crate::lock::held_lock::{Grant, GrantAll};
+use crate::lock::hints::Listening;
 use crate::lock::settings::Settings;
 use crate::lock::{AcquireError, Health};
-use crate::protocol::Fault;
+use crate::protocol::{Fault, Mode};
 use crate::resource::Resource;
 use crate::time::Clock;
 
 impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
+    const TELLS_OF_OTHERS: bool = false;
+
     fn clock(&self) -> &Arc<dyn Clock> {
         LeaseTable::clock(self)
     }
@@ -19,9 +27,37 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
     async fn attempt(
         &self,
         resource: &Resource,
+        ask: Ask,
         settings: &Settings,
     ) -> Result<Grant, AcquireError> {
+        if ask.mode == Mode::Shared {
+            return Err(AcquireError::NotShared { resource: resource.clone() });
+        }
         attempt(self, resource, settings.terms(), settings.budget()).await
+    }
+
+    fn listen(&self, resource: &Resource, since: Instant) -> Listening {
+        let listening = self.hints().listen(resource, since);
+        if DB::TELLS
+            && let Some(attending) = self.hints().attend(0)
+        {
+            let pool = self.pool().clone();
+            let open = move || ear::open::<DB>(pool.clone());
+            tokio::spawn(ears::run(attending, self.name().to_owned(), open));
+        }
+        listening
+    }
+
+    fn others_wait(&self, _: &Resource) -> bool {
+        false
+    }
+
+    async fn attempt_all(
+        &self,
+        resources: &[Resource],
+        settings: &Settings,
+    ) -> Result<GrantAll, AcquireError> {
+        attempt_all(self, resources, settings.terms(), settings.budget()).await
     }
 
     async fn health(&self, settings: &Settings) -> Health {
@@ -39,6 +75,6 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
     fn prepare(&self, _: &Settings) {}
 
     async fn settle(&self) {
-        self.in_flight().over().await;
+        self.over().await;
     }
 }

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
@@ -33,9 +35,9 @@ impl<DB: Database> HeldLock for HeldRow<DB> {
         })
     }
 
-    fn release(&self) -> BoxFuture<'_, Result<Released, ReleaseError>> {
+    fn release(&self, rest: Duration) -> BoxFuture<'_, Result<Released, ReleaseError>> {
         // Sent here and now: dropping the future takes nothing back.
-        let answer = self.row.release(self.row.enter());
+        let answer = self.row.release(self.row.enter(), rest);
         Box::pin(async move {
             let fault = match timeout(self.row.budget, answer).await {
                 Ok(Ok(Ok(true))) => return Ok(Released::Released),
@@ -48,9 +50,9 @@ impl<DB: Database> HeldLock for HeldRow<DB> {
         })
     }
 
-    fn abandon(&self, lost: bool) {
+    fn abandon(&self, lost: bool, rest: Duration) {
         if !lost || self.terms.lock_delay.is_zero() {
-            drop(self.row.release(self.row.enter()));
+            drop(self.row.release(self.row.enter(), rest));
         }
     }
 }

@@ -47,16 +47,21 @@
 //! from writing, and so from locking, until it goes on or is killed.
 
 mod attempt;
+mod attempt_all;
 mod backend;
 mod builder;
+mod ear;
 mod fault;
 mod held;
+mod held_all;
 mod in_flight;
 #[cfg(feature = "mysql")]
 mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod reserve;
 mod row;
+mod rows;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod table;
@@ -77,8 +82,10 @@ pub use builder::SqlLockBuilder;
 ///
 /// Clones share the pool and the local queues. Each attempt and each renewal needs a
 /// connection of the pool for one statement. Where transactions use up the pool, renewals and
-/// releases take one connection more, which the service opens then and keeps: let the server
-/// allow one more for each service than its pool has. An attempt waits for the pool.
+/// releases take one connection more, which the service opens then and keeps until the pool is
+/// closed or the last clone is dropped: let the server allow one more for each service than its
+/// pool has. An attempt waits for the pool. Close the pool after your leases are released: from
+/// then on none is renewed or released, and each ends with its TTL.
 pub struct SqlLock<DB: Database>(Service<Arc<LeaseTable<DB>>>);
 
 impl<DB: Database> Clone for SqlLock<DB> {

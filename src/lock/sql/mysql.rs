@@ -1,7 +1,9 @@
+use std::time::Duration;
+
 use futures_util::future::BoxFuture;
 use sqlx::{MySql, MySqlConnection};
 
-use crate::database::{AcquireAnswer, Claim, LeaseStatements, RenewAnswer};
+use crate::database::{AcquireAnswer, Claim, LeaseStatements, RenewAnswer, millis};
 
 /// The procedures lock the row first and read the clock then; the migration says why. A
 /// single statement could not do it: its time is that of its begin, and it would not be
@@ -10,9 +12,10 @@ use crate::database::{AcquireAnswer, Claim, LeaseStatements, RenewAnswer};
 const ACQUIRE: &str = "CALL fencing_lease_acquire(?, ?, ?, ?)";
 const RENEW: &str = "CALL fencing_lease_renew(?, ?, ?, ?, ?)";
 const RELEASE: &str = "CALL fencing_lease_release(?, ?, ?)";
+const SHORTEN: &str = "CALL fencing_lease_shorten(?, ?, ?, ?)";
 
 const PROBE: &str = "
-    SELECT 1 FROM fencing_leases AS lease, fencing_marks AS mark
+    SELECT 1 FROM fencing_leases AS lease, fencing_marks_base AS mark
     WHERE lease.token = 0 AND mark.token = 0 LIMIT 0";
 
 /// Returns names as bytes: a text would be converted from the character set of the
@@ -64,10 +67,13 @@ impl LeaseStatements for MySql {
     fn release<'a>(
         conn: &'a mut MySqlConnection,
         claim: &'a Claim,
+        rest: Duration,
     ) -> BoxFuture<'a, sqlx::Result<bool>> {
         Box::pin(async move {
             let (resource, owner) = name(claim);
-            let release = sqlx::query_scalar::<_, i64>(RELEASE).bind(resource).bind(owner);
+            let statement = if rest.is_zero() { RELEASE } else { SHORTEN };
+            let release = sqlx::query_scalar::<_, i64>(statement).bind(resource).bind(owner);
+            let release = if rest.is_zero() { release } else { release.bind(millis(rest)) };
             let release = release.bind(patience(claim));
             Ok(release.fetch_all(conn).await?.first() == Some(&1))
         })

@@ -1,7 +1,14 @@
-use futures_util::future::BoxFuture;
-use sqlx::{AssertSqlSafe, FromRow, PgConnection, Postgres, Row};
+use std::time::Duration;
 
-use crate::database::{AcquireAnswer, Claim, LeaseStatements, RenewAnswer, literal};
+use futures_util::future::BoxFuture;
+use sqlx::postgres::PgListener;
+use sqlx::{AssertSqlSafe, FromRow, PgConnection, Pool, Postgres, Row};
+use tokio::time::timeout;
+
+use crate::database::{
+    AcquireAnswer, Channels, Claim, LeaseStatements, RenewAnswer, literal, millis,
+};
+use crate::random;
 
 /// Acquires the row in one statement.
 ///
@@ -18,7 +25,8 @@ use crate::database::{AcquireAnswer, Claim, LeaseStatements, RenewAnswer, litera
 ///
 /// `acquired`: the row counts as the upsert finds it, after any wait, and so does the time:
 /// `now()` would be the time when the statement began. The mark may be above the row's token
-/// if the tokens came from elsewhere before, or the row was lost.
+/// if the tokens came from elsewhere before, or the row was lost. The function reads it: it sees
+/// no temporary table with the name of the marks.
 const ACQUIRE: &str = "
     WITH own AS MATERIALIZED (
         SELECT set_config('lock_timeout', '$patience', true),
@@ -46,7 +54,7 @@ const ACQUIRE: &str = "
     ), acquired AS (
         INSERT INTO fencing_leases AS lease (resource, token, owner, expires_at, closed_for)
         SELECT $resource,
-            coalesce((SELECT token FROM fencing_marks WHERE resource = $resource), 0) + 1,
+            coalesce((SELECT token FROM fencing_highest($resource)), 0) + 1,
             $owner, clock_timestamp() + $lasting * interval '1 millisecond',
             $lasting * interval '1 millisecond'
         FROM own WHERE NOT EXISTS (SELECT FROM seen)
@@ -81,9 +89,21 @@ const RELEASE: &str = "
     WHERE resource = $resource AND owner = $owner
         AND (expires_at > clock_timestamp() OR expires_at = '-infinity')";
 
+/// Leaves the row closed for the rest. The owner's name gets a mark: a renewal that is still on its way
+/// must not find it.
+const SHORTEN: &str = "
+    WITH own AS MATERIALIZED (SELECT set_config('lock_timeout', '$patience', true))
+    UPDATE fencing_leases SET owner = $owner || '.',
+        expires_at = least(expires_at, clock_timestamp() + $rest * interval '1 millisecond') FROM own
+    WHERE resource = $resource
+        AND (owner = $owner AND expires_at > clock_timestamp() OR owner = $owner || '.')";
+
 const PROBE: &str = "
-    SELECT FROM fencing_leases AS lease, fencing_marks AS mark
+    SELECT FROM fencing_leases AS lease, fencing_highest('') AS mark
     WHERE lease.token = 0 AND mark.token = 0 LIMIT 0";
+
+/// How long what is told may take to be heard.
+const HEARD: Duration = Duration::from_secs(1);
 
 /// Puts the values into the text; [`literal`] says why they are not sent apart.
 fn filled(statement: &str, claim: &Claim, token: i64) -> AssertSqlSafe<String> {
@@ -132,14 +152,69 @@ impl LeaseStatements for Postgres {
     fn release<'a>(
         conn: &'a mut PgConnection,
         claim: &'a Claim,
+        rest: Duration,
     ) -> BoxFuture<'a, sqlx::Result<bool>> {
         Box::pin(async move {
-            let release = sqlx::raw_sql(filled(RELEASE, claim, 0));
+            let statement = if rest.is_zero() { RELEASE } else { SHORTEN };
+            let statement = statement.replace("$rest", &millis(rest).to_string());
+            let release = sqlx::raw_sql(filled(&statement, claim, 0));
             Ok(release.execute(conn).await?.rows_affected() == 1)
+        })
+    }
+
+    const TELLS: bool = true;
+
+    fn tell<'a>(conn: &'a mut PgConnection, channel: &'a str) -> BoxFuture<'a, sqlx::Result<()>> {
+        Box::pin(async move {
+            let notify = AssertSqlSafe(format!("NOTIFY \"{channel}\""));
+            sqlx::raw_sql(notify).execute(conn).await.map(drop)
+        })
+    }
+
+    fn listen(pool: Pool<Postgres>) -> BoxFuture<'static, sqlx::Result<Box<dyn Channels>>> {
+        Box::pin(async move {
+            let own = pool.options().clone().min_connections(0).max_connections(1);
+            let own = own.connect_lazy_with((*pool.connect_options()).clone());
+            let mut listener = PgListener::connect_with(&own).await?;
+            listener.eager_reconnect(false);
+            // Behind a pooler that shares out sessions, what is told reaches somebody else.
+            let probe = format!("fencing_{:016x}", random::u128() as u64);
+            listener.listen(&probe).await?;
+            Postgres::tell(&mut *pool.acquire().await?, &probe).await?;
+            let heard = timeout(HEARD, listener.try_recv()).await;
+            let heard = matches!(heard, Ok(Ok(Some(told))) if told.channel() == probe);
+            listener.unlisten_all().await?;
+            if !heard {
+                let why = "what is told is not heard: perhaps a pooler shares the sessions out";
+                return Err(sqlx::Error::Configuration(why.into()));
+            }
+            let channels: Box<dyn Channels> = Box::new(Listener(listener));
+            Ok(channels)
         })
     }
 
     fn probe(conn: &mut PgConnection) -> BoxFuture<'_, sqlx::Result<()>> {
         Box::pin(async move { sqlx::raw_sql(PROBE).execute(conn).await.map(drop) })
+    }
+}
+
+struct Listener(PgListener);
+
+impl Channels for Listener {
+    fn listen<'a>(&'a mut self, channel: &'a str, on: bool) -> BoxFuture<'a, sqlx::Result<()>> {
+        Box::pin(async move {
+            match on {
+                true => self.0.listen(channel).await,
+                false => self.0.unlisten(channel).await,
+            }
+        })
+    }
+
+    fn told(&mut self) -> BoxFuture<'_, sqlx::Result<String>> {
+        Box::pin(async move {
+            // What was told while the connection was broken is lost: the caller opens another.
+            let told = self.0.try_recv().await?.ok_or(sqlx::Error::WorkerCrashed)?;
+            Ok(told.channel().to_owned())
+        })
     }
 }

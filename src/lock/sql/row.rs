@@ -30,16 +30,22 @@ impl<DB: Database> LeaseRow<DB> {
         LeaseRow { table, claim, budget, runtime: Handle::current() }
     }
 
+    /// Returns the runtime in which the row was asked for.
+    pub(super) fn runtime(&self) -> Handle {
+        self.runtime.clone()
+    }
+
     /// Notes that a statement for this resource is on its way, until what it returns is dropped.
     pub(super) fn enter(&self) -> InFlightStatement {
         self.table.in_flight().enter(&self.claim.resource)
     }
 
-    /// Releases the row in a task of its own.
+    /// Releases the row in a task of its own. It stays closed for the `rest`.
     pub(super) fn release(
         &self,
         statement: InFlightStatement,
+        rest: Duration,
     ) -> oneshot::Receiver<Result<bool, Fault>> {
-        self.table.release(&self.runtime, &self.claim, self.budget, statement)
+        self.table.release(&self.runtime, &self.claim, self.budget, statement, rest)
     }
 }

@@ -1,7 +1,9 @@
+use std::time::Duration;
+
 use futures_util::future::BoxFuture;
 use sqlx::{Sqlite, SqliteConnection};
 
-use crate::database::{AcquireAnswer, Claim, LeaseStatements, RenewAnswer};
+use crate::database::{AcquireAnswer, Claim, LeaseStatements, RenewAnswer, millis};
 
 /// Reads for how many milliseconds a row is still closed, and whether it is news that this is
 /// longer than a grant allows: then the clock was set back, and the row counts from now on. It
@@ -57,6 +59,14 @@ const RELEASE: &str = "
     WHERE resource = ?1 AND owner = ?2
         AND (expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER) OR expires_at = 0)";
 
+/// Leaves the row closed for the rest. The owner's name gets a mark: a renewal that is still on its way
+/// must not find it.
+const SHORTEN: &str = "
+    UPDATE fencing_leases SET owner = ?2 || '.',
+        expires_at = min(expires_at, CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?3)
+    WHERE resource = ?1 AND (owner = ?2 || '.'
+        OR owner = ?2 AND expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER))";
+
 const PROBE: &str = "
     SELECT 1 FROM fencing_leases AS lease, fencing_marks AS mark
     WHERE lease.token = 0 AND mark.token = 0 LIMIT 0";
@@ -106,9 +116,12 @@ impl LeaseStatements for Sqlite {
     fn release<'a>(
         conn: &'a mut SqliteConnection,
         claim: &'a Claim,
+        rest: Duration,
     ) -> BoxFuture<'a, sqlx::Result<bool>> {
         Box::pin(async move {
-            let release = sqlx::query(RELEASE).bind(claim.resource.as_str()).bind(&claim.owner);
+            let statement = if rest.is_zero() { RELEASE } else { SHORTEN };
+            let release = sqlx::query(statement).bind(claim.resource.as_str()).bind(&claim.owner);
+            let release = if rest.is_zero() { release } else { release.bind(millis(rest)) };
             Ok(release.execute(conn).await?.rows_affected() == 1)
         })
     }

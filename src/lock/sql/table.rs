@@ -9,12 +9,16 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::Instrument;
 
+use super::ear;
 use super::fault;
 use super::in_flight::{InFlight, InFlightStatement};
+use super::reserve::Reserve;
 use crate::database::{AcquireAnswer, Claim, Database, Kind, RenewAnswer};
+use crate::lock::hints::Hints;
 use crate::lock::{Health, NodeCause};
 use crate::protocol::Fault;
 use crate::random::jitter;
+use crate::resource::Resource;
 use crate::time::Clock;
 
 /// How long an answer is waited for after the caller has given up, and how long a release
@@ -30,12 +34,14 @@ const ROUNDS: usize = 3;
 /// The table of leases in one database, and the way to it.
 pub(super) struct LeaseTable<DB: Database> {
     pool: Pool<DB>,
-    /// One connection, which is opened where the pool has none free, and stays. What keeps or
-    /// ends a lease must not wait until the application is less busy.
-    reserve: Pool<DB>,
+    /// What keeps or ends a lease does not wait for the pool for long.
+    reserve: Reserve<DB>,
     name: String,
     clock: Arc<dyn Clock>,
     in_flight: InFlight,
+    hints: Hints,
+    /// What is told of releases.
+    telling: InFlight,
 }
 
 /// When a call gives up.
@@ -68,10 +74,13 @@ impl Limits {
 impl<DB: Database> LeaseTable<DB> {
     pub(super) fn new(pool: Pool<DB>, clock: Arc<dyn Clock>) -> LeaseTable<DB> {
         let name = DB::name(&pool.connect_options());
-        let reserve = pool.options().clone().min_connections(0).max_connections(1);
-        let reserve =
-            reserve.idle_timeout(None).connect_lazy_with((*pool.connect_options()).clone());
-        LeaseTable { pool, reserve, name, clock, in_flight: InFlight::default() }
+        let (in_flight, telling) = (InFlight::default(), InFlight::default());
+        let (reserve, hints) = (Reserve::new(), Hints::new(1));
+        LeaseTable { pool, reserve, name, clock, in_flight, hints, telling }
+    }
+
+    pub(super) fn pool(&self) -> &Pool<DB> {
+        &self.pool
     }
 
     pub(super) fn name(&self) -> &str {
@@ -82,8 +91,18 @@ impl<DB: Database> LeaseTable<DB> {
         &self.clock
     }
 
+    pub(super) fn hints(&self) -> &Hints {
+        &self.hints
+    }
+
     pub(super) fn in_flight(&self) -> &InFlight {
         &self.in_flight
+    }
+
+    /// Waits until nothing is in flight.
+    pub(super) async fn over(&self) {
+        self.in_flight.over().await;
+        self.telling.over().await;
     }
 
     pub(super) fn cause(&self, cause: Fault) -> NodeCause {
@@ -121,36 +140,64 @@ impl<DB: Database> LeaseTable<DB> {
     }
 
     /// Releases the row in a task of its own, and reports the outcome of the first try. If
-    /// that failed, it goes on trying for a while: the owner keeps it from other rows.
+    /// that failed, it goes on trying for a while: the owner keeps it from other rows. The row stays
+    /// closed for the `rest`.
     pub(super) fn release(
         self: &Arc<Self>,
         runtime: &Handle,
         claim: &Arc<Claim>,
         budget: Duration,
         in_flight_statement: InFlightStatement,
+        rest: Duration,
     ) -> oneshot::Receiver<Result<bool, Fault>> {
         let (sender, answer) = oneshot::channel();
         let (table, claim) = (Arc::clone(self), Arc::clone(claim));
         let release = async move {
-            let end = Instant::now() + ANSWER_LIMIT;
-            let first = table.try_release(&claim, budget).await;
+            let (end, closed) = (Instant::now() + ANSWER_LIMIT, Instant::now() + rest);
+            let first = table.try_release(&claim, budget, closed).await;
             let mut done = first.is_ok();
             drop(in_flight_statement);
+            let freed = matches!(first, Ok(true)) && rest.is_zero();
+            let telling = (freed && DB::TELLS).then(|| table.telling.enter(&claim.resource));
             let _ = sender.send(first);
+            if telling.is_some() {
+                table.tell(&claim.resource, budget).await;
+            }
             let mut pause = PAUSE;
             while !done && Instant::now() < end {
                 pause = (pause * 2).min(LONGEST_PAUSE);
                 sleep(pause / 2 + jitter(pause / 2)).await;
-                done = table.try_release(&claim, budget).await.is_ok();
+                let again = table.try_release(&claim, budget, closed).await;
+                done = again.is_ok();
+                if DB::TELLS && rest.is_zero() && matches!(again, Ok(true)) {
+                    table.tell(&claim.resource, budget).await;
+                }
             }
         };
         runtime.spawn(release.in_current_span());
         answer
     }
 
-    async fn try_release(&self, claim: &Claim, budget: Duration) -> Result<bool, Fault> {
+    /// Tells those who wait in other processes, in a transaction of its own: on PostgreSQL those that
+    /// tell are committed one after another, and this one has nothing to write to disk.
+    async fn tell(&self, resource: &Resource, budget: Duration) {
+        let channel = ear::channel(resource);
+        let limits = Limits::of(budget, budget);
+        let told = self.call(&channel, limits, |conn, channel| DB::tell(conn, channel)).await;
+        if let Err(fault) = told {
+            tracing::debug!(%resource, %fault, "a release was not told");
+        }
+    }
+
+    async fn try_release(
+        &self,
+        claim: &Claim,
+        budget: Duration,
+        closed: Instant,
+    ) -> Result<bool, Fault> {
         let limits = Limits::with_reserve(budget, ANSWER_LIMIT.max(budget));
-        self.call(claim, limits, DB::release).await
+        let rest = move || closed.saturating_duration_since(Instant::now());
+        self.call(claim, limits, move |conn, claim| DB::release(conn, claim, rest())).await
     }
 
     pub(super) async fn health(&self, budget: Duration) -> Health {
@@ -202,7 +249,7 @@ impl<DB: Database> LeaseTable<DB> {
         let conn = timeout_at(end, self.pool.acquire()).await;
         match conn.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
             Err(sqlx::Error::PoolTimedOut) if limits.shared.is_some() => {
-                let conn = timeout_at(limits.connection, self.reserve.acquire()).await;
+                let conn = timeout_at(limits.connection, self.reserve.acquire(&self.pool)).await;
                 conn.unwrap_or(Err(sqlx::Error::PoolTimedOut))
             }
             conn => conn,

@@ -2,7 +2,10 @@ use crate::database::{Meaning, meaning, text};
 
 /// A name that a table or column cannot have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the name of a table or column has 1 to 64 characters and no control characters")]
+#[error(
+    "the name of a table or column has 1 to 64 characters and no control characters, and a prefix \
+     does not begin with white space"
+)]
 #[non_exhaustive]
 pub struct NameError;
 
@@ -44,6 +47,21 @@ pub enum ProtectError {
         column: String,
         /// Its type.
         kind: String,
+    },
+    /// The table is protected already, and names its rows otherwise. Under other names the marks that
+    /// stand would not count.
+    #[error(
+        "the table {table} is protected, and its rows are named {names}: as {others} they would have \
+         no marks, and stale tokens could write. To name them otherwise, stop the writers and take \
+         the protection off first (`fencing protect --table {table} --remove`)"
+    )]
+    OtherNames {
+        /// The table.
+        table: String,
+        /// How its rows are named: `files/{path}`.
+        names: String,
+        /// How they were to be named.
+        others: String,
     },
     /// The triggers could not guard this table.
     #[error("the table {table} can't be protected: {why}")]

@@ -16,6 +16,7 @@ pub use self::error::{NameError, ProtectError};
 pub use self::protected::Protected;
 pub use self::target::Protect;
 use crate::database::{Database, Kind};
+use crate::sql::migrate::unfit;
 
 impl Protect {
     /// Returns the statements that protect the table, or protect it anew. They leave out what
@@ -37,8 +38,8 @@ impl Protect {
     ///
     /// # Errors
     /// [`ProtectError`] says why: the table or the column is missing, the column's text depends
-    /// on the session, triggers could not guard the table, you may not create them, others kept
-    /// it locked.
+    /// on the session, the table is protected under other names already, triggers could not guard
+    /// the table, you may not create them, others kept it locked.
     ///
     /// # Cancel safety
     /// If it is dropped, it is done or undone; on MySQL it may be half done: do it again.
@@ -50,6 +51,7 @@ impl Protect {
             self.check::<DB>(&mut tx, Some(column)).await?;
             self.check_text::<DB>(&mut tx, column).await?;
         }
+        self.check_names::<DB>(&mut tx).await?;
         match DB::KIND {
             Kind::MySql => mysql::apply::<DB>(self, &mut tx).await?,
             Kind::Postgres => postgres::apply::<DB>(self, &mut tx).await?,
@@ -72,6 +74,25 @@ impl Protect {
         let select = format!("SELECT {what} FROM {table} AS fenced LIMIT 0");
         let read = DB::execute(conn, select).await;
         read.map_err(|source| ProtectError::of_check(&self.table, column, source))
+    }
+
+    /// Refuses other names than those by which the table is protected already: the marks of the old
+    /// names would not count any more, and a token that is stale under its old name could write.
+    async fn check_names<DB: Database>(
+        &self,
+        conn: &mut DB::Connection,
+    ) -> Result<(), ProtectError> {
+        let schema = self.schema.as_ref();
+        let path = schema.map(|schema| format!("{schema}.{}", self.table));
+        let path = path.as_deref().unwrap_or(&self.table);
+        let found = found::<DB>(conn, Some(path)).await?;
+        let own = found.into_iter().find(|(protected, _)| protected.is(path));
+        let Some((protected, Some(protect))) = own else { return Ok(()) };
+        if protect.named == self.named {
+            return Ok(());
+        }
+        let (table, names, others) = (path.to_owned(), protected.resource, self.named.pattern());
+        Err(ProtectError::OtherNames { table, names, others })
     }
 
     /// Refuses a column whose text depends on the session: one row would have several names,
@@ -109,7 +130,8 @@ impl Protect {
 /// catalogue. Name it, and the answer says that it is not protected.
 ///
 /// # Errors
-/// [`ProtectError::Database`] if the catalogue can't be read.
+/// [`ProtectError::Table`] if there is no such table, [`ProtectError::Database`] if the catalogue
+/// can't be read.
 ///
 /// # Cancel safety
 /// It changes nothing.
@@ -118,18 +140,16 @@ pub async fn protected<DB: Database>(
     table: Option<&str>,
 ) -> Result<Vec<Protected>, ProtectError> {
     let mut conn = pool.acquire().await?;
-    let mut found = match DB::KIND {
-        Kind::MySql => {
-            let schema = table.and_then(|table| table.split_once('.')).map(|(schema, _)| schema);
-            mysql::found::<DB>(&mut conn, schema).await?
-        }
-        Kind::Postgres => postgres::found::<DB>(&mut conn).await?,
-        Kind::Sqlite => sqlite::found::<DB>(&mut conn).await?,
-    };
+    let mut found = found::<DB>(&mut conn, table).await?;
     if let Some(table) = table {
         found.retain(|(protected, _)| protected.is(table));
         if found.is_empty() {
-            return Ok(vec![Protected::none(table)]);
+            let (schema, name) = match table.split_once('.') {
+                Some((schema, name)) => (Some(schema.to_owned()), name),
+                None => (None, table),
+            };
+            Protect::unknown(schema, name.to_owned()).check::<DB>(&mut conn, None).await?;
+            return Ok(vec![Protected::none(table, DB::KIND)]);
         }
     }
     let mut all = Vec::new();
@@ -142,7 +162,25 @@ pub async fn protected<DB: Database>(
                 protected.faults.push(error.to_string());
             }
         }
+        // On MySQL a trigger finds the marks in the schema of its table.
+        let schema = (DB::KIND == Kind::MySql).then(|| protected.path.0.clone());
+        protected.faults.extend(unfit::<DB>(&mut conn, schema).await?);
         all.push(protected);
     }
     Ok(all)
+}
+
+/// Reads the protected tables, and how each names its rows if its triggers say it.
+async fn found<DB: Database>(
+    conn: &mut DB::Connection,
+    table: Option<&str>,
+) -> sqlx::Result<Vec<(Protected, Option<Protect>)>> {
+    match DB::KIND {
+        Kind::MySql => {
+            let schema = table.and_then(|table| table.split_once('.')).map(|(schema, _)| schema);
+            mysql::found::<DB>(conn, schema).await
+        }
+        Kind::Postgres => postgres::found::<DB>(conn, table.is_some()).await,
+        Kind::Sqlite => sqlite::found::<DB>(conn).await,
+    }
 }

@@ -5,6 +5,7 @@ use super::quoted::{hex, quote, unhex};
 use super::target::Protect;
 use crate::database::{Database, Meaning, meaning};
 use crate::resource::Resource;
+use crate::sql::migrate::unfit;
 
 /// A TIMESTAMP is read in the session's time zone.
 pub(super) const SESSION_DEPENDENT: &str = "
@@ -122,17 +123,30 @@ fn named_of(call: &str) -> Option<Named> {
     Named::of_expression(text(digits)?, rest, '`')
 }
 
+/// Says that the table's engine has no transactions, if that is so.
+async fn not_transactional<DB: Database>(
+    protect: &Protect,
+    conn: &mut DB::Connection,
+) -> sqlx::Result<Option<String>> {
+    let table = vec![protect.schema.clone(), Some(protect.table.clone())];
+    let engine = DB::texts(conn, NOT_TRANSACTIONAL.into(), table).await?;
+    Ok(engine.into_iter().flatten().flatten().next().map(|engine| {
+        format!(
+            "its engine {engine} has no transactions, and a write that is refused would stay. \
+             ALTER TABLE ... ENGINE = InnoDB"
+        )
+    }))
+}
+
 pub(super) async fn apply<DB: Database>(
     protect: &Protect,
     conn: &mut DB::Connection,
 ) -> Result<(), ProtectError> {
-    let table = vec![protect.schema.clone(), Some(protect.table.clone())];
-    let engine = DB::texts(conn, NOT_TRANSACTIONAL.into(), table).await?;
-    if let Some(engine) = engine.into_iter().flatten().flatten().next() {
-        return Err(protect.unguardable(format!(
-            "its engine {engine} has no transactions, and a write that is refused would stay. \
-             ALTER TABLE ... ENGINE = InnoDB"
-        )));
+    if let Some(why) = not_transactional::<DB>(protect, conn).await? {
+        return Err(protect.unguardable(why));
+    }
+    if let Some(why) = unfit::<DB>(conn, protect.schema.clone()).await?.into_iter().next() {
+        return Err(protect.unguardable(why));
     }
     // What a table that was renamed has brought along.
     let expected = triggers(protect);
@@ -143,8 +157,8 @@ pub(super) async fn apply<DB: Database>(
     let others = others.map(|name| drop_trigger(protect.schema.as_deref(), name));
     let statements: Vec<_> = statements(protect).into_iter().chain(others).collect();
 
-    // Nobody writes between two statements, and only this one waits. Who may not lock tables does
-    // without.
+    // Nobody writes between two statements, and only this one waits. A user that may not lock tables
+    // does without.
     let lock = DB::execute(conn, format!("LOCK TABLES {} WRITE", protect.path('`'))).await;
     let is_denied = |error: &sqlx::Error| {
         error.as_database_error().is_some_and(|error| meaning(error) == Meaning::Denied)
@@ -192,11 +206,13 @@ pub(super) async fn found<DB: Database>(
             let [Some(key), Some(other)] = &row[..] else { continue };
             unseen.push(format!("what the foreign key {key} changes along with {other}"));
         }
+        let mut faults = faults(protect.as_ref().unwrap_or(&unknown), &triggers);
+        faults.extend(not_transactional::<DB>(&unknown, conn).await?);
         let drops = triggers.iter().map(|(name, ..)| drop_trigger(Some(&schema), name)).collect();
         let protected = Protected {
             table: if is_own { name.clone() } else { format!("{schema}.{name}") },
             resource: protect.as_ref().map(|protect| protect.named.pattern()).unwrap_or_default(),
-            faults: faults(protect.as_ref().unwrap_or(&unknown), &triggers),
+            faults,
             unseen,
             path: (schema, name),
             drops,

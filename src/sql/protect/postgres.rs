@@ -25,20 +25,30 @@ pub(super) const SESSION_DEPENDENT: &str = "
 
 /// Reads the table and all below it, partitions and children: schema, name, whether it is a
 /// partition, whether there may be more below it, and the arguments of the two triggers, or
-/// what is wrong with them. 29: AFTER, each row, three events. 34: BEFORE TRUNCATE.
+/// `!` and what is wrong with them. 29: AFTER, each row, three events. 34: BEFORE TRUNCATE.
+/// `home`: the schema where the session finds the marks.
 const TREE: &str = "
-    WITH RECURSIVE tree AS (
+    WITH RECURSIVE home AS (
+        SELECT pg_namespace.oid AS id, nspname
+        FROM unnest(current_schemas(false)) WITH ORDINALITY AS path (name, nr)
+            JOIN pg_namespace ON nspname = path.name JOIN pg_class ON relnamespace = pg_namespace.oid
+        WHERE relname = 'fencing_marks' ORDER BY nr LIMIT 1
+    ), tree AS (
         SELECT to_regclass($1)::oid AS id
         UNION
         SELECT inhrelid FROM tree, pg_inherits WHERE inhparent = id
     ), state AS (
         SELECT tgrelid, tgname, CASE
-            WHEN tgenabled NOT IN ('O', 'A') THEN 'disabled'
+            WHEN tgenabled NOT IN ('O', 'A') THEN '!is disabled'
             WHEN tgtype <> CASE tgname WHEN 'fencing_protect' THEN 29 ELSE 34 END
                 OR proname <> tgname OR tgqual IS NOT NULL OR tgattr::text <> '' OR tgdeferrable
-                THEN 'changed'
+                THEN '!is not the one that `fencing protect` creates'
+            WHEN pronamespace IS DISTINCT FROM (SELECT id FROM home)
+                THEN format('!calls %I.%I(), and the session finds the marks in %s', nspname, proname,
+                    coalesce((SELECT nspname::text FROM home), 'no schema of its search_path'))
             ELSE encode(tgargs, 'hex') END AS args
         FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid
+            JOIN pg_namespace ON pg_namespace.oid = pronamespace
     )
     SELECT nspname::text, relname::text, relispartition::text,
         (relkind = 'p' OR relhassubclass)::text,
@@ -48,13 +58,18 @@ const TREE: &str = "
     ORDER BY id <> to_regclass($1), nspname, relname";
 
 /// Reads the tables that have one of the triggers of their own: schema, name, whether the name
-/// alone is enough. A partition has its table's.
+/// alone is enough. A partition has its table's. Where $1 is not `true`, a table that the search path
+/// does not lead to is left out if its triggers belong to the fence of a schema off the path.
 const FOUND: &str = "
     SELECT DISTINCT nspname::text, relname::text, pg_table_is_visible(pg_class.oid)::text
     FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid JOIN pg_class ON pg_class.oid = tgrelid
         JOIN pg_namespace ON pg_namespace.oid = relnamespace
     WHERE proname IN ('fencing_protect', 'fencing_protect_truncate') AND prorettype = 'trigger'::regtype
         AND (NOT relispartition OR proname = 'fencing_protect' AND tgparentid = 0)
+        AND ($1 = 'true' OR pg_table_is_visible(pg_class.oid) OR NOT EXISTS (
+            SELECT FROM pg_class AS marks JOIN pg_namespace AS other ON other.oid = marks.relnamespace
+            WHERE marks.relname = 'fencing_marks' AND other.oid = pronamespace
+                AND other.nspname <> ALL (current_schemas(false))))
     ORDER BY 1, 2";
 
 const SESSIONS: &str = "sessions in the replica role (session_replication_role = replica)";
@@ -162,14 +177,21 @@ pub(super) async fn apply<DB: Database>(
     for statement in drops.chain(creates) {
         DB::execute(conn, statement).await?;
     }
-    Ok(())
+    // The search path may lead to the functions of another fence.
+    match faults(&self::tree::<DB>(protect, conn).await?).into_iter().next() {
+        None => Ok(()),
+        Some(fault) => Err(protect.unguardable(format!(
+            "{fault}: set a search_path on which the schema of the marks comes first"
+        ))),
+    }
 }
 
 pub(super) async fn found<DB: Database>(
     conn: &mut DB::Connection,
+    of_every_fence: bool,
 ) -> sqlx::Result<Vec<(Protected, Option<Protect>)>> {
     let mut found = Vec::new();
-    for row in DB::texts(conn, FOUND.into(), Vec::new()).await? {
+    for row in DB::texts(conn, FOUND.into(), vec![Some(of_every_fence.to_string())]).await? {
         let [Some(schema), Some(name), visible] = &row[..] else { continue };
         let is_visible = visible.as_deref() == Some("true");
         let table = if is_visible { name.clone() } else { format!("{schema}.{name}") };
@@ -205,9 +227,11 @@ fn faults(tree: &[Member]) -> Vec<String> {
         ] {
             let what = match state.as_deref() {
                 None => "is missing",
-                Some("disabled") => "is disabled",
-                Some(state) if state == expected && state != "changed" => continue,
-                Some(_) => "is not the one that `fencing protect` creates",
+                Some(state) => match state.strip_prefix('!') {
+                    Some(what) => what,
+                    None if state == expected => continue,
+                    None => "is not the one that `fencing protect` creates",
+                },
             };
             faults.push(format!("the trigger {trigger} on {} {what}", member.protect.table));
         }

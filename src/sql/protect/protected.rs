@@ -2,7 +2,7 @@ use sqlx::Pool;
 
 use super::ddl::begin;
 use super::error::ProtectError;
-use crate::database::Database;
+use crate::database::{Database, Kind};
 
 /// A protected table, as the database's catalogue shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,11 +37,15 @@ impl Protected {
     }
 
     /// A table that has no trigger of the fence.
-    pub(super) fn none(table: &str) -> Protected {
+    pub(super) fn none(table: &str, kind: Kind) -> Protected {
+        let fault = match kind {
+            Kind::MySql => "it is not protected, or you lack the right TRIGGER to see its triggers",
+            Kind::Postgres | Kind::Sqlite => "it is not protected",
+        };
         Protected {
             table: table.to_owned(),
             resource: String::new(),
-            faults: vec!["it is not protected".to_owned()],
+            faults: vec![fault.to_owned()],
             unseen: Vec::new(),
             path: (String::new(), table.to_owned()),
             drops: Vec::new(),

@@ -260,6 +260,8 @@ pub(super) async fn found<DB: Database>(
         let named = insert.and_then(|(_, sql)| named(sql));
         let protect = named.map(|named| Protect { named, ..unknown.clone() });
         let rowid = rowid::<DB>(&unknown, conn).await.unwrap_or("rowid");
+        let mut faults = faults(protect.as_ref().unwrap_or(&unknown), &triggers, rowid);
+        faults.extend(at_rest::<DB>(&unknown, conn).await);
         let mut unseen = Vec::new();
         if protect.as_ref().is_none_or(|protect| !protect.named.columns().is_empty()) {
             unseen.push(REPLACE.to_owned());
@@ -268,7 +270,7 @@ pub(super) async fn found<DB: Database>(
         let protected = Protected {
             table: unknown.table.clone(),
             resource: protect.as_ref().map(|protect| protect.named.pattern()).unwrap_or_default(),
-            faults: faults(protect.as_ref().unwrap_or(&unknown), &triggers, rowid),
+            faults,
             unseen,
             path: ("main".into(), unknown.table.clone()),
             drops: ours
@@ -278,6 +280,28 @@ pub(super) async fn found<DB: Database>(
         all.push((protected, protect));
     }
     Ok(all)
+}
+
+/// Looks for what a statement has left behind that failed and kept its changes: a token in a row, and
+/// one that was being cleared.
+async fn at_rest<DB: Database>(protect: &Protect, conn: &mut DB::Connection) -> Vec<String> {
+    let rows =
+        format!("SELECT 'x' FROM {} WHERE fencing_token IS NOT NULL LIMIT 1", protect.path('"'));
+    let kept = "a row keeps a token in fencing_token, which counts for later writes to it: write each \
+        row WHERE fencing_token IS NOT NULL once with a newer token, which clears it";
+    let left = "a token that a failed statement was clearing stands in fencing_presented until the \
+        next write with a token";
+    let mut faults = Vec::new();
+    for (select, fault) in
+        [(rows, kept), ("SELECT 'x' FROM main.fencing_presented LIMIT 1".into(), left)]
+    {
+        match DB::texts(conn, select, Vec::new()).await {
+            Ok(rows) if rows.is_empty() => {}
+            Ok(_) => faults.push(fault.to_owned()),
+            Err(error) => faults.push(format!("a token left behind can't be looked for: {error}")),
+        }
+    }
+    faults
 }
 
 fn faults(protect: &Protect, found: &[Trigger], rowid: &str) -> Vec<String> {

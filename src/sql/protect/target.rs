@@ -18,8 +18,8 @@ use crate::resource::Resource;
 ///   delete a row, write `UPDATE files SET fencing_token = '-34 files/a'`: a DELETE cannot
 ///   carry a token.
 ///
-/// A bare token (`34`; on MySQL in `@fencing_token`) counts for rows of every resource. That is
-/// weaker: who holds one lease may then write, and shut out, what belongs to another.
+/// A bare token (`34`; on MySQL in `@fencing_token`) counts for rows of every resource. It guards
+/// less: the holder of one lease may then write, and shut out, what belongs to another.
 ///
 /// The message of a refusal names the resource, the token and the mark. Its SQLSTATE is
 /// ZF412 if the token is stale, and ZF428 if none was presented.

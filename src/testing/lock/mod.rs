@@ -1,6 +1,9 @@
+mod at_least;
 mod end;
 mod grant;
 mod lapse;
+mod several;
+mod shared;
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -14,12 +17,13 @@ use crate::lock::{Lease, Lock, Released};
 use crate::resource::Resource;
 
 pub use lapse::lapse_contract;
+pub use shared::shared_contract;
 
 /// Checks that a lock service keeps the contract of [`Lock`].
 ///
 /// No other client may use it meanwhile. It must wait for 10 s at least. Its TTL must be longer
 /// than a second, so that the suite can tell a lock that was freed from one that has expired.
-/// [`lapse_contract`] checks how a lease ends by itself.
+/// [`lapse_contract`] checks how a lease ends by itself, and [`shared_contract`] the shared mode.
 ///
 /// ```
 /// use fencing::Redlock;
@@ -44,7 +48,9 @@ pub async fn lock_contract(lock: &impl Lock) -> Result<(), Breach> {
     grant::waits(lock).await?;
     grant::concurrent(lock).await?;
     end::loss(lock).await?;
-    end::work(lock).await
+    end::work(lock).await?;
+    at_least::closed(lock).await?;
+    several::several(lock).await
 }
 
 /// Acquires a lock that is or becomes free.

@@ -1,12 +1,16 @@
+use std::time::Duration;
+
 use super::probe::{ALICE, BOB, Probe, TTL};
-use crate::protocol::Reply;
+use crate::protocol::{Owner, Reply, Request};
+use crate::resource::Resource;
 use crate::testing::{Breach, Rule, resource};
 
 /// Checks renewal and release.
 pub(super) async fn suite(probe: &Probe) -> Result<(), Breach> {
     renewal(probe).await?;
     healing(probe).await?;
-    release(probe).await
+    release(probe).await?;
+    shorten(probe).await
 }
 
 async fn renewal(probe: &Probe) -> Result<(), Breach> {
@@ -63,4 +67,42 @@ async fn release(probe: &Probe) -> Result<(), Breach> {
     refused("release what another holds since", probe.release(&resource, ALICE).await?)?;
     probe.held(Rule::OwnerReleases, &resource, "released by the last holder").await?;
     probe.free(&resource, BOB).await
+}
+
+/// Checks a release that leaves the lock closed for the rest of its time.
+async fn shorten(probe: &Probe) -> Result<(), Breach> {
+    let (resource, rest) = (resource("shorten")?, Duration::from_secs(90));
+    let refused = |case, reply| Rule::AtLeast.same(case, &reply, &Reply::NotOwner);
+    refused("shorten what is free", ends_in(probe, &resource, ALICE, rest).await?)?;
+    probe.granted(Rule::Counts, &resource, ALICE).await?;
+    refused("shorten for another owner", ends_in(probe, &resource, BOB, rest).await?)?;
+    let remaining = probe.held(Rule::AtLeast, &resource, "another shortened it").await?;
+    Rule::AtLeast.holds(remaining > rest, "remaining after another shortened it", &remaining)?;
+    // A rest that is longer than the lock lasts changes nothing.
+    for (asked, most) in [(rest, rest), (TTL, rest)] {
+        let reply = ends_in(probe, &resource, ALICE, asked).await?;
+        Rule::AtLeast.same("shorten for the owner", &reply, &Reply::Released)?;
+        let remaining = probe.held(Rule::AtLeast, &resource, "shortened").await?;
+        let right = remaining > rest / 2 && remaining <= most;
+        Rule::AtLeast.holds(right, "remaining of a lock that was shortened", &remaining)?;
+        let longest = probe.state().await?.longest;
+        let right = longest > rest / 2 && longest <= most;
+        Rule::Outlasts.holds(right, "what may be out after a lock was shortened", &longest)?;
+    }
+    let brief = Duration::from_millis(200);
+    let reply = ends_in(probe, &resource, ALICE, brief).await?;
+    Rule::AtLeast.same("shorten once more", &reply, &Reply::Released)?;
+    let stamp = probe.in_time(Rule::AtLeast, &resource, BOB).await?;
+    Rule::Counts.same("acquire after the rest", &stamp.count, &2)?;
+    refused("shorten what another holds since", ends_in(probe, &resource, ALICE, rest).await?)?;
+    probe.free(&resource, BOB).await
+}
+
+async fn ends_in(
+    probe: &Probe,
+    resource: &Resource,
+    owner: Owner,
+    rest: Duration,
+) -> Result<Reply, Breach> {
+    probe.ask(Request::Shorten { resource: resource.clone(), owner, rest }).await
 }

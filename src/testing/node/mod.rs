@@ -6,6 +6,7 @@ mod keep;
 mod names;
 mod probe;
 mod publish;
+mod several;
 mod shared;
 
 use super::Breach;
@@ -36,6 +37,7 @@ pub async fn node_contract(node: &dyn Node) -> Result<(), Breach> {
     grant::suite(&probe).await?;
     publish::suite(&probe).await?;
     keep::suite(&probe).await?;
+    several::suite(&probe).await?;
     shared::suite(&probe).await?;
     names::suite(&probe).await?;
     fleet::suite(&probe).await?;

@@ -16,6 +16,8 @@ pub(super) async fn suite(probe: &Probe) -> Result<(), Breach> {
     alone(probe).await?;
     draining(probe).await?;
     healing(probe).await?;
+    beside(probe).await?;
+    shortened(probe).await?;
     parts(probe).await
 }
 
@@ -155,6 +157,59 @@ async fn healing(probe: &Probe) -> Result<(), Breach> {
     probe.free(&resource, BOB).await?;
     let next = probe.granted(Rule::Counts, &resource, CAROL).await?;
     Rule::Counts.same("acquire after healing", &next.count, &(lease.count + 1))?;
+    probe.free(&resource, CAROL).await
+}
+
+/// Checks that one lock of a list that others share keeps all of them from being granted.
+async fn beside(probe: &Probe) -> Result<(), Breach> {
+    let names = [resource("shared/free")?, resource("shared/beside")?];
+    let part =
+        |name: &Resource| Request::Acquire { resource: name.clone(), owner: CAROL, ttl: TTL };
+    let all = || Request::Several(names.iter().map(part).collect());
+    let [_, shared] = &names;
+    probe.shared(shared, ALICE).await?;
+    let reply = probe.ask(all()).await?;
+    let answers = |parts: &[Reply]| matches!(parts, [Reply::Free, one] if is_shared(one));
+    let right = matches!(&reply, Reply::Several(parts) if answers(parts));
+    Rule::AllOrNone.holds(right, "acquire several, one is shared", &reply)?;
+    probe.drain(shared, TTL).await?;
+    probe.free(shared, ALICE).await?;
+    let reply = probe.ask(all()).await?;
+    let granted = |reply: &Reply| matches!(reply, Reply::Granted { .. });
+    let right = matches!(&reply, Reply::Several(parts) if parts.iter().all(granted));
+    Rule::AllOrNone.holds(right, "acquire several, one was shared", &reply)?;
+    for name in &names {
+        probe.free(name, CAROL).await?;
+    }
+    Ok(())
+}
+
+/// Checks a release that leaves a part in place for the rest of its time.
+async fn shortened(probe: &Probe) -> Result<(), Breach> {
+    let (resource, rest) = (resource("shared/shorten")?, Duration::from_secs(90));
+    let shorten = |owner, rest| Request::Shorten { resource: resource.clone(), owner, rest };
+    let stamp = probe.shared(&resource, ALICE).await?;
+    let reply = probe.ask(shorten(BOB, rest)).await?;
+    Rule::AtLeast.same("shorten for one without a part", &reply, &Reply::NotOwner)?;
+    for asked in [rest, TTL] {
+        let reply = probe.ask(shorten(ALICE, asked)).await?;
+        Rule::AtLeast.same("shorten a part", &reply, &Reply::Released)?;
+        let reply = probe.acquire(&resource, CAROL).await?;
+        let right = matches!(reply, Reply::Shared { remaining } if remaining > rest / 2 && remaining <= rest);
+        Rule::AtLeast.holds(right, "remaining of a part that was shortened", &reply)?;
+        let longest = probe.state().await?.longest;
+        let right = longest > rest / 2 && longest <= rest;
+        Rule::Outlasts.holds(right, "what may be out after a part was shortened", &longest)?;
+    }
+    let joined = probe.shared(&resource, BOB).await?;
+    Rule::Shared.same("join a part that was shortened", &joined, &stamp)?;
+    let reply = probe.ask(shorten(ALICE, Duration::from_millis(1))).await?;
+    Rule::AtLeast.same("shorten one part of two", &reply, &Reply::Released)?;
+    let longest = probe.state().await?.longest;
+    Rule::Outlasts.holds(longest > rest, "one of two parts was shortened", &longest)?;
+    probe.free(&resource, BOB).await?;
+    let next = probe.in_time(Rule::AtLeast, &resource, CAROL).await?;
+    Rule::Counts.same("acquire after the rest", &next.count, &(stamp.count + 1))?;
     probe.free(&resource, CAROL).await
 }
 

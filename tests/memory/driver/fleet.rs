@@ -84,6 +84,7 @@ pub fn ran(faults: &Faults) -> Vec<&'static str> {
         Request::Publish { resource: named, .. } if *named == resource() => Some("publish"),
         Request::Renew { resource: named, .. } if *named == resource() => Some("renew"),
         Request::Release { resource: named, .. } if *named == resource() => Some("release"),
+        Request::Shorten { resource: named, .. } if *named == resource() => Some("shorten"),
         _ => None,
     };
     faults.log().iter().filter_map(|(request, _)| name(request)).collect()

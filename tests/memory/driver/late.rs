@@ -3,6 +3,8 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use fencing::Resource;
+use fencing::lock::AcquireError;
 use fencing::protocol::Fault;
 use futures_util::FutureExt;
 
@@ -24,7 +26,7 @@ async fn an_acquire_past_its_time_is_not_sent() {
         assert_eq!(ran(faults), [""; 0]);
     }
     let error = attempt.await.unwrap_err();
-    assert!(error.causes().iter().all(|cause| cause.cause == Fault::Overloaded), "{error}");
+    assert!(matches!(error, AcquireError::Overloaded { .. }), "{error}");
     settle().await;
     for faults in &fleet.faults {
         assert_eq!(ran(faults), ["release"]);
@@ -66,4 +68,27 @@ async fn a_release_past_its_time_is_sent() {
         assert_eq!(ran(faults), ["acquire", "release"]);
     }
     assert!(redlock.try_acquire(&resource()).await.is_ok());
+}
+
+/// A client with more attempts under way than it can make says that, and not that nodes are down.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_gets_no_turn_is_neither_held_nor_without_a_quorum() {
+    let fleet = Fleet::started().await;
+    let ttl = BUDGET * 4;
+    let redlock = fleet.service().ttl(ttl).drift(BUDGET / 50).build().unwrap();
+    fleet.faults.iter().for_each(|faults| faults.delay_replies(BUDGET / 2));
+    let attempts = (0..2000).map(|number| {
+        let redlock = redlock.clone();
+        let resource = Resource::new(format!("{number}")).unwrap();
+        tokio::spawn(async move { redlock.try_acquire(&resource).await.map(std::mem::forget) })
+    });
+    let mut overloaded = 0;
+    for attempt in attempts.collect::<Vec<_>>() {
+        match attempt.await.unwrap() {
+            Ok(()) => {}
+            Err(AcquireError::Overloaded { .. }) => overloaded += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(overloaded > 1000, "{overloaded}");
 }

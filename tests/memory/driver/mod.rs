@@ -2,6 +2,7 @@
 //! fails where one rule of the driver is taken out. Over memory nodes in paused time: what is
 //! measured here is the runtime's clock, and exact.
 
+mod at_least;
 mod boottime;
 mod closed;
 mod crowd;
@@ -13,5 +14,7 @@ mod late;
 mod owed;
 mod quarantine;
 mod retry;
+mod several;
+mod told;
 mod wire;
 mod work;

@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
+use fencing::lock::AcquireError;
 use fencing::lock::redlock::MemoryNode;
 use fencing::protocol::Request;
 use fencing::{Redlock, Resource};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::driver::fleet::{BUDGET, TTL};
@@ -84,17 +86,20 @@ fn slow(request: &Request) -> bool {
     matches!(request, Request::Acquire { resource, .. } if resource.as_str() == "slow")
 }
 
+/// Asks for a resource whose answer is late when this returns, and comes soon.
+async fn late_by_now(wire: &Wire, redlock: &Redlock) -> JoinHandle<Result<(), AcquireError>> {
+    wire.rule(|_, request| if slow(request) { Fate::After(BUDGET * 3 / 2) } else { Fate::Runs });
+    let redlock = redlock.clone();
+    let late = tokio::spawn(async move { redlock.try_acquire(&named("slow")).await.map(drop) });
+    sleep(BUDGET + BUDGET / 10).await;
+    late
+}
+
 /// One late answer refuses nothing that came behind it.
 #[tokio::test(start_paused = true)]
 async fn what_came_behind_a_late_answer_is_sent_after_it() {
     let (wire, redlock) = started().await;
-    wire.rule(|_, request| if slow(request) { Fate::After(BUDGET * 3 / 2) } else { Fate::Runs });
-    let late = tokio::spawn({
-        let redlock = redlock.clone();
-        async move { redlock.try_acquire(&named("slow")).await.map(drop) }
-    });
-    // The answer is late by now, and comes soon.
-    sleep(BUDGET + BUDGET / 10).await;
+    let late = late_by_now(&wire, &redlock).await;
     let start = Instant::now();
     let leases = ["a", "b", "c"].map(named);
     let mut acquired = Vec::new();
@@ -109,12 +114,7 @@ async fn what_came_behind_a_late_answer_is_sent_after_it() {
 #[tokio::test(start_paused = true)]
 async fn an_acquire_that_waits_is_withdrawn_by_its_release() {
     let (wire, redlock) = started().await;
-    wire.rule(|_, request| if slow(request) { Fate::After(BUDGET * 3 / 2) } else { Fate::Runs });
-    let late = tokio::spawn({
-        let redlock = redlock.clone();
-        async move { redlock.try_acquire(&named("slow")).await.map(drop) }
-    });
-    sleep(BUDGET + BUDGET / 10).await;
+    let late = late_by_now(&wire, &redlock).await;
     let before = wire.acquires().len();
     let gone = named("gone");
     assert!(timeout(BUDGET / 10, redlock.try_acquire(&gone)).await.is_err());

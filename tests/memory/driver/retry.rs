@@ -1,5 +1,5 @@
-//! The pause between two attempts has a random part: contenders that met once must not meet
-//! each time.
+//! The pauses between attempts grow, and have a random part: contenders that met once must not meet
+//! each time. No pause is longer than the lock lasts.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn pauses(from: u64) -> Vec<Duration> {
     let _lease = holder.acquire(&resource()).await.unwrap();
     let wire = Wire::new(node);
     let contender = Redlock::builder().nodes([wire.clone()]).clock(clock).ttl(TTL);
-    let contender = contender.retry_delay(PAUSE).wait(PAUSE * 40).build().unwrap();
+    let contender = contender.retry_delay(PAUSE).wait(PAUSE * 120).build().unwrap();
     seed(Some(from));
     assert!(contender.acquire(&resource()).await.is_err());
     seed(None);
@@ -32,14 +32,16 @@ async fn pauses(from: u64) -> Vec<Duration> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pauses_are_around_the_retry_delay_and_differ() {
+async fn pauses_begin_around_the_retry_delay_grow_and_differ() {
     let pauses = pauses(1).await;
     let tick = Duration::from_millis(1);
-    for pause in &pauses {
-        assert!(*pause >= PAUSE / 2 && *pause <= PAUSE * 3 / 2 + tick, "{pauses:?}");
+    for (number, pause) in pauses.iter().enumerate().take(20) {
+        let delay = PAUSE * (1 + number as u32).min(2);
+        assert!(*pause >= delay / 2 && *pause <= delay * 3 / 2 + tick, "{pauses:?}");
     }
-    assert!(pauses.iter().any(|pause| *pause < PAUSE - tick * 10), "{pauses:?}");
-    assert!(pauses.iter().any(|pause| *pause > PAUSE + tick * 10), "{pauses:?}");
+    let late = &pauses[3..20];
+    assert!(late.iter().any(|pause| *pause < PAUSE * 2 - tick * 10), "{pauses:?}");
+    assert!(late.iter().any(|pause| *pause > PAUSE * 2 + tick * 10), "{pauses:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,7 @@
 //! One file has one name.
 
-use axum::extract::OriginalUri;
-use fencing::http::{path, path_of, segments};
+use axum::extract::{MatchedPath, OriginalUri};
+use fencing::http::{matched, path, path_of, segments};
 
 use super::*;
 
@@ -115,4 +115,44 @@ async fn a_middleware_may_name_the_resource() {
     for name in ["%2e%2fx", "%2Fx", "b%2f..%2fx", "x%2F", "%2e", "%2E%2e"] {
         assert_eq!(put_to(&app, &format!("/v1/files/{name}"), 33).await.status(), 400, "{name}");
     }
+}
+
+/// By the route's own parameters, whatever stands around them.
+#[tokio::test]
+async fn a_route_names_the_resource_by_its_parameters() {
+    let of = |fence: Fence, pattern| {
+        let name = matched::<MatchedPath, OriginalUri>(MatchedPath::as_str, pattern);
+        put(resource_and_token).route_layer(FenceLayer::new(fence, name))
+    };
+    let shared = fence();
+    let nested = Router::new().route("/f/{*name}", of(shared.clone(), "files/{name}"));
+    let app = Router::new()
+        .route("/{version}/files/{name}", of(shared.clone(), "files/{name}"))
+        .route("/t/{tenant}/files/{name}", of(shared.clone(), "{tenant}/files/{name}"))
+        .route("/wrong/{name}", of(shared.clone(), "files/{nme}"))
+        .nest("/nested/{tenant}", nested);
+    assert_eq!(text(put_to(&app, "/v2/files/x", 34).await).await, "files/x 34");
+    for uri in ["/v1/files/%78", "/v1/files/x?y=1", "/nested/red/f/x"] {
+        assert_eq!(put_to(&app, uri, 33).await.status(), 412, "{uri}");
+    }
+    assert_eq!(text(put_to(&app, "/nested/red/f/b/%61", 5).await).await, "files/b/a 5");
+    assert_eq!(text(put_to(&app, "/t/red/files/x", 5).await).await, "red/files/x 5");
+    assert_eq!(text(put_to(&app, "/t/blue/files/x", 4).await).await, "blue/files/x 4");
+    for uri in [
+        "/v1/files/%2e%2fx",
+        "/v1/files/b%2fa",
+        "/v1/files/%2e",
+        "/v1/files/%ff",
+        "/nested/red/f/b/../x",
+        "/nested/red/f//x",
+        "/nested/red/f/b/%2e%2e/x",
+        "/nested/red/f/x/",
+    ] {
+        assert_eq!(put_to(&app, uri, 33).await.status(), 400, "{uri}");
+    }
+    // The server is put together wrongly.
+    assert_eq!(put_to(&app, "/wrong/x", 33).await.status(), 500);
+    let above = matched::<MatchedPath, OriginalUri>(MatchedPath::as_str, "files/{name}");
+    let unrouted = Router::new().fallback(resource_and_token).layer(FenceLayer::new(shared, above));
+    assert_eq!(put_to(&unrouted, "/v1/files/x", 33).await.status(), 500);
 }

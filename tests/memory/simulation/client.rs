@@ -24,13 +24,17 @@ pub struct Client {
     pub renews: bool,
     pub rng: fastrand::Rng,
     pub writes: u64,
+    /// It acquires several resources with one call, too.
+    pub together: bool,
 }
 
 impl Client {
     /// Works until then.
     pub async fn work(&mut self, end: Instant) {
         while Instant::now() < end {
-            if let Some(lease) = self.attempt().await {
+            if self.together && self.rng.bool() {
+                self.hold_together().await;
+            } else if let Some(lease) = self.attempt().await {
                 self.hold(&lease).await;
                 match self.rng.u8(0..10) {
                     0..5 => drop(lease.release().await),
@@ -79,6 +83,34 @@ impl Client {
         let event = Event::Attempt(Attempt { client, resource, asked, told, outcome });
         self.wire.trace.event(event);
         attempt.ok()
+    }
+
+    /// Gets one lease of all resources, in any order, and writes to each.
+    async fn hold_together(&mut self) {
+        let mut resources = self.resources.clone();
+        self.rng.shuffle(&mut resources);
+        let asked = self.wire.trace.note(("asks for all", self.number));
+        let attempt = self.redlock.acquire_all(&resources).await;
+        let told = self.wire.trace.note(("told of all", self.number));
+        let Ok(lease) = attempt else { return };
+        for pair in lease.sequencers() {
+            let (client, resource) = (self.number as u32, pair.resource.as_str().to_owned());
+            let outcome = Outcome::Granted(pair.token.get());
+            let event = Event::Attempt(Attempt { client, resource, asked, told, outcome });
+            self.wire.trace.event(event);
+        }
+        for pair in lease.sequencers().to_vec() {
+            let write = self.write(&pair.resource, pair.token, false);
+            let _ = lease.run(write).await;
+            self.pause(self.ttl.as_millis() as u64 / 2).await;
+            // It may be lost by now, and the process does not look.
+            self.write(&pair.resource, pair.token, false).await;
+        }
+        match self.rng.u8(0..10) {
+            0..5 => drop(lease.release().await),
+            5 | 6 if !self.renews => std::mem::forget(lease),
+            _ => drop(lease),
+        }
     }
 
     /// Writes under a lease, more or less carefully.

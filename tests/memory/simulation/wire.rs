@@ -2,8 +2,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fencing::lock::redlock::{MemoryNode, Node, Session};
-use fencing::protocol::{Fault, Fleet, Reply, Request};
+use fencing::Resource;
+use fencing::lock::redlock::{Ear, MemoryNode, Node, Session};
+use fencing::protocol::{ClientId, Fault, Fleet, Reply, Request};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::{Notify, oneshot};
@@ -212,6 +213,82 @@ impl Node for SimNode {
             let session: Box<dyn Session> =
                 Box::new(SimSession { at: here.clone(), session: session.into(), cut, last });
             Ok(session)
+        }
+        .boxed()
+    }
+
+    fn listen(&self, client: ClientId) -> BoxFuture<'static, Result<Box<dyn Ear>, Fault>> {
+        let here = self.clone();
+        async move {
+            if SimEar::pass(here.clone()).await {
+                return Err(Fault::Unreachable("lost".into()));
+            }
+            let ear = here.wire.nodes[here.node].node.listen(client).await?;
+            let ear: Box<dyn Ear> = Box::new(SimEar { at: here, ear, told: None });
+            Ok(ear)
+        }
+        .boxed()
+    }
+}
+
+/// What a node tells, over the same network: late, or not at all.
+struct SimEar {
+    at: SimNode,
+    ear: Box<dyn Ear>,
+    /// What is on its way.
+    told: Option<((Resource, u64), BoxFuture<'static, bool>)>,
+}
+
+impl SimEar {
+    /// Returns whether a message of a moment ago is lost, when its way is over.
+    async fn pass(at: SimNode) -> bool {
+        let (wire, machine) = (&at.wire, &at.wire.nodes[at.node]);
+        machine.gate.pass().await;
+        let way = wire.way(at.client, at.node);
+        sleep(way.there).await;
+        wire.clients[at.client].pass().await;
+        let link = &wire.links[at.client][at.node];
+        let down = machine.down.load(Ordering::SeqCst);
+        down || way.request_lost || link.loses_requests() || link.loses_replies()
+    }
+}
+
+impl Ear for SimEar {
+    fn wait(
+        &mut self,
+        resource: &Resource,
+        ticket: u64,
+        waited: Duration,
+    ) -> BoxFuture<'static, Result<bool, Fault>> {
+        let (at, call) = (self.at.clone(), self.ear.wait(resource, ticket, waited));
+        async move {
+            if SimEar::pass(at).await {
+                return Err(Fault::Disconnected("lost".into()));
+            }
+            call.await
+        }
+        .boxed()
+    }
+
+    fn leave(&mut self, resource: &Resource, ticket: u64) -> BoxFuture<'static, Result<(), Fault>> {
+        self.ear.leave(resource, ticket)
+    }
+
+    fn told(&mut self) -> BoxFuture<'_, Result<(Resource, u64), Fault>> {
+        async {
+            loop {
+                if self.told.is_none() {
+                    let told = self.ear.told().await?;
+                    self.told = Some((told, SimEar::pass(self.at.clone()).boxed()));
+                }
+                let Some((told, way)) = &mut self.told else { continue };
+                let (told, lost) = (told.clone(), way.await);
+                self.told = None;
+                if !lost {
+                    self.at.wire.trace.note(("told of", self.at.client, self.at.node, &told));
+                    return Ok(told);
+                }
+            }
         }
         .boxed()
     }

@@ -74,6 +74,7 @@ async fn world(seed: u64, guarded: bool) -> Run {
             renews,
             rng: rng.fork(),
             writes: 0,
+            together: seed % 2 == 1,
         }
     };
     let clients: Vec<Client> = (0..CLIENTS).map(&mut client).collect();

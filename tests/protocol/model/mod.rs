@@ -1,16 +1,16 @@
 //! Exhaustive search over the real `src/protocol`: see docs/reliability.md.
 
 mod canon;
-mod check;
+pub mod check;
 mod desk;
 mod explore;
 mod lists;
 mod moves;
 mod mutant;
 mod mutants;
-mod node;
+pub mod node;
 mod pool;
-mod runs;
+pub mod runs;
 mod seam;
 mod state;
 mod steps;

@@ -1,23 +1,36 @@
-//! Two writers on two nodes, round after round, with pauses. `FENCING_ROUNDS` sets the rounds
-//! per direction (default 12).
+//! Two writers on two nodes, round after round, with pauses.
 
-use fencing::sql::{AdmitError, Retry};
+use fencing::Sequencer;
+use fencing::sql::{AdmitError, Protect, Retry};
 
 use super::*;
 use crate::common::{below, pause};
+use crate::rounds::rounds;
 
-fn rounds() -> u64 {
-    std::env::var("FENCING_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(12)
+/// How the old writer checks its token.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Guard {
+    None,
+    Begin,
+    /// Begins with a sequencer, and presents it to a protected table.
+    BeginAs,
+    /// Presents it to a protected table, which alone decides.
+    Present,
 }
 
 /// Writes with this token. Whether it was done, or was stale.
-async fn old(pool: &MySqlPool, number: u64, guarded: bool) -> bool {
+async fn old(pool: &MySqlPool, number: u64, guard: Guard) -> bool {
+    let own = Sequencer::new(resource(), token(number));
     let attempt = || async {
-        let mut tx = match guarded {
-            true => sql::begin(pool, &resource(), token(number)).await?,
-            false => pool.begin().await?,
+        let mut tx = match guard {
+            Guard::Begin => sql::begin(pool, &own.resource, own.token).await?,
+            Guard::BeginAs => sql::begin_as(pool, &own).await?,
+            Guard::None | Guard::Present => pool.begin().await?,
         };
         pause().await;
+        if matches!(guard, Guard::BeginAs | Guard::Present) {
+            sql::present(&mut tx, &own).await?;
+        }
         sqlx::raw_sql(write(number.cast_signed())).execute(&mut *tx).await?;
         pause().await;
         tx.commit().await?;
@@ -45,7 +58,7 @@ async fn new(pool: &MySqlPool, number: u64) -> i64 {
 
 /// How many rounds were refused, and in how many the file changed after the newer token had
 /// read it.
-async fn play(cluster: &Cluster, swapped: bool, rounds: u64, guarded: bool) -> (u64, u64) {
+async fn play(cluster: &Cluster, swapped: bool, rounds: u64, guard: Guard) -> (u64, u64) {
     let (here, there) =
         if swapped { (&cluster.two, &cluster.one) } else { (&cluster.one, &cluster.two) };
     let start = sql::highest(here, &resource()).await.unwrap().map_or(1, |mark| mark.get() + 1);
@@ -58,7 +71,7 @@ async fn play(cluster: &Cluster, swapped: bool, rounds: u64, guarded: bool) -> (
         }
         let old = async {
             tokio::time::sleep(Duration::from_micros(below(4000))).await;
-            old(here, number, guarded).await
+            old(here, number, guard).await
         };
         let (done, read) = tokio::join!(old, new(there, number + 1));
         refused += u64::from(!done);
@@ -71,14 +84,22 @@ async fn play(cluster: &Cluster, swapped: bool, rounds: u64, guarded: bool) -> (
 #[tokio::test(flavor = "multi_thread")]
 async fn no_stale_write_lands_in_either_direction() {
     let cluster = Cluster::ready().await;
-    for swapped in [false, true] {
-        let rounds = rounds();
-        let (refused, late) = play(&cluster, swapped, rounds, true).await;
-        println!("swapped {swapped}: {rounds} rounds, {refused} refused, {late} stale writes");
-        assert_eq!(late, 0);
-    }
-    let rounds = rounds().clamp(100, 1000);
-    let (_, late) = play(&cluster, false, rounds, false).await;
-    println!("unguarded: {rounds} rounds, {late} stale writes");
+    let few = rounds().clamp(100, 1000);
+    let (_, late) = play(&cluster, false, few, Guard::None).await;
+    println!("unguarded: {few} rounds, {late} stale writes");
     assert!(late > 0, "without the guard nothing went wrong: nothing was tested");
+    for guard in [Guard::Begin, Guard::BeginAs, Guard::Present] {
+        if guard == Guard::BeginAs {
+            Protect::whole("files", resource()).unwrap().apply(&cluster.one).await.unwrap();
+            cluster.settled().await;
+        }
+        for swapped in [false, true] {
+            let rounds = rounds();
+            let (refused, late) = play(&cluster, swapped, rounds, guard).await;
+            println!(
+                "{guard:?}, swapped {swapped}: {rounds} rounds, {refused} refused, {late} late"
+            );
+            assert_eq!(late, 0, "{guard:?}");
+        }
+    }
 }

@@ -6,10 +6,11 @@ use fencing::fence::Marks;
 use fencing::lock::sql::SqlLock;
 use fencing::sql::{self, AdmitError, Protect, SqlMarks};
 use fencing::{Resource, Token};
+use sqlx::MySqlPool;
 use sqlx::mysql::{MySqlConnectOptions, MySqlDatabaseError, MySqlPoolOptions};
-use sqlx::{AssertSqlSafe, MySqlPool};
 use support::mariadb::MariadbServer;
 
+use super::users::{pool, refused, run};
 use crate::common::{documented, resource, stale, token};
 
 const UPDATE: &str = "UPDATE documents SET body = 'new' WHERE path = 'a'";
@@ -63,21 +64,6 @@ async fn owner(database: MySqlConnectOptions) -> MySqlPool {
     let all = format!("GRANT ALL ON {name}.* TO fence_owner WITH GRANT OPTION");
     run(&admin, &all).await.unwrap();
     pool(&admin, "fence_owner")
-}
-
-fn pool(like: &MySqlPool, user: &str) -> MySqlPool {
-    let options = like.connect_options().as_ref().clone().username(user);
-    MySqlPoolOptions::new().max_connections(1).connect_lazy_with(options)
-}
-
-async fn run(pool: &MySqlPool, statements: &str) -> sqlx::Result<()> {
-    sqlx::raw_sql(AssertSqlSafe(statements.to_owned())).execute(pool).await.map(drop)
-}
-
-/// Runs what is refused, and returns the SQLSTATE.
-async fn refused(pool: &MySqlPool, statements: &str) -> String {
-    let error = run(pool, statements).await.expect_err(statements);
-    error.as_database_error().unwrap().code().unwrap().into_owned()
 }
 
 /// Access denied: to the database, the table, the column, the procedure, or without a right.

@@ -1,6 +1,6 @@
 //! A role that may not create anything.
 
-use fencing::sql::{self, MigrateError};
+use fencing::sql::{self, MigrateError, Protect};
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, PgPool};
 
@@ -35,4 +35,68 @@ async fn who_may_not_even_read_is_told_what_is_missing() {
     let error = sql::migrate(&pool).await.unwrap_err();
     assert!(matches!(error, MigrateError::Database(_)), "{error:?}");
     assert!(error.to_string().contains("permission denied for table _fencing_migrations"));
+}
+
+/// The guard of the marks, and no trigger of this name on another table.
+#[tokio::test]
+async fn a_trigger_on_the_marks_that_does_not_fire_is_lost() {
+    const OTHER: &str = "CREATE SCHEMA other; SET search_path = other;
+        CREATE TABLE other.fencing_marks (resource text, token bigint);
+        CREATE FUNCTION other.fencing_guard() RETURNS trigger LANGUAGE plpgsql
+            AS 'BEGIN RETURN NEW; END';
+        CREATE TRIGGER fencing_marks_lower BEFORE UPDATE ON other.fencing_marks
+            FOR EACH ROW EXECUTE FUNCTION other.fencing_guard();
+        CREATE FUNCTION other.fencing_check(text) RETURNS void LANGUAGE sql AS '';
+        RESET search_path";
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    sqlx::raw_sql(OTHER).execute(&place.pool).await.unwrap();
+    for (change, lost) in [
+        ("ALTER TABLE fencing_marks DISABLE TRIGGER fencing_marks_lower", "fencing_marks_lower"),
+        (
+            "ALTER TABLE fencing_marks ENABLE REPLICA TRIGGER fencing_marks_delete",
+            "fencing_marks_delete",
+        ),
+        ("DROP TRIGGER fencing_marks_lower ON fencing_marks", "fencing_marks_lower"),
+        (
+            "DROP TRIGGER fencing_marks_lower ON fencing_marks;
+            CREATE TRIGGER fencing_marks_lower BEFORE UPDATE ON fencing_marks
+                FOR EACH ROW EXECUTE FUNCTION other.fencing_guard()",
+            "fencing_marks_lower",
+        ),
+        ("DROP FUNCTION fencing_check", "fencing_check"),
+    ] {
+        sqlx::raw_sql(change).execute(&place.pool).await.unwrap();
+        let error = sql::migrate(&place.pool).await.unwrap_err();
+        assert!(matches!(error, MigrateError::Lost { .. }), "{change}: {error:?}");
+        assert!(error.to_string().contains(lost), "{change}: {error}");
+        sqlx::query("DELETE FROM _fencing_migrations").execute(&place.pool).await.unwrap();
+        sql::migrate(&place.pool).await.unwrap();
+    }
+}
+
+/// A crash empties a table that is not logged: the marks would start again.
+#[tokio::test]
+async fn marks_that_a_crash_would_empty_are_refused() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let files = "CREATE TABLE files (path text)";
+    sqlx::raw_sql(files).execute(&place.pool).await.unwrap();
+    Protect::rows("files", "path").unwrap().apply(&place.pool).await.unwrap();
+    for table in ["fencing_marks", "fencing_leases"] {
+        let alter = async |to| {
+            let alter = format!("ALTER TABLE {table} SET {to}");
+            sqlx::raw_sql(AssertSqlSafe(alter)).execute(&place.pool).await.unwrap();
+        };
+        alter("UNLOGGED").await;
+        let words = format!("{table} is not logged");
+        let error = sql::migrate(&place.pool).await.unwrap_err();
+        assert!(matches!(error, MigrateError::Storage { .. }), "{error:?}");
+        assert!(error.to_string().contains(&words), "{error}");
+        let found = sql::protected(&place.pool, None).await.unwrap();
+        assert!(found[0].faults.join("; ").contains(&words), "{found:?}");
+        alter("LOGGED").await;
+        sql::migrate(&place.pool).await.unwrap();
+        assert!(sql::protected(&place.pool, None).await.unwrap()[0].is_whole());
+    }
 }

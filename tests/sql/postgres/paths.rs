@@ -1,6 +1,7 @@
 //! What a session brings along: its search path, temporary tables, and a token.
 
 use fencing::fence::Marks;
+use fencing::lock::sql::SqlLock;
 use fencing::sql::{self, AdmitError, Protect, SqlMarks};
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, Executor, PgPool};
@@ -63,6 +64,12 @@ async fn a_temporary_table_does_not_stand_for_the_marks() {
         INSERT INTO fencing_marks VALUES ('files/a', 33)",
     );
     is_stale_in_every_way(&pool).await;
+    // A lease has a token above the mark, and an operator sees the mark.
+    let lock = SqlLock::new(pool.clone());
+    assert_eq!(lock.acquire(&resource()).await.unwrap().token(), token(35));
+    assert!(lock.health().await.has_quorum());
+    let listed = sql::marks(&pool, &[], 10).await.unwrap();
+    assert_eq!(listed[0].number, Some(34), "{listed:?}");
 }
 
 #[tokio::test]
@@ -112,50 +119,109 @@ async fn a_token_counts_in_the_transaction_that_presents_it() {
     write(&pool, Some(34)).await.unwrap();
 }
 
+/// SET without LOCAL: a pool hands it on to the next, who has presented nothing.
 #[tokio::test]
-async fn a_column_whose_text_depends_on_the_session_names_no_resource() {
+async fn a_setting_that_stays_in_the_session_is_used_up() {
     let place = at_34().await;
-    let kinds = "CREATE TYPE mood AS ENUM ('good', 'bad'); CREATE DOMAIN day AS date;
-        CREATE DOMAIN name_of AS text; CREATE DOMAIN later AS day";
-    sqlx::raw_sql(kinds).execute(&place.pool).await.unwrap();
-    for (number, (kind, steady)) in [
-        ("timestamptz", false),
-        ("timestamp", false),
-        ("date", false),
-        ("interval", false),
-        ("bytea", false),
-        ("double precision", false),
-        ("real", false),
-        ("money", false),
-        ("regclass", false),
-        ("date[]", false),
-        ("point", false),
-        ("day", false),
-        ("later", false),
-        ("text", true),
-        ("varchar(9)", true),
-        ("char(9)", true),
-        ("uuid", true),
-        ("bigint", true),
-        ("numeric", true),
-        ("boolean", true),
-        ("inet", true),
-        ("mood", true),
-        ("name_of", true),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let create = format!("CREATE TABLE slots_{number} (at {kind}, body text)");
-        place.pool.execute(AssertSqlSafe(create)).await.unwrap();
-        let protect = Protect::rows(&format!("slots_{number}"), "at").unwrap();
-        match protect.apply(&place.pool).await {
-            Ok(()) => assert!(steady, "{kind} was taken"),
-            Err(error) => {
-                assert!(!steady, "{kind}: {error}");
-                assert!(error.to_string().contains("depends on the session"), "{error}");
-            }
+    for set in ["fencing.token = '34'", "fencing.sequencer = '34 files/a'"] {
+        let pool = single(&place, "SELECT 1");
+        pool.execute(AssertSqlSafe(format!("SET {set}"))).await.unwrap();
+        let mut tx = pool.begin().await.unwrap();
+        for statement in [
+            "UPDATE files SET body = 'first'",
+            "UPDATE files SET body = 'second'",
+            "SAVEPOINT one",
+            "UPDATE files SET body = 'third'",
+            "ROLLBACK TO one",
+            "UPDATE files SET body = 'fourth'",
+        ] {
+            tx.execute(statement).await.expect(statement);
         }
+        tx.commit().await.unwrap();
+        for _ in 0..2 {
+            assert!(matches!(write(&pool, None).await, Err(AdmitError::Unpresented(_))), "{set}");
+            write(&pool, Some(34)).await.unwrap();
+        }
+        // With LOCAL it counts in each transaction, as often as it is sent.
+        for _ in 0..3 {
+            let mut tx = pool.begin().await.unwrap();
+            for set in [set, "fencing.token = '34'", set] {
+                tx.execute(AssertSqlSafe(format!("SET LOCAL {set}"))).await.unwrap();
+                tx.execute("UPDATE files SET body = 'local'").await.unwrap();
+            }
+            tx.commit().await.unwrap();
+            assert!(matches!(write(&pool, None).await, Err(AdmitError::Unpresented(_))), "{set}");
+        }
+        // Where the writers send two tokens, the second counts from there on.
+        let mut tx = pool.begin().await.unwrap();
+        tx.execute("SET LOCAL fencing.token = '34'").await.unwrap();
+        tx.execute("UPDATE files SET body = 'local'").await.unwrap();
+        tx.execute("SET LOCAL fencing.token = '33'").await.unwrap();
+        let error = tx.execute("UPDATE files SET body = 'local'").await.unwrap_err();
+        stale(Err::<(), _>(error.into()));
+    }
+}
+
+/// A function of the same name in another schema may check nothing.
+#[tokio::test]
+async fn the_function_of_another_schema_is_not_the_fence() {
+    const ELSEWHERE: &str = "CREATE SCHEMA elsewhere;
+        CREATE FUNCTION elsewhere.fencing_protect() RETURNS trigger LANGUAGE plpgsql
+            AS 'BEGIN RETURN NEW; END';
+        CREATE FUNCTION elsewhere.fencing_protect_truncate() RETURNS trigger LANGUAGE plpgsql
+            AS 'BEGIN RETURN NULL; END'";
+    let place = at_34().await;
+    place.pool.execute(ELSEWHERE).await.unwrap();
+    assert!(sql::protected(&place.pool, None).await.unwrap()[0].is_whole());
+    let protect = Protect::rows("files", "path").unwrap().prefix("files/").unwrap();
+    // What a path leads to that has another schema in front is refused, and nothing is changed.
+    let error = protect.apply(&single(&place, "SET search_path = elsewhere, public")).await;
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("calls elsewhere.fencing_protect()"), "{error}");
+    assert!(sql::protected(&place.pool, None).await.unwrap()[0].is_whole());
+    for (trigger, create) in [
+        (
+            "fencing_protect",
+            "AFTER INSERT OR UPDATE OR DELETE ON files FOR EACH ROW
+            EXECUTE FUNCTION elsewhere.fencing_protect('path', 'files/')",
+        ),
+        (
+            "fencing_protect_truncate",
+            "BEFORE TRUNCATE ON files EXECUTE FUNCTION elsewhere.fencing_protect_truncate()",
+        ),
+    ] {
+        let change = format!("DROP TRIGGER {trigger} ON files; CREATE TRIGGER {trigger} {create}");
+        place.pool.execute(AssertSqlSafe(change)).await.unwrap();
+        let words = format!(
+            "the trigger {trigger} on files calls elsewhere.{trigger}(), and the session finds the \
+             marks in public"
+        );
+        for name in [None, Some("files")] {
+            let found = sql::protected(&place.pool, name).await.unwrap();
+            assert!(found[0].faults.contains(&words), "{found:?}");
+        }
+        protect.apply(&place.pool).await.unwrap();
+        assert!(sql::protected(&place.pool, None).await.unwrap()[0].is_whole());
+    }
+}
+
+/// Two fences in two schemas: each lists its own tables.
+#[tokio::test]
+async fn the_tables_of_another_fence_are_not_listed() {
+    let place = at_34().await;
+    let app = "CREATE SCHEMA app; CREATE TABLE app.papers (path text)";
+    sqlx::raw_sql(app).execute(&place.pool).await.unwrap();
+    let app = single(&place, "SET search_path = app");
+    sql::migrate(&app).await.unwrap();
+    Protect::rows("papers", "path").unwrap().apply(&app).await.unwrap();
+    for (pool, own, other) in
+        [(&app, "papers", "public.files"), (&place.pool, "files", "app.papers")]
+    {
+        let found = sql::protected(pool, None).await.unwrap();
+        assert_eq!((found.len(), found[0].table.as_str()), (1, own), "{found:?}");
+        assert!(found[0].is_whole(), "{found:?}");
+        let named = sql::protected(pool, Some(other)).await.unwrap();
+        assert!(named[0].is_protected() && !named[0].is_whole(), "{named:?}");
     }
 }
 

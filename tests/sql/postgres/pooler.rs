@@ -7,12 +7,15 @@ use std::time::Duration;
 use fencing::fence::Marks;
 use fencing::lock::sql::SqlLock;
 use fencing::sql::{self, AdmitError, Protect, Retry, SqlMarks};
+use fencing::{Resource, Sequencer};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, PgPool};
 use support::pgbouncer::PgBouncer;
 use support::postgres::PostgresServer;
 
+use super::place::LEVELS;
 use crate::common::{below, pause, resource, stale, token};
+use crate::rounds::{refused, rounds, stall};
 
 struct Pooled {
     pool: PgPool,
@@ -167,4 +170,87 @@ async fn leases_are_acquired_renewed_and_released() {
         all.extend(holder.await.unwrap());
     }
     assert_eq!(all.len(), 40);
+}
+
+/// How the writers of a round check their tokens.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Guard {
+    None,
+    Begin,
+    Admit,
+    Present,
+}
+
+/// Writes the one row under this sequencer.
+async fn attempt(
+    pool: &PgPool,
+    level: &'static str,
+    own: &Sequencer,
+    guard: Guard,
+) -> Result<(), AdmitError> {
+    stall().await;
+    let mut tx = match guard {
+        Guard::Begin => sql::begin_as(pool, own).await?,
+        _ => pool.begin_with(level).await?,
+    };
+    stall().await;
+    match guard {
+        Guard::Admit => sql::admit_as(&mut tx, own).await?,
+        Guard::Present => sql::present(&mut tx, own).await?,
+        _ => {}
+    }
+    stall().await;
+    // A write in two steps, as of one who reads and writes.
+    sqlx::raw_sql("SELECT late FROM papers").execute(&mut *tx).await?;
+    stall().await;
+    let number = own.token;
+    let update = format!("UPDATE papers SET late = late + (body > {number})::int, body = {number}");
+    sqlx::raw_sql(AssertSqlSafe(update)).execute(&mut *tx).await?;
+    stall().await;
+    Ok(tx.commit().await?)
+}
+
+/// Refused, and landed on top of a newer token's write.
+async fn play(pooled: &Pooled, level: &'static str, guard: Guard, rounds: u64) -> (u64, i64) {
+    let direct = pool(&pooled.direct);
+    let name = Resource::new(format!("{level} {guard:?}")).unwrap();
+    let papers = format!(
+        "DROP TABLE IF EXISTS papers;
+        CREATE TABLE papers (path text PRIMARY KEY, body bigint, late bigint NOT NULL);
+        INSERT INTO papers VALUES ('{name}', 0, 0)"
+    );
+    sqlx::raw_sql(AssertSqlSafe(papers)).execute(&direct).await.unwrap();
+    if matches!(guard, Guard::Begin | Guard::Present) {
+        Protect::rows("papers", "path").unwrap().apply(&direct).await.unwrap();
+    }
+    let refused = refused(rounds, async |number| {
+        let own = Sequencer::new(name.clone(), token(number));
+        attempt(&pooled.pool, level, &own, guard).await
+    });
+    let refused = refused.await;
+    let late = sqlx::query_scalar::<_, i64>("SELECT late FROM papers").fetch_one(&direct).await;
+    (refused, late.unwrap())
+}
+
+#[tokio::test]
+async fn no_stale_write_is_accepted_at_any_level() {
+    let pooled = Pooled::migrated().await;
+    let rounds = rounds();
+    for &level in LEVELS {
+        for guard in [Guard::Begin, Guard::Admit, Guard::Present] {
+            // It begins at the default level.
+            if guard == Guard::Begin && level != LEVELS[0] {
+                continue;
+            }
+            let (refused, late) = play(&pooled, level, guard, rounds).await;
+            println!(
+                "pooled: {level}: {guard:?}: {rounds} rounds, {refused} refused, {late} stale writes"
+            );
+            assert_eq!(late, 0, "{level} {guard:?}");
+        }
+        let few = rounds.clamp(100, 1000);
+        let (_, late) = play(&pooled, level, Guard::None, few).await;
+        println!("pooled: {level}: unguarded: {few} rounds, {late} stale writes");
+        assert!(late > 0, "{level}: without the guard nothing went wrong: nothing was tested");
+    }
 }

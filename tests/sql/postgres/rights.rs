@@ -6,10 +6,11 @@ use fencing::fence::Marks;
 use fencing::lock::sql::SqlLock;
 use fencing::sql::{self, AdmitError, Protect, SqlMarks};
 use fencing::{Resource, Token};
+use sqlx::PgPool;
 use sqlx::postgres::PgPoolOptions;
-use sqlx::{AssertSqlSafe, PgPool};
 use support::postgres::PostgresServer;
 
+use super::users::{pool, refused, run};
 use crate::common::{documented, resource, stale, token};
 
 const UPDATE: &str = "UPDATE documents SET body = 'new' WHERE path = 'a'";
@@ -60,21 +61,6 @@ impl Users {
     fn user(&self, name: &str) -> PgPool {
         pool(&self.owner, name)
     }
-}
-
-fn pool(like: &PgPool, user: &str) -> PgPool {
-    let options = like.connect_options().as_ref().clone().username(user);
-    PgPoolOptions::new().max_connections(1).connect_lazy_with(options)
-}
-
-async fn run(pool: &PgPool, statements: &str) -> sqlx::Result<()> {
-    sqlx::raw_sql(AssertSqlSafe(statements.to_owned())).execute(pool).await.map(drop)
-}
-
-/// Runs what is refused, and returns the SQLSTATE.
-async fn refused(pool: &PgPool, statements: &str) -> String {
-    let error = run(pool, statements).await.expect_err(statements);
-    error.as_database_error().unwrap().code().unwrap().into_owned()
 }
 
 async fn are_denied(pool: &PgPool, statements: &[&str]) {

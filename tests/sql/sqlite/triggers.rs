@@ -50,6 +50,11 @@ async fn files(place: &Place) -> Vec<(String, String, Option<i64>)> {
     files.fetch_all(&place.pool).await.unwrap()
 }
 
+/// What `--check` says of the table.
+async fn faults(place: &Place) -> String {
+    sql::protected(&place.pool, Some("files")).await.unwrap()[0].faults.join("; ")
+}
+
 fn file(path: &str, body: &str) -> (String, String, Option<i64>) {
     (path.into(), body.into(), None)
 }
@@ -169,6 +174,7 @@ async fn a_token_that_a_failed_statement_leaves_behind_is_not_presented_again() 
         }
         let bad = "UPDATE files SET body = 'bad', fencing_token = 34 WHERE path = 'a'";
         write(&place, bad).await.unwrap_err();
+        assert!(faults(&place).await.contains("stands in fencing_presented"));
         // Another statement has another time, unless it begins in the same millisecond.
         let failed = sqlx::query_scalar::<_, f64>(NOW).fetch_one(&place.pool).await.unwrap();
         while sqlx::query_scalar::<_, f64>(NOW).fetch_one(&place.pool).await.unwrap() <= failed {}
@@ -179,6 +185,7 @@ async fn a_token_that_a_failed_statement_leaves_behind_is_not_presented_again() 
             .await
             .unwrap();
         assert_eq!(files(&place).await[1], file("b", "2"));
+        assert_eq!(faults(&place).await, "");
     }
 }
 
@@ -193,7 +200,9 @@ async fn a_token_that_a_failed_statement_leaves_in_the_row_is_cleared_by_the_nex
             .unwrap();
         write(&place, "UPDATE files SET fencing_token = -34").await.unwrap_err();
         assert_eq!(files(&place).await, [("a".to_owned(), "1".to_owned(), Some(-34))]);
+        assert!(faults(&place).await.contains("a row keeps a token"));
         write(&place, "UPDATE files SET body = '2', fencing_token = 35").await.unwrap();
+        assert_eq!(faults(&place).await, "");
         assert_eq!(files(&place).await, [file("a", "2")]);
         let error = write(&place, "UPDATE files SET body = 'no token'").await.unwrap_err();
         assert!(matches!(error, AdmitError::Unpresented(_)), "{error:?}");

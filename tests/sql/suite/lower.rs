@@ -95,16 +95,19 @@ async fn a_mark_that_has_moved_is_not_lowered() {
     assert_eq!(stale(admit(&place, &resource(), 35).await).highest, token(36));
 }
 
+/// Acquires and releases a lease: the token that it had.
+async fn next(lock: &SqlLock<Db>) -> Result<u64, fencing::lock::AcquireError> {
+    let lease = lock.try_acquire(&resource()).await?;
+    let token = lease.token().get();
+    let _ = lease.release().await;
+    Ok(token)
+}
+
 #[tokio::test]
 async fn a_lock_whose_tokens_have_run_out_goes_on() {
     let place = guarded().await;
     let lock = SqlLock::new(place.pool.clone());
-    let next = async || {
-        let lease = lock.try_acquire(&resource()).await?;
-        let token = lease.token().get();
-        let _ = lease.release().await;
-        Ok::<_, fencing::lock::AcquireError>(token)
-    };
+    let next = async || next(&lock).await;
     assert_eq!(next().await.unwrap(), 36);
     // A mark that no token is above.
     admit(&place, &resource(), Token::MAX.get()).await.unwrap();
@@ -118,4 +121,39 @@ async fn a_lock_whose_tokens_have_run_out_goes_on() {
     sql::lower(&place.pool, &resource(), Token::MAX, token(40)).await.unwrap();
     assert_eq!(next().await.unwrap(), 41);
     admit(&place, &resource(), 41).await.unwrap();
+}
+
+/// The lease has run out, and the mark is somewhere below.
+#[tokio::test]
+async fn what_was_not_named_is_not_lowered_along_with_the_lease() {
+    let place = guarded().await;
+    let lock = SqlLock::new(place.pool.clone());
+    let next = async || next(&lock).await;
+    let run_out = async || {
+        let lease = "UPDATE fencing_leases SET token = 999999999999999";
+        sqlx::query(lease).execute(&place.pool).await.unwrap();
+        next().await.unwrap_err();
+    };
+    assert_eq!(next().await.unwrap(), 36);
+    run_out().await;
+    let error = sql::lower(&place.pool, &resource(), token(36), token(34)).await.unwrap_err();
+    let words = "from 36 to 34, high water 35, lease 999999999999999, resource files/a";
+    assert!(error.to_string().contains(words), "{error}");
+    // The lease is named, and the mark of 35 is not.
+    sql::lower(&place.pool, &resource(), Token::MAX, token(30)).await.unwrap();
+    assert_eq!(highest(&place, &resource()).await, Some(35));
+    assert_eq!(next().await.unwrap(), 36);
+    sql::lower(&place.pool, &resource(), Token::MAX, token(30)).await.unwrap_err();
+    // The mark is named, and a lease that has run out goes along.
+    run_out().await;
+    sql::lower(&place.pool, &resource(), token(35), token(34)).await.unwrap();
+    assert_eq!(highest(&place, &resource()).await, Some(34));
+    assert_eq!(next().await.unwrap(), 35);
+    // Nobody has a mark, and the lease alone has run out.
+    let other = Resource::new("other").unwrap();
+    drop(lock.try_acquire(&other).await.unwrap());
+    let lease = "UPDATE fencing_leases SET token = 999999999999999 WHERE resource = 'other'";
+    sqlx::query(lease).execute(&place.pool).await.unwrap();
+    sql::lower(&place.pool, &other, Token::MAX, token(7)).await.unwrap();
+    assert_eq!(highest(&place, &other).await, None);
 }

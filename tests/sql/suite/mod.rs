@@ -39,11 +39,20 @@ async fn ready() -> Place {
 
 /// What a client writes: its token. MySQL sets one column after the other.
 async fn write(tx: &mut Transaction<'_, Db>, token: Token) -> sqlx::Result<()> {
-    let update = place::sql(
-        "UPDATE files SET late = late + CASE WHEN token > $1 THEN 1 ELSE 0 END, token = $2
-        WHERE path = 'files/a'",
+    write_with(tx, token, "").await
+}
+
+/// The same, and what the write itself presents.
+async fn write_with(
+    tx: &mut Transaction<'_, Db>,
+    token: Token,
+    presents: &str,
+) -> sqlx::Result<()> {
+    let update = format!(
+        "UPDATE files SET late = late + CASE WHEN token > $1 THEN 1 ELSE 0 END, token = $2{presents}
+        WHERE path = 'files/a'"
     );
-    let update = sqlx::query(update).bind(i64::from(token)).bind(i64::from(token));
+    let update = sqlx::query(place::sql(&update)).bind(i64::from(token)).bind(i64::from(token));
     update.execute(&mut **tx).await.map(drop)
 }
 

@@ -101,6 +101,9 @@ async fn the_catalogue_says_which_tables_are_protected_and_how() {
             "it's \\ NEW.`x`",
         ),
     ] {
+        for protected in sql::protected(&place.pool, None).await.unwrap() {
+            protected.remove(&place.pool).await.unwrap();
+        }
         protect.apply(&place.pool).await.unwrap();
         protect.apply(&place.pool).await.unwrap();
         for name in [None, Some("documents")] {
@@ -110,9 +113,32 @@ async fn the_catalogue_says_which_tables_are_protected_and_how() {
             assert_eq!((found.table.as_str(), found.resource.as_str()), ("documents", resource));
         }
     }
-    let other = sql::protected(&place.pool, Some("files")).await.unwrap();
+    sqlx::raw_sql("CREATE TABLE other (path VARCHAR(9))").execute(&place.pool).await.unwrap();
+    let other = sql::protected(&place.pool, Some("other")).await.unwrap();
     assert!(!other[0].is_whole() && !other[0].is_protected(), "{other:?}");
-    assert_eq!(other[0].faults, ["it is not protected"]);
+    assert!(other[0].faults[0].starts_with("it is not protected"), "{other:?}");
+    let error = sql::protected(&place.pool, Some("nope")).await.unwrap_err();
+    assert!(error.to_string().contains("the table nope does not exist"), "{error}");
+}
+
+/// Somebody protects the table again and forgets the prefix. The marks of `docs/a` would not count for `a`.
+#[tokio::test]
+async fn a_protected_table_does_not_get_other_names() {
+    let place = documents().await;
+    let protect = || Protect::rows("documents", "path").unwrap();
+    protect().prefix("docs/").unwrap().apply(&place.pool).await.unwrap();
+    place.client(&place::insert(Some("40"), "a", "new")).unwrap();
+    let error = protect().apply(&place.pool).await.unwrap_err();
+    assert!(
+        matches!(&error, ProtectError::OtherNames { names, others, .. }
+            if names == "docs/{path}" && others == "{path}"),
+        "{error}"
+    );
+    place.client(&place::update(Some("39"), "a", "stale")).unwrap_err();
+    place.client(&place::update(Some("40"), "a", "newer")).unwrap();
+    let found = sql::protected(&place.pool, Some("documents")).await.unwrap();
+    found[0].remove(&place.pool).await.unwrap();
+    protect().apply(&place.pool).await.unwrap();
 }
 
 #[tokio::test]
@@ -175,5 +201,24 @@ async fn a_table_that_others_use_is_given_up_and_they_go_on() {
         tx.rollback().await.unwrap();
         protect.apply(&pool).await.unwrap();
         assert!(sql::protected(&place.pool, None).await.unwrap()[0].is_whole());
+    }
+}
+
+#[tokio::test]
+async fn a_column_whose_text_depends_on_the_session_names_no_resource() {
+    let place = ready().await;
+    sqlx::raw_sql(place::TYPES).execute(&place.pool).await.unwrap();
+    for (number, (kind, steady)) in place::KINDS.iter().enumerate() {
+        let create = format!("CREATE TABLE slots_{number} (at {kind} NULL, body TEXT)");
+        sqlx::raw_sql(sqlx::AssertSqlSafe(create)).execute(&place.pool).await.unwrap();
+        let protect = Protect::rows(&format!("slots_{number}"), "at").unwrap();
+        match protect.apply(&place.pool).await {
+            Ok(()) => assert!(*steady, "{kind} was taken"),
+            Err(error) => {
+                assert!(!steady, "{kind}: {error}");
+                assert!(matches!(error, ProtectError::SessionDependent { .. }), "{error:?}");
+                assert!(error.to_string().contains("depends on the session"), "{error}");
+            }
+        }
     }
 }

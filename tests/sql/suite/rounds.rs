@@ -1,34 +1,32 @@
-//! Two writers with neighbouring tokens, round after round, with pauses between every two
-//! statements. `FENCING_ROUNDS` sets the rounds per isolation level (default 12).
+//! Two writers with neighbouring tokens, at every isolation level.
+
+use fencing::Sequencer;
+use fencing::sql::Protect;
 
 use super::*;
+use crate::rounds::{refused, rounds, stall};
 
 /// How a round's writers check their tokens.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Guard {
     None,
     Admit,
+    /// Admits a sequencer, and presents it to a protected table.
+    AdmitAs,
+    /// Presents a sequencer to a protected table, which alone decides.
+    Present,
     Begin,
+    BeginAs,
     Retry,
 }
 
-/// What became of a writer.
-#[derive(Debug, PartialEq)]
-enum Written {
-    Done,
-    Stale,
-}
+impl Guard {
+    fn is_presented(self) -> bool {
+        matches!(self, Guard::AdmitAs | Guard::Present | Guard::BeginAs)
+    }
 
-fn rounds() -> u64 {
-    std::env::var("FENCING_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(12)
-}
-
-/// Rarely long enough that the other one gets all the way through.
-async fn stall() {
-    match crate::common::below(4) {
-        0 => tokio::time::sleep(std::time::Duration::from_micros(crate::common::below(2000))).await,
-        1 => tokio::task::yield_now().await,
-        _ => {}
+    fn begins(self) -> bool {
+        matches!(self, Guard::Begin | Guard::BeginAs | Guard::Retry)
     }
 }
 
@@ -37,74 +35,62 @@ async fn attempt(
     level: &'static str,
     number: u64,
     guard: Guard,
-) -> Result<Written, AdmitError> {
+) -> Result<(), AdmitError> {
+    let own = Sequencer::new(resource(), token(number));
     stall().await;
     let mut tx = match guard {
-        Guard::Begin => sql::begin(&place.pool, &resource(), token(number)).await?,
+        Guard::Begin | Guard::Retry => sql::begin(&place.pool, &own.resource, own.token).await?,
+        Guard::BeginAs => sql::begin_as(&place.pool, &own).await?,
         _ => place.pool.begin_with(level).await?,
     };
     stall().await;
-    if guard == Guard::Admit {
-        sql::admit(&mut tx, &resource(), token(number)).await?;
-        stall().await;
+    match guard {
+        Guard::Admit => sql::admit(&mut tx, &own.resource, own.token).await?,
+        Guard::AdmitAs => sql::admit_as(&mut tx, &own).await?,
+        _ => {}
     }
+    stall().await;
     // A write in two steps, as of one who reads and writes.
     let read = sqlx::query_scalar::<_, i64>("SELECT late FROM files");
     read.fetch_one(&mut *tx).await?;
     stall().await;
-    write(&mut tx, token(number)).await?;
-    stall().await;
-    tx.commit().await?;
-    Ok(Written::Done)
-}
-
-async fn writer(place: &Place, level: &'static str, number: u64, guard: Guard) -> Written {
-    loop {
-        let outcome = match guard {
-            Guard::Retry => {
-                let policy = sql::Retry::new();
-                sql::retry(policy, || attempt(place, level, number, Guard::Begin)).await
-            }
-            _ => attempt(place, level, number, guard).await,
-        };
-        match outcome {
-            Ok(written) => return written,
-            Err(AdmitError::Stale(stale)) => {
-                assert!(stale.highest > token(number), "{stale}");
-                return Written::Stale;
-            }
-            Err(AdmitError::Retryable(_)) => stall().await,
-            Err(error) => panic!("{level} {guard:?}: {error:?}"),
-        }
+    let mut presents = String::new();
+    if guard.is_presented() {
+        sql::present(&mut tx, &own).await?;
+        presents = place::presents(&own);
+        stall().await;
     }
+    write_with(&mut tx, own.token, &presents).await?;
+    stall().await;
+    Ok(tx.commit().await?)
 }
 
 /// Refused, and landed on top of a newer token's write.
 async fn play(level: &'static str, guard: Guard, rounds: u64) -> (u64, i64) {
     let place = ready().await;
-    let mut refused = 0;
-    for round in 0..rounds {
-        let (old, new) = (2 * round + 1, 2 * round + 2);
-        let old = async {
-            // The stale one is late more often than not.
-            tokio::time::sleep(std::time::Duration::from_micros(crate::common::below(1500))).await;
-            writer(&place, level, old, guard).await
-        };
-        let (old, new) = tokio::join!(old, writer(&place, level, new, guard));
-        assert_eq!(new, Written::Done, "the newest is never stale");
-        refused += u64::from(old == Written::Stale);
+    if guard.is_presented() {
+        Protect::rows("files", "path").unwrap().apply(&place.pool).await.unwrap();
     }
+    let refused = refused(rounds, async |number| match guard {
+        Guard::Retry => {
+            sql::retry(sql::Retry::new(), || attempt(&place, level, number, guard)).await
+        }
+        _ => attempt(&place, level, number, guard).await,
+    });
+    let refused = refused.await;
     let (_, late) = file(&place).await;
     (refused, late)
 }
 
 #[tokio::test]
 async fn no_stale_write_is_accepted_at_any_level() {
+    use Guard::{Admit, AdmitAs, Begin, BeginAs, Present, Retry};
+
     let rounds = rounds();
     for &level in LEVELS {
-        for guard in [Guard::Admit, Guard::Begin, Guard::Retry] {
+        for guard in [Admit, AdmitAs, Present, Begin, BeginAs, Retry] {
             // Those begin at the default level.
-            if guard != Guard::Admit && level != LEVELS[0] {
+            if guard.begins() && level != LEVELS[0] {
                 continue;
             }
             let (refused, late) = play(level, guard, rounds).await;

@@ -222,10 +222,12 @@ async fn a_session_that_is_killed_is_no_holder() {
 /// What a user needs who only locks.
 const RIGHTS: &[&str] = &[
     "SELECT ON fencing_marks",
+    "SELECT ON fencing_marks_base",
     "SELECT, INSERT, UPDATE ON fencing_leases",
     "EXECUTE ON PROCEDURE fencing_lease_acquire",
     "EXECUTE ON PROCEDURE fencing_lease_renew",
     "EXECUTE ON PROCEDURE fencing_lease_release",
+    "EXECUTE ON PROCEDURE fencing_lease_shorten",
 ];
 
 #[tokio::test]

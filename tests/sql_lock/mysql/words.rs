@@ -9,6 +9,9 @@ pub const FREE: &str = "UPDATE fencing_leases SET expires_at = 0";
 /// When the row expires, in milliseconds.
 pub const EXPIRES_AT: &str = "SELECT expires_at DIV 1000 FROM fencing_leases WHERE resource = ?";
 
+/// The name of the only row's owner.
+pub const OWNER: &str = "SELECT owner FROM fencing_leases";
+
 /// The resource gets this mark.
 pub const MARK: &str = "INSERT INTO fencing_marks (resource, token) VALUES (?, ?)
     ON DUPLICATE KEY UPDATE token = VALUES(token)";
@@ -16,3 +19,9 @@ pub const MARK: &str = "INSERT INTO fencing_marks (resource, token) VALUES (?, ?
 /// The clock is set back by an hour, and forward again: what counts is the distance to the row.
 pub const BACK: &str = "UPDATE fencing_leases SET expires_at = expires_at + 3600000000, odd_since = odd_since + 3600000000";
 pub const FORTH: &str = "UPDATE fencing_leases SET expires_at = expires_at - 3600000000, odd_since = odd_since - 3600000000";
+
+/// How many sessions the database has.
+pub async fn sessions(pool: &sqlx::MySqlPool) -> Option<i64> {
+    let count = "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE()";
+    Some(sqlx::query_scalar(count).fetch_one(pool).await.unwrap())
+}

@@ -11,6 +11,9 @@ pub const FREE: &str = "UPDATE fencing_leases SET expires_at = '-infinity'";
 pub const EXPIRES_AT: &str = "SELECT (extract(epoch FROM expires_at) * 1000)::bigint
     FROM fencing_leases WHERE resource = $1";
 
+/// The name of the only row's owner.
+pub const OWNER: &str = "SELECT owner::bytea FROM fencing_leases";
+
 /// The resource gets this mark.
 pub const MARK: &str = "INSERT INTO fencing_marks (resource, token) VALUES ($1, $2)
     ON CONFLICT (resource) DO UPDATE SET token = excluded.token";
@@ -18,3 +21,9 @@ pub const MARK: &str = "INSERT INTO fencing_marks (resource, token) VALUES ($1, 
 /// The clock is set back by an hour, and forward again: what counts is the distance to the row.
 pub const BACK: &str = "UPDATE fencing_leases SET expires_at = expires_at + interval '1 h', odd_since = odd_since + interval '1 h'";
 pub const FORTH: &str = "UPDATE fencing_leases SET expires_at = expires_at - interval '1 h', odd_since = odd_since - interval '1 h'";
+
+/// How many sessions the database has.
+pub async fn sessions(pool: &sqlx::PgPool) -> Option<i64> {
+    let count = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()";
+    Some(sqlx::query_scalar(count).fetch_one(pool).await.unwrap())
+}

@@ -9,6 +9,9 @@ pub const FREE: &str = "UPDATE fencing_leases SET expires_at = 0";
 /// When the row expires, in milliseconds.
 pub const EXPIRES_AT: &str = "SELECT expires_at FROM fencing_leases WHERE resource = $1";
 
+/// The name of the only row's owner.
+pub const OWNER: &str = "SELECT CAST(owner AS BLOB) FROM fencing_leases";
+
 /// The resource gets this mark.
 pub const MARK: &str = "INSERT INTO fencing_marks (resource, token) VALUES ($1, $2)
     ON CONFLICT (resource) DO UPDATE SET token = excluded.token";
@@ -18,3 +21,8 @@ pub const BACK: &str =
     "UPDATE fencing_leases SET expires_at = expires_at + 3600000, odd_since = odd_since + 3600000";
 pub const FORTH: &str =
     "UPDATE fencing_leases SET expires_at = expires_at - 3600000, odd_since = odd_since - 3600000";
+
+/// SQLite does not say who has opened the file.
+pub async fn sessions(_: &sqlx::SqlitePool) -> Option<i64> {
+    None
+}

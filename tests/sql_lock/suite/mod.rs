@@ -1,10 +1,12 @@
 //! What holds on every database. `super::place` says on which one this runs.
 
+mod at_least;
 mod dropped;
 mod lease;
 mod loss;
 mod processes;
 mod queue;
+mod reserve;
 mod tokens;
 
 use std::time::Duration;

@@ -67,6 +67,17 @@ pub fn sql(text: &str) -> AssertSqlSafe<String> {
     AssertSqlSafe(sql)
 }
 
+/// Types of columns, after these statements, and whether their text is the same in every session.
+pub const TYPES: &str = "SELECT 1";
+pub const KINDS: &[(&str, bool)] = &[
+    ("TIMESTAMP", false),
+    ("DATETIME", true),
+    ("DATE", true),
+    ("BIGINT", true),
+    ("CHAR(3)", true),
+    ("ENUM('a', 'b')", true),
+];
+
 static SHARED: OnceLock<MariadbServer> = OnceLock::new();
 
 const MARK: char = '`';
@@ -99,6 +110,11 @@ pub fn rename(token: Option<&str>, path: &str, to: &str) -> String {
 
 pub fn delete(token: Option<&str>, path: &str) -> String {
     presented(token, &format!("DELETE FROM documents WHERE path = '{path}'"))
+}
+
+/// What a write of the driver presents by itself: nothing, as it was presented before.
+pub fn presents(_: &fencing::Sequencer) -> String {
+    String::new()
 }
 
 /// The same through the driver, where the token was presented before.

@@ -51,9 +51,38 @@ pub const OURS: &[&str] =
     &["_fencing_migrations", "fencing_audit", "fencing_leases", "fencing_marks"];
 
 /// The same placeholders serve here.
-pub fn sql(text: &'static str) -> &'static str {
-    text
+pub fn sql(text: &str) -> sqlx::AssertSqlSafe<String> {
+    sqlx::AssertSqlSafe(text.to_owned())
 }
+
+/// Types of columns, after these statements, and whether their text is the same in every session.
+pub const TYPES: &str = "CREATE TYPE mood AS ENUM ('good', 'bad'); CREATE DOMAIN day AS date;
+    CREATE DOMAIN name_of AS text; CREATE DOMAIN later AS day";
+pub const KINDS: &[(&str, bool)] = &[
+    ("timestamptz", false),
+    ("timestamp", false),
+    ("date", false),
+    ("interval", false),
+    ("bytea", false),
+    ("double precision", false),
+    ("real", false),
+    ("money", false),
+    ("regclass", false),
+    ("date[]", false),
+    ("point", false),
+    ("day", false),
+    ("later", false),
+    ("text", true),
+    ("varchar(9)", true),
+    ("char(9)", true),
+    ("uuid", true),
+    ("bigint", true),
+    ("numeric", true),
+    ("boolean", true),
+    ("inet", true),
+    ("mood", true),
+    ("name_of", true),
+];
 
 static SHARED: OnceLock<PostgresServer> = OnceLock::new();
 
@@ -86,6 +115,11 @@ pub fn rename(token: Option<&str>, path: &str, to: &str) -> String {
 
 pub fn delete(token: Option<&str>, path: &str) -> String {
     presented(token, &format!("DELETE FROM documents WHERE path = '{path}'"))
+}
+
+/// What a write of the driver presents by itself: nothing, as it was presented before.
+pub fn presents(_: &fencing::Sequencer) -> String {
+    String::new()
 }
 
 /// The same through the driver, where the token was presented before.

@@ -46,9 +46,13 @@ pub const OURS: &[&str] =
     &["_fencing_migrations", "fencing_audit", "fencing_leases", "fencing_marks"];
 
 /// The same placeholders serve here.
-pub fn sql(text: &'static str) -> &'static str {
-    text
+pub fn sql(text: &str) -> sqlx::AssertSqlSafe<String> {
+    sqlx::AssertSqlSafe(text.to_owned())
 }
+
+/// Types of columns, after these statements, and whether their text is the same in every session.
+pub const TYPES: &str = "SELECT 1";
+pub const KINDS: &[(&str, bool)] = &[("TEXT", true), ("DATE", true)];
 
 /// Loses a part of the fence that is not a table, and its name.
 pub const LOSE: &str = "DROP TRIGGER fencing_admit";
@@ -90,6 +94,11 @@ fn set(token: Option<&str>, what: &str, path: &str) -> String {
     let token = token.map(|token| format!("fencing_token = {}, ", literal(token)));
     let token = token.unwrap_or_default();
     format!("UPDATE documents SET {token}{what} WHERE path = '{path}'")
+}
+
+/// What a write of the driver presents by itself, behind the columns that it sets.
+pub fn presents(sequencer: &fencing::Sequencer) -> String {
+    format!(", fencing_token = {}", quote(&sequencer.to_string(), '\''))
 }
 
 /// The same through the driver.

@@ -1,4 +1,6 @@
-use sqlx::ConnectOptions;
+use std::process::Stdio;
+
+use sqlx::{ConnectOptions, Connection};
 
 use super::service::storage_service;
 use support::cli::{Ended, finish, five, urls};
@@ -7,7 +9,7 @@ use support::postgres::PostgresServer;
 
 fn play(arguments: &[&str]) -> Ended {
     let mut command = storage_service();
-    command.arg("--play").args(arguments);
+    command.arg("--play").args(arguments).stderr(Stdio::piped());
     finish(command)
 }
 
@@ -30,6 +32,34 @@ fn embedded() {
     corrupted(&play(&["--unguarded"]));
     refused(&play(&["--lock", "database"]));
     corrupted(&play(&["--lock", "database", "--unguarded"]));
+}
+
+#[test]
+fn without_leases_there_is_nothing_to_play() {
+    let ended = play(&["--lock", "elsewhere"]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stdout);
+    assert!(ended.stderr.contains("--play needs leases"), "{}", ended.stderr);
+}
+
+/// A table of another program, or no server at all: it says so at once.
+#[tokio::test]
+async fn what_cannot_work_is_said_at_the_start() {
+    let server = PostgresServer::start();
+    let options = server.database().await;
+    let mut conn = sqlx::PgConnection::connect_with(&options).await.unwrap();
+    sqlx::query("CREATE TABLE files (path TEXT PRIMARY KEY, body TEXT)")
+        .execute(&mut conn)
+        .await
+        .unwrap();
+    let ended = play(&["--database", options.to_url_lossy().as_str()]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stdout);
+    assert!(
+        ended.stderr.contains("the table files is not one of this service"),
+        "{}",
+        ended.stderr
+    );
+    let ended = play(&["--database", "postgres://127.0.0.1:1/files"]);
+    assert!(ended.stderr.contains("cannot connect to the database"), "{}", ended.stderr);
 }
 
 #[tokio::test]

@@ -104,7 +104,7 @@ pub(crate) struct ProtectTable {
     )]
     pub(crate) column: Vec<String>,
     /// The text to put before the column's value: files/ makes the resource files/a of a.
-    #[arg(long, value_name = "TEXT", requires = "column")]
+    #[arg(long, value_name = "TEXT", requires = "column", conflicts_with = "resource")]
     pub(crate) prefix: Option<String>,
     /// The one resource that all rows belong to.
     #[arg(long, value_name = "NAME", conflicts_with = "column")]
@@ -113,6 +113,9 @@ pub(crate) struct ProtectTable {
     /// which writes get past them. The exit status is 65 if one is not whole, or none is there.
     #[arg(long, conflicts_with_all = ["column", "resource", "print", "remove"])]
     pub(crate) check: bool,
+    /// Prints what --check finds as a JSON array: an object for each table.
+    #[arg(long, requires = "check")]
+    pub(crate) json: bool,
     /// Takes the triggers off the table instead: anybody may write to it from then on.
     #[arg(long, conflicts_with_all = ["column", "resource", "print"])]
     pub(crate) remove: bool,

@@ -1,6 +1,9 @@
 //! The guard: a small process that stops the command if `fencing run` dies, even by SIGKILL,
 //! before the command has ended.
 //!
+//! It learns of the command right after the start. If `fencing run` is killed between the two, within
+//! microseconds mostly, nobody stops the command.
+//!
 //! It holds the reading end of a pipe and nothing else. A signal that the kernel sends at the
 //! parent's death would reach only the command, and not its process group.
 

@@ -3,8 +3,9 @@ use std::time::Duration;
 use ::redis::Value;
 use tokio::time::timeout;
 
+use super::fault::{fault, nonsense};
 use super::info::{Info, unfit};
-use super::node::{RedisNode, connect, fault, info, nonsense};
+use super::node::{RedisNode, connect, info};
 use crate::protocol::{CROWDED, Fault, Fleet};
 
 /// How a node stands, for an operator.

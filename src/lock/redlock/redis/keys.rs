@@ -8,6 +8,11 @@ pub(super) struct Keys {
     pub(super) quarantine: String,
     /// Lasts for as long as a short lock that was granted or renewed on the node may be out.
     pub(super) latest: String,
+    /// What the keys of those who wait begin with, and those of who was told.
+    pub(super) waiting: String,
+    pub(super) told: String,
+    /// What the channels of the clients begin with.
+    pub(super) channel: String,
     /// The long locks that were granted or renewed on the node, by their end.
     pub(super) long: String,
 }
@@ -21,6 +26,9 @@ impl Keys {
             quarantine: key("quarantine"),
             latest: key("latest"),
             long: key("long"),
+            waiting: key("waiting:"),
+            told: key("told:"),
+            channel: key("wake:"),
             prefix,
         }
     }

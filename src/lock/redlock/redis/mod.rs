@@ -1,11 +1,15 @@
 //! Redis nodes: the scripts, and one explicit connection per node.
 
+mod ear;
+mod fault;
 mod info;
 mod inspect;
 mod keys;
 mod node;
 mod script;
+mod several;
 mod url;
+mod words;
 
 use std::sync::Arc;
 

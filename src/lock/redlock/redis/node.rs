@@ -3,6 +3,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ::redis::aio::MultiplexedConnection;
+use ::redis::io::tcp::TcpSettings;
+use ::redis::io::tcp::socket2::TcpKeepalive;
 use ::redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, IntoConnectionInfo, RedisError,
     ServerErrorKind, Value,
@@ -10,13 +12,19 @@ use ::redis::{
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
+use super::ear::RedisEar;
+use super::fault::{fault, nonsense};
 use super::info::Info;
 use super::keys::Keys;
 use super::script::{self, Digests};
 use super::url::refused;
+use crate::lock::ear::Ear;
 use crate::lock::redlock::{BuildError, Node, Session};
-use crate::protocol::{Fault, Fleet, Incarnation, Membership, Reply, Request};
+use crate::protocol::{ClientId, Fault, Fleet, Incarnation, Membership, Reply, Request};
 use crate::random;
+
+/// After how much silence the other end of a connection is asked whether it is still there.
+const KEEPALIVE: Duration = Duration::from_secs(10);
 
 /// One Redis master without failover, as Redlock asks.
 #[derive(Debug, Clone)]
@@ -55,6 +63,7 @@ impl RedisNode {
             _ => (None, url),
         };
         let info = url.into_connection_info().map_err(|_| refused(whole, url))?;
+        let info = info.set_tcp_settings(tcp());
         let user = info.redis_settings().username().map(|user| format!("{user}@"));
         let scheme = match info.addr() {
             ConnectionAddr::Tcp(..) => "redis",
@@ -109,6 +118,10 @@ impl Node for RedisNode {
         }
         .boxed()
     }
+
+    fn listen(&self, client: ClientId) -> BoxFuture<'static, Result<Box<dyn Ear>, Fault>> {
+        RedisEar::open(self.client.clone(), self.keys.clone(), client)
+    }
 }
 
 struct RedisSession {
@@ -157,7 +170,7 @@ impl Session for RedisSession {
             if answer.as_ref().is_err_and(is_flushed) {
                 place.flushed.store(true, Ordering::Relaxed);
                 // Nothing is ever sent twice but a release, which may come late and often.
-                if !matches!(request, Request::Release { .. }) {
+                if !request.is_release() {
                     return Err(Fault::Refused("the server has lost the scripts".into()));
                 }
                 let whole = place.command(&request, number);
@@ -192,6 +205,12 @@ impl Session for RedisSession {
     fn server(&self) -> Option<&Incarnation> {
         Some(&self.place.me.incarnation)
     }
+}
+
+/// Returns the settings of a connection: one whose other end has vanished is found while it is idle.
+fn tcp() -> TcpSettings {
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 4);
+    TcpSettings::default().set_nodelay(true).set_keepalive(keepalive)
 }
 
 /// Connects. The caller bounds the time.
@@ -229,33 +248,9 @@ pub(super) async fn info(connection: &mut MultiplexedConnection) -> Result<Strin
     }
 }
 
-pub(super) fn nonsense(text: &str) -> Fault {
-    Fault::Nonsense(text.chars().take(200).collect())
-}
-
 fn unreachable(error: &RedisError) -> Fault {
     match fault(error) {
         Fault::Disconnected(text) => Fault::Unreachable(text),
         other => other,
-    }
-}
-
-pub(super) fn fault(error: &RedisError) -> Fault {
-    let text = || error.to_string().chars().filter(|c| !c.is_control()).take(200).collect();
-    match error.kind() {
-        ErrorKind::AuthenticationFailed | ErrorKind::Server(ServerErrorKind::NoPerm) => {
-            Fault::Denied(text())
-        }
-        ErrorKind::Server(ServerErrorKind::BusyLoading) => Fault::Loading,
-        ErrorKind::Server(ServerErrorKind::ReadOnly) => Fault::NotMaster,
-        _ => match error.code() {
-            Some("OOM") => Fault::OutOfMemory,
-            Some("NOAUTH" | "WRONGPASS" | "NOPERM") => Fault::Denied(text()),
-            _ if error.detail().is_some_and(|detail| detail.contains("OOM")) => Fault::OutOfMemory,
-            _ if matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension) => {
-                Fault::Refused(text())
-            }
-            _ => Fault::Disconnected(text()),
-        },
     }
 }

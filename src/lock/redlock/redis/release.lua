@@ -1,16 +1,18 @@
 -- Unlock, if the owner holds the lock.
 -- KEYS: 1 memory (hash), 2 quarantine, 3 latest, 4 long (sorted set), 5 lock of the resource
--- ARGV: 1 marker of the session, 2 owner
--- Returns: released | not-owner | a refusal
+-- ARGV: 1 marker of the session, 2 owner, 3 key of those who wait, 4 key of who was told, 5 what the channels
+-- begin with, 6 the resource
+-- Returns: released (the client that was told) | not-owner | a refusal
 -- Why the owner: an owner releases only its own lock.
 if redis.call('HGET', KEYS[1], 'admitted') ~= ARGV[1] then return refusal() end
 local holder = lock()
 if type(holder) == 'table' then
   if redis.call('ZREM', KEYS[5], ARGV[2]) == 0 then return {'not-owner'} end
-  if holder.owners == 1 then redis.call('ZREM', KEYS[4], KEYS[5]) end
-  return {'released'}
+  if holder.owners > 1 then return {'released'} end
+  redis.call('ZREM', KEYS[4], KEYS[5])
+  return {'released', tell(ARGV[3], ARGV[4], ARGV[5], ARGV[6])}
 end
 if holder ~= ARGV[2] then return {'not-owner'} end
 redis.call('DEL', KEYS[5])
 redis.call('ZREM', KEYS[4], KEYS[5])
-return {'released'}
+return {'released', tell(ARGV[3], ARGV[4], ARGV[5], ARGV[6])}

@@ -1,9 +1,11 @@
 use ::redis::{Cmd, Value};
 
 use super::keys::Keys;
+use super::several;
+use super::words::{field, millis};
 use crate::protocol::{
-    EPOCH, Fleet, Incarnation, Membership, Nonce, Prepared, Reply, Report, Request, Sealing, Stamp,
-    State,
+    ClientId, EPOCH, Fleet, Incarnation, Membership, Nonce, Prepared, Reply, Report, Request,
+    Sealing, Stamp, State,
 };
 use crate::resource::Resource;
 use crate::token::Token;
@@ -12,25 +14,26 @@ use std::time::Duration;
 /// A script whose answer begins with the number of the request, its last argument. The number comes
 /// first because Redis cuts an array off at a nil.
 macro_rules! numbered {
-    ($file:literal) => {
+    ($($file:literal),+) => {
         concat!(
             include_str!("common.lua"),
             "local function answer()\n",
-            include_str!($file),
+            $(include_str!($file),)+
             "end\nlocal parts = answer()\ntable.insert(parts, 1, ARGV[#ARGV])\nreturn parts\n"
         )
     };
 }
 
 /// The scripts of a lock's life, which a session loads when it opens.
-const LOADED: [&str; 7] = [ACQUIRE, SHARE, PUBLISH, RENEW, RENEW_SHARE, RELEASE, DRAIN];
+const LOADED: [&str; 8] = [ACQUIRE, SHARE, PUBLISH, RENEW, RENEW_SHARE, RELEASE, SHORTEN, DRAIN];
 const ACQUIRE: &str = numbered!("acquire.lua");
-const SHARE: &str = numbered!("share.lua");
+const SHARE: &str = numbered!("tell.lua", "share.lua");
 const DRAIN: &str = numbered!("drain.lua");
 const RENEW_SHARE: &str = numbered!("renew_share.lua");
 const PUBLISH: &str = numbered!("publish.lua");
 const RENEW: &str = numbered!("renew.lua");
-const RELEASE: &str = numbered!("release.lua");
+const RELEASE: &str = numbered!("tell.lua", "release.lua");
+const SHORTEN: &str = numbered!("shorten.lua");
 
 /// The digests under which a server keeps the scripts that were loaded. None of them if it takes none:
 /// then each request carries its script.
@@ -91,7 +94,6 @@ pub(super) fn command(
         cmd.arg(marker);
         cmd
     };
-    let field = |resource: &Resource| format!("c:{resource}");
     let stamp = |token: &Token| Stamp::from(*token);
     let mut cmd;
     match request {
@@ -102,6 +104,8 @@ pub(super) fn command(
         Request::Share { resource, owner, ttl } => {
             cmd = script(SHARE, Some(resource));
             cmd.arg(owner.to_string()).arg(millis(*ttl)).arg(field(resource));
+            cmd.arg(format!("{}{resource}", keys.waiting));
+            cmd.arg(format!("{}{resource}", keys.told)).arg(&keys.channel).arg(resource.as_str());
         }
         Request::Drain { resource, lasting } => {
             cmd = script(DRAIN, Some(resource));
@@ -124,8 +128,14 @@ pub(super) fn command(
         }
         Request::Release { resource, owner } => {
             cmd = script(RELEASE, Some(resource));
-            cmd.arg(owner.to_string());
+            cmd.arg(owner.to_string()).arg(format!("{}{resource}", keys.waiting));
+            cmd.arg(format!("{}{resource}", keys.told)).arg(&keys.channel).arg(resource.as_str());
         }
+        Request::Shorten { resource, owner, rest } => {
+            cmd = script(SHORTEN, Some(resource));
+            cmd.arg(owner.to_string()).arg(millis(*rest));
+        }
+        Request::Several(parts) => cmd = several::command(keys, marker, parts),
         Request::Prepare { nonce, from } => {
             cmd = script(numbered!("prepare.lua"), None);
             cmd.arg(nonce.to_string()).arg(from.as_ref().map_or("", Fleet::as_str));
@@ -175,11 +185,6 @@ pub(super) fn is_answer_to(number: u64, value: &Value) -> bool {
     }
 }
 
-/// Whole milliseconds, rounded up, at least one unless zero: Redis refuses `PX 0`.
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
-}
-
 /// Returns what the script answered, behind the number; `None` if none of our scripts answers that.
 pub(super) fn reply(incarnation: &Incarnation, uptime: Duration, value: &Value) -> Option<Reply> {
     let Value::Array(parts) = value else { return None };
@@ -215,12 +220,26 @@ pub(super) fn reply(incarnation: &Incarnation, uptime: Duration, value: &Value) 
         "held" => Reply::Held { remaining: remaining(1)? },
         "shared" => Reply::Shared { remaining: remaining(1)? },
         "draining" => Reply::Draining,
+        "free" => Reply::Free,
+        "several" => {
+            let part = |part: &Value| {
+                let Value::Array(part) = part else { return None };
+                // The number of the request stands in front of all of them only.
+                let part = Value::Array([&[Value::Nil], &part[..]].concat());
+                reply(incarnation, uptime, &part)
+            };
+            Reply::Several(parts.get(1..)?.iter().map(part).collect::<Option<_>>()?)
+        }
         "exhausted" => Reply::Exhausted,
         "quarantined" => Reply::Quarantined { remaining: remaining(1)? },
         "not-admitted" => Reply::NotAdmitted,
         "published" => Reply::Published,
         "renewed" => Reply::Renewed,
-        "released" => Reply::Released,
+        "released" => match parts.get(1).and(text(1)) {
+            // Anybody may have noted another name there. The lock is free in any case.
+            Some(to) => ClientId::parse(to).map_or(Reply::Released, |to| Reply::Passed { to }),
+            None => Reply::Released,
+        },
         "not-owner" => Reply::NotOwner,
         "other-fleet" => Reply::OtherFleet(fleet(1)?),
         "moved" => Reply::Moved(fleet(1)?),

@@ -1,0 +1,78 @@
+use std::time::Duration;
+
+use fencing::{Redlock, Resource};
+use rslock::LockManager;
+
+use crate::bare::Bare;
+
+pub const TTL: Duration = Duration::from_secs(10);
+
+/// Somebody who acquires and releases.
+#[derive(Clone)]
+pub enum Contestant {
+    Bare(Bare),
+    Rslock(LockManager),
+    Fencing(Redlock),
+}
+
+impl Contestant {
+    /// All three, on the same servers, each with connections of its own.
+    pub async fn all(urls: &[String]) -> Vec<Contestant> {
+        vec![
+            Contestant::Bare(Bare::connect(urls).await),
+            Contestant::rslock(urls),
+            Contestant::fencing(urls),
+        ]
+    }
+
+    pub fn rslock(urls: &[String]) -> Contestant {
+        Contestant::Rslock(LockManager::new(urls.to_vec()))
+    }
+
+    pub fn fencing(urls: &[String]) -> Contestant {
+        let builder = Redlock::builder().first_start(true).redis(urls).ttl(TTL);
+        Contestant::Fencing(builder.build().unwrap())
+    }
+
+    pub fn name(&self) -> &'static str {
+        match self {
+            Contestant::Bare(_) => "bare",
+            Contestant::Rslock(_) => "rslock",
+            Contestant::Fencing(_) => "fencing",
+        }
+    }
+
+    /// Acquires, holds for so long, and releases. Returns whether it got the lock.
+    pub async fn hold(&self, name: &str, hold: Duration) -> bool {
+        match self {
+            Contestant::Bare(bare) => {
+                let Some(owner) = bare.acquire(name).await else { return false };
+                pause(hold).await;
+                bare.release(name, &owner).await;
+            }
+            Contestant::Rslock(manager) => {
+                let Ok(guard) = manager.acquire(name, TTL).await else { return false };
+                pause(hold).await;
+                guard.release().await;
+            }
+            Contestant::Fencing(redlock) => {
+                let resource = Resource::new(name).unwrap();
+                let Ok(lease) = redlock.acquire(&resource).await else { return false };
+                pause(hold).await;
+                let _ = lease.release().await;
+            }
+        }
+        true
+    }
+
+    /// Acquires and releases at once.
+    pub async fn pair(&self, name: &str) {
+        assert!(self.hold(name, Duration::ZERO).await, "{} did not get a free lock", self.name());
+    }
+}
+
+async fn pause(hold: Duration) {
+    if !hold.is_zero() {
+        tokio::time::sleep(hold).await;
+    }
+}

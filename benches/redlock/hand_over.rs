@@ -1,0 +1,110 @@
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::process::Command;
+use tokio::task::JoinSet;
+
+use crate::contestant::Contestant;
+use crate::fleet::{self, Servers};
+use crate::table::Table;
+
+/// The first argument of a process that only waits and holds.
+pub const CHILD: &str = "--hand-over";
+
+const HOLD: Duration = Duration::from_millis(1);
+const SPAN: Duration = Duration::from_secs(5);
+const PROCESSES: usize = 8;
+const WAITERS: usize = 8;
+
+/// What waiters of one process saw.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    holds: u64,
+    longest: Duration,
+}
+
+/// Two waiters in one process, for one resource.
+pub async fn in_one_process(table: &mut Table) {
+    let servers = Servers::start(5).await;
+    let urls = servers.urls();
+    let mut figures = Vec::new();
+    for contestant in [Contestant::rslock(&urls), Contestant::fencing(&urls)] {
+        fleet::settle(std::slice::from_ref(&contestant)).await;
+        figures.push((contestant.name(), waiters(&contestant, 2, SPAN).await));
+    }
+    print(table, &figures, 1);
+}
+
+/// Eight processes with eight waiters each, for one resource.
+pub async fn in_eight_processes(table: &mut Table) {
+    let servers = Servers::start(5).await;
+    let urls = servers.urls();
+    let mut figures = Vec::new();
+    for contestant in [Contestant::rslock(&urls), Contestant::fencing(&urls)] {
+        fleet::settle(std::slice::from_ref(&contestant)).await;
+        let mut children = JoinSet::new();
+        for _ in 0..PROCESSES {
+            let mut command = Command::new(std::env::current_exe().unwrap());
+            command.arg(CHILD).arg(contestant.name()).args(&urls).stdout(Stdio::piped());
+            children.spawn(async move { command.output().await.unwrap().stdout });
+        }
+        let mut total = Seen::default();
+        for output in children.join_all().await {
+            let text = String::from_utf8(output).unwrap();
+            let numbers: Vec<u64> = text.split_whitespace().flat_map(str::parse).collect();
+            total.holds += numbers[0];
+            total.longest = total.longest.max(Duration::from_micros(numbers[1]));
+        }
+        figures.push((contestant.name(), total));
+    }
+    print(table, &figures, PROCESSES * WAITERS - 1);
+}
+
+/// Is one of the eight processes.
+pub async fn child(arguments: Vec<String>) {
+    let (name, urls) = arguments.split_first().expect("a contestant");
+    let contestant = match name.as_str() {
+        "rslock" => Contestant::rslock(urls),
+        _ => Contestant::fencing(urls),
+    };
+    let seen = waiters(&contestant, WAITERS, SPAN).await;
+    println!("{} {}", seen.holds, seen.longest.as_micros());
+}
+
+async fn waiters(contestant: &Contestant, number: usize, span: Duration) -> Seen {
+    let holds = Arc::<AtomicU64>::default();
+    let end = Instant::now() + span;
+    let mut tasks = JoinSet::new();
+    for _ in 0..number {
+        let (contestant, holds) = (contestant.clone(), Arc::clone(&holds));
+        tasks.spawn(async move {
+            let mut longest = Duration::ZERO;
+            while Instant::now() < end {
+                let start = Instant::now();
+                let left = end.saturating_duration_since(start);
+                // Who still waits at the end has waited for so long.
+                let held = contestant.hold("invoice/42", HOLD);
+                if let Ok(true) = tokio::time::timeout(left, held).await {
+                    holds.fetch_add(1, Ordering::Relaxed);
+                }
+                longest = longest.max(start.elapsed());
+            }
+            longest
+        });
+    }
+    let longest = tasks.join_all().await.into_iter().max().unwrap_or_default();
+    Seen { holds: holds.load(Ordering::Relaxed), longest }
+}
+
+fn print(table: &mut Table, figures: &[(&'static str, Seen)], ahead: usize) {
+    let rate = |seen: &Seen| seen.holds as f64 / SPAN.as_secs_f64();
+    let each = |value: &dyn Fn(&Seen) -> f64| -> Vec<(&'static str, f64)> {
+        figures.iter().map(|(name, seen)| (*name, value(seen))).collect()
+    };
+    table.figure("holds of 1 ms", "1/s", &each(&rate));
+    table.figure("longest wait", "ms", &each(&|seen| seen.longest.as_secs_f64() * 1e3));
+    let holds = |seen: &Seen| seen.longest.as_secs_f64() * rate(seen) / ahead as f64;
+    table.figure("longest wait per waiter ahead", "holds", &each(&holds));
+}

@@ -1,0 +1,72 @@
+use std::time::{Duration, Instant};
+
+use fencing::{Lease, Resource};
+use tokio::task::JoinSet;
+
+use crate::contestant::{Contestant, TTL};
+use crate::counted;
+use crate::cpu::Cpu;
+use crate::fleet::{self, Servers};
+use crate::table::{Table, micros};
+
+/// How many leases are looked at, and how often: each look costs processor time, too.
+const LOOKED_AT: usize = 250;
+const LOOKS: Duration = Duration::from_millis(50);
+const WATCHED: Duration = Duration::from_secs(20);
+
+/// So many leases that are held, and nothing else.
+pub async fn measure(number: usize, table: &mut Table) {
+    let servers = Servers::start(5).await;
+    let contestants = [Contestant::fencing(&servers.urls())];
+    fleet::settle(&contestants).await;
+    let [Contestant::Fencing(redlock)] = contestants else { return };
+    let resources: Vec<_> =
+        (0..number).map(|number| Resource::new(format!("held/{number}")).unwrap()).collect();
+    let mut leases: Vec<Lease> = Vec::with_capacity(number);
+    counted::begin();
+    // One after another over a few seconds, as a service gets them, but for the batches.
+    for batch in resources.chunks(100) {
+        let attempts = batch.iter().cloned().map(|resource| {
+            let redlock = redlock.clone();
+            async move { redlock.acquire(&resource).await.unwrap() }
+        });
+        let attempts: JoinSet<_> = attempts.collect();
+        leases.extend(attempts.join_all().await);
+    }
+    redlock.settle().await;
+    let (_, bytes) = counted::end();
+    table.own("bytes per lease", "B", bytes as f64 / number as f64);
+    let start = Cpu::now(&servers);
+    let mut late = watch(&leases).await;
+    let cpu = Cpu::now(&servers).since(start);
+    let percent = |time: Duration| time.as_secs_f64() * 100.0 / WATCHED.as_secs_f64();
+    table.own("client, of a core", "%", percent(cpu.client));
+    table.own("five servers, of a core", "%", percent(cpu.servers));
+    late.sort_unstable();
+    table.own("lateness of renewals p50", "us", micros(&late, 0.5));
+    table.own("lateness of renewals p99", "us", micros(&late, 0.99));
+    let lost = leases.iter().filter(|lease| lease.valid_for().is_zero()).count();
+    table.own("leases lost", "number", lost as f64);
+}
+
+/// Returns by how much each renewal came after a third of the TTL, to within the pause of the looks.
+async fn watch(leases: &[Lease]) -> Vec<Duration> {
+    let due = TTL - (TTL / 100 + Duration::from_millis(2)) - TTL / 3;
+    let step = (leases.len() / LOOKED_AT).max(1);
+    let looked_at: Vec<_> = leases.iter().step_by(step).collect();
+    let mut least = vec![Duration::MAX; looked_at.len()];
+    let mut late = Vec::new();
+    let end = Instant::now() + WATCHED;
+    while Instant::now() < end {
+        for (lease, least) in looked_at.iter().zip(&mut least) {
+            let left = lease.valid_for();
+            if least.checked_add(LOOKS * 4).is_some_and(|rise| left > rise) {
+                late.push(due.saturating_sub(*least));
+                *least = Duration::MAX;
+            }
+            *least = left.min(*least);
+        }
+        tokio::time::sleep(LOOKS).await;
+    }
+    late
+}

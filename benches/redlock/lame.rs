@@ -1,0 +1,54 @@
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::contestant::Contestant;
+use crate::fleet::{self, Servers};
+use crate::pairs::rounds_of;
+use crate::proxy;
+use crate::table::{Table, median};
+
+const ROUNDS: usize = 10;
+const PAIRS: usize = 20;
+
+/// Five nodes, each so many milliseconds away in each direction.
+pub async fn delayed(millis: u64, table: &mut Table) {
+    let servers = Servers::start(5).await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut urls = Vec::new();
+    for (number, server) in servers.0.iter().enumerate() {
+        let socket = folder.path().join(number.to_string());
+        proxy::delay(&socket, &server.socket(), Duration::from_millis(millis));
+        urls.push(format!("unix://{}", socket.display()));
+    }
+    let contestants = Contestant::all(&urls).await;
+    fleet::settle(&contestants).await;
+    let mut times = rounds_of(&contestants, ROUNDS, |_| PAIRS).await;
+    table.times(&mut times);
+    let trips = |(name, times): &(&'static str, Vec<Duration>)| {
+        let times = times.iter().map(|time| time.as_secs_f64() * 1e3 / (2 * millis) as f64);
+        (*name, median(times.collect()))
+    };
+    table.figure("round trips per pair", "number", &times.iter().map(trips).collect::<Vec<_>>());
+}
+
+/// One of five nodes is gone.
+pub async fn dead(table: &mut Table) {
+    let servers = Servers::start(5).await;
+    let contestants = Contestant::all(&servers.urls()).await;
+    fleet::settle(&contestants).await;
+    servers.0[0].signal(Signal::KILL);
+    table.times(&mut rounds_of(&contestants, ROUNDS, |_| PAIRS).await);
+}
+
+/// One of five nodes takes requests and answers none.
+pub async fn hung(table: &mut Table) {
+    let servers = Servers::start(5).await;
+    let contestants = Contestant::all(&servers.urls()).await;
+    fleet::settle(&contestants).await;
+    servers.0[0].signal(Signal::STOP);
+    // A pair of rslock waits for two time limits of its driver, a second in all.
+    let pairs = |each: &Contestant| if each.name() == "rslock" { 1 } else { PAIRS };
+    table.times(&mut rounds_of(&contestants, ROUNDS, pairs).await);
+    servers.0[0].signal(Signal::CONT);
+}

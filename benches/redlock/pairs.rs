@@ -1,0 +1,38 @@
+use std::time::{Duration, Instant};
+
+use crate::contestant::Contestant;
+use crate::fleet::{self, Servers};
+use crate::table::Table;
+
+const PAIRS: usize = 100;
+
+pub type Times = Vec<(&'static str, Vec<Duration>)>;
+
+/// One task, one resource, one pair after another.
+pub async fn measure(nodes: usize, rounds: usize, table: &mut Table) {
+    let servers = Servers::start(nodes).await;
+    let contestants = Contestant::all(&servers.urls()).await;
+    fleet::settle(&contestants).await;
+    table.times(&mut rounds_of(&contestants, rounds, |_| PAIRS).await);
+}
+
+/// Runs interleaved rounds, with so many pairs of each contestant in a round.
+pub async fn rounds_of(
+    contestants: &[Contestant],
+    rounds: usize,
+    pairs: impl Fn(&Contestant) -> usize,
+) -> Times {
+    let mut times: Times = contestants.iter().map(|each| (each.name(), Vec::new())).collect();
+    for round in 0..rounds {
+        // Each goes first in its turn.
+        for turn in 0..contestants.len() {
+            let which = (round + turn) % contestants.len();
+            for _ in 0..pairs(&contestants[which]) {
+                let start = Instant::now();
+                contestants[which].pair("invoice/42").await;
+                times[which].1.push(start.elapsed());
+            }
+        }
+    }
+    times
+}

@@ -1,0 +1,57 @@
+//! A worker that stops in order: at SIGTERM it drops its work, releases the lease, and ends.
+//!
+//! `worker redis://a,b,c` or `worker sqlite:jobs.db`, and any other URL of `lock::connect`.
+
+use std::error::Error;
+use std::time::Duration;
+
+use fencing::lock::{self, AcquireError};
+use fencing::{Resource, Token};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::sleep;
+
+/// The work. It may be dropped at any `.await`, so each step is whole by itself.
+async fn work(token: Token) {
+    for step in 1.. {
+        println!("step {step} with token {token}");
+        sleep(Duration::from_millis(200)).await;
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let url = std::env::args().nth(1).ok_or("usage: worker URL")?;
+    let mut terminated = signal(SignalKind::terminate())?;
+    let lock = lock::connect(&url).await?;
+    let job = Resource::new("jobs/import")?;
+    loop {
+        let acquired = tokio::select! {
+            acquired = lock.acquire(&job) => acquired,
+            _ = terminated.recv() => break,
+        };
+        let lease = match acquired {
+            Ok(lease) => lease,
+            // Another worker has it.
+            Err(AcquireError::Held { .. }) => continue,
+            Err(broken) => {
+                eprintln!("{broken}");
+                sleep(Duration::from_secs(1)).await;
+                continue;
+            }
+        };
+        let stop = tokio::select! {
+            Err(lost) = lease.run(work(lease.token())) => { eprintln!("{lost}"); false }
+            _ = terminated.recv() => true,
+        };
+        if let Err(doubt) = lease.release().await {
+            eprintln!("{doubt}");
+        }
+        if stop {
+            break;
+        }
+    }
+    println!("stopped");
+    // What was sent is answered, or the lock would stay closed for its TTL.
+    lock.settle().await;
+    Ok(())
+}

@@ -1,0 +1,54 @@
+use std::time::Duration;
+
+use super::settings::Settings;
+use crate::random::jitter;
+
+/// The longest pause between two attempts, in retry delays, where the servers tell of releases.
+const LONGEST_TOLD: u32 = 10;
+/// The same where they do not: a release is found out by asking.
+const LONGEST_UNTOLD: u32 = 2;
+
+/// The longest delay, if the retry delay is not longer: a pause is up to half as long again.
+const LONGEST_NOTED: Duration = Duration::from_secs(30);
+
+/// The pauses of one who waits for a lock, which grow.
+#[derive(Default)]
+pub(super) struct Backoff {
+    attempts: u32,
+}
+
+impl Backoff {
+    /// Returns the pause after one more attempt in vain. It is not longer than the lock lasts, give or
+    /// take a retry delay: not all who wait may ask at that moment.
+    pub(super) fn next(
+        &mut self,
+        settings: &Settings,
+        retry_after: Option<Duration>,
+        told: bool,
+    ) -> Duration {
+        let longest = if told { LONGEST_TOLD } else { LONGEST_UNTOLD };
+        let times = 2_u32.saturating_pow(self.attempts).min(longest);
+        self.attempts = self.attempts.saturating_add(1);
+        // A node forgets after a minute that somebody waits: it is told again before.
+        let longest = LONGEST_NOTED.max(settings.retry_delay);
+        let delay = settings.retry_delay.saturating_mul(times).min(longest);
+        let pause = delay / 2 + jitter(delay);
+        match retry_after {
+            Some(left) if !left.is_zero() => {
+                pause.min(left.saturating_add(jitter(settings.retry_delay)))
+            }
+            _ => pause,
+        }
+    }
+}
+
+/// Returns the longest pause between two attempts.
+pub(super) fn longest(settings: &Settings) -> Duration {
+    let longest = LONGEST_NOTED.max(settings.retry_delay);
+    settings.retry_delay.saturating_mul(LONGEST_TOLD).min(longest).saturating_mul(3) / 2
+}
+
+/// Returns a pause of one retry delay, give or take a half.
+pub(super) fn pause(settings: &Settings) -> Duration {
+    settings.retry_delay / 2 + jitter(settings.retry_delay)
+}

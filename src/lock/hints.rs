@@ -1,0 +1,280 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{Instant, sleep_until};
+
+use crate::resource::Resource;
+
+/// For how long it is remembered that others wait for a resource.
+const RECENT: Duration = Duration::from_secs(10);
+
+/// What the servers tell those who wait in this process: that a lock may be free.
+///
+/// A hint, and nothing rests on it. Lost, late, repeated or forged, it costs a pause of the poll. Each
+/// server is a source, by its number.
+#[derive(Clone)]
+pub(crate) struct Hints(Arc<Inner>);
+
+struct Inner {
+    /// So many sources must tell of a release before it is believed at once.
+    needed: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    tickets: u64,
+    /// What is waited for. In order: a test replays it.
+    waiting: BTreeMap<Resource, Arc<Wait>>,
+    /// The ways to the sources that are open: what is waited for has changed.
+    open: BTreeMap<usize, mpsc::UnboundedSender<Resource>>,
+    /// The sources that a task attends to.
+    attended: BTreeSet<usize>,
+    /// The sources of which it was said that they tell nothing.
+    reported: BTreeSet<usize>,
+    /// The sources whose last release of a resource was told to another process, and when.
+    others: BTreeMap<Resource, (Instant, BTreeSet<usize>)>,
+}
+
+/// One wait for a resource.
+struct Wait {
+    ticket: u64,
+    since: Instant,
+    heard: Mutex<Heard>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Heard {
+    /// Who tells of the next release.
+    tells: BTreeSet<usize>,
+    /// Who has told of one.
+    told: BTreeSet<usize>,
+    /// Who says that the lock is free there.
+    free: BTreeSet<usize>,
+}
+
+impl Hints {
+    pub(crate) fn new(needed: usize) -> Hints {
+        Hints(Arc::new(Inner { needed, state: Mutex::default() }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a wait, which began in truth at `since`. It ends when what this returns is dropped.
+    pub(crate) fn listen(&self, resource: &Resource, since: Instant) -> Listening {
+        let mut state = self.state();
+        state.tickets += 1;
+        let (heard, changed) = (Mutex::default(), Notify::new());
+        let wait = Arc::new(Wait { ticket: state.tickets, since, heard, changed });
+        state.waiting.insert(resource.clone(), Arc::clone(&wait));
+        state.announce(resource);
+        Listening { hints: self.clone(), resource: resource.clone(), wait }
+    }
+
+    /// Returns the ticket of the wait for a resource, and since when it waits.
+    pub(crate) fn wanted(&self, resource: &Resource) -> Option<(u64, Instant)> {
+        self.state().waiting.get(resource).map(|wait| (wait.ticket, wait.since))
+    }
+
+    fn wait(&self, resource: &Resource, ticket: u64) -> Option<Arc<Wait>> {
+        let state = self.state();
+        state.waiting.get(resource).filter(|wait| wait.ticket == ticket).cloned()
+    }
+
+    /// Takes the hint that the lock was released. Returns whether somebody waits here for it.
+    pub(crate) fn told(&self, resource: &Resource, ticket: u64, source: usize) -> bool {
+        let wait = self.wait(resource, ticket);
+        if let Some(wait) = &wait {
+            let mut heard = wait.heard();
+            heard.tells.remove(&source);
+            heard.told.insert(source);
+            drop(heard);
+            wait.changed.notify_one();
+        }
+        wait.is_some()
+    }
+
+    /// Notes what the source answered to a wait: the lock is free there now, or it tells of the next
+    /// release.
+    pub(crate) fn noted(&self, resource: &Resource, ticket: u64, source: usize, free: bool) {
+        let Some(wait) = self.wait(resource, ticket) else { return };
+        let mut heard = wait.heard();
+        if free {
+            heard.free.insert(source)
+        } else {
+            heard.tells.insert(source)
+        };
+        drop(heard);
+        wait.changed.notify_one();
+    }
+
+    /// Notes whether a release was told to another process.
+    pub(crate) fn released(&self, resource: &Resource, source: usize, to_another: bool) {
+        let (now, mut state) = (Instant::now(), self.state());
+        if to_another {
+            let others = &mut state.others;
+            if others.len() >= 64 && others.len().is_power_of_two() {
+                others.retain(|_, (at, _)| now.saturating_duration_since(*at) < RECENT);
+            }
+            let (at, sources) = others.entry(resource.clone()).or_insert((now, BTreeSet::new()));
+            *at = now;
+            sources.insert(source);
+        } else if let Some((_, sources)) = state.others.get_mut(resource) {
+            sources.remove(&source);
+            if sources.is_empty() {
+                state.others.remove(resource);
+            }
+        }
+    }
+
+    /// Reports whether other processes have waited for the resource, as far as that was heard.
+    pub(crate) fn others_wait(&self, resource: &Resource) -> bool {
+        self.state().others.get(resource).is_some_and(|(at, _)| at.elapsed() < RECENT)
+    }
+
+    /// Returns the task's part, if no task attends to this source.
+    pub(crate) fn attend(&self, source: usize) -> Option<Attending> {
+        let new = self.state().attended.insert(source);
+        new.then(|| Attending { hints: self.clone(), source, ended: false })
+    }
+}
+
+impl State {
+    /// Tells the tasks that the wait for this resource began, ended, or must be noted again.
+    fn announce(&self, resource: &Resource) {
+        for changes in self.open.values() {
+            let _ = changes.send(resource.clone());
+        }
+    }
+}
+
+impl Wait {
+    fn heard(&self) -> MutexGuard<'_, Heard> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One source's task, until it is dropped.
+pub(crate) struct Attending {
+    pub(crate) hints: Hints,
+    pub(crate) source: usize,
+    ended: bool,
+}
+
+impl Attending {
+    /// Returns the resources whose waits change from now on, those that are waited for now first.
+    pub(crate) fn changes(&self) -> mpsc::UnboundedReceiver<Resource> {
+        let (sender, changes) = mpsc::unbounded_channel();
+        let mut state = self.hints.state();
+        for resource in state.waiting.keys() {
+            let _ = sender.send(resource.clone());
+        }
+        state.open.insert(self.source, sender);
+        changes
+    }
+
+    /// The source tells nothing any more, until its way is open again.
+    pub(crate) fn closed(&self) {
+        let mut state = self.hints.state();
+        state.open.remove(&self.source);
+        for wait in state.waiting.values() {
+            wait.heard().tells.remove(&self.source);
+        }
+    }
+
+    /// Ends this part if nobody waits, and reports whether it did. For the next one who waits another
+    /// task is started.
+    pub(crate) fn ends_if_idle(&mut self) -> bool {
+        let mut state = self.hints.state();
+        if state.waiting.is_empty() {
+            self.ended = true;
+            state.open.remove(&self.source);
+            state.attended.remove(&self.source);
+        }
+        self.ended
+    }
+
+    /// Reports whether this is the first time that something is to be said of this source.
+    pub(crate) fn is_news(&self) -> bool {
+        self.hints.state().reported.insert(self.source)
+    }
+}
+
+impl Drop for Attending {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.closed();
+            self.hints.state().attended.remove(&self.source);
+        }
+    }
+}
+
+/// A wait for a release, until it is dropped.
+pub(crate) struct Listening {
+    hints: Hints,
+    resource: Resource,
+    wait: Arc<Wait>,
+}
+
+impl Listening {
+    /// Forgets what was told so far. What is told while an attempt is made counts for the next one.
+    pub(crate) fn forget(&self) {
+        let mut heard = self.wait.heard();
+        heard.told.clear();
+        heard.free.clear();
+    }
+
+    /// Has the sources note the wait again.
+    pub(crate) fn again(&self) {
+        self.hints.state().announce(&self.resource);
+    }
+
+    /// Reports whether enough sources tell of the next release.
+    pub(crate) fn hears(&self) -> bool {
+        self.wait.heard().tells.len() >= self.hints.0.needed
+    }
+
+    /// Waits until enough sources have told that the lock may be free, or one has, and the others have
+    /// not for as long as the grace.
+    ///
+    /// # Cancel safety
+    /// You may drop it at any point.
+    pub(crate) async fn told(&self, grace: Duration) {
+        let mut end = None;
+        loop {
+            let (told, all) = {
+                let heard = self.wait.heard();
+                (!heard.told.is_empty(), heard.told.union(&heard.free).count())
+            };
+            if all >= self.hints.0.needed {
+                return;
+            }
+            if told {
+                let end = *end.get_or_insert_with(|| Instant::now() + grace);
+                tokio::select! {
+                    biased;
+                    () = self.wait.changed.notified() => {}
+                    () = sleep_until(end) => return,
+                }
+            } else {
+                self.wait.changed.notified().await;
+            }
+        }
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let mut state = self.hints.state();
+        let own = state.waiting.get(&self.resource).is_some_and(|it| it.ticket == self.wait.ticket);
+        if own {
+            state.waiting.remove(&self.resource);
+            state.announce(&self.resource);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+
+use super::attempt::LONGEST_WAIT;
+use super::held_all::HeldAllOnNodes;
+use super::nodes::Nodes;
+use super::readmission;
+use crate::lock::AcquireError;
+use crate::lock::held_lock::GrantAll;
+use crate::protocol::{AcquireAll, AcquireAllOutcome, Attempt, Fault, Mode, Owner, Terms};
+use crate::random;
+use crate::resource::Resource;
+
+/// Makes one attempt to acquire all of them. Dropped at any await point, or lost, it releases all of
+/// them everywhere.
+pub(super) async fn attempt_all(
+    nodes: &Arc<Nodes>,
+    resources: &[Resource],
+    terms: Terms,
+) -> Result<GrantAll, AcquireError> {
+    let Some(first) = resources.first() else { return Err(AcquireError::of_count(0)) };
+    readmission::start(nodes);
+    let Some(_turn) = nodes.turn(LONGEST_WAIT.min(terms.ttl / 2)).await else {
+        return Err(AcquireError::Overloaded { resource: first.clone() });
+    };
+    let owner = Owner(random::u128());
+    let mode = Mode::Exclusive;
+    let attempt = |resource: &Resource| Attempt { resource: resource.clone(), owner, mode, terms };
+    let attempts: Vec<Attempt> = resources.iter().map(attempt).collect();
+    let mut acquire = AcquireAll::new(nodes.size(), attempts.clone(), nodes.clock().now());
+    let held = HeldAllOnNodes::new(Arc::clone(nodes), attempts);
+    let mut calls = FuturesUnordered::new();
+    let outcome = loop {
+        while let Some((node, request)) = acquire.next_request() {
+            if let Some(answer) = nodes.submit(node, request) {
+                calls.push(async move { (node, answer.get().await) });
+            }
+        }
+        if let Some(outcome) = acquire.outcome(nodes.clock().now()) {
+            break outcome;
+        }
+        match calls.next().await {
+            Some((node, reply)) => acquire.on_reply(node, reply),
+            None => break AcquireAllOutcome::NoQuorum { granted: 0, faults: Vec::new() },
+        }
+    };
+    match outcome {
+        AcquireAllOutcome::Won { tokens, deadline } => {
+            let held = Arc::new(held.with(&tokens));
+            Ok(GrantAll { tokens, deadline, held })
+        }
+        AcquireAllOutcome::Held { part, retry_after } => {
+            let resource = resources.get(part).unwrap_or(first).clone();
+            Err(AcquireError::Held { resource, retry_after })
+        }
+        AcquireAllOutcome::NoQuorum { granted: 0, faults }
+            if !faults.is_empty() && faults.iter().all(|(_, it)| *it == Fault::Overloaded) =>
+        {
+            Err(AcquireError::Overloaded { resource: first.clone() })
+        }
+        AcquireAllOutcome::NoQuorum { granted, faults } => {
+            Err(nodes.no_quorum(first, granted, faults))
+        }
+    }
+}

@@ -1,0 +1,135 @@
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use ::redis::aio::{AsyncPushSender, MultiplexedConnection, SendError};
+use ::redis::{
+    AsyncConnectionConfig, Client, Cmd, ProtocolVersion, PushInfo, PushKind, RedisError, Value,
+};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::sync::mpsc;
+
+use super::fault::fault;
+use super::keys::Keys;
+use crate::lock::ear::Ear;
+use crate::protocol::{ClientId, Fault};
+use crate::resource::Resource;
+
+const WAIT: &str = concat!(include_str!("free.lua"), include_str!("wait.lua"));
+const LEAVE: &str =
+    concat!(include_str!("free.lua"), include_str!("tell.lua"), include_str!("leave.lua"));
+
+/// For how long a node notes somebody who waits. Whoever waits for longer asks now and again, and is noted
+/// again.
+const NOTED: Duration = Duration::from_secs(60);
+/// How many hints may wait until they are read. More are dropped, as others may be lost.
+const MOST: usize = 1024;
+
+/// A connection of its own, on which a server tells one client of releases: on a channel that only this
+/// client listens to.
+pub(super) struct RedisEar {
+    connection: MultiplexedConnection,
+    keys: Keys,
+    client: ClientId,
+    told: mpsc::Receiver<(Resource, u64)>,
+}
+
+impl RedisEar {
+    /// Connects and subscribes. The caller bounds the time. It takes a server that speaks RESP3, from 6.0.
+    pub(super) fn open(
+        client: Client,
+        keys: Keys,
+        id: ClientId,
+    ) -> BoxFuture<'static, Result<Box<dyn Ear>, Fault>> {
+        async move {
+            let info = client.get_connection_info();
+            let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+            let info = info.clone().set_redis_settings(settings);
+            let client = Client::open(info).map_err(|error| fault(&error))?;
+            let (sender, told) = mpsc::channel(MOST);
+            let config = AsyncConnectionConfig::new()
+                .set_connection_timeout(None)
+                .set_response_timeout(None)
+                .set_push_sender(Pushed(Mutex::new(Some(sender))));
+            let mut connection = client
+                .get_multiplexed_async_connection_with_config(&config)
+                .await
+                .map_err(|error| fault(&error))?;
+            let channel = format!("{}{id}", keys.channel);
+            connection.subscribe(channel).await.map_err(|error| fault(&error))?;
+            let ear: Box<dyn Ear> = Box::new(RedisEar { connection, keys, client: id, told });
+            Ok(ear)
+        }
+        .boxed()
+    }
+
+    fn script(&self, script: &str, resource: &Resource) -> Cmd {
+        let mut cmd = ::redis::cmd("EVAL");
+        cmd.arg(script).arg(3).arg(self.keys.lock(resource));
+        cmd.arg(format!("{}{resource}", self.keys.waiting));
+        cmd.arg(format!("{}{resource}", self.keys.told));
+        cmd
+    }
+
+    fn run(&self, command: Cmd) -> BoxFuture<'static, Result<bool, Fault>> {
+        let mut connection = self.connection.clone();
+        async move {
+            let answer: Result<i64, RedisError> = command.query_async(&mut connection).await;
+            answer.map(|number| number == 1).map_err(|error| fault(&error))
+        }
+        .boxed()
+    }
+}
+
+impl Ear for RedisEar {
+    fn wait(
+        &mut self,
+        resource: &Resource,
+        ticket: u64,
+        waited: Duration,
+    ) -> BoxFuture<'static, Result<bool, Fault>> {
+        let mut cmd = self.script(WAIT, resource);
+        let waited = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
+        cmd.arg(format!("{} {ticket}", self.client)).arg(waited).arg(NOTED.as_millis() as u64);
+        self.run(cmd)
+    }
+
+    fn leave(&mut self, resource: &Resource, ticket: u64) -> BoxFuture<'static, Result<(), Fault>> {
+        let mut cmd = self.script(LEAVE, resource);
+        cmd.arg(format!("{} {ticket}", self.client)).arg(self.client.to_string());
+        cmd.arg(&self.keys.channel).arg(resource.as_str());
+        let left = self.run(cmd);
+        async move { left.await.map(drop) }.boxed()
+    }
+
+    fn told(&mut self) -> BoxFuture<'_, Result<(Resource, u64), Fault>> {
+        let gone = || Fault::Disconnected("the server closed the connection".into());
+        async move { self.told.recv().await.ok_or_else(gone) }.boxed()
+    }
+}
+
+/// Takes the server's messages, and drops what comes too fast.
+struct Pushed(Mutex<Option<mpsc::Sender<(Resource, u64)>>>);
+
+impl AsyncPushSender for Pushed {
+    fn send(&self, push: PushInfo) -> Result<(), SendError> {
+        let mut sender = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match push.kind {
+            PushKind::Disconnection => *sender = None,
+            PushKind::Message => {
+                if let Some((sender, told)) = sender.as_ref().zip(parse(&push.data)) {
+                    let _ = sender.try_send(told);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Reads a message: the channel, and the ticket with the resource. `None` if no script of ours wrote it.
+fn parse(data: &[Value]) -> Option<(Resource, u64)> {
+    let [_, Value::BulkString(text)] = data else { return None };
+    let (ticket, resource) = std::str::from_utf8(text).ok()?.split_once(' ')?;
+    Some((Resource::new(resource).ok()?, ticket.parse().ok()?))
+}

@@ -1,0 +1,29 @@
+use ::redis::{ErrorKind, RedisError, ServerErrorKind};
+
+use crate::protocol::Fault;
+
+/// Returns why a request failed.
+pub(super) fn fault(error: &RedisError) -> Fault {
+    let text = || error.to_string().chars().filter(|c| !c.is_control()).take(200).collect();
+    match error.kind() {
+        ErrorKind::AuthenticationFailed | ErrorKind::Server(ServerErrorKind::NoPerm) => {
+            Fault::Denied(text())
+        }
+        ErrorKind::Server(ServerErrorKind::BusyLoading) => Fault::Loading,
+        ErrorKind::Server(ServerErrorKind::ReadOnly) => Fault::NotMaster,
+        _ => match error.code() {
+            Some("OOM") => Fault::OutOfMemory,
+            Some("NOAUTH" | "WRONGPASS" | "NOPERM") => Fault::Denied(text()),
+            _ if error.detail().is_some_and(|detail| detail.contains("OOM")) => Fault::OutOfMemory,
+            _ if matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension) => {
+                Fault::Refused(text())
+            }
+            _ => Fault::Disconnected(text()),
+        },
+    }
+}
+
+/// Returns the fault of an answer that no node gives.
+pub(super) fn nonsense(text: &str) -> Fault {
+    Fault::Nonsense(text.chars().take(200).collect())
+}

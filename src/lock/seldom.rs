@@ -1,0 +1,43 @@
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How often the same warning is written at most.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// Bounds how often a warning is written: at once, and then every ten seconds at most.
+#[derive(Default)]
+pub(super) struct Seldom {
+    last: Option<Instant>,
+    /// How many were not written since then.
+    suppressed: u64,
+}
+
+impl Seldom {
+    /// Returns how many warnings were not written since the last one, if this one may be.
+    pub(super) fn next(&mut self) -> Option<u64> {
+        if self.last.is_some_and(|last| last.elapsed() < PAUSE) {
+            self.suppressed += 1;
+            return None;
+        }
+        self.last = Some(Instant::now());
+        Some(std::mem::take(&mut self.suppressed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_warning_is_written_at_once_and_then_seldom() {
+        let mut seldom = Seldom::default();
+        let mut written = Vec::new();
+        // Eleven in two seconds, for a minute.
+        for _ in 0..330 {
+            written.extend(seldom.next());
+            tokio::time::advance(Duration::from_millis(182)).await;
+        }
+        assert_eq!(written, [0, 54, 54, 54, 54, 54]);
+    }
+}

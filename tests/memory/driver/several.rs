@@ -1,0 +1,185 @@
+//! Several resources in one call.
+
+use std::time::Duration;
+
+use fencing::lock::{AcquireError, Loss, Released};
+use fencing::protocol::{Fault, Reply, Request};
+use fencing::testing::Faults;
+use fencing::{Redlock, Resource};
+use tokio::time::{Instant, sleep};
+
+use crate::driver::fleet::{BUDGET, Fleet, TTL, settle};
+
+const RETRY: Duration = Duration::from_millis(100);
+
+fn named(name: &str) -> Resource {
+    Resource::new(name).unwrap()
+}
+
+fn list(names: &[&str]) -> Vec<Resource> {
+    names.iter().map(|name| named(name)).collect()
+}
+
+/// What a node has run for `resources`, by name and how many locks it was about.
+fn ran(faults: &Faults) -> Vec<(&'static str, usize)> {
+    let name = |request: &Request| match request {
+        Request::Acquire { .. } => "acquire",
+        Request::Publish { .. } => "publish",
+        Request::Renew { .. } => "renew",
+        Request::Release { .. } => "release",
+        Request::Shorten { .. } => "shorten",
+        _ => "other",
+    };
+    let log = faults.log();
+    let several = log.iter().filter_map(|(request, _)| match request {
+        Request::Several(parts) => Some((name(&parts[0]), parts.len())),
+        _ => None,
+    });
+    several.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_take_one_request_per_node() {
+    let fleet = Fleet::started().await;
+    let redlock = fleet.service().build().unwrap();
+    let lease = redlock.acquire_all(&list(&["c", "a", "b", "a"])).await.unwrap();
+    sleep(TTL / 2).await;
+    assert!(lease.valid_for() > TTL / 2);
+    assert_eq!(lease.release().await, Ok(Released::Released));
+    for node in &fleet.faults {
+        assert_eq!(ran(node), [("acquire", 3), ("renew", 3), ("release", 3)]);
+    }
+}
+
+/// Where counts disagree, each resource gets a token of its own, and publishes go together as well.
+#[tokio::test(start_paused = true)]
+async fn each_resource_has_its_own_token() {
+    let fleet = Fleet::started().await;
+    let two = fleet.service().build().unwrap();
+    // One node misses three grants of a, and another one of b.
+    for (name, down, times) in [("a", 0, 3), ("b", 1, 1)] {
+        for _ in 0..times {
+            fleet.faults[down].refuse(true);
+            two.acquire(&named(name)).await.unwrap().release().await.unwrap();
+            fleet.faults[down].refuse(false);
+            sleep(TTL).await;
+        }
+    }
+    let lease = two.acquire_all(&list(&["a", "b"])).await.unwrap();
+    let of = |name| lease.token_of(&named(name)).unwrap().get() % 1_000_000;
+    assert_eq!((of("a"), of("b")), (4, 2));
+    two.settle().await;
+    assert!(ran(&fleet.faults[0]).contains(&("publish", 1)), "{:?}", ran(&fleet.faults[0]));
+}
+
+/// A node that grants a part of what was asked for has no vote.
+#[tokio::test(start_paused = true)]
+async fn a_part_is_not_taken_for_all() {
+    let fleet = Fleet::started().await;
+    let other = fleet.past_the_faults().build().unwrap();
+    let lease = other.acquire(&named("b")).await.unwrap();
+    let redlock = fleet.service().wait(Duration::ZERO).build().unwrap();
+    match redlock.acquire_all(&list(&["a", "b"])).await {
+        Err(AcquireError::Held { resource, retry_after, .. }) => {
+            assert_eq!(resource, named("b"));
+            assert!(retry_after <= TTL && retry_after > TTL / 2, "{retry_after:?}");
+        }
+        found => panic!("{found:?}"),
+    }
+    // Nothing was counted for the other.
+    let answer = |(request, reply): &(Request, Result<Reply, Fault>)| match (request, reply) {
+        (Request::Several(_), Ok(Reply::Several(parts))) => Some(parts.clone()),
+        _ => None,
+    };
+    let first = fleet.faults[0].log().iter().find_map(answer).unwrap();
+    assert_eq!(first[0], Reply::Free);
+    other.try_acquire(&named("a")).await.unwrap().release().await.unwrap();
+    lease.release().await.unwrap();
+}
+
+/// A lease of several is over for all of them when another client has one of them.
+#[tokio::test(start_paused = true)]
+async fn it_is_lost_as_a_whole() {
+    let fleet = Fleet::started().await;
+    let redlock = fleet.service().build().unwrap();
+    let lease = redlock.acquire_all(&list(&["a", "b"])).await.unwrap();
+    fleet.nodes.iter().for_each(|node| node.expire(&named("b")));
+    let other = fleet.past_the_faults().build().unwrap();
+    let next = other.try_acquire(&named("b")).await.unwrap();
+    assert!(Some(next.token()) > lease.token_of(&named("b")));
+    assert_eq!(lease.lost().await, Loss::Superseded);
+    // It takes back what is its own, and nothing else.
+    assert_eq!(lease.release().await, Ok(Released::Lapsed));
+    other.try_acquire(&named("a")).await.unwrap().release().await.unwrap();
+    assert!(!next.valid_for().is_zero());
+    assert!(matches!(redlock.try_acquire(&named("b")).await, Err(AcquireError::Held { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_wakes_those_who_wait_for_a_list() {
+    let fleet = Fleet::started().await;
+    let redlock = fleet.service().retry_delay(RETRY).build().unwrap();
+    for all in [false, true] {
+        let [one, two] = [named("a"), named("b")];
+        let leases = [redlock.acquire(&one).await.unwrap(), redlock.acquire(&two).await.unwrap()];
+        let waiter = tokio::spawn({
+            let (redlock, list) = (redlock.clone(), [one, two]);
+            async move {
+                match all {
+                    true => drop(redlock.acquire_all(&list).await.unwrap()),
+                    false => drop(redlock.acquire_any(&list).await.unwrap()),
+                }
+                Instant::now()
+            }
+        });
+        sleep(RETRY * 10).await;
+        let [first, second] = leases;
+        first.release().await.unwrap();
+        if all {
+            settle().await;
+            second.release().await.unwrap();
+        }
+        let freed = Instant::now();
+        assert_eq!(waiter.await.unwrap(), freed);
+        redlock.settle().await;
+    }
+}
+
+/// Those of one process who wait for one list do not ask all at once.
+#[tokio::test(start_paused = true)]
+async fn one_of_a_process_asks_for_a_list() {
+    let fleet = Fleet::started().await;
+    let redlock = fleet.service().retry_delay(RETRY).wait(RETRY * 20).build().unwrap();
+    let lease = redlock.acquire(&named("a")).await.unwrap();
+    let waiters: Vec<_> = (0..50)
+        .map(|_| {
+            let redlock = redlock.clone();
+            tokio::spawn(async move { redlock.acquire_all(&list(&["a", "b"])).await.map(drop) })
+        })
+        .collect();
+    for waiter in waiters {
+        assert!(matches!(waiter.await.unwrap(), Err(AcquireError::Held { .. })));
+    }
+    let asked = ran(&fleet.faults[0]).iter().filter(|(name, _)| *name == "acquire").count();
+    assert!(asked <= 20 * 2 + 2, "{asked}");
+    drop(lease);
+}
+
+async fn settled(redlock: &Redlock) {
+    redlock.settle().await;
+    sleep(BUDGET).await;
+}
+
+/// A lease that is dropped, and an attempt at any point, leave nothing behind on any node.
+#[tokio::test(start_paused = true)]
+async fn what_is_dropped_leaves_nothing_behind() {
+    let fleet = Fleet::started().await;
+    let redlock = fleet.service().build().unwrap();
+    drop(redlock.acquire_all(&list(&["a", "b"])).await.unwrap());
+    settled(&redlock).await;
+    for node in &fleet.faults {
+        assert_eq!(ran(node), [("acquire", 2), ("release", 2)]);
+    }
+    let other = fleet.past_the_faults().build().unwrap();
+    other.acquire_all(&list(&["b", "a"])).await.unwrap().release().await.unwrap();
+}

@@ -1,0 +1,203 @@
+//! Between processes the nodes tell the one who has waited longest that a lock was released. It is a
+//! hint: lost, repeated or forged, it costs the pause of a poll, and no more.
+
+use std::time::Duration;
+
+use fencing::Redlock;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::driver::fleet::{Fleet, TTL, ran, resource};
+
+const RETRY: Duration = Duration::from_millis(100);
+/// The longest pause of one who is told, give or take a half.
+const LONGEST: Duration = Duration::from_millis(1500);
+
+fn process(fleet: &Fleet) -> Redlock {
+    fleet.service().retry_delay(RETRY).wait(TTL * 20).build().unwrap()
+}
+
+fn acquires(fleet: &Fleet) -> usize {
+    ran(&fleet.faults[0]).iter().filter(|name| **name == "acquire").count()
+}
+
+/// Waits in a process of its own, and tells when it had the lease, which it keeps for `hold`.
+fn waits(redlock: &Redlock, hold: Duration) -> tokio::task::JoinHandle<Instant> {
+    let redlock = redlock.clone();
+    tokio::spawn(async move {
+        let lease = redlock.acquire(&resource()).await.unwrap();
+        let at = Instant::now();
+        sleep(hold).await;
+        lease.release().await.unwrap();
+        at
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_tells_who_waits_elsewhere() {
+    let fleet = Fleet::started().await;
+    let lease = process(&fleet).acquire(&resource()).await.unwrap();
+    let elsewhere = process(&fleet);
+    let waiter = waits(&elsewhere, Duration::ZERO);
+    sleep(RETRY * 20).await;
+    let start = Instant::now();
+    lease.release().await.unwrap();
+    assert_eq!(waiter.await.unwrap() - start, Duration::ZERO);
+}
+
+/// One after another, each told by the one before it, in the order in which they came.
+#[tokio::test(start_paused = true)]
+async fn who_has_waited_longest_is_told_first() {
+    let fleet = Fleet::started().await;
+    let lease = process(&fleet).acquire(&resource()).await.unwrap();
+    let processes: Vec<Redlock> = (0..20).map(|_| process(&fleet)).collect();
+    let mut waiters = Vec::new();
+    for elsewhere in &processes {
+        waiters.push(waits(elsewhere, RETRY / 10));
+        sleep(Duration::from_millis(1)).await;
+    }
+    sleep(LONGEST * 4).await;
+    let asked = acquires(&fleet);
+    let start = Instant::now();
+    lease.release().await.unwrap();
+    for (place, waiter) in waiters.into_iter().enumerate() {
+        assert_eq!(waiter.await.unwrap() - start, RETRY / 10 * place as u32, "{place}");
+    }
+    // Besides, those who wait ask about once a second.
+    let asked = acquires(&fleet) - asked;
+    assert!(asked <= 20 + 10, "{asked}");
+}
+
+/// Two clients that ask again at once: each waits for one hold of the other.
+#[tokio::test(start_paused = true)]
+async fn two_that_ask_again_at_once_take_turns() {
+    let fleet = Fleet::started().await;
+    let hold = Duration::from_millis(500);
+    let clients: Vec<_> = (0..2)
+        .map(|_| {
+            let redlock = process(&fleet);
+            tokio::spawn(async move {
+                let mut longest = Duration::ZERO;
+                for _ in 0..75 {
+                    let asked = Instant::now();
+                    let lease = redlock.acquire(&resource()).await.unwrap();
+                    longest = longest.max(asked.elapsed());
+                    sleep(hold).await;
+                    lease.release().await.unwrap();
+                }
+                longest
+            })
+        })
+        .collect();
+    for client in clients {
+        let longest = client.await.unwrap();
+        assert!(longest < hold * 3, "{longest:?}");
+    }
+}
+
+/// While a lock is held, those who wait ask less and less.
+#[tokio::test(start_paused = true)]
+async fn those_who_wait_ask_seldom() {
+    let fleet = Fleet::started().await;
+    let _lease = process(&fleet).acquire(&resource()).await.unwrap();
+    let processes: Vec<Redlock> = (0..10).map(|_| process(&fleet)).collect();
+    let _waiters: Vec<_> = processes.iter().map(|it| waits(it, Duration::ZERO)).collect();
+    sleep(TTL).await;
+    let asked = acquires(&fleet);
+    let time = Duration::from_secs(60);
+    sleep(time).await;
+    let each = (acquires(&fleet) - asked) / processes.len();
+    assert!(each <= 120, "{each} in {time:?}");
+}
+
+/// Hints that get lost cost one pause of the poll.
+#[tokio::test(start_paused = true)]
+async fn without_hints_a_release_is_found_out() {
+    let fleet = Fleet::started().await;
+    for faults in &fleet.faults {
+        faults.lose_told(true);
+    }
+    let lease = process(&fleet).acquire(&resource()).await.unwrap();
+    let elsewhere = process(&fleet);
+    let waiter = waits(&elsewhere, Duration::ZERO);
+    sleep(TTL * 2).await;
+    let start = Instant::now();
+    lease.release().await.unwrap();
+    let waited = waiter.await.unwrap() - start;
+    assert!(waited > Duration::ZERO && waited <= LONGEST, "{waited:?}");
+}
+
+/// However many hints are forged, they do not have a client ask more often than the poll once did.
+#[tokio::test(start_paused = true)]
+async fn forged_hints_raise_no_storm() {
+    let fleet = Fleet::started().await;
+    let _lease = process(&fleet).acquire(&resource()).await.unwrap();
+    let elsewhere = process(&fleet);
+    let _waiter = waits(&elsewhere, Duration::ZERO);
+    sleep(TTL).await;
+    fleet.faults.iter().for_each(|faults| faults.forge_told(true));
+    sleep(RETRY * 20).await;
+    let asked = acquires(&fleet);
+    sleep(RETRY * 100).await;
+    let asked = acquires(&fleet) - asked;
+    assert!(asked <= 110, "{asked}");
+}
+
+/// One who was told and does not want it any more has the next one told.
+#[tokio::test(start_paused = true)]
+async fn who_gives_up_stands_in_nobodys_way() {
+    let fleet = Fleet::started().await;
+    let lease = process(&fleet).acquire(&resource()).await.unwrap();
+    let (first, second) = (process(&fleet), process(&fleet));
+    let gone = timeout(RETRY * 30, async move { first.acquire(&resource()).await.map(drop) });
+    let gone = tokio::spawn(gone);
+    sleep(RETRY).await;
+    let waiter = waits(&second, Duration::ZERO);
+    assert!(gone.await.unwrap().is_err());
+    sleep(RETRY).await;
+    let start = Instant::now();
+    lease.release().await.unwrap();
+    assert_eq!(waiter.await.unwrap() - start, Duration::ZERO);
+}
+
+/// The holder is gone: its lock ends by itself. All ask within a retry delay of that, one gets it, and
+/// from then on each tells the next.
+async fn crash(services: usize) {
+    const WAITERS: usize = 64;
+    let fleet = Fleet::started().await;
+    let (delay, hold) = (Duration::from_secs(2), Duration::from_secs(1));
+    let settings = || fleet.service().retry_delay(RETRY).wait(TTL * 20).lock_delay(delay);
+    let holder = settings().renew(false).build().unwrap();
+    let start = Instant::now();
+    std::mem::forget(holder.acquire(&resource()).await.unwrap());
+    let processes: Vec<Redlock> = (0..services).map(|_| settings().build().unwrap()).collect();
+    let waiters: Vec<_> = (0..WAITERS).map(|it| waits(&processes[it % services], hold)).collect();
+    let end = start + TTL + delay;
+    sleep_until(end - RETRY).await;
+    let asked = acquires(&fleet);
+    sleep_until(end + RETRY * 3).await;
+    let asked = acquires(&fleet) - asked;
+    assert!(asked <= services * 4, "{asked}");
+    let mut times = Vec::new();
+    for waiter in waiters {
+        times.push(waiter.await.unwrap());
+    }
+    times.sort_unstable();
+    let last = end + LONGEST;
+    assert!(times[0] >= end && times[0] <= last, "{:?}", times[0] - start);
+    for pair in times.windows(2) {
+        let pause = pair[1] - pair[0];
+        assert!(pause >= hold && pause <= hold + LONGEST, "{pause:?}");
+    }
+    let whole = times[WAITERS - 1] - times[0];
+    assert!(whole <= hold * WAITERS as u32, "{whole:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_lets_one_of_64_processes_in() {
+    crash(64).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_lets_one_of_64_tasks_in() {
+    crash(1).await;
+}

@@ -1,0 +1,85 @@
+//! The database tells those who wait of releases, on a connection of their own. It is a hint.
+
+use std::time::{Duration, Instant};
+
+use fencing::lock::sql::{SqlLock, SqlLockBuilder};
+use fencing::sql;
+use sqlx::postgres::PgPoolOptions;
+use sqlx::{PgPool, Postgres};
+use support::pgbouncer::PgBouncer;
+use support::postgres::PostgresServer;
+use tokio::time::timeout;
+
+use crate::common::{LONG, resource};
+use crate::postgres::place::Place;
+
+/// So long that a poll comes too late for a test.
+const NEVER: Duration = Duration::from_secs(3600);
+
+fn service(pool: PgPool) -> SqlLockBuilder<Postgres> {
+    SqlLock::builder(pool).ttl(NEVER).wait(NEVER).retry_delay(NEVER)
+}
+
+async fn migrated() -> Place {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    place
+}
+
+/// Waits until so many connections listen.
+async fn until_listening(pool: &PgPool, many: i64) {
+    let listening = "SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND query LIKE 'LISTEN %'";
+    let end = Instant::now() + LONG;
+    while sqlx::query_scalar::<_, i64>(listening).fetch_one(pool).await.unwrap() < many {
+        assert!(Instant::now() < end, "they do not listen");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // They have asked once more since.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+}
+
+#[tokio::test]
+async fn a_release_tells_who_waits_elsewhere() {
+    let place = migrated().await;
+    let lease = service(place.other()).build().unwrap().acquire(&resource()).await.unwrap();
+    let mut waiters = Vec::new();
+    for _ in 0..4 {
+        let lock = service(place.other()).build().unwrap();
+        waiters.push(tokio::spawn(async move {
+            lock.acquire(&resource()).await.unwrap().release().await.unwrap();
+        }));
+    }
+    until_listening(&place.pool, 4).await;
+    lease.release().await.unwrap();
+    for waiter in waiters {
+        timeout(LONG, waiter).await.unwrap().unwrap();
+    }
+}
+
+/// A pooler in transaction mode shares sessions out, and what is told reaches somebody else.
+#[tokio::test]
+async fn behind_a_pooler_it_polls() {
+    let server = PostgresServer::with(&["fsync=off", "max_connections=100"]);
+    let direct = server.database().await;
+    let pooler = PgBouncer::before(&server, 2);
+    let options = pooler.on(direct.get_database().unwrap());
+    let pool = || PgPoolOptions::new().max_connections(4).connect_lazy_with(options.clone());
+    sql::migrate(&PgPoolOptions::new().connect_lazy_with(direct.clone())).await.unwrap();
+    let lock = || service(pool()).retry_delay(Duration::from_millis(20)).build().unwrap();
+    let mut last = None;
+    for _ in 0..5 {
+        let lease = lock().acquire(&resource()).await.unwrap();
+        assert!(Some(lease.token()) > last);
+        last = Some(lease.token());
+        let other = lock();
+        let waiter = tokio::spawn(async move {
+            let lease = other.acquire(&resource()).await.unwrap();
+            lease.release().await.unwrap();
+        });
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert!(!waiter.is_finished());
+        lease.release().await.unwrap();
+        timeout(LONG, waiter).await.unwrap().unwrap();
+    }
+}

@@ -1,0 +1,58 @@
+//! The one connection that the lock service keeps besides those of the application's pool.
+
+use sqlx::pool::PoolOptions;
+
+use super::*;
+
+/// A pool of one connection.
+fn single(place: &Place) -> Pool<Db> {
+    let options = (*place.pool.connect_options()).clone();
+    PoolOptions::<Db>::new().max_connections(1).connect_lazy_with(options)
+}
+
+async fn sessions_become(expected: i64, watcher: &Pool<Db>) {
+    let is_so = async {
+        while words::sessions(watcher).await.is_some_and(|found| found != expected) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let is_so = tokio::time::timeout(LONG / 2, is_so).await;
+    let found = words::sessions(watcher).await;
+    assert!(is_so.is_ok(), "{found:?} sessions, not {expected}");
+}
+
+#[tokio::test]
+async fn it_ends_with_the_pool_or_with_the_last_clone() {
+    for closes_pool in [true, false] {
+        let place = ready().await;
+        place.pool.close().await;
+        let (watcher, pool) = (single(&place), single(&place));
+        sessions_become(1, &watcher).await;
+        let lock = short(&pool, Duration::from_secs(8)).renew(false).build().unwrap();
+        let lease = lock.acquire(&resource()).await.unwrap();
+        let busy = pool.acquire().await.unwrap();
+        lease.renew().await.unwrap();
+        sessions_become(3, &watcher).await;
+        drop(busy);
+        if closes_pool {
+            pool.close().await;
+            sessions_become(1, &watcher).await;
+            let fault = fault(lock.try_acquire(&resource()).await);
+            assert!(fault.to_string().contains("the pool is closed"), "{fault}");
+            lease.release().await.unwrap_err();
+        } else {
+            assert_eq!(lease.release().await, Ok(Released::Released));
+            drop((lock.clone(), lock));
+            sessions_become(2, &watcher).await;
+        }
+    }
+}
+
+/// The pool of a service that is built elsewhere was built where a runtime was.
+#[tokio::test]
+async fn a_service_is_built_without_a_runtime() {
+    let place = ready().await;
+    let pool = single(&place);
+    let lock = std::thread::spawn(move || SqlLock::new(pool)).join().unwrap();
+    drop(lock.acquire(&resource()).await.unwrap());
+}
