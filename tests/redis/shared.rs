@@ -124,16 +124,33 @@ async fn the_last_one_that_leaves_tells_who_waits() {
         tokio::spawn(async move { reader.acquire_shared(&resource()).await.unwrap() })
     });
     until(|| servers.iter().all(|server| server.cli(&["ZCARD", &waiting]) == "3")).await;
+    assert_eq!(told(&servers), 0);
     for part in parts {
         part.release().await.unwrap();
     }
     let alone = tokio::time::timeout(Duration::from_secs(60), writer).await.unwrap().unwrap();
     assert!(readers.iter().all(|reader| !reader.is_finished()));
+    // A majority has told; on a busy machine one may have answered late.
+    let before = told(&servers);
+    assert!(before >= 3, "{before}");
     alone.release().await.unwrap();
     let [one, other] = readers;
     let one = tokio::time::timeout(Duration::from_secs(60), one).await.unwrap().unwrap();
     let other = tokio::time::timeout(Duration::from_secs(60), other).await.unwrap().unwrap();
     assert_eq!(one.token(), other.token());
+    // The release has told the one, and the grant to that one has told the other.
+    let told = told(&servers) - before;
+    assert!(told >= 3 + 3, "{told}");
+}
+
+/// How often the servers have told somebody.
+fn told(servers: &[RedisServer]) -> usize {
+    let told = |server: &RedisServer| {
+        let stats = server.cli(&["INFO", "commandstats"]);
+        let told = stats.lines().find_map(|line| line.strip_prefix("cmdstat_publish:calls="));
+        told.map_or(0, |told| told.split(',').next().unwrap().parse::<usize>().unwrap())
+    };
+    servers.iter().map(told).sum()
 }
 
 async fn until(mut done: impl FnMut() -> bool) {
