@@ -36,6 +36,7 @@
 //! read as they are, as a `BIGINT` and as text.
 
 mod admit;
+mod counted;
 mod error;
 mod fence_error;
 mod list;

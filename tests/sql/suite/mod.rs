@@ -1,6 +1,7 @@
 //! What holds on every database. `super::place` says on which one this runs.
 
 mod admit;
+mod counted;
 mod foreign;
 mod lower;
 mod marks;
