@@ -2,13 +2,12 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use sqlx::postgres::PgListener;
-use sqlx::{AssertSqlSafe, FromRow, PgConnection, Pool, Postgres, Row};
-use tokio::time::timeout;
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, FromRow, PgConnection, Pool, Postgres, Row};
+use tokio::time::{sleep, timeout};
 
 use crate::database::{
     AcquireAnswer, Channels, Claim, LeaseStatements, RenewAnswer, literal, millis,
 };
-use crate::random;
 
 /// Acquires the row in one statement.
 ///
@@ -102,8 +101,13 @@ const PROBE: &str = "
     SELECT FROM fencing_leases AS lease, fencing_highest('') AS mark
     WHERE lease.token = 0 AND mark.token = 0 LIMIT 0";
 
-/// How long what is told may take to be heard.
-const HEARD: Duration = Duration::from_secs(1);
+/// The session that asks. Whoever uses it later sees another `backend_start`, or another process.
+const OWN_SESSION: &str = "
+    SELECT pid, (extract(epoch FROM backend_start) * 1000000)::bigint
+    FROM pg_stat_activity WHERE pid = pg_backend_pid()";
+
+/// For how long a session may outlive its connection.
+const ENDS: Duration = Duration::from_secs(1);
 
 /// Puts the values into the text; [`literal`] says why they are not sent apart.
 fn filled(statement: &str, claim: &Claim, token: i64) -> AssertSqlSafe<String> {
@@ -173,21 +177,14 @@ impl LeaseStatements for Postgres {
 
     fn listen(pool: Pool<Postgres>) -> BoxFuture<'static, sqlx::Result<Box<dyn Channels>>> {
         Box::pin(async move {
+            if !is_direct(&pool).await? {
+                let why = "a pooler may share the sessions of this database out";
+                return Err(sqlx::Error::Configuration(why.into()));
+            }
             let own = pool.options().clone().min_connections(0).max_connections(1);
             let own = own.connect_lazy_with((*pool.connect_options()).clone());
             let mut listener = PgListener::connect_with(&own).await?;
             listener.eager_reconnect(false);
-            // Behind a pooler that shares out sessions, what is told reaches somebody else.
-            let probe = format!("fencing_{:016x}", random::u128() as u64);
-            listener.listen(&probe).await?;
-            Postgres::tell(&mut *pool.acquire().await?, &probe).await?;
-            let heard = timeout(HEARD, listener.try_recv()).await;
-            let heard = matches!(heard, Ok(Ok(Some(told))) if told.channel() == probe);
-            listener.unlisten_all().await?;
-            if !heard {
-                let why = "what is told is not heard: perhaps a pooler shares the sessions out";
-                return Err(sqlx::Error::Configuration(why.into()));
-            }
             let channels: Box<dyn Channels> = Box::new(Listener(listener));
             Ok(channels)
         })
@@ -196,6 +193,41 @@ impl LeaseStatements for Postgres {
     fn probe(conn: &mut PgConnection) -> BoxFuture<'_, sqlx::Result<()>> {
         Box::pin(async move { sqlx::raw_sql(PROBE).execute(conn).await.map(drop) })
     }
+}
+
+/// Reports whether a connection has a session of its own, which ends with it.
+///
+/// Behind a pooler it has not. `LISTEN` would stay in a session that the pooler gives to somebody
+/// else, and a notification in the middle of their statements breaks their connection. So this
+/// looks before anything is left behind: the session of a closed connection must end.
+async fn is_direct(pool: &Pool<Postgres>) -> sqlx::Result<bool> {
+    let mut short = pool.connect_options().connect().await?;
+    let rows = sqlx::raw_sql(OWN_SESSION).fetch_all(&mut short).await?;
+    let own = rows.first().map(<(i32, Option<i64>)>::from_row).transpose()?;
+    let Some((pid, Some(start))) = own else { return Ok(false) };
+    let seen = || async {
+        let seen = format!(
+            "SELECT FROM pg_stat_activity
+            WHERE pid = {pid} AND (extract(epoch FROM backend_start) * 1000000)::bigint = {start}"
+        );
+        let rows =
+            sqlx::raw_sql(AssertSqlSafe(seen)).fetch_all(&mut *pool.acquire().await?).await?;
+        Ok::<_, sqlx::Error>(!rows.is_empty())
+    };
+    // Otherwise the pool has sessions of another server.
+    if !seen().await? {
+        return Ok(false);
+    }
+    short.close().await?;
+    let ended = async {
+        let mut pause = Duration::from_millis(5);
+        while seen().await? {
+            sleep(pause).await;
+            pause *= 2;
+        }
+        Ok(true)
+    };
+    timeout(ENDS, ended).await.unwrap_or(Ok(false))
 }
 
 struct Listener(PgListener);

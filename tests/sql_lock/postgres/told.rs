@@ -57,7 +57,8 @@ async fn a_release_tells_who_waits_elsewhere() {
     }
 }
 
-/// A pooler in transaction mode shares sessions out, and what is told reaches somebody else.
+/// A pooler in transaction mode shares sessions out: a notification would reach somebody else, in the
+/// middle of their statements. So nothing listens in those sessions.
 #[tokio::test]
 async fn behind_a_pooler_it_polls() {
     let server = PostgresServer::with(&["fsync=off", "max_connections=100"]);
@@ -81,5 +82,11 @@ async fn behind_a_pooler_it_polls() {
         assert!(!waiter.is_finished());
         lease.release().await.unwrap();
         timeout(LONG, waiter).await.unwrap().unwrap();
+    }
+    let pool = pool();
+    let mut sessions = [pool.begin().await.unwrap(), pool.begin().await.unwrap()];
+    for session in &mut sessions {
+        let listens = sqlx::raw_sql("SELECT pg_listening_channels()");
+        assert_eq!(listens.fetch_all(&mut **session).await.unwrap().len(), 0);
     }
 }
