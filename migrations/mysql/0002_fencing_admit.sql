@@ -131,10 +131,24 @@ CREATE PROCEDURE fencing_check(IN the_resource VARBINARY(1024), IN the_token VAR
     MODIFIES SQL DATA
     SQL SECURITY INVOKER
 BEGIN
+    DECLARE digits VARBINARY(1024);
+    DECLARE seen BIGINT;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+    CALL fencing_presented(the_resource, the_token, digits);
+    SELECT token INTO seen FROM fencing_marks_base WHERE resource = the_resource;
+    CALL fencing_hold(the_resource, CAST(digits AS UNSIGNED), seen);
+END;
+
+-- fencing_presented(resource, token, digits): the first half of it. Returns the token.
+DROP PROCEDURE IF EXISTS fencing_presented;
+CREATE PROCEDURE fencing_presented(
+    IN the_resource VARBINARY(1024), IN the_token VARBINARY(64), OUT digits VARBINARY(1024))
+    READS SQL DATA
+    SQL SECURITY INVOKER
+BEGIN
     -- Bytes of UTF-8, whatever the session's character set and collation are.
     DECLARE sequencer VARBINARY(1024) DEFAULT CONVERT(@fencing_sequencer USING utf8mb4);
     DECLARE presented VARBINARY(1024);
-    DECLARE digits VARBINARY(1024);
     DECLARE seen BIGINT;
     DECLARE words TEXT CHARACTER SET utf8mb4;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
@@ -173,5 +187,4 @@ BEGIN
         END IF;
         SIGNAL SQLSTATE 'ZF428' SET MESSAGE_TEXT = words;
     END IF;
-    CALL fencing_admit(the_resource, CAST(digits AS UNSIGNED));
 END;

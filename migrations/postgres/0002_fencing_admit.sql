@@ -194,7 +194,9 @@ $fencing$;
 -- `raw`: the setting that was sent as it is. The server does not say whether that was SET LOCAL or
 -- SET. It is used up: what stays in the session is `@`, which presents nothing, and until the
 -- transaction ends the setting is as fencing_present leaves it. A rollback takes that back.
-CREATE OR REPLACE FUNCTION fencing_check(the_resource text)
+--
+-- `shadow`: the table, if it is in shadow mode. Then a token that was presented is not refused.
+CREATE OR REPLACE FUNCTION fencing_check(the_resource text, shadow text DEFAULT NULL)
     RETURNS void LANGUAGE plpgsql VOLATILE AS $fencing$
 DECLARE
     bound text := '@' || extract(epoch FROM transaction_timestamp()) || ' ';
@@ -241,7 +243,11 @@ BEGIN
     IF raw IS NOT NULL THEN
         PERFORM set_config(raw, '@', false), set_config(raw, bound || presented, true);
     END IF;
-    PERFORM fencing_hold(the_resource, token::bigint, true);
+    IF shadow IS NOT NULL THEN
+        PERFORM fencing_shadow(the_resource, token::bigint, shadow);
+    ELSE
+        PERFORM fencing_hold(the_resource, token::bigint, true);
+    END IF;
 END
 $fencing$;
 

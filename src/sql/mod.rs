@@ -53,6 +53,7 @@ mod present;
 mod protect;
 mod retry;
 pub mod row;
+mod shadow;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 pub mod statement;
@@ -69,3 +70,4 @@ pub use migrate::{migrate, migrations};
 pub use present::{Presented, present};
 pub use protect::{NameError, Protect, ProtectError, Protected, protected};
 pub use retry::{Retry, is_retryable, retry};
+pub use shadow::{Refused, admit_in_shadow, refusals};

@@ -41,6 +41,7 @@ impl FenceStatements for Sqlite {
         (2, "fencing admit", include_str!("../../migrations/sqlite/0002_fencing_admit.sql")),
         (3, "fencing leases", include_str!("../../migrations/sqlite/0003_fencing_leases.sql")),
         (4, "fencing lower", include_str!("../../migrations/sqlite/0004_fencing_lower.sql")),
+        (5, "fencing shadow", include_str!("../../migrations/sqlite/0005_fencing_shadow.sql")),
     ];
 
     fn begin_admitted(_: &Resource, _: Token) -> Option<BeginAdmitted> {

@@ -200,6 +200,34 @@ async fn so_is_a_mariadb_database() {
 }
 
 #[test]
+fn a_table_in_shadow_mode_is_named_until_it_is_protected() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("data.db");
+    let file = file.to_str().unwrap();
+    let url = &format!("sqlite:{file}");
+    done(&["migrate", "--database", url]);
+    execute(file, "CREATE TABLE files (path TEXT PRIMARY KEY, body TEXT)").unwrap();
+    let protect = ["protect", "--database", url, "--table", "files", "--column", "path"];
+    done(&[&protect[..], &["--shadow"]].concat());
+    let write = "INSERT INTO files (path, body) VALUES ('a', 'new')";
+    execute(file, write).unwrap();
+    let check = ["protect", "--database", url, "--check"];
+    let ended = fencing(&check);
+    assert_eq!(ended.code, Some(65), "{}", ended.stderr);
+    assert!(ended.stderr.contains("1 of 1 tables are in shadow mode"), "{}", ended.stderr);
+    let line = "\twould refuse: unpresented, 1 times, last at ";
+    assert!(ended.stdout.contains("shadow\tfiles\t{path}\n"), "{}", ended.stdout);
+    assert!(ended.stdout.contains(line), "{}", ended.stdout);
+    let ended = fencing(&[&check[..], &["--json"]].concat());
+    assert!(ended.stdout.contains("\"shadow\": true"), "{}", ended.stdout);
+    done(&protect);
+    assert!(done(&check).starts_with("whole\tfiles\t{path}\n"));
+    assert!(
+        execute(file, &write.replace("'a'", "'b'")).unwrap_err().contains("no token presented")
+    );
+}
+
+#[test]
 fn more_marks_than_fit_one_answer_are_listed() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("data.db");

@@ -4,9 +4,9 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
-use fencing::sql::{self, AdmitError, MigrateError, Protect, ProtectError, Protected};
+use fencing::sql::{self, AdmitError, MigrateError, Protect, ProtectError};
 use fencing::{Resource, Token};
-use serde_json::{Value, json};
+use serde_json::Value;
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
@@ -17,7 +17,7 @@ use sqlx::{
 use tokio::time::timeout;
 
 use crate::args::database::{Database, Lower, Marks, MarksAction, Migrate, ProtectTable, Raise};
-use crate::{exit, say};
+use crate::{exit, protected, say};
 
 /// How long a connection, or a lock of SQLite, is waited for.
 const DATABASE_LIMIT: Duration = Duration::from_secs(10);
@@ -110,6 +110,7 @@ async fn run_protect(args: &ProtectTable) -> Result<(), Failure> {
         Some(resource) => Protect::whole(table, resource.clone()),
     };
     let protect = protect.map_err(usage)?;
+    let protect = if args.shadow { protect.shadow() } else { protect };
     if args.print {
         let statements = match kind(&args.database)? {
             Kind::Sqlite => {
@@ -132,45 +133,34 @@ async fn run_protect(args: &ProtectTable) -> Result<(), Failure> {
 async fn check(database: &Database, table: Option<&str>, json: bool) -> Result<(), Failure> {
     let pool = connect(database, false).await?;
     let tables = on!(&pool, pool => sql::protected(pool, table).await).map_err(not_protected)?;
+    let refusals = match tables.iter().any(|table| table.shadow) {
+        true => on!(&pool, pool => sql::refusals(pool).await).map_err(not_admitted)?,
+        false => Vec::new(),
+    };
     if json {
-        let array = tables.iter().map(described).collect();
+        let array = tables.iter().map(|table| protected::described(table, &refusals)).collect();
         say::out(format_args!("{:#}\n", Value::Array(array)));
     } else {
-        tables.iter().for_each(print);
+        tables.iter().for_each(|table| protected::print(table, &refusals));
     }
-    let broken = tables.iter().filter(|table| !table.is_whole()).count();
-    match (tables.len(), broken) {
-        (0, _) => Err(Failure(exit::REFUSED, "no table is protected".into())),
-        (_, 0) => Ok(()),
-        (all, broken) => Err(Failure(
+    let broken = tables.iter().filter(|table| !table.faults.is_empty()).count();
+    let shadowed = tables.iter().filter(|table| table.shadow).count();
+    match (tables.len(), broken, shadowed) {
+        (0, ..) => Err(Failure(exit::REFUSED, "no table is protected".into())),
+        (_, 0, 0) => Ok(()),
+        (all, 0, _) => Err(Failure(
+            exit::REFUSED,
+            format!(
+                "{shadowed} of {all} tables are in shadow mode, where nothing is refused: protect \
+                 them without --shadow"
+            ),
+        )),
+        (all, ..) => Err(Failure(
             exit::REFUSED,
             format!(
                 "{broken} of {all} tables are not protected as they should be: protect them again"
             ),
         )),
-    }
-}
-
-fn described(table: &Protected) -> Value {
-    json!({
-        "table": table.table,
-        "resource": table.resource,
-        "whole": table.is_whole(),
-        "protected": table.is_protected(),
-        "faults": table.faults,
-        "unseen": table.unseen,
-    })
-}
-
-/// Prints one line, and below it what is wrong and what gets past.
-fn print(table: &Protected) {
-    let state = if table.is_whole() { "whole" } else { "broken" };
-    say::out(format_args!("{state}\t{}\t{}\n", table.table, table.resource));
-    for fault in &table.faults {
-        say::out(format_args!("\tfault: {fault}\n"));
-    }
-    for unseen in &table.unseen {
-        say::out(format_args!("\tdoes not see: {unseen}\n"));
     }
 }
 

@@ -12,6 +12,7 @@ mod race;
 mod rounds;
 mod row;
 mod sequencer;
+mod shadow;
 mod spawned;
 mod statement;
 mod table;

@@ -47,13 +47,15 @@ pub const GUARD: bool = true;
 pub const MORE: &str = ", admissions BIGINT NOT NULL DEFAULT 0 INVISIBLE";
 
 /// The migrations.
-pub const VERSIONS: &[i64] = &[1, 2, 3, 4];
+pub const VERSIONS: &[i64] = &[1, 2, 3, 4, 5];
 pub const OURS: &[&str] = &[
     "_fencing_migrations",
     "fencing_audit",
     "fencing_leases",
     "fencing_marks",
     "fencing_marks_base",
+    "fencing_refusals",
+    "fencing_turns",
 ];
 
 /// `?` for `$1`: the values are bound in their order.

@@ -41,9 +41,14 @@ pub const GUARD: bool = false;
 pub const MORE: &str = "";
 
 /// The migrations.
-pub const VERSIONS: &[i64] = &[1, 2, 3, 4];
-pub const OURS: &[&str] =
-    &["_fencing_migrations", "fencing_audit", "fencing_leases", "fencing_marks"];
+pub const VERSIONS: &[i64] = &[1, 2, 3, 4, 5];
+pub const OURS: &[&str] = &[
+    "_fencing_migrations",
+    "fencing_audit",
+    "fencing_leases",
+    "fencing_marks",
+    "fencing_refusals",
+];
 
 /// The same placeholders serve here.
 pub fn sql(text: &str) -> sqlx::AssertSqlSafe<String> {

@@ -116,6 +116,11 @@ pub(crate) struct ProtectTable {
     /// Prints what --check finds as a JSON array: an object for each table.
     #[arg(long, requires = "check")]
     pub(crate) json: bool,
+    /// Puts the table into shadow mode: nothing is refused. What would be is kept in the table
+    /// fencing_refusals, and --check shows it. The same command without --shadow switches the
+    /// protection on.
+    #[arg(long, conflicts_with_all = ["check", "remove"])]
+    pub(crate) shadow: bool,
     /// Takes the triggers off the table instead: anybody may write to it from then on.
     #[arg(long, conflicts_with_all = ["column", "resource", "print"])]
     pub(crate) remove: bool,
