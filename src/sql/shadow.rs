@@ -104,7 +104,9 @@ async fn look<DB: Database>(
             let note =
                 format!("INSERT INTO main.fencing_shadow VALUES ({name}, {number}, 'admit')");
             let mark = format!(
-                "SELECT CAST(token AS TEXT) FROM main.fencing_marks WHERE resource = {name}"
+                "SELECT CAST(coalesce(
+                    (SELECT token FROM main.fencing_marks WHERE resource = {name}),
+                    (SELECT nullif(token, 1) FROM main.fencing_marks WHERE resource = '')) AS TEXT)"
             );
             let mark = DB::texts(conn, mark, Vec::new()).await.map(first)?;
             DB::execute(conn, note).await?;
