@@ -34,5 +34,5 @@ pub use fence::Fence;
 pub use lock::redlock::Redlock;
 pub use lock::{Lease, Lock};
 pub use resource::{Resource, ResourceError};
-pub use sequencer::{Sequencer, SequencerError};
+pub use sequencer::{HeldToken, Sequencer, SequencerError};
 pub use token::{Token, TokenError};

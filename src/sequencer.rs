@@ -37,6 +37,26 @@ pub struct Sequencer {
     pub token: Token,
 }
 
+/// Whoever knows a token that it may still show: a [`Lease`](crate::lock::Lease) until it is over.
+pub trait HeldToken: Send + Sync {
+    /// Returns the token together with its resource, or `None` when the lease is over. Then nothing more
+    /// may be sent under it.
+    fn held(&self) -> Option<Sequencer>;
+}
+
+impl<H: HeldToken + ?Sized> HeldToken for std::sync::Arc<H> {
+    fn held(&self) -> Option<Sequencer> {
+        (**self).held()
+    }
+}
+
+/// One that somebody else holds the lease of. Only that one knows when it is over.
+impl HeldToken for Sequencer {
+    fn held(&self) -> Option<Sequencer> {
+        Some(self.clone())
+    }
+}
+
 /// Why a text is not a valid [`Sequencer`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

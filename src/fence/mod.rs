@@ -36,6 +36,8 @@ mod error;
 mod gate;
 mod marks;
 mod memory;
+#[cfg(feature = "http")]
+mod observe;
 mod stale;
 #[cfg(feature = "http")]
 mod stop;

@@ -6,13 +6,13 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::refusal::{Style, answer_anew, of_the_handler};
-use super::{FenceBody, Fenced, Refusal};
+use super::{FenceBody, Fenced, Refusal, SHADOW};
 use crate::fence::{Admission, Fence, Stale};
 
 /// A request in flight, until this is dropped.
@@ -42,6 +42,8 @@ pin_project! {
         #[pin]
         stage: Stage<S, B, S::Future>,
         style: Style,
+        // What a layer in shadow mode would have answered.
+        would_be: Option<Refusal>,
     }
 }
 
@@ -51,6 +53,10 @@ pin_project! {
         Refused { refusal: Option<Refusal> },
         Admitting {
             admit: BoxFuture<'static, Result<Admission, Refusal>>,
+            waiting: Option<Waiting<S, B>>,
+        },
+        Observing {
+            observe: BoxFuture<'static, Result<(), Refusal>>,
             waiting: Option<Waiting<S, B>>,
         },
         // The request ends before newer ones are let in, here and below. One that carries no token
@@ -78,11 +84,34 @@ where
     S: Service<Request<B>>,
 {
     pub(super) fn refused(refusal: Refusal, style: Style) -> FenceFuture<S, B> {
-        FenceFuture { stage: Stage::Refused { refusal: Some(refusal) }, style }
+        FenceFuture { stage: Stage::Refused { refusal: Some(refusal) }, style, would_be: None }
     }
 
-    pub(super) fn passing(waiting: Waiting<S, B>, style: Style) -> FenceFuture<S, B> {
-        FenceFuture { stage: Stage::Readying { waiting: Some(waiting), admitted: None }, style }
+    /// Lets a request pass that carries no token, or in shadow mode one that would be refused.
+    pub(super) fn passing(
+        waiting: Waiting<S, B>,
+        would_be: Option<Refusal>,
+        style: Style,
+    ) -> FenceFuture<S, B> {
+        would_be.iter().for_each(tell);
+        let stage = Stage::Readying { waiting: Some(waiting), admitted: None };
+        FenceFuture { stage, style, would_be }
+    }
+
+    /// Asks the fence, and lets the request pass whatever it says.
+    pub(super) fn observing(
+        fence: Fence,
+        fenced: Fenced,
+        waiting: Waiting<S, B>,
+        style: Style,
+    ) -> FenceFuture<S, B> {
+        let observe = async move {
+            let Fenced { resource, token } = fenced;
+            let outcome = fence.observe(&resource, token).await;
+            outcome.map_err(|error| Refusal::before_the_handler(resource, token, error))
+        };
+        let stage = Stage::Observing { observe: observe.boxed(), waiting: Some(waiting) };
+        FenceFuture { stage, style, would_be: None }
     }
 
     pub(super) fn admitting(
@@ -97,8 +126,16 @@ where
             outcome.map_err(|error| Refusal::before_the_handler(resource, token, error))
         };
         let stage = Stage::Admitting { admit: admit.boxed(), waiting: Some(waiting) };
-        FenceFuture { stage, style }
+        FenceFuture { stage, style, would_be: None }
     }
+}
+
+/// Tells what a layer in shadow mode would have refused.
+fn tell(refusal: &Refusal) {
+    tracing::info!(%refusal, "request would be refused");
+    let outcome = refusal.shadow_label();
+    metrics::counter!("fencing_admissions_total", "door" => "http", "outcome" => outcome)
+        .increment(1);
 }
 
 /// Makes the layer's response of the handler's.
@@ -146,6 +183,12 @@ where
                     Poll::Ready(Err(refusal)) => Stage::Refused { refusal: Some(refusal) },
                     Poll::Pending => return Poll::Pending,
                 },
+                StageProjection::Observing { observe, waiting } => {
+                    let seen = ready!(observe.poll_unpin(context));
+                    *this.would_be = seen.err();
+                    this.would_be.iter().for_each(tell);
+                    Stage::Readying { waiting: waiting.take(), admitted: None }
+                }
                 StageProjection::Readying { waiting, admitted } => {
                     let Some(Waiting { request, mut service }) = waiting.take() else {
                         return Poll::Pending;
@@ -176,7 +219,14 @@ where
                         // timeout its handler.
                         this.stage.set(Stage::Refused { refusal: None });
                         return Poll::Ready(match response {
-                            Ok(response) => Ok(answered(response, admitted, this.style)),
+                            Ok(response) => {
+                                let mut response = answered(response, admitted, this.style);
+                                if let Some(refusal) = this.would_be {
+                                    let status = HeaderValue::from(refusal.status().as_u16());
+                                    response.headers_mut().insert(SHADOW, status);
+                                }
+                                Ok(response)
+                            }
                             Err(error) => Err(error),
                         });
                     }

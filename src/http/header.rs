@@ -1,9 +1,43 @@
 use http::{HeaderMap, HeaderName, HeaderValue};
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
+use crate::sequencer::{Sequencer, SequencerError};
 use crate::token::Token;
 
 /// The header that carries the token, unless the layer [names another](super::FenceLayer::header).
 pub const HEADER: HeaderName = HeaderName::from_static("fencing-token");
+
+/// The header, or gRPC metadata, that carries a token together with its resource: `34 docs/a`, the name
+/// percent-encoded where a header needs that. A layer that finds it checks that the resource is its own, and
+/// that the token is the one in [`HEADER`], if both are there.
+pub const SEQUENCER: HeaderName = HeaderName::from_static("fencing-sequencer");
+
+/// What a name needs encoded. A percent sign, or nobody could read the others back.
+const ENCODED: &AsciiSet = &CONTROLS.add(b'%');
+
+/// Client side: puts the token and its resource into a request's headers, in place of what stands
+/// there. A server refuses them where its layer names another resource for the request.
+pub fn attach_sequencer(headers: &mut HeaderMap, sequencer: &Sequencer) {
+    attach(headers, sequencer.token);
+    headers.insert(SEQUENCER, sequencer_value(sequencer));
+}
+
+pub(super) fn sequencer_value(sequencer: &Sequencer) -> HeaderValue {
+    let name = utf8_percent_encode(sequencer.resource.as_str(), ENCODED);
+    // Nothing is left that a header cannot hold.
+    HeaderValue::try_from(format!("{} {name}", sequencer.token))
+        .unwrap_or_else(|_| HeaderValue::from(sequencer.token.get()))
+}
+
+pub(super) fn read_sequencer(text: &str) -> Result<Sequencer, SequencerError> {
+    let (token, name) = text.split_once(' ').ok_or(SequencerError::Malformed)?;
+    let name = percent_decode_str(name).decode_utf8().map_err(|_| SequencerError::Malformed)?;
+    Ok(Sequencer::new(name.parse()?, token.parse()?))
+}
+
+/// The header of a response that tells what the fence would have answered, where the layer runs in
+/// [shadow mode](super::FenceLayer::shadow): an HTTP status, also to clients that speak gRPC.
+pub const SHADOW: HeaderName = HeaderName::from_static("fencing-shadow");
 
 /// Client side: puts the token of your lease into a request's headers, in place of one that
 /// stands there.

@@ -1,36 +1,13 @@
 use std::fmt::{self, Display};
+use std::sync::Arc;
 
+use http::HeaderName;
 use http::request::Parts;
-use http::{HeaderName, Method};
 
-use super::HEADER;
+use super::policy::Rule;
+use super::{HEADER, Policy, Require};
 use crate::fence::Fence;
 use crate::resource::Resource;
-
-/// Which requests need a token. The fence checks every token that is sent, needed or not.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Require {
-    /// All requests but reads, which have safe methods as IANA registers them: GET, HEAD, OPTIONS,
-    /// TRACE, and PROPFIND, QUERY, REPORT and SEARCH.
-    #[default]
-    UnsafeMethods,
-    /// All requests.
-    Always,
-}
-
-impl Require {
-    pub(super) fn applies_to(self, method: &Method) -> bool {
-        match self {
-            Require::UnsafeMethods => !is_read(method),
-            Require::Always => true,
-        }
-    }
-}
-
-fn is_read(method: &Method) -> bool {
-    method.is_safe() || matches!(method.as_str(), "PROPFIND" | "QUERY" | "REPORT" | "SEARCH")
-}
 
 /// Puts a [`Fence`] before a service; see the [module](super).
 ///
@@ -41,9 +18,9 @@ pub struct FenceLayer<X> {
     pub(super) fence: Fence,
     pub(super) extractor: X,
     pub(super) header: HeaderName,
-    pub(super) require: Require,
+    pub(super) rule: Rule,
     pub(super) hides_highest: bool,
-    pub(super) ignores_reads: bool,
+    pub(super) shadow: bool,
 }
 
 impl<X> fmt::Debug for FenceLayer<X> {
@@ -51,9 +28,9 @@ impl<X> fmt::Debug for FenceLayer<X> {
         f.debug_struct("FenceLayer")
             .field("fence", &self.fence)
             .field("header", &self.header)
-            .field("require", &self.require)
+            .field("rule", &self.rule)
             .field("hides_highest", &self.hides_highest)
-            .field("ignores_reads", &self.ignores_reads)
+            .field("shadow", &self.shadow)
             .finish_non_exhaustive()
     }
 }
@@ -73,9 +50,9 @@ impl<X> FenceLayer<X> {
             fence,
             extractor,
             header: HEADER,
-            require: Require::default(),
+            rule: Rule::Methods { require: Require::default(), ignores_reads: false },
             hides_highest: false,
-            ignores_reads: false,
+            shadow: false,
         }
     }
 
@@ -86,10 +63,37 @@ impl<X> FenceLayer<X> {
         FenceLayer { header, ..self }
     }
 
-    /// Sets which requests need a token. Default: those with unsafe methods.
+    /// Sets which requests need a token. Default: those with unsafe methods. A
+    /// [`policy`](FenceLayer::policy) of your own goes before it.
     #[must_use]
-    pub fn require(self, require: Require) -> FenceLayer<X> {
-        FenceLayer { require, ..self }
+    pub fn require(mut self, to: Require) -> FenceLayer<X> {
+        if let Rule::Methods { require, .. } = &mut self.rule {
+            *require = to;
+        }
+        self
+    }
+
+    /// Asks this closure what each request needs, in place of [`require`](FenceLayer::require) and
+    /// [`ignore_reads`](FenceLayer::ignore_reads). It sees the request without its body.
+    ///
+    /// ```
+    /// # use fencing::{Fence, fence::MemoryMarks, http::{self, FenceLayer, Policy}};
+    /// # let fence = Fence::new(MemoryMarks::default());
+    /// let layer = FenceLayer::new(fence, http::path).policy(|request| match request.uri.path() {
+    ///     "/files/public" => Policy::Ignored,
+    ///     _ if request.method.is_safe() => Policy::Optional,
+    ///     _ => Policy::Required,
+    /// });
+    /// ```
+    ///
+    /// **Fencing.** Decide by what the server knows of the request, such as its method and route. A
+    /// client that may choose the policy, by a header say, chooses whether it is fenced.
+    #[must_use]
+    pub fn policy(
+        self,
+        policy: impl Fn(&Parts) -> Policy + Send + Sync + 'static,
+    ) -> FenceLayer<X> {
+        FenceLayer { rule: Rule::Own(Arc::new(policy)), ..self }
     }
 
     /// Lets reads pass without a look at their tokens, even with [`Require::Always`]: those with a safe
@@ -100,12 +104,29 @@ impl<X> FenceLayer<X> {
     /// the seal. An older holder may write between the read of a newer one and its write, so let the
     /// newer one read behind a route that seals, or in the transaction that writes.
     #[must_use]
-    pub fn ignore_reads(self) -> FenceLayer<X> {
-        FenceLayer { ignores_reads: true, ..self }
+    pub fn ignore_reads(mut self) -> FenceLayer<X> {
+        if let Rule::Methods { ignores_reads, .. } = &mut self.rule {
+            *ignores_reads = true;
+        }
+        self
     }
 
-    pub(super) fn ignores(&self, method: &Method) -> bool {
-        self.ignores_reads && is_read(method)
+    /// Lets every request through, and tells what the fence would have refused: the way to bring the
+    /// layer to a service whose clients do not all send tokens yet.
+    ///
+    /// A request that would have been refused counts in `fencing_admissions_total` with `door="http"` and
+    /// an outcome such as `shadow_stale` or `shadow_missing`, is logged at INFO, and its response has
+    /// the header [`SHADOW`](super::SHADOW) with the status that it would have got. Marks are raised as
+    /// they would be, so that you see who is late.
+    ///
+    /// Requests wait for the marks, up to the [limit](crate::fence::Fence::limit) of the fence, and never
+    /// for each other: no older request is dropped. A request without a token reaches its
+    /// handler without a [`Fenced`](super::Fenced): let the handler take an `Option<Fenced>` meanwhile.
+    ///
+    /// **Fencing.** None: stale writes pass. When the counters stand still, take this call away.
+    #[must_use]
+    pub fn shadow(self) -> FenceLayer<X> {
+        FenceLayer { shadow: true, ..self }
     }
 
     /// Hides the highest token seen from clients whose token is stale, also where the handler's

@@ -33,13 +33,14 @@
 //! | the request needs a token and has none | 428 | `FAILED_PRECONDITION` |
 //! | the token was not issued, where the fence [checks](crate::fence::Fence::check_sequencer) that | 400 | `INVALID_ARGUMENT` |
 //! | the token is above the fence's [ceiling](crate::fence::Fence::ceiling) | 400 | `INVALID_ARGUMENT` |
-//! | the token is malformed, zero, out of range or sent twice; the resource is malformed | 400 | `INVALID_ARGUMENT` |
+//! | the token is malformed, zero, out of range or sent twice; the resource is malformed, or not that of the [sequencer](SEQUENCER) | 400 | `INVALID_ARGUMENT` |
 //! | the marks or the lock service are unreachable, older requests do not end, or too many wait for them | 503, `Retry-After` | `UNAVAILABLE` |
 //! | the marks are full, or the service does not run on tokio | 503 | `UNAVAILABLE` |
 //! | the server is put together wrongly, and does not find the [URI](path_of) or the [route](fn@matched) that names the resource | 500 | `INTERNAL` |
 //! | a statement of the handler's own transaction failed: in doubt | 503, `Retry-After` | `UNKNOWN` |
 //!
-//! A client sends its token with [`attach`] and reads a refusal with [`Problem`]. A handler that
+//! A client sends its token with [`attach`] and reads a refusal with [`Problem`]. An [`AttachLayer`] around
+//! its HTTP client does both, and sends nothing when the lease is over. A handler that
 //! checks the token in its own transaction returns a [`Refusal`]: `?` makes one of the errors of
 //! `fencing::sql` and of sqlx. The layer around it answers that as a refusal of its own. A handler
 //! that takes a [`Fenced`] without a layer around it is a 500: see [`NotFenced`].
@@ -58,6 +59,12 @@
 //! }
 //! # }
 //! ```
+//!
+//! A gRPC client finds the same problem in the metadata ([`Problem::read_grpc`]).
+//!
+//! # Roll-out
+//! Begin with [`FenceLayer::shadow`]: it lets every request pass, and tells what the fence would have refused.
+//! [`FenceLayer::policy`] says for each request what it needs.
 //!
 //! # With other layers
 //! - Put a concurrency limit below the fence: a request that waits for older ones has no place in
@@ -95,6 +102,7 @@
 //! - A handler is dropped only at an `.await`. One that blocks its thread, or a task that it has
 //!   spawned, goes on.
 
+mod attach;
 mod body;
 mod extract;
 mod future;
@@ -102,18 +110,21 @@ mod header;
 mod layer;
 mod matched;
 mod path;
+mod policy;
 mod problem;
 mod refusal;
 mod service;
 mod stoppable;
 
+pub use attach::{AttachBody, AttachError, AttachLayer, AttachService, within};
 pub use body::{FenceBody, FenceBodyError};
 pub use extract::{Fenced, NotFenced};
 pub use future::FenceFuture;
-pub use header::{HEADER, attach};
-pub use layer::{FenceLayer, Require};
+pub use header::{HEADER, SEQUENCER, SHADOW, attach, attach_sequencer};
+pub use layer::FenceLayer;
 pub use matched::matched;
 pub use path::{PathError, path, path_of, segments};
+pub use policy::{Policy, Require};
 pub use problem::{Problem, ProblemError};
 pub use refusal::Refusal;
 pub use service::FenceService;

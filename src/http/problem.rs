@@ -1,5 +1,6 @@
-use http::HeaderMap;
 use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
 use crate::fence::Stale;
@@ -44,7 +45,19 @@ pub enum ProblemError {
     Malformed(#[source] serde_json::Error),
 }
 
+/// The gRPC metadata that has the problem as JSON, percent-encoded.
+const GRPC: HeaderName = HeaderName::from_static("fencing-problem");
+
+/// All but printable ASCII, and `%`: so the gRPC protocol wants a `grpc-message`.
+const ENCODED: &AsciiSet = &CONTROLS.add(b'%');
+
+pub(super) fn grpc_text(text: &str) -> String {
+    utf8_percent_encode(text, ENCODED).to_string()
+}
+
 impl Problem {
+    /// With this all kinds begin that this crate knows.
+    pub(super) const OURS: &'static str = "urn:fencing:";
     /// The content type of a problem.
     pub const CONTENT_TYPE: &'static str = "application/problem+json";
     /// The server has seen a newer token. Do not try again with this one.
@@ -73,6 +86,22 @@ impl Problem {
             return Err(ProblemError::NotAProblem);
         }
         serde_json::from_slice(body).map_err(ProblemError::Malformed)
+    }
+
+    /// Client side: reads the problem from the metadata of a gRPC response: its headers, where it has no
+    /// body, or what `tonic` gives you by `status.metadata().clone().into_headers()`. Returns `None` if
+    /// it is not a refusal of a fence.
+    #[must_use]
+    pub fn read_grpc(metadata: &HeaderMap) -> Option<Problem> {
+        let text = percent_decode(metadata.get(GRPC)?.as_bytes());
+        serde_json::from_slice(&text.collect::<Vec<u8>>()).ok()
+    }
+
+    pub(super) fn write_grpc(&self, metadata: &mut HeaderMap) {
+        let text = serde_json::to_string(self).unwrap_or_default();
+        if let Ok(value) = HeaderValue::try_from(grpc_text(&text)) {
+            metadata.insert(GRPC, value);
+        }
     }
 
     /// Returns whether the server refused the token as stale.

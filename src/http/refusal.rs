@@ -5,6 +5,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, Response, StatusCode};
 
+use super::problem::grpc_text;
 use super::{PathError, Problem};
 use crate::fence::{FenceError, NotIssued, Stale};
 use crate::resource::Resource;
@@ -43,6 +44,10 @@ pub enum Refusal {
     /// The request carries the header more than once.
     #[error("the request carries more than one fencing token")]
     Repeated,
+    /// The [sequencer](super::SEQUENCER) of the request cannot be read, or is of another token or another
+    /// resource than the request.
+    #[error("the sequencer does not belong to the request: {0}")]
+    Mismatch(String),
     /// The server's extractor found no resource.
     #[error("the request does not name a resource: {0}")]
     Resource(String),
@@ -120,12 +125,38 @@ impl Refusal {
             Refusal::NotIssued(_)
             | Refusal::Malformed(_)
             | Refusal::Repeated
+            | Refusal::Mismatch(_)
             | Refusal::Resource(_) => StatusCode::BAD_REQUEST,
             Refusal::NoResource(_) => StatusCode::INTERNAL_SERVER_ERROR,
             // In doubt, as any 5xx is.
             Refusal::Superseded(_) | Refusal::Unavailable { .. } | Refusal::Failed(_) => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
+        }
+    }
+
+    /// Returns its label in the metrics.
+    pub(super) fn label(&self) -> &'static str {
+        self.labels().0
+    }
+
+    /// Returns its label where it is not carried out.
+    pub(super) fn shadow_label(&self) -> &'static str {
+        self.labels().1
+    }
+
+    fn labels(&self) -> (&'static str, &'static str) {
+        match self {
+            Refusal::Stale(_) => ("stale", "shadow_stale"),
+            Refusal::NotIssued(_) => ("not_issued", "shadow_not_issued"),
+            Refusal::Superseded(_) => ("superseded", "shadow_superseded"),
+            Refusal::Missing => ("missing", "shadow_missing"),
+            Refusal::Malformed(_) | Refusal::Repeated | Refusal::Mismatch(_) => {
+                ("malformed", "shadow_malformed")
+            }
+            Refusal::Resource(_) | Refusal::NoResource(_) => ("no_resource", "shadow_no_resource"),
+            Refusal::Unavailable { .. } => ("unavailable", "shadow_unavailable"),
+            Refusal::Failed(_) => ("failed", "shadow_failed"),
         }
     }
 
@@ -148,6 +179,7 @@ impl Refusal {
             Refusal::NotIssued(_)
             | Refusal::Malformed(_)
             | Refusal::Repeated
+            | Refusal::Mismatch(_)
             | Refusal::Resource(_) => INVALID_ARGUMENT,
             Refusal::NoResource(_) => INTERNAL,
             Refusal::Unavailable { .. } => UNAVAILABLE,
@@ -160,9 +192,10 @@ impl Refusal {
             Refusal::Superseded(_) => (Problem::SUPERSEDED, "Superseded by a newer token"),
             Refusal::NotIssued(_) => (Problem::NOT_ISSUED, "Fencing token was never issued"),
             Refusal::Missing => (Problem::MISSING, "Fencing token required"),
-            Refusal::Malformed(_) | Refusal::Repeated | Refusal::Resource(_) => {
-                (Problem::MALFORMED, "Malformed request")
-            }
+            Refusal::Malformed(_)
+            | Refusal::Repeated
+            | Refusal::Mismatch(_)
+            | Refusal::Resource(_) => (Problem::MALFORMED, "Malformed request"),
             Refusal::NoResource(_) | Refusal::Unavailable { .. } => {
                 (Problem::UNAVAILABLE, "Fence unavailable")
             }
@@ -193,7 +226,7 @@ impl Refusal {
             }
             Refusal::Malformed(error) => format!("header {header}: {error}"),
             Refusal::Repeated => format!("header {header} was sent more than once"),
-            Refusal::Resource(error) => error.clone(),
+            Refusal::Mismatch(error) | Refusal::Resource(error) => error.clone(),
             Refusal::NoResource(_) => {
                 "the server cannot name the resource; nothing was written".into()
             }
@@ -252,9 +285,10 @@ impl Refusal {
         let (status, text) = if style.grpc {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
             headers.insert("grpc-status", HeaderValue::from(self.grpc_status()));
-            if let Ok(message) = HeaderValue::try_from(percent_encoded(&self.detail(style))) {
+            if let Ok(message) = HeaderValue::try_from(grpc_text(&self.detail(style))) {
                 headers.insert("grpc-message", message);
             }
+            self.problem(style).write_grpc(&mut headers);
             (StatusCode::OK, None)
         } else {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(Problem::CONTENT_TYPE));
@@ -292,15 +326,4 @@ pub(super) fn answer_anew<B, C>(handlers: Response<B>, mut answer: Response<C>) 
     let own = std::mem::replace(answer.extensions_mut(), parts.extensions);
     answer.extensions_mut().extend(own);
     answer
-}
-
-/// Encodes a `grpc-message` as the gRPC protocol wants it: `%` and all but printable ASCII.
-fn percent_encoded(text: &str) -> String {
-    text.bytes().fold(String::with_capacity(text.len()), |mut encoded, byte| {
-        match byte {
-            b' '..=b'~' if byte != b'%' => encoded.push(char::from(byte)),
-            _ => encoded.push_str(&format!("%{byte:02X}")),
-        }
-        encoded
-    })
 }

@@ -12,9 +12,11 @@ use tower_service::Service;
 
 use super::extract::WithoutToken;
 use super::future::Waiting;
+use super::header::{SEQUENCER, read_sequencer};
 use super::refusal::Style;
-use super::{FenceBody, FenceFuture, FenceLayer, Fenced, PathError, Refusal};
+use super::{FenceBody, FenceFuture, FenceLayer, Fenced, PathError, Policy, Refusal};
 use crate::resource::Resource;
+use crate::sequencer::Sequencer;
 use crate::token::Token;
 
 /// A service behind a [`FenceLayer`]. Clones share the fence.
@@ -48,16 +50,29 @@ impl<S, X> FenceService<S, X> {
         X: Fn(&Parts) -> Result<Resource, E>,
         E: Display + 'static,
     {
-        if self.layer.ignores(&parts.method) {
+        let policy = self.layer.rule.of(parts);
+        if policy == Policy::Ignored {
             return Ok(None);
         }
-        let token = match token(&parts.headers, &self.layer.header)? {
-            Some(token) => token,
-            None if self.layer.require.applies_to(&parts.method) => return Err(Refusal::Missing),
-            None => return Ok(None),
+        let shown = sequencer(&parts.headers)?;
+        let token = match (token(&parts.headers, &self.layer.header)?, &shown) {
+            (Some(token), Some(shown)) if token != shown.token => {
+                return Err(Refusal::Mismatch(format!(
+                    "token {token} came with sequencer {shown}"
+                )));
+            }
+            (Some(token), _) => token,
+            (None, Some(shown)) => shown.token,
+            (None, None) if policy == Policy::Required => return Err(Refusal::Missing),
+            (None, None) => return Ok(None),
         };
-        let resource = (self.layer.extractor)(parts);
-        Ok(Some(Fenced { resource: resource.map_err(unnamed)?, token }))
+        let resource = (self.layer.extractor)(parts).map_err(unnamed)?;
+        match shown {
+            Some(shown) if shown.resource != resource => Err(Refusal::Mismatch(format!(
+                "sequencer {shown} came with a request about {resource}"
+            ))),
+            _ => Ok(Some(Fenced { resource, token })),
+        }
     }
 }
 
@@ -81,6 +96,17 @@ fn token(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Token>, Refusa
     }
     let text = value.to_str().unwrap_or("");
     text.parse().map(Some).map_err(Refusal::Malformed)
+}
+
+/// Reads the sequencer in the headers, if there is one.
+fn sequencer(headers: &HeaderMap) -> Result<Option<Sequencer>, Refusal> {
+    let mut values = headers.get_all(SEQUENCER).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(Refusal::Repeated);
+    }
+    let read = read_sequencer(value.to_str().unwrap_or(""));
+    read.map(Some).map_err(|error| Refusal::Mismatch(format!("header {SEQUENCER}: {error}")))
 }
 
 /// Returns whether the client reads the statuses of gRPC rather than those of HTTP.
@@ -114,22 +140,35 @@ where
             hides_highest: self.layer.hides_highest,
         };
         let (parts, body) = request.into_parts();
-        let fenced = match self.read(&parts) {
-            Ok(fenced) => fenced,
-            Err(refusal) => return FenceFuture::refused(refusal, style),
-        };
+        let read = self.read(&parts);
         let mut request = Request::from_parts(parts, body);
         let service = self.inner.clone();
-        match fenced {
-            None => {
-                request.extensions_mut().insert(WithoutToken);
-                FenceFuture::passing(Waiting { request, service }, style)
-            }
-            Some(fenced) => {
+        let fence = &self.layer.fence;
+        match read {
+            Ok(Some(fenced)) => {
                 request.extensions_mut().insert(fenced.clone());
-                let fence = self.layer.fence.clone();
-                FenceFuture::admitting(fence, fenced, Waiting { request, service }, style)
+                let waiting = Waiting { request, service };
+                match self.layer.shadow {
+                    true => FenceFuture::observing(fence.clone(), fenced, waiting, style),
+                    false => FenceFuture::admitting(fence.clone(), fenced, waiting, style),
+                }
+            }
+            Err(refusal) if !self.layer.shadow => {
+                count(&refusal);
+                FenceFuture::refused(refusal, style)
+            }
+            none => {
+                request.extensions_mut().insert(WithoutToken);
+                let refusal = none.err();
+                FenceFuture::passing(Waiting { request, service }, refusal, style)
             }
         }
     }
+}
+
+/// Counts a request that was refused before the fence was asked: the fence counts the others.
+fn count(refusal: &Refusal) {
+    let outcome = refusal.label();
+    metrics::counter!("fencing_admissions_total", "door" => "http", "outcome" => outcome)
+        .increment(1);
 }

@@ -17,7 +17,7 @@ use super::sleep::in_runtime;
 use super::standing::{Loss, Standing};
 use super::watchdog;
 use crate::resource::Resource;
-use crate::sequencer::Sequencer;
+use crate::sequencer::{HeldToken, Sequencer};
 use crate::time::{Clock, Time};
 use crate::token::Token;
 
@@ -212,6 +212,12 @@ impl Lease {
             watchdog.abort();
         }
         self.holding.standing.close(Loss::Released)
+    }
+}
+
+impl HeldToken for Lease {
+    fn held(&self) -> Option<Sequencer> {
+        self.holding.standing.deadline().is_ok().then(|| self.sequencer())
     }
 }
 

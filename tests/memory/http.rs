@@ -2,6 +2,7 @@
 
 mod acceptance;
 mod answers;
+mod attach;
 mod ending;
 mod flight;
 mod grace;
@@ -9,6 +10,7 @@ mod grpc;
 mod issued;
 mod layers;
 mod names;
+mod policy;
 mod questions;
 mod reads;
 mod ready;

@@ -1,3 +1,4 @@
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -5,7 +6,7 @@ use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn};
 use axum::response::Response;
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 use fencing::http::{FenceLayer, path};
 use fencing::lock::Lock;
 use tokio::net::TcpListener;
@@ -16,7 +17,8 @@ use crate::error::ApiError;
 use crate::files;
 use crate::issued::{self, NewestEra};
 use crate::leases::{self, Leases};
-use crate::locks;
+use crate::locks::Nodes;
+use crate::page::{self, Page};
 use crate::store::Store;
 
 /// The largest file, in bytes.
@@ -29,6 +31,8 @@ pub struct App {
     pub era: NewestEra,
     pub store: Store,
     pub leases: Leases,
+    /// The lock nodes, if the locks are on nodes.
+    pub nodes: Option<Nodes>,
     /// Turns true when the service is to stop.
     pub stop: watch::Sender<bool>,
 }
@@ -36,20 +40,28 @@ pub struct App {
 impl App {
     pub async fn new(args: &Args) -> Result<App, Box<dyn std::error::Error>> {
         let store = Store::open(args.database.as_deref(), !args.unguarded).await?;
+        let nodes = Nodes::new(args.redis());
         let lock = match args.lock {
-            Place::Nodes => locks::on_nodes(&args.redis().collect::<Vec<_>>())?,
             Place::Database => store.lock()?,
-            // Nobody asks it.
-            Place::Elsewhere => locks::on_nodes(&[])?,
+            // Elsewhere nobody asks it.
+            Place::Nodes | Place::Elsewhere => nodes.for_leases()?,
         };
         // Nodes that start for the first time are admitted while nobody waits yet.
         lock.health().await;
         let (place, era, leases) = (args.lock, NewestEra::default(), Leases::default());
-        Ok(App { lock, place, era, store, leases, stop: watch::Sender::new(false) })
+        let nodes = (place == Place::Nodes).then_some(nodes);
+        Ok(App { lock, place, era, store, leases, nodes, stop: watch::Sender::new(false) })
+    }
+
+    /// Starts what the page shows, where the locks are on nodes.
+    pub fn page(&self, address: SocketAddr) -> Result<Option<Page>, Box<dyn std::error::Error>> {
+        let start =
+            |nodes| Page::start(nodes, self.store.is_guarded(), address, self.stop.subscribe());
+        self.nodes.as_ref().map(start).transpose()
     }
 }
 
-fn router(app: Arc<App>) -> Router {
+fn router(app: Arc<App>, page: Option<Page>) -> Router {
     let files = get(files::get).put(files::put).layer(DefaultBodyLimit::max(LARGEST));
     let files = if app.store.is_guarded() {
         let asked = Arc::clone(&app);
@@ -68,12 +80,18 @@ fn router(app: Arc<App>) -> Router {
         .route("/leases/{*resource}", post(leases::acquire).delete(leases::release))
         .route_layer(from_fn(one_name));
     let leases = if app.place == Place::Elsewhere { Router::new() } else { leases };
+    let page = match page {
+        Some(page) => page::router(Arc::new(page))
+            .route("/unfenced/{name}", put(files::put_unfenced).with_state(Arc::clone(&app))),
+        None => Router::new(),
+    };
     Router::new()
         .merge(leases)
         .route("/livez", get(async || StatusCode::OK))
         .route("/readyz", get(ready))
         .route("/files/{name}", files)
         .with_state(app)
+        .merge(page)
 }
 
 /// Refuses names that the fence of the files refuses, such as `files//report`: a file has one
@@ -97,10 +115,14 @@ async fn ready(State(app): State<Arc<App>>) -> Result<&'static str, (StatusCode,
 }
 
 /// Serves until it is told to stop, and lets requests in flight finish.
-pub async fn serve(listener: TcpListener, app: Arc<App>) -> std::io::Result<()> {
+pub async fn serve(
+    listener: TcpListener,
+    app: Arc<App>,
+    page: Option<Page>,
+) -> std::io::Result<()> {
     let mut stopped = app.stop.subscribe();
     let stop = async move {
         let _ = stopped.wait_for(|stopped| *stopped).await;
     };
-    axum::serve(listener, router(app)).with_graceful_shutdown(stop).await
+    axum::serve(listener, router(app, page)).with_graceful_shutdown(stop).await
 }

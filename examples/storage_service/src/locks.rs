@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencing::Redlock;
-use fencing::lock::redlock::{BuildError, MemoryNode};
+use fencing::lock::redlock::{BuildError, MemoryNode, RedlockBuilder};
 use fencing::lock::sql::{Database, SqlLock};
 use fencing::lock::{AcquireError, Lease, Lock};
 use fencing::resource::Resource;
@@ -11,15 +11,44 @@ use sqlx::Pool;
 /// How long a lease lasts if its client does not say.
 const TTL: Duration = Duration::from_secs(5);
 
-/// Returns a lock service on Redis nodes; without any, on five in this process. A client that
-/// sleeps shall lose its lease: nobody renews for it.
-pub fn on_nodes(urls: &[&str]) -> Result<Arc<dyn Lock>, BuildError> {
-    let builder = match urls {
-        [] => Redlock::builder()
-            .nodes((1..=5).map(|number| MemoryNode::new(format!("memory-{number}")))),
-        urls => Redlock::builder().redis(urls),
-    };
-    Ok(Arc::new(builder.renew(false).ttl(TTL).build()?))
+/// The lock nodes.
+#[derive(Clone)]
+pub enum Nodes {
+    /// In this process
+    Here(Vec<MemoryNode>),
+    /// Their URLs
+    Redis(Vec<String>),
+}
+
+impl Nodes {
+    /// Returns the nodes of these URLs; without any, five in this process.
+    pub fn new<'a>(urls: impl Iterator<Item = &'a str>) -> Nodes {
+        let urls: Vec<String> = urls.map(str::to_owned).collect();
+        if urls.is_empty() {
+            return Nodes::Here(
+                (1..=5).map(|number| MemoryNode::new(format!("memory-{number}"))).collect(),
+            );
+        }
+        Nodes::Redis(urls)
+    }
+
+    /// Returns a lock service on these nodes with settings of its own.
+    pub fn lock(
+        &self,
+        set: impl FnOnce(RedlockBuilder) -> RedlockBuilder,
+    ) -> Result<Arc<dyn Lock>, BuildError> {
+        let builder = match self {
+            Nodes::Here(nodes) => Redlock::builder().nodes(nodes.iter().cloned()),
+            Nodes::Redis(urls) => Redlock::builder().redis(urls),
+        };
+        Ok(Arc::new(set(builder).build()?))
+    }
+
+    /// Returns the lock service that leases are given from. A client that sleeps shall lose its
+    /// lease: nobody renews for it.
+    pub fn for_leases(&self) -> Result<Arc<dyn Lock>, BuildError> {
+        self.lock(|builder| builder.renew(false).ttl(TTL))
+    }
 }
 
 /// Returns a lock service in a database.

@@ -5,11 +5,13 @@
 
 mod app;
 mod args;
+mod caller;
 mod error;
 mod files;
 mod issued;
 mod leases;
 mod locks;
+mod page;
 mod play;
 mod store;
 
@@ -51,13 +53,17 @@ async fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let address = listener.local_addr()?;
     let app = Arc::new(App::new(&args).await?);
     println!("storage_service on http://{address}");
+    let page = if args.play { None } else { app.page(address)? };
+    if page.is_some() {
+        println!("  see the stale write: open http://{address} in a browser");
+    }
     println!("  locks: {}", args.locks());
     println!("  files: {}", args.files());
     if args.unguarded {
         println!("  WARNING: --unguarded, the fence is OFF: stale writes are stored");
     }
     println!();
-    let server = tokio::spawn(app::serve(listener, Arc::clone(&app)));
+    let server = tokio::spawn(app::serve(listener, Arc::clone(&app), page));
     if args.play {
         let expected = play::play(address, !args.unguarded).await?;
         app.stop.send_replace(true);

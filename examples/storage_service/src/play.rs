@@ -2,24 +2,21 @@ use std::error::Error;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use axum::body::Bytes;
-use axum::http::{HeaderMap, Method, Request, StatusCode};
+use axum::http::{Method, StatusCode};
 use fencing::Token;
-use fencing::http::{HEADER, Problem, attach};
-use http_body_util::{BodyExt, Full};
-use hyper_util::client::legacy::{Client, connect::HttpConnector};
-use hyper_util::rt::TokioExecutor;
+use fencing::http::{HEADER, Problem};
 use serde::Deserialize;
 use serde_json::json;
+
+use crate::caller::Caller;
 
 /// How long the leases of the play last, and how long client 1 sleeps.
 const TTL: Duration = Duration::from_millis(1000);
 const PAUSE: Duration = Duration::from_millis(1600);
 
-/// One client of the service, over real HTTP.
+/// The clients of the service.
 struct Player {
-    client: Client<HttpConnector, Full<Bytes>>,
-    address: SocketAddr,
+    caller: Caller,
     start: Instant,
 }
 
@@ -28,40 +25,16 @@ struct Granted {
     token: Token,
 }
 
-struct Answer {
-    status: StatusCode,
-    headers: HeaderMap,
-    body: Bytes,
-}
-
 impl Player {
-    async fn send(
-        &self,
-        method: Method,
-        path: &str,
-        token: Option<Token>,
-        body: String,
-    ) -> Result<Answer, Box<dyn Error>> {
-        let uri = format!("http://{}{path}", self.address);
-        let mut request = Request::builder().method(method).uri(uri).body(body.into())?;
-        if let Some(token) = token {
-            attach(request.headers_mut(), token);
-        }
-        let response = self.client.request(request).await?;
-        let (parts, body) = response.into_parts();
-        let body = body.collect().await?.to_bytes();
-        Ok(Answer { status: parts.status, headers: parts.headers, body })
-    }
-
     async fn acquire(&self, file: &str) -> Result<Token, Box<dyn Error>> {
         let wish = json!({ "ttl_ms": TTL.as_millis() as u64, "wait_ms": 10_000 });
         let path = format!("/leases{file}");
-        let mut answer = self.send(Method::POST, &path, None, wish.to_string()).await?;
+        let mut answer = self.caller.send(Method::POST, &path, None, wish.to_string()).await?;
         // As the service says in Retry-After.
         for _ in 0..3 {
             if answer.status == StatusCode::SERVICE_UNAVAILABLE {
                 tokio::time::sleep(Duration::from_secs(1)).await;
-                answer = self.send(Method::POST, &path, None, wish.to_string()).await?;
+                answer = self.caller.send(Method::POST, &path, None, wish.to_string()).await?;
             }
         }
         if answer.status != StatusCode::CREATED {
@@ -71,7 +44,7 @@ impl Player {
     }
 
     async fn write(&self, file: &str, token: Token, text: &str) -> Result<String, Box<dyn Error>> {
-        let answer = self.send(Method::PUT, file, Some(token), text.into()).await?;
+        let answer = self.caller.send(Method::PUT, file, Some(token), text.into()).await?;
         Ok(match Problem::read(&answer.headers, &answer.body) {
             Ok(problem) => format!("{}: {}", answer.status.as_u16(), problem.detail),
             Err(_) => format!("{}: stored", answer.status.as_u16()),
@@ -86,8 +59,7 @@ impl Player {
 
 /// Plays the stale write, and says whether it came out as it has to.
 pub async fn play(address: SocketAddr, guarded: bool) -> Result<bool, Box<dyn Error>> {
-    let client = Client::builder(TokioExecutor::new()).build_http();
-    let player = Player { client, address, start: Instant::now() };
+    let player = Player { caller: Caller::new(address), start: Instant::now() };
     // Its own file each time: the storage may be one that others use.
     let file = format!("/files/play-{:08x}", std::process::id());
 
@@ -112,7 +84,7 @@ pub async fn play(address: SocketAddr, guarded: bool) -> Result<bool, Box<dyn Er
     player.tell("client 1", "writes", &outcome);
     let refused = outcome.starts_with("412");
 
-    let answer = player.send(Method::GET, &file, None, String::new()).await?;
+    let answer = player.caller.send(Method::GET, &file, None, String::new()).await?;
     let text = String::from_utf8_lossy(&answer.body).into_owned();
     let token = answer.headers.get(HEADER).and_then(|value| value.to_str().ok()).unwrap_or("none");
     player.tell("reader", "reads", &format!("what {text} wrote, token {token}"));

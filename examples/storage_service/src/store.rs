@@ -144,6 +144,18 @@ impl Store {
         })
     }
 
+    /// Writes whoever comes last.
+    pub async fn write_unfenced(
+        &self,
+        resource: &Resource,
+        body: &[u8],
+    ) -> Result<(), sqlx::Error> {
+        on!(self, pool => {
+            let write = sqlx::query(self.statements().write).bind(resource.as_str()).bind(body);
+            write.bind(None::<i64>).execute(pool).await.map(drop)
+        })
+    }
+
     pub async fn read(&self, resource: &Resource) -> Result<Option<File>, sqlx::Error> {
         let row: Option<(Vec<u8>, Option<i64>)> = on!(self, pool => {
             sqlx::query_as(self.statements().read).bind(resource.as_str()).fetch_optional(pool).await?

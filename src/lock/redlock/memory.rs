@@ -29,6 +29,8 @@ pub struct MemoryNode {
 }
 
 struct Server {
+    /// Whether it runs; a stopped one takes no session.
+    up: bool,
     life: u64,
     incarnation: Incarnation,
     /// When the server came up; `None` for one that has never been down: it can't have forgotten
@@ -58,6 +60,7 @@ impl MemoryNode {
     #[must_use]
     pub fn with_clock(name: impl Into<String>, clock: impl Clock) -> MemoryNode {
         let server = Server {
+            up: true,
             life: 0,
             incarnation: life(0),
             since: None,
@@ -74,12 +77,28 @@ impl MemoryNode {
 
     /// Restarts the node with nothing in its memory. Open sessions break.
     pub fn restart(&self) {
+        self.stop();
+        self.start();
+    }
+
+    /// Stops the node, as a crash does: its memory is lost, open sessions break, and it takes no new
+    /// one until you [`start`](MemoryNode::start) it.
+    pub fn stop(&self) {
         let mut server = self.server();
+        server.up = false;
         server.life += 1;
         server.incarnation = life(server.life);
-        server.since = Some(self.clock.now());
         server.store.forget();
         server.waiting = WaitingList::default();
+    }
+
+    /// Starts a node that was stopped, with nothing in its memory. It does nothing to one that runs.
+    pub fn start(&self) {
+        let mut server = self.server();
+        if !server.up {
+            server.up = true;
+            server.since = Some(self.clock.now());
+        }
     }
 
     /// Wipes the node's memory, as `FLUSHALL` does. Open sessions go on.
@@ -115,6 +134,10 @@ fn restarted() -> Fault {
     Fault::Disconnected("the node restarted".into())
 }
 
+fn stopped() -> Fault {
+    Fault::Unreachable("the node is stopped".into())
+}
+
 fn life(number: u64) -> Incarnation {
     Incarnation::new(&format!("memory-{number}"))
 }
@@ -125,15 +148,22 @@ impl Node for MemoryNode {
     }
 
     fn open(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
-        let incarnation = self.server().incarnation.clone();
-        let me = Membership { incarnation, fleet: fleet.clone() };
+        let server = self.server();
+        if !server.up {
+            return ready(Err(stopped())).boxed();
+        }
+        let me = Membership { incarnation: server.incarnation.clone(), fleet: fleet.clone() };
         let session: Box<dyn Session> = Box::new(MemorySession { node: self.clone(), me });
         ready(Ok(session)).boxed()
     }
 
     fn listen(&self, client: ClientId) -> BoxFuture<'static, Result<Box<dyn Ear>, Fault>> {
         let (sender, told) = mpsc::unbounded_channel();
-        let life = self.server().life;
+        let server = self.server();
+        if !server.up {
+            return ready(Err(stopped())).boxed();
+        }
+        let life = server.life;
         let ear: Box<dyn Ear> =
             Box::new(MemoryEar { node: self.clone(), life, client, sender, told });
         ready(Ok(ear)).boxed()

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use fencing::Redlock;
+use fencing::lock::Fault;
 use tokio::time::sleep;
 
 use crate::driver::fleet::{Fleet, TTL, resource, settle};
@@ -111,4 +112,28 @@ async fn a_long_lease_that_was_released_closes_nobody() {
     let redlock = fleet.connected_to_two().await;
     let closed = closed(&redlock).await;
     assert!(closed[1] <= MINUTE * 9 / 8, "{closed:?}");
+}
+
+/// A stopped node takes no session, and comes back with nothing in its memory.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_stopped_is_away_until_it_starts() {
+    let fleet = Fleet::started().await;
+    let redlock = fleet.connected().await;
+    let lease = redlock.acquire(&resource()).await.unwrap();
+    fleet.nodes[0].stop();
+    settle().await;
+    let health = redlock.health().await;
+    assert_eq!(health.granting, 2, "{health:?}");
+    sleep(TTL).await;
+    let health = redlock.health().await;
+    assert!(matches!(health.causes[0].cause, Fault::Unreachable(_)), "{health:?}");
+    fleet.nodes[0].start();
+    let closed_for = closed(&redlock).await;
+    assert!(closed_for[0] > Duration::ZERO, "{closed_for:?}");
+    sleep(TTL).await;
+    assert_eq!(closed(&redlock).await, [Duration::ZERO; 3]);
+    // It runs: nothing to start, and nothing forgotten.
+    fleet.nodes[0].start();
+    assert_eq!(closed(&redlock).await, [Duration::ZERO; 3]);
+    drop(lease);
 }

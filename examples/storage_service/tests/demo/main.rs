@@ -1,7 +1,9 @@
 //! The example storage service as a process: the play, its HTTP, and the stale client.
 
+mod browser;
 mod forged;
 mod http;
+mod page;
 mod play;
 mod service;
 mod shutdown;

@@ -1,0 +1,252 @@
+use std::future::pending;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::{Method, StatusCode};
+use fencing::http::Problem;
+use fencing::lock::{AcquireError, Lease, Lock, Loss};
+use fencing::resource::Resource;
+use futures_util::future::{BoxFuture, FutureExt};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::board::Board;
+use super::sleep::Sleep;
+use crate::caller::Caller;
+use crate::locks::Nodes;
+
+/// The file with the fence and the one without: each write goes to both.
+pub const FILES: [&str; 2] = ["/files/page", "/unfenced/page"];
+/// How often a client looks at its lease.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long a client waits for a lease.
+const WAIT: Duration = Duration::from_secs(10);
+/// How many orders may wait for a client that is asleep.
+const ORDERS: usize = 8;
+
+/// What a client is told to do.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    Acquire,
+    Write,
+    /// Checks the lease, falls asleep, and sends the write when it wakes.
+    WriteAsleep,
+    Sleep,
+    Wake,
+    Release,
+}
+
+/// A client, as its buttons see it.
+pub struct Actor {
+    orders: mpsc::Sender<Order>,
+    sleep: Sleep,
+}
+
+impl Actor {
+    /// Starts a client on a thread and a runtime of its own. When it falls asleep all of it stops, and
+    /// with it the renewal of its lease.
+    pub fn start(
+        number: u8,
+        nodes: Nodes,
+        address: SocketAddr,
+        board: Arc<Board>,
+    ) -> std::io::Result<Actor> {
+        let (orders, receiver) = mpsc::channel(ORDERS);
+        let sleep = Sleep::default();
+        let own = sleep.clone();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let act = move || {
+            runtime.block_on(async move {
+                match nodes.renewed() {
+                    Ok(lock) => {
+                        let caller = Caller::new(address);
+                        let scene = Scene { number, lock, caller, board, sleep: own };
+                        scene.act(receiver).await;
+                    }
+                    Err(error) => tracing::error!(%error, "client {number} has no locks"),
+                }
+            });
+        };
+        std::thread::Builder::new().name(format!("client {number}")).spawn(act)?;
+        Ok(Actor { orders, sleep })
+    }
+
+    /// Gives an order. Returns why not.
+    pub fn order(&self, order: Order) -> Result<(), &'static str> {
+        match order {
+            Order::Wake if self.sleep.wake() => Ok(()),
+            Order::Wake => Err("it is awake"),
+            _ if self.sleep.is_deep() => Err("it is asleep: wake it first"),
+            order => self.orders.try_send(order).map_err(|_| "it is busy"),
+        }
+    }
+}
+
+/// All that the thread of a client has.
+struct Scene {
+    number: u8,
+    lock: Arc<dyn Lock>,
+    caller: Caller,
+    board: Arc<Board>,
+    sleep: Sleep,
+}
+
+/// A lease, and when the client believed last that it ends.
+struct Held {
+    lease: Lease,
+    until: u64,
+    lost: BoxFuture<'static, Loss>,
+}
+
+impl Scene {
+    async fn act(self, mut orders: mpsc::Receiver<Order>) {
+        let Ok(resource) = Resource::new(&FILES[0][1..]) else { return };
+        let mut held: Option<Held> = None;
+        let mut asked: Option<BoxFuture<'_, Result<Lease, AcquireError>>> = None;
+        let mut look = interval(LOOK);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                order = orders.recv() => match order {
+                    None => return,
+                    Some(Order::Acquire) if held.is_some() => self.say("refuses", "it has a lease"),
+                    Some(Order::Acquire) if asked.is_some() => self.say("refuses", "it asks already"),
+                    Some(Order::Acquire) => {
+                        self.put("asks", json!({}));
+                        asked = Some(self.lock.acquire(&resource).boxed());
+                    }
+                    Some(Order::Write) => self.write(held.as_ref(), false).await,
+                    Some(Order::WriteAsleep) => self.write(held.as_ref(), true).await,
+                    Some(Order::Sleep) => self.fall_asleep(false),
+                    Some(Order::Wake) => {}
+                    Some(Order::Release) => match held.take() {
+                        Some(held) => self.release(held).await,
+                        None if asked.take().is_some() => self.say("gives-up", "it waits no longer"),
+                        None => self.say("refuses", "it has no lease"),
+                    },
+                },
+                lost = async { held.as_mut()?.lost.as_mut().await.into() }, if held.is_some() => {
+                    let lost: Option<Loss> = lost;
+                    if let (Some(over), Some(loss)) = (held.take(), lost) {
+                        let token = over.lease.token().to_string();
+                        self.put("lost", json!({ "token": token, "why": loss.to_string() }));
+                    }
+                }
+                answer = async {
+                    match asked.as_mut() {
+                        Some(asked) => asked.await,
+                        None => pending().await,
+                    }
+                }, if asked.is_some() => {
+                    asked = None;
+                    held = self.take(answer);
+                }
+                _ = look.tick() => {
+                    if let Some(held) = &mut held {
+                        self.look(held);
+                    }
+                }
+            }
+        }
+    }
+
+    fn take(&self, answer: Result<Lease, AcquireError>) -> Option<Held> {
+        match answer {
+            Ok(lease) => {
+                let (until, lost) = (self.until(&lease), lease.lost().boxed());
+                let token = lease.token().to_string();
+                self.put("granted", json!({ "token": token, "until": until }));
+                Some(Held { lease, until, lost })
+            }
+            Err(error) => {
+                self.say("not-granted", &error.to_string());
+                None
+            }
+        }
+    }
+
+    /// Sees whether the lease was renewed.
+    fn look(&self, held: &mut Held) {
+        let until = self.until(&held.lease);
+        if until > held.until + 2 * LOOK.as_millis() as u64 {
+            held.until = until;
+            let token = held.lease.token().to_string();
+            self.put("renewed", json!({ "token": token, "until": until }));
+        }
+    }
+
+    /// Looks at the lease, and writes if it is valid. That is where the pause falls in between.
+    async fn write(&self, held: Option<&Held>, asleep: bool) {
+        let valid = held.filter(|held| !held.lease.valid_for().is_zero());
+        let Some(token) = valid.map(|held| held.lease.token()) else {
+            return self.say("refuses", "it looked first: it has no lease");
+        };
+        if asleep {
+            self.fall_asleep(true);
+        }
+        let text = format!("client {}", self.number);
+        for path in FILES {
+            let number = token.to_string();
+            self.put("sends", json!({ "file": path, "token": number }));
+            let sent = self.caller.send(Method::PUT, path, Some(token), text.clone()).await;
+            match sent {
+                Ok(answer) if answer.status.is_success() => {
+                    self.put("stored", json!({ "file": path, "token": number, "text": text }))
+                }
+                Ok(answer) => {
+                    let detail = Problem::read(&answer.headers, &answer.body)
+                        .map_or_else(|_| answer.status.to_string(), |problem| problem.detail);
+                    let kind = match answer.status {
+                        StatusCode::PRECONDITION_FAILED => "refused",
+                        _ => "failed",
+                    };
+                    let status = answer.status.as_u16();
+                    self.put(
+                        kind,
+                        json!({ "file": path, "token": number, "status": status, "why": detail }),
+                    );
+                }
+                Err(error) => self.say("failed", &error.to_string()),
+            }
+        }
+    }
+
+    fn fall_asleep(&self, within_a_write: bool) {
+        self.put("asleep", json!({ "within_a_write": within_a_write }));
+        self.sleep.fall();
+        self.put("awake", json!({ "within_a_write": within_a_write }));
+    }
+
+    async fn release(&self, held: Held) {
+        let token = held.lease.token().to_string();
+        match held.lease.release().await {
+            Ok(_) => self.put("released", json!({ "token": token })),
+            Err(error) => self.put("released", json!({ "token": token, "why": error.to_string() })),
+        }
+    }
+
+    fn until(&self, lease: &Lease) -> u64 {
+        self.board.now() + lease.valid_for().as_millis() as u64
+    }
+
+    fn say(&self, kind: &str, why: &str) {
+        self.put(kind, json!({ "why": why }));
+    }
+
+    fn put(&self, kind: &str, mut facts: serde_json::Value) {
+        facts["client"] = json!(self.number);
+        self.board.put(kind, facts);
+    }
+}
+
+impl Nodes {
+    /// Returns a lock service as a client of its own has it: it renews its leases.
+    fn renewed(&self) -> Result<Arc<dyn Lock>, fencing::lock::redlock::BuildError> {
+        self.lock(|builder| builder.ttl(Duration::from_secs(3)).wait(WAIT))
+    }
+}

@@ -1,0 +1,9 @@
+//! The page: two clients, the lock nodes, and the file twice, with the fence and without.
+
+mod actor;
+mod board;
+mod nodes;
+mod routes;
+mod sleep;
+
+pub use routes::{Page, router};

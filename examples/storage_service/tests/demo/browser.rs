@@ -1,0 +1,162 @@
+//! A browser without a window, driven over WebDriver.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use fantoccini::wd::{Capabilities, WebDriverCompatibleCommand};
+use fantoccini::{Client, ClientBuilder, Locator};
+use serde_json::json;
+use support::cli::PATIENCE;
+use tempfile::TempDir;
+
+/// Stops the driver and its browser at the end of the input, which comes however the test ends.
+const KEEPER: &str = r#"
+trap '' HUP INT TERM
+folder=$1; shift
+"$@" </dev/null & driver=$!
+cat >/dev/null
+kill -KILL $driver; wait $driver
+pkill -KILL -f -- "--user-data-dir=$folder"
+exit 0"#;
+
+/// A browser with one page open.
+pub struct Browser {
+    pub client: Client,
+    keeper: Option<Child>,
+    _folder: TempDir,
+}
+
+impl Browser {
+    /// Opens a page in a window of this width.
+    pub async fn open(url: &str, width: u32) -> Browser {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut keeper = Command::new("sh");
+        keeper.args(["-c", KEEPER, "sh"]).arg(folder.path()).args(["chromedriver", "--port=0"]);
+        keeper.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut keeper = keeper.spawn().expect("sh runs");
+        let mut output = BufReader::new(keeper.stdout.take().expect("its output")).lines();
+        let port = output.by_ref().map_while(Result::ok).find_map(|line| {
+            let port = line.strip_prefix("ChromeDriver was started successfully on port ")?;
+            Some(port.trim_end_matches('.').to_owned())
+        });
+        let port = port.expect("chromedriver runs: install Debian's chromium-driver");
+        std::thread::spawn(move || output.for_each(drop));
+        let mut builder =
+            ClientBuilder::new(hyper_util::client::legacy::connect::HttpConnector::new());
+        let client = builder
+            .capabilities(capabilities(folder.path(), width))
+            .connect(&format!("http://127.0.0.1:{port}"))
+            .await
+            .expect("a browser");
+        client.goto(url).await.expect("the page");
+        Browser { client, keeper: Some(keeper), _folder: folder }
+    }
+
+    /// Waits until the script returns true.
+    pub async fn until(&self, script: &str) {
+        let (end, script) = (Instant::now() + PATIENCE, format!("return {script}"));
+        loop {
+            let value = self.client.execute(&script, vec![]).await.expect("the script runs");
+            if value == json!(true) {
+                return;
+            }
+            assert!(Instant::now() < end, "never came: {script}\n{}", self.log().await);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Returns what the page says somewhere.
+    pub async fn text(&self, selector: &str) -> String {
+        let found = self.client.find(Locator::Css(selector)).await;
+        found.expect(selector).text().await.expect("its text")
+    }
+
+    pub async fn click(&self, selector: &str) {
+        let found = self.client.find(Locator::Css(selector)).await;
+        found.expect(selector).click().await.expect("a click");
+    }
+
+    /// Returns what the page told its console.
+    async fn log(&self) -> String {
+        let log = self.client.issue_cmd(ConsoleLog).await.expect("the console");
+        log.as_array().into_iter().flatten().map(|line| format!("{line}\n")).collect()
+    }
+
+    /// Closes the page, which has told its console nothing, asked no other host for anything, and is
+    /// not wider than its window.
+    pub async fn close(self) {
+        assert_eq!(self.log().await, "");
+        let foreign = "return performance.getEntriesByType('resource').map((it) => it.name)
+            .filter((name) => !name.startsWith(location.origin))";
+        assert_eq!(self.client.execute(foreign, vec![]).await.expect("it runs"), json!([]));
+        let wider = "return document.documentElement.scrollWidth - window.innerWidth";
+        let wider = self.client.execute(wider, vec![]).await.expect("it runs");
+        assert!(wider.as_i64().expect("a number") <= 0, "{wider} pixels wider than the window");
+        self.client.clone().close().await.expect("it closes");
+    }
+
+    /// Keeps a picture of the whole page, where `SCREENSHOTS` names a folder.
+    pub async fn picture(&self, name: &str) {
+        let Ok(folder) = std::env::var("SCREENSHOTS") else { return };
+        let size = "return [window.innerWidth, document.documentElement.scrollHeight]";
+        let size = self.client.execute(size, vec![]).await.expect("it runs");
+        if let (Some(width @ 500..), Some(height)) = (size[0].as_u64(), size[1].as_u64()) {
+            let resized = self.client.set_window_size(width as u32, height as u32).await;
+            resized.expect("a size");
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+        let picture = self.client.screenshot().await.expect("a picture");
+        std::fs::write(Path::new(&folder).join(name), picture).expect("a file");
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        if let Some(mut keeper) = self.keeper.take() {
+            drop(keeper.stdin.take());
+            let _ = keeper.wait();
+        }
+    }
+}
+
+fn capabilities(folder: &Path, width: u32) -> Capabilities {
+    let arguments = [
+        "--headless=new".to_owned(),
+        "--no-sandbox".into(),
+        "--disable-gpu".into(),
+        "--disable-dev-shm-usage".into(),
+        "--hide-scrollbars".into(),
+        format!("--user-data-dir={}", folder.display()),
+        format!("--window-size={width},900"),
+    ];
+    let mut options = json!({ "args": arguments });
+    // A window has a least width.
+    if width < 500 {
+        let screen = json!({ "width": width, "height": 800, "pixelRatio": 1.0 });
+        options["mobileEmulation"] = json!({ "deviceMetrics": screen });
+    }
+    let mut capabilities = Capabilities::new();
+    capabilities.insert("goog:chromeOptions".into(), options);
+    capabilities.insert("goog:loggingPrefs".into(), json!({ "browser": "ALL" }));
+    capabilities
+}
+
+/// The console is not part of WebDriver: it is this driver's own.
+#[derive(Debug)]
+struct ConsoleLog;
+
+impl WebDriverCompatibleCommand for ConsoleLog {
+    fn endpoint(
+        &self,
+        base: &url::Url,
+        session: Option<&str>,
+    ) -> Result<url::Url, url::ParseError> {
+        base.join(&format!("session/{}/se/log", session.unwrap_or_default()))
+    }
+
+    fn method_and_body(&self, _: &url::Url) -> (axum::http::Method, Option<String>) {
+        (axum::http::Method::POST, Some(json!({ "type": "browser" }).to_string()))
+    }
+}

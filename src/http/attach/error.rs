@@ -1,0 +1,38 @@
+use std::error::Error;
+
+use crate::fence::Stale;
+use crate::http::Problem;
+
+/// Why a request under a lease came to nothing. `E` is the error of the service that sends.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AttachError<E> {
+    /// The lease is over. Nothing was sent.
+    #[error("the lease is over: the request was not sent")]
+    LeaseOver,
+    /// The layer takes the lease of the [task](super::within), and the task has none. Nothing was sent.
+    #[error("no lease: send the request inside http::within(lease, ...)")]
+    NoLease,
+    /// The server has seen a newer token, or the request has none that it takes: see
+    /// [`Problem::kind`]. With [`Problem::SUPERSEDED`] and [`Problem::UNAVAILABLE`] the write may be
+    /// stored.
+    #[error("refused by the fence: {}", .0.detail)]
+    Refused(Box<Problem>),
+    /// The response to the request broke off before it could be read.
+    #[error("the refusal cannot be read: {0}")]
+    Response(#[source] Box<dyn Error + Send + Sync>),
+    /// The service that sends failed. Whether the request arrived is for its error to say.
+    #[error(transparent)]
+    Service(E),
+}
+
+impl<E> AttachError<E> {
+    /// Returns the refusal of a stale token, if it is one and the server has sent every part of it.
+    #[must_use]
+    pub fn stale(&self) -> Option<Stale> {
+        match self {
+            AttachError::Refused(problem) => problem.stale(),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,190 @@
+use std::error::Error;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Buf, Bytes};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use http::header::CONTENT_TYPE;
+use http::{HeaderName, HeaderValue, Request, Response};
+use http_body::Body;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::{AttachBody, AttachError};
+use crate::http::header::sequencer_value;
+use crate::http::{HEADER, Problem, SEQUENCER};
+use crate::sequencer::HeldToken;
+
+/// How many bytes of a refusal are read.
+const MOST: usize = 64 * 1024;
+
+tokio::task_local! {
+    static CURRENT: Arc<dyn HeldToken>;
+}
+
+/// Runs `work` with a lease that every [`AttachLayer::of_the_task`] in it uses. Tasks that the work
+/// spawns have none.
+///
+/// # Cancel safety
+/// Dropped, it drops the work.
+pub async fn within<F: Future>(lease: Arc<dyn HeldToken>, work: F) -> F::Output {
+    CURRENT.scope(lease, work).await
+}
+
+/// Client side: gives each request the token of a lease, sends none when the lease is over, and turns a
+/// refusal of the fence into an [`AttachError::Refused`].
+///
+/// ```
+/// use std::sync::Arc;
+/// use fencing::http::AttachLayer;
+/// use fencing::{Lease, Sequencer};
+/// use tower::Layer;
+///
+/// # fn service<S: Clone>(lease: Arc<Lease>, client: S) {
+/// let client = AttachLayer::new(lease).layer(client); // a hyper client, tonic's channel, ...
+/// # }
+/// ```
+///
+/// **Fencing.** It looks at the lease right before it sends. A request that is under way when the
+/// lease ends may still arrive: that is what the server's fence is for.
+#[derive(Clone)]
+pub struct AttachLayer {
+    lease: Option<Arc<dyn HeldToken>>,
+    header: HeaderName,
+    with_resource: bool,
+}
+
+impl fmt::Debug for AttachLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AttachLayer").field("header", &self.header).finish_non_exhaustive()
+    }
+}
+
+impl AttachLayer {
+    /// Sends every request under this lease.
+    pub fn new(lease: impl HeldToken + 'static) -> AttachLayer {
+        AttachLayer { lease: Some(Arc::new(lease)), header: HEADER, with_resource: false }
+    }
+
+    /// Sends every request under the lease of the task that sends it: see [`within`].
+    #[must_use]
+    pub fn of_the_task() -> AttachLayer {
+        AttachLayer { lease: None, header: HEADER, with_resource: false }
+    }
+
+    /// Sets the header that carries the token, where the server's layer
+    /// [names another](crate::http::FenceLayer::header). Default: `fencing-token`.
+    #[must_use]
+    pub fn header(self, header: HeaderName) -> AttachLayer {
+        AttachLayer { header, ..self }
+    }
+
+    /// Sends the resource of the lease as well, in the header [`SEQUENCER`]. A server whose layer names
+    /// another resource for the request refuses it then. Use it where both sides name resources
+    /// alike.
+    #[must_use]
+    pub fn with_resource(self) -> AttachLayer {
+        AttachLayer { with_resource: true, ..self }
+    }
+
+    /// Puts the headers into a request.
+    fn attach<B, E>(&self, request: &mut Request<B>) -> Result<(), AttachError<E>> {
+        let current = || CURRENT.try_with(Arc::clone).ok();
+        let lease = self.lease.clone().or_else(current).ok_or(AttachError::NoLease)?;
+        let sequencer = lease.held().ok_or(AttachError::LeaseOver)?;
+        let headers = request.headers_mut();
+        headers.insert(self.header.clone(), HeaderValue::from(sequencer.token.get()));
+        if self.with_resource {
+            headers.insert(SEQUENCER, sequencer_value(&sequencer));
+        }
+        Ok(())
+    }
+}
+
+impl<S> Layer<S> for AttachLayer {
+    type Service = AttachService<S>;
+
+    fn layer(&self, inner: S) -> AttachService<S> {
+        AttachService { inner, layer: self.clone() }
+    }
+}
+
+/// A client below an [`AttachLayer`].
+#[derive(Debug, Clone)]
+pub struct AttachService<S> {
+    inner: S,
+    layer: AttachLayer,
+}
+
+impl<S, B, R> Service<Request<B>> for AttachService<S>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+    R: Body + Send + 'static,
+    R::Data: From<Bytes> + Send,
+    R::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    type Response = Response<AttachBody<R>>;
+    type Error = AttachError<S::Error>;
+    type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(context).map_err(AttachError::Service)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        if let Err(error) = self.layer.attach(&mut request) {
+            return async move { Err(error) }.boxed();
+        }
+        let sent = self.inner.call(request);
+        async move { read(sent.await.map_err(AttachError::Service)?).await }.boxed()
+    }
+}
+
+/// Tells the refusals of a fence from all other responses.
+async fn read<R, E>(response: Response<R>) -> Result<Response<AttachBody<R>>, AttachError<E>>
+where
+    R: Body,
+    R::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    if let Some(problem) = Problem::read_grpc(response.headers()) {
+        return Err(AttachError::Refused(Box::new(problem)));
+    }
+    let kind = response.headers().get(CONTENT_TYPE).map_or(&[][..], HeaderValue::as_bytes);
+    if response.status().is_success() || !kind.starts_with(Problem::CONTENT_TYPE.as_bytes()) {
+        return Ok(response.map(AttachBody::passing));
+    }
+    let (parts, body) = response.into_parts();
+    let text = all(body).await.map_err(AttachError::Response)?;
+    match Problem::read(&parts.headers, &text) {
+        Ok(problem) if problem.kind.starts_with(Problem::OURS) => {
+            Err(AttachError::Refused(Box::new(problem)))
+        }
+        _ => Ok(Response::from_parts(parts, AttachBody::read(text))),
+    }
+}
+
+async fn all<R>(body: R) -> Result<Bytes, Box<dyn Error + Send + Sync>>
+where
+    R: Body,
+    R::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let (mut body, mut text) = (pin!(body), Vec::new());
+    while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
+        let Ok(mut data) = frame.map_err(Into::into)?.into_data() else { continue };
+        if text.len() + data.remaining() > MOST {
+            return Err(format!("it is longer than {MOST} bytes").into());
+        }
+        while data.has_remaining() {
+            text.extend_from_slice(data.chunk());
+            let length = data.chunk().len();
+            data.advance(length);
+        }
+    }
+    Ok(text.into())
+}

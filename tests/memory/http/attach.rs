@@ -1,0 +1,183 @@
+//! The client side: what is sent under a lease, and what a refusal becomes.
+
+use axum::http::Uri;
+use fencing::http::{AttachError, AttachLayer, SEQUENCER, attach_sequencer, within};
+use fencing::lock::{self, Lock};
+use fencing::{HeldToken, Lease, Sequencer};
+
+use super::*;
+
+async fn lease(lock: &Arc<dyn Lock>, name: &str) -> Arc<Lease> {
+    Arc::new(lock.acquire(&Resource::new(name).unwrap()).await.unwrap())
+}
+
+fn to(uri: &str) -> Request<Body> {
+    Request::builder().method("PUT").uri(uri).body(Body::empty()).unwrap()
+}
+
+#[tokio::test]
+async fn each_request_carries_the_token_until_the_lease_is_over() {
+    let lock = lock::connect("memory:").await.unwrap();
+    let client = |lease: Arc<Lease>, app: &Router| AttachLayer::new(lease).layer(app.clone());
+    let app = app(fence());
+    let first = lease(&lock, "files/a").await;
+    let number = first.token();
+    let one = client(Arc::clone(&first), &app);
+    let answer = one.clone().oneshot(to("/files/a")).await.unwrap();
+    assert_eq!(text(answer).await, format!("files/a {number}"));
+    // A token in the request is not that of the lease.
+    let mut request = to("/files/a");
+    attach(request.headers_mut(), token(1));
+    assert_eq!(one.clone().oneshot(request).await.unwrap().status(), 200);
+
+    let shown = first.sequencer();
+    drop((one, first));
+    let second = lease(&lock, "files/a").await;
+    client(Arc::clone(&second), &app).oneshot(to("/files/a")).await.unwrap();
+    // Somebody who was given the sequencer cannot know that it is over: the server does.
+    let error =
+        AttachLayer::new(shown).layer(app.clone()).oneshot(to("/files/a")).await.unwrap_err();
+    assert_eq!(error.stale().unwrap().highest, second.token());
+    assert!(error.to_string().contains("is stale, high water"), "{error}");
+}
+
+struct Over;
+
+impl HeldToken for Over {
+    fn held(&self) -> Option<Sequencer> {
+        None
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_sent_when_the_lease_is_over() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&calls);
+    let app = Router::new().fallback(async move || {
+        count.fetch_add(1, Ordering::SeqCst);
+    });
+    let error =
+        AttachLayer::new(Over).layer(app.clone()).oneshot(to("/files/a")).await.unwrap_err();
+    assert!(matches!(error, AttachError::LeaseOver), "{error:?}");
+    let error = AttachLayer::of_the_task().layer(app).oneshot(to("/files/a")).await.unwrap_err();
+    assert!(matches!(error, AttachError::NoLease), "{error:?}");
+    assert_eq!(calls.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_lease_that_ran_out_is_over() {
+    let node = fencing::lock::redlock::MemoryNode::new("a");
+    let service = fencing::Redlock::builder().nodes([node]).renew(false);
+    let service = service.ttl(Duration::from_millis(500)).build().unwrap();
+    let lease = service.acquire(&Resource::new("files/a").unwrap()).await.unwrap();
+    assert_eq!(lease.held(), Some(lease.sequencer()));
+    let over = lease.lost();
+    over.await;
+    assert_eq!(lease.held(), None);
+}
+
+#[tokio::test]
+async fn a_task_has_a_lease_of_its_own() {
+    let app = AttachLayer::of_the_task().layer(app(fence()));
+    let send = async |number| {
+        let sequencer = Sequencer::new(Resource::new("files/a").unwrap(), token(number));
+        let sent = app.clone().oneshot(to("/files/a"));
+        within(Arc::new(sequencer), sent).await.map(|answer| answer.status().as_u16())
+    };
+    assert_eq!(send(34).await.unwrap(), 200);
+    assert!(send(33).await.unwrap_err().stale().is_some());
+}
+
+#[tokio::test]
+async fn what_is_not_of_a_fence_stays_a_response() {
+    async fn own(uri: Uri) -> Response<Body> {
+        let (kind, text) = match uri.path() {
+            "/problem" => {
+                (Problem::CONTENT_TYPE, r#"{"type":"about:blank","title":"t","status":400}"#)
+            }
+            "/broken" => (Problem::CONTENT_TYPE, "{"),
+            _ => ("text/plain", "no"),
+        };
+        let response = Response::builder().status(400).header(header::CONTENT_TYPE, kind);
+        response.body(text.into()).unwrap()
+    }
+    let client = AttachLayer::new(Sequencer::new(Resource::new("a").unwrap(), token(1)));
+    let client = client.layer(Router::new().fallback(own));
+    for (uri, expected) in
+        [("/problem", "{\"type\":\"about:blank\""), ("/broken", "{"), ("/text", "no")]
+    {
+        let response = client.clone().oneshot(to(uri)).await.unwrap();
+        assert_eq!(response.status(), 400);
+        assert!(text(response).await.starts_with(expected), "{uri}");
+    }
+}
+
+#[tokio::test]
+async fn the_sequencer_belongs_to_the_request() {
+    let app = app(fence());
+    let named = |name: &str| Sequencer::new(Resource::new(name).unwrap(), token(34));
+    let client = AttachLayer::new(named("files/a")).with_resource().layer(app.clone());
+    assert_eq!(client.clone().oneshot(to("/files/a")).await.unwrap().status(), 200);
+    let error = client.oneshot(to("/files/b")).await.unwrap_err();
+    let AttachError::Refused(problem) = error else { panic!("{error:?}") };
+    assert_eq!((problem.status, problem.kind.as_str()), (400, Problem::MALFORMED));
+    assert!(problem.detail.contains("came with a request about files/b"), "{}", problem.detail);
+
+    let put = async |token: Option<&str>, sequencer: &[&str]| {
+        let mut request = Request::builder().method("PUT").uri("/files/a");
+        if let Some(token) = token {
+            request = request.header(HEADER, token);
+        }
+        for value in sequencer {
+            request = request.header(SEQUENCER, *value);
+        }
+        let response = app.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        response.status().as_u16()
+    };
+    assert_eq!(put(None, &["34 files/a"]).await, 200);
+    assert_eq!(put(Some("34"), &["34 files/a"]).await, 200);
+    for (token, sequencer) in [
+        (Some("34"), &["35 files/a"][..]),
+        (Some("35"), &["34 files/a"]),
+        (None, &["34"]),
+        (None, &["files/a 34"]),
+        (None, &["34 files/%FF"]),
+        (None, &["34 files/a", "34 files/a"]),
+        (None, &["0 files/a"]),
+    ] {
+        assert_eq!(put(token, sequencer).await, 400, "{token:?} {sequencer:?}");
+    }
+    // Nothing of that has raised the mark.
+    assert_eq!(put(Some("34"), &[]).await, 200);
+}
+
+/// Names may hold what a header may not.
+#[tokio::test]
+async fn every_name_fits_into_a_header() {
+    let extractor = |parts: &http::request::Parts| {
+        let name = parts.uri.path().trim_start_matches('/').replace('-', " ").replace('_', "%ä");
+        Resource::new(name)
+    };
+    let app = Router::new().fallback(async || "reached").layer(FenceLayer::new(fence(), extractor));
+    for (path, name) in [("/a-b", "a b"), ("/a_b", "a%äb")] {
+        let mut request = to(path);
+        attach_sequencer(
+            request.headers_mut(),
+            &Sequencer::new(Resource::new(name).unwrap(), token(34)),
+        );
+        assert_eq!(app.clone().oneshot(request).await.unwrap().status(), 200, "{name}");
+    }
+}
+
+/// A gRPC client gets all that an HTTP client gets.
+#[tokio::test]
+async fn a_grpc_refusal_is_typed() {
+    let app = app(fence());
+    app.clone().oneshot(request("PUT", &["34"])).await.unwrap();
+    let client = AttachLayer::new(Sequencer::new(Resource::new("files/a").unwrap(), token(33)));
+    let mut request = to("/files/a");
+    *request.method_mut() = http::Method::POST;
+    request.headers_mut().insert(header::CONTENT_TYPE, "application/grpc".parse().unwrap());
+    let error = client.layer(app).oneshot(request).await.unwrap_err();
+    assert_eq!(error.stale().unwrap().highest, token(34));
+}
