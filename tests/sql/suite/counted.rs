@@ -81,9 +81,15 @@ impl Subscriber for Log {
 #[tokio::test]
 async fn a_refusal_is_counted_and_logged() {
     let place = ready().await;
+    // The place in the code is known to `tracing` before there is anybody to listen: while another
+    // thread makes it known, a listener that comes is not seen.
+    let first = Resource::new("first").unwrap();
+    admit(&place, &first, 2).await.unwrap();
+    stale(admit(&place, &first, 1).await);
     let (counts, log) = (Counts::default(), Log::default());
     let _counting = metrics::set_default_local_recorder(&counts);
     let _logging = tracing::subscriber::set_default(log.clone());
+    tracing::callsite::rebuild_interest_cache();
     for number in [34, 34] {
         admit(&place, &resource(), number).await.unwrap();
     }

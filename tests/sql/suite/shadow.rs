@@ -157,6 +157,13 @@ async fn nobody_waits_in_shadow_mode() {
         }
         let place = shadowed().await;
         written(&place, "hot", Some(("hot", 5))).await.unwrap();
+        // Rows that were there.
+        let mut tx = place.pool.begin().await.unwrap();
+        for name in ["x", "y"] {
+            let name = Resource::new(name).unwrap();
+            sql::admit_in_shadow(&mut tx, &name, None).await.unwrap();
+        }
+        tx.commit().await.unwrap();
         let both = async {
             let mut one = place.pool.begin_with(level).await.unwrap();
             let mut two = place.pool.begin_with(level).await.unwrap();
@@ -184,6 +191,9 @@ async fn nobody_waits_in_shadow_mode() {
             times(&refusals, "x", "waits") + times(&refusals, "y", "waits") > 0,
             "{refusals:?}"
         );
+        for name in ["x", "y"] {
+            assert_eq!(times(&refusals, name, "unpresented"), 3, "{level}: {refusals:?}");
+        }
         let hot = Resource::new("files/hot").unwrap();
         assert!(highest(&place, &hot).await >= Some(6), "{level}");
     }
