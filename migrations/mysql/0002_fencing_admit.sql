@@ -69,7 +69,10 @@ PREPARE fencing_text FROM @fencing_text;
 EXECUTE fencing_text;
 DEALLOCATE PREPARE fencing_text;
 
--- The second half of both, after the look at the mark.
+-- The second half of both, after the look at the mark. One that was seen may have been pruned
+-- since, with a newer one: then the UPDATE finds no row, and it begins again without. Whoever creates
+-- a mark holds a lock on the floor, which is read on its newest row, and a prune waits for those before it
+-- raises the floor: so it knows of every mark that was deleted.
 DROP PROCEDURE IF EXISTS fencing_hold;
 CREATE PROCEDURE fencing_hold(
     IN the_resource VARBINARY(1024), IN the_token BIGINT, IN seen BIGINT)
@@ -77,6 +80,8 @@ CREATE PROCEDURE fencing_hold(
     SQL SECURITY INVOKER
 BEGIN
     DECLARE held BIGINT;
+    DECLARE floor BIGINT;
+    DECLARE tries INT DEFAULT 0;
     DECLARE words TEXT CHARACTER SET utf8mb4;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
 
@@ -93,16 +98,33 @@ BEGIN
     IF seen > the_token THEN
         SET held = seen;
     ELSE
-        IF seen IS NULL OR seen < the_token THEN
+        REPEAT
             -- Waits for every holder of an older token. A mark below 1 stays, and is
             -- reported as corrupt.
-            INSERT INTO fencing_marks_base (resource, token) VALUES (the_resource, the_token)
-            ON DUPLICATE KEY UPDATE
-                token = IF(token BETWEEN 1 AND the_token - 1, the_token, token);
-        END IF;
-        CALL fencing_count(the_resource);
-        SELECT token INTO held FROM fencing_marks_base
-        WHERE resource = the_resource LOCK IN SHARE MODE;
+            IF seen < the_token THEN
+                UPDATE fencing_marks_base SET token = the_token, raised_at = UTC_TIMESTAMP(6)
+                WHERE resource = the_resource AND token BETWEEN 1 AND the_token - 1;
+            ELSEIF seen IS NULL THEN
+                SELECT token INTO floor FROM fencing_marks_base
+                WHERE resource = '' LOCK IN SHARE MODE;
+                -- On a cluster, its commit then conflicts with that of a prune elsewhere.
+                CALL fencing_count('');
+                IF floor <= the_token THEN
+                    INSERT INTO fencing_marks_base (resource, token)
+                    VALUES (the_resource, the_token)
+                    ON DUPLICATE KEY UPDATE
+                        raised_at = IF(token BETWEEN 1 AND the_token - 1, UTC_TIMESTAMP(6), raised_at),
+                        token = IF(token BETWEEN 1 AND the_token - 1, the_token, token);
+                END IF;
+            END IF;
+            CALL fencing_count(the_resource);
+            SELECT token INTO held FROM fencing_marks_base
+            WHERE resource = the_resource LOCK IN SHARE MODE;
+            IF held IS NULL AND seen IS NULL AND floor > the_token THEN
+                SET held = floor;
+            END IF;
+            SET seen = NULL, tries = tries + 1;
+        UNTIL held IS NOT NULL OR tries = 3 END REPEAT;
     END IF;
 
     IF held IS NULL OR held NOT BETWEEN the_token AND 999999999999999 THEN
@@ -131,10 +153,24 @@ CREATE PROCEDURE fencing_check(IN the_resource VARBINARY(1024), IN the_token VAR
     MODIFIES SQL DATA
     SQL SECURITY INVOKER
 BEGIN
+    DECLARE digits VARBINARY(1024);
+    DECLARE seen BIGINT;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+    CALL fencing_presented(the_resource, the_token, digits);
+    SELECT token INTO seen FROM fencing_marks_base WHERE resource = the_resource;
+    CALL fencing_hold(the_resource, CAST(digits AS UNSIGNED), seen);
+END;
+
+-- fencing_presented(resource, token, digits): the first half of it. Returns the token.
+DROP PROCEDURE IF EXISTS fencing_presented;
+CREATE PROCEDURE fencing_presented(
+    IN the_resource VARBINARY(1024), IN the_token VARBINARY(64), OUT digits VARBINARY(1024))
+    READS SQL DATA
+    SQL SECURITY INVOKER
+BEGIN
     -- Bytes of UTF-8, whatever the session's character set and collation are.
     DECLARE sequencer VARBINARY(1024) DEFAULT CONVERT(@fencing_sequencer USING utf8mb4);
     DECLARE presented VARBINARY(1024);
-    DECLARE digits VARBINARY(1024);
     DECLARE seen BIGINT;
     DECLARE words TEXT CHARACTER SET utf8mb4;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
@@ -173,5 +209,4 @@ BEGIN
         END IF;
         SIGNAL SQLSTATE 'ZF428' SET MESSAGE_TEXT = words;
     END IF;
-    CALL fencing_admit(the_resource, CAST(digits AS UNSIGNED));
 END;

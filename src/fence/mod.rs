@@ -237,7 +237,8 @@ impl Fence {
                 error.label()
             }
         };
-        metrics::counter!("fencing_admissions_total", "outcome" => label).increment(1);
+        metrics::counter!("fencing_admissions_total", "door" => "fence", "outcome" => label)
+            .increment(1);
         outcome
     }
 

@@ -10,9 +10,23 @@ use super::health::Health;
 use super::held_lock::{Grant, GrantAll};
 use super::hints::Listening;
 use super::settings::Settings;
-use crate::protocol::Fault;
+use crate::protocol::{Fault, Mode};
 use crate::resource::Resource;
 use crate::time::Clock;
+
+/// How an attempt asks for a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ask {
+    pub(crate) mode: Mode,
+    /// Whether the caller asks again if it is not granted. Who waits to hold a lock alone keeps
+    /// others from joining those who share it.
+    pub(crate) waits: bool,
+}
+
+impl Ask {
+    /// Asks to hold it alone, once.
+    pub(crate) const ONCE: Ask = Ask { mode: Mode::Exclusive, waits: false };
+}
 
 /// The port behind every lock service: what makes attempts and reports its health. Redlock's
 /// nodes and the table in a database are two back ends; etcd or ZooKeeper would be more.
@@ -27,6 +41,7 @@ pub(crate) trait LockBackend: Clone + Send + Sync + 'static {
     fn attempt(
         &self,
         resource: &Resource,
+        ask: Ask,
         settings: &Settings,
     ) -> impl Future<Output = Result<Grant, AcquireError>> + Send;
 

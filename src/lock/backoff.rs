@@ -42,6 +42,12 @@ impl Backoff {
     }
 }
 
+/// Returns the longest pause between two attempts.
+pub(super) fn longest(settings: &Settings) -> Duration {
+    let longest = LONGEST_NOTED.max(settings.retry_delay);
+    settings.retry_delay.saturating_mul(LONGEST_TOLD).min(longest).saturating_mul(3) / 2
+}
+
 /// Returns a pause of one retry delay, give or take a half.
 pub(super) fn pause(settings: &Settings) -> Duration {
     settings.retry_delay / 2 + jitter(settings.retry_delay)

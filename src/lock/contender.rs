@@ -8,6 +8,7 @@ use super::backoff::{Backoff, pause};
 use super::hints::Listening;
 use super::queue::Queue;
 use super::settings::Settings;
+use crate::protocol::Mode;
 use crate::random::jitter;
 use crate::resource::Resource;
 
@@ -24,6 +25,7 @@ pub(super) struct Contender<'a, B> {
     backend: &'a B,
     resource: &'a Resource,
     settings: &'a Settings,
+    mode: Mode,
     since: Instant,
     listening: Option<Listening>,
     backoff: Backoff,
@@ -46,13 +48,24 @@ enum Woken {
 impl<'a, B: LockBackend> Contender<'a, B> {
     pub(super) fn new(
         queue: &'a Queue,
-        backend: &'a B,
-        resource: &'a Resource,
-        settings: &'a Settings,
+        (backend, resource, settings): (&'a B, &'a Resource, &'a Settings),
+        mode: Mode,
         since: Instant,
     ) -> Contender<'a, B> {
         let (listening, backoff, asked) = (None, Backoff::default(), since);
-        Contender { queue, backend, resource, settings, since, listening, backoff, asked, vain: 0 }
+        let vain = 0;
+        Contender {
+            queue,
+            backend,
+            resource,
+            settings,
+            mode,
+            since,
+            listening,
+            backoff,
+            asked,
+            vain,
+        }
     }
 
     /// Makes attempts until one succeeds or the wait limit is reached; not before `after`, unless it is
@@ -75,7 +88,7 @@ impl<'a, B: LockBackend> Contender<'a, B> {
             }
             let error = match attempt().await {
                 Ok(lease) => {
-                    self.queue.on_acquired(self.settings.retry_delay);
+                    self.queue.on_acquired(self.mode, self.settings.retry_delay);
                     return Ok(lease);
                 }
                 Err(error) => error,

@@ -55,6 +55,13 @@ pub enum AcquireError {
         /// The database, and why.
         cause: NodeCause,
     },
+    /// This lock service has no shared mode. Nothing was asked for.
+    #[error("{resource} was not asked for: this lock service has no shared mode")]
+    #[non_exhaustive]
+    NotShared {
+        /// What you asked for.
+        resource: Resource,
+    },
     /// The list is empty or too long. Nothing was asked for.
     #[error("{count} resources were given; 1 to {most} can be acquired with one call")]
     #[non_exhaustive]
@@ -82,6 +89,7 @@ impl AcquireError {
         match self {
             AcquireError::Held { .. }
             | AcquireError::Overloaded { .. }
+            | AcquireError::NotShared { .. }
             | AcquireError::WrongCount { .. } => &[],
             AcquireError::NoQuorum { causes, .. } => causes,
             AcquireError::Unavailable { cause, .. } => std::slice::from_ref(cause),
@@ -94,6 +102,7 @@ impl AcquireError {
             AcquireError::Held { .. } => "held",
             AcquireError::NoQuorum { .. } => "no_quorum",
             AcquireError::Overloaded { .. } => "overloaded",
+            AcquireError::NotShared { .. } => "not_shared",
             AcquireError::WrongCount { .. } => "wrong_count",
             AcquireError::Unavailable { .. } => "unavailable",
         }

@@ -39,6 +39,8 @@ mod seldom;
 mod service;
 mod settings;
 mod several;
+mod shared_lease;
+mod sharing;
 mod sleep;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 pub mod sql;
@@ -61,6 +63,7 @@ pub use health::{Health, NodeHealth};
 pub use lease::Lease;
 pub use lease_set::LeaseSet;
 pub use settings::BuildError;
+pub use shared_lease::SharedLease;
 pub use standing::Loss;
 
 /// A lock service: what hands out leases. Use it as `Arc<dyn Lock>` where the choice of back end
@@ -89,6 +92,37 @@ pub trait Lock: fmt::Debug + Send + Sync {
         &'a self,
         resource: &'a Resource,
     ) -> BoxFuture<'a, Result<Lease, AcquireError>>;
+
+    /// Acquires a part in the lock of `resource`, which others may share. Waits while somebody holds the
+    /// lock alone, or waits for that, up to the wait limit.
+    ///
+    /// # Errors
+    /// [`AcquireError`] of the last attempt: [`NotShared`](AcquireError::NotShared) if this lock service
+    /// has no shared mode.
+    ///
+    /// # Cancel safety
+    /// As for [`acquire`](Lock::acquire).
+    fn acquire_shared<'a>(
+        &'a self,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, Result<SharedLease, AcquireError>> {
+        self.try_acquire_shared(resource)
+    }
+
+    /// Acquires a part in the lock of `resource` in one attempt, which others may share.
+    ///
+    /// # Errors
+    /// [`AcquireError`]: [`NotShared`](AcquireError::NotShared) if this lock service has no shared mode.
+    ///
+    /// # Cancel safety
+    /// As for [`acquire`](Lock::acquire).
+    fn try_acquire_shared<'a>(
+        &'a self,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, Result<SharedLease, AcquireError>> {
+        let resource = resource.clone();
+        Box::pin(std::future::ready(Err(AcquireError::NotShared { resource })))
+    }
 
     /// Acquires the lease of the first of the resources that is free, or becomes free within the wait
     /// limit. It asks for each in its order.
@@ -180,6 +214,20 @@ impl<L: Lock + ?Sized> Lock for Arc<L> {
         resource: &'a Resource,
     ) -> BoxFuture<'a, Result<Lease, AcquireError>> {
         (**self).try_acquire(resource)
+    }
+
+    fn acquire_shared<'a>(
+        &'a self,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, Result<SharedLease, AcquireError>> {
+        (**self).acquire_shared(resource)
+    }
+
+    fn try_acquire_shared<'a>(
+        &'a self,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, Result<SharedLease, AcquireError>> {
+        (**self).try_acquire_shared(resource)
     }
 
     fn acquire_any<'a>(

@@ -5,6 +5,7 @@ use tokio::sync::{Mutex as FairMutex, Notify};
 use tokio::time::Instant;
 
 use super::AcquireError;
+use crate::protocol::Mode;
 
 /// The queue of one resource in this process.
 #[derive(Default)]
@@ -42,10 +43,13 @@ impl Queue {
     }
 
     /// Notes that the contender got the lease. It follows the last one of this process if that was
-    /// released a `moment` ago at most.
-    pub(super) fn on_acquired(&self, moment: Duration) {
+    /// released a `moment` ago at most. One that is shared keeps nobody here from asking.
+    pub(super) fn on_acquired(&self, mode: Mode, moment: Duration) {
         let mut state = self.state();
-        (state.last_error, state.held) = (None, true);
+        (state.last_error, state.held) = (None, mode == Mode::Exclusive);
+        if mode == Mode::Shared {
+            return;
+        }
         if state.released.is_none_or(|at| at.elapsed() > moment) {
             state.streak = None;
         }

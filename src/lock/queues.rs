@@ -6,10 +6,12 @@ use tokio::time::{Instant, timeout_at};
 
 use super::AcquireError;
 use super::backend::LockBackend;
+use super::backoff::pause;
 use super::contender::Contender;
 use super::groups::Groups;
 use super::queue::Queue;
 use super::settings::Settings;
+use crate::protocol::Mode;
 use crate::resource::Resource;
 
 /// For how long a queue that is empty is remembered where that is needed.
@@ -39,9 +41,8 @@ impl Queues {
     /// Makes attempts until one succeeds or the wait limit is reached, in the order of the queue.
     pub(super) async fn acquire<B, F, L>(
         &self,
-        backend: &B,
-        resource: &Resource,
-        settings: &Settings,
+        (backend, resource, settings): (&B, &Resource, &Settings),
+        mode: Mode,
         attempt: impl Fn() -> F,
     ) -> Result<L, AcquireError>
     where
@@ -52,7 +53,8 @@ impl Queues {
         let end = since + settings.wait;
         let queue = self.of(resource, !B::TELLS_OF_OTHERS);
         let (_turn, after) = match queue.turn.try_lock() {
-            Ok(turn) => (turn, None),
+            // Who shares it has asked a moment ago.
+            Ok(turn) => (turn, (mode == Mode::Shared).then(|| since + pause(settings))),
             // All who wait here get the contender's error: they must not ask all at once, nor
             // one after another when the contender gives up.
             Err(_) => match (timeout_at(end, queue.turn.lock()).await, queue.last_error()) {
@@ -63,7 +65,7 @@ impl Queues {
                 (Ok(turn), None) => (turn, None),
             },
         };
-        let contender = Contender::new(&queue, backend, resource, settings, since);
+        let contender = Contender::new(&queue, (backend, resource, settings), mode, since);
         contender.acquire(after, attempt).await
     }
 

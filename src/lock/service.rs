@@ -6,14 +6,14 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 
-use super::backend::LockBackend;
+use super::backend::{Ask, LockBackend};
 use super::groups::Groups;
 use super::queues::Queues;
 use super::settings::Settings;
 use super::sleep::within;
 use super::watchdog::Watchdogs;
 use super::{AcquireError, BuildError, Health, Lease};
-use crate::protocol::Fault;
+use crate::protocol::{Fault, Mode};
 use crate::resource::Resource;
 
 /// How long `try_acquire` waits for servers that start for the first time.
@@ -58,16 +58,26 @@ impl<B: LockBackend> Service<B> {
 
     pub(super) async fn acquire(&self, resource: &Resource) -> Result<Lease, AcquireError> {
         self.runtime(resource)?;
-        let attempt = || self.attempt(resource);
-        self.queues.acquire(&self.backend, resource, &self.settings, attempt).await
+        let attempt = || self.attempt(resource, Ask { waits: true, ..Ask::ONCE });
+        let asked = (&self.backend, resource, &self.settings);
+        self.queues.acquire(asked, Mode::Exclusive, attempt).await
     }
 
     /// Makes one attempt, and more only while servers start for the first time.
     pub(super) async fn try_acquire(&self, resource: &Resource) -> Result<Lease, AcquireError> {
+        self.once(resource, Mode::Exclusive).await
+    }
+
+    pub(super) async fn once(
+        &self,
+        resource: &Resource,
+        mode: Mode,
+    ) -> Result<Lease, AcquireError> {
         self.runtime(resource)?;
+        let ask = Ask { mode, ..Ask::ONCE };
         let end = Instant::now() + FIRST_START;
         loop {
-            match self.attempt(resource).await {
+            match self.attempt(resource, ask).await {
                 Err(error) if starts(&error) && Instant::now() < end => {
                     sleep(FIRST_START_PAUSE).await;
                 }
@@ -100,11 +110,15 @@ impl<B: LockBackend> Service<B> {
     }
 
     /// Makes one attempt, notes it in log and metrics, and makes its grant a lease.
-    #[tracing::instrument(name = "fencing.acquire", level = "debug", skip_all, fields(%resource))]
-    pub(super) async fn attempt(&self, resource: &Resource) -> Result<Lease, AcquireError> {
+    #[tracing::instrument(name = "fencing.acquire", level = "debug", skip_all, fields(%resource, mode = ?ask.mode))]
+    pub(super) async fn attempt(
+        &self,
+        resource: &Resource,
+        ask: Ask,
+    ) -> Result<Lease, AcquireError> {
         let clock = self.backend.clock();
         let start = clock.now();
-        let outcome = self.backend.attempt(resource, &self.settings).await;
+        let outcome = self.backend.attempt(resource, ask, &self.settings).await;
         match &outcome {
             Ok(grant) => tracing::debug!(token = %grant.token, "lease acquired"),
             Err(error) => tracing::debug!(%error, "lease not acquired"),
@@ -150,7 +164,9 @@ macro_rules! lock_service {
 
             use futures_util::future::BoxFuture;
 
-            use $crate::lock::{AcquireError, BuildError, Health, Lease, LeaseSet, Lock};
+            use $crate::lock::{
+                AcquireError, BuildError, Health, Lease, LeaseSet, Lock, SharedLease,
+            };
             use $crate::resource::Resource;
 
             impl$(<$DB: $Bound>)? $lock {
@@ -279,6 +295,20 @@ macro_rules! lock_service {
                     resource: &'a Resource,
                 ) -> BoxFuture<'a, Result<Lease, AcquireError>> {
                     Box::pin(self.0.try_acquire(resource))
+                }
+
+                fn acquire_shared<'a>(
+                    &'a self,
+                    resource: &'a Resource,
+                ) -> BoxFuture<'a, Result<SharedLease, AcquireError>> {
+                    Box::pin(self.0.acquire_shared(resource))
+                }
+
+                fn try_acquire_shared<'a>(
+                    &'a self,
+                    resource: &'a Resource,
+                ) -> BoxFuture<'a, Result<SharedLease, AcquireError>> {
+                    Box::pin(self.0.try_acquire_shared(resource))
                 }
 
                 fn acquire_any<'a>(

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::backend::LockBackend;
+use super::backend::{Ask, LockBackend};
 use super::groups::Wanted;
 use super::service::{Service, record};
 use super::{AcquireError, Lease, LeaseSet};
@@ -34,7 +34,7 @@ impl<B: LockBackend> Service<B> {
     async fn first_free(&self, resources: &[Resource]) -> Result<Lease, AcquireError> {
         let mut error = AcquireError::of_count(0);
         for (number, resource) in resources.iter().enumerate() {
-            match self.attempt(resource).await {
+            match self.attempt(resource, Ask::ONCE).await {
                 Ok(lease) => return Ok(lease),
                 // It is not about one of them: the others would wait as long, and for nothing.
                 Err(all @ (AcquireError::Overloaded { .. } | AcquireError::Unavailable { .. })) => {

@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::message::{Reply, Request};
-use super::{Attempt, Fault, Fleet, Nonce, Stamp, majority};
+use super::{Attempt, Fault, Fleet, Mode, Nonce, Stamp, majority};
 use crate::time::Time;
 use crate::token::Token;
 
@@ -20,6 +20,8 @@ pub enum AcquireOutcome {
     Held {
         /// When enough of the locks seen will have expired; zero if the vote was split.
         retry_after: Duration,
+        /// Whether others share it, and the attempt would hold it alone.
+        shared: bool,
     },
     /// Too few nodes gave a vote: the fault of each, by its number.
     NoQuorum {
@@ -50,6 +52,7 @@ pub struct Acquire {
     started: Time,
     nodes: Vec<NodeVote>,
     chosen: Option<Token>,
+    shared: bool,
     outbox: VecDeque<(usize, Request)>,
 }
 
@@ -57,16 +60,18 @@ impl Acquire {
     /// Starts an attempt over `nodes` nodes.
     #[must_use]
     pub fn new(nodes: usize, attempt: Attempt, now: Time) -> Acquire {
-        let ask = Request::Acquire {
-            resource: attempt.resource.clone(),
-            owner: attempt.owner,
-            ttl: attempt.terms.closed_for(),
+        let (resource, owner) = (attempt.resource.clone(), attempt.owner);
+        let ttl = attempt.terms.closed_for();
+        let ask = match attempt.mode {
+            Mode::Exclusive => Request::Acquire { resource, owner, ttl },
+            Mode::Shared => Request::Share { resource, owner, ttl },
         };
         Acquire {
             attempt,
             started: now,
             nodes: vec![NodeVote::Asked; nodes],
             chosen: None,
+            shared: false,
             outbox: (0..nodes).map(|node| (node, ask.clone())).collect(),
         }
     }
@@ -79,6 +84,7 @@ impl Acquire {
     /// Takes what a node answered, or why it did not.
     pub fn on_reply(&mut self, node: usize, reply: Result<Reply, Fault>) {
         let Some(standing) = self.nodes.get_mut(node) else { return };
+        self.shared |= matches!(reply, Ok(Reply::Shared { .. }));
         match standing {
             NodeVote::Asked => *standing = NodeVote::of_grant(reply),
             NodeVote::Publishing => {
@@ -166,7 +172,8 @@ impl Acquire {
         let faults = self.count(|standing| matches!(standing, NodeVote::Failed(_)));
         let voted = self.nodes.len() - faults - open;
         if voted >= needed && now < deadline {
-            return Some(AcquireOutcome::Held { retry_after: self.retry_after(needed) });
+            let (retry_after, shared) = (self.retry_after(needed), self.shared);
+            return Some(AcquireOutcome::Held { retry_after, shared });
         }
         (open == 0 || faults > self.nodes.len() - needed || now >= deadline)
             .then(|| self.no_quorum(now >= deadline))
@@ -207,7 +214,9 @@ impl NodeVote {
                 Some(token) => NodeVote::Granted { stamp, token, nonce },
                 None => NodeVote::Failed(Fault::Nonsense(format!("{stamp:?}"))),
             },
-            Ok(Reply::Held { remaining }) => NodeVote::Held(remaining),
+            Ok(Reply::Held { remaining } | Reply::Shared { remaining }) => {
+                NodeVote::Held(remaining)
+            }
             other => NodeVote::Failed(fault_of(other)),
         }
     }

@@ -117,7 +117,7 @@ impl AcquireAll {
                     tokens.push(token);
                     end = Some(end.map_or(deadline, |end: Time| end.min(deadline)));
                 }
-                Some(AcquireOutcome::Held { retry_after }) => {
+                Some(AcquireOutcome::Held { retry_after, .. }) => {
                     held = held.max(Some((retry_after, std::cmp::Reverse(part))));
                 }
                 Some(AcquireOutcome::NoQuorum { granted, faults }) => {

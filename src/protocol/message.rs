@@ -16,6 +16,23 @@ pub enum Request {
         /// When the lock expires by itself, lock delay included.
         ttl: Duration,
     },
+    /// Lock `resource` for `owner` and for others that share it, if nobody holds it alone or waits for
+    /// that. Count if nobody shares it yet.
+    Share {
+        /// What to lock.
+        resource: Resource,
+        /// Who asks for it.
+        owner: Owner,
+        /// When its part of the lock expires by itself, lock delay included.
+        ttl: Duration,
+    },
+    /// Keep new owners from sharing the lock, because somebody waits to hold it alone.
+    Drain {
+        /// What is locked.
+        resource: Resource,
+        /// For how long.
+        lasting: Duration,
+    },
     /// Raise the count to `token`, if the count is not above it and the lock and the memory
     /// are still those of the grant.
     Publish {
@@ -37,6 +54,18 @@ pub enum Request {
         /// The lease's token, which stays.
         token: Token,
         /// When the lock expires by itself, counted from now.
+        ttl: Duration,
+    },
+    /// The same for a lock that is shared. Where it is set again, the count is raised to `token`: an owner
+    /// that joins is not counted, and must not be granted a token from before.
+    RenewShare {
+        /// What is locked.
+        resource: Resource,
+        /// Who must still share it.
+        owner: Owner,
+        /// The lease's token, which stays.
+        token: Token,
+        /// When its part of the lock expires by itself, counted from now.
         ttl: Duration,
     },
     /// Unlock, if `owner` holds the lock.
@@ -142,8 +171,10 @@ impl Request {
     pub(crate) fn owner(&self) -> Option<Owner> {
         match self {
             Request::Acquire { owner, .. }
+            | Request::Share { owner, .. }
             | Request::Publish { owner, .. }
             | Request::Renew { owner, .. }
+            | Request::RenewShare { owner, .. }
             | Request::Release { owner, .. }
             | Request::Shorten { owner, .. } => Some(*owner),
             Request::Several(parts) => parts.first()?.owner(),
@@ -155,6 +186,9 @@ impl Request {
     pub(super) fn resource(&self) -> Option<&Resource> {
         match self {
             Request::Acquire { resource, .. }
+            | Request::Share { resource, .. }
+            | Request::Drain { resource, .. }
+            | Request::RenewShare { resource, .. }
             | Request::Publish { resource, .. }
             | Request::Renew { resource, .. }
             | Request::Release { resource, .. }
@@ -188,6 +222,13 @@ pub enum Reply {
         /// How long until it expires by itself, unless it is renewed.
         remaining: Duration,
     },
+    /// Others share the lock, and one that asks for it alone must wait for all of them.
+    Shared {
+        /// How long until the last of them expires by itself, unless it is renewed.
+        remaining: Duration,
+    },
+    /// Nobody joins those who share the lock.
+    Draining,
     /// The lock is free. It was not granted because another one of the list is not.
     Free,
     /// The answers to several requests.

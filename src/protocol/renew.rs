@@ -1,6 +1,6 @@
 use super::acquire::fault_of;
 use super::message::{Reply, Request};
-use super::{Attempt, Fault, majority};
+use super::{Attempt, Fault, Mode, majority};
 use crate::time::Time;
 use crate::token::Token;
 
@@ -44,11 +44,11 @@ impl Renew {
     /// What to send to every node.
     #[must_use]
     pub fn request(&self) -> Request {
-        Request::Renew {
-            resource: self.attempt.resource.clone(),
-            owner: self.attempt.owner,
-            token: self.token,
-            ttl: self.attempt.terms.closed_for(),
+        let (resource, owner) = (self.attempt.resource.clone(), self.attempt.owner);
+        let (token, ttl) = (self.token, self.attempt.terms.closed_for());
+        match self.attempt.mode {
+            Mode::Exclusive => Request::Renew { resource, owner, token, ttl },
+            Mode::Shared => Request::RenewShare { resource, owner, token, ttl },
         }
     }
 
@@ -57,7 +57,7 @@ impl Renew {
         let Some(vote @ None) = self.replies.get_mut(node) else { return };
         *vote = Some(match reply {
             Ok(Reply::Renewed) => Vote::Renewed,
-            Ok(Reply::Held { .. } | Reply::NotOwner) => Vote::Superseded,
+            Ok(Reply::Held { .. } | Reply::Shared { .. } | Reply::NotOwner) => Vote::Superseded,
             other => Vote::Failed(fault_of(other)),
         });
     }

@@ -1,14 +1,15 @@
+mod locks;
 mod several;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::holders::Holders;
 use super::message::{Prepared, Reply, Report, Request, Sealing, State};
 use super::place::Place;
-use super::{Fleet, Membership, Moment, Nonce, Owner, Stamp};
+use super::{Fleet, Membership, Mode, Moment, Nonce, Owner, Stamp};
 use crate::resource::Resource;
 use crate::time::Time;
-use crate::token::Token;
 
 /// How many counts a node keeps before it asks for a new era.
 pub const CROWDED: usize = 100_000;
@@ -19,7 +20,7 @@ pub const CROWDED: usize = 100_000;
 /// step for step. One contract suite checks all of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Store {
-    locks: BTreeMap<Resource, (Owner, Time)>,
+    locks: BTreeMap<Resource, Holders>,
     /// When each lock ends by itself that was granted or renewed here and not released.
     out: BTreeMap<Resource, Lasting>,
     quarantine: Option<Lasting>,
@@ -63,28 +64,24 @@ impl Store {
         }
         match request {
             Request::Acquire { resource, owner, ttl } => {
-                self.acquire(resource, *owner, *ttl, moment.now)
+                self.acquire(resource, Mode::Exclusive, *owner, *ttl, moment.now)
+            }
+            Request::Share { resource, owner, ttl } => {
+                self.acquire(resource, Mode::Shared, *owner, *ttl, moment.now)
+            }
+            Request::Drain { resource, lasting } => {
+                if let Some(holders) = self.locks.get_mut(resource) {
+                    holders.drain(moment.now + *lasting);
+                }
+                Reply::Draining
             }
             Request::Publish { resource, owner, nonce, token } => {
                 self.publish(resource, *owner, *nonce, *token)
             }
-            Request::Renew { resource, owner, token, ttl } => {
-                self.renew(resource, *owner, *token, *ttl, moment.now)
-            }
-            Request::Release { resource, owner } => {
-                if self.holder(resource) != Some(*owner) {
-                    return Reply::NotOwner;
-                }
-                self.locks.remove(resource);
-                self.out.remove(resource);
-                Reply::Released
-            }
+            Request::Renew { .. } | Request::RenewShare { .. } => self.renew(request, moment.now),
+            Request::Release { resource, owner } => self.release(resource, *owner),
             Request::Shorten { resource, owner, rest } => {
-                if self.holder(resource) != Some(*owner) {
-                    return Reply::NotOwner;
-                }
-                self.shorten(resource, *rest, moment.now);
-                Reply::Released
+                self.shorten(resource, *owner, *rest, moment.now)
             }
             Request::Open { nonce } => {
                 if self.nonce() != Some(*nonce) {
@@ -117,16 +114,23 @@ impl Store {
         self.locks.remove(resource);
     }
 
-    /// Reports whether the resource is locked.
+    /// Lets the part of `owner` in the lock vanish.
+    pub fn expire_owner(&mut self, resource: &Resource, owner: Owner) {
+        if self.locks.get_mut(resource).is_some_and(|holders| holders.remove(owner)) {
+            self.locks.remove(resource);
+        }
+    }
+
+    /// Reports whether somebody holds the lock of the resource.
     #[must_use]
     pub fn is_locked(&self, resource: &Resource, now: Time) -> bool {
-        self.locks.get(resource).is_some_and(|(_, until)| now < *until)
+        let holders = self.locks.get(resource);
+        holders.is_some_and(|holders| holders.mode().is_some() && now < holders.until())
     }
 
     fn expire(&mut self, request: &Request, now: Time) {
-        let over = |(_, until): &(Owner, Time)| *until <= now;
         if let Some(resource) = request.resource() {
-            if self.locks.get(resource).is_some_and(over) {
+            if self.locks.get_mut(resource).is_some_and(|holders| holders.expire(now)) {
                 self.locks.remove(resource);
             }
             if self.out.get(resource).is_some_and(|(until, _)| *until <= now) {
@@ -162,103 +166,6 @@ impl Store {
 
     fn crowded(&self) -> bool {
         self.memory.full || self.memory.counts.len() >= CROWDED
-    }
-
-    fn holder(&self, resource: &Resource) -> Option<Owner> {
-        self.locks.get(resource).map(|(owner, _)| *owner)
-    }
-
-    fn lock(&mut self, resource: &Resource, owner: Owner, ttl: Duration, now: Time) {
-        self.memory.granted = true;
-        self.out.insert(resource.clone(), (now + ttl, ttl));
-        self.locks.insert(resource.clone(), (owner, now + ttl));
-    }
-
-    fn shorten(&mut self, resource: &Resource, rest: Duration, now: Time) {
-        if let Some((_, until)) = self.locks.get_mut(resource) {
-            *until = (*until).min(now + rest);
-            self.out.insert(resource.clone(), (*until, rest));
-        }
-    }
-
-    fn acquire(&mut self, resource: &Resource, owner: Owner, ttl: Duration, now: Time) -> Reply {
-        let Some(nonce) = self.nonce() else { return Reply::NotAdmitted };
-        if let Some((until, _)) = self.quarantine {
-            return Reply::Quarantined { remaining: until.since(now) };
-        }
-        let crowded = self.memory.counts.len() >= CROWDED;
-        let era = self.memory.era;
-        let count = self.memory.counts.get(resource).copied().unwrap_or(0);
-        if let Some((holder, until)) = self.locks.get(resource) {
-            // The network may repeat a request: it is answered and not counted again.
-            return if *holder == owner {
-                Reply::Granted { stamp: Stamp { era, count }, nonce, crowded }
-            } else {
-                Reply::Held { remaining: until.since(now) }
-            };
-        }
-        if count >= Stamp::MAX_COUNT {
-            self.memory.full = true;
-            return Reply::Exhausted;
-        }
-        // Now and then other locks that have expired are dropped.
-        if self.locks.len().is_power_of_two() {
-            self.locks.retain(|_, (_, until)| *until > now);
-        }
-        if self.out.len().is_power_of_two() {
-            self.out.retain(|_, (until, _)| *until > now);
-        }
-        // Only a new count makes a node more crowded.
-        let is_new = self.memory.counts.insert(resource.clone(), count + 1).is_none();
-        let crowded = crowded && is_new;
-        self.lock(resource, owner, ttl, now);
-        Reply::Granted { stamp: Stamp { era, count: count + 1 }, nonce, crowded }
-    }
-
-    fn publish(&mut self, resource: &Resource, owner: Owner, nonce: Nonce, token: Token) -> Reply {
-        if self.holder(resource) != Some(owner) || self.nonce() != Some(nonce) {
-            return Reply::NotOwner;
-        }
-        let stamp = Stamp::from(token);
-        let (era, count) = (self.memory.era, self.memory.counts.get(resource));
-        // Another owner was here in between, and a repeated request has locked again.
-        if (Stamp { era, count: count.copied().unwrap_or(0) }) > stamp {
-            return Reply::NotOwner;
-        }
-        if stamp.era > era {
-            self.enter_era(stamp.era);
-        }
-        self.memory.counts.insert(resource.clone(), stamp.count);
-        Reply::Published
-    }
-
-    fn renew(
-        &mut self,
-        resource: &Resource,
-        owner: Owner,
-        token: Token,
-        ttl: Duration,
-        now: Time,
-    ) -> Reply {
-        if let Some((until, _)) = self.quarantine {
-            return Reply::Quarantined { remaining: until.since(now) };
-        }
-        match self.locks.get(resource) {
-            Some((holder, until)) if *holder != owner => {
-                return Reply::Held { remaining: until.since(now) };
-            }
-            Some(_) => {}
-            // It is set again, but never over a count that another owner has taken since.
-            None => {
-                let era = self.memory.era;
-                let count = self.memory.counts.get(resource).copied();
-                if count.is_some_and(|count| Stamp { era, count } > Stamp::from(token)) {
-                    return Reply::NotOwner;
-                }
-            }
-        }
-        self.lock(resource, owner, ttl, now);
-        Reply::Renewed
     }
 
     /// Begins a larger era, in which the counts begin again.

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::Owner;
+use super::{Mode, Owner};
 use crate::resource::Resource;
 use crate::time::Time;
 
@@ -37,6 +37,8 @@ pub struct Attempt {
     pub resource: Resource,
     /// For whom; new for every attempt.
     pub owner: Owner,
+    /// Alone or together with others.
+    pub mode: Mode,
     /// For how long.
     pub terms: Terms,
 }

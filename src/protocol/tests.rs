@@ -249,7 +249,10 @@ fn held_and_down_are_told_apart() {
     let (owner, _) = fleet.acquire_on(&[0, 1, 2, 3, 4]);
     fleet.wait(Duration::from_secs(4));
     let (_, outcome) = fleet.acquire_on(&[0, 1, 2]);
-    assert_eq!(outcome, AcquireOutcome::Held { retry_after: Duration::from_secs(6) });
+    assert_eq!(
+        outcome,
+        AcquireOutcome::Held { retry_after: Duration::from_secs(6), shared: false }
+    );
     assert!(matches!(fleet.acquire_on(&[0, 1]).1, AcquireOutcome::NoQuorum { granted: 0, .. }));
     assert_eq!(fleet.release(owner), ReleaseOutcome::Released);
     assert_eq!(fleet.release(owner), ReleaseOutcome::Lapsed);
@@ -273,7 +276,7 @@ fn renewal_needs_a_majority_of_all_and_never_revives_a_followed_lease() {
     let (owner, outcome) = fleet.acquire_on(&[0, 1, 2]);
     let AcquireOutcome::Won { token, .. } = outcome else { panic!("{outcome:?}") };
     let terms = Terms { ttl: TTL, lock_delay: Duration::ZERO, drift: Duration::ZERO };
-    let attempt = Attempt { resource: resource(), owner, terms };
+    let attempt = Attempt { resource: resource(), owner, mode: Mode::Exclusive, terms };
     let renew = |fleet: &mut World, reached: &[usize]| {
         let mut renew = Renew::new(3, attempt.clone(), token, fleet.now);
         for node in 0..3 {

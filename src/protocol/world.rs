@@ -79,7 +79,7 @@ impl World {
     pub(super) fn attempt(&mut self) -> Attempt {
         let (lock_delay, drift) = (Duration::ZERO, Duration::from_millis(102));
         let terms = Terms { ttl: TTL, lock_delay, drift };
-        Attempt { resource: resource(), owner: Owner(self.fresh()), terms }
+        Attempt { resource: resource(), owner: Owner(self.fresh()), mode: Mode::Exclusive, terms }
     }
 
     /// An attempt in which only `reached` nodes get the requests; the others time out.

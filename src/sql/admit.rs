@@ -1,6 +1,7 @@
 use sqlx::{Pool, Transaction};
 
 use super::AdmitError;
+use super::counted::counted;
 use super::error::is_to_raise_first;
 use super::opening::OpeningTransaction;
 use crate::database::{AdmitAnswer, Database};
@@ -43,13 +44,16 @@ use crate::token::Token;
 ///
 /// # Cancel safety
 /// If it is dropped, the token may or may not have been admitted: roll the transaction back.
+///
+/// Each call counts in the metric `fencing_admissions_total` with `door="sql"` and its outcome. A
+/// refusal is logged at INFO.
 #[tracing::instrument(name = "fencing.admit", level = "debug", skip_all, fields(%resource, %token))]
 pub async fn admit<DB: Database>(
     tx: &mut Transaction<'_, DB>,
     resource: &Resource,
     token: Token,
 ) -> Result<(), AdmitError> {
-    compare_and_raise::<DB>(tx, resource, token).await
+    counted(compare_and_raise::<DB>(tx, resource, token).await)
 }
 
 /// As [`admit`], with the two words together, such as
@@ -112,15 +116,7 @@ pub async fn begin<DB: Database>(
     resource: &Resource,
     token: Token,
 ) -> Result<Transaction<'static, DB>, AdmitError> {
-    let Some(statement) = DB::begin_admitted(resource, token) else {
-        return step_by_step(pool, DB::BEGIN, resource, token).await;
-    };
-    let mut begun = OpeningTransaction::admitted(pool.acquire().await?, statement.clone()).await;
-    if begun.as_ref().is_err_and(is_to_raise_first) {
-        step_by_step(pool, DB::BEGIN_TO_RAISE, resource, token).await?.commit().await?;
-        begun = OpeningTransaction::admitted(pool.acquire().await?, statement).await;
-    }
-    begun.map_err(|error| AdmitError::of(resource, token, error))
+    counted(open(pool, resource, token).await)
 }
 
 /// As [`begin`], with the two words together, such as
@@ -136,6 +132,22 @@ pub async fn begin_as<DB: Database>(
     sequencer: &Sequencer,
 ) -> Result<Transaction<'static, DB>, AdmitError> {
     begin(pool, &sequencer.resource, sequencer.token).await
+}
+
+async fn open<DB: Database>(
+    pool: &Pool<DB>,
+    resource: &Resource,
+    token: Token,
+) -> Result<Transaction<'static, DB>, AdmitError> {
+    let Some(statement) = DB::begin_admitted(resource, token) else {
+        return step_by_step(pool, DB::BEGIN, resource, token).await;
+    };
+    let mut begun = OpeningTransaction::admitted(pool.acquire().await?, statement.clone()).await;
+    if begun.as_ref().is_err_and(is_to_raise_first) {
+        step_by_step(pool, DB::BEGIN_TO_RAISE, resource, token).await?.commit().await?;
+        begun = OpeningTransaction::admitted(pool.acquire().await?, statement).await;
+    }
+    begun.map_err(|error| AdmitError::of(resource, token, error))
 }
 
 async fn step_by_step<DB: Database>(

@@ -104,6 +104,18 @@ impl AdmitError {
         AdmitError::Corrupt { resource: resource.clone(), source: source.into() }
     }
 
+    /// Returns its label in the metrics.
+    pub(super) fn label(&self) -> &'static str {
+        match self {
+            AdmitError::Stale(_) => "stale",
+            AdmitError::Retryable(_) => "retryable",
+            AdmitError::Corrupt { .. } => "corrupt",
+            AdmitError::NotMigrated(_) => "not_migrated",
+            AdmitError::Unpresented(_) => "unpresented",
+            AdmitError::Database(_) => "unreachable",
+        }
+    }
+
     /// Returns whether the whole transaction may succeed when it is run again.
     #[must_use]
     pub fn is_retryable(&self) -> bool {

@@ -36,6 +36,7 @@
 //! read as they are, as a `BIGINT` and as text.
 
 mod admit;
+mod counted;
 mod error;
 mod fence_error;
 mod list;
@@ -50,8 +51,10 @@ mod opening;
 mod postgres;
 mod present;
 mod protect;
+mod prune;
 mod retry;
 pub mod row;
+mod shadow;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 pub mod statement;
@@ -67,4 +70,6 @@ pub use marks::SqlMarks;
 pub use migrate::{migrate, migrations};
 pub use present::{Presented, present};
 pub use protect::{NameError, Protect, ProtectError, Protected, protected};
+pub use prune::{Prune, Pruned};
 pub use retry::{Retry, is_retryable, retry};
+pub use shadow::{Refused, admit_in_shadow, refusals};

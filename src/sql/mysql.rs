@@ -76,6 +76,7 @@ impl FenceStatements for MySql {
         (2, "fencing admit", include_str!("../../migrations/mysql/0002_fencing_admit.sql")),
         (3, "fencing leases", include_str!("../../migrations/mysql/0003_fencing_leases.sql")),
         (4, "fencing lower", include_str!("../../migrations/mysql/0004_fencing_lower.sql")),
+        (5, "fencing shadow", include_str!("../../migrations/mysql/0005_fencing_shadow.sql")),
     ];
 
     /// These are the halves of `fencing_begin`, which gives the reasons. In one call, a statement

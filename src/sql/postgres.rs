@@ -63,6 +63,7 @@ impl FenceStatements for Postgres {
         (2, "fencing admit", include_str!("../../migrations/postgres/0002_fencing_admit.sql")),
         (3, "fencing leases", include_str!("../../migrations/postgres/0003_fencing_leases.sql")),
         (4, "fencing lower", include_str!("../../migrations/postgres/0004_fencing_lower.sql")),
+        (5, "fencing shadow", include_str!("../../migrations/postgres/0005_fencing_shadow.sql")),
     ];
 
     fn begin_admitted(resource: &Resource, token: Token) -> Option<BeginAdmitted> {

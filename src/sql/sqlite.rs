@@ -20,8 +20,15 @@ use crate::token::Token;
 const RAISE: &str = "
     INSERT INTO main.fencing_marks AS mark (resource, token) SELECT ?1, ?2
     WHERE NOT EXISTS (SELECT 1 FROM main.fencing_marks WHERE resource = ?1 AND token > ?2)
-    ON CONFLICT (resource) DO UPDATE SET token = excluded.token
+        AND (EXISTS (SELECT 1 FROM main.fencing_marks WHERE resource = ?1)
+            OR NOT EXISTS (SELECT 1 FROM main.fencing_marks WHERE resource = '' AND token > ?2))
+    ON CONFLICT (resource) DO UPDATE SET token = excluded.token,
+        raised_at = CASE WHEN mark.token < excluded.token THEN excluded.raised_at ELSE mark.raised_at END
     WHERE mark.token BETWEEN 1 AND excluded.token";
+
+/// Reads the mark, or the floor where there is none.
+const REFUSES: &str = "
+    SELECT token FROM main.fencing_marks WHERE resource IN (?1, '') ORDER BY resource DESC LIMIT 1";
 
 const LOWER: &str = "INSERT INTO main.fencing_lower VALUES (?1, ?2, ?3)";
 
@@ -41,6 +48,7 @@ impl FenceStatements for Sqlite {
         (2, "fencing admit", include_str!("../../migrations/sqlite/0002_fencing_admit.sql")),
         (3, "fencing leases", include_str!("../../migrations/sqlite/0003_fencing_leases.sql")),
         (4, "fencing lower", include_str!("../../migrations/sqlite/0004_fencing_lower.sql")),
+        (5, "fencing shadow", include_str!("../../migrations/sqlite/0005_fencing_shadow.sql")),
     ];
 
     fn begin_admitted(_: &Resource, _: Token) -> Option<BeginAdmitted> {
@@ -85,7 +93,10 @@ impl FenceStatements for Sqlite {
             let raise = sqlx::query(RAISE).bind(resource.as_str()).bind(i64::from(token));
             match raise.execute(&mut *conn).await?.rows_affected() {
                 1 => Ok(AdmitAnswer::Admitted),
-                _ => Sqlite::mark(conn, resource).await.map(AdmitAnswer::Refused),
+                _ => {
+                    let mark = sqlx::query_scalar(REFUSES).bind(resource.as_str());
+                    mark.fetch_optional(conn).await.map(AdmitAnswer::Refused)
+                }
             }
         })
     }

@@ -71,6 +71,12 @@ pub enum Rule {
     /// Node: renewal by the owner.
     #[error("a lock is renewed for its owner, and set again where no other owner has come since")]
     RenewOutcome,
+    /// Node: a lock that several owners share.
+    #[error("owners that share a lock share its count, and nobody holds it alone beside them")]
+    Shared,
+    /// Node: who waits for those that share a lock.
+    #[error("a lock that drains takes no new owners")]
+    Drains,
     /// Node: release by the owner.
     #[error("a lock is released by its owner only, once")]
     OwnerReleases,
@@ -118,6 +124,12 @@ pub enum Rule {
     /// Lock: loss.
     #[error("every task that awaits the loss of a lease learns of it")]
     LossReported,
+    /// Lock: the shared mode.
+    #[error("those who share a lock hold it at one time")]
+    Together,
+    /// Lock: who waits for those that share a lock.
+    #[error("who waits to hold a lock alone gets it, although others share it in turns")]
+    NotStarved,
     /// Lock: work under a lease.
     #[error("work runs while the lease lasts, and not after")]
     Work,

@@ -26,7 +26,7 @@ pub use crate::random::seed;
 pub use breach::{Breach, Rule};
 pub use faults::Faults;
 pub use faulty::FaultyNode;
-pub use lock::{lapse_contract, lock_contract};
+pub use lock::{lapse_contract, lock_contract, shared_contract};
 pub use marks::marks_contract;
 pub use node::node_contract;
 

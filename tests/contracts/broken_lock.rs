@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fencing::lock::{AcquireError, BuildError, Health, Lease, Lock};
-use fencing::testing::{Rule, lapse_contract, lock_contract};
+use fencing::lock::{AcquireError, BuildError, Health, Lease, Lock, SharedLease};
+use fencing::testing::{Rule, lapse_contract, lock_contract, shared_contract};
 use fencing::{Redlock, Resource};
 use futures_util::future::{BoxFuture, join};
 
@@ -168,4 +168,84 @@ async fn leases_that_are_renewed_do_not_lapse() {
     let redlock = Redlock::builder().nodes(nodes(&clock)).clock(clock).build().unwrap();
     let breach = lapse_contract(&redlock).await.unwrap_err();
     assert_eq!(breach.rule(), Rule::LossReported, "{breach}");
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum SharedFlaw {
+    HasNone,
+    /// Each who shares it holds a lock of its own.
+    SharesAnother,
+    /// It never says that it waits, and asks again and again.
+    StarvesWhoWaits,
+}
+
+#[derive(Debug)]
+struct FlawedSharing(SharedFlaw, Redlock);
+
+impl Lock for FlawedSharing {
+    and_the_rest!();
+
+    fn acquire<'a>(&'a self, resource: &'a Resource) -> Acquiring<'a> {
+        Box::pin(async move {
+            if self.0 != SharedFlaw::StarvesWhoWaits {
+                return self.1.acquire(resource).await;
+            }
+            loop {
+                match self.1.try_acquire(resource).await {
+                    Err(AcquireError::Held { .. }) => {
+                        tokio::time::sleep(Duration::from_millis(20)).await;
+                    }
+                    outcome => return outcome,
+                }
+            }
+        })
+    }
+
+    fn try_acquire<'a>(&'a self, resource: &'a Resource) -> Acquiring<'a> {
+        Box::pin(self.1.try_acquire(resource))
+    }
+
+    fn try_acquire_shared<'a>(
+        &'a self,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, Result<SharedLease, AcquireError>> {
+        Box::pin(async move {
+            let other = Resource::new(format!("{resource}/shared")).unwrap();
+            match self.0 {
+                SharedFlaw::HasNone => Lock::try_acquire_shared(&NotShared, resource).await,
+                SharedFlaw::SharesAnother => self.1.acquire_shared(&other).await,
+                SharedFlaw::StarvesWhoWaits => self.1.acquire_shared(resource).await,
+            }
+        })
+    }
+}
+
+/// A lock service that has only what it must have.
+#[derive(Debug)]
+struct NotShared;
+
+impl Lock for NotShared {
+    and_the_rest!();
+
+    fn acquire<'a>(&'a self, _: &'a Resource) -> Acquiring<'a> {
+        unreachable!()
+    }
+
+    fn try_acquire<'a>(&'a self, _: &'a Resource) -> Acquiring<'a> {
+        unreachable!()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn flawed_sharing_is_found_out() {
+    for (flaw, rule) in [
+        (SharedFlaw::HasNone, Rule::Answers),
+        (SharedFlaw::SharesAnother, Rule::TokensGrow),
+        (SharedFlaw::StarvesWhoWaits, Rule::NotStarved),
+    ] {
+        let clock = TokioClock::new();
+        let inner = Redlock::builder().nodes(nodes(&clock)).clock(clock).build().unwrap();
+        let breach = shared_contract(&FlawedSharing(flaw, inner)).await.unwrap_err();
+        assert_eq!(breach.rule(), rule, "{flaw:?}: {breach}");
+    }
 }

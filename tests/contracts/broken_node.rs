@@ -24,6 +24,8 @@ enum Flaw {
     ReleasesForAnybody,
     NeverExpires,
     ForgetsCase,
+    SharesNothing,
+    NeverDrains,
 }
 
 /// A memory node whose requests and replies are bent.
@@ -108,6 +110,12 @@ fn bend(flaw: Flaw, request: &mut Request, holders: &HashMap<Resource, (Owner, N
         (Flaw::ReleasesForAnybody, Request::Release { resource, owner }) => {
             *owner = holders.get(resource).map_or(*owner, |(holder, _)| *holder);
         }
+        (Flaw::NeverDrains, Request::Drain { lasting, .. }) => *lasting = Duration::ZERO,
+        (Flaw::SharesNothing, request) => {
+            if let Request::Share { resource, owner, ttl } = request.clone() {
+                *request = Request::Acquire { resource, owner, ttl };
+            }
+        }
         (Flaw::NeverExpires, Request::Acquire { ttl, .. }) if *ttl < SHORT => *ttl *= 1000,
         (
             Flaw::ForgetsCase,
@@ -131,6 +139,8 @@ async fn flawed_nodes_are_found_out() {
         (Flaw::ReleasesForAnybody, Rule::OwnerReleases),
         (Flaw::NeverExpires, Rule::Expiry),
         (Flaw::ForgetsCase, Rule::NamesApart),
+        (Flaw::SharesNothing, Rule::Shared),
+        (Flaw::NeverDrains, Rule::Drains),
     ] {
         let node = MemoryNode::with_clock("memory", TokioClock::new());
         let node = FlawedNode { flaw, node, holders: Arc::default() };

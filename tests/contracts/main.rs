@@ -11,7 +11,9 @@ use fencing::fence::MemoryMarks;
 use fencing::lock::redlock::{MemoryNode, RedisNode, RedlockBuilder};
 use fencing::lock::sql::SqlLock;
 use fencing::sql::{self, SqlMarks};
-use fencing::testing::{FaultyNode, lapse_contract, lock_contract, marks_contract, node_contract};
+use fencing::testing::{
+    FaultyNode, lapse_contract, lock_contract, marks_contract, node_contract, shared_contract,
+};
 use sqlx::mysql::MySqlPoolOptions;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
@@ -89,6 +91,7 @@ async fn redlock_on_memory_nodes() {
     let clock = TokioClock::new();
     let redlock = Redlock::builder().nodes(nodes(&clock)).clock(clock);
     lock_contract(&redlock.clone().build().unwrap()).await.unwrap();
+    shared_contract(&redlock.clone().build().unwrap()).await.unwrap();
     lapse_contract(&redlock.renew(false).build().unwrap()).await.unwrap();
 }
 
@@ -96,6 +99,7 @@ async fn redlock_on_memory_nodes() {
 async fn redlock_on_five_redis_servers() {
     let servers = five();
     lock_contract(&on_servers(&servers).build().unwrap()).await.unwrap();
+    shared_contract(&on_servers(&servers).build().unwrap()).await.unwrap();
     let brief = on_servers(&servers).ttl(Duration::from_secs(2)).renew(false);
     lapse_contract(&brief.build().unwrap()).await.unwrap();
 }

@@ -48,6 +48,10 @@ fn good() -> History {
     }
 }
 
+fn shared(client: u32, asked: u64, told: u64, token: u64) -> Event {
+    attempt(client, asked, told, Outcome::Shared(token))
+}
+
 /// What the checker finds when `spoil` has been at the good history.
 fn found(spoil: impl FnOnce(&mut History)) -> Vec<Invariant> {
     let mut history = good();
@@ -178,4 +182,20 @@ fn i6_somebody_never_comes_back() {
         history.events.push(attempt(3, 150, 160, Outcome::NoQuorum));
     };
     assert_eq!(found(unlucky), [Invariant::I6]);
+}
+
+/// Those who share a lock may have one token, and nobody else.
+#[test]
+fn leases_that_share_a_lock_may_have_one_token() {
+    let with = |events: Vec<Event>| found(|history| history.events.extend(events));
+    let together = || vec![shared(1, 210, 220, 40), shared(2, 230, 240, 40)];
+    let then = |event| [together(), vec![event]].concat();
+    assert_eq!(with(together()), []);
+    assert_eq!(with(then(granted(1, 250, 260, 41))), []);
+    // One that holds the lock alone has a token of its own, and a larger one.
+    assert_eq!(with(then(granted(1, 215, 260, 40))), [Invariant::I1]);
+    assert_eq!(with(then(granted(1, 250, 260, 39))), [Invariant::I2]);
+    assert_eq!(with(then(shared(1, 250, 260, 39))), [Invariant::I2]);
+    let after = vec![granted(1, 210, 220, 40), shared(2, 230, 240, 40)];
+    assert_eq!(with(after), [Invariant::I1, Invariant::I2]);
 }

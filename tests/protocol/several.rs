@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use fencing::protocol::{
-    AcquireAll, AcquireAllOutcome, Attempt, Nonce, Owner, Reply, Request, Store, Terms,
+    AcquireAll, AcquireAllOutcome, Attempt, Mode, Nonce, Owner, Reply, Request, Store, Terms,
 };
 use fencing::time::Time;
 use fencing::{Resource, Token};
@@ -98,6 +98,7 @@ impl World {
         let attempt = |name: &&str| Attempt {
             resource: resource(name),
             owner: owner(client as u8),
+            mode: Mode::Exclusive,
             terms: terms(),
         };
         let attempts = self.lists[client].iter().map(attempt).collect();

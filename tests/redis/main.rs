@@ -5,5 +5,6 @@ mod faults;
 mod runtimes;
 mod scripts;
 mod service;
+mod shared;
 mod told;
 mod urls;

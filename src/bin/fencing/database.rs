@@ -4,9 +4,9 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
-use fencing::sql::{self, AdmitError, MigrateError, Protect, ProtectError, Protected};
+use fencing::sql::{self, AdmitError, MigrateError, Protect, ProtectError};
 use fencing::{Resource, Token};
-use serde_json::{Value, json};
+use serde_json::Value;
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
@@ -16,8 +16,10 @@ use sqlx::{
 };
 use tokio::time::timeout;
 
-use crate::args::database::{Database, Lower, Marks, MarksAction, Migrate, ProtectTable, Raise};
-use crate::{exit, say};
+use crate::args::database::{
+    Database, Lower, Marks, MarksAction, Migrate, ProtectTable, Prune, Raise,
+};
+use crate::{exit, protected, say};
 
 /// How long a connection, or a lock of SQLite, is waited for.
 const DATABASE_LIMIT: Duration = Duration::from_secs(10);
@@ -64,6 +66,7 @@ pub(crate) async fn marks(args: Marks) -> u8 {
     ended(match &args.action {
         Some(MarksAction::Raise(raise)) => run_raise(raise).await,
         Some(MarksAction::Lower(lower)) => run_lower(lower).await,
+        Some(MarksAction::Prune(prune)) => run_prune(prune).await,
         None => match args.database() {
             Some(database) => list(&database, args.resource.as_ref()).await,
             None => Err(usage("--database needs a URL, such as sqlite:data.db")),
@@ -110,6 +113,7 @@ async fn run_protect(args: &ProtectTable) -> Result<(), Failure> {
         Some(resource) => Protect::whole(table, resource.clone()),
     };
     let protect = protect.map_err(usage)?;
+    let protect = if args.shadow { protect.shadow() } else { protect };
     if args.print {
         let statements = match kind(&args.database)? {
             Kind::Sqlite => {
@@ -132,45 +136,34 @@ async fn run_protect(args: &ProtectTable) -> Result<(), Failure> {
 async fn check(database: &Database, table: Option<&str>, json: bool) -> Result<(), Failure> {
     let pool = connect(database, false).await?;
     let tables = on!(&pool, pool => sql::protected(pool, table).await).map_err(not_protected)?;
+    let refusals = match tables.iter().any(|table| table.shadow) {
+        true => on!(&pool, pool => sql::refusals(pool).await).map_err(not_admitted)?,
+        false => Vec::new(),
+    };
     if json {
-        let array = tables.iter().map(described).collect();
+        let array = tables.iter().map(|table| protected::described(table, &refusals)).collect();
         say::out(format_args!("{:#}\n", Value::Array(array)));
     } else {
-        tables.iter().for_each(print);
+        tables.iter().for_each(|table| protected::print(table, &refusals));
     }
-    let broken = tables.iter().filter(|table| !table.is_whole()).count();
-    match (tables.len(), broken) {
-        (0, _) => Err(Failure(exit::REFUSED, "no table is protected".into())),
-        (_, 0) => Ok(()),
-        (all, broken) => Err(Failure(
+    let broken = tables.iter().filter(|table| !table.faults.is_empty()).count();
+    let shadowed = tables.iter().filter(|table| table.shadow).count();
+    match (tables.len(), broken, shadowed) {
+        (0, ..) => Err(Failure(exit::REFUSED, "no table is protected".into())),
+        (_, 0, 0) => Ok(()),
+        (all, 0, _) => Err(Failure(
+            exit::REFUSED,
+            format!(
+                "{shadowed} of {all} tables are in shadow mode, where nothing is refused: protect \
+                 them without --shadow"
+            ),
+        )),
+        (all, ..) => Err(Failure(
             exit::REFUSED,
             format!(
                 "{broken} of {all} tables are not protected as they should be: protect them again"
             ),
         )),
-    }
-}
-
-fn described(table: &Protected) -> Value {
-    json!({
-        "table": table.table,
-        "resource": table.resource,
-        "whole": table.is_whole(),
-        "protected": table.is_protected(),
-        "faults": table.faults,
-        "unseen": table.unseen,
-    })
-}
-
-/// Prints one line, and below it what is wrong and what gets past.
-fn print(table: &Protected) {
-    let state = if table.is_whole() { "whole" } else { "broken" };
-    say::out(format_args!("{state}\t{}\t{}\n", table.table, table.resource));
-    for fault in &table.faults {
-        say::out(format_args!("\tfault: {fault}\n"));
-    }
-    for unseen in &table.unseen {
-        say::out(format_args!("\tdoes not see: {unseen}\n"));
     }
 }
 
@@ -249,6 +242,26 @@ async fn run_lower(args: &Lower) -> Result<(), Failure> {
     }
     on!(&pool, pool => sql::lower(pool, resource, from, token).await).map_err(not_admitted)?;
     say::out(format_args!("{token}\t{resource}\n"));
+    Ok(())
+}
+
+async fn run_prune(args: &Prune) -> Result<(), Failure> {
+    let prune = sql::Prune::older_than(args.older_than).below(args.below.unwrap_or(Token::MAX));
+    let pool = connect(&args.database, false).await?;
+    if !args.yes {
+        let plan = on!(&pool, pool => prune.look(pool).await).map_err(not_admitted)?;
+        let highest = plan.highest.map_or_else(String::new, |(name, token)| {
+            format!(", the highest of them {token} of {name}")
+        });
+        say::error(format_args!(
+            "would remove {} marks{highest}, and raise the floor from {} to {}: resources without a mark \
+             refuse all tokens below it, for good. Add --yes to do it",
+            plan.marks, plan.from, plan.floor
+        ));
+        return Err(Failure(exit::USAGE, String::new()));
+    }
+    let done = on!(&pool, pool => prune.run(pool).await).map_err(not_admitted)?;
+    say::out(format_args!("removed {} marks; the floor is {}\n", done.marks, done.floor));
     Ok(())
 }
 

@@ -9,20 +9,22 @@ use super::nodes::Nodes;
 use super::readmission;
 use crate::lock::AcquireError;
 use crate::lock::held_lock::Grant;
-use crate::protocol::{Acquire, AcquireOutcome, Attempt, Fault, Owner, Request, Terms};
+use crate::protocol::{Acquire, AcquireOutcome, Attempt, Fault, Mode, Owner, Request, Terms};
 use crate::random;
 use crate::resource::Resource;
 
 /// The longest that an attempt waits for its turn.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
-/// Makes one attempt. Dropped at any await point, or lost, it releases everywhere.
+/// Makes one attempt. Dropped at any await point, or lost, it releases everywhere. Where others share the
+/// lock that it asks for alone, nobody joins them for as long as it `drains`.
 ///
 /// Where this client was too slow itself, that says nothing of the nodes: the attempt waits for a turn
 /// and asks anew, for another owner, within the time in which it may wait.
 pub(super) async fn attempt(
     nodes: &Arc<Nodes>,
     resource: &Resource,
+    (mode, drains): (Mode, Option<Duration>),
     terms: Terms,
 ) -> Result<Grant, AcquireError> {
     readmission::start(nodes);
@@ -32,13 +34,17 @@ pub(super) async fn attempt(
         let Some(_turn) = nodes.turn(left).await else {
             return Err(AcquireError::Overloaded { resource: resource.clone() });
         };
-        let asked = ask(nodes, resource, terms).await;
+        let asked = ask(nodes, resource, mode, terms).await;
         let late =
             matches!(&asked, Err(AcquireOutcome::NoQuorum { faults, .. }) if was_late(faults));
         nodes.was_late(late);
         match asked {
             Ok(grant) => return Ok(grant),
-            Err(AcquireOutcome::Held { retry_after }) => {
+            Err(AcquireOutcome::Held { retry_after, shared }) => {
+                if let Some(lasting) = drains.filter(|_| shared) {
+                    let drain = Request::Drain { resource: resource.clone(), lasting };
+                    drop(nodes.submit_all(&drain));
+                }
                 return Err(AcquireError::Held { resource: resource.clone(), retry_after });
             }
             Err(AcquireOutcome::NoQuorum { .. }) if late && Instant::now() < end => {
@@ -67,10 +73,11 @@ fn was_late(faults: &[(usize, Fault)]) -> bool {
 async fn ask(
     nodes: &Arc<Nodes>,
     resource: &Resource,
+    mode: Mode,
     terms: Terms,
 ) -> Result<Grant, AcquireOutcome> {
     let owner = Owner(random::u128());
-    let attempt = Attempt { resource: resource.clone(), owner, terms };
+    let attempt = Attempt { resource: resource.clone(), owner, mode, terms };
     let acquire = Acquire::new(nodes.size(), attempt.clone(), nodes.clock().now());
     let mut asked = ReleaseOnDrop { nodes: Some(nodes), resource, owner, acquire };
     let mut answers = Answers::of_votes(nodes.size());

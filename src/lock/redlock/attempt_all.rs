@@ -7,7 +7,7 @@ use super::nodes::Nodes;
 use super::readmission;
 use crate::lock::AcquireError;
 use crate::lock::held_lock::GrantAll;
-use crate::protocol::{AcquireAll, AcquireAllOutcome, Attempt, Fault, Owner, Terms};
+use crate::protocol::{AcquireAll, AcquireAllOutcome, Attempt, Fault, Mode, Owner, Terms};
 use crate::random;
 use crate::resource::Resource;
 
@@ -24,7 +24,8 @@ pub(super) async fn attempt_all(
         return Err(AcquireError::Overloaded { resource: first.clone() });
     };
     let owner = Owner(random::u128());
-    let attempt = |resource: &Resource| Attempt { resource: resource.clone(), owner, terms };
+    let mode = Mode::Exclusive;
+    let attempt = |resource: &Resource| Attempt { resource: resource.clone(), owner, mode, terms };
     let attempts: Vec<Attempt> = resources.iter().map(attempt).collect();
     let mut acquire = AcquireAll::new(nodes.size(), attempts.clone(), nodes.clock().now());
     let held = HeldAllOnNodes::new(Arc::clone(nodes), attempts);

@@ -6,12 +6,12 @@ use super::attempt::attempt;
 use super::attempt_all::attempt_all;
 use super::nodes::Nodes;
 use super::readmission;
-use crate::lock::backend::LockBackend;
-use crate::lock::ears;
+use crate::lock::backend::{Ask, LockBackend};
 use crate::lock::held_lock::{Grant, GrantAll};
 use crate::lock::hints::Listening;
 use crate::lock::settings::Settings;
 use crate::lock::{AcquireError, Health, NodeHealth};
+use crate::lock::{backoff, ears};
 use crate::protocol::{CROWDED, Fault, Reply, Report, Request, fault_of, majority};
 use crate::resource::Resource;
 use crate::time::Clock;
@@ -26,9 +26,12 @@ impl LockBackend for Arc<Nodes> {
     async fn attempt(
         &self,
         resource: &Resource,
+        ask: Ask,
         settings: &Settings,
     ) -> Result<Grant, AcquireError> {
-        attempt(self, resource, settings.terms()).await
+        // Until it asks again, and the request has got there.
+        let drains = ask.waits.then(|| backoff::longest(settings) + settings.budget() * 2);
+        attempt(self, resource, (ask.mode, drains), settings.terms()).await
     }
 
     fn listen(&self, resource: &Resource, since: Instant) -> Listening {

@@ -124,9 +124,22 @@ impl MemoryNode {
         let clock = self.base.saturating_add(now.since(Default::default()));
         let uptime = server.since.map_or(Duration::MAX, |since| now.since(since));
         let reply = server.store.answer(me, request, Moment { now, clock, uptime });
-        let Request::Release { resource, .. } = request else { return Ok(reply) };
-        let to = (reply == Reply::Released).then(|| server.waiting.tell(resource, now)).flatten();
-        Ok(to.map_or(reply, |to| Reply::Passed { to }))
+        let (Request::Release { resource, .. } | Request::Share { resource, .. }) = request else {
+            return Ok(reply);
+        };
+        let free = !server.store.is_locked(resource, now);
+        match reply {
+            Reply::Released if free => {
+                let to = server.waiting.tell(resource, now);
+                return Ok(to.map_or(reply, |to| Reply::Passed { to }));
+            }
+            // The next one may share it as well.
+            Reply::Granted { .. } => drop(server.waiting.tell(resource, now)),
+            // It is free for one who waits to hold it alone.
+            Reply::Held { .. } if free => drop(server.waiting.tell(resource, now)),
+            _ => {}
+        }
+        Ok(reply)
     }
 }
 

@@ -7,13 +7,13 @@ use super::attempt_all::attempt_all;
 use super::ear;
 use super::table::LeaseTable;
 use crate::database::Database;
-use crate::lock::backend::LockBackend;
+use crate::lock::backend::{Ask, LockBackend};
 use crate::lock::ears;
 use crate::lock::held_lock::{Grant, GrantAll};
 use crate::lock::hints::Listening;
 use crate::lock::settings::Settings;
 use crate::lock::{AcquireError, Health};
-use crate::protocol::Fault;
+use crate::protocol::{Fault, Mode};
 use crate::resource::Resource;
 use crate::time::Clock;
 
@@ -27,8 +27,12 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
     async fn attempt(
         &self,
         resource: &Resource,
+        ask: Ask,
         settings: &Settings,
     ) -> Result<Grant, AcquireError> {
+        if ask.mode == Mode::Shared {
+            return Err(AcquireError::NotShared { resource: resource.clone() });
+        }
         attempt(self, resource, settings.terms(), settings.budget()).await
     }
 

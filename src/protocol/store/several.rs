@@ -1,6 +1,6 @@
 use super::{Moment, Store};
 use crate::protocol::message::{Reply, Request};
-use crate::protocol::{Membership, Stamp};
+use crate::protocol::{Membership, Mode, Stamp};
 
 impl Store {
     /// Answers requests of one kind for several resources, in one step. Of locks that are asked for it
@@ -24,16 +24,17 @@ impl Store {
             if let Some((until, _)) = self.quarantine {
                 return Some(Reply::Quarantined { remaining: until.since(at.now) });
             }
-            let others = self.locks.get(resource).filter(|(holder, _)| holder != owner);
-            let left = others.map(|(_, until)| until.since(at.now));
-            answers.push(left.map_or(Reply::Free, |remaining| Reply::Held { remaining }));
+            let has = self.holds(resource, *owner);
+            let held = self.held(resource, Mode::Exclusive, at.now).filter(|_| !has);
             let count = self.memory.counts.get(resource);
-            if self.holder(resource).is_none() && count.is_some_and(|n| *n >= Stamp::MAX_COUNT) {
+            let free = !has && held.is_none();
+            answers.push(held.unwrap_or(Reply::Free));
+            if free && count.is_some_and(|n| *n >= Stamp::MAX_COUNT) {
                 self.memory.full = true;
                 return Some(Reply::Exhausted);
             }
         }
-        let held = answers.iter().any(|answer| matches!(answer, Reply::Held { .. }));
+        let held = answers.iter().any(|answer| *answer != Reply::Free);
         held.then_some(Reply::Several(answers))
     }
 }

@@ -28,7 +28,8 @@ const FOUND: &str = "
         CAST(action_statement AS CHAR)
     FROM information_schema.triggers
     WHERE event_object_schema = COALESCE(?, DATABASE()) AND trigger_name LIKE 'fencing!_%' ESCAPE '!'
-        AND action_statement LIKE '%fencing!_check(%' ESCAPE '!'
+        AND (action_statement LIKE '%fencing!_check(%' ESCAPE '!'
+            OR action_statement LIKE '%fencing!_check!_shadow(%' ESCAPE '!')
     ORDER BY 1, 2, 4";
 
 /// Reads the foreign keys that change rows of a table by themselves.
@@ -41,6 +42,9 @@ const CASCADING: &str = "
 const DDL: &str = "TRUNCATE, and DDL that drops, truncates or exchanges a partition or renames \
     another table into its place, as tools for online schema changes do";
 
+/// How a trigger begins in shadow mode.
+const SHADOW: &str = "CALL fencing_check_shadow(";
+
 /// The longest name of a trigger.
 const LONGEST: usize = 64;
 
@@ -49,9 +53,16 @@ type Trigger = (String, String, String);
 
 /// AFTER sees the row that lands, with what the database and other triggers have filled in.
 fn triggers(protect: &Protect) -> Vec<Trigger> {
-    let trigger = |(name, event, row)| {
-        let call = format!("CALL fencing_check({}, @fencing_token)", resource(protect, row));
-        (trigger(name, &protect.table), format!("AFTER {event}"), call)
+    let trigger = |(kind, event, row)| {
+        let name = resource(protect, row);
+        let call = match protect.shadow {
+            false => format!("CALL fencing_check({name}, @fencing_token)"),
+            true => {
+                let place = hex(&protect.table);
+                format!("{SHADOW}{name}, @fencing_token, CONVERT(x'{place}' USING utf8mb4))")
+            }
+        };
+        (trigger(kind, &protect.table), format!("AFTER {event}"), call)
     };
     let events = [
         ("insert", "INSERT", "NEW"),
@@ -114,7 +125,9 @@ fn resource(protect: &Protect, row: &str) -> String {
 
 /// Reads from what a trigger does how the rows are named.
 fn named_of(call: &str) -> Option<Named> {
-    let arguments = call.strip_prefix("CALL fencing_check(")?.strip_suffix(", @fencing_token)")?;
+    let arguments =
+        call.strip_prefix("CALL fencing_check(").or_else(|| call.strip_prefix(SHADOW))?;
+    let (arguments, _) = arguments.rsplit_once(", @fencing_token")?;
     let text = |digits| String::from_utf8(unhex(digits)?).ok();
     if let Some(digits) = arguments.strip_prefix("x'").and_then(|rest| rest.strip_suffix('\'')) {
         return Some(Named::Whole(Resource::new(text(digits)?).ok()?));
@@ -197,7 +210,8 @@ pub(super) async fn found<DB: Database>(
     let mut all = Vec::new();
     for (is_own, unknown, triggers) in found {
         let named = triggers.iter().find_map(|(.., call)| named_of(call));
-        let protect = named.map(|named| Protect { named, ..unknown.clone() });
+        let shadow = triggers.iter().any(|(.., call)| call.starts_with(SHADOW));
+        let protect = named.map(|named| Protect { named, shadow, ..unknown.clone() });
         let schema = unknown.schema.clone().unwrap_or_default();
         let name = unknown.table.clone();
         let mut unseen = vec![DDL.to_owned()];
@@ -214,6 +228,7 @@ pub(super) async fn found<DB: Database>(
             resource: protect.as_ref().map(|protect| protect.named.pattern()).unwrap_or_default(),
             faults,
             unseen,
+            shadow,
             path: (schema, name),
             drops,
         };

@@ -26,7 +26,7 @@ pub(super) const SESSION_DEPENDENT: &str = "
 /// Reads the table and all below it, partitions and children: schema, name, whether it is a
 /// partition, whether there may be more below it, and the arguments of the two triggers, or
 /// `!` and what is wrong with them. 29: AFTER, each row, three events. 34: BEFORE TRUNCATE.
-/// `home`: the schema where the session finds the marks.
+/// `~` before the arguments: it is in shadow mode. `home`: the schema where the session finds the marks.
 const TREE: &str = "
     WITH RECURSIVE home AS (
         SELECT pg_namespace.oid AS id, nspname
@@ -41,12 +41,13 @@ const TREE: &str = "
         SELECT tgrelid, tgname, CASE
             WHEN tgenabled NOT IN ('O', 'A') THEN '!is disabled'
             WHEN tgtype <> CASE tgname WHEN 'fencing_protect' THEN 29 ELSE 34 END
-                OR proname <> tgname OR tgqual IS NOT NULL OR tgattr::text <> '' OR tgdeferrable
+                OR proname NOT IN (tgname, tgname || '_shadow') OR tgqual IS NOT NULL OR tgattr::text <> '' OR tgdeferrable
                 THEN '!is not the one that `fencing protect` creates'
             WHEN pronamespace IS DISTINCT FROM (SELECT id FROM home)
                 THEN format('!calls %I.%I(), and the session finds the marks in %s', nspname, proname,
                     coalesce((SELECT nspname::text FROM home), 'no schema of its search_path'))
-            ELSE encode(tgargs, 'hex') END AS args
+            ELSE CASE WHEN proname <> tgname THEN '~' ELSE '' END || encode(tgargs, 'hex')
+            END AS args
         FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid
             JOIN pg_namespace ON pg_namespace.oid = pronamespace
     )
@@ -64,8 +65,8 @@ const FOUND: &str = "
     SELECT DISTINCT nspname::text, relname::text, pg_table_is_visible(pg_class.oid)::text
     FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid JOIN pg_class ON pg_class.oid = tgrelid
         JOIN pg_namespace ON pg_namespace.oid = relnamespace
-    WHERE proname IN ('fencing_protect', 'fencing_protect_truncate') AND prorettype = 'trigger'::regtype
-        AND (NOT relispartition OR proname = 'fencing_protect' AND tgparentid = 0)
+    WHERE proname ~ '^fencing_protect(_truncate)?(_shadow)?$' AND prorettype = 'trigger'::regtype
+        AND (NOT relispartition OR proname !~ 'truncate' AND tgparentid = 0)
         AND ($1 = 'true' OR pg_table_is_visible(pg_class.oid) OR NOT EXISTS (
             SELECT FROM pg_class AS marks JOIN pg_namespace AS other ON other.oid = marks.relnamespace
             WHERE marks.relname = 'fencing_marks' AND other.oid = pronamespace
@@ -99,14 +100,15 @@ fn creates(protect: &Protect, is_partition: bool) -> Vec<String> {
         false => quote(text, '\''),
     };
     let arguments: Vec<_> = arguments(&protect.named).iter().map(text).collect();
+    let shadow = if protect.shadow { "_shadow" } else { "" };
     let rows = format!(
         "CREATE TRIGGER fencing_protect AFTER INSERT OR UPDATE OR DELETE ON {table}\n    \
-         FOR EACH ROW EXECUTE FUNCTION fencing_protect({})",
+         FOR EACH ROW EXECUTE FUNCTION fencing_protect{shadow}({})",
         arguments.join(", ")
     );
     let truncate = format!(
         "CREATE TRIGGER fencing_protect_truncate BEFORE TRUNCATE ON {table}\n    \
-         FOR EACH STATEMENT EXECUTE FUNCTION fencing_protect_truncate()"
+         FOR EACH STATEMENT EXECUTE FUNCTION fencing_protect_truncate{shadow}()"
     );
     if is_partition { vec![truncate] } else { vec![rows, truncate] }
 }
@@ -154,7 +156,7 @@ async fn tree<DB: Database>(
         else {
             return None;
         };
-        let protect = Protect { schema, table, named: protect.named.clone() };
+        let protect = Protect { schema, table, ..protect.clone() };
         let is = |text: Option<String>| text.as_deref() == Some("true");
         let (is_partition, may_grow) = (is(is_partition), is(may_grow));
         Some(Member { protect, is_partition, may_grow, rows, truncate })
@@ -197,8 +199,10 @@ pub(super) async fn found<DB: Database>(
         let table = if is_visible { name.clone() } else { format!("{schema}.{name}") };
         let unknown = Protect::unknown(Some(schema.clone()), name.clone());
         let tree = tree::<DB>(&unknown, conn).await?;
-        let hex = tree.first().and_then(|root| root.rows.clone());
-        let protect = hex.as_deref().and_then(named).map(|named| Protect { named, ..unknown });
+        let rows = tree.first().and_then(|root| root.rows.clone());
+        let shadow = rows.as_deref().is_some_and(is_shadow);
+        let hex = rows.as_deref().map(|rows| rows.trim_start_matches('~'));
+        let protect = hex.and_then(named).map(|named| Protect { named, shadow, ..unknown });
         let mut unseen = vec![SESSIONS.to_owned()];
         if tree.iter().any(|member| member.may_grow) {
             unseen.push(LATER.to_owned());
@@ -208,6 +212,7 @@ pub(super) async fn found<DB: Database>(
             resource: protect.as_ref().map(|protect| protect.named.pattern()).unwrap_or_default(),
             faults: faults(&tree),
             unseen,
+            shadow,
             path: (schema.clone(), name.clone()),
             drops: tree.iter().flat_map(|member| drops(&member.protect)).collect(),
         };
@@ -216,14 +221,19 @@ pub(super) async fn found<DB: Database>(
     Ok(found)
 }
 
+fn is_shadow(state: &str) -> bool {
+    state.starts_with('~')
+}
+
 /// The triggers of all tables of the tree must be those of the first.
 fn faults(tree: &[Member]) -> Vec<String> {
     let expected = tree.first().and_then(|root| root.rows.clone()).unwrap_or_default();
+    let truncate = if is_shadow(&expected) { "~" } else { "" };
     let mut faults = Vec::new();
     for member in tree {
         for (trigger, state, expected) in [
             ("fencing_protect", &member.rows, expected.as_str()),
-            ("fencing_protect_truncate", &member.truncate, ""),
+            ("fencing_protect_truncate", &member.truncate, truncate),
         ] {
             let what = match state.as_deref() {
                 None => "is missing",

@@ -17,6 +17,8 @@ pub struct Protected {
     pub faults: Vec<String>,
     /// The writes that get past the triggers of this table even if they are whole.
     pub unseen: Vec<String>,
+    /// Whether it is in shadow mode: its triggers refuse nothing ([`Protect::shadow`](super::Protect::shadow)).
+    pub shadow: bool,
     /// The schema, and the name alone.
     pub(super) path: (String, String),
     /// Takes the triggers off.
@@ -24,10 +26,11 @@ pub struct Protected {
 }
 
 impl Protected {
-    /// Returns whether the table is guarded as [`Protect`](super::Protect) would guard it today.
+    /// Returns whether the table is guarded as [`Protect`](super::Protect) would guard it today. One in
+    /// shadow mode is not guarded.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.faults.is_empty()
+        self.faults.is_empty() && !self.shadow
     }
 
     /// Returns whether the table has any trigger of the fence.
@@ -47,6 +50,7 @@ impl Protected {
             resource: String::new(),
             faults: vec![fault.to_owned()],
             unseen: Vec::new(),
+            shadow: false,
             path: (String::new(), table.to_owned()),
             drops: Vec::new(),
         }

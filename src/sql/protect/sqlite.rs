@@ -76,10 +76,15 @@ fn trigger(protect: &Protect, event: &str) -> Protect {
 fn body(protect: &Protect, event: &str, rowid: &str) -> String {
     let own = quote(&protect.table, '"');
     let (old, new) = (resource(protect, "OLD"), resource(protect, "NEW"));
+    let table = quote(&protect.table, '\'');
+    let (check, place) = match protect.shadow {
+        false => ("fencing_check", String::new()),
+        true => ("fencing_shadow", format!(", {table}")),
+    };
     let admit = |name: &str, token: &str| {
         format!(
-            "\n    INSERT INTO fencing_check VALUES ({name},\n        \
-             coalesce({token}, ({PRESENTED})));"
+            "\n    INSERT INTO {check} VALUES ({name},\n        \
+             coalesce({token}, ({PRESENTED})){place});"
         )
     };
     let kept = quote(
@@ -90,13 +95,17 @@ fn body(protect: &Protect, event: &str, rowid: &str) -> String {
         ),
         '\'',
     );
+    let kept = match protect.shadow {
+        false => format!("SELECT RAISE(ABORT, {kept})"),
+        true => format!("INSERT INTO fencing_note SELECT {table}, '', 'failed', {kept}"),
+    };
     let clear = format!(
         "\n    DELETE FROM fencing_presented WHERE at IS NOT julianday('now');\n    \
          INSERT INTO fencing_presented VALUES (NEW.fencing_token, julianday('now'));\n    \
          DELETE FROM {own} WHERE {rowid} = NEW.{rowid} AND fencing_token GLOB '-*';\n    \
          UPDATE {own} SET fencing_token = NULL\n        \
          WHERE {rowid} = NEW.{rowid} AND fencing_token IS NOT NULL;\n    \
-         SELECT RAISE(ABORT, {kept})\n        \
+         {kept}\n        \
          FROM {own} WHERE {rowid} = NEW.{rowid} AND fencing_token IS NOT NULL;\n    \
          DELETE FROM fencing_presented\n        \
          WHERE rowid = (SELECT max(rowid) FROM fencing_presented);"
@@ -116,7 +125,15 @@ fn body(protect: &Protect, event: &str, rowid: &str) -> String {
              WHEN OLD.fencing_token IS NULL OR NEW.fencing_token IS NOT NULL\n        \
              OR {old} IS NOT {new} OR NOT EXISTS ({PRESENTED})\nBEGIN{}{}",
             admit(&old, "NEW.fencing_token"),
-            admit(&new, "NEW.fencing_token")
+            match protect.shadow {
+                false => admit(&new, "NEW.fencing_token"),
+                // Told once, if the name is the same.
+                true => format!(
+                    "\n    INSERT INTO fencing_shadow SELECT {new},\n        \
+                     coalesce(NEW.fencing_token, ({PRESENTED})), {table}\n        \
+                     WHERE {old} IS NOT {new};"
+                ),
+            }
         ),
         _ => format!("DELETE ON {own} BEGIN{}", admit(&old, "OLD.fencing_token")),
     };
@@ -258,7 +275,9 @@ pub(super) async fn found<DB: Database>(
         let insert = trigger(&unknown, "insert").table;
         let insert = triggers.iter().find(|(name, _)| *name == insert);
         let named = insert.and_then(|(_, sql)| named(sql));
-        let protect = named.map(|named| Protect { named, ..unknown.clone() });
+        let shadow =
+            insert.is_some_and(|(_, sql)| sql.contains("INSERT INTO fencing_shadow VALUES"));
+        let protect = named.map(|named| Protect { named, shadow, ..unknown.clone() });
         let rowid = rowid::<DB>(&unknown, conn).await.unwrap_or("rowid");
         let mut faults = faults(protect.as_ref().unwrap_or(&unknown), &triggers, rowid);
         faults.extend(at_rest::<DB>(&unknown, conn).await);
@@ -272,6 +291,7 @@ pub(super) async fn found<DB: Database>(
             resource: protect.as_ref().map(|protect| protect.named.pattern()).unwrap_or_default(),
             faults,
             unseen,
+            shadow,
             path: ("main".into(), unknown.table.clone()),
             drops: ours
                 .map(|(name, _)| format!("DROP TRIGGER IF EXISTS main.{}", quote(name, '"')))

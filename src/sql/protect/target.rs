@@ -33,6 +33,7 @@ pub struct Protect {
     pub(in crate::sql) schema: Option<String>,
     pub(in crate::sql) table: String,
     pub(in crate::sql) named: Named,
+    pub(in crate::sql) shadow: bool,
 }
 
 impl Protect {
@@ -72,13 +73,13 @@ impl Protect {
             Some((schema, table)) => (Some(name(schema)?), name(table)?),
             None => (None, name(table)?),
         };
-        Ok(Protect { schema, table, named })
+        Ok(Protect { schema, table, named, shadow: false })
     }
 
     /// A table whose triggers do not say how its rows are named.
     pub(super) fn unknown(schema: Option<String>, table: String) -> Protect {
         let named = Named::Columns { prefix: String::new(), columns: Vec::new() };
-        Protect { schema, table, named }
+        Protect { schema, table, named, shadow: false }
     }
 
     /// Puts this text before the columns' texts in the name of the resource: `files/` makes
@@ -94,6 +95,16 @@ impl Protect {
             text.clone_into(prefix);
         }
         Ok(self)
+    }
+
+    /// Protects the table in shadow mode: the triggers refuse nothing. They keep in the table
+    /// `fencing_refusals` what they would have refused ([`refusals`](crate::sql::refusals)), and raise
+    /// marks where they need not wait. To switch the protection on, apply it without this.
+    ///
+    /// **Fencing.** None. It shows which writers would be refused, before they are.
+    #[must_use]
+    pub fn shadow(self) -> Protect {
+        Protect { shadow: true, ..self }
     }
 
     pub(super) fn unguardable(&self, why: String) -> ProtectError {

@@ -3,6 +3,7 @@ mod end;
 mod grant;
 mod lapse;
 mod several;
+mod shared;
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -16,12 +17,13 @@ use crate::lock::{Lease, Lock, Released};
 use crate::resource::Resource;
 
 pub use lapse::lapse_contract;
+pub use shared::shared_contract;
 
 /// Checks that a lock service keeps the contract of [`Lock`].
 ///
 /// No other client may use it meanwhile. It must wait for 10 s at least. Its TTL must be longer
 /// than a second, so that the suite can tell a lock that was freed from one that has expired.
-/// [`lapse_contract`] checks how a lease ends by itself.
+/// [`lapse_contract`] checks how a lease ends by itself, and [`shared_contract`] the shared mode.
 ///
 /// ```
 /// use fencing::Redlock;

@@ -7,6 +7,7 @@ mod names;
 mod probe;
 mod publish;
 mod several;
+mod shared;
 
 use super::Breach;
 use crate::lock::redlock::Node;
@@ -37,6 +38,7 @@ pub async fn node_contract(node: &dyn Node) -> Result<(), Breach> {
     publish::suite(&probe).await?;
     keep::suite(&probe).await?;
     several::suite(&probe).await?;
+    shared::suite(&probe).await?;
     names::suite(&probe).await?;
     fleet::suite(&probe).await?;
     // Eras come late: they drop every count.

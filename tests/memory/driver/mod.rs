@@ -15,6 +15,7 @@ mod owed;
 mod quarantine;
 mod retry;
 mod several;
+mod shared;
 mod told;
 mod wire;
 mod work;

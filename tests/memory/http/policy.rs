@@ -4,10 +4,13 @@ use fencing::http::{Policy, SHADOW};
 
 use super::*;
 
-fn with<X: Clone>(layer: FenceLayer<X>) -> Router
+fn with<X>(layer: FenceLayer<X>) -> Router
 where
-    X: Fn(&http::request::Parts) -> Result<Resource, fencing::ResourceError>,
-    X: Send + Sync + 'static,
+    X: Fn(&http::request::Parts) -> Result<Resource, fencing::ResourceError>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
 {
     let handler =
         |fenced: Option<Fenced>| async move { format!("{:?}", fenced.map(|f| f.token.get())) };

@@ -26,6 +26,8 @@ pub struct Client {
     pub writes: u64,
     /// It acquires several resources with one call, too.
     pub together: bool,
+    /// It shares locks with others, too.
+    pub shares: bool,
 }
 
 impl Client {
@@ -34,6 +36,8 @@ impl Client {
         while Instant::now() < end {
             if self.together && self.rng.bool() {
                 self.hold_together().await;
+            } else if self.shares && self.rng.bool() {
+                self.hold_shared().await;
             } else if let Some(lease) = self.attempt().await {
                 self.hold(&lease).await;
                 match self.rng.u8(0..10) {
@@ -105,6 +109,38 @@ impl Client {
             self.pause(self.ttl.as_millis() as u64 / 2).await;
             // It may be lost by now, and the process does not look.
             self.write(&pair.resource, pair.token, false).await;
+        }
+        match self.rng.u8(0..10) {
+            0..5 => drop(lease.release().await),
+            5 | 6 if !self.renews => std::mem::forget(lease),
+            _ => drop(lease),
+        }
+    }
+
+    /// Gets a part in a lock and writes under it, beside others perhaps.
+    async fn hold_shared(&mut self) {
+        let resource = self.resources[self.rng.usize(0..self.resources.len())].clone();
+        let asked = self.wire.trace.note(("asks to share", self.number));
+        let attempt = match self.rng.bool() {
+            true => self.redlock.acquire_shared(&resource).await,
+            false => self.redlock.try_acquire_shared(&resource).await,
+        };
+        let outcome = match &attempt {
+            Ok(lease) => Outcome::Shared(lease.token().get()),
+            Err(AcquireError::Held { .. }) => Outcome::Held,
+            Err(_) => Outcome::NoQuorum,
+        };
+        let told = self.wire.trace.note(("told of a part", self.number));
+        let (client, name) = (self.number as u32, resource.as_str().to_owned());
+        let event = Event::Attempt(Attempt { client, resource: name, asked, told, outcome });
+        self.wire.trace.event(event);
+        let Ok(lease) = attempt else { return };
+        for _ in 0..self.rng.u8(1..3) {
+            let write = self.write(&resource, lease.token(), false);
+            let _ = lease.run(write).await;
+            self.pause(self.ttl.as_millis() as u64 / 2).await;
+            // It may be lost by now, and the process does not look.
+            self.write(&resource, lease.token(), false).await;
         }
         match self.rng.u8(0..10) {
             0..5 => drop(lease.release().await),

@@ -75,6 +75,7 @@ async fn world(seed: u64, guarded: bool) -> Run {
             rng: rng.fork(),
             writes: 0,
             together: seed % 2 == 1,
+            shares: seed % 4 >= 2,
         }
     };
     let clients: Vec<Client> = (0..CLIENTS).map(&mut client).collect();

@@ -30,7 +30,10 @@ impl<const N: usize, const C: usize, const R: usize> Model for World<N, C, R> {
             return self.alone();
         }
         let mut properties = vec![
-            Property::always("I1: no token twice", |_, state: &State<N, C, R>| state.unique()),
+            Property::always(
+                "I1: no token twice",
+                |world: &World<N, C, R>, state: &State<N, C, R>| state.unique(&world.seam),
+            ),
             Property::always("I2: larger than what was returned", |_, state: &State<N, C, R>| {
                 state.ordered()
             }),

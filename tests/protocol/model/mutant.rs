@@ -2,10 +2,10 @@
 //! that the library has no switch. What is left out is a check or a step of the real code,
 //! and it is left out by asking the real code something else or by forging its answer.
 
-use fencing::protocol::{Nonce, Owner, Prepared, Reply, Request, State, Store};
+use fencing::protocol::{Nonce, Owner, Prepared, Reply, Request, Stamp, State, Store};
 use fencing::{Resource, Token};
 
-use crate::model::node::{ask, incarnation, owner, token_of};
+use crate::model::node::{ask, count_once, incarnation, owner, token_of};
 use crate::model::seam::{CONFIRM, READ, START_CONFIRM, STARTS};
 
 /// A rule that is left out.
@@ -30,6 +30,8 @@ pub enum Mutant {
     StartsWhileRemembered,
     HealsOverCounts,
     RenewalOfOne,
+    SharedIsNotCounted,
+    SharedHealsBelowToken,
 }
 
 impl Mutant {
@@ -61,6 +63,10 @@ impl Mutant {
             }
             Mutant::HealsOverCounts => "renew: heals only where the count is not above the token",
             Mutant::RenewalOfOne => "renew: a majority of all nodes",
+            Mutant::SharedIsNotCounted => "shared mode: the first that shares a lock is counted",
+            Mutant::SharedHealsBelowToken => {
+                "shared mode: where a lock is set again, the count is raised to the token"
+            }
         }
     }
 
@@ -132,6 +138,19 @@ impl Mutant {
                 ask(store, life, second, &Request::Prepare { nonce, from: None });
                 ask(store, life, second, &activate(life, nonce, era))
             }
+            (Mutant::SharedIsNotCounted, Request::Share { resource, owner, ttl }) => {
+                let Some(token) = count_of(&before, life) else { return reply };
+                *store = before;
+                ask(store, life, second, &Request::RenewShare { resource, owner, token, ttl });
+                ask(store, life, second, request)
+            }
+            (Mutant::SharedHealsBelowToken, Request::RenewShare { resource, owner, ttl, .. })
+                if reply == Reply::Renewed =>
+            {
+                let Some(token) = count_of(&before, life) else { return reply };
+                *store = before;
+                ask(store, life, second, &Request::RenewShare { resource, owner, token, ttl })
+            }
             _ => reply,
         }
     }
@@ -191,6 +210,12 @@ fn look(store: &Store, life: u8, second: u8) -> Prepared {
         Reply::Prepared(prepared) => prepared,
         reply => panic!("{reply:?}"),
     }
+}
+
+/// The count that a node shows, as a token.
+fn count_of(store: &Store, life: u8) -> Option<Token> {
+    let stamp = count_once(&mut store.clone(), life)?;
+    Stamp { count: stamp.count.checked_sub(1).filter(|count| *count > 0)?, ..stamp }.token()
 }
 
 fn holds(store: &Store, life: u8, second: u8, resource: Resource, owner: Owner) -> bool {

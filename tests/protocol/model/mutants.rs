@@ -24,9 +24,20 @@ fn hunt<const N: usize, const C: usize, const R: usize>(
     budget: Budget,
     lead: &[Action],
 ) -> Result<Death, &'static str> {
+    hunt_shared::<N, C, R>(mutant, budget, 0, lead)
+}
+
+/// The same where some of the clients share the lock.
+fn hunt_shared<const N: usize, const C: usize, const R: usize>(
+    mutant: Mutant,
+    budget: Budget,
+    shared: u8,
+    lead: &[Action],
+) -> Result<Death, &'static str> {
     let mut world = World::<N, C, R>::new(budget, Some(mutant));
     world.lead = lead.to_vec();
-    world.prompt = budget.renewals;
+    world.seam.shared = shared;
+    world.prompt = budget.renewals && shared == 0;
     world.clock = if budget.collections > 0 { 100 } else { 0 };
     death(mutant, world, lead.len())
 }
@@ -127,6 +138,12 @@ fn every_mutant_dies() {
         [3, 4].map(|node| Publish { client: 0, node }).to_vec(),
     ]
     .concat();
+    // A client has held the lock alone, on nodes 0 and 1.
+    let alone = [
+        [0, 1].map(|node| Acquire { client: 0, node }),
+        [0, 1].map(|node| Deliver { client: 0, node }),
+    ]
+    .concat();
     let deaths = [
         hunt::<3, 2, 0>(Mutant::NoPublish, calm, &[]),
         hunt::<3, 2, 0>(Mutant::PublishToAnyOwner, calm, &[]),
@@ -147,6 +164,8 @@ fn every_mutant_dies() {
         hunt_lists::<4, 1>(Mutant::NoFleetCheck, &[0, 1, 2], &[0, 1, 3]),
         hunt::<3, 2, 0>(Mutant::HealsOverCounts, renewals, &[]),
         hunt::<3, 2, 0>(Mutant::RenewalOfOne, renewals, &[]),
+        hunt_shared::<3, 2, 0>(Mutant::SharedIsNotCounted, calm, 0b10, &[]),
+        hunt_shared::<3, 3, 0>(Mutant::SharedHealsBelowToken, renewals, 0b110, &alone),
     ];
     println!("| rule left out | found: property broken | steps | states |\n|---|---|---|---|");
     let mut alive = Vec::new();

@@ -50,6 +50,37 @@ fn two_clients_that_renew() {
     run("renewals and a loss", World::<3, 2, 1>::new(budget, None), Some(2_000_000));
 }
 
+/// Each way in which clients of both modes may follow one another.
+#[test]
+fn clients_that_share_the_lock() {
+    for shared in [0b01, 0b10] {
+        let budget = Budget { losses: 1, ..CALM };
+        let mut world = World::<3, 2, 1>::new(budget, None);
+        world.seam.shared = shared;
+        run(&format!("shared {shared:02b}, a loss"), world, None);
+    }
+    for shared in [0b011, 0b101, 0b110] {
+        let mut world = World::<3, 3, 0>::new(CALM, None);
+        world.seam.shared = shared;
+        run(&format!("shared {shared:03b}"), world, Some(long().unwrap_or(1_000_000)));
+    }
+}
+
+/// The first client holds the lock alone. Two others share it, and the one renews its lease.
+#[test]
+fn clients_that_share_the_lock_and_renew() {
+    let renewals = Budget { renewals: true, ..CALM };
+    let mut world = World::<3, 3, 0>::new(renewals, None);
+    world.seam.shared = 0b110;
+    world.lead = vec![
+        Action::Acquire { client: 0, node: 0 },
+        Action::Acquire { client: 0, node: 1 },
+        Action::Deliver { client: 0, node: 0 },
+        Action::Deliver { client: 0, node: 1 },
+    ];
+    run("shared, renewals", world, Some(long().unwrap_or(3_000_000)));
+}
+
 #[test]
 fn two_clients_on_a_fleet_that_never_started() {
     let budget = Budget { seconds: 1, ..CALM };

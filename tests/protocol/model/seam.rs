@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use fencing::Token;
 use fencing::protocol::{
-    Acquire, AcquireOutcome, Attempt, Nonce, Readmission, Readmit, Renew, RenewOutcome, Reply,
-    Request, Store, Terms, majority,
+    Acquire, AcquireOutcome, Attempt, Mode, Nonce, Readmission, Readmit, Renew, RenewOutcome,
+    Reply, Request, Store, Terms, majority,
 };
 use fencing::time::Time;
 
@@ -45,6 +45,8 @@ enum Origin {
 pub struct Seam {
     pub nodes: usize,
     pub mutant: Option<Mutant>,
+    /// Which clients share the lock: one bit for each.
+    pub shared: u8,
     pub stores: Pool<Store>,
     pub requests: Pool<Request>,
     pub replies: Pool<Reply>,
@@ -62,6 +64,7 @@ impl Seam {
         Seam {
             nodes,
             mutant,
+            shared: 0,
             stores: Pool::new(),
             requests: Pool::new(),
             replies: Pool::new(),
@@ -91,7 +94,7 @@ impl Seam {
     /// Starts an attempt; the requests are the same for every node.
     pub fn attempt(&self, client: u8) -> (Id, Id) {
         let nodes = if self.mutant == Some(Mutant::MajorityOfAnswers) { 1 } else { self.nodes };
-        let mut attempt = Acquire::new(nodes, attempt(client), Time::default());
+        let mut attempt = Acquire::new(nodes, self.terms(client), Time::default());
         let Some((_, request)) = attempt.next_request() else { panic!("it asks") };
         while attempt.next_request().is_some() {}
         let id = self.attempts.id(&attempt);
@@ -218,14 +221,14 @@ impl Seam {
     }
 
     pub fn renewal(&self, client: u8, token: u32) -> Id {
-        let request = renew(self.nodes, client, token).request();
+        let request = self.renew(self.nodes, client, token).request();
         self.requests.id(&self.mutant.map_or(request.clone(), |mutant| mutant.renewal(request)))
     }
 
     /// Whether the replies so far make a renewed lease.
     pub fn renewed(&self, client: u8, token: u32, votes: &[bool]) -> bool {
         let nodes = if self.mutant == Some(Mutant::RenewalOfOne) { 1 } else { self.nodes };
-        let mut renew = renew(nodes, client, token);
+        let mut renew = self.renew(nodes, client, token);
         for (node, vote) in votes.iter().enumerate() {
             if *vote {
                 renew.on_reply(node % nodes, Ok(Reply::Renewed));
@@ -234,23 +237,28 @@ impl Seam {
         matches!(renew.outcome(Time::default()), Some(RenewOutcome::Renewed { .. }))
     }
 
+    pub fn shares(&self, client: usize) -> bool {
+        self.shared & (1 << client) != 0
+    }
+
+    fn terms(&self, client: u8) -> Attempt {
+        let (lock_delay, drift) = (Duration::ZERO, Duration::ZERO);
+        let terms = Terms { ttl: TTL, lock_delay, drift };
+        let mode = if self.shares(client.into()) { Mode::Shared } else { Mode::Exclusive };
+        Attempt { resource: resource(), owner: owner(client), mode, terms }
+    }
+
+    fn renew(&self, nodes: usize, client: u8, token: u32) -> Renew {
+        let token = Token::new(token.into()).unwrap();
+        Renew::new(nodes, self.terms(client), token, Time::default())
+    }
+
     /// The store as it is after `change`.
     pub fn changed(&self, store: Id, change: impl FnOnce(&mut Store)) -> Id {
         let mut value = self.stores.get(store);
         change(&mut value);
         self.stores.id(&value)
     }
-}
-
-fn attempt(client: u8) -> Attempt {
-    let (lock_delay, drift) = (Duration::ZERO, Duration::ZERO);
-    let terms = Terms { ttl: TTL, lock_delay, drift };
-    Attempt { resource: resource(), owner: owner(client), terms }
-}
-
-fn renew(nodes: usize, client: u8, token: u32) -> Renew {
-    let token = Token::new(token.into()).unwrap();
-    Renew::new(nodes, attempt(client), token, Time::default())
 }
 
 pub fn number(token: Token) -> u32 {

@@ -1,6 +1,7 @@
 //! One state of the world: small, flat, and copied by value.
 
 use crate::model::pool::Id;
+use crate::model::seam::Seam;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Node {
@@ -38,6 +39,9 @@ pub struct Client<const N: usize> {
     pub machine: Id,
     /// The largest token that had been returned to anybody when it began.
     pub floor: u32,
+    /// Which token its own must be above: the floor, or of those that share it, the largest that had
+    /// been returned to one that does not.
+    pub floor_alone: u32,
     /// Its own token once it is granted; zero before.
     pub token: u32,
     /// The largest token returned to anybody, itself included, once it was granted.
@@ -94,7 +98,7 @@ pub struct Budget {
 impl<const N: usize> Default for Client<N> {
     fn default() -> Client<N> {
         let slots = [Slot::default(); N];
-        Client { machine: 0, floor: 0, token: 0, peak: 0, renewal_floor: 0, slots }
+        Client { machine: 0, floor: 0, floor_alone: 0, token: 0, peak: 0, renewal_floor: 0, slots }
     }
 }
 
@@ -115,15 +119,26 @@ impl<const N: usize, const C: usize, const R: usize> State<N, C, R> {
         self.clients.iter().any(|client| client.token > client.floor && client.floor > 0)
     }
 
-    /// I1: no token twice.
-    pub fn unique(&self) -> bool {
-        let mut tokens = self.clients.map(|client| client.token);
-        tokens.sort_unstable();
-        tokens.windows(2).all(|pair| pair[0] == 0 || pair[0] != pair[1])
+    /// The largest token that has been returned to a client that does not share the lock.
+    pub fn highest_alone(&self, seam: &Seam) -> u32 {
+        let clients = self.clients.iter().enumerate();
+        let alone = clients.filter(|(number, _)| !seam.shares(*number));
+        alone.map(|(_, client)| client.token).max().unwrap_or(0)
     }
 
-    /// I2: larger than whatever was returned before it began.
+    /// I1: no token twice, unless both share the lock.
+    pub fn unique(&self, seam: &Seam) -> bool {
+        let same = |a: usize, b: usize| {
+            let (one, other) = (self.clients[a].token, self.clients[b].token);
+            one != 0 && one == other && !(seam.shares(a) && seam.shares(b))
+        };
+        (0..C).all(|a| (0..a).all(|b| !same(a, b)))
+    }
+
+    /// I2: larger than whatever was returned before it began. Those who share the lock may have the
+    /// same token, but none has a smaller one.
     pub fn ordered(&self) -> bool {
-        self.clients.iter().all(|client| client.token == 0 || client.token > client.floor)
+        let won = self.clients.iter().filter(|client| client.token != 0);
+        won.clone().all(|client| client.token > client.floor_alone && client.token >= client.floor)
     }
 }

@@ -3,7 +3,7 @@
 use fencing::protocol::{Reply, Store};
 
 use crate::model::mutant::Mutant;
-use crate::model::node::{count_once, is_crowded, resource, run_out};
+use crate::model::node::{count_once, is_crowded, owner, resource, run_out};
 use crate::model::pool::Id;
 use crate::model::seam::{CONFIRM, Fed, PREPARE, START_CONFIRM};
 use crate::model::state::{Client, Node, Order, Slot, State, Vote, Wait};
@@ -26,13 +26,13 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
         if self.prompt && state.clients[c].token != 0 {
             return None;
         }
-        let highest = state.highest();
+        let (highest, alone) = (state.highest(), state.highest_alone(&self.seam));
         let (machine, request) = self.seam.attempt(client);
         if expired {
             self.vanish(state, node);
         }
         let mut reply = self.execute(state, node, request);
-        if matches!(self.seam.replies.get(reply), Reply::Held { .. }) {
+        if matches!(self.seam.replies.get(reply), Reply::Held { .. } | Reply::Shared { .. }) {
             self.vanish(state, node);
             reply = self.execute(state, node, request);
         }
@@ -43,6 +43,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
         if attempt.machine == 0 {
             // Beginning later than this would be asked more of.
             (attempt.machine, attempt.floor) = (machine, highest);
+            attempt.floor_alone = if self.seam.shares(c) { alone } else { highest };
         }
         let slot = &mut attempt.slots[node as usize];
         slot.ran = true;
@@ -105,7 +106,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
         let highest = state.highest();
         let before = state.nodes[node as usize].store;
         let mut reply = self.execute(state, node, request);
-        if matches!(self.seam.replies.get(reply), Reply::Held { .. }) {
+        if matches!(self.seam.replies.get(reply), Reply::Held { .. } | Reply::Shared { .. }) {
             self.vanish(state, node);
             reply = self.execute(state, node, request);
         }
@@ -119,6 +120,13 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
         }
         attempt.slots[node as usize].renewal = if healed { Vote::Healed } else { Vote::Extended };
         Some(())
+    }
+
+    /// The part of a client in a shared lock vanishes.
+    pub fn leave(&self, state: &mut State<N, C, R>, client: u8, node: u8) {
+        let node = &mut state.nodes[node as usize];
+        let leave = |store: &mut Store| store.expire_owner(&resource(), owner(client));
+        node.store = self.seam.changed(node.store, leave);
     }
 
     /// A renewal that succeeded although somebody had followed before it began.

@@ -36,6 +36,11 @@ pub enum Action {
         client: u8,
         node: u8,
     },
+    /// The part of a client in a shared lock vanishes.
+    Leave {
+        client: u8,
+        node: u8,
+    },
     /// A server comes back empty.
     Crash {
         node: u8,
@@ -183,6 +188,9 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
                 if slot.publish != 0 {
                     actions.push(Publish { client, node });
                 }
+                if slot.ran && self.seam.shares(client.into()) {
+                    actions.push(Leave { client, node });
+                }
                 if budget.renewals && state.clients[client as usize].token != 0 {
                     actions.push(Renew { client, node });
                 }
@@ -235,6 +243,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
             Action::Deliver { client, node } => self.deliver(&mut state, client, node),
             Action::Publish { client, node } => self.publish(&mut state, client, node)?,
             Action::Renew { client, node } => self.renew(&mut state, client, node)?,
+            Action::Leave { client, node } => self.leave(&mut state, client, node),
             Action::Flush { node } | Action::Crash { node } | Action::Restore { node } => {
                 self.lose(&mut state, action, node.into())?;
             }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use fastrand::Rng;
 use fencing::Resource;
 use fencing::protocol::{
-    Acquire, Attempt, Move, Nonce, Owner, Readmission, Readmit, Relocation, Renew, Reply, Request,
-    Terms,
+    Acquire, Attempt, Mode, Move, Nonce, Owner, Readmission, Readmit, Relocation, Renew, Reply,
+    Request, Terms,
 };
 use fencing::time::Time;
 
@@ -205,7 +205,7 @@ impl World {
         let owner = Owner(self.fresh().into());
         let (lock_delay, drift) = (Duration::ZERO, Duration::ZERO);
         let terms = Terms { ttl: TTL, lock_delay, drift };
-        let attempt = Attempt { resource: resource.clone(), owner, terms };
+        let attempt = Attempt { resource: resource.clone(), owner, mode: Mode::Exclusive, terms };
         let machine = Acquire::new(self.servers.nodes(list), attempt, Time::default());
         let floor = self.ledger.highest(&resource);
         self.begin(list, Machine::Attempt { machine, resource, owner, floor, won: false });
@@ -249,7 +249,8 @@ impl World {
         let held: Vec<_> = held.collect();
         let Some((list, resource, owner, token)) = self.random.choice(held) else { return };
         let (ttl, lock_delay, drift) = (TTL, Duration::ZERO, Duration::ZERO);
-        let attempt = Attempt { resource, owner, terms: Terms { ttl, lock_delay, drift } };
+        let terms = Terms { ttl, lock_delay, drift };
+        let attempt = Attempt { resource, owner, mode: Mode::Exclusive, terms };
         let machine = Renew::new(self.servers.nodes(list), attempt, token, Time::default());
         let request = machine.request();
         self.begin(list, Machine::Renew { machine });

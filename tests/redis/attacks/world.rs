@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use fencing::protocol::{
-    Acquire, AcquireOutcome, Attempt, Fleet, Incarnation, Membership, Moment, Move, Nonce, Owner,
-    Readmission, Readmit, Relocation, Reply, Request, Side, Store, Terms, majority,
+    Acquire, AcquireOutcome, Attempt, Fleet, Incarnation, Membership, Mode, Moment, Move, Nonce,
+    Owner, Readmission, Readmit, Relocation, Reply, Request, Side, Store, Terms, majority,
 };
 use fencing::time::Time;
 use fencing::{Resource, Token};
@@ -102,6 +102,7 @@ impl World {
         let attempt = Attempt {
             resource: Resource::new("invoice/42").unwrap(),
             owner: Owner(self.fresh()),
+            mode: Mode::Exclusive,
             terms,
         };
         Open::new(Acquire::new(fleet.len(), attempt, self.now), fleet, &[])

@@ -211,3 +211,32 @@ async fn an_operator_takes_a_poisoned_mark_back() {
     let other = Resource::new("other").unwrap();
     sql::begin(&operator, &other, token(7)).await.unwrap().commit().await.unwrap();
 }
+
+/// With the rights of docs/sql.md, and with none at all on the fence.
+#[tokio::test]
+async fn in_shadow_mode_nobody_is_refused_for_want_of_a_right() {
+    let users = Users::granted().await;
+    let protect = Protect::rows("documents", "path").unwrap().prefix("files/").unwrap();
+    protect.shadow().apply(&users.owner).await.unwrap();
+    let presented = |number| format!("SELECT fencing_present('{number} files/a'); {UPDATE}");
+    let app = users.user("app_3");
+    for write in [UPDATE.to_owned(), presented(33), presented(35)] {
+        run(&app, &write).await.unwrap();
+    }
+    let causes = async || {
+        let all = sql::refusals(&users.owner).await.unwrap();
+        all.into_iter().map(|own| (own.cause, own.writer)).collect::<Vec<_>>()
+    };
+    let owned = |cause: &str| (cause.to_owned(), "app_3".to_owned());
+    assert_eq!(causes().await, [owned("unpresented"), owned("stale")]);
+    assert_eq!(sql::highest(&users.owner, &resource()).await.unwrap(), Some(token(35)));
+    let invoker =
+        "ALTER FUNCTION fencing_protect_shadow SECURITY INVOKER; DELETE FROM fencing_refusals";
+    run(&users.owner, invoker).await.unwrap();
+    run(&app, UPDATE).await.unwrap();
+    assert_eq!(causes().await, [], "it may not even tell");
+    run(&users.owner, "GRANT EXECUTE ON FUNCTION fencing_note TO PUBLIC").await.unwrap();
+    run(&app, UPDATE).await.unwrap();
+    assert_eq!(causes().await, [owned("failed")]);
+    are_denied(&app, &["DELETE FROM fencing_refusals", "SELECT * FROM fencing_refusals"]).await;
+}

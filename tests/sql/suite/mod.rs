@@ -1,16 +1,19 @@
 //! What holds on every database. `super::place` says on which one this runs.
 
 mod admit;
+mod counted;
 mod foreign;
 mod lower;
 mod marks;
 mod migrate;
 mod parts;
 mod protect;
+mod prune;
 mod race;
 mod rounds;
 mod row;
 mod sequencer;
+mod shadow;
 mod spawned;
 mod statement;
 mod table;

@@ -47,23 +47,30 @@ fn by_resource<'a, T>(items: impl Iterator<Item = (&'a str, T)>) -> BTreeMap<&'a
 /// I1 and I2.
 fn tokens(history: &History, report: &mut Report) {
     report.attempts = history.attempts().count() as u64;
-    let grants = by_resource(history.attempts().filter_map(|attempt| match attempt.outcome {
-        Outcome::Granted(token) => {
-            Some((attempt.resource.as_str(), (attempt.asked, attempt.told, token)))
-        }
-        _ => None,
+    let grants = by_resource(history.attempts().filter_map(|attempt| {
+        Some((attempt.resource.as_str(), (attempt, attempt.outcome.token()?)))
     }));
     for (resource, grants) in grants {
         report.leases += grants.len() as u64;
-        let mut seen = BTreeSet::new();
-        for (_, _, token) in &grants {
-            if !seen.insert(token) {
+        let mut seen = BTreeMap::new();
+        for (attempt, token) in &grants {
+            let shared = attempt.outcome.is_shared();
+            let before = seen.insert(*token, shared);
+            if before.is_some_and(|before| !before || !shared) {
                 breach(report, Invariant::I1, format!("{resource}: token {token} granted twice"));
             }
         }
-        let told = Largest::of(grants.iter().map(|(_, told, token)| (*told, *token)).collect());
-        for (asked, _, token) in grants {
-            if let Some(earlier) = told.before(asked).filter(|earlier| *earlier >= token) {
+        let told = |shared: bool| {
+            let told = grants.iter().filter(|(attempt, _)| attempt.outcome.is_shared() == shared);
+            Largest::of(told.map(|(attempt, token)| (attempt.told, *token)).collect())
+        };
+        let (alone, together) = (told(false), told(true));
+        for (attempt, token) in &grants {
+            // Those who share the lock may have one token.
+            let most = if attempt.outcome.is_shared() { token + 1 } else { *token };
+            let alone = alone.before(attempt.asked).filter(|earlier| earlier >= token);
+            let together = together.before(attempt.asked).filter(|earlier| *earlier >= most);
+            if let Some(earlier) = alone.max(together) {
                 let how =
                     format!("{resource}: token {token} was asked for after {earlier} was told");
                 breach(report, Invariant::I2, how);
@@ -191,7 +198,7 @@ fn recovery(history: &History, report: &mut Report) {
     let Some(healed) = healed.max() else { return };
     for client in clients {
         let leased = history.attempts().any(|attempt| {
-            let granted = matches!(attempt.outcome, Outcome::Granted(_));
+            let granted = attempt.outcome.token().is_some();
             attempt.client == client && granted && attempt.asked >= healed
         });
         let written = history.writes().any(|write| {

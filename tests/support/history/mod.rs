@@ -3,8 +3,9 @@
 //!
 //! The invariants, for every resource:
 //!
-//! - **I1** no token is granted twice.
-//! - **I2** what was asked for after a grant was told gets a larger token than that grant.
+//! - **I1** no token is granted twice, but to leases that share a lock.
+//! - **I2** what was asked for after a grant was told gets a larger token than that grant; where both share
+//!   the lock, not a smaller one.
 //! - **I3** once the storage has accepted a token, it accepts nothing with a smaller one.
 //! - **I4** what is stored is the replay of the accepted writes in their order.
 //! - **I5** nothing is told as held or written that is not, or as refused that is.
@@ -54,8 +55,24 @@ pub struct Attempt {
 pub enum Outcome {
     /// With this token.
     Granted(u64),
+    /// The same, in a lock that others may share.
+    Shared(u64),
     Held,
     NoQuorum,
+}
+
+impl Outcome {
+    /// The token, if it was granted.
+    pub fn token(self) -> Option<u64> {
+        match self {
+            Outcome::Granted(token) | Outcome::Shared(token) => Some(token),
+            Outcome::Held | Outcome::NoQuorum => None,
+        }
+    }
+
+    fn is_shared(self) -> bool {
+        matches!(self, Outcome::Shared(_))
+    }
 }
 
 /// A write that was sent to the storage.

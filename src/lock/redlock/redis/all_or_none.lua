@@ -8,9 +8,13 @@ local function in_the_way()
   local answers, is_held = {'several'}, false
   for place = 1, count do
     local keys, args = of(place)
-    local holder = redis.call('GET', keys[5])
+    local holder = holder_of(keys, args)
     answers[1 + place] = {'free'}
-    if holder and holder ~= args[2] then
+    if type(holder) == 'table' and holder.owners == 0 then holder = nil end
+    if type(holder) == 'table' then
+      answers[1 + place] = {'shared', holder.left}
+      is_held = true
+    elseif holder and holder ~= args[2] then
       answers[1 + place] = {'held', redis.call('PTTL', keys[5])}
       is_held = true
     elseif not holder and tonumber(redis.call('HGET', KEYS[1], args[4]) or '0') >= 999999 then

@@ -22,10 +22,63 @@ end
 local function refusal()
   return elsewhere() or {'not-admitted'}
 end
+-- The node's clock in milliseconds.
+local function clock()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
 -- How long a key lasts, but not longer than the milliseconds that are its value: the clock may have
 -- been set back since.
 local function lasts(key)
   return math.min(redis.call('PTTL', key), tonumber(redis.call('GET', key) or '0') or 0)
+end
+-- Notes until when a lock may be out. A long one is noted by itself, so that its release ends it;
+-- for the others the latest end will do, an eighth too late, or each grant would write it again.
+-- Without memory left for writes an expiry can still be moved.
+local function outlast(ttl)
+  if ttl > 60000 then
+    local now = clock()
+    redis.pcall('ZREMRANGEBYSCORE', KEYS[4], '-inf', now)
+    if type(redis.pcall('ZADD', KEYS[4], now + ttl, KEYS[5])) == 'number' then return end
+  end
+  if lasts(KEYS[3]) >= ttl then return end
+  local until_then = ttl + math.ceil(ttl / 8)
+  local noted = redis.pcall('SET', KEYS[3], until_then, 'PX', until_then)
+  if noted.err then redis.call('PEXPIRE', KEYS[3], until_then) end
+end
+-- Raises a count to that of a token, if it is below. `memory` has these fields of the hash: admitted,
+-- nonce, era, the count, prepared, reserved, granted. A larger era begins without counts.
+local function raise(memory, era, count)
+  local now = tonumber(memory[3])
+  if era > now then
+    redis.call('UNLINK', KEYS[1])
+    redis.call('HSET', KEYS[1], 'admitted', memory[1], 'nonce', memory[2], 'prepared', memory[5],
+      'reserved', memory[6] or 0, 'granted', memory[7] or 1, 'era', era, ARGV[4], count)
+  elseif era == now and count > tonumber(memory[4] or '0') then
+    redis.call('HSET', KEYS[1], ARGV[4], count)
+  end
+end
+-- The value of a lock: the owner; a table if several share it; nil if nobody holds it. A lock that is
+-- shared is a sorted set: each owner by when its part ends. The member `draining` is no owner: until
+-- then nobody joins.
+local function lock()
+  local holder = redis.pcall('GET', KEYS[5])
+  if type(holder) ~= 'table' then return holder or nil end
+  local now = clock()
+  redis.call('ZREMRANGEBYSCORE', KEYS[5], '-inf', now)
+  local owners, drains = redis.call('ZCARD', KEYS[5]), redis.call('ZSCORE', KEYS[5], 'draining')
+  if owners == 0 then return nil end
+  local last = redis.call('ZREVRANGE', KEYS[5], 0, 1, 'WITHSCORES')
+  if drains then owners = owners - 1 end
+  local ends = last[1] == 'draining' and last[4] or last[2]
+  return {owners = owners, left = ends - now, drains = drains and drains - now}
+end
+-- Writes a member of a shared lock, which lasts as long as its last one.
+local function write_part(member, ttl)
+  local now = clock()
+  redis.call('ZADD', KEYS[5], now + ttl, member)
+  local last = redis.call('ZREVRANGE', KEYS[5], 0, 0, 'WITHSCORES')
+  redis.call('PEXPIRE', KEYS[5], last[2] - now)
 end
 -- How long a lock that was granted or renewed here may still be out.
 local function longest()

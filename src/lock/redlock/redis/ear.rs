@@ -15,8 +15,9 @@ use crate::lock::ear::Ear;
 use crate::protocol::{ClientId, Fault};
 use crate::resource::Resource;
 
-const WAIT: &str = include_str!("wait.lua");
-const LEAVE: &str = concat!(include_str!("tell.lua"), include_str!("leave.lua"));
+const WAIT: &str = concat!(include_str!("free.lua"), include_str!("wait.lua"));
+const LEAVE: &str =
+    concat!(include_str!("free.lua"), include_str!("tell.lua"), include_str!("leave.lua"));
 
 /// For how long a node notes somebody who waits. Whoever waits for longer asks now and again, and is noted
 /// again.

@@ -3,7 +3,7 @@
 -- ARGV: 1 the client and its ticket, 2 the client, 3 what the channels begin with, 4 the resource
 -- Returns: 0
 if redis.call('ZREM', KEYS[2], ARGV[1]) == 0 and redis.call('GET', KEYS[3]) == ARGV[2]
-  and redis.call('EXISTS', KEYS[1]) == 0 then
+  and is_free(KEYS[1]) then
   redis.call('DEL', KEYS[3])
   tell(KEYS[2], KEYS[3], ARGV[3], ARGV[4])
 end

@@ -6,15 +6,11 @@
 -- or a memory that is not the grant's proves nothing.
 local memory = redis.call('HMGET', KEYS[1], 'admitted', 'nonce', 'era', ARGV[4], 'prepared', 'reserved', 'granted')
 if memory[1] ~= ARGV[1] then return refusal() end
-if redis.call('GET', KEYS[5]) ~= ARGV[2] or memory[2] ~= ARGV[3] then return {'not-owner'} end
+local holder = lock()
+if type(holder) == 'table' and redis.call('ZSCORE', KEYS[5], ARGV[2]) then holder = ARGV[2] end
+if holder ~= ARGV[2] or memory[2] ~= ARGV[3] then return {'not-owner'} end
 local era, count = tonumber(memory[3]), tonumber(memory[4] or '0')
 -- Another owner has been here in between, and a repeated request has locked again.
 if era > tonumber(ARGV[5]) or (era == tonumber(ARGV[5]) and count > tonumber(ARGV[6])) then return {'not-owner'} end
-if tonumber(ARGV[5]) > era then
-  redis.call('UNLINK', KEYS[1])
-  redis.call('HSET', KEYS[1], 'admitted', memory[1], 'nonce', memory[2], 'prepared', memory[5],
-    'reserved', memory[6] or 0, 'granted', memory[7] or 1, 'era', ARGV[5], ARGV[4], ARGV[6])
-elseif tonumber(ARGV[6]) > count then
-  redis.call('HSET', KEYS[1], ARGV[4], ARGV[6])
-end
+raise(memory, tonumber(ARGV[5]), tonumber(ARGV[6]))
 return {'published'}

@@ -5,7 +5,14 @@
 -- Returns: released (the client that was told) | not-owner | a refusal
 -- Why the owner: an owner releases only its own lock.
 if redis.call('HGET', KEYS[1], 'admitted') ~= ARGV[1] then return refusal() end
-if redis.call('GET', KEYS[5]) ~= ARGV[2] then return {'not-owner'} end
+local holder = lock()
+if type(holder) == 'table' then
+  if redis.call('ZREM', KEYS[5], ARGV[2]) == 0 then return {'not-owner'} end
+  if holder.owners > 1 then return {'released'} end
+  redis.call('ZREM', KEYS[4], KEYS[5])
+  return {'released', tell(ARGV[3], ARGV[4], ARGV[5], ARGV[6])}
+end
+if holder ~= ARGV[2] then return {'not-owner'} end
 redis.call('DEL', KEYS[5])
 redis.call('ZREM', KEYS[4], KEYS[5])
 return {'released', tell(ARGV[3], ARGV[4], ARGV[5], ARGV[6])}

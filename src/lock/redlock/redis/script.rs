@@ -14,25 +14,10 @@ use std::time::Duration;
 /// A script whose answer begins with the number of the request, its last argument. The number comes
 /// first because Redis cuts an array off at a nil.
 macro_rules! numbered {
-    ($file:literal) => {
-        concat!(
-            include_str!("clock.lua"),
-            include_str!("common.lua"),
-            "local function answer()\n",
-            include_str!($file),
-            "end\nlocal parts = answer()\ntable.insert(parts, 1, ARGV[#ARGV])\nreturn parts\n"
-        )
-    };
-}
-
-/// The same, for a script that runs often: what only a refusal needs is made only for one.
-macro_rules! frequent {
     ($($file:literal),+) => {
         concat!(
             include_str!("clock.lua"),
-            "local function refusal()\n",
             include_str!("common.lua"),
-            "return refusal()\nend\n",
             "local function answer()\n",
             $(include_str!($file),)+
             "end\nlocal parts = answer()\ntable.insert(parts, 1, ARGV[#ARGV])\nreturn parts\n"
@@ -41,12 +26,15 @@ macro_rules! frequent {
 }
 
 /// The scripts of a lock's life, which a session loads when it opens.
-const LOADED: [&str; 5] = [ACQUIRE, PUBLISH, RENEW, RELEASE, SHORTEN];
-const ACQUIRE: &str = frequent!("outlast.lua", "acquire.lua");
-const PUBLISH: &str = frequent!("publish.lua");
-const RENEW: &str = frequent!("outlast.lua", "renew.lua");
-const RELEASE: &str = frequent!("tell.lua", "release.lua");
-const SHORTEN: &str = frequent!("shorten.lua");
+const LOADED: [&str; 8] = [ACQUIRE, SHARE, PUBLISH, RENEW, RENEW_SHARE, RELEASE, SHORTEN, DRAIN];
+const ACQUIRE: &str = numbered!("acquire.lua");
+const SHARE: &str = numbered!("tell.lua", "share.lua");
+const DRAIN: &str = numbered!("drain.lua");
+const RENEW_SHARE: &str = numbered!("renew_share.lua");
+const PUBLISH: &str = numbered!("publish.lua");
+const RENEW: &str = numbered!("renew.lua");
+const RELEASE: &str = numbered!("tell.lua", "release.lua");
+const SHORTEN: &str = numbered!("shorten.lua");
 
 /// The digests under which a server keeps the scripts that were loaded. None of them if it takes none:
 /// then each request carries its script.
@@ -107,6 +95,21 @@ pub(super) fn command(
         Request::Acquire { resource, owner, ttl } => {
             cmd = script(ACQUIRE, Some(resource));
             cmd.arg(owner.to_string()).arg(millis(*ttl)).arg(field(resource));
+        }
+        Request::Share { resource, owner, ttl } => {
+            cmd = script(SHARE, Some(resource));
+            cmd.arg(owner.to_string()).arg(millis(*ttl)).arg(field(resource));
+            cmd.arg(format!("{}{resource}", keys.waiting));
+            cmd.arg(format!("{}{resource}", keys.told)).arg(&keys.channel).arg(resource.as_str());
+        }
+        Request::Drain { resource, lasting } => {
+            cmd = script(DRAIN, Some(resource));
+            cmd.arg(millis(*lasting));
+        }
+        Request::RenewShare { resource, owner, token, ttl } => {
+            cmd = script(RENEW_SHARE, Some(resource));
+            cmd.arg(owner.to_string()).arg(millis(*ttl)).arg(field(resource));
+            cmd.arg(stamp(token).era).arg(stamp(token).count);
         }
         Request::Publish { resource, owner, nonce, token } => {
             cmd = script(PUBLISH, Some(resource));
@@ -207,6 +210,8 @@ pub(super) fn reply(incarnation: &Incarnation, uptime: Duration, parts: &[Value]
             crowded: number(4)? == 1,
         },
         "held" => Reply::Held { remaining: remaining(1)? },
+        "shared" => Reply::Shared { remaining: remaining(1)? },
+        "draining" => Reply::Draining,
         "free" => Reply::Free,
         "several" => {
             // The number of the request stands in front of all of them only.

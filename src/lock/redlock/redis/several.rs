@@ -13,10 +13,8 @@ use crate::resource::Resource;
 macro_rules! each {
     ($($file:literal),+; $before:expr) => {
         concat!(
-            include_str!("clock.lua"),
-            "local function one(KEYS, ARGV)\nlocal function refusal()\n",
+            "local function one(KEYS, ARGV)\n",
             include_str!("common.lua"),
-            "return refusal()\nend\n",
             $(include_str!($file),)+
             "end\n",
             include_str!("several.lua"),
@@ -26,9 +24,14 @@ macro_rules! each {
     };
 }
 
-const ACQUIRE: &str = each!("outlast.lua", "acquire.lua"; include_str!("all_or_none.lua"));
+const ACQUIRE: &str = each!("acquire.lua"; concat!(
+    "local function holder_of(KEYS, ARGV)\n",
+    include_str!("common.lua"),
+    "return lock()\nend\n",
+    include_str!("all_or_none.lua")
+));
 const PUBLISH: &str = each!("publish.lua"; "");
-const RENEW: &str = each!("outlast.lua", "renew.lua"; "");
+const RENEW: &str = each!("renew.lua"; "");
 const RELEASE: &str = each!("tell.lua", "release.lua"; "");
 const SHORTEN: &str = each!("shorten.lua"; "");
 

@@ -4,8 +4,17 @@
 -- Returns: released | not-owner | a refusal
 -- Why never longer than before: nobody has noted that the lock may be out for longer.
 if redis.call('HGET', KEYS[1], 'admitted') ~= ARGV[1] then return refusal() end
-if redis.call('GET', KEYS[5]) ~= ARGV[2] then return {'not-owner'} end
-local rest, left = tonumber(ARGV[3]), redis.call('PTTL', KEYS[5])
+local holder, rest = lock(), tonumber(ARGV[3])
+if type(holder) == 'table' then
+  local ends = redis.call('ZSCORE', KEYS[5], ARGV[2])
+  if not ends then return {'not-owner'} end
+  if ends - clock() > rest then write_part(ARGV[2], rest) end
+  local last = redis.call('ZREVRANGE', KEYS[5], 0, 0, 'WITHSCORES')
+  redis.pcall('ZADD', KEYS[4], 'XX', last[2], KEYS[5])
+  return {'released'}
+end
+if holder ~= ARGV[2] then return {'not-owner'} end
+local left = redis.call('PTTL', KEYS[5])
 if left > rest or left == -1 then
   redis.call('PEXPIRE', KEYS[5], ARGV[3])
   left = rest

@@ -4,7 +4,7 @@
 -- Returns: 1 if the lock is free and nobody else was told, or else 0
 -- Why the order: the one who has waited longest is told first. Why the bound: they are only hints.
 local told = redis.call('GET', KEYS[3])
-if redis.call('EXISTS', KEYS[1]) == 0 and (not told or told == string.match(ARGV[1], '^%x+')) then return 1 end
+if is_free(KEYS[1]) and (not told or told == string.match(ARGV[1], '^%x+')) then return 1 end
 if redis.call('ZCARD', KEYS[2]) >= 1000 then return 0 end
 local time = redis.call('TIME')
 redis.call('ZADD', KEYS[2], time[1] * 1000 + time[2] / 1000 - ARGV[2], ARGV[1])

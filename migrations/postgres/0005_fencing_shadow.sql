@@ -1,0 +1,187 @@
+-- Shadow mode: what the fence would refuse is let through, logged by the server, and kept here. For
+-- each place (a table, or `admit`), resource and cause: in how many transactions, and the last of
+-- them. What a transaction rolls back it takes back here as well, for it has written nothing; the
+-- server's log has it. There are 1000 rows, and then one for each place and cause with an empty
+-- name; and as many more as transactions met at one row. To begin anew: DELETE FROM fencing_refusals.
+CREATE TABLE IF NOT EXISTS fencing_refusals (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    place text NOT NULL,
+    resource text COLLATE "C" NOT NULL,
+    cause text NOT NULL,
+    times bigint NOT NULL DEFAULT 1,
+    writer text NOT NULL,
+    message text NOT NULL,
+    first_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    last_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+CREATE INDEX IF NOT EXISTS fencing_refusals_of ON fencing_refusals (resource, place, cause);
+
+-- fencing_note(place, resource, cause, message): keeps a refusal, once for each transaction. It waits
+-- for nobody: a row that another transaction has changed is left alone, and there will be two.
+--
+-- fencing.noted: what this transaction has noted. A statement that writes a million rows would else
+-- change one row of this table a million times.
+--
+-- It works with the rights of its owner: a client that has no right on the fence is let through too.
+CREATE OR REPLACE FUNCTION fencing_note(the_place text, the_resource text, the_cause text,
+    the_message text) RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $fencing$
+DECLARE
+    noted text := coalesce(current_setting('fencing.noted', true), '');
+    of_all text := md5(concat_ws(' ', the_place, the_cause));
+    this text := md5(concat_ws(' ', the_place, the_cause, the_resource));
+    who text := left(concat_ws(' ', session_user, nullif(current_setting('application_name'), '')), 200);
+BEGIN
+    IF strpos(noted, of_all) > 0 OR strpos(noted, this) > 0 THEN
+        RETURN;
+    END IF;
+    RAISE LOG 'fencing, in shadow: %, place %', the_message, the_place;
+    IF NOT EXISTS (SELECT FROM fencing_refusals
+            WHERE resource = the_resource AND place = the_place AND cause = the_cause)
+        AND (SELECT count(*) FROM fencing_refusals) >= 1000
+    THEN
+        the_resource := '';
+        this := of_all;
+    END IF;
+    PERFORM set_config('fencing.noted', left(this || noted, 2048), true);
+    BEGIN
+        UPDATE fencing_refusals
+        SET times = times + 1, writer = who, message = left(the_message, 1000),
+            last_at = clock_timestamp()
+        WHERE id = (SELECT id FROM fencing_refusals
+            WHERE resource = the_resource AND place = the_place AND cause = the_cause
+            LIMIT 1 FOR UPDATE SKIP LOCKED);
+        IF FOUND THEN
+            RETURN;
+        END IF;
+    EXCEPTION WHEN serialization_failure THEN
+        NULL;
+    END;
+    INSERT INTO fencing_refusals (place, resource, cause, writer, message)
+    VALUES (the_place, the_resource, the_cause, who, left(the_message, 1000));
+END
+$fencing$;
+
+-- fencing_try(resource, token): as fencing_admit, for 10 ms (the end of this file sets that).
+CREATE OR REPLACE FUNCTION fencing_try(the_resource text, the_token bigint)
+    RETURNS void LANGUAGE plpgsql VOLATILE AS $fencing$
+BEGIN
+    PERFORM fencing_hold(the_resource, the_token, true);
+END
+$fencing$;
+
+-- fencing_shadow(resource, token, place): as fencing_admit, and refuses nothing. It returns NULL if
+-- the token would be admitted, or the cause, a space, and the message. NULL for the token stands for
+-- none. It raises the mark, if it need not wait for that, and holds nobody else up: the cause
+-- `waits` says that the write would have waited for another transaction, and perhaps have been
+-- refused after that. An error of its own, such as a missing right, is a cause as well.
+CREATE OR REPLACE FUNCTION fencing_shadow(the_resource text, the_token bigint, the_place text)
+    RETURNS text LANGUAGE plpgsql VOLATILE AS $fencing$
+DECLARE
+    highest bigint;
+    cause text;
+    words text;
+BEGIN
+    BEGIN
+        SELECT token INTO highest FROM fencing_marks WHERE resource = the_resource;
+        IF highest = the_token THEN
+            RETURN NULL;
+        ELSIF the_token IS NULL THEN
+            cause := 'unpresented';
+            words := format('fencing: no token presented, high water %s, resource %s',
+                coalesce(highest::text, 'none'), the_resource);
+        ELSE
+            PERFORM fencing_try(the_resource, the_token);
+            RETURN NULL;
+        END IF;
+    EXCEPTION
+        WHEN SQLSTATE 'ZF412' THEN cause := 'stale'; words := SQLERRM;
+        WHEN SQLSTATE 'ZF400' THEN cause := 'malformed'; words := SQLERRM;
+        WHEN lock_not_available OR deadlock_detected OR serialization_failure THEN
+            cause := 'waits';
+            words := format('fencing: token %s would have waited: %s, resource %s', the_token,
+                SQLERRM, the_resource);
+        WHEN OTHERS THEN
+            cause := 'failed';
+            words := format('fencing: %s (%s), resource %s', SQLERRM, SQLSTATE, the_resource);
+    END;
+    PERFORM fencing_note(the_place, coalesce(the_resource, ''), cause, words);
+    RETURN cause || ' ' || words;
+END
+$fencing$;
+
+-- The triggers of a table in shadow mode. Their arguments are those of fencing_protect. Whatever
+-- goes wrong, the write goes on.
+CREATE OR REPLACE FUNCTION fencing_protect_shadow() RETURNS trigger LANGUAGE plpgsql AS $fencing$
+DECLARE
+    place text := format('%I.%I', TG_TABLE_SCHEMA, TG_TABLE_NAME);
+    names text[] := ARRAY[TG_ARGV[1]];
+    named text := format('($1).%I::text', TG_ARGV[0]);
+    name text;
+BEGIN
+    IF TG_NARGS > 2 THEN
+        SELECT string_agg(format(
+            'replace(replace(($1).%I::text, ''%%'', ''%%25''), ''/'', ''%%2F'')', part),
+            ' || ''/'' || ' ORDER BY nr)
+        INTO named
+        FROM unnest(TG_ARGV[0] || TG_ARGV[2:TG_NARGS - 1]) WITH ORDINALITY AS named (part, nr);
+    END IF;
+    IF TG_ARGV[0] <> '' THEN
+        names := ARRAY[]::text[];
+        IF TG_OP <> 'INSERT' THEN
+            EXECUTE 'SELECT $2 || ' || named INTO name USING OLD, TG_ARGV[1];
+            names := names || name;
+        END IF;
+        IF TG_OP <> 'DELETE' THEN
+            EXECUTE 'SELECT $2 || ' || named INTO name USING NEW, TG_ARGV[1];
+            IF TG_OP = 'INSERT' OR name IS DISTINCT FROM names[1] THEN
+                names := names || name;
+            END IF;
+        END IF;
+    END IF;
+    FOREACH name IN ARRAY names LOOP
+        BEGIN
+            PERFORM fencing_check(name, place);
+        EXCEPTION
+            WHEN SQLSTATE 'ZF428' THEN
+                PERFORM fencing_note(place, coalesce(name, ''), 'unpresented', SQLERRM);
+            WHEN SQLSTATE 'ZF400' THEN
+                PERFORM fencing_note(place, coalesce(name, ''), 'malformed', SQLERRM);
+            WHEN OTHERS THEN
+                PERFORM fencing_note(place, coalesce(name, ''), 'failed',
+                    format('fencing: %s (%s), resource %s', SQLERRM, SQLSTATE, name));
+        END;
+    END LOOP;
+    RETURN NULL;
+EXCEPTION WHEN OTHERS THEN
+    RAISE LOG 'fencing, in shadow: %, place %', SQLERRM, place;
+    RETURN NULL;
+END
+$fencing$;
+
+CREATE OR REPLACE FUNCTION fencing_protect_truncate_shadow() RETURNS trigger LANGUAGE plpgsql
+    AS $fencing$
+BEGIN
+    PERFORM fencing_note(format('%I.%I', TG_TABLE_SCHEMA, TG_TABLE_NAME), '', 'truncate',
+        format('fencing: no token presented, %s is protected against TRUNCATE', TG_TABLE_NAME));
+    RETURN NULL;
+EXCEPTION WHEN OTHERS THEN
+    RAISE LOG 'fencing, in shadow: %, place %', SQLERRM, TG_TABLE_NAME;
+    RETURN NULL;
+END
+$fencing$;
+
+-- The schema of the marks, as for fencing_admit.
+DO $fencing$
+DECLARE
+    home text := current_schema();
+    called text;
+BEGIN
+    FOREACH called IN ARRAY ARRAY['fencing_note(text, text, text, text)',
+        'fencing_shadow(text, bigint, text)', 'fencing_protect_shadow()',
+        'fencing_protect_truncate_shadow()']
+    LOOP
+        EXECUTE format('ALTER FUNCTION %1$I.' || called || ' SET search_path = %1$I, pg_temp', home);
+    END LOOP;
+    ALTER FUNCTION fencing_try(text, bigint) SET lock_timeout = '10ms';
+END
+$fencing$;

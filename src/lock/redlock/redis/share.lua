@@ -1,0 +1,38 @@
+-- Lock a resource for an owner and others that share it, if nobody holds it alone or waits for that.
+-- KEYS: 1 memory (hash), 2 quarantine, 3 latest, 4 long (sorted set), 5 lock of the resource
+-- ARGV: 1 marker of the session, 2 owner, 3 ttl in ms, 4 field of the count, 5 key of those who wait, 6 key of
+-- who was told, 7 what the channels begin with, 8 the resource
+-- Returns: granted era count nonce crowded | held ms | quarantined ms | exhausted | a refusal
+-- Why only the first is counted: those who share a lock get one token, and do not make each other
+-- stale. Whoever held it alone before them was counted, and has a smaller one. Why the next one is told: it
+-- may share the lock as well; or it waits to hold the lock alone, which is free.
+local memory = redis.call('HMGET', KEYS[1], 'admitted', 'nonce', 'era', 'granted', ARGV[4])
+if memory[1] ~= ARGV[1] or not memory[2] then return refusal() end
+local closed = redis.call('PTTL', KEYS[2])
+if closed ~= -2 then return {'quarantined', closed} end
+local era, count = tonumber(memory[3]), tonumber(memory[5] or '0')
+local crowded = redis.call('HLEN', KEYS[1]) >= 100000 and 1 or 0
+local holder, joins, left = lock(), false, 0
+if type(holder) == 'table' then
+  if redis.call('ZSCORE', KEYS[5], ARGV[2]) then return {'granted', era, count, memory[2], crowded} end
+  if holder.drains then
+    if holder.owners == 0 then tell(ARGV[5], ARGV[6], ARGV[7], ARGV[8]) end
+    return {'held', holder.drains}
+  end
+  joins, left = count > 0, holder.left
+elseif holder then
+  return {'held', redis.call('PTTL', KEYS[5])}
+end
+if not joins then
+  if count >= 999999 then
+    redis.call('HSET', KEYS[1], 'full', 1)
+    return {'exhausted'}
+  end
+  count = count + 1
+  redis.call('HSET', KEYS[1], ARGV[4], count)
+end
+if not memory[4] then redis.call('HSET', KEYS[1], 'granted', 1) end
+write_part(ARGV[2], tonumber(ARGV[3]))
+outlast(math.max(left, tonumber(ARGV[3])))
+tell(ARGV[5], ARGV[6], ARGV[7], ARGV[8])
+return {'granted', era, count, memory[2], crowded}

@@ -1,0 +1,35 @@
+//! Locks that several share.
+
+use super::backend::{Ask, LockBackend};
+use super::service::Service;
+use super::{AcquireError, SharedLease};
+use crate::protocol::Mode;
+use crate::resource::Resource;
+
+impl<B: LockBackend> Service<B> {
+    /// Acquires a part in the lock. The first attempt takes no turn in the queue: many may share the
+    /// lock, and each would wait for the answer to the one before.
+    pub(super) async fn acquire_shared(
+        &self,
+        resource: &Resource,
+    ) -> Result<SharedLease, AcquireError> {
+        self.runtime(resource)?;
+        let attempt = || self.attempt(resource, Ask { mode: Mode::Shared, waits: true });
+        match attempt().await {
+            Ok(lease) => return Ok(SharedLease::new(lease)),
+            Err(error @ AcquireError::NotShared { .. }) => return Err(error),
+            Err(error) if self.settings.wait.is_zero() => return Err(error),
+            Err(_) => {}
+        }
+        let asked = (&self.backend, resource, &self.settings);
+        self.queues().acquire(asked, Mode::Shared, attempt).await.map(SharedLease::new)
+    }
+
+    /// Makes one attempt, and more only while servers start for the first time.
+    pub(super) async fn try_acquire_shared(
+        &self,
+        resource: &Resource,
+    ) -> Result<SharedLease, AcquireError> {
+        self.once(resource, Mode::Shared).await.map(SharedLease::new)
+    }
+}

@@ -1,0 +1,106 @@
+use std::collections::BTreeMap;
+
+use super::{Mode, Owner};
+use crate::time::Time;
+
+/// Those who hold the lock of one resource on a node, each until its end.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Holders {
+    One(Owner, Time),
+    Several {
+        ends: BTreeMap<Owner, Time>,
+        /// Until when nobody joins them, because somebody waits for all of them to leave.
+        draining: Option<Time>,
+    },
+}
+
+impl Holders {
+    pub(super) fn new(mode: Mode, owner: Owner, until: Time) -> Holders {
+        match mode {
+            Mode::Exclusive => Holders::One(owner, until),
+            Mode::Shared => {
+                Holders::Several { ends: BTreeMap::from([(owner, until)]), draining: None }
+            }
+        }
+    }
+
+    /// Returns the mode, if anybody holds the lock.
+    pub(super) fn mode(&self) -> Option<Mode> {
+        match self {
+            Holders::One(..) => Some(Mode::Exclusive),
+            Holders::Several { ends, .. } => (!ends.is_empty()).then_some(Mode::Shared),
+        }
+    }
+
+    pub(super) fn has(&self, owner: Owner) -> bool {
+        match self {
+            Holders::One(holder, _) => *holder == owner,
+            Holders::Several { ends, .. } => ends.contains_key(&owner),
+        }
+    }
+
+    /// Returns when the last of them ends.
+    pub(super) fn until(&self) -> Time {
+        match self {
+            Holders::One(_, until) => *until,
+            Holders::Several { ends, .. } => ends.values().copied().max().unwrap_or_default(),
+        }
+    }
+
+    /// Returns until when nobody joins, if somebody waits for all of them to leave.
+    pub(super) fn draining(&self) -> Option<Time> {
+        match self {
+            Holders::One(..) => None,
+            Holders::Several { draining, .. } => *draining,
+        }
+    }
+
+    /// Keeps others from joining for so long.
+    pub(super) fn drain(&mut self, until: Time) {
+        if let Holders::Several { draining, .. } = self {
+            *draining = (*draining).max(Some(until));
+        }
+    }
+
+    /// Adds an owner, or moves its end. Of two modes the new one takes the place of the old one.
+    pub(super) fn add(&mut self, mode: Mode, owner: Owner, until: Time) {
+        match (self, mode) {
+            (Holders::Several { ends, .. }, Mode::Shared) => drop(ends.insert(owner, until)),
+            (holders, mode) => *holders = Holders::new(mode, owner, until),
+        }
+    }
+
+    /// Has the part of an owner end then, if it does not end before.
+    pub(super) fn shorten(&mut self, owner: Owner, until: Time) {
+        let end = match self {
+            Holders::One(_, end) => Some(end),
+            Holders::Several { ends, .. } => ends.get_mut(&owner),
+        };
+        if let Some(end) = end {
+            *end = until.min(*end);
+        }
+    }
+
+    /// Takes off an owner. `true` if nothing is left.
+    pub(super) fn remove(&mut self, owner: Owner) -> bool {
+        match self {
+            Holders::One(holder, _) => *holder == owner,
+            Holders::Several { ends, draining } => {
+                ends.remove(&owner);
+                ends.is_empty() && draining.is_none()
+            }
+        }
+    }
+
+    /// Takes off what has ended. `true` if nothing is left.
+    pub(super) fn expire(&mut self, now: Time) -> bool {
+        match self {
+            Holders::One(_, until) => *until <= now,
+            Holders::Several { ends, draining } => {
+                ends.retain(|_, until| *until > now);
+                *draining = draining.filter(|until| *until > now);
+                ends.is_empty() && draining.is_none()
+            }
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Shadow mode: what the fence would refuse is counted, logged, kept, and let through.
+
+use sqlx::{Pool, Transaction};
+
+use super::AdmitError;
+use super::protect::quoted::hex;
+use crate::database::{Database, Kind, Texts};
+use crate::fence::Stale;
+use crate::resource::Resource;
+use crate::token::Token;
+
+/// What the fence would have refused: one row of the table `fencing_refusals`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Refused {
+    /// The table in shadow mode, or `admit` for [`admit_in_shadow`].
+    pub place: String,
+    /// The resource, or the empty text for all that had no row of their own any more.
+    pub resource: String,
+    /// `stale`, `unpresented`, `malformed`, `truncate`, `waits` (it would have waited for another
+    /// transaction, and perhaps have been refused then) or `failed` (the message says why).
+    pub cause: String,
+    /// In how many transactions; on MySQL and SQLite statements count, on SQLite each row.
+    pub times: u64,
+    /// Who did it last: the user, on PostgreSQL also the application's name; empty on SQLite.
+    pub writer: String,
+    /// What the last of them would have been told.
+    pub message: String,
+    /// When it was first, in UTC.
+    pub first_at: String,
+    /// When it was last, in UTC.
+    pub last_at: String,
+}
+
+/// Looks whether [`admit`](super::admit()) would admit `token` to `resource`, and refuses nothing: the way to
+/// bring fencing to writers that have run without. `None` stands for a writer without a token.
+///
+/// It returns what the fence would have said, if it would have refused; logs that at INFO; counts it in
+/// the metric `fencing_admissions_total` with `door="sql"` and an outcome such as `shadow_stale`; and
+/// keeps it in the table `fencing_refusals` ([`refusals`]), if the transaction commits. It
+/// raises the mark as `admit` does, if it need not wait for that.
+///
+/// **Fencing.** None. Nobody waits for this transaction, and it waits for nobody.
+///
+/// # Errors
+/// Those of the database; roll the transaction back. On MySQL also a deadlock, and with
+/// `innodb_snapshot_isolation` a mark that is newer than the snapshot: both have ended the
+/// transaction already, and are retryable.
+///
+/// # Cancel safety
+/// If it is dropped, it may or may not have been done: roll the transaction back.
+pub async fn admit_in_shadow<DB: Database>(
+    tx: &mut Transaction<'_, DB>,
+    resource: &Resource,
+    token: Option<Token>,
+) -> Result<Option<String>, AdmitError> {
+    let refused = look::<DB>(tx, resource, token).await?;
+    let (cause, message) = match &refused {
+        None => ("admitted", None),
+        Some(said) => {
+            let (cause, message) = said.split_once(' ').unwrap_or(("failed", said));
+            (cause, Some(message.to_owned()))
+        }
+    };
+    if let Some(message) = &message {
+        tracing::info!(message, "transaction would not be admitted");
+    }
+    let label = match cause {
+        "admitted" => "admitted",
+        "stale" => "shadow_stale",
+        "unpresented" => "shadow_unpresented",
+        "malformed" => "shadow_malformed",
+        "waits" => "shadow_waits",
+        _ => "shadow_failed",
+    };
+    metrics::counter!("fencing_admissions_total", "door" => "sql", "outcome" => label).increment(1);
+    Ok(message)
+}
+
+/// Returns the cause, a space, and the message, if the token would be refused.
+async fn look<DB: Database>(
+    conn: &mut DB::Connection,
+    resource: &Resource,
+    token: Option<Token>,
+) -> sqlx::Result<Option<String>> {
+    let number = token.map_or_else(|| "NULL".to_owned(), |token| token.to_string());
+    let name = hex(resource.as_str());
+    let first = |rows: Vec<Texts>| rows.into_iter().flatten().next().flatten();
+    match DB::KIND {
+        Kind::Postgres => {
+            let look = format!(
+                "SELECT fencing_shadow(convert_from(decode('{name}', 'hex'), 'UTF8'), {number}, 'admit')"
+            );
+            DB::texts(conn, look, Vec::new()).await.map(first)
+        }
+        Kind::MySql => {
+            let call =
+                format!("CALL fencing_shadow(x'{name}', {number}, 'admit', @fencing_refused)");
+            DB::execute(conn, call).await?;
+            DB::texts(conn, "SELECT @fencing_refused".into(), Vec::new()).await.map(first)
+        }
+        Kind::Sqlite => {
+            let name = format!("CAST(x'{name}' AS TEXT)");
+            let note =
+                format!("INSERT INTO main.fencing_shadow VALUES ({name}, {number}, 'admit')");
+            let mark = format!(
+                "SELECT CAST(coalesce(
+                    (SELECT token FROM main.fencing_marks WHERE resource = {name}),
+                    (SELECT nullif(token, 1) FROM main.fencing_marks WHERE resource = '')) AS TEXT)"
+            );
+            let mark = DB::texts(conn, mark, Vec::new()).await.map(first)?;
+            DB::execute(conn, note).await?;
+            let Some(token) = token else {
+                let mark = mark.as_deref().unwrap_or("none");
+                return Ok(Some(format!(
+                    "unpresented fencing: no token presented, high water {mark}, resource {resource}"
+                )));
+            };
+            let mark = mark.and_then(|mark| mark.parse().ok());
+            let stale = Stale::check(resource, token, mark).err();
+            Ok(stale.map(|Stale { highest, .. }| {
+                format!(
+                    "stale fencing: token {token} is stale, high water {highest}, resource {resource}"
+                )
+            }))
+        }
+    }
+}
+
+/// Lists what was let through in shadow mode and would have been refused, the last at the end.
+///
+/// # Errors
+/// As for [`highest`](super::highest()).
+///
+/// # Cancel safety
+/// It changes nothing.
+pub async fn refusals<DB: Database>(pool: &Pool<DB>) -> Result<Vec<Refused>, AdmitError> {
+    let select = match DB::KIND {
+        Kind::Postgres => {
+            "SELECT place, resource, cause, times::text, writer, message,
+                to_char(first_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS'),
+                to_char(last_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS')
+            FROM fencing_refusals ORDER BY last_at, id"
+        }
+        Kind::MySql => {
+            "SELECT place, CONVERT(resource USING utf8mb4), cause, CAST(times AS CHAR), writer, message,
+                CAST(CAST(first_at AS DATETIME) AS CHAR), CAST(CAST(last_at AS DATETIME) AS CHAR)
+            FROM fencing_refusals ORDER BY last_at, id"
+        }
+        Kind::Sqlite => {
+            "SELECT place, resource, cause, CAST(times AS TEXT), writer, message,
+                substr(first_at, 1, 19), substr(last_at, 1, 19)
+            FROM main.fencing_refusals ORDER BY last_at, id"
+        }
+    };
+    let mut conn = pool.acquire().await?;
+    let mut all: Vec<Refused> = Vec::new();
+    for row in DB::texts(&mut conn, select.into(), Vec::new()).await? {
+        let mut texts = row.into_iter().map(Option::unwrap_or_default);
+        let mut text = || texts.next().unwrap_or_default();
+        let next = Refused {
+            place: text(),
+            resource: text(),
+            cause: text(),
+            times: text().parse().unwrap_or(0),
+            writer: text(),
+            message: text(),
+            first_at: text(),
+            last_at: text(),
+        };
+        let is_same = |own: &Refused| {
+            (&own.place, &own.resource, &own.cause) == (&next.place, &next.resource, &next.cause)
+        };
+        // Transactions that met have a row each.
+        match all.iter().position(is_same) {
+            None => all.push(next),
+            Some(at) => {
+                let own = all.remove(at);
+                let first_at = own.first_at.min(next.first_at);
+                all.push(Refused { times: own.times + next.times, first_at, ..next });
+            }
+        }
+    }
+    Ok(all)
+}

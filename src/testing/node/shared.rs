@@ -1,0 +1,236 @@
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::probe::{ALICE, BOB, Probe, TTL, token};
+use crate::protocol::{Owner, Reply, Request, Stamp};
+use crate::resource::Resource;
+use crate::testing::{Breach, Rule, resource};
+
+/// An owner that asks for the lock alone.
+const CAROL: Owner = Owner(0xca401);
+
+/// Checks locks that several owners share.
+pub(super) async fn suite(probe: &Probe) -> Result<(), Breach> {
+    together(probe).await?;
+    alone(probe).await?;
+    draining(probe).await?;
+    healing(probe).await?;
+    beside(probe).await?;
+    shortened(probe).await?;
+    parts(probe).await
+}
+
+impl Probe {
+    async fn share(&self, resource: &Resource, owner: Owner) -> Result<Reply, Breach> {
+        self.ask(Request::Share { resource: resource.clone(), owner, ttl: TTL }).await
+    }
+
+    /// Shares a lock that nobody holds alone.
+    async fn shared(&self, resource: &Resource, owner: Owner) -> Result<Stamp, Breach> {
+        match self.share(resource, owner).await? {
+            Reply::Granted { stamp, nonce, .. } if nonce == self.nonce => Ok(stamp),
+            other => Err(Rule::Shared.breach(format!("share {resource}"), &other)),
+        }
+    }
+
+    async fn renew_share(
+        &self,
+        resource: &Resource,
+        owner: Owner,
+        stamp: Stamp,
+    ) -> Result<Reply, Breach> {
+        let (resource, token) = (resource.clone(), token(stamp)?);
+        self.ask(Request::RenewShare { resource, owner, token, ttl: TTL }).await
+    }
+
+    async fn drain(&self, resource: &Resource, lasting: Duration) -> Result<(), Breach> {
+        let reply = self.ask(Request::Drain { resource: resource.clone(), lasting }).await?;
+        Rule::Drains.same("drain", &reply, &Reply::Draining)
+    }
+}
+
+fn is_shared(reply: &Reply) -> bool {
+    matches!(reply, Reply::Shared { remaining } if !remaining.is_zero() && *remaining <= TTL)
+}
+
+async fn together(probe: &Probe) -> Result<(), Breach> {
+    let (resource, era) = (resource("shared")?, probe.state().await?.era);
+    for count in 1..=2 {
+        let wanted = Stamp { era, count };
+        for (case, owner) in [("first", ALICE), ("again", ALICE), ("joins", BOB), ("again", BOB)] {
+            Rule::Shared.same(case, &probe.shared(&resource, owner).await?, &wanted)?;
+        }
+        probe.free(&resource, ALICE).await?;
+        let reply = probe.release(&resource, ALICE).await?;
+        Rule::OwnerReleases.same("release a part twice", &reply, &Reply::NotOwner)?;
+        let longest = probe.state().await?.longest;
+        Rule::Outlasts.holds(longest > TTL / 2, "one of two has left", &longest)?;
+        probe.free(&resource, BOB).await?;
+    }
+    let longest = probe.state().await?.longest;
+    let short = Duration::from_secs(60) * 9 / 8;
+    Rule::Outlasts.holds(longest <= short, "all have left", &longest)
+}
+
+async fn alone(probe: &Probe) -> Result<(), Breach> {
+    let resource = resource("shared/alone")?;
+    let first = probe.granted(Rule::Counts, &resource, CAROL).await?;
+    let reply = probe.share(&resource, ALICE).await?;
+    let held = matches!(reply, Reply::Held { .. });
+    Rule::Shared.holds(held, "share what one holds alone", &reply)?;
+    let reply = probe.renew_share(&resource, ALICE, first).await?;
+    let held = matches!(reply, Reply::Held { .. });
+    Rule::Shared.holds(held, "renew a part of what one holds alone", &reply)?;
+    probe.free(&resource, CAROL).await?;
+    let shared = probe.shared(&resource, ALICE).await?;
+    Rule::Shared.same("share after one held it alone", &shared.count, &(first.count + 1))?;
+    probe.shared(&resource, BOB).await?;
+    for left in [ALICE, BOB] {
+        let reply = probe.acquire(&resource, CAROL).await?;
+        Rule::Shared.holds(is_shared(&reply), "acquire what is shared", &reply)?;
+        let reply = probe.renew(&resource, CAROL, first, TTL).await?;
+        Rule::Shared.holds(is_shared(&reply), "renew alone what is shared", &reply)?;
+        let raised = Stamp { count: shared.count + 7, ..shared };
+        let reply = probe.publish(&resource, CAROL, probe.nonce, raised).await?;
+        Rule::PublishOwner.same("publish for one without a part", &reply, &Reply::NotOwner)?;
+        probe.free(&resource, left).await?;
+    }
+    let next = probe.granted(Rule::Shared, &resource, CAROL).await?;
+    Rule::Shared.same("acquire after it was shared", &next.count, &(shared.count + 1))?;
+    probe.free(&resource, CAROL).await?;
+    // A part publishes, and those who join get what it has published.
+    let shared = probe.shared(&resource, ALICE).await?;
+    let raised = Stamp { count: shared.count + 7, ..shared };
+    let reply = probe.publish(&resource, ALICE, probe.nonce, raised).await?;
+    Rule::PublishRaises.same("publish for a part", &reply, &Reply::Published)?;
+    let joined = probe.shared(&resource, BOB).await?;
+    Rule::Shared.same("share what was published", &joined, &raised)?;
+    probe.free(&resource, ALICE).await?;
+    let reply = probe.publish(&resource, ALICE, probe.nonce, raised).await?;
+    Rule::PublishOwner.same("publish for a part that has left", &reply, &Reply::NotOwner)?;
+    probe.free(&resource, BOB).await
+}
+
+async fn draining(probe: &Probe) -> Result<(), Breach> {
+    let resource = resource("shared/draining")?;
+    probe.drain(&resource, TTL).await?;
+    let stamp = probe.shared(&resource, ALICE).await?;
+    probe.drain(&resource, TTL).await?;
+    probe.drain(&resource, Duration::from_secs(1)).await?;
+    let reply = probe.share(&resource, BOB).await?;
+    let held = matches!(reply, Reply::Held { remaining } if remaining > TTL / 2);
+    Rule::Drains.holds(held, "share what drains", &reply)?;
+    let reply = probe.renew_share(&resource, ALICE, stamp).await?;
+    Rule::Drains.same("renew a part of what drains", &reply, &Reply::Renewed)?;
+    probe.free(&resource, ALICE).await?;
+    let reply = probe.share(&resource, BOB).await?;
+    let held = matches!(reply, Reply::Held { .. });
+    Rule::Drains.holds(held, "share what has drained", &reply)?;
+    probe.granted(Rule::Drains, &resource, CAROL).await?;
+    probe.free(&resource, CAROL).await?;
+    // The one that waited has had its turn.
+    probe.shared(&resource, BOB).await?;
+    probe.drain(&resource, Duration::from_millis(50)).await?;
+    for _ in 0..200 {
+        if matches!(probe.share(&resource, ALICE).await?, Reply::Granted { .. }) {
+            probe.free(&resource, ALICE).await?;
+            return probe.free(&resource, BOB).await;
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+    Err(Rule::Drains.breach("share long after it has drained", &"refused"))
+}
+
+async fn healing(probe: &Probe) -> Result<(), Breach> {
+    let resource = resource("shared/heal")?;
+    let stamp = probe.granted(Rule::Counts, &resource, CAROL).await?;
+    probe.free(&resource, CAROL).await?;
+    let lease = Stamp { count: stamp.count + 5, ..stamp };
+    let reply = probe.renew_share(&resource, ALICE, lease).await?;
+    Rule::RenewOutcome.same("renew a part that is missing", &reply, &Reply::Renewed)?;
+    let joined = probe.shared(&resource, BOB).await?;
+    Rule::Shared.same("join a part that was set again", &joined, &lease)?;
+    let reply = probe.renew_share(&resource, CAROL, stamp).await?;
+    Rule::RenewOutcome.same("renew an older part that is missing", &reply, &Reply::NotOwner)?;
+    probe.free(&resource, ALICE).await?;
+    probe.free(&resource, BOB).await?;
+    let next = probe.granted(Rule::Counts, &resource, CAROL).await?;
+    Rule::Counts.same("acquire after healing", &next.count, &(lease.count + 1))?;
+    probe.free(&resource, CAROL).await
+}
+
+/// Checks that one lock of a list that others share keeps all of them from being granted.
+async fn beside(probe: &Probe) -> Result<(), Breach> {
+    let names = [resource("shared/free")?, resource("shared/beside")?];
+    let part =
+        |name: &Resource| Request::Acquire { resource: name.clone(), owner: CAROL, ttl: TTL };
+    let all = || Request::Several(names.iter().map(part).collect());
+    let [_, shared] = &names;
+    probe.shared(shared, ALICE).await?;
+    let reply = probe.ask(all()).await?;
+    let answers = |parts: &[Reply]| matches!(parts, [Reply::Free, one] if is_shared(one));
+    let right = matches!(&reply, Reply::Several(parts) if answers(parts));
+    Rule::AllOrNone.holds(right, "acquire several, one is shared", &reply)?;
+    probe.drain(shared, TTL).await?;
+    probe.free(shared, ALICE).await?;
+    let reply = probe.ask(all()).await?;
+    let granted = |reply: &Reply| matches!(reply, Reply::Granted { .. });
+    let right = matches!(&reply, Reply::Several(parts) if parts.iter().all(granted));
+    Rule::AllOrNone.holds(right, "acquire several, one was shared", &reply)?;
+    for name in &names {
+        probe.free(name, CAROL).await?;
+    }
+    Ok(())
+}
+
+/// Checks a release that leaves a part in place for the rest of its time.
+async fn shortened(probe: &Probe) -> Result<(), Breach> {
+    let (resource, rest) = (resource("shared/shorten")?, Duration::from_secs(90));
+    let shorten = |owner, rest| Request::Shorten { resource: resource.clone(), owner, rest };
+    let stamp = probe.shared(&resource, ALICE).await?;
+    let reply = probe.ask(shorten(BOB, rest)).await?;
+    Rule::AtLeast.same("shorten for one without a part", &reply, &Reply::NotOwner)?;
+    for asked in [rest, TTL] {
+        let reply = probe.ask(shorten(ALICE, asked)).await?;
+        Rule::AtLeast.same("shorten a part", &reply, &Reply::Released)?;
+        let reply = probe.acquire(&resource, CAROL).await?;
+        let right = matches!(reply, Reply::Shared { remaining } if remaining > rest / 2 && remaining <= rest);
+        Rule::AtLeast.holds(right, "remaining of a part that was shortened", &reply)?;
+        let longest = probe.state().await?.longest;
+        let right = longest > rest / 2 && longest <= rest;
+        Rule::Outlasts.holds(right, "what may be out after a part was shortened", &longest)?;
+    }
+    let joined = probe.shared(&resource, BOB).await?;
+    Rule::Shared.same("join a part that was shortened", &joined, &stamp)?;
+    let reply = probe.ask(shorten(ALICE, Duration::from_millis(1))).await?;
+    Rule::AtLeast.same("shorten one part of two", &reply, &Reply::Released)?;
+    let longest = probe.state().await?.longest;
+    Rule::Outlasts.holds(longest > rest, "one of two parts was shortened", &longest)?;
+    probe.free(&resource, BOB).await?;
+    let next = probe.in_time(Rule::AtLeast, &resource, CAROL).await?;
+    Rule::Counts.same("acquire after the rest", &next.count, &(stamp.count + 1))?;
+    probe.free(&resource, CAROL).await
+}
+
+/// Checks that each part ends by itself.
+async fn parts(probe: &Probe) -> Result<(), Breach> {
+    let (resource, ttl) = (resource("shared/parts")?, Duration::from_millis(200));
+    let share = Request::Share { resource: resource.clone(), owner: ALICE, ttl };
+    probe.ask(share).await?;
+    probe.shared(&resource, BOB).await?;
+    for _ in 0..200 {
+        sleep(Duration::from_millis(10)).await;
+        let reply = probe.release(&resource, ALICE).await?;
+        if reply == Reply::NotOwner {
+            let reply = probe.acquire(&resource, CAROL).await?;
+            Rule::Expiry.holds(is_shared(&reply), "one of two parts has ended", &reply)?;
+            return probe.free(&resource, BOB).await;
+        }
+        // The machine was slow: it had not ended.
+        let share = Request::Share { resource: resource.clone(), owner: ALICE, ttl };
+        probe.ask(share).await?;
+        sleep(ttl).await;
+    }
+    Err(Rule::Expiry.breach("a part long after its end", &"held"))
+}

@@ -1,0 +1,182 @@
+//! A lock that several share, on nodes that are told to fail, on simulated time.
+
+use std::time::Duration;
+
+use fencing::lock::{AcquireError, Loss, SharedLease};
+use fencing::protocol::Request;
+use fencing::{Redlock, Resource};
+use tokio::time::{Instant, sleep};
+
+use crate::driver::fleet::{BUDGET, DRIFT, Fleet, TTL, resource};
+
+const RETRY: Duration = Duration::from_millis(100);
+/// The longest pause of one who waits.
+const LONGEST: Duration = Duration::from_millis(1500);
+
+fn process(fleet: &Fleet) -> Redlock {
+    fleet.service().retry_delay(RETRY).wait(TTL * 20).build().unwrap()
+}
+
+/// Waits in a process of its own, and tells when it had the lock alone.
+fn waits(redlock: &Redlock) -> tokio::task::JoinHandle<Instant> {
+    let redlock = redlock.clone();
+    tokio::spawn(async move {
+        let lease = redlock.acquire(&resource()).await.unwrap();
+        let at = Instant::now();
+        lease.release().await.unwrap();
+        at
+    })
+}
+
+fn drains(fleet: &Fleet) -> usize {
+    let log = fleet.faults[0].log();
+    log.iter().filter(|(request, _)| matches!(request, Request::Drain { .. })).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_one_that_leaves_tells_who_waits() {
+    let fleet = Fleet::started().await;
+    let first = process(&fleet).acquire_shared(&resource()).await.unwrap();
+    let last = process(&fleet).acquire_shared(&resource()).await.unwrap();
+    let elsewhere = process(&fleet);
+    let waiter = waits(&elsewhere);
+    sleep(RETRY * 20).await;
+    first.release().await.unwrap();
+    sleep(RETRY * 20).await;
+    assert!(!waiter.is_finished());
+    let start = Instant::now();
+    last.release().await.unwrap();
+    assert_eq!(waiter.await.unwrap() - start, Duration::ZERO);
+}
+
+/// Each one that is let in has the next one told.
+#[tokio::test(start_paused = true)]
+async fn a_release_lets_all_in_who_wait_to_share() {
+    let fleet = Fleet::started().await;
+    let lease = process(&fleet).acquire(&resource()).await.unwrap();
+    let processes: Vec<Redlock> = (0..10).map(|_| process(&fleet)).collect();
+    let mut readers = Vec::new();
+    for elsewhere in &processes {
+        let elsewhere = elsewhere.clone();
+        readers.push(tokio::spawn(async move {
+            let lease = elsewhere.acquire_shared(&resource()).await.unwrap();
+            (Instant::now(), lease)
+        }));
+    }
+    sleep(LONGEST * 4).await;
+    let (token, start) = (lease.token(), Instant::now());
+    lease.release().await.unwrap();
+    let mut parts = Vec::new();
+    for reader in readers {
+        let (at, part) = reader.await.unwrap();
+        assert_eq!(at - start, Duration::ZERO);
+        parts.push(part);
+    }
+    // The counts agree, so all of them have one token.
+    let tokens: Vec<_> = parts.iter().map(SharedLease::token).collect();
+    assert!(tokens.iter().all(|it| *it == tokens[0] && *it > token), "{tokens:?}");
+}
+
+/// One that has waited longer than the one which closed the lock is told first, may not join, and passes the
+/// hint on.
+#[tokio::test(start_paused = true)]
+async fn one_that_may_not_join_passes_the_hint_on() {
+    let fleet = Fleet::started().await;
+    let part = process(&fleet).acquire_shared(&resource()).await.unwrap();
+    let brief = process(&fleet).with_wait(RETRY * 3).unwrap();
+    assert!(brief.acquire(&resource()).await.is_err());
+    let (reader, writer) = (process(&fleet), process(&fleet));
+    let shares = {
+        let reader = reader.clone();
+        tokio::spawn(async move {
+            let lease = reader.acquire_shared(&resource()).await.unwrap();
+            lease.release().await.unwrap();
+            Instant::now()
+        })
+    };
+    sleep(RETRY).await;
+    let waiter = waits(&writer);
+    sleep(LONGEST * 4).await;
+    assert!(!shares.is_finished());
+    let start = Instant::now();
+    part.release().await.unwrap();
+    assert_eq!(waiter.await.unwrap() - start, Duration::ZERO);
+    shares.await.unwrap();
+}
+
+/// Who waits to hold it alone keeps others from joining, for no longer than it waits and a moment.
+#[tokio::test(start_paused = true)]
+async fn who_gives_up_lets_others_join_again() {
+    let fleet = Fleet::started().await;
+    let lock = process(&fleet);
+    let _part = lock.acquire_shared(&resource()).await.unwrap();
+    let brief = process(&fleet).with_wait(RETRY * 3).unwrap();
+    assert!(matches!(brief.acquire(&resource()).await, Err(AcquireError::Held { .. })));
+    let refused = lock.try_acquire_shared(&resource()).await;
+    assert!(matches!(refused, Err(AcquireError::Held { .. })), "{refused:?}");
+    let start = Instant::now();
+    let joined = lock.acquire_shared(&resource()).await.unwrap();
+    let took = start.elapsed();
+    assert!(took <= LONGEST * 2 + BUDGET * 2, "{took:?}");
+    drop(joined);
+}
+
+/// One attempt is no wait: it keeps nobody out.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_without_a_wait_keeps_nobody_out() {
+    let fleet = Fleet::started().await;
+    let lock = process(&fleet);
+    let _part = lock.acquire_shared(&resource()).await.unwrap();
+    assert!(lock.try_acquire(&resource()).await.is_err());
+    let others = [Resource::new("other").unwrap(), resource()];
+    let brief = lock.with_wait(Duration::ZERO).unwrap();
+    assert!(brief.acquire_all(&others).await.is_err());
+    assert_eq!(drains(&fleet), 0);
+    lock.try_acquire_shared(&resource()).await.unwrap().release().await.unwrap();
+    // A lock that one holds alone has nothing to drain.
+    let other = Resource::new("alone").unwrap();
+    let _alone = lock.acquire(&other).await.unwrap();
+    assert!(brief.with_wait(RETRY * 5).unwrap().acquire(&other).await.is_err());
+    assert_eq!(drains(&fleet), 0);
+}
+
+/// Each part is lost by itself, at its deadline.
+#[tokio::test(start_paused = true)]
+async fn a_part_without_a_majority_is_lost_and_the_others_stay() {
+    let fleet = Fleet::started().await;
+    let (cut, well) = (process(&fleet), fleet.past_the_faults().build().unwrap());
+    let lost = cut.acquire_shared(&resource()).await.unwrap();
+    let part = well.acquire_shared(&resource()).await.unwrap();
+    let start = Instant::now();
+    for faults in &fleet.faults[..2] {
+        faults.hang();
+    }
+    assert_eq!(lost.lost().await, Loss::Expired);
+    assert!(start.elapsed() <= TTL - DRIFT, "{:?}", start.elapsed());
+    sleep(TTL).await;
+    assert!(!part.valid_for().is_zero());
+    // Its part is over on the nodes as well: the last one that leaves frees the lock.
+    let found = well.try_acquire(&resource()).await;
+    assert!(matches!(found, Err(AcquireError::Held { .. })), "{found:?}");
+    part.release().await.unwrap();
+    let next = well.try_acquire(&resource()).await.unwrap();
+    assert!(next.token() > lost.token());
+}
+
+/// A part is set again on a node that has forgotten it, beside others there.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_heals_a_part() {
+    let fleet = Fleet::started().await;
+    let lock = process(&fleet);
+    let first = lock.acquire_shared(&resource()).await.unwrap();
+    let second = process(&fleet).acquire_shared(&resource()).await.unwrap();
+    for node in &fleet.nodes {
+        node.expire(&resource());
+        sleep(TTL).await;
+    }
+    assert!(!first.valid_for().is_zero() && !second.valid_for().is_zero());
+    first.release().await.unwrap();
+    assert!(lock.try_acquire(&resource()).await.is_err());
+    second.release().await.unwrap();
+    lock.try_acquire(&resource()).await.unwrap().release().await.unwrap();
+}

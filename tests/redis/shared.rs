@@ -1,0 +1,162 @@
+//! A lock that several share, on five real redis-servers.
+
+use std::time::Duration;
+
+use fencing::fence::{Fence, FenceError, MemoryMarks};
+use fencing::lock::redlock::RedlockBuilder;
+use fencing::lock::{AcquireError, Loss, Released};
+use fencing::{Redlock, Resource};
+use support::redis::{RedisServer, five};
+
+const TTL: Duration = Duration::from_secs(2);
+
+fn service(servers: &[RedisServer]) -> RedlockBuilder {
+    let urls = servers.iter().map(RedisServer::url);
+    Redlock::builder().first_start(true).redis(urls).ttl(TTL).wait(Duration::from_secs(60))
+}
+
+fn resource() -> Resource {
+    Resource::new("invoice/42").unwrap()
+}
+
+async fn is_held(redlock: &Redlock) {
+    let found = redlock.try_acquire(&resource()).await;
+    assert!(matches!(found, Err(AcquireError::Held { .. })), "{found:?}");
+}
+
+/// One server dies, and another forgets: parts are renewed, joined and released meanwhile, and the next one
+/// that holds the lock alone has a larger token.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_dies_and_one_forgets() {
+    let mut servers = five();
+    let (here, elsewhere) =
+        (service(&servers).build().unwrap(), service(&servers).build().unwrap());
+    let before = here.acquire(&resource()).await.unwrap();
+    let least = before.token();
+    before.release().await.unwrap();
+    let first = here.acquire_shared(&resource()).await.unwrap();
+    let second = elsewhere.acquire_shared(&resource()).await.unwrap();
+    assert!(first.token() > least && second.token() > least);
+    servers[0].kill();
+    servers[1].cli(&["FLUSHALL"]);
+    is_held(&here).await;
+    // Long enough that each part has been renewed more than once.
+    tokio::time::sleep(TTL * 2).await;
+    assert!(!first.valid_for().is_zero() && !second.valid_for().is_zero());
+    let third = here.acquire_shared(&resource()).await.unwrap();
+    is_held(&elsewhere).await;
+    servers[0].restart();
+    tokio::time::sleep(TTL * 2).await;
+    assert!(!third.valid_for().is_zero());
+    is_held(&elsewhere).await;
+    let tokens = [first.token(), second.token(), third.token()];
+    for part in [first, second, third] {
+        is_held(&elsewhere).await;
+        assert_eq!(part.release().await, Ok(Released::Released));
+    }
+    let alone = elsewhere.acquire(&resource()).await.unwrap();
+    assert!(tokens.iter().all(|token| alone.token() > *token), "{tokens:?} {alone:?}");
+    let refused = here.try_acquire_shared(&resource()).await;
+    assert!(matches!(refused, Err(AcquireError::Held { .. })), "{refused:?}");
+}
+
+/// A holder that is stopped keeps its part until the end of its TTL, and no longer. When it goes on, its
+/// lease is lost, and the fence refuses its token.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_that_is_stopped_loses_its_part() {
+    let servers = five();
+    let stopped = service(&servers).renew(false).build().unwrap();
+    let well = service(&servers).build().unwrap();
+    let fence = Fence::new(MemoryMarks::default());
+    let late = stopped.acquire_shared(&resource()).await.unwrap();
+    let part = well.acquire_shared(&resource()).await.unwrap();
+    // Those who share the lock do not make each other stale: nothing has forgotten, so the counts agree.
+    for token in [late.token(), part.token(), late.token()] {
+        drop(fence.admit(&resource(), token).await.unwrap());
+    }
+    let writer = tokio::spawn(async move {
+        let lease = well.acquire(&resource()).await.unwrap();
+        (well, lease)
+    });
+    tokio::time::sleep(TTL / 4).await;
+    // The other one is still in.
+    part.release().await.unwrap();
+    assert!(!writer.is_finished() || late.valid_for().is_zero());
+    let (well, alone) = writer.await.unwrap();
+    assert!(late.valid_for().is_zero());
+    assert_eq!(late.lost().await, Loss::Expired);
+    assert!(alone.token() > late.token());
+    drop(fence.admit(&resource(), alone.token()).await.unwrap());
+    let refused = fence.admit(&resource(), late.token()).await;
+    assert!(matches!(refused, Err(FenceError::Stale(_))), "{refused:?}");
+    assert!(late.renew().await.is_err());
+    assert_eq!(late.release().await, Ok(Released::Lapsed));
+    assert!(!alone.valid_for().is_zero());
+    alone.release().await.unwrap();
+    // Nothing is left of it on the servers.
+    well.settle().await;
+    let lock = format!("{{fencing}}:lock:{}", resource());
+    for server in &servers {
+        assert_eq!(server.cli(&["EXISTS", &lock]), "0");
+    }
+}
+
+/// Who waits to hold it alone is told by the last one that leaves, long before it would ask again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_one_that_leaves_tells_who_waits() {
+    let servers = five();
+    let never = Duration::from_secs(3600);
+    let second = Duration::from_secs(1);
+    let patient =
+        || service(&servers).ttl(never).wait(never).retry_delay(second).node_budget(second);
+    let here = service(&servers).ttl(never).build().unwrap();
+    let parts = [
+        here.acquire_shared(&resource()).await.unwrap(),
+        here.acquire_shared(&resource()).await.unwrap(),
+    ];
+    let elsewhere = patient().build().unwrap();
+    let writer = tokio::spawn(async move { elsewhere.acquire(&resource()).await.unwrap() });
+    let readers = [patient().build().unwrap(), patient().build().unwrap()];
+    let waiting = format!("{{fencing}}:waiting:{}", resource());
+    until(|| servers.iter().all(|server| server.cli(&["ZCARD", &waiting]) == "1")).await;
+    // Closed to those who come now.
+    let readers = readers.map(|reader| {
+        tokio::spawn(async move { reader.acquire_shared(&resource()).await.unwrap() })
+    });
+    until(|| servers.iter().all(|server| server.cli(&["ZCARD", &waiting]) == "3")).await;
+    assert_eq!(told(&servers), 0);
+    for part in parts {
+        part.release().await.unwrap();
+    }
+    let alone = tokio::time::timeout(Duration::from_secs(60), writer).await.unwrap().unwrap();
+    assert!(readers.iter().all(|reader| !reader.is_finished()));
+    // A majority has told; on a busy machine one may have answered late.
+    let before = told(&servers);
+    assert!(before >= 3, "{before}");
+    alone.release().await.unwrap();
+    let [one, other] = readers;
+    let one = tokio::time::timeout(Duration::from_secs(60), one).await.unwrap().unwrap();
+    let other = tokio::time::timeout(Duration::from_secs(60), other).await.unwrap().unwrap();
+    assert_eq!(one.token(), other.token());
+    // The release has told the one, and the grant to that one has told the other.
+    let told = told(&servers) - before;
+    assert!(told >= 3 + 3, "{told}");
+}
+
+/// How often the servers have told somebody.
+fn told(servers: &[RedisServer]) -> usize {
+    let told = |server: &RedisServer| {
+        let stats = server.cli(&["INFO", "commandstats"]);
+        let told = stats.lines().find_map(|line| line.strip_prefix("cmdstat_publish:calls="));
+        told.map_or(0, |told| told.split(',').next().unwrap().parse::<usize>().unwrap())
+    };
+    servers.iter().map(told).sum()
+}
+
+async fn until(mut done: impl FnMut() -> bool) {
+    let end = std::time::Instant::now() + Duration::from_secs(60);
+    while !done() {
+        assert!(std::time::Instant::now() < end, "it never came");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
