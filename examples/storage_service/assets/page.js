@@ -1,7 +1,7 @@
 // Draws what the service tells by server-sent events, and gives it orders. Nothing is played back.
 
 const $ = (id) => document.getElementById(id);
-const LONG = 20000;
+const LONG = 15000;
 const EVERY_FILE = { "/files/page": "with", "/unfenced/page": "without" };
 
 // --- What has happened so far ---
@@ -107,7 +107,7 @@ function take(event) {
 function words(event) {
   const who = `client ${event.client}`;
   const token = event.token ? `token ${event.token}` : "";
-  const file = event.file ? `the file ${EVERY_FILE[event.file] === "with" ? "with the fence" : "without"}` : "";
+  const file = event.file ? `the file ${EVERY_FILE[event.file] === "with" ? "with the fence" : "without a fence"}` : "";
   switch (event.kind) {
     case "asks":
       return [`${who} asks for a lease`, "It asks all lock nodes at once. It has the lease when a majority of them grants it. (docs/protocol.md, “Acquire”)"];
@@ -124,7 +124,7 @@ function words(event) {
     case "released":
       return [`${who} releases its lease`, "The next client need not wait until it would have run out. (docs/protocol.md, “Release”)"];
     case "asleep":
-      return [`${who} falls asleep${event.within_a_write ? " within a write" : ""}`, event.within_a_write
+      return [`${who} falls asleep${event.within_a_write ? " in the middle of a write" : ""}`, event.within_a_write
         ? "It has looked at its lease, found it valid, and not sent the write yet. Its whole thread stops, as in a long garbage collection."
         : "Its whole thread stops, as in a long garbage collection. The renewal of its lease stops with it."];
     case "awake":
@@ -144,7 +144,7 @@ function words(event) {
     case "refuses":
       return [`${who} does nothing: ${event.why}`, "A client that looks at its lease sees that it may not write. The trouble is what happens after it has looked."];
     case "node": {
-      const deed = { stop: "is stopped", start: "starts, with nothing in its memory", flush: "is flushed: it has forgotten everything" }[event.deed];
+      const deed = { stop: "is stopped", start: "starts, with nothing in its memory", flush: "is wiped: it has forgotten everything" }[event.deed];
       return [`lock node ${event.node} ${deed}`, event.deed === "stop"
         ? "The others go on: a majority is enough. (docs/protocol.md, “Quorum”)"
         : "A node that has forgotten may have granted a lease. It grants nothing until any such lease is over. (docs/protocol.md, “Quarantine”)"];
@@ -212,6 +212,7 @@ function begin(svg, at, label) {
   svg.replaceChildren();
   const x = scale(width, at);
   svg.append(shape("line", { class: "now", x1: x(at), x2: x(at), y1: 0, y2: HEIGHT }));
+  if (svg.id === "lane-1") svg.append(shape("text", { class: "tick", x: x(at) + 3, y: HEIGHT - 2 }, "now"));
   return [x, width];
 }
 
@@ -305,7 +306,7 @@ function place(name, number) {
   state.className = "state";
   item.append(state);
   if (!world.stoppable) return item;
-  for (const [deed, label] of [["stop", "kill"], ["start", "start"], ["flush", "flush"]]) {
+  for (const [deed, label] of [["stop", "kill"], ["start", "start"], ["flush", "wipe"]]) {
     const button = document.createElement("button");
     button.textContent = label;
     button.setAttribute("aria-label", `${label} ${name}`);
@@ -318,7 +319,7 @@ function place(name, number) {
 function describeNodes() {
   world.nodes.forEach((node, index) => {
     const rest = node.until ? Math.max(0, (node.until - now()) / 1000).toFixed(0) : "";
-    const text = { grants: "● grants", quarantined: `◐ quarantined, ${rest} s`, away: `○ away: ${node.why}` }[node.state];
+    const text = { grants: "● grants", quarantined: `◐ quarantined: it has forgotten, and grants nothing for ${rest} s`, away: `○ away: ${node.why}` }[node.state];
     set($("nodes").children[index].firstChild, `${node.name}: ${text}${node.era ? `, era ${node.era}` : ""}`);
   });
 }
@@ -380,7 +381,7 @@ function drawFiles() {
     card.classList.toggle("corrupted", corrupted);
     card.classList.toggle("kept", refused && !corrupted);
     set(card.querySelector(".verdict"), corrupted ? "CORRUPTED: a stale write went over a newer one."
-      : refused ? `The stale write was refused: ${file.refused.status}.` : "");
+      : refused ? `The stale write was refused (HTTP ${file.refused.status}).` : "");
   }
 }
 
@@ -470,7 +471,7 @@ const STEPS = [
       await until(() => !world.clients[2].lease);
     },
   },
-  { text: "That is the whole loop: a lease with a token that never goes backwards, and a storage that compares it. Try it yourself in free play: stop nodes, flush them, put a client to sleep." },
+  { text: "That is the whole loop: a lease with a token that never goes backwards, and a storage that compares it. Try it yourself in free play: kill nodes, wipe them, put a client to sleep." },
 ];
 
 const story = { step: 0, waiters: [], heard() { this.waiters = this.waiters.filter((waiter) => !waiter()); } };
@@ -536,8 +537,7 @@ for (const [id, free] of [["mode-story", false], ["mode-free", true]]) {
 $("follow").addEventListener("click", () => {
   follow = !follow;
   still = now();
-  $("follow").setAttribute("aria-pressed", String(follow));
-  set($("follow"), follow ? "Time runs" : "Time stands still");
+  $("follow").setAttribute("aria-pressed", String(!follow));
 });
 
 // --- What the service tells ---

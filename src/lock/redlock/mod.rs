@@ -94,11 +94,11 @@ impl Redlock {
     }
 
     /// Acquires a part in the lock of `resource`, which others may share: see
-    /// [`SharedLease`](crate::lock::SharedLease). Waits while somebody holds the lock alone,
+    /// [`SharedLease`]. Waits while somebody holds the lock alone,
     /// or waits for that, up to the wait limit.
     ///
     /// # Errors
-    /// [`AcquireError`](crate::lock::AcquireError) of the last attempt.
+    /// [`AcquireError`] of the last attempt.
     ///
     /// # Cancel safety
     /// As for [`acquire`](Self::acquire).
@@ -110,7 +110,7 @@ impl Redlock {
     /// only for nodes that start for the first time, about a second.
     ///
     /// # Errors
-    /// [`AcquireError`](crate::lock::AcquireError): `Held` if somebody holds the lock alone,
+    /// [`AcquireError`]: `Held` if somebody holds the lock alone,
     /// or waits for that.
     ///
     /// # Cancel safety

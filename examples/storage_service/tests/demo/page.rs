@@ -45,7 +45,7 @@ async fn the_story_ends_with_one_file_kept_and_one_corrupted() {
     browser.until("document.querySelectorAll('#lane-with [aria-label^=\"refused: client 1\"]').length === 1").await;
     browser.until("document.querySelectorAll('#lane-without [aria-label^=\"overwrote a newer write: client 1\"]').length === 1").await;
     assert!(browser.text("#with .content").await.contains("client 2"));
-    assert!(browser.text("#with .verdict").await.contains("refused: 412"));
+    assert!(browser.text("#with .verdict").await.contains("HTTP 412"));
     assert!(browser.text("#without .content").await.contains("client 1"));
     assert!(browser.text("#without .verdict").await.contains("CORRUPTED"));
     browser.picture("page.png").await;
@@ -69,7 +69,7 @@ async fn without_the_fence_the_page_shows_both_corrupted() {
 }
 
 #[tokio::test]
-async fn nodes_that_are_killed_and_flushed_are_seen() {
+async fn nodes_that_are_killed_and_wiped_are_seen() {
     let service = Service::start(&[]);
     let browser = Browser::open(&format!("http://{}/", service.address), 360).await;
     browser.until("document.querySelectorAll('#nodes li.grants').length === 5").await;
@@ -84,7 +84,7 @@ async fn nodes_that_are_killed_and_flushed_are_seen() {
         .until("document.querySelector('#nodes [data-node=\"2\"]').className === 'quarantined'")
         .await;
     browser.until("document.querySelectorAll('#nodes li.grants').length === 5").await;
-    browser.click("[aria-label='flush memory-4']").await;
+    browser.click("[aria-label='wipe memory-4']").await;
     browser
         .until("document.querySelector('#nodes [data-node=\"4\"]').className !== 'grants'")
         .await;
