@@ -41,8 +41,8 @@ pub async fn within<F: Future>(lease: Arc<dyn HeldToken>, work: F) -> F::Output 
 /// ```
 /// use std::sync::Arc;
 /// use fencing::http::AttachLayer;
-/// use fencing::{Lease, Sequencer};
-/// use tower::Layer;
+/// use fencing::Lease;
+/// use tower_layer::Layer; // the same as tower::Layer
 ///
 /// # fn service<S: Clone>(lease: Arc<Lease>, client: S) {
 /// let client = AttachLayer::new(lease).layer(client); // a hyper client, tonic's channel, ...
