@@ -4,7 +4,7 @@
 //! `cargo bench -p redlock_bench`, then the names of rows if you do not want all of them:
 //! `-- n5 tasks64`. `--json` prints one object a line. `--rounds 40` sets the rounds (default 20).
 //!
-//! Rounds of the contestants are interleaved, so that whatever else the machine does falls on all.
+//! Rounds of the contestants are interleaved, so that other load on the machine slows all of them alike.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

@@ -8,8 +8,8 @@ use crate::table::{Table, micros};
 
 const PAIRS: usize = 20;
 
-/// The counts of three nodes are out of step before each acquire, so that whatever majority answers
-/// first, the token must be published.
+/// The counts of three nodes are out of step before each acquire, so that the client
+/// must publish the token, whichever majority answers first.
 pub async fn measure(rounds: usize, table: &mut Table) {
     let servers = Servers::start(5).await;
     let contestant = Contestant::fencing(&servers.urls());

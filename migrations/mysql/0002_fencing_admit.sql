@@ -69,10 +69,7 @@ PREPARE fencing_text FROM @fencing_text;
 EXECUTE fencing_text;
 DEALLOCATE PREPARE fencing_text;
 
--- The second half of both, after the look at the mark. One that was seen may have been pruned
--- since, with a newer one: then the UPDATE finds no row, and it begins again without. Whoever creates
--- a mark holds a lock on the floor, which is read on its newest row, and a prune waits for those before it
--- raises the floor: so it knows of every mark that was deleted.
+-- The second half of both, after the look at the mark.
 DROP PROCEDURE IF EXISTS fencing_hold;
 CREATE PROCEDURE fencing_hold(
     IN the_resource VARBINARY(1024), IN the_token BIGINT, IN seen BIGINT)
@@ -80,8 +77,6 @@ CREATE PROCEDURE fencing_hold(
     SQL SECURITY INVOKER
 BEGIN
     DECLARE held BIGINT;
-    DECLARE floor BIGINT;
-    DECLARE tries INT DEFAULT 0;
     DECLARE words TEXT CHARACTER SET utf8mb4;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
 
@@ -98,33 +93,16 @@ BEGIN
     IF seen > the_token THEN
         SET held = seen;
     ELSE
-        REPEAT
+        IF seen IS NULL OR seen < the_token THEN
             -- Waits for every holder of an older token. A mark below 1 stays, and is
             -- reported as corrupt.
-            IF seen < the_token THEN
-                UPDATE fencing_marks_base SET token = the_token, raised_at = UTC_TIMESTAMP(6)
-                WHERE resource = the_resource AND token BETWEEN 1 AND the_token - 1;
-            ELSEIF seen IS NULL THEN
-                SELECT token INTO floor FROM fencing_marks_base
-                WHERE resource = '' LOCK IN SHARE MODE;
-                -- On a cluster, its commit then conflicts with that of a prune elsewhere.
-                CALL fencing_count('');
-                IF floor <= the_token THEN
-                    INSERT INTO fencing_marks_base (resource, token)
-                    VALUES (the_resource, the_token)
-                    ON DUPLICATE KEY UPDATE
-                        raised_at = IF(token BETWEEN 1 AND the_token - 1, UTC_TIMESTAMP(6), raised_at),
-                        token = IF(token BETWEEN 1 AND the_token - 1, the_token, token);
-                END IF;
-            END IF;
-            CALL fencing_count(the_resource);
-            SELECT token INTO held FROM fencing_marks_base
-            WHERE resource = the_resource LOCK IN SHARE MODE;
-            IF held IS NULL AND seen IS NULL AND floor > the_token THEN
-                SET held = floor;
-            END IF;
-            SET seen = NULL, tries = tries + 1;
-        UNTIL held IS NOT NULL OR tries = 3 END REPEAT;
+            INSERT INTO fencing_marks_base (resource, token) VALUES (the_resource, the_token)
+            ON DUPLICATE KEY UPDATE
+                token = IF(token BETWEEN 1 AND the_token - 1, the_token, token);
+        END IF;
+        CALL fencing_count(the_resource);
+        SELECT token INTO held FROM fencing_marks_base
+        WHERE resource = the_resource LOCK IN SHARE MODE;
     END IF;
 
     IF held IS NULL OR held NOT BETWEEN the_token AND 999999999999999 THEN

@@ -50,7 +50,6 @@ BEGIN
     DECLARE odd BOOLEAN;
     DECLARE corrected BOOLEAN;
     DECLARE mark BIGINT;
-    DECLARE floor BIGINT;
     DECLARE last_token BIGINT;
     DECLARE last_owner VARBINARY(64);
     DECLARE granted BIGINT;
@@ -80,11 +79,7 @@ BEGIN
     IF closed IS NULL OR closed <= present OR odd OR corrected THEN
         -- The mark may be above the row's token if the tokens came from elsewhere before,
         -- or the row was lost.
-        -- Where it has none, the token is not below the floor. The lock: a prune knows of all
-        -- that was granted before it raises the floor.
-        SELECT token INTO floor FROM fencing_marks_base WHERE resource = '' LOCK IN SHARE MODE;
         SELECT token INTO mark FROM fencing_marks_base WHERE resource = the_resource;
-        SET mark = GREATEST(COALESCE(mark, 0), COALESCE(floor, 1) - 1);
         -- Locks the row, and first creates it without an owner if it is missing: to read a
         -- missing row FOR UPDATE shares the gap with others, and then neither can insert.
         INSERT INTO fencing_leases (resource, token, owner, expires_at)

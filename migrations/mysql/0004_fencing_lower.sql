@@ -27,9 +27,6 @@ BEGIN
         AND NOT EXISTS (SELECT 1 FROM fencing_audit
             WHERE resource = old_resource AND new_resource = old_resource
                 AND to_token = new_token AND lowered_at IS NULL)
-        -- What is below the floor may be deleted.
-        AND NOT COALESCE(new_resource IS NULL AND old_resource <> '' AND old_token <
-            (SELECT token FROM fencing_marks_base WHERE resource = ''), FALSE)
     THEN
         SIGNAL SQLSTATE 'ZF403' SET MESSAGE_TEXT =
             'fencing: a mark is never lowered, renamed or deleted: that lets stale writes in';

@@ -1,8 +1,5 @@
 -- The high-water marks: for each resource, the highest fencing token seen.
 -- Never lower or delete a mark: that lets stale writes in.
--- `raised_at`: when the mark was raised last. Old ones may be pruned (`fencing marks prune`).
--- The row with the empty name is the floor: the mark of every resource that has none of its own. It is
--- raised above all that is pruned, and a mark below it may be deleted.
 -- "C" compares bytes: no two names count as one, and no update of the system's locale data
 -- breaks the index.
 
@@ -24,7 +21,5 @@ $fencing$;
 
 CREATE TABLE IF NOT EXISTS fencing_marks (
     resource text COLLATE "C" PRIMARY KEY,
-    token bigint NOT NULL CHECK (token BETWEEN 1 AND 999999999999999),
-    raised_at timestamptz NOT NULL DEFAULT clock_timestamp()
+    token bigint NOT NULL CHECK (token BETWEEN 1 AND 999999999999999)
 );
-INSERT INTO fencing_marks (resource, token) VALUES ('', 1) ON CONFLICT DO NOTHING;

@@ -49,19 +49,17 @@ $fencing$;
 -- for another transaction, the token is tested again on the row that it left.
 --
 -- `raised`: the first contact. It waits for every holder of an older token, and tests
--- `<` after the wait, on the newest row. A mark below 1 stays, and is reported as corrupt. It
--- creates no mark: one that was seen may have been pruned since, with a newer one.
---
--- `floor`, `added`: the first contact of a resource without a mark. The lock on the floor is read on
--- its newest row, and a prune waits for those who hold it before it raises the floor. So whoever
--- creates a mark knows of every mark that was deleted.
+-- `<` after the wait, on the newest row. It is not tried where the mark was as high
+-- already: the upsert locks the row even where it refuses, and `held` may have left a
+-- share of the row that has replaced its own, which two would then raise into a
+-- deadlock. A mark below 1 stays, and is reported as corrupt.
 --
 -- Under REPEATABLE READ and SERIALIZABLE both fail with 40001 if the row is newer than
 -- the snapshot.
 --
 -- After that the mark is read by a statement of its own: the snapshot of the first may be
--- older than what refused it. If an equal token came first, it is tried again: only `held`,
--- `raised` and `added` admit, for they take the locks.
+-- older than what refused it. If an equal token came first, it is tried again: only `held`
+-- and `raised` admit, for they take the locks.
 CREATE OR REPLACE FUNCTION fencing_hold(the_resource text, the_token bigint, raises boolean)
     RETURNS bigint LANGUAGE plpgsql VOLATILE AS $fencing$
 DECLARE
@@ -108,30 +106,18 @@ BEGIN
             WHERE mark.resource = the_resource AND mark.token = the_token
             FOR SHARE OF mark
         ), raised AS (
-            UPDATE fencing_marks AS mark SET token = the_token, raised_at = clock_timestamp()
-            FROM turn, seen
-            WHERE mark.resource = the_resource AND seen.token < the_token
-                AND mark.token BETWEEN 1 AND the_token - 1
-            RETURNING 1
-        ), floor AS MATERIALIZED (
-            SELECT mark.token FROM turn, fencing_marks AS mark
-            WHERE mark.resource = '' AND NOT EXISTS (SELECT FROM seen)
-            FOR SHARE OF mark
-        ), added AS (
             INSERT INTO fencing_marks AS mark (resource, token)
-            SELECT the_resource, the_token FROM floor WHERE token <= the_token
-            ON CONFLICT (resource) DO UPDATE
-            SET token = EXCLUDED.token, raised_at = EXCLUDED.raised_at
+            SELECT the_resource, the_token FROM turn
+            WHERE NOT EXISTS (SELECT FROM seen WHERE token >= the_token)
+            ON CONFLICT (resource) DO UPDATE SET token = EXCLUDED.token
             WHERE mark.token BETWEEN 1 AND EXCLUDED.token - 1
             RETURNING 1
         )
-        SELECT EXISTS (SELECT FROM held) OR EXISTS (SELECT FROM raised)
-            OR EXISTS (SELECT FROM added) INTO admitted;
+        SELECT EXISTS (SELECT FROM held) OR EXISTS (SELECT FROM raised) INTO admitted;
         IF admitted THEN
             RETURN NULL;
         END IF;
-        SELECT token INTO highest FROM fencing_marks WHERE resource IN (the_resource, '')
-        ORDER BY resource DESC LIMIT 1;
+        SELECT token INTO highest FROM fencing_marks WHERE resource = the_resource;
         EXIT WHEN highest > the_token;
     END LOOP;
     IF NOT raises THEN

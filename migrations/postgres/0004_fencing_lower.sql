@@ -1,5 +1,5 @@
 -- A mark never falls by itself: triggers refuse to lower, rename or delete one, by whatever
--- statement, unless the floor is above what is deleted. The one way back is fencing_lower, for a mark that a token raised which was never
+-- statement. The one way back is fencing_lower, for a mark that a token raised which was never
 -- granted. Each time leaves a line in fencing_audit.
 
 CREATE TABLE IF NOT EXISTS fencing_audit (
@@ -22,12 +22,6 @@ BEGIN
         THEN
             RETURN NEW;
         END IF;
-    ELSIF TG_OP = 'DELETE' THEN
-        IF OLD.resource <> ''
-            AND OLD.token < (SELECT token FROM fencing_marks WHERE resource = '')
-        THEN
-            RETURN OLD;
-        END IF;
     END IF;
     RAISE EXCEPTION USING ERRCODE = 'ZF403',
         MESSAGE = 'fencing: a mark is never lowered, renamed or deleted: that lets stale writes in',
@@ -43,11 +37,7 @@ CREATE TRIGGER fencing_marks_lower BEFORE UPDATE ON fencing_marks FOR EACH ROW
     EXECUTE FUNCTION fencing_guard();
 
 DROP TRIGGER IF EXISTS fencing_marks_delete ON fencing_marks;
-CREATE TRIGGER fencing_marks_delete BEFORE DELETE ON fencing_marks
-    FOR EACH ROW EXECUTE FUNCTION fencing_guard();
-
-DROP TRIGGER IF EXISTS fencing_marks_truncate ON fencing_marks;
-CREATE TRIGGER fencing_marks_truncate BEFORE TRUNCATE ON fencing_marks
+CREATE TRIGGER fencing_marks_delete BEFORE DELETE OR TRUNCATE ON fencing_marks
     FOR EACH STATEMENT EXECUTE FUNCTION fencing_guard();
 
 -- fencing_lower(resource, from, to): lowers a mark that was raised too far, if it is still `from`:

@@ -23,14 +23,12 @@ CREATE TRIGGER IF NOT EXISTS fencing_admit INSTEAD OF INSERT ON fencing_admit BE
             OR length(CAST(NEW.resource AS BLOB)) NOT BETWEEN 1 AND 255
             THEN json_extract('{}', 'fencing: a resource name has 1 to 255 bytes, token '
                 || NEW.token)
-        WHEN coalesce((SELECT token FROM fencing_marks WHERE resource = NEW.resource),
-                (SELECT token FROM fencing_marks WHERE resource = '')) > NEW.token
+        WHEN (SELECT token FROM fencing_marks WHERE resource = NEW.resource) > NEW.token
             THEN json_extract('{}', 'fencing: token ' || NEW.token || ' is stale, high water '
-                || coalesce((SELECT token FROM fencing_marks WHERE resource = NEW.resource),
-                (SELECT token FROM fencing_marks WHERE resource = ''))
+                || (SELECT token FROM fencing_marks WHERE resource = NEW.resource)
                 || ', resource ' || NEW.resource)
     END;
-    UPDATE fencing_marks SET token = NEW.token, raised_at = CAST(strftime('%s', 'now') AS INTEGER)
+    UPDATE fencing_marks SET token = NEW.token
         WHERE resource = NEW.resource AND token < NEW.token;
     INSERT INTO fencing_marks (resource, token) SELECT NEW.resource, NEW.token
         WHERE NOT EXISTS (SELECT 1 FROM fencing_marks WHERE resource = NEW.resource);

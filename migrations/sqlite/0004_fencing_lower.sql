@@ -31,10 +31,7 @@ BEGIN
         'fencing: a mark is never lowered, renamed or deleted: that lets stale writes in');
 END;
 
--- What is below the floor may be deleted.
 CREATE TRIGGER IF NOT EXISTS fencing_marks_delete BEFORE DELETE ON fencing_marks
-    WHEN OLD.resource = '' OR coalesce(
-        OLD.token >= (SELECT token FROM fencing_marks WHERE resource = ''), 1)
 BEGIN
     SELECT RAISE(ABORT,
         'fencing: a mark is never lowered, renamed or deleted: that lets stale writes in');

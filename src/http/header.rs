@@ -9,7 +9,8 @@ pub const HEADER: HeaderName = HeaderName::from_static("fencing-token");
 
 /// The header, or gRPC metadata, that carries a token together with its resource: `34 docs/a`, the name
 /// percent-encoded where a header needs that. A layer that finds it checks that the resource is its own, and
-/// that the token is the one in [`HEADER`], if both are there.
+/// that the token is the one in [`HEADER`], if both are there. It stands for the token only where the layer has
+/// not [named another header](super::FenceLayer::header) for that.
 pub const SEQUENCER: HeaderName = HeaderName::from_static("fencing-sequencer");
 
 /// What a name needs encoded. A percent sign, or nobody could read the others back.

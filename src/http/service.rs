@@ -12,7 +12,7 @@ use tower_service::Service;
 
 use super::extract::WithoutToken;
 use super::future::Waiting;
-use super::header::{SEQUENCER, read_sequencer};
+use super::header::{HEADER, SEQUENCER, read_sequencer};
 use super::refusal::Style;
 use super::{FenceBody, FenceFuture, FenceLayer, Fenced, PathError, Policy, Refusal};
 use crate::resource::Resource;
@@ -55,6 +55,8 @@ impl<S, X> FenceService<S, X> {
             return Ok(None);
         }
         let shown = sequencer(&parts.headers)?;
+        // Where the token has a header of its own, somebody may watch that one only.
+        let alone = self.layer.header == HEADER;
         let token = match (token(&parts.headers, &self.layer.header)?, &shown) {
             (Some(token), Some(shown)) if token != shown.token => {
                 return Err(Refusal::Mismatch(format!(
@@ -62,9 +64,9 @@ impl<S, X> FenceService<S, X> {
                 )));
             }
             (Some(token), _) => token,
-            (None, Some(shown)) => shown.token,
-            (None, None) if policy == Policy::Required => return Err(Refusal::Missing),
-            (None, None) => return Ok(None),
+            (None, Some(shown)) if alone => shown.token,
+            (None, _) if policy == Policy::Required => return Err(Refusal::Missing),
+            (None, _) => return Ok(None),
         };
         let resource = (self.layer.extractor)(parts).map_err(unnamed)?;
         match shown {

@@ -58,7 +58,8 @@ impl<B: LockBackend> Service<B> {
 
     pub(super) async fn acquire(&self, resource: &Resource) -> Result<Lease, AcquireError> {
         self.runtime(resource)?;
-        let attempt = || self.attempt(resource, Ask { waits: true, ..Ask::ONCE });
+        let waits = !self.settings.wait.is_zero();
+        let attempt = || self.attempt(resource, Ask { waits, ..Ask::ONCE });
         let asked = (&self.backend, resource, &self.settings);
         self.queues.acquire(asked, Mode::Exclusive, attempt).await
     }

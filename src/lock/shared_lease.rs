@@ -6,7 +6,7 @@ use super::error::{LeaseLost, ReleaseError, Released, RenewError};
 use super::lease::Lease;
 use super::standing::Loss;
 use crate::resource::Resource;
-use crate::sequencer::Sequencer;
+use crate::sequencer::{HeldToken, Sequencer};
 use crate::token::Token;
 
 /// A part in a lock that several share, from [`acquire_shared`](super::Lock::acquire_shared): nobody
@@ -107,5 +107,11 @@ impl SharedLease {
     /// Once polled, the release has been sent and goes on without the future.
     pub async fn release(self) -> Result<Released, ReleaseError> {
         self.0.release().await
+    }
+}
+
+impl HeldToken for SharedLease {
+    fn held(&self) -> Option<Sequencer> {
+        self.0.held()
     }
 }

@@ -40,7 +40,7 @@ pub struct Refused {
 /// keeps it in the table `fencing_refusals` ([`refusals`]), if the transaction commits. It
 /// raises the mark as `admit` does, if it need not wait for that.
 ///
-/// **Fencing.** None. Nobody waits for this transaction, and it waits for nobody.
+/// **Fencing.** None. It is made to wait for nobody; `docs/sql.md` says where it may wait all the same.
 ///
 /// # Errors
 /// Those of the database; roll the transaction back. On MySQL also a deadlock, and with
@@ -104,9 +104,7 @@ async fn look<DB: Database>(
             let note =
                 format!("INSERT INTO main.fencing_shadow VALUES ({name}, {number}, 'admit')");
             let mark = format!(
-                "SELECT CAST(coalesce(
-                    (SELECT token FROM main.fencing_marks WHERE resource = {name}),
-                    (SELECT nullif(token, 1) FROM main.fencing_marks WHERE resource = '')) AS TEXT)"
+                "SELECT CAST(token AS TEXT) FROM main.fencing_marks WHERE resource = {name}"
             );
             let mark = DB::texts(conn, mark, Vec::new()).await.map(first)?;
             DB::execute(conn, note).await?;

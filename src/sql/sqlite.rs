@@ -20,15 +20,8 @@ use crate::token::Token;
 const RAISE: &str = "
     INSERT INTO main.fencing_marks AS mark (resource, token) SELECT ?1, ?2
     WHERE NOT EXISTS (SELECT 1 FROM main.fencing_marks WHERE resource = ?1 AND token > ?2)
-        AND (EXISTS (SELECT 1 FROM main.fencing_marks WHERE resource = ?1)
-            OR NOT EXISTS (SELECT 1 FROM main.fencing_marks WHERE resource = '' AND token > ?2))
-    ON CONFLICT (resource) DO UPDATE SET token = excluded.token,
-        raised_at = CASE WHEN mark.token < excluded.token THEN excluded.raised_at ELSE mark.raised_at END
+    ON CONFLICT (resource) DO UPDATE SET token = excluded.token
     WHERE mark.token BETWEEN 1 AND excluded.token";
-
-/// Reads the mark, or the floor where there is none.
-const REFUSES: &str = "
-    SELECT token FROM main.fencing_marks WHERE resource IN (?1, '') ORDER BY resource DESC LIMIT 1";
 
 const LOWER: &str = "INSERT INTO main.fencing_lower VALUES (?1, ?2, ?3)";
 
@@ -93,10 +86,7 @@ impl FenceStatements for Sqlite {
             let raise = sqlx::query(RAISE).bind(resource.as_str()).bind(i64::from(token));
             match raise.execute(&mut *conn).await?.rows_affected() {
                 1 => Ok(AdmitAnswer::Admitted),
-                _ => {
-                    let mark = sqlx::query_scalar(REFUSES).bind(resource.as_str());
-                    mark.fetch_optional(conn).await.map(AdmitAnswer::Refused)
-                }
+                _ => Sqlite::mark(conn, resource).await.map(AdmitAnswer::Refused),
             }
         })
     }

@@ -16,9 +16,7 @@ use sqlx::{
 };
 use tokio::time::timeout;
 
-use crate::args::database::{
-    Database, Lower, Marks, MarksAction, Migrate, ProtectTable, Prune, Raise,
-};
+use crate::args::database::{Database, Lower, Marks, MarksAction, Migrate, ProtectTable, Raise};
 use crate::{exit, protected, say};
 
 /// How long a connection, or a lock of SQLite, is waited for.
@@ -66,7 +64,6 @@ pub(crate) async fn marks(args: Marks) -> u8 {
     ended(match &args.action {
         Some(MarksAction::Raise(raise)) => run_raise(raise).await,
         Some(MarksAction::Lower(lower)) => run_lower(lower).await,
-        Some(MarksAction::Prune(prune)) => run_prune(prune).await,
         None => match args.database() {
             Some(database) => list(&database, args.resource.as_ref()).await,
             None => Err(usage("--database needs a URL, such as sqlite:data.db")),
@@ -242,26 +239,6 @@ async fn run_lower(args: &Lower) -> Result<(), Failure> {
     }
     on!(&pool, pool => sql::lower(pool, resource, from, token).await).map_err(not_admitted)?;
     say::out(format_args!("{token}\t{resource}\n"));
-    Ok(())
-}
-
-async fn run_prune(args: &Prune) -> Result<(), Failure> {
-    let prune = sql::Prune::older_than(args.older_than).below(args.below.unwrap_or(Token::MAX));
-    let pool = connect(&args.database, false).await?;
-    if !args.yes {
-        let plan = on!(&pool, pool => prune.look(pool).await).map_err(not_admitted)?;
-        let highest = plan.highest.map_or_else(String::new, |(name, token)| {
-            format!(", the highest of them {token} of {name}")
-        });
-        say::error(format_args!(
-            "would remove {} marks{highest}, and raise the floor from {} to {}: resources without a mark \
-             refuse all tokens below it, for good. Add --yes to do it",
-            plan.marks, plan.from, plan.floor
-        ));
-        return Err(Failure(exit::USAGE, String::new()));
-    }
-    let done = on!(&pool, pool => prune.run(pool).await).map_err(not_admitted)?;
-    say::out(format_args!("removed {} marks; the floor is {}\n", done.marks, done.floor));
     Ok(())
 }
 

@@ -18,7 +18,7 @@ pub enum AttachError<E> {
     /// stored.
     #[error("refused by the fence: {}", .0.detail)]
     Refused(Box<Problem>),
-    /// The response to the request broke off before it could be read.
+    /// Problem details came that break off, or are longer than 64 KiB.
     #[error("the refusal cannot be read: {0}")]
     Response(#[source] Box<dyn Error + Send + Sync>),
     /// The service that sends failed. Whether the request arrived is for its error to say.

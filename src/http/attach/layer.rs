@@ -41,15 +41,19 @@ pub async fn within<F: Future>(lease: Arc<dyn HeldToken>, work: F) -> F::Output 
 /// ```
 /// use std::sync::Arc;
 /// use fencing::http::AttachLayer;
-/// use fencing::{Lease, Sequencer};
-/// use tower::Layer;
+/// use fencing::Lease;
+/// use tower_layer::Layer; // the same as tower::Layer
 ///
 /// # fn service<S: Clone>(lease: Arc<Lease>, client: S) {
 /// let client = AttachLayer::new(lease).layer(client); // a hyper client, tonic's channel, ...
 /// # }
 /// ```
 ///
-/// **Fencing.** It looks at the lease right before it sends. A request that is under way when the
+/// It keeps the lease: one that you drop elsewhere is renewed for as long as the layer or a client below it
+/// lives. Keep a [`Sequencer`](crate::sequencer::Sequencer) there, or use [`of_the_task`](AttachLayer::of_the_task), where that
+/// is too long.
+///
+/// **Fencing.** It looks at the lease when it is called. A request that is under way when the
 /// lease ends may still arrive: that is what the server's fence is for.
 #[derive(Clone)]
 pub struct AttachLayer {

@@ -24,8 +24,7 @@ use crate::database::{
 ///
 /// `acquired`: the row counts as the upsert finds it, after any wait, and so does the time:
 /// `now()` would be the time when the statement began. The mark may be above the row's token
-/// if the tokens came from elsewhere before, or the row was lost. Where there is no mark, the token is not
-/// below the floor, which has the empty name. The function reads it: it sees
+/// if the tokens came from elsewhere before, or the row was lost. The function reads it: it sees
 /// no temporary table with the name of the marks.
 const ACQUIRE: &str = "
     WITH own AS MATERIALIZED (
@@ -54,8 +53,7 @@ const ACQUIRE: &str = "
     ), acquired AS (
         INSERT INTO fencing_leases AS lease (resource, token, owner, expires_at, closed_for)
         SELECT $resource,
-            greatest((SELECT token FROM fencing_highest($resource)) + 1,
-                (SELECT token FROM fencing_highest('')), 1),
+            coalesce((SELECT token FROM fencing_highest($resource)), 0) + 1,
             $owner, clock_timestamp() + $lasting * interval '1 millisecond',
             $lasting * interval '1 millisecond'
         FROM own WHERE NOT EXISTS (SELECT FROM seen)

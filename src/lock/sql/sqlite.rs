@@ -29,12 +29,11 @@ const NOTICE: &str = "
 
 /// Acquires the row as this statement finds it, under the database's one write lock. The
 /// mark may be above the row's token if the tokens came from elsewhere before, or the
-/// row was lost. Where there is no mark, the token is not below the floor.
+/// row was lost.
 const ACQUIRE: &str = "
     INSERT INTO fencing_leases (resource, token, owner, expires_at, closed_for)
     SELECT ?1,
-        max(coalesce((SELECT token FROM fencing_marks WHERE resource = ?1), 0) + 1,
-            coalesce((SELECT token FROM fencing_marks WHERE resource = ''), 1)),
+        coalesce((SELECT token FROM fencing_marks WHERE resource = ?1), 0) + 1,
         ?2, CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?3, ?3
     WHERE true
     ON CONFLICT (resource) DO UPDATE SET

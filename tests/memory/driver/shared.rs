@@ -131,6 +131,7 @@ async fn an_attempt_without_a_wait_keeps_nobody_out() {
     let others = [Resource::new("other").unwrap(), resource()];
     let brief = lock.with_wait(Duration::ZERO).unwrap();
     assert!(brief.acquire_all(&others).await.is_err());
+    assert!(brief.acquire(&resource()).await.is_err());
     assert_eq!(drains(&fleet), 0);
     lock.try_acquire_shared(&resource()).await.unwrap().release().await.unwrap();
     // A lock that one holds alone has nothing to drain.

@@ -151,6 +151,21 @@ async fn the_sequencer_belongs_to_the_request() {
     assert_eq!(put(Some("34"), &[]).await, 200);
 }
 
+/// Whoever guards the header of the token guards all ways to send one.
+#[tokio::test]
+async fn with_another_header_the_sequencer_alone_is_no_token() {
+    let app = Router::new().fallback(async || "reached");
+    let app = app.layer(layer(fence()).header(HeaderName::from_static("x-lease")));
+    let put = async |method: &str, header: &str, value: &str| {
+        let request = Request::builder().method(method).uri("/files/a").header(header, value);
+        let response = app.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        response.status().as_u16()
+    };
+    assert_eq!(put("GET", "fencing-sequencer", "999999999999999 files/a").await, 200);
+    assert_eq!(put("PUT", "fencing-sequencer", "999999999999999 files/a").await, 428);
+    assert_eq!(put("PUT", "x-lease", "34").await, 200);
+}
+
 /// Names may hold what a header may not.
 #[tokio::test]
 async fn every_name_fits_into_a_header() {

@@ -32,20 +32,6 @@ async fn migrating_again_changes_nothing() {
 }
 
 #[tokio::test]
-async fn what_was_created_is_taken_away_as_it_is_documented() {
-    let place = Place::empty().await;
-    for _ in 0..2 {
-        sql::migrate(&place.pool).await.unwrap();
-        admit(&place, &resource(), 34).await.unwrap();
-        let drop = sqlx::AssertSqlSafe(crate::common::documented(place::DROP));
-        sqlx::raw_sql(drop).execute(&place.pool).await.unwrap();
-        assert!(tables(&place).await.is_empty());
-        let again = sqlx::query("SELECT token FROM fencing_marks").execute(&place.pool).await;
-        again.unwrap_err();
-    }
-}
-
-#[tokio::test]
 async fn ten_may_migrate_at_once() {
     let place = Place::empty().await;
     let mut starts = Vec::new();

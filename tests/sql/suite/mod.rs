@@ -8,7 +8,6 @@ mod marks;
 mod migrate;
 mod parts;
 mod protect;
-mod prune;
 mod race;
 mod rounds;
 mod row;

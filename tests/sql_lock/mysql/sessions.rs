@@ -137,7 +137,7 @@ async fn a_session_is_left_as_it_was() {
     assert_eq!(lease.release().await, Ok(Released::Released));
     as_it_was().await;
     // Refused by the table: the tokens have run out.
-    let mark = "INSERT INTO fencing_marks (resource, token) VALUES ('invoice/42', 999999999999999)";
+    let mark = "INSERT INTO fencing_marks VALUES ('invoice/42', 999999999999999)";
     sqlx::query(mark).execute(&place.pool).await.unwrap();
     fault(brief.try_acquire(&resource()).await);
     as_it_was().await;

@@ -44,7 +44,7 @@ pub const LOWER: &[&str] = &[
 pub const GUARD: bool = true;
 
 /// The columns of a mark besides its name and token.
-pub const MORE: &str = ", admissions BIGINT NOT NULL DEFAULT 0 INVISIBLE, raised_at DATETIME(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6)) INVISIBLE";
+pub const MORE: &str = ", admissions BIGINT NOT NULL DEFAULT 0 INVISIBLE";
 
 /// The migrations.
 pub const VERSIONS: &[i64] = &[1, 2, 3, 4, 5];
@@ -57,9 +57,6 @@ pub const OURS: &[&str] = &[
     "fencing_refusals",
     "fencing_turns",
 ];
-
-/// Where docs/sql.md says how to take the fence away.
-pub const DROP: &str = "### MySQL and MariaDB: drop";
 
 /// `?` for `$1`: the values are bound in their order.
 pub fn sql(text: &str) -> AssertSqlSafe<String> {

@@ -43,7 +43,7 @@ pub const LOWER: &[&str] = &[
 pub const GUARD: bool = false;
 
 /// The columns of a mark besides its name and token.
-pub const MORE: &str = ", raised_at TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp()";
+pub const MORE: &str = "";
 
 /// The migrations.
 pub const VERSIONS: &[i64] = &[1, 2, 3, 4, 5];
@@ -54,9 +54,6 @@ pub const OURS: &[&str] = &[
     "fencing_marks",
     "fencing_refusals",
 ];
-
-/// Where docs/sql.md says how to take the fence away.
-pub const DROP: &str = "### PostgreSQL: drop";
 
 /// The same placeholders serve here.
 pub fn sql(text: &str) -> sqlx::AssertSqlSafe<String> {

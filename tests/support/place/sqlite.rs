@@ -31,14 +31,14 @@ pub const LOWER: &[&str] = &[
     "UPDATE OR IGNORE fencing_marks SET token = 34",
     "UPDATE fencing_marks SET resource = 'files/b'",
     "DELETE FROM fencing_marks",
-    "INSERT OR REPLACE INTO fencing_marks (resource, token) VALUES ('files/a', 33)",
+    "INSERT OR REPLACE INTO fencing_marks VALUES ('files/a', 33)",
 ];
 
 /// Whether the marks get their guard from docs/sql.md: the migrations create it.
 pub const GUARD: bool = false;
 
 /// The columns of a mark besides its name and token.
-pub const MORE: &str = ", raised_at INTEGER NOT NULL DEFAULT 0";
+pub const MORE: &str = "";
 
 /// The migrations.
 pub const VERSIONS: &[i64] = &[1, 2, 3, 4, 5];
@@ -49,9 +49,6 @@ pub const OURS: &[&str] = &[
     "fencing_marks",
     "fencing_refusals",
 ];
-
-/// Where docs/sql.md says how to take the fence away.
-pub const DROP: &str = "### SQLite: drop";
 
 /// The same placeholders serve here.
 pub fn sql(text: &str) -> sqlx::AssertSqlSafe<String> {

@@ -36,29 +36,6 @@ impl Marks {
 pub(crate) enum MarksAction {
     Raise(Raise),
     Lower(Lower),
-    Prune(Prune),
-}
-
-/// Removes old marks, and raises the floor above them: tokens below the floor are refused for resources
-/// without a mark, and leases in the same database get tokens that are not below it.
-///
-/// Choose a time longer than any lease is held. Marks whose lease in the same database lasts are kept.
-/// Redlock does not know of the floor: give --below.
-#[derive(Debug, clap::Args)]
-#[command(after_help = STATUS)]
-pub(crate) struct Prune {
-    #[command(flatten)]
-    pub(crate) database: Database,
-    /// Marks that were raised last so long ago, such as 2160h.
-    #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse)]
-    pub(crate) older_than: std::time::Duration,
-    /// Only marks below this token. With Redlock: the era of the fleet's oldest node, as `fencing nodes`
-    /// shows it, with six zeros.
-    #[arg(long, value_name = "TOKEN")]
-    pub(crate) below: Option<Token>,
-    /// Removes them. Without this, the command only says what it would do.
-    #[arg(long)]
-    pub(crate) yes: bool,
 }
 
 /// Raises the mark of a resource by hand, as after the lock service has lost its tokens. It

@@ -73,6 +73,12 @@ local function lock()
   local ends = last[1] == 'draining' and last[4] or last[2]
   return {owners = owners, left = ends - now, drains = drains and drains - now}
 end
+-- Notes until when a part may be out, beside others that last for `left`. Only a long one takes the place of
+-- what is noted of the lock, and must not be shorter than the others. A short one does not pass `left` on: if
+-- the clock was set back it is too long, and nobody would correct it.
+local function outlast_part(left, ttl)
+  outlast(ttl > 60000 and math.max(left, ttl) or ttl)
+end
 -- Writes a member of a shared lock, which lasts as long as its last one.
 local function write_part(member, ttl)
   local now = clock()

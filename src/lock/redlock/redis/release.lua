@@ -9,6 +9,7 @@ local holder = lock()
 if type(holder) == 'table' then
   if redis.call('ZREM', KEYS[5], ARGV[2]) == 0 then return {'not-owner'} end
   if holder.owners > 1 then return {'released'} end
+  if holder.drains then redis.call('PEXPIRE', KEYS[5], holder.drains) end
   redis.call('ZREM', KEYS[4], KEYS[5])
   return {'released', tell(ARGV[3], ARGV[4], ARGV[5], ARGV[6])}
 end

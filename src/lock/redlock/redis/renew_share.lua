@@ -17,5 +17,5 @@ if not holder or not redis.call('ZSCORE', KEYS[5], ARGV[2]) then
 end
 if not memory[7] then redis.pcall('HSET', KEYS[1], 'granted', 1) end
 write_part(ARGV[2], tonumber(ARGV[3]))
-outlast(math.max(holder and holder.left or 0, tonumber(ARGV[3])))
+outlast_part(holder and holder.left or 0, tonumber(ARGV[3]))
 return {'renewed'}

@@ -6,6 +6,8 @@
 -- Why only the first is counted: those who share a lock get one token, and do not make each other
 -- stale. Whoever held it alone before them was counted, and has a smaller one. Why the next one is told: it
 -- may share the lock as well; or it waits to hold the lock alone, which is free.
+-- Why it looks up a score first: a user without the right to that must not get a part that nobody can release.
+redis.call('ZSCORE', KEYS[4], KEYS[5])
 local memory = redis.call('HMGET', KEYS[1], 'admitted', 'nonce', 'era', 'granted', ARGV[4])
 if memory[1] ~= ARGV[1] or not memory[2] then return refusal() end
 local closed = redis.call('PTTL', KEYS[2])
@@ -33,6 +35,6 @@ if not joins then
 end
 if not memory[4] then redis.call('HSET', KEYS[1], 'granted', 1) end
 write_part(ARGV[2], tonumber(ARGV[3]))
-outlast(math.max(left, tonumber(ARGV[3])))
+outlast_part(left, tonumber(ARGV[3]))
 tell(ARGV[5], ARGV[6], ARGV[7], ARGV[8])
 return {'granted', era, count, memory[2], crowded}
