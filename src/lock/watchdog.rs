@@ -23,7 +23,7 @@ use crate::time::{Clock, Time};
 mod tests;
 
 /// A renewal that is due so soon goes with one that is due now, but not more than an eighth of its
-/// pause too early.
+/// pause too early. At the end of a lease nothing is early.
 const TOGETHER: Duration = Duration::from_millis(10);
 
 /// How many renewals are begun at one time. More of them would be answered before this task comes to look: who
@@ -60,6 +60,8 @@ struct Kept {
     holding: Arc<Holding>,
     third: Duration,
     look: Time,
+    /// By how much the next look may be early.
+    early: Duration,
     renewing: bool,
     warnings: Seldom,
 }
@@ -89,7 +91,8 @@ impl Watchdogs {
             watched.number += 1;
             let number = watched.number;
             let warnings = Seldom::default();
-            let kept = Kept { holding, third, look, renewing: false, warnings };
+            let early = early(third);
+            let kept = Kept { holding, third, look, early, renewing: false, warnings };
             watched.looks.insert((look, number));
             watched.leases.insert(number, kept);
             if watched.asleep.is_none_or(|until| look < until) {
@@ -128,11 +131,11 @@ impl Watched {
         Some(kept)
     }
 
-    /// Looks at the lease again then, if it is still there.
-    fn look_again(&mut self, number: u64, at: Time, renewing: bool) {
+    /// Looks at the lease again then, if it is still there, or earlier by no more than `early`.
+    fn look_again(&mut self, number: u64, (at, early): (Time, Duration), renewing: bool) {
         if let Some(kept) = self.leases.get_mut(&number) {
             self.looks.remove(&(kept.look, number));
-            (kept.look, kept.renewing) = (at, renewing);
+            (kept.look, kept.early, kept.renewing) = (at, early, renewing);
             self.looks.insert((at, number));
         }
     }
@@ -142,8 +145,7 @@ impl Watched {
         let soon = self.looks.range(..=(now + TOGETHER, u64::MAX));
         let due = soon.filter_map(|(look, number)| {
             let kept = self.leases.get(number)?;
-            let early = if kept.renewing { Duration::ZERO } else { TOGETHER.min(kept.third / 8) };
-            let due = *look <= now + early;
+            let due = *look <= now + kept.early;
             due.then(|| (*number, Arc::clone(&kept.holding), kept.renewing))
         });
         due.take(room).collect()
@@ -203,7 +205,8 @@ impl Drop for Running {
         (watched.running, watched.asleep) = (false, None);
         let renewing = watched.leases.iter().filter(|(_, kept)| kept.renewing);
         let renewing: Vec<u64> = renewing.map(|(number, _)| *number).collect();
-        renewing.into_iter().for_each(|number| watched.look_again(number, Time::default(), false));
+        let at_once = (Time::default(), Duration::ZERO);
+        renewing.into_iter().for_each(|number| watched.look_again(number, at_once, false));
     }
 }
 
@@ -271,6 +274,10 @@ async fn run(watchdog: Arc<Watchdog>, clock: Arc<dyn Clock>) {
     }
 }
 
+fn early(pause: Duration) -> Duration {
+    TOGETHER.min(pause / 8)
+}
+
 enum Look {
     Renews,
     Waits,
@@ -291,7 +298,7 @@ fn look(watchdog: &Watchdog, number: u64, holding: &Holding, renewing: bool) -> 
     // The lease's owner may have renewed it meanwhile: a renewal that is on its way goes on.
     let renews = !renewing && !holding.standing.is_last(deadline);
     let mut watched = watchdog.watched();
-    watched.look_again(number, deadline, renewing || renews);
+    watched.look_again(number, (deadline, Duration::ZERO), renewing || renews);
     if renews && watched.leases.contains_key(&number) { Look::Renews } else { Look::Waits }
 }
 
@@ -313,7 +320,11 @@ fn on_renewed(watchdog: &Watchdog, number: u64, holding: &Holding, renewed: Rene
         pause = third / 8 + jitter(third / 8);
     }
     let now = holding.standing.clock().now();
-    let next = holding.standing.deadline().map_or(now, |deadline| (now + pause).min(deadline));
+    let next = match holding.standing.deadline() {
+        Ok(deadline) if deadline <= now + pause => (deadline, Duration::ZERO),
+        Ok(_) => (now + pause, early(pause)),
+        Err(_) => (now, Duration::ZERO),
+    };
     watchdog.watched().look_again(number, next, false);
 }
 
