@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use fencing::lock::Released;
 use fencing::lock::redlock::RedlockBuilder;
 use fencing::{Lease, Redlock, Resource};
-use support::redis::{RedisServer, five};
+use support::redis::{RedisServer, five, waiting};
 
 /// Longer than any test takes.
 const NEVER: Duration = Duration::from_secs(3600);
@@ -30,20 +30,11 @@ async fn held(servers: &[RedisServer]) -> Lease {
     redlock.acquire(&resource()).await.unwrap()
 }
 
-/// Waits until so many wait for the lock at a majority of the servers. At one that was too late to grant
-/// it on a busy machine, the lock is free, and nobody waits.
+/// Waits until so many wait for the lock.
 fn until_waiting(servers: &[RedisServer], many: usize) {
-    let key = format!("{{fencing}}:waiting:{}", resource());
     let end = Instant::now() + PATIENCE;
-    loop {
-        let waiting = servers.iter().map(|server| server.cli(&["ZCARD", &key]));
-        let waiting: Vec<String> = waiting.collect();
-        if waiting.iter().filter(|waiting| **waiting == many.to_string()).count()
-            > servers.len() / 2
-        {
-            return;
-        }
-        assert!(Instant::now() < end, "{waiting:?} wait, and not {many}");
+    while waiting(servers, resource().as_str()) != many {
+        assert!(Instant::now() < end, "they do not wait");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

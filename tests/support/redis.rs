@@ -130,6 +130,16 @@ impl Drop for RedisServer {
     }
 }
 
+/// Returns how many clients wait for a lock, at most of the servers. At one that was too late to grant the lock, on a
+/// busy machine, it is free, and nobody waits.
+pub fn waiting(servers: &[RedisServer], resource: &str) -> usize {
+    let key = format!("{{fencing}}:waiting:{resource}");
+    let waiting = servers.iter().map(|server| server.cli(&["ZCARD", &key]));
+    let mut waiting: Vec<usize> = waiting.map(|many| many.parse().expect("a number")).collect();
+    waiting.sort_unstable();
+    waiting[waiting.len() / 2]
+}
+
 /// Five of them.
 pub fn five() -> Vec<RedisServer> {
     (0..5).map(|_| RedisServer::start()).collect()

@@ -44,8 +44,14 @@ impl Store {
         if self.locks.get_mut(resource).is_some_and(|holders| holders.remove(owner)) {
             self.locks.remove(resource);
         }
-        if self.locks.get(resource).and_then(Holders::mode).is_none() {
-            self.out.remove(resource);
+        match self.locks.get(resource).filter(|holders| holders.mode().is_some()) {
+            // The part that has left may have been the longest.
+            Some(rest) => {
+                if let Some((until, _)) = self.out.get_mut(resource) {
+                    *until = rest.until().min(*until);
+                }
+            }
+            None => drop(self.out.remove(resource)),
         }
         Reply::Released
     }

@@ -6,7 +6,7 @@ use fencing::Redlock;
 use fencing::lock::redlock::RedlockBuilder;
 use fencing::protocol::{Reply, Request};
 
-use crate::scripts::member::{LOCK, Member, OWNER, QUARANTINE, left};
+use crate::scripts::member::{LOCK, Member, OTHER, OWNER, QUARANTINE, left};
 use crate::scripts::resource;
 use support::redis::RedisServer;
 
@@ -84,6 +84,26 @@ async fn a_long_lock_that_is_held_is_out_though_others_were_released() {
     assert_eq!(member.release(OWNER).await, Reply::Released);
     let told = longest(&member).await;
     assert!(told >= left(&server, "{fencing}:lock:free"), "{told}");
+}
+
+/// Of a lock that several share, the longest part is told, and when it has left the next one.
+#[tokio::test]
+async fn a_long_part_that_was_released_is_not_out() {
+    let server = RedisServer::start();
+    let member = Member::alone(&server).await;
+    member.admit(7).await;
+    for (owner, ttl) in [(OWNER, HOUR * 24), (OTHER, HOUR)] {
+        let reply = member.ask(Request::Share { resource: resource(), owner, ttl }).await;
+        assert!(matches!(reply, Reply::Granted { .. }), "{reply:?}");
+    }
+    let told = longest(&member).await;
+    assert!(told > millis(HOUR * 23), "{told}");
+    assert_eq!(member.release(OWNER).await, Reply::Released);
+    let told = longest(&member).await;
+    assert!(told > millis(HOUR / 2) && told <= millis(HOUR), "{told}");
+    assert_eq!(member.release(OTHER).await, Reply::Released);
+    let told = longest(&member).await;
+    assert!(told <= 60_000 * 9 / 8, "{told}");
 }
 
 fn service(servers: &[RedisServer]) -> RedlockBuilder {

@@ -3,12 +3,17 @@
 -- ARGV: 1 marker of the session, 2 owner, 3 key of those who wait, 4 key of who was told, 5 what the channels
 -- begin with, 6 the resource
 -- Returns: released (the client that was told) | not-owner | a refusal
--- Why the owner: an owner releases only its own lock.
+-- Why the owner: an owner releases only its own lock. Why a long one is noted again: the part that has left
+-- may have been the longest.
 if redis.call('HGET', KEYS[1], 'admitted') ~= ARGV[1] then return refusal() end
 local holder = lock()
 if type(holder) == 'table' then
   if redis.call('ZREM', KEYS[5], ARGV[2]) == 0 then return {'not-owner'} end
-  if holder.owners > 1 then return {'released'} end
+  if holder.owners > 1 then
+    local rest = lock()
+    if rest then redis.pcall('ZADD', KEYS[4], 'XX', clock() + rest.left, KEYS[5]) end
+    return {'released'}
+  end
   if holder.drains then redis.call('PEXPIRE', KEYS[5], holder.drains) end
   redis.call('ZREM', KEYS[4], KEYS[5])
   return {'released', tell(ARGV[3], ARGV[4], ARGV[5], ARGV[6])}
