@@ -4,6 +4,7 @@ use fencing::{Redlock, Resource};
 use rslock::LockManager;
 
 use crate::bare::Bare;
+use crate::scripts::Scripts;
 
 pub const TTL: Duration = Duration::from_secs(10);
 
@@ -11,17 +12,22 @@ pub const TTL: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub enum Contestant {
     Bare(Bare),
+    Scripts(Scripts),
     Rslock(LockManager),
     Fencing(Redlock),
 }
 
 impl Contestant {
-    /// All three, on the same servers, each with connections of its own.
+    /// All four, on the same servers, each with connections of its own.
     pub async fn all(urls: &[String]) -> Vec<Contestant> {
+        let fencing = Contestant::fencing(urls);
+        // Which admits the nodes.
+        fencing.pair("warm").await;
         vec![
             Contestant::Bare(Bare::connect(urls).await),
+            Contestant::Scripts(Scripts::connect(urls).await),
             Contestant::rslock(urls),
-            Contestant::fencing(urls),
+            fencing,
         ]
     }
 
@@ -37,6 +43,7 @@ impl Contestant {
     pub fn name(&self) -> &'static str {
         match self {
             Contestant::Bare(_) => "bare",
+            Contestant::Scripts(_) => "scripts",
             Contestant::Rslock(_) => "rslock",
             Contestant::Fencing(_) => "fencing",
         }
@@ -49,6 +56,11 @@ impl Contestant {
                 let Some(owner) = bare.acquire(name).await else { return false };
                 pause(hold).await;
                 bare.release(name, &owner).await;
+            }
+            Contestant::Scripts(scripts) => {
+                let Some(lock) = scripts.acquire(name).await else { return false };
+                pause(hold).await;
+                scripts.release(lock).await;
             }
             Contestant::Rslock(manager) => {
                 let Ok(guard) = manager.acquire(name, TTL).await else { return false };

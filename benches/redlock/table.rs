@@ -7,14 +7,14 @@ pub struct Table {
     row: String,
 }
 
-const COLUMNS: [&str; 3] = ["bare", "rslock", "fencing"];
+const COLUMNS: [&str; 4] = ["bare", "scripts", "rslock", "fencing"];
 
 impl Table {
     pub fn new(json: bool) -> Table {
         if !json {
             print!("{:<14}{:<34}", "row", "figure");
             COLUMNS.iter().for_each(|name| print!("{name:>12}"));
-            println!("{:>12}{:>12}", "to bare", "to rslock");
+            println!("{:>12}{:>12}", "to scripts", "to rslock");
         }
         Table { json, row: String::new() }
     }
@@ -23,14 +23,14 @@ impl Table {
         row.clone_into(&mut self.row);
     }
 
-    /// Prints one figure of each contestant, with the ratios of the third to the others.
+    /// Prints one figure of each contestant, with the ratios of the last to the others.
     pub fn figure(&mut self, figure: &str, unit: &str, of: &[(&'static str, f64)]) {
         let of: BTreeMap<_, _> = of.iter().copied().collect();
         let ratio = |to: &str| Some(of.get("fencing")? / of.get(to)?).filter(|r| r.is_finite());
         if self.json {
             let line = serde_json::json!({
                 "row": self.row, "figure": figure, "unit": unit, "values": of,
-                "to_bare": ratio("bare"), "to_rslock": ratio("rslock"),
+                "to_bare": ratio("bare"), "to_scripts": ratio("scripts"), "to_rslock": ratio("rslock"),
             });
             return println!("{line}");
         }
@@ -39,7 +39,7 @@ impl Table {
             print!("{:>12}", of.get(name).map_or("-".into(), |value| text(*value)));
         }
         let ratio = |to| ratio(to).map_or("-".into(), |ratio| format!("{ratio:.2}"));
-        println!("{:>12}{:>12}", ratio("bare"), ratio("rslock"));
+        println!("{:>12}{:>12}", ratio("scripts"), ratio("rslock"));
     }
 
     /// Prints a figure that only this crate has.

@@ -13,6 +13,8 @@ fn service(servers: &[RedisServer]) -> RedlockBuilder {
         .first_start(true)
         .redis(servers.iter().map(RedisServer::url))
         .ttl(Duration::from_secs(2))
+        // A busy machine takes the processors from the servers.
+        .node_budget(Duration::from_millis(500))
 }
 
 fn resource() -> Resource {
@@ -47,6 +49,7 @@ async fn two_names_of_one_server_are_one_vote() {
         .first_start(true)
         .redis(&twice)
         .ttl(Duration::from_secs(2))
+        .node_budget(Duration::from_millis(500))
         .build()
         .unwrap();
     let same = |error: AcquireError| match &error {
@@ -147,58 +150,6 @@ async fn a_node_that_may_evict_is_refused() {
     let redlock = service(&servers).wait(Duration::ZERO).build().unwrap();
     let error = redlock.acquire(&resource()).await.unwrap_err();
     assert!(error.to_string().contains("it must be noeviction"), "{error}");
-}
-
-/// Makes so many attempts at one moment, and returns how many succeeded. The turn of each comes within half
-/// of the TTL.
-async fn burst(servers: &[RedisServer], attempts: usize) -> usize {
-    let urls = servers.iter().map(RedisServer::url);
-    let builder = Redlock::builder().first_start(true).redis(urls).ttl(Duration::from_secs(60));
-    let redlock = builder.build().unwrap();
-    let attempts = (0..attempts).map(|number| {
-        let redlock = redlock.clone();
-        tokio::spawn(async move {
-            let resource = Resource::new(format!("burst/{number}")).unwrap();
-            redlock.try_acquire(&resource).await
-        })
-    });
-    let attempts: Vec<_> = attempts.collect();
-    let mut leases = Vec::new();
-    for attempt in attempts {
-        leases.extend(attempt.await.unwrap());
-    }
-    let succeeded = leases.len();
-    let releases = leases.into_iter().map(|lease| tokio::spawn(lease.release()));
-    for release in releases.collect::<Vec<_>>() {
-        let _ = release.await.unwrap();
-    }
-    redlock.settle().await;
-    succeeded
-}
-
-/// Each attempt has its whole budget, the default one, however many there are. Other work of the machine may
-/// take the processors from the servers for longer than that: it gets a few bursts.
-async fn all_of(attempts: usize) {
-    let servers = five();
-    service(&servers).build().unwrap().acquire(&resource()).await.unwrap().release().await.unwrap();
-    let mut most = 0;
-    for _ in 0..5 {
-        most = most.max(burst(&servers, attempts).await);
-        if most == attempts {
-            return;
-        }
-    }
-    panic!("{most} of {attempts}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_3000_at_once_all_succeed() {
-    all_of(3_000).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_10000_at_once_all_succeed() {
-    all_of(10_000).await;
 }
 
 /// Which connection is gone is known at once, and not when a request is lost with it.

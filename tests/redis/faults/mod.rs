@@ -15,7 +15,9 @@ use support::redis::RedisServer;
 const TTL: Duration = Duration::from_secs(2);
 
 fn service(servers: &[RedisServer]) -> RedlockBuilder {
-    Redlock::builder().first_start(true).redis(servers.iter().map(RedisServer::url)).ttl(TTL)
+    let builder = Redlock::builder().first_start(true).ttl(TTL);
+    let urls = servers.iter().map(RedisServer::url);
+    builder.redis(urls).node_budget(Duration::from_millis(500))
 }
 
 fn resource() -> Resource {

@@ -10,18 +10,21 @@ local closed = redis.call('PTTL', KEYS[2])
 if closed ~= -2 then return {'quarantined', closed} end
 local era, count = tonumber(memory[3]), tonumber(memory[5] or '0')
 local crowded = redis.call('HLEN', KEYS[1]) >= 100000 and 1 or 0
-local holder = lock()
-if holder == ARGV[2] then return {'granted', era, count, memory[2], crowded} end
-if type(holder) == 'table' then
-  if holder.owners > 0 then return {'shared', holder.left} end
-elseif holder then
-  return {'held', redis.call('PTTL', KEYS[5])}
+local exhausted = count >= 999999
+if exhausted or not redis.call('SET', KEYS[5], ARGV[2], 'PX', ARGV[3], 'NX') then
+  local holder = lock()
+  if holder == ARGV[2] then return {'granted', era, count, memory[2], crowded} end
+  if type(holder) == 'table' then
+    if holder.owners > 0 then return {'shared', holder.left} end
+  elseif holder then
+    return {'held', redis.call('PTTL', KEYS[5])}
+  end
+  if exhausted then
+    redis.call('HSET', KEYS[1], 'full', 1)
+    return {'exhausted'}
+  end
+  redis.call('SET', KEYS[5], ARGV[2], 'PX', ARGV[3])
 end
-if count >= 999999 then
-  redis.call('HSET', KEYS[1], 'full', 1)
-  return {'exhausted'}
-end
-redis.call('SET', KEYS[5], ARGV[2], 'PX', ARGV[3])
 redis.call('HSET', KEYS[1], ARGV[4], count + 1)
 if not memory[4] then redis.call('HSET', KEYS[1], 'granted', 1) end
 outlast(tonumber(ARGV[3]))

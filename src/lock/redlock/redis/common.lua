@@ -5,17 +5,19 @@
 -- the node was admitted. A node that has left its fleet has `sealed_as`, the marker that it had,
 -- and `sealed_to`, the new fleet, instead. In another life than the one written there it has
 -- forgotten.
-local run_id = string.match(ARGV[1], '^%S+')
-local my_fleet = string.sub(ARGV[1], #run_id + 2)
+-- The run_id of a marker, and its fleet.
+local function life_of(marker)
+  return string.match(marker, '^%S+')
+end
 local function fleet_of(marker)
-  return string.sub(marker, #string.match(marker, '^%S+') + 2)
+  return string.sub(marker, #life_of(marker) + 2)
 end
 local function of_this_life(marker)
-  return marker and string.match(marker, '^%S+') == run_id
+  return marker and life_of(marker) == life_of(ARGV[1])
 end
 -- Why the node refuses this session's fleet, if it does.
 local function elsewhere()
-  local place = redis.call('HMGET', KEYS[1], 'admitted', 'sealed_as', 'sealed_to')
+  local my_fleet, place = fleet_of(ARGV[1]), redis.call('HMGET', KEYS[1], 'admitted', 'sealed_as', 'sealed_to')
   if of_this_life(place[1]) and fleet_of(place[1]) ~= my_fleet then return {'other-fleet', fleet_of(place[1])} end
   if of_this_life(place[2]) and place[3] ~= my_fleet then return {'moved', place[3]} end
 end

@@ -16,7 +16,6 @@ use std::time::Duration;
 macro_rules! numbered {
     ($($file:literal),+) => {
         concat!(
-            include_str!("clock.lua"),
             include_str!("common.lua"),
             "local function answer()\n",
             $(include_str!($file),)+
@@ -132,22 +131,22 @@ pub(super) fn command(
         }
         Request::Several(parts) => cmd = several::command(keys, marker, parts),
         Request::Prepare { nonce, from } => {
-            cmd = script(numbered!("prepare.lua"), None);
+            cmd = script(numbered!("session.lua", "prepare.lua"), None);
             cmd.arg(nonce.to_string()).arg(from.as_ref().map_or("", Fleet::as_str));
         }
         Request::Read => cmd = script(numbered!("read.lua"), None),
         Request::Inspect => cmd = script(numbered!("inspect.lua"), None),
         Request::Reserve { era, memory } => {
-            cmd = script(numbered!("reserve.lua"), None);
+            cmd = script(numbered!("session.lua", "reserve.lua"), None);
             cmd.arg(*era).arg(memory.map_or_else(String::new, |nonce| nonce.to_string()));
         }
         Request::Activate { nonce, era, collect, quarantine, new, .. } => {
-            cmd = script(numbered!("activate.lua"), None);
+            cmd = script(numbered!("session.lua", "activate.lua"), None);
             cmd.arg(nonce.to_string()).arg(*era).arg(u8::from(*collect)).arg(millis(*quarantine));
             cmd.arg(u8::from(*new));
         }
         Request::Seal { to, step } => {
-            cmd = script(numbered!("seal.lua"), None);
+            cmd = script(numbered!("session.lua", "seal.lua"), None);
             let (step, era) = match step {
                 Sealing::Leave => ("leave", 0),
                 Sealing::Promise(era) => ("promise", *era),

@@ -1,0 +1,61 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fencing::Resource;
+use fencing::lock::redlock::{Node, RedisNode, Session};
+use fencing::protocol::{Fleet, Owner, Reply, Request};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+
+use crate::contestant::TTL;
+
+/// The least that a client of this crate's scripts can do: the same requests to the same nodes, sent as the bare
+/// quorum sends its own. What `fencing` takes beyond that is the client, and what this takes beyond `bare` is
+/// the scripts. It needs nodes that somebody else has admitted.
+#[derive(Clone)]
+pub struct Scripts {
+    sessions: Arc<Vec<Box<dyn Session>>>,
+    owners: Arc<AtomicU64>,
+}
+
+impl Scripts {
+    pub async fn connect(urls: &[String]) -> Scripts {
+        let nodes = urls.iter().map(|url| RedisNode::new(url, "fencing").unwrap());
+        let nodes: Vec<RedisNode> = nodes.collect();
+        let fleet = Fleet::new(nodes.iter().map(Node::member)).unwrap();
+        let mut sessions = Vec::new();
+        for node in nodes {
+            sessions.push(node.open(&fleet).await.unwrap());
+        }
+        Scripts { sessions: Arc::new(sessions), owners: Arc::default() }
+    }
+
+    pub async fn acquire(&self, name: &str) -> Option<(Resource, Owner)> {
+        let number = self.owners.fetch_add(1, Ordering::Relaxed);
+        let owner = Owner((u128::from(std::process::id()) << 64) | u128::from(number));
+        let resource = Resource::new(format!("scripts/{name}")).unwrap();
+        let request = Request::Acquire { resource: resource.clone(), owner, ttl: TTL };
+        let granted = self.majority(&request, |reply| matches!(reply, Reply::Granted { .. })).await;
+        granted.then_some((resource, owner))
+    }
+
+    pub async fn release(&self, (resource, owner): (Resource, Owner)) {
+        let request = Request::Release { resource, owner };
+        self.majority(&request, |reply| *reply == Reply::Released).await;
+    }
+
+    async fn majority(&self, request: &Request, good: impl Fn(&Reply) -> bool) -> bool {
+        let mut calls = FuturesUnordered::new();
+        for session in self.sessions.iter() {
+            calls.push(session.call(request.clone()));
+        }
+        let mut votes = 0;
+        while let Some(answer) = calls.next().await {
+            votes += usize::from(answer.is_ok_and(|reply| good(&reply)));
+            if votes > self.sessions.len() / 2 {
+                return true;
+            }
+        }
+        false
+    }
+}

@@ -1,5 +1,0 @@
--- The node's clock in milliseconds.
-local function clock()
-  local time = redis.call('TIME')
-  return time[1] * 1000 + math.floor(time[2] / 1000)
-end
