@@ -101,7 +101,8 @@ fn admitted(server: &RedisServer) -> bool {
 #[tokio::test]
 async fn tokens_grow_while_nodes_forget_one_at_a_time() {
     let mut servers = five();
-    let redlock = service(&servers).ttl(Duration::from_millis(300)).build().unwrap();
+    let (ttl, budget) = (Duration::from_millis(300), Duration::from_millis(75));
+    let redlock = service(&servers).ttl(ttl).node_budget(budget).build().unwrap();
     let mut last = None;
     for round in 0..15 {
         let lease = redlock.acquire(&resource()).await.unwrap();

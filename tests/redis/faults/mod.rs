@@ -15,9 +15,7 @@ use support::redis::RedisServer;
 const TTL: Duration = Duration::from_secs(2);
 
 fn service(servers: &[RedisServer]) -> RedlockBuilder {
-    let builder = Redlock::builder().first_start(true).ttl(TTL);
-    let urls = servers.iter().map(RedisServer::url);
-    builder.redis(urls).node_budget(Duration::from_millis(500))
+    Redlock::builder().first_start(true).redis(servers.iter().map(RedisServer::url)).ttl(TTL)
 }
 
 fn resource() -> Resource {
