@@ -84,14 +84,17 @@ impl Watchdogs {
         };
         let third = ttl / 3;
         // The clock may be anybody's code: it is not read under the lock.
-        let look = holding.standing.clock().now() + third;
+        let now = holding.standing.clock().now();
+        let (look, early) = match holding.standing.deadline() {
+            Ok(deadline) if deadline <= now + third => (deadline, Duration::ZERO),
+            _ => (now + third, early(third)),
+        };
         let clock = Arc::clone(holding.standing.shared_clock());
         let (number, start) = {
             let mut watched = watchdog.watched();
             watched.number += 1;
             let number = watched.number;
             let warnings = Seldom::default();
-            let early = early(third);
             let kept = Kept { holding, third, look, early, renewing: false, warnings };
             watched.looks.insert((look, number));
             watched.leases.insert(number, kept);
@@ -222,7 +225,8 @@ async fn run(watchdog: Arc<Watchdog>, clock: Arc<dyn Clock>) {
             let mut watched = watchdog.watched();
             (watched.due(now, room), std::mem::take(&mut watched.ended))
         };
-        if !due.is_empty() {
+        // Not later with each of them: one that is slow would hold up all that wait.
+        if !due.is_empty() && now >= crowded_until {
             crowded_until = now + TOGETHER;
         }
         let mut over: BTreeSet<u64> = ended.into_iter().collect();

@@ -34,9 +34,12 @@ pub(super) async fn attempt(
         let Some(_turn) = nodes.turn(left).await else {
             return Err(AcquireError::Overloaded { resource: resource.clone() });
         };
+        let begin = Instant::now();
         let asked = ask(nodes, resource, mode, terms).await;
-        let late =
-            matches!(&asked, Err(AcquireOutcome::NoQuorum { faults, .. }) if was_late(faults));
+        let late = match &asked {
+            Err(AcquireOutcome::NoQuorum { faults, .. }) => was_late(nodes, begin, faults),
+            _ => false,
+        };
         nodes.was_late(late);
         match asked {
             Ok(grant) => return Ok(grant),
@@ -64,9 +67,9 @@ pub(super) async fn attempt(
 }
 
 /// Reports whether a node was not asked in time, or not heard in time, because of this client: then it
-/// may be to blame for the others, too.
-fn was_late(faults: &[(usize, Fault)]) -> bool {
-    faults.iter().any(|(_, fault)| *fault == Fault::Overloaded)
+/// may be to blame for the others, too. That takes a budget: what was refused at once would be refused again.
+pub(super) fn was_late(nodes: &Nodes, begin: Instant, faults: &[(usize, Fault)]) -> bool {
+    begin.elapsed() >= nodes.budget() && faults.iter().any(|(_, it)| *it == Fault::Overloaded)
 }
 
 /// Asks the nodes once.

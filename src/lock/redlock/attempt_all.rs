@@ -1,7 +1,9 @@
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use super::answers::Answers;
-use super::attempt::LONGEST_WAIT;
+use super::attempt::{LONGEST_WAIT, was_late};
 use super::held_all::HeldAllOnNodes;
 use super::nodes::Nodes;
 use super::readmission;
@@ -12,7 +14,7 @@ use crate::random;
 use crate::resource::Resource;
 
 /// Makes one attempt to acquire all of them. Dropped at any await point, or lost, it releases all of
-/// them everywhere.
+/// them everywhere. Where this client was too slow itself, it asks anew as [`attempt`](super::attempt::attempt) does.
 pub(super) async fn attempt_all(
     nodes: &Arc<Nodes>,
     resources: &[Resource],
@@ -20,9 +22,47 @@ pub(super) async fn attempt_all(
 ) -> Result<GrantAll, AcquireError> {
     let Some(first) = resources.first() else { return Err(AcquireError::of_count(0)) };
     readmission::start(nodes);
-    let Some(_turn) = nodes.turn(LONGEST_WAIT.min(terms.ttl / 2)).await else {
-        return Err(AcquireError::Overloaded { resource: first.clone() });
-    };
+    let end = Instant::now() + LONGEST_WAIT.min(terms.ttl / 2);
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let Some(_turn) = nodes.turn(left).await else {
+            return Err(AcquireError::Overloaded { resource: first.clone() });
+        };
+        let begin = Instant::now();
+        let asked = ask(nodes, resources, terms).await;
+        let late = match &asked {
+            Err(AcquireAllOutcome::NoQuorum { faults, .. }) => was_late(nodes, begin, faults),
+            _ => false,
+        };
+        nodes.was_late(late);
+        match asked {
+            Ok(grant) => return Ok(grant),
+            Err(AcquireAllOutcome::Held { part, retry_after }) => {
+                let resource = resources.get(part).unwrap_or(first).clone();
+                return Err(AcquireError::Held { resource, retry_after });
+            }
+            Err(AcquireAllOutcome::NoQuorum { .. }) if late && Instant::now() < end => {
+                tracing::debug!(resource = %first, "this client was late itself: asking anew");
+            }
+            Err(AcquireAllOutcome::NoQuorum { granted: 0, faults })
+                if !faults.is_empty() && faults.iter().all(|(_, it)| *it == Fault::Overloaded) =>
+            {
+                return Err(AcquireError::Overloaded { resource: first.clone() });
+            }
+            Err(AcquireAllOutcome::NoQuorum { granted, faults }) => {
+                return Err(nodes.no_quorum(first, granted, faults));
+            }
+            Err(AcquireAllOutcome::Won { .. }) => {}
+        }
+    }
+}
+
+/// Asks the nodes once.
+async fn ask(
+    nodes: &Arc<Nodes>,
+    resources: &[Resource],
+    terms: Terms,
+) -> Result<GrantAll, AcquireAllOutcome> {
     let owner = Owner(random::u128());
     let mode = Mode::Exclusive;
     let attempt = |resource: &Resource| Attempt { resource: resource.clone(), owner, mode, terms };
@@ -47,17 +87,6 @@ pub(super) async fn attempt_all(
             let held = Arc::new(held.with(&tokens));
             Ok(GrantAll { tokens, deadline, held })
         }
-        AcquireAllOutcome::Held { part, retry_after } => {
-            let resource = resources.get(part).unwrap_or(first).clone();
-            Err(AcquireError::Held { resource, retry_after })
-        }
-        AcquireAllOutcome::NoQuorum { granted: 0, faults }
-            if !faults.is_empty() && faults.iter().all(|(_, it)| *it == Fault::Overloaded) =>
-        {
-            Err(AcquireError::Overloaded { resource: first.clone() })
-        }
-        AcquireAllOutcome::NoQuorum { granted, faults } => {
-            Err(nodes.no_quorum(first, granted, faults))
-        }
+        lost => Err(lost),
     }
 }

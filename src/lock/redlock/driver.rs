@@ -31,6 +31,8 @@ const WINDOW: usize = 256;
 
 /// How many renewals go as one request.
 const MOST_RENEWALS: usize = 64;
+/// For how long renewals go one by one after a node has refused several: one of them may have spoilt the others.
+const APART: Duration = Duration::from_secs(60);
 
 type Opening = BoxFuture<'static, Result<Opened, Fault>>;
 type Trial = BoxFuture<'static, Result<(), Fault>>;
@@ -61,6 +63,8 @@ pub(super) struct Driver {
     /// No attempt to connect before this, and why the last one failed.
     closed: Option<(Instant, Fault)>,
     pause: Duration,
+    /// Until when renewals go one by one.
+    apart_until: Instant,
     waiting: Waiting,
     in_flight: InFlight,
     timer: Timer,
@@ -91,6 +95,7 @@ impl Driver {
             opening_since: now,
             closed: None,
             pause,
+            apart_until: now,
             waiting: Waiting::default(),
             in_flight: InFlight::default(),
             timer: Timer::new(),
@@ -112,14 +117,11 @@ impl Driver {
         jobs: &mut mpsc::UnboundedReceiver<Job>,
     ) -> Poll<()> {
         let open = self.poll_jobs(context, jobs);
+        // Before anything is sent to a connection that is closed by now.
+        self.poll_motion(context);
         self.send();
         loop {
-            let mut news = false;
-            if poll_optional(&mut self.motion, context).is_some() {
-                // The server has closed the connection: nothing more is sent there.
-                self.lose_session();
-                news = true;
-            }
+            let mut news = self.poll_motion(context);
             while let Poll::Ready(ended) = self.in_flight.poll_ended(context) {
                 self.on_ended(ended);
                 news = true;
@@ -144,6 +146,15 @@ impl Driver {
             return Poll::Pending;
         }
         Poll::Ready(())
+    }
+
+    /// Moves bytes. Returns whether the server has closed the connection: nothing more is sent there.
+    fn poll_motion(&mut self, context: &mut Context<'_>) -> bool {
+        let closed = poll_optional(&mut self.motion, context).is_some();
+        if closed {
+            self.lose_session();
+        }
+        closed
     }
 
     /// Takes what was submitted. Returns whether more may come.
@@ -219,10 +230,8 @@ impl Driver {
                 job.answer(Err(Fault::TimedOut));
             }
         }
-        while let Some(session) = self.in_flight.broken(now) {
-            if self.is_current(session) {
-                self.lose_session();
-            }
+        if self.in_flight.broken(now).into_iter().any(|session| self.is_current(session)) {
+            self.lose_session();
         }
     }
 
@@ -244,7 +253,8 @@ impl Driver {
             if self.sent >= WINDOW {
                 return;
             }
-            let jobs = self.waiting.next(MOST_RENEWALS);
+            let apart = Instant::now() < self.apart_until;
+            let jobs = self.waiting.next(if apart { 1 } else { MOST_RENEWALS });
             self.start(jobs);
         }
     }
@@ -329,6 +339,9 @@ impl Driver {
             }
         }
         let jobs = jobs.unwrap_or_default();
+        if jobs.len() > 1 && answer.is_err() && !broken {
+            self.apart_until = Instant::now() + APART;
+        }
         let answers = if jobs.len() > 1 { Reply::apart(answer, jobs.len()) } else { vec![answer] };
         for (job, answer) in jobs.into_iter().zip(answers) {
             self.shared.note(self.number, &job.request, &answer);
@@ -342,6 +355,7 @@ impl Driver {
 
     fn lose_session(&mut self) {
         (self.session, self.motion, self.sent, self.owed) = (None, None, 0, 0);
+        self.trial = None;
         self.shared.distinct_servers.lost(self.number);
     }
 

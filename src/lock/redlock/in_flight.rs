@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
@@ -135,17 +135,19 @@ impl InFlight {
         Some((sent.session, sent.jobs))
     }
 
-    /// Returns the session that has owed an answer for too long, and waits no more for that answer.
-    pub(super) fn broken(&mut self, now: Instant) -> Option<u64> {
-        let (number, (_, until)) = self.late.first_key_value()?;
-        let number = (*until <= now).then_some(*number)?;
-        for call in self.calls.iter_mut().filter(|call| call.number == number) {
+    /// Returns the sessions that have owed an answer for too long, and waits no more for these answers.
+    pub(super) fn broken(&mut self, now: Instant) -> BTreeSet<u64> {
+        let last = self.late.iter().take_while(|(_, (_, until))| *until <= now).last();
+        let Some(last) = last.map(|(number, _)| *number) else { return BTreeSet::new() };
+        let rest = self.late.split_off(&(last + 1));
+        let broken = std::mem::replace(&mut self.late, rest);
+        for call in self.calls.iter_mut().filter(|call| broken.contains_key(&call.number)) {
             call.call = None;
             // So that it is polled once more, and gone.
             if let Some(waker) = call.waker.take() {
                 waker.wake();
             }
         }
-        self.late.remove(&number).map(|(session, _)| session)
+        broken.into_values().map(|(session, _)| session).collect()
     }
 }

@@ -1,9 +1,12 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::*;
 use crate::lock::{AcquireError, Loss, Released, RenewError};
+use crate::protocol::Request;
 use crate::resource::Resource;
-use crate::time::{Clock, Time};
+use crate::time::{Clock, SystemClock, Time};
 
 /// The runtime's clock, which stands still and jumps in paused tests.
 #[derive(Debug, Clone)]
@@ -231,4 +234,34 @@ fn a_lease_outlives_its_runtime_and_ends_at_its_deadline_anywhere() {
     let lease = acquire();
     assert!(matches!(wait(lease.renew()), Err(RenewError::Failed { .. })));
     assert!(wait(lease.release()).is_err());
+}
+
+/// A clock that counts how often it is read.
+#[derive(Debug, Clone, Default)]
+struct Counting(Arc<AtomicUsize>);
+
+impl Clock for Counting {
+    fn now(&self) -> Time {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        SystemClock.now()
+    }
+}
+
+/// The runtime of the lanes stands still, and they are full: what is refused at once is not asked again and again.
+#[test]
+fn full_lanes_refuse_at_once_and_once() {
+    let (nodes, clock) = (["a", "b", "c"].map(MemoryNode::new), Counting::default());
+    let redlock = Redlock::builder().nodes(nodes).clock(clock.clone()).build().unwrap();
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let still = runtime();
+    let entered = still.enter();
+    for _ in 0..=100_000 {
+        drop(redlock.0.backend.submit_all(&Request::Read));
+    }
+    drop(entered);
+    let before = clock.0.load(Ordering::SeqCst);
+    let error = runtime().block_on(redlock.try_acquire(&resource())).unwrap_err();
+    assert!(matches!(error, AcquireError::Overloaded { .. }), "{error}");
+    let read = clock.0.load(Ordering::SeqCst) - before;
+    assert!(read < 100, "{read}");
 }

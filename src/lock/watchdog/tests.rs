@@ -190,3 +190,37 @@ async fn a_watchdog_that_fell_is_started_anew_by_the_next_lease() {
     assert!(first.renewed().len() > 2, "{:?}", first.renewed());
     assert!(second.renewed().len() > 1, "{:?}", second.renewed());
 }
+
+/// Renewals that take long hold up the others for a moment only, however many of them there are.
+#[tokio::test(start_paused = true)]
+async fn slow_renewals_do_not_hold_up_those_that_find_no_room() {
+    for slow in [MOST - 1, MOST, MOST * 2] {
+        let (service, clock) = (Service::default(), Service::clock());
+        let slow: Vec<_> = (0..slow).map(|_| service.lease(&clock, TTL / 3, false)).collect();
+        // A moment later, so that the slow ones come first.
+        advance(Duration::from_millis(1)).await;
+        let quick = Duration::from_millis(5);
+        let quick: Vec<_> = (0..4000).map(|_| service.lease(&clock, quick, false)).collect();
+        sleep(TTL / 2).await;
+        assert!(slow.iter().all(|(lock, _)| !lock.renewed().is_empty()));
+        for (lock, _watch) in &quick {
+            assert!(lock.renewed()[0] < TTL * 2 / 5, "{:?}", lock.renewed());
+        }
+    }
+}
+
+/// A lease that ends before a third of its TTL is over is lost at its end, and not later.
+#[tokio::test(start_paused = true)]
+async fn the_first_look_comes_at_the_deadline_at_the_latest() {
+    let (service, clock) = (Service::default(), Service::clock());
+    let deadline = clock.now() + TTL / 10;
+    let standing = Arc::new(Standing::new(Arc::new(clock.clone()), deadline, None));
+    let (resource, token) = (Resource::new("invoice/42").unwrap(), Token::new(1).unwrap());
+    let (renewed, dropped) = (Mutex::default(), AtomicUsize::new(0));
+    let held = Arc::new(Lock { clock, takes: AT_ONCE, fails: true, renewed, dropped });
+    let holding = Arc::new(Holding { resource, token, standing, held });
+    let _watch = service.0.watch(&Handle::current(), Arc::clone(&holding), TTL);
+    sleep(TTL / 5).await;
+    // The watchdog has forgotten it.
+    assert_eq!(Arc::strong_count(&holding), 1);
+}

@@ -33,6 +33,19 @@ async fn an_acquire_past_its_time_is_not_sent() {
     drop(lease);
 }
 
+/// The same for several locks at once.
+#[tokio::test(start_paused = true)]
+async fn several_at_once_past_their_time_are_asked_for_anew() {
+    let fleet = Fleet::started().await;
+    let redlock = fleet.connected().await.with_wait(Duration::ZERO).unwrap();
+    let several = ["a", "b"].map(|name| Resource::new(name).unwrap());
+    let mut attempt = Box::pin(redlock.acquire_all(&several));
+    assert!((&mut attempt).now_or_never().is_none());
+    tokio::time::advance(BUDGET).await;
+    let lease = attempt.await.unwrap();
+    assert_eq!(lease.sequencers().len(), 2);
+}
+
 /// The machine stands still after the nodes have granted. By now one of them may have forgotten its grant and
 /// be back: a re-admission relies on it that no answer counts after two budgets.
 #[tokio::test(start_paused = true)]

@@ -16,6 +16,7 @@ mod quarantine;
 mod retry;
 mod several;
 mod shared;
+mod together;
 mod told;
 mod wire;
 mod work;

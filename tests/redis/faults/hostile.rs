@@ -5,6 +5,9 @@ use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use fencing::Redlock;
+use fencing::lock::redlock::{Node, RedisNode};
+use fencing::protocol::Fleet;
+use futures_util::FutureExt;
 
 use crate::faults::{TTL, resource};
 use support::redis::{RedisServer, five};
@@ -22,6 +25,67 @@ enum Manner {
     Scripts(&'static [u8]),
     /// Is a redis-server until a script is run, and closes then.
     ScriptsClose,
+}
+
+/// A server that answers the last `SCRIPT LOAD` and closes in one go.
+fn fake_that_closes_behind_the_scripts() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || -> Option<()> {
+                let mut writer = stream.try_clone().ok()?;
+                let (mut reader, mut answers, mut scripts) =
+                    (BufReader::new(stream), Vec::new(), 0);
+                loop {
+                    let words = command(&mut reader)?;
+                    match words.first()?.as_str() {
+                        "INFO" => {
+                            let info = "run_id:0123\r\nrole:master\r\nloading:0\r\nmaxmemory:0\r\n";
+                            answers.extend(format!("${}\r\n{info}\r\n", info.len()).into_bytes());
+                        }
+                        "SCRIPT" => {
+                            scripts += 1;
+                            answers.extend(format!("$40\r\n{scripts:040x}\r\n").into_bytes());
+                        }
+                        _ => answers.extend(b"+OK\r\n"),
+                    }
+                    if scripts == 0 || scripts == 8 {
+                        writer.write_all(&std::mem::take(&mut answers)).ok()?;
+                    }
+                    if scripts == 8 {
+                        writer.shutdown(std::net::Shutdown::Both).ok()?;
+                        return None;
+                    }
+                }
+            });
+        }
+    });
+    url
+}
+
+/// What moves the bytes of such a session is over before the session is used: it is not handed out, where it would
+/// be polled once more.
+#[tokio::test]
+async fn a_server_that_closes_behind_the_scripts_breaks_nothing() {
+    // Something else in the runtime takes its time, so that the answer and the end come together.
+    tokio::spawn(async {
+        loop {
+            std::thread::sleep(Duration::from_millis(3));
+            tokio::task::yield_now().await;
+        }
+    });
+    let url = fake_that_closes_behind_the_scripts();
+    let node = RedisNode::new(&url, "fencing").unwrap();
+    let fleet = Fleet::new([node.member()]).unwrap();
+    let mut refused = 0;
+    for _ in 0..50 {
+        match node.open_driven(&fleet).await {
+            Ok(mut opened) => drop(opened.motion.as_mut().unwrap().now_or_never()),
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(refused > 0, "it never came together");
 }
 
 /// Listens on a port of its own for as long as the test runs.

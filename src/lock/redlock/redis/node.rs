@@ -111,12 +111,18 @@ impl Node for RedisNode {
                 return Ok(Opened { session, motion: None });
             };
             let mut session = pin!(begin(connection, keys, fleet));
+            let mut closed = false;
             let session = poll_fn(|context| {
                 // If the connection breaks, what is asked on it fails.
-                let _ = motion.as_mut().poll(context);
+                closed = closed || motion.as_mut().poll(context).is_ready();
                 session.as_mut().poll(context)
-            });
-            Ok(Opened { session: session.await?, motion: Some(motion) })
+            })
+            .await?;
+            // The server may have answered all the same before it closed: what is over must not be polled again.
+            if closed {
+                return Err(Fault::Unreachable("the server has closed the connection".into()));
+            }
+            Ok(Opened { session, motion: Some(motion) })
         }
         .boxed()
     }
