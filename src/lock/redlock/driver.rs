@@ -394,8 +394,6 @@ fn poll_optional<T>(
     future: &mut Option<BoxFuture<'static, T>>,
     context: &mut Context<'_>,
 ) -> Option<T> {
-    match future.as_mut()?.as_mut().poll(context) {
-        Poll::Ready(done) => Some(done),
-        Poll::Pending => None,
-    }
+    let polled = future.as_mut()?.as_mut().poll(context);
+    if let Poll::Ready(done) = polled { Some(done) } else { None }
 }
