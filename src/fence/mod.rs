@@ -43,6 +43,7 @@ mod stale;
 mod stop;
 #[cfg(test)]
 mod tests;
+mod transactions;
 
 use std::error::Error;
 use std::fmt;
@@ -65,6 +66,7 @@ pub(crate) use gate::Stoppable;
 pub use marks::{Marks, MarksError};
 pub use memory::{MemoryMarks, NotLowered};
 pub use stale::Stale;
+pub use transactions::{CommitError, Transactions};
 
 /// How long the marks may take before the fence presses older requests to stop.
 const PRESS_AFTER: Duration = Duration::from_millis(100);

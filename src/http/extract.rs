@@ -6,8 +6,7 @@ use axum_core::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::request::Parts;
 
-use super::refusal::{OfTheHandler, Style};
-use super::{HEADER, Refusal};
+use super::Refusal;
 use crate::resource::Resource;
 use crate::token::Token;
 
@@ -84,9 +83,6 @@ impl IntoResponse for Refusal {
         if let Refusal::Failed(error) = &self {
             tracing::error!(%error, "the write behind the fence failed");
         }
-        let style = Style { grpc: false, header: HEADER, hides_highest: false };
-        let mut response = self.answer(&style, |text| text.map_or(Body::empty(), Body::from));
-        response.extensions_mut().insert(OfTheHandler);
-        response
+        self.answer_below(|text| text.map_or(Body::empty(), Body::from))
     }
 }

@@ -16,6 +16,7 @@ mod reads;
 mod ready;
 mod stalled;
 mod statuses;
+mod transaction;
 mod uploads;
 
 use std::convert::Infallible;
