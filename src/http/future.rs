@@ -149,7 +149,7 @@ fn answered<R: Body + Send + 'static>(
             answer_anew(response, refusal.answer(style, FenceBody::refusal))
         }
         (None, Some(AdmittedRequest { admission, .. })) => {
-            response.map(|body| FenceBody::admitted(body, admission))
+            response.map(|body| FenceBody::admitted(body, admission, style))
         }
         (None, None) => response.map(FenceBody::passing),
     }

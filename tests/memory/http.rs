@@ -16,6 +16,7 @@ mod reads;
 mod ready;
 mod stalled;
 mod statuses;
+mod tonic;
 mod transaction;
 mod uploads;
 
