@@ -9,9 +9,10 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 use super::Refusal;
+use super::admissions::Admissions;
 use super::refusal::Style;
 use super::stoppable::StoppableBody;
-use crate::fence::{Admission, Stale};
+use crate::fence::Stale;
 
 pin_project! {
     /// The body of a response behind a fence. The request stays in flight until the body has
@@ -72,15 +73,15 @@ impl<R> FenceBody<R> {
 }
 
 impl<R: Body + Send + 'static> FenceBody<R> {
-    pub(super) fn admitted(body: R, admission: Admission, style: &Style) -> FenceBody<R> {
+    pub(super) fn admitted(body: R, admissions: Admissions, style: &Style) -> FenceBody<R> {
         let content = if body.is_end_stream() {
             let hint = body.size_hint();
             drop(body);
-            drop(admission);
+            drop(admissions);
             Content::Ended { hint }
         } else {
             let grpc = style.grpc.then(|| style.clone());
-            Content::Admitted { body: StoppableBody::new(body, admission), grpc }
+            Content::Admitted { body: StoppableBody::new(body, admissions), grpc }
         };
         FenceBody { content }
     }

@@ -109,6 +109,7 @@
 //! - A handler is dropped only at an `.await`. One that blocks its thread, or a task that it has
 //!   spawned, goes on.
 
+mod admissions;
 mod attach;
 mod body;
 mod extract;
@@ -116,10 +117,12 @@ mod future;
 mod header;
 mod layer;
 mod matched;
+mod name;
 mod path;
 mod policy;
 mod problem;
 mod refusal;
+mod resources;
 mod service;
 mod stoppable;
 mod transaction;
@@ -128,13 +131,15 @@ pub use attach::{AttachBody, AttachError, AttachLayer, AttachService, within};
 pub use body::{FenceBody, FenceBodyError};
 pub use extract::{Fenced, NotFenced};
 pub use future::FenceFuture;
-pub use header::{HEADER, SEQUENCER, SHADOW, attach, attach_sequencer};
+pub use header::{HEADER, SEQUENCER, SHADOW, attach, attach_all, attach_sequencer};
 pub use layer::FenceLayer;
 pub use matched::matched;
+pub use name::{NameLayer, NameService, named};
 pub use path::{PathError, path, path_of, segments};
 pub use policy::{Policy, Require};
 pub use problem::{Problem, ProblemError};
 pub use refusal::Refusal;
+pub use resources::Resources;
 pub use service::FenceService;
 pub use transaction::{
     InTransaction, NoTransaction, OpenTransaction, TransactionLayer, TransactionService,

@@ -14,6 +14,7 @@ mod policy;
 mod questions;
 mod reads;
 mod ready;
+mod several;
 mod stalled;
 mod statuses;
 mod tonic;

@@ -14,7 +14,6 @@ use super::slot::Owner;
 use crate::fence::{CommitError, Transactions};
 use crate::http::extract::WithoutToken;
 use crate::http::{FenceBody, Fenced, NotFenced, Refusal};
-use crate::sequencer::Sequencer;
 
 /// A service behind a [`TransactionLayer`](super::TransactionLayer).
 #[derive(Clone)]
@@ -86,12 +85,10 @@ where
     R: Body + Send + 'static,
     R::Data: From<Bytes>,
 {
-    let admitted = [Sequencer::new(fenced.resource, fenced.token)];
-    let owner = match storage.begin(&admitted).await {
+    let owner = match storage.begin(&fenced.sequencers()).await {
         Ok(transaction) => Owner::new(transaction),
         Err(error) => {
-            let [Sequencer { resource, token }] = admitted;
-            let refusal = Refusal::before_the_handler(resource, token, error);
+            let refusal = Refusal::before_the_handler(fenced.resource, fenced.token, error);
             return Ok(refusal.answer_below(FenceBody::refusal));
         }
     };
