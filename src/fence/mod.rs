@@ -32,8 +32,10 @@
 
 mod admission;
 mod check;
+mod counted;
 mod error;
 mod gate;
+mod inspect;
 mod marks;
 mod memory;
 #[cfg(feature = "http")]
@@ -231,7 +233,9 @@ impl Fence {
     /// token pass either, but one that passed before may still be writing there.
     #[tracing::instrument(name = "fencing.admit", level = "debug", skip_all, fields(%resource, %token))]
     pub async fn admit(&self, resource: &Resource, token: Token) -> Result<Admission, FenceError> {
+        let since = std::time::Instant::now();
         let outcome = self.pass(resource, token).await;
+        counted::waited(since.elapsed());
         let label = match &outcome {
             Ok(_) => "admitted",
             Err(error) => {

@@ -94,13 +94,18 @@ impl<S, X> FenceService<S, X> {
         E: Display + 'static,
     {
         if self.layer.header != HEADER || parts.headers.contains_key(HEADER) {
-            return Err(Refusal::Repeated);
+            let alone = format!("send no other token beside several headers {SEQUENCER}");
+            return Err(Refusal::Mismatch(alone));
         }
         let mut shown = BTreeMap::new();
         for value in parts.headers.get_all(SEQUENCER) {
             let Sequencer { resource, token } = read_shown(value)?;
-            if shown.insert(resource, token).is_some() || shown.len() > Resources::MOST {
+            if shown.insert(resource, token).is_some() {
                 return Err(Refusal::Repeated);
+            }
+            if shown.len() > Resources::MOST {
+                let most = format!("send at most {} headers {SEQUENCER}", Resources::MOST);
+                return Err(Refusal::Mismatch(most));
             }
         }
         let resources: Resources = (self.layer.extractor)(parts).map_err(unnamed)?.into();
@@ -144,7 +149,7 @@ fn unnamed<E: Display + 'static>(error: E) -> Refusal {
 }
 
 /// Reads the one token in the headers, if there is one.
-fn token(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Token>, Refusal> {
+pub(super) fn token(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Token>, Refusal> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {

@@ -1,6 +1,7 @@
 //! The tower layer below axum and below a plain service.
 
 mod acceptance;
+mod admin;
 mod answers;
 mod attach;
 mod ending;
@@ -20,6 +21,7 @@ mod statuses;
 mod tonic;
 mod transaction;
 mod uploads;
+mod visible;
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};

@@ -73,9 +73,9 @@ use super::TransactionService;
 /// the request is in doubt on MySQL. Writes elsewhere, by another connection or to another
 /// service, are not part of it.
 ///
-/// On PostgreSQL the transaction presents the token to protected tables. Elsewhere
-/// call `fencing::sql::present` before the
-/// statements.
+/// On PostgreSQL the transaction presents its token to protected tables: of several
+/// [resources](crate::http::Resources), that of the one whose name comes first. For the others, and on MySQL, call
+/// `fencing::sql::present` before the statements.
 #[derive(Clone)]
 pub struct TransactionLayer<T> {
     storage: T,
