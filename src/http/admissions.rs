@@ -25,8 +25,10 @@ impl Admissions {
     /// Lets newer requests stop this work from outside.
     pub(super) fn on_stop(&self, work: &Weak<dyn Stoppable>) -> Option<Stale> {
         let all = std::iter::once(&self.first).chain(&self.others);
-        // All of them, also when one says that it is to stop.
-        all.filter_map(|admission| admission.on_stop(work.clone())).last()
+        all.fold(None, |stale, admission| {
+            let another = admission.on_stop(work.clone());
+            stale.or(another)
+        })
     }
 }
 
