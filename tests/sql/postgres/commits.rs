@@ -6,10 +6,10 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use axum::routing::{MethodRouter, put};
-use fencing::Fence;
 use fencing::fence::MemoryMarks;
 use fencing::http::{self, FenceLayer, Fenced, InTransaction, Problem, Refusal, TransactionLayer};
 use fencing::sql::{self, Protect};
+use fencing::{Fence, Resource};
 use http_body_util::BodyExt;
 use sqlx::{Executor, PgPool};
 use tokio::sync::Barrier;
@@ -148,4 +148,46 @@ async fn a_protected_table_takes_the_writes_of_the_request_and_no_others() {
     assert_eq!(sql::highest(&place.pool, &resource()).await.unwrap(), Some(token(33)));
     assert_eq!(send(&app, "/files/b", 33).await.0, 503);
     assert_eq!(count(&place).await, 1);
+}
+
+/// Two requests that name the same resources in different orders never wait for each other.
+#[tokio::test]
+async fn several_resources_are_admitted_in_one_order() {
+    let place = ready("CREATE TABLE files (id INT)").await;
+    let server = |names: [&'static str; 2]| {
+        let name = move |_: &axum::http::request::Parts| {
+            names.map(Resource::new).into_iter().collect::<Result<Vec<_>, _>>()
+        };
+        let fence = FenceLayer::new(Fence::new(MemoryMarks::default()), name);
+        let layer = TransactionLayer::new(place.other());
+        Router::new().route("/move", insert().route_layer(layer).route_layer(fence))
+    };
+    let moving = async |app: Router| {
+        let mut request = Request::put("/move").body(Body::empty()).unwrap();
+        let shown = ["34 a", "34 b"].map(|text| text.parse::<fencing::Sequencer>().unwrap());
+        http::attach_all(request.headers_mut(), &shown);
+        app.oneshot(request).await.unwrap().status().as_u16()
+    };
+    let waiting = async |wanted: i64| {
+        let waiting = "SELECT count(*) FROM pg_stat_activity
+            WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&place.pool).await.unwrap() < wanted {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    // Both are on their way when the first of their resources becomes free: the one that would have b by
+    // then comes second.
+    let a = Resource::new("a").unwrap();
+    let older = sql::begin(&place.pool, &a, token(33)).await.unwrap();
+    let one = moving(server(["a", "b"]));
+    let two = async {
+        waiting(1).await;
+        moving(server(["b", "a"])).await
+    };
+    let release = async {
+        waiting(2).await;
+        older.commit().await.unwrap();
+    };
+    let (one, two, ()) = tokio::join!(one, two, release);
+    assert_eq!((one, two), (200, 200));
 }

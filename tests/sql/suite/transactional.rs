@@ -348,3 +348,46 @@ async fn a_task_that_keeps_the_transaction_stores_nothing() {
     assert_eq!(send(&app, 34, &Notify::new()).await.0, 200);
     assert_eq!(file(&place).await, (34, 0));
 }
+
+/// A request about two files: both tokens are admitted in its transaction, or neither.
+#[tokio::test]
+async fn several_resources_are_admitted_in_one_transaction() {
+    let place = ready().await;
+    let two = |_: &axum::http::request::Parts| {
+        ["files/b", "files/a"].map(Resource::new).into_iter().collect::<Result<Vec<_>, _>>()
+    };
+    let handler = put(|fenced: Fenced, mut tx: Tx| async move {
+        assert_eq!(fenced.sequencers().len(), 2);
+        write(&mut tx, fenced.token).await?;
+        Ok::<_, Refusal>("written")
+    });
+    let server = || {
+        let fence = FenceLayer::new(Fence::new(MemoryMarks::default()), two);
+        let layer = TransactionLayer::new(place.pool.clone());
+        let handler = handler.clone().route_layer(layer).route_layer(fence);
+        Router::new().route("/move", handler)
+    };
+    let moving = async |a: u64, b: u64| {
+        let mut request = Request::put("/move").body(Body::empty()).unwrap();
+        let shown = [format!("{a} files/a"), format!("{b} files/b")];
+        let shown: Vec<fencing::Sequencer> =
+            shown.iter().map(|text| text.parse().unwrap()).collect();
+        http::attach_all(request.headers_mut(), &shown);
+        read(server().oneshot(request).await.unwrap()).await
+    };
+    assert_eq!(moving(33, 7).await.0, 200);
+    assert_eq!(file(&place).await, (7, 0));
+    let b = Resource::new("files/b").unwrap();
+    assert_eq!(
+        (highest(&place, &resource()).await, highest(&place, &b).await),
+        (Some(33), Some(7))
+    );
+    // The second is stale: the first was not raised either.
+    let (status, problem) = moving(34, 6).await;
+    assert_eq!(status, 412);
+    assert_eq!(problem.unwrap().stale().unwrap().resource, b);
+    assert_eq!(
+        (highest(&place, &resource()).await, highest(&place, &b).await),
+        (Some(33), Some(7))
+    );
+}
