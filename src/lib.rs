@@ -10,6 +10,7 @@ pub mod fence;
 #[doc = include_str!("../docs/guide/README.md")]
 #[doc = include_str!("../docs/guide/choosing.md")]
 #[doc = include_str!("../docs/guide/moving.md")]
+#[doc = include_str!("../docs/http.md")]
 mod guide {}
 #[cfg(feature = "http")]
 pub mod http;

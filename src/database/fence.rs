@@ -43,6 +43,11 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate> {
     /// so.
     const BEGIN_BOUNDED: &'static str = Self::BEGIN;
 
+    /// What shows at the end that the transaction is still the one that was begun: a statement behind its
+    /// beginning, if it takes one, and one before its commit, which fails if it is not. A commit may be
+    /// silent about that.
+    const WATCH: (Option<&'static str>, Option<&'static str>) = (None, None);
+
     /// What creates the tables and functions.
     const MIGRATIONS: Migrations;
 

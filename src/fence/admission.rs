@@ -2,6 +2,7 @@ use std::fmt;
 use std::future::Future;
 
 use super::Stale;
+use super::counted::Counted;
 use super::gate::Flight;
 use crate::resource::Resource;
 use crate::token::Token;
@@ -12,6 +13,7 @@ use crate::token::Token;
 pub struct Admission {
     pub(super) flight: Flight,
     pub(super) drops_older: bool,
+    _counted: Counted,
 }
 
 impl fmt::Debug for Admission {
@@ -25,7 +27,7 @@ impl fmt::Debug for Admission {
 
 impl Admission {
     pub(super) fn new(flight: Flight, drops_older: bool) -> Admission {
-        Admission { flight, drops_older }
+        Admission { flight, drops_older, _counted: Counted::new() }
     }
 
     /// Returns the resource that the request was admitted to.

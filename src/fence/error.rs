@@ -69,6 +69,11 @@ pub enum FenceError {
     /// The marks did not answer, or answered something that is not a mark. Try again.
     #[error("high-water marks unreachable: {0}")]
     Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// Another transaction was in the way: a serialization failure, a deadlock, a lock that did not
+    /// become free in time. It says nothing about the token, and the transaction was rolled back. Run it
+    /// again. Only a check inside a transaction gives it.
+    #[error("another transaction was in the way: {0}")]
+    Conflict(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The future was not polled inside a tokio runtime, whose timers the fence needs.
     #[error("no tokio runtime: the fence needs its timers; admit requests inside of one")]
     NoRuntime,
@@ -85,6 +90,7 @@ impl FenceError {
             FenceError::Crowded { .. } => "crowded",
             FenceError::Full { .. } => "full",
             FenceError::Unreachable(_) => "unreachable",
+            FenceError::Conflict(_) => "retryable",
             FenceError::NoRuntime => "no_runtime",
         }
     }

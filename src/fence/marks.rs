@@ -45,6 +45,25 @@ pub trait Marks: Send + Sync + 'static {
         let _ = resource;
         ready(Ok(None)).boxed()
     }
+
+    /// Reads up to `limit` marks whose names come after `after`, in the order of their names. For
+    /// operators. The default says that these marks do not list themselves.
+    ///
+    /// **Fencing.** None: they may be higher by the time that you read them.
+    ///
+    /// # Errors
+    /// Returns [`MarksError::Unreachable`] if they cannot be read.
+    ///
+    /// # Cancel safety
+    /// It changes nothing.
+    fn list<'a>(
+        &'a self,
+        after: Option<&'a Resource>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<(Resource, Token)>, MarksError>> {
+        let _ = (after, limit);
+        ready(Err(MarksError::Unreachable("these marks do not list themselves".into()))).boxed()
+    }
 }
 
 impl<M: Marks + ?Sized> Marks for Arc<M> {
@@ -61,6 +80,14 @@ impl<M: Marks + ?Sized> Marks for Arc<M> {
         resource: &'a Resource,
     ) -> BoxFuture<'a, Result<Option<Token>, MarksError>> {
         (**self).highest(resource)
+    }
+
+    fn list<'a>(
+        &'a self,
+        after: Option<&'a Resource>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<(Resource, Token)>, MarksError>> {
+        (**self).list(after, limit)
     }
 }
 

@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -179,6 +179,28 @@ impl Marks for MemoryMarks {
         resource: &'a Resource,
     ) -> BoxFuture<'a, Result<Option<Token>, MarksError>> {
         ready(Ok(self.shard(resource).get(resource).copied())).boxed()
+    }
+
+    /// It looks at all marks.
+    fn list<'a>(
+        &'a self,
+        after: Option<&'a Resource>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<(Resource, Token)>, MarksError>> {
+        let mut first = BTreeMap::new();
+        for shard in self.shards.iter().chain([&self.last]) {
+            let marks = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            for (resource, token) in marks.iter().filter(|(resource, _)| Some(*resource) > after) {
+                let in_first = |(last, _): (&Resource, _)| resource < last;
+                if first.len() < limit || first.last_key_value().is_some_and(in_first) {
+                    first.insert(resource.clone(), *token);
+                }
+                if first.len() > limit {
+                    first.pop_last();
+                }
+            }
+        }
+        ready(Ok(first.into_iter().collect())).boxed()
     }
 }
 

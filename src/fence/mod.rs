@@ -32,8 +32,10 @@
 
 mod admission;
 mod check;
+mod counted;
 mod error;
 mod gate;
+mod inspect;
 mod marks;
 mod memory;
 #[cfg(feature = "http")]
@@ -43,6 +45,7 @@ mod stale;
 mod stop;
 #[cfg(test)]
 mod tests;
+mod transactions;
 
 use std::error::Error;
 use std::fmt;
@@ -65,6 +68,7 @@ pub(crate) use gate::Stoppable;
 pub use marks::{Marks, MarksError};
 pub use memory::{MemoryMarks, NotLowered};
 pub use stale::Stale;
+pub use transactions::{CommitError, Transactions};
 
 /// How long the marks may take before the fence presses older requests to stop.
 const PRESS_AFTER: Duration = Duration::from_millis(100);
@@ -229,7 +233,9 @@ impl Fence {
     /// token pass either, but one that passed before may still be writing there.
     #[tracing::instrument(name = "fencing.admit", level = "debug", skip_all, fields(%resource, %token))]
     pub async fn admit(&self, resource: &Resource, token: Token) -> Result<Admission, FenceError> {
+        let since = std::time::Instant::now();
         let outcome = self.pass(resource, token).await;
+        counted::waited(since.elapsed());
         let label = match &outcome {
             Ok(_) => "admitted",
             Err(error) => {

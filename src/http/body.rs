@@ -8,8 +8,11 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
+use super::Refusal;
+use super::admissions::Admissions;
+use super::refusal::Style;
 use super::stoppable::StoppableBody;
-use crate::fence::{Admission, Stale};
+use crate::fence::Stale;
 
 pin_project! {
     /// The body of a response behind a fence. The request stays in flight until the body has
@@ -28,7 +31,8 @@ pin_project! {
     enum Content<R> {
         Refusal { text: Option<Bytes> },
         Passing { #[pin] body: R },
-        Admitted { body: Arc<StoppableBody<R>> },
+        // What a gRPC client is told in the trailers, if it is cut off.
+        Admitted { body: Arc<StoppableBody<R>>, grpc: Option<Style> },
         Ended { hint: SizeHint },
     }
 }
@@ -52,7 +56,8 @@ pub enum FenceBodyError {
     /// The inner body failed with an error of its own.
     #[error(transparent)]
     Inner(Box<dyn Error + Send + Sync>),
-    /// A newer token came, and the fence drops older requests.
+    /// A newer token came, and the fence drops older requests. A gRPC client gets a status in the
+    /// trailers instead.
     #[error("response cut off by a newer request: {0}")]
     Superseded(Stale),
 }
@@ -68,14 +73,15 @@ impl<R> FenceBody<R> {
 }
 
 impl<R: Body + Send + 'static> FenceBody<R> {
-    pub(super) fn admitted(body: R, admission: Admission) -> FenceBody<R> {
+    pub(super) fn admitted(body: R, admissions: Admissions, style: &Style) -> FenceBody<R> {
         let content = if body.is_end_stream() {
             let hint = body.size_hint();
             drop(body);
-            drop(admission);
+            drop(admissions);
             Content::Ended { hint }
         } else {
-            Content::Admitted { body: StoppableBody::new(body, admission) }
+            let grpc = style.grpc.then(|| style.clone());
+            Content::Admitted { body: StoppableBody::new(body, admissions), grpc }
         };
         FenceBody { content }
     }
@@ -105,14 +111,19 @@ where
                     .poll_frame(context)
                     .map_err(|error| FenceBodyError::Inner(error.into()));
             }
-            ContentProjection::Admitted { body } => match ready!(body.poll_frame(context)) {
+            ContentProjection::Admitted { body, grpc } => match ready!(body.poll_frame(context)) {
                 Ok((frame, hint)) => {
                     let inner = |error: R::Error| FenceBodyError::Inner(error.into());
                     (frame.map(|frame| frame.map_err(inner)), hint)
                 }
                 Err(stale) => {
-                    let error = FenceBodyError::Superseded(stale);
-                    (Some(Err(error)), Some(SizeHint::with_exact(0)))
+                    let end = match grpc {
+                        Some(style) => {
+                            Ok(Frame::trailers(Refusal::Superseded(stale).grpc_metadata(style)))
+                        }
+                        None => Err(FenceBodyError::Superseded(stale)),
+                    };
+                    (Some(end), Some(SizeHint::with_exact(0)))
                 }
             },
         };
@@ -126,7 +137,7 @@ where
         match &self.content {
             Content::Refusal { text } => text.is_none(),
             Content::Passing { body } => body.is_end_stream(),
-            Content::Admitted { body } => body.is_end_stream(),
+            Content::Admitted { body, .. } => body.is_end_stream(),
             Content::Ended { .. } => true,
         }
     }
@@ -137,7 +148,7 @@ where
                 SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64))
             }
             Content::Passing { body } => body.size_hint(),
-            Content::Admitted { body } => body.size_hint(),
+            Content::Admitted { body, .. } => body.size_hint(),
             Content::Ended { hint } => hint.to_owned(),
         }
     }

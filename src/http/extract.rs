@@ -6,9 +6,9 @@ use axum_core::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::request::Parts;
 
-use super::refusal::{OfTheHandler, Style};
-use super::{HEADER, Refusal};
+use super::Refusal;
 use crate::resource::Resource;
+use crate::sequencer::Sequencer;
 use crate::token::Token;
 
 /// What the layer has admitted a request with. It stands in the request's extensions and is
@@ -22,6 +22,21 @@ pub struct Fenced {
     pub resource: Resource,
     /// The token. Give it to the check inside the transaction that writes.
     pub token: Token,
+    others: Vec<Sequencer>,
+}
+
+impl Fenced {
+    pub(super) fn new(Sequencer { resource, token }: Sequencer, others: Vec<Sequencer>) -> Fenced {
+        Fenced { resource, token, others }
+    }
+
+    /// Returns every resource of the request with its token, in the order of the extractor. The first is that
+    /// of the fields.
+    #[must_use]
+    pub fn sequencers(&self) -> Vec<Sequencer> {
+        let first = Sequencer::new(self.resource.clone(), self.token);
+        std::iter::once(first).chain(self.others.iter().cloned()).collect()
+    }
 }
 
 /// Stands in the extensions of a request that a layer let pass without a token.
@@ -84,9 +99,6 @@ impl IntoResponse for Refusal {
         if let Refusal::Failed(error) = &self {
             tracing::error!(%error, "the write behind the fence failed");
         }
-        let style = Style { grpc: false, header: HEADER, hides_highest: false };
-        let mut response = self.answer(&style, |text| text.map_or(Body::empty(), Body::from));
-        response.extensions_mut().insert(OfTheHandler);
-        response
+        self.answer_below(|text| text.map_or(Body::empty(), Body::from))
     }
 }

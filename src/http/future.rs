@@ -11,19 +11,21 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
+use super::admissions::{self, Admissions};
 use super::refusal::{Style, answer_anew, of_the_handler};
 use super::{FenceBody, Fenced, Refusal, SHADOW};
-use crate::fence::{Admission, Fence, Stale};
+use crate::fence::{Fence, Stale};
+use crate::sequencer::Sequencer;
 
 /// A request in flight, until this is dropped.
 struct AdmittedRequest {
     superseded: BoxFuture<'static, Stale>,
-    admission: Admission,
+    admissions: Admissions,
 }
 
 impl AdmittedRequest {
-    fn new(admission: Admission) -> AdmittedRequest {
-        AdmittedRequest { superseded: admission.superseded().boxed(), admission }
+    fn new(admissions: Admissions) -> AdmittedRequest {
+        AdmittedRequest { superseded: admissions.superseded(), admissions }
     }
 }
 
@@ -52,7 +54,7 @@ pin_project! {
     enum Stage<S, B, F> {
         Refused { refusal: Option<Refusal> },
         Admitting {
-            admit: BoxFuture<'static, Result<Admission, Refusal>>,
+            admit: BoxFuture<'static, Result<Admissions, Refusal>>,
             waiting: Option<Waiting<S, B>>,
         },
         Observing {
@@ -106,9 +108,14 @@ where
         style: Style,
     ) -> FenceFuture<S, B> {
         let observe = async move {
-            let Fenced { resource, token } = fenced;
-            let outcome = fence.observe(&resource, token).await;
-            outcome.map_err(|error| Refusal::before_the_handler(resource, token, error))
+            let mut seen = Ok(());
+            for Sequencer { resource, token } in in_order(&fenced) {
+                let outcome = fence.observe(&resource, token).await;
+                seen = seen.and(
+                    outcome.map_err(|error| Refusal::before_the_handler(resource, token, error)),
+                );
+            }
+            seen
         };
         let stage = Stage::Observing { observe: observe.boxed(), waiting: Some(waiting) };
         FenceFuture { stage, style, would_be: None }
@@ -120,14 +127,17 @@ where
         waiting: Waiting<S, B>,
         style: Style,
     ) -> FenceFuture<S, B> {
-        let admit = async move {
-            let Fenced { resource, token } = fenced;
-            let outcome = fence.admit(&resource, token).await;
-            outcome.map_err(|error| Refusal::before_the_handler(resource, token, error))
-        };
+        let admit = async move { admissions::admit(&fence, in_order(&fenced)).await };
         let stage = Stage::Admitting { admit: admit.boxed(), waiting: Some(waiting) };
         FenceFuture { stage, style, would_be: None }
     }
+}
+
+/// The order in which all requests are admitted.
+fn in_order(fenced: &Fenced) -> Vec<Sequencer> {
+    let mut sequencers = fenced.sequencers();
+    sequencers.sort_by(|a, b| a.resource.cmp(&b.resource));
+    sequencers
 }
 
 /// Tells what a layer in shadow mode would have refused.
@@ -148,8 +158,8 @@ fn answered<R: Body + Send + 'static>(
         (Some(refusal), _admitted) => {
             answer_anew(response, refusal.answer(style, FenceBody::refusal))
         }
-        (None, Some(AdmittedRequest { admission, .. })) => {
-            response.map(|body| FenceBody::admitted(body, admission))
+        (None, Some(AdmittedRequest { admissions, .. })) => {
+            response.map(|body| FenceBody::admitted(body, admissions, style))
         }
         (None, None) => response.map(FenceBody::passing),
     }
@@ -176,9 +186,9 @@ where
                     None => return Poll::Pending,
                 },
                 StageProjection::Admitting { admit, waiting } => match admit.poll_unpin(context) {
-                    Poll::Ready(Ok(admission)) => Stage::Readying {
+                    Poll::Ready(Ok(admissions)) => Stage::Readying {
                         waiting: waiting.take(),
-                        admitted: Some(AdmittedRequest::new(admission)),
+                        admitted: Some(AdmittedRequest::new(admissions)),
                     },
                     Poll::Ready(Err(refusal)) => Stage::Refused { refusal: Some(refusal) },
                     Poll::Pending => return Poll::Pending,

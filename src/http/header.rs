@@ -23,6 +23,19 @@ pub fn attach_sequencer(headers: &mut HeaderMap, sequencer: &Sequencer) {
     headers.insert(SEQUENCER, sequencer_value(sequencer));
 }
 
+/// Client side: puts the tokens of several resources into a request's headers, in place of those that stand
+/// there: for requests about several [resources](super::Resources), under a lease of all of them.
+pub fn attach_all<'a>(
+    headers: &mut HeaderMap,
+    sequencers: impl IntoIterator<Item = &'a Sequencer>,
+) {
+    headers.remove(HEADER);
+    headers.remove(SEQUENCER);
+    for sequencer in sequencers {
+        headers.append(SEQUENCER, sequencer_value(sequencer));
+    }
+}
+
 pub(super) fn sequencer_value(sequencer: &Sequencer) -> HeaderValue {
     let name = utf8_percent_encode(sequencer.resource.as_str(), ENCODED);
     // Nothing is left that a header cannot hold.

@@ -5,9 +5,8 @@ use http::HeaderName;
 use http::request::Parts;
 
 use super::policy::Rule;
-use super::{HEADER, Policy, Require};
+use super::{HEADER, Policy, Require, Resources};
 use crate::fence::Fence;
-use crate::resource::Resource;
 
 /// Puts a [`Fence`] before a service; see the [module](super).
 ///
@@ -41,9 +40,13 @@ impl<X> FenceLayer<X> {
     /// [`PathError::NoUri`](super::PathError::NoUri) and
     /// [`PathError::NoRoute`](super::PathError::NoRoute) are a 500. Let the server name the resource, never a
     /// client's header.
-    pub fn new<E>(fence: Fence, extractor: X) -> FenceLayer<X>
+    ///
+    /// A request about several resources has a list of them ([`Resources`](super::Resources)). For one whose
+    /// resource stands in its body, or in a database, see [`NameLayer`](super::NameLayer).
+    pub fn new<N, E>(fence: Fence, extractor: X) -> FenceLayer<X>
     where
-        X: Fn(&Parts) -> Result<Resource, E> + Clone,
+        X: Fn(&Parts) -> Result<N, E> + Clone,
+        N: Into<Resources>,
         E: Display + 'static,
     {
         FenceLayer {

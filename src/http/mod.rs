@@ -38,6 +38,10 @@
 //! | the marks are full, or the service does not run on tokio | 503 | `UNAVAILABLE` |
 //! | the server is put together wrongly, and does not find the [URI](path_of) or the [route](fn@matched) that names the resource | 500 | `INTERNAL` |
 //! | a statement of the handler's own transaction failed: in doubt | 503, `Retry-After` | `UNKNOWN` |
+//! | another transaction was in the way, and this one was rolled back | 503, `Retry-After` | `UNAVAILABLE` |
+//! | the [transaction](TransactionLayer) of the request was rolled back against the handler's will | 503, `Retry-After` | `UNAVAILABLE` |
+//! | its commit failed: in doubt | 503 | `UNKNOWN` |
+//! | the handler has kept it | 500 | `INTERNAL` |
 //!
 //! A client sends its token with [`attach`] and reads a refusal with [`Problem`]. An [`AttachLayer`] around
 //! its HTTP client does both, and sends nothing when the lease is over. A handler that
@@ -60,11 +64,13 @@
 //! # }
 //! ```
 //!
-//! A gRPC client finds the same problem in the metadata ([`Problem::read_grpc`]).
+//! A gRPC client finds the same problem in the metadata ([`Problem::read_grpc`]). Where a newer token cuts off
+//! its stream, that ends with the status `UNKNOWN` and the problem in its trailers; the body of another
+//! client breaks off.
 //!
 //! # Roll-out
 //! Begin with [`FenceLayer::shadow`]: it lets every request pass, and tells what the fence would have refused.
-//! [`FenceLayer::policy`] says for each request what it needs.
+//! [`FenceLayer::policy`] says for each request what it needs. A [`MarksAdmin`] shows and raises the marks.
 //!
 //! # With other layers
 //! - Put a concurrency limit below the fence: a request that waits for older ones has no place in
@@ -81,7 +87,8 @@
 //! - The layer is a fence for what the inner service does until its response has ended. It does
 //!   not cover tasks that a handler spawns, nor upgraded connections.
 //! - Between processes the layer does not close the gap between check and write. Only
-//!   `fencing::sql::admit` in the transaction that writes does.
+//!   a check in the transaction that writes does: `fencing::sql::admit`, or a [`TransactionLayer`] below
+//!   this one, which opens that transaction for the handler.
 //! - The extractor must give one resource one name. If a handler takes `/files/a` and
 //!   `/files/%61` for the same file, so must the extractor, as [`path()`] does. It refuses paths
 //!   such as `/files//a` and `/files/b/../a`, which would be more names of that file.
@@ -102,6 +109,8 @@
 //! - A handler is dropped only at an `.await`. One that blocks its thread, or a task that it has
 //!   spawned, goes on.
 
+mod admin;
+mod admissions;
 mod attach;
 mod body;
 mod extract;
@@ -109,22 +118,31 @@ mod future;
 mod header;
 mod layer;
 mod matched;
+mod name;
 mod path;
 mod policy;
 mod problem;
 mod refusal;
+mod resources;
 mod service;
 mod stoppable;
+mod transaction;
 
+pub use admin::MarksAdmin;
 pub use attach::{AttachBody, AttachError, AttachLayer, AttachService, within};
 pub use body::{FenceBody, FenceBodyError};
 pub use extract::{Fenced, NotFenced};
 pub use future::FenceFuture;
-pub use header::{HEADER, SEQUENCER, SHADOW, attach, attach_sequencer};
+pub use header::{HEADER, SEQUENCER, SHADOW, attach, attach_all, attach_sequencer};
 pub use layer::FenceLayer;
 pub use matched::matched;
+pub use name::{NameLayer, NameService, named};
 pub use path::{PathError, path, path_of, segments};
 pub use policy::{Policy, Require};
 pub use problem::{Problem, ProblemError};
 pub use refusal::Refusal;
+pub use resources::Resources;
 pub use service::FenceService;
+pub use transaction::{
+    InTransaction, NoTransaction, OpenTransaction, TransactionLayer, TransactionService,
+};

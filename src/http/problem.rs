@@ -71,6 +71,13 @@ impl Problem {
     pub const NOT_ISSUED: &'static str = "urn:fencing:not-issued";
     /// The token or the name of the resource is malformed.
     pub const MALFORMED: &'static str = "urn:fencing:malformed";
+    /// Another transaction was in the way, and that of the request was rolled back. Try again.
+    pub const CONFLICT: &'static str = "urn:fencing:conflict";
+    /// The transaction of the request was rolled back: nothing of it is stored.
+    pub const ROLLED_BACK: &'static str = "urn:fencing:rolled-back";
+    /// The commit failed, or its answer was lost: the write may or may not be stored. Read before you try
+    /// again.
+    pub const IN_DOUBT: &'static str = "urn:fencing:in-doubt";
     /// The fence could not decide, or the write behind it failed. Try again if the response
     /// carries `Retry-After`.
     pub const UNAVAILABLE: &'static str = "urn:fencing:unavailable";

@@ -6,7 +6,7 @@ use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, 
 use http::{HeaderMap, HeaderName, Response, StatusCode};
 
 use super::problem::grpc_text;
-use super::{PathError, Problem};
+use super::{HEADER, PathError, Problem};
 use crate::fence::{FenceError, NotIssued, Stale};
 use crate::resource::Resource;
 use crate::token::{Token, TokenError};
@@ -66,6 +66,23 @@ pub enum Refusal {
         /// Why the fence could not decide.
         cause: Arc<FenceError>,
     },
+    /// Another transaction was in the way of the one that checks the token, which was rolled back. It says
+    /// nothing about the token: the same request may succeed when it is sent again.
+    #[error("another transaction was in the way, and this one was rolled back: {0}")]
+    Conflict(#[source] Arc<dyn Error + Send + Sync>),
+    /// The handler was content, and its [transaction](super::TransactionLayer) was rolled back: one of its
+    /// statements had failed, or the database has lost it. Nothing of it is stored.
+    #[error("the transaction of the request was rolled back: {0}")]
+    RolledBack(#[source] Arc<dyn Error + Send + Sync>),
+    /// The commit of the request's [transaction](super::TransactionLayer) failed, or its answer was lost.
+    /// What the handler wrote may be stored.
+    #[error("the commit failed, in doubt: {0}")]
+    InDoubt(#[source] Arc<dyn Error + Send + Sync>),
+    /// The handler was content, and something still holds its
+    /// [transaction](super::InTransaction), such as a task or the body of its response. Nothing of it is
+    /// stored.
+    #[error("the handler kept its transaction beyond its response, and it is not committed")]
+    Kept,
     /// The handler's own check failed, or its write. What it wrote may be stored.
     #[error("the write failed, in doubt: {0}")]
     Failed(#[source] Arc<dyn Error + Send + Sync>),
@@ -76,6 +93,7 @@ impl<E: Into<FenceError>> From<E> for Refusal {
         match error.into() {
             FenceError::Stale(stale) => Refusal::Stale(stale),
             FenceError::NotIssued(not_issued) => Refusal::NotIssued(not_issued),
+            FenceError::Conflict(cause) => Refusal::Conflict(cause.into()),
             FenceError::Unreachable(cause) => Refusal::Failed(cause.into()),
             error => Refusal::Failed(Arc::new(error)),
         }
@@ -85,7 +103,7 @@ impl<E: Into<FenceError>> From<E> for Refusal {
 /// Stands in the extensions of an answer that a handler made of a refusal. The layer, which
 /// knows what the client may be told, makes it anew.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct OfTheHandler;
+struct OfTheHandler;
 
 /// How the client wants its answer, and what it may know.
 #[derive(Debug, Clone)]
@@ -112,6 +130,7 @@ impl Refusal {
         match error {
             FenceError::Stale(stale) => Refusal::Stale(stale),
             FenceError::NotIssued(not_issued) => Refusal::NotIssued(not_issued),
+            FenceError::Conflict(cause) => Refusal::Conflict(cause.into()),
             cause => Refusal::Unavailable { resource, presented, cause: Arc::new(cause) },
         }
     }
@@ -127,11 +146,14 @@ impl Refusal {
             | Refusal::Repeated
             | Refusal::Mismatch(_)
             | Refusal::Resource(_) => StatusCode::BAD_REQUEST,
-            Refusal::NoResource(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Refusal::NoResource(_) | Refusal::Kept => StatusCode::INTERNAL_SERVER_ERROR,
             // In doubt, as any 5xx is.
-            Refusal::Superseded(_) | Refusal::Unavailable { .. } | Refusal::Failed(_) => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            Refusal::Superseded(_)
+            | Refusal::Unavailable { .. }
+            | Refusal::Conflict(_)
+            | Refusal::RolledBack(_)
+            | Refusal::InDoubt(_)
+            | Refusal::Failed(_) => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
@@ -156,6 +178,10 @@ impl Refusal {
             }
             Refusal::Resource(_) | Refusal::NoResource(_) => ("no_resource", "shadow_no_resource"),
             Refusal::Unavailable { .. } => ("unavailable", "shadow_unavailable"),
+            Refusal::Conflict(_) => ("retryable", "shadow_retryable"),
+            Refusal::RolledBack(_) => ("rolled_back", "shadow_rolled_back"),
+            Refusal::InDoubt(_) => ("in_doubt", "shadow_in_doubt"),
+            Refusal::Kept => ("kept", "shadow_kept"),
             Refusal::Failed(_) => ("failed", "shadow_failed"),
         }
     }
@@ -166,7 +192,7 @@ impl Refusal {
             Refusal::Unavailable { cause, .. } => {
                 !matches!(**cause, FenceError::Full { .. } | FenceError::NoRuntime)
             }
-            Refusal::Failed(_) => true,
+            Refusal::Conflict(_) | Refusal::RolledBack(_) | Refusal::Failed(_) => true,
             _ => false,
         }
     }
@@ -174,15 +200,17 @@ impl Refusal {
     fn grpc_status(&self) -> u16 {
         match self {
             Refusal::Stale(_) => ABORTED,
-            Refusal::Superseded(_) | Refusal::Failed(_) => UNKNOWN,
+            Refusal::Superseded(_) | Refusal::InDoubt(_) | Refusal::Failed(_) => UNKNOWN,
             Refusal::Missing => FAILED_PRECONDITION,
             Refusal::NotIssued(_)
             | Refusal::Malformed(_)
             | Refusal::Repeated
             | Refusal::Mismatch(_)
             | Refusal::Resource(_) => INVALID_ARGUMENT,
-            Refusal::NoResource(_) => INTERNAL,
-            Refusal::Unavailable { .. } => UNAVAILABLE,
+            Refusal::NoResource(_) | Refusal::Kept => INTERNAL,
+            Refusal::Unavailable { .. } | Refusal::Conflict(_) | Refusal::RolledBack(_) => {
+                UNAVAILABLE
+            }
         }
     }
 
@@ -199,6 +227,9 @@ impl Refusal {
             Refusal::NoResource(_) | Refusal::Unavailable { .. } => {
                 (Problem::UNAVAILABLE, "Fence unavailable")
             }
+            Refusal::Conflict(_) => (Problem::CONFLICT, "Another transaction was in the way"),
+            Refusal::RolledBack(_) | Refusal::Kept => (Problem::ROLLED_BACK, "Rolled back"),
+            Refusal::InDoubt(_) => (Problem::IN_DOUBT, "Commit failed, in doubt"),
             Refusal::Failed(_) => (Problem::UNAVAILABLE, "Write failed"),
         }
     }
@@ -244,6 +275,18 @@ impl Refusal {
                 }
                 _ => "the high-water marks are unreachable; nothing was written; try again".into(),
             },
+            Refusal::Conflict(_) => {
+                "another transaction was in the way, and this one was rolled back; try again".into()
+            }
+            Refusal::RolledBack(_) => {
+                "the transaction was rolled back; nothing was written; try again".into()
+            }
+            Refusal::InDoubt(_) => {
+                "the commit is in doubt: what the request wrote may or may not be stored; \
+                 read before you try again"
+                    .into()
+            }
+            Refusal::Kept => "the server kept the transaction open; nothing was written".into(),
             Refusal::Failed(_) => {
                 "the write failed; it may or may not be stored; read before you try again".into()
             }
@@ -275,6 +318,17 @@ impl Refusal {
         }
     }
 
+    /// Says it in the head of a gRPC response, or in its trailers.
+    pub(super) fn grpc_metadata(&self, style: &Style) -> HeaderMap {
+        let mut metadata = HeaderMap::new();
+        metadata.insert("grpc-status", HeaderValue::from(self.grpc_status()));
+        if let Ok(message) = HeaderValue::try_from(grpc_text(&self.detail(style))) {
+            metadata.insert("grpc-message", message);
+        }
+        self.problem(style).write_grpc(&mut metadata);
+        metadata
+    }
+
     /// Makes the response, with the body that `body` makes of its text.
     pub(super) fn answer<B>(
         self,
@@ -283,12 +337,8 @@ impl Refusal {
     ) -> Response<B> {
         let mut headers = HeaderMap::new();
         let (status, text) = if style.grpc {
+            headers = self.grpc_metadata(style);
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-            headers.insert("grpc-status", HeaderValue::from(self.grpc_status()));
-            if let Ok(message) = HeaderValue::try_from(grpc_text(&self.detail(style))) {
-                headers.insert("grpc-message", message);
-            }
-            self.problem(style).write_grpc(&mut headers);
             (StatusCode::OK, None)
         } else {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(Problem::CONTENT_TYPE));
@@ -301,6 +351,16 @@ impl Refusal {
         *response.status_mut() = status;
         *response.headers_mut() = headers;
         response.extensions_mut().insert(self);
+        response
+    }
+}
+
+impl Refusal {
+    /// Makes the answer of a handler, or of a layer below the fence, which makes it anew.
+    pub(super) fn answer_below<B>(self, body: impl FnOnce(Option<Bytes>) -> B) -> Response<B> {
+        let style = Style { grpc: false, header: HEADER, hides_highest: false };
+        let mut response = self.answer(&style, body);
+        response.extensions_mut().insert(OfTheHandler);
         response
     }
 }

@@ -1,11 +1,12 @@
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, Method, Request, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
 use http_body::Body;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -14,7 +15,7 @@ use super::extract::WithoutToken;
 use super::future::Waiting;
 use super::header::{HEADER, SEQUENCER, read_sequencer};
 use super::refusal::Style;
-use super::{FenceBody, FenceFuture, FenceLayer, Fenced, PathError, Policy, Refusal};
+use super::{FenceBody, FenceFuture, FenceLayer, Fenced, PathError, Policy, Refusal, Resources};
 use crate::resource::Resource;
 use crate::sequencer::Sequencer;
 use crate::token::Token;
@@ -45,14 +46,18 @@ impl<S, X: Clone> Layer<S> for FenceLayer<X> {
 
 impl<S, X> FenceService<S, X> {
     /// Reads what the fence must admit the request with, if it carries a token.
-    fn read<E>(&self, parts: &Parts) -> Result<Option<Fenced>, Refusal>
+    fn read<N, E>(&self, parts: &Parts) -> Result<Option<Fenced>, Refusal>
     where
-        X: Fn(&Parts) -> Result<Resource, E>,
+        X: Fn(&Parts) -> Result<N, E>,
+        N: Into<Resources>,
         E: Display + 'static,
     {
         let policy = self.layer.rule.of(parts);
         if policy == Policy::Ignored {
             return Ok(None);
+        }
+        if parts.headers.get_all(SEQUENCER).iter().nth(1).is_some() {
+            return self.read_several(parts).map(Some);
         }
         let shown = sequencer(&parts.headers)?;
         // Where the token has a header of its own, somebody may watch that one only.
@@ -68,14 +73,68 @@ impl<S, X> FenceService<S, X> {
             (None, _) if policy == Policy::Required => return Err(Refusal::Missing),
             (None, _) => return Ok(None),
         };
-        let resource = (self.layer.extractor)(parts).map_err(unnamed)?;
+        let resources: Resources = (self.layer.extractor)(parts).map_err(unnamed)?.into();
+        let resource = match <[Resource; 1]>::try_from(resources.into_vec()) {
+            Ok([resource]) => resource,
+            Err(several) => return Err(Refusal::Mismatch(each_its_own(&several))),
+        };
         match shown {
             Some(shown) if shown.resource != resource => Err(Refusal::Mismatch(format!(
                 "sequencer {shown} came with a request about {resource}"
             ))),
-            _ => Ok(Some(Fenced { resource, token })),
+            _ => Ok(Some(Fenced::new(Sequencer::new(resource, token), Vec::new()))),
         }
     }
+
+    /// Reads the sequencers of a request about several resources: one for each, and no others.
+    fn read_several<N, E>(&self, parts: &Parts) -> Result<Fenced, Refusal>
+    where
+        X: Fn(&Parts) -> Result<N, E>,
+        N: Into<Resources>,
+        E: Display + 'static,
+    {
+        if self.layer.header != HEADER || parts.headers.contains_key(HEADER) {
+            let alone = format!("send no other token beside several headers {SEQUENCER}");
+            return Err(Refusal::Mismatch(alone));
+        }
+        let mut shown = BTreeMap::new();
+        for value in parts.headers.get_all(SEQUENCER) {
+            let Sequencer { resource, token } = read_shown(value)?;
+            if shown.insert(resource, token).is_some() {
+                return Err(Refusal::Repeated);
+            }
+            if shown.len() > Resources::MOST {
+                let most = format!("send at most {} headers {SEQUENCER}", Resources::MOST);
+                return Err(Refusal::Mismatch(most));
+            }
+        }
+        let resources: Resources = (self.layer.extractor)(parts).map_err(unnamed)?.into();
+        let resources = resources.into_vec();
+        let mut sequencers = Vec::with_capacity(resources.len());
+        for resource in &resources {
+            // One that is named twice is found once.
+            let Some(token) = shown.remove(resource) else {
+                return Err(Refusal::Mismatch(each_its_own(&resources)));
+            };
+            sequencers.push(Sequencer::new(resource.clone(), token));
+        }
+        match (sequencers.is_empty(), shown.into_iter().next()) {
+            (false, None) => {
+                let first = sequencers.remove(0);
+                Ok(Fenced::new(first, sequencers))
+            }
+            _ => Err(Refusal::Mismatch(each_its_own(&resources))),
+        }
+    }
+}
+
+/// Says to the client what it must send.
+fn each_its_own(resources: &[Resource]) -> String {
+    let names: Vec<&str> = resources.iter().map(Resource::as_str).collect();
+    let names = names.join(", ");
+    format!(
+        "send one header {SEQUENCER} for each of the request's resources, and no other: {names}"
+    )
 }
 
 /// Makes the refusal of a request that names no resource: a fault of the client, or of the server.
@@ -90,7 +149,7 @@ fn unnamed<E: Display + 'static>(error: E) -> Refusal {
 }
 
 /// Reads the one token in the headers, if there is one.
-fn token(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Token>, Refusal> {
+pub(super) fn token(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Token>, Refusal> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
@@ -107,22 +166,27 @@ fn sequencer(headers: &HeaderMap) -> Result<Option<Sequencer>, Refusal> {
     if values.next().is_some() {
         return Err(Refusal::Repeated);
     }
+    read_shown(value).map(Some)
+}
+
+fn read_shown(value: &HeaderValue) -> Result<Sequencer, Refusal> {
     let read = read_sequencer(value.to_str().unwrap_or(""));
-    read.map(Some).map_err(|error| Refusal::Mismatch(format!("header {SEQUENCER}: {error}")))
+    read.map_err(|error| Refusal::Mismatch(format!("header {SEQUENCER}: {error}")))
 }
 
 /// Returns whether the client reads the statuses of gRPC rather than those of HTTP.
-fn is_grpc<B>(request: &Request<B>) -> bool {
+pub(super) fn is_grpc<B>(request: &Request<B>) -> bool {
     let kind = request.headers().get(CONTENT_TYPE).map_or(&[][..], |kind| kind.as_bytes());
     let rest = kind.strip_prefix(b"application/grpc");
     request.method() == Method::POST
         && rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
 }
 
-impl<S, X, E, B, R> Service<Request<B>> for FenceService<S, X>
+impl<S, X, N, E, B, R> Service<Request<B>> for FenceService<S, X>
 where
     S: Service<Request<B>, Response = Response<R>> + Clone,
-    X: Fn(&Parts) -> Result<Resource, E>,
+    X: Fn(&Parts) -> Result<N, E>,
+    N: Into<Resources>,
     E: Display + 'static,
     R: Body + Send + 'static,
     R::Data: From<Bytes>,
@@ -169,7 +233,7 @@ where
 }
 
 /// Counts a request that was refused before the fence was asked: the fence counts the others.
-fn count(refusal: &Refusal) {
+pub(super) fn count(refusal: &Refusal) {
     let outcome = refusal.label();
     metrics::counter!("fencing_admissions_total", "door" => "http", "outcome" => outcome)
         .increment(1);

@@ -5,7 +5,8 @@ use std::task::{Context, Poll, Waker, ready};
 
 use http_body::{Body, Frame, SizeHint};
 
-use crate::fence::{Admission, Stale, Stoppable};
+use super::admissions::Admissions;
+use crate::fence::{Stale, Stoppable};
 
 /// A body that a newer request can drop from outside. A server does not poll the body of a
 /// response whose client has stopped reading: it would never notice that it must end.
@@ -18,7 +19,7 @@ pub(super) struct StoppableBody<R> {
 struct Held<R> {
     body: Pin<Box<R>>,
     waker: Option<Waker>,
-    admission: Admission,
+    admissions: Admissions,
 }
 
 /// A frame, and what the body would say of its size if the frame is the last.
@@ -26,11 +27,12 @@ pub(super) type Polled<R> =
     (Option<Result<Frame<<R as Body>::Data>, <R as Body>::Error>>, Option<SizeHint>);
 
 impl<R: Body + Send + 'static> StoppableBody<R> {
-    pub(super) fn new(body: R, admission: Admission) -> Arc<StoppableBody<R>> {
-        let held = Held { body: Box::pin(body), waker: None, admission };
+    pub(super) fn new(body: R, admissions: Admissions) -> Arc<StoppableBody<R>> {
+        let held = Held { body: Box::pin(body), waker: None, admissions };
         let this = Arc::new(StoppableBody { held: Mutex::new(Some(held)), stale: OnceLock::new() });
-        let weak: Weak<StoppableBody<R>> = Arc::downgrade(&this);
-        if let Some(stale) = this.with(|held| held.and_then(|held| held.admission.on_stop(weak))) {
+        let weak: Weak<dyn Stoppable> = Arc::downgrade(&this) as Weak<StoppableBody<R>>;
+        if let Some(stale) = this.with(|held| held.and_then(|held| held.admissions.on_stop(&weak)))
+        {
             this.stop(stale);
         }
         this

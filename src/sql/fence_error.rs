@@ -8,6 +8,7 @@ impl From<AdmitError> for FenceError {
     fn from(error: AdmitError) -> FenceError {
         match error {
             AdmitError::Stale(stale) => FenceError::Stale(stale),
+            error @ AdmitError::Retryable(_) => FenceError::Conflict(Box::new(error)),
             error => FenceError::Unreachable(Box::new(error)),
         }
     }

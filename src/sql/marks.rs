@@ -5,6 +5,7 @@ use sqlx::Pool;
 
 use super::AdmitError;
 use super::admit::{compare_and_raise, highest, newest_mark};
+use super::list::{Mark, marks};
 use super::opening::OpeningTransaction;
 use crate::database::Database;
 use crate::fence::{Marks, MarksError, Stale};
@@ -75,6 +76,14 @@ impl<DB: Database> Marks for SqlMarks<DB> {
     ) -> BoxFuture<'a, Result<Option<Token>, MarksError>> {
         Box::pin(async move { highest(&self.pool, resource).await.map_err(unreachable) })
     }
+
+    fn list<'a>(
+        &'a self,
+        after: Option<&'a Resource>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<(Resource, Token)>, MarksError>> {
+        Box::pin(async move { valid(&self.pool, after, limit).await.map_err(unreachable) })
+    }
 }
 
 /// Raises the mark, and locks nothing for longer than its own commit. It limits its wait for
@@ -101,6 +110,24 @@ async fn raise<DB: Database>(
             Err(error)
         }
     }
+}
+
+/// Reads marks, and leaves out rows that are none.
+async fn valid<DB: Database>(
+    pool: &Pool<DB>,
+    after: Option<&Resource>,
+    limit: usize,
+) -> Result<Vec<(Resource, Token)>, AdmitError> {
+    let mut found = Vec::new();
+    let mut after = after.map_or(&b""[..], |after| after.as_str().as_bytes()).to_vec();
+    while found.len() < limit {
+        let wanted = u32::try_from(limit - found.len()).unwrap_or(u32::MAX);
+        let rows = marks(pool, &after, wanted).await?;
+        let Some(last) = rows.last() else { break };
+        after.clone_from(&last.name);
+        found.extend(rows.iter().filter_map(Mark::parse));
+    }
+    Ok(found)
 }
 
 fn unreachable(error: AdmitError) -> MarksError {

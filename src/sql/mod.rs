@@ -58,6 +58,7 @@ mod shadow;
 mod sqlite;
 pub mod statement;
 mod texts;
+mod transactions;
 mod types;
 
 pub use crate::database::Database;

@@ -67,6 +67,10 @@ const UNFIT: &str = "
 impl FenceStatements for MySql {
     const BEGIN: &'static str = "START TRANSACTION";
 
+    /// A deadlock ends the transaction, and so does a statement that creates a table. The savepoint goes with it.
+    const WATCH: (Option<&'static str>, Option<&'static str>) =
+        (Some("SAVEPOINT fencing"), Some("RELEASE SAVEPOINT fencing"));
+
     const PARTS: &'static str = PARTS;
 
     const UNFIT: Option<&'static str> = Some(UNFIT);

@@ -54,6 +54,9 @@ impl FenceStatements for Postgres {
 
     const BEGIN_BOUNDED: &'static str = "BEGIN; SET LOCAL lock_timeout = 1000";
 
+    /// COMMIT answers with success where a statement has failed, and rolls back. This one fails then.
+    const WATCH: (Option<&'static str>, Option<&'static str>) = (None, Some("SAVEPOINT fencing"));
+
     const PARTS: &'static str = PARTS;
 
     const UNFIT: Option<&'static str> = Some(UNFIT);

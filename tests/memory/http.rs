@@ -1,6 +1,7 @@
 //! The tower layer below axum and below a plain service.
 
 mod acceptance;
+mod admin;
 mod answers;
 mod attach;
 mod ending;
@@ -14,9 +15,13 @@ mod policy;
 mod questions;
 mod reads;
 mod ready;
+mod several;
 mod stalled;
 mod statuses;
+mod tonic;
+mod transaction;
 mod uploads;
+mod visible;
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};

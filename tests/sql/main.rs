@@ -22,6 +22,7 @@ mod postgres {
     use support::place::postgres as place;
 
     mod bulk;
+    mod commits;
     mod conflicts;
     mod crash;
     mod locks;

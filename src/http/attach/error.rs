@@ -14,8 +14,8 @@ pub enum AttachError<E> {
     #[error("no lease: send the request inside http::within(lease, ...)")]
     NoLease,
     /// The server has seen a newer token, or the request has none that it takes: see
-    /// [`Problem::kind`]. With [`Problem::SUPERSEDED`] and [`Problem::UNAVAILABLE`] the write may be
-    /// stored.
+    /// [`Problem::kind`]. With [`Problem::SUPERSEDED`], [`Problem::IN_DOUBT`] and
+    /// [`Problem::UNAVAILABLE`] the write may be stored.
     #[error("refused by the fence: {}", .0.detail)]
     Refused(Box<Problem>),
     /// Problem details came that break off, or are longer than 64 KiB.

@@ -73,3 +73,22 @@ async fn a_raise_dropped_at_any_poll_leaves_the_marks_usable() {
         marks.raise(&resource(), token(polls)).await.unwrap();
     }
 }
+
+#[tokio::test]
+async fn marks_list_themselves_page_by_page() {
+    let place = ready().await;
+    for number in 1..=7 {
+        let name = Resource::new(format!("files/{number}")).unwrap();
+        admit(&place, &name, number).await.unwrap();
+    }
+    let marks = SqlMarks::new(place.pool.clone());
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let page = marks.list(after.as_ref(), 3).await.unwrap();
+        let Some((last, _)) = page.last() else { break };
+        after = Some(last.clone());
+        found.extend(page.into_iter().map(|(name, token)| (name.to_string(), token.get())));
+    }
+    let expected = (1..=7).map(|number| (format!("files/{number}"), number));
+    assert!(found.into_iter().eq(expected));
+}

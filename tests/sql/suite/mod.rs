@@ -17,6 +17,7 @@ mod spawned;
 mod statement;
 mod table;
 mod transaction;
+mod transactional;
 mod types;
 
 use fencing::sql::{self, AdmitError};

@@ -1,0 +1,79 @@
+//! A ledger behind the fence, with tonic. In your service the generated code has the codec and the routes.
+//!
+//! `tonic_service serve 127.0.0.1:8080`, and then `tonic_service http://127.0.0.1:8080 34 text`.
+
+use std::{convert::Infallible, error::Error};
+
+use fencing::fence::MemoryMarks;
+use fencing::http::{AttachError, AttachLayer, FenceLayer, Fenced, Policy};
+use fencing::{Fence, Resource, Sequencer};
+use http::{request::Parts, uri::PathAndQuery};
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::transport::{self, Endpoint, Server, server::TcpIncoming};
+use tonic::{Request, Response, Status, body::Body};
+use tower::{Layer, service_fn};
+
+struct Text;
+
+#[rustfmt::skip]
+impl Codec for Text {
+    type Encode = String; type Decode = String; type Encoder = Text; type Decoder = Text;
+    fn encoder(&mut self) -> Text { Text }
+    fn decoder(&mut self) -> Text { Text }
+}
+
+#[rustfmt::skip]
+impl Encoder for Text {
+    type Item = String; type Error = Status;
+    fn encode(&mut self, text: String, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        bytes::BufMut::put_slice(buffer, text.as_bytes());
+        Ok(())
+    }
+}
+
+#[rustfmt::skip]
+impl Decoder for Text {
+    type Item = String; type Error = Status;
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<String>, Status> {
+        let text = bytes::Buf::copy_to_bytes(buffer, bytes::Buf::remaining(buffer));
+        Ok(String::from_utf8(text.to_vec()).ok())
+    }
+}
+
+/// Stale calls, and calls without a token, do not come here.
+async fn append(call: Request<String>) -> Result<Response<String>, Status> {
+    let fenced = call.extensions().get::<Fenced>().ok_or(Status::internal("no fence"))?;
+    Ok(Response::new(format!("token {} wrote {}", fenced.token, call.get_ref())))
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [first, second, text @ ..] = &arguments[..] else { return Err("arguments?".into()) };
+    if first == "serve" {
+        let name = |_: &Parts| Resource::new("ledger");
+        let layer = FenceLayer::new(Fence::new(MemoryMarks::default()), name).policy(|request| {
+            let is_health = request.uri.path().starts_with("/grpc.health.v1.Health/");
+            if is_health { Policy::Ignored } else { Policy::Required }
+        });
+        let incoming = TcpIncoming::bind(second.parse()?)?;
+        println!("listening on http://{}", incoming.local_addr()?);
+        let ledger = service_fn(|request: http::Request<Body>| async {
+            let answer = tonic::server::Grpc::new(Text).unary(service_fn(append), request).await;
+            Ok::<_, Infallible>(answer)
+        });
+        Server::builder().layer(layer).serve_with_incoming(ledger, incoming).await?;
+        return Ok(());
+    }
+    let held = Sequencer::new(Resource::new("ledger")?, second.parse()?); // or your Lease
+    let channel = Endpoint::from_shared(first.clone())?.connect().await?;
+    let mut client = tonic::client::Grpc::new(AttachLayer::new(held).layer(channel));
+    client.ready().await?;
+    let path = PathAndQuery::from_static("/ledger.Ledger/Append");
+    let answered = client.unary(Request::new(text.join(" ")), path, Text).await;
+    match answered.as_ref().err().and_then(|status| status.source()?.downcast_ref()) {
+        Some(AttachError::<transport::Error>::Refused(problem)) => println!("{}", problem.detail),
+        _ => println!("{}", answered?.get_ref()),
+    }
+    Ok(())
+}

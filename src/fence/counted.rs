@@ -1,0 +1,22 @@
+use std::time::Duration;
+
+/// A request that is admitted, in the metrics, until this is dropped.
+pub(super) struct Counted(());
+
+impl Counted {
+    pub(super) fn new() -> Counted {
+        metrics::gauge!("fencing_in_flight").increment(1.0);
+        Counted(())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        metrics::gauge!("fencing_in_flight").decrement(1.0);
+    }
+}
+
+/// Notes how long an admission took, whatever came of it.
+pub(super) fn waited(time: Duration) {
+    metrics::histogram!("fencing_admission_seconds").record(time.as_secs_f64());
+}

@@ -1,0 +1,65 @@
+use std::error::Error;
+
+use futures_util::future::BoxFuture;
+
+use super::FenceError;
+use crate::sequencer::Sequencer;
+
+/// A storage whose transactions check tokens: what they write never lands behind a newer token, from
+/// whichever process that comes.
+///
+/// Every `sqlx` pool of a database that this crate knows is one (features `postgres`, `mysql`,
+/// `sqlite`). `http::TransactionLayer` opens one transaction for each request.
+pub trait Transactions: Clone + Send + Sync + 'static {
+    /// An open transaction. Dropped, it must be rolled back.
+    type Transaction: Send + 'static;
+
+    /// Opens a transaction and admits all these tokens in it, in the order of their resources, so that
+    /// two requests never wait for each other.
+    ///
+    /// **Fencing.** Until the transaction ends, no newer token of these resources may be admitted
+    /// anywhere.
+    ///
+    /// # Errors
+    /// Returns a [`FenceError`]: [`Stale`](FenceError::Stale) if a newer token was seen,
+    /// [`Conflict`](FenceError::Conflict) if another transaction was in the way. None is open then.
+    ///
+    /// # Cancel safety
+    /// Dropped, it must leave no transaction open for good.
+    fn begin<'a>(
+        &'a self,
+        admitted: &'a [Sequencer],
+    ) -> BoxFuture<'a, Result<Self::Transaction, FenceError>>;
+
+    /// Commits.
+    ///
+    /// # Errors
+    /// Returns a [`CommitError`], which says whether anything may be stored.
+    ///
+    /// # Cancel safety
+    /// Dropped, the transaction was committed or not.
+    fn commit(transaction: Self::Transaction) -> BoxFuture<'static, Result<(), CommitError>>;
+
+    /// Rolls back, and returns when the storage has done so or could not be reached.
+    ///
+    /// # Cancel safety
+    /// Dropped, the transaction is rolled back all the same.
+    fn rollback(transaction: Self::Transaction) -> BoxFuture<'static, ()>;
+}
+
+/// Why a transaction was not committed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CommitError {
+    /// Another transaction was in the way, and nothing of this one is stored. The same request may
+    /// succeed when it is sent again.
+    #[error("another transaction was in the way, and this one was rolled back: {0}")]
+    Conflict(#[source] Box<dyn Error + Send + Sync>),
+    /// Nothing of the transaction is stored: one of its statements had failed, or it was lost before its
+    /// commit.
+    #[error("the transaction could not be committed, and was rolled back: {0}")]
+    RolledBack(#[source] Box<dyn Error + Send + Sync>),
+    /// It may be stored or not.
+    #[error("the transaction may or may not be stored: {0}")]
+    InDoubt(#[source] Box<dyn Error + Send + Sync>),
+}

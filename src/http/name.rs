@@ -1,0 +1,140 @@
+use std::fmt::{self, Display};
+use std::mem::replace;
+use std::task::{Context, Poll};
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use http::request::Parts;
+use http::{Request, Response};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::refusal::Style;
+use super::service::{count, is_grpc};
+use super::{FenceBody, HEADER, PathError, Refusal, Resources};
+
+/// Names the resources of a request by an async closure, which may read its body or ask a database. It
+/// stands above a [`FenceLayer`](super::FenceLayer) whose own closure is [`named`].
+///
+/// The closure takes the request whole, and gives it back with the name:
+///
+/// ```
+/// use axum::body::{Body, to_bytes};
+/// use axum::extract::Request;
+/// use fencing::fence::MemoryMarks;
+/// use fencing::http::{self, FenceLayer, NameLayer};
+/// use fencing::{Fence, Resource};
+///
+/// async fn in_the_body(request: Request) -> Result<(Request, Resource), String> {
+///     let (parts, body) = request.into_parts();
+///     let body = to_bytes(body, 64 * 1024).await.map_err(|error| error.to_string())?;
+///     let name = std::str::from_utf8(&body).map_err(|error| error.to_string())?;
+///     let resource = Resource::new(name.trim()).map_err(|error| error.to_string())?;
+///     Ok((Request::from_parts(parts, Body::from(body)), resource))
+/// }
+///
+/// let name = NameLayer::new(in_the_body); // above:
+/// let fence = FenceLayer::new(Fence::new(MemoryMarks::default()), http::named);
+/// ```
+///
+/// An error of the closure is a 400, and the client sees its text, whatever the policy of the fence is. The
+/// request is read before its token is: limit how long that takes and how large a body may be,
+/// and stand below your authentication.
+///
+/// **Fencing.** Let the handler use what the closure has read. One that finds its
+/// resource in another way may write to another one than the fence has admitted.
+#[derive(Clone)]
+pub struct NameLayer<F> {
+    namer: F,
+}
+
+impl<F> NameLayer<F> {
+    /// Names resources by this closure.
+    pub fn new(namer: F) -> NameLayer<F> {
+        NameLayer { namer }
+    }
+}
+
+impl<F> fmt::Debug for NameLayer<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NameLayer").finish_non_exhaustive()
+    }
+}
+
+impl<S, F: Clone> Layer<S> for NameLayer<F> {
+    type Service = NameService<S, F>;
+
+    fn layer(&self, inner: S) -> NameService<S, F> {
+        NameService { inner, namer: self.namer.clone() }
+    }
+}
+
+/// A service behind a [`NameLayer`].
+#[derive(Clone)]
+pub struct NameService<S, F> {
+    inner: S,
+    namer: F,
+}
+
+impl<S, F> fmt::Debug for NameService<S, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NameService").finish_non_exhaustive()
+    }
+}
+
+/// Stands in the extensions of a request.
+#[derive(Clone)]
+struct Named(Resources);
+
+impl<S, F, A, N, E, B, R> Service<Request<B>> for NameService<S, F>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+    S::Future: Send,
+    F: Fn(Request<B>) -> A,
+    A: Future<Output = Result<(Request<B>, N), E>> + Send + 'static,
+    N: Into<Resources> + Send,
+    E: Display,
+    B: Send + 'static,
+{
+    type Response = Response<FenceBody<R>>;
+    type Error = S::Error;
+    type Future = BoxFuture<'static, Result<Self::Response, S::Error>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        // The one that was asked whether it is ready.
+        let next = self.inner.clone();
+        let mut inner = replace(&mut self.inner, next);
+        let style = Style { grpc: is_grpc(&request), header: HEADER, hides_highest: false };
+        let naming = (self.namer)(request);
+        async move {
+            let named = naming.await.map_err(|error| error.to_string());
+            let (mut request, resources) = match named {
+                Ok((request, resources)) => (request, resources.into()),
+                Err(error) => {
+                    let refusal = Refusal::Resource(error);
+                    count(&refusal);
+                    return Ok(refusal.answer(&style, FenceBody::refusal));
+                }
+            };
+            request.extensions_mut().insert(Named(resources));
+            Ok(inner.call(request).await?.map(FenceBody::passing))
+        }
+        .boxed()
+    }
+}
+
+/// Returns the resources that a [`NameLayer`] above has found. Use it as the extractor of the
+/// [`FenceLayer`](super::FenceLayer).
+///
+/// # Errors
+/// Returns [`PathError::NoRoute`] if none stands above. The client gets a 500.
+pub fn named(parts: &Parts) -> Result<Resources, PathError> {
+    let Some(Named(resources)) = parts.extensions.get() else {
+        return Err(PathError::NoRoute { missing: "NameLayer" });
+    };
+    Ok(resources.clone())
+}

@@ -1,0 +1,126 @@
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use axum_core::extract::{FromRequestParts, OptionalFromRequestParts};
+use axum_core::response::{IntoResponse, Response};
+use http::StatusCode;
+use http::request::Parts;
+
+use super::slot::{Handle, Held};
+use crate::fence::Transactions;
+use crate::http::Refusal;
+use crate::http::extract::WithoutToken;
+
+/// The way to the transaction of a request. It stands in the request's extensions, for services that
+/// do not use axum's extractors. To keep it keeps nothing open.
+pub struct OpenTransaction<T: Transactions>(Handle<T::Transaction>);
+
+impl<T: Transactions> OpenTransaction<T> {
+    pub(super) fn new(handle: Handle<T::Transaction>) -> OpenTransaction<T> {
+        OpenTransaction(handle)
+    }
+
+    /// Takes the transaction, until what this returns is dropped. Returns `None` while somebody
+    /// else has it, and when the response has been made.
+    #[must_use]
+    pub fn take(&self) -> Option<InTransaction<T>> {
+        self.0.take().map(InTransaction)
+    }
+}
+
+impl<T: Transactions> Clone for OpenTransaction<T> {
+    fn clone(&self) -> OpenTransaction<T> {
+        OpenTransaction(self.0.clone())
+    }
+}
+
+impl<T: Transactions> fmt::Debug for OpenTransaction<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenTransaction").finish_non_exhaustive()
+    }
+}
+
+/// The transaction of a request behind a [`TransactionLayer`](super::TransactionLayer), as an axum extractor.
+/// It is a `sqlx::Transaction` in which the token is admitted: run statements on `&mut **tx`.
+///
+/// The layer ends it. Drop it before the response is made, as a handler does that takes it by value: what
+/// is kept longer is never committed.
+///
+/// Take `Option<InTransaction<_>>` where a token may be missing, as in a read.
+pub struct InTransaction<T: Transactions>(Held<T::Transaction>);
+
+impl<T: Transactions> Deref for InTransaction<T> {
+    type Target = T::Transaction;
+
+    fn deref(&self) -> &T::Transaction {
+        &self.0
+    }
+}
+
+impl<T: Transactions> DerefMut for InTransaction<T> {
+    fn deref_mut(&mut self) -> &mut T::Transaction {
+        &mut self.0
+    }
+}
+
+impl<T: Transactions> fmt::Debug for InTransaction<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InTransaction").finish_non_exhaustive()
+    }
+}
+
+/// Why a handler got no transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoTransaction {
+    /// The request carries no token, and its method did not need one. The client gets a 428.
+    #[error("the request carries no fencing token, and its handler needs a transaction")]
+    NoToken,
+    /// No [`TransactionLayer`](super::TransactionLayer) of this pool's kind stands around the handler: the
+    /// server is put together wrongly. The client gets a 500.
+    #[error("the handler takes a transaction, and its route has no TransactionLayer of that kind")]
+    NoLayer,
+    /// Somebody else has it: another extractor, or a layer between. The client gets a 500.
+    #[error("the transaction of the request is taken already")]
+    Taken,
+}
+
+impl IntoResponse for NoTransaction {
+    fn into_response(self) -> Response {
+        match self {
+            NoTransaction::NoToken => IntoResponse::into_response(Refusal::Missing),
+            NoTransaction::NoLayer | NoTransaction::Taken => {
+                tracing::error!(error = %self, "request not carried out");
+                StatusCode::INTERNAL_SERVER_ERROR.into_response()
+            }
+        }
+    }
+}
+
+fn find<T: Transactions>(parts: &Parts) -> Result<InTransaction<T>, NoTransaction> {
+    match parts.extensions.get::<OpenTransaction<T>>() {
+        Some(open) => open.take().ok_or(NoTransaction::Taken),
+        None if parts.extensions.get::<WithoutToken>().is_some() => Err(NoTransaction::NoToken),
+        None => Err(NoTransaction::NoLayer),
+    }
+}
+
+impl<S: Sync, T: Transactions> FromRequestParts<S> for InTransaction<T> {
+    type Rejection = NoTransaction;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, NoTransaction> {
+        find(parts)
+    }
+}
+
+impl<S: Sync, T: Transactions> OptionalFromRequestParts<S> for InTransaction<T> {
+    type Rejection = NoTransaction;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Option<Self>, NoTransaction> {
+        match find(parts) {
+            Ok(transaction) => Ok(Some(transaction)),
+            Err(NoTransaction::NoToken) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

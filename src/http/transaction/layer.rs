@@ -1,0 +1,103 @@
+use std::fmt;
+
+use tower_layer::Layer;
+
+use super::TransactionService;
+
+/// Opens a transaction for each request that its [`FenceLayer`](crate::http::FenceLayer) has admitted,
+/// checks the token in it, gives it to the handler, and commits it before the response goes out.
+///
+/// It is the whole fence between any number of processes, where the handler writes to one database
+/// only and in this transaction. `T` is a pool of `sqlx`, or other
+/// [`Transactions`](crate::fence::Transactions). It stands directly around the handler, and the fence around it:
+///
+/// ```
+/// # #[cfg(feature = "postgres")]
+/// # mod files {
+/// use axum::{Router, routing::put};
+/// use fencing::fence::MemoryMarks;
+/// use fencing::http::{self, FenceLayer, Fenced, InTransaction, Refusal, TransactionLayer};
+/// use fencing::Fence;
+/// use sqlx::PgPool;
+///
+/// async fn write_file(
+///     fenced: Fenced,
+///     mut tx: InTransaction<PgPool>,
+///     body: String,
+/// ) -> Result<(), Refusal> {
+///     let write = sqlx::query("UPDATE files SET body = $1 WHERE path = $2");
+///     write.bind(body).bind(fenced.resource.as_str()).execute(&mut **tx).await?;
+///     Ok(())
+/// }
+///
+/// fn app(pool: PgPool) -> Router {
+///     let fence = Fence::new(MemoryMarks::default());
+///     let handler = put(write_file)
+///         .route_layer(TransactionLayer::new(pool))
+///         .route_layer(FenceLayer::new(fence, http::path)); // the last stands outermost
+///     Router::new().route("/files/{name}", handler)
+/// }
+/// # }
+/// ```
+///
+/// | the handler | the transaction |
+/// |---|---|
+/// | answers with 2xx or 3xx | is committed; then the head of the response goes out |
+/// | answers with anything else, or with a `grpc-status` other than 0 in the head | is rolled back; then the response goes out |
+/// | fails, panics, is dropped (a timeout, a newer request, a client that hangs up) | is rolled back |
+/// | answers with success while something still holds the transaction | is not committed: a 500 |
+///
+/// A commit that fails is a 503: [`Problem::IN_DOUBT`](crate::http::Problem::IN_DOUBT) where the
+/// database has not said what became of it, [`CONFLICT`](crate::http::Problem::CONFLICT) where another
+/// transaction was in the way, and [`ROLLED_BACK`](crate::http::Problem::ROLLED_BACK) where a statement
+/// had failed and the handler did not say so. Each counts in `fencing_admissions_total` with `door="http"`.
+///
+/// - **Streams.** The head of a response waits for the commit, and its body comes after it. A body that reads
+///   from the database while it is sent needs a connection of its own. A failure in the
+///   middle of a body, as of a gRPC stream, takes nothing back.
+/// - **Leaks.** A task or a body that has taken the transaction keeps its locks, and so holds up newer
+///   tokens, until it lets go. Nothing that it writes is ever stored.
+/// - **Reads.** A request without a token that the fence lets pass has no transaction:
+///   [`InTransaction`](super::InTransaction) is a 428 there, and `Option<InTransaction>` is `None`. One with a token has one, and
+///   its commit raises the mark. SQLite has one writer at a time: let the fence
+///   [ignore reads](crate::http::FenceLayer::ignore_reads) there.
+/// - **Connections.** A request keeps a connection of the pool from its admission to its commit, its
+///   upload included. Limit uploads and the time of requests above this layer.
+/// - **Dropped requests.** The connection goes back to the pool when the database has answered and rolled back.
+///   On MySQL, sqlx 0.9 loses its place where a handler is dropped while a statement is prepared for the first
+///   time on a connection, and that place in the pool with it.
+/// - **Shadow mode** of the fence refuses nothing, but this layer does. Add it when that is over.
+///
+/// **Fencing.** Do not end the transaction in the handler (`COMMIT`, or on MySQL a statement that creates or
+/// alters a table): what is written after that is not fenced. The layer finds out at the end, and says that
+/// the request is in doubt on MySQL. Writes elsewhere, by another connection or to another
+/// service, are not part of it.
+///
+/// On PostgreSQL the transaction presents its token to protected tables: of several
+/// [resources](crate::http::Resources), that of the one whose name comes first. For the others, and on MySQL, call
+/// `fencing::sql::present` before the statements.
+#[derive(Clone)]
+pub struct TransactionLayer<T> {
+    storage: T,
+}
+
+impl<T> TransactionLayer<T> {
+    /// Opens transactions of this pool.
+    pub fn new(storage: T) -> TransactionLayer<T> {
+        TransactionLayer { storage }
+    }
+}
+
+impl<T> fmt::Debug for TransactionLayer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TransactionLayer").finish_non_exhaustive()
+    }
+}
+
+impl<S, T: Clone> Layer<S> for TransactionLayer<T> {
+    type Service = TransactionService<S, T>;
+
+    fn layer(&self, inner: S) -> TransactionService<S, T> {
+        TransactionService::new(inner, self.storage.clone())
+    }
+}

@@ -1,0 +1,143 @@
+use std::fmt;
+use std::mem::replace;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use http::{HeaderValue, Request, Response, StatusCode};
+use http_body::Body;
+use tower_service::Service;
+
+use super::OpenTransaction;
+use super::slot::Owner;
+use crate::fence::{CommitError, Transactions};
+use crate::http::extract::WithoutToken;
+use crate::http::{FenceBody, Fenced, NotFenced, Refusal};
+
+/// A service behind a [`TransactionLayer`](super::TransactionLayer).
+#[derive(Clone)]
+pub struct TransactionService<S, T> {
+    inner: S,
+    storage: T,
+}
+
+impl<S, T> TransactionService<S, T> {
+    pub(super) fn new(inner: S, storage: T) -> TransactionService<S, T> {
+        TransactionService { inner, storage }
+    }
+}
+
+impl<S, T> fmt::Debug for TransactionService<S, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TransactionService").finish_non_exhaustive()
+    }
+}
+
+impl<S, T, B, R> Service<Request<B>> for TransactionService<S, T>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Send,
+    T: Transactions,
+    B: Send + 'static,
+    R: Body + Send + 'static,
+    R::Data: From<Bytes>,
+{
+    type Response = Response<FenceBody<R>>;
+    type Error = S::Error;
+    type Future = BoxFuture<'static, Result<Self::Response, S::Error>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        // The one that was asked whether it is ready.
+        let next = self.inner.clone();
+        let mut inner = replace(&mut self.inner, next);
+        let Some(fenced) = request.extensions().get::<Fenced>().cloned() else {
+            if request.extensions().get::<WithoutToken>().is_some() {
+                let passed = inner.call(request);
+                return async move { Ok(passed.await?.map(FenceBody::passing)) }.boxed();
+            }
+            tracing::error!(error = %NotFenced::NoLayer, "request not carried out");
+            let mut response = Response::new(FenceBody::refusal(None));
+            *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+            return async { Ok(response) }.boxed();
+        };
+        let storage = self.storage.clone();
+        async move { run(&mut inner, &storage, fenced, request).await }.boxed()
+    }
+}
+
+/// Runs one request in a transaction. Dropped on the way, it drops the handler first, and then rolls
+/// back.
+async fn run<S, T, B, R>(
+    inner: &mut S,
+    storage: &T,
+    fenced: Fenced,
+    mut request: Request<B>,
+) -> Result<Response<FenceBody<R>>, S::Error>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+    T: Transactions,
+    R: Body + Send + 'static,
+    R::Data: From<Bytes>,
+{
+    let owner = match storage.begin(&fenced.sequencers()).await {
+        Ok(transaction) => Owner::new(transaction),
+        Err(error) => {
+            let refusal = Refusal::before_the_handler(fenced.resource, fenced.token, error);
+            return Ok(refusal.answer_below(FenceBody::refusal));
+        }
+    };
+    request.extensions_mut().insert(OpenTransaction::<T>::new(owner.handle()));
+    let response = match inner.call(request).await {
+        Ok(response) if is_success(&response) => response,
+        failed => {
+            if let Some(transaction) = owner.close() {
+                T::rollback(transaction).await;
+            }
+            return Ok(failed?.map(FenceBody::passing));
+        }
+    };
+    let committed = match owner.close() {
+        Some(transaction) => T::commit(transaction).await.map_err(Refusal::from_commit),
+        None => Err(Refusal::Kept),
+    };
+    Ok(match committed {
+        Ok(()) => response.map(FenceBody::passing),
+        Err(refusal) => {
+            // A body that has kept the transaction ends it.
+            drop(response);
+            tell(&refusal);
+            refusal.answer_below(FenceBody::refusal)
+        }
+    })
+}
+
+/// Whether the handler is content. A gRPC service that fails at once says so in the head.
+fn is_success<R>(response: &Response<R>) -> bool {
+    let status = response.status();
+    let grpc = response.headers().get("grpc-status").map_or(&b"0"[..], HeaderValue::as_bytes);
+    (status.is_success() || status.is_redirection()) && grpc == b"0"
+}
+
+/// Counts and logs what the handler does not know.
+fn tell(refusal: &Refusal) {
+    tracing::error!(%refusal, "request not committed");
+    let outcome = refusal.label();
+    metrics::counter!("fencing_admissions_total", "door" => "http", "outcome" => outcome)
+        .increment(1);
+}
+
+impl Refusal {
+    fn from_commit(error: CommitError) -> Refusal {
+        match error {
+            CommitError::Conflict(cause) => Refusal::Conflict(cause.into()),
+            CommitError::RolledBack(cause) => Refusal::RolledBack(cause.into()),
+            CommitError::InDoubt(cause) => Refusal::InDoubt(cause.into()),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! A pool as the storage whose transactions check tokens: so the layer of the HTTP door can open one.
+
+use futures_util::future::BoxFuture;
+use sqlx::error::ErrorKind;
+use sqlx::{Pool, Transaction};
+
+use super::AdmitError;
+use super::admit::{admit_as, begin_as};
+use crate::database::{Database, Meaning, meaning};
+use crate::fence::{CommitError, FenceError, Transactions};
+use crate::sequencer::Sequencer;
+
+/// PostgreSQL: a statement of the transaction has failed.
+const FAILED: &str = "25P02";
+
+/// A transaction is one of [`begin`](super::begin()), which admits the first resource; the others are
+/// [admitted](super::admit()) behind it.
+///
+/// Its commit takes one statement more than that of the driver (two on MySQL, none on SQLite), which
+/// finds out whether the transaction has ended before: a statement that failed, and whose error was
+/// ignored, leaves nothing to commit on PostgreSQL, and COMMIT does not say so.
+impl<DB: Database> Transactions for Pool<DB> {
+    type Transaction = Transaction<'static, DB>;
+
+    fn begin<'a>(
+        &'a self,
+        admitted: &'a [Sequencer],
+    ) -> BoxFuture<'a, Result<Transaction<'static, DB>, FenceError>> {
+        Box::pin(async move { Ok(open(self, admitted).await?) })
+    }
+
+    fn commit(
+        transaction: Transaction<'static, DB>,
+    ) -> BoxFuture<'static, Result<(), CommitError>> {
+        Box::pin(commit(transaction))
+    }
+
+    fn rollback(transaction: Transaction<'static, DB>) -> BoxFuture<'static, ()> {
+        // Where it fails, the connection is lost, and the transaction with it.
+        Box::pin(async move { drop(transaction.rollback().await) })
+    }
+}
+
+async fn open<DB: Database>(
+    pool: &Pool<DB>,
+    admitted: &[Sequencer],
+) -> Result<Transaction<'static, DB>, AdmitError> {
+    let mut order: Vec<&Sequencer> = admitted.iter().collect();
+    order.sort_by_key(|sequencer| &sequencer.resource);
+    let Some((first, others)) = order.split_first() else {
+        return Err(sqlx::Error::Configuration("no token was given".into()).into());
+    };
+    let mut tx = begin_as(pool, first).await?;
+    match admit_others(&mut tx, others).await {
+        Ok(()) => Ok(tx),
+        Err(error) => {
+            let _ = tx.rollback().await;
+            Err(error)
+        }
+    }
+}
+
+async fn admit_others<DB: Database>(
+    tx: &mut Transaction<'static, DB>,
+    others: &[&Sequencer],
+) -> Result<(), AdmitError> {
+    for other in others {
+        admit_as(tx, other).await?;
+    }
+    if let (Some(begun), _) = DB::WATCH {
+        DB::execute(tx, begun.to_owned()).await?;
+    }
+    Ok(())
+}
+
+async fn commit<DB: Database>(mut tx: Transaction<'static, DB>) -> Result<(), CommitError> {
+    if let (_, Some(unbroken)) = DB::WATCH
+        && let Err(error) = DB::execute(&mut tx, unbroken.to_owned()).await
+    {
+        let _ = tx.rollback().await;
+        return Err(match never_commits(&error) {
+            true => CommitError::RolledBack(error.into()),
+            // Somebody has ended it, and what was written behind that was written outside of it.
+            false => CommitError::InDoubt(error.into()),
+        });
+    }
+    tx.commit().await.map_err(|error| match error.as_database_error().map(|error| error.kind()) {
+        None => CommitError::InDoubt(error.into()),
+        // A constraint that is checked at the end.
+        Some(kind) if !matches!(kind, ErrorKind::Other) => CommitError::RolledBack(error.into()),
+        Some(_) => match AdmitError::from(error) {
+            error @ AdmitError::Retryable(_) => CommitError::Conflict(error.into()),
+            error => CommitError::InDoubt(error.into()),
+        },
+    })
+}
+
+/// Whether a transaction that was not committed yet has failed, or lost its session.
+fn never_commits(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_none_or(|error| {
+        error.code().as_deref() == Some(FAILED) || meaning(error) == Meaning::Closing
+    })
+}

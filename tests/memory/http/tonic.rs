@@ -1,0 +1,310 @@
+//! A gRPC client and server of tonic, with a fence between them.
+
+use std::net::SocketAddr;
+use std::sync::Mutex;
+
+use ::tonic::body::Body as GrpcBody;
+use ::tonic::client::{Grpc, GrpcService};
+use ::tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder, Streaming};
+use ::tonic::server::NamedService;
+use ::tonic::transport::{self, Channel, Endpoint, Server};
+use ::tonic::{Code, Request as Call, Response as Answer, Status};
+use axum::body::Bytes as Raw;
+use fencing::Sequencer;
+use fencing::http::{AttachError, AttachLayer, Policy};
+use futures_util::stream::{BoxStream, StreamExt, once, pending};
+use http::uri::PathAndQuery;
+use tokio::net::TcpListener;
+use tokio_stream::wrappers::TcpListenerStream;
+
+use super::*;
+
+/// Messages that are texts.
+#[derive(Debug, Clone, Copy, Default)]
+struct Text;
+
+impl Codec for Text {
+    type Encode = String;
+    type Decode = String;
+    type Encoder = Text;
+    type Decoder = Text;
+
+    fn encoder(&mut self) -> Text {
+        Text
+    }
+
+    fn decoder(&mut self) -> Text {
+        Text
+    }
+}
+
+impl Encoder for Text {
+    type Item = String;
+    type Error = Status;
+
+    fn encode(&mut self, item: String, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        bytes::BufMut::put_slice(buffer, item.as_bytes());
+        Ok(())
+    }
+}
+
+impl Decoder for Text {
+    type Item = String;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<String>, Status> {
+        let length = bytes::Buf::remaining(buffer);
+        let text: Raw = bytes::Buf::copy_to_bytes(buffer, length);
+        String::from_utf8(text.to_vec())
+            .map(Some)
+            .map_err(|error| Status::internal(error.to_string()))
+    }
+}
+
+/// What stands in generated code: methods by their paths.
+#[derive(Clone, Default)]
+struct Files {
+    written: Arc<Mutex<Vec<String>>>,
+}
+
+impl NamedService for Files {
+    const NAME: &'static str = "files.Files";
+}
+
+type Texts = BoxStream<'static, Result<String, Status>>;
+
+impl Files {
+    fn write(&self, text: String) {
+        self.written.lock().unwrap().push(text);
+    }
+
+    fn written(&self) -> Vec<String> {
+        self.written.lock().unwrap().clone()
+    }
+
+    async fn answer(self, request: Request<GrpcBody>) -> Response<GrpcBody> {
+        let mut grpc = ::tonic::server::Grpc::new(Text);
+        let files = self;
+        match request.uri().path() {
+            "/files.Files/Write" => {
+                let write = move |call: Call<String>| {
+                    let files = files.clone();
+                    async move {
+                        let fenced = call.extensions().get::<Fenced>().unwrap().clone();
+                        files.write(format!("{fenced:?}: {}", call.get_ref()));
+                        Ok::<_, Status>(Answer::new(format!("token {}", fenced.token)))
+                    }
+                };
+                grpc.unary(tower::service_fn(write), request).await
+            }
+            // It ends by itself never.
+            "/files.Files/Watch" => {
+                let watch = |_: Call<String>| async {
+                    let texts = once(async { Ok("first".to_owned()) }).chain(pending());
+                    Ok::<_, Status>(Answer::new(texts.boxed() as Texts))
+                };
+                grpc.server_streaming(tower::service_fn(watch), request).await
+            }
+            "/files.Files/Upload" => {
+                let upload = move |call: Call<Streaming<String>>| {
+                    let files = files.clone();
+                    async move {
+                        let mut texts = call.into_inner();
+                        while let Some(text) = texts.message().await? {
+                            files.write(text);
+                        }
+                        Ok::<_, Status>(Answer::new("all".to_owned()))
+                    }
+                };
+                grpc.client_streaming(tower::service_fn(upload), request).await
+            }
+            _ => Status::unimplemented("").into_http(),
+        }
+    }
+}
+
+impl Service<Request<GrpcBody>> for Files {
+    type Response = Response<GrpcBody>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response<GrpcBody>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<GrpcBody>) -> Self::Future {
+        let files = self.clone();
+        async move { Ok(files.answer(request).await) }.boxed()
+    }
+}
+
+/// The standard health check. Its answer is the message SERVING.
+#[derive(Clone, Copy)]
+struct Health;
+
+impl NamedService for Health {
+    const NAME: &'static str = "grpc.health.v1.Health";
+}
+
+impl Service<Request<GrpcBody>> for Health {
+    type Response = Response<GrpcBody>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response<GrpcBody>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<GrpcBody>) -> Self::Future {
+        let check = |call: Call<String>| async move {
+            assert!(call.extensions().get::<Fenced>().is_none());
+            Ok::<_, Status>(Answer::new("\u{8}\u{1}".to_owned()))
+        };
+        async move {
+            let mut grpc = ::tonic::server::Grpc::new(Text);
+            Ok(grpc.unary(tower::service_fn(check), request).await)
+        }
+        .boxed()
+    }
+}
+
+/// Serves, with one resource for all of the service.
+async fn serve(fence: Fence) -> (Files, Channel) {
+    let name = |_: &http::request::Parts| Resource::new("files");
+    let layer = FenceLayer::new(fence, name).policy(|request| {
+        match request.uri.path().starts_with("/grpc.health.v1.Health/") {
+            true => Policy::Ignored,
+            false => Policy::Required,
+        }
+    });
+    let files = Files::default();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address: SocketAddr = listener.local_addr().unwrap();
+    let router = Server::builder().layer(layer).add_service(files.clone()).add_service(Health);
+    tokio::spawn(router.serve_with_incoming(TcpListenerStream::new(listener)));
+    let channel = Endpoint::from_shared(format!("http://{address}")).unwrap();
+    (files, channel.connect().await.unwrap())
+}
+
+fn path(method: &'static str) -> PathAndQuery {
+    PathAndQuery::from_static(method)
+}
+
+fn call(text: &str, number: Option<u64>) -> Call<String> {
+    let mut call = Call::new(text.to_owned());
+    if let Some(number) = number {
+        call.metadata_mut().insert("fencing-token", number.into());
+    }
+    call
+}
+
+async fn unary<S>(channel: S, method: &'static str, call: Call<String>) -> Result<String, Status>
+where
+    S: GrpcService<GrpcBody, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
+    S::ResponseBody: http_body::Body<Data = Bytes> + Send + 'static,
+    <S::ResponseBody as http_body::Body>::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let mut grpc = Grpc::new(channel);
+    if let Err(error) = grpc.ready().await {
+        return Err(Status::from_error(error.into()));
+    }
+    grpc.unary(call, path(method), Text).await.map(Answer::into_inner)
+}
+
+fn problem_of(status: &Status) -> Problem {
+    Problem::read_grpc(&status.metadata().clone().into_headers()).expect("a problem")
+}
+
+#[tokio::test]
+async fn statuses_are_typed_and_stale_is_read_back() {
+    let (files, channel) = serve(fence()).await;
+    let write =
+        async |number| unary(channel.clone(), "/files.Files/Write", call("x", number)).await;
+    assert_eq!(write(Some(34)).await.unwrap(), "token 34");
+
+    let status = write(Some(33)).await.unwrap_err();
+    assert_eq!(status.code(), Code::Aborted);
+    assert_eq!(status.message(), "token 33 of files is stale, high water 34");
+    let stale = problem_of(&status).stale().unwrap();
+    assert_eq!((stale.presented, stale.highest), (token(33), token(34)));
+    assert_eq!(stale.resource.as_str(), "files");
+
+    let status = write(None).await.unwrap_err();
+    assert_eq!(status.code(), Code::FailedPrecondition);
+    assert_eq!(problem_of(&status).kind, Problem::MISSING);
+    let status = write(Some(0)).await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument);
+    assert_eq!(problem_of(&status).kind, Problem::MALFORMED);
+    assert_eq!(files.written().len(), 1);
+
+    // What the service itself refuses stays as it is.
+    let status = unary(channel.clone(), "/files.Files/Nothing", call("", Some(34))).await;
+    assert_eq!(status.unwrap_err().code(), Code::Unimplemented);
+}
+
+#[tokio::test]
+async fn a_health_check_needs_no_token() {
+    let (_, channel) = serve(fence()).await;
+    let check = "/grpc.health.v1.Health/Check";
+    assert_eq!(unary(channel.clone(), check, call("", None)).await.unwrap(), "\u{8}\u{1}");
+    // Nor does one with a token raise a mark.
+    unary(channel.clone(), check, call("", Some(99))).await.unwrap();
+    unary(channel, "/files.Files/Write", call("x", Some(34))).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_below_the_attach_layer_gets_the_refusal_as_its_error() {
+    let (_, channel) = serve(fence()).await;
+    let under = |number| {
+        let held = Sequencer::new(Resource::new("files").unwrap(), token(number));
+        AttachLayer::new(held).with_resource().layer(channel.clone())
+    };
+    let write = async |number| unary(under(number), "/files.Files/Write", call("x", None)).await;
+    assert_eq!(write(34).await.unwrap(), "token 34");
+    let status = write(33).await.unwrap_err();
+    let source = std::error::Error::source(&status).expect("the layer's error");
+    let refused = source.downcast_ref::<AttachError<transport::Error>>().unwrap();
+    assert_eq!(refused.stale().unwrap().highest, token(34));
+}
+
+/// A newer token cuts off a stream of answers.
+#[tokio::test]
+async fn a_stream_that_is_cut_off_ends_with_a_status_that_says_so() {
+    let (_, channel) = serve(fence().drop_older()).await;
+    let mut grpc = Grpc::new(channel.clone());
+    grpc.ready().await.unwrap();
+    let watch = path("/files.Files/Watch");
+    let watching = grpc.server_streaming(call("", Some(33)), watch, Text).await.unwrap();
+    let mut texts = watching.into_inner();
+    assert_eq!(texts.message().await.unwrap().unwrap(), "first");
+    unary(channel.clone(), "/files.Files/Write", call("x", Some(34))).await.unwrap();
+    let status = texts.message().await.unwrap_err();
+    assert_eq!(status.code(), Code::Unknown);
+    let problem = problem_of(&status);
+    assert_eq!(problem.kind, Problem::SUPERSEDED);
+    assert_eq!((problem.presented, problem.highest), (Some(token(33)), Some(token(34))));
+    // The connection goes on.
+    unary(channel, "/files.Files/Write", call("x", Some(34))).await.unwrap();
+}
+
+/// A newer token cuts off an upload, of which a part is written.
+#[tokio::test]
+async fn an_upload_that_is_cut_off_is_in_doubt() {
+    let (files, channel) = serve(fence().drop_older()).await;
+    let mut grpc = Grpc::new(channel.clone());
+    grpc.ready().await.unwrap();
+    let texts = once(async { "first".to_owned() }).chain(pending());
+    let mut call_of = Call::new(texts);
+    call_of.metadata_mut().insert("fencing-token", 33.into());
+    let upload = tokio::spawn(async move {
+        grpc.client_streaming(call_of, path("/files.Files/Upload"), Text).await
+    });
+    while files.written().is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    unary(channel, "/files.Files/Write", call("x", Some(34))).await.unwrap();
+    let status = upload.await.unwrap().unwrap_err();
+    assert_eq!(status.code(), Code::Unknown);
+    assert_eq!(problem_of(&status).kind, Problem::SUPERSEDED);
+    assert_eq!(files.written().len(), 2);
+}

@@ -1,0 +1,309 @@
+//! The layer that opens a transaction for each request, over a storage that writes down what is asked
+//! of it. tests/sql/suite/transactional.rs runs it on databases.
+
+use std::pin::pin;
+use std::sync::Mutex;
+
+use axum::response::IntoResponse;
+use axum::routing::MethodRouter;
+use fencing::Sequencer;
+use fencing::fence::{CommitError, Transactions};
+use fencing::http::{InTransaction, OpenTransaction, TransactionLayer};
+
+use super::*;
+
+#[derive(Clone, Default)]
+struct Storage {
+    events: Arc<Mutex<Vec<String>>>,
+    commits: Arc<Notify>,
+    begins: Option<&'static str>,
+    ends: Option<&'static str>,
+    waits: bool,
+}
+
+struct Open {
+    storage: Storage,
+    ended: bool,
+}
+
+impl Open {
+    fn end(mut self, how: &str) -> Storage {
+        self.ended = true;
+        self.storage.note(how);
+        self.storage.clone()
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.storage.note("dropped");
+        }
+    }
+}
+
+impl Storage {
+    fn note(&self, event: impl Into<String>) {
+        self.events.lock().unwrap().push(event.into());
+    }
+
+    fn events(&self) -> Vec<String> {
+        std::mem::take(&mut *self.events.lock().unwrap())
+    }
+}
+
+impl Transactions for Storage {
+    type Transaction = Open;
+
+    fn begin<'a>(&'a self, admitted: &'a [Sequencer]) -> BoxFuture<'a, Result<Open, FenceError>> {
+        let names: Vec<String> = admitted.iter().map(ToString::to_string).collect();
+        self.note(format!("begin {}", names.join(", ")));
+        let (resource, token) = (admitted[0].resource.clone(), admitted[0].token);
+        let higher = Token::new(99).unwrap();
+        let outcome = match self.begins {
+            None => Ok(Open { storage: self.clone(), ended: false }),
+            Some("stale") => Err(Stale::check(&resource, token, Some(higher)).unwrap_err().into()),
+            Some("conflict") => Err(FenceError::Conflict("deadlock".into())),
+            Some(_) => Err(FenceError::Unreachable("no database".into())),
+        };
+        async move { outcome }.boxed()
+    }
+
+    fn commit(transaction: Open) -> BoxFuture<'static, Result<(), CommitError>> {
+        async move {
+            let storage = transaction.storage.clone();
+            storage.note("commit");
+            if storage.waits {
+                storage.commits.notified().await;
+            }
+            transaction.end("committed");
+            match storage.ends {
+                None => Ok(()),
+                Some("conflict") => Err(CommitError::Conflict("deadlock".into())),
+                Some("rolled back") => Err(CommitError::RolledBack("it had failed".into())),
+                Some(_) => Err(CommitError::InDoubt("the answer was lost".into())),
+            }
+        }
+        .boxed()
+    }
+
+    fn rollback(transaction: Open) -> BoxFuture<'static, ()> {
+        async move {
+            tokio::task::yield_now().await;
+            transaction.end("rolled back");
+        }
+        .boxed()
+    }
+}
+
+fn behind(storage: &Storage, handler: MethodRouter) -> Router {
+    let handler =
+        handler.route_layer(TransactionLayer::new(storage.clone())).route_layer(layer(fence()));
+    Router::new().route("/files/{name}", handler)
+}
+
+async fn answer(response: impl IntoResponse) -> Response<Body> {
+    response.into_response()
+}
+
+#[tokio::test]
+async fn success_is_committed_and_all_else_is_rolled_back() {
+    for (status, grpc, end) in [
+        (200, None, "committed"),
+        (204, Some("0"), "committed"),
+        (303, None, "committed"),
+        (200, Some("9"), "rolled back"),
+        (101, None, "rolled back"),
+        (400, None, "rolled back"),
+        (412, None, "rolled back"),
+        (500, None, "rolled back"),
+    ] {
+        let storage = Storage::default();
+        let handler = move |_: InTransaction<Storage>| {
+            let mut response = Response::new(Body::from("done"));
+            *response.status_mut() = StatusCode::from_u16(status).unwrap();
+            if let Some(grpc) = grpc {
+                response.headers_mut().insert("grpc-status", grpc.parse().unwrap());
+            }
+            answer(response)
+        };
+        let app = behind(&storage, put(handler));
+        let response = app.oneshot(request("PUT", &["33"])).await.unwrap();
+        assert_eq!(response.status(), status);
+        // All of it has happened by now.
+        let events = storage.events();
+        assert_eq!(events.first().unwrap(), "begin 33 files/a", "{status} {grpc:?}");
+        assert_eq!(events.last().unwrap(), end, "{status} {grpc:?}");
+        assert_eq!(text(response).await, "done");
+    }
+}
+
+#[tokio::test]
+async fn the_head_of_the_response_waits_for_the_commit() {
+    let storage = Storage { waits: true, ..Storage::default() };
+    let app = behind(&storage, put(async |_: InTransaction<Storage>| "done"));
+    let mut answer = pin!(app.oneshot(request("PUT", &["33"])));
+    for _ in 0..20 {
+        assert!(answer.as_mut().now_or_never().is_none());
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(storage.events(), ["begin 33 files/a", "commit"]);
+    storage.commits.notify_one();
+    assert_eq!(text(answer.await.unwrap()).await, "done");
+    assert_eq!(storage.events(), ["committed"]);
+}
+
+#[tokio::test]
+async fn what_fails_says_whether_anything_may_be_stored() {
+    let cases = [
+        (Some("stale"), None, 412, Problem::STALE, false, "stale"),
+        (Some("conflict"), None, 503, Problem::CONFLICT, true, "try again"),
+        (Some("lost"), None, 503, Problem::UNAVAILABLE, true, "nothing was written"),
+        (None, Some("conflict"), 503, Problem::CONFLICT, true, "rolled back; try again"),
+        (None, Some("rolled back"), 503, Problem::ROLLED_BACK, true, "nothing was written"),
+        (None, Some("lost"), 503, Problem::IN_DOUBT, false, "in doubt"),
+    ];
+    for (begins, ends, status, kind, again, words) in cases {
+        let storage = Storage { begins, ends, ..Storage::default() };
+        let handler = async |tx: Option<InTransaction<Storage>>| {
+            assert!(tx.is_some());
+            ([("set-cookie", "written=yes")], "done")
+        };
+        let app = behind(&storage, put(handler));
+        let response = app.oneshot(request("PUT", &["33"])).await.unwrap();
+        assert_eq!(response.status(), status, "{kind}");
+        assert_eq!(response.headers().contains_key(header::RETRY_AFTER), again, "{kind}");
+        assert!(!response.headers().contains_key("set-cookie"), "it was not written");
+        let problem = problem(response).await;
+        assert_eq!(problem.kind, kind);
+        assert!(problem.detail.contains(words), "{}", problem.detail);
+        assert!(!problem.detail.contains("answer was lost"), "{}", problem.detail);
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_speaks_grpc_is_told_in_its_own_words() {
+    for (begins, ends, status) in
+        [(Some("stale"), None, "10"), (Some("conflict"), None, "14"), (None, Some("lost"), "2")]
+    {
+        let storage = Storage { begins, ends, ..Storage::default() };
+        let app = behind(&storage, axum::routing::post(async || "done"));
+        let mut request = request("POST", &["33"]);
+        let kind = "application/grpc".parse().unwrap();
+        request.headers_mut().insert(header::CONTENT_TYPE, kind);
+        let response = app.oneshot(request).await.unwrap();
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.headers()["grpc-status"], status);
+        assert!(Problem::read_grpc(response.headers()).is_some());
+    }
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_or_is_dropped_is_rolled_back() {
+    let storage = Storage::default();
+    let handler = async |_: InTransaction<Storage>| -> &'static str { panic!("a handler") };
+    let app = behind(&storage, put(handler));
+    let panicked = tokio::spawn(app.oneshot(request("PUT", &["33"]))).await;
+    assert!(panicked.unwrap_err().is_panic());
+    assert_eq!(storage.events(), ["begin 33 files/a", "dropped"]);
+
+    let app =
+        behind(&storage, put(async |_: InTransaction<Storage>| std::future::pending::<()>().await));
+    let sent = app.oneshot(request("PUT", &["33"]));
+    assert!(tokio::time::timeout(Duration::from_millis(20), sent).await.is_err());
+    assert_eq!(storage.events(), ["begin 33 files/a", "dropped"]);
+}
+
+#[tokio::test]
+async fn what_is_kept_beyond_the_response_is_not_committed() {
+    let go = Arc::new(Notify::new());
+    let storage = Storage::default();
+    let wait = Arc::clone(&go);
+    let handler = move |tx: InTransaction<Storage>| async move {
+        tokio::spawn(async move {
+            wait.notified().await;
+            drop(tx);
+        });
+        "done"
+    };
+    let app = behind(&storage, put(handler));
+    let response = app.oneshot(request("PUT", &["33"])).await.unwrap();
+    assert_eq!(response.status(), 500);
+    let found = problem(response).await;
+    assert_eq!(found.kind, Problem::ROLLED_BACK);
+    assert_eq!(storage.events(), ["begin 33 files/a"]);
+    go.notify_one();
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(storage.events(), ["dropped"]);
+
+    // In the body.
+    let handler = async |tx: InTransaction<Storage>| {
+        let frame = futures_util::stream::once(async move {
+            drop(tx);
+            Ok::<_, Infallible>(http_body::Frame::data(Bytes::from("late")))
+        });
+        Body::new(StreamBody::new(Box::pin(frame)))
+    };
+    let app = behind(&storage, put(handler));
+    let response = app.oneshot(request("PUT", &["33"])).await.unwrap();
+    assert_eq!(response.status(), 500);
+    assert_eq!(storage.events(), ["begin 33 files/a", "dropped"]);
+}
+
+#[tokio::test]
+async fn the_way_to_a_transaction_keeps_nothing_open() {
+    let (send, mut kept) = tokio::sync::mpsc::unbounded_channel();
+    let storage = Storage::default();
+    let handler = move |request: Request<Body>| {
+        let open = request.extensions().get::<OpenTransaction<Storage>>().unwrap().clone();
+        let first = open.take().unwrap();
+        assert!(open.take().is_none(), "one at a time");
+        drop(first);
+        assert!(open.take().is_some());
+        send.send(open).unwrap();
+        answer("done")
+    };
+    let app = behind(&storage, put(handler));
+    let response = app.oneshot(request("PUT", &["33"])).await.unwrap();
+    assert_eq!(response.status(), 200);
+    assert_eq!(storage.events(), ["begin 33 files/a", "commit", "committed"]);
+    assert!(kept.recv().await.unwrap().take().is_none());
+
+    // And when the request is dropped.
+    let (send, mut kept) = tokio::sync::mpsc::unbounded_channel();
+    let handler = move |request: Request<Body>| async move {
+        send.send(request.extensions().get::<OpenTransaction<Storage>>().unwrap().clone()).unwrap();
+        std::future::pending::<()>().await
+    };
+    let app = behind(&storage, put(handler));
+    assert!(app.oneshot(request("PUT", &["33"])).now_or_never().is_none());
+    assert_eq!(storage.events(), ["begin 33 files/a", "dropped"]);
+    assert!(kept.recv().await.unwrap().take().is_none());
+}
+
+#[tokio::test]
+async fn without_a_token_or_without_a_fence() {
+    let storage = Storage::default();
+    let read = async |tx: Option<InTransaction<Storage>>| tx.is_some().to_string();
+    let app = behind(&storage, put(async |_: InTransaction<Storage>| "").get(read));
+    let response = app.clone().oneshot(request("GET", &[])).await.unwrap();
+    assert_eq!(text(response).await, "false");
+    assert_eq!(storage.events(), [""; 0]);
+    let response = app.oneshot(request("GET", &["33"])).await.unwrap();
+    assert_eq!(text(response).await, "true");
+    assert_eq!(storage.events(), ["begin 33 files/a", "commit", "committed"]);
+
+    let needs = axum::routing::get(async |_: InTransaction<Storage>| "");
+    let response = behind(&storage, needs).oneshot(request("GET", &[])).await.unwrap();
+    assert_eq!(response.status(), 428);
+
+    let handler = put(async || "reached").route_layer(TransactionLayer::new(storage.clone()));
+    let app: Router = Router::new().route("/files/{name}", handler);
+    assert_eq!(app.oneshot(request("PUT", &["33"])).await.unwrap().status(), 500);
+    let handler = put(async |_: InTransaction<Storage>| "reached").route_layer(layer(fence()));
+    let app: Router = Router::new().route("/files/{name}", handler);
+    assert_eq!(app.oneshot(request("PUT", &["33"])).await.unwrap().status(), 500);
+    assert_eq!(storage.events(), [""; 0]);
+}

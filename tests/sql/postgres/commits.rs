@@ -1,0 +1,193 @@
+//! Commits that fail behind the HTTP layer, and what the client is told.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use axum::routing::{MethodRouter, put};
+use fencing::fence::MemoryMarks;
+use fencing::http::{self, FenceLayer, Fenced, InTransaction, Problem, Refusal, TransactionLayer};
+use fencing::sql::{self, Protect};
+use fencing::{Fence, Resource};
+use http_body_util::BodyExt;
+use sqlx::{Executor, PgPool};
+use tokio::sync::Barrier;
+use tower::ServiceExt;
+
+use super::place::Place;
+use crate::common::{resource, token};
+
+type Tx = InTransaction<PgPool>;
+
+fn server(pool: PgPool, handler: MethodRouter) -> Router {
+    let fence = Fence::new(MemoryMarks::default());
+    let handler = handler
+        .route_layer(TransactionLayer::new(pool))
+        .route_layer(FenceLayer::new(fence, http::path));
+    Router::new().route("/files/{name}", handler)
+}
+
+async fn send(app: &Router, path: &str, number: u64) -> (StatusCode, Option<Problem>) {
+    let request = Request::put(path).header("fencing-token", number).body(Body::empty()).unwrap();
+    let (parts, body) = app.clone().oneshot(request).await.unwrap().into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    (parts.status, Problem::read(&parts.headers, &body).ok())
+}
+
+async fn ready(tables: &'static str) -> Place {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    place.pool.execute(tables).await.unwrap();
+    place
+}
+
+async fn count(place: &Place) -> i64 {
+    sqlx::query_scalar("SELECT count(*) FROM files").fetch_one(&place.pool).await.unwrap()
+}
+
+fn insert() -> MethodRouter {
+    put(async |mut tx: Tx| {
+        sqlx::query("INSERT INTO files VALUES (1)").execute(&mut **tx).await?;
+        Ok::<_, Refusal>("written")
+    })
+}
+
+#[tokio::test]
+async fn a_session_that_ends_in_its_commit_leaves_it_in_doubt() {
+    let place = ready(
+        "CREATE TABLE files (id INT);
+        CREATE FUNCTION dies() RETURNS trigger LANGUAGE plpgsql AS
+            'BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END';
+        CREATE CONSTRAINT TRIGGER dies AFTER INSERT ON files DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW EXECUTE FUNCTION dies()",
+    )
+    .await;
+    let app = server(place.pool.clone(), insert());
+    let (status, problem) = send(&app, "/files/a", 33).await;
+    let problem = problem.unwrap();
+    assert_eq!((status.as_u16(), problem.kind.as_str()), (503, Problem::IN_DOUBT));
+    assert!(problem.detail.contains("may or may not be stored"), "{}", problem.detail);
+    assert_eq!(count(&place).await, 0);
+    // The pool goes on.
+    place.pool.execute("ALTER TABLE files DISABLE TRIGGER dies").await.unwrap();
+    assert_eq!(send(&app, "/files/a", 33).await.0, 200);
+    assert_eq!(count(&place).await, 1);
+}
+
+#[tokio::test]
+async fn a_session_that_ends_before_its_commit_has_stored_nothing() {
+    let place = ready("CREATE TABLE files (id INT)").await;
+    let admin = place.other();
+    let handler = put(move |mut tx: Tx| async move {
+        sqlx::query("INSERT INTO files VALUES (1)").execute(&mut **tx).await?;
+        let id = sqlx::query_scalar::<_, i32>("SELECT pg_backend_pid()").fetch_one(&mut **tx);
+        let end = sqlx::query("SELECT pg_terminate_backend($1, 10000)").bind(id.await?);
+        end.execute(&admin).await?;
+        Ok::<_, Refusal>("written")
+    });
+    let app = server(place.pool.clone(), handler);
+    let (status, problem) = send(&app, "/files/a", 33).await;
+    assert_eq!((status.as_u16(), problem.unwrap().kind.as_str()), (503, Problem::ROLLED_BACK));
+    assert_eq!(count(&place).await, 0);
+}
+
+#[tokio::test]
+async fn a_constraint_that_is_checked_at_the_end_stores_nothing() {
+    let place = ready("CREATE TABLE files (id INT UNIQUE DEFERRABLE INITIALLY DEFERRED)").await;
+    let app = server(place.pool.clone(), insert());
+    assert_eq!(send(&app, "/files/a", 33).await.0, 200);
+    let (status, problem) = send(&app, "/files/a", 33).await;
+    assert_eq!((status.as_u16(), problem.unwrap().kind.as_str()), (503, Problem::ROLLED_BACK));
+    assert_eq!(count(&place).await, 1);
+}
+
+/// Two that each read what the other writes. One must fail, and the token is not to blame.
+#[tokio::test]
+async fn a_serialization_failure_is_a_conflict_and_not_stale() {
+    let place = ready("CREATE TABLE files (id INT)").await;
+    let serializable = place.with(&[("default_transaction_isolation", "serializable")]);
+    let barrier = Arc::new(Barrier::new(2));
+    let both = Arc::clone(&barrier);
+    let handler = put(move |fenced: Fenced, mut tx: Tx| async move {
+        sqlx::query("SELECT count(*) FROM files").execute(&mut **tx).await?;
+        if fenced.token.get() == 33 {
+            both.wait().await;
+        }
+        sqlx::query("INSERT INTO files VALUES (1)").execute(&mut **tx).await?;
+        if fenced.token.get() == 33 {
+            both.wait().await;
+        }
+        Ok::<_, Refusal>("written")
+    });
+    let app = server(serializable, handler);
+    let (one, two) = tokio::join!(send(&app, "/files/a", 33), send(&app, "/files/b", 33));
+    let (path, (won, lost)) = match one.0.is_success() {
+        true => ("/files/b", (one, two)),
+        false => ("/files/a", (two, one)),
+    };
+    assert_eq!(won.0, 200);
+    let problem = lost.1.unwrap();
+    assert_eq!((lost.0.as_u16(), problem.kind.as_str()), (503, Problem::CONFLICT));
+    assert_eq!(count(&place).await, 1);
+    // Sent again, it passes.
+    assert_eq!(send(&app, path, 34).await.0, 200);
+}
+
+/// The transaction presents what it was admitted with.
+#[tokio::test]
+async fn a_protected_table_takes_the_writes_of_the_request_and_no_others() {
+    let place = ready("CREATE TABLE files (path TEXT PRIMARY KEY, body TEXT)").await;
+    Protect::rows("files", "path").unwrap().apply(&place.pool).await.unwrap();
+    let handler = put(|mut tx: Tx| async move {
+        sqlx::query("INSERT INTO files VALUES ('files/a', 'x')").execute(&mut **tx).await?;
+        Ok::<_, Refusal>("written")
+    });
+    let app = server(place.pool.clone(), handler);
+    assert_eq!(send(&app, "/files/a", 33).await.0, 200);
+    assert_eq!(sql::highest(&place.pool, &resource()).await.unwrap(), Some(token(33)));
+    assert_eq!(send(&app, "/files/b", 33).await.0, 503);
+    assert_eq!(count(&place).await, 1);
+}
+
+/// Two requests that name the same resources in different orders never wait for each other.
+#[tokio::test]
+async fn several_resources_are_admitted_in_one_order() {
+    let place = ready("CREATE TABLE files (id INT)").await;
+    let server = |names: [&'static str; 2]| {
+        let name = move |_: &axum::http::request::Parts| {
+            names.map(Resource::new).into_iter().collect::<Result<Vec<_>, _>>()
+        };
+        let fence = FenceLayer::new(Fence::new(MemoryMarks::default()), name);
+        let layer = TransactionLayer::new(place.other());
+        Router::new().route("/move", insert().route_layer(layer).route_layer(fence))
+    };
+    let moving = async |app: Router| {
+        let mut request = Request::put("/move").body(Body::empty()).unwrap();
+        let shown = ["34 a", "34 b"].map(|text| text.parse::<fencing::Sequencer>().unwrap());
+        http::attach_all(request.headers_mut(), &shown);
+        app.oneshot(request).await.unwrap().status().as_u16()
+    };
+    let waiting = async |wanted: i64| {
+        let waiting = "SELECT count(*) FROM pg_stat_activity
+            WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&place.pool).await.unwrap() < wanted {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    // Both are on their way when the first of their resources becomes free: the one that would have b by
+    // then comes second.
+    let a = Resource::new("a").unwrap();
+    let older = sql::begin(&place.pool, &a, token(33)).await.unwrap();
+    let one = moving(server(["a", "b"]));
+    let two = async {
+        waiting(1).await;
+        moving(server(["b", "a"])).await
+    };
+    let release = async {
+        waiting(2).await;
+        older.commit().await.unwrap();
+    };
+    let (one, two, ()) = tokio::join!(one, two, release);
+    assert_eq!((one, two), (200, 200));
+}
