@@ -178,7 +178,17 @@ fn what_the_codes_mean() {
 #[test]
 fn tokio_postgres_has_no_sqlx_in_its_tree() {
     let mut tree = Command::new(env!("CARGO"));
-    tree.args(["tree", "--locked", "--offline", "-p", "clients", "-e", "normal", "--prefix", "none"]);
+    tree.args([
+        "tree",
+        "--locked",
+        "--offline",
+        "-p",
+        "clients",
+        "-e",
+        "normal",
+        "--prefix",
+        "none",
+    ]);
     let output = tree.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
     let tree = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && tree.contains("tokio-postgres v"), "{tree}");
