@@ -9,6 +9,8 @@ CREATE PROCEDURE fencing_share(IN the_resource VARBINARY(1024), IN the_token BIG
 BEGIN
     DECLARE held BIGINT;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+    -- What an earlier transaction has presented for nothing.
+    SET @fencing_sequencer = NULL, @fencing_token = NULL, @fencing_used_at = NULL;
     SELECT token INTO held FROM fencing_marks_base
     WHERE resource = the_resource LOCK IN SHARE MODE;
     IF held IS NULL OR held <> the_token THEN
@@ -25,6 +27,7 @@ SET @fencing_text = 'DO 0' /*M!100602 , @fencing_text = IF(
     BEGIN
         DECLARE held BIGINT;
         DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+        SET @fencing_sequencer = NULL, @fencing_token = NULL, @fencing_used_at = NULL;
         IF NOT @@GLOBAL.wsrep_on THEN
             SELECT token INTO held FROM fencing_marks_base
             WHERE resource = the_resource LOCK IN SHARE MODE;

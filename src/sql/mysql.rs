@@ -82,16 +82,15 @@ impl FenceStatements for MySql {
         (4, "fencing lower", include_str!("../../migrations/mysql/0004_fencing_lower.sql")),
         (5, "fencing shadow", include_str!("../../migrations/mysql/0005_fencing_shadow.sql")),
         (6, "fencing share", include_str!("../../migrations/mysql/0006_fencing_share.sql")),
+        (7, "fencing note", include_str!("../../migrations/mysql/0007_fencing_note.sql")),
     ];
 
     /// Most often the mark is this token already. `fencing_share` has rolled the transaction back where
     /// it is not.
     fn begin_admitted(resource: &Resource, token: Token) -> Option<BeginAdmitted> {
         let name = hex(resource.as_str());
-        let begin = "SET @fencing_sequencer = NULL, @fencing_token = NULL, @fencing_used_at = NULL;
-            START TRANSACTION";
         let admit = Some(format!("CALL fencing_share(x'{name}', {token})"));
-        Some(BeginAdmitted { begin: begin.into(), admit })
+        Some(BeginAdmitted { begin: Self::BEGIN.into(), admit })
     }
 
     /// These are the halves of `fencing_begin`, which gives the reasons. In one call, a statement

@@ -14,7 +14,8 @@ pub(crate) struct Printed {
 type Files = Vec<(String, String)>;
 
 /// The parts go together: a step back over one of them removes nothing.
-const NOTHING: &str = "-- Nothing: the parts of the fence go together, with the first of them.\n";
+const NOTHING: &str =
+    "-- Nothing: the parts of the fence go together, with the first of them.\nSELECT 1;\n";
 
 impl Printed {
     /// Returns the names and texts of what creates the fence.

@@ -134,3 +134,23 @@ async fn in_a_pool_of_one_writer_nobody_is_in_anothers_way() {
     // The same writers with a connection each.
     assert!(eight_write(&place.impatient()).await.iter().any(Result::is_err));
 }
+
+/// It writes before it reads: its snapshot is never older than what it waited for.
+#[tokio::test]
+async fn a_look_in_shadow_mode_waits_as_the_write_alone_would() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let holder = sql::begin(&place.pool, &resource(), token(34)).await.unwrap();
+    let pool = place.patient();
+    let look = tokio::spawn(async move {
+        let mut tx = pool.begin().await.unwrap();
+        let said = sql::admit_in_shadow(&mut tx, &resource(), Some(token(33))).await?;
+        tx.commit().await?;
+        Ok::<_, AdmitError>(said)
+    });
+    // Long enough for it to have begun; if it has not, there is nothing to wait for.
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    holder.commit().await.unwrap();
+    let said = look.await.unwrap().unwrap().unwrap();
+    assert!(said.contains("token 33 is stale, high water 34"), "{said}");
+}

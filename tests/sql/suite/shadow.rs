@@ -233,3 +233,54 @@ async fn a_transaction_is_told_what_the_fence_would_say() {
     assert_eq!(told, [("admit", stale), ("admit", none)]);
     assert_eq!(highest(&place, &resource()).await, Some(34));
 }
+
+/// Writes go on where nothing can be kept: the table is gone, or not for this user.
+#[tokio::test]
+async fn a_refusal_that_cannot_be_kept_refuses_nothing() {
+    if !place::KEEPS_ON {
+        return;
+    }
+    let place = shadowed().await;
+    sqlx::query("DROP TABLE fencing_refusals").execute(&place.pool).await.unwrap();
+    written(&place, "w0", None).await.unwrap();
+    let mut tx = place.pool.begin().await.unwrap();
+    let said = sql::admit_in_shadow(&mut tx, &resource(), None).await.unwrap();
+    assert!(said.unwrap().contains("no token presented"));
+    update(&mut tx, "w0", None).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+/// A row that another transaction has, or that is newer than the snapshot, is left alone. What is
+/// written instead has an end.
+#[tokio::test]
+async fn the_table_does_not_grow_without_end_where_transactions_meet() {
+    if place::STATES.is_empty() {
+        return; // SQLite has one writer at a time.
+    }
+    let place = shadowed().await;
+    written(&place, "w0", None).await.unwrap();
+    sqlx::raw_sql(place::FILL).execute(&place.pool).await.unwrap();
+    let count = async || {
+        let count = sqlx::query_scalar::<_, i64>("SELECT COUNT(*) FROM fencing_refusals");
+        count.fetch_one(&place.pool).await.unwrap()
+    };
+    let before = count().await;
+    for &level in LEVELS {
+        if level.contains("SERIALIZABLE") {
+            continue;
+        }
+        // One has the row, and the other has a snapshot from before the row was changed.
+        let mut holder = place.pool.begin().await.unwrap();
+        let mut older = place.pool.begin_with(level).await.unwrap();
+        sqlx::query("SELECT COUNT(*) FROM documents").execute(&mut *older).await.unwrap();
+        update(&mut holder, "w0", None).await.unwrap();
+        let mut other = place.pool.begin_with(level).await.unwrap();
+        sql::admit_in_shadow(&mut other, &Resource::new("files/w0").unwrap(), None).await.unwrap();
+        other.commit().await.unwrap();
+        holder.commit().await.unwrap();
+        sql::admit_in_shadow(&mut older, &Resource::new("files/w0").unwrap(), None).await.unwrap();
+        older.commit().await.unwrap();
+    }
+    // `admit` had no row yet, and takes the one for all, also where a snapshot does not show it.
+    assert!(count().await <= before + 4, "{} {before}", count().await);
+}
