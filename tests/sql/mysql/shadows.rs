@@ -148,6 +148,27 @@ async fn those_who_meet_a_row_that_is_held_share_the_next_one() {
     assert_eq!(rows.fetch_one(&place.pool).await.unwrap(), (2, 7));
 }
 
+/// Beyond 2000 rows nobody writes another one because of a row that is held.
+#[tokio::test]
+async fn rows_that_are_held_make_no_table_without_end() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let call = "CALL fencing_shadow('files/a', NULL, 'admit', @refused)";
+    place.pool.execute(call).await.unwrap();
+    let fill = "INSERT INTO fencing_refusals
+            (place, resource, cause, times, writer, message, first_at, last_at)
+        SELECT 'x', CONCAT('r', seq), 'stale', 1, '', '', NOW(), NOW() FROM seq_1_to_2000";
+    place.pool.execute(fill).await.unwrap();
+    let mut holder = place.pool.begin().await.unwrap();
+    holder.execute(call).await.unwrap();
+    for _ in 0..5 {
+        place.pool.execute(call).await.unwrap();
+    }
+    holder.commit().await.unwrap();
+    let rows = sqlx::query_scalar::<_, i64>("SELECT COUNT(*) FROM fencing_refusals");
+    assert_eq!(rows.fetch_one(&place.pool).await.unwrap(), 2001);
+}
+
 #[tokio::test]
 async fn a_binary_log_that_makes_shadow_mode_wait_is_told() {
     for (format, told) in [("MIXED", true), ("STATEMENT", true), ("ROW", false)] {

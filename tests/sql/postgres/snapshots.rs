@@ -119,3 +119,20 @@ async fn what_shadow_mode_keeps_has_an_end_on_every_level() {
         assert_eq!(count().await, 2000, "round {round}");
     }
 }
+
+/// Writes go on where nothing can be kept.
+#[tokio::test]
+async fn a_refusal_that_cannot_be_kept_refuses_nothing() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    sqlx::raw_sql("CREATE TABLE files (path text); DROP TABLE fencing_refusals")
+        .execute(&place.pool)
+        .await
+        .unwrap();
+    sql::Protect::rows("files", "path").unwrap().shadow().apply(&place.pool).await.unwrap();
+    let mut tx = place.pool.begin().await.unwrap();
+    let said = sql::admit_in_shadow(&mut tx, &resource(), None).await.unwrap();
+    assert!(said.unwrap().contains("no token presented"));
+    sqlx::query("INSERT INTO files VALUES ('a')").execute(&mut *tx).await.unwrap();
+    tx.commit().await.unwrap();
+}

@@ -152,13 +152,6 @@ pub const DEFAULTS: &[&str] = &[
     "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE",
 ];
 
-/// Fills what shadow mode keeps.
-pub const FILL: &str = "INSERT INTO fencing_refusals (place, resource, cause, times, writer, message, first_at, last_at)
-    SELECT 'x', CONCAT('r', seq), 'stale', 1, '', '', NOW(), NOW() FROM seq_1_to_2000";
-
-/// Whether writes in shadow mode go on where the table of refusals is gone.
-pub const KEEPS_ON: bool = false;
-
 /// One database of its own, on a server that the tests share.
 pub struct Place {
     options: MySqlConnectOptions,

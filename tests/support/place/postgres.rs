@@ -155,13 +155,6 @@ pub const GUARDED: &str = "UPDATE files
 /// The levels that a session may begin its transactions on.
 pub const DEFAULTS: &[&str] = &["read committed", "repeatable read", "serializable"];
 
-/// Fills what shadow mode keeps.
-pub const FILL: &str = "INSERT INTO fencing_refusals (place, resource, cause, writer, message)
-    SELECT 'x', 'r' || n, 'stale', '', '' FROM generate_series(1, 2000) AS n";
-
-/// Whether writes in shadow mode go on where the table of refusals is gone.
-pub const KEEPS_ON: bool = true;
-
 /// One database of its own, on a server that the tests share.
 pub struct Place {
     options: PgConnectOptions,

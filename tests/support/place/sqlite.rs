@@ -147,12 +147,6 @@ pub const GUARDED: &str = "UPDATE files
 /// The levels that a session may begin its transactions on.
 pub const DEFAULTS: &[&str] = &["the only one"];
 
-/// Fills what shadow mode keeps.
-pub const FILL: &str = "";
-
-/// Whether writes in shadow mode go on where the table of refusals is gone.
-pub const KEEPS_ON: bool = false;
-
 /// One database of its own.
 pub struct Place {
     folder: TempDir,
