@@ -1,5 +1,6 @@
 use futures_util::future::{BoxFuture, ready};
 use sqlx::Pool;
+use sqlx::error::BoxDynError;
 use sqlx::migrate::{Migrate, MigrateError, Migrator};
 
 use crate::resource::Resource;
@@ -32,7 +33,7 @@ pub struct BeginAdmitted {
 }
 
 /// What a database does for the fence: its statements and its locks.
-pub trait FenceStatements: sqlx::Database<Connection: Migrate> {
+pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone> {
     /// Opens a transaction that is going to write behind the fence.
     const BEGIN: &'static str;
 
@@ -51,6 +52,9 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate> {
     /// What creates the tables and functions.
     const MIGRATIONS: Migrations;
 
+    /// What removes them again. Fails while a table is protected.
+    const REMOVAL: &'static str;
+
     /// Reads which functions, procedures (`ROUTINE name`) and triggers (`TRIGGER name`) there are. A
     /// `*` for the name means that this user may not see all of them.
     const PARTS: &'static str;
@@ -64,6 +68,29 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate> {
     /// older than its admission. Where what is presented ends with the transaction, it presents
     /// the two.
     fn begin_admitted(resource: &Resource, token: Token) -> Option<BeginAdmitted>;
+
+    /// Returns the SQL that begins where [`begin_admitted`](FenceStatements::begin_admitted) says that
+    /// the mark must be raised first, and takes any token. Without it the mark is raised in
+    /// a transaction of its own.
+    fn begin_slowly(_: &Resource, _: Token) -> Option<BeginAdmitted> {
+        None
+    }
+
+    /// Returns a condition that holds where the mark is this token, and locks it until the
+    /// transaction ends as [`admit`](FenceStatements::admit) does. The two values stand behind the
+    /// others.
+    fn held(
+        values: &mut Self::Arguments,
+        resource: &Resource,
+        token: Token,
+    ) -> Result<String, BoxDynError>;
+
+    /// Runs a statement with these values: how many rows it wrote.
+    fn run(
+        conn: &mut Self::Connection,
+        sql: String,
+        values: Self::Arguments,
+    ) -> BoxFuture<'_, sqlx::Result<u64>>;
 
     /// Runs a statement that needs no values.
     fn execute<'a>(conn: &'a mut Self::Connection, sql: String) -> BoxFuture<'a, sqlx::Result<()>>;

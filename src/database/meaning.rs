@@ -8,6 +8,8 @@ pub enum Meaning {
     NotMigrated,
     /// The user may not do that, or is not who it claims to be.
     Denied,
+    /// The server knows no such variable.
+    Unknown,
     /// The server ends the session.
     Closing,
     /// The server starts, or recovers.

@@ -7,11 +7,11 @@ mod fence;
 mod lease;
 mod meaning;
 #[cfg(feature = "mysql")]
-mod mysql;
+pub mod mysql;
 #[cfg(feature = "postgres")]
-mod postgres;
+pub mod postgres;
 #[cfg(feature = "sqlite")]
-mod sqlite;
+pub mod sqlite;
 
 use sqlx::Connection;
 

@@ -16,20 +16,31 @@ impl Named for MySql {
     }
 }
 
+/// Whether this number of an error says that another transaction was in the way.
+pub fn is_conflict(number: u16) -> bool {
+    // Lock wait timeout, deadlock, MariaDB's newer snapshot isolation ("record has
+    // changed"), a table altered since the snapshot, NOWAIT, a cluster's conflict.
+    matches!(number, 1205 | 1213 | 1020 | 1412 | 3572 | 3101)
+}
+
+/// Whether the server ends the session.
+pub fn is_closing(number: u16) -> bool {
+    // Shutdown, session killed (MariaDB, MySQL), idle for too long.
+    matches!(number, 1053 | 1927 | 3169 | 4031)
+}
+
 /// Returns what the error means, if it is one of MySQL's or MariaDB's.
 pub fn meaning(error: &dyn DatabaseError) -> Option<Meaning> {
     let error = error.try_downcast_ref::<MySqlDatabaseError>()?;
     Some(match error.number() {
-        // Lock wait timeout, deadlock, MariaDB's newer snapshot isolation ("record has
-        // changed"), a table altered since the snapshot, NOWAIT, a cluster's conflict.
-        1205 | 1213 | 1020 | 1412 | 3572 | 3101 => Meaning::Conflict,
+        number if is_conflict(number) => Meaning::Conflict,
         // No such table, no such procedure.
         1146 | 1305 if error.message().contains("fencing_") => Meaning::NotMigrated,
         // Access denied: to the database, to this user, to a table or column, without a
         // privilege, to a procedure, without a password.
         1044 | 1045 | 1142 | 1143 | 1227 | 1370 | 1698 => Meaning::Denied,
-        // Shutdown, session killed (MariaDB, MySQL), idle for too long.
-        1053 | 1927 | 3169 | 4031 => Meaning::Closing,
+        1193 => Meaning::Unknown,
+        number if is_closing(number) => Meaning::Closing,
         _ => Meaning::Other,
     })
 }

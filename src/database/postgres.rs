@@ -27,20 +27,34 @@ pub fn literal(text: impl AsRef<[u8]>) -> String {
     format!("convert_from(decode('{digits}', 'hex'), 'UTF8')")
 }
 
+/// Whether this SQLSTATE says that another transaction was in the way.
+pub fn is_conflict(state: &str) -> bool {
+    // serialization_failure, deadlock_detected, lock_not_available
+    matches!(state, "40001" | "40P01" | "55P03")
+}
+
+/// Whether the server ends the session.
+pub fn is_closing(state: &str) -> bool {
+    // admin_shutdown, crash_shutdown, database_dropped, idle_session_timeout
+    matches!(state, "57P01" | "57P02" | "57P04" | "57P05")
+}
+
+/// Whether the server cannot take connections yet: cannot_connect_now
+pub fn is_starting(state: &str) -> bool {
+    state == "57P03"
+}
+
 /// Returns what the error means, if it is one of PostgreSQL's.
 pub fn meaning(error: &dyn DatabaseError) -> Option<Meaning> {
     let error = error.try_downcast_ref::<PgDatabaseError>()?;
     Some(match error.code() {
-        // serialization_failure, deadlock_detected, lock_not_available
-        "40001" | "40P01" | "55P03" => Meaning::Conflict,
+        state if is_conflict(state) => Meaning::Conflict,
         // undefined_table, undefined_function: the message names it in any language.
         "42P01" | "42883" if error.message().contains("fencing_") => Meaning::NotMigrated,
         // insufficient_privilege; invalid_authorization, invalid_password
         "42501" | "28000" | "28P01" => Meaning::Denied,
-        // admin_shutdown, crash_shutdown, database_dropped, idle_session_timeout
-        "57P01" | "57P02" | "57P04" | "57P05" => Meaning::Closing,
-        // cannot_connect_now
-        "57P03" => Meaning::Starting,
+        state if is_closing(state) => Meaning::Closing,
+        state if is_starting(state) => Meaning::Starting,
         _ => Meaning::Other,
     })
 }

@@ -12,18 +12,23 @@ impl Named for Sqlite {
     }
 }
 
+/// Whether this code says that another transaction was in the way: BUSY, LOCKED, and PROTOCOL, the
+/// race for a WAL's locks that was lost too often. An extended code, BUSY_SNAPSHOT say, has the
+/// primary one in its low byte.
+pub fn is_conflict(code: i32) -> bool {
+    matches!(code & 0xff, 5 | 6 | 15)
+}
+
 /// Returns what the error means, if it is one of SQLite's.
 pub fn meaning(error: &dyn DatabaseError) -> Option<Meaning> {
     let error = error.try_downcast_ref::<SqliteError>()?;
-    // An extended code, BUSY_SNAPSHOT say, has the primary one in its low byte.
     let code = error.code().and_then(|code| code.parse::<i32>().ok());
-    Some(match code.map(|code| code & 0xff) {
-        // BUSY, LOCKED, and PROTOCOL: the race for a WAL's locks was lost too often.
-        Some(5 | 6 | 15) => Meaning::Conflict,
+    Some(match code {
+        Some(code) if is_conflict(code) => Meaning::Conflict,
         // In a trigger the table has its schema before it.
         Some(1) if is_missing(error.message()) => Meaning::NotMigrated,
         // PERM, READONLY, AUTH
-        Some(3 | 8 | 23) => Meaning::Denied,
+        Some(code) if matches!(code & 0xff, 3 | 8 | 23) => Meaning::Denied,
         _ => Meaning::Other,
     })
 }

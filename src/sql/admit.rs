@@ -2,7 +2,7 @@ use sqlx::{Pool, Transaction};
 
 use super::AdmitError;
 use super::counted::counted;
-use super::error::is_to_raise_first;
+use super::error::{is_to_raise_first, is_withheld};
 use super::opening::OpeningTransaction;
 use crate::database::{AdmitAnswer, Database};
 use crate::fence::Stale;
@@ -143,8 +143,15 @@ async fn open<DB: Database>(
         return step_by_step(pool, DB::BEGIN, resource, token).await;
     };
     let mut begun = OpeningTransaction::admitted(pool.acquire().await?, statement.clone()).await;
-    if begun.as_ref().is_err_and(is_to_raise_first) {
-        step_by_step(pool, DB::BEGIN_TO_RAISE, resource, token).await?.commit().await?;
+    let slowly = DB::begin_slowly(resource, token);
+    if begun
+        .as_ref()
+        .is_err_and(|error| is_to_raise_first(error) || slowly.is_some() && is_withheld(error))
+    {
+        if slowly.is_none() {
+            step_by_step(pool, DB::BEGIN_TO_RAISE, resource, token).await?.commit().await?;
+        }
+        let statement = slowly.unwrap_or(statement);
         begun = OpeningTransaction::admitted(pool.acquire().await?, statement).await;
     }
     begun.map_err(|error| AdmitError::of(resource, token, error))

@@ -79,6 +79,17 @@ pub(super) fn is_to_raise_first(error: &sqlx::Error) -> bool {
     matches!(read(error), (Some(Message::RaiseFirst), _))
 }
 
+/// Whether the user may not do that. A server that lacks a variable it is asked for counts as well:
+/// MariaDB without Galera (1193).
+pub(super) fn is_denied(error: &sqlx::Error) -> bool {
+    matches!(read(error), (None, Meaning::Denied | Meaning::Unknown))
+}
+
+/// Whether a procedure of this crate is not there, or not for this user: it came with a newer version.
+pub(super) fn is_withheld(error: &sqlx::Error) -> bool {
+    matches!(read(error), (None, Meaning::Denied | Meaning::NotMigrated))
+}
+
 impl AdmitError {
     /// Reads the error of an admission of this token to this resource: the message of a
     /// procedure may have been cut.

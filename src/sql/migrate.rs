@@ -157,6 +157,16 @@ pub fn migrations<DB: Database>() -> &'static [(i64, &'static str, &'static str)
     DB::MIGRATIONS
 }
 
+/// Returns the SQL that removes the fence, the marks and the leases, for other tools: a migration down,
+/// or by hand. It fails while a table is protected ([`Protected::remove`](super::Protected::remove)).
+///
+/// **Fencing.** It takes back all that the fence promises: without marks nothing is refused, and a fence
+/// that is created anew starts without them. Stop all writers first.
+#[must_use]
+pub fn removal<DB: Database>() -> &'static str {
+    DB::REMOVAL
+}
+
 /// Migrates where a transaction can create tables: all or nothing. `begin` or `lock` keep
 /// others out until it ends.
 #[allow(dead_code, reason = "MySQL has no such transactions")]

@@ -39,6 +39,7 @@ mod admit;
 mod counted;
 mod error;
 mod fence_error;
+mod guarded;
 mod list;
 mod lower;
 mod marks;
@@ -60,15 +61,20 @@ pub mod statement;
 mod texts;
 mod transactions;
 mod types;
+#[cfg(feature = "sqlite")]
+mod writer;
 
 pub use crate::database::Database;
 pub use admit::{admit, admit_as, begin, begin_as, highest};
 pub use error::{AdmitError, MigrateError, stale};
+pub use guarded::{Guarded, guarded};
 pub use list::{Mark, marks};
 pub use lower::lower;
 pub use marks::SqlMarks;
-pub use migrate::{migrate, migrations};
+pub use migrate::{migrate, migrations, removal};
 pub use present::{Presented, present};
 pub use protect::{NameError, Protect, ProtectError, Protected, protected};
 pub use retry::{Retry, is_retryable, retry};
 pub use shadow::{Refused, admit_in_shadow, refusals};
+#[cfg(feature = "sqlite")]
+pub use writer::single_writer;

@@ -1,6 +1,8 @@
 use futures_util::future::{BoxFuture, ready};
+use sqlx::error::BoxDynError;
 use sqlx::migrate::{MigrateError, Migrator};
-use sqlx::{MySql, MySqlConnection, Pool};
+use sqlx::mysql::MySqlArguments;
+use sqlx::{Arguments as _, MySql, MySqlConnection, Pool};
 
 use super::protect::quoted::hex;
 // The procedure is the one that other languages call: one proof, one round trip. What it
@@ -75,18 +77,30 @@ impl FenceStatements for MySql {
 
     const UNFIT: Option<&'static str> = Some(UNFIT);
 
+    const REMOVAL: &'static str = include_str!("../../migrations/mysql/remove.sql");
+
     const MIGRATIONS: Migrations = &[
         (1, "fencing marks", include_str!("../../migrations/mysql/0001_fencing_marks.sql")),
         (2, "fencing admit", include_str!("../../migrations/mysql/0002_fencing_admit.sql")),
         (3, "fencing leases", include_str!("../../migrations/mysql/0003_fencing_leases.sql")),
         (4, "fencing lower", include_str!("../../migrations/mysql/0004_fencing_lower.sql")),
         (5, "fencing shadow", include_str!("../../migrations/mysql/0005_fencing_shadow.sql")),
+        (6, "fencing share", include_str!("../../migrations/mysql/0006_fencing_share.sql")),
+        (7, "fencing note", include_str!("../../migrations/mysql/0007_fencing_note.sql")),
     ];
+
+    /// Most often the mark is this token already. `fencing_share` has rolled the transaction back where
+    /// it is not.
+    fn begin_admitted(resource: &Resource, token: Token) -> Option<BeginAdmitted> {
+        let name = hex(resource.as_str());
+        let admit = Some(format!("CALL fencing_share(x'{name}', {token})"));
+        Some(BeginAdmitted { begin: Self::BEGIN.into(), admit })
+    }
 
     /// These are the halves of `fencing_begin`, which gives the reasons. In one call, a statement
     /// that is interrupted (`max_statement_time`, KILL QUERY) would skip the handler that ends the
     /// transaction, and the driver would not know that one is open.
-    fn begin_admitted(resource: &Resource, token: Token) -> Option<BeginAdmitted> {
+    fn begin_slowly(resource: &Resource, token: Token) -> Option<BeginAdmitted> {
         let name = hex(resource.as_str());
         let begin = format!(
             "SET @fencing_sequencer = NULL, @fencing_token = NULL, @fencing_used_at = NULL,
@@ -95,6 +109,29 @@ impl FenceStatements for MySql {
         );
         let admit = Some(format!("CALL fencing_hold(x'{name}', {token}, @fencing_seen)"));
         Some(BeginAdmitted { begin, admit })
+    }
+
+    /// On a Galera cluster a lock holds on one node only: there it never holds. A server that knows no
+    /// `wsrep_on` at all refuses the statement.
+    fn held(
+        values: &mut MySqlArguments,
+        resource: &Resource,
+        token: Token,
+    ) -> Result<String, BoxDynError> {
+        values.add(resource.as_str().as_bytes())?;
+        values.add(i64::from(token))?;
+        Ok("EXISTS (SELECT 1 FROM fencing_marks_base WHERE resource = ? AND token = ?
+                /*M!100602 AND NOT @@GLOBAL.wsrep_on */ LOCK IN SHARE MODE)"
+            .into())
+    }
+
+    fn run(
+        conn: &mut MySqlConnection,
+        sql: String,
+        values: MySqlArguments,
+    ) -> BoxFuture<'_, sqlx::Result<u64>> {
+        let run = sqlx::query_with(sqlx::AssertSqlSafe(sql), values);
+        Box::pin(async move { Ok(run.execute(conn).await?.rows_affected()) })
     }
 
     fn execute<'a>(conn: &'a mut MySqlConnection, sql: String) -> BoxFuture<'a, sqlx::Result<()>> {

@@ -1,6 +1,8 @@
 use futures_util::future::BoxFuture;
+use sqlx::error::BoxDynError;
 use sqlx::migrate::{MigrateError, Migrator};
-use sqlx::{AssertSqlSafe, PgConnection, Pool, Postgres, Row as _};
+use sqlx::postgres::PgArguments;
+use sqlx::{Arguments as _, AssertSqlSafe, PgConnection, Pool, Postgres, Row as _};
 
 use super::migrate::in_one_transaction;
 use super::statement::postgres::PRESENT;
@@ -61,12 +63,15 @@ impl FenceStatements for Postgres {
 
     const UNFIT: Option<&'static str> = Some(UNFIT);
 
+    const REMOVAL: &'static str = include_str!("../../migrations/postgres/remove.sql");
+
     const MIGRATIONS: Migrations = &[
         (1, "fencing marks", include_str!("../../migrations/postgres/0001_fencing_marks.sql")),
         (2, "fencing admit", include_str!("../../migrations/postgres/0002_fencing_admit.sql")),
         (3, "fencing leases", include_str!("../../migrations/postgres/0003_fencing_leases.sql")),
         (4, "fencing lower", include_str!("../../migrations/postgres/0004_fencing_lower.sql")),
         (5, "fencing shadow", include_str!("../../migrations/postgres/0005_fencing_shadow.sql")),
+        (6, "fencing note", include_str!("../../migrations/postgres/0006_fencing_note.sql")),
     ];
 
     fn begin_admitted(resource: &Resource, token: Token) -> Option<BeginAdmitted> {
@@ -75,6 +80,33 @@ impl FenceStatements for Postgres {
         let name = literal(resource.as_str());
         let begin = format!("CALL fencing_begin({name}, {token}); BEGIN");
         Some(BeginAdmitted { begin, admit: None })
+    }
+
+    fn held(
+        values: &mut PgArguments,
+        resource: &Resource,
+        token: Token,
+    ) -> Result<String, BoxDynError> {
+        values.add(resource.as_str())?;
+        values.add(i64::from(token))?;
+        let (name, number) = (values.len() - 1, values.len());
+        // As `fencing_begin`. A session with a temporary table may have one with this name.
+        Ok(format!(
+            "EXISTS (SELECT FROM fencing_marks WHERE resource = ${name}
+                AND CASE WHEN token = ${number} AND pg_my_temp_schema() = 0
+                    THEN pg_advisory_xact_lock_shared(
+                        hashtextextended(resource, 28548280319532647)) IS NOT NULL END
+                FOR SHARE)"
+        ))
+    }
+
+    fn run(
+        conn: &mut PgConnection,
+        sql: String,
+        values: PgArguments,
+    ) -> BoxFuture<'_, sqlx::Result<u64>> {
+        let run = sqlx::query_with(sqlx::AssertSqlSafe(sql), values);
+        Box::pin(async move { Ok(run.execute(conn).await?.rows_affected()) })
     }
 
     fn execute<'a>(conn: &'a mut PgConnection, sql: String) -> BoxFuture<'a, sqlx::Result<()>> {

@@ -106,8 +106,9 @@ async fn look<DB: Database>(
             let mark = format!(
                 "SELECT CAST(token AS TEXT) FROM main.fencing_marks WHERE resource = {name}"
             );
-            let mark = DB::texts(conn, mark, Vec::new()).await.map(first)?;
+            // What has read before it writes may be refused the write. A refusal leaves the mark as it was.
             DB::execute(conn, note).await?;
+            let mark = DB::texts(conn, mark, Vec::new()).await.map(first)?;
             let Some(token) = token else {
                 let mark = mark.as_deref().unwrap_or("none");
                 return Ok(Some(format!(

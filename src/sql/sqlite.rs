@@ -1,6 +1,8 @@
 use futures_util::future::BoxFuture;
+use sqlx::error::BoxDynError;
 use sqlx::migrate::{MigrateError, Migrator};
-use sqlx::{Pool, Sqlite, SqliteConnection};
+use sqlx::sqlite::SqliteArguments;
+use sqlx::{Arguments as _, Pool, Sqlite, SqliteConnection};
 
 use super::migrate::in_one_transaction;
 use super::statement::sqlite::{BEGIN, HIGHEST};
@@ -36,6 +38,8 @@ impl FenceStatements for Sqlite {
 
     const PARTS: &'static str = PARTS;
 
+    const REMOVAL: &'static str = include_str!("../../migrations/sqlite/remove.sql");
+
     const MIGRATIONS: Migrations = &[
         (1, "fencing marks", include_str!("../../migrations/sqlite/0001_fencing_marks.sql")),
         (2, "fencing admit", include_str!("../../migrations/sqlite/0002_fencing_admit.sql")),
@@ -46,6 +50,29 @@ impl FenceStatements for Sqlite {
 
     fn begin_admitted(_: &Resource, _: Token) -> Option<BeginAdmitted> {
         None
+    }
+
+    /// The statement that writes has the database's one write lock from its start.
+    fn held(
+        values: &mut SqliteArguments,
+        resource: &Resource,
+        token: Token,
+    ) -> Result<String, BoxDynError> {
+        values.add(resource.as_str().to_owned())?;
+        values.add(i64::from(token))?;
+        let (name, number) = (values.len() - 1, values.len());
+        Ok(format!(
+            "EXISTS (SELECT 1 FROM main.fencing_marks WHERE resource = ?{name} AND token = ?{number})"
+        ))
+    }
+
+    fn run(
+        conn: &mut SqliteConnection,
+        sql: String,
+        values: SqliteArguments,
+    ) -> BoxFuture<'_, sqlx::Result<u64>> {
+        let run = sqlx::query_with(sqlx::AssertSqlSafe(sql), values);
+        Box::pin(async move { Ok(run.execute(conn).await?.rows_affected()) })
     }
 
     fn execute<'a>(conn: &'a mut SqliteConnection, sql: String) -> BoxFuture<'a, sqlx::Result<()>> {

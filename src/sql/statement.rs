@@ -6,12 +6,20 @@
 //! counts it reports. If it fails do not write: roll back, and [`stale`](super::stale) reads
 //! from the library's error whether the token was stale.
 //!
-//! See `examples/orm` in the repository, for diesel and sea-orm.
+//! `is_retryable` says by the code of an error whether the whole transaction may succeed when it
+//! is run again, and `is_down` whether the server went away. After the latter a commit may have
+//! been carried out: look before you run it again. Stale is neither.
+//!
+//! See `examples/orm` and `examples/clients` in the repository, for diesel, sea-orm, tokio-postgres,
+//! psycopg, SQLAlchemy, PyMySQL and node-pg.
 
 /// PostgreSQL.
 #[cfg(feature = "postgres")]
 pub mod postgres {
-    use crate::database::FenceStatements;
+    use crate::database::{FenceStatements, postgres};
+
+    /// The SQLSTATE of a stale token.
+    pub const STALE: &str = "ZF412";
 
     /// Admits: the resource as text, the token. Stale is SQLSTATE `ZF412`.
     pub const ADMIT: &str = "SELECT fencing_admit($1, $2)";
@@ -27,12 +35,33 @@ pub mod postgres {
 
     /// Creates the tables and functions, as [`migrations`](crate::sql::migrations) has it.
     pub const MIGRATIONS: &[(i64, &str, &str)] = sqlx::Postgres::MIGRATIONS;
+
+    /// Returns whether another transaction was in the way, by SQLSTATE: a serialization failure
+    /// (40001), a deadlock (40P01), a lock that did not become free in time (55P03), or a mark that
+    /// has to be raised in a transaction of its own first (ZF409, only from `fencing_begin`).
+    #[must_use]
+    pub fn is_retryable(sqlstate: &str) -> bool {
+        sqlstate == "ZF409" || postgres::is_conflict(sqlstate)
+    }
+
+    /// Returns whether the server is down, starts, ends this session or takes no more, by SQLSTATE:
+    /// class 08, 57P01 to 57P05, 53300. Without a SQLSTATE the server was not reached at all.
+    #[must_use]
+    pub fn is_down(sqlstate: &str) -> bool {
+        postgres::is_closing(sqlstate)
+            || postgres::is_starting(sqlstate)
+            || sqlstate == "53300"
+            || sqlstate.len() == 5 && sqlstate.starts_with("08")
+    }
 }
 
 /// MySQL and MariaDB.
 #[cfg(feature = "mysql")]
 pub mod mysql {
-    use crate::database::FenceStatements;
+    use crate::database::{FenceStatements, mysql};
+
+    /// The SQLSTATE of a stale token. Its number is 1644, as that of any refusal by a procedure.
+    pub const STALE: &str = "ZF412";
 
     /// Admits: the resource as bytes (a text would be converted from the connection's
     /// character set), the token. Stale is SQLSTATE `ZF412`.
@@ -51,13 +80,29 @@ pub mod mysql {
 
     /// Creates the tables and procedures, as [`migrations`](crate::sql::migrations) has it.
     pub const MIGRATIONS: &[(i64, &str, &str)] = sqlx::MySql::MIGRATIONS;
+
+    /// Returns whether another transaction was in the way, by the number of the error: 1213 (deadlock,
+    /// and a cluster's conflict), 1205 (a lock that did not become free in time), 1020, 1412, 3572, 3101.
+    /// SQLSTATE does not tell them: only 1213 has 40001.
+    #[must_use]
+    pub fn is_retryable(number: u16) -> bool {
+        mysql::is_conflict(number)
+    }
+
+    /// Returns whether the server is down, ends this session or takes no more, by the number of the
+    /// error: 1053, 1927, 3169, 4031, 1040, 1203, and those that clients give by themselves:
+    /// 2002, 2003, 2006, 2013.
+    #[must_use]
+    pub fn is_down(number: u16) -> bool {
+        mysql::is_closing(number) || matches!(number, 1040 | 1203 | 2002 | 2003 | 2006 | 2013)
+    }
 }
 
 /// SQLite. The write itself presents, in the column `fencing_token`: the text of a
 /// [`Sequencer`](crate::sequencer::Sequencer), or a token.
 #[cfg(feature = "sqlite")]
 pub mod sqlite {
-    use crate::database::FenceStatements;
+    use crate::database::{FenceStatements, sqlite};
 
     /// Begins a transaction that is going to write: SQLite may refuse the first write of a
     /// deferred one that has read.
@@ -71,4 +116,11 @@ pub mod sqlite {
 
     /// Creates the tables and triggers, as [`migrations`](crate::sql::migrations) has it.
     pub const MIGRATIONS: &[(i64, &str, &str)] = sqlx::Sqlite::MIGRATIONS;
+
+    /// Returns whether another transaction was in the way, by the code of the error, extended or
+    /// not: BUSY (5), LOCKED (6), PROTOCOL (15).
+    #[must_use]
+    pub fn is_retryable(code: i32) -> bool {
+        sqlite::is_conflict(code)
+    }
 }

@@ -7,6 +7,7 @@ mod database;
 mod ends;
 mod examples;
 mod fleet;
+mod forms;
 mod loss;
 mod nemesis;
 mod nodes;

@@ -122,7 +122,8 @@ impl MariadbServer {
         process::signal(self.pid(), name);
     }
 
-    fn pid(&self) -> u32 {
+    /// The process of the server.
+    pub fn pid(&self) -> u32 {
         let pid = std::fs::read_to_string(self.folder.join("pid")).expect("the server runs");
         pid.trim().parse().expect("a process id")
     }

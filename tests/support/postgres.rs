@@ -127,7 +127,8 @@ impl PostgresServer {
         self.processes().iter().for_each(|pid| process::signal(*pid, name));
     }
 
-    fn processes(&self) -> Vec<u32> {
+    /// The processes of the server.
+    pub fn processes(&self) -> Vec<u32> {
         let file = self.folder.join("data/postmaster.pid");
         let text = std::fs::read_to_string(file).expect("the server runs");
         let main = text.lines().next().expect("a process id").parse().expect("a process id");

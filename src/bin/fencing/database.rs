@@ -17,6 +17,7 @@ use sqlx::{
 use tokio::time::timeout;
 
 use crate::args::database::{Database, Lower, Marks, MarksAction, Migrate, ProtectTable, Raise};
+use crate::printed::Printed;
 use crate::{exit, protected, say};
 
 /// How long a connection, or a lock of SQLite, is waited for.
@@ -73,26 +74,35 @@ pub(crate) async fn marks(args: Marks) -> u8 {
 
 async fn run_migrate(args: &Migrate) -> Result<(), Failure> {
     if args.print {
-        let (kind, migrations) = match kind(&args.database)? {
-            kind @ Kind::Sqlite => (kind, sql::migrations::<Sqlite>()),
-            kind @ Kind::Postgres => (kind, sql::migrations::<Postgres>()),
-            kind @ Kind::MySql => (kind, sql::migrations::<MySql>()),
-        };
-        for (number, what, sql) in migrations {
-            say::out(format_args!("-- {number:04} {what}\n{}\n", printed(kind, sql)));
-        }
-        return Ok(());
+        return print(args);
     }
     let pool = connect(&args.database, true).await?;
     on!(&pool, pool => sql::migrate(pool).await).map_err(not_migrated)
 }
 
-/// Sets a delimiter for the client of MySQL, which else cuts at each semicolon.
-fn printed(kind: Kind, sql: &str) -> String {
-    match kind {
-        Kind::MySql => format!("DELIMITER $$\n{}\n$$\nDELIMITER ;\n", sql.trim_end()),
-        Kind::Sqlite | Kind::Postgres => sql.to_owned(),
+/// Prints the files that another tool applies, or writes them.
+fn print(args: &Migrate) -> Result<(), Failure> {
+    let kind = kind(&args.database)?;
+    let (migrations, removal) = match kind {
+        Kind::Sqlite => (sql::migrations::<Sqlite>(), sql::removal::<Sqlite>()),
+        Kind::Postgres => (sql::migrations::<Postgres>(), sql::removal::<Postgres>()),
+        Kind::MySql => (sql::migrations::<MySql>(), sql::removal::<MySql>()),
+    };
+    let printed = Printed { cuts: matches!(kind, Kind::MySql), form: args.form, first: args.first };
+    let files = match args.down {
+        true => printed.down(removal),
+        false => printed.up(migrations, removal),
+    };
+    for (name, text) in files {
+        let Some(folder) = &args.into else {
+            say::out(format_args!("-- {name}\n{text}\n"));
+            continue;
+        };
+        let path = folder.join(name);
+        std::fs::write(&path, text)
+            .map_err(|error| Failure(exit::FAILED, format!("{}: {error}", path.display())))?;
     }
+    Ok(())
 }
 
 async fn run_protect(args: &ProtectTable) -> Result<(), Failure> {

@@ -16,6 +16,7 @@ mod findings;
 mod fleet;
 mod lock;
 mod nodes;
+mod printed;
 mod protected;
 mod run;
 mod say;

@@ -39,6 +39,11 @@ const CASCADING: &str = "
     WHERE constraint_schema = ? AND table_name = ? AND NOT (
         update_rule IN ('RESTRICT', 'NO ACTION') AND delete_rule IN ('RESTRICT', 'NO ACTION'))";
 
+/// Reads the format of the binary log, if there is one that does not hold rows.
+const LOGGED: &str = "
+    SELECT CAST(@@GLOBAL.binlog_format AS CHAR) FROM DUAL
+    WHERE @@GLOBAL.log_bin AND @@GLOBAL.binlog_format <> 'ROW'";
+
 const DDL: &str = "TRUNCATE, and DDL that drops, truncates or exchanges a partition or renames \
     another table into its place, as tools for online schema changes do";
 
@@ -151,6 +156,17 @@ async fn not_transactional<DB: Database>(
     }))
 }
 
+/// Says that writers in shadow mode wait here, if that is so: with such a binary log reads lock.
+async fn waiting<DB: Database>(conn: &mut DB::Connection) -> sqlx::Result<Option<String>> {
+    let format = DB::texts(conn, LOGGED.into(), Vec::new()).await?;
+    Ok(format.into_iter().flatten().flatten().next().map(|format| {
+        format!(
+            "in shadow mode its writers wait for each other, because binlog_format is {format}: set \
+             it to ROW"
+        )
+    }))
+}
+
 pub(super) async fn apply<DB: Database>(
     protect: &Protect,
     conn: &mut DB::Connection,
@@ -222,6 +238,9 @@ pub(super) async fn found<DB: Database>(
         }
         let mut faults = faults(protect.as_ref().unwrap_or(&unknown), &triggers);
         faults.extend(not_transactional::<DB>(&unknown, conn).await?);
+        if shadow {
+            faults.extend(waiting::<DB>(conn).await?);
+        }
         let drops = triggers.iter().map(|(name, ..)| drop_trigger(Some(&schema), name)).collect();
         let protected = Protected {
             table: if is_own { name.clone() } else { format!("{schema}.{name}") },

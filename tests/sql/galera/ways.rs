@@ -12,6 +12,7 @@ use crate::common::stale;
 enum Way {
     None,
     Begin,
+    Folded,
     Admit,
     Protected,
     Procedure,
@@ -21,6 +22,10 @@ async fn begun(pool: &MySqlPool, way: Way, number: u64) -> Transaction<'static, 
     if way == Way::Begin {
         return sql::begin(pool, &resource(), token(number)).await.unwrap();
     }
+    if way == Way::Folded {
+        let write = sql::guarded("UPDATE files SET body = body + 1", "path = 'a'");
+        return write.begin(pool, &resource(), token(number)).await.unwrap().0;
+    }
     let mut tx = pool.begin().await.unwrap();
     match way {
         Way::Admit => sql::admit(&mut tx, &resource(), token(number)).await.unwrap(),
@@ -29,7 +34,7 @@ async fn begun(pool: &MySqlPool, way: Way, number: u64) -> Transaction<'static, 
             let call = AssertSqlSafe(format!("CALL fencing_admit('files/a', {number})"));
             sqlx::raw_sql(call).execute(&mut *tx).await.unwrap();
         }
-        Way::None | Way::Begin => {}
+        Way::None | Way::Begin | Way::Folded => {}
     }
     tx
 }
@@ -64,7 +69,7 @@ async fn play(way: Way) -> (sqlx::Result<()>, i64) {
 
 #[tokio::test]
 async fn the_commit_of_a_stale_token_is_refused() {
-    for way in [Way::Begin, Way::Admit, Way::Procedure, Way::Protected] {
+    for way in [Way::Begin, Way::Folded, Way::Admit, Way::Procedure, Way::Protected] {
         let (committed, body) = play(way).await;
         assert_eq!(body, 0, "{way:?}: 33 wrote after 34 had read");
         let error = AdmitError::from(committed.unwrap_err());

@@ -253,3 +253,29 @@ async fn a_migration_does_not_wait_for_ever_and_leaves_the_session_as_it_was() {
         sessions.push(session);
     }
 }
+
+/// The short way of `begin` holds a row or a gap only as long as it takes to give it back.
+#[tokio::test]
+async fn first_contacts_that_meet_are_no_deadlock() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    for round in 0..30 {
+        // New marks, and marks that rise, side by side in the index.
+        let begins = (0..12_u64).map(|client| {
+            let pool = place.pool.clone();
+            tokio::spawn(async move {
+                let name =
+                    Resource::new(format!("files/{}", client % 3 + 3 * (round / 3))).unwrap();
+                let begun = sql::begin(&pool, &name, token(12 * round + client / 3 + 1)).await;
+                match begun {
+                    Ok(tx) => tx.commit().await.map_err(AdmitError::from),
+                    Err(AdmitError::Stale(_)) => Ok(()),
+                    Err(error) => Err(error),
+                }
+            })
+        });
+        for begun in begins.collect::<Vec<_>>() {
+            begun.await.unwrap().unwrap();
+        }
+    }
+}

@@ -4,8 +4,9 @@ use fencing::fence::Marks;
 use fencing::lock::sql::SqlLock;
 use fencing::sql::{self, Protect, SqlMarks};
 use sqlx::{AssertSqlSafe, Executor};
+use support::mariadb::MariadbServer;
 
-use super::place::Place;
+use super::place::{Place, pool};
 use crate::common::{resource, token};
 
 const SHADOW: &str = "CREATE TEMPORARY TABLE fencing_marks (
@@ -94,5 +95,93 @@ async fn a_pair_in_another_character_set_counts() {
         tx.execute("UPDATE files SET body = 'bad'").await.unwrap_err();
         tx.execute("SET @fencing_sequencer = NULL").await.unwrap();
         tx.rollback().await.unwrap();
+    }
+}
+
+fn protected_in_shadow() -> Protect {
+    Protect::rows("files", "path").unwrap().shadow()
+}
+
+/// What a refusal would be said of, however long it is.
+#[tokio::test]
+async fn no_name_and_no_token_is_too_long_for_shadow_mode() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    place.pool.execute("CREATE TABLE files (path VARCHAR(2000), body TEXT)").await.unwrap();
+    protected_in_shadow().apply(&place.pool).await.unwrap();
+    let mut tx = place.pool.begin().await.unwrap();
+    for set in [
+        "SET @fencing_token = NULL",
+        "SET @fencing_token = 34",
+        "SET @fencing_token = REPEAT('1', 2000)",
+        "SET @fencing_token = NULL, @fencing_sequencer = CONCAT('34 ', REPEAT('ä', 2000))",
+    ] {
+        tx.execute(set).await.unwrap();
+        tx.execute("INSERT INTO files VALUES (REPEAT('ä', 2000), '')").await.unwrap();
+    }
+    tx.execute("SET @fencing_token = REPEAT('1', 2000), @fencing_sequencer = NULL").await.unwrap();
+    tx.execute("INSERT INTO files VALUES ('a', '')").await.unwrap();
+    tx.execute("CALL fencing_shadow(REPEAT('x', 5000), 34, 'admit', @refused)").await.unwrap();
+    tx.commit().await.unwrap();
+    let refusals = sql::refusals(&place.pool).await.unwrap();
+    assert!(refusals.iter().any(|own| own.place == "admit" && own.cause == "malformed"));
+    let malformed = refusals.iter().find(|own| own.resource == "a").unwrap();
+    assert_eq!(malformed.cause, "malformed", "{refusals:?}");
+}
+
+/// A row that another transaction holds for long is not met again and again.
+#[tokio::test]
+async fn those_who_meet_a_row_that_is_held_share_the_next_one() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let call = "CALL fencing_shadow('files/a', NULL, 'admit', @refused)";
+    place.pool.execute(call).await.unwrap();
+    let mut holder = place.pool.begin().await.unwrap();
+    holder.execute(call).await.unwrap();
+    for _ in 0..5 {
+        place.pool.execute(call).await.unwrap();
+    }
+    holder.commit().await.unwrap();
+    let rows = sqlx::query_as::<_, (i64, i64)>(
+        "SELECT COUNT(*), CAST(SUM(times) AS SIGNED) FROM fencing_refusals",
+    );
+    assert_eq!(rows.fetch_one(&place.pool).await.unwrap(), (2, 7));
+}
+
+/// Beyond 2000 rows nobody writes another one because of a row that is held.
+#[tokio::test]
+async fn rows_that_are_held_make_no_table_without_end() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let call = "CALL fencing_shadow('files/a', NULL, 'admit', @refused)";
+    place.pool.execute(call).await.unwrap();
+    let fill = "INSERT INTO fencing_refusals
+            (place, resource, cause, times, writer, message, first_at, last_at)
+        SELECT 'x', CONCAT('r', seq), 'stale', 1, '', '', NOW(), NOW() FROM seq_1_to_2000";
+    place.pool.execute(fill).await.unwrap();
+    let mut holder = place.pool.begin().await.unwrap();
+    holder.execute(call).await.unwrap();
+    for _ in 0..5 {
+        place.pool.execute(call).await.unwrap();
+    }
+    holder.commit().await.unwrap();
+    let rows = sqlx::query_scalar::<_, i64>("SELECT COUNT(*) FROM fencing_refusals");
+    assert_eq!(rows.fetch_one(&place.pool).await.unwrap(), 2001);
+}
+
+#[tokio::test]
+async fn a_binary_log_that_makes_shadow_mode_wait_is_told() {
+    for (format, told) in [("MIXED", true), ("STATEMENT", true), ("ROW", false)] {
+        let log = format!("binlog-format={format}");
+        let server = MariadbServer::with(&["log-bin", &log]);
+        let pool = pool(server.database().await);
+        sql::migrate(&pool).await.unwrap();
+        pool.execute("CREATE TABLE files (path VARCHAR(50), body TEXT)").await.unwrap();
+        protected_in_shadow().apply(&pool).await.unwrap();
+        let table = sql::protected(&pool, Some("files")).await.unwrap().remove(0);
+        let is_told = table.faults.iter().any(|fault| fault.contains("binlog_format"));
+        assert_eq!(is_told, told, "{format}: {table:?}");
+        Protect::rows("files", "path").unwrap().apply(&pool).await.unwrap();
+        assert!(sql::protected(&pool, Some("files")).await.unwrap()[0].is_whole(), "{format}");
     }
 }

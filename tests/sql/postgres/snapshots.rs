@@ -92,3 +92,47 @@ async fn sessions_of_any_default_level_migrate_and_raise() {
         assert_eq!(highest, Some(token(10)), "{level}");
     }
 }
+
+/// Above READ COMMITTED the row of a refusal may be newer than the snapshot, each time.
+#[tokio::test]
+async fn what_shadow_mode_keeps_has_an_end_on_every_level() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let note = async |tx: &mut Transaction<'_, Postgres>| {
+        sql::admit_in_shadow(tx, &resource(), None).await.unwrap();
+    };
+    let count = async || {
+        let count = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM fencing_refusals");
+        count.fetch_one(&place.pool).await.unwrap()
+    };
+    let fill = "INSERT INTO fencing_refusals (place, resource, cause, writer, message)
+        SELECT 'admit', 'files/a', 'unpresented', '', '' FROM generate_series(1, 1999)";
+    sqlx::query(fill).execute(&place.pool).await.unwrap();
+    for round in 0..5 {
+        let mut old = snapshot(&place, "BEGIN ISOLATION LEVEL REPEATABLE READ").await;
+        sqlx::query("UPDATE fencing_refusals SET times = times + 1")
+            .execute(&place.pool)
+            .await
+            .unwrap();
+        note(&mut old).await;
+        old.commit().await.unwrap();
+        assert_eq!(count().await, 2000, "round {round}");
+    }
+}
+
+/// Writes go on where nothing can be kept.
+#[tokio::test]
+async fn a_refusal_that_cannot_be_kept_refuses_nothing() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    sqlx::raw_sql("CREATE TABLE files (path text); DROP TABLE fencing_refusals")
+        .execute(&place.pool)
+        .await
+        .unwrap();
+    sql::Protect::rows("files", "path").unwrap().shadow().apply(&place.pool).await.unwrap();
+    let mut tx = place.pool.begin().await.unwrap();
+    let said = sql::admit_in_shadow(&mut tx, &resource(), None).await.unwrap();
+    assert!(said.unwrap().contains("no token presented"));
+    sqlx::query("INSERT INTO files VALUES ('a')").execute(&mut *tx).await.unwrap();
+    tx.commit().await.unwrap();
+}

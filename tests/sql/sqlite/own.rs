@@ -1,7 +1,9 @@
 //! What is SQLite's own.
 
+use fencing::Resource;
 use fencing::fence::Marks;
 use fencing::sql::{self, AdmitError, SqlMarks};
+use sqlx::SqlitePool;
 use sqlx::sqlite::{SqliteJournalMode, SqlitePoolOptions};
 
 use super::place::Place;
@@ -94,4 +96,61 @@ async fn a_temporary_table_does_not_stand_for_the_marks() {
     let tx = sql::begin(&pool, &resource(), token(35)).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(sql::highest(&place.pool, &resource()).await.unwrap(), Some(token(35)));
+}
+
+/// Eight that write, and none that would wait for the file.
+async fn eight_write(pool: &SqlitePool) -> Vec<Result<(), AdmitError>> {
+    let writers = (0..8_u32).map(|writer| {
+        let pool = pool.clone();
+        tokio::spawn(async move {
+            for _ in 0..20 {
+                let name = Resource::new(format!("files/{writer}")).unwrap();
+                let mut tx = sql::begin(&pool, &name, token(34)).await?;
+                sqlx::query("INSERT INTO log VALUES (?)").bind(writer).execute(&mut *tx).await?;
+                tokio::task::yield_now().await;
+                tx.commit().await?;
+            }
+            Ok(())
+        })
+    });
+    let mut done = Vec::new();
+    for writer in writers.collect::<Vec<_>>() {
+        done.push(writer.await.unwrap());
+    }
+    done
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn in_a_pool_of_one_writer_nobody_is_in_anothers_way() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    sqlx::query("CREATE TABLE log (writer INTEGER)").execute(&place.pool).await.unwrap();
+    let options = (*place.impatient().connect_options()).clone();
+    for done in eight_write(&sql::single_writer(options.clone())).await {
+        done.unwrap();
+    }
+    let written = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM log");
+    assert_eq!(written.fetch_one(&place.pool).await.unwrap(), 160);
+    // The same writers with a connection each.
+    assert!(eight_write(&place.impatient()).await.iter().any(Result::is_err));
+}
+
+/// It writes before it reads: its snapshot is never older than what it waited for.
+#[tokio::test]
+async fn a_look_in_shadow_mode_waits_as_the_write_alone_would() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let holder = sql::begin(&place.pool, &resource(), token(34)).await.unwrap();
+    let pool = place.patient();
+    let look = tokio::spawn(async move {
+        let mut tx = pool.begin().await.unwrap();
+        let said = sql::admit_in_shadow(&mut tx, &resource(), Some(token(33))).await?;
+        tx.commit().await?;
+        Ok::<_, AdmitError>(said)
+    });
+    // Long enough for it to have begun; if it has not, there is nothing to wait for.
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    holder.commit().await.unwrap();
+    let said = look.await.unwrap().unwrap().unwrap();
+    assert!(said.contains("token 33 is stale, high water 34"), "{said}");
 }

@@ -3,6 +3,7 @@
 mod admit;
 mod counted;
 mod foreign;
+mod guarded;
 mod lower;
 mod marks;
 mod migrate;

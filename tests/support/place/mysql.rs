@@ -47,7 +47,7 @@ pub const GUARD: bool = true;
 pub const MORE: &str = ", admissions BIGINT NOT NULL DEFAULT 0 INVISIBLE";
 
 /// The migrations.
-pub const VERSIONS: &[i64] = &[1, 2, 3, 4, 5];
+pub const VERSIONS: &[i64] = &[1, 2, 3, 4, 5, 6, 7];
 pub const OURS: &[&str] = &[
     "_fencing_migrations",
     "fencing_audit",
@@ -140,6 +140,18 @@ pub fn call(resource: &str, token: &str) -> String {
     format!("CALL fencing_admit('{resource}', {token});")
 }
 
+/// Writes a token, and counts if a newer one was there.
+pub const GUARDED: &str = "UPDATE files
+    SET late = late + CASE WHEN token > ? THEN 1 ELSE 0 END, token = ?";
+
+/// The levels that a session may begin its transactions on.
+pub const DEFAULTS: &[&str] = &[
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED",
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+    "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+];
+
 /// One database of its own, on a server that the tests share.
 pub struct Place {
     options: MySqlConnectOptions,
@@ -168,6 +180,11 @@ impl Place {
     /// A pool that waits for a lock as long as the database does by itself.
     pub fn patient(&self) -> MySqlPool {
         self.with("SET SESSION lock_wait_timeout = 86400")
+    }
+
+    /// A pool whose sessions begin on this level.
+    pub fn at(&self, level: &'static str) -> MySqlPool {
+        self.with(level)
     }
 
     /// A pool that hardly waits for a lock.

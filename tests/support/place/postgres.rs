@@ -46,7 +46,7 @@ pub const GUARD: bool = false;
 pub const MORE: &str = "";
 
 /// The migrations.
-pub const VERSIONS: &[i64] = &[1, 2, 3, 4, 5];
+pub const VERSIONS: &[i64] = &[1, 2, 3, 4, 5, 6];
 pub const OURS: &[&str] = &[
     "_fencing_migrations",
     "fencing_audit",
@@ -148,6 +148,13 @@ pub fn call(resource: &str, token: &str) -> String {
     format!("SELECT fencing_admit('{resource}', {token});")
 }
 
+/// Writes a token, and counts if a newer one was there.
+pub const GUARDED: &str = "UPDATE files
+    SET late = late + CASE WHEN token > $1 THEN 1 ELSE 0 END, token = $2";
+
+/// The levels that a session may begin its transactions on.
+pub const DEFAULTS: &[&str] = &["read committed", "repeatable read", "serializable"];
+
 /// One database of its own, on a server that the tests share.
 pub struct Place {
     options: PgConnectOptions,
@@ -176,6 +183,11 @@ impl Place {
     /// A pool that waits for a lock as long as the database does by itself.
     pub fn patient(&self) -> PgPool {
         self.with(&[("lock_timeout", "0")])
+    }
+
+    /// A pool whose sessions begin on this level.
+    pub fn at(&self, level: &'static str) -> PgPool {
+        self.with(&[("default_transaction_isolation", level)])
     }
 
     /// A pool that hardly waits for a lock.

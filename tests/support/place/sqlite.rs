@@ -140,6 +140,13 @@ db.execute('BEGIN IMMEDIATE')
 db.execute(sys.argv[2])
 db.execute('COMMIT')";
 
+/// Writes a token, and counts if a newer one was there.
+pub const GUARDED: &str = "UPDATE files
+    SET late = late + CASE WHEN token > ?1 THEN 1 ELSE 0 END, token = ?2";
+
+/// The levels that a session may begin its transactions on.
+pub const DEFAULTS: &[&str] = &["the only one"];
+
 /// One database of its own.
 pub struct Place {
     folder: TempDir,
@@ -167,6 +174,11 @@ impl Place {
     /// A pool that waits for a lock as long as the database does by itself.
     pub fn patient(&self) -> SqlitePool {
         self.other()
+    }
+
+    /// A pool whose sessions begin on this level.
+    pub fn at(&self, _: &'static str) -> SqlitePool {
+        self.pool.clone()
     }
 
     /// A pool that hardly waits for a lock.

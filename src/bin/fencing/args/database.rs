@@ -1,4 +1,6 @@
-use clap::Subcommand;
+use std::path::PathBuf;
+
+use clap::{Subcommand, ValueEnum};
 use fencing::{Resource, Token};
 
 /// Creates the tables and functions of the fence, or brings them up to date.
@@ -10,6 +12,31 @@ pub(crate) struct Migrate {
     /// Prints the SQL instead, for other tools. The scheme of the URL is enough then.
     #[arg(long)]
     pub(crate) print: bool,
+    /// Prints what removes the fence, the marks and the leases again. Stop all writers first.
+    #[arg(long, requires = "print")]
+    pub(crate) down: bool,
+    /// The tool that is going to apply it.
+    #[arg(long, value_enum, requires = "print", default_value_t = Form::Client)]
+    pub(crate) form: Form,
+    /// Writes the files of that tool into this folder, instead of printing them one behind the other.
+    #[arg(long, value_name = "FOLDER", requires = "print")]
+    pub(crate) into: Option<PathBuf>,
+    /// The number of the first file, for dbmate and golang-migrate: above those that you have.
+    #[arg(long, value_name = "NUMBER", requires = "print", default_value_t = 1)]
+    pub(crate) first: u64,
+}
+
+/// How migrations are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Form {
+    /// For the database's own client: psql, mysql, sqlite3.
+    Client,
+    /// For dbmate: a file for each part, up and down.
+    Dbmate,
+    /// For Flyway: a repeatable migration for each part. It knows no way down.
+    Flyway,
+    /// For golang-migrate: two files for each part.
+    GolangMigrate,
 }
 
 /// Lists the marks: for each resource, the highest token that the database has seen.

@@ -1,46 +1,31 @@
 //! What the guards cost: each way against the same write without one, interleaved in the
-//! same run, medians over the rounds. PostgreSQL with commits on disk and without, MariaDB,
-//! SQLite with a WAL; eight connections.
+//! same run, medians over the rounds: throughput, and processor time of the server. PostgreSQL with
+//! commits on disk and without, MariaDB, SQLite with a WAL; eight connections.
 //!
-//! `cargo bench --bench sql`; `FENCING_ROUNDS` sets the rounds (default 7),
+//! `cargo bench -p sql_bench --bench sql`; `FENCING_ROUNDS` sets the rounds (default 7),
 //! `FENCING_WRITES` the writes of each connection in a round (default 50).
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod cpu;
+mod table;
+mod way;
+
 use std::time::{Duration, Instant};
 
+use cpu::Cpu;
 use fencing::sql::{self, AdmitError};
 use fencing::{Resource, Token};
 use sqlx::mysql::MySqlPoolOptions;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
+use support::mariadb::MariadbServer;
+use support::postgres::PostgresServer;
+use table::Round;
+use way::{MYSQL, POSTGRES, SQLITE, Statements, Way};
 
 const CONNECTIONS: usize = 8;
 const TOKEN: u64 = 34;
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Way {
-    Alone,
-    Row,
-    OneStatement,
-    Plain,
-    Begin,
-    Admit,
-    HotUpsert,
-    HotBegin,
-}
-
-/// The way and the one that it is measured against.
-const WAYS: &[(Way, Way, &str)] = &[
-    (Way::Alone, Way::Alone, "one statement, unguarded"),
-    (Way::Row, Way::Alone, "  row predicate"),
-    (Way::OneStatement, Way::Alone, "  mark and write in one statement"),
-    (Way::Plain, Way::Plain, "transaction, unguarded"),
-    (Way::Begin, Way::Plain, "  sql::begin"),
-    (Way::Admit, Way::Plain, "  sql::admit in it"),
-    (Way::HotUpsert, Way::HotUpsert, "hot, 5 ms of work, exclusive upsert"),
-    (Way::HotBegin, Way::HotUpsert, "  hot, 5 ms of work, sql::begin"),
-];
 
 const HOT_WORK: Duration = Duration::from_millis(5);
 
@@ -48,19 +33,13 @@ fn number(name: &str, default: usize) -> usize {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// The statements of one database.
-struct Statements {
-    update: &'static str,
-    row: &'static str,
-    one: Option<&'static str>,
-    upsert: &'static str,
-}
-
 /// The same code on each database: a writer of one connection, and the rounds.
 macro_rules! database {
-    ($module:ident, $db:ty) => {
+    ($module:ident, $db:ty, $begin:literal) => {
         mod $module {
             use super::*;
+
+            const BEGIN: &str = $begin;
 
             pub async fn prepare(pool: &sqlx::Pool<$db>) {
                 sql::migrate(pool).await.unwrap();
@@ -85,6 +64,7 @@ macro_rules! database {
 
             async fn write(
                 pool: &sqlx::Pool<$db>,
+                one: &sqlx::Pool<$db>,
                 statements: &'static Statements,
                 way: Way,
                 path: &str,
@@ -94,6 +74,14 @@ macro_rules! database {
                 let own = Resource::new(path).unwrap();
                 let hot = Resource::new("hot").unwrap();
                 let plain = statements.update;
+                let guarded = || {
+                    let (update, condition) = statements.guarded;
+                    sql::guarded::<$db>(update, condition).bind(body).bind(path.to_owned())
+                };
+                let pool = match way {
+                    Way::PlainOfOne | Way::BeginOfOne => one,
+                    _ => pool,
+                };
                 match way {
                     Way::Alone => update(pool, plain, path, body).await?,
                     Way::Row => {
@@ -101,23 +89,33 @@ macro_rules! database {
                         let row = row.bind(path.to_owned()).bind(i64::from(token));
                         assert_eq!(row.execute(pool).await?.rows_affected(), 1);
                     }
-                    Way::OneStatement => {
-                        let one = sqlx::query(statements.one.unwrap()).bind(body);
+                    Way::Upsert | Way::Share => {
+                        let text =
+                            if way == Way::Share { statements.share } else { statements.one };
+                        let one = sqlx::query(text.unwrap()).bind(body);
                         let one = one.bind(path.to_owned()).bind(i64::from(token));
                         assert_eq!(one.execute(pool).await?.rows_affected(), 1);
                     }
-                    Way::Plain => {
-                        let mut tx = pool.begin().await?;
+                    Way::Execute => {
+                        assert_eq!(guarded().execute(pool, &own, token).await?, 1);
+                    }
+                    Way::Plain | Way::PlainOfOne => {
+                        let mut tx = pool.begin_with(BEGIN).await?;
                         update(&mut *tx, plain, path, body).await?;
                         tx.commit().await?;
                     }
-                    Way::Begin => {
+                    Way::Begin | Way::BeginOfOne => {
                         let mut tx = sql::begin(pool, &own, token).await?;
                         update(&mut *tx, plain, path, body).await?;
                         tx.commit().await?;
                     }
+                    Way::Folded => {
+                        let (tx, rows) = guarded().begin(pool, &own, token).await?;
+                        assert_eq!(rows, 1);
+                        tx.commit().await?;
+                    }
                     Way::Admit => {
-                        let mut tx = pool.begin().await?;
+                        let mut tx = pool.begin_with(BEGIN).await?;
                         sql::admit(&mut tx, &own, token).await?;
                         update(&mut *tx, plain, path, body).await?;
                         tx.commit().await?;
@@ -140,23 +138,24 @@ macro_rules! database {
                 Ok(())
             }
 
-            /// Writes per second of all connections together.
-            async fn rate(
-                pool: &sqlx::Pool<$db>,
+            /// One round of one way, of all connections together.
+            async fn round(
+                pools: [&sqlx::Pool<$db>; 2],
                 statements: &'static Statements,
                 way: Way,
                 writes: usize,
-            ) -> f64 {
-                let start = Instant::now();
+                cpu: &Cpu,
+            ) -> Round {
+                let (start, before) = (Instant::now(), cpu.so_far());
                 let writers = (0..CONNECTIONS).map(|writer| {
-                    let pool = pool.clone();
+                    let [pool, one] = pools.map(Clone::clone);
                     tokio::spawn(async move {
                         let path = format!("files/{writer}");
                         for body in 0..writes {
                             let body = body as i64;
                             // What another was in the way of is done again, in its time.
                             loop {
-                                match write(&pool, statements, way, &path, body).await {
+                                match write(&pool, &one, statements, way, &path, body).await {
                                     Err(error) if error.is_retryable() => {}
                                     result => break result.unwrap(),
                                 }
@@ -167,99 +166,56 @@ macro_rules! database {
                 for writer in writers.collect::<Vec<_>>() {
                     writer.await.unwrap();
                 }
-                (CONNECTIONS * writes) as f64 / start.elapsed().as_secs_f64()
+                let (took, used) = (start.elapsed(), cpu.so_far() - before);
+                let count = (CONNECTIONS * writes) as f64;
+                Round { rate: count / took.as_secs_f64(), cpu: used.as_secs_f64() * 1e6 / count }
             }
 
             pub async fn rounds(
                 name: &str,
-                pool: &sqlx::Pool<$db>,
+                pools: [&sqlx::Pool<$db>; 2],
                 statements: &'static Statements,
-                hot: bool,
+                cpu: impl Fn() -> Cpu,
             ) {
                 let (rounds, writes) = (number("FENCING_ROUNDS", 7), number("FENCING_WRITES", 50));
-                let there = |way: Way| match way {
-                    Way::OneStatement => statements.one.is_some(),
-                    Way::HotUpsert | Way::HotBegin => hot,
-                    _ => true,
-                };
-                let ways: Vec<_> = WAYS.iter().filter(|way| there(way.0)).collect();
+                let ways = statements.ways();
                 for (way, ..) in &ways {
-                    rate(pool, statements, *way, 5).await;
+                    round(pools, statements, *way, 5, &cpu()).await;
                 }
-                let mut rates = vec![Vec::new(); ways.len()];
-                for round in 0..rounds {
+                let cpu = cpu();
+                let mut found = vec![Vec::new(); ways.len()];
+                for turn in 0..rounds * ways.len() {
                     // Each goes first in its turn.
-                    for turn in 0..ways.len() {
-                        let which = (round + turn) % ways.len();
-                        rates[which].push(rate(pool, statements, ways[which].0, writes).await);
-                    }
+                    let which = (turn / ways.len() + turn) % ways.len();
+                    let way = ways[which].0;
+                    found[which].push(round(pools, statements, way, writes, &cpu).await);
                 }
-                report(name, &ways, &rates);
+                table::print(name, &ways, &found);
             }
         }
     };
 }
 
-database!(on_postgres, sqlx::Postgres);
-database!(on_mysql, sqlx::MySql);
-database!(on_sqlite, sqlx::Sqlite);
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
-/// The ratio is the median of the rounds' own ratios: whatever slowed a round down slowed
-/// both.
-fn report(name: &str, ways: &[&(Way, Way, &str)], rates: &[Vec<f64>]) {
-    println!("\n{name}");
-    println!("{:<40}{:>12}{:>10}", "", "writes/s", "ratio");
-    for (&&(_, against, words), of) in ways.iter().zip(rates) {
-        let base = ways.iter().position(|way| way.0 == against).unwrap();
-        let ratios = of.iter().zip(&rates[base]).map(|(rate, base)| rate / base).collect();
-        println!("{words:<40}{:>12.0}{:>10.2}", median(of.clone()), median(ratios));
-    }
-}
-
-static POSTGRES: Statements = Statements {
-    update: "UPDATE files SET body = $1 WHERE path = $2",
-    row: "UPDATE files SET body = $1, fence_token = $2 WHERE path = $3 AND fence_token <= $4",
-    one: Some(
-        "WITH admitted AS (
-            INSERT INTO fencing_marks AS mark (resource, token) VALUES ($2, $3)
-            ON CONFLICT (resource) DO UPDATE SET token = EXCLUDED.token
-            WHERE mark.token <= EXCLUDED.token RETURNING 1)
-        UPDATE files SET body = $1 WHERE path = $2 AND EXISTS (SELECT FROM admitted)",
-    ),
-    upsert: "INSERT INTO fencing_marks AS mark (resource, token) VALUES ('hot', $1)
-        ON CONFLICT (resource) DO UPDATE SET token = EXCLUDED.token
-        WHERE mark.token <= EXCLUDED.token",
-};
-
-static MYSQL: Statements = Statements {
-    update: "UPDATE files SET body = ? WHERE path = ?",
-    row: "UPDATE files SET body = ?, fence_token = ? WHERE path = ? AND fence_token <= ?",
-    one: None,
-    upsert: "INSERT INTO fencing_marks (resource, token) VALUES ('hot', ?)
-        ON DUPLICATE KEY UPDATE token = GREATEST(token, VALUES(token))",
-};
-
-static SQLITE: Statements = Statements {
-    update: "UPDATE files SET body = ?1 WHERE path = ?2",
-    row: "UPDATE files SET body = ?1, fence_token = ?2 WHERE path = ?3 AND fence_token <= ?4",
-    one: None,
-    upsert: "INSERT INTO fencing_marks (resource, token) VALUES ('hot', ?1)
-        ON CONFLICT (resource) DO UPDATE SET token = excluded.token",
-};
+database!(on_postgres, sqlx::Postgres, "BEGIN");
+database!(on_mysql, sqlx::MySql, "START TRANSACTION");
+database!(on_sqlite, sqlx::Sqlite, "BEGIN IMMEDIATE");
 
 async fn on_postgres_with(commit: &str) {
-    let server =
-        support::postgres::PostgresServer::with(&[&format!("synchronous_commit={commit}")]);
+    let server = PostgresServer::with(&[&format!("synchronous_commit={commit}")]);
     let options = PgPoolOptions::new().max_connections(CONNECTIONS as u32);
     let pool = options.connect_with(server.database().await).await.unwrap();
     on_postgres::prepare(&pool).await;
     let name = format!("PostgreSQL, synchronous_commit = {commit}");
-    on_postgres::rounds(&name, &pool, &POSTGRES, true).await;
+    on_postgres::rounds(&name, [&pool, &pool], &POSTGRES, || Cpu::Of(server.processes())).await;
+}
+
+async fn on_mariadb_with(commit: &str) {
+    let server = MariadbServer::with(&[&format!("innodb-flush-log-at-trx-commit={commit}")]);
+    let options = MySqlPoolOptions::new().max_connections(CONNECTIONS as u32);
+    let pool = options.connect_with(server.database().await).await.unwrap();
+    on_mysql::prepare(&pool).await;
+    let name = format!("MariaDB, innodb_flush_log_at_trx_commit = {commit}");
+    on_mysql::rounds(&name, [&pool, &pool], &MYSQL, || Cpu::Of(vec![server.pid()])).await;
 }
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -267,19 +223,17 @@ async fn main() {
     println!("{CONNECTIONS} connections, ratios to the unguarded write");
     on_postgres_with("on").await;
     on_postgres_with("off").await;
-
-    let server = support::mariadb::MariadbServer::start();
-    let options = MySqlPoolOptions::new().max_connections(CONNECTIONS as u32);
-    let pool = options.connect_with(server.database().await).await.unwrap();
-    on_mysql::prepare(&pool).await;
-    on_mysql::rounds("MariaDB, innodb_flush_log_at_trx_commit = 1", &pool, &MYSQL, true).await;
+    on_mariadb_with("1").await;
+    on_mariadb_with("0").await;
 
     let folder = tempfile::tempdir().unwrap();
     let options = SqliteConnectOptions::new().filename(folder.path().join("data.db"));
     let options = options.create_if_missing(true).journal_mode(SqliteJournalMode::Wal);
+    let options = options.busy_timeout(Duration::from_secs(60));
     let pool = SqlitePoolOptions::new().max_connections(CONNECTIONS as u32);
-    let pool = pool.connect_with(options.busy_timeout(Duration::from_secs(60))).await.unwrap();
+    let pool = pool.connect_with(options.clone()).await.unwrap();
     on_sqlite::prepare(&pool).await;
-    // One writer at a time, whatever the tokens: there is nothing hot to tell apart.
-    on_sqlite::rounds("SQLite, WAL, synchronous = FULL", &pool, &SQLITE, false).await;
+    let one = sql::single_writer(options);
+    let name = "SQLite, WAL, synchronous = FULL (client and database are one process)";
+    on_sqlite::rounds(name, [&pool, &one], &SQLITE, || Cpu::Own).await;
 }

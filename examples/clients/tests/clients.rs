@@ -1,0 +1,196 @@
+//! Each example on a private server: what it says of a write, of a stale token, of another
+//! transaction that is in the way, and of a server that is gone.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use fencing::sql;
+use fencing::{Resource, Token};
+use sqlx::mysql::MySqlPoolOptions;
+use sqlx::postgres::PgPoolOptions;
+use sqlx::{Executor, Pool};
+use support::mariadb::MariadbServer;
+use support::postgres::PostgresServer;
+
+fn report() -> Resource {
+    Resource::new("files/report").unwrap()
+}
+
+fn token(number: u64) -> Token {
+    Token::new(number).unwrap()
+}
+
+/// An example with the arguments that lead it to its database.
+struct Example(&'static str, Vec<String>);
+
+impl Example {
+    /// Writes once: how it ended, and what it printed.
+    fn write(&self, number: u64, body: &str) -> (i32, String) {
+        let Example(name, place) = self;
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut command = match name.rsplit_once('.') {
+            Some((_, "py")) => Command::new("/usr/bin/python3"),
+            Some(_) => Command::new("node"),
+            None => Command::new(env!("CARGO_BIN_EXE_with_tokio_postgres")),
+        };
+        if name.contains('.') {
+            command.arg(folder.join(name));
+        }
+        // Where Debian has `pg`, and where tests/run puts it.
+        let own = folder.join("../../target/clients/node_modules");
+        command.env("NODE_PATH", format!("/usr/share/nodejs:{}", own.display()));
+        command.args(place).arg(number.to_string()).arg(body);
+        let output = command.stdin(Stdio::null()).output().expect("tests/run installs it");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
+        assert_eq!(text(&output.stderr), "", "{name}");
+        (output.status.code().unwrap(), text(&output.stdout))
+    }
+}
+
+macro_rules! on {
+    ($name:ident, $db:ty) => {
+        mod $name {
+            use super::*;
+
+            async fn body(pool: &Pool<$db>) -> String {
+                sqlx::query_scalar("SELECT body FROM files").fetch_one(pool).await.unwrap()
+            }
+
+            pub async fn holds(example: Example, pool: Pool<$db>, kill: impl FnOnce()) {
+                sql::migrate(&pool).await.unwrap();
+                pool.execute("CREATE TABLE files (path VARCHAR(99) PRIMARY KEY, body VARCHAR(99))")
+                    .await
+                    .unwrap();
+                pool.execute("INSERT INTO files VALUES ('files/report', '')").await.unwrap();
+
+                assert_eq!(example.write(33, "first"), (0, "written with token 33".into()));
+                assert_eq!(example.write(34, "second"), (0, "written with token 34".into()));
+                let (end, said) = example.write(33, "late");
+                assert_eq!(end, 65, "{said}");
+                let stale = "fencing: token 33 is stale, high water 34, resource files/report";
+                assert!(said.starts_with("refused: ") && said.contains(stale), "{said}");
+                assert_eq!(body(&pool).await, "second");
+
+                let mut held = sql::begin(&pool, &report(), token(35)).await.unwrap();
+                sqlx::query("UPDATE files SET body = 'third'").execute(&mut *held).await.unwrap();
+                let (end, said) = example.write(36, "fourth");
+                assert_eq!((end, said.matches("in the way: ").count()), (75, 3), "{said}");
+                held.commit().await.unwrap();
+                assert_eq!(body(&pool).await, "third");
+                assert_eq!(example.write(36, "fourth"), (0, "written with token 36".into()));
+                assert_eq!(body(&pool).await, "fourth");
+                assert_eq!(sql::highest(&pool, &report()).await.unwrap(), Some(token(36)));
+
+                kill();
+                let (end, said) = example.write(37, "gone");
+                assert_eq!(end, 69, "{said}");
+                assert!(said.starts_with("down: "), "{said}");
+            }
+        }
+    };
+}
+
+on!(postgres, sqlx::Postgres);
+on!(mysql, sqlx::MySql);
+
+async fn on_postgres(name: &'static str, place: fn(&str, &str) -> Vec<String>) {
+    let mut server = PostgresServer::start();
+    let options = server.database().await;
+    let folder = options.get_socket().unwrap().display().to_string();
+    let example = Example(name, place(&folder, options.get_database().unwrap()));
+    let pool = PgPoolOptions::new().connect_lazy_with(options);
+    postgres::holds(example, pool, move || server.kill()).await;
+}
+
+async fn on_mariadb(name: &'static str, place: fn(&str, &str) -> Vec<String>) {
+    let mut server = MariadbServer::start();
+    let options = server.database().await;
+    let socket = options.get_socket().unwrap().display().to_string();
+    let example = Example(name, place(&socket, options.get_database().unwrap()));
+    let pool = MySqlPoolOptions::new().connect_lazy_with(options);
+    mysql::holds(example, pool, move || server.kill()).await;
+}
+
+#[tokio::test]
+async fn psycopg() {
+    let place = |folder: &str, database: &str| {
+        vec![format!("host={folder} dbname={database} user=fencing")]
+    };
+    on_postgres("with_psycopg.py", place).await;
+}
+
+#[tokio::test]
+async fn tokio_postgres() {
+    let place = |folder: &str, database: &str| {
+        vec![format!("host={folder} dbname={database} user=fencing")]
+    };
+    on_postgres("with_tokio_postgres", place).await;
+}
+
+#[tokio::test]
+async fn node_pg() {
+    on_postgres("with_pg.js", |folder, database| vec![folder.into(), database.into()]).await;
+}
+
+#[tokio::test]
+async fn sqlalchemy_on_postgres() {
+    let place = |folder: &str, database: &str| {
+        vec![format!("postgresql://fencing@/{database}?host={folder}")]
+    };
+    on_postgres("with_sqlalchemy.py", place).await;
+}
+
+#[tokio::test]
+async fn sqlalchemy_on_mariadb() {
+    let place = |socket: &str, database: &str| {
+        vec![format!("mysql+pymysql://root@/{database}?unix_socket={socket}")]
+    };
+    on_mariadb("with_sqlalchemy.py", place).await;
+}
+
+#[tokio::test]
+async fn pymysql() {
+    on_mariadb("with_pymysql.py", |socket, database| vec![socket.into(), database.into()]).await;
+}
+
+/// The tables of codes that the examples repeat are the library's own.
+#[test]
+fn what_the_codes_mean() {
+    use sql::statement::{mysql, postgres};
+    for state in ["40001", "40P01", "55P03"] {
+        assert!(postgres::is_retryable(state) && !postgres::is_down(state), "{state}");
+    }
+    for state in ["57P01", "57P03", "53300", "08006"] {
+        assert!(postgres::is_down(state) && !postgres::is_retryable(state), "{state}");
+    }
+    for number in [1205, 1213, 1020, 1412, 3572, 3101] {
+        assert!(mysql::is_retryable(number) && !mysql::is_down(number), "{number}");
+    }
+    for number in [1040, 1053, 1203, 1927, 2002, 2003, 2006, 2013, 3169, 4031] {
+        assert!(mysql::is_down(number) && !mysql::is_retryable(number), "{number}");
+    }
+    for other in [postgres::STALE, "23505", "08", ""] {
+        assert!(!postgres::is_retryable(other) && !postgres::is_down(other), "{other}");
+    }
+    assert!(!mysql::is_retryable(1644) && !mysql::is_down(1644));
+}
+
+#[test]
+fn tokio_postgres_has_no_sqlx_in_its_tree() {
+    let mut tree = Command::new(env!("CARGO"));
+    tree.args([
+        "tree",
+        "--locked",
+        "--offline",
+        "-p",
+        "clients",
+        "-e",
+        "normal",
+        "--prefix",
+        "none",
+    ]);
+    let output = tree.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+    let tree = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && tree.contains("tokio-postgres v"), "{tree}");
+    assert!(!tree.contains("sqlx"), "{tree}");
+}

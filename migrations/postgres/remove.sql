@@ -1,0 +1,14 @@
+-- Removes the fence, the marks and the leases. Fails, and changes nothing, while a table is protected:
+-- its triggers need the functions (`fencing protect --remove`). Stop all writers first: without
+-- marks nothing is refused, and a fence that is created anew starts without them.
+DO $fencing$
+BEGIN
+    DROP ROUTINE IF EXISTS fencing_protect, fencing_protect_truncate, fencing_protect_shadow,
+        fencing_protect_truncate_shadow;
+    DROP TABLE IF EXISTS fencing_refusals, fencing_audit, fencing_leases, fencing_marks;
+    DROP ROUTINE IF EXISTS fencing_admit, fencing_begin, fencing_check, fencing_compare,
+        fencing_guard, fencing_highest, fencing_hold, fencing_lower, fencing_note, fencing_present,
+        fencing_shadow, fencing_try;
+    DROP TABLE IF EXISTS _fencing_migrations;
+END
+$fencing$;

@@ -1,0 +1,160 @@
+//! The admission folded into the first write of a transaction.
+
+use sqlx::error::BoxDynError;
+use sqlx::{Arguments as _, Encode, Pool, Transaction, Type};
+
+use super::AdmitError;
+use super::admit::begin;
+use super::counted::counted;
+use super::error::is_denied;
+use super::opening::OpeningTransaction;
+use crate::database::Database;
+use crate::resource::Resource;
+use crate::token::Token;
+
+/// A write that carries its own admission: [`guarded`] makes one.
+#[must_use = "it writes nothing before it is run"]
+pub struct Guarded<DB: Database> {
+    statement: &'static str,
+    condition: &'static str,
+    values: DB::Arguments,
+    /// Why a value could not be encoded.
+    unfit: Option<BoxDynError>,
+}
+
+/// Folds the admission into a write, such as `UPDATE files SET body = $1` under the condition
+/// `path = $2`: one statement looks at the mark, locks it, and writes only where the token is the
+/// mark. That costs less than [`begin`](super::begin()) before the same write.
+///
+/// `statement` is an UPDATE or DELETE without WHERE, or `INSERT INTO ... SELECT ...`. `condition` is
+/// what follows WHERE. Bind the values of both with [`bind`](Guarded::bind). It is run by
+/// [`begin`](Guarded::begin), as the first write of a transaction, or by
+/// [`execute`](Guarded::execute), alone.
+///
+/// ```no_run
+/// # #[cfg(feature = "postgres")]
+/// # async fn write(
+/// #     pool: sqlx::PgPool, file: fencing::Resource, token: fencing::Token,
+/// # ) -> Result<(), Box<dyn std::error::Error>> {
+/// use fencing::sql;
+///
+/// let write = sql::guarded("UPDATE files SET body = $1", "path = $2").bind("new").bind("a");
+/// let (mut tx, rows) = write.begin(&pool, &file, token).await?;
+/// sqlx::query("INSERT INTO log VALUES ($1)").bind(i64::try_from(rows)?).execute(&mut *tx).await?;
+/// tx.commit().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// **Fencing.** As [`begin`](super::begin()): the mark is locked from the statement until its
+/// transaction ends, and a stale token writes nothing. Where the mark is not this token yet (its
+/// first contact), where the token is stale, and where no row meets the condition, the statement
+/// changes nothing; then it is rolled back, and `begin` decides in a transaction of its own.
+///
+/// It does not present the token to protected tables. It looks at the mark by itself, which needs
+/// rights on `fencing_marks`: on PostgreSQL SELECT and UPDATE of `token`; where the user lacks
+/// them, or has a temporary table, and on a Galera cluster, `begin` decides each time. Through a
+/// pooler in transaction mode (pgbouncer) take `begin`: this statement is prepared.
+pub fn guarded<DB: Database>(statement: &'static str, condition: &'static str) -> Guarded<DB> {
+    Guarded { statement, condition, values: DB::Arguments::default(), unfit: None }
+}
+
+impl<DB: Database> Guarded<DB> {
+    /// Binds the next value.
+    pub fn bind<'t, T: Encode<'t, DB> + Type<DB>>(mut self, value: T) -> Guarded<DB> {
+        if let Err(error) = self.values.add(value) {
+            self.unfit.get_or_insert(error);
+        }
+        self
+    }
+
+    /// Begins a transaction with this write, and returns how many rows it wrote.
+    ///
+    /// # Errors
+    /// As for [`begin`](super::begin()), and those of the write; the transaction has been rolled
+    /// back, if the database could be reached.
+    ///
+    /// # Cancel safety
+    /// If it is dropped, the transaction is rolled back.
+    pub async fn begin(
+        &self,
+        pool: &Pool<DB>,
+        resource: &Resource,
+        token: Token,
+    ) -> Result<(Transaction<'static, DB>, u64), AdmitError> {
+        let (folded, values) = self.folded(resource, token)?;
+        let mut tx = OpeningTransaction::new(pool.acquire().await?, DB::BEGIN.into()).await?;
+        let written = DB::run(&mut tx, folded, values).await;
+        if let Some(rows) = decided(written)? {
+            return Ok((tx, rows));
+        }
+        tx.rollback().await?;
+        let mut tx = begin(pool, resource, token).await?;
+        match DB::run(&mut tx, self.plain(), self.values.clone()).await {
+            Ok(rows) => Ok((tx, rows)),
+            Err(error) => {
+                let _ = tx.rollback().await;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Runs this write alone, and returns how many rows it wrote. Where the mark is this token, that
+    /// is one statement in one round trip.
+    ///
+    /// # Errors
+    /// As for [`begin`](Guarded::begin).
+    ///
+    /// # Cancel safety
+    /// If it is dropped, the write was done, or not.
+    pub async fn execute(
+        &self,
+        pool: &Pool<DB>,
+        resource: &Resource,
+        token: Token,
+    ) -> Result<u64, AdmitError> {
+        let (folded, values) = self.folded(resource, token)?;
+        let written = DB::run(&mut *pool.acquire().await?, folded, values).await;
+        if let Some(rows) = decided(written)? {
+            return Ok(rows);
+        }
+        let mut tx = begin(pool, resource, token).await?;
+        let rows = DB::run(&mut tx, self.plain(), self.values.clone()).await;
+        match rows {
+            Ok(rows) => tx.commit().await.map(|()| rows).map_err(AdmitError::from),
+            Err(error) => {
+                let _ = tx.rollback().await;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Returns the statement that admits and writes, with its values.
+    fn folded(
+        &self,
+        resource: &Resource,
+        token: Token,
+    ) -> Result<(String, DB::Arguments), AdmitError> {
+        if let Some(error) = &self.unfit {
+            return Err(sqlx::Error::Encode(error.to_string().into()).into());
+        }
+        let mut values = self.values.clone();
+        let held = DB::held(&mut values, resource, token).map_err(sqlx::Error::Encode)?;
+        Ok((format!("{} AND {held}", self.plain()), values))
+    }
+
+    /// The lines keep what may be a comment apart.
+    fn plain(&self) -> String {
+        format!("{}\nWHERE (\n{}\n)", self.statement, self.condition)
+    }
+}
+
+/// Returns how many rows were written behind the guard, if any: then the mark is locked.
+fn decided(written: sqlx::Result<u64>) -> Result<Option<u64>, AdmitError> {
+    match written {
+        Ok(0) => Ok(None),
+        Ok(rows) => counted(Ok(Some(rows))),
+        Err(error) if is_denied(&error) => Ok(None),
+        Err(error) => counted(Err(error.into())),
+    }
+}

@@ -1,0 +1,243 @@
+//! The admission folded into the first write.
+
+use std::sync::Arc;
+
+use sqlx::Pool;
+use tokio::sync::Notify;
+
+use super::*;
+use place::DEFAULTS;
+
+/// What a client writes, as `write` does.
+const UPDATE: &str = place::GUARDED;
+
+fn guarded(number: u64) -> sql::Guarded<Db> {
+    let number = number.cast_signed();
+    sql::guarded(UPDATE, "path = 'files/a'").bind(number).bind(number)
+}
+
+async fn begin(
+    pool: &Pool<Db>,
+    number: u64,
+) -> Result<(Transaction<'static, Db>, u64), AdmitError> {
+    guarded(number).begin(pool, &resource(), token(number)).await
+}
+
+async fn execute(pool: &Pool<Db>, number: u64) -> Result<u64, AdmitError> {
+    guarded(number).execute(pool, &resource(), token(number)).await
+}
+
+#[tokio::test]
+async fn a_write_carries_its_own_admission() {
+    let place = ready().await;
+    for number in [33, 33, 34, 34, 36] {
+        let (tx, rows) = begin(&place.pool, number).await.unwrap();
+        assert_eq!(rows, 1);
+        tx.commit().await.unwrap();
+        assert_eq!(highest(&place, &resource()).await, Some(number));
+        assert_eq!(execute(&place.pool, number).await.unwrap(), 1);
+        assert_eq!(file(&place).await, (number.cast_signed(), 0));
+    }
+    for number in [33, 34, 35] {
+        let refused = stale(begin(&place.pool, number).await);
+        assert_eq!((refused.presented, refused.highest), (token(number), token(36)));
+        assert_eq!(stale(execute(&place.pool, number).await).highest, token(36));
+    }
+    execute(&place.pool, 37).await.unwrap();
+    assert_eq!(file(&place).await, (37, 0));
+    assert_eq!(highest(&place, &resource()).await, Some(37));
+    // What is rolled back has raised nothing.
+    let (tx, _) = begin(&place.pool, 38).await.unwrap();
+    tx.rollback().await.unwrap();
+    assert_eq!(highest(&place, &resource()).await, Some(37));
+    admit(&place, &resource(), 37).await.unwrap();
+}
+
+#[tokio::test]
+async fn no_condition_reaches_around_the_guard() {
+    let place = ready().await;
+    admit(&place, &resource(), 34).await.unwrap();
+    for condition in
+        ["path = 'x' OR path = 'files/a'", "1 = 1", "path = 'files/a' -- one", "NOT 1 = 2"]
+    {
+        let write = sql::guarded::<Db>(UPDATE, condition).bind(33_i64).bind(33_i64);
+        stale(write.begin(&place.pool, &resource(), token(33)).await);
+        stale(write.execute(&place.pool, &resource(), token(33)).await);
+        assert_eq!(file(&place).await, (0, 0), "{condition}");
+        let write = sql::guarded::<Db>(UPDATE, condition).bind(0_i64).bind(0_i64);
+        assert_eq!(write.execute(&place.pool, &resource(), token(34)).await.unwrap(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_write_that_meets_no_row_is_admitted_all_the_same() {
+    let place = ready().await;
+    for number in [33, 33, 34] {
+        let nowhere = sql::guarded::<Db>("DELETE FROM files", "path = 'nowhere'");
+        let (tx, rows) = nowhere.begin(&place.pool, &resource(), token(number)).await.unwrap();
+        assert_eq!(rows, 0);
+        retryable(sql::begin(&place.impatient(), &resource(), token(number + 1)).await);
+        tx.commit().await.unwrap();
+        assert_eq!(highest(&place, &resource()).await, Some(number));
+        let run = nowhere.execute(&place.pool, &resource(), token(number)).await;
+        assert_eq!(run.unwrap(), 0);
+    }
+}
+
+#[tokio::test]
+async fn what_the_write_says_is_passed_on() {
+    let place = ready().await;
+    for number in [33, 33] {
+        let broken = sql::guarded::<Db>("UPDATE files SET nowhere = 1", "path = 'files/a'");
+        let error = broken.begin(&place.pool, &resource(), token(number)).await.unwrap_err();
+        assert!(matches!(error, AdmitError::Database(_)), "{error:?}");
+        let error = broken.execute(&place.pool, &resource(), token(number)).await.unwrap_err();
+        assert!(matches!(error, AdmitError::Database(_)), "{error:?}");
+        // Nobody holds anything.
+        admit(&place, &resource(), number).await.unwrap();
+    }
+}
+
+/// Runs it until it is through or stale.
+async fn client(pool: &Pool<Db>, number: u64, alone: bool, refused: &Notify) -> bool {
+    loop {
+        let done = match alone {
+            true => execute(pool, number).await.map(drop),
+            false => match begin(pool, number).await {
+                Ok((tx, rows)) => {
+                    assert_eq!(rows, 1);
+                    pause().await;
+                    tx.commit().await.map_err(AdmitError::from)
+                }
+                Err(error) => Err(error),
+            },
+        };
+        match done {
+            Ok(()) => return true,
+            Err(AdmitError::Stale(_)) => return false,
+            Err(AdmitError::Retryable(_)) => refused.notify_one(),
+            Err(error) => panic!("{error:?}"),
+        }
+        pause().await;
+    }
+}
+
+#[tokio::test]
+async fn a_newer_token_waits_for_one_that_is_paused_after_its_folded_check() {
+    for level in DEFAULTS {
+        // At its first contact, and with a mark that it has found equal.
+        for before in [32, 33] {
+            for alone in [false, true] {
+                let place = Arc::new(ready().await);
+                admit(&place, &resource(), before).await.unwrap();
+                let pool = place.at(level);
+                let (old, _) = begin(&pool, 33).await.unwrap();
+                let refused = Arc::new(Notify::new());
+                // Another row: only the mark is in its way.
+                let other =
+                    sql::guarded::<Db>("INSERT INTO files SELECT 'files/b', 34, 0", "1 = 1");
+                let mut new = tokio::spawn({
+                    let (pool, refused) = (pool.clone(), Arc::clone(&refused));
+                    async move {
+                        loop {
+                            let done = match alone {
+                                true => {
+                                    other.execute(&pool, &resource(), token(34)).await.map(drop)
+                                }
+                                false => match other.begin(&pool, &resource(), token(34)).await {
+                                    Ok((tx, _)) => tx.commit().await.map_err(AdmitError::from),
+                                    Err(error) => Err(error),
+                                },
+                            };
+                            match done {
+                                Err(AdmitError::Retryable(_)) => refused.notify_one(),
+                                done => break done,
+                            }
+                            pause().await;
+                        }
+                    }
+                });
+                tokio::select! {
+                    () = place.blocked() => {}
+                    () = refused.notified() => {}
+                    _ = &mut new => panic!("{level}, mark {before}: 34 did not wait"),
+                }
+                old.commit().await.unwrap();
+                new.await.unwrap().unwrap();
+                stale(execute(&pool, 33).await);
+                assert_eq!(highest(&place, &resource()).await, Some(34), "{level}, mark {before}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn folded_writes_race_with_neighbouring_tokens_and_nothing_lands_late() {
+    for level in DEFAULTS {
+        let place = Arc::new(ready().await);
+        let pool = place.at(level);
+        let mut refused = 0;
+        for round in 0..20 {
+            let (old, new) = (2 * round + 1, 2 * round + 2);
+            let client = |number, alone| {
+                let pool = pool.clone();
+                async move { client(&pool, number, alone, &Notify::new()).await }
+            };
+            // Each at once with its equal: first contacts meet as well.
+            let clients = [(new, false), (old, true), (new, true), (old, false)]
+                .map(|(number, alone)| (number, tokio::spawn(client(number, alone))));
+            for (number, client) in clients {
+                match client.await.unwrap() {
+                    true => {}
+                    false if number == new => panic!("{level}: the newest is never stale"),
+                    false => refused += 1,
+                }
+            }
+            assert_eq!(file(&place).await, (new.cast_signed(), 0), "{level}, round {round}");
+            if round % 4 == 0 {
+                assert!(!client(old, round % 8 == 0).await);
+                refused += 1;
+            }
+        }
+        assert!(refused >= 5, "{level}: {refused} refused");
+    }
+}
+
+/// A temporary table comes before the real one on PostgreSQL, and elsewhere where a statement names no
+/// schema.
+#[tokio::test]
+async fn a_temporary_table_with_the_name_of_the_marks_lets_nothing_in() {
+    let place = ready().await;
+    admit(&place, &resource(), 34).await.unwrap();
+    let single = place.pool.options().clone().max_connections(1);
+    let single = single.connect_lazy_with((*place.pool.connect_options()).clone());
+    sqlx::raw_sql("CREATE TEMPORARY TABLE fencing_marks (resource VARCHAR(255), token BIGINT)")
+        .execute(&single)
+        .await
+        .unwrap();
+    let insert = sqlx::raw_sql("INSERT INTO fencing_marks VALUES ('files/a', 33)");
+    insert.execute(&single).await.unwrap();
+    stale(begin(&single, 33).await);
+    stale(execute(&single, 33).await);
+    assert_eq!(file(&place).await, (0, 0));
+    assert_eq!(execute(&single, 34).await.unwrap(), 1);
+    execute(&single, 35).await.unwrap();
+    assert_eq!(highest(&place, &resource()).await, Some(35));
+}
+
+#[tokio::test]
+async fn a_folded_write_dropped_at_any_poll_leaves_no_lock_and_no_half_of_it() {
+    let place = ready().await;
+    for polls in 1..40 {
+        crate::common::poll(polls, async {
+            let (tx, _) = begin(&place.pool, polls).await?;
+            tx.commit().await.map_err(AdmitError::from)
+        })
+        .await;
+        let other = place.other();
+        sql::begin(&other, &resource(), token(polls)).await.unwrap().commit().await.unwrap();
+        let (written, late) = file(&place).await;
+        assert!(written <= polls.cast_signed());
+        assert_eq!(late, 0);
+    }
+}
