@@ -96,9 +96,6 @@ macro_rules! database {
                         let one = one.bind(path.to_owned()).bind(i64::from(token));
                         assert_eq!(one.execute(pool).await?.rows_affected(), 1);
                     }
-                    Way::Execute => {
-                        assert_eq!(guarded().execute(pool, &own, token).await?, 1);
-                    }
                     Way::Plain | Way::PlainOfOne => {
                         let mut tx = pool.begin_with(BEGIN).await?;
                         update(&mut *tx, plain, path, body).await?;

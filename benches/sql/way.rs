@@ -7,7 +7,6 @@ pub enum Way {
     Row,
     Upsert,
     Share,
-    Execute,
     Plain,
     Begin,
     Admit,
@@ -24,7 +23,6 @@ pub const WAYS: &[(Way, Way, &str)] = &[
     (Way::Row, Way::Alone, "  row predicate"),
     (Way::Upsert, Way::Alone, "  upsert CTE"),
     (Way::Share, Way::Alone, "  share CTE"),
-    (Way::Execute, Way::Alone, "  sql::guarded(..).execute"),
     (Way::Plain, Way::Plain, "transaction, unguarded"),
     (Way::Begin, Way::Plain, "  sql::begin"),
     (Way::Admit, Way::Plain, "  sql::admit in it"),
@@ -49,6 +47,8 @@ pub struct Statements {
     pub share: Option<&'static str>,
     /// Token: locks the mark for itself alone.
     pub upsert: &'static str,
+    /// Whether `sql::guarded` folds.
+    pub folds: bool,
     /// Whether several are admitted to one resource at a time.
     pub hot: bool,
 }
@@ -59,6 +59,7 @@ impl Statements {
         let has = |way: Way| match way {
             Way::Upsert => self.one.is_some(),
             Way::Share => self.share.is_some(),
+            Way::Folded => self.folds,
             Way::HotUpsert | Way::HotBegin => self.hot,
             Way::PlainOfOne | Way::BeginOfOne => !self.hot,
             _ => true,
@@ -86,6 +87,7 @@ pub static POSTGRES: Statements = Statements {
     upsert: "INSERT INTO fencing_marks AS mark (resource, token) VALUES ('hot', $1)
         ON CONFLICT (resource) DO UPDATE SET token = EXCLUDED.token
         WHERE mark.token <= EXCLUDED.token",
+    folds: true,
     hot: true,
 };
 
@@ -97,6 +99,7 @@ pub static MYSQL: Statements = Statements {
     share: None,
     upsert: "INSERT INTO fencing_marks (resource, token) VALUES ('hot', ?)
         ON DUPLICATE KEY UPDATE token = GREATEST(token, VALUES(token))",
+    folds: false,
     hot: true,
 };
 
@@ -109,5 +112,6 @@ pub static SQLITE: Statements = Statements {
     share: None,
     upsert: "INSERT INTO fencing_marks (resource, token) VALUES ('hot', ?1)
         ON CONFLICT (resource) DO UPDATE SET token = excluded.token",
+    folds: true,
     hot: false,
 };

@@ -3,6 +3,8 @@
 -- marks nothing is refused, and a fence that is created anew starts without them.
 DO $fencing$
 BEGIN
+    -- What stands in another schema of the path belongs to another fence.
+    PERFORM set_config('search_path', quote_ident(current_schema()), true);
     DROP ROUTINE IF EXISTS fencing_protect, fencing_protect_truncate, fencing_protect_shadow,
         fencing_protect_truncate_shadow;
     DROP TABLE IF EXISTS fencing_refusals, fencing_audit, fencing_leases, fencing_marks;

@@ -78,12 +78,14 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
 
     /// Returns a condition that holds where the mark is this token, and locks it until the
     /// transaction ends as [`admit`](FenceStatements::admit) does. The two values stand behind the
-    /// others.
+    /// others. None where the statement around it could have read before the lock.
     fn held(
-        values: &mut Self::Arguments,
-        resource: &Resource,
-        token: Token,
-    ) -> Result<String, BoxDynError>;
+        _: &mut Self::Arguments,
+        _: &Resource,
+        _: Token,
+    ) -> Result<Option<String>, BoxDynError> {
+        Ok(None)
+    }
 
     /// Runs a statement with these values: how many rows it wrote.
     fn run(

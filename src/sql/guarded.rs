@@ -24,12 +24,13 @@ pub struct Guarded<DB: Database> {
 
 /// Folds the admission into a write, such as `UPDATE files SET body = $1` under the condition
 /// `path = $2`: one statement looks at the mark, locks it, and writes only where the token is the
-/// mark. That costs less than [`begin`](super::begin()) before the same write.
+/// mark. On PostgreSQL and SQLite that costs less than [`begin`](super::begin()) before the same write. On
+/// MySQL and MariaDB it is the same as that.
 ///
-/// `statement` is an UPDATE or DELETE without WHERE, or `INSERT INTO ... SELECT ...`. `condition` is
+/// `statement` is one UPDATE or DELETE without WHERE: in other statements, such as `INSERT ... SELECT` with an
+/// aggregate, a condition at the end does not keep rows from being written. `condition` is
 /// what follows WHERE. Bind the values of both with [`bind`](Guarded::bind). It is run by
-/// [`begin`](Guarded::begin), as the first write of a transaction, or by
-/// [`execute`](Guarded::execute), alone.
+/// [`begin`](Guarded::begin), as the first write of a transaction.
 ///
 /// ```no_run
 /// # #[cfg(feature = "postgres")]
@@ -48,13 +49,14 @@ pub struct Guarded<DB: Database> {
 ///
 /// **Fencing.** As [`begin`](super::begin()): the mark is locked from the statement until its
 /// transaction ends, and a stale token writes nothing. Where the mark is not this token yet (its
-/// first contact), where the token is stale, and where no row meets the condition, the statement
-/// changes nothing; then it is rolled back, and `begin` decides in a transaction of its own.
+/// first contact), where the token is stale, and where no row meets the condition, the
+/// transaction is rolled back, and `begin` decides in another one.
 ///
 /// It does not present the token to protected tables. It looks at the mark by itself, which needs
 /// rights on `fencing_marks`: on PostgreSQL SELECT and UPDATE of `token`; where the user lacks
-/// them, or has a temporary table, and on a Galera cluster, `begin` decides each time. Through a
-/// pooler in transaction mode (pgbouncer) take `begin`: this statement is prepared.
+/// them, or has a temporary table, `begin` decides each time. Through a
+/// pooler in transaction mode (pgbouncer) take `begin`: this statement is prepared. Bind as many values as the
+/// texts have places.
 pub fn guarded<DB: Database>(statement: &'static str, condition: &'static str) -> Guarded<DB> {
     Guarded { statement, condition, values: DB::Arguments::default(), unfit: None }
 }
@@ -72,7 +74,8 @@ impl<DB: Database> Guarded<DB> {
     ///
     /// # Errors
     /// As for [`begin`](super::begin()), and those of the write; the transaction has been rolled
-    /// back, if the database could be reached.
+    /// back, if the database could be reached. [`AdmitError::Database`] with `sqlx::Error::Configuration` if the
+    /// statement is not one UPDATE or DELETE: then nothing was sent.
     ///
     /// # Cancel safety
     /// If it is dropped, the transaction is rolled back.
@@ -82,13 +85,14 @@ impl<DB: Database> Guarded<DB> {
         resource: &Resource,
         token: Token,
     ) -> Result<(Transaction<'static, DB>, u64), AdmitError> {
-        let (folded, values) = self.folded(resource, token)?;
-        let mut tx = OpeningTransaction::new(pool.acquire().await?, DB::BEGIN.into()).await?;
-        let written = DB::run(&mut tx, folded, values).await;
-        if let Some(rows) = decided(written)? {
-            return Ok((tx, rows));
+        self.check()?;
+        if let Some((folded, values)) = self.folded(resource, token)? {
+            let mut tx = OpeningTransaction::new(pool.acquire().await?, DB::BEGIN.into()).await?;
+            if let Some(rows) = decided(DB::run(&mut tx, folded, values).await)? {
+                return Ok((tx, rows));
+            }
+            tx.rollback().await?;
         }
-        tx.rollback().await?;
         let mut tx = begin(pool, resource, token).await?;
         match DB::run(&mut tx, self.plain(), self.values.clone()).await {
             Ok(rows) => Ok((tx, rows)),
@@ -99,48 +103,29 @@ impl<DB: Database> Guarded<DB> {
         }
     }
 
-    /// Runs this write alone, and returns how many rows it wrote. Where the mark is this token, that
-    /// is one statement in one round trip.
-    ///
-    /// # Errors
-    /// As for [`begin`](Guarded::begin).
-    ///
-    /// # Cancel safety
-    /// If it is dropped, the write was done, or not.
-    pub async fn execute(
-        &self,
-        pool: &Pool<DB>,
-        resource: &Resource,
-        token: Token,
-    ) -> Result<u64, AdmitError> {
-        let (folded, values) = self.folded(resource, token)?;
-        let written = DB::run(&mut *pool.acquire().await?, folded, values).await;
-        if let Some(rows) = decided(written)? {
-            return Ok(rows);
+    /// Refuses what a condition at its end does not guard as a whole.
+    fn check(&self) -> Result<(), AdmitError> {
+        if let Some(error) = &self.unfit {
+            return Err(sqlx::Error::Encode(error.to_string().into()).into());
         }
-        let mut tx = begin(pool, resource, token).await?;
-        let rows = DB::run(&mut tx, self.plain(), self.values.clone()).await;
-        match rows {
-            Ok(rows) => tx.commit().await.map(|()| rows).map_err(AdmitError::from),
-            Err(error) => {
-                let _ = tx.rollback().await;
-                Err(error.into())
-            }
+        let first = self.statement.split_whitespace().next().unwrap_or_default();
+        let fits = ["UPDATE", "DELETE"].iter().any(|word| first.eq_ignore_ascii_case(word));
+        if fits && !self.statement.contains(';') && !self.condition.contains(';') {
+            return Ok(());
         }
+        let rule = "sql::guarded takes one UPDATE or DELETE, without WHERE and without a semicolon";
+        Err(sqlx::Error::Configuration(rule.into()).into())
     }
 
-    /// Returns the statement that admits and writes, with its values.
+    /// Returns the statement that admits and writes, with its values, where the database has one.
     fn folded(
         &self,
         resource: &Resource,
         token: Token,
-    ) -> Result<(String, DB::Arguments), AdmitError> {
-        if let Some(error) = &self.unfit {
-            return Err(sqlx::Error::Encode(error.to_string().into()).into());
-        }
+    ) -> Result<Option<(String, DB::Arguments)>, AdmitError> {
         let mut values = self.values.clone();
         let held = DB::held(&mut values, resource, token).map_err(sqlx::Error::Encode)?;
-        Ok((format!("{} AND {held}", self.plain()), values))
+        Ok(held.map(|held| (format!("{} AND {held}", self.plain()), values)))
     }
 
     /// The lines keep what may be a comment apart.

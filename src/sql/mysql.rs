@@ -1,8 +1,7 @@
 use futures_util::future::{BoxFuture, ready};
-use sqlx::error::BoxDynError;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::mysql::MySqlArguments;
-use sqlx::{Arguments as _, MySql, MySqlConnection, Pool};
+use sqlx::{MySql, MySqlConnection, Pool};
 
 use super::protect::quoted::hex;
 // The procedure is the one that other languages call: one proof, one round trip. What it
@@ -109,20 +108,6 @@ impl FenceStatements for MySql {
         );
         let admit = Some(format!("CALL fencing_hold(x'{name}', {token}, @fencing_seen)"));
         Some(BeginAdmitted { begin, admit })
-    }
-
-    /// On a Galera cluster a lock holds on one node only: there it never holds. A server that knows no
-    /// `wsrep_on` at all refuses the statement.
-    fn held(
-        values: &mut MySqlArguments,
-        resource: &Resource,
-        token: Token,
-    ) -> Result<String, BoxDynError> {
-        values.add(resource.as_str().as_bytes())?;
-        values.add(i64::from(token))?;
-        Ok("EXISTS (SELECT 1 FROM fencing_marks_base WHERE resource = ? AND token = ?
-                /*M!100602 AND NOT @@GLOBAL.wsrep_on */ LOCK IN SHARE MODE)"
-            .into())
     }
 
     fn run(

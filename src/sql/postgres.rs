@@ -86,18 +86,18 @@ impl FenceStatements for Postgres {
         values: &mut PgArguments,
         resource: &Resource,
         token: Token,
-    ) -> Result<String, BoxDynError> {
+    ) -> Result<Option<String>, BoxDynError> {
         values.add(resource.as_str())?;
         values.add(i64::from(token))?;
         let (name, number) = (values.len() - 1, values.len());
         // As `fencing_begin`. A session with a temporary table may have one with this name.
-        Ok(format!(
+        Ok(Some(format!(
             "EXISTS (SELECT FROM fencing_marks WHERE resource = ${name}
                 AND CASE WHEN token = ${number} AND pg_my_temp_schema() = 0
                     THEN pg_advisory_xact_lock_shared(
                         hashtextextended(resource, 28548280319532647)) IS NOT NULL END
                 FOR SHARE)"
-        ))
+        )))
     }
 
     fn run(

@@ -57,13 +57,13 @@ impl FenceStatements for Sqlite {
         values: &mut SqliteArguments,
         resource: &Resource,
         token: Token,
-    ) -> Result<String, BoxDynError> {
+    ) -> Result<Option<String>, BoxDynError> {
         values.add(resource.as_str().to_owned())?;
         values.add(i64::from(token))?;
         let (name, number) = (values.len() - 1, values.len());
-        Ok(format!(
+        Ok(Some(format!(
             "EXISTS (SELECT 1 FROM main.fencing_marks WHERE resource = ?{name} AND token = ?{number})"
-        ))
+        )))
     }
 
     fn run(

@@ -14,7 +14,8 @@ use crate::sequencer::Sequencer;
 const FAILED: &str = "25P02";
 
 /// A transaction is one of [`begin`](super::begin()), which admits the first resource; the others are
-/// [admitted](super::admit()) behind it.
+/// [admitted](super::admit()) behind it. Of several, each mark is raised in a transaction of its own before
+/// that: what is read then is not older than any of the admissions, on any isolation level.
 ///
 /// Its commit takes one statement more than that of the driver (two on MySQL, none on SQLite), which
 /// finds out whether the transaction has ended before: a statement that failed, and whose error was
@@ -50,6 +51,12 @@ async fn open<DB: Database>(
     let Some((first, others)) = order.split_first() else {
         return Err(sqlx::Error::Configuration("no token was given".into()).into());
     };
+    if !others.is_empty() {
+        // Here it waits for older holders. Behind `begin` it would wait with a view that misses what they write.
+        for sequencer in &order {
+            begin_as(pool, sequencer).await?.commit().await?;
+        }
+    }
     let mut tx = begin_as(pool, first).await?;
     match admit_others(&mut tx, others).await {
         Ok(()) => Ok(tx),
