@@ -63,7 +63,7 @@ fn good(number: &str, rng: &mut Rng) -> String {
     }
 }
 
-/// A server that is one until a script is run; one answer of each round is spoiled.
+/// A server that is one until a script is run; most of its answers are spoiled.
 fn server(round: Arc<AtomicU64>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("redis://{}", listener.local_addr().unwrap());
@@ -87,6 +87,8 @@ fn serve(stream: TcpStream, mut rng: Rng) -> Option<()> {
             "SCRIPT" if rng.bool() => {
                 b"$40\r\n0123456789012345678901234567890123456789\r\n".to_vec()
             }
+            // Some are whole, so that there is something to be read.
+            "EVAL" | "EVALSHA" if rng.u8(0..4) == 0 => good(words.last()?, &mut rng).into_bytes(),
             "EVAL" | "EVALSHA" => spoiled(good(words.last()?, &mut rng).as_bytes(), &mut rng),
             "INFO" if rng.u8(0..4) == 0 => spoiled(info.as_bytes(), &mut rng),
             "INFO" => info.clone().into_bytes(),
@@ -163,5 +165,6 @@ async fn redis_replies() {
             }
         }
     }
+    println!("{answered} {failed}");
     assert!(answered > 20 && failed > 50, "{answered} {failed}");
 }
