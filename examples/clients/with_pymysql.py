@@ -42,8 +42,9 @@ def main(socket, database, token, body):
             conn = pymysql.connect(unix_socket=socket, database=database, user="root")
             write(conn, "files/report", int(token), body)
         except pymysql.MySQLError as error:
-            end = {"stale": 65, "down": 69, "retry": None}[fate(error)]
-            print({65: "refused", 69: "down", None: "in the way"}[end], *error.args, sep=": ")
+            end = {"stale": 65, "down": 69, "retry": None}.get(fate(error), 1)
+            words = {65: "refused", 69: "down", None: "in the way"}
+            print(words.get(end, "failed"), *error.args, sep=": ")
             if end:
                 return end
             time.sleep(random.uniform(0, 0.02 * 2**attempt))

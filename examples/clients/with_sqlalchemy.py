@@ -45,8 +45,8 @@ def main(url, token, body):
         try:
             write(engine, "files/report", int(token), body)
         except DBAPIError as error:
-            end = {"stale": 65, "down": 69, "retry": None}[fate(error)]
-            print({65: "refused:", 69: "down:", None: "in the way:"}[end], error.orig)
+            end = {"stale": 65, "down": 69, "retry": None}.get(fate(error), 1)
+            print({65: "refused:", 69: "down:", None: "in the way:"}.get(end, "failed:"), error.orig)
             if end:
                 return end
             time.sleep(random.uniform(0, 0.02 * 2**attempt))
