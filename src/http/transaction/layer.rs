@@ -62,7 +62,9 @@ use super::TransactionService;
 ///   its commit raises the mark. SQLite has one writer at a time: let the fence
 ///   [ignore reads](crate::http::FenceLayer::ignore_reads) there.
 /// - **Connections.** A request keeps a connection of the pool from its admission to its commit, its
-///   upload included. Limit uploads and the time of requests above this layer.
+///   upload included. Limit uploads and the time of requests above this layer. Take no second connection in the
+///   handler, and no second `sql::begin`: it would wait for this transaction, which waits for the handler. Two of
+///   these layers around one handler are a 500.
 /// - **Dropped requests.** The connection goes back to the pool when the database has answered and rolled back.
 ///   On MySQL, sqlx 0.9 loses its place where a handler is dropped while a statement is prepared for the first
 ///   time on a connection, and that place in the pool with it.

@@ -62,13 +62,24 @@ where
                 return async move { Ok(passed.await?.map(FenceBody::passing)) }.boxed();
             }
             tracing::error!(error = %NotFenced::NoLayer, "request not carried out");
-            let mut response = Response::new(FenceBody::refusal(None));
-            *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-            return async { Ok(response) }.boxed();
+            return async { Ok(wrongly_built()) }.boxed();
         };
+        // It would wait for the transaction of the layer outside, which waits for it.
+        if request.extensions().get::<OpenTransaction<T>>().is_some() {
+            let error = "two TransactionLayers stand around the handler; take one of them away";
+            tracing::error!(error, "request not carried out");
+            return async { Ok(wrongly_built()) }.boxed();
+        }
         let storage = self.storage.clone();
         async move { run(&mut inner, &storage, fenced, request).await }.boxed()
     }
+}
+
+/// Answers for a server that is put together wrongly. The log says how.
+fn wrongly_built<R>() -> Response<FenceBody<R>> {
+    let mut response = Response::new(FenceBody::refusal(None));
+    *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    response
 }
 
 /// Runs one request in a transaction. Dropped on the way, it drops the handler first, and then rolls

@@ -10,6 +10,7 @@ use fencing::Sequencer;
 use fencing::fence::{CommitError, Transactions};
 use fencing::http::{InTransaction, OpenTransaction, TransactionLayer};
 
+use super::said::said;
 use super::*;
 
 #[derive(Clone, Default)]
@@ -306,4 +307,19 @@ async fn without_a_token_or_without_a_fence() {
     let app: Router = Router::new().route("/files/{name}", handler);
     assert_eq!(app.oneshot(request("PUT", &["33"])).await.unwrap().status(), 500);
     assert_eq!(storage.events(), [""; 0]);
+}
+
+/// The second would wait for the mark that the first has locked.
+#[tokio::test]
+async fn a_second_layer_around_the_handler_begins_nothing() {
+    let storage = Storage::default();
+    let twice = || TransactionLayer::new(storage.clone());
+    let route = put(async || "reached").route_layer(twice());
+    let app: Router = Router::new().route("/files/{name}", route);
+    let app = app.route_layer(twice()).route_layer(layer(fence()));
+    let (said, response) = said(&app).await;
+    assert_eq!(response.status(), 500);
+    let once = ["begin 33 files/a", "rolled back"];
+    assert_eq!(storage.events(), [once, once].concat());
+    assert!(said.contains("two TransactionLayers"), "{said}");
 }
