@@ -67,7 +67,9 @@ pub enum Refusal {
         cause: Arc<FenceError>,
     },
     /// Another transaction was in the way of the one that checks the token, which was rolled back. It says
-    /// nothing about the token: the same request may succeed when it is sent again.
+    /// nothing about the token: the same request may succeed when it is sent again. Only a layer says so, of a
+    /// transaction of its own: `?` in a handler makes a [`Refusal::Failed`] of such an error, and a
+    /// [`TransactionLayer`](super::TransactionLayer) around the handler makes this of it.
     #[error("another transaction was in the way, and this one was rolled back: {0}")]
     Conflict(#[source] Arc<dyn Error + Send + Sync>),
     /// The handler was content, and its [transaction](super::TransactionLayer) was rolled back: one of its
@@ -93,7 +95,6 @@ impl<E: Into<FenceError>> From<E> for Refusal {
         match error.into() {
             FenceError::Stale(stale) => Refusal::Stale(stale),
             FenceError::NotIssued(not_issued) => Refusal::NotIssued(not_issued),
-            FenceError::Conflict(cause) => Refusal::Conflict(cause.into()),
             FenceError::Unreachable(cause) => Refusal::Failed(cause.into()),
             error => Refusal::Failed(Arc::new(error)),
         }

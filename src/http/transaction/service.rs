@@ -11,8 +11,9 @@ use tower_service::Service;
 
 use super::OpenTransaction;
 use super::slot::Owner;
-use crate::fence::{CommitError, Transactions};
+use crate::fence::{CommitError, FenceError, Transactions};
 use crate::http::extract::WithoutToken;
+use crate::http::refusal::{answer_anew, of_the_handler};
 use crate::http::{FenceBody, Fenced, NotFenced, Refusal};
 
 /// A service behind a [`TransactionLayer`](super::TransactionLayer).
@@ -110,7 +111,14 @@ where
             if let Some(transaction) = owner.close() {
                 T::rollback(transaction).await;
             }
-            return Ok(failed?.map(FenceBody::passing));
+            let mut response = failed?;
+            return Ok(match of_the_handler(&mut response) {
+                Some(refusal) => {
+                    let answer = refusal.rolled_back().answer_below(FenceBody::refusal);
+                    answer_anew(response, answer)
+                }
+                None => response.map(FenceBody::passing),
+            });
         }
     };
     let committed = match owner.close() {
@@ -144,6 +152,18 @@ fn tell(refusal: &Refusal) {
 }
 
 impl Refusal {
+    /// What a handler's refusal is when its transaction has been rolled back: nothing of it is stored.
+    fn rolled_back(self) -> Refusal {
+        match self {
+            Refusal::Failed(cause)
+                if matches!(cause.downcast_ref(), Some(FenceError::Conflict(_))) =>
+            {
+                Refusal::Conflict(cause)
+            }
+            refusal => refusal,
+        }
+    }
+
     fn from_commit(error: CommitError) -> Refusal {
         match error {
             CommitError::Conflict(cause) => Refusal::Conflict(cause.into()),

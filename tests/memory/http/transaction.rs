@@ -323,3 +323,28 @@ async fn a_second_layer_around_the_handler_begins_nothing() {
     assert_eq!(storage.events(), [once, once].concat());
     assert!(said.contains("two TransactionLayers"), "{said}");
 }
+
+/// What stood in the way of a transaction of the handler's own says nothing of its other writes.
+#[tokio::test]
+async fn a_conflict_is_called_one_only_below_the_layer_that_rolls_back() {
+    let storage = Storage::default();
+    let handler = || {
+        let refuse = async || Err::<(), Refusal>(FenceError::Conflict("deadlock".into()).into());
+        put(async move || ([("x-request-id", "7")], refuse().await))
+    };
+    let alone = Router::new().route("/files/{name}", handler()).layer(layer(fence()));
+    let layers = [(behind(&storage, handler()), Problem::CONFLICT), (alone, Problem::UNAVAILABLE)];
+    for (app, kind) in layers {
+        let response = app.oneshot(request("PUT", &["33"])).await.unwrap();
+        assert_eq!(
+            (response.status().as_u16(), &response.headers()["x-request-id"]),
+            (503, &"7".parse().unwrap())
+        );
+        let refused = matches!(response.extensions().get(), Some(Refusal::Conflict(_)));
+        assert_eq!(refused, kind == Problem::CONFLICT);
+        let found = problem(response).await;
+        assert_eq!(found.kind, kind);
+        assert_eq!(found.detail.contains("may or may not be stored"), kind == Problem::UNAVAILABLE);
+    }
+    assert_eq!(storage.events(), ["begin 33 files/a", "rolled back"]);
+}
