@@ -39,7 +39,7 @@
 //! | the server is put together wrongly, and does not find the [URI](path_of) or the [route](fn@matched) that names the resource | 500 | `INTERNAL` |
 //! | a statement of the handler's own transaction failed: in doubt | 503, `Retry-After` | `UNKNOWN` |
 //! | another transaction was in the way of a layer's own, which was rolled back | 503, `Retry-After` | `UNAVAILABLE` |
-//! | the [transaction](TransactionLayer) of the request was rolled back against the handler's will | 503, `Retry-After` | `UNAVAILABLE` |
+//! | the [transaction](TransactionLayer) of the request was rolled back against the handler's will | 503, `Retry-After` if its connection broke | `UNAVAILABLE` if it broke, `INTERNAL` |
 //! | its commit failed: in doubt | 503 | `UNKNOWN` |
 //! | the handler has kept it | 500 | `INTERNAL` |
 //!

@@ -1,4 +1,5 @@
 use std::error::Error;
+use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -193,7 +194,8 @@ impl Refusal {
             Refusal::Unavailable { cause, .. } => {
                 !matches!(**cause, FenceError::Full { .. } | FenceError::NoRuntime)
             }
-            Refusal::Conflict(_) | Refusal::RolledBack(_) | Refusal::Failed(_) => true,
+            Refusal::RolledBack(cause) => was_cut_off(&**cause),
+            Refusal::Conflict(_) | Refusal::Failed(_) => true,
             _ => false,
         }
     }
@@ -208,6 +210,7 @@ impl Refusal {
             | Refusal::Repeated
             | Refusal::Mismatch(_)
             | Refusal::Resource(_) => INVALID_ARGUMENT,
+            Refusal::RolledBack(_) if !self.passes() => INTERNAL,
             Refusal::NoResource(_) | Refusal::Kept => INTERNAL,
             Refusal::Unavailable { .. } | Refusal::Conflict(_) | Refusal::RolledBack(_) => {
                 UNAVAILABLE
@@ -279,9 +282,10 @@ impl Refusal {
             Refusal::Conflict(_) => {
                 "another transaction was in the way, and this one was rolled back; try again".into()
             }
-            Refusal::RolledBack(_) => {
+            Refusal::RolledBack(_) if self.passes() => {
                 "the transaction was rolled back; nothing was written; try again".into()
             }
+            Refusal::RolledBack(_) => "the transaction was rolled back; nothing was written".into(),
             Refusal::InDoubt(_) => {
                 "the commit is in doubt: what the request wrote may or may not be stored; \
                  read before you try again"
@@ -354,6 +358,11 @@ impl Refusal {
         response.extensions_mut().insert(self);
         response
     }
+}
+
+/// Whether the connection broke, rather than a statement or a constraint: another may hold.
+fn was_cut_off(cause: &(dyn Error + 'static)) -> bool {
+    cause.is::<io::Error>() || cause.source().is_some_and(was_cut_off)
 }
 
 impl Refusal {

@@ -14,7 +14,7 @@ use super::slot::Owner;
 use crate::fence::{CommitError, FenceError, Transactions};
 use crate::http::extract::WithoutToken;
 use crate::http::refusal::{answer_anew, of_the_handler};
-use crate::http::{FenceBody, Fenced, NotFenced, Refusal};
+use crate::http::{FenceBody, Fenced, Refusal};
 
 /// A service behind a [`TransactionLayer`](super::TransactionLayer).
 #[derive(Clone)]
@@ -62,7 +62,9 @@ where
                 let passed = inner.call(request);
                 return async move { Ok(passed.await?.map(FenceBody::passing)) }.boxed();
             }
-            tracing::error!(error = %NotFenced::NoLayer, "request not carried out");
+            let error = "the FenceLayer must stand outside of the TransactionLayer: the last `route_layer` is \
+                the outermost";
+            tracing::error!(error, "request not carried out");
             return async { Ok(wrongly_built()) }.boxed();
         };
         // It would wait for the transaction of the layer outside, which waits for it.
@@ -101,6 +103,9 @@ where
         Ok(transaction) => Owner::new(transaction),
         Err(error) => {
             let refusal = Refusal::before_the_handler(fenced.resource, fenced.token, error);
+            if let Refusal::Unavailable { cause, .. } = &refusal {
+                tracing::error!(error = %cause, "no transaction begun");
+            }
             return Ok(refusal.answer_below(FenceBody::refusal));
         }
     };

@@ -82,6 +82,10 @@ impl Transactions for Storage {
                 None => Ok(()),
                 Some("conflict") => Err(CommitError::Conflict("deadlock".into())),
                 Some("rolled back") => Err(CommitError::RolledBack("it had failed".into())),
+                Some("broken") => {
+                    let broken = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+                    Err(CommitError::RolledBack(sqlx::Error::from(broken).into()))
+                }
                 Some(_) => Err(CommitError::InDoubt("the answer was lost".into())),
             }
         }
@@ -161,7 +165,8 @@ async fn what_fails_says_whether_anything_may_be_stored() {
         (Some("conflict"), None, 503, Problem::CONFLICT, true, "try again"),
         (Some("lost"), None, 503, Problem::UNAVAILABLE, true, "nothing was written"),
         (None, Some("conflict"), 503, Problem::CONFLICT, true, "rolled back; try again"),
-        (None, Some("rolled back"), 503, Problem::ROLLED_BACK, true, "nothing was written"),
+        (None, Some("rolled back"), 503, Problem::ROLLED_BACK, false, "nothing was written"),
+        (None, Some("broken"), 503, Problem::ROLLED_BACK, true, "nothing was written"),
         (None, Some("lost"), 503, Problem::IN_DOUBT, false, "in doubt"),
     ];
     for (begins, ends, status, kind, again, words) in cases {
@@ -184,9 +189,13 @@ async fn what_fails_says_whether_anything_may_be_stored() {
 
 #[tokio::test]
 async fn a_client_that_speaks_grpc_is_told_in_its_own_words() {
-    for (begins, ends, status) in
-        [(Some("stale"), None, "10"), (Some("conflict"), None, "14"), (None, Some("lost"), "2")]
-    {
+    for (begins, ends, status) in [
+        (Some("stale"), None, "10"),
+        (Some("conflict"), None, "14"),
+        (None, Some("rolled back"), "13"),
+        (None, Some("broken"), "14"),
+        (None, Some("lost"), "2"),
+    ] {
         let storage = Storage { begins, ends, ..Storage::default() };
         let app = behind(&storage, axum::routing::post(async || "done"));
         let mut request = request("POST", &["33"]);
@@ -303,6 +312,12 @@ async fn without_a_token_or_without_a_fence() {
     let handler = put(async || "reached").route_layer(TransactionLayer::new(storage.clone()));
     let app: Router = Router::new().route("/files/{name}", handler);
     assert_eq!(app.oneshot(request("PUT", &["33"])).await.unwrap().status(), 500);
+    // The wrong way around.
+    let handler = put(async || "reached").route_layer(layer(fence()));
+    let handler = handler.route_layer(TransactionLayer::new(storage.clone()));
+    let (said, response) = said(&Router::new().route("/files/{name}", handler)).await;
+    assert_eq!(response.status(), 500);
+    assert!(said.contains("FenceLayer must stand outside of the TransactionLayer"), "{said}");
     let handler = put(async |_: InTransaction<Storage>| "reached").route_layer(layer(fence()));
     let app: Router = Router::new().route("/files/{name}", handler);
     assert_eq!(app.oneshot(request("PUT", &["33"])).await.unwrap().status(), 500);
@@ -347,4 +362,13 @@ async fn a_conflict_is_called_one_only_below_the_layer_that_rolls_back() {
         assert_eq!(found.detail.contains("may or may not be stored"), kind == Problem::UNAVAILABLE);
     }
     assert_eq!(storage.events(), ["begin 33 files/a", "rolled back"]);
+}
+
+#[tokio::test]
+async fn a_database_that_begins_nothing_is_an_error_in_the_log() {
+    for (begins, tells) in [("stale", false), ("conflict", false), ("lost", true)] {
+        let storage = Storage { begins: Some(begins), ..Storage::default() };
+        let (said, _) = said(&behind(&storage, put(async || "reached"))).await;
+        assert_eq!(said.contains("no database"), tells, "{begins}: {said}");
+    }
 }
