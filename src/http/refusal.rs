@@ -3,11 +3,11 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, Response, StatusCode};
 
 use super::problem::grpc_text;
-use super::{HEADER, PathError, Problem};
+use super::{PathError, Problem};
 use crate::fence::{FenceError, NotIssued, Stale};
 use crate::resource::Resource;
 use crate::token::{Token, TokenError};
@@ -55,6 +55,10 @@ pub enum Refusal {
     /// The server cannot name the resource: it is put together wrongly.
     #[error("the request was not carried out: {0}")]
     NoResource(#[source] PathError),
+    /// A [`NameLayer`](super::NameLayer) could not find out what the request is about: what it asks, such as a
+    /// database, failed. Nothing was written.
+    #[error("the resource of the request was not found out: {0}")]
+    Unnamed(#[source] Arc<dyn Error + Send + Sync>),
     /// The fence could not admit: the marks are unreachable or full, the lock service cannot be
     /// asked, older requests do not end, too many wait for them, or tokio does not run. The layer
     /// did not call the handler.
@@ -102,11 +106,6 @@ impl<E: Into<FenceError>> From<E> for Refusal {
     }
 }
 
-/// Stands in the extensions of an answer that a handler made of a refusal. The layer, which
-/// knows what the client may be told, makes it anew.
-#[derive(Debug, Clone, Copy)]
-struct OfTheHandler;
-
 /// How the client wants its answer, and what it may know.
 #[derive(Debug, Clone)]
 pub(super) struct Style {
@@ -151,6 +150,7 @@ impl Refusal {
             Refusal::NoResource(_) | Refusal::Kept => StatusCode::INTERNAL_SERVER_ERROR,
             // In doubt, as any 5xx is.
             Refusal::Superseded(_)
+            | Refusal::Unnamed(_)
             | Refusal::Unavailable { .. }
             | Refusal::Conflict(_)
             | Refusal::RolledBack(_)
@@ -179,7 +179,9 @@ impl Refusal {
                 ("malformed", "shadow_malformed")
             }
             Refusal::Resource(_) | Refusal::NoResource(_) => ("no_resource", "shadow_no_resource"),
-            Refusal::Unavailable { .. } => ("unavailable", "shadow_unavailable"),
+            Refusal::Unnamed(_) | Refusal::Unavailable { .. } => {
+                ("unavailable", "shadow_unavailable")
+            }
             Refusal::Conflict(_) => ("retryable", "shadow_retryable"),
             Refusal::RolledBack(_) => ("rolled_back", "shadow_rolled_back"),
             Refusal::InDoubt(_) => ("in_doubt", "shadow_in_doubt"),
@@ -195,7 +197,7 @@ impl Refusal {
                 !matches!(**cause, FenceError::Full { .. } | FenceError::NoRuntime)
             }
             Refusal::RolledBack(cause) => was_cut_off(&**cause),
-            Refusal::Conflict(_) | Refusal::Failed(_) => true,
+            Refusal::Unnamed(_) | Refusal::Conflict(_) | Refusal::Failed(_) => true,
             _ => false,
         }
     }
@@ -212,9 +214,10 @@ impl Refusal {
             | Refusal::Resource(_) => INVALID_ARGUMENT,
             Refusal::RolledBack(_) if !self.passes() => INTERNAL,
             Refusal::NoResource(_) | Refusal::Kept => INTERNAL,
-            Refusal::Unavailable { .. } | Refusal::Conflict(_) | Refusal::RolledBack(_) => {
-                UNAVAILABLE
-            }
+            Refusal::Unnamed(_)
+            | Refusal::Unavailable { .. }
+            | Refusal::Conflict(_)
+            | Refusal::RolledBack(_) => UNAVAILABLE,
         }
     }
 
@@ -228,7 +231,7 @@ impl Refusal {
             | Refusal::Repeated
             | Refusal::Mismatch(_)
             | Refusal::Resource(_) => (Problem::MALFORMED, "Malformed request"),
-            Refusal::NoResource(_) | Refusal::Unavailable { .. } => {
+            Refusal::NoResource(_) | Refusal::Unnamed(_) | Refusal::Unavailable { .. } => {
                 (Problem::UNAVAILABLE, "Fence unavailable")
             }
             Refusal::Conflict(_) => (Problem::CONFLICT, "Another transaction was in the way"),
@@ -264,6 +267,9 @@ impl Refusal {
             Refusal::Mismatch(error) | Refusal::Resource(error) => error.clone(),
             Refusal::NoResource(_) => {
                 "the server cannot name the resource; nothing was written".into()
+            }
+            Refusal::Unnamed(_) => {
+                "the server cannot name the resource now; nothing was written; try again".into()
             }
             Refusal::Unavailable { resource, cause, .. } => match &**cause {
                 FenceError::Busy { .. } | FenceError::Crowded { .. } => cause.to_string(),
@@ -363,37 +369,4 @@ impl Refusal {
 /// Whether the connection broke, rather than a statement or a constraint: another may hold.
 fn was_cut_off(cause: &(dyn Error + 'static)) -> bool {
     cause.is::<io::Error>() || cause.source().is_some_and(was_cut_off)
-}
-
-impl Refusal {
-    /// Makes the answer of a handler, or of a layer below the fence, which makes it anew.
-    pub(super) fn answer_below<B>(self, body: impl FnOnce(Option<Bytes>) -> B) -> Response<B> {
-        let style = Style { grpc: false, header: HEADER, hides_highest: false };
-        let mut response = self.answer(&style, body);
-        response.extensions_mut().insert(OfTheHandler);
-        response
-    }
-}
-
-/// Takes the refusal out of a handler's answer, if the answer is one and still says so.
-pub(super) fn of_the_handler<B>(response: &mut Response<B>) -> Option<Refusal> {
-    let extensions = response.extensions_mut();
-    extensions.remove::<OfTheHandler>()?;
-    let refusal = extensions.get::<Refusal>()?.clone();
-    (response.status() == refusal.status()).then_some(refusal)
-}
-
-/// Puts the answer of the layer in the place of the handler's, whose other headers stay.
-pub(super) fn answer_anew<B, C>(handlers: Response<B>, mut answer: Response<C>) -> Response<C> {
-    let (mut parts, body) = handlers.into_parts();
-    // The body goes before the place in flight does.
-    drop(body);
-    for name in [CONTENT_TYPE, CONTENT_LENGTH, CONTENT_ENCODING, RETRY_AFTER] {
-        parts.headers.remove(name);
-    }
-    parts.headers.extend(std::mem::take(answer.headers_mut()));
-    *answer.headers_mut() = parts.headers;
-    let own = std::mem::replace(answer.extensions_mut(), parts.extensions);
-    answer.extensions_mut().extend(own);
-    answer
 }

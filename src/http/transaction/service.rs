@@ -12,8 +12,8 @@ use tower_service::Service;
 use super::OpenTransaction;
 use super::slot::Owner;
 use crate::fence::{CommitError, FenceError, Transactions};
+use crate::http::answer::{answer_anew, of_the_handler};
 use crate::http::extract::WithoutToken;
-use crate::http::refusal::{answer_anew, of_the_handler};
 use crate::http::{FenceBody, Fenced, Refusal};
 
 /// A service behind a [`TransactionLayer`](super::TransactionLayer).
