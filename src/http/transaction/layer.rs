@@ -73,7 +73,7 @@ use super::TransactionService;
 ///   connection. Set `lock_timeout` and `idle_in_transaction_session_timeout` on PostgreSQL, and
 ///   `innodb_lock_wait_timeout` on MySQL.
 /// - **Marks.** What is rolled back leaves no mark in the database, as a request that answers with 4xx or 5xx:
-///   an older token may still write.
+///   an older token may still write. Those of a request about several resources may stay.
 /// - **Errors.** Stop at the first error of a statement. A deadlock that is ignored ends the transaction on MySQL, and
 ///   what is written after that is stored at once, statement by statement.
 /// - **Shadow mode** of the fence refuses nothing, but this layer does. Add it when that is over.
