@@ -21,15 +21,45 @@ use crate::resource::Resource;
 /// in your router, behind your own authentication.
 ///
 /// ```
+/// use std::sync::Arc;
+///
 /// use axum::Router;
 /// use fencing::fence::MemoryMarks;
 /// use fencing::http::MarksAdmin;
-/// use fencing::Fence;
+/// use fencing::{Fence, Token};
 ///
-/// let fence = Fence::new(MemoryMarks::default());
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // Kept: a mark that was raised by mistake is lowered with `MemoryMarks::lower`.
+/// let marks = Arc::new(MemoryMarks::default());
+/// // Larger than every token that your lock service will issue: a typo does not pass.
+/// let fence = Fence::new(Arc::clone(&marks)).ceiling(Token::new(1_000_000_000)?);
 /// // Put your authentication around it.
 /// let admin: Router = Router::new().nest_service("/admin", MarksAdmin::new(fence));
+/// # Ok(())
+/// # }
 /// ```
+///
+/// [`MemoryMarks`](crate::fence::MemoryMarks) are those of one process: where several serve, a `PUT` reaches the
+/// one that answers it, and the others let the older tokens pass. There, give the service a fence of the marks
+/// in the database:
+///
+/// ```
+/// # #[cfg(feature = "postgres")]
+/// # mod admin {
+/// use axum::Router;
+/// use fencing::http::MarksAdmin;
+/// use fencing::sql::SqlMarks;
+/// use fencing::{Fence, Token, TokenError};
+/// use sqlx::PgPool;
+///
+/// fn admin(pool: PgPool) -> Result<Router, TokenError> {
+///     let fence = Fence::new(SqlMarks::new(pool)).ceiling(Token::new(1_000_000_000)?);
+///     Ok(Router::new().nest_service("/admin", MarksAdmin::new(fence)))
+/// }
+/// # }
+/// ```
+///
+/// A [`TransactionLayer`](super::TransactionLayer) and `sql::begin` of every process obey those marks.
 ///
 /// | request | answer |
 /// |---|---|
@@ -44,7 +74,8 @@ use crate::resource::Resource;
 /// **Fencing.** It never lowers a mark. A `PUT` shuts out all smaller tokens for good: use it to stop a
 /// client before it wakes up, with the token of a newer lease. It obeys the
 /// [ceiling](Fence::ceiling) and the [check](Fence::check_sequencer) of the fence, and waits for older requests in
-/// flight, or drops them, as the fence does. To lower a mark that a forged token has poisoned, see
+/// flight, or drops them, as the fence does. A 503 because older ones do not end comes after the mark was raised: it
+/// stays, and no older token is admitted any more. To lower a mark that a forged token has poisoned, see
 /// [`MemoryMarks::lower`](crate::fence::MemoryMarks::lower) and `fencing::sql::lower`.
 #[derive(Clone)]
 pub struct MarksAdmin {

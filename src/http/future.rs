@@ -12,7 +12,8 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::admissions::{self, Admissions};
-use super::refusal::{Style, answer_anew, of_the_handler};
+use super::answer::{answer_anew, of_the_handler};
+use super::refusal::Style;
 use super::{FenceBody, Fenced, Refusal, SHADOW};
 use crate::fence::{Fence, Stale};
 use crate::sequencer::Sequencer;

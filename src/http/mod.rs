@@ -34,12 +34,12 @@
 //! | the token was not issued, where the fence [checks](crate::fence::Fence::check_sequencer) that | 400 | `INVALID_ARGUMENT` |
 //! | the token is above the fence's [ceiling](crate::fence::Fence::ceiling) | 400 | `INVALID_ARGUMENT` |
 //! | the token is malformed, zero, out of range or sent twice; the resource is malformed, or not that of the [sequencer](SEQUENCER) | 400 | `INVALID_ARGUMENT` |
-//! | the marks or the lock service are unreachable, older requests do not end, or too many wait for them | 503, `Retry-After` | `UNAVAILABLE` |
+//! | the marks or the lock service are unreachable, what a [`NameLayer`] asks has failed, older requests do not end, or too many wait for them | 503, `Retry-After` | `UNAVAILABLE` |
 //! | the marks are full, or the service does not run on tokio | 503 | `UNAVAILABLE` |
 //! | the server is put together wrongly, and does not find the [URI](path_of) or the [route](fn@matched) that names the resource | 500 | `INTERNAL` |
 //! | a statement of the handler's own transaction failed: in doubt | 503, `Retry-After` | `UNKNOWN` |
-//! | another transaction was in the way, and this one was rolled back | 503, `Retry-After` | `UNAVAILABLE` |
-//! | the [transaction](TransactionLayer) of the request was rolled back against the handler's will | 503, `Retry-After` | `UNAVAILABLE` |
+//! | another transaction was in the way of a layer's own, which was rolled back | 503, `Retry-After` | `UNAVAILABLE` |
+//! | the [transaction](TransactionLayer) of the request was rolled back against the handler's will | 503, `Retry-After` if its connection broke | `UNAVAILABLE` if it broke, `INTERNAL` |
 //! | its commit failed: in doubt | 503 | `UNKNOWN` |
 //! | the handler has kept it | 500 | `INTERNAL` |
 //!
@@ -111,6 +111,7 @@
 
 mod admin;
 mod admissions;
+mod answer;
 mod attach;
 mod body;
 mod extract;

@@ -22,14 +22,14 @@ use super::{FenceBody, HEADER, PathError, Refusal, Resources};
 /// use axum::body::{Body, to_bytes};
 /// use axum::extract::Request;
 /// use fencing::fence::MemoryMarks;
-/// use fencing::http::{self, FenceLayer, NameLayer};
+/// use fencing::http::{self, FenceLayer, NameLayer, Refusal};
 /// use fencing::{Fence, Resource};
 ///
-/// async fn in_the_body(request: Request) -> Result<(Request, Resource), String> {
+/// async fn in_the_body(request: Request) -> Result<(Request, Resource), Refusal> {
 ///     let (parts, body) = request.into_parts();
-///     let body = to_bytes(body, 64 * 1024).await.map_err(|error| error.to_string())?;
-///     let name = std::str::from_utf8(&body).map_err(|error| error.to_string())?;
-///     let resource = Resource::new(name.trim()).map_err(|error| error.to_string())?;
+///     let body = to_bytes(body, 64 * 1024).await.map_err(Refusal::unnamed)?;
+///     let name = std::str::from_utf8(&body).map_err(Refusal::unnamed)?;
+///     let resource = Resource::new(name.trim()).map_err(Refusal::unnamed)?;
 ///     Ok((Request::from_parts(parts, Body::from(body)), resource))
 /// }
 ///
@@ -37,8 +37,9 @@ use super::{FenceBody, HEADER, PathError, Refusal, Resources};
 /// let fence = FenceLayer::new(Fence::new(MemoryMarks::default()), http::named);
 /// ```
 ///
-/// An error of the closure is a 400, and the client sees its text, whatever the policy of the fence is. The
-/// request is read before its token is: limit how long that takes and how large a body may be,
+/// An error of the closure is a [`Refusal`], or becomes one, and refuses the request, whatever the policy of the
+/// fence is. [`Refusal::unnamed`] makes a 400 of an error that is the client's fault, who sees its text. `?` makes
+/// a 503 of those of `fencing::sql` and of sqlx ([`Refusal::Unnamed`]), whose text is logged and not sent. The request is read before its token is: limit how long that takes and how large a body may be,
 /// and stand below your authentication.
 ///
 /// **Fencing.** Let the handler use what the closure has read. One that finds its
@@ -93,7 +94,7 @@ where
     F: Fn(Request<B>) -> A,
     A: Future<Output = Result<(Request<B>, N), E>> + Send + 'static,
     N: Into<Resources> + Send,
-    E: Display,
+    E: Into<Refusal>,
     B: Send + 'static,
 {
     type Response = Response<FenceBody<R>>;
@@ -111,11 +112,10 @@ where
         let style = Style { grpc: is_grpc(&request), header: HEADER, hides_highest: false };
         let naming = (self.namer)(request);
         async move {
-            let named = naming.await.map_err(|error| error.to_string());
+            let named = naming.await.map_err(|error| refused(error.into()));
             let (mut request, resources) = match named {
                 Ok((request, resources)) => (request, resources.into()),
-                Err(error) => {
-                    let refusal = Refusal::Resource(error);
+                Err(refusal) => {
                     count(&refusal);
                     return Ok(refusal.answer(&style, FenceBody::refusal));
                 }
@@ -124,6 +124,24 @@ where
             Ok(inner.call(request).await?.map(FenceBody::passing))
         }
         .boxed()
+    }
+}
+
+impl Refusal {
+    /// Makes the refusal of a request that names its resource wrongly: a 400, with the text of the error.
+    pub fn unnamed<E: Display>(error: E) -> Refusal {
+        Refusal::Resource(error.to_string())
+    }
+}
+
+/// Nobody has written anything yet.
+fn refused(refusal: Refusal) -> Refusal {
+    match refusal {
+        Refusal::Failed(cause) => {
+            tracing::error!(error = %cause, "resource not named");
+            Refusal::Unnamed(cause)
+        }
+        refusal => refusal,
     }
 }
 

@@ -73,7 +73,8 @@ impl Problem {
     pub const MALFORMED: &'static str = "urn:fencing:malformed";
     /// Another transaction was in the way, and that of the request was rolled back. Try again.
     pub const CONFLICT: &'static str = "urn:fencing:conflict";
-    /// The transaction of the request was rolled back: nothing of it is stored.
+    /// The transaction of the request was rolled back: nothing of it is stored. Try again if the response
+    /// carries `Retry-After`: then its connection broke. Otherwise a statement had failed, or a constraint.
     pub const ROLLED_BACK: &'static str = "urn:fencing:rolled-back";
     /// The commit failed, or its answer was lost: the write may or may not be stored. Read before you try
     /// again.

@@ -1,12 +1,13 @@
 use std::error::Error;
+use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, Response, StatusCode};
 
 use super::problem::grpc_text;
-use super::{HEADER, PathError, Problem};
+use super::{PathError, Problem};
 use crate::fence::{FenceError, NotIssued, Stale};
 use crate::resource::Resource;
 use crate::token::{Token, TokenError};
@@ -54,6 +55,10 @@ pub enum Refusal {
     /// The server cannot name the resource: it is put together wrongly.
     #[error("the request was not carried out: {0}")]
     NoResource(#[source] PathError),
+    /// A [`NameLayer`](super::NameLayer) could not find out what the request is about: what it asks, such as a
+    /// database, failed. Nothing was written.
+    #[error("the resource of the request was not found out: {0}")]
+    Unnamed(#[source] Arc<dyn Error + Send + Sync>),
     /// The fence could not admit: the marks are unreachable or full, the lock service cannot be
     /// asked, older requests do not end, too many wait for them, or tokio does not run. The layer
     /// did not call the handler.
@@ -67,7 +72,9 @@ pub enum Refusal {
         cause: Arc<FenceError>,
     },
     /// Another transaction was in the way of the one that checks the token, which was rolled back. It says
-    /// nothing about the token: the same request may succeed when it is sent again.
+    /// nothing about the token: the same request may succeed when it is sent again. Only a layer says so, of a
+    /// transaction of its own: `?` in a handler makes a [`Refusal::Failed`] of such an error, and a
+    /// [`TransactionLayer`](super::TransactionLayer) around the handler makes this of it.
     #[error("another transaction was in the way, and this one was rolled back: {0}")]
     Conflict(#[source] Arc<dyn Error + Send + Sync>),
     /// The handler was content, and its [transaction](super::TransactionLayer) was rolled back: one of its
@@ -93,17 +100,11 @@ impl<E: Into<FenceError>> From<E> for Refusal {
         match error.into() {
             FenceError::Stale(stale) => Refusal::Stale(stale),
             FenceError::NotIssued(not_issued) => Refusal::NotIssued(not_issued),
-            FenceError::Conflict(cause) => Refusal::Conflict(cause.into()),
             FenceError::Unreachable(cause) => Refusal::Failed(cause.into()),
             error => Refusal::Failed(Arc::new(error)),
         }
     }
 }
-
-/// Stands in the extensions of an answer that a handler made of a refusal. The layer, which
-/// knows what the client may be told, makes it anew.
-#[derive(Debug, Clone, Copy)]
-struct OfTheHandler;
 
 /// How the client wants its answer, and what it may know.
 #[derive(Debug, Clone)]
@@ -149,6 +150,7 @@ impl Refusal {
             Refusal::NoResource(_) | Refusal::Kept => StatusCode::INTERNAL_SERVER_ERROR,
             // In doubt, as any 5xx is.
             Refusal::Superseded(_)
+            | Refusal::Unnamed(_)
             | Refusal::Unavailable { .. }
             | Refusal::Conflict(_)
             | Refusal::RolledBack(_)
@@ -177,7 +179,9 @@ impl Refusal {
                 ("malformed", "shadow_malformed")
             }
             Refusal::Resource(_) | Refusal::NoResource(_) => ("no_resource", "shadow_no_resource"),
-            Refusal::Unavailable { .. } => ("unavailable", "shadow_unavailable"),
+            Refusal::Unnamed(_) | Refusal::Unavailable { .. } => {
+                ("unavailable", "shadow_unavailable")
+            }
             Refusal::Conflict(_) => ("retryable", "shadow_retryable"),
             Refusal::RolledBack(_) => ("rolled_back", "shadow_rolled_back"),
             Refusal::InDoubt(_) => ("in_doubt", "shadow_in_doubt"),
@@ -192,7 +196,8 @@ impl Refusal {
             Refusal::Unavailable { cause, .. } => {
                 !matches!(**cause, FenceError::Full { .. } | FenceError::NoRuntime)
             }
-            Refusal::Conflict(_) | Refusal::RolledBack(_) | Refusal::Failed(_) => true,
+            Refusal::RolledBack(cause) => was_cut_off(&**cause),
+            Refusal::Unnamed(_) | Refusal::Conflict(_) | Refusal::Failed(_) => true,
             _ => false,
         }
     }
@@ -207,10 +212,12 @@ impl Refusal {
             | Refusal::Repeated
             | Refusal::Mismatch(_)
             | Refusal::Resource(_) => INVALID_ARGUMENT,
+            Refusal::RolledBack(_) if !self.passes() => INTERNAL,
             Refusal::NoResource(_) | Refusal::Kept => INTERNAL,
-            Refusal::Unavailable { .. } | Refusal::Conflict(_) | Refusal::RolledBack(_) => {
-                UNAVAILABLE
-            }
+            Refusal::Unnamed(_)
+            | Refusal::Unavailable { .. }
+            | Refusal::Conflict(_)
+            | Refusal::RolledBack(_) => UNAVAILABLE,
         }
     }
 
@@ -224,7 +231,7 @@ impl Refusal {
             | Refusal::Repeated
             | Refusal::Mismatch(_)
             | Refusal::Resource(_) => (Problem::MALFORMED, "Malformed request"),
-            Refusal::NoResource(_) | Refusal::Unavailable { .. } => {
+            Refusal::NoResource(_) | Refusal::Unnamed(_) | Refusal::Unavailable { .. } => {
                 (Problem::UNAVAILABLE, "Fence unavailable")
             }
             Refusal::Conflict(_) => (Problem::CONFLICT, "Another transaction was in the way"),
@@ -261,6 +268,9 @@ impl Refusal {
             Refusal::NoResource(_) => {
                 "the server cannot name the resource; nothing was written".into()
             }
+            Refusal::Unnamed(_) => {
+                "the server cannot name the resource now; nothing was written; try again".into()
+            }
             Refusal::Unavailable { resource, cause, .. } => match &**cause {
                 FenceError::Busy { .. } | FenceError::Crowded { .. } => cause.to_string(),
                 FenceError::Full { .. } => {
@@ -278,9 +288,10 @@ impl Refusal {
             Refusal::Conflict(_) => {
                 "another transaction was in the way, and this one was rolled back; try again".into()
             }
-            Refusal::RolledBack(_) => {
+            Refusal::RolledBack(_) if self.passes() => {
                 "the transaction was rolled back; nothing was written; try again".into()
             }
+            Refusal::RolledBack(_) => "the transaction was rolled back; nothing was written".into(),
             Refusal::InDoubt(_) => {
                 "the commit is in doubt: what the request wrote may or may not be stored; \
                  read before you try again"
@@ -355,35 +366,7 @@ impl Refusal {
     }
 }
 
-impl Refusal {
-    /// Makes the answer of a handler, or of a layer below the fence, which makes it anew.
-    pub(super) fn answer_below<B>(self, body: impl FnOnce(Option<Bytes>) -> B) -> Response<B> {
-        let style = Style { grpc: false, header: HEADER, hides_highest: false };
-        let mut response = self.answer(&style, body);
-        response.extensions_mut().insert(OfTheHandler);
-        response
-    }
-}
-
-/// Takes the refusal out of a handler's answer, if the answer is one and still says so.
-pub(super) fn of_the_handler<B>(response: &mut Response<B>) -> Option<Refusal> {
-    let extensions = response.extensions_mut();
-    extensions.remove::<OfTheHandler>()?;
-    let refusal = extensions.get::<Refusal>()?.clone();
-    (response.status() == refusal.status()).then_some(refusal)
-}
-
-/// Puts the answer of the layer in the place of the handler's, whose other headers stay.
-pub(super) fn answer_anew<B, C>(handlers: Response<B>, mut answer: Response<C>) -> Response<C> {
-    let (mut parts, body) = handlers.into_parts();
-    // The body goes before the place in flight does.
-    drop(body);
-    for name in [CONTENT_TYPE, CONTENT_LENGTH, CONTENT_ENCODING, RETRY_AFTER] {
-        parts.headers.remove(name);
-    }
-    parts.headers.extend(std::mem::take(answer.headers_mut()));
-    *answer.headers_mut() = parts.headers;
-    let own = std::mem::replace(answer.extensions_mut(), parts.extensions);
-    answer.extensions_mut().extend(own);
-    answer
+/// Whether the connection broke, rather than a statement or a constraint: another may hold.
+fn was_cut_off(cause: &(dyn Error + 'static)) -> bool {
+    cause.is::<io::Error>() || cause.source().is_some_and(was_cut_off)
 }

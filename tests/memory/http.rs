@@ -15,6 +15,7 @@ mod policy;
 mod questions;
 mod reads;
 mod ready;
+mod said;
 mod several;
 mod stalled;
 mod statuses;

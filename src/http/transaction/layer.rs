@@ -44,7 +44,8 @@ use super::TransactionService;
 /// |---|---|
 /// | answers with 2xx or 3xx | is committed; then the head of the response goes out |
 /// | answers with anything else, or with a `grpc-status` other than 0 in the head | is rolled back; then the response goes out |
-/// | fails, panics, is dropped (a timeout, a newer request, a client that hangs up) | is rolled back |
+/// | fails or panics | is rolled back |
+/// | is dropped (a timeout, a newer request, a client that hangs up) | is rolled back; in doubt if its commit was under way |
 /// | answers with success while something still holds the transaction | is not committed: a 500 |
 ///
 /// A commit that fails is a 503: [`Problem::IN_DOUBT`](crate::http::Problem::IN_DOUBT) where the
@@ -62,10 +63,19 @@ use super::TransactionService;
 ///   its commit raises the mark. SQLite has one writer at a time: let the fence
 ///   [ignore reads](crate::http::FenceLayer::ignore_reads) there.
 /// - **Connections.** A request keeps a connection of the pool from its admission to its commit, its
-///   upload included. Limit uploads and the time of requests above this layer.
+///   upload included. Limit uploads and the time of requests above this layer. Take no second connection in the
+///   handler, and no second `sql::begin`: it would wait for this transaction, which waits for the handler. Two of
+///   these layers around one handler are a 500.
 /// - **Dropped requests.** The connection goes back to the pool when the database has answered and rolled back.
 ///   On MySQL, sqlx 0.9 loses its place where a handler is dropped while a statement is prepared for the first
 ///   time on a connection, and that place in the pool with it.
+/// - **Sleepers.** An older server that sleeps in its transaction holds up newer tokens, and each of them holds a
+///   connection. Set `lock_timeout` and `idle_in_transaction_session_timeout` on PostgreSQL, and
+///   `innodb_lock_wait_timeout` on MySQL.
+/// - **Marks.** What is rolled back leaves no mark in the database, as a request that answers with 4xx or 5xx:
+///   an older token may still write. Those of a request about several resources may stay.
+/// - **Errors.** Stop at the first error of a statement. A deadlock that is ignored ends the transaction on MySQL, and
+///   what is written after that is stored at once, statement by statement.
 /// - **Shadow mode** of the fence refuses nothing, but this layer does. Add it when that is over.
 ///
 /// **Fencing.** Do not end the transaction in the handler (`COMMIT`, or on MySQL a statement that creates or

@@ -11,9 +11,10 @@ use tower_service::Service;
 
 use super::OpenTransaction;
 use super::slot::Owner;
-use crate::fence::{CommitError, Transactions};
+use crate::fence::{CommitError, FenceError, Transactions};
+use crate::http::answer::{answer_anew, of_the_handler};
 use crate::http::extract::WithoutToken;
-use crate::http::{FenceBody, Fenced, NotFenced, Refusal};
+use crate::http::{FenceBody, Fenced, Refusal};
 
 /// A service behind a [`TransactionLayer`](super::TransactionLayer).
 #[derive(Clone)]
@@ -61,14 +62,27 @@ where
                 let passed = inner.call(request);
                 return async move { Ok(passed.await?.map(FenceBody::passing)) }.boxed();
             }
-            tracing::error!(error = %NotFenced::NoLayer, "request not carried out");
-            let mut response = Response::new(FenceBody::refusal(None));
-            *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-            return async { Ok(response) }.boxed();
+            let error = "the FenceLayer must stand outside of the TransactionLayer: the last `route_layer` is \
+                the outermost";
+            tracing::error!(error, "request not carried out");
+            return async { Ok(wrongly_built()) }.boxed();
         };
+        // It would wait for the transaction of the layer outside, which waits for it.
+        if request.extensions().get::<OpenTransaction<T>>().is_some() {
+            let error = "two TransactionLayers stand around the handler; take one of them away";
+            tracing::error!(error, "request not carried out");
+            return async { Ok(wrongly_built()) }.boxed();
+        }
         let storage = self.storage.clone();
         async move { run(&mut inner, &storage, fenced, request).await }.boxed()
     }
+}
+
+/// Answers for a server that is put together wrongly. The log says how.
+fn wrongly_built<R>() -> Response<FenceBody<R>> {
+    let mut response = Response::new(FenceBody::refusal(None));
+    *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    response
 }
 
 /// Runs one request in a transaction. Dropped on the way, it drops the handler first, and then rolls
@@ -89,6 +103,9 @@ where
         Ok(transaction) => Owner::new(transaction),
         Err(error) => {
             let refusal = Refusal::before_the_handler(fenced.resource, fenced.token, error);
+            if let Refusal::Unavailable { cause, .. } = &refusal {
+                tracing::error!(error = %cause, "no transaction begun");
+            }
             return Ok(refusal.answer_below(FenceBody::refusal));
         }
     };
@@ -99,7 +116,14 @@ where
             if let Some(transaction) = owner.close() {
                 T::rollback(transaction).await;
             }
-            return Ok(failed?.map(FenceBody::passing));
+            let mut response = failed?;
+            return Ok(match of_the_handler(&mut response) {
+                Some(refusal) => {
+                    let answer = refusal.rolled_back().answer_below(FenceBody::refusal);
+                    answer_anew(response, answer)
+                }
+                None => response.map(FenceBody::passing),
+            });
         }
     };
     let committed = match owner.close() {
@@ -133,6 +157,18 @@ fn tell(refusal: &Refusal) {
 }
 
 impl Refusal {
+    /// What a handler's refusal is when its transaction has been rolled back: nothing of it is stored.
+    fn rolled_back(self) -> Refusal {
+        match self {
+            Refusal::Failed(cause)
+                if matches!(cause.downcast_ref(), Some(FenceError::Conflict(_))) =>
+            {
+                Refusal::Conflict(cause)
+            }
+            refusal => refusal,
+        }
+    }
+
     fn from_commit(error: CommitError) -> Refusal {
         match error {
             CommitError::Conflict(cause) => Refusal::Conflict(cause.into()),

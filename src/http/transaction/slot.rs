@@ -1,7 +1,7 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use tokio::sync::{Mutex, OwnedMappedMutexGuard, OwnedMutexGuard};
 
@@ -13,6 +13,15 @@ struct Slot<X> {
 }
 
 impl<X> Slot<X> {
+    /// Lets nobody get the transaction any more, and takes it out, unless somebody works with it. Who does
+    /// finds it closed when it lets go.
+    fn close(&self) -> Option<X> {
+        self.closed.store(true, Ordering::SeqCst);
+        // With the one in `Release`: the second of the two sees what the other has done.
+        fence(Ordering::SeqCst);
+        self.empty()
+    }
+
     /// Takes the transaction out for good, if nobody works with it.
     fn empty(&self) -> Option<X> {
         self.content.try_lock().ok()?.take()
@@ -66,6 +75,8 @@ struct Release<X>(Handle<X>);
 
 impl<X> Drop for Release<X> {
     fn drop(&mut self) {
+        // The lock is free by now.
+        fence(Ordering::SeqCst);
         if self.0.0.closed.load(Ordering::SeqCst) {
             drop(self.0.0.empty());
         }
@@ -88,16 +99,13 @@ impl<X> Owner<X> {
     /// Takes the transaction back, unless somebody still works with it. In any case nobody gets it after
     /// that.
     pub(super) fn close(self) -> Option<X> {
-        self.0.0.closed.store(true, Ordering::SeqCst);
-        self.0.0.empty()
+        self.0.0.close()
     }
 }
 
 impl<X> Drop for Owner<X> {
     fn drop(&mut self) {
-        // Before the look: who holds it now finds it closed when it lets go.
-        self.0.0.closed.store(true, Ordering::SeqCst);
-        drop(self.0.0.empty());
+        drop(self.0.0.close());
     }
 }
 

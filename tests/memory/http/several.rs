@@ -4,6 +4,7 @@ use fencing::Sequencer;
 use fencing::http::{self as door, NameLayer, Resources, attach_all};
 use http_body_util::Limited;
 
+use super::said::said;
 use super::*;
 
 fn sequencer(text: &str) -> Sequencer {
@@ -156,13 +157,31 @@ async fn a_body_that_is_cut_off_by_a_newer_request_of_any_resource() {
     }
 }
 
-async fn in_the_body(request: Request<Body>) -> Result<(Request<Body>, Resource), String> {
+async fn in_the_body(request: Request<Body>) -> Result<(Request<Body>, Resource), Refusal> {
     let (parts, body) = request.into_parts();
-    let body = Limited::new(body, 100).collect().await.map_err(|error| error.to_string())?;
+    let body = Limited::new(body, 100).collect().await.map_err(Refusal::unnamed)?;
     let body = body.to_bytes();
-    let name = String::from_utf8(body.to_vec()).map_err(|error| error.to_string())?;
-    let resource = Resource::new(name.as_str()).map_err(|error| error.to_string())?;
+    let name = String::from_utf8(body.to_vec()).map_err(Refusal::unnamed)?;
+    let resource = Resource::new(name.as_str()).map_err(Refusal::unnamed)?;
     Ok((Request::from_parts(parts, Body::from(body)), resource))
+}
+
+/// What the server cannot ask about is no fault of the client's, who is not told its errors either.
+#[tokio::test]
+async fn a_database_that_cannot_name_the_resource_is_unavailable() {
+    type Named = Result<(Request<Body>, Resource), sqlx::Error>;
+    let name = async |_: Request<Body>| Named::Err(sqlx::Error::Protocol("a secret".into()));
+    let app = Router::new().fallback(async || "reached").layer(layer(fence()));
+    let app: Router = app.layer(NameLayer::new(name));
+    let response = app.clone().oneshot(request("PUT", &["33"])).await.unwrap();
+    assert_eq!(response.status(), 503);
+    assert!(response.headers().contains_key(header::RETRY_AFTER));
+    assert!(matches!(response.extensions().get(), Some(Refusal::Unnamed(_))));
+    let (said, response) = said(&app).await;
+    assert!(said.contains("a secret"), "{said}");
+    let found = problem(response).await;
+    assert_eq!(found.kind, Problem::UNAVAILABLE);
+    assert!(!found.detail.contains("secret") && found.detail.contains("nothing was written"));
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use fencing::Sequencer;
 use fencing::fence::{CommitError, Transactions};
 use fencing::http::{InTransaction, OpenTransaction, TransactionLayer};
 
+use super::said::said;
 use super::*;
 
 #[derive(Clone, Default)]
@@ -81,6 +82,10 @@ impl Transactions for Storage {
                 None => Ok(()),
                 Some("conflict") => Err(CommitError::Conflict("deadlock".into())),
                 Some("rolled back") => Err(CommitError::RolledBack("it had failed".into())),
+                Some("broken") => {
+                    let broken = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+                    Err(CommitError::RolledBack(sqlx::Error::from(broken).into()))
+                }
                 Some(_) => Err(CommitError::InDoubt("the answer was lost".into())),
             }
         }
@@ -160,7 +165,8 @@ async fn what_fails_says_whether_anything_may_be_stored() {
         (Some("conflict"), None, 503, Problem::CONFLICT, true, "try again"),
         (Some("lost"), None, 503, Problem::UNAVAILABLE, true, "nothing was written"),
         (None, Some("conflict"), 503, Problem::CONFLICT, true, "rolled back; try again"),
-        (None, Some("rolled back"), 503, Problem::ROLLED_BACK, true, "nothing was written"),
+        (None, Some("rolled back"), 503, Problem::ROLLED_BACK, false, "nothing was written"),
+        (None, Some("broken"), 503, Problem::ROLLED_BACK, true, "nothing was written"),
         (None, Some("lost"), 503, Problem::IN_DOUBT, false, "in doubt"),
     ];
     for (begins, ends, status, kind, again, words) in cases {
@@ -183,9 +189,13 @@ async fn what_fails_says_whether_anything_may_be_stored() {
 
 #[tokio::test]
 async fn a_client_that_speaks_grpc_is_told_in_its_own_words() {
-    for (begins, ends, status) in
-        [(Some("stale"), None, "10"), (Some("conflict"), None, "14"), (None, Some("lost"), "2")]
-    {
+    for (begins, ends, status) in [
+        (Some("stale"), None, "10"),
+        (Some("conflict"), None, "14"),
+        (None, Some("rolled back"), "13"),
+        (None, Some("broken"), "14"),
+        (None, Some("lost"), "2"),
+    ] {
         let storage = Storage { begins, ends, ..Storage::default() };
         let app = behind(&storage, axum::routing::post(async || "done"));
         let mut request = request("POST", &["33"]);
@@ -302,8 +312,63 @@ async fn without_a_token_or_without_a_fence() {
     let handler = put(async || "reached").route_layer(TransactionLayer::new(storage.clone()));
     let app: Router = Router::new().route("/files/{name}", handler);
     assert_eq!(app.oneshot(request("PUT", &["33"])).await.unwrap().status(), 500);
+    // The wrong way around.
+    let handler = put(async || "reached").route_layer(layer(fence()));
+    let handler = handler.route_layer(TransactionLayer::new(storage.clone()));
+    let (said, response) = said(&Router::new().route("/files/{name}", handler)).await;
+    assert_eq!(response.status(), 500);
+    assert!(said.contains("FenceLayer must stand outside of the TransactionLayer"), "{said}");
     let handler = put(async |_: InTransaction<Storage>| "reached").route_layer(layer(fence()));
     let app: Router = Router::new().route("/files/{name}", handler);
     assert_eq!(app.oneshot(request("PUT", &["33"])).await.unwrap().status(), 500);
     assert_eq!(storage.events(), [""; 0]);
+}
+
+/// The second would wait for the mark that the first has locked.
+#[tokio::test]
+async fn a_second_layer_around_the_handler_begins_nothing() {
+    let storage = Storage::default();
+    let twice = || TransactionLayer::new(storage.clone());
+    let route = put(async || "reached").route_layer(twice());
+    let app: Router = Router::new().route("/files/{name}", route);
+    let app = app.route_layer(twice()).route_layer(layer(fence()));
+    let (said, response) = said(&app).await;
+    assert_eq!(response.status(), 500);
+    let once = ["begin 33 files/a", "rolled back"];
+    assert_eq!(storage.events(), [once, once].concat());
+    assert!(said.contains("two TransactionLayers"), "{said}");
+}
+
+/// What stood in the way of a transaction of the handler's own says nothing of its other writes.
+#[tokio::test]
+async fn a_conflict_is_called_one_only_below_the_layer_that_rolls_back() {
+    let storage = Storage::default();
+    let handler = || {
+        let refuse = async || Err::<(), Refusal>(FenceError::Conflict("deadlock".into()).into());
+        put(async move || ([("x-request-id", "7")], refuse().await))
+    };
+    let alone = Router::new().route("/files/{name}", handler()).layer(layer(fence()));
+    let layers = [(behind(&storage, handler()), Problem::CONFLICT), (alone, Problem::UNAVAILABLE)];
+    for (app, kind) in layers {
+        let response = app.oneshot(request("PUT", &["33"])).await.unwrap();
+        assert_eq!(
+            (response.status().as_u16(), &response.headers()["x-request-id"]),
+            (503, &"7".parse().unwrap())
+        );
+        let refused = matches!(response.extensions().get(), Some(Refusal::Conflict(_)));
+        assert_eq!(refused, kind == Problem::CONFLICT);
+        let found = problem(response).await;
+        assert_eq!(found.kind, kind);
+        assert_eq!(found.detail.contains("may or may not be stored"), kind == Problem::UNAVAILABLE);
+    }
+    assert_eq!(storage.events(), ["begin 33 files/a", "rolled back"]);
+}
+
+#[tokio::test]
+async fn a_database_that_begins_nothing_is_an_error_in_the_log() {
+    for (begins, tells) in [("stale", false), ("conflict", false), ("lost", true)] {
+        let storage = Storage { begins: Some(begins), ..Storage::default() };
+        let (said, _) = said(&behind(&storage, put(async || "reached"))).await;
+        assert_eq!(said.contains("no database"), tells, "{begins}: {said}");
+    }
 }
