@@ -1,7 +1,8 @@
 -- Shadow mode: what the fence would refuse is let through, and kept here. For each place (a table, or
 -- `admit`), resource and cause: in how many transactions, and the last of them. What a transaction
 -- rolls back it takes back here as well, for it has written nothing. There are 1000 rows, and then
--- one for each place and cause with an empty name; and as many more as transactions met at one row.
+-- one for each place and cause with an empty name; and more where transactions met at one row, up to
+-- 2000 in all.
 -- To begin anew: DELETE FROM fencing_refusals.
 CREATE TABLE IF NOT EXISTS fencing_refusals (
     id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
@@ -17,7 +18,8 @@ CREATE TABLE IF NOT EXISTS fencing_refusals (
 ) ENGINE = InnoDB;
 
 -- fencing_note(place, resource, cause, message): keeps a refusal, once for each statement. It waits
--- for nobody: a row that another transaction has changed is left alone, and there will be two. It
+-- for nobody: a row that another transaction has changed is left alone, and there will be two. Of
+-- several rows it takes the newest, which is the least likely to be another transaction's. It
 -- looks without a lock, and locks one row by its number: a search with locks would lock the gaps,
 -- and two of them would be in each other's way.
 --
@@ -68,16 +70,14 @@ note: BEGIN
         LEAVE note;
     END IF;
     SELECT id INTO line FROM fencing_refusals
-    WHERE resource = name AND place = the_place AND cause = the_cause LIMIT 1;
+    WHERE resource = name AND place = the_place AND cause = the_cause ORDER BY id DESC LIMIT 1;
     CALL fencing_snapshots(isolated);
-    IF line IS NULL OR isolated THEN
-        -- Not SET kept = (SELECT ...): where a session runs that again, MariaDB locks what it reads.
-        SELECT COUNT(*) INTO kept FROM fencing_refusals;
-    END IF;
+    -- Not SET kept = (SELECT ...): where a session runs that again, MariaDB locks what it reads.
+    SELECT COUNT(*) INTO kept FROM fencing_refusals;
     IF line IS NULL AND kept >= 1000 THEN
         SET name = '', this = of_all;
         SELECT id INTO line FROM fencing_refusals
-        WHERE resource = name AND place = the_place AND cause = the_cause LIMIT 1;
+        WHERE resource = name AND place = the_place AND cause = the_cause ORDER BY id DESC LIMIT 1;
     END IF;
     SET @fencing_noted =
         LEFT(CONCAT(this, IF(@fencing_noted_at = NOW(6) + 0, @fencing_noted, '')), 2000),
@@ -90,7 +90,7 @@ note: BEGIN
         SET times = times + 1, writer = LEFT(USER(), 255), message = LEFT(the_message, 512),
             last_at = UTC_TIMESTAMP(6)
         WHERE id = found;
-    ELSEIF line IS NULL OR NOT isolated OR kept < 1000 THEN
+    ELSEIF line IS NULL OR kept < IF(isolated, 1000, 2000) THEN
         INSERT INTO fencing_refusals
             (place, resource, cause, times, writer, message, first_at, last_at)
         VALUES (the_place, name, the_cause, 1, LEFT(USER(), 255), LEFT(the_message, 512),
@@ -110,14 +110,16 @@ SELECT hash FROM hashes;
 -- token stands for none. It raises the mark, if it need not wait for others in shadow mode, and holds
 -- nobody else up: the cause `waits` says that the write would have waited for another transaction,
 -- and perhaps have been refused after that. What ends the transaction is not hidden: a deadlock,
--- and, with innodb_snapshot_isolation, a mark that is newer than the snapshot (1020).
+-- and, with innodb_snapshot_isolation, a mark that is newer than the snapshot (1020). A name of a resource has
+-- 255 bytes at most, so the first 1024 say enough of a longer one.
 DROP PROCEDURE IF EXISTS fencing_shadow;
 CREATE PROCEDURE fencing_shadow(
-    IN the_resource VARBINARY(1024), IN the_token BIGINT,
+    IN the_name LONGBLOB, IN the_token BIGINT,
     IN the_place VARCHAR(200) CHARACTER SET utf8mb4, OUT refused TEXT CHARACTER SET utf8mb4)
     MODIFIES SQL DATA
     SQL SECURITY INVOKER
 BEGIN
+    DECLARE the_resource VARBINARY(1024) DEFAULT LEFT(the_name, 1024);
     DECLARE seen BIGINT;
     DECLARE held BIGINT;
     DECLARE turn INT;
@@ -172,14 +174,16 @@ BEGIN
 END;
 
 -- fencing_check_shadow(resource, token, place): as fencing_check, for the triggers of a table in
--- shadow mode. It refuses nothing.
+-- shadow mode. It refuses nothing. A token of more than 64 bytes is malformed.
 DROP PROCEDURE IF EXISTS fencing_check_shadow;
 CREATE PROCEDURE fencing_check_shadow(
-    IN the_resource VARBINARY(1024), IN the_token VARBINARY(64),
+    IN the_name LONGBLOB, IN presented LONGBLOB,
     IN the_place VARCHAR(200) CHARACTER SET utf8mb4)
     MODIFIES SQL DATA
     SQL SECURITY INVOKER
 BEGIN
+    DECLARE the_resource VARBINARY(1024) DEFAULT LEFT(the_name, 1024);
+    DECLARE the_token VARBINARY(64) DEFAULT LEFT(presented, 64);
     DECLARE digits VARBINARY(1024);
     DECLARE refused TEXT CHARACTER SET utf8mb4;
     DECLARE words TEXT CHARACTER SET utf8mb4;

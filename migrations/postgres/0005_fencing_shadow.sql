@@ -2,7 +2,8 @@
 -- each place (a table, or `admit`), resource and cause: in how many transactions, and the last of
 -- them. What a transaction rolls back it takes back here as well, for it has written nothing; the
 -- server's log has it. There are 1000 rows, and then one for each place and cause with an empty
--- name; and as many more as transactions met at one row. To begin anew: DELETE FROM fencing_refusals.
+-- name; and more where transactions met at one row, up to 2000 in all. To begin anew:
+-- DELETE FROM fencing_refusals.
 CREATE TABLE IF NOT EXISTS fencing_refusals (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     place text NOT NULL,
@@ -17,7 +18,8 @@ CREATE TABLE IF NOT EXISTS fencing_refusals (
 CREATE INDEX IF NOT EXISTS fencing_refusals_of ON fencing_refusals (resource, place, cause);
 
 -- fencing_note(place, resource, cause, message): keeps a refusal, once for each transaction. It waits
--- for nobody: a row that another transaction has changed is left alone, and there will be two.
+-- for nobody: where the row is another transaction's, or newer than the snapshot, a second one is
+-- written while there are fewer than 2000.
 --
 -- fencing.noted: what this transaction has noted. A statement that writes a million rows would else
 -- change one row of this table a million times.
@@ -56,6 +58,12 @@ BEGIN
     EXCEPTION WHEN serialization_failure THEN
         NULL;
     END;
+    IF EXISTS (SELECT FROM fencing_refusals
+            WHERE resource = the_resource AND place = the_place AND cause = the_cause)
+        AND (SELECT count(*) FROM fencing_refusals) >= 2000
+    THEN
+        RETURN;
+    END IF;
     INSERT INTO fencing_refusals (place, resource, cause, writer, message)
     VALUES (the_place, the_resource, the_cause, who, left(the_message, 1000));
 END
@@ -73,7 +81,8 @@ $fencing$;
 -- the token would be admitted, or the cause, a space, and the message. NULL for the token stands for
 -- none. It raises the mark, if it need not wait for that, and holds nobody else up: the cause
 -- `waits` says that the write would have waited for another transaction, and perhaps have been
--- refused after that. An error of its own, such as a missing right, is a cause as well.
+-- refused after that. An error of its own, such as a missing right, is a cause as well. A refusal that
+-- it cannot keep stands in the server's log only.
 CREATE OR REPLACE FUNCTION fencing_shadow(the_resource text, the_token bigint, the_place text)
     RETURNS text LANGUAGE plpgsql VOLATILE AS $fencing$
 DECLARE
@@ -104,7 +113,11 @@ BEGIN
             cause := 'failed';
             words := format('fencing: %s (%s), resource %s', SQLERRM, SQLSTATE, the_resource);
     END;
-    PERFORM fencing_note(the_place, coalesce(the_resource, ''), cause, words);
+    BEGIN
+        PERFORM fencing_note(the_place, coalesce(the_resource, ''), cause, words);
+    EXCEPTION WHEN OTHERS THEN
+        RAISE LOG 'fencing, in shadow: %, not kept: %, place %', words, SQLERRM, the_place;
+    END;
     RETURN cause || ' ' || words;
 END
 $fencing$;

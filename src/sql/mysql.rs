@@ -84,8 +84,6 @@ impl FenceStatements for MySql {
         (3, "fencing leases", include_str!("../../migrations/mysql/0003_fencing_leases.sql")),
         (4, "fencing lower", include_str!("../../migrations/mysql/0004_fencing_lower.sql")),
         (5, "fencing shadow", include_str!("../../migrations/mysql/0005_fencing_shadow.sql")),
-        (6, "fencing share", include_str!("../../migrations/mysql/0006_fencing_share.sql")),
-        (7, "fencing note", include_str!("../../migrations/mysql/0007_fencing_note.sql")),
     ];
 
     /// Most often the mark is this token already. `fencing_share` has rolled the transaction back where

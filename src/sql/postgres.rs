@@ -71,7 +71,6 @@ impl FenceStatements for Postgres {
         (3, "fencing leases", include_str!("../../migrations/postgres/0003_fencing_leases.sql")),
         (4, "fencing lower", include_str!("../../migrations/postgres/0004_fencing_lower.sql")),
         (5, "fencing shadow", include_str!("../../migrations/postgres/0005_fencing_shadow.sql")),
-        (6, "fencing note", include_str!("../../migrations/postgres/0006_fencing_note.sql")),
     ];
 
     fn begin_admitted(resource: &Resource, token: Token) -> Option<BeginAdmitted> {

@@ -19,6 +19,7 @@ mod statement;
 mod table;
 mod transaction;
 mod transactional;
+mod transactions;
 mod types;
 
 use fencing::sql::{self, AdmitError};

@@ -47,7 +47,7 @@ pub const GUARD: bool = true;
 pub const MORE: &str = ", admissions BIGINT NOT NULL DEFAULT 0 INVISIBLE";
 
 /// The migrations.
-pub const VERSIONS: &[i64] = &[1, 2, 3, 4, 5, 6, 7];
+pub const VERSIONS: &[i64] = &[1, 2, 3, 4, 5];
 pub const OURS: &[&str] = &[
     "_fencing_migrations",
     "fencing_audit",

@@ -46,7 +46,7 @@ pub const GUARD: bool = false;
 pub const MORE: &str = "";
 
 /// The migrations.
-pub const VERSIONS: &[i64] = &[1, 2, 3, 4, 5, 6];
+pub const VERSIONS: &[i64] = &[1, 2, 3, 4, 5];
 pub const OURS: &[&str] = &[
     "_fencing_migrations",
     "fencing_audit",
