@@ -88,8 +88,8 @@ impl FenceStatements for MySql {
         (7, "fencing note", include_str!("../../migrations/mysql/0007_fencing_note.sql")),
     ];
 
-    /// Most often the mark is this token already. `fencing_share` has rolled the transaction back where
-    /// it is not.
+    /// Most often the mark is this token already. If it is not, `fencing_share` has rolled the
+    /// transaction back.
     fn begin_admitted(resource: &Resource, token: Token) -> Option<BeginAdmitted> {
         let name = hex(resource.as_str());
         let admit = Some(format!("CALL fencing_share(x'{name}', {token})"));
