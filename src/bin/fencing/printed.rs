@@ -13,7 +13,7 @@ pub(crate) struct Printed {
 
 type Files = Vec<(String, String)>;
 
-/// The parts are removed together: to step back over one of the other parts removes nothing.
+/// The way down over any part but the first: the step down over the first part removes all of them.
 const NOTHING: &str =
     "-- Nothing: the parts of the fence go together, with the first of them.\nSELECT 1;\n";
 
