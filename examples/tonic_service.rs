@@ -40,7 +40,7 @@ impl Decoder for Text {
     }
 }
 
-/// Stale calls, and calls without a token, do not come here.
+/// The fence refuses stale calls, and calls without a token, before they reach this method.
 async fn append(call: Request<String>) -> Result<Response<String>, Status> {
     let fenced = call.extensions().get::<Fenced>().ok_or(Status::internal("no fence"))?;
     Ok(Response::new(format!("token {} wrote {}", fenced.token, call.get_ref())))

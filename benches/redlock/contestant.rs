@@ -21,7 +21,7 @@ impl Contestant {
     /// All four, on the same servers, each with connections of its own.
     pub async fn all(urls: &[String]) -> Vec<Contestant> {
         let fencing = Contestant::fencing(urls);
-        // Which admits the nodes.
+        // The first lease admits the nodes.
         fencing.pair("warm").await;
         vec![
             Contestant::Bare(Bare::connect(urls).await),

@@ -33,7 +33,7 @@ pub const WAYS: &[(Way, Way, &str)] = &[
     (Way::HotBegin, Way::HotUpsert, "  hot, 5 ms of work, sql::begin"),
 ];
 
-/// The statements of one database. Where there is none, neither is the way.
+/// The statements of one database. A way whose statement is `None` is not run.
 pub struct Statements {
     /// Body, path.
     pub update: &'static str,
@@ -103,7 +103,7 @@ pub static MYSQL: Statements = Statements {
     hot: true,
 };
 
-/// One writer at a time, whatever the tokens: there is nothing hot to tell apart.
+/// SQLite has one writer at a time, whatever the tokens, so the "hot" ways would show nothing new.
 pub static SQLITE: Statements = Statements {
     update: "UPDATE files SET body = ?1 WHERE path = ?2",
     guarded: ("UPDATE files SET body = ?1", "path = ?2"),

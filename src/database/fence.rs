@@ -44,15 +44,15 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
     /// so.
     const BEGIN_BOUNDED: &'static str = Self::BEGIN;
 
-    /// What shows at the end that the transaction is still the one that was begun: a statement behind its
-    /// beginning, if it takes one, and one before its commit, which fails if it is not. A commit may be
-    /// silent about that.
+    /// Two statements that find out whether a transaction ended before its commit, because COMMIT may not say
+    /// so. The first, if one is needed, runs right after the transaction begins. The second runs right before
+    /// the commit, and fails if the transaction that was begun is over.
     const WATCH: (Option<&'static str>, Option<&'static str>) = (None, None);
 
     /// What creates the tables and functions.
     const MIGRATIONS: Migrations;
 
-    /// What removes them again. Fails while a table is protected.
+    /// The SQL that removes the tables and functions. It fails while a table is protected.
     const REMOVAL: &'static str;
 
     /// Reads which functions, procedures (`ROUTINE name`) and triggers (`TRIGGER name`) there are. A
@@ -77,8 +77,8 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
     }
 
     /// Returns a condition that holds where the mark is this token, and locks it until the
-    /// transaction ends as [`admit`](FenceStatements::admit) does. The two values stand behind the
-    /// others. None where the statement around it could have read before the lock.
+    /// transaction ends as [`admit`](FenceStatements::admit) does. Adds its two values after the others.
+    /// Returns `None` for a database where the statement around it may read before it has the lock.
     fn held(
         _: &mut Self::Arguments,
         _: &Resource,
@@ -87,7 +87,7 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
         Ok(None)
     }
 
-    /// Runs a statement with these values: how many rows it wrote.
+    /// Runs a statement with these values. Returns how many rows it wrote.
     fn run(
         conn: &mut Self::Connection,
         sql: String,

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-/// A request that is admitted, in the metrics, until this is dropped.
+/// Counts a request as in flight in the metrics, until this is dropped.
 pub(super) struct Counted(());
 
 impl Counted {
@@ -16,7 +16,7 @@ impl Drop for Counted {
     }
 }
 
-/// Notes how long an admission took, whatever came of it.
+/// Notes how long an admission took, also if it was refused.
 pub(super) fn waited(time: Duration) {
     metrics::histogram!("fencing_admission_seconds").record(time.as_secs_f64());
 }

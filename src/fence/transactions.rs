@@ -5,8 +5,8 @@ use futures_util::future::BoxFuture;
 use super::FenceError;
 use crate::sequencer::Sequencer;
 
-/// A storage whose transactions check tokens: what they write never lands behind a newer token, from
-/// whichever process that comes.
+/// A storage whose transactions check tokens: once it has admitted a newer token, from any process, no
+/// write under an older token lands.
 ///
 /// Every `sqlx` pool of a database that this crate knows is one (features `postgres`, `mysql`,
 /// `sqlite`). `http::TransactionLayer` opens one transaction for each request.
@@ -22,28 +22,29 @@ pub trait Transactions: Clone + Send + Sync + 'static {
     ///
     /// # Errors
     /// Returns a [`FenceError`]: [`Stale`](FenceError::Stale) if a newer token was seen,
-    /// [`Conflict`](FenceError::Conflict) if another transaction was in the way. None is open then.
+    /// [`Conflict`](FenceError::Conflict) if another transaction was in the way. In both cases no
+    /// transaction is left open.
     ///
     /// # Cancel safety
-    /// Dropped, it must leave no transaction open for good.
+    /// If the future is dropped, it must leave no transaction open for good.
     fn begin<'a>(
         &'a self,
         admitted: &'a [Sequencer],
     ) -> BoxFuture<'a, Result<Self::Transaction, FenceError>>;
 
-    /// Commits.
+    /// Commits the transaction.
     ///
     /// # Errors
     /// Returns a [`CommitError`], which says whether anything may be stored.
     ///
     /// # Cancel safety
-    /// Dropped, the transaction was committed or not.
+    /// If the future is dropped, the transaction may be committed or not.
     fn commit(transaction: Self::Transaction) -> BoxFuture<'static, Result<(), CommitError>>;
 
-    /// Rolls back, and returns when the storage has done so or could not be reached.
+    /// Rolls the transaction back. Returns when the storage has done so, or could not be reached.
     ///
     /// # Cancel safety
-    /// Dropped, the transaction is rolled back all the same.
+    /// If the future is dropped, the transaction is rolled back all the same.
     fn rollback(transaction: Self::Transaction) -> BoxFuture<'static, ()>;
 }
 
@@ -59,7 +60,7 @@ pub enum CommitError {
     /// commit.
     #[error("the transaction could not be committed, and was rolled back: {0}")]
     RolledBack(#[source] Box<dyn Error + Send + Sync>),
-    /// It may be stored or not.
+    /// The transaction may or may not be stored.
     #[error("the transaction may or may not be stored: {0}")]
     InDoubt(#[source] Box<dyn Error + Send + Sync>),
 }

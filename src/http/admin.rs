@@ -29,9 +29,9 @@ use crate::resource::Resource;
 /// use fencing::{Fence, Token};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// // Kept: a mark that was raised by mistake is lowered with `MemoryMarks::lower`.
+/// // Keep the marks: `MemoryMarks::lower` lowers one that was raised by mistake.
 /// let marks = Arc::new(MemoryMarks::default());
-/// // Larger than every token that your lock service will issue: a typo does not pass.
+/// // A ceiling above every token that your lock service will issue refuses a typo.
 /// let fence = Fence::new(Arc::clone(&marks)).ceiling(Token::new(1_000_000_000)?);
 /// // Put your authentication around it.
 /// let admin: Router = Router::new().nest_service("/admin", MarksAdmin::new(fence));
@@ -39,9 +39,9 @@ use crate::resource::Resource;
 /// # }
 /// ```
 ///
-/// [`MemoryMarks`](crate::fence::MemoryMarks) are those of one process: where several serve, a `PUT` reaches the
-/// one that answers it, and the others let the older tokens pass. There, give the service a fence of the marks
-/// in the database:
+/// [`MemoryMarks`](crate::fence::MemoryMarks) are those of one process. If several processes serve, a `PUT` raises
+/// the mark in the one that answers it, and the others still let older tokens pass. Then give the service a fence
+/// over the marks in the database:
 ///
 /// ```
 /// # #[cfg(feature = "postgres")]
@@ -63,20 +63,20 @@ use crate::resource::Resource;
 ///
 /// | request | answer |
 /// |---|---|
-/// | `GET /marks?after=NAME&limit=100` | the marks whose names come after `NAME`, up to `limit` of them (100 unless told, 1000 at most), in the order of the bytes of their names |
+/// | `GET /marks?after=NAME&limit=100` | the marks whose names come after `NAME`, up to `limit` of them (100 by default, 1000 at most), in the order of the bytes of their names |
 /// | `GET /marks/NAME` | `{"resource":"files/a","token":34}`, or 404 if it has none |
-/// | `PUT /marks/NAME` with the header `Fencing-Token: 40` | raises the mark, as a request with that token does, and answers with the mark. 412 if it is higher |
+/// | `PUT /marks/NAME` with the header `Fencing-Token: 40` | raises the mark, as a request with that token does, and answers with the mark. 412 if the mark is higher than the token |
 ///
 /// Names are percent-encoded. Marks that cannot be read, or do not [list](crate::fence::Marks::list)
-/// themselves, are a 503. A list is `{"marks":[...]}`; go on with the last name of it, until one has fewer
-/// than `limit`.
+/// themselves, are a 503. A list is `{"marks":[...]}`; to go on, ask with its last name as `after`, until a list has
+/// fewer than `limit` marks.
 ///
-/// **Fencing.** It never lowers a mark. A `PUT` shuts out all smaller tokens for good: use it to stop a
-/// client before it wakes up, with the token of a newer lease. It obeys the
+/// **Fencing.** It never lowers a mark. After a `PUT` the fence refuses all smaller tokens for good. Use it, with the
+/// token of a newer lease, to stop a client before it wakes up. It obeys the
 /// [ceiling](Fence::ceiling) and the [check](Fence::check_sequencer) of the fence, and waits for older requests in
-/// flight, or drops them, as the fence does. A 503 because older ones do not end comes after the mark was raised: it
-/// stays, and no older token is admitted any more. To lower a mark that a forged token has poisoned, see
-/// [`MemoryMarks::lower`](crate::fence::MemoryMarks::lower) and `fencing::sql::lower`.
+/// flight, or drops them, as the fence does. If older requests do not end, the answer is a 503, but the mark was
+/// raised before that: it stays, and no older token is admitted any more. To lower a mark that a
+/// forged token has poisoned, see [`MemoryMarks::lower`](crate::fence::MemoryMarks::lower) and `fencing::sql::lower`.
 #[derive(Clone)]
 pub struct MarksAdmin {
     fence: Fence,
@@ -88,7 +88,7 @@ impl fmt::Debug for MarksAdmin {
     }
 }
 
-/// How many marks a list has, unless it is told, and at most.
+/// How many marks a list has by default, and at most.
 const LIMIT: usize = 100;
 const MOST: usize = 1000;
 

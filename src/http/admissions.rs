@@ -52,7 +52,7 @@ pub(super) async fn admit(
         let superseded = any_superseded(first.iter().chain(&held));
         let admitted = tokio::select! {
             biased;
-            // While it waits here, a newer request waits for it there.
+            // While this request waits for one resource, a newer one may wait for another that it holds.
             stale = superseded => return Err(Refusal::Stale(stale)),
             admitted = fence.admit(&resource, token) => admitted,
         };

@@ -5,13 +5,13 @@ use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use super::refusal::Style;
 use super::{HEADER, Refusal};
 
-/// Stands in the extensions of an answer that a handler made of a refusal. The layer, which
-/// knows what the client may be told, makes it anew.
+/// Marks an answer that a handler made of a refusal; it stands in the answer's extensions. The layer knows
+/// what the client may be told, and makes such an answer anew.
 #[derive(Debug, Clone, Copy)]
 struct OfTheHandler;
 
 impl Refusal {
-    /// Makes the answer of a handler, or of a layer below the fence, which makes it anew.
+    /// Makes an answer for a handler, or for a layer below the fence. The fence makes it anew.
     pub(super) fn answer_below<B>(self, body: impl FnOnce(Option<Bytes>) -> B) -> Response<B> {
         let style = Style { grpc: false, header: HEADER, hides_highest: false };
         let mut response = self.answer(&style, body);
@@ -20,7 +20,7 @@ impl Refusal {
     }
 }
 
-/// Takes the refusal out of a handler's answer, if the answer is one and still says so.
+/// Takes the refusal out of a handler's answer, if the answer is a refusal and still has its status.
 pub(super) fn of_the_handler<B>(response: &mut Response<B>) -> Option<Refusal> {
     let extensions = response.extensions_mut();
     extensions.remove::<OfTheHandler>()?;
@@ -28,10 +28,10 @@ pub(super) fn of_the_handler<B>(response: &mut Response<B>) -> Option<Refusal> {
     (response.status() == refusal.status()).then_some(refusal)
 }
 
-/// Puts the answer of the layer in the place of the handler's, whose other headers stay.
+/// Replaces the handler's answer by the layer's, and keeps the handler's other headers.
 pub(super) fn answer_anew<B, C>(handlers: Response<B>, mut answer: Response<C>) -> Response<C> {
     let (mut parts, body) = handlers.into_parts();
-    // The body goes before the place in flight does.
+    // Drops the body before the request stops counting as in flight.
     drop(body);
     for name in [CONTENT_TYPE, CONTENT_LENGTH, CONTENT_ENCODING, RETRY_AFTER] {
         parts.headers.remove(name);

@@ -31,7 +31,7 @@ pin_project! {
     enum Content<R> {
         Refusal { text: Option<Bytes> },
         Passing { #[pin] body: R },
-        // What a gRPC client is told in the trailers, if it is cut off.
+        // The trailers that tell a gRPC client why its stream is cut off.
         Admitted { body: Arc<StoppableBody<R>>, grpc: Option<Style> },
         Ended { hint: SizeHint },
     }

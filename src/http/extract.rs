@@ -30,8 +30,8 @@ impl Fenced {
         Fenced { resource, token, others }
     }
 
-    /// Returns every resource of the request with its token, in the order of the extractor. The first is that
-    /// of the fields.
+    /// Returns every resource of the request with its token, in the order of the extractor. The first is
+    /// the one in the fields `resource` and `token`.
     #[must_use]
     pub fn sequencers(&self) -> Vec<Sequencer> {
         let first = Sequencer::new(self.resource.clone(), self.token);

@@ -34,14 +34,14 @@
 //! | the token was not issued, where the fence [checks](crate::fence::Fence::check_sequencer) that | 400 | `INVALID_ARGUMENT` |
 //! | the token is above the fence's [ceiling](crate::fence::Fence::ceiling) | 400 | `INVALID_ARGUMENT` |
 //! | the token is malformed, zero, out of range or sent twice; the resource is malformed, or not that of the [sequencer](SEQUENCER) | 400 | `INVALID_ARGUMENT` |
-//! | the marks or the lock service are unreachable, what a [`NameLayer`] asks has failed, older requests do not end, or too many wait for them | 503, `Retry-After` | `UNAVAILABLE` |
+//! | the marks or the lock service are unreachable, a server that the closure of a [`NameLayer`] asks has failed, older requests do not end, or too many wait for them | 503, `Retry-After` | `UNAVAILABLE` |
 //! | the marks are full, or the service does not run on tokio | 503 | `UNAVAILABLE` |
 //! | the server is put together wrongly, and does not find the [URI](path_of) or the [route](fn@matched) that names the resource | 500 | `INTERNAL` |
 //! | a statement of the handler's own transaction failed: in doubt | 503, `Retry-After` | `UNKNOWN` |
-//! | another transaction was in the way of a layer's own, which was rolled back | 503, `Retry-After` | `UNAVAILABLE` |
+//! | another transaction was in the way of the layer's transaction, which was rolled back | 503, `Retry-After` | `UNAVAILABLE` |
 //! | the [transaction](TransactionLayer) of the request was rolled back against the handler's will | 503, `Retry-After` if its connection broke | `UNAVAILABLE` if it broke, `INTERNAL` |
-//! | its commit failed: in doubt | 503 | `UNKNOWN` |
-//! | the handler has kept it | 500 | `INTERNAL` |
+//! | the commit of that transaction failed: in doubt | 503 | `UNKNOWN` |
+//! | the handler has kept that transaction beyond its response | 500 | `INTERNAL` |
 //!
 //! A client sends its token with [`attach`] and reads a refusal with [`Problem`]. An [`AttachLayer`] around
 //! its HTTP client does both, and sends nothing when the lease is over. A handler that
@@ -64,9 +64,9 @@
 //! # }
 //! ```
 //!
-//! A gRPC client finds the same problem in the metadata ([`Problem::read_grpc`]). Where a newer token cuts off
-//! its stream, that ends with the status `UNKNOWN` and the problem in its trailers; the body of another
-//! client breaks off.
+//! A gRPC client finds the same problem in the metadata ([`Problem::read_grpc`]). If a newer token cuts off
+//! its stream, the stream ends with the status `UNKNOWN` and the problem in its trailers. The body for a client
+//! that does not speak gRPC breaks off.
 //!
 //! # Roll-out
 //! Begin with [`FenceLayer::shadow`]: it lets every request pass, and tells what the fence would have refused.
@@ -87,7 +87,7 @@
 //! - The layer is a fence for what the inner service does until its response has ended. It does
 //!   not cover tasks that a handler spawns, nor upgraded connections.
 //! - Between processes the layer does not close the gap between check and write. Only
-//!   a check in the transaction that writes does: `fencing::sql::admit`, or a [`TransactionLayer`] below
+//!   a check in the transaction that writes closes it: `fencing::sql::admit`, or a [`TransactionLayer`] below
 //!   this one, which opens that transaction for the handler.
 //! - The extractor must give one resource one name. If a handler takes `/files/a` and
 //!   `/files/%61` for the same file, so must the extractor, as [`path()`] does. It refuses paths

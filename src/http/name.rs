@@ -38,12 +38,13 @@ use super::{FenceBody, HEADER, PathError, Refusal, Resources};
 /// ```
 ///
 /// An error of the closure is a [`Refusal`], or becomes one, and refuses the request, whatever the policy of the
-/// fence is. [`Refusal::unnamed`] makes a 400 of an error that is the client's fault, who sees its text. `?` makes
-/// a 503 of those of `fencing::sql` and of sqlx ([`Refusal::Unnamed`]), whose text is logged and not sent. The request is read before its token is: limit how long that takes and how large a body may be,
-/// and stand below your authentication.
+/// fence is. [`Refusal::unnamed`] makes a 400 of an error that is the client's fault; the client sees its text. `?`
+/// makes a 503 ([`Refusal::Unnamed`]) of the errors of `fencing::sql` and of sqlx; their text is logged and not
+/// sent. The closure reads the request before its token is checked: limit how long that takes and how large a
+/// body may be, and put this layer below your authentication.
 ///
-/// **Fencing.** Let the handler use what the closure has read. One that finds its
-/// resource in another way may write to another one than the fence has admitted.
+/// **Fencing.** Let the handler use what the closure has read. A handler that finds its resource in another
+/// way may write to a resource that the fence has not admitted.
 #[derive(Clone)]
 pub struct NameLayer<F> {
     namer: F,
@@ -106,7 +107,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        // The one that was asked whether it is ready.
+        // Calls the service that said it is ready, and keeps the clone.
         let next = self.inner.clone();
         let mut inner = replace(&mut self.inner, next);
         let style = Style { grpc: is_grpc(&request), header: HEADER, hides_highest: false };

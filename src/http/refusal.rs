@@ -55,9 +55,9 @@ pub enum Refusal {
     /// The server cannot name the resource: it is put together wrongly.
     #[error("the request was not carried out: {0}")]
     NoResource(#[source] PathError),
-    /// A [`NameLayer`](super::NameLayer) could not find out what the request is about: what it asks, such as a
-    /// database, failed. Nothing was written.
-    #[error("the resource of the request was not found out: {0}")]
+    /// A [`NameLayer`](super::NameLayer) could not find out which resource the request is about, because a
+    /// server that its closure asks, such as a database, failed. Nothing was written.
+    #[error("could not find out which resource the request is about: {0}")]
     Unnamed(#[source] Arc<dyn Error + Send + Sync>),
     /// The fence could not admit: the marks are unreachable or full, the lock service cannot be
     /// asked, older requests do not end, too many wait for them, or tokio does not run. The layer
@@ -72,12 +72,12 @@ pub enum Refusal {
         cause: Arc<FenceError>,
     },
     /// Another transaction was in the way of the one that checks the token, which was rolled back. It says
-    /// nothing about the token: the same request may succeed when it is sent again. Only a layer says so, of a
-    /// transaction of its own: `?` in a handler makes a [`Refusal::Failed`] of such an error, and a
-    /// [`TransactionLayer`](super::TransactionLayer) around the handler makes this of it.
+    /// nothing about the token: the same request may succeed when it is sent again. Only a layer gives
+    /// this, for its own transaction: `?` in a handler makes a [`Refusal::Failed`] of such an error, and a
+    /// [`TransactionLayer`](super::TransactionLayer) around the handler turns that into this.
     #[error("another transaction was in the way, and this one was rolled back: {0}")]
     Conflict(#[source] Arc<dyn Error + Send + Sync>),
-    /// The handler was content, and its [transaction](super::TransactionLayer) was rolled back: one of its
+    /// The handler succeeded, but its [transaction](super::TransactionLayer) was rolled back: one of its
     /// statements had failed, or the database has lost it. Nothing of it is stored.
     #[error("the transaction of the request was rolled back: {0}")]
     RolledBack(#[source] Arc<dyn Error + Send + Sync>),
@@ -85,7 +85,7 @@ pub enum Refusal {
     /// What the handler wrote may be stored.
     #[error("the commit failed, in doubt: {0}")]
     InDoubt(#[source] Arc<dyn Error + Send + Sync>),
-    /// The handler was content, and something still holds its
+    /// The handler succeeded, but something still holds its
     /// [transaction](super::InTransaction), such as a task or the body of its response. Nothing of it is
     /// stored.
     #[error("the handler kept its transaction beyond its response, and it is not committed")]
@@ -329,7 +329,7 @@ impl Refusal {
         }
     }
 
-    /// Says it in the head of a gRPC response, or in its trailers.
+    /// Writes the refusal into the head of a gRPC response, or into its trailers.
     pub(super) fn grpc_metadata(&self, style: &Style) -> HeaderMap {
         let mut metadata = HeaderMap::new();
         metadata.insert("grpc-status", HeaderValue::from(self.grpc_status()));
@@ -366,7 +366,7 @@ impl Refusal {
     }
 }
 
-/// Whether the connection broke, rather than a statement or a constraint: another may hold.
+/// Whether the connection broke, not a statement or a constraint: then another connection may do.
 fn was_cut_off(cause: &(dyn Error + 'static)) -> bool {
     cause.is::<io::Error>() || cause.source().is_some_and(was_cut_off)
 }

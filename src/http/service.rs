@@ -112,7 +112,7 @@ impl<S, X> FenceService<S, X> {
         let resources = resources.into_vec();
         let mut sequencers = Vec::with_capacity(resources.len());
         for resource in &resources {
-            // One that is named twice is found once.
+            // A resource that two headers name is found only once.
             let Some(token) = shown.remove(resource) else {
                 return Err(Refusal::Mismatch(each_its_own(&resources)));
             };

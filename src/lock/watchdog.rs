@@ -22,12 +22,12 @@ use crate::time::{Clock, Time};
 #[cfg(test)]
 mod tests;
 
-/// A renewal that is due so soon goes with one that is due now, but not more than an eighth of its
-/// pause too early. At the end of a lease nothing is early.
+/// Renewals that are due within this time go together with one that is due now, but at most an eighth of
+/// their pause too early. The look at the end of a lease is never early.
 const TOGETHER: Duration = Duration::from_millis(10);
 
-/// How many renewals are begun at one time. More of them would be answered before this task comes to look: who
-/// has begun too much is late with all of it. The next ones begin when those have ended, or a moment later.
+/// How many renewals are begun at one time. With more, this task would come to look at the answers
+/// when they are too old to count. The next ones begin when those have ended, or a moment later.
 const MOST: usize = 256;
 
 /// Renews the leases of one lock service, one task for each runtime in which leases were acquired.
@@ -39,7 +39,7 @@ pub(super) struct Watchdogs(Mutex<HashMap<Id, Arc<Watchdog>>>);
 #[derive(Default)]
 struct Watchdog {
     watched: Mutex<Watched>,
-    /// Something is due before what the task sleeps for, or a renewal is to be dropped.
+    /// Wakes the task: a lease is due before the task would wake, or a renewal is to be dropped.
     changed: Notify,
 }
 
@@ -83,7 +83,7 @@ impl Watchdogs {
             Arc::clone(all.entry(runtime.id()).or_default())
         };
         let third = ttl / 3;
-        // The clock may be anybody's code: it is not read under the lock.
+        // The clock may be the caller's code: it is not read under the lock.
         let now = holding.standing.clock().now();
         let (look, early) = match holding.standing.deadline() {
             Ok(deadline) if deadline <= now + third => (deadline, Duration::ZERO),
@@ -134,7 +134,7 @@ impl Watched {
         Some(kept)
     }
 
-    /// Looks at the lease again then, if it is still there, or earlier by no more than `early`.
+    /// Looks at the lease again at `at`, or up to `early` sooner, if it is still watched.
     fn look_again(&mut self, number: u64, (at, early): (Time, Duration), renewing: bool) {
         if let Some(kept) = self.leases.get_mut(&number) {
             self.looks.remove(&(kept.look, number));
@@ -143,7 +143,7 @@ impl Watched {
         }
     }
 
-    /// Returns the leases that are to be looked at now, with room for so many renewals: the longest due first.
+    /// Returns the leases that are to be looked at now, `room` at most: the one that is due the longest first.
     fn due(&self, now: Time, room: usize) -> Vec<(u64, Arc<Holding>, bool)> {
         let soon = self.looks.range(..=(now + TOGETHER, u64::MAX));
         let due = soon.filter_map(|(look, number)| {
@@ -197,7 +197,7 @@ impl Future for Renewal {
     }
 }
 
-/// The task of a watchdog. If it ends before its leases, with its runtime or in a panic of somebody's clock
+/// The task of a watchdog. If it ends before its leases, with its runtime or in a panic of the caller's clock
 /// or log, then the next lease starts it anew, and it looks after all of them.
 struct Running(Option<Arc<Watchdog>>);
 
@@ -225,7 +225,7 @@ async fn run(watchdog: Arc<Watchdog>, clock: Arc<dyn Clock>) {
             let mut watched = watchdog.watched();
             (watched.due(now, room), std::mem::take(&mut watched.ended))
         };
-        // Not later with each of them: one that is slow would hold up all that wait.
+        // Is not put off by each renewal that begins: then slow ones would hold up all that wait.
         if !due.is_empty() && now >= crowded_until {
             crowded_until = now + TOGETHER;
         }
@@ -244,7 +244,7 @@ async fn run(watchdog: Arc<Watchdog>, clock: Arc<dyn Clock>) {
         let next = {
             let mut watched = watchdog.watched();
             let first = watched.looks.first().map(|(look, _)| *look);
-            // What is due by now and found no room waits for some.
+            // A lease that is due and found no room waits until there is some.
             watched.asleep = first.map(|look| if look <= now { crowded_until } else { look });
             if watched.asleep.is_none() && renewals.is_empty() {
                 watched.running = false;
@@ -260,7 +260,7 @@ async fn run(watchdog: Arc<Watchdog>, clock: Arc<dyn Clock>) {
             }
         });
         let mut changed = pin!(watchdog.changed.notified());
-        // What has ended at one time is noted before the next look.
+        // Notes all renewals that have ended before the next look.
         poll_fn(|context| {
             let mut news = changed.as_mut().poll(context).is_ready();
             while let Poll::Ready(Some(ended)) = renewals.poll_next_unpin(context) {

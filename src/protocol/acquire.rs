@@ -101,8 +101,8 @@ impl Acquire {
         self.publish();
     }
 
-    /// Reports whether the node has answered that another owner holds the lock: then it holds nothing
-    /// for this one, and there is nothing to release.
+    /// Reports whether the node has answered that another owner holds the lock: then the node
+    /// holds nothing for this owner, and there is nothing to release.
     #[must_use]
     pub fn is_refused(&self, node: usize) -> bool {
         matches!(self.nodes.get(node), Some(NodeVote::Held(_)))

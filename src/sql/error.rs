@@ -85,7 +85,8 @@ pub(super) fn is_denied(error: &sqlx::Error) -> bool {
     matches!(read(error), (None, Meaning::Denied | Meaning::Unknown))
 }
 
-/// Whether a procedure of this crate is not there, or not for this user: it came with a newer version.
+/// Whether a procedure of this crate is missing, or this user may not call it: it is newer than the
+/// migrations, or than the grants.
 pub(super) fn is_withheld(error: &sqlx::Error) -> bool {
     matches!(read(error), (None, Meaning::Denied | Meaning::NotMigrated))
 }

@@ -25,12 +25,12 @@ pub struct Guarded<DB: Database> {
 /// Folds the admission into a write, such as `UPDATE files SET body = $1` under the condition
 /// `path = $2`: one statement looks at the mark, locks it, and writes only where the token is the
 /// mark. On PostgreSQL and SQLite that costs less than [`begin`](super::begin()) before the same write. On
-/// MySQL and MariaDB it is the same as that.
+/// MySQL and MariaDB it does the same as `begin` and the write.
 ///
 /// `statement` is one UPDATE or DELETE without WHERE: in other statements, such as `INSERT ... SELECT` with an
 /// aggregate, a condition at the end does not keep rows from being written. `condition` is
-/// what follows WHERE. Bind the values of both with [`bind`](Guarded::bind). It is run by
-/// [`begin`](Guarded::begin), as the first write of a transaction.
+/// what follows WHERE. Bind the values of both with [`bind`](Guarded::bind). [`begin`](Guarded::begin)
+/// opens a transaction, and runs it as the first write.
 ///
 /// ```no_run
 /// # #[cfg(feature = "postgres")]
@@ -53,10 +53,10 @@ pub struct Guarded<DB: Database> {
 /// transaction is rolled back, and `begin` decides in another one.
 ///
 /// It does not present the token to protected tables. It looks at the mark by itself, which needs
-/// rights on `fencing_marks`: on PostgreSQL SELECT and UPDATE of `token`; where the user lacks
-/// them, or has a temporary table, `begin` decides each time. Through a
-/// pooler in transaction mode (pgbouncer) take `begin`: this statement is prepared. Bind as many values as the
-/// texts have places.
+/// rights on `fencing_marks`: on PostgreSQL SELECT, and UPDATE of `token`; if the user lacks
+/// them, or the session has a temporary table, `begin` decides each time. Through a
+/// pooler in transaction mode (pgbouncer) take `begin`: this statement is prepared. Bind one value for each
+/// parameter of the two texts.
 pub fn guarded<DB: Database>(statement: &'static str, condition: &'static str) -> Guarded<DB> {
     Guarded { statement, condition, values: DB::Arguments::default(), unfit: None }
 }
@@ -103,7 +103,7 @@ impl<DB: Database> Guarded<DB> {
         }
     }
 
-    /// Refuses what a condition at its end does not guard as a whole.
+    /// Refuses a statement that a condition at its end does not guard as a whole.
     fn check(&self) -> Result<(), AdmitError> {
         if let Some(error) = &self.unfit {
             return Err(sqlx::Error::Encode(error.to_string().into()).into());
@@ -128,13 +128,13 @@ impl<DB: Database> Guarded<DB> {
         Ok(held.map(|held| (format!("{} AND {held}", self.plain()), values)))
     }
 
-    /// The lines keep what may be a comment apart.
+    /// The line breaks end a comment that either text may have.
     fn plain(&self) -> String {
         format!("{}\nWHERE (\n{}\n)", self.statement, self.condition)
     }
 }
 
-/// Returns how many rows were written behind the guard, if any: then the mark is locked.
+/// Returns how many rows the guarded statement wrote, if any: then the mark is locked.
 fn decided(written: sqlx::Result<u64>) -> Result<Option<u64>, AdmitError> {
     match written {
         Ok(0) => Ok(None),

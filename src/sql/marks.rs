@@ -112,7 +112,7 @@ async fn raise<DB: Database>(
     }
 }
 
-/// Reads marks, and leaves out rows that are none.
+/// Reads marks, and leaves out rows that are not valid marks.
 async fn valid<DB: Database>(
     pool: &Pool<DB>,
     after: Option<&Resource>,

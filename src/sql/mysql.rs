@@ -86,8 +86,8 @@ impl FenceStatements for MySql {
         (5, "fencing shadow", include_str!("../../migrations/mysql/0005_fencing_shadow.sql")),
     ];
 
-    /// Most often the mark is this token already. `fencing_share` has rolled the transaction back where
-    /// it is not.
+    /// Most often the mark is this token already. If it is not, `fencing_share` has rolled the
+    /// transaction back.
     fn begin_admitted(resource: &Resource, token: Token) -> Option<BeginAdmitted> {
         let name = hex(resource.as_str());
         let admit = Some(format!("CALL fencing_share(x'{name}', {token})"));

@@ -56,7 +56,7 @@ impl FenceStatements for Postgres {
 
     const BEGIN_BOUNDED: &'static str = "BEGIN; SET LOCAL lock_timeout = 1000";
 
-    /// COMMIT answers with success where a statement has failed, and rolls back. This one fails then.
+    /// COMMIT answers with success after a statement has failed, but rolls back. A SAVEPOINT fails then.
     const WATCH: (Option<&'static str>, Option<&'static str>) = (None, Some("SAVEPOINT fencing"));
 
     const PARTS: &'static str = PARTS;
@@ -89,7 +89,7 @@ impl FenceStatements for Postgres {
         values.add(resource.as_str())?;
         values.add(i64::from(token))?;
         let (name, number) = (values.len() - 1, values.len());
-        // As `fencing_begin`. A session with a temporary table may have one with this name.
+        // As `fencing_begin` does. A session with a temporary table may have one with this name.
         Ok(Some(format!(
             "EXISTS (SELECT FROM fencing_marks WHERE resource = ${name}
                 AND CASE WHEN token = ${number} AND pg_my_temp_schema() = 0

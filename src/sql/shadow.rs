@@ -40,7 +40,7 @@ pub struct Refused {
 /// keeps it in the table `fencing_refusals` ([`refusals`]), if the transaction commits. It
 /// raises the mark as `admit` does, if it need not wait for that.
 ///
-/// **Fencing.** None. It is made to wait for nobody; `docs/sql.md` says where it may wait all the same.
+/// **Fencing.** None. It is built to wait for no other transaction; `docs/sql.md` lists where it may still wait.
 ///
 /// # Errors
 /// Those of the database; roll the transaction back. On MySQL also a deadlock, and with
@@ -106,7 +106,7 @@ async fn look<DB: Database>(
             let mark = format!(
                 "SELECT CAST(token AS TEXT) FROM main.fencing_marks WHERE resource = {name}"
             );
-            // What has read before it writes may be refused the write. A refusal leaves the mark as it was.
+            // SQLite may refuse a write to a transaction that has read before. A refusal leaves the mark as it was.
             DB::execute(conn, note).await?;
             let mark = DB::texts(conn, mark, Vec::new()).await.map(first)?;
             let Some(token) = token else {

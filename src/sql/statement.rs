@@ -8,7 +8,7 @@
 //!
 //! `is_retryable` says by the code of an error whether the whole transaction may succeed when it
 //! is run again, and `is_down` whether the server went away. After the latter a commit may have
-//! been carried out: look before you run it again. Stale is neither.
+//! been carried out: look before you run it again. A stale token is neither.
 //!
 //! See `examples/orm` and `examples/clients` in the repository, for diesel, sea-orm, tokio-postgres,
 //! psycopg, SQLAlchemy, PyMySQL and node-pg.
@@ -83,7 +83,7 @@ pub mod mysql {
 
     /// Returns whether another transaction was in the way, by the number of the error: 1213 (deadlock,
     /// and a cluster's conflict), 1205 (a lock that did not become free in time), 1020, 1412, 3572, 3101.
-    /// SQLSTATE does not tell them: only 1213 has 40001.
+    /// Their SQLSTATEs do not help: only 1213 has 40001.
     #[must_use]
     pub fn is_retryable(number: u16) -> bool {
         mysql::is_conflict(number)

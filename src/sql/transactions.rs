@@ -1,4 +1,4 @@
-//! A pool as the storage whose transactions check tokens: so the layer of the HTTP door can open one.
+//! Makes each pool a storage whose transactions check tokens, so that the HTTP layer can open them.
 
 use futures_util::future::BoxFuture;
 use sqlx::error::ErrorKind;
@@ -13,13 +13,13 @@ use crate::sequencer::Sequencer;
 /// PostgreSQL: a statement of the transaction has failed.
 const FAILED: &str = "25P02";
 
-/// A transaction is one of [`begin`](super::begin()), which admits the first resource; the others are
-/// [admitted](super::admit()) behind it. Of several, each mark is raised in a transaction of its own before
-/// that: what is read then is not older than any of the admissions, on any isolation level.
+/// [`begin`](super::begin()) opens the transaction and admits the first resource; [`admit`](super::admit()) then
+/// admits the others. If there are several, each mark is raised before that, in a transaction of its own: so
+/// on any isolation level the transaction reads nothing older than one of its admissions.
 ///
-/// Its commit takes one statement more than that of the driver (two on MySQL, none on SQLite), which
-/// finds out whether the transaction has ended before: a statement that failed, and whose error was
-/// ignored, leaves nothing to commit on PostgreSQL, and COMMIT does not say so.
+/// It takes one statement more than the driver's own transaction (two on MySQL, none on SQLite), to find out
+/// whether the transaction ended before its commit: if a statement failed on PostgreSQL and its error was
+/// ignored, nothing is left to commit, and COMMIT does not say so.
 impl<DB: Database> Transactions for Pool<DB> {
     type Transaction = Transaction<'static, DB>;
 
@@ -37,7 +37,7 @@ impl<DB: Database> Transactions for Pool<DB> {
     }
 
     fn rollback(transaction: Transaction<'static, DB>) -> BoxFuture<'static, ()> {
-        // Where it fails, the connection is lost, and the transaction with it.
+        // If the rollback fails, the connection is lost, and the transaction with it.
         Box::pin(async move { drop(transaction.rollback().await) })
     }
 }
@@ -52,7 +52,7 @@ async fn open<DB: Database>(
         return Err(sqlx::Error::Configuration("no token was given".into()).into());
     };
     if !others.is_empty() {
-        // Here it waits for older holders. Behind `begin` it would wait with a view that misses what they write.
+        // Waits for older holders now. After `begin` it would wait with a snapshot that misses what they write.
         for sequencer in &order {
             begin_as(pool, sequencer).await?.commit().await?;
         }
@@ -87,7 +87,7 @@ async fn commit<DB: Database>(mut tx: Transaction<'static, DB>) -> Result<(), Co
         let _ = tx.rollback().await;
         return Err(match never_commits(&error) {
             true => CommitError::RolledBack(error.into()),
-            // Somebody has ended it, and what was written behind that was written outside of it.
+            // The handler, or the database, has ended it: later statements wrote outside of any transaction.
             false => CommitError::InDoubt(error.into()),
         });
     }

@@ -2,12 +2,12 @@ use sqlx::SqlitePool;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 
 /// Returns a pool with one connection, for all that this process writes: SQLite has one writer at a
-/// time. Those who come later wait for the connection, in their order, instead of sleeping
+/// time. Later writers wait for the connection, in their order, instead of sleeping
 /// until the file may be free (`busy_timeout`); with eight writers that is faster. Read through a
 /// pool of your own.
 ///
-/// Nothing is opened yet. Never wait for this pool within one of its transactions: that is the
-/// one connection. Other processes that write are waited for as long as `busy_timeout` says.
+/// It opens no connection yet. Never wait for this pool within one of its transactions: that transaction has
+/// the one connection. A write waits for writers in other processes as long as `busy_timeout` says.
 #[must_use]
 pub fn single_writer(options: SqliteConnectOptions) -> SqlitePool {
     let pool = SqlitePoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);

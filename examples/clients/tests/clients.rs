@@ -24,7 +24,7 @@ fn token(number: u64) -> Token {
 struct Example(&'static str, Vec<String>);
 
 impl Example {
-    /// Writes once: how it ended, and what it printed.
+    /// Writes once. Returns how the program ended, and what it printed.
     fn write(&self, number: u64, body: &str) -> (i32, String) {
         let Example(name, place) = self;
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -4,7 +4,7 @@ use crate::args::database::Form;
 
 /// What is printed, and for whom.
 pub(crate) struct Printed {
-    /// Whether the database's own client cuts at each semicolon, also within a procedure.
+    /// Whether the database's own client ends a statement at each semicolon, also within a procedure.
     pub(crate) cuts: bool,
     pub(crate) form: Form,
     /// The number of the first file.
@@ -13,12 +13,12 @@ pub(crate) struct Printed {
 
 type Files = Vec<(String, String)>;
 
-/// The parts go together: a step back over one of them removes nothing.
+/// The way down over any part but the first: the step down over the first part removes all of them.
 const NOTHING: &str =
     "-- Nothing: the parts of the fence go together, with the first of them.\nSELECT 1;\n";
 
 impl Printed {
-    /// Returns the names and texts of what creates the fence.
+    /// Returns the name and the SQL of each part that creates the fence.
     pub(crate) fn up(&self, parts: &[(i64, &str, &str)], removal: &str) -> Files {
         let mut files = Files::new();
         for ((version, what, sql), number) in parts.iter().zip(self.first..) {
@@ -43,12 +43,12 @@ impl Printed {
         files
     }
 
-    /// Returns what removes the fence.
+    /// Returns the SQL that removes the fence.
     pub(crate) fn down(&self, removal: &str) -> Files {
         vec![("remove.sql".into(), self.cut(removal))]
     }
 
-    /// Sets a delimiter, for those who would cut a procedure into pieces.
+    /// Sets a delimiter, for clients that would cut a procedure into pieces.
     fn cut(&self, sql: &str) -> String {
         match self.cuts {
             true => format!("DELIMITER $$\n{}\n$$\nDELIMITER ;\n", sql.trim_end()),

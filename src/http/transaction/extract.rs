@@ -12,7 +12,7 @@ use crate::http::Refusal;
 use crate::http::extract::WithoutToken;
 
 /// The way to the transaction of a request. It stands in the request's extensions, for services that
-/// do not use axum's extractors. To keep it keeps nothing open.
+/// do not use axum's extractors. You may keep it: it holds no transaction open.
 pub struct OpenTransaction<T: Transactions>(Handle<T::Transaction>);
 
 impl<T: Transactions> OpenTransaction<T> {
@@ -21,7 +21,7 @@ impl<T: Transactions> OpenTransaction<T> {
     }
 
     /// Takes the transaction, until what this returns is dropped. Returns `None` while somebody
-    /// else has it, and when the response has been made.
+    /// else has the transaction, and once the response has been made.
     #[must_use]
     pub fn take(&self) -> Option<InTransaction<T>> {
         self.0.take().map(InTransaction)
@@ -43,8 +43,8 @@ impl<T: Transactions> fmt::Debug for OpenTransaction<T> {
 /// The transaction of a request behind a [`TransactionLayer`](super::TransactionLayer), as an axum extractor.
 /// It is a `sqlx::Transaction` in which the token is admitted: run statements on `&mut **tx`.
 ///
-/// The layer ends it. Drop it before the response is made, as a handler does that takes it by value: what
-/// is kept longer is never committed.
+/// The layer ends it. Drop it before the response is made, as a handler does that takes it by value: a
+/// transaction that is kept longer is never committed.
 ///
 /// Take `Option<InTransaction<_>>` where a token may be missing, as in a read.
 pub struct InTransaction<T: Transactions>(Held<T::Transaction>);

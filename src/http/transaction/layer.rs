@@ -49,7 +49,7 @@ use super::TransactionService;
 /// | answers with success while something still holds the transaction | is not committed: a 500 |
 ///
 /// A commit that fails is a 503: [`Problem::IN_DOUBT`](crate::http::Problem::IN_DOUBT) where the
-/// database has not said what became of it, [`CONFLICT`](crate::http::Problem::CONFLICT) where another
+/// database has not said whether it committed, [`CONFLICT`](crate::http::Problem::CONFLICT) where another
 /// transaction was in the way, and [`ROLLED_BACK`](crate::http::Problem::ROLLED_BACK) where a statement
 /// had failed and the handler did not say so. Each counts in `fencing_admissions_total` with `door="http"`.
 ///
@@ -59,28 +59,28 @@ use super::TransactionService;
 /// - **Leaks.** A task or a body that has taken the transaction keeps its locks, and so holds up newer
 ///   tokens, until it lets go. Nothing that it writes is ever stored.
 /// - **Reads.** A request without a token that the fence lets pass has no transaction:
-///   [`InTransaction`](super::InTransaction) is a 428 there, and `Option<InTransaction>` is `None`. One with a token has one, and
-///   its commit raises the mark. SQLite has one writer at a time: let the fence
-///   [ignore reads](crate::http::FenceLayer::ignore_reads) there.
+///   [`InTransaction`](super::InTransaction) is a 428 there, and `Option<InTransaction>` is `None`. A request with
+///   a token has a transaction, also to read, and its commit raises the mark. SQLite has one writer at a
+///   time: let the fence [ignore reads](crate::http::FenceLayer::ignore_reads) there.
 /// - **Connections.** A request keeps a connection of the pool from its admission to its commit, its
 ///   upload included. Limit uploads and the time of requests above this layer. Take no second connection in the
 ///   handler, and no second `sql::begin`: it would wait for this transaction, which waits for the handler. Two of
 ///   these layers around one handler are a 500.
 /// - **Dropped requests.** The connection goes back to the pool when the database has answered and rolled back.
-///   On MySQL, sqlx 0.9 loses its place where a handler is dropped while a statement is prepared for the first
-///   time on a connection, and that place in the pool with it.
+///   On MySQL, if a handler is dropped while sqlx 0.9 prepares a statement for the first time on a connection, the
+///   connection is never usable again, and the pool has one place less.
 /// - **Sleepers.** An older server that sleeps in its transaction holds up newer tokens, and each of them holds a
 ///   connection. Set `lock_timeout` and `idle_in_transaction_session_timeout` on PostgreSQL, and
 ///   `innodb_lock_wait_timeout` on MySQL.
-/// - **Marks.** What is rolled back leaves no mark in the database, as a request that answers with 4xx or 5xx:
-///   an older token may still write. Those of a request about several resources may stay.
+/// - **Marks.** A transaction that is rolled back, such as that of a request that answers with 4xx or 5xx, leaves no
+///   mark in the database: an older token may still write. The marks of a request about several resources may stay.
 /// - **Errors.** Stop at the first error of a statement. A deadlock that is ignored ends the transaction on MySQL, and
 ///   what is written after that is stored at once, statement by statement.
-/// - **Shadow mode** of the fence refuses nothing, but this layer does. Add it when that is over.
+/// - **Shadow mode** of the fence refuses nothing, but this layer does. Add this layer when shadow mode is over.
 ///
 /// **Fencing.** Do not end the transaction in the handler (`COMMIT`, or on MySQL a statement that creates or
-/// alters a table): what is written after that is not fenced. The layer finds out at the end, and says that
-/// the request is in doubt on MySQL. Writes elsewhere, by another connection or to another
+/// alters a table): what is written after that is not fenced. The layer finds out at the end. On MySQL it
+/// then answers that the request is in doubt. Writes elsewhere, by another connection or to another
 /// service, are not part of it.
 ///
 /// On PostgreSQL the transaction presents its token to protected tables: of several

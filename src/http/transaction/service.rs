@@ -54,7 +54,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        // The one that was asked whether it is ready.
+        // Calls the service that said it is ready, and keeps the clone.
         let next = self.inner.clone();
         let mut inner = replace(&mut self.inner, next);
         let Some(fenced) = request.extensions().get::<Fenced>().cloned() else {
@@ -67,7 +67,7 @@ where
             tracing::error!(error, "request not carried out");
             return async { Ok(wrongly_built()) }.boxed();
         };
-        // It would wait for the transaction of the layer outside, which waits for it.
+        // The inner transaction would wait for the outer one, which waits for the handler.
         if request.extensions().get::<OpenTransaction<T>>().is_some() {
             let error = "two TransactionLayers stand around the handler; take one of them away";
             tracing::error!(error, "request not carried out");
@@ -85,8 +85,7 @@ fn wrongly_built<R>() -> Response<FenceBody<R>> {
     response
 }
 
-/// Runs one request in a transaction. Dropped on the way, it drops the handler first, and then rolls
-/// back.
+/// Runs one request in a transaction. If the future is dropped, it drops the handler first, and then rolls back.
 async fn run<S, T, B, R>(
     inner: &mut S,
     storage: &T,
@@ -133,7 +132,7 @@ where
     Ok(match committed {
         Ok(()) => response.map(FenceBody::passing),
         Err(refusal) => {
-            // A body that has kept the transaction ends it.
+            // If the body has kept the transaction, this ends it.
             drop(response);
             tell(&refusal);
             refusal.answer_below(FenceBody::refusal)
@@ -141,14 +140,14 @@ where
     })
 }
 
-/// Whether the handler is content. A gRPC service that fails at once says so in the head.
+/// Whether the handler succeeded. A gRPC service that fails at once says so in the head.
 fn is_success<R>(response: &Response<R>) -> bool {
     let status = response.status();
     let grpc = response.headers().get("grpc-status").map_or(&b"0"[..], HeaderValue::as_bytes);
     (status.is_success() || status.is_redirection()) && grpc == b"0"
 }
 
-/// Counts and logs what the handler does not know.
+/// Counts and logs a commit that failed: the handler never learns of it.
 fn tell(refusal: &Refusal) {
     tracing::error!(%refusal, "request not committed");
     let outcome = refusal.label();
@@ -157,7 +156,7 @@ fn tell(refusal: &Refusal) {
 }
 
 impl Refusal {
-    /// What a handler's refusal is when its transaction has been rolled back: nothing of it is stored.
+    /// Returns a conflict if that was why the handler failed: its transaction has been rolled back by now.
     fn rolled_back(self) -> Refusal {
         match self {
             Refusal::Failed(cause)

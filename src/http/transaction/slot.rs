@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use tokio::sync::{Mutex, OwnedMappedMutexGuard, OwnedMutexGuard};
 
-/// Where the transaction of one request is, as long as nobody works with it. `X` is the transaction.
+/// Keeps the transaction of one request while nobody works with it. `X` is the transaction.
 struct Slot<X> {
     content: Arc<Mutex<Option<X>>>,
     /// The request is over. Nobody gets the transaction any more.
@@ -13,11 +13,11 @@ struct Slot<X> {
 }
 
 impl<X> Slot<X> {
-    /// Lets nobody get the transaction any more, and takes it out, unless somebody works with it. Who does
-    /// finds it closed when it lets go.
+    /// Lets nobody get the transaction any more, and takes it out. If somebody still works with it, its
+    /// `Release` finds the slot closed, and drops the transaction.
     fn close(&self) -> Option<X> {
         self.closed.store(true, Ordering::SeqCst);
-        // With the one in `Release`: the second of the two sees what the other has done.
+        // Pairs with the fence in `Release`: whichever of the two comes second sees the other's change.
         fence(Ordering::SeqCst);
         self.empty()
     }
@@ -38,7 +38,7 @@ impl<X> Clone for Handle<X> {
 }
 
 impl<X> Handle<X> {
-    /// Gives the transaction to one at a time, until the request is over.
+    /// Gives the transaction to one user at a time, until the request is over.
     pub(super) fn take(&self) -> Option<Held<X>> {
         if self.0.closed.load(Ordering::SeqCst) {
             return None;
@@ -83,7 +83,7 @@ impl<X> Drop for Release<X> {
     }
 }
 
-/// The layer's end of it. Dropped, it ends the transaction.
+/// The layer's own handle. When it is dropped, the transaction ends, unless somebody still works with it.
 pub(super) struct Owner<X>(Handle<X>);
 
 impl<X> Owner<X> {

@@ -10,14 +10,14 @@ use crate::protocol::{Fault, Reply, majority};
 
 type Answer = Result<Reply, Fault>;
 
-/// The answers to what one caller has asked. All lanes put theirs in here, so that the caller has one
+/// The answers to one caller's requests. All lanes put their answers in here, so that the caller has one
 /// place, one waker and one timer for all of them.
 pub(super) struct Answers {
     inbox: Arc<Inbox>,
-    /// What is awaited, by the number of the question: of which node, and until when it counts.
+    /// The answers still awaited, by the number of the question: from which node, and until when each counts.
     awaited: Vec<Option<(usize, Instant)>>,
     open: usize,
-    /// How many more answers decide nothing alone.
+    /// How many more answers can come before one of them can decide the vote.
     undecided: usize,
 }
 
@@ -26,13 +26,13 @@ struct Inbox(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// With the number of the question.
+    /// Answers that have come, with the number of their question.
     come: VecDeque<(usize, Answer)>,
-    /// The caller, and how many answers it waits for at least.
+    /// The caller's waker, and how many answers must come before it is woken.
     waker: Option<(Waker, usize)>,
 }
 
-/// The place of one answer. Dropped without one, it says that nobody will answer.
+/// The place of one answer. Dropped without an answer, it tells the caller that none will come.
 pub(super) struct Slot {
     inbox: Arc<Inbox>,
     question: Option<usize>,
@@ -80,15 +80,15 @@ impl Answers {
         Answers { inbox, awaited: Vec::with_capacity(nodes), open: 0, undecided: 0 }
     }
 
-    /// Says that all of `nodes` nodes are asked for a vote: fewer answers than a majority, or than
-    /// leave no majority, decide nothing, and need not wake the caller.
+    /// Says that all of `nodes` nodes are asked for a vote: the vote is open until a majority has
+    /// granted, or too many have refused for one. Before so many answers have come, none wakes the caller.
     pub(super) fn of_votes(nodes: usize) -> Answers {
         let least = majority(nodes).min(nodes + 1 - majority(nodes));
         Answers { undecided: least.saturating_sub(1), ..Answers::new(nodes) }
     }
 
-    /// Awaits one more answer, which counts until `bound`: a re-admission relies on it that what was
-    /// asked before is over by then.
+    /// Awaits one more answer, which counts until `bound`. A re-admission relies on this: requests sent
+    /// before it are over by then.
     pub(super) fn slot(&mut self, node: usize, bound: Instant) -> Slot {
         let question = Some(self.awaited.len());
         self.awaited.push(Some((node, bound)));
@@ -97,7 +97,7 @@ impl Answers {
     }
 
     /// Returns the next answer with the number of its node, or `None` if no more are awaited. A lane
-    /// bounds its answers, and the bound here is for one whose runtime stands still.
+    /// bounds its answers itself; the bound here is for a lane whose runtime stands still.
     ///
     /// You may drop it at any point: no answer gets lost.
     pub(super) async fn next(&mut self) -> Option<(usize, Answer)> {
@@ -122,28 +122,28 @@ impl Answers {
                 return Poll::Pending;
             }
             drop(state);
-            // What has come may be awaited no more.
+            // The answers that have come may be ones that were given up.
             if let Some(next) = self.come() {
                 return Poll::Ready(Some(next));
             }
         }
     }
 
-    /// Takes an answer that has come, if one that is still awaited has.
+    /// Takes the first answer that has come and is still awaited.
     fn come(&mut self) -> Option<(usize, Answer)> {
         loop {
             let (question, answer) = self.inbox.state().come.pop_front()?;
             if let Some((node, bound)) = self.awaited.get_mut(question).and_then(Option::take) {
                 self.open -= 1;
                 self.undecided = self.undecided.saturating_sub(1);
-                // It came, and nobody looked: that is no fault of the node.
+                // The answer came, and this client looked too late: the node is not to blame.
                 let late = answer.is_ok() && Instant::now() > bound;
                 return Some((node, if late { Err(Fault::Overloaded) } else { answer }));
             }
         }
     }
 
-    /// Gives one up that is not awaited any more.
+    /// Gives up an answer whose time is over.
     fn late(&mut self) -> Option<(usize, Answer)> {
         let now = Instant::now();
         let late = |slot: &&mut Option<(usize, Instant)>| {
@@ -182,8 +182,8 @@ mod tests {
         assert_eq!(answers.next().await, None);
     }
 
-    /// A lane whose runtime stands still holds up nobody for longer, and what it says then wakes nobody in
-    /// place of another.
+    /// A lane whose runtime stands still does not hold up the caller, and its late answer does not count as
+    /// another's.
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_was_given_up_takes_nobodys_place() {
         let mut answers = Answers::new(2);

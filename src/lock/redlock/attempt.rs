@@ -19,8 +19,8 @@ pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// Makes one attempt. Dropped at any await point, or lost, it releases everywhere. Where others share the
 /// lock that it asks for alone, nobody joins them for as long as it `drains`.
 ///
-/// Where this client was too slow itself, that says nothing of the nodes: the attempt waits for a turn
-/// and asks anew, for another owner, within the time in which it may wait.
+/// An attempt that failed because this client itself was too slow says nothing of the nodes: it waits for
+/// another turn and asks anew, for another owner, within the time in which it may wait.
 pub(super) async fn attempt(
     nodes: &Arc<Nodes>,
     resource: &Resource,
@@ -66,8 +66,9 @@ pub(super) async fn attempt(
     }
 }
 
-/// Reports whether a node was not asked in time, or not heard in time, because of this client: then it
-/// may be to blame for the others, too. That takes a budget: what was refused at once would be refused again.
+/// Reports whether a node was not asked in time, or not heard in time, because of this client: then this
+/// client may be to blame for the other faults, too. Requests that were refused before a budget has passed do not
+/// count: they would be refused again.
 pub(super) fn was_late(nodes: &Nodes, begin: Instant, faults: &[(usize, Fault)]) -> bool {
     begin.elapsed() >= nodes.budget() && faults.iter().any(|(_, it)| *it == Fault::Overloaded)
 }
@@ -106,7 +107,7 @@ async fn ask(
     }
 }
 
-/// Releases when it is dropped, also where no answer came.
+/// Releases the lock on the nodes when it is dropped, also on nodes that did not answer.
 struct ReleaseOnDrop<'a> {
     nodes: Option<&'a Arc<Nodes>>,
     resource: &'a Resource,
@@ -119,7 +120,7 @@ impl Drop for ReleaseOnDrop<'_> {
         if let Some(nodes) = self.nodes {
             let request = Request::Release { resource: self.resource.clone(), owner: self.owner };
             let mut answers = Answers::new(nodes.size());
-            // A node that has answered that another owner holds it has nothing of this one.
+            // If a node has answered that another owner holds the lock, it has nothing of this owner.
             nodes.submit_to(&request, &mut answers, |node| !self.acquire.is_refused(node));
         }
     }

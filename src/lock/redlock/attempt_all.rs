@@ -14,7 +14,7 @@ use crate::random;
 use crate::resource::Resource;
 
 /// Makes one attempt to acquire all of them. Dropped at any await point, or lost, it releases all of
-/// them everywhere. Where this client was too slow itself, it asks anew as [`attempt`](super::attempt::attempt) does.
+/// them everywhere. If this client itself was too slow, it asks anew as [`attempt`](super::attempt::attempt) does.
 pub(super) async fn attempt_all(
     nodes: &Arc<Nodes>,
     resources: &[Resource],

@@ -31,7 +31,7 @@ const WINDOW: usize = 256;
 
 /// How many renewals go as one request.
 const MOST_RENEWALS: usize = 64;
-/// For how long renewals go one by one after a node has refused several: one of them may have spoilt the others.
+/// For how long renewals go one by one after a node has refused several: one may have made it refuse the others.
 const APART: Duration = Duration::from_secs(60);
 
 type Opening = BoxFuture<'static, Result<Opened, Fault>>;
@@ -48,7 +48,7 @@ pub(super) struct Driver {
     shared: Shared,
     queued: Arc<AtomicUsize>,
     session: Option<Box<dyn Session>>,
-    /// What moves the bytes of the session.
+    /// The future that moves the bytes of the session.
     motion: Option<BoxFuture<'static, ()>>,
     sessions: u64,
     /// Requests of this session without an answer, those in time.
@@ -102,9 +102,9 @@ impl Driver {
         }
     }
 
-    /// Runs until the lane is gone and nothing is on its way. The turns of the runtime's tasks don't
-    /// bound it: answers that have come must be seen before what seems late is given up, and the
-    /// window bounds what it does at one time.
+    /// Runs until the lane is gone and nothing is on its way. The runtime's cooperative budget
+    /// does not bound it: it must see answers that have come before it gives up requests that seem late. The
+    /// window bounds how much it does at one time.
     pub(super) async fn run(mut self, mut jobs: mpsc::UnboundedReceiver<Job>) {
         let wakes = Arc::<OwnWakes>::default();
         let mut poll = |context: &mut Context<'_>| self.poll(context, &mut jobs);
@@ -117,7 +117,7 @@ impl Driver {
         jobs: &mut mpsc::UnboundedReceiver<Job>,
     ) -> Poll<()> {
         let open = self.poll_jobs(context, jobs);
-        // Before anything is sent to a connection that is closed by now.
+        // Finds out first whether the connection is closed: then nothing is sent on it.
         self.poll_motion(context);
         self.send();
         loop {
@@ -183,7 +183,7 @@ impl Driver {
         let mut news = false;
         while let Some(next) = self.next_limit() {
             if next <= Instant::now() {
-                // What waits behind it is refused as well.
+                // Refuses the requests that wait behind it as well.
                 self.give_up();
                 self.send();
                 news = true;
@@ -327,7 +327,7 @@ impl Driver {
 
     fn on_ended(&mut self, Ended { session, answer, jobs }: Ended) {
         let broken = matches!(answer, Err(Fault::Disconnected(_)));
-        // What happens to an older session says nothing of this one.
+        // An older session's end says nothing of this one.
         if self.is_current(session) {
             match &jobs {
                 Some(jobs) => self.sent = self.sent.saturating_sub(jobs.len()),

@@ -12,13 +12,12 @@ use tracing::Span;
 use super::job::Job;
 use crate::protocol::{Fault, Reply};
 
-/// What one call of a session answers. Several requests may have gone as one.
+/// The answer to one call of a session. One call may carry several requests.
 pub(super) type Answer = Result<Reply, Fault>;
 /// One call of a session.
 pub(super) type Call = BoxFuture<'static, Answer>;
 
-/// The calls of a lane that have no answer yet. They have a budget each, all the same, so that the
-/// oldest is always due first.
+/// The calls of a lane that have no answer yet. All have the same budget, so the oldest is always due first.
 #[derive(Default)]
 pub(super) struct InFlight {
     calls: FuturesUnordered<Numbered>,
@@ -27,8 +26,8 @@ pub(super) struct InFlight {
     /// The calls that have time left, in the order of their numbers, without gaps up to `next`. `None`
     /// where the answer has come.
     in_time: VecDeque<Option<Sent>>,
-    /// The calls whose callers have been told that it was late, and until when their sessions may owe
-    /// the answer.
+    /// Late calls, whose callers have been told so: the session of each, and until when it may owe the
+    /// answer.
     late: BTreeMap<u64, (u64, Instant)>,
 }
 
@@ -122,8 +121,8 @@ impl InFlight {
         self.late.values().next().map(|(_, until)| *until)
     }
 
-    /// Takes the next call that is late, as the session and its requests. The session may owe the
-    /// answer until then.
+    /// Takes the next call that is late: its session and its requests. The session may owe the answer
+    /// until `until`.
     pub(super) fn late(&mut self, now: Instant, until: Instant) -> Option<(u64, Vec<Job>)> {
         while self.in_time.front().is_some_and(Option::is_none) {
             self.in_time.pop_front();
@@ -135,7 +134,7 @@ impl InFlight {
         Some((sent.session, sent.jobs))
     }
 
-    /// Returns the sessions that have owed an answer for too long, and waits no more for these answers.
+    /// Returns the sessions that have owed an answer for too long, and stops waiting for these answers.
     pub(super) fn broken(&mut self, now: Instant) -> BTreeSet<u64> {
         let last = self.late.iter().take_while(|(_, (_, until))| *until <= now).last();
         let Some(last) = last.map(|(number, _)| *number) else { return BTreeSet::new() };
@@ -143,7 +142,7 @@ impl InFlight {
         let broken = std::mem::replace(&mut self.late, rest);
         for call in self.calls.iter_mut().filter(|call| broken.contains_key(&call.number)) {
             call.call = None;
-            // So that it is polled once more, and gone.
+            // Wakes the call, so that it is polled once more and ends.
             if let Some(waker) = call.waker.take() {
                 waker.wake();
             }

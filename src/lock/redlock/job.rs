@@ -62,8 +62,8 @@ impl Waiting {
         self.0.push_back(job);
     }
 
-    /// Returns the next request that is still worth to be sent, and refuses those before it. Renewals that
-    /// follow one another come together, as many as that.
+    /// Returns the next request that is still worth sending, and refuses those before it. Renewals that
+    /// follow one another come together, up to that many.
     pub(super) fn next(&mut self, most_renewals: usize) -> Vec<Job> {
         let now = Instant::now();
         let mut next = Vec::with_capacity(1);

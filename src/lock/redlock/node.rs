@@ -33,10 +33,10 @@ pub trait Node: Send + Sync + 'static {
     /// as long as it uses the session: that spares a task for each connection.
     ///
     /// # Errors
-    /// [`Fault`]: why there is none.
+    /// Returns a [`Fault`] that says why there is no session.
     ///
     /// # Cancel safety
-    /// Dropped, it leaves nothing behind.
+    /// If the future is dropped, it leaves nothing behind.
     fn open_driven(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Opened, Fault>> {
         let opening = self.open(fleet);
         Box::pin(async move { Ok(Opened { session: opening.await?, motion: None }) })
@@ -56,7 +56,7 @@ pub trait Node: Send + Sync + 'static {
     }
 }
 
-/// A session, and what moves its bytes.
+/// A session, and the future that moves its bytes.
 pub struct Opened {
     /// The session.
     pub session: Box<dyn Session>,

@@ -86,8 +86,8 @@ impl Nodes {
         timeout(limit, self.turns.acquire_many(room)).await.ok()?.ok()
     }
 
-    /// Notes whether this client was late with an attempt by itself: then fewer ask at one time, as few as one
-    /// after another, and more again when attempts are in time.
+    /// Notes whether this client itself was late with an attempt. If so, fewer attempts ask at one time, down to
+    /// one; when attempts are in time, more do again.
     pub(super) fn was_late(&self, late: bool) {
         let next = |room: u32| if late { room * 2 } else { room.saturating_sub(1) };
         let next = |room| Some(next(room).clamp(1, TURNS));

@@ -27,7 +27,7 @@ impl Wake for OwnWakes {
 }
 
 impl OwnWakes {
-    /// Polls the parts, again as long as one of them has woken another meanwhile, but not for ever.
+    /// Polls the parts, and polls them again if one has woken another meanwhile, a bounded number of times.
     pub(super) fn poll(
         self: &Arc<Self>,
         context: &mut Context<'_>,
@@ -39,7 +39,7 @@ impl OwnWakes {
         let waker = Waker::from(Arc::clone(self));
         for _ in 0..MOST_ROUNDS {
             self.polling.store(true, Ordering::SeqCst);
-            // Read as well: what those who woke have written before is seen from here on.
+            // Swaps, to read too: from here on this task sees all that the wakers wrote before they woke it.
             self.woken.swap(false, Ordering::SeqCst);
             let polled = parts(&mut Context::from_waker(&waker));
             self.polling.store(false, Ordering::SeqCst);
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!((rounds, woken()), (3, 0));
         kept.unwrap().wake();
         assert_eq!(woken(), 1);
-        // One that never rests gives way.
+        // A task that wakes itself without end gives way.
         let (rounds, _) = polled(&wakes, &task, usize::MAX);
         assert!(rounds < 100 && woken() == 2, "{rounds}");
     }

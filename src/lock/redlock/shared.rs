@@ -20,8 +20,8 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Notes what a node's answer says besides: that it is to be brought back, that its counts are to be
-    /// collected, or whether a release was told to another client.
+    /// Notes what else a node's answer says: that the node is to be brought back, that its counts are to be
+    /// collected, or whether the node has announced a release to another client.
     pub(super) fn note(&self, node: usize, request: &Request, answer: &Result<Reply, Fault>) {
         let Ok(reply) = answer else { return };
         if reply.is_not_admitted() {

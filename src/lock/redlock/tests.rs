@@ -247,7 +247,7 @@ impl Clock for Counting {
     }
 }
 
-/// The runtime of the lanes stands still, and they are full: what is refused at once is not asked again and again.
+/// The runtime of the lanes stands still, and they are full: a request that is refused at once is not repeated.
 #[test]
 fn full_lanes_refuse_at_once_and_once() {
     let (nodes, clock) = (["a", "b", "c"].map(MemoryNode::new), Counting::default());

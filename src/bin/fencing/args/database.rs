@@ -12,16 +12,16 @@ pub(crate) struct Migrate {
     /// Prints the SQL instead, for other tools. The scheme of the URL is enough then.
     #[arg(long)]
     pub(crate) print: bool,
-    /// Prints what removes the fence, the marks and the leases again. Stop all writers first.
+    /// Prints the SQL that removes the fence, the marks and the leases. Stop all writers before you run it.
     #[arg(long, requires = "print")]
     pub(crate) down: bool,
-    /// The tool that is going to apply it.
+    /// The tool that applies the migrations.
     #[arg(long, value_enum, requires = "print", default_value_t = Form::Client)]
     pub(crate) form: Form,
-    /// Writes the files of that tool into this folder, instead of printing them one behind the other.
+    /// Writes the files of that tool into this folder, instead of printing them one after another.
     #[arg(long, value_name = "FOLDER", requires = "print")]
     pub(crate) into: Option<PathBuf>,
-    /// The number of the first file, for dbmate and golang-migrate: above those that you have.
+    /// The number of the first file, for dbmate and golang-migrate. Take one above those that you have.
     #[arg(long, value_name = "NUMBER", requires = "print", default_value_t = 1)]
     pub(crate) first: u64,
 }
@@ -33,7 +33,7 @@ pub(crate) enum Form {
     Client,
     /// For dbmate: a file for each part, up and down.
     Dbmate,
-    /// For Flyway: a repeatable migration for each part. It knows no way down.
+    /// For Flyway: a repeatable migration for each part, and none that removes it.
     Flyway,
     /// For golang-migrate: two files for each part.
     GolangMigrate,

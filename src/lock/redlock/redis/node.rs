@@ -113,12 +113,12 @@ impl Node for RedisNode {
             let mut session = pin!(begin(connection, keys, fleet));
             let mut closed = false;
             let session = poll_fn(|context| {
-                // If the connection breaks, what is asked on it fails.
+                // If the connection breaks, each request on it fails.
                 closed = closed || motion.as_mut().poll(context).is_ready();
                 session.as_mut().poll(context)
             })
             .await?;
-            // The server may have answered all the same before it closed: what is over must not be polled again.
+            // The server may have answered before it closed. `motion` is over then, and must not be polled again.
             if closed {
                 return Err(Fault::Unreachable("the server has closed the connection".into()));
             }
@@ -142,13 +142,13 @@ async fn begin(
     let me = Membership { incarnation, fleet };
     let marker = script::marker(&me);
     let digests = load(&mut connection).await?;
-    // Not from zero: something in between may share a connection out.
+    // Not from zero: a proxy may share a connection among clients, whose numbers must differ.
     let number = AtomicU64::new(random::u128() as u64);
     let place = Arc::new(Place { keys, me, marker, digests, flushed: AtomicBool::new(false) });
     Ok(Box::new(RedisSession { connection, place, number }))
 }
 
-/// What breaks a session: see [`script::answer_to`].
+/// The error that ends a session: see [`script::answer_to`].
 const ANOTHERS: &str = "the answer is another request's";
 
 struct RedisSession {

@@ -168,9 +168,9 @@ pub(super) fn marker(me: &Membership) -> String {
     format!("{} {}", me.incarnation.as_str(), me.fleet)
 }
 
-/// Returns what stands behind the number, if this is the answer to the request of that number. In Redis
-/// only the order says which answer is whose: where one gets lost, each later one would count for the
-/// request before, a grant of one lock for another's.
+/// Returns the rest of an answer after its number, if it answers the request of that number. In Redis only
+/// the order says which answer belongs to which request: if one got lost, each later answer would count for
+/// the request before its own, and a grant of one lock would count as a grant of another.
 pub(super) fn answer_to(number: u64, value: &Value) -> Option<&[Value]> {
     let Value::Array(parts) = value else { return None };
     let (Value::BulkString(bytes), parts) = parts.split_first()? else { return None };
@@ -213,7 +213,7 @@ pub(super) fn reply(incarnation: &Incarnation, uptime: Duration, parts: &[Value]
         "draining" => Reply::Draining,
         "free" => Reply::Free,
         "several" => {
-            // The number of the request stands in front of all of them only.
+            // Only the answer as a whole has the request's number in front; its parts have none.
             let part = |part: &Value| match part {
                 Value::Array(part) => reply(incarnation, uptime, part),
                 _ => None,

@@ -15,7 +15,7 @@ use crate::protocol::Fault;
 /// After how much silence the other end of a connection is asked whether it is still there.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 
-/// A connection, and what moves its bytes as long as it is polled.
+/// A connection, and the future that moves its bytes while it is polled.
 type Driven = (MultiplexedConnection, BoxFuture<'static, ()>);
 
 /// Connects without a task for the connection. Returns `None` where only the driver itself knows how:
@@ -66,7 +66,7 @@ pub(super) fn settings() -> TcpSettings {
     TcpSettings::default().set_nodelay(true).set_keepalive(keepalive())
 }
 
-/// A connection whose other end has vanished is found while it is idle.
+/// Makes the system notice while a connection is idle that its other end has vanished.
 fn keepalive() -> TcpKeepalive {
     TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 4)
 }
