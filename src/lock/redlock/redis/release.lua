@@ -3,7 +3,7 @@
 -- ARGV: 1 marker of the session, 2 owner, 3 key of those who wait, 4 key of who was told, 5 what the channels
 -- begin with, 6 the resource
 -- Returns: released (the client that was told) | not-owner | a refusal
--- Compares the owner: an owner releases only its own lock. Notes a long lock's end again: the part that has
+-- Why the owner: an owner releases only its own lock. Why a long lock's end is noted again: the part that has
 -- left may have been the longest.
 if redis.call('HGET', KEYS[1], 'admitted') ~= ARGV[1] then return refusal() end
 local holder = lock()
