@@ -199,3 +199,60 @@ fn leases_that_share_a_lock_may_have_one_token() {
     let after = vec![granted(1, 210, 220, 40), shared(2, 230, 240, 40)];
     assert_eq!(with(after), [Invariant::I1, Invariant::I2]);
 }
+
+/// A reader whose part is over is stale once a writer that came later has written, and no storage
+/// takes it. Readers do not make each other stale.
+#[test]
+fn a_reader_is_stale_after_a_writer_only() {
+    let with = |late: Answer, accepted: Vec<Stored>| {
+        found(|history| {
+            history.events.extend([
+                shared(1, 210, 220, 40),
+                shared(2, 211, 221, 40),
+                write(1, 40, 230, 231, Answer::Accepted),
+                write(2, 40, 232, 233, Answer::Accepted),
+                granted(2, 240, 250, 41),
+                write(2, 41, 260, 261, Answer::Accepted),
+                write(1, 40, 270, 271, late),
+            ]);
+            let last = accepted.last().cloned();
+            history.accepted.extend(accepted);
+            history.stored.extend(last.map(|last| (last.resource.clone(), last)));
+        })
+    };
+    let before = || vec![stored(1, 40, 230), stored(2, 40, 232), stored(2, 41, 260)];
+    assert_eq!(with(Answer::Refused(41), before()), []);
+    let after = [before(), vec![stored(1, 40, 270)]].concat();
+    assert_eq!(with(Answer::Accepted, after), [Invariant::I3, Invariant::I4]);
+    // Refused because of another reader's token.
+    assert_eq!(with(Answer::Refused(40), before()), [Invariant::I5]);
+}
+
+/// One call that is granted several resources has a token for each, and each keeps its order.
+#[test]
+fn several_resources_of_one_call_keep_the_order_of_each() {
+    let both = |asked: u64, tokens: [u64; 2]| {
+        let mut second = granted(1, asked, asked + 10, tokens[1]);
+        if let Event::Attempt(attempt) = &mut second {
+            attempt.resource = "s".into();
+        }
+        vec![granted(1, asked, asked + 10, tokens[0]), second]
+    };
+    let with = |events: Vec<Event>| {
+        let mut history = good();
+        history.events.extend(events);
+        Report::new(0, &history)
+    };
+    let report = with([both(210, [40, 7]), both(230, [41, 8])].concat());
+    assert!(report.violations.is_empty(), "{report}");
+    assert_eq!((report.leases, report.several, report.shared, report.joined), (8, 2, 0, 0));
+    let report = with([both(210, [40, 7]), both(230, [41, 6])].concat());
+    assert!(report.violates(Invariant::I2), "{report}");
+    let report = with([both(210, [40, 7]), both(230, [41, 7])].concat());
+    assert!(report.violates(Invariant::I1), "{report}");
+    // Parts in a lock, of which two have one token.
+    let parts = vec![shared(1, 210, 220, 40), shared(2, 211, 221, 40), shared(1, 230, 240, 41)];
+    let report = with(parts);
+    assert_eq!((report.leases, report.several, report.shared, report.joined), (7, 0, 3, 2));
+    assert!(report.to_string().contains("3 of the leases shared, 2 of them with another"));
+}

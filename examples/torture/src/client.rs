@@ -12,12 +12,13 @@ use axum::http::{Method, Request, StatusCode};
 use fencing::http::{Problem, attach};
 use fencing::lock::{AcquireError, BuildError};
 use fencing::time::{Clock, SystemClock, Time};
-use fencing::{Lease, Redlock, Resource, Token};
+use fencing::{Redlock, Resource, Sequencer, Token};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::{Client as Http, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use serde::{Deserialize, Serialize};
 
+use crate::held::{Held, Wish};
 use support::history::{Answer, At, Attempt, Event, Outcome, Write};
 
 /// What a client is told when it starts.
@@ -99,43 +100,67 @@ impl Client {
 
     async fn round(&mut self) -> Result<(), Box<dyn Error>> {
         self.deploy()?;
-        let (file, storage) = self.orders.files[self.rng.usize(0..self.orders.files.len())].clone();
-        let resource = Resource::new(file)?;
+        let wish = Wish::drawn(&mut self.rng);
+        let mut files = self.orders.files.clone();
+        // In any order: a client that asks for all of them has no other to keep to.
+        self.rng.shuffle(&mut files);
+        let names = files.iter().map(|(file, _)| Resource::new(file.as_str()));
+        let resources: Vec<Resource> = names.collect::<Result<_, _>>()?;
         let asked = now();
-        let attempt = self.redlock.acquire(&resource).await;
-        let outcome = match &attempt {
-            Ok(lease) => Outcome::Granted(lease.token().get()),
-            Err(AcquireError::Held { .. }) => Outcome::Held,
+        let attempt = Held::acquire(&self.redlock, wish, &resources).await;
+        let told = now();
+        let outcomes: Vec<(&str, Outcome)> = match &attempt {
             Err(error) => {
-                tracing::info!(client = self.orders.number, %error);
-                Outcome::NoQuorum
+                let outcome = match error {
+                    AcquireError::Held { .. } => Outcome::Held,
+                    _ => Outcome::NoQuorum,
+                };
+                if outcome == Outcome::NoQuorum {
+                    tracing::info!(client = self.orders.number, %error);
+                }
+                vec![(resources[0].as_str(), outcome)]
+            }
+            Ok(held) => {
+                let granted = held.sequencers().into_iter();
+                let granted = granted.map(|pair| (named(&resources, &pair), held.outcome(&pair)));
+                granted.collect()
             }
         };
-        self.refused = matches!(outcome, Outcome::NoQuorum);
-        let (client, name) = (self.orders.number, resource.as_str().to_owned());
-        // Whoever reads this may stop us now.
-        say(&Event::Attempt(Attempt { client, resource: name, asked, told: now(), outcome }));
-        let Ok(lease) = attempt else {
+        self.refused = outcomes.iter().any(|(_, outcome)| *outcome == Outcome::NoQuorum);
+        for (resource, outcome) in outcomes {
+            let (client, resource) = (self.orders.number, resource.to_owned());
+            // Whoever reads this may stop us now.
+            say(&Event::Attempt(Attempt { client, resource, asked, told, outcome }));
+        }
+        let Ok(held) = attempt else {
             self.pause(50).await;
             return Ok(());
         };
-        self.hold(&lease, &storage).await?;
+        self.hold(&held, &files).await?;
         match self.rng.u8(0..3) {
-            0 => drop(lease),
-            _ => drop(lease.release().await),
+            0 => drop(held),
+            _ => held.release().await,
         }
         self.pause(20).await;
         Ok(())
     }
 
-    async fn hold(&mut self, lease: &Lease, storage: &str) -> Result<(), Box<dyn Error>> {
+    async fn hold(
+        &mut self,
+        held: &Held,
+        files: &[(String, String)],
+    ) -> Result<(), Box<dyn Error>> {
         let careful = self.rng.bool();
         for _ in 0..self.rng.u8(1..5) {
-            if careful && lease.valid_for().is_zero() {
-                return Ok(());
+            for Sequencer { resource, token } in held.sequencers() {
+                if careful && held.valid_for().is_zero() {
+                    return Ok(());
+                }
+                self.pause(25).await;
+                let storage = files.iter().find(|(file, _)| file == resource.as_str());
+                let (_, storage) = storage.ok_or("a lease of something else")?;
+                self.write(&resource, token, storage).await?;
             }
-            self.pause(25).await;
-            self.write(lease.resource(), lease.token(), storage).await?;
         }
         Ok(())
     }
@@ -177,6 +202,11 @@ impl Client {
         }
         parts.status.is_client_error().then_some(Answer::Failed)
     }
+}
+
+/// The name of what a token was granted for, as this client asked for it.
+fn named<'a>(resources: &'a [Resource], pair: &Sequencer) -> &'a str {
+    resources.iter().find(|own| **own == pair.resource).map_or("something else", Resource::as_str)
 }
 
 /// One line, as one write.

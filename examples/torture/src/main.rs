@@ -10,6 +10,7 @@
 mod args;
 mod client;
 mod faults;
+mod held;
 mod list;
 mod nemesis;
 mod nodes;

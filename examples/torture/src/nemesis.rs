@@ -11,7 +11,7 @@ use crate::faults::Fault;
 use crate::list::List;
 use crate::nodes;
 use crate::proxy::Weather;
-use support::history::{Answer, Event, Outcome};
+use support::history::{Answer, Event};
 use support::redis::RedisServer;
 
 /// What they share.
@@ -76,7 +76,7 @@ impl Nemesis {
         while Instant::now() < end {
             let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
             let leased = events.iter().filter_map(|event| match event {
-                Event::Attempt(a) if matches!(a.outcome, Outcome::Granted(_)) => Some(a.client),
+                Event::Attempt(a) if a.outcome.token().is_some() => Some(a.client),
                 _ => None,
             });
             if leased.collect::<BTreeSet<_>>().len() >= clients {
@@ -101,9 +101,7 @@ impl Nemesis {
         let mut written = BTreeSet::new();
         for event in since {
             match event {
-                Event::Attempt(a)
-                    if matches!(a.outcome, Outcome::Granted(_)) && Some(a.asked) >= at =>
-                {
+                Event::Attempt(a) if a.outcome.token().is_some() && Some(a.asked) >= at => {
                     leased.insert(a.client);
                 }
                 Event::Write(w) if w.answer == Answer::Accepted && Some(w.sent) >= at => {
@@ -119,7 +117,7 @@ impl Nemesis {
         let (mut leases, mut writes, mut refused) = (0, 0, 0);
         for event in &*self.events.lock().unwrap_or_else(PoisonError::into_inner) {
             match event {
-                Event::Attempt(a) => leases += u64::from(matches!(a.outcome, Outcome::Granted(_))),
+                Event::Attempt(a) => leases += u64::from(a.outcome.token().is_some()),
                 Event::Write(write) => {
                     writes += 1;
                     refused += u64::from(matches!(write.answer, Answer::Refused(_)));

@@ -15,7 +15,7 @@ use crate::nemesis::{Nemesis, stopped};
 use crate::nodes;
 use crate::proxy::{Place, proxy};
 use crate::storage::Storage;
-use support::history::{Event, History, Outcome, Report, commit};
+use support::history::{Event, History, Report, commit};
 
 const TTL: Duration = Duration::from_millis(700);
 
@@ -62,8 +62,10 @@ pub async fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
         events: Mutex::default(),
         failures: Mutex::default(),
     });
-    let files =
-        (0..).zip(&storages).map(|(n, storage)| (format!("files/{n}"), storage.address.clone()));
+    // Two, wherever they are stored: some clients lock both with one call.
+    let files = (0..2)
+        .zip(storages.iter().cycle())
+        .map(|(n, storage)| (format!("files/{n}"), storage.address.clone()));
     let orders =
         Orders { number: 0, seed, nodes: file, namespace, ttl: TTL, files: files.collect() };
     let clients = Clients::start(args.clients, args.verbose, &orders, &nemesis)?;
@@ -205,8 +207,7 @@ fn listen(output: impl BufRead, pid: u32, seed: u64, nemesis: &Nemesis) {
     let mut rng = fastrand::Rng::with_seed(seed ^ 0x5709);
     for line in output.lines().map_while(Result::ok) {
         let Ok(event) = serde_json::from_str::<Event>(&line) else { continue };
-        let granted =
-            matches!(&event, Event::Attempt(a) if matches!(a.outcome, Outcome::Granted(_)));
+        let granted = matches!(&event, Event::Attempt(a) if a.outcome.token().is_some());
         nemesis.events.lock().unwrap().push(event);
         if granted && nemesis.stops_clients() && rng.u8(0..4) == 0 {
             nemesis.count(Fault::StopClient);

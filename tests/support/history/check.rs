@@ -5,6 +5,7 @@ use super::{Answer, At, Event, History, Invariant, Outcome, Report, Stored, Viol
 pub(super) fn report(seed: u64, history: &History) -> Report {
     let mut report = Report { seed, ..Report::default() };
     tokens(history, &mut report);
+    modes(history, &mut report);
     log(history, &mut report);
     writes(history, &mut report);
     outages(history, &mut report);
@@ -77,6 +78,23 @@ fn tokens(history: &History, report: &mut Report) {
             }
         }
     }
+}
+
+/// How much of the work was shared, and how much was about several resources.
+fn modes(history: &History, report: &mut Report) {
+    let mut parts: BTreeMap<(&str, u64), u64> = BTreeMap::new();
+    let mut calls: BTreeMap<(u32, At, At), u64> = BTreeMap::new();
+    for attempt in history.attempts() {
+        let Some(token) = attempt.outcome.token() else { continue };
+        if attempt.outcome.is_shared() {
+            *parts.entry((&attempt.resource, token)).or_default() += 1;
+        }
+        // A client makes one call at a time.
+        *calls.entry((attempt.client, attempt.asked, attempt.told)).or_default() += 1;
+    }
+    report.shared = parts.values().sum();
+    report.joined = parts.values().filter(|parts| **parts > 1).sum();
+    report.several = calls.values().filter(|grants| **grants > 1).count() as u64;
 }
 
 /// I3 and I4 by the storage's own log.

@@ -34,6 +34,12 @@ pub struct Report {
     pub seed: u64,
     pub attempts: u64,
     pub leases: u64,
+    /// Of these leases, parts in a lock that others may share.
+    pub shared: u64,
+    /// Of these parts, those with the token of another part: they joined it, or were joined.
+    pub joined: u64,
+    /// Calls that were granted several resources.
+    pub several: u64,
     pub writes: u64,
     pub accepted: u64,
     pub in_doubt: u64,
@@ -58,6 +64,9 @@ impl Report {
     pub fn add(&mut self, other: &Report) {
         self.attempts += other.attempts;
         self.leases += other.leases;
+        self.shared += other.shared;
+        self.joined += other.joined;
+        self.several += other.several;
         self.writes += other.writes;
         self.accepted += other.accepted;
         self.in_doubt += other.in_doubt;
@@ -72,6 +81,11 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "seed {}, commit {}", self.seed, commit())?;
         writeln!(f, "{:>10} attempts, {} leases", self.attempts, self.leases)?;
+        writeln!(
+            f,
+            "{:>10} of the leases shared, {} of them with another; {} calls granted several",
+            self.shared, self.joined, self.several
+        )?;
         writeln!(
             f,
             "{:>10} writes, {} accepted, {} in doubt",
