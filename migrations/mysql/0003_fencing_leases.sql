@@ -3,6 +3,10 @@
 -- `closed_for` is how long a grant or a renewal may close the row. If the clock has been set back, the
 -- row seems to be closed for longer: `odd_since` is when that was noticed first, and the row is free
 -- when it has been so for `closed_for` since then. A renewal puts it right.
+-- `parts`: several share the lock. Each owner has a part of 49 bytes: its name (32), a space, or a dot when
+-- it was released early, and the microsecond since 1970 at which it ends (16). The row expires with the
+-- last of them. NULL: one holds it alone, or did at last. From `draining_since` until `draining_until`
+-- nobody joins them, as somebody waits for all of them to leave.
 -- Never delete a row: the tokens of its resource would start again at 1, or at its mark,
 -- and a stale writer that has not yet reached the storage would pass. If you
 -- have millions of resources: a row takes about 150 bytes, and you may delete those of
@@ -16,10 +20,13 @@ CREATE TABLE IF NOT EXISTS fencing_leases (
     owner VARBINARY(64) NOT NULL,
     expires_at BIGINT NOT NULL,
     closed_for BIGINT,
-    odd_since BIGINT
+    odd_since BIGINT,
+    parts MEDIUMBLOB,
+    draining_since BIGINT,
+    draining_until BIGINT
 ) ENGINE = InnoDB;
 
--- The three procedures of SqlLock. Each is a transaction of its own, whatever `autocommit`
+-- The procedures of SqlLock. Each is a transaction of its own, whatever `autocommit`
 -- says: it locks the row, reads the clock, decides and commits, so that no client can be
 -- stopped between two of these steps. They roll back what the session had open, and leave
 -- its settings as they were. If one fails it leaves no transaction open, and so no lock.
@@ -33,7 +40,8 @@ CREATE TABLE IF NOT EXISTS fencing_leases (
 -- Under SERIALIZABLE the reads without a lock would lock, and wait for writers.
 
 -- fencing_lease_acquire(resource, owner, milliseconds, patience): returns the token, if the
--- row was free or had expired; or for how many milliseconds it is still closed.
+-- row was free or had expired; or for how many milliseconds it is still closed. The third number is 1
+-- if several share it.
 DROP PROCEDURE IF EXISTS fencing_lease_acquire;
 CREATE PROCEDURE fencing_lease_acquire(
     IN the_resource VARBINARY(255), IN the_owner VARBINARY(64),
@@ -53,6 +61,7 @@ BEGIN
     DECLARE last_token BIGINT;
     DECLARE last_owner VARBINARY(64);
     DECLARE granted BIGINT;
+    DECLARE in_parts BOOLEAN DEFAULT FALSE;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
@@ -68,7 +77,8 @@ BEGIN
     START TRANSACTION;
 
     -- A row that is closed is only read: that needs no wait for its lock.
-    SELECT expires_at, closed_for, odd_since INTO closed, allowed, noticed
+    SELECT expires_at, closed_for, odd_since, parts IS NOT NULL
+    INTO closed, allowed, noticed, in_parts
     FROM fencing_leases WHERE resource = the_resource;
     SET present = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
     SET odd = COALESCE(closed > present + allowed, FALSE);
@@ -86,8 +96,8 @@ BEGIN
         VALUES (the_resource, COALESCE(mark, 0) + 1, '', 0)
         ON DUPLICATE KEY UPDATE token = token;
         -- The row as it is now, whatever the snapshot is.
-        SELECT token, owner, expires_at, closed_for, odd_since
-        INTO last_token, last_owner, closed, allowed, noticed
+        SELECT token, owner, expires_at, closed_for, odd_since, parts IS NOT NULL
+        INTO last_token, last_owner, closed, allowed, noticed, in_parts
         FROM fencing_leases WHERE resource = the_resource FOR UPDATE;
         SET present = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
         IF closed > present + allowed THEN
@@ -105,7 +115,8 @@ BEGIN
             END IF;
             UPDATE fencing_leases
             SET token = granted, owner = the_owner, expires_at = present + lasting * 1000,
-                closed_for = lasting * 1000, odd_since = NULL
+                closed_for = lasting * 1000, odd_since = NULL,
+                parts = NULL, draining_since = NULL, draining_until = NULL
             WHERE resource = the_resource;
         END IF;
     END IF;
@@ -114,7 +125,7 @@ BEGIN
     SET SESSION innodb_lock_wait_timeout = row_patience,
         SESSION lock_wait_timeout = table_patience;
     -- After the commit: the answer is on disk, if the server's settings say so.
-    SELECT granted, (closed - present + 999) DIV 1000 AS remaining;
+    SELECT granted, (closed - present + 999) DIV 1000 AS remaining, in_parts;
 END;
 
 -- fencing_lease_renew(resource, owner, token, milliseconds, patience): returns two numbers.
@@ -249,4 +260,289 @@ BEGIN
     SET SESSION innodb_lock_wait_timeout = row_patience,
         SESSION lock_wait_timeout = table_patience;
     SELECT released;
+END;
+
+-- fencing_lease_parts(parts, owner, present, latest end, end): takes off the parts that have ended, and
+-- that of the owner; and lets none end after the latest end: then the clock was set back. Gives the
+-- last end of those that are left, or 0.
+DROP PROCEDURE IF EXISTS fencing_lease_parts;
+CREATE PROCEDURE fencing_lease_parts(
+    INOUT the_parts MEDIUMBLOB, IN the_owner VARBINARY(64),
+    IN present BIGINT, IN latest BIGINT, OUT closed BIGINT)
+    NO SQL
+    SQL SECURITY INVOKER
+BEGIN
+    DECLARE place INT DEFAULT 1;
+    DECLARE part VARBINARY(49);
+    DECLARE part_end BIGINT;
+    DECLARE kept MEDIUMBLOB DEFAULT '';
+    SET closed = 0;
+    WHILE place < LENGTH(the_parts) DO
+        SET part = SUBSTRING(the_parts, place, 49), place = place + 49;
+        SET part_end = LEAST(CAST(SUBSTRING(part, 34) AS SIGNED), latest);
+        IF part_end > present AND LEFT(part, 32) <> the_owner THEN
+            SET closed = GREATEST(closed, part_end);
+            SET kept = CONCAT(kept, LEFT(part, 33), CONVERT(LPAD(part_end, 16, '0') USING ascii));
+        END IF;
+    END WHILE;
+    SET the_parts = kept;
+END;
+
+-- fencing_lease_share(resource, owner, milliseconds, patience): returns the token, if the row was free or
+-- several share it; or for how many milliseconds one holds it alone, or waits for that. Those who join have
+-- the row's token, unless the mark is above it.
+DROP PROCEDURE IF EXISTS fencing_lease_share;
+CREATE PROCEDURE fencing_lease_share(
+    IN the_resource VARBINARY(255), IN the_owner VARBINARY(64),
+    IN lasting BIGINT, IN patience BIGINT)
+    MODIFIES SQL DATA
+    SQL SECURITY INVOKER
+BEGIN
+    DECLARE row_patience BIGINT DEFAULT @@SESSION.innodb_lock_wait_timeout;
+    DECLARE table_patience BIGINT DEFAULT @@SESSION.lock_wait_timeout;
+    DECLARE present BIGINT;
+    DECLARE closed BIGINT;
+    DECLARE allowed BIGINT;
+    DECLARE noticed BIGINT;
+    DECLARE odd BOOLEAN;
+    DECLARE mark BIGINT;
+    DECLARE last_token BIGINT;
+    DECLARE last_owner VARBINARY(64);
+    DECLARE others MEDIUMBLOB;
+    DECLARE others_end BIGINT;
+    DECLARE draining BIGINT;
+    DECLARE drained BIGINT;
+    DECLARE in_parts BOOLEAN DEFAULT FALSE;
+    DECLARE granted BIGINT;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        SET SESSION innodb_lock_wait_timeout = row_patience,
+            SESSION lock_wait_timeout = table_patience;
+        RESIGNAL;
+    END;
+    ROLLBACK AND NO CHAIN NO RELEASE;
+    SET SESSION innodb_lock_wait_timeout = LEAST(row_patience, patience),
+        SESSION lock_wait_timeout = LEAST(table_patience, patience);
+    SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
+    START TRANSACTION;
+
+    -- A row that is closed is only read.
+    SELECT expires_at, closed_for, odd_since, parts IS NOT NULL AND closed_for IS NOT NULL,
+        draining_since, draining_until
+    INTO closed, allowed, noticed, in_parts, draining, drained
+    FROM fencing_leases WHERE resource = the_resource;
+    SET present = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
+    SET odd = COALESCE(closed > present + allowed OR noticed IS NOT NULL, FALSE);
+    IF draining <= present AND drained > present THEN
+        SET closed = drained;
+    ELSEIF closed IS NULL OR closed <= present OR odd OR in_parts THEN
+        SELECT token INTO mark FROM fencing_marks_base WHERE resource = the_resource;
+        -- As in fencing_lease_acquire.
+        INSERT INTO fencing_leases (resource, token, owner, expires_at)
+        VALUES (the_resource, COALESCE(mark, 0) + 1, '', 0)
+        ON DUPLICATE KEY UPDATE token = token;
+        SELECT token, owner, expires_at, closed_for, odd_since,
+            parts IS NOT NULL AND closed_for IS NOT NULL, parts, draining_since, draining_until
+        INTO last_token, last_owner, closed, allowed, noticed, in_parts, others, draining, drained
+        FROM fencing_leases WHERE resource = the_resource FOR UPDATE;
+        SET present = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
+        IF in_parts THEN
+            SET noticed = NULL;
+        ELSEIF closed > present + allowed THEN
+            SET noticed = LEAST(COALESCE(noticed, present), present);
+            SET closed = noticed + allowed;
+            UPDATE fencing_leases SET odd_since = noticed WHERE resource = the_resource;
+        ELSEIF noticed IS NOT NULL THEN
+            UPDATE fencing_leases SET odd_since = NULL WHERE resource = the_resource;
+        END IF;
+        IF draining <= present AND drained > present THEN
+            SET closed = drained;
+        ELSEIF in_parts OR closed <= present THEN
+            SET granted = last_token;
+            IF in_parts AND closed > present THEN
+                -- It joins others.
+                SET allowed = GREATEST(allowed, lasting * 1000);
+                IF mark > last_token THEN
+                    SET granted = mark + 1;
+                END IF;
+            ELSE
+                SET allowed = lasting * 1000, others = NULL;
+                IF last_owner <> '' THEN
+                    SET granted = GREATEST(last_token, COALESCE(mark, 0)) + 1;
+                END IF;
+            END IF;
+            CALL fencing_lease_parts(others, the_owner, present, present + allowed, others_end);
+            SET closed = GREATEST(others_end, present + lasting * 1000);
+            SET others = CONCAT(others, the_owner, ' ',
+                CONVERT(LPAD(present + lasting * 1000, 16, '0') USING ascii));
+            IF others IS NULL OR LENGTH(the_owner) <> 32 THEN
+                SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'fencing: too many share this lock';
+            END IF;
+            UPDATE fencing_leases
+            SET token = granted, owner = 'shared', expires_at = closed, closed_for = allowed,
+                odd_since = NULL, parts = others
+            WHERE resource = the_resource;
+        END IF;
+    END IF;
+    COMMIT AND NO CHAIN NO RELEASE;
+    SET SESSION innodb_lock_wait_timeout = row_patience,
+        SESSION lock_wait_timeout = table_patience;
+    SELECT granted, (closed - present + 999) DIV 1000 AS remaining;
+END;
+
+-- fencing_lease_renew_part(resource, owner, token, milliseconds, patience): returns what
+-- fencing_lease_renew does, of one part.
+DROP PROCEDURE IF EXISTS fencing_lease_renew_part;
+CREATE PROCEDURE fencing_lease_renew_part(
+    IN the_resource VARBINARY(255), IN the_owner VARBINARY(64),
+    IN the_token BIGINT, IN lasting BIGINT, IN patience BIGINT)
+    MODIFIES SQL DATA
+    SQL SECURITY INVOKER
+BEGIN
+    DECLARE row_patience BIGINT DEFAULT @@SESSION.innodb_lock_wait_timeout;
+    DECLARE table_patience BIGINT DEFAULT @@SESSION.lock_wait_timeout;
+    DECLARE present BIGINT;
+    DECLARE last_token BIGINT;
+    DECLARE closed BIGINT;
+    DECLARE allowed BIGINT;
+    DECLARE others MEDIUMBLOB;
+    DECLARE others_end BIGINT;
+    DECLARE own BOOLEAN DEFAULT FALSE;
+    DECLARE superseded BOOLEAN DEFAULT FALSE;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        SET SESSION innodb_lock_wait_timeout = row_patience,
+            SESSION lock_wait_timeout = table_patience;
+        RESIGNAL;
+    END;
+    ROLLBACK AND NO CHAIN NO RELEASE;
+    SET SESSION innodb_lock_wait_timeout = LEAST(row_patience, patience),
+        SESSION lock_wait_timeout = LEAST(table_patience, patience);
+    SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
+    START TRANSACTION;
+    SELECT token, expires_at, GREATEST(COALESCE(closed_for, 0), lasting * 1000), parts
+    INTO last_token, closed, allowed, others
+    FROM fencing_leases WHERE resource = the_resource FOR UPDATE;
+    SET present = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
+    SET own = COALESCE(closed <> 0 AND LOCATE(CONCAT(the_owner, ' '), others) > 0, FALSE);
+    SET superseded = COALESCE(NOT own AND (last_token <> the_token OR others IS NULL), FALSE);
+    IF own THEN
+        CALL fencing_lease_parts(others, the_owner, present, present + allowed, others_end);
+        UPDATE fencing_leases
+        SET expires_at = GREATEST(others_end, present + lasting * 1000), closed_for = allowed,
+            odd_since = NULL, parts = CONCAT(others, the_owner, ' ',
+                CONVERT(LPAD(present + lasting * 1000, 16, '0') USING ascii))
+        WHERE resource = the_resource;
+    END IF;
+    COMMIT AND NO CHAIN NO RELEASE;
+    SET SESSION innodb_lock_wait_timeout = row_patience,
+        SESSION lock_wait_timeout = table_patience;
+    SELECT own AS renewed, superseded;
+END;
+
+-- fencing_lease_leave(resource, owner, rest, patience): releases one part, or ends it after the rest in
+-- milliseconds, if it does not end before. Returns 0 if it was over, 1 if others have parts still, and 2
+-- if the row is free now.
+DROP PROCEDURE IF EXISTS fencing_lease_leave;
+CREATE PROCEDURE fencing_lease_leave(
+    IN the_resource VARBINARY(255), IN the_owner VARBINARY(64),
+    IN rest BIGINT, IN patience BIGINT)
+    MODIFIES SQL DATA
+    SQL SECURITY INVOKER
+BEGIN
+    DECLARE row_patience BIGINT DEFAULT @@SESSION.innodb_lock_wait_timeout;
+    DECLARE table_patience BIGINT DEFAULT @@SESSION.lock_wait_timeout;
+    DECLARE present BIGINT;
+    DECLARE closed BIGINT;
+    DECLARE allowed BIGINT;
+    DECLARE others MEDIUMBLOB;
+    DECLARE others_end BIGINT;
+    DECLARE place BIGINT DEFAULT 0;
+    DECLARE own_end BIGINT;
+    DECLARE released BIGINT DEFAULT 0;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        SET SESSION innodb_lock_wait_timeout = row_patience,
+            SESSION lock_wait_timeout = table_patience;
+        RESIGNAL;
+    END;
+    ROLLBACK AND NO CHAIN NO RELEASE;
+    SET SESSION innodb_lock_wait_timeout = LEAST(row_patience, patience),
+        SESSION lock_wait_timeout = LEAST(table_patience, patience);
+    SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
+    START TRANSACTION;
+    -- Where it has no part the row is only read.
+    SELECT LOCATE(the_owner, parts) INTO place FROM fencing_leases WHERE resource = the_resource;
+    IF place > 0 THEN
+        SELECT expires_at, COALESCE(closed_for, 1000000000000000), parts
+        INTO closed, allowed, others
+        FROM fencing_leases WHERE resource = the_resource FOR UPDATE;
+        SET present = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
+        SET place = COALESCE(LOCATE(the_owner, others), 0);
+        SET own_end = CAST(SUBSTRING(others, place + 33, 16) AS SIGNED);
+        IF place > 0 AND closed > present AND own_end > present THEN
+            CALL fencing_lease_parts(others, the_owner, present, present + allowed, others_end);
+            SET released = IF(others_end > 0, 1, 2), closed = others_end;
+            IF rest > 0 THEN
+                -- Under a name that no renewal finds.
+                SET own_end = LEAST(own_end, present + rest * 1000), released = 1;
+                SET closed = GREATEST(closed, own_end);
+                SET others = CONCAT(others, the_owner, '.',
+                    CONVERT(LPAD(own_end, 16, '0') USING ascii));
+            END IF;
+            UPDATE fencing_leases SET expires_at = closed, odd_since = NULL, parts = others
+            WHERE resource = the_resource;
+        END IF;
+    END IF;
+    COMMIT AND NO CHAIN NO RELEASE;
+    SET SESSION innodb_lock_wait_timeout = row_patience,
+        SESSION lock_wait_timeout = table_patience;
+    SELECT released;
+END;
+
+-- fencing_lease_drain(resource, milliseconds, patience): keeps others from joining those who share the
+-- row, as somebody waits for all of them to leave.
+DROP PROCEDURE IF EXISTS fencing_lease_drain;
+CREATE PROCEDURE fencing_lease_drain(
+    IN the_resource VARBINARY(255), IN lasting BIGINT, IN patience BIGINT)
+    MODIFIES SQL DATA
+    SQL SECURITY INVOKER
+BEGIN
+    DECLARE row_patience BIGINT DEFAULT @@SESSION.innodb_lock_wait_timeout;
+    DECLARE table_patience BIGINT DEFAULT @@SESSION.lock_wait_timeout;
+    DECLARE present BIGINT;
+    DECLARE closed BIGINT;
+    DECLARE draining BIGINT;
+    DECLARE drained BIGINT;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        SET SESSION innodb_lock_wait_timeout = row_patience,
+            SESSION lock_wait_timeout = table_patience;
+        RESIGNAL;
+    END;
+    ROLLBACK AND NO CHAIN NO RELEASE;
+    SET SESSION innodb_lock_wait_timeout = LEAST(row_patience, patience),
+        SESSION lock_wait_timeout = LEAST(table_patience, patience);
+    SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
+    START TRANSACTION;
+    SELECT expires_at, draining_since, draining_until INTO closed, draining, drained
+    FROM fencing_leases WHERE resource = the_resource AND parts IS NOT NULL FOR UPDATE;
+    SET present = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
+    IF closed > present THEN
+        UPDATE fencing_leases
+        SET draining_since = present, draining_until = GREATEST(present + lasting * 1000,
+            IF(draining <= present AND drained > present, drained, 0))
+        WHERE resource = the_resource;
+    END IF;
+    COMMIT AND NO CHAIN NO RELEASE;
+    SET SESSION innodb_lock_wait_timeout = row_patience,
+        SESSION lock_wait_timeout = table_patience;
 END;

@@ -16,6 +16,8 @@ pub struct Claim {
     pub lasting: i64,
     /// How long the statement may wait for other transactions, in milliseconds.
     pub patience: i64,
+    /// Whether it asks for a part in a row that others may share.
+    pub shared: bool,
 }
 
 impl Claim {
@@ -27,7 +29,12 @@ impl Claim {
     ) -> Claim {
         let owner = owner.to_string();
         let (lasting, patience) = (millis(lasting), millis(patience));
-        Claim { resource: resource.clone(), owner, lasting, patience }
+        Claim { resource: resource.clone(), owner, lasting, patience, shared: false }
+    }
+
+    /// Asks for a part in the row.
+    pub fn shared(self, shared: bool) -> Claim {
+        Claim { shared, ..self }
     }
 }
 
@@ -40,8 +47,13 @@ pub fn millis(duration: Duration) -> i64 {
 pub enum AcquireAnswer {
     /// The lease is granted, with this token.
     Granted(i64),
-    /// Another owner holds it, for so many milliseconds.
-    Held(i64),
+    /// Others stand in the way.
+    Held {
+        /// For how many milliseconds.
+        left: i64,
+        /// Whether they share the row.
+        shared: bool,
+    },
     /// It was free, and another owner was faster.
     Overtaken,
 }
@@ -56,6 +68,23 @@ pub enum RenewAnswer {
     Gone,
 }
 
+/// What came of a release.
+pub enum ReleaseAnswer {
+    /// The row was closed until now, and is free, or will be after the rest.
+    Released,
+    /// The part was held until now. Others have parts still, or the rest of this one stays.
+    Left,
+    /// It was over before.
+    Lapsed,
+}
+
+impl ReleaseAnswer {
+    /// Takes whether the row, which one held alone, was closed until now.
+    pub fn alone(held: bool) -> ReleaseAnswer {
+        if held { ReleaseAnswer::Released } else { ReleaseAnswer::Lapsed }
+    }
+}
+
 /// What a database does for leases: its statements and its clock.
 ///
 /// Each call is at most one statement that writes, outside any transaction, or one
@@ -63,28 +92,36 @@ pub enum RenewAnswer {
 /// of the commit comes last.
 pub trait LeaseStatements: sqlx::Database {
     /// Acquires the row of the resource if it is free or has expired by the database's
-    /// clock, with a token above all that the row and the mark have seen.
+    /// clock, with a token above all that the row and the mark have seen. A claim for a part joins others
+    /// who share the row, with the row's token, unless somebody waits for them to leave.
     fn acquire<'a>(
         conn: &'a mut Self::Connection,
         claim: &'a Claim,
     ) -> BoxFuture<'a, sqlx::Result<AcquireAnswer>>;
 
     /// Closes the row again for as long as the claim lasts, from now on, if it is still
-    /// this owner's under this token and was not released.
+    /// this owner's under this token and was not released; or keeps this owner's part for as long.
     fn renew<'a>(
         conn: &'a mut Self::Connection,
         claim: &'a Claim,
         token: i64,
     ) -> BoxFuture<'a, sqlx::Result<RenewAnswer>>;
 
-    /// Releases the row if it is this owner's. True if it was closed until now, or this
-    /// owner had released it before. A row that is released early stays closed for the `rest`, under
-    /// a name by which no renewal that is still on its way finds it.
+    /// Releases the row if it is this owner's, or this owner's part. A row that this owner had
+    /// released before counts as released. A row or part that is released early stays closed for the
+    /// `rest`, under a name by which no renewal that is still on its way finds it.
     fn release<'a>(
         conn: &'a mut Self::Connection,
         claim: &'a Claim,
         rest: Duration,
-    ) -> BoxFuture<'a, sqlx::Result<bool>>;
+    ) -> BoxFuture<'a, sqlx::Result<ReleaseAnswer>>;
+
+    /// Keeps others from joining those who share the row, for as long as the claim lasts. A hint: it
+    /// need not be on disk.
+    fn drain<'a>(
+        conn: &'a mut Self::Connection,
+        claim: &'a Claim,
+    ) -> BoxFuture<'a, sqlx::Result<()>>;
 
     /// Whether the database can tell of releases.
     const TELLS: bool = false;

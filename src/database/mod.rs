@@ -17,7 +17,9 @@ use sqlx::Connection;
 
 pub use codes::{meaning, text};
 pub use fence::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Row, Texts};
-pub use lease::{AcquireAnswer, Channels, Claim, LeaseStatements, RenewAnswer, millis};
+pub use lease::{
+    AcquireAnswer, Channels, Claim, LeaseStatements, ReleaseAnswer, RenewAnswer, millis,
+};
 pub use meaning::Meaning;
 #[cfg(feature = "postgres")]
 pub use postgres::literal;

@@ -236,6 +236,38 @@ macro_rules! lock_service {
                     self.0.try_acquire(resource).await
                 }
 
+                /// Acquires a part in the lock of `resource`, which others may share: see
+                /// [`SharedLease`](crate::lock::SharedLease). Waits while somebody holds the lock
+                /// alone, or waits for that, up to the wait limit.
+                ///
+                /// # Errors
+                /// [`AcquireError`](crate::lock::AcquireError) of the last attempt.
+                ///
+                /// # Cancel safety
+                /// As for [`acquire`](Self::acquire).
+                pub async fn acquire_shared(
+                    &self,
+                    resource: &Resource,
+                ) -> Result<SharedLease, AcquireError> {
+                    self.0.acquire_shared(resource).await
+                }
+
+                /// Acquires a part in the lock of `resource` in one attempt, which others may
+                /// share. Waits only for nodes that start for the first time, about a second.
+                ///
+                /// # Errors
+                /// [`AcquireError`](crate::lock::AcquireError): `Held` if somebody holds the lock
+                /// alone, or waits for that.
+                ///
+                /// # Cancel safety
+                /// As for [`acquire`](Self::acquire).
+                pub async fn try_acquire_shared(
+                    &self,
+                    resource: &Resource,
+                ) -> Result<SharedLease, AcquireError> {
+                    self.0.try_acquire_shared(resource).await
+                }
+
                 /// Acquires the lease of the first of the resources that is free, or becomes free within
                 /// the wait limit. Use it for buckets, any of which will do. It asks for each in its
                 /// order. Those of one process who wait for the same list wait in a fair queue.

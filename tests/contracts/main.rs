@@ -112,6 +112,7 @@ async fn lease_in_sqlite() {
     let pool = SqlitePoolOptions::new().max_connections(8).connect_with(file).await.unwrap();
     sql::migrate(&pool).await.unwrap();
     lock_contract(&SqlLock::new(pool.clone())).await.unwrap();
+    shared_contract(&SqlLock::new(pool.clone())).await.unwrap();
     let brief = SqlLock::builder(pool).ttl(Duration::from_secs(2)).renew(false);
     lapse_contract(&brief.build().unwrap()).await.unwrap();
 }
@@ -123,6 +124,7 @@ async fn lease_in_postgres() {
     let pool = PgPoolOptions::new().max_connections(8).connect_with(options).await.unwrap();
     sql::migrate(&pool).await.unwrap();
     lock_contract(&SqlLock::new(pool.clone())).await.unwrap();
+    shared_contract(&SqlLock::new(pool.clone())).await.unwrap();
     let brief = SqlLock::builder(pool).ttl(Duration::from_secs(2)).renew(false);
     lapse_contract(&brief.build().unwrap()).await.unwrap();
 }
@@ -134,6 +136,7 @@ async fn lease_in_mariadb() {
     let pool = MySqlPoolOptions::new().max_connections(8).connect_with(options).await.unwrap();
     sql::migrate(&pool).await.unwrap();
     lock_contract(&SqlLock::new(pool.clone())).await.unwrap();
+    shared_contract(&SqlLock::new(pool.clone())).await.unwrap();
     let brief = SqlLock::builder(pool).ttl(Duration::from_secs(2)).renew(false);
     lapse_contract(&brief.build().unwrap()).await.unwrap();
 }

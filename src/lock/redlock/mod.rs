@@ -53,8 +53,6 @@ use std::sync::Arc;
 use nodes::Nodes;
 
 use super::service::{Service, lock_service};
-use super::{AcquireError, SharedLease};
-use crate::resource::Resource;
 
 pub use super::{BuildError, Ear, Health};
 pub use crate::protocol::{Fleet, FleetError};
@@ -91,35 +89,6 @@ impl Redlock {
     #[must_use]
     pub fn operator(&self) -> Operator {
         Operator::of(&self.0.backend)
-    }
-
-    /// Acquires a part in the lock of `resource`, which others may share: see
-    /// [`SharedLease`]. Waits while somebody holds the lock alone,
-    /// or waits for that, up to the wait limit.
-    ///
-    /// # Errors
-    /// [`AcquireError`] of the last attempt.
-    ///
-    /// # Cancel safety
-    /// As for [`acquire`](Self::acquire).
-    pub async fn acquire_shared(&self, resource: &Resource) -> Result<SharedLease, AcquireError> {
-        self.0.acquire_shared(resource).await
-    }
-
-    /// Acquires a part in the lock of `resource` in one attempt, which others may share. Waits
-    /// only for nodes that start for the first time, about a second.
-    ///
-    /// # Errors
-    /// [`AcquireError`]: `Held` if somebody holds the lock alone,
-    /// or waits for that.
-    ///
-    /// # Cancel safety
-    /// As for [`acquire`](Self::acquire).
-    pub async fn try_acquire_shared(
-        &self,
-        resource: &Resource,
-    ) -> Result<SharedLease, AcquireError> {
-        self.0.try_acquire_shared(resource).await
     }
 }
 

@@ -12,18 +12,20 @@ use super::table::LeaseTable;
 use crate::database::{AcquireAnswer, Claim, Database};
 use crate::lock::AcquireError;
 use crate::lock::held_lock::Grant;
-use crate::protocol::{Fault, Owner, Terms};
+use crate::protocol::{Fault, Mode, Owner, Terms};
 use crate::random;
 use crate::resource::Resource;
 use crate::token::Token;
 
-/// Makes one attempt. Dropped at any await point, or lost, it releases the row.
+/// Makes one attempt. Dropped at any await point, or lost, it releases the row. Where others share the
+/// row that it asks for alone, nobody joins them for as long as it `drains`.
 ///
 /// The statement runs in a task of its own, which is not dropped with the attempt: a
 /// release that overtook it would find nothing to release.
 pub(super) async fn attempt<DB: Database>(
     table: &Arc<LeaseTable<DB>>,
     resource: &Resource,
+    (mode, drains): (Mode, Option<Duration>),
     terms: Terms,
     budget: Duration,
 ) -> Result<Grant, AcquireError> {
@@ -31,7 +33,8 @@ pub(super) async fn attempt<DB: Database>(
     // What this process has on its way goes first, unless that hangs.
     let _ = timeout(budget / 2, table.in_flight().clear(resource)).await;
     let owner = Owner(random::u128());
-    let row = LeaseRow::new(table, Claim::new(resource, owner, terms.closed_for(), budget), budget);
+    let claim = Claim::new(resource, owner, terms.closed_for(), budget);
+    let row = LeaseRow::new(table, claim.shared(mode == Mode::Shared), budget);
     let mut asked = ReleaseOnDrop { statement: Some(row.enter()), row: row.clone() };
     let (sender, answer) = oneshot::channel();
     // Before the database is asked: its expiry counts from a later moment.
@@ -39,7 +42,7 @@ pub(super) async fn attempt<DB: Database>(
     let acquire = async move {
         let outcome = asked.row.table.acquire(&asked.row.claim, budget).await;
         // There is nothing to release.
-        if let Ok(AcquireAnswer::Held(_)) | Err(Fault::Unreachable(_)) = outcome {
+        if let Ok(AcquireAnswer::Held { .. }) | Err(Fault::Unreachable(_)) = outcome {
             asked.statement = None;
         }
         // If the caller has given up, or does before it reads this, it is dropped.
@@ -63,7 +66,10 @@ pub(super) async fn attempt<DB: Database>(
                 Err(error) => Fault::Nonsense(format!("token {token}: {error}")),
             }
         }
-        Ok(Ok((Ok(AcquireAnswer::Held(left)), _))) => {
+        Ok(Ok((Ok(AcquireAnswer::Held { left, shared }), _))) => {
+            if let Some(lasting) = drains.filter(|_| shared) {
+                table.drain(resource, lasting, budget);
+            }
             let retry_after = Duration::from_millis(u64::try_from(left).unwrap_or(0));
             return Err(AcquireError::Held { resource: resource.clone(), retry_after });
         }

@@ -114,7 +114,7 @@ impl<DB: Database> ReleaseOnDrop<DB> {
             self.asked = number + 1;
             let token = match row.table.acquire(&row.claim, budget).await {
                 Ok(AcquireAnswer::Granted(token)) => token,
-                Ok(AcquireAnswer::Held(left)) => {
+                Ok(AcquireAnswer::Held { left, .. }) => {
                     // There is nothing to release in this row.
                     self.asked = number;
                     let left = Duration::from_millis(u64::try_from(left).unwrap_or(0));

@@ -8,12 +8,11 @@ use super::ear;
 use super::table::LeaseTable;
 use crate::database::Database;
 use crate::lock::backend::{Ask, LockBackend};
-use crate::lock::ears;
 use crate::lock::held_lock::{Grant, GrantAll};
 use crate::lock::hints::Listening;
 use crate::lock::settings::Settings;
-use crate::lock::{AcquireError, Health};
-use crate::protocol::{Fault, Mode};
+use crate::lock::{AcquireError, Health, backoff, ears};
+use crate::protocol::Fault;
 use crate::resource::Resource;
 use crate::time::Clock;
 
@@ -30,10 +29,9 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
         ask: Ask,
         settings: &Settings,
     ) -> Result<Grant, AcquireError> {
-        if ask.mode == Mode::Shared {
-            return Err(AcquireError::NotShared { resource: resource.clone() });
-        }
-        attempt(self, resource, settings.terms(), settings.budget()).await
+        // Until it asks again. An answer is seldom as late as it may be.
+        let drains = ask.waits.then(|| backoff::longest(settings) + settings.budget() / 2);
+        attempt(self, resource, (ask.mode, drains), settings.terms(), settings.budget()).await
     }
 
     fn listen(&self, resource: &Resource, since: Instant) -> Listening {

@@ -59,11 +59,15 @@ mod in_flight;
 mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(feature = "postgres")]
+mod postgres_parts;
 mod reserve;
 mod row;
 mod rows;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(feature = "sqlite")]
+mod sqlite_parts;
 mod table;
 
 use std::fmt;

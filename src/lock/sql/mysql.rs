@@ -1,9 +1,9 @@
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use sqlx::{MySql, MySqlConnection};
+use sqlx::{MySql, MySqlConnection, Row};
 
-use crate::database::{AcquireAnswer, Claim, LeaseStatements, RenewAnswer, millis};
+use crate::database::{AcquireAnswer, Claim, LeaseStatements, ReleaseAnswer, RenewAnswer, millis};
 
 /// The procedures lock the row first and read the clock then; the migration says why. A
 /// single statement could not do it: its time is that of its begin, and it would not be
@@ -13,6 +13,12 @@ const ACQUIRE: &str = "CALL fencing_lease_acquire(?, ?, ?, ?)";
 const RENEW: &str = "CALL fencing_lease_renew(?, ?, ?, ?, ?)";
 const RELEASE: &str = "CALL fencing_lease_release(?, ?, ?)";
 const SHORTEN: &str = "CALL fencing_lease_shorten(?, ?, ?, ?)";
+
+/// The same for a part in a row that others may share.
+const SHARE: &str = "CALL fencing_lease_share(?, ?, ?, ?)";
+const RENEW_PART: &str = "CALL fencing_lease_renew_part(?, ?, ?, ?, ?)";
+const LEAVE: &str = "CALL fencing_lease_leave(?, ?, ?, ?)";
+const DRAIN: &str = "CALL fencing_lease_drain(?, ?, ?)";
 
 const PROBE: &str = "
     SELECT 1 FROM fencing_leases AS lease, fencing_marks_base AS mark
@@ -36,14 +42,17 @@ impl LeaseStatements for MySql {
     ) -> BoxFuture<'a, sqlx::Result<AcquireAnswer>> {
         Box::pin(async move {
             let (resource, owner) = name(claim);
-            let acquire = sqlx::query_as::<_, (Option<i64>, Option<i64>)>(ACQUIRE);
+            let acquire = sqlx::query(if claim.shared { SHARE } else { ACQUIRE });
             let acquire = acquire.bind(resource).bind(owner);
             let acquire = acquire.bind(claim.lasting).bind(patience(claim));
-            Ok(match acquire.fetch_all(conn).await?.first() {
-                Some((Some(token), _)) => AcquireAnswer::Granted(*token),
-                Some((None, Some(left))) => AcquireAnswer::Held(*left),
-                Some((None, None)) | None => AcquireAnswer::Overtaken,
-            })
+            let rows = acquire.fetch_all(conn).await?;
+            let Some(row) = rows.first() else { return Ok(AcquireAnswer::Overtaken) };
+            if let Some(token) = row.try_get(0)? {
+                return Ok(AcquireAnswer::Granted(token));
+            }
+            let Some(left) = row.try_get(1)? else { return Ok(AcquireAnswer::Overtaken) };
+            let shared = !claim.shared && row.try_get::<i64, _>(2)? == 1;
+            Ok(AcquireAnswer::Held { left, shared })
         })
     }
 
@@ -54,7 +63,8 @@ impl LeaseStatements for MySql {
     ) -> BoxFuture<'a, sqlx::Result<RenewAnswer>> {
         Box::pin(async move {
             let (resource, owner) = name(claim);
-            let renew = sqlx::query_as::<_, (i64, i64)>(RENEW).bind(resource).bind(owner);
+            let statement = if claim.shared { RENEW_PART } else { RENEW };
+            let renew = sqlx::query_as::<_, (i64, i64)>(statement).bind(resource).bind(owner);
             let renew = renew.bind(token).bind(claim.lasting).bind(patience(claim));
             Ok(match renew.fetch_all(conn).await?.first() {
                 Some((1, _)) => RenewAnswer::Renewed,
@@ -68,14 +78,35 @@ impl LeaseStatements for MySql {
         conn: &'a mut MySqlConnection,
         claim: &'a Claim,
         rest: Duration,
-    ) -> BoxFuture<'a, sqlx::Result<bool>> {
+    ) -> BoxFuture<'a, sqlx::Result<ReleaseAnswer>> {
         Box::pin(async move {
             let (resource, owner) = name(claim);
-            let statement = if rest.is_zero() { RELEASE } else { SHORTEN };
+            let statement = match (claim.shared, rest.is_zero()) {
+                (true, _) => LEAVE,
+                (false, true) => RELEASE,
+                (false, false) => SHORTEN,
+            };
             let release = sqlx::query_scalar::<_, i64>(statement).bind(resource).bind(owner);
-            let release = if rest.is_zero() { release } else { release.bind(millis(rest)) };
-            let release = release.bind(patience(claim));
-            Ok(release.fetch_all(conn).await?.first() == Some(&1))
+            let release = match claim.shared || !rest.is_zero() {
+                true => release.bind(millis(rest)),
+                false => release,
+            };
+            let released = release.bind(patience(claim)).fetch_all(conn).await?;
+            Ok(match (claim.shared, released.first()) {
+                (false, Some(1)) | (true, Some(2)) => ReleaseAnswer::Released,
+                (true, Some(1)) => ReleaseAnswer::Left,
+                _ => ReleaseAnswer::Lapsed,
+            })
+        })
+    }
+
+    fn drain<'a>(
+        conn: &'a mut MySqlConnection,
+        claim: &'a Claim,
+    ) -> BoxFuture<'a, sqlx::Result<()>> {
+        Box::pin(async move {
+            let drain = sqlx::query(DRAIN).bind(claim.resource.as_str().as_bytes());
+            drain.bind(claim.lasting).bind(patience(claim)).execute(conn).await.map(drop)
         })
     }
 

@@ -5,8 +5,9 @@ use sqlx::postgres::PgListener;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, FromRow, PgConnection, Pool, Postgres, Row};
 use tokio::time::{sleep, timeout};
 
+use super::postgres_parts::{DRAIN, IS_SHARED, LEAVE, RENEW_PART, SHARE, SHORTEN_PART};
 use crate::database::{
-    AcquireAnswer, Channels, Claim, LeaseStatements, RenewAnswer, literal, millis,
+    AcquireAnswer, Channels, Claim, LeaseStatements, ReleaseAnswer, RenewAnswer, literal, millis,
 };
 
 /// Acquires the row in one statement.
@@ -39,7 +40,8 @@ const ACQUIRE: &str = "
         SELECT present,
             CASE WHEN odd THEN coalesce(odd_since > present, true) ELSE odd_since IS NOT NULL END
                 AS is_news,
-            CASE WHEN odd THEN least(odd_since, present) + closed_for ELSE expires_at END AS expires_at
+            CASE WHEN odd THEN least(odd_since, present) + closed_for ELSE expires_at END AS expires_at,
+            parts IS NOT NULL AS shared
         FROM here
         WHERE expires_at > present AND NOT (odd AND coalesce(odd_since + closed_for <= present, false))
     ), noticed AS (
@@ -59,7 +61,8 @@ const ACQUIRE: &str = "
         FROM own WHERE NOT EXISTS (SELECT FROM seen)
         ON CONFLICT (resource) DO UPDATE SET
             token = greatest(lease.token + 1, EXCLUDED.token), owner = EXCLUDED.owner,
-            expires_at = EXCLUDED.expires_at, closed_for = EXCLUDED.closed_for, odd_since = NULL
+            expires_at = EXCLUDED.expires_at, closed_for = EXCLUDED.closed_for, odd_since = NULL,
+            parts = NULL, draining_since = NULL, draining_until = NULL
         WHERE lease.expires_at <= clock_timestamp() OR lease.expires_at < 'infinity'
             AND lease.expires_at > clock_timestamp() + lease.closed_for
             AND lease.odd_since + lease.closed_for <= clock_timestamp()
@@ -69,7 +72,7 @@ const ACQUIRE: &str = "
         SELECT ceil(extract(epoch FROM
             least(expires_at, present + interval '1 year') - present
         ) * 1000)::bigint FROM seen
-    )";
+    ), (SELECT shared FROM seen)";
 
 /// Renews the row. A released row stays released, whatever was still on its way. `own` as above.
 const RENEW: &str = "
@@ -126,13 +129,16 @@ impl LeaseStatements for Postgres {
         claim: &'a Claim,
     ) -> BoxFuture<'a, sqlx::Result<AcquireAnswer>> {
         Box::pin(async move {
-            let acquire = sqlx::raw_sql(filled(ACQUIRE, claim, 0));
-            let rows = acquire.fetch_all(conn).await?;
-            let answer = rows.first().map(<(Option<i64>, Option<i64>)>::from_row).transpose()?;
+            let statement = if claim.shared { SHARE } else { ACQUIRE };
+            let rows = sqlx::raw_sql(filled(statement, claim, 0)).fetch_all(conn).await?;
+            type Answer = (Option<i64>, Option<i64>, Option<bool>);
+            let answer = rows.first().map(Answer::from_row).transpose()?;
             Ok(match answer {
-                Some((Some(token), _)) => AcquireAnswer::Granted(token),
-                Some((None, Some(left))) => AcquireAnswer::Held(left),
-                Some((None, None)) | None => AcquireAnswer::Overtaken,
+                Some((Some(token), ..)) => AcquireAnswer::Granted(token),
+                Some((None, Some(left), shared)) => {
+                    AcquireAnswer::Held { left, shared: shared == Some(true) }
+                }
+                Some((None, None, _)) | None => AcquireAnswer::Overtaken,
             })
         })
     }
@@ -143,11 +149,15 @@ impl LeaseStatements for Postgres {
         token: i64,
     ) -> BoxFuture<'a, sqlx::Result<RenewAnswer>> {
         Box::pin(async move {
-            let renew = sqlx::raw_sql(filled(RENEW, claim, token));
+            let (renew, own) = match claim.shared {
+                true => (RENEW_PART, IS_SHARED),
+                false => (RENEW, IS_OWN),
+            };
+            let renew = sqlx::raw_sql(filled(renew, claim, token));
             if renew.execute(&mut *conn).await?.rows_affected() == 1 {
                 return Ok(RenewAnswer::Renewed);
             }
-            let own = sqlx::raw_sql(filled(IS_OWN, claim, token)).fetch_optional(conn).await?;
+            let own = sqlx::raw_sql(filled(own, claim, token)).fetch_optional(conn).await?;
             let own = own.map(|row| row.try_get::<bool, _>(0)).transpose()?;
             Ok(if own == Some(false) { RenewAnswer::Superseded } else { RenewAnswer::Gone })
         })
@@ -157,13 +167,33 @@ impl LeaseStatements for Postgres {
         conn: &'a mut PgConnection,
         claim: &'a Claim,
         rest: Duration,
-    ) -> BoxFuture<'a, sqlx::Result<bool>> {
+    ) -> BoxFuture<'a, sqlx::Result<ReleaseAnswer>> {
         Box::pin(async move {
-            let statement = if rest.is_zero() { RELEASE } else { SHORTEN };
+            let statement = match (claim.shared, rest.is_zero()) {
+                (true, true) => LEAVE,
+                (true, false) => SHORTEN_PART,
+                (false, true) => RELEASE,
+                (false, false) => SHORTEN,
+            };
             let statement = statement.replace("$rest", &millis(rest).to_string());
             let release = sqlx::raw_sql(filled(&statement, claim, 0));
-            Ok(release.execute(conn).await?.rows_affected() == 1)
+            if !claim.shared {
+                let held = release.execute(conn).await?.rows_affected() == 1;
+                return Ok(ReleaseAnswer::alone(held));
+            }
+            let left = release.fetch_all(conn).await?;
+            Ok(match left.first().map(|row| row.try_get(0)).transpose()? {
+                Some(true) => ReleaseAnswer::Released,
+                Some(false) => ReleaseAnswer::Left,
+                None => ReleaseAnswer::Lapsed,
+            })
         })
+    }
+
+    fn drain<'a>(conn: &'a mut PgConnection, claim: &'a Claim) -> BoxFuture<'a, sqlx::Result<()>> {
+        Box::pin(
+            async move { sqlx::raw_sql(filled(DRAIN, claim, 0)).execute(conn).await.map(drop) },
+        )
     }
 
     const TELLS: bool = true;

@@ -3,11 +3,12 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use sqlx::{Sqlite, SqliteConnection};
 
-use crate::database::{AcquireAnswer, Claim, LeaseStatements, RenewAnswer, millis};
+use super::sqlite_parts::{DRAIN, LEAVE, LEFT_TO_SHARE, RENEW_PART, SHARE, SHORTEN_PART};
+use crate::database::{AcquireAnswer, Claim, LeaseStatements, ReleaseAnswer, RenewAnswer, millis};
 
 /// Reads for how many milliseconds a row is still closed, and whether it is news that this is
 /// longer than a grant allows: then the clock was set back, and the row counts from now on. It
-/// is news as well that the clock was put right.
+/// is news as well that the clock was put right. The last column says whether several share it.
 ///
 /// The time of a statement stands still from its first step, which for a writer comes
 /// after it has waited for the lock.
@@ -15,7 +16,8 @@ const LEFT: &str = "
     SELECT CASE WHEN expires_at > present + closed_for
             THEN min(coalesce(odd_since, present), present) + closed_for ELSE expires_at END - present,
         CASE WHEN expires_at > present + closed_for
-            THEN coalesce(odd_since > present, true) ELSE odd_since IS NOT NULL END
+            THEN coalesce(odd_since > present, true) ELSE odd_since IS NOT NULL END,
+        parts IS NOT NULL
     FROM fencing_leases, (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) AS present)
     WHERE resource = ?1 AND expires_at > present
         AND NOT coalesce(expires_at > present + closed_for AND odd_since + closed_for <= present, false)";
@@ -39,7 +41,8 @@ const ACQUIRE: &str = "
     ON CONFLICT (resource) DO UPDATE SET
         token = max(fencing_leases.token + 1, excluded.token),
         owner = excluded.owner, expires_at = excluded.expires_at,
-        closed_for = excluded.closed_for, odd_since = NULL
+        closed_for = excluded.closed_for, odd_since = NULL,
+        parts = NULL, draining_since = NULL, draining_until = NULL
     WHERE fencing_leases.expires_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER)
         OR fencing_leases.expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER) + fencing_leases.closed_for
             AND fencing_leases.odd_since + fencing_leases.closed_for <= CAST(unixepoch('subsec') * 1000 AS INTEGER)
@@ -53,6 +56,10 @@ const RENEW: &str = "
 
 const IS_OWN: &str = "
     SELECT owner = ?2 AND token = ?3 FROM fencing_leases WHERE resource = ?1";
+
+/// Reports whether nobody else has had the row since those who share this token.
+const IS_SHARED: &str = "
+    SELECT ?2 IS NOT NULL AND token = ?3 AND parts IS NOT NULL FROM fencing_leases WHERE resource = ?1";
 
 const RELEASE: &str = "
     UPDATE fencing_leases SET expires_at = 0
@@ -78,15 +85,19 @@ impl LeaseStatements for Sqlite {
     ) -> BoxFuture<'a, sqlx::Result<AcquireAnswer>> {
         Box::pin(async move {
             // A row that is closed is only read: there is one writer at a time.
-            let left = sqlx::query_as::<_, (i64, bool)>(LEFT).bind(claim.resource.as_str());
-            if let Some((left, is_news)) = left.fetch_optional(&mut *conn).await? {
+            let (left, acquire) = match claim.shared {
+                true => (LEFT_TO_SHARE, SHARE),
+                false => (LEFT, ACQUIRE),
+            };
+            let left = sqlx::query_as::<_, (i64, bool, bool)>(left).bind(claim.resource.as_str());
+            if let Some((left, is_news, shared)) = left.fetch_optional(&mut *conn).await? {
                 if is_news {
                     let notice = sqlx::query(NOTICE).bind(claim.resource.as_str());
                     notice.execute(&mut *conn).await?;
                 }
-                return Ok(AcquireAnswer::Held(left));
+                return Ok(AcquireAnswer::Held { left, shared });
             }
-            let acquire = sqlx::query_scalar::<_, i64>(ACQUIRE).bind(claim.resource.as_str());
+            let acquire = sqlx::query_scalar::<_, i64>(acquire).bind(claim.resource.as_str());
             let acquire = acquire.bind(&claim.owner).bind(claim.lasting);
             // To the end: the row comes before the commit, which may fail.
             let tokens = acquire.fetch_all(conn).await?;
@@ -102,12 +113,16 @@ impl LeaseStatements for Sqlite {
         token: i64,
     ) -> BoxFuture<'a, sqlx::Result<RenewAnswer>> {
         Box::pin(async move {
-            let renew = sqlx::query(RENEW).bind(claim.resource.as_str()).bind(&claim.owner);
+            let (renew, own) = match claim.shared {
+                true => (RENEW_PART, IS_SHARED),
+                false => (RENEW, IS_OWN),
+            };
+            let renew = sqlx::query(renew).bind(claim.resource.as_str()).bind(&claim.owner);
             let renew = renew.bind(token).bind(claim.lasting);
             if renew.execute(&mut *conn).await?.rows_affected() == 1 {
                 return Ok(RenewAnswer::Renewed);
             }
-            let own = sqlx::query_scalar::<_, bool>(IS_OWN).bind(claim.resource.as_str());
+            let own = sqlx::query_scalar::<_, bool>(own).bind(claim.resource.as_str());
             let own = own.bind(&claim.owner).bind(token).fetch_optional(conn).await?;
             Ok(if own == Some(false) { RenewAnswer::Superseded } else { RenewAnswer::Gone })
         })
@@ -117,12 +132,39 @@ impl LeaseStatements for Sqlite {
         conn: &'a mut SqliteConnection,
         claim: &'a Claim,
         rest: Duration,
-    ) -> BoxFuture<'a, sqlx::Result<bool>> {
+    ) -> BoxFuture<'a, sqlx::Result<ReleaseAnswer>> {
         Box::pin(async move {
-            let statement = if rest.is_zero() { RELEASE } else { SHORTEN };
-            let release = sqlx::query(statement).bind(claim.resource.as_str()).bind(&claim.owner);
-            let release = if rest.is_zero() { release } else { release.bind(millis(rest)) };
-            Ok(release.execute(conn).await?.rows_affected() == 1)
+            let statement = match (claim.shared, rest.is_zero()) {
+                (true, true) => LEAVE,
+                (true, false) => SHORTEN_PART,
+                (false, true) => RELEASE,
+                (false, false) => SHORTEN,
+            };
+            if !claim.shared {
+                let release = sqlx::query(statement).bind(claim.resource.as_str());
+                let release = release.bind(&claim.owner);
+                let release = if rest.is_zero() { release } else { release.bind(millis(rest)) };
+                let held = release.execute(conn).await?.rows_affected() == 1;
+                return Ok(ReleaseAnswer::alone(held));
+            }
+            let leave = sqlx::query_scalar::<_, bool>(statement).bind(claim.resource.as_str());
+            let leave = leave.bind(&claim.owner);
+            let leave = if rest.is_zero() { leave } else { leave.bind(millis(rest)) };
+            Ok(match leave.fetch_all(conn).await?.first() {
+                Some(true) => ReleaseAnswer::Released,
+                Some(false) => ReleaseAnswer::Left,
+                None => ReleaseAnswer::Lapsed,
+            })
+        })
+    }
+
+    fn drain<'a>(
+        conn: &'a mut SqliteConnection,
+        claim: &'a Claim,
+    ) -> BoxFuture<'a, sqlx::Result<()>> {
+        Box::pin(async move {
+            let drain = sqlx::query(DRAIN).bind(claim.resource.as_str()).bind(claim.lasting);
+            drain.execute(conn).await.map(drop)
         })
     }
 

@@ -13,7 +13,7 @@ use super::ear;
 use super::fault;
 use super::in_flight::{InFlight, InFlightStatement};
 use super::reserve::Reserve;
-use crate::database::{AcquireAnswer, Claim, Database, Kind, RenewAnswer};
+use crate::database::{AcquireAnswer, Claim, Database, Kind, ReleaseAnswer, RenewAnswer};
 use crate::lock::hints::Hints;
 use crate::lock::{Health, NodeCause};
 use crate::protocol::Fault;
@@ -123,7 +123,7 @@ impl<DB: Database> LeaseTable<DB> {
                 answer => return Ok(answer),
             }
         }
-        Ok(AcquireAnswer::Held(0))
+        Ok(AcquireAnswer::Held { left: 0, shared: false })
     }
 
     /// Renews the row, within the budget.
@@ -157,9 +157,10 @@ impl<DB: Database> LeaseTable<DB> {
             let first = table.try_release(&claim, budget, closed).await;
             let mut done = first.is_ok();
             drop(in_flight_statement);
-            let freed = matches!(first, Ok(true)) && rest.is_zero();
+            let freed = matches!(first, Ok(ReleaseAnswer::Released)) && rest.is_zero();
             let telling = (freed && DB::TELLS).then(|| table.telling.enter(&claim.resource));
-            let _ = sender.send(first);
+            let held = |answer| !matches!(answer, ReleaseAnswer::Lapsed);
+            let _ = sender.send(first.map(held));
             if telling.is_some() {
                 table.tell(&claim.resource, budget).await;
             }
@@ -169,7 +170,7 @@ impl<DB: Database> LeaseTable<DB> {
                 sleep(pause / 2 + jitter(pause / 2)).await;
                 let again = table.try_release(&claim, budget, closed).await;
                 done = again.is_ok();
-                if DB::TELLS && rest.is_zero() && matches!(again, Ok(true)) {
+                if DB::TELLS && rest.is_zero() && matches!(again, Ok(ReleaseAnswer::Released)) {
                     table.tell(&claim.resource, budget).await;
                 }
             }
@@ -189,12 +190,32 @@ impl<DB: Database> LeaseTable<DB> {
         }
     }
 
+    /// Keeps others from joining those who share the row, in a task of its own. If that fails, whoever
+    /// waits asks again.
+    pub(super) fn drain(
+        self: &Arc<Self>,
+        resource: &Resource,
+        lasting: Duration,
+        budget: Duration,
+    ) {
+        let (table, note) = (Arc::clone(self), self.telling.enter(resource));
+        let claim = Claim::new(resource, "", lasting, budget);
+        let drain = async move {
+            let limits = Limits::of(budget, budget);
+            if let Err(fault) = table.call(&claim, limits, DB::drain).await {
+                tracing::debug!(resource = %claim.resource, %fault, "others may still join");
+            }
+            drop(note);
+        };
+        tokio::spawn(drain.in_current_span());
+    }
+
     async fn try_release(
         &self,
         claim: &Claim,
         budget: Duration,
         closed: Instant,
-    ) -> Result<bool, Fault> {
+    ) -> Result<ReleaseAnswer, Fault> {
         let limits = Limits::with_reserve(budget, ANSWER_LIMIT.max(budget));
         let rest = move || closed.saturating_duration_since(Instant::now());
         self.call(claim, limits, move |conn, claim| DB::release(conn, claim, rest())).await
