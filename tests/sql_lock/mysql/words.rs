@@ -20,6 +20,12 @@ pub const MARK: &str = "INSERT INTO fencing_marks (resource, token) VALUES (?, ?
 pub const BACK: &str = "UPDATE fencing_leases SET expires_at = expires_at + 3600000000, odd_since = odd_since + 3600000000";
 pub const FORTH: &str = "UPDATE fencing_leases SET expires_at = expires_at - 3600000000, odd_since = odd_since - 3600000000";
 
+/// The same for the end of the only part, and for a wait until all who share it have left.
+pub const PART_BACK: &str = "UPDATE fencing_leases
+    SET parts = CONCAT(LEFT(parts, 33), CAST(SUBSTRING(parts, 34) AS SIGNED) + 3600000000)";
+pub const DRAINED_LATER: &str = "UPDATE fencing_leases SET
+    draining_since = draining_since + 3600000000, draining_until = draining_until + 3600000000";
+
 /// How many sessions the database has.
 pub async fn sessions(pool: &sqlx::MySqlPool) -> Option<i64> {
     let count = "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE()";

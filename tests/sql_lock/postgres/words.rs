@@ -22,6 +22,12 @@ pub const MARK: &str = "INSERT INTO fencing_marks (resource, token) VALUES ($1, 
 pub const BACK: &str = "UPDATE fencing_leases SET expires_at = expires_at + interval '1 h', odd_since = odd_since + interval '1 h'";
 pub const FORTH: &str = "UPDATE fencing_leases SET expires_at = expires_at - interval '1 h', odd_since = odd_since - interval '1 h'";
 
+/// The same for the ends of parts, and for a wait until all who share it have left.
+pub const PART_BACK: &str = "UPDATE fencing_leases SET parts = (
+    SELECT jsonb_object_agg(key, value::bigint + 3600000000) FROM jsonb_each_text(parts))";
+pub const DRAINED_LATER: &str = "UPDATE fencing_leases
+    SET draining_since = draining_since + interval '1 h', draining_until = draining_until + interval '1 h'";
+
 /// How many sessions the database has.
 pub async fn sessions(pool: &sqlx::PgPool) -> Option<i64> {
     let count = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()";

@@ -22,6 +22,12 @@ pub const BACK: &str =
 pub const FORTH: &str =
     "UPDATE fencing_leases SET expires_at = expires_at - 3600000, odd_since = odd_since - 3600000";
 
+/// The same for the ends of parts, and for a wait until all who share it have left.
+pub const PART_BACK: &str = "UPDATE fencing_leases SET parts = (
+    SELECT json_group_object(key, value + 3600000) FROM json_each(fencing_leases.parts))";
+pub const DRAINED_LATER: &str = "UPDATE fencing_leases
+    SET draining_since = draining_since + 3600000, draining_until = draining_until + 3600000";
+
 /// SQLite does not say who has opened the file.
 pub async fn sessions(_: &sqlx::SqlitePool) -> Option<i64> {
     None

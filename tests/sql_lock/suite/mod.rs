@@ -7,6 +7,7 @@ mod loss;
 mod processes;
 mod queue;
 mod reserve;
+mod shared;
 mod tokens;
 
 use std::time::Duration;
