@@ -53,7 +53,7 @@ impl Queues {
         let end = since + settings.wait;
         let queue = self.of(resource, !B::TELLS_OF_OTHERS);
         let (_turn, after) = match queue.turn.try_lock() {
-            // Who shares it has asked a moment ago.
+            // Who shares it has asked a moment ago, or lets another process come first.
             Ok(turn) => (turn, (mode == Mode::Shared).then(|| since + pause(settings))),
             // All who wait here get the contender's error: they must not ask all at once, nor
             // one after another when the contender gives up.

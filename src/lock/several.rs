@@ -1,6 +1,9 @@
 //! Several resources in one call: any of them, or all of them.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::time::Instant;
 
 use super::backend::{Ask, LockBackend};
 use super::groups::Wanted;
@@ -13,7 +16,13 @@ impl<B: LockBackend> Service<B> {
     pub(super) async fn acquire_any(&self, resources: &[Resource]) -> Result<Lease, AcquireError> {
         let wanted = Wanted::any(resources)?;
         resources.first().map_or(Ok(()), |first| self.runtime(first))?;
-        self.groups().acquire(wanted, &self.settings, || self.first_free(resources)).await
+        let (end, again) = (Instant::now() + self.settings.wait, AtomicBool::new(false));
+        // The first round is about all of them, the others are over with the wait.
+        let round = || {
+            let end = again.swap(true, Ordering::Relaxed).then_some(end);
+            self.first_free(resources, end)
+        };
+        self.groups().acquire(wanted, &self.settings, round).await
     }
 
     /// Acquires all of the resources.
@@ -29,11 +38,18 @@ impl<B: LockBackend> Service<B> {
         self.groups().acquire(wanted, &self.settings, attempt).await
     }
 
-    /// Asks for each in its order, and returns the first that is free. A fault outweighs that another
-    /// client holds the others: the one with the fault may be free.
-    async fn first_free(&self, resources: &[Resource]) -> Result<Lease, AcquireError> {
+    /// Asks for each in its order until the end, and returns the first that is free. A fault outweighs
+    /// that another client holds the others: the one with the fault may be free.
+    async fn first_free(
+        &self,
+        resources: &[Resource],
+        end: Option<Instant>,
+    ) -> Result<Lease, AcquireError> {
         let mut error = AcquireError::of_count(0);
         for (number, resource) in resources.iter().enumerate() {
+            if number > 0 && end.is_some_and(|end| Instant::now() >= end) {
+                break;
+            }
             match self.attempt(resource, Ask::ONCE).await {
                 Ok(lease) => return Ok(lease),
                 // It is not about one of them: the others would wait as long, and for nothing.

@@ -8,18 +8,21 @@ use crate::resource::Resource;
 
 impl<B: LockBackend> Service<B> {
     /// Acquires a part in the lock. The first attempt takes no turn in the queue: many may share the
-    /// lock, and each would wait for the answer to the one before.
+    /// lock, and each would wait for the answer to the one before. It is left out where the last release
+    /// was told to another process, which is to come first.
     pub(super) async fn acquire_shared(
         &self,
         resource: &Resource,
     ) -> Result<SharedLease, AcquireError> {
         self.runtime(resource)?;
         let attempt = || self.attempt(resource, Ask { mode: Mode::Shared, waits: true });
-        match attempt().await {
-            Ok(lease) => return Ok(SharedLease::new(lease)),
-            Err(error @ AcquireError::NotShared { .. }) => return Err(error),
-            Err(error) if self.settings.wait.is_zero() => return Err(error),
-            Err(_) => {}
+        let waits = !self.settings.wait.is_zero();
+        if !waits || !self.backend.others_wait(resource) {
+            match attempt().await {
+                Ok(lease) => return Ok(SharedLease::new(lease)),
+                Err(error) if !waits => return Err(error),
+                Err(_) => {}
+            }
         }
         let asked = (&self.backend, resource, &self.settings);
         self.queues().acquire(asked, Mode::Shared, attempt).await.map(SharedLease::new)

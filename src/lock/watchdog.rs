@@ -1,15 +1,17 @@
 use std::collections::{BTreeSet, HashMap};
 use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use tokio::runtime::{Handle, Id};
 use tokio::sync::Notify;
+use tokio::time::{Instant, sleep};
 
 use super::held_lock::Renewed;
 use super::holding::Holding;
@@ -29,6 +31,9 @@ const TOGETHER: Duration = Duration::from_millis(10);
 /// How many renewals are begun at one time. With more, this task would come to look at the answers
 /// when they are too old to count. The next ones begin when those have ended, or a moment later.
 const MOST: usize = 256;
+
+/// The pauses before a task that fell in a panic starts anew: the first, and the longest.
+const FALLEN: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 
 /// Renews the leases of one lock service, one task for each runtime in which leases were acquired.
 #[derive(Default)]
@@ -104,7 +109,7 @@ impl Watchdogs {
             (number, !std::mem::replace(&mut watched.running, true))
         };
         if start {
-            runtime.spawn(run(Arc::clone(&watchdog), clock));
+            runtime.spawn(keep(Arc::clone(&watchdog), clock));
         }
         Watch { watchdog, number }
     }
@@ -185,7 +190,9 @@ impl Future for Renewal {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let Some(renewed) = &mut this.renewed else { return Poll::Ready(None) };
-        match renewed.as_mut().poll(context) {
+        // A panic in the middle of one renewal ends no other.
+        let polled = catch_unwind(AssertUnwindSafe(|| renewed.as_mut().poll(context)));
+        match polled.unwrap_or(Poll::Ready(Renewed::Failed(Vec::new()))) {
             Poll::Ready(renewed) => {
                 Poll::Ready(Some((this.number, Arc::clone(&this.holding), renewed)))
             }
@@ -197,8 +204,27 @@ impl Future for Renewal {
     }
 }
 
-/// The task of a watchdog. If it ends before its leases, with its runtime or in a panic of the caller's clock
-/// or log, then the next lease starts it anew, and it looks after all of them.
+/// Runs until no lease is left. After a panic, of the caller's clock perhaps, it starts anew.
+async fn keep(watchdog: Arc<Watchdog>, clock: Arc<dyn Clock>) {
+    let (first, longest) = FALLEN;
+    let mut pause = first;
+    loop {
+        let start = Instant::now();
+        let running = AssertUnwindSafe(run(Arc::clone(&watchdog), Arc::clone(&clock)));
+        if running.catch_unwind().await.is_ok() {
+            return;
+        }
+        pause = if start.elapsed() > longest * 10 { first } else { (pause * 2).min(longest) };
+        sleep(pause).await;
+        // The next lease may have started another task.
+        if std::mem::replace(&mut watchdog.watched().running, true) {
+            return;
+        }
+    }
+}
+
+/// The task of a watchdog. If it ends before its leases, with its runtime or in a panic, then it is started
+/// anew, by the next lease at the latest, and looks after all of them.
 struct Running(Option<Arc<Watchdog>>);
 
 impl Drop for Running {
@@ -318,9 +344,11 @@ fn on_renewed(watchdog: &Watchdog, number: u64, holding: &Holding, renewed: Rene
         if let Some(suppressed) = warning {
             let causes: Vec<String> = causes.iter().map(ToString::to_string).collect();
             let (resource, token) = (&holding.resource, holding.token);
-            tracing::warn!(%resource, %token, ?causes, suppressed, "lease not renewed yet");
+            let note =
+                || tracing::warn!(%resource, %token, ?causes, suppressed, "lease not renewed yet");
+            isolated(note);
         }
-        metrics::counter!("fencing_renewals_failed_total").increment(1);
+        isolated(|| metrics::counter!("fencing_renewals_failed_total").increment(1));
         pause = third / 8 + jitter(third / 8);
     }
     let now = holding.standing.clock().now();
@@ -335,7 +363,12 @@ fn on_renewed(watchdog: &Watchdog, number: u64, holding: &Holding, renewed: Rene
 fn lost(holding: &Holding, loss: Loss) {
     if loss != Loss::Released {
         let (resource, token) = (&holding.resource, holding.token);
-        tracing::warn!(%resource, %token, %loss, "lease lost");
-        metrics::counter!("fencing_leases_lost_total").increment(1);
+        isolated(|| tracing::warn!(%resource, %token, %loss, "lease lost"));
+        isolated(|| metrics::counter!("fencing_leases_lost_total").increment(1));
     }
+}
+
+/// Calls what the caller's log and metrics hear. Their panic is no reason to let go of leases.
+fn isolated(note: impl FnOnce()) {
+    let _ = catch_unwind(AssertUnwindSafe(note));
 }

@@ -15,7 +15,7 @@ use super::job::{Job, Waiting};
 use super::node::{Node, Opened, Session};
 use super::own_wakes::OwnWakes;
 use super::shared::Shared;
-use super::timer::Timer;
+use super::timer::{Timer, poll_optional};
 use crate::protocol::{Fault, Reply, Request};
 
 /// How long a session that does not answer is kept before a new one is opened.
@@ -60,6 +60,8 @@ pub(super) struct Driver {
     trial: Option<Trial>,
     opening: Option<Opening>,
     opening_since: Instant,
+    /// When the session was opened, or found to be well after it was idle.
+    ready_since: Instant,
     /// No attempt to connect before this, and why the last one failed.
     closed: Option<(Instant, Fault)>,
     pause: Duration,
@@ -93,6 +95,7 @@ impl Driver {
             trial: None,
             opening: None,
             opening_since: now,
+            ready_since: now,
             closed: None,
             pause,
             apart_until: now,
@@ -142,10 +145,8 @@ impl Driver {
             }
             self.send();
         }
-        if open || !self.waiting.is_empty() || !self.in_flight.is_empty() {
-            return Poll::Pending;
-        }
-        Poll::Ready(())
+        let over = !open && self.waiting.is_empty() && self.in_flight.is_empty();
+        if over { Poll::Ready(()) } else { Poll::Pending }
     }
 
     /// Moves bytes. Returns whether the server has closed the connection: nothing more is sent there.
@@ -254,7 +255,8 @@ impl Driver {
                 return;
             }
             let apart = Instant::now() < self.apart_until;
-            let jobs = self.waiting.next(if apart { 1 } else { MOST_RENEWALS });
+            let most = if apart { 1 } else { MOST_RENEWALS };
+            let jobs = self.waiting.next(most, self.ready_since);
             self.start(jobs);
         }
     }
@@ -302,7 +304,7 @@ impl Driver {
 
     fn on_tried(&mut self, tried: &Result<(), Fault>) {
         match tried {
-            Ok(()) => self.last_answer = Instant::now(),
+            Ok(()) => self.ready(),
             Err(_) => self.lose_session(),
         }
     }
@@ -353,6 +355,11 @@ impl Driver {
         session == self.sessions && self.session.is_some()
     }
 
+    fn ready(&mut self) {
+        self.last_answer = Instant::now();
+        self.ready_since = self.last_answer;
+    }
+
     fn lose_session(&mut self) {
         (self.session, self.motion, self.sent, self.owed) = (None, None, 0, 0);
         self.trial = None;
@@ -364,8 +371,8 @@ impl Driver {
             Ok(Opened { session, motion }) => {
                 self.sessions += 1;
                 (self.closed, self.pause) = (None, self.shared.budget);
-                (self.sent, self.owed, self.last_answer) = (0, 0, Instant::now());
-                (self.session, self.motion) = (Some(session), motion);
+                (self.sent, self.owed, self.session, self.motion) = (0, 0, Some(session), motion);
+                self.ready();
             }
             Err(fault) => {
                 let pause = self.pause / 2 + crate::random::jitter(self.pause / 2);
@@ -388,12 +395,4 @@ impl Drop for Driver {
     fn drop(&mut self) {
         self.shared.distinct_servers.lost(self.number);
     }
-}
-
-fn poll_optional<T>(
-    future: &mut Option<BoxFuture<'static, T>>,
-    context: &mut Context<'_>,
-) -> Option<T> {
-    let polled = future.as_mut()?.as_mut().poll(context);
-    if let Poll::Ready(done) = polled { Some(done) } else { None }
 }

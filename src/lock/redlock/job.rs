@@ -25,6 +25,15 @@ impl Job {
         self.request.is_release()
     }
 
+    /// Returns why it was not sent in time. If its time was over before the session was ready, then the
+    /// node or the network was slow, and not this client. An attempt is made anew all the same, as it is
+    /// certain that nothing was sent.
+    fn why_late(&self, ready_since: Instant) -> Fault {
+        let again = matches!(self.request, Request::Acquire { .. } | Request::Share { .. });
+        let again = again || matches!(self.request, Request::Several(_));
+        if self.limit <= ready_since && !again { Fault::TimedOut } else { Fault::Overloaded }
+    }
+
     fn is_renewal(&self) -> bool {
         matches!(self.request, Request::Renew { .. })
     }
@@ -62,16 +71,17 @@ impl Waiting {
         self.0.push_back(job);
     }
 
-    /// Returns the next request that is still worth sending, and refuses those before it. Renewals that
-    /// follow one another come together, up to that many.
-    pub(super) fn next(&mut self, most_renewals: usize) -> Vec<Job> {
+    /// Returns the next request that is still worth sending, and refuses those before it: the session was
+    /// ready since then. Renewals that follow one another come together, up to that many.
+    pub(super) fn next(&mut self, most_renewals: usize, ready_since: Instant) -> Vec<Job> {
         let now = Instant::now();
         let mut next = Vec::with_capacity(1);
         while let Some(job) = self.0.pop_front() {
             if now < job.limit || job.is_release() {
                 next.push(job);
             } else {
-                job.answer(Err(Fault::Overloaded));
+                let late = job.why_late(ready_since);
+                job.answer(Err(late));
             }
             let more = self.0.front().is_some_and(Job::is_renewal) && next.len() < most_renewals;
             let joined = more && next.iter().all(Job::is_renewal);

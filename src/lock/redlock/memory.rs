@@ -124,22 +124,37 @@ impl MemoryNode {
         let clock = self.base.saturating_add(now.since(Default::default()));
         let uptime = server.since.map_or(Duration::MAX, |since| now.since(since));
         let reply = server.store.answer(me, request, Moment { now, clock, uptime });
-        let (Request::Release { resource, .. } | Request::Share { resource, .. }) = request else {
-            return Ok(reply);
+        Ok(server.tell(request, reply, now))
+    }
+}
+
+impl Server {
+    /// Tells those who wait for what a request has set free, and notes in its answer who was told.
+    fn tell(&mut self, request: &Request, reply: Reply, now: Time) -> Reply {
+        let (resource, reply) = match (request, reply) {
+            (Request::Several(requests), Reply::Several(replies)) => {
+                let both = requests.iter().zip(replies);
+                let told = both.map(|(request, reply)| self.tell(request, reply, now));
+                return Reply::Several(told.collect());
+            }
+            (Request::Release { resource, .. } | Request::Share { resource, .. }, reply) => {
+                (resource, reply)
+            }
+            (_, reply) => return reply,
         };
-        let free = !server.store.is_locked(resource, now);
+        let free = !self.store.is_locked(resource, now);
         match reply {
             Reply::Released if free => {
-                let to = server.waiting.tell(resource, now);
-                return Ok(to.map_or(reply, |to| Reply::Passed { to }));
+                let to = self.waiting.tell(resource, now);
+                return to.map_or(reply, |to| Reply::Passed { to });
             }
             // The next one may share it as well.
-            Reply::Granted { .. } => drop(server.waiting.tell(resource, now)),
+            Reply::Granted { .. } => drop(self.waiting.tell(resource, now)),
             // It is free for one who waits to hold it alone.
-            Reply::Held { .. } if free => drop(server.waiting.tell(resource, now)),
+            Reply::Held { .. } if free => drop(self.waiting.tell(resource, now)),
             _ => {}
         }
-        Ok(reply)
+        reply
     }
 }
 

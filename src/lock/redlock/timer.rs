@@ -1,6 +1,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use futures_util::future::BoxFuture;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 /// One timer for many limits. It is set anew only for an earlier one, and may wake the task early.
@@ -24,4 +25,13 @@ impl Timer {
         self.set = polled.is_pending();
         polled
     }
+}
+
+/// Polls a future, if there is one.
+pub(super) fn poll_optional<T>(
+    future: &mut Option<BoxFuture<'static, T>>,
+    context: &mut Context<'_>,
+) -> Option<T> {
+    let polled = future.as_mut()?.as_mut().poll(context);
+    if let Poll::Ready(done) = polled { Some(done) } else { None }
 }

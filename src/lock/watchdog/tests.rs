@@ -173,9 +173,9 @@ async fn a_renewal_that_never_ends_is_dropped_at_the_deadline() {
     assert_eq!(lock.dropped.load(Ordering::SeqCst), 1);
 }
 
-/// Where a clock has panicked, the next lease starts the task anew, for all leases.
+/// Where a clock has panicked the task starts anew, for all leases, and needs no next lease for that.
 #[tokio::test(start_paused = true)]
-async fn a_watchdog_that_fell_is_started_anew_by_the_next_lease() {
+async fn a_watchdog_that_fell_starts_anew() {
     let (service, clock) = (Service::default(), Service::clock());
     let (first, _first) = service.lease(&clock, TTL / 6, false);
     // In the middle of a renewal.
@@ -185,10 +185,45 @@ async fn a_watchdog_that_fell_is_started_anew_by_the_next_lease() {
     drop((dropped, watch));
     sleep(TTL / 6).await;
     assert!(!clock.panics.load(Ordering::SeqCst), "nothing fell");
+    sleep(TTL).await;
+    assert!(first.renewed().len() > 3, "{:?}", first.renewed());
     let (second, _second) = service.lease(&clock, AT_ONCE, false);
     sleep(TTL).await;
-    assert!(first.renewed().len() > 2, "{:?}", first.renewed());
     assert!(second.renewed().len() > 1, "{:?}", second.renewed());
+}
+
+/// A log that panics.
+struct Falls;
+
+impl tracing::Subscriber for Falls {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn event(&self, _: &tracing::Event<'_>) {
+        panic!("a log that panics");
+    }
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+/// Where the log panics at each warning, and a renewal in its middle, the others are renewed as ever.
+#[tokio::test(start_paused = true)]
+async fn a_log_that_panics_takes_no_lease() {
+    let _log = tracing::subscriber::set_default(Falls);
+    let (service, clock) = (Service::default(), Service::clock());
+    let (failing, _failing) = service.lease(&clock, AT_ONCE, true);
+    let (falling, _falling) = service.lease(&clock, AT_ONCE, false);
+    falling.renewed.lock().unwrap().resize(1000, TTL);
+    let (slow, _slow) = service.lease(&clock, TTL / 6, false);
+    sleep(TTL * 2).await;
+    assert!(failing.renewed().len() > 8, "{:?}", failing.renewed());
+    assert_eq!(slow.dropped.load(Ordering::SeqCst), 0);
+    assert!(slow.renewed().len() > 3, "{:?}", slow.renewed());
 }
 
 /// Renewals that take long hold up the others for a moment only, however many of them there are.

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use fencing::lock::AcquireError;
 use fencing::lock::redlock::MemoryNode;
-use fencing::protocol::Request;
+use fencing::lock::{AcquireError, RenewError};
+use fencing::protocol::{Fault, Request};
 use fencing::{Redlock, Resource};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
@@ -156,4 +156,21 @@ async fn an_idle_session_that_is_gone_costs_no_vote() {
         lease.release().await.unwrap();
         assert_eq!(wire.sessions(), old + 1);
     }
+}
+
+/// Half a connection costs the time in which it is tried, and is no sign that this client is overloaded. An
+/// attempt is made anew.
+#[tokio::test(start_paused = true)]
+async fn an_idle_session_that_hangs_is_not_taken_for_an_overload() {
+    let (wire, redlock) = started().await;
+    let lease = redlock.try_acquire(&named("kept")).await.unwrap();
+    sleep(TTL / 4).await;
+    wire.hang(wire.sessions());
+    let Err(RenewError::Failed { causes, .. }) = lease.renew().await else { panic!("renewed") };
+    assert_eq!(causes[0].cause, Fault::TimedOut);
+    // The next session is well.
+    lease.renew().await.unwrap();
+    sleep(TTL / 4).await;
+    wire.hang(wire.sessions());
+    redlock.try_acquire(&named("well")).await.unwrap().release().await.unwrap();
 }

@@ -183,3 +183,22 @@ async fn what_is_dropped_leaves_nothing_behind() {
     let other = fleet.past_the_faults().build().unwrap();
     other.acquire_all(&list(&["b", "a"])).await.unwrap().release().await.unwrap();
 }
+
+/// The rounds of a wait for any are over with the wait, however many there are in the list; the first is
+/// about all of them.
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_any_is_over_in_time() {
+    let fleet = Fleet::started().await;
+    let names: Vec<Resource> = (0..20).map(|number| named(&number.to_string())).collect();
+    let holder = fleet.past_the_faults().build().unwrap();
+    let _held = holder.acquire_all(&names).await.unwrap();
+    let (each, wait) = (BUDGET / 2, BUDGET * 12);
+    fleet.faults.iter().for_each(|faults| faults.delay_replies(each));
+    let redlock = fleet.service().retry_delay(RETRY / 10).build().unwrap();
+    for (wait, least) in [(wait, wait - RETRY), (Duration::ZERO, each * 20)] {
+        let start = Instant::now();
+        assert!(redlock.with_wait(wait).unwrap().acquire_any(&names).await.is_err());
+        let took = start.elapsed();
+        assert!(took >= least && took <= wait.max(each * 20) + BUDGET * 3, "{took:?}");
+    }
+}

@@ -49,6 +49,23 @@ async fn the_last_one_that_leaves_tells_who_waits() {
     assert_eq!(waiter.await.unwrap() - start, Duration::ZERO);
 }
 
+/// Who was told comes before a reader of the process that has released.
+#[tokio::test(start_paused = true)]
+async fn a_reader_lets_the_one_who_was_told_come_first() {
+    let fleet = Fleet::started().await;
+    let (here, elsewhere) = (process(&fleet), process(&fleet));
+    for _ in 0..5 {
+        let lease = here.acquire(&resource()).await.unwrap();
+        let waiter = waits(&elsewhere);
+        sleep(RETRY * 20).await;
+        lease.release().await.unwrap();
+        let start = Instant::now();
+        let part = here.acquire_shared(&resource()).await.unwrap();
+        assert_eq!(waiter.await.unwrap() - start, Duration::ZERO);
+        part.release().await.unwrap();
+    }
+}
+
 /// Each one that is let in has the next one told.
 #[tokio::test(start_paused = true)]
 async fn a_release_lets_all_in_who_wait_to_share() {

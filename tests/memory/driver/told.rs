@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use fencing::Redlock;
+use fencing::{Redlock, Resource};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::driver::fleet::{Fleet, TTL, ran, resource};
@@ -36,6 +36,20 @@ fn waits(redlock: &Redlock, hold: Duration) -> tokio::task::JoinHandle<Instant> 
 async fn a_release_tells_who_waits_elsewhere() {
     let fleet = Fleet::started().await;
     let lease = process(&fleet).acquire(&resource()).await.unwrap();
+    let elsewhere = process(&fleet);
+    let waiter = waits(&elsewhere, Duration::ZERO);
+    sleep(RETRY * 20).await;
+    let start = Instant::now();
+    lease.release().await.unwrap();
+    assert_eq!(waiter.await.unwrap() - start, Duration::ZERO);
+}
+
+/// The same where the lease was of several resources.
+#[tokio::test(start_paused = true)]
+async fn a_release_of_several_tells_who_waits_for_one_of_them() {
+    let fleet = Fleet::started().await;
+    let several = [Resource::new("other").unwrap(), resource()];
+    let lease = process(&fleet).acquire_all(&several).await.unwrap();
     let elsewhere = process(&fleet);
     let waiter = waits(&elsewhere, Duration::ZERO);
     sleep(RETRY * 20).await;

@@ -34,6 +34,8 @@ pub struct Wire {
     sessions: Arc<Mutex<u64>>,
     /// The sessions up to this one are gone.
     cut: Arc<Mutex<u64>>,
+    /// The sessions up to this one do not answer when they are tried.
+    hung: Arc<Mutex<u64>>,
     log: Arc<Mutex<Log>>,
 }
 
@@ -42,7 +44,8 @@ impl Wire {
     pub fn new(node: MemoryNode) -> Wire {
         let rule: Rule = Box::new(|_, _| Fate::Runs);
         let rule = Arc::new(Mutex::new(rule));
-        Wire { node, rule, sessions: Arc::default(), cut: Arc::default(), log: Arc::default() }
+        let (sessions, cut, hung) = (Arc::default(), Arc::default(), Arc::default());
+        Wire { node, rule, sessions, cut, hung, log: Arc::default() }
     }
 
     /// From now on.
@@ -58,6 +61,11 @@ impl Wire {
     /// Ends the sessions up to this one, which shows when one is tried.
     pub fn cut(&self, last: u64) {
         *self.cut.lock().unwrap() = last;
+    }
+
+    /// Has the sessions up to this one not answer when they are tried, as half a connection does.
+    pub fn hang(&self, last: u64) {
+        *self.hung.lock().unwrap() = last;
     }
 
     /// When each acquire came.
@@ -97,6 +105,9 @@ struct Wired {
 
 impl Session for Wired {
     fn check(&self) -> BoxFuture<'static, Result<(), Fault>> {
+        if self.number <= *self.wire.hung.lock().unwrap() {
+            return pending().boxed();
+        }
         let gone = self.number <= *self.wire.cut.lock().unwrap();
         let gone = gone.then(|| Fault::Disconnected("cut by a test".into()));
         ready(gone.map_or(Ok(()), Err)).boxed()
