@@ -21,7 +21,8 @@
 //! One row per resource in the table `fencing_leases`, found through the connection's
 //! search path as any table is. Single statements (procedures on MySQL) acquire, renew and
 //! release it. Each is committed for itself, on a connection of the pool that no lease keeps.
-//! A row is never deleted, or its tokens would start again.
+//! A row is never deleted, or its tokens would start again. Several may share a row: each has a part in
+//! it with an end of its own, and each renewal of a part writes the row with all of them.
 //!
 //! **Fencing.** Tokens of a resource strictly grow for as long as the database forgets
 //! nothing that it has committed, and are above the mark that `fencing_marks` has of it.

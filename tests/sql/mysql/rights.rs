@@ -197,6 +197,9 @@ async fn who_locks_changes_no_mark() {
     let lease = SqlLock::new(pool.clone()).try_acquire(&resource()).await.unwrap();
     assert_eq!(lease.token(), token(35));
     lease.release().await.unwrap();
+    let part = SqlLock::new(pool.clone()).try_acquire_shared(&resource()).await.unwrap();
+    part.renew().await.unwrap();
+    part.release().await.unwrap();
     let denied = ["DELETE FROM fencing_leases", "UPDATE fencing_leases SET token = 1", UPDATE];
     are_denied(&pool, &denied).await;
 }

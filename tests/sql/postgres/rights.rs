@@ -189,6 +189,9 @@ async fn who_locks_changes_no_mark() {
     let lease = SqlLock::new(pool.clone()).try_acquire(&resource()).await.unwrap();
     assert_eq!(lease.token(), token(35));
     lease.release().await.unwrap();
+    let part = SqlLock::new(pool.clone()).try_acquire_shared(&resource()).await.unwrap();
+    part.renew().await.unwrap();
+    part.release().await.unwrap();
     are_denied(&pool, &["DELETE FROM fencing_leases", "TRUNCATE fencing_leases", UPDATE]).await;
 }
 

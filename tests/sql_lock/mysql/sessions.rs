@@ -228,6 +228,11 @@ const RIGHTS: &[&str] = &[
     "EXECUTE ON PROCEDURE fencing_lease_renew",
     "EXECUTE ON PROCEDURE fencing_lease_release",
     "EXECUTE ON PROCEDURE fencing_lease_shorten",
+    "EXECUTE ON PROCEDURE fencing_lease_share",
+    "EXECUTE ON PROCEDURE fencing_lease_renew_part",
+    "EXECUTE ON PROCEDURE fencing_lease_leave",
+    "EXECUTE ON PROCEDURE fencing_lease_drain",
+    "EXECUTE ON PROCEDURE fencing_lease_parts",
 ];
 
 #[tokio::test]
@@ -254,6 +259,9 @@ async fn a_user_who_may_not_is_told_so_and_needs_little() {
     assert!(lock.health().await.has_quorum());
     let lease = lock.try_acquire(&resource()).await.unwrap();
     assert_eq!(lease.release().await, Ok(Released::Released));
+    let part = lock.try_acquire_shared(&resource()).await.unwrap();
+    part.renew().await.unwrap();
+    assert_eq!(part.release().await, Ok(Released::Released));
     let stranger = service(&pool(as_user.username("nobody_at_all")));
     let outcome = stranger.try_acquire(&resource()).await;
     assert!(matches!(outcome, Err(AcquireError::Unavailable { .. })), "{outcome:?}");
