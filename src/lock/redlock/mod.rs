@@ -66,6 +66,10 @@ pub use redis::{NodeReport, RedisNode};
 /// A lock service over N independent nodes.
 ///
 /// Clones share the nodes, their connections, and the local queues.
+///
+/// **Fork.** A process that forks without `exec` must not use it in the child, and must not drop leases there: the
+/// two would share the connections, and the child has no runtime that drives them. Build another one after
+/// the fork.
 #[derive(Clone)]
 pub struct Redlock(Service<Arc<Nodes>>);
 
