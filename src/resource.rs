@@ -57,6 +57,9 @@ impl Resource {
             Defect::Empty
         } else if name.len() > Resource::MAX_BYTES {
             Defect::TooLong(name.len())
+        } else if name.bytes().all(|byte| byte.is_ascii_graphic()) {
+            // Most names: nothing in them can be wrong.
+            return Ok(Resource(name.into()));
         } else if let Some(found) = name.chars().find(|&found| is_unsafe(found)) {
             Defect::Control(found)
         } else if name.trim() != name {

@@ -3,8 +3,8 @@ use std::time::{Duration, Instant};
 use fencing::{Lease, Resource};
 use tokio::task::JoinSet;
 
+use crate::allocations;
 use crate::contestant::{Contestant, TTL};
-use crate::counted;
 use crate::cpu::Cpu;
 use crate::fleet::{self, Servers};
 use crate::table::{Table, micros};
@@ -23,7 +23,7 @@ pub async fn measure(number: usize, table: &mut Table) {
     let resources: Vec<_> =
         (0..number).map(|number| Resource::new(format!("held/{number}")).unwrap()).collect();
     let mut leases: Vec<Lease> = Vec::with_capacity(number);
-    counted::begin();
+    allocations::begin();
     // One after another over a few seconds, as a service gets them, but for the batches.
     for batch in resources.chunks(100) {
         let attempts = batch.iter().cloned().map(|resource| {
@@ -34,7 +34,7 @@ pub async fn measure(number: usize, table: &mut Table) {
         leases.extend(attempts.join_all().await);
     }
     redlock.settle().await;
-    let (_, bytes) = counted::end();
+    let (_, bytes) = allocations::end();
     table.own("bytes per lease", "B", bytes as f64 / number as f64);
     let start = Cpu::now(&servers);
     let mut late = watch(&leases).await;

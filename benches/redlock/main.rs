@@ -9,6 +9,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+#[path = "../allocations.rs"]
+mod allocations;
 mod bare;
 mod burst;
 mod contestant;

@@ -33,7 +33,7 @@ impl Admission {
     /// Returns the resource that the request was admitted to.
     #[must_use]
     pub fn resource(&self) -> &Resource {
-        &self.flight.resource
+        self.flight.resource()
     }
 
     /// Returns the token that was admitted.

@@ -27,6 +27,19 @@ pub trait Marks: Send + Sync + 'static {
         token: Token,
     ) -> BoxFuture<'a, Result<(), MarksError>>;
 
+    /// Does what [`raise`](Marks::raise) does, before it returns. Returns `None` if these marks may have to
+    /// wait for that, and then does nothing: the fence calls `raise`. The default returns `None`; marks in the
+    /// memory of the process save the fence a future for each request.
+    ///
+    /// **Fencing.** As for `raise`. It must not come back to the fence that calls it.
+    ///
+    /// # Errors
+    /// As for `raise`.
+    fn raise_now(&self, resource: &Resource, token: Token) -> Option<Result<(), MarksError>> {
+        let _ = (resource, token);
+        None
+    }
+
     /// Reads the mark of `resource`, if it has one. A fence that
     /// [checks what was issued](super::Fence::check_sequencer) asks about tokens above it.
     ///
@@ -73,6 +86,10 @@ impl<M: Marks + ?Sized> Marks for Arc<M> {
         token: Token,
     ) -> BoxFuture<'a, Result<(), MarksError>> {
         (**self).raise(resource, token)
+    }
+
+    fn raise_now(&self, resource: &Resource, token: Token) -> Option<Result<(), MarksError>> {
+        (**self).raise_now(resource, token)
     }
 
     fn highest<'a>(

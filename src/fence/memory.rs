@@ -1,20 +1,16 @@
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::{BoxFuture, FutureExt, ready};
 
+use super::shards::Shards;
 use super::{Marks, MarksError, Stale};
 use crate::resource::Resource;
 use crate::token::Token;
 
-/// Into how many maps the marks are divided: when one grows, only requests for resources in that map
-/// wait.
-const SHARDS: u64 = 256;
-
-type Shard = Mutex<HashMap<Resource, Token>>;
+/// Into how many maps the marks are divided. Each takes long to grow.
+const SHARDS: u16 = 256;
 
 /// High-water marks in the memory of this process.
 ///
@@ -24,10 +20,7 @@ type Shard = Mutex<HashMap<Resource, Token>>;
 /// **Fencing.** The marks end with the process: after a restart an older token passes until
 /// a newer one has been seen. Where that matters, keep the marks beside the data.
 pub struct MemoryMarks {
-    /// All but the last.
-    shards: Box<[Shard]>,
-    last: Shard,
-    hasher: RandomState,
+    shards: Shards<Token>,
     used: AtomicUsize,
     limit: usize,
 }
@@ -45,13 +38,7 @@ impl MemoryMarks {
     /// Makes marks with room for this many resources.
     #[must_use]
     pub fn new(limit: usize) -> MemoryMarks {
-        MemoryMarks {
-            shards: (1..SHARDS).map(|_| Shard::default()).collect(),
-            last: Shard::default(),
-            hasher: RandomState::new(),
-            used: AtomicUsize::new(0),
-            limit,
-        }
+        MemoryMarks { shards: Shards::new(SHARDS), used: AtomicUsize::new(0), limit }
     }
 
     /// Puts a mark that was poisoned by a forged token `from` back to `to`, if it is exactly `from`
@@ -90,8 +77,8 @@ impl MemoryMarks {
     /// mark again: look at it afterwards.
     pub fn lower(&self, resource: &Resource, from: Token, to: Token) -> Result<(), NotLowered> {
         {
-            let mut marks = self.shard(resource);
-            match marks.get_mut(resource) {
+            let (shard, key) = self.shards.of(resource);
+            match shard.lock().get_mut(&key) {
                 Some(mark) if *mark == from && to <= from => *mark = to,
                 mark => {
                     let (resource, mark) = (resource.clone(), mark.copied());
@@ -103,12 +90,6 @@ impl MemoryMarks {
         Ok(())
     }
 
-    fn shard(&self, resource: &Resource) -> MutexGuard<'_, HashMap<Resource, Token>> {
-        let number = usize::try_from(self.hasher.hash_one(resource) % SHARDS).ok();
-        let shard = number.and_then(|number| self.shards.get(number)).unwrap_or(&self.last);
-        shard.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes a place for one mark more.
     fn find_room(&self) -> Result<(), MarksError> {
         let one_more = |used| (used < self.limit).then_some(used + 1);
@@ -117,14 +98,15 @@ impl MemoryMarks {
     }
 
     fn compare_and_raise(&self, resource: &Resource, token: Token) -> Result<(), MarksError> {
-        let mut marks = self.shard(resource);
-        if let Some(highest) = marks.get_mut(resource) {
+        let (shard, key) = self.shards.of(resource);
+        let mut marks = shard.lock();
+        if let Some(highest) = marks.get_mut(&key) {
             Stale::check(resource, token, Some(*highest))?;
             *highest = token;
             return Ok(());
         }
         self.find_room()?;
-        marks.insert(resource.clone(), token);
+        marks.insert(key, token);
         Ok(())
     }
 }
@@ -174,11 +156,16 @@ impl Marks for MemoryMarks {
         ready(self.compare_and_raise(resource, token)).boxed()
     }
 
+    fn raise_now(&self, resource: &Resource, token: Token) -> Option<Result<(), MarksError>> {
+        Some(self.compare_and_raise(resource, token))
+    }
+
     fn highest<'a>(
         &'a self,
         resource: &'a Resource,
     ) -> BoxFuture<'a, Result<Option<Token>, MarksError>> {
-        ready(Ok(self.shard(resource).get(resource).copied())).boxed()
+        let (shard, key) = self.shards.of(resource);
+        ready(Ok(shard.lock().get(&key).copied())).boxed()
     }
 
     /// It looks at all marks.
@@ -188,9 +175,10 @@ impl Marks for MemoryMarks {
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<(Resource, Token)>, MarksError>> {
         let mut first = BTreeMap::new();
-        for shard in self.shards.iter().chain([&self.last]) {
-            let marks = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            for (resource, token) in marks.iter().filter(|(resource, _)| Some(*resource) > after) {
+        for shard in self.shards.all() {
+            let marks = shard.lock();
+            let named = marks.iter().map(|(key, token)| (&key.resource, token));
+            for (resource, token) in named.filter(|(resource, _)| Some(*resource) > after) {
                 let in_first = |(last, _): (&Resource, _)| resource < last;
                 if first.len() < limit || first.last_key_value().is_some_and(in_first) {
                     first.insert(resource.clone(), *token);
@@ -206,6 +194,8 @@ impl Marks for MemoryMarks {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     /// As while it grows.
@@ -213,8 +203,8 @@ mod tests {
     fn a_map_that_is_busy_holds_up_no_resource_of_another() {
         let marks = MemoryMarks::default();
         let name = |number: u32| Resource::new(format!("files/{number}")).unwrap();
-        let map = |name: &Resource| marks.hasher.hash_one(name) % SHARDS;
-        let _busy = marks.shard(&name(0));
+        let map = |name: &Resource| Arc::as_ptr(marks.shards.of(name).0);
+        let _busy = marks.shards.of(&name(0)).0.lock();
         let others: Vec<_> =
             (1..100).map(name).filter(|other| map(other) != map(&name(0))).collect();
         assert!(others.len() > 50, "{} of 99 go on", others.len());

@@ -35,30 +35,31 @@ mod check;
 mod counted;
 mod error;
 mod gate;
+mod in_flight;
 mod inspect;
 mod marks;
 mod memory;
 #[cfg(feature = "http")]
 mod observe;
+mod shards;
 mod stale;
+mod steps;
 #[cfg(feature = "http")]
 mod stop;
 #[cfg(test)]
 mod tests;
 mod transactions;
 
-use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
-use tokio::time::{Instant, timeout_at};
-
 use crate::resource::Resource;
 use crate::token::Token;
-use check::{Asked, Checks};
-use gate::{Flight, Gate};
+use check::Checks;
+use gate::Gate;
+#[cfg(not(feature = "http"))]
+use steps::Begun;
 
 pub use admission::Admission;
 pub use check::{CheckSequencer, NotIssued};
@@ -68,10 +69,10 @@ pub(crate) use gate::Stoppable;
 pub use marks::{Marks, MarksError};
 pub use memory::{MemoryMarks, NotLowered};
 pub use stale::Stale;
+#[cfg(feature = "http")]
+pub(crate) use steps::{Begun, Open};
 pub use transactions::{CommitError, Transactions};
 
-/// How long the marks may take before the fence presses older requests to stop.
-const PRESS_AFTER: Duration = Duration::from_millis(100);
 /// The longest limit of a fence, and its longest grace.
 const LONGEST_LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
 /// How many requests with one token may wait for older ones, unless the fence is told otherwise.
@@ -231,104 +232,10 @@ impl Fence {
     /// **Fencing.** Once this has returned `Ok`, this fence and its clones admit no older
     /// token any more, and none is in flight. Other processes on the same marks let no older
     /// token pass either, but one that passed before may still be writing there.
-    #[tracing::instrument(name = "fencing.admit", level = "debug", skip_all, fields(%resource, %token))]
     pub async fn admit(&self, resource: &Resource, token: Token) -> Result<Admission, FenceError> {
-        let since = std::time::Instant::now();
-        let outcome = self.pass(resource, token).await;
-        counted::waited(since.elapsed());
-        let label = match &outcome {
-            Ok(_) => "admitted",
-            Err(error) => {
-                tracing::warn!(%error, "request not admitted");
-                error.label()
-            }
-        };
-        metrics::counter!("fencing_admissions_total", "door" => "fence", "outcome" => label)
-            .increment(1);
-        outcome
-    }
-
-    async fn pass(&self, resource: &Resource, token: Token) -> Result<Admission, FenceError> {
-        // Without a runtime the timers below would panic.
-        Handle::try_current().map_err(|_| FenceError::NoRuntime)?;
-        let end = Instant::now() + self.limit.min(LONGEST_LIMIT);
-        let question = self.check(resource, token, end).await?;
-        // It enters flight before the marks are asked: a request that passes them later sees
-        // this one, however long it pauses in between.
-        let flight = self.gate.enter(resource, token, self.grace)?;
-        match timeout_at(end, self.raise(&flight)).await {
-            Ok(raised) => raised?,
-            Err(_) => return Err(FenceError::Unreachable(self.too_late(question.is_some()))),
+        match self.begin(resource, token) {
+            Begun::Ended(outcome) => outcome,
+            Begun::Open(open) => self.finish(resource, token, open).await,
         }
-        flight.confirm();
-        drop(question);
-        flight.find_room(self.waiters)?;
-        match timeout_at(end, flight.alone()).await {
-            Ok(alone) => alone?,
-            Err(_) => return Err(flight.busy(self.limit)),
-        }
-        Ok(Admission::new(flight, self.grace.is_some()))
-    }
-
-    /// Checks that the token was issued, if it would raise the mark. It is not in flight
-    /// meanwhile: nobody waits for a token that was made up.
-    async fn check(
-        &self,
-        resource: &Resource,
-        token: Token,
-        end: Instant,
-    ) -> Result<Option<Asked<'_>>, FenceError> {
-        let refuse = |ceiling| NotIssued { resource: resource.clone(), presented: token, ceiling };
-        if token > self.ceiling {
-            return Err(refuse(Some(self.ceiling)).into());
-        }
-        let Some(checks) = &self.checks else { return Ok(None) };
-        self.gate.check(resource, token)?;
-        // An older request may hold up the marks: when this one is in flight, it may press that.
-        let soon = end.min(Instant::now() + PRESS_AFTER);
-        if let Ok(highest) = timeout_at(soon, self.marks.highest(resource)).await {
-            let highest = highest?;
-            Stale::check(resource, token, highest)?;
-            if highest == Some(token) {
-                return Ok(None);
-            }
-        }
-        let asked = checks.was_issued(resource, token, self.limit.min(LONGEST_LIMIT) / 2);
-        match timeout_at(end, asked).await.unwrap_or_else(|_| Err(self.too_late(false).into())) {
-            Ok(Some(asked)) => Ok(Some(asked)),
-            Ok(None) => Err(refuse(None).into()),
-            Err(cause) => {
-                Err(FenceError::Unchecked { resource: resource.clone(), presented: token, cause })
-            }
-        }
-    }
-
-    fn too_late(&self, after_question: bool) -> Box<dyn Error + Send + Sync> {
-        let left = if after_question { "what the lock service had left of " } else { "" };
-        format!("no answer within {left}{} ms", self.limit.as_millis()).into()
-    }
-
-    /// Raises the mark. Where the marks are slow, the transaction of an older request may hold
-    /// them: a fence that drops older requests presses them now.
-    async fn raise(&self, flight: &Flight) -> Result<(), MarksError> {
-        let mut raise = self.marks.raise(&flight.resource, flight.token);
-        let since = flight.ask();
-        let raised = match (self.grace, since) {
-            (Some(grace), Some(since)) => {
-                let due = (since + grace).max(Instant::now() + PRESS_AFTER);
-                match timeout_at(due, &mut raise).await {
-                    Ok(raised) => raised,
-                    Err(_) => {
-                        flight.press();
-                        raise.await
-                    }
-                }
-            }
-            _ => raise.await,
-        };
-        if !matches!(raised, Err(MarksError::Unreachable(_))) {
-            flight.answered();
-        }
-        raised
     }
 }

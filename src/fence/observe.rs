@@ -1,6 +1,6 @@
-use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 
+use super::steps::check_runtime;
 use super::{Fence, FenceError, LONGEST_LIMIT};
 use crate::resource::Resource;
 use crate::token::Token;
@@ -13,7 +13,7 @@ impl Fence {
         resource: &Resource,
         token: Token,
     ) -> Result<(), FenceError> {
-        Handle::try_current().map_err(|_| FenceError::NoRuntime)?;
+        check_runtime()?;
         let end = Instant::now() + self.limit.min(LONGEST_LIMIT);
         let question = self.check(resource, token, end).await?;
         match timeout_at(end, self.marks.raise(resource, token)).await {

@@ -4,6 +4,11 @@ use super::gate::{Flight, Stoppable};
 use super::{Admission, Stale};
 
 impl Admission {
+    /// Reports whether newer requests may stop this one.
+    pub(crate) fn may_be_stopped(&self) -> bool {
+        self.drops_older
+    }
+
     /// Lets newer requests stop this work from outside, where the fence drops older ones.
     /// Returns the refusal if one has asked for that already.
     pub(crate) fn on_stop(&self, work: Weak<dyn Stoppable>) -> Option<Stale> {
@@ -13,12 +18,12 @@ impl Admission {
 
 impl Flight {
     fn on_stop(&self, work: Weak<dyn Stoppable>) -> Option<Stale> {
-        let mut entries = self.gate.entries();
-        let entry = entries.get_mut(&self.resource)?;
-        let asked = entry.view.borrow().stop;
+        let mut entries = self.entries();
+        let entry = entries.get_mut(&self.key)?;
+        let asked = entry.view.stop;
         let stale = self.check(asked).err();
         if stale.is_none() {
-            entry.stoppable.insert((self.token, self.number), work);
+            entry.crowd().stoppable.insert((self.token, self.number), work);
         }
         stale
     }

@@ -4,7 +4,7 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, pending, select_all};
 
 use super::Refusal;
-use crate::fence::{Admission, Fence, Stale, Stoppable};
+use crate::fence::{Admission, Fence, Open, Stale, Stoppable};
 use crate::sequencer::Sequencer;
 
 /// A request that the fence has admitted to all its resources. Most have one.
@@ -13,7 +13,18 @@ pub(super) struct Admissions {
     others: Vec<Admission>,
 }
 
+impl From<Admission> for Admissions {
+    fn from(first: Admission) -> Admissions {
+        Admissions { first, others: Vec::new() }
+    }
+}
+
 impl Admissions {
+    /// Reports whether a newer request may stop this one.
+    pub(super) fn may_be_stopped(&self) -> bool {
+        self.first.may_be_stopped()
+    }
+
     /// Waits until the request must stop, because a newer token of one of its resources came.
     pub(super) fn superseded(&self) -> BoxFuture<'static, Stale> {
         match self.others.is_empty() {
@@ -37,6 +48,18 @@ fn any_superseded<'a>(held: impl Iterator<Item = &'a Admission>) -> BoxFuture<'s
     match all.is_empty() {
         true => pending().boxed(),
         false => select_all(all).map(|(stale, ..)| stale).boxed(),
+    }
+}
+
+/// Does the rest of what the fence has begun, for a request with one resource.
+pub(super) async fn finish(
+    fence: &Fence,
+    Sequencer { resource, token }: Sequencer,
+    open: Open,
+) -> Result<Admissions, Refusal> {
+    match fence.finish(&resource, token, open).await {
+        Ok(admission) => Ok(admission.into()),
+        Err(error) => Err(Refusal::before_the_handler(resource, token, error)),
     }
 }
 

@@ -11,7 +11,7 @@ use pin_project_lite::pin_project;
 use super::Refusal;
 use super::admissions::Admissions;
 use super::refusal::Style;
-use super::stoppable::StoppableBody;
+use super::stoppable::{StoppableBody, hint_at_end};
 use crate::fence::Stale;
 
 pin_project! {
@@ -33,6 +33,8 @@ pin_project! {
         Passing { #[pin] body: R },
         // The trailers that tell a gRPC client why its stream is cut off.
         Admitted { body: Arc<StoppableBody<R>>, grpc: Option<Style> },
+        // Nobody may stop it. The body is dropped before newer requests are let in.
+        Kept { #[pin] body: R, _admissions: Admissions },
         Ended { hint: SizeHint },
     }
 }
@@ -79,6 +81,8 @@ impl<R: Body + Send + 'static> FenceBody<R> {
             drop(body);
             drop(admissions);
             Content::Ended { hint }
+        } else if !admissions.may_be_stopped() {
+            Content::Kept { body, _admissions: admissions }
         } else {
             let grpc = style.grpc.then(|| style.clone());
             Content::Admitted { body: StoppableBody::new(body, admissions), grpc }
@@ -111,6 +115,14 @@ where
                     .poll_frame(context)
                     .map_err(|error| FenceBodyError::Inner(error.into()));
             }
+            ContentProjection::Kept { mut body, .. } => {
+                let frame = ready!(body.as_mut().poll_frame(context));
+                let hint = hint_at_end(&*body, &frame);
+                (
+                    frame.map(|frame| frame.map_err(|error| FenceBodyError::Inner(error.into()))),
+                    hint,
+                )
+            }
             ContentProjection::Admitted { body, grpc } => match ready!(body.poll_frame(context)) {
                 Ok((frame, hint)) => {
                     let inner = |error: R::Error| FenceBodyError::Inner(error.into());
@@ -136,7 +148,7 @@ where
     fn is_end_stream(&self) -> bool {
         match &self.content {
             Content::Refusal { text } => text.is_none(),
-            Content::Passing { body } => body.is_end_stream(),
+            Content::Passing { body } | Content::Kept { body, .. } => body.is_end_stream(),
             Content::Admitted { body, .. } => body.is_end_stream(),
             Content::Ended { .. } => true,
         }
@@ -147,7 +159,7 @@ where
             Content::Refusal { text } => {
                 SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64))
             }
-            Content::Passing { body } => body.size_hint(),
+            Content::Passing { body } | Content::Kept { body, .. } => body.size_hint(),
             Content::Admitted { body, .. } => body.size_hint(),
             Content::Ended { hint } => hint.to_owned(),
         }

@@ -30,6 +30,12 @@ impl Fenced {
         Fenced { resource, token, others }
     }
 
+    /// Returns the sequencer, if there is only one.
+    pub(super) fn one(&self) -> Option<Sequencer> {
+        let first = || Sequencer::new(self.resource.clone(), self.token);
+        self.others.is_empty().then(first)
+    }
+
     /// Returns every resource of the request with its token, in the order of the extractor. The first is
     /// the one in the fields `resource` and `token`.
     #[must_use]

@@ -15,18 +15,30 @@ use super::admissions::{self, Admissions};
 use super::answer::{answer_anew, of_the_handler};
 use super::refusal::Style;
 use super::{FenceBody, Fenced, Refusal, SHADOW};
-use crate::fence::{Fence, Stale};
+use crate::fence::{Begun, Fence, Stale};
 use crate::sequencer::Sequencer;
 
 /// A request in flight, until this is dropped.
 struct AdmittedRequest {
-    superseded: BoxFuture<'static, Stale>,
+    /// Made when the request has to wait for something.
+    superseded: Option<BoxFuture<'static, Stale>>,
     admissions: Admissions,
 }
 
+impl From<Admissions> for AdmittedRequest {
+    fn from(admissions: Admissions) -> AdmittedRequest {
+        AdmittedRequest { superseded: None, admissions }
+    }
+}
+
 impl AdmittedRequest {
-    fn new(admissions: Admissions) -> AdmittedRequest {
-        AdmittedRequest { superseded: admissions.superseded(), admissions }
+    /// Waits until the request must stop, because a newer one came.
+    fn poll_superseded(&mut self, context: &mut Context<'_>) -> Poll<Stale> {
+        let AdmittedRequest { superseded, admissions } = self;
+        if !admissions.may_be_stopped() {
+            return Poll::Pending;
+        }
+        superseded.get_or_insert_with(|| admissions.superseded()).poll_unpin(context)
     }
 }
 
@@ -122,13 +134,35 @@ where
         FenceFuture { stage, style, would_be: None }
     }
 
+    /// Asks the fence, and waits only where it has to.
     pub(super) fn admitting(
-        fence: Fence,
+        fence: &Fence,
         fenced: Fenced,
         waiting: Waiting<S, B>,
         style: Style,
     ) -> FenceFuture<S, B> {
-        let admit = async move { admissions::admit(&fence, in_order(&fenced)).await };
+        let begun = match fenced.one() {
+            Some(Sequencer { resource, token }) => match fence.begin(&resource, token) {
+                Begun::Ended(Ok(admission)) => {
+                    let admitted = Some(Admissions::from(admission).into());
+                    let stage = Stage::Readying { waiting: Some(waiting), admitted };
+                    return FenceFuture { stage, style, would_be: None };
+                }
+                Begun::Ended(Err(error)) => {
+                    let refusal = Refusal::before_the_handler(resource, token, error);
+                    return FenceFuture::refused(refusal, style);
+                }
+                Begun::Open(open) => Some((Sequencer { resource, token }, open)),
+            },
+            None => None,
+        };
+        let fence = fence.clone();
+        let admit = async move {
+            match begun {
+                Some((one, open)) => admissions::finish(&fence, one, open).await,
+                None => admissions::admit(&fence, in_order(&fenced)).await,
+            }
+        };
         let stage = Stage::Admitting { admit: admit.boxed(), waiting: Some(waiting) };
         FenceFuture { stage, style, would_be: None }
     }
@@ -189,7 +223,7 @@ where
                 StageProjection::Admitting { admit, waiting } => match admit.poll_unpin(context) {
                     Poll::Ready(Ok(admissions)) => Stage::Readying {
                         waiting: waiting.take(),
-                        admitted: Some(AdmittedRequest::new(admissions)),
+                        admitted: Some(admissions.into()),
                     },
                     Poll::Ready(Err(refusal)) => Stage::Refused { refusal: Some(refusal) },
                     Poll::Pending => return Poll::Pending,
@@ -217,7 +251,7 @@ where
                         Poll::Pending => {
                             *waiting = Some(Waiting { request, service });
                             let Some(admitted) = admitted else { return Poll::Pending };
-                            let stale = ready!(admitted.superseded.poll_unpin(context));
+                            let stale = ready!(admitted.poll_superseded(context));
                             Stage::Refused { refusal: Some(Refusal::Stale(stale)) }
                         }
                     }
@@ -242,7 +276,7 @@ where
                         });
                     }
                     let Some(admitted) = admitted else { return Poll::Pending };
-                    let stale = ready!(admitted.superseded.poll_unpin(context));
+                    let stale = ready!(admitted.poll_superseded(context));
                     Stage::Refused { refusal: Some(Refusal::Superseded(stale)) }
                 }
             };

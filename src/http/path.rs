@@ -165,17 +165,25 @@ pub fn segments<S: AsRef<str>>(
 }
 
 fn name(uri: &Uri) -> Result<Resource, PathError> {
-    let decoded = percent_decode_str(uri.path()).decode_utf8();
+    let path = uri.path();
+    if !path.contains('%') {
+        return checked(path.strip_prefix('/').unwrap_or(path));
+    }
+    let decoded = percent_decode_str(path).decode_utf8();
     let decoded = decoded.map_err(|_| PathError::NotUtf8)?;
     checked(decoded.strip_prefix('/').unwrap_or(&decoded))
 }
 
 fn checked(name: &str) -> Result<Resource, PathError> {
     let resource = Resource::new(name)?;
-    for segment in ["", ".", ".."] {
-        if resource.as_str().split('/').any(|found| found == segment) {
-            return Err(PathError::Segment { segment });
-        }
+    let found = resource.as_str().split('/').find_map(|segment| match segment {
+        "" => Some(""),
+        "." => Some("."),
+        ".." => Some(".."),
+        _ => None,
+    });
+    match found {
+        Some(segment) => Err(PathError::Segment { segment }),
+        None => Ok(resource),
     }
-    Ok(resource)
 }

@@ -8,25 +8,38 @@ use crate::resource::Resource;
 /// the request is refused. They are admitted in the order of their names, so that two requests
 /// never wait for each other. Each has the [limit](crate::fence::Fence::limit) of the fence to itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resources(Vec<Resource>);
+pub struct Resources {
+    /// Mostly the only one.
+    first: Option<Resource>,
+    others: Vec<Resource>,
+}
 
 impl Resources {
     /// How many resources a request may be about.
     pub const MOST: usize = 128;
 
+    /// Returns the resource, or all of them if there is not exactly one.
+    pub(super) fn into_one(self) -> Result<Resource, Vec<Resource>> {
+        match self {
+            Resources { first: Some(first), others } if others.is_empty() => Ok(first),
+            several => Err(several.into_vec()),
+        }
+    }
+
     pub(super) fn into_vec(self) -> Vec<Resource> {
-        self.0
+        self.first.into_iter().chain(self.others).collect()
     }
 }
 
 impl From<Resource> for Resources {
     fn from(resource: Resource) -> Resources {
-        Resources(vec![resource])
+        Resources { first: Some(resource), others: Vec::new() }
     }
 }
 
 impl From<Vec<Resource>> for Resources {
     fn from(resources: Vec<Resource>) -> Resources {
-        Resources(resources)
+        let mut resources = resources.into_iter();
+        Resources { first: resources.next(), others: resources.collect() }
     }
 }

@@ -1,6 +1,7 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -27,7 +28,8 @@ use crate::token::Token;
 #[derive(Clone)]
 pub struct FenceService<S, X> {
     inner: S,
-    layer: FenceLayer<X>,
+    /// One for all clones: a server makes one for each request.
+    layer: Arc<FenceLayer<X>>,
 }
 
 impl<S, X> fmt::Debug for FenceService<S, X> {
@@ -40,7 +42,7 @@ impl<S, X: Clone> Layer<S> for FenceLayer<X> {
     type Service = FenceService<S, X>;
 
     fn layer(&self, inner: S) -> FenceService<S, X> {
-        FenceService { inner, layer: self.clone() }
+        FenceService { inner, layer: Arc::new(self.clone()) }
     }
 }
 
@@ -56,10 +58,12 @@ impl<S, X> FenceService<S, X> {
         if policy == Policy::Ignored {
             return Ok(None);
         }
-        if parts.headers.get_all(SEQUENCER).iter().nth(1).is_some() {
+        let mut shown = parts.headers.get_all(SEQUENCER).iter();
+        let (shown, another) = (shown.next(), shown.next());
+        if another.is_some() {
             return self.read_several(parts).map(Some);
         }
-        let shown = sequencer(&parts.headers)?;
+        let shown = shown.map(read_shown).transpose()?;
         // Where the token has a header of its own, somebody may watch that one only.
         let alone = self.layer.header == HEADER;
         let token = match (token(&parts.headers, &self.layer.header)?, &shown) {
@@ -74,10 +78,8 @@ impl<S, X> FenceService<S, X> {
             (None, _) => return Ok(None),
         };
         let resources: Resources = (self.layer.extractor)(parts).map_err(unnamed)?.into();
-        let resource = match <[Resource; 1]>::try_from(resources.into_vec()) {
-            Ok([resource]) => resource,
-            Err(several) => return Err(Refusal::Mismatch(each_its_own(&several))),
-        };
+        let resource =
+            resources.into_one().map_err(|several| Refusal::Mismatch(each_its_own(&several)))?;
         match shown {
             Some(shown) if shown.resource != resource => Err(Refusal::Mismatch(format!(
                 "sequencer {shown} came with a request about {resource}"
@@ -159,16 +161,6 @@ pub(super) fn token(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Tok
     text.parse().map(Some).map_err(Refusal::Malformed)
 }
 
-/// Reads the sequencer in the headers, if there is one.
-fn sequencer(headers: &HeaderMap) -> Result<Option<Sequencer>, Refusal> {
-    let mut values = headers.get_all(SEQUENCER).iter();
-    let Some(value) = values.next() else { return Ok(None) };
-    if values.next().is_some() {
-        return Err(Refusal::Repeated);
-    }
-    read_shown(value).map(Some)
-}
-
 fn read_shown(value: &HeaderValue) -> Result<Sequencer, Refusal> {
     let read = read_sequencer(value.to_str().unwrap_or(""));
     read.map_err(|error| Refusal::Mismatch(format!("header {SEQUENCER}: {error}")))
@@ -216,7 +208,7 @@ where
                 let waiting = Waiting { request, service };
                 match self.layer.shadow {
                     true => FenceFuture::observing(fence.clone(), fenced, waiting, style),
-                    false => FenceFuture::admitting(fence.clone(), fenced, waiting, style),
+                    false => FenceFuture::admitting(fence, fenced, waiting, style),
                 }
             }
             Err(refusal) if !self.layer.shadow => {

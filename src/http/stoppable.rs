@@ -26,6 +26,18 @@ struct Held<R> {
 pub(super) type Polled<R> =
     (Option<Result<Frame<<R as Body>::Data>, <R as Body>::Error>>, Option<SizeHint>);
 
+/// Returns what the body says of its size, if this frame is its last.
+pub(super) fn hint_at_end<R: Body>(
+    body: &R,
+    frame: &Option<Result<Frame<R::Data>, R::Error>>,
+) -> Option<SizeHint> {
+    match frame {
+        Some(Ok(_)) if body.is_end_stream() => Some(body.size_hint()),
+        Some(Ok(_)) => None,
+        _ => Some(SizeHint::with_exact(0)),
+    }
+}
+
 impl<R: Body + Send + 'static> StoppableBody<R> {
     pub(super) fn new(body: R, admissions: Admissions) -> Arc<StoppableBody<R>> {
         let held = Held { body: Box::pin(body), waker: None, admissions };
@@ -48,14 +60,10 @@ impl<R: Body> StoppableBody<R> {
             if frame.is_pending() {
                 held.waker = Some(context.waker().clone());
             }
-            let hint = match &frame {
-                Poll::Ready(Some(Ok(_))) if held.body.is_end_stream() => {
-                    Some(held.body.size_hint())
-                }
-                Poll::Ready(Some(Ok(_))) | Poll::Pending => None,
-                Poll::Ready(_) => Some(SizeHint::with_exact(0)),
-            };
-            Some(frame.map(|frame| (frame, hint)))
+            Some(frame.map(|frame| {
+                let hint = hint_at_end(&*held.body, &frame);
+                (frame, hint)
+            }))
         });
         match (polled, self.stale.get()) {
             (Some(polled), _) => {

@@ -1,0 +1,147 @@
+//! What the layer adds to a request: time, allocations, two threads, an axum server, and the memory
+//! of a mark. All ways are interleaved in the same run; figures are medians over the rounds, and those of
+//! time (of the processor) are differences to the bare handler of the same round.
+//!
+//! `cargo bench -p layer_bench --bench layer`; `FENCING_ROUNDS` sets the rounds (default 15).
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+#[path = "../allocations.rs"]
+mod allocations;
+mod loopback;
+mod way;
+
+use std::future::Future;
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
+
+use fencing::fence::{Marks, MemoryMarks};
+use fencing::{Resource, Token};
+use way::{Requests, Storage, WAYS, Way};
+
+const MANY: usize = 1_000_000;
+/// So many requests in one round of one way.
+const COUNT: usize = 50_000;
+
+fn rounds() -> usize {
+    std::env::var("FENCING_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(15)
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+}
+
+fn nanos(time: Duration, count: usize) -> f64 {
+    time.as_nanos() as f64 / count as f64
+}
+
+/// What each way adds to the bare handler, in nanoseconds.
+fn added(storage: &Storage, requests: &Requests) {
+    let found = block_on(async {
+        let mut found = vec![Vec::new(); WAYS.len()];
+        for round in 0..rounds() {
+            let mut times = [0.0; WAYS.len()];
+            for turn in 0..WAYS.len() {
+                let which = (round + turn) % WAYS.len();
+                let from = round * COUNT;
+                times[which] =
+                    nanos(storage.run(WAYS[which].0, requests, from, COUNT).await, COUNT);
+            }
+            for (which, time) in times.into_iter().enumerate() {
+                found[which].push(if which == 0 { time } else { time - times[0] });
+            }
+        }
+        found
+    });
+    for ((way, words), found) in WAYS.iter().zip(found) {
+        let sign = if *way == Way::Bare { "" } else { "+" };
+        println!("  {words:<28}{:>9}", format!("{sign}{:.0} ns", median(found)));
+    }
+}
+
+fn allocated(storage: &Storage, requests: &Requests) {
+    block_on(async {
+        for (way, words) in WAYS {
+            const SOME: usize = 1000;
+            storage.run(way, requests, 0, SOME).await;
+            allocations::begin();
+            storage.run(way, requests, 0, SOME).await;
+            let (number, _) = allocations::end();
+            println!("  {words:<28}{:>9.2}", number as f64 / SOME as f64);
+        }
+    });
+}
+
+/// Requests per second of so many threads, each with requests of its own.
+fn rate(storage: &Storage, way: Way, requests: &Arc<Requests>, threads: usize) -> f64 {
+    let barrier = Arc::new(Barrier::new(threads + 1));
+    let work: Vec<_> = (0..threads)
+        .map(|thread| {
+            let (storage, requests) = (storage.clone(), Arc::clone(requests));
+            let barrier = Arc::clone(&barrier);
+            std::thread::spawn(move || {
+                block_on(async {
+                    barrier.wait();
+                    storage.run(way, &requests, thread * COUNT, COUNT).await;
+                });
+            })
+        })
+        .collect();
+    barrier.wait();
+    let start = Instant::now();
+    for thread in work {
+        thread.join().unwrap();
+    }
+    (threads * COUNT) as f64 / start.elapsed().as_secs_f64()
+}
+
+fn threads(storage: &Storage, requests: &Arc<Requests>) {
+    for (way, words) in WAYS {
+        let ratio = |_| rate(storage, way, requests, 2) / rate(storage, way, requests, 1);
+        println!("  {words:<28}{:>9.2}", median((0..rounds()).map(ratio).collect()));
+    }
+}
+
+/// Bytes of a mark in memory, its name aside.
+fn memory() {
+    let names: Vec<_> = (0..MANY).map(|number| format!("invoices/2026/{number:07}")).collect();
+    allocations::begin();
+    let marks = MemoryMarks::new(MANY);
+    block_on(async {
+        for name in &names {
+            let resource = Resource::new(name).unwrap();
+            marks.raise(&resource, Token::new(34).unwrap()).await.unwrap();
+        }
+    });
+    let (_, bytes) = allocations::end();
+    let named: usize = names.iter().map(String::len).sum();
+    drop(marks);
+    println!(
+        "  {:<28}{:>9.0}",
+        "bytes, besides the name",
+        (bytes as f64 - named as f64) / MANY as f64
+    );
+}
+
+fn main() {
+    let (one, many) = (Arc::new(Requests::to(1)), Arc::new(Requests::to(MANY)));
+    let few = block_on(Storage::of(&one));
+    let storage = block_on(Storage::of(&many));
+    println!("time of a request, one resource");
+    added(&few, &one);
+    println!("time of a request, {MANY} resources");
+    added(&storage, &many);
+    println!("allocations of a request, what makes it included");
+    allocated(&storage, &many);
+    println!("two threads to one, {MANY} resources");
+    threads(&storage, &many);
+    println!("a mark of {MANY} in memory");
+    memory();
+    println!("an axum server on loopback, requests per second");
+    loopback::measure(rounds(), median);
+}

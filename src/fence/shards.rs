@@ -1,0 +1,109 @@
+use std::collections::HashMap;
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::resource::Resource;
+
+/// One value for each resource, in many maps: requests for different resources seldom wait for each
+/// other, also while a map grows.
+pub(super) struct Shards<V> {
+    /// All but the last.
+    shards: Box<[Arc<Shard<V>>]>,
+    last: Arc<Shard<V>>,
+    hasher: RandomState,
+}
+
+/// One of the maps.
+pub(super) struct Shard<V>(Mutex<Map<V>>);
+
+pub(super) type Map<V> = HashMap<Key, V, BuildHasherDefault<Hashed>>;
+
+/// A resource and its hash, which is worked out once for each request.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Key {
+    hash: u64,
+    pub(super) resource: Resource,
+}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+/// Takes what is a hash already.
+#[derive(Default)]
+pub(super) struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+impl<V> Default for Shard<V> {
+    fn default() -> Shard<V> {
+        Shard(Mutex::default())
+    }
+}
+
+impl<V> Shards<V> {
+    /// Makes this many maps.
+    pub(super) fn new(count: u16) -> Shards<V> {
+        let shards = (1..count).map(|_| Arc::default()).collect();
+        Shards { shards, last: Arc::default(), hasher: RandomState::new() }
+    }
+
+    /// Returns the map of a resource, and the key there.
+    pub(super) fn of(&self, resource: &Resource) -> (&Arc<Shard<V>>, Key) {
+        let hash = self.hasher.hash_one(resource);
+        // Other bits than those by which a map finds its places.
+        let number = usize::from((hash >> 32) as u16) % (self.shards.len() + 1);
+        let shard = self.shards.get(number).unwrap_or(&self.last);
+        (shard, Key { hash, resource: resource.clone() })
+    }
+
+    /// Returns all maps.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Shard<V>>> {
+        self.shards.iter().chain([&self.last])
+    }
+}
+
+impl<V> Shard<V> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Map<V>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resources_are_spread_over_all_maps_and_found_again() {
+        let shards = Shards::new(256);
+        let names: Vec<_> =
+            (0..25_600).map(|number| Resource::new(format!("files/{number}")).unwrap()).collect();
+        for (number, name) in names.iter().enumerate() {
+            let (shard, key) = shards.of(name);
+            assert_eq!(shard.lock().insert(key, number), None);
+        }
+        for (number, name) in names.iter().enumerate() {
+            let (shard, key) = shards.of(name);
+            assert_eq!(shard.lock().get(&key), Some(&number));
+        }
+        let sizes: Vec<_> = shards.all().map(|shard| shard.lock().len()).collect();
+        assert_eq!(sizes.len(), 256);
+        assert!(sizes.iter().all(|size| (40..180).contains(size)), "{sizes:?}");
+    }
+}
