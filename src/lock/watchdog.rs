@@ -216,8 +216,9 @@ async fn keep(watchdog: Arc<Watchdog>, clock: Arc<dyn Clock>) {
         }
         pause = if start.elapsed() > longest * 10 { first } else { (pause * 2).min(longest) };
         sleep(pause).await;
-        // The next lease may have started another task.
-        if std::mem::replace(&mut watchdog.watched().running, true) {
+        let mut watched = watchdog.watched();
+        // No lease is left, or the next one has started another task.
+        if watched.leases.is_empty() || std::mem::replace(&mut watched.running, true) {
             return;
         }
     }

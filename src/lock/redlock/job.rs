@@ -29,8 +29,12 @@ impl Job {
     /// node or the network was slow, and not this client. An attempt is made anew all the same, as it is
     /// certain that nothing was sent.
     fn why_late(&self, ready_since: Instant) -> Fault {
-        let again = matches!(self.request, Request::Acquire { .. } | Request::Share { .. });
-        let again = again || matches!(self.request, Request::Several(_));
+        let asks =
+            |request: &Request| matches!(request, Request::Acquire { .. } | Request::Share { .. });
+        let again = match &self.request {
+            Request::Several(parts) => parts.iter().any(asks),
+            request => asks(request),
+        };
         if self.limit <= ready_since && !again { Fault::TimedOut } else { Fault::Overloaded }
     }
 

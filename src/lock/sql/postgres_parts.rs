@@ -44,7 +44,7 @@ pub(super) const SHARE: &str = "
             coalesce((SELECT token FROM fencing_highest($resource)), 0) + 1,
             'shared', present + $lasting * interval '1 millisecond',
             $lasting * interval '1 millisecond',
-            jsonb_build_object($owner, (extract(epoch FROM present) * 1000000)::bigint + $lasting * 1000)
+            jsonb_build_object($owner, (extract(epoch FROM present) * 1000000)::bigint + $lasting * 1000::bigint)
         FROM own, (SELECT clock_timestamp() AS present OFFSET 0) AS clock
         WHERE NOT EXISTS (SELECT FROM seen)
         ON CONFLICT (resource) DO UPDATE SET
@@ -67,7 +67,7 @@ pub(super) const SHARE: &str = "
                     SELECT key AS name, least(value::bigint, time + allowed) AS until
                     FROM jsonb_each_text(lease.parts)
                     WHERE joins AND value::bigint > time AND key NOT IN ($owner, $owner || '.')
-                    UNION ALL SELECT $owner, time + $lasting * 1000
+                    UNION ALL SELECT $owner, time + $lasting * 1000::bigint
                 ) AS part
             )
         WHERE NOT coalesce(lease.draining_since <= clock_timestamp()
@@ -99,7 +99,7 @@ pub(super) const RENEW_PART: &str = "
             SELECT key AS name, least(value::bigint, time + allowed) AS until
             FROM jsonb_each_text(lease.parts)
             WHERE value::bigint > time AND key <> $owner
-            UNION ALL SELECT $owner, time + $lasting * 1000
+            UNION ALL SELECT $owner, time + $lasting * 1000::bigint
         ) AS part
     ) FROM own
     WHERE resource = $resource AND parts ? $owner AND expires_at <> '-infinity'";
@@ -141,7 +141,7 @@ pub(super) const SHORTEN_PART: &str = "
             SELECT key AS name, least(value::bigint, time + allowed) AS until
             FROM jsonb_each_text(lease.parts)
             WHERE value::bigint > time AND key NOT IN ($owner, $owner || '.')
-            UNION ALL SELECT $owner || '.', least(time + $rest * 1000,
+            UNION ALL SELECT $owner || '.', least(time + $rest * 1000::bigint,
                 coalesce(lease.parts ->> $owner, lease.parts ->> ($owner || '.'))::bigint)
         ) AS part
     ) FROM own

@@ -117,6 +117,22 @@ async fn a_lock_delay_follows_a_part_whose_holder_vanished() {
     assert!(held(service(&place.pool).try_acquire(&resource()).await) > LONG / 2);
 }
 
+/// As long as a lease may last.
+#[tokio::test]
+async fn a_part_may_last_for_a_day() {
+    let place = ready().await;
+    let day = Duration::from_secs(24 * 60 * 60);
+    let lock = builder(&place.pool).ttl(day).lock_at_least_for(day).build().unwrap();
+    let part = lock.acquire_shared(&resource()).await.unwrap();
+    let joined = lock.acquire_shared(&resource()).await.unwrap();
+    part.renew().await.unwrap();
+    assert!(held(lock.try_acquire(&resource()).await) > day / 2);
+    for part in [part, joined] {
+        assert_eq!(part.release().await, Ok(Released::Released));
+    }
+    assert!(held(lock.try_acquire(&resource()).await) > day / 2);
+}
+
 #[tokio::test]
 async fn who_joins_has_the_token_of_the_others_unless_the_mark_is_above_it() {
     let place = ready().await;
