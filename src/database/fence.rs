@@ -76,6 +76,9 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
         None
     }
 
+    /// What a parameter of a statement begins with.
+    const PARAMETER: char = '?';
+
     /// Returns a condition that holds where the mark is this token, and locks it until the
     /// transaction ends as [`admit`](FenceStatements::admit) does. Adds its two values after the others.
     /// Returns `None` for a database where the statement around it may read before it has the lock.

@@ -35,8 +35,9 @@ pub fn is_conflict(state: &str) -> bool {
 
 /// Whether the server ends the session.
 pub fn is_closing(state: &str) -> bool {
-    // admin_shutdown, crash_shutdown, database_dropped, idle_session_timeout
-    matches!(state, "57P01" | "57P02" | "57P04" | "57P05")
+    // admin_shutdown, crash_shutdown, database_dropped, idle_session_timeout,
+    // idle_in_transaction_session_timeout, transaction_timeout
+    matches!(state, "57P01" | "57P02" | "57P04" | "57P05" | "25P03" | "25P04")
 }
 
 /// Whether the server cannot take connections yet: cannot_connect_now

@@ -21,7 +21,8 @@ pub enum AcquireError {
     },
     /// Too few nodes gave a vote. Perhaps no client holds the lock.
     #[error(
-        "no quorum for {resource}: {needed} of {nodes} nodes must grant, and {} gave no vote: {}",
+        "no quorum for {resource}: {needed} of {nodes} nodes must grant, and {}{} gave no vote: {}",
+        if .causes.len() + .granted < *.nodes { "at least " } else { "" },
         .causes.len(),
         Causes(.causes)
     )]
@@ -111,7 +112,7 @@ impl AcquireError {
 
 /// The lease was lost while work went on under it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("lease lost, {resource} token {token}: {loss}")]
+#[error("lease lost, {resource} token {token}: {loss}{}", LastRenewal(.causes))]
 #[non_exhaustive]
 pub struct LeaseLost {
     /// What was locked.
@@ -120,6 +121,19 @@ pub struct LeaseLost {
     pub token: Token,
     /// Why it is over.
     pub loss: Loss,
+    /// Why the last renewal failed; empty if it did not.
+    pub causes: Vec<NodeCause>,
+}
+
+struct LastRenewal<'a>(&'a [NodeCause]);
+
+impl fmt::Display for LastRenewal<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        write!(f, "; the last renewal failed: {}", Causes(self.0))
+    }
 }
 
 /// Why [`Lease::renew`](super::Lease::renew) renewed nothing.

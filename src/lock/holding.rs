@@ -1,5 +1,6 @@
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use super::error::NodeCause;
 use super::held_lock::{HeldLock, Renewed};
 use super::standing::{Loss, Standing};
 use crate::resource::Resource;
@@ -11,9 +12,25 @@ pub(super) struct Holding {
     pub(super) token: Token,
     pub(super) standing: Arc<Standing>,
     pub(super) held: Arc<dyn HeldLock>,
+    /// Why the last renewal failed, if it did.
+    failure: Mutex<Vec<NodeCause>>,
 }
 
 impl Holding {
+    pub(super) fn new(
+        resource: Resource,
+        token: Token,
+        standing: Arc<Standing>,
+        held: Arc<dyn HeldLock>,
+    ) -> Holding {
+        Holding { resource, token, standing, held, failure: Mutex::default() }
+    }
+
+    /// Returns why the last renewal failed. Empty if none has, or it did not.
+    pub(super) fn failure(&self) -> Vec<NodeCause> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Tries once to renew. A lease that another has superseded is over then.
     pub(super) async fn renew(&self) -> Renewed {
         let renewed = self.held.renew().await;
@@ -22,6 +39,9 @@ impl Holding {
             Renewed::Superseded => drop(self.standing.close(Loss::Superseded)),
             Renewed::Failed(_) => {}
         }
+        let failure =
+            if let Renewed::Failed(causes) = &renewed { causes.clone() } else { Vec::new() };
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
         renewed
     }
 }

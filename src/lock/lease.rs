@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::error::{LeaseLost, ReleaseError, Released, RenewError};
+use super::error::{LeaseLost, NodeCause, ReleaseError, Released, RenewError};
 use super::held_lock::{Grant, Renewed};
 use super::holding::Holding;
 use super::queues::Queues;
@@ -59,7 +59,7 @@ impl Lease {
         watchdogs: &Watchdogs,
     ) -> Lease {
         let standing = Arc::new(Standing::new(clock, grant.deadline, settings.max_hold));
-        let holding = Holding { resource, token: grant.token, standing, held: grant.held };
+        let holding = Holding::new(resource, grant.token, standing, grant.held);
         let (holding, runtime) = (Arc::new(holding), Handle::current());
         let watch = || watchdogs.watch(&runtime, Arc::clone(&holding), settings.ttl);
         let watch = settings.renew.then(watch);
@@ -103,7 +103,16 @@ impl Lease {
         async move { standing.over().await }
     }
 
-    /// Runs `work` and drops it the moment the lease is lost.
+    /// Returns why the last renewal failed: each node's fault, or the database's. Empty if none has failed, or
+    /// one has succeeded since.
+    #[must_use]
+    pub fn renewal_failure(&self) -> Vec<NodeCause> {
+        self.holding.failure()
+    }
+
+    /// Runs `work` and drops it the moment the lease is lost. If the work may fail, the result is one in the other:
+    /// `lease.run(write(token)).await??` returns at a lost lease (the outer `?`) and at a failed or stale write
+    /// (the inner one).
     ///
     /// # Errors
     /// [`LeaseLost`] if the lease was over first. The work may have been done in part.
@@ -182,9 +191,8 @@ impl Lease {
                 queues.wake(resource);
                 return released.await;
             }
-            let released = released.await;
-            queues.wake(resource);
-            released
+            let _waiter = Waiter { queues: &queues, resource };
+            released.await
         };
         let outcome = in_runtime(&self.runtime, release).await;
         match outcome {
@@ -201,7 +209,8 @@ impl Lease {
     }
 
     fn lost_by(&self, loss: Loss) -> LeaseLost {
-        LeaseLost { resource: self.resource().clone(), token: self.token(), loss }
+        let (resource, token) = (self.resource().clone(), self.token());
+        LeaseLost { resource, token, loss, causes: self.renewal_failure() }
     }
 
     /// Ends the lease here, and returns why it is over. After this nothing is renewed any more:
@@ -225,5 +234,18 @@ impl Drop for Lease {
             self.holding.held.abandon(lost, self.rest());
             self.queues.wake(self.resource());
         }
+    }
+}
+
+/// The one in this process who waits for the resource. It is woken when this is dropped, also where nobody
+/// waits for the end of the release.
+struct Waiter<'a> {
+    queues: &'a Queues,
+    resource: &'a Resource,
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.queues.wake(self.resource);
     }
 }

@@ -90,10 +90,7 @@ impl Watchdogs {
         let third = ttl / 3;
         // The clock may be the caller's code: it is not read under the lock.
         let now = holding.standing.clock().now();
-        let (look, early) = match holding.standing.deadline() {
-            Ok(deadline) if deadline <= now + third => (deadline, Duration::ZERO),
-            _ => (now + third, early(third)),
-        };
+        let (look, early) = next_look(&holding, now, third);
         let clock = Arc::clone(holding.standing.shared_clock());
         let (number, start) = {
             let mut watched = watchdog.watched();
@@ -305,6 +302,22 @@ async fn run(watchdog: Arc<Watchdog>, clock: Arc<dyn Clock>) {
     }
 }
 
+/// Returns when to look at a lease that was just granted or renewed, and by how much that may be early. Where
+/// the answers came so late that less than a third is left, it is half of what is left.
+fn next_look(holding: &Holding, now: Time, third: Duration) -> (Time, Duration) {
+    match holding.standing.deadline() {
+        Ok(deadline) if deadline <= now + third => {
+            if holding.standing.is_last(deadline) {
+                return (deadline, Duration::ZERO);
+            }
+            let half = deadline.since(now) / 2;
+            (now + half, early(half))
+        }
+        Ok(_) => (now + third, early(third)),
+        Err(_) => (now, Duration::ZERO),
+    }
+}
+
 fn early(pause: Duration) -> Duration {
     TOGETHER.min(pause / 8)
 }
@@ -340,7 +353,7 @@ fn on_renewed(watchdog: &Watchdog, number: u64, holding: &Holding, renewed: Rene
     let failed = matches!(renewed, Renewed::Failed(_));
     let warning = if failed { kept.warnings.next() } else { None };
     drop(watched);
-    let mut pause = third;
+    let mut failed_pause = None;
     if let Renewed::Failed(causes) = renewed {
         if let Some(suppressed) = warning {
             let causes: Vec<String> = causes.iter().map(ToString::to_string).collect();
@@ -350,13 +363,15 @@ fn on_renewed(watchdog: &Watchdog, number: u64, holding: &Holding, renewed: Rene
             isolated(note);
         }
         isolated(|| metrics::counter!("fencing_renewals_failed_total").increment(1));
-        pause = third / 8 + jitter(third / 8);
+        failed_pause = Some(third / 8 + jitter(third / 8));
     }
     let now = holding.standing.clock().now();
-    let next = match holding.standing.deadline() {
-        Ok(deadline) if deadline <= now + pause => (deadline, Duration::ZERO),
-        Ok(_) => (now + pause, early(pause)),
-        Err(_) => (now, Duration::ZERO),
+    let next = match (holding.standing.deadline(), failed_pause) {
+        // No time is left for another renewal.
+        (Ok(deadline), Some(pause)) if deadline <= now + pause => (deadline, Duration::ZERO),
+        (Ok(_), Some(pause)) => (now + pause, early(pause)),
+        (Ok(_), None) => next_look(holding, now, third),
+        (Err(_), _) => (now, Duration::ZERO),
     };
     watchdog.watched().look_again(number, next, false);
 }

@@ -43,7 +43,7 @@ pub enum AdmitError {
     Unpresented(#[source] sqlx::Error),
     /// A statement of the transaction failed, be it yours or the admission, or the database
     /// could not be reached.
-    #[error("the transaction failed: {}", text(.0))]
+    #[error("the transaction failed: {}{}", text(.0), hint(.0))]
     Database(#[source] sqlx::Error),
 }
 
@@ -77,6 +77,15 @@ pub(super) fn is_conflict(error: &sqlx::Error) -> bool {
 
 pub(super) fn is_to_raise_first(error: &sqlx::Error) -> bool {
     matches!(read(error), (Some(Message::RaiseFirst), _))
+}
+
+/// Returns where to look if the user lacks rights on the fence's own tables and functions.
+fn hint(error: &sqlx::Error) -> &'static str {
+    let denied = matches!(read(error), (None, Meaning::Denied));
+    match denied && text(error).contains("fencing_") {
+        true => "; give this user the rights in docs/sql.md, Rights",
+        false => "",
+    }
 }
 
 /// Whether the user may not do that. A server that lacks a variable it is asked for counts as well:
@@ -189,7 +198,7 @@ pub enum MigrateError {
     #[error("the tables of the fence were not brought up to date: {0}")]
     Migration(#[source] sqlx::migrate::MigrateError),
     /// The database failed, or could not be reached.
-    #[error("the database was not migrated: {}", text(.0))]
+    #[error("the migrations could not be looked at or applied: {}{}", text(.0), hint(.0))]
     Database(#[source] sqlx::Error),
 }
 

@@ -8,6 +8,7 @@ use super::admit::begin;
 use super::counted::counted;
 use super::error::is_denied;
 use super::opening::OpeningTransaction;
+use super::parameters::last_parameter;
 use crate::database::Database;
 use crate::resource::Resource;
 use crate::token::Token;
@@ -56,7 +57,7 @@ pub struct Guarded<DB: Database> {
 /// rights on `fencing_marks`: on PostgreSQL SELECT, and UPDATE of `token`; if the user lacks
 /// them, or the session has a temporary table, `begin` decides each time. Through a
 /// pooler in transaction mode (pgbouncer) take `begin`: this statement is prepared. Bind one value for each
-/// parameter of the two texts.
+/// parameter of the two texts: `$1` and so on, on SQLite `?` or `?1`.
 pub fn guarded<DB: Database>(statement: &'static str, condition: &'static str) -> Guarded<DB> {
     Guarded { statement, condition, values: DB::Arguments::default(), unfit: None }
 }
@@ -75,7 +76,7 @@ impl<DB: Database> Guarded<DB> {
     /// # Errors
     /// As for [`begin`](super::begin()), and those of the write; the transaction has been rolled
     /// back, if the database could be reached. [`AdmitError::Database`] with `sqlx::Error::Configuration` if the
-    /// statement is not one UPDATE or DELETE: then nothing was sent.
+    /// statement is not one UPDATE or DELETE, or has more parameters than values: then nothing was sent.
     ///
     /// # Cancel safety
     /// If it is dropped, the transaction is rolled back.
@@ -107,6 +108,13 @@ impl<DB: Database> Guarded<DB> {
     fn check(&self) -> Result<(), AdmitError> {
         if let Some(error) = &self.unfit {
             return Err(sqlx::Error::Encode(error.to_string().into()).into());
+        }
+        // With one value too few the statement would take a value of the guard for it. (And on MySQL the driver
+        // would wait for ever.)
+        let (last, bound) = (last_parameter(&self.plain(), DB::PARAMETER), self.values.len());
+        if last > bound {
+            let rule = format!("the statement has {last} parameters, and {bound} values are bound");
+            return Err(sqlx::Error::Configuration(rule.into()).into());
         }
         let first = self.statement.split_whitespace().next().unwrap_or_default();
         let fits = ["UPDATE", "DELETE"].iter().any(|word| first.eq_ignore_ascii_case(word));

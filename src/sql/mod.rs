@@ -48,6 +48,7 @@ mod migrate;
 #[cfg(feature = "mysql")]
 mod mysql;
 mod opening;
+mod parameters;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod present;

@@ -81,6 +81,8 @@ impl FenceStatements for Postgres {
         Some(BeginAdmitted { begin, admit: None })
     }
 
+    const PARAMETER: char = '$';
+
     fn held(
         values: &mut PgArguments,
         resource: &Resource,

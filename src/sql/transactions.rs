@@ -1,5 +1,7 @@
 //! Makes each pool a storage whose transactions check tokens, so that the HTTP layer can open them.
 
+use std::io;
+
 use futures_util::future::BoxFuture;
 use sqlx::error::ErrorKind;
 use sqlx::{Pool, Transaction};
@@ -85,10 +87,11 @@ async fn commit<DB: Database>(mut tx: Transaction<'static, DB>) -> Result<(), Co
         && let Err(error) = DB::execute(&mut tx, unbroken.to_owned()).await
     {
         let _ = tx.rollback().await;
-        return Err(match never_commits(&error) {
-            true => CommitError::RolledBack(error.into()),
+        return Err(match outcome_of::<DB>(&error) {
+            Some(Unbroken::Failed) => CommitError::RolledBack(error.into()),
+            Some(Unbroken::SessionEnded) => CommitError::RolledBack(session_ended(error).into()),
             // The handler, or the database, has ended it: later statements wrote outside of any transaction.
-            false => CommitError::InDoubt(error.into()),
+            None => CommitError::InDoubt(error.into()),
         });
     }
     tx.commit().await.map_err(|error| match error.as_database_error().map(|error| error.kind()) {
@@ -102,9 +105,28 @@ async fn commit<DB: Database>(mut tx: Transaction<'static, DB>) -> Result<(), Co
     })
 }
 
-/// Whether a transaction that was not committed yet has failed, or lost its session.
-fn never_commits(error: &sqlx::Error) -> bool {
-    error.as_database_error().is_none_or(|error| {
-        error.code().as_deref() == Some(FAILED) || meaning(error) == Meaning::Closing
-    })
+/// Why a transaction that nobody has ended before cannot be committed.
+enum Unbroken {
+    Failed,
+    SessionEnded,
+}
+
+/// Returns why the statement before the commit failed; `None` if the transaction may have ended before: what
+/// came after is stored. Where a statement that fails may end it without a word (MySQL), a session that ends says
+/// nothing of it.
+fn outcome_of<DB: Database>(error: &sqlx::Error) -> Option<Unbroken> {
+    if DB::WATCH.0.is_some() {
+        return None;
+    }
+    match error.as_database_error() {
+        None => Some(Unbroken::SessionEnded),
+        Some(error) if meaning(error) == Meaning::Closing => Some(Unbroken::SessionEnded),
+        Some(error) if error.code().as_deref() == Some(FAILED) => Some(Unbroken::Failed),
+        Some(_) => None,
+    }
+}
+
+/// Says that another session may succeed, whether the server has said why it ended this one or not.
+fn session_ended(error: sqlx::Error) -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionAborted, error)
 }

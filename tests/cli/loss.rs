@@ -19,6 +19,8 @@ fn when_all_nodes_stop_the_command_gets_sigterm() {
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(76), "terminated\n"));
     let words = format!("lease lost, invoice/42 token {token}: the lease expired");
     assert!(ended.stderr.contains(&words), "{}", ended.stderr);
+    // It says which nodes are to blame.
+    assert!(ended.stderr.contains("(the last renewal failed: "), "{}", ended.stderr);
 }
 
 #[test]

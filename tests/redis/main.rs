@@ -2,6 +2,7 @@
 
 mod attacks;
 mod faults;
+mod order;
 mod runtimes;
 mod scripts;
 mod service;

@@ -45,6 +45,7 @@ mod mysql {
     use support::place::mysql as place;
 
     mod bulk;
+    mod commits;
     mod crash;
     mod interrupted;
     mod migrating;

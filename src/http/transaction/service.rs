@@ -1,12 +1,14 @@
 use std::fmt;
 use std::mem::replace;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::Body;
+use tokio::time::timeout;
 use tower_service::Service;
 
 use super::OpenTransaction;
@@ -85,6 +87,9 @@ fn wrongly_built<R>() -> Response<FenceBody<R>> {
     response
 }
 
+/// How long an answer waits for the rollback. Where it takes longer, it goes on without the request.
+const ROLLBACK: Duration = Duration::from_secs(1);
+
 /// Runs one request in a transaction. If the future is dropped, it drops the handler first, and then rolls back.
 async fn run<S, T, B, R>(
     inner: &mut S,
@@ -113,7 +118,8 @@ where
         Ok(response) if is_success(&response) => response,
         failed => {
             if let Some(transaction) = owner.close() {
-                T::rollback(transaction).await;
+                // A statement that the handler gave up on may hold it up.
+                drop(timeout(ROLLBACK, T::rollback(transaction)).await);
             }
             let mut response = failed?;
             return Ok(match of_the_handler(&mut response) {

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout};
 
 use super::in_flight::{Call, Ended, InFlight};
 use super::job::{Job, Waiting};
-use super::node::{Node, Opened, Session};
+use super::node::{MOST_CALLS, Node, Opened, Session};
 use super::own_wakes::OwnWakes;
 use super::shared::Shared;
 use super::timer::{Timer, poll_optional};
@@ -265,7 +265,8 @@ impl Driver {
     /// while the answer may still come.
     fn send_releases(&mut self) {
         let hung = self.owes_since.elapsed() >= self.shared.budget;
-        let room = if hung { usize::MAX } else { WINDOW.saturating_sub(self.sent) };
+        let window = if hung { MOST_CALLS - WINDOW } else { WINDOW };
+        let room = window.saturating_sub(self.sent + if hung { self.owed } else { 0 });
         for job in self.waiting.releases(room) {
             self.start(vec![job]);
         }

@@ -71,6 +71,9 @@ impl fmt::Debug for Opened {
     }
 }
 
+/// How many calls of a session may be without an answer at one time. It must keep so many in their order.
+pub(super) const MOST_CALLS: usize = 4096;
+
 /// One connection to one incarnation of a node. It never reconnects: when it breaks, every call
 /// fails, and the caller opens a new one.
 pub trait Session: Send + Sync + 'static {

@@ -97,7 +97,7 @@ impl Service {
         let standing = Arc::new(Standing::new(Arc::new(clock.clone()), deadline, None));
         let (resource, token) = (Resource::new("invoice/42").unwrap(), Token::new(1).unwrap());
         let held = Arc::clone(&lock);
-        let holding = Arc::new(Holding { resource, token, standing, held });
+        let holding = Arc::new(Holding::new(resource, token, standing, held));
         (lock, self.0.watch(&Handle::current(), holding, TTL))
     }
 }
@@ -253,7 +253,7 @@ async fn the_first_look_comes_at_the_deadline_at_the_latest() {
     let (resource, token) = (Resource::new("invoice/42").unwrap(), Token::new(1).unwrap());
     let (renewed, dropped) = (Mutex::default(), AtomicUsize::new(0));
     let held = Arc::new(Lock { clock, takes: AT_ONCE, fails: true, renewed, dropped });
-    let holding = Arc::new(Holding { resource, token, standing, held });
+    let holding = Arc::new(Holding::new(resource, token, standing, held));
     let _watch = service.0.watch(&Handle::current(), Arc::clone(&holding), TTL);
     sleep(TTL / 5).await;
     // The watchdog has forgotten it.

@@ -67,3 +67,25 @@ async fn a_renewed_lease_counts_from_before_its_renewal() {
         assert!(left > most - Duration::from_millis(2) && left > first - DELAY, "{left:?}");
     }
 }
+
+/// The nodes are so slow that the lease has less than a third of its TTL left when it comes.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_comes_late_is_renewed_all_the_same() {
+    let fleet = Fleet::started().await;
+    let redlock = fleet.service().node_budget(TTL / 2).build().unwrap();
+    redlock.try_acquire(&resource()).await.unwrap().release().await.unwrap();
+    // Nodes 0 and 1 count a lease of which node 2 does not hear: the next one is published.
+    fleet.faults[2].refuse(true);
+    fleet.faults[2].break_sessions();
+    redlock.try_acquire(&resource()).await.unwrap().release().await.unwrap();
+    fleet.faults[2].heal();
+    sleep(Duration::from_secs(3)).await;
+    fleet.faults[0].hang();
+    fleet.faults[1..].iter().for_each(|faults| faults.delay_replies(TTL * 2 / 5));
+    let lease = redlock.try_acquire(&resource()).await.unwrap();
+    let left = lease.valid_for();
+    assert!(left > Duration::ZERO && left < TTL / 4, "{left:?}");
+    fleet.faults[1..].iter().for_each(|faults| faults.delay_replies(Duration::ZERO));
+    sleep(TTL * 3).await;
+    assert!(lease.valid_for() > TTL / 2, "{:?}", lease.valid_for());
+}

@@ -20,6 +20,8 @@ struct Storage {
     begins: Option<&'static str>,
     ends: Option<&'static str>,
     waits: bool,
+    /// A statement is still under way that the handler gave up on: a rollback waits for it.
+    hangs: bool,
 }
 
 struct Open {
@@ -95,6 +97,9 @@ impl Transactions for Storage {
     fn rollback(transaction: Open) -> BoxFuture<'static, ()> {
         async move {
             tokio::task::yield_now().await;
+            if transaction.storage.hangs {
+                std::future::pending().await
+            }
             transaction.end("rolled back");
         }
         .boxed()
@@ -370,5 +375,17 @@ async fn a_database_that_begins_nothing_is_an_error_in_the_log() {
         let storage = Storage { begins: Some(begins), ..Storage::default() };
         let (said, _) = said(&behind(&storage, put(async || "reached"))).await;
         assert_eq!(said.contains("no database"), tells, "{begins}: {said}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rollback_that_takes_for_ever_holds_up_neither_the_answer_nor_newer_requests() {
+    let storage = Storage { hangs: true, ..Storage::default() };
+    let app = behind(&storage, put(|_: InTransaction<Storage>| answer(StatusCode::BAD_REQUEST)));
+    for token in ["33", "34"] {
+        let response = app.clone().oneshot(request("PUT", &[token])).await.unwrap();
+        assert_eq!(response.status(), 400);
+        // Whoever drops it rolls it back.
+        assert_eq!(storage.events().last().unwrap(), "dropped");
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use fencing::protocol::{Fault, Fleet, Nonce, Reply, Request, Sealing};
 
 use crate::scripts::member::{LOCK, Member, OTHER, OWNER, TTL, fleet, left};
+use crate::scripts::resource;
 use support::redis::RedisServer;
 
 #[tokio::test]
@@ -35,4 +36,29 @@ async fn a_full_server_renews_what_it_has_and_can_be_left() {
     let nonce = prepared.state.nonce;
     let reply = joining.ask(Request::Reserve { era: 21, memory: Some(nonce) }).await;
     assert_eq!(reply, Reply::Reserved { nonce });
+}
+
+/// *Held* and *out of memory* are different answers: who waits for the first one will get the lock.
+#[tokio::test]
+async fn a_full_server_still_says_who_holds_a_lock() {
+    let server = RedisServer::with(&["--save", "", "--maxmemory", "8mb"]);
+    let member = Member::alone(&server).await;
+    member.admit(7).await;
+    let acquire = |owner| Request::Acquire { resource: resource(), owner, ttl: TTL };
+    let full = |bytes: &str| server.cli(&["CONFIG", "SET", "maxmemory", bytes]);
+    let granted = member.ask(acquire(OWNER)).await;
+    full("1000");
+    let reply = member.ask(acquire(OTHER)).await;
+    assert!(matches!(reply, Reply::Held { remaining } if remaining > TTL / 2), "{reply:?}");
+    // The answer to the first one got lost.
+    assert_eq!(member.ask(acquire(OWNER)).await, granted);
+    let release = Request::Release { resource: resource(), owner: OWNER };
+    member.ask(release).await;
+    assert_eq!(member.try_ask(acquire(OTHER)).await, Err(Fault::OutOfMemory));
+    full("8mb");
+    let share = Request::Share { resource: resource(), owner: OWNER, ttl: TTL };
+    member.ask(share).await;
+    full("1000");
+    let reply = member.ask(acquire(OTHER)).await;
+    assert!(matches!(reply, Reply::Shared { remaining } if remaining > TTL / 2), "{reply:?}");
 }

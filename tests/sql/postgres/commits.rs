@@ -1,6 +1,7 @@
 //! Commits that fail behind the HTTP layer, and what the client is told.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -87,9 +88,37 @@ async fn a_session_that_ends_before_its_commit_has_stored_nothing() {
         Ok::<_, Refusal>("written")
     });
     let app = server(place.pool.clone(), handler);
-    let (status, problem) = send(&app, "/files/a", 33).await;
-    assert_eq!((status.as_u16(), problem.unwrap().kind.as_str()), (503, Problem::ROLLED_BACK));
-    assert_eq!(count(&place).await, 0);
+    rolled_back_for_now(&place, &app).await;
+}
+
+/// The same request may succeed: nothing was wrong with it.
+async fn rolled_back_for_now(place: &Place, app: &Router) {
+    let (status, problem) = send(app, "/files/a", 33).await;
+    let problem = problem.unwrap();
+    assert_eq!((status.as_u16(), problem.kind.as_str()), (503, Problem::ROLLED_BACK));
+    assert!(problem.detail.contains("try again"), "{}", problem.detail);
+    assert_eq!(count(place).await, 0);
+}
+
+/// The server ends the session because the handler pauses for too long between two statements.
+#[tokio::test]
+async fn a_session_that_ends_in_a_pause_has_stored_nothing() {
+    let place = ready("CREATE TABLE files (id INT)").await;
+    let admin = place.other();
+    let handler = put(move |mut tx: Tx| async move {
+        sqlx::query("INSERT INTO files VALUES (1)").execute(&mut **tx).await?;
+        let id = sqlx::query_scalar::<_, i32>("SELECT pg_backend_pid()").fetch_one(&mut **tx);
+        let id = id.await?;
+        let limit = "SET LOCAL idle_in_transaction_session_timeout = 50";
+        sqlx::query(limit).execute(&mut **tx).await?;
+        let alive = "SELECT count(*) FROM pg_stat_activity WHERE pid = $1";
+        while sqlx::query_scalar::<_, i64>(alive).bind(id).fetch_one(&admin).await? > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        Ok::<_, Refusal>("written")
+    });
+    let app = server(place.pool.clone(), handler);
+    rolled_back_for_now(&place, &app).await;
 }
 
 #[tokio::test]

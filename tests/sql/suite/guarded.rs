@@ -96,6 +96,28 @@ async fn what_the_guard_does_not_cover_is_refused() {
     assert_eq!(highest(&place, &resource()).await, None);
 }
 
+/// The guard has values of its own: the statement must not take one of them for a value that was forgotten.
+#[tokio::test]
+async fn a_value_that_was_forgotten_is_an_error() {
+    let place = ready().await;
+    // The mark is the token from the second time on.
+    for time in 1..=2 {
+        let write = sql::guarded::<Db>(UPDATE, "path = 'files/a'").bind(33_i64);
+        let error = begin_with(write, &place.pool, 33).await.unwrap_err();
+        assert!(matches!(error, AdmitError::Database(_)), "{time}: {error}");
+        assert_eq!(execute(&place.pool, 33).await.unwrap(), 1);
+        assert_eq!(file(&place).await, (33, 0));
+    }
+}
+
+async fn begin_with(
+    write: sql::Guarded<Db>,
+    pool: &Pool<Db>,
+    number: u64,
+) -> Result<(Transaction<'static, Db>, u64), AdmitError> {
+    write.begin(pool, &resource(), token(number)).await
+}
+
 #[tokio::test]
 async fn a_write_that_meets_no_row_is_admitted_all_the_same() {
     let place = ready().await;

@@ -1,4 +1,5 @@
 use super::*;
+use futures_util::FutureExt;
 use std::sync::{Arc, Mutex};
 
 #[tokio::test]
@@ -74,4 +75,28 @@ async fn a_closed_pool_is_a_fault() {
     assert!(matches!(error, AcquireError::Unavailable { .. }), "{error:?}");
     let error = lease.release().await.unwrap_err();
     assert!(error.to_string().contains("unreachable: the pool is closed"), "{error}");
+}
+
+/// As a caller does that bounds its release. Whoever waits here does not wait for its next poll, which is hours away.
+#[tokio::test]
+async fn a_release_that_nobody_waits_for_wakes_the_next_one() {
+    let place = ready().await;
+    let service = builder(&place.pool).retry_delay(Duration::from_secs(3600)).build().unwrap();
+    let service = service.with_wait(Duration::from_secs(7200)).unwrap();
+    let patience = Duration::from_secs(60);
+    let mut lease = service.acquire(&resource()).await.unwrap();
+    for _ in 0..5 {
+        let waiter = tokio::spawn({
+            let service = service.clone();
+            async move { service.acquire(&resource()).await.unwrap() }
+        });
+        // It has asked, and waits.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(lease.release().now_or_never().is_none(), "it takes a statement");
+        lease = tokio::time::timeout(patience, waiter).await.unwrap().unwrap();
+        assert!(lease.release().now_or_never().is_none(), "it takes a statement");
+        // Nobody has waited for that one.
+        lease =
+            tokio::time::timeout(patience, service.acquire(&resource())).await.unwrap().unwrap();
+    }
 }

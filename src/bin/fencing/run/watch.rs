@@ -78,5 +78,10 @@ pub(super) fn lost_text(lease: &Lease, loss: Loss) -> String {
         Loss::Expired => " because it was not renewed in time, or this process was paused",
         _ => "",
     };
-    format!("lease lost, {} token {}: {loss}{why}", lease.resource(), lease.token())
+    let causes: Vec<String> = lease.renewal_failure().iter().map(ToString::to_string).collect();
+    let failure = match &causes[..] {
+        [] => String::new(),
+        causes => format!(" (the last renewal failed: {})", causes.join("; ")),
+    };
+    format!("lease lost, {} token {}: {loss}{why}{failure}", lease.resource(), lease.token())
 }

@@ -3,7 +3,8 @@
 -- ARGV: 1 marker of the session, 2 owner, 3 ttl in ms, 4 field of the count
 -- Returns: granted era count nonce crowded | held ms | shared ms | quarantined ms | exhausted | a refusal
 -- Why the marker: a node that forgot, came back from an old copy, or belongs to another fleet
--- must not vote.
+-- must not vote. Why pcall: a server without memory left refuses the SET before it looks, and the lock may be
+-- held all the same.
 local memory = redis.call('HMGET', KEYS[1], 'admitted', 'nonce', 'era', 'granted', ARGV[4])
 if memory[1] ~= ARGV[1] or not memory[2] then return refusal() end
 local closed = redis.call('PTTL', KEYS[2])
@@ -11,7 +12,8 @@ if closed ~= -2 then return {'quarantined', closed} end
 local era, count = tonumber(memory[3]), tonumber(memory[5] or '0')
 local crowded = redis.call('HLEN', KEYS[1]) >= 100000 and 1 or 0
 local exhausted = count >= 999999
-if exhausted or not redis.call('SET', KEYS[5], ARGV[2], 'PX', ARGV[3], 'NX') then
+local set = not exhausted and redis.pcall('SET', KEYS[5], ARGV[2], 'PX', ARGV[3], 'NX')
+if not set or set.err then
   local holder = lock()
   if holder == ARGV[2] then return {'granted', era, count, memory[2], crowded} end
   if type(holder) == 'table' then

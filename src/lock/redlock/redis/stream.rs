@@ -10,6 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 
 use super::fault::unreachable;
+use crate::lock::redlock::node::MOST_CALLS;
 use crate::protocol::Fault;
 
 /// After how much silence the other end of a connection is asked whether it is still there.
@@ -71,9 +72,13 @@ fn keepalive() -> TcpKeepalive {
     TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 4)
 }
 
-/// The lane bounds the time, and the number of requests.
+/// The lane bounds the time, and the number of requests. There is room for all of them: where a
+/// request has to wait for room, one that comes later may overtake it.
 pub(super) fn config() -> AsyncConnectionConfig {
-    AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None)
+    AsyncConnectionConfig::new()
+        .set_connection_timeout(None)
+        .set_response_timeout(None)
+        .set_pipeline_buffer_size(MOST_CALLS)
 }
 
 #[cfg(test)]
