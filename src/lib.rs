@@ -23,6 +23,7 @@ pub mod protocol;
 mod protocol;
 mod random;
 pub mod resource;
+mod seldom;
 pub mod sequencer;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 pub mod sql;

@@ -59,3 +59,19 @@ pub fn meaning(error: &dyn DatabaseError) -> Option<Meaning> {
         _ => Meaning::Other,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Appendix A of the documentation: each of them is FATAL.
+    #[test]
+    fn a_session_that_ended_is_told_from_a_statement_that_failed() {
+        for state in ["57P01", "57P02", "57P04", "57P05", "25P03", "25P04"] {
+            assert!(is_closing(state), "{state}");
+        }
+        for state in ["25P02", "57014", "57P03", "40001"] {
+            assert!(!is_closing(state), "{state}");
+        }
+    }
+}

@@ -1,6 +1,9 @@
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::FenceError;
+use crate::seldom::Seldom;
 
 /// Counts a request as in flight in the metrics, until this is dropped.
 pub(super) struct Counted(());
@@ -18,18 +21,31 @@ impl Drop for Counted {
     }
 }
 
-/// Notes how an admission ended, and how long it took: zero if it had to wait for nothing.
-pub(super) fn admission(took: Duration, outcome: Result<(), &FenceError>) {
-    metrics::histogram!("fencing_admission_seconds").record(took.as_secs_f64());
-    let Err(error) = outcome else {
-        // Both labels are constant, and so nothing is allocated.
-        metrics::counter!(
-            "fencing_admissions_total", "door" => "fence", "outcome" => "admitted"
-        )
-        .increment(1);
-        return;
-    };
-    tracing::warn!(%error, "request not admitted");
-    metrics::counter!("fencing_admissions_total", "door" => "fence", "outcome" => error.label())
-        .increment(1);
+/// Which refusals were logged lately. A client that does not know that it lost its lease may send thousands.
+#[derive(Default)]
+pub(super) struct Refusals(Mutex<BTreeMap<&'static str, Seldom>>);
+
+impl Refusals {
+    /// Notes how an admission ended, and how long it took: zero if it had to wait for nothing. Each kind of
+    /// refusal is a warning every ten seconds at most, and a line for debugging in between.
+    pub(super) fn note(&self, took: Duration, outcome: Result<(), &FenceError>) {
+        metrics::histogram!("fencing_admission_seconds").record(took.as_secs_f64());
+        let Err(error) = outcome else {
+            // Both labels are constant, and so nothing is allocated.
+            metrics::counter!(
+                "fencing_admissions_total", "door" => "fence", "outcome" => "admitted"
+            )
+            .increment(1);
+            return;
+        };
+        let label = error.label();
+        metrics::counter!("fencing_admissions_total", "door" => "fence", "outcome" => label)
+            .increment(1);
+        let next =
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(label).or_default().next();
+        match next {
+            Some(suppressed) => tracing::warn!(%error, suppressed, "request not admitted"),
+            None => tracing::debug!(%error, "request not admitted"),
+        }
+    }
 }

@@ -57,6 +57,7 @@ use std::time::Duration;
 use crate::resource::Resource;
 use crate::token::Token;
 use check::Checks;
+use counted::Refusals;
 use gate::Gate;
 #[cfg(not(feature = "http"))]
 use steps::Begun;
@@ -94,6 +95,7 @@ pub struct Fence {
     checks: Option<Arc<Checks>>,
     /// The highest token that can have been issued.
     ceiling: Token,
+    refusals: Arc<Refusals>,
 }
 
 impl fmt::Debug for Fence {
@@ -120,6 +122,7 @@ impl Fence {
             waiters: WAITERS,
             checks: None,
             ceiling: Token::MAX,
+            refusals: Arc::default(),
         }
     }
 

@@ -9,7 +9,7 @@ use tracing::{Instrument, Span};
 
 use super::check::{Asked, NotIssued};
 use super::gate::Flight;
-use super::{Admission, Fence, FenceError, LONGEST_LIMIT, MarksError, Stale, counted};
+use super::{Admission, Fence, FenceError, LONGEST_LIMIT, MarksError, Stale};
 use crate::resource::Resource;
 use crate::token::Token;
 
@@ -50,7 +50,7 @@ impl Fence {
             Ok(stage) => return Begun::Open(Open { stage, span, since: StdInstant::now() }),
             Err(error) => Err(error),
         };
-        span.in_scope(|| counted::admission(Duration::ZERO, outcome.as_ref().map(drop)));
+        span.in_scope(|| self.refusals.note(Duration::ZERO, outcome.as_ref().map(drop)));
         Begun::Ended(outcome)
     }
 
@@ -63,7 +63,7 @@ impl Fence {
     ) -> Result<Admission, FenceError> {
         let pass = async {
             let outcome = self.pass(resource, token, stage).await;
-            counted::admission(since.elapsed(), outcome.as_ref().map(drop));
+            self.refusals.note(since.elapsed(), outcome.as_ref().map(drop));
             outcome
         };
         pass.instrument(span).await

@@ -35,7 +35,6 @@ mod lease_set;
 mod queue;
 mod queues;
 pub mod redlock;
-mod seldom;
 mod service;
 mod settings;
 mod several;

@@ -15,10 +15,10 @@ use tokio::time::{Instant, sleep};
 
 use super::held_lock::Renewed;
 use super::holding::Holding;
-use super::seldom::Seldom;
 use super::sleep::sleep_until;
 use super::standing::Loss;
 use crate::random::jitter;
+use crate::seldom::Seldom;
 use crate::time::{Clock, Time};
 
 #[cfg(test)]

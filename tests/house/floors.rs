@@ -44,7 +44,7 @@ impl Room {
         let names: Vec<&str> = module.iter().map(String::as_str).collect();
         match names[..] {
             [] => FrontDoor,
-            ["token" | "resource" | "sequencer" | "time" | "random", ..] => Words,
+            ["token" | "resource" | "sequencer" | "time" | "random" | "seldom", ..] => Words,
             ["protocol", ..] => Protocol,
             ["database", ..] => Database,
             ["lock", "redlock", "memory", ..] => MemoryNode,

@@ -2,7 +2,6 @@
 
 mod attacks;
 mod faults;
-mod order;
 mod runtimes;
 mod scripts;
 mod service;

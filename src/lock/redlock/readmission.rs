@@ -9,9 +9,9 @@ use tokio::time::{Instant, sleep};
 
 use super::nodes::Nodes;
 use super::notices::{Notice, Pending};
-use crate::lock::seldom::Seldom;
 use crate::protocol::{Fault, Readmission, Readmit, ReadmitError, Reply, Request};
 use crate::random::jitter;
+use crate::seldom::Seldom;
 
 /// The pause after a re-admission that failed, before the next try.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -383,8 +383,11 @@ async fn a_rollback_that_takes_for_ever_holds_up_neither_the_answer_nor_newer_re
     let storage = Storage { hangs: true, ..Storage::default() };
     let app = behind(&storage, put(|_: InTransaction<Storage>| answer(StatusCode::BAD_REQUEST)));
     for token in ["33", "34"] {
+        // The time is the test's own: nothing else takes any.
+        let start = tokio::time::Instant::now();
         let response = app.clone().oneshot(request("PUT", &[token])).await.unwrap();
         assert_eq!(response.status(), 400);
+        assert!(start.elapsed() <= Duration::from_secs(2), "{:?}", start.elapsed());
         // Whoever drops it rolls it back.
         assert_eq!(storage.events().last().unwrap(), "dropped");
     }

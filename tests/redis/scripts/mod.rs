@@ -9,6 +9,7 @@ mod lives;
 mod loaded;
 mod member;
 mod numbers;
+mod order;
 mod out;
 mod race;
 mod settings;

@@ -7,7 +7,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 
 /// Bounds how often a warning is written: at once, and then every ten seconds at most.
 #[derive(Default)]
-pub(super) struct Seldom {
+pub(crate) struct Seldom {
     last: Option<Instant>,
     /// How many were not written since then.
     suppressed: u64,
@@ -15,7 +15,7 @@ pub(super) struct Seldom {
 
 impl Seldom {
     /// Returns how many warnings were not written since the last one, if this one may be.
-    pub(super) fn next(&mut self) -> Option<u64> {
+    pub(crate) fn next(&mut self) -> Option<u64> {
         if self.last.is_some_and(|last| last.elapsed() < PAUSE) {
             self.suppressed += 1;
             return None;

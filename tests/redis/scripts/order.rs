@@ -1,0 +1,54 @@
+//! What one client sends to a server arrives in its order.
+
+use fencing::Resource;
+use fencing::lock::redlock::{Node, Opened, RedisNode};
+use fencing::protocol::{Owner, Request};
+use futures_util::FutureExt;
+use futures_util::future::{join_all, select};
+use tokio::task::unconstrained;
+
+use crate::scripts::member::{Member, TTL, fleet};
+use support::redis::RedisServer;
+
+/// More requests than the driver of the connection has room for by default. An attempt that is dropped
+/// takes its lock back: that must not come before the request for it, or the lock stays for its TTL.
+#[tokio::test]
+async fn no_release_overtakes_its_attempt() {
+    let server = RedisServer::start();
+    Member::alone(&server).await.admit(7).await;
+    let node = RedisNode::new(&server.url(), "fencing").unwrap();
+    let fleet = fleet(std::slice::from_ref(&server));
+    let Opened { session, motion } = node.open_driven(&fleet).await.unwrap();
+    let mut motion = motion.unwrap();
+    let name = |number: u128| Resource::new(format!("burst/{number}")).unwrap();
+    unconstrained(async {
+        let acquire = |number| {
+            let (resource, owner) = (name(number), Owner(number));
+            session.call(Request::Acquire { resource, owner, ttl: TTL })
+        };
+        let mut calls: Vec<_> = (1..=120).map(acquire).collect();
+        for call in &mut calls {
+            assert!(call.now_or_never().is_none());
+        }
+        // Those in front make room, and the next ones learn of it.
+        assert!((&mut motion).now_or_never().is_none());
+        let mut ended = Vec::new();
+        calls.retain_mut(|call| match call.now_or_never() {
+            Some(reply) => {
+                ended.push(reply);
+                false
+            }
+            None => true,
+        });
+        assert!((&mut motion).now_or_never().is_none());
+        let release = Request::Release { resource: name(110), owner: Owner(110) };
+        let mut release = session.call(release);
+        assert!((&mut release).now_or_never().is_none());
+        calls.push(release);
+        select(join_all(calls), motion).await;
+    })
+    .await;
+    let left = server.cli(&["KEYS", "*:lock:burst/*"]);
+    assert_eq!(left.lines().count(), 119);
+    assert!(!left.lines().any(|key| key.ends_with("/110")), "it stays for its TTL");
+}
