@@ -38,6 +38,9 @@ CREATE TABLE IF NOT EXISTS fencing_leases (
 --
 -- None waits in the server for much longer than its client does: `patience`, in seconds.
 -- Under SERIALIZABLE the reads without a lock would lock, and wait for writers.
+-- Where `innodb_snapshot_isolation` is on, a read without a lock makes a later one with a lock fail if
+-- somebody has written in between. A row that several share is written all the time: so there the two are
+-- different transactions, and what is decided is decided by the second.
 
 -- fencing_lease_acquire(resource, owner, milliseconds, patience): returns the token, if the
 -- row was free or had expired; or for how many milliseconds it is still closed. The third number is 1
@@ -339,6 +342,10 @@ BEGIN
         SET closed = drained;
     ELSEIF closed IS NULL OR closed <= present OR odd OR in_parts THEN
         SELECT token INTO mark FROM fencing_marks_base WHERE resource = the_resource;
+        -- The locking read must not be of an older snapshot: see the top.
+        COMMIT AND NO CHAIN NO RELEASE;
+        SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
+        START TRANSACTION;
         -- As in fencing_lease_acquire.
         INSERT INTO fencing_leases (resource, token, owner, expires_at)
         VALUES (the_resource, COALESCE(mark, 0) + 1, '', 0)
@@ -480,6 +487,10 @@ BEGIN
     -- Where it has no part the row is only read.
     SELECT LOCATE(the_owner, parts) INTO place FROM fencing_leases WHERE resource = the_resource;
     IF place > 0 THEN
+        -- As in fencing_lease_share. What is left is decided by the row as it is then.
+        COMMIT AND NO CHAIN NO RELEASE;
+        SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
+        START TRANSACTION;
         SELECT expires_at, COALESCE(closed_for, 1000000000000000), parts
         INTO closed, allowed, others
         FROM fencing_leases WHERE resource = the_resource FOR UPDATE;

@@ -272,3 +272,78 @@ async fn a_row_that_is_closed_for_ever_is_held() {
     sqlx::query(words::FREE).execute(&place.pool).await.unwrap();
     drop(lock.acquire(&resource()).await.unwrap());
 }
+
+/// A row that two share, where a read with a lock fails if the row has changed since a read without one.
+/// Gives the first one's name.
+async fn two_share() -> (Place, MySqlPool, String) {
+    let place = released().await;
+    let pool = place.with("SET innodb_snapshot_isolation = ON");
+    for name in ["a", "b"] {
+        assert!(shared(&pool, &name.repeat(32)).await.0.is_some());
+    }
+    (place, pool, "a".repeat(32))
+}
+
+/// What the server answers to one that asks to share the row: the token, or for how long it is closed.
+async fn shared(pool: &MySqlPool, owner: &str) -> (Option<i64>, Option<i64>) {
+    let share = sqlx::query_as("CALL fencing_lease_share('invoice/42', ?, 60000, 9)");
+    share.bind(owner.to_owned()).fetch_all(pool).await.unwrap()[0]
+}
+
+async fn leaves(pool: &MySqlPool, owner: &str) -> i64 {
+    let leave = sqlx::query_scalar("CALL fencing_lease_leave('invoice/42', ?, 0, 9)");
+    leave.bind(owner.to_owned()).fetch_all(pool).await.unwrap()[0]
+}
+
+const RENEWED: &str = "UPDATE fencing_leases SET expires_at = expires_at + 1";
+const ANOTHERS: &str =
+    "UPDATE fencing_leases SET owner = 'another', token = token + 1, parts = NULL";
+const NONE_LEFT: &str = "UPDATE fencing_leases SET expires_at = 0";
+
+/// The row is locked by hand before the other statement begins.
+async fn during<T>(place: &Place, change: &'static str, other: impl Future<Output = T>) -> T {
+    let (begun, begins) = tokio::sync::oneshot::channel();
+    let by_hand = async {
+        let mut by_hand = place.pool.begin().await.unwrap();
+        sqlx::query(change).execute(&mut *by_hand).await.unwrap();
+        begun.send(()).unwrap();
+        place.blocked().await;
+        by_hand.commit().await.unwrap();
+    };
+    let other = async {
+        begins.await.unwrap();
+        other.await
+    };
+    tokio::join!(by_hand, other).1
+}
+
+/// Others who share the row renew their parts all the time.
+#[tokio::test]
+async fn who_leaves_and_who_joins_is_not_held_up_by_those_who_renew() {
+    let (place, pool, first) = two_share().await;
+    let third = "c".repeat(32);
+    let (token, _) = during(&place, RENEWED, shared(&pool, &third)).await;
+    assert!(token.is_some());
+    assert_eq!(during(&place, RENEWED, leaves(&pool, &first)).await, 1);
+    assert_eq!(leaves(&pool, &third).await, 1);
+    assert_eq!(leaves(&pool, &"b".repeat(32)).await, 2);
+}
+
+/// What was read without a lock is not what is decided by.
+#[tokio::test]
+async fn what_happens_during_the_wait_for_a_shared_row_counts() {
+    let (place, pool, first) = two_share().await;
+    let third = "c".repeat(32);
+    // One has it alone now: nobody joins, and who left before leaves it as it is.
+    let (token, left) = during(&place, ANOTHERS, shared(&pool, &third)).await;
+    assert!(token.is_none() && left.unwrap() > 30_000, "{token:?}, {left:?}");
+    let (place, pool, _) = two_share().await;
+    assert_eq!(during(&place, ANOTHERS, leaves(&pool, &first)).await, 0);
+    held(service(&place.pool, LONG / 2).try_acquire(&resource()).await);
+    // It is free now: the next one begins anew.
+    let (place, pool, _) = two_share().await;
+    let (_, before) = own(&place).await;
+    assert_eq!(during(&place, NONE_LEFT, shared(&pool, &third)).await.0, Some(before + 1));
+    assert_eq!(leaves(&pool, &first).await, 0);
+    assert_eq!(leaves(&pool, &third).await, 2);
+}
