@@ -80,7 +80,7 @@ BEGIN
     START TRANSACTION;
 
     -- A row that is closed is only read: that needs no wait for its lock.
-    SELECT expires_at, closed_for, odd_since, parts IS NOT NULL
+    SELECT expires_at, closed_for, odd_since, parts IS NOT NULL AND owner = 'shared'
     INTO closed, allowed, noticed, in_parts
     FROM fencing_leases WHERE resource = the_resource;
     SET present = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
@@ -99,7 +99,7 @@ BEGIN
         VALUES (the_resource, COALESCE(mark, 0) + 1, '', 0)
         ON DUPLICATE KEY UPDATE token = token;
         -- The row as it is now, whatever the snapshot is.
-        SELECT token, owner, expires_at, closed_for, odd_since, parts IS NOT NULL
+        SELECT token, owner, expires_at, closed_for, odd_since, parts IS NOT NULL AND owner = 'shared'
         INTO last_token, last_owner, closed, allowed, noticed, in_parts
         FROM fencing_leases WHERE resource = the_resource FOR UPDATE;
         SET present = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
@@ -332,7 +332,7 @@ BEGIN
     START TRANSACTION;
 
     -- A row that is closed is only read.
-    SELECT expires_at, closed_for, odd_since, parts IS NOT NULL AND closed_for IS NOT NULL,
+    SELECT expires_at, closed_for, odd_since, parts IS NOT NULL AND closed_for IS NOT NULL AND owner = 'shared',
         draining_since, draining_until
     INTO closed, allowed, noticed, in_parts, draining, drained
     FROM fencing_leases WHERE resource = the_resource;
@@ -351,7 +351,8 @@ BEGIN
         VALUES (the_resource, COALESCE(mark, 0) + 1, '', 0)
         ON DUPLICATE KEY UPDATE token = token;
         SELECT token, owner, expires_at, closed_for, odd_since,
-            parts IS NOT NULL AND closed_for IS NOT NULL, parts, draining_since, draining_until
+            parts IS NOT NULL AND closed_for IS NOT NULL AND owner = 'shared', parts,
+            draining_since, draining_until
         INTO last_token, last_owner, closed, allowed, noticed, in_parts, others, draining, drained
         FROM fencing_leases WHERE resource = the_resource FOR UPDATE;
         SET present = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
@@ -431,7 +432,8 @@ BEGIN
         SESSION lock_wait_timeout = LEAST(table_patience, patience);
     SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
     START TRANSACTION;
-    SELECT token, expires_at, GREATEST(COALESCE(closed_for, 0), lasting * 1000), parts
+    SELECT token, expires_at, GREATEST(COALESCE(closed_for, 0), lasting * 1000),
+        IF(owner = 'shared', parts, NULL)
     INTO last_token, closed, allowed, others
     FROM fencing_leases WHERE resource = the_resource FOR UPDATE;
     SET present = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
@@ -491,7 +493,8 @@ BEGIN
         COMMIT AND NO CHAIN NO RELEASE;
         SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
         START TRANSACTION;
-        SELECT expires_at, COALESCE(closed_for, 1000000000000000), parts
+        SELECT expires_at, COALESCE(closed_for, 1000000000000000),
+            IF(owner = 'shared', parts, NULL)
         INTO closed, allowed, others
         FROM fencing_leases WHERE resource = the_resource FOR UPDATE;
         SET present = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
@@ -545,7 +548,8 @@ BEGIN
     SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
     START TRANSACTION;
     SELECT expires_at, draining_since, draining_until INTO closed, draining, drained
-    FROM fencing_leases WHERE resource = the_resource AND parts IS NOT NULL FOR UPDATE;
+    FROM fencing_leases WHERE resource = the_resource AND parts IS NOT NULL AND owner = 'shared'
+    FOR UPDATE;
     SET present = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
     IF closed > present THEN
         UPDATE fencing_leases

@@ -41,7 +41,7 @@ const ACQUIRE: &str = "
             CASE WHEN odd THEN coalesce(odd_since > present, true) ELSE odd_since IS NOT NULL END
                 AS is_news,
             CASE WHEN odd THEN least(odd_since, present) + closed_for ELSE expires_at END AS expires_at,
-            parts IS NOT NULL AS shared
+            parts IS NOT NULL AND owner = 'shared' AS shared
         FROM here
         WHERE expires_at > present AND NOT (odd AND coalesce(odd_since + closed_for <= present, false))
     ), noticed AS (

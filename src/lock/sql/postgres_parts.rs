@@ -3,6 +3,9 @@
 //!
 //! `parts` stands in the row, and not in a table of its own: an update that has waited for the row sees
 //! the newest version of it, but of other tables what there was when the statement began.
+//!
+//! Several share a row only if its owner is 'shared' as well: a client that knows nothing of parts leaves
+//! them there when it is granted the row alone.
 
 /// Acquires a part, in one statement like the one for a row that one asks for alone, which explains the
 /// rest.
@@ -28,7 +31,7 @@ pub(super) const SHARE: &str = "
             CASE WHEN draining THEN draining_until
                 WHEN odd THEN least(odd_since, present) + closed_for ELSE expires_at END AS expires_at
         FROM here
-        WHERE draining OR (parts IS NULL OR closed_for IS NULL) AND expires_at > present
+        WHERE draining OR (parts IS NULL OR closed_for IS NULL OR owner <> 'shared') AND expires_at > present
             AND NOT (odd AND coalesce(odd_since + closed_for <= present, false))
     ), noticed AS (
         UPDATE fencing_leases AS lease SET odd_since = CASE
@@ -57,11 +60,12 @@ pub(super) const SHARE: &str = "
                     SELECT present, joins, closed, (extract(epoch FROM present) * 1000000)::bigint AS time,
                         (extract(epoch FROM closed) * 1000000)::bigint AS allowed
                     FROM (
-                        SELECT present, lease.parts IS NOT NULL AND lease.expires_at > present AS joins,
-                            greatest($lasting * interval '1 millisecond',
-                                CASE WHEN lease.parts IS NOT NULL AND lease.expires_at > present
-                                THEN lease.closed_for END) AS closed
-                        FROM (SELECT clock_timestamp() AS present OFFSET 0) AS clock
+                        SELECT present, joins, greatest($lasting * interval '1 millisecond',
+                            CASE WHEN joins THEN lease.closed_for END) AS closed
+                        FROM (SELECT clock_timestamp() AS present OFFSET 0) AS clock, LATERAL (
+                            SELECT lease.owner = 'shared' AND lease.parts IS NOT NULL
+                                AND lease.expires_at > present AS joins
+                        ) AS those
                     ) AS here
                 ) AS here, LATERAL (
                     SELECT key AS name, least(value::bigint, time + allowed) AS until
@@ -72,7 +76,7 @@ pub(super) const SHARE: &str = "
             )
         WHERE NOT coalesce(lease.draining_since <= clock_timestamp()
                 AND lease.draining_until > clock_timestamp(), false)
-            AND (lease.parts IS NOT NULL AND lease.closed_for IS NOT NULL
+            AND (lease.owner = 'shared' AND lease.parts IS NOT NULL AND lease.closed_for IS NOT NULL
                 OR lease.expires_at <= clock_timestamp() OR lease.expires_at < 'infinity'
                 AND lease.expires_at > clock_timestamp() + lease.closed_for
                 AND lease.odd_since + lease.closed_for <= clock_timestamp())
@@ -102,11 +106,12 @@ pub(super) const RENEW_PART: &str = "
             UNION ALL SELECT $owner, time + $lasting * 1000::bigint
         ) AS part
     ) FROM own
-    WHERE resource = $resource AND parts ? $owner AND expires_at <> '-infinity'";
+    WHERE resource = $resource AND owner = 'shared' AND parts ? $owner AND expires_at <> '-infinity'";
 
 /// Reports whether nobody else has had the row since those who share this token.
 pub(super) const IS_SHARED: &str = "
-    SELECT token = $token AND parts IS NOT NULL FROM fencing_leases WHERE resource = $resource";
+    SELECT token = $token AND parts IS NOT NULL AND owner = 'shared'
+    FROM fencing_leases WHERE resource = $resource";
 
 /// Releases a part. Returns whether it was the last.
 pub(super) const LEAVE: &str = "
@@ -123,7 +128,7 @@ pub(super) const LEAVE: &str = "
             WHERE value::bigint > time AND key NOT IN ($owner, $owner || '.')
         ) AS part
     ) FROM own
-    WHERE resource = $resource AND expires_at > clock_timestamp()
+    WHERE resource = $resource AND owner = 'shared' AND expires_at > clock_timestamp()
         AND coalesce(parts ->> $owner, parts ->> ($owner || '.'))::bigint
             > extract(epoch FROM clock_timestamp()) * 1000000
     RETURNING expires_at = '-infinity'";
@@ -145,7 +150,7 @@ pub(super) const SHORTEN_PART: &str = "
                 coalesce(lease.parts ->> $owner, lease.parts ->> ($owner || '.'))::bigint)
         ) AS part
     ) FROM own
-    WHERE resource = $resource AND expires_at > clock_timestamp()
+    WHERE resource = $resource AND owner = 'shared' AND expires_at > clock_timestamp()
         AND coalesce(parts ->> $owner, parts ->> ($owner || '.'))::bigint
             > extract(epoch FROM clock_timestamp()) * 1000000
     RETURNING false";
@@ -160,4 +165,5 @@ pub(super) const DRAIN: &str = "
             CASE WHEN draining_since <= clock_timestamp() THEN draining_until END,
             clock_timestamp() + $lasting * interval '1 millisecond')
     FROM own
-    WHERE resource = $resource AND parts IS NOT NULL AND expires_at > clock_timestamp()";
+    WHERE resource = $resource AND owner = 'shared' AND parts IS NOT NULL
+        AND expires_at > clock_timestamp()";

@@ -17,7 +17,7 @@ const LEFT: &str = "
             THEN min(coalesce(odd_since, present), present) + closed_for ELSE expires_at END - present,
         CASE WHEN expires_at > present + closed_for
             THEN coalesce(odd_since > present, true) ELSE odd_since IS NOT NULL END,
-        parts IS NOT NULL
+        parts IS NOT NULL AND owner = 'shared'
     FROM fencing_leases, (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) AS present)
     WHERE resource = ?1 AND expires_at > present
         AND NOT coalesce(expires_at > present + closed_for AND odd_since + closed_for <= present, false)";
@@ -59,7 +59,8 @@ const IS_OWN: &str = "
 
 /// Reports whether nobody else has had the row since those who share this token.
 const IS_SHARED: &str = "
-    SELECT ?2 IS NOT NULL AND token = ?3 AND parts IS NOT NULL FROM fencing_leases WHERE resource = ?1";
+    SELECT ?2 IS NOT NULL AND token = ?3 AND parts IS NOT NULL AND owner = 'shared'
+    FROM fencing_leases WHERE resource = ?1";
 
 const RELEASE: &str = "
     UPDATE fencing_leases SET expires_at = 0

@@ -1,6 +1,9 @@
 //! The statements for rows that several share: each owner has a part, in `parts`, with its end.
 //!
 //! The time of a statement stands still, so it may be read several times.
+//!
+//! Several share a row only if its owner is 'shared' as well: a client that knows nothing of parts leaves
+//! them there when it is granted the row alone.
 
 /// Writes a statement: `now!()` stands for the time in milliseconds.
 macro_rules! now {
@@ -12,7 +15,12 @@ macro_rules! now {
 /// Whether others share the row at this moment.
 macro_rules! joins {
     () => {
-        concat!("(fencing_leases.parts IS NOT NULL AND fencing_leases.expires_at > ", now!(), ")")
+        concat!(
+            "(fencing_leases.owner = 'shared' AND fencing_leases.parts IS NOT NULL
+                AND fencing_leases.expires_at > ",
+            now!(),
+            ")"
+        )
     };
 }
 
@@ -45,7 +53,7 @@ pub(super) const LEFT_TO_SHARE: &str = "
     FROM (SELECT *, coalesce(draining_since <= present AND draining_until > present, false) AS draining
         FROM fencing_leases, (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) AS present)
         WHERE resource = ?1)
-    WHERE draining OR (parts IS NULL OR closed_for IS NULL) AND expires_at > present
+    WHERE draining OR (parts IS NULL OR closed_for IS NULL OR owner <> 'shared') AND expires_at > present
         AND NOT coalesce(expires_at > present + closed_for AND odd_since + closed_for <= present, false)";
 
 /// Joins those who share the row, with its token, or is the first of them. By hand a row may be closed
@@ -83,7 +91,8 @@ pub(super) const SHARE: &str = concat!(
     " AND fencing_leases.draining_until > ",
     now!(),
     ", false)
-        AND (fencing_leases.parts IS NOT NULL AND fencing_leases.closed_for IS NOT NULL
+        AND (fencing_leases.owner = 'shared' AND fencing_leases.parts IS NOT NULL
+                AND fencing_leases.closed_for IS NOT NULL
             OR fencing_leases.expires_at <= ",
     now!(),
     " OR fencing_leases.expires_at > ",
@@ -106,7 +115,7 @@ pub(super) const RENEW_PART: &str = concat!(
     " UNION ALL SELECT ?2, ",
     now!(),
     " + ?4))
-    WHERE resource = ?1 AND ?3 IS NOT NULL AND expires_at <> 0
+    WHERE resource = ?1 AND ?3 IS NOT NULL AND owner = 'shared' AND expires_at <> 0
         AND EXISTS (SELECT 1 FROM json_each(fencing_leases.parts) WHERE key = ?2)"
 );
 
@@ -119,7 +128,7 @@ pub(super) const LEAVE: &str = concat!(
             FROM (",
     others!("coalesce(fencing_leases.closed_for, 1000000000000)"),
     "))
-    WHERE resource = ?1 AND expires_at > ",
+    WHERE resource = ?1 AND owner = 'shared' AND expires_at > ",
     now!(),
     " AND EXISTS (SELECT 1 FROM json_each(fencing_leases.parts)
             WHERE key IN (?2, ?2 || '.') AND value > ",
@@ -139,7 +148,7 @@ pub(super) const SHORTEN_PART: &str = concat!(
     " UNION ALL SELECT ?2 || '.', min(min(value), ",
     now!(),
     " + ?3) FROM json_each(fencing_leases.parts) WHERE key IN (?2, ?2 || '.')))
-    WHERE resource = ?1 AND expires_at > ",
+    WHERE resource = ?1 AND owner = 'shared' AND expires_at > ",
     now!(),
     " AND EXISTS (SELECT 1 FROM json_each(fencing_leases.parts)
             WHERE key IN (?2, ?2 || '.') AND value > ",
@@ -158,6 +167,6 @@ pub(super) const DRAIN: &str = concat!(
     " THEN draining_until ELSE 0 END, ",
     now!(),
     " + ?2)
-    WHERE resource = ?1 AND parts IS NOT NULL AND expires_at > ",
+    WHERE resource = ?1 AND owner = 'shared' AND parts IS NOT NULL AND expires_at > ",
     now!()
 );

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use fencing::lock::SharedLease;
+use fencing::lock::{RenewError, SharedLease};
 use futures_util::future::join_all;
 use tokio::time::{sleep, timeout};
 
@@ -253,6 +253,29 @@ async fn those_who_were_followed_are_told() {
     assert!(last.token() > next.token());
     assert_eq!(timeout(LONG / 2, next.lost()).await, Ok(Loss::Superseded));
     assert_eq!(last.release().await, Ok(Released::Released));
+}
+
+/// A client that knows nothing of parts leaves them there when it is granted the row.
+#[tokio::test]
+async fn parts_that_an_older_client_has_left_there_are_over() {
+    let place = ready().await;
+    let (lock, other) = (brief(&place.pool, LONG), service(&place.other()));
+    let renewed = lock.acquire_shared(&resource()).await.unwrap();
+    let released = lock.acquire_shared(&resource()).await.unwrap();
+    run(&place, "UPDATE fencing_leases SET owner = 'older', token = token + 1").await;
+    closed(other.try_acquire_shared(&resource()).await);
+    assert!(matches!(renewed.renew().await, Err(RenewError::Lost(_))));
+    assert_eq!(renewed.lost().await, Loss::Superseded);
+    assert_eq!(released.release().await, Ok(Released::Lapsed));
+    assert!(held(other.try_acquire(&resource()).await) > LONG / 2);
+    // Who waits for the older client has nobody to keep out, and the next one begins anew.
+    held(other.with_wait(Duration::from_millis(200)).unwrap().acquire(&resource()).await);
+    other.settle().await;
+    run(&place, words::EXPIRE).await;
+    let next = other.try_acquire_shared(&resource()).await.unwrap();
+    assert!(next.token().get() > renewed.token().get() + 1);
+    assert_eq!(next.release().await, Ok(Released::Released));
+    drop(other.try_acquire(&resource()).await.unwrap());
 }
 
 #[tokio::test]
