@@ -182,6 +182,17 @@ fn i6_somebody_never_comes_back() {
         history.events.push(attempt(3, 150, 160, Outcome::NoQuorum));
     };
     assert_eq!(found(unlucky), [Invariant::I6]);
+    // It only ever joins others.
+    let joins = |history: &mut History| {
+        for event in &mut history.events {
+            if let Event::Attempt(Attempt { outcome, .. }) = event
+                && *outcome == Outcome::Granted(36)
+            {
+                *outcome = Outcome::Shared(36);
+            }
+        }
+    };
+    assert_eq!(found(joins), [Invariant::I6]);
 }
 
 /// Those who share a lock may have one token, and nobody else.

@@ -11,7 +11,7 @@ use crate::faults::Fault;
 use crate::list::List;
 use crate::nodes;
 use crate::proxy::Weather;
-use support::history::{Answer, Event};
+use support::history::{Answer, Event, Outcome};
 use support::redis::RedisServer;
 
 /// What they share.
@@ -88,7 +88,7 @@ impl Nemesis {
         Err("not every client got a lease before any fault".into())
     }
 
-    /// Whether every client has got a lease and written since it was healed.
+    /// Whether every client has got a lease alone and written since it was healed.
     pub fn recovered(&self, clients: u32) -> bool {
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         let healed = events.iter().rposition(|event| matches!(event, Event::Healed(_)));
@@ -101,7 +101,9 @@ impl Nemesis {
         let mut written = BTreeSet::new();
         for event in since {
             match event {
-                Event::Attempt(a) if a.outcome.token().is_some() && Some(a.asked) >= at => {
+                Event::Attempt(a)
+                    if matches!(a.outcome, Outcome::Granted(_)) && Some(a.asked) >= at =>
+                {
                     leased.insert(a.client);
                 }
                 Event::Write(w) if w.answer == Answer::Accepted && Some(w.sent) >= at => {

@@ -216,8 +216,9 @@ fn recovery(history: &History, report: &mut Report) {
     let Some(healed) = healed.max() else { return };
     for client in clients {
         let leased = history.attempts().any(|attempt| {
-            let granted = attempt.outcome.token().is_some();
-            attempt.client == client && granted && attempt.asked >= healed
+            // One that holds it alone: others who share it keep nobody from sharing it as well.
+            let alone = matches!(attempt.outcome, Outcome::Granted(_));
+            attempt.client == client && alone && attempt.asked >= healed
         });
         let written = history.writes().any(|write| {
             write.client == client && write.answer == Answer::Accepted && write.sent >= healed
