@@ -60,6 +60,9 @@ pub(crate) trait LockBackend: Clone + Send + Sync + 'static {
     /// Reports whether the last release of this process was told to another one that waits.
     fn others_wait(&self, resource: &Resource) -> bool;
 
+    /// Learns that several share the lock, this process too: nobody else has to come first now.
+    fn forget_others(&self, resource: &Resource);
+
     /// Asks every server how it stands, within the budget.
     fn health(&self, settings: &Settings) -> impl Future<Output = Health> + Send;
 

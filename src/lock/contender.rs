@@ -89,6 +89,11 @@ impl<'a, B: LockBackend> Contender<'a, B> {
             let error = match attempt().await {
                 Ok(lease) => {
                     self.queue.on_acquired(self.mode, self.settings.retry_delay);
+                    if self.mode == Mode::Shared {
+                        // Those behind it need no pause each: who was told has had its time, and who waits
+                        // to hold it alone keeps them out by itself.
+                        self.backend.forget_others(self.resource);
+                    }
                     return Ok(lease);
                 }
                 Err(error) => error,

@@ -137,6 +137,11 @@ impl Hints {
         self.state().others.get(resource).is_some_and(|(at, _)| at.elapsed() < RECENT)
     }
 
+    /// Forgets that, until the next release is told to another process.
+    pub(crate) fn forget_others(&self, resource: &Resource) {
+        self.state().others.remove(resource);
+    }
+
     /// Returns the task's part, if no task attends to this source.
     pub(crate) fn attend(&self, source: usize) -> Option<Attending> {
         let new = self.state().attended.insert(source);

@@ -50,6 +50,10 @@ impl LockBackend for Arc<Nodes> {
         self.hints().others_wait(resource)
     }
 
+    fn forget_others(&self, resource: &Resource) {
+        self.hints().forget_others(resource);
+    }
+
     async fn attempt_all(
         &self,
         resources: &[Resource],

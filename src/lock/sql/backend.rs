@@ -50,6 +50,8 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
         false
     }
 
+    fn forget_others(&self, _: &Resource) {}
+
     async fn attempt_all(
         &self,
         resources: &[Resource],

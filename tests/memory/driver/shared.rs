@@ -66,6 +66,32 @@ async fn a_reader_lets_the_one_who_was_told_come_first() {
     }
 }
 
+/// Those who came meanwhile wait for that as one, and not one after another.
+#[tokio::test(start_paused = true)]
+async fn readers_wait_together_for_the_one_who_was_told() {
+    let fleet = Fleet::started().await;
+    let (here, elsewhere) = (process(&fleet), process(&fleet));
+    let lease = here.acquire(&resource()).await.unwrap();
+    let waiter = waits(&elsewhere);
+    sleep(RETRY * 20).await;
+    lease.release().await.unwrap();
+    let start = Instant::now();
+    let readers: Vec<_> = (0..50)
+        .map(|_| {
+            let here = here.clone();
+            tokio::spawn(async move {
+                let part = here.acquire_shared(&resource()).await.unwrap();
+                (Instant::now(), part)
+            })
+        })
+        .collect();
+    let told = waiter.await.unwrap();
+    for reader in readers {
+        let (at, _part) = reader.await.unwrap();
+        assert!(at >= told && at - start <= RETRY * 2, "{:?}", at - start);
+    }
+}
+
 /// Each one that is let in has the next one told.
 #[tokio::test(start_paused = true)]
 async fn a_release_lets_all_in_who_wait_to_share() {
