@@ -79,7 +79,10 @@ async fn a_lease_that_comes_late_is_renewed_all_the_same() {
     fleet.faults[2].break_sessions();
     redlock.try_acquire(&resource()).await.unwrap().release().await.unwrap();
     fleet.faults[2].heal();
-    sleep(Duration::from_secs(3)).await;
+    // With a budget of five seconds the pause before it connects again is as long.
+    while redlock.health().await.granting < 3 {
+        sleep(Duration::from_secs(1)).await;
+    }
     fleet.faults[0].hang();
     fleet.faults[1..].iter().for_each(|faults| faults.delay_replies(TTL * 2 / 5));
     let lease = redlock.try_acquire(&resource()).await.unwrap();
