@@ -1,16 +1,27 @@
 -- The high-water marks: for each resource, the highest fencing token seen.
--- Never lower or delete a mark: that lets stale writes in.
+-- Never lower or delete a mark: that lets stale writes in. Old ones may be pruned.
+-- `raised_at`: when the mark was raised last, in UTC.
 -- VARBINARY compares bytes; a collation would take R for r, and a name with a space at
 -- its end for the one without. InnoDB has the row locks that the fence needs.
 -- `admissions` counts on a Galera cluster alone: see fencing_count.
 CREATE TABLE IF NOT EXISTS fencing_marks (
     resource VARBINARY(255) NOT NULL PRIMARY KEY,
     token BIGINT NOT NULL CHECK (token BETWEEN 1 AND 999999999999999),
-    admissions BIGINT NOT NULL DEFAULT 0 INVISIBLE
+    admissions BIGINT NOT NULL DEFAULT 0 INVISIBLE,
+    raised_at DATETIME(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6)) INVISIBLE
 ) ENGINE = InnoDB;
 
 -- The same table, for all that looks at the marks. A temporary table with the name of the
 -- table would come before it for its session, but a view does not see it. Do not grant
 -- CREATE TEMPORARY TABLES to writers: one with the name of the view would come first, too.
 CREATE OR REPLACE SQL SECURITY INVOKER VIEW fencing_marks_base AS
-    SELECT resource, token, admissions FROM fencing_marks;
+    SELECT resource, token, admissions, raised_at FROM fencing_marks;
+
+-- The floor, in one row: it stands for the marks that were pruned. Where a resource has no mark, tokens
+-- at or below the floor are refused. It never falls. It has a table of its own: in a statement that fires
+-- triggers, a read that locks takes the lock of a writer in each table that they may write.
+CREATE TABLE IF NOT EXISTS fencing_floor (
+    one INT NOT NULL PRIMARY KEY DEFAULT 1 CHECK (one = 1),
+    token BIGINT NOT NULL CHECK (token BETWEEN 0 AND 999999999999997)
+) ENGINE = InnoDB;
+INSERT INTO fencing_floor (token) VALUES (0) ON DUPLICATE KEY UPDATE one = one;

@@ -70,6 +70,19 @@ EXECUTE fencing_text;
 DEALLOCATE PREPARE fencing_text;
 
 -- The second half of both, after the look at the mark.
+--
+-- Where a mark was seen it is raised by UPDATE, and not created: it may have been pruned since, and a newer one
+-- before that. Whoever creates a mark shares the floor's row until the transaction ends, and reads its newest
+-- version. A prune raises the floor, which waits for them, and only then deletes: so each of them knows
+-- of every mark that was deleted. (The statement that creates it looks as well, where each is a transaction
+-- of its own.) On a cluster, a floor that rises on another node ends their transactions.
+--
+-- `known`: the floor as the snapshot of the transaction has it. If it has risen since, there may be a mark
+-- that the snapshot does not show. To look for one locks a gap where there is none. If it has not, a look
+-- without a lock tells: the mark may have come after the first look, and its token is not stale then. Where
+-- it must be raised, the caller tries again (1205): the look has fixed what a transaction reads that has
+-- just begun, and it would miss what is written while it waits. `gone`: a mark that was seen is not there
+-- any more, and the snapshot may still show it.
 DROP PROCEDURE IF EXISTS fencing_hold;
 CREATE PROCEDURE fencing_hold(
     IN the_resource VARBINARY(1024), IN the_token BIGINT, IN seen BIGINT)
@@ -77,6 +90,9 @@ CREATE PROCEDURE fencing_hold(
     SQL SECURITY INVOKER
 BEGIN
     DECLARE held BIGINT;
+    DECLARE floor BIGINT;
+    DECLARE known BIGINT;
+    DECLARE gone BOOLEAN DEFAULT FALSE;
     DECLARE words TEXT CHARACTER SET utf8mb4;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
 
@@ -93,19 +109,67 @@ BEGIN
     IF seen > the_token THEN
         SET held = seen;
     ELSE
-        IF seen IS NULL OR seen < the_token THEN
-            -- Waits for every holder of an older token. A mark below 1 stays, and is
-            -- reported as corrupt.
-            INSERT INTO fencing_marks_base (resource, token) VALUES (the_resource, the_token)
-            ON DUPLICATE KEY UPDATE
-                token = IF(token BETWEEN 1 AND the_token - 1, the_token, token);
-        END IF;
-        CALL fencing_count(the_resource);
-        SELECT token INTO held FROM fencing_marks_base
-        WHERE resource = the_resource LOCK IN SHARE MODE;
+        looking: LOOP
+            IF seen IS NOT NULL THEN
+                IF seen < the_token THEN
+                    -- Waits for every holder of an older token. A mark below 1 stays, and is
+                    -- reported as corrupt.
+                    UPDATE fencing_marks_base SET raised_at = UTC_TIMESTAMP(6), token = the_token
+                    WHERE resource = the_resource AND token BETWEEN 1 AND the_token - 1;
+                END IF;
+                CALL fencing_count(the_resource);
+                SELECT token INTO held FROM fencing_marks_base
+                WHERE resource = the_resource LOCK IN SHARE MODE;
+                IF held IS NOT NULL THEN
+                    LEAVE looking;
+                END IF;
+                SET gone = TRUE;
+            END IF;
+            SELECT token INTO floor FROM fencing_floor LOCK IN SHARE MODE;
+            IF floor < the_token THEN
+                INSERT INTO fencing_marks_base (resource, token)
+                SELECT the_resource, the_token FROM fencing_floor AS below
+                WHERE below.token < the_token LOCK IN SHARE MODE
+                ON DUPLICATE KEY UPDATE
+                    raised_at = IF(fencing_marks_base.token BETWEEN 1 AND the_token - 1,
+                        UTC_TIMESTAMP(6), raised_at),
+                    token = IF(fencing_marks_base.token BETWEEN 1 AND the_token - 1,
+                        the_token, fencing_marks_base.token);
+                CALL fencing_count(the_resource);
+                SELECT token INTO held FROM fencing_marks_base
+                WHERE resource = the_resource LOCK IN SHARE MODE;
+                IF held IS NULL THEN
+                    SELECT token + 1 INTO held FROM fencing_floor WHERE token >= the_token;
+                END IF;
+                LEAVE looking;
+            END IF;
+            SET seen = NULL;
+            SELECT token INTO known FROM fencing_floor;
+            IF gone OR known < floor THEN
+                SELECT token INTO seen FROM fencing_marks_base
+                WHERE resource = the_resource LOCK IN SHARE MODE;
+            ELSE
+                SELECT token INTO seen FROM fencing_marks_base WHERE resource = the_resource;
+                IF seen < the_token THEN
+                    SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1205, MESSAGE_TEXT =
+                        'fencing: the mark came meanwhile: run the transaction again';
+                ELSEIF seen > the_token THEN
+                    SET held = seen;
+                    LEAVE looking;
+                END IF;
+            END IF;
+            IF seen IS NULL THEN
+                SET held = floor + 1;
+                LEAVE looking;
+            END IF;
+        END LOOP;
     END IF;
 
-    IF held IS NULL OR held NOT BETWEEN the_token AND 999999999999999 THEN
+    IF held BETWEEN 1 AND the_token - 1 THEN
+        -- The look saw what was taken back: READ UNCOMMITTED shows it.
+        SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1205, MESSAGE_TEXT =
+            'fencing: the mark went back meanwhile: run the transaction again';
+    ELSEIF held IS NULL OR held NOT BETWEEN the_token AND 999999999999999 THEN
         SIGNAL SQLSTATE 'ZF500' SET MESSAGE_TEXT = 'fencing: the mark is not a valid token';
     ELSEIF held > the_token THEN
         SET words = CONCAT('fencing: token ', the_token, ' is stale, high water ', held,

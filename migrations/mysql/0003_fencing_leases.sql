@@ -61,6 +61,7 @@ BEGIN
     DECLARE odd BOOLEAN;
     DECLARE corrected BOOLEAN;
     DECLARE mark BIGINT;
+    DECLARE floor BIGINT;
     DECLARE last_token BIGINT;
     DECLARE last_owner VARBINARY(64);
     DECLARE granted BIGINT;
@@ -91,8 +92,13 @@ BEGIN
     END IF;
     IF closed IS NULL OR closed <= present OR odd OR corrected THEN
         -- The mark may be above the row's token if the tokens came from elsewhere before,
-        -- or the row was lost.
+        -- or the row was lost. Or it was pruned, and the floor stands for it.
         SELECT token INTO mark FROM fencing_marks_base WHERE resource = the_resource;
+        SELECT token INTO floor FROM fencing_floor;
+        IF floor IS NULL THEN
+            SIGNAL SQLSTATE 'ZF500' SET MESSAGE_TEXT = 'fencing: fencing_floor has no row';
+        END IF;
+        SET mark = GREATEST(COALESCE(mark, 0), floor);
         -- Locks the row, and first creates it without an owner if it is missing: to read a
         -- missing row FOR UPDATE shares the gap with others, and then neither can insert.
         INSERT INTO fencing_leases (resource, token, owner, expires_at)
@@ -309,6 +315,7 @@ BEGIN
     DECLARE noticed BIGINT;
     DECLARE odd BOOLEAN;
     DECLARE mark BIGINT;
+    DECLARE floor BIGINT;
     DECLARE last_token BIGINT;
     DECLARE last_owner VARBINARY(64);
     DECLARE others MEDIUMBLOB;
@@ -342,6 +349,11 @@ BEGIN
         SET closed = drained;
     ELSEIF closed IS NULL OR closed <= present OR odd OR in_parts THEN
         SELECT token INTO mark FROM fencing_marks_base WHERE resource = the_resource;
+        SELECT token INTO floor FROM fencing_floor;
+        IF floor IS NULL THEN
+            SIGNAL SQLSTATE 'ZF500' SET MESSAGE_TEXT = 'fencing: fencing_floor has no row';
+        END IF;
+        SET mark = GREATEST(COALESCE(mark, 0), floor);
         -- The locking read must not be of an older snapshot: see the top.
         COMMIT AND NO CHAIN NO RELEASE;
         SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;

@@ -1,7 +1,8 @@
 -- A mark never falls by itself. The one way back is fencing_lower, for a mark that a token
--- raised which was never granted. Each time leaves a line in fencing_audit. With the two
+-- raised which was never granted. Each time leaves a line in fencing_audit. With the
 -- triggers of docs/sql.md no other statement lowers, renames or deletes a mark: they are not
--- created here, because with a binary log only few users may create triggers.
+-- created here, because with a binary log only few users may create triggers. None of them guards
+-- the creation of a mark: only the procedures compare it with the floor.
 
 CREATE TABLE IF NOT EXISTS fencing_audit (
     id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
@@ -14,7 +15,9 @@ CREATE TABLE IF NOT EXISTS fencing_audit (
 ) ENGINE = InnoDB;
 
 -- ZF403: who lowers, renames or deletes a mark. For the triggers; a mark that is deleted has
--- no new resource. A value that is not a token may be put right.
+-- no new resource. It may be deleted at or below the floor, which refuses what it refused. A
+-- value that is not a token may be put right. A floor of 0 may be deleted, which makes room for one
+-- that is restored: without a row no procedure creates a mark.
 DROP PROCEDURE IF EXISTS fencing_guard;
 CREATE PROCEDURE fencing_guard(
     IN old_resource VARBINARY(255), IN old_token BIGINT,
@@ -27,6 +30,8 @@ BEGIN
         AND NOT EXISTS (SELECT 1 FROM fencing_audit
             WHERE resource = old_resource AND new_resource = old_resource
                 AND to_token = new_token AND lowered_at IS NULL)
+        AND NOT COALESCE(new_resource IS NULL AND old_resource <> ''
+            AND old_token <= (SELECT token FROM fencing_floor), FALSE)
     THEN
         SIGNAL SQLSTATE 'ZF403' SET MESSAGE_TEXT =
             'fencing: a mark is never lowered, renamed or deleted: that lets stale writes in';
@@ -42,6 +47,9 @@ END;
 -- If the lease in the same database has granted the last token there is, 999999999999999, it goes
 -- on behind `to`. Then `from` may be that token as well: a mark that has no token left above it
 -- is lowered along with the lease, and any other mark stays as it is.
+--
+-- The empty name stands for the floor, where a prune has raised it too far. Then tokens above `to` may write
+-- again wherever a mark was pruned.
 --
 -- It is a transaction of its own, and rolls back what the session had open.
 DROP PROCEDURE IF EXISTS fencing_lower;
@@ -68,7 +76,11 @@ BEGIN
     END IF;
     ROLLBACK AND NO CHAIN NO RELEASE;
     START TRANSACTION;
-    SELECT token INTO mark FROM fencing_marks_base WHERE resource = the_resource FOR UPDATE;
+    IF the_resource = '' THEN
+        SELECT token INTO mark FROM fencing_floor FOR UPDATE;
+    ELSE
+        SELECT token INTO mark FROM fencing_marks_base WHERE resource = the_resource FOR UPDATE;
+    END IF;
     SELECT token INTO lease FROM fencing_leases
     WHERE resource = the_resource AND token = 999999999999999 FOR UPDATE;
     SET named = mark <=> the_from OR lease <=> the_from;
@@ -87,6 +99,7 @@ BEGIN
     UPDATE fencing_marks_base SET token = the_token
     WHERE resource = the_resource AND token > the_token
         AND (token = the_from OR token = 999999999999998);
+    UPDATE fencing_floor SET token = the_token WHERE the_resource = '' AND token = the_from;
     UPDATE fencing_leases SET token = the_token
     WHERE resource = the_resource AND token = 999999999999999;
     UPDATE fencing_audit SET lowered_at = UTC_TIMESTAMP(6)

@@ -1,5 +1,6 @@
 -- The high-water marks: for each resource, the highest fencing token seen.
--- Never lower or delete a mark: that lets stale writes in.
+-- Never lower or delete a mark: that lets stale writes in. Old ones may be pruned.
+-- `raised_at`: when the mark was raised last.
 -- "C" compares bytes: no two names count as one, and no update of the system's locale data
 -- breaks the index.
 
@@ -21,5 +22,14 @@ $fencing$;
 
 CREATE TABLE IF NOT EXISTS fencing_marks (
     resource text COLLATE "C" PRIMARY KEY,
-    token bigint NOT NULL CHECK (token BETWEEN 1 AND 999999999999999)
+    token bigint NOT NULL CHECK (token BETWEEN 1 AND 999999999999999),
+    raised_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
+
+-- The floor, in one row: it stands for the marks that were pruned. Where a resource has no mark, tokens
+-- at or below the floor are refused. It never falls.
+CREATE TABLE IF NOT EXISTS fencing_floor (
+    one boolean PRIMARY KEY DEFAULT true CHECK (one),
+    token bigint NOT NULL CHECK (token BETWEEN 0 AND 999999999999997)
+);
+INSERT INTO fencing_floor (token) VALUES (0) ON CONFLICT DO NOTHING;

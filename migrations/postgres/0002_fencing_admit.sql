@@ -31,7 +31,19 @@ BEGIN
 END
 $fencing$;
 
+-- fencing_last(resource): reads the token that the next one granted must be above: the mark, or the
+-- floor where that is higher.
+CREATE OR REPLACE FUNCTION fencing_last(the_resource text)
+    RETURNS bigint LANGUAGE plpgsql STABLE AS $fencing$
+BEGIN
+    RETURN greatest((SELECT token FROM fencing_marks WHERE resource = the_resource),
+        (SELECT token FROM fencing_floor));
+END
+$fencing$;
+
 -- fencing_hold(resource, token, raises): what both do.
+--
+-- `seen`: the mark; or where there is none, and the floor refuses the token, one above the floor.
 --
 -- `turn`: row locks are not fair. A transaction that shares one overtakes those that wait
 -- for it, and a stream of equal tokens would keep the newer one out for ever. Advisory
@@ -52,7 +64,8 @@ $fencing$;
 -- `<` after the wait, on the newest row. It is not tried where the mark was as high
 -- already: the upsert locks the row even where it refuses, and `held` may have left a
 -- share of the row that has replaced its own, which two would then raise into a
--- deadlock. A mark below 1 stays, and is reported as corrupt.
+-- deadlock. A mark below 1 stays, and is reported as corrupt. Where it creates a mark, a trigger
+-- looks at the floor once more (fencing_above).
 --
 -- Under REPEATABLE READ and SERIALIZABLE both fail with 40001 if the row is newer than
 -- the snapshot.
@@ -92,7 +105,8 @@ BEGIN
     END IF;
     FOR attempt IN 1..3 LOOP
         WITH seen AS MATERIALIZED (
-            SELECT token FROM fencing_marks WHERE resource = the_resource
+            SELECT coalesce((SELECT token FROM fencing_marks WHERE resource = the_resource),
+                (SELECT token + 1 FROM fencing_floor WHERE token >= the_token)) AS token
         ), turn AS MATERIALIZED (
             SELECT CASE
                 WHEN NOT queues OR EXISTS (SELECT FROM seen WHERE token > the_token) THEN NULL
@@ -109,7 +123,8 @@ BEGIN
             INSERT INTO fencing_marks AS mark (resource, token)
             SELECT the_resource, the_token FROM turn
             WHERE NOT EXISTS (SELECT FROM seen WHERE token >= the_token)
-            ON CONFLICT (resource) DO UPDATE SET token = EXCLUDED.token
+            ON CONFLICT (resource) DO UPDATE
+            SET token = EXCLUDED.token, raised_at = EXCLUDED.raised_at
             WHERE mark.token BETWEEN 1 AND EXCLUDED.token - 1
             RETURNING 1
         )
@@ -117,7 +132,8 @@ BEGIN
         IF admitted THEN
             RETURN NULL;
         END IF;
-        SELECT token INTO highest FROM fencing_marks WHERE resource = the_resource;
+        highest := coalesce((SELECT token FROM fencing_marks WHERE resource = the_resource),
+            (SELECT token + 1 FROM fencing_floor WHERE token >= the_token));
         EXIT WHEN highest > the_token;
     END LOOP;
     IF NOT raises THEN
@@ -307,7 +323,7 @@ BEGIN
     END IF;
     FOREACH called IN ARRAY ARRAY[
         'FUNCTION %1$I.fencing_admit(text, bigint)', 'FUNCTION %1$I.fencing_compare(text, bigint)',
-        'FUNCTION %1$I.fencing_highest(text)',
+        'FUNCTION %1$I.fencing_highest(text)', 'FUNCTION %1$I.fencing_last(text)',
         'PROCEDURE %1$I.fencing_begin(text, bigint)', 'FUNCTION %1$I.fencing_protect()']
     LOOP
         EXECUTE format('ALTER ' || called || ' SET search_path = %1$I, pg_temp', home);

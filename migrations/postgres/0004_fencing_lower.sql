@@ -1,6 +1,7 @@
 -- A mark never falls by itself: triggers refuse to lower, rename or delete one, by whatever
 -- statement. The one way back is fencing_lower, for a mark that a token raised which was never
--- granted. Each time leaves a line in fencing_audit.
+-- granted. Each time leaves a line in fencing_audit. A mark at or below the floor may be deleted: the
+-- floor refuses what it refused.
 
 CREATE TABLE IF NOT EXISTS fencing_audit (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -12,11 +13,28 @@ CREATE TABLE IF NOT EXISTS fencing_audit (
     lowered_at timestamptz
 );
 
--- ZF403: who lowers, renames or deletes a mark. It reads the audit with the rights of its owner.
+-- ZF403: who lowers, renames or deletes a mark, or lowers the floor. It reads the audit with the rights of its owner.
 CREATE OR REPLACE FUNCTION fencing_guard() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
     AS $fencing$
 BEGIN
-    IF TG_OP = 'UPDATE' THEN
+    IF TG_LEVEL = 'STATEMENT' THEN
+        NULL;
+    ELSIF TG_TABLE_NAME = 'fencing_floor' AND TG_OP = 'UPDATE' THEN
+        IF EXISTS (SELECT FROM fencing_audit
+            WHERE resource = '' AND to_token = NEW.token AND lowered_at IS NULL)
+        THEN
+            RETURN NEW;
+        END IF;
+    ELSIF TG_TABLE_NAME = 'fencing_floor' THEN
+        -- Makes room for a floor that is restored. Without a row no mark is created.
+        IF OLD.token = 0 THEN
+            RETURN OLD;
+        END IF;
+    ELSIF TG_OP = 'DELETE' THEN
+        IF OLD.token <= (SELECT token FROM fencing_floor) THEN
+            RETURN OLD;
+        END IF;
+    ELSE
         IF NEW.resource = OLD.resource AND EXISTS (SELECT FROM fencing_audit
             WHERE resource = OLD.resource AND to_token = NEW.token AND lowered_at IS NULL)
         THEN
@@ -37,7 +55,23 @@ CREATE TRIGGER fencing_marks_lower BEFORE UPDATE ON fencing_marks FOR EACH ROW
     EXECUTE FUNCTION fencing_guard();
 
 DROP TRIGGER IF EXISTS fencing_marks_delete ON fencing_marks;
-CREATE TRIGGER fencing_marks_delete BEFORE DELETE OR TRUNCATE ON fencing_marks
+CREATE TRIGGER fencing_marks_delete BEFORE DELETE ON fencing_marks
+    FOR EACH ROW EXECUTE FUNCTION fencing_guard();
+
+DROP TRIGGER IF EXISTS fencing_marks_truncate ON fencing_marks;
+CREATE TRIGGER fencing_marks_truncate BEFORE TRUNCATE ON fencing_marks
+    FOR EACH STATEMENT EXECUTE FUNCTION fencing_guard();
+
+DROP TRIGGER IF EXISTS fencing_floor_lower ON fencing_floor;
+CREATE TRIGGER fencing_floor_lower BEFORE UPDATE ON fencing_floor FOR EACH ROW
+    WHEN (NEW.token < OLD.token) EXECUTE FUNCTION fencing_guard();
+
+DROP TRIGGER IF EXISTS fencing_floor_delete ON fencing_floor;
+CREATE TRIGGER fencing_floor_delete BEFORE DELETE ON fencing_floor
+    FOR EACH ROW EXECUTE FUNCTION fencing_guard();
+
+DROP TRIGGER IF EXISTS fencing_floor_truncate ON fencing_floor;
+CREATE TRIGGER fencing_floor_truncate BEFORE TRUNCATE ON fencing_floor
     FOR EACH STATEMENT EXECUTE FUNCTION fencing_guard();
 
 -- fencing_lower(resource, from, to): lowers a mark that was raised too far, if it is still `from`:
@@ -49,6 +83,9 @@ CREATE TRIGGER fencing_marks_delete BEFORE DELETE OR TRUNCATE ON fencing_marks
 -- If the lease in the same database has granted the last token there is, 999999999999999, it goes
 -- on behind `to`. Then `from` may be that token as well: a mark that has no token left above it
 -- is lowered along with the lease, and any other mark stays as it is.
+--
+-- The empty name stands for the floor, where a prune has raised it too far. Then tokens above `to` may write
+-- again wherever a mark was pruned.
 --
 -- It works with the rights of its owner, and nobody else may call it before you GRANT EXECUTE.
 CREATE OR REPLACE FUNCTION fencing_lower(the_resource text, the_from bigint, the_token bigint)
@@ -66,7 +103,11 @@ BEGIN
     END IF;
     -- It queues as fencing_hold does: a stream of clients would keep it from the row.
     PERFORM pg_advisory_xact_lock(hashtextextended(the_resource, 28548280319532647));
-    SELECT token INTO mark FROM fencing_marks WHERE resource = the_resource FOR UPDATE;
+    IF the_resource = '' THEN
+        SELECT token INTO mark FROM fencing_floor FOR UPDATE;
+    ELSE
+        SELECT token INTO mark FROM fencing_marks WHERE resource = the_resource FOR UPDATE;
+    END IF;
     ran_out := EXISTS (SELECT FROM fencing_leases
         WHERE resource = the_resource AND token = 999999999999999);
     IF the_from <= the_token
@@ -82,6 +123,7 @@ BEGIN
     UPDATE fencing_marks SET token = the_token
     WHERE resource = the_resource AND token > the_token
         AND (token = the_from OR token = 999999999999998);
+    UPDATE fencing_floor SET token = the_token WHERE the_resource = '' AND token = the_from;
     UPDATE fencing_leases SET token = the_token
     WHERE resource = the_resource AND token = 999999999999999;
     UPDATE fencing_audit SET lowered_at = clock_timestamp() WHERE id = line;

@@ -7,9 +7,11 @@ BEGIN
     PERFORM set_config('search_path', quote_ident(current_schema()), true);
     DROP ROUTINE IF EXISTS fencing_protect, fencing_protect_truncate, fencing_protect_shadow,
         fencing_protect_truncate_shadow;
-    DROP TABLE IF EXISTS fencing_refusals, fencing_audit, fencing_leases, fencing_marks;
-    DROP ROUTINE IF EXISTS fencing_admit, fencing_begin, fencing_check, fencing_compare,
-        fencing_guard, fencing_highest, fencing_hold, fencing_lower, fencing_note, fencing_present,
+    DROP TABLE IF EXISTS fencing_refusals, fencing_audit, fencing_leases, fencing_marks,
+        fencing_floor;
+    DROP ROUTINE IF EXISTS fencing_above, fencing_admit, fencing_begin, fencing_check, fencing_compare,
+        fencing_guard, fencing_highest, fencing_hold, fencing_last, fencing_lower,
+        fencing_note, fencing_present, fencing_prunable, fencing_prune, fencing_raise_floor,
         fencing_shadow, fencing_try;
     DROP TABLE IF EXISTS _fencing_migrations;
 END

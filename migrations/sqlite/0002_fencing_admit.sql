@@ -28,8 +28,9 @@ CREATE TRIGGER IF NOT EXISTS fencing_admit INSTEAD OF INSERT ON fencing_admit BE
                 || (SELECT token FROM fencing_marks WHERE resource = NEW.resource)
                 || ', resource ' || NEW.resource)
     END;
-    UPDATE fencing_marks SET token = NEW.token
+    UPDATE fencing_marks SET token = NEW.token, raised_at = unixepoch()
         WHERE resource = NEW.resource AND token < NEW.token;
+    -- The trigger fencing_marks_floor refuses what is not above the floor.
     INSERT INTO fencing_marks (resource, token) SELECT NEW.resource, NEW.token
         WHERE NOT EXISTS (SELECT 1 FROM fencing_marks WHERE resource = NEW.resource);
 END;

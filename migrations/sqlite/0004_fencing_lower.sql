@@ -31,7 +31,9 @@ BEGIN
         'fencing: a mark is never lowered, renamed or deleted: that lets stale writes in');
 END;
 
+-- What is at or below the floor may go: the floor refuses what it refused.
 CREATE TRIGGER IF NOT EXISTS fencing_marks_delete BEFORE DELETE ON fencing_marks
+    WHEN OLD.token > coalesce((SELECT token FROM fencing_floor), 0)
 BEGIN
     SELECT RAISE(ABORT,
         'fencing: a mark is never lowered, renamed or deleted: that lets stale writes in');
@@ -45,6 +47,9 @@ END;
 -- If the lease in the same database has granted the last token there is, 999999999999999, it goes
 -- on behind `to`. Then `from` may be that token as well: a mark that has no token left above it
 -- is lowered along with the lease, and any other mark stays as it is.
+--
+-- The empty name stands for the floor, where a prune has raised it too far. Then tokens above `to` may write
+-- again wherever a mark was pruned.
 CREATE VIEW IF NOT EXISTS fencing_lower (resource, from_token, to_token) AS
     SELECT resource, token, token FROM fencing_marks;
 
@@ -58,10 +63,13 @@ CREATE TRIGGER IF NOT EXISTS fencing_lower INSTEAD OF INSERT ON fencing_lower BE
                 WHERE resource = NEW.resource AND token = NEW.from_token)
             AND NOT EXISTS (SELECT 1 FROM fencing_leases WHERE resource = NEW.resource
                 AND token = 999999999999999 AND token = NEW.from_token)
+            AND NOT EXISTS (SELECT 1 FROM fencing_floor
+                WHERE NEW.resource = '' AND token = NEW.from_token)
             THEN json_extract('{}', 'fencing: nothing was lowered from '
                 || coalesce(NEW.from_token, 'NULL') || ' to ' || NEW.to_token
                 || ', high water ' || coalesce(
-                    (SELECT token FROM fencing_marks WHERE resource = NEW.resource), 'none')
+                    (SELECT token FROM fencing_marks WHERE resource = NEW.resource),
+                    (SELECT token FROM fencing_floor WHERE NEW.resource = ''), 'none')
                 || coalesce((SELECT ', lease ' || token FROM fencing_leases
                     WHERE resource = NEW.resource AND token = 999999999999999), '')
                 || ', resource ' || coalesce(NEW.resource, 'NULL'))
@@ -73,6 +81,8 @@ CREATE TRIGGER IF NOT EXISTS fencing_lower INSTEAD OF INSERT ON fencing_lower BE
             AND (token = NEW.from_token OR token = 999999999999998);
     UPDATE fencing_leases SET token = NEW.to_token
         WHERE resource = NEW.resource AND token = 999999999999999;
+    UPDATE fencing_floor SET token = NEW.to_token
+        WHERE NEW.resource = '' AND token = NEW.from_token;
     UPDATE fencing_audit SET lowered_at = strftime('%Y-%m-%d %H:%M:%f', 'now')
         WHERE lowered_at IS NULL;
 END;

@@ -58,7 +58,8 @@ CREATE TRIGGER IF NOT EXISTS fencing_shadow INSTEAD OF INSERT ON fencing_shadow 
         WHEN mark > token THEN 'stale'
     END
     FROM (SELECT
-        (SELECT token FROM fencing_marks WHERE resource = NEW.resource) AS mark,
+        coalesce((SELECT token FROM fencing_marks WHERE resource = NEW.resource),
+            (SELECT token + 1 FROM fencing_floor WHERE token > 0)) AS mark,
         CASE
             WHEN typeof(NEW.presented) = 'text' THEN
                 abs(CAST(substr(NEW.presented, 1, min(instr(NEW.presented, ' ') - 1, 16)) AS INTEGER))

@@ -17,4 +17,5 @@ DROP TABLE IF EXISTS fencing_refusals;
 DROP TABLE IF EXISTS fencing_audit;
 DROP TABLE IF EXISTS fencing_leases;
 DROP TABLE IF EXISTS fencing_marks;
+DROP TABLE IF EXISTS fencing_floor;
 DROP TABLE IF EXISTS _fencing_migrations;

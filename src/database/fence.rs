@@ -15,6 +15,14 @@ pub type Row = (Vec<u8>, Option<i64>);
 /// A row of texts.
 pub type Texts = Vec<Option<String>>;
 
+/// What may be pruned.
+pub struct Prunable {
+    pub marks: i64,
+    pub floor: i64,
+    /// The highest of them: the name in hexadecimal digits, and the token.
+    pub highest: Option<(String, i64)>,
+}
+
 /// What came of an admission.
 pub enum AdmitAnswer {
     /// The token is admitted until the transaction ends.
@@ -140,6 +148,31 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
         from: Token,
         to: Token,
     ) -> BoxFuture<'a, sqlx::Result<()>>;
+
+    /// Looks which marks may be pruned: those up to `highest` that were raised so many seconds ago, but for
+    /// those whose lease lasts.
+    fn prunable(
+        conn: &mut Self::Connection,
+        seconds: i64,
+        highest: Token,
+    ) -> BoxFuture<'_, sqlx::Result<Prunable>>;
+
+    /// Raises the floor, in a transaction of its own. It fails as a conflict where others are in the
+    /// way, at once or after a second. Leases that last, and have no mark yet, get it before.
+    fn raise_floor(
+        conn: &mut Self::Connection,
+        to: Token,
+        waits: bool,
+    ) -> BoxFuture<'_, sqlx::Result<()>>;
+
+    /// Deletes marks that may be pruned and are not above the floor: so many at most, of those whose
+    /// names come after this one. Returns how many, and the last name. Names are in hexadecimal digits.
+    fn prune(
+        conn: &mut Self::Connection,
+        seconds: i64,
+        after: String,
+        limit: u32,
+    ) -> BoxFuture<'_, sqlx::Result<(i64, Option<String>)>>;
 
     /// Reads the rows whose names come after this one.
     fn list<'a>(

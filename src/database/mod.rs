@@ -16,7 +16,7 @@ pub mod sqlite;
 use sqlx::Connection;
 
 pub use codes::{meaning, text};
-pub use fence::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Row, Texts};
+pub use fence::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Prunable, Row, Texts};
 pub use lease::{
     AcquireAnswer, Channels, Claim, LeaseStatements, ReleaseAnswer, RenewAnswer, millis,
 };

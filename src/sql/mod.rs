@@ -31,7 +31,7 @@
 //! The marks stand in the table `fencing_marks`. On PostgreSQL its functions find it in the
 //! schema where [`migrate()`] created it, whatever the caller's search path and temporary
 //! tables are; the functions themselves are found through the path, so that all writers must
-//! find the same ones. Marks are never lowered or deleted, except by an operator ([`lower()`]).
+//! find the same ones. Marks are never lowered or deleted, except by an operator ([`lower()`], [`Prune`]).
 //! [`Token`](crate::token::Token) and [`Resource`](crate::resource::Resource) can be bound and
 //! read as they are, as a `BIGINT` and as text.
 
@@ -53,6 +53,7 @@ mod parameters;
 mod postgres;
 mod present;
 mod protect;
+mod prune;
 mod retry;
 pub mod row;
 mod shadow;
@@ -75,6 +76,7 @@ pub use marks::SqlMarks;
 pub use migrate::{migrate, migrations, removal};
 pub use present::{Presented, present};
 pub use protect::{NameError, Protect, ProtectError, Protected, protected};
+pub use prune::{Prune, Pruned};
 pub use retry::{Retry, is_retryable, retry};
 pub use shadow::{Refused, admit_in_shadow, refusals};
 #[cfg(feature = "sqlite")]

@@ -1,18 +1,26 @@
 use futures_util::future::{BoxFuture, ready};
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::mysql::MySqlArguments;
-use sqlx::{MySql, MySqlConnection, Pool};
+use sqlx::{AssertSqlSafe, MySql, MySqlConnection, Pool};
 
 use super::protect::quoted::hex;
 // The procedure is the one that other languages call: one proof, one round trip. What it
 // does and why stands in the migration.
 use super::statement::mysql::{ADMIT, HIGHEST, PRESENT, PRESENT_TOKEN};
 use super::texts::texts;
-use crate::database::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Row, Texts};
+use crate::database::{
+    AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Prunable, Row, Texts,
+};
 use crate::resource::Resource;
 use crate::token::Token;
 
 const LOWER: &str = "CALL fencing_lower(?, ?, ?)";
+
+const PRUNABLE: &str = "CALL fencing_prunable(?, ?)";
+const RAISE_FLOOR: &str = "CALL fencing_raise_floor(?, ?)";
+
+/// How long it waits for others, who wait behind it.
+const IMPATIENT: &str = "SET SESSION innodb_lock_wait_timeout = 1, SESSION lock_wait_timeout = 1";
 
 const LIST: &str = "
     SELECT resource, token FROM fencing_marks_base WHERE resource > ?
@@ -63,7 +71,7 @@ const UNFIT: &str = "
         ', which has no transactions: ALTER TABLE ', CAST(table_name AS CHAR), ' ENGINE = InnoDB')
     FROM information_schema.tables JOIN information_schema.engines USING (engine)
     WHERE table_schema = COALESCE(?, DATABASE()) AND transactions <> 'YES'
-        AND table_name IN ('fencing_marks', 'fencing_leases', 'fencing_audit')";
+        AND table_name IN ('fencing_marks', 'fencing_floor', 'fencing_leases', 'fencing_audit')";
 
 impl FenceStatements for MySql {
     const BEGIN: &'static str = "START TRANSACTION";
@@ -84,6 +92,7 @@ impl FenceStatements for MySql {
         (3, "fencing leases", include_str!("../../migrations/mysql/0003_fencing_leases.sql")),
         (4, "fencing lower", include_str!("../../migrations/mysql/0004_fencing_lower.sql")),
         (5, "fencing shadow", include_str!("../../migrations/mysql/0005_fencing_shadow.sql")),
+        (6, "fencing prune", include_str!("../../migrations/mysql/0006_fencing_prune.sql")),
     ];
 
     /// Most often the mark is this token already. If it is not, `fencing_share` has rolled the
@@ -196,6 +205,47 @@ impl FenceStatements for MySql {
         let lower = sqlx::query(LOWER).bind(resource.as_str().as_bytes());
         let lower = lower.bind(i64::from(from)).bind(i64::from(to));
         Box::pin(async move { lower.execute(conn).await.map(drop) })
+    }
+
+    fn prunable(
+        conn: &mut MySqlConnection,
+        seconds: i64,
+        highest: Token,
+    ) -> BoxFuture<'_, sqlx::Result<Prunable>> {
+        let look = sqlx::query_as(PRUNABLE).bind(seconds).bind(i64::from(highest));
+        Box::pin(async move {
+            let rows = look.fetch_all(conn).await?;
+            let row = rows.into_iter().next().ok_or(sqlx::Error::RowNotFound)?;
+            let (marks, floor, name, token): (i64, i64, Option<String>, Option<i64>) = row;
+            Ok(Prunable { marks, floor, highest: name.zip(token) })
+        })
+    }
+
+    fn raise_floor(
+        conn: &mut MySqlConnection,
+        to: Token,
+        waits: bool,
+    ) -> BoxFuture<'_, sqlx::Result<()>> {
+        Box::pin(async move {
+            sqlx::query(IMPATIENT).execute(&mut *conn).await?;
+            let raise = sqlx::query(RAISE_FLOOR).bind(i64::from(to)).bind(waits);
+            raise.execute(conn).await.map(drop)
+        })
+    }
+
+    fn prune(
+        conn: &mut MySqlConnection,
+        seconds: i64,
+        after: String,
+        limit: u32,
+    ) -> BoxFuture<'_, sqlx::Result<(i64, Option<String>)>> {
+        // The digits of a name.
+        let prune = format!("CALL fencing_prune({seconds}, x'{after}', {limit})");
+        let prune = sqlx::query_as(AssertSqlSafe(prune)).persistent(false);
+        Box::pin(async move {
+            let rows = prune.fetch_all(conn).await?;
+            rows.into_iter().next().ok_or(sqlx::Error::RowNotFound)
+        })
     }
 
     fn list<'a>(

@@ -8,7 +8,7 @@ use super::migrate::in_one_transaction;
 use super::statement::postgres::PRESENT;
 use super::texts::texts;
 use crate::database::{
-    AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Row, Texts, literal,
+    AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Prunable, Row, Texts, literal,
 };
 use crate::resource::Resource;
 use crate::token::Token;
@@ -19,20 +19,26 @@ use crate::token::Token;
 const BEGIN_MIGRATION: &str =
     "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = 1000";
 
+/// Before another statement in one text, which is one transaction. Above READ COMMITTED it could not leave
+/// out a mark that has moved.
+const IMPATIENT: &str =
+    "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = 1000";
+
 /// Ends with the transaction. The migrator's own lock belongs to the session, and stays
 /// behind in the pool when a migration fails or is dropped. "fencing" in ASCII: no other
 /// program's advisory lock.
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(28821972413148775)";
 
-/// In the schema of the marks, and a trigger only if it is on the marks, fires, and calls the guard.
+/// In the schema of the marks, and a trigger only if it is on the marks or the floor, fires, and calls the guard.
 const PARTS: &str = "
     WITH home AS (SELECT oid AS id FROM pg_namespace WHERE nspname = current_schema())
     SELECT 'ROUTINE ' || proname FROM pg_proc, home
     WHERE starts_with(proname, 'fencing_') AND pronamespace = id
     UNION ALL SELECT 'TRIGGER ' || tgname
-    FROM home JOIN pg_class ON relnamespace = id AND relname = 'fencing_marks'
+    FROM home JOIN pg_class ON relnamespace = id AND relname IN ('fencing_marks', 'fencing_floor')
         JOIN pg_trigger ON tgrelid = pg_class.oid
-        JOIN pg_proc ON pg_proc.oid = tgfoid AND pronamespace = id AND proname = 'fencing_guard'
+        JOIN pg_proc ON pg_proc.oid = tgfoid AND pronamespace = id
+            AND proname IN ('fencing_guard', 'fencing_above')
     WHERE tgenabled IN ('O', 'A')";
 
 /// Reads the name of the table of marks with its schema: a temporary table would come before it.
@@ -45,7 +51,7 @@ const HOME: &str = "
 const UNFIT: &str = "
     SELECT format('%s is not logged, and a crash empties it: ALTER TABLE %s SET LOGGED',
         relname, oid::regclass)
-    FROM pg_class WHERE relname IN ('fencing_marks', 'fencing_leases') AND relpersistence = 'u'
+    FROM pg_class WHERE relname IN ('fencing_marks', 'fencing_floor', 'fencing_leases') AND relpersistence = 'u'
         AND relnamespace IN (SELECT oid FROM pg_namespace
             WHERE nspname = $1 OR $1 IS NULL AND nspname = ANY (current_schemas(false)))";
 
@@ -71,6 +77,7 @@ impl FenceStatements for Postgres {
         (3, "fencing leases", include_str!("../../migrations/postgres/0003_fencing_leases.sql")),
         (4, "fencing lower", include_str!("../../migrations/postgres/0004_fencing_lower.sql")),
         (5, "fencing shadow", include_str!("../../migrations/postgres/0005_fencing_shadow.sql")),
+        (6, "fencing prune", include_str!("../../migrations/postgres/0006_fencing_prune.sql")),
     ];
 
     fn begin_admitted(resource: &Resource, token: Token) -> Option<BeginAdmitted> {
@@ -164,6 +171,47 @@ impl FenceStatements for Postgres {
     ) -> BoxFuture<'a, sqlx::Result<()>> {
         let name = literal(resource.as_str());
         Postgres::execute(conn, format!("SELECT fencing_lower({name}, {from}, {to})"))
+    }
+
+    fn prunable(
+        conn: &mut PgConnection,
+        seconds: i64,
+        highest: Token,
+    ) -> BoxFuture<'_, sqlx::Result<Prunable>> {
+        let look = AssertSqlSafe(format!(
+            "SELECT marks, floor, encode(convert_to(resource, 'UTF8'), 'hex'), token
+            FROM fencing_prunable({seconds}, {highest})"
+        ));
+        Box::pin(async move {
+            let row = sqlx::raw_sql(look).fetch_one(conn).await?;
+            Ok(Prunable {
+                marks: row.try_get(0)?,
+                floor: row.try_get(1)?,
+                highest: row.try_get::<Option<_>, _>(2)?.zip(row.try_get(3)?),
+            })
+        })
+    }
+
+    fn raise_floor(conn: &mut PgConnection, to: Token, _: bool) -> BoxFuture<'_, sqlx::Result<()>> {
+        let raise = format!("{IMPATIENT}; SELECT fencing_raise_floor({to})");
+        Postgres::execute(conn, raise)
+    }
+
+    fn prune(
+        conn: &mut PgConnection,
+        seconds: i64,
+        after: String,
+        limit: u32,
+    ) -> BoxFuture<'_, sqlx::Result<(i64, Option<String>)>> {
+        let prune = AssertSqlSafe(format!(
+            "{IMPATIENT}; SELECT pruned, encode(convert_to(last, 'UTF8'), 'hex')
+            FROM fencing_prune({seconds}, convert_from(decode('{after}', 'hex'), 'UTF8'), {limit})"
+        ));
+        Box::pin(async move {
+            let rows = sqlx::raw_sql(prune).fetch_all(conn).await?;
+            let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+            Ok((row.try_get(0)?, row.try_get(1)?))
+        })
     }
 
     fn list<'a>(

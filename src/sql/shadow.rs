@@ -104,7 +104,9 @@ async fn look<DB: Database>(
             let note =
                 format!("INSERT INTO main.fencing_shadow VALUES ({name}, {number}, 'admit')");
             let mark = format!(
-                "SELECT CAST(token AS TEXT) FROM main.fencing_marks WHERE resource = {name}"
+                "SELECT CAST(coalesce(
+                    (SELECT token FROM main.fencing_marks WHERE resource = {name}),
+                    (SELECT token + 1 FROM main.fencing_floor WHERE token > 0)) AS TEXT)"
             );
             // SQLite may refuse a write to a transaction that has read before. A refusal leaves the mark as it was.
             DB::execute(conn, note).await?;

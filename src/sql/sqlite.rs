@@ -2,12 +2,14 @@ use futures_util::future::BoxFuture;
 use sqlx::error::BoxDynError;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::sqlite::SqliteArguments;
-use sqlx::{Arguments as _, Pool, Sqlite, SqliteConnection};
+use sqlx::{Arguments as _, AssertSqlSafe, Pool, Sqlite, SqliteConnection};
 
 use super::migrate::in_one_transaction;
 use super::statement::sqlite::{BEGIN, HIGHEST};
 use super::texts::texts;
-use crate::database::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Row, Texts};
+use crate::database::{
+    AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Prunable, Row, Texts,
+};
 use crate::resource::Resource;
 use crate::token::Token;
 
@@ -22,8 +24,25 @@ use crate::token::Token;
 const RAISE: &str = "
     INSERT INTO main.fencing_marks AS mark (resource, token) SELECT ?1, ?2
     WHERE NOT EXISTS (SELECT 1 FROM main.fencing_marks WHERE resource = ?1 AND token > ?2)
-    ON CONFLICT (resource) DO UPDATE SET token = excluded.token
+    ON CONFLICT (resource) DO UPDATE SET token = excluded.token,
+        raised_at = iif(mark.token = excluded.token, mark.raised_at, excluded.raised_at)
     WHERE mark.token BETWEEN 1 AND excluded.token";
+
+/// What may be pruned, but for the names: raised ?1 seconds ago, and no lease that lasts.
+const PRUNABLE: &str = "
+    mark.raised_at <= unixepoch() - ?1 AND NOT EXISTS (SELECT 1 FROM main.fencing_leases AS lease
+        WHERE lease.resource = mark.resource
+            AND lease.expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER))";
+
+/// A lease that lasts, and has no mark yet, gets it: its token would be refused.
+const MARK_LEASES: &str = "
+    INSERT INTO main.fencing_marks (resource, token)
+    SELECT resource, token FROM main.fencing_leases AS lease
+    WHERE expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER) AND token <= ?1
+        AND token > (SELECT token FROM main.fencing_floor)
+        AND NOT EXISTS (SELECT 1 FROM main.fencing_marks AS mark WHERE mark.resource = lease.resource)";
+
+const RAISE_FLOOR: &str = "UPDATE main.fencing_floor SET token = ?1 WHERE token < ?1";
 
 const LOWER: &str = "INSERT INTO main.fencing_lower VALUES (?1, ?2, ?3)";
 
@@ -46,6 +65,7 @@ impl FenceStatements for Sqlite {
         (3, "fencing leases", include_str!("../../migrations/sqlite/0003_fencing_leases.sql")),
         (4, "fencing lower", include_str!("../../migrations/sqlite/0004_fencing_lower.sql")),
         (5, "fencing shadow", include_str!("../../migrations/sqlite/0005_fencing_shadow.sql")),
+        (6, "fencing prune", include_str!("../../migrations/sqlite/0006_fencing_prune.sql")),
     ];
 
     fn begin_admitted(_: &Resource, _: Token) -> Option<BeginAdmitted> {
@@ -127,6 +147,61 @@ impl FenceStatements for Sqlite {
         let lower = sqlx::query(LOWER).bind(resource.as_str());
         let lower = lower.bind(i64::from(from)).bind(i64::from(to));
         Box::pin(async move { lower.execute(conn).await.map(drop) })
+    }
+
+    fn prunable(
+        conn: &mut SqliteConnection,
+        seconds: i64,
+        highest: Token,
+    ) -> BoxFuture<'_, sqlx::Result<Prunable>> {
+        let look = AssertSqlSafe(format!(
+            "WITH old AS (SELECT resource, token FROM main.fencing_marks AS mark
+                WHERE {PRUNABLE} AND token BETWEEN 1 AND ?2)
+            SELECT (SELECT count(*) FROM old), (SELECT token FROM main.fencing_floor),
+                hex(resource), token
+            FROM (SELECT 1) LEFT JOIN old ON true ORDER BY token DESC LIMIT 1"
+        ));
+        let look = sqlx::query_as(look).bind(seconds).bind(i64::from(highest));
+        Box::pin(async move {
+            let row = look.fetch_one(conn).await?;
+            let (marks, floor, name, token): (i64, Option<i64>, Option<String>, Option<i64>) = row;
+            let floor = floor.ok_or(sqlx::Error::RowNotFound)?;
+            Ok(Prunable { marks, floor, highest: name.zip(token) })
+        })
+    }
+
+    fn raise_floor(
+        conn: &mut SqliteConnection,
+        to: Token,
+        _: bool,
+    ) -> BoxFuture<'_, sqlx::Result<()>> {
+        Box::pin(async move {
+            for statement in [MARK_LEASES, RAISE_FLOOR] {
+                sqlx::query(statement).bind(i64::from(to)).execute(&mut *conn).await?;
+            }
+            Ok(())
+        })
+    }
+
+    fn prune(
+        conn: &mut SqliteConnection,
+        seconds: i64,
+        after: String,
+        limit: u32,
+    ) -> BoxFuture<'_, sqlx::Result<(i64, Option<String>)>> {
+        let prune = AssertSqlSafe(format!(
+            "DELETE FROM main.fencing_marks WHERE resource IN (
+                SELECT resource FROM main.fencing_marks AS mark
+                WHERE {PRUNABLE} AND resource > CAST(x'{after}' AS TEXT)
+                    AND token BETWEEN 1 AND (SELECT token FROM main.fencing_floor)
+                ORDER BY resource LIMIT {limit})
+            RETURNING hex(resource)"
+        ));
+        let prune = sqlx::query_scalar::<_, String>(prune).bind(seconds).persistent(false);
+        Box::pin(async move {
+            let names = prune.fetch_all(conn).await?;
+            Ok((names.len() as i64, names.into_iter().max()))
+        })
     }
 
     fn list<'a>(

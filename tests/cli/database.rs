@@ -100,7 +100,35 @@ fn is_migrated_protected_and_told(
 
     let error = client(stale).unwrap_err();
     assert!(error.contains("token 39 is stale, high water 40, resource a"), "{error}");
+    is_pruned(url);
+    let error = client(stale).unwrap_err();
+    assert!(error.contains("token 39 is stale, high water 41, resource a"), "{error}");
     is_checked_and_removed(url, client, unfenced);
+}
+
+/// There is one mark, 40 of the resource a.
+fn is_pruned(url: &str) {
+    let prune = ["marks", "prune", "--database", url, "--older-than"];
+    assert_eq!(done(&[&prune[..], &["90d", "--yes"]].concat()), "0 marks removed, floor none\n");
+    let low = [&prune[..], &["0s", "--floor", "39", "--yes"]].concat();
+    assert_eq!(done(&low), "0 marks removed, floor none\n");
+    let ended = fencing(&[&prune[..], &["0s"]].concat());
+    assert_eq!(ended.code, Some(64));
+    let words = "would remove 1 marks, and raise the floor from none to 40. The highest of them is that of a.";
+    assert!(ended.stderr.contains(words), "{}", ended.stderr);
+    assert!(ended.stderr.contains("Add --floor 40 --yes"), "{}", ended.stderr);
+    assert_eq!(done(&["marks", "--database", url]), "40\ta\n");
+    let yes = [&prune[..], &["0s", "--floor", "40", "--yes"]].concat();
+    assert_eq!(done(&yes), "1 marks removed, floor 40\n");
+    assert_eq!(done(&["marks", "--database", url]), "");
+    let raise =
+        ["marks", "raise", "--database", url, "--resource", "new", "--token", "40", "--yes"];
+    let ended = fencing(&raise);
+    assert_eq!(ended.code, Some(65));
+    assert!(ended.stderr.contains("token 40 of new is stale, high water 41"), "{}", ended.stderr);
+    let ended = fencing(&[&prune[..], &["0s"]].concat());
+    assert_eq!(ended.code, Some(64));
+    assert!(ended.stderr.contains("no mark; the floor is 40"), "{}", ended.stderr);
 }
 
 /// The table `files` is protected, and no other.
@@ -235,7 +263,7 @@ fn more_marks_than_fit_one_answer_are_listed() {
     let url = &format!("sqlite:{file}");
     done(&["migrate", "--database", url]);
     let many = "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 2500)
-        INSERT INTO fencing_marks SELECT printf('files/%05d', n), n FROM n";
+        INSERT INTO fencing_marks (resource, token) SELECT printf('files/%05d', n), n FROM n";
     execute(file, many).unwrap();
     let listed = done(&["marks", "--database", url]);
     assert_eq!(listed.lines().count(), 2500);

@@ -30,6 +30,7 @@ mod postgres {
     mod migrating;
     mod paths;
     mod pooler;
+    mod prune;
     mod restore;
     mod rights;
     mod snapshots;
@@ -50,6 +51,7 @@ mod mysql {
     mod interrupted;
     mod migrating;
     mod own;
+    mod prune;
     mod rights;
     mod shadows;
     #[path = "../suite/mod.rs"]

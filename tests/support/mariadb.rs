@@ -85,11 +85,17 @@ impl MariadbServer {
 
     /// The `mariadb` client on this database.
     pub fn client(&self, database: &str) -> Command {
-        let mut client = Command::new("mariadb");
-        client.args(["--no-defaults", "-u", "root", "--default-character-set=utf8mb4"]);
-        client.arg(format!("--socket={}", self.socket().display()));
+        let mut client = self.program("mariadb");
         client.args(["--batch", "--skip-column-names", database]);
         client
+    }
+
+    /// A program of MariaDB on this server.
+    pub fn program(&self, name: &str) -> Command {
+        let mut program = Command::new(name);
+        program.args(["--no-defaults", "-u", "root", "--default-character-set=utf8mb4"]);
+        program.arg(format!("--socket={}", self.socket().display()));
+        program
     }
 
     /// A new, empty database.

@@ -16,7 +16,9 @@ use sqlx::{
 };
 use tokio::time::timeout;
 
-use crate::args::database::{Database, Lower, Marks, MarksAction, Migrate, ProtectTable, Raise};
+use crate::args::database::{
+    Database, Lower, Marks, MarksAction, Migrate, ProtectTable, Prune, Raise,
+};
 use crate::printed::Printed;
 use crate::{exit, protected, say};
 
@@ -65,6 +67,7 @@ pub(crate) async fn marks(args: Marks) -> u8 {
     ended(match &args.action {
         Some(MarksAction::Raise(raise)) => run_raise(raise).await,
         Some(MarksAction::Lower(lower)) => run_lower(lower).await,
+        Some(MarksAction::Prune(prune)) => run_prune(prune).await,
         None => match args.database() {
             Some(database) => list(&database, args.resource.as_ref()).await,
             None => Err(usage("--database needs a URL, such as sqlite:data.db")),
@@ -250,6 +253,29 @@ async fn run_lower(args: &Lower) -> Result<(), Failure> {
     on!(&pool, pool => sql::lower(pool, resource, from, token).await).map_err(not_admitted)?;
     say::out(format_args!("{token}\t{resource}\n"));
     Ok(())
+}
+
+async fn run_prune(args: &Prune) -> Result<(), Failure> {
+    let prune = sql::Prune::older_than(args.older_than).up_to(args.floor);
+    let pool = connect(&args.database, false).await?;
+    let shown = |floor: Option<Token>| floor.map_or_else(|| "none".into(), |own| own.to_string());
+    if args.yes {
+        let pruned = on!(&pool, pool => prune.run(pool).await).map_err(not_admitted)?;
+        say::out(format_args!("{} marks removed, floor {}\n", pruned.marks, shown(pruned.floor)));
+        return Ok(());
+    }
+    let plan = on!(&pool, pool => prune.look(pool).await).map_err(not_admitted)?;
+    let (marks, from, floor) = (plan.marks, shown(plan.from), shown(plan.floor));
+    match plan.highest {
+        None => say::error(format_args!("would remove no mark; the floor is {from}")),
+        Some((name, _)) => say::error(format_args!(
+            "would remove {marks} marks, and raise the floor from {from} to {floor}. The highest of them is that \
+             of {}. Where a resource has no mark, {floor} and all smaller tokens are refused from then on, for \
+             good. Add --floor {floor} --yes to do it",
+            String::from_utf8_lossy(&name)
+        )),
+    }
+    Err(Failure(exit::USAGE, String::new()))
 }
 
 async fn raise<DB: sql::Database>(

@@ -20,6 +20,17 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     total.map(Duration::from_millis).ok_or_else(|| "the duration is too long".to_owned())
 }
 
+/// Reads an age: as [`parse`], and `90d` as well.
+pub(crate) fn parse_age(text: &str) -> Result<Duration, String> {
+    let Some(days) = text.strip_suffix('d') else { return parse(text) };
+    let hours = days.parse::<u64>().ok().and_then(|days| days.checked_mul(24));
+    let hours = hours.filter(|_| !days.starts_with('+'));
+    hours.map_or_else(
+        || Err("give a whole number with a unit, like 90d or 12h".to_owned()),
+        |hours| parse(&format!("{hours}h")),
+    )
+}
+
 /// Writes a duration as it is read, to the millisecond.
 pub(crate) fn show(duration: Duration) -> String {
     match duration.as_millis() {
@@ -52,6 +63,16 @@ mod tests {
             assert!(parse(text).is_err(), "{text}");
         }
         assert_eq!(parse("18446744073709551615h"), Err("the duration is too long".into()));
+    }
+
+    #[test]
+    fn an_age_may_have_days() {
+        assert_eq!(parse_age("90d"), parse("2160h"));
+        assert_eq!(parse_age("0s"), Ok(Duration::ZERO));
+        for text in ["d", "-1d", "+1d", "1.5d", "1w", "9", "99999999999999999999d"] {
+            assert!(parse_age(text).is_err(), "{text}");
+        }
+        assert_eq!(parse_age("18446744073709551d"), Err("the duration is too long".into()));
     }
 
     #[test]

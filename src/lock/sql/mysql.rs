@@ -21,8 +21,8 @@ const LEAVE: &str = "CALL fencing_lease_leave(?, ?, ?, ?)";
 const DRAIN: &str = "CALL fencing_lease_drain(?, ?, ?)";
 
 const PROBE: &str = "
-    SELECT 1 FROM fencing_leases AS lease, fencing_marks_base AS mark
-    WHERE lease.token = 0 AND mark.token = 0 LIMIT 0";
+    SELECT 1 FROM fencing_leases AS lease, fencing_marks_base AS mark, fencing_floor AS floor
+    WHERE lease.token = 0 AND mark.token = 0 AND floor.token < 0 LIMIT 0";
 
 /// Returns names as bytes: a text would be converted from the character set of the
 /// connection.

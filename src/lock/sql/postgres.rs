@@ -25,8 +25,8 @@ use crate::database::{
 ///
 /// `acquired`: the row counts as the upsert finds it, after any wait, and so does the time:
 /// `now()` would be the time when the statement began. The mark may be above the row's token
-/// if the tokens came from elsewhere before, or the row was lost. The function reads it: it sees
-/// no temporary table with the name of the marks.
+/// if the tokens came from elsewhere before, or the row was lost; and the floor stands for a mark that was
+/// pruned. The function reads both: it sees no temporary table with the name of the marks.
 const ACQUIRE: &str = "
     WITH own AS MATERIALIZED (
         SELECT set_config('lock_timeout', '$patience', true),
@@ -55,7 +55,7 @@ const ACQUIRE: &str = "
     ), acquired AS (
         INSERT INTO fencing_leases AS lease (resource, token, owner, expires_at, closed_for)
         SELECT $resource,
-            coalesce((SELECT token FROM fencing_highest($resource)), 0) + 1,
+            fencing_last($resource) + 1,
             $owner, clock_timestamp() + $lasting * interval '1 millisecond',
             $lasting * interval '1 millisecond'
         FROM own WHERE NOT EXISTS (SELECT FROM seen)
@@ -101,8 +101,8 @@ const SHORTEN: &str = "
         AND (owner = $owner AND expires_at > clock_timestamp() OR owner = $owner || '.')";
 
 const PROBE: &str = "
-    SELECT FROM fencing_leases AS lease, fencing_highest('') AS mark
-    WHERE lease.token = 0 AND mark.token = 0 LIMIT 0";
+    SELECT FROM fencing_leases AS lease, fencing_last('') AS mark
+    WHERE lease.token = 0 AND mark = 0 LIMIT 0";
 
 /// The session that asks. Whoever uses it later sees another `backend_start`, or another process.
 const OWN_SESSION: &str = "

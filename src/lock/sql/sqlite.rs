@@ -31,11 +31,12 @@ const NOTICE: &str = "
 
 /// Acquires the row as this statement finds it, under the database's one write lock. The
 /// mark may be above the row's token if the tokens came from elsewhere before, or the
-/// row was lost.
+/// row was lost. The floor stands for a mark that was pruned.
 const ACQUIRE: &str = "
     INSERT INTO fencing_leases (resource, token, owner, expires_at, closed_for)
     SELECT ?1,
-        coalesce((SELECT token FROM fencing_marks WHERE resource = ?1), 0) + 1,
+        max(coalesce((SELECT token FROM fencing_marks WHERE resource = ?1), 0),
+            (SELECT token FROM fencing_floor)) + 1,
         ?2, CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?3, ?3
     WHERE true
     ON CONFLICT (resource) DO UPDATE SET
@@ -76,8 +77,8 @@ const SHORTEN: &str = "
         OR owner = ?2 AND expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER))";
 
 const PROBE: &str = "
-    SELECT 1 FROM fencing_leases AS lease, fencing_marks AS mark
-    WHERE lease.token = 0 AND mark.token = 0 LIMIT 0";
+    SELECT 1 FROM fencing_leases AS lease, fencing_marks AS mark, fencing_floor AS floor
+    WHERE lease.token = 0 AND mark.token = 0 AND floor.token < 0 LIMIT 0";
 
 impl LeaseStatements for Sqlite {
     fn acquire<'a>(

@@ -62,7 +62,8 @@ pub(super) const SHARE: &str = concat!(
     "
     INSERT INTO fencing_leases (resource, token, owner, expires_at, closed_for, parts)
     SELECT ?1,
-        coalesce((SELECT token FROM fencing_marks WHERE resource = ?1), 0) + 1, 'shared', ",
+        max(coalesce((SELECT token FROM fencing_marks WHERE resource = ?1), 0),
+            (SELECT token FROM fencing_floor)) + 1, 'shared', ",
     now!(),
     " + ?3, ?3, json_object(?2, ",
     now!(),

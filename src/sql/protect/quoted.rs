@@ -30,7 +30,7 @@ pub(in crate::sql) fn hex(text: &str) -> String {
 }
 
 /// Reads hexadecimal digits.
-pub(super) fn unhex(digits: &str) -> Option<Vec<u8>> {
+pub(in crate::sql) fn unhex(digits: &str) -> Option<Vec<u8>> {
     let digit = |byte: &u8| char::from(*byte).to_digit(16);
     let pair = |pair: &[u8]| match pair {
         [high, low] => u8::try_from(digit(high)? * 16 + digit(low)?).ok(),

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use fencing::fence::{Marks, MarksError};
 use fencing::lock::sql::SqlLock;
-use fencing::sql::{AdmitError, MigrateError, Retry, SqlMarks};
+use fencing::sql::{AdmitError, MigrateError, Prune, Retry, SqlMarks};
 
 use super::*;
 
@@ -114,4 +114,49 @@ async fn a_cluster_where_the_fence_would_not_hold_is_refused() {
     sql::migrate(&cluster.one).await.unwrap();
     cluster.settled().await;
     sql::migrate(&cluster.two).await.unwrap();
+}
+
+/// A first contact that has looked at the floor, and a prune on the other node.
+#[tokio::test]
+async fn a_floor_that_rises_on_another_node_ends_who_is_about_to_create_a_mark() {
+    let cluster = Cluster::ready().await;
+    let mut old = cluster.two.begin().await.unwrap();
+    // As in `fencing_hold`.
+    let look = "SELECT token FROM fencing_floor LOCK IN SHARE MODE";
+    sqlx::raw_sql(look).execute(&mut *old).await.unwrap();
+    sql::begin(&cluster.one, &resource(), token(34)).await.unwrap().commit().await.unwrap();
+    let pruned = Prune::older_than(Duration::ZERO).run(&cluster.one).await.unwrap();
+    assert_eq!((pruned.marks, pruned.floor), (1, Some(token(34))));
+    cluster.settled().await;
+    let write = "INSERT INTO fencing_marks (resource, token) VALUES ('files/a', 33)";
+    let error = match sqlx::raw_sql(write).execute(&mut *old).await {
+        Ok(_) => old.commit().await.unwrap_err(),
+        Err(error) => error,
+    };
+    assert!(AdmitError::from(error).is_retryable());
+    for pool in [&cluster.one, &cluster.two] {
+        let error = sql::begin(pool, &resource(), token(34)).await.unwrap_err();
+        assert!(matches!(error, AdmitError::Stale(_)), "{error:?}");
+        sql::begin(pool, &resource(), token(35)).await.unwrap().rollback().await.unwrap();
+    }
+}
+
+/// A node that is behind knows neither the newer mark nor that it was pruned.
+#[tokio::test]
+async fn a_node_that_is_behind_a_prune_lets_nothing_stale_in() {
+    let cluster = Cluster::ready().await;
+    let holder = cluster.behind().await;
+    sql::begin(&cluster.two, &resource(), token(34)).await.unwrap().commit().await.unwrap();
+    let pruned = Prune::older_than(Duration::ZERO).run(&cluster.two).await.unwrap();
+    assert_eq!(pruned.floor, Some(token(34)));
+    let mut old = sql::begin(&cluster.one, &resource(), token(33)).await.unwrap();
+    old.execute(write(33)).await.unwrap();
+    let old = tokio::spawn(old.commit());
+    reach_the_group().await;
+    go_on(holder).await;
+    assert!(AdmitError::from(old.await.unwrap().unwrap_err()).is_retryable());
+    cluster.settled().await;
+    assert_eq!(cluster.body(&cluster.one).await, 0);
+    let error = sql::begin(&cluster.one, &resource(), token(33)).await.unwrap_err();
+    assert!(matches!(error, AdmitError::Stale(_)), "{error:?}");
 }

@@ -254,12 +254,13 @@ async fn a_migration_does_not_wait_for_ever_and_leaves_the_session_as_it_was() {
     }
 }
 
-/// The short way of `begin` holds a row or a gap only as long as it takes to give it back.
+/// The short way of `begin` holds a row or a gap only as long as it takes to give it back. `FENCING_ROUNDS`
+/// sets the rounds, from 30 on.
 #[tokio::test]
 async fn first_contacts_that_meet_are_no_deadlock() {
     let place = Place::empty().await;
     sql::migrate(&place.pool).await.unwrap();
-    for round in 0..30 {
+    for round in 0..crate::rounds::rounds().max(30) {
         // New marks, and marks that rise, side by side in the index.
         let begins = (0..12_u64).map(|client| {
             let pool = place.pool.clone();

@@ -1,10 +1,11 @@
 //! Users with the rights that docs/sql.md grants, and no others.
 
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use fencing::fence::Marks;
 use fencing::lock::sql::SqlLock;
-use fencing::sql::{self, AdmitError, Protect, SqlMarks};
+use fencing::sql::{self, AdmitError, Protect, Prune, SqlMarks};
 use fencing::{Resource, Token};
 use sqlx::MySqlPool;
 use sqlx::mysql::{MySqlConnectOptions, MySqlDatabaseError, MySqlPoolOptions};
@@ -88,6 +89,7 @@ const OWNERS: &[&str] = &[
     "DROP TRIGGER fencing_marks_lower",
     "INSERT INTO fencing_audit VALUES (1, 'files/a', 34, 1, '', NULL)",
     "DELETE FROM fencing_audit",
+    "UPDATE fencing_floor SET token = 0",
     "SELECT * FROM secrets",
     "TRUNCATE files",
     "TRUNCATE documents",
@@ -119,7 +121,12 @@ async fn what_is_the_owners_nobody_else_may_do() {
     for name in ["app_1", "app_2", "app_3", "app_4", "locks", "operator"] {
         are_denied(&users.user(name), OWNERS).await;
     }
-    let operators = ["CALL fencing_lower('files/a', 34, 1)", "SELECT * FROM fencing_audit"];
+    let operators = [
+        "CALL fencing_lower('files/a', 34, 1)",
+        "CALL fencing_raise_floor(34, FALSE)",
+        "CALL fencing_prune(0, '', 1)",
+        "SELECT * FROM fencing_audit",
+    ];
     for name in ["app_1", "app_2", "app_3", "app_4", "locks"] {
         are_denied(&users.user(name), &operators).await;
     }
@@ -222,6 +229,11 @@ async fn an_operator_takes_a_poisoned_mark_back() {
     assert_eq!((name.as_slice(), mark), (b"files/a".as_slice(), 34));
     assert!(by.starts_with("operator@"), "{by}");
     assert_eq!(sql::marks(&operator, &[], 10).await.unwrap().len(), 1);
+    let prune = Prune::older_than(Duration::ZERO);
+    let error = prune.run(&writer).await.unwrap_err();
+    assert!(matches!(error, AdmitError::Database(_) | AdmitError::NotMigrated(_)), "{error:?}");
+    assert_eq!(prune.run(&operator).await.unwrap().marks, 1);
+    stale(sql::begin(&writer, &resource(), token(35)).await);
     let other = Resource::new("other").unwrap();
-    sql::begin(&operator, &other, token(7)).await.unwrap().commit().await.unwrap();
+    sql::begin(&operator, &other, token(36)).await.unwrap().commit().await.unwrap();
 }

@@ -1,12 +1,14 @@
 //! Dumps, and what it takes to restore them. pg_restore works under an empty search path.
 
 use std::process::Command;
+use std::time::Duration;
 
-use fencing::sql::{self, AdmitError, Protect};
+use fencing::Resource;
+use fencing::sql::{self, AdmitError, Protect, Prune};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use support::clients::output;
 
-use super::place::Place;
+use super::place::{self, Place};
 use crate::common::{resource, stale, token};
 
 /// A program of PostgreSQL on this database.
@@ -67,6 +69,12 @@ async fn data_alone_is_restored_by_who_presents_a_token() {
 #[tokio::test]
 async fn a_whole_database_comes_back_with_its_marks_and_guards() {
     let place = at_34().await;
+    let other = Resource::new("other").unwrap();
+    sql::begin(&place.pool, &other, token(50)).await.unwrap().commit().await.unwrap();
+    sqlx::raw_sql(place::OLDER).execute(&place.pool).await.unwrap();
+    sql::begin(&place.pool, &resource(), token(35)).await.unwrap().commit().await.unwrap();
+    let pruned = Prune::older_than(Duration::from_secs(3600)).run(&place.pool).await.unwrap();
+    assert_eq!((pruned.marks, pruned.floor), (1, Some(token(50))));
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("all");
     let mut dump = program("pg_dump", &place.pool.connect_options());
@@ -77,9 +85,69 @@ async fn a_whole_database_comes_back_with_its_marks_and_guards() {
     sql::migrate(&again.pool).await.unwrap();
     let found = sql::protected(&again.pool, None).await.unwrap();
     assert!(found.len() == 2 && found.iter().all(sql::Protected::is_whole), "{found:?}");
-    stale(sql::begin(&again.pool, &resource(), token(33)).await);
+    stale(sql::begin(&again.pool, &other, token(50)).await);
+    // Below the floor, and it has its mark.
+    sql::begin(&again.pool, &resource(), token(35)).await.unwrap().commit().await.unwrap();
+    stale(sql::begin(&again.pool, &resource(), token(34)).await);
     let pathless = (*again.pool.connect_options()).clone().options([("search_path", "")]);
     let pathless = PgPoolOptions::new().max_connections(1).connect_lazy_with(pathless);
     let write = sqlx::raw_sql("UPDATE public.documents SET body = 'bad'").execute(&pathless).await;
     assert!(matches!(AdmitError::from(write.unwrap_err()), AdmitError::Unpresented(_)));
+}
+
+/// The target has its fence already, and a floor of 0. The row is in the way of the one that is restored.
+#[tokio::test]
+async fn marks_that_are_restored_alone_bring_their_floor_or_nothing() {
+    let source = pruned_at_10().await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("marks");
+    let mut dump = program("pg_dump", &source.pool.connect_options());
+    dump.args(["-a", "--disable-triggers", "-t", "fencing_marks", "-t", "fencing_floor", "-f"]);
+    output(dump.arg(&file)).unwrap();
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let restore = || {
+        let mut psql = program("psql", &place.pool.connect_options());
+        output(psql.args(["-q", "-1", "-v", "ON_ERROR_STOP=1", "-f"]).arg(&file))
+    };
+    let error = restore().unwrap_err();
+    assert!(error.contains("duplicate key"), "{error}");
+    assert_eq!(sql::marks(&place.pool, &[], 1).await.unwrap(), []);
+
+    // What has no floor yet admits nobody.
+    sqlx::raw_sql("DELETE FROM fencing_floor").execute(&place.pool).await.unwrap();
+    let error = sql::begin(&place.pool, &resource(), token(34)).await.unwrap_err();
+    assert!(matches!(error, AdmitError::Corrupt { .. }), "{error:?}");
+    let raise = "SELECT fencing_raise_floor(10)";
+    let error = sqlx::raw_sql(raise).execute(&place.pool).await.unwrap_err();
+    assert!(error.to_string().contains("fencing_floor has no row"), "{error}");
+    restore().unwrap();
+    for (name, number) in [("r", 5), ("r", 10), ("low", 4), ("s", 499)] {
+        let name = Resource::new(name).unwrap();
+        stale(sql::begin(&place.pool, &name, token(number)).await);
+    }
+    for (name, number) in [("r", 11), ("low", 5), ("s", 500)] {
+        let name = Resource::new(name).unwrap();
+        sql::begin(&place.pool, &name, token(number)).await.unwrap().commit().await.unwrap();
+    }
+    for statement in ["DELETE FROM fencing_floor", "TRUNCATE fencing_floor"] {
+        let error = sqlx::raw_sql(statement).execute(&place.pool).await.unwrap_err();
+        assert!(error.to_string().contains("a mark is never lowered"), "{error}");
+    }
+}
+
+/// The mark of `r` was 10 and is pruned, that of `s` is above the floor, that of `low` below.
+async fn pruned_at_10() -> Place {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    for (name, number) in [("r", 10), ("s", 500), ("low", 5)] {
+        let name = Resource::new(name).unwrap();
+        sql::begin(&place.pool, &name, token(number)).await.unwrap().commit().await.unwrap();
+    }
+    let older =
+        "UPDATE fencing_marks SET raised_at = raised_at - interval '2 hours' WHERE resource = 'r'";
+    sqlx::raw_sql(older).execute(&place.pool).await.unwrap();
+    let pruned = Prune::older_than(Duration::from_secs(3600)).run(&place.pool).await.unwrap();
+    assert_eq!((pruned.marks, pruned.floor), (1, Some(token(10))));
+    place
 }

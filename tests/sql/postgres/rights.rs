@@ -1,10 +1,11 @@
 //! Users with the rights that docs/sql.md grants, and no others.
 
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use fencing::fence::Marks;
 use fencing::lock::sql::SqlLock;
-use fencing::sql::{self, AdmitError, Protect, SqlMarks};
+use fencing::sql::{self, AdmitError, Protect, Prune, SqlMarks};
 use fencing::{Resource, Token};
 use sqlx::PgPool;
 use sqlx::postgres::PgPoolOptions;
@@ -80,6 +81,9 @@ const OWNERS: &[&str] = &[
     "DROP TRIGGER fencing_marks_lower ON fencing_marks",
     "INSERT INTO fencing_audit (resource, from_token, to_token) VALUES ('files/a', 34, 1)",
     "DELETE FROM fencing_audit",
+    "SELECT * FROM fencing_floor",
+    "UPDATE fencing_floor SET token = 0",
+    "ALTER TABLE fencing_floor DISABLE TRIGGER USER",
     "SELECT * FROM secrets",
     "TRUNCATE files",
     "TRUNCATE documents",
@@ -103,7 +107,12 @@ async fn what_is_the_owners_nobody_else_may_do() {
     for name in ["app_1", "app_2", "app_3", "app_4", "locks", "operator"] {
         are_denied(&users.user(name), OWNERS).await;
     }
-    let operators = ["SELECT fencing_lower('files/a', 34, 1)", "SELECT * FROM fencing_audit"];
+    let operators = [
+        "SELECT fencing_lower('files/a', 34, 1)",
+        "SELECT fencing_raise_floor(34)",
+        "SELECT fencing_prune(0, '', 1)",
+        "SELECT * FROM fencing_audit",
+    ];
     for name in ["app_1", "app_2", "app_3", "app_4", "locks"] {
         are_denied(&users.user(name), &operators).await;
     }
@@ -211,8 +220,13 @@ async fn an_operator_takes_a_poisoned_mark_back() {
     let lines = sqlx::query_as::<_, (String, i64, String)>(lines).fetch_all(&operator).await;
     assert_eq!(lines.unwrap(), [("files/a".to_owned(), 34, "operator".to_owned())]);
     assert_eq!(sql::marks(&operator, &[], 10).await.unwrap().len(), 1);
+    let prune = Prune::older_than(Duration::ZERO);
+    let error = prune.run(&writer).await.unwrap_err();
+    assert!(matches!(error, AdmitError::Database(_)), "{error:?}");
+    assert_eq!(prune.run(&operator).await.unwrap().marks, 1);
+    stale(sql::begin(&writer, &resource(), token(35)).await);
     let other = Resource::new("other").unwrap();
-    sql::begin(&operator, &other, token(7)).await.unwrap().commit().await.unwrap();
+    sql::begin(&operator, &other, token(36)).await.unwrap().commit().await.unwrap();
 }
 
 /// With the rights of docs/sql.md, and with none at all on the fence.

@@ -154,3 +154,35 @@ async fn a_look_in_shadow_mode_waits_as_the_write_alone_would() {
     let said = look.await.unwrap().unwrap().unwrap();
     assert!(said.contains("token 33 is stale, high water 34"), "{said}");
 }
+
+/// A dump has the marks first, and then the floor.
+#[tokio::test]
+async fn a_floor_that_is_inserted_raises_the_one_that_is_there() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let restore = "INSERT INTO fencing_marks VALUES ('low', 5, 1), ('s', 500, 1);
+        INSERT INTO fencing_floor VALUES (1, 10)";
+    sqlx::raw_sql(restore).execute(&place.pool).await.unwrap();
+    let floor = async || {
+        let floor = sqlx::query_scalar::<_, i64>("SELECT token FROM fencing_floor");
+        floor.fetch_all(&place.pool).await.unwrap()
+    };
+    assert_eq!(floor().await, [10]);
+    for (way, lower) in [("", 9), (" OR REPLACE", 0), (" OR IGNORE", 9), (" OR REPLACE", 9)] {
+        let insert = format!("INSERT{way} INTO fencing_floor VALUES (1, {lower})");
+        let insert = sqlx::raw_sql(sqlx::AssertSqlSafe(insert)).execute(&place.pool).await;
+        let error = insert.unwrap_err().to_string();
+        assert!(error.contains("a mark is never lowered"), "{way}: {error}");
+    }
+    let higher = "INSERT OR REPLACE INTO fencing_floor VALUES (1, 11)";
+    sqlx::raw_sql(higher).execute(&place.pool).await.unwrap();
+    assert_eq!(floor().await, [11]);
+    for (name, number) in [("r", 5), ("r", 11), ("low", 4), ("s", 499)] {
+        let name = Resource::new(name).unwrap();
+        stale(sql::begin(&place.pool, &name, token(number)).await);
+    }
+    for (name, number) in [("low", 5), ("s", 500), ("r", 12)] {
+        let name = Resource::new(name).unwrap();
+        sql::begin(&place.pool, &name, token(number)).await.unwrap().commit().await.unwrap();
+    }
+}

@@ -9,6 +9,7 @@ mod marks;
 mod migrate;
 mod parts;
 mod protect;
+mod prune;
 mod race;
 mod rounds;
 mod row;

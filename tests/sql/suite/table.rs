@@ -20,8 +20,10 @@ async fn a_missing_table_is_named() {
 async fn what_is_no_token_is_not_let_in() {
     let place = ready().await;
     for bad in [0, -1, i64::MIN, 1_000_000_000_000_000, i64::MAX] {
-        let insert =
-            sqlx::query(place::sql("INSERT INTO fencing_marks VALUES ('files/a', $1)")).bind(bad);
+        let insert = sqlx::query(place::sql(
+            "INSERT INTO fencing_marks (resource, token) VALUES ('files/a', $1)",
+        ))
+        .bind(bad);
         assert!(insert.execute(&place.pool).await.is_err(), "{bad}");
     }
 }
@@ -45,8 +47,10 @@ async fn a_mark_that_is_no_token_admits_nobody() {
     let bad = [Some(0), Some(-1), Some(i64::MIN), Some(1_000_000_000_000_000), Some(i64::MAX)];
     for bad in bad.into_iter().chain([None]) {
         sqlx::query("DELETE FROM fencing_marks").execute(&place.pool).await.unwrap();
-        let insert =
-            sqlx::query(place::sql("INSERT INTO fencing_marks VALUES ('files/a', $1)")).bind(bad);
+        let insert = sqlx::query(place::sql(
+            "INSERT INTO fencing_marks (resource, token) VALUES ('files/a', $1)",
+        ))
+        .bind(bad);
         insert.execute(&place.pool).await.unwrap();
         for number in [1, 33, Token::MAX.get()] {
             let error = admit(&place, &resource(), number).await.unwrap_err();
@@ -67,7 +71,7 @@ async fn a_mark_that_is_no_token_admits_nobody() {
 #[tokio::test]
 async fn a_mark_of_another_type_admits_nobody() {
     let place = altered("TEXT").await;
-    let insert = "INSERT INTO fencing_marks VALUES ('files/a', 'x')";
+    let insert = "INSERT INTO fencing_marks (resource, token) VALUES ('files/a', 'x')";
     sqlx::query(insert).execute(&place.pool).await.unwrap();
     let error = admit(&place, &resource(), 33).await.unwrap_err();
     let right = matches!(error, AdmitError::Corrupt { .. } | AdmitError::Database(_));

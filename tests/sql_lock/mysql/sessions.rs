@@ -223,6 +223,7 @@ async fn a_session_that_is_killed_is_no_holder() {
 const RIGHTS: &[&str] = &[
     "SELECT ON fencing_marks",
     "SELECT ON fencing_marks_base",
+    "SELECT ON fencing_floor",
     "SELECT, INSERT, UPDATE ON fencing_leases",
     "EXECUTE ON PROCEDURE fencing_lease_acquire",
     "EXECUTE ON PROCEDURE fencing_lease_renew",

@@ -44,13 +44,26 @@ pub const LOWER: &[&str] = &[
 pub const GUARD: bool = true;
 
 /// The columns of a mark besides its name and token.
-pub const MORE: &str = ", admissions BIGINT NOT NULL DEFAULT 0 INVISIBLE";
+pub const MORE: &str = ", admissions BIGINT NOT NULL DEFAULT 0 INVISIBLE,
+    raised_at DATETIME(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6)) INVISIBLE";
+
+/// Makes the marks two hours older.
+pub const OLDER: &str = "UPDATE fencing_marks SET raised_at = raised_at - INTERVAL 2 HOUR";
+
+/// Lowers a mark, or the floor.
+pub fn lower(resource: &str, from: u64, to: u64) -> String {
+    format!("CALL fencing_lower('{resource}', {from}, {to})")
+}
+
+/// Loses the floor.
+pub const DROP_FLOOR: &[&str] = &["DELETE FROM fencing_floor"];
 
 /// The migrations.
-pub const VERSIONS: &[i64] = &[1, 2, 3, 4, 5];
+pub const VERSIONS: &[i64] = &[1, 2, 3, 4, 5, 6];
 pub const OURS: &[&str] = &[
     "_fencing_migrations",
     "fencing_audit",
+    "fencing_floor",
     "fencing_leases",
     "fencing_marks",
     "fencing_marks_base",
@@ -199,6 +212,13 @@ impl Place {
             Box::pin(async move { connection.execute(statement).await.map(drop) })
         });
         options.connect_lazy_with(self.options.clone())
+    }
+
+    /// What `mariadb-dump` prints of these tables.
+    pub fn dump(&self, options: &[&str], tables: &[&str]) -> String {
+        let mut dump = SHARED.get().unwrap().program("mariadb-dump");
+        dump.args(options).arg(self.options.get_database().unwrap()).args(tables);
+        output(&mut dump).unwrap()
     }
 
     /// Runs statements through the client `mariadb`: what it printed, or its error.

@@ -43,13 +43,26 @@ pub const LOWER: &[&str] = &[
 pub const GUARD: bool = false;
 
 /// The columns of a mark besides its name and token.
-pub const MORE: &str = "";
+pub const MORE: &str = ", raised_at timestamptz NOT NULL DEFAULT clock_timestamp()";
+
+/// Makes the marks two hours older.
+pub const OLDER: &str = "UPDATE fencing_marks SET raised_at = raised_at - interval '2 hours'";
+
+/// Lowers a mark, or the floor.
+pub fn lower(resource: &str, from: u64, to: u64) -> String {
+    format!("SELECT fencing_lower('{resource}', {from}, {to})")
+}
+
+/// Loses the floor.
+pub const DROP_FLOOR: &[&str] =
+    &["ALTER TABLE fencing_floor DISABLE TRIGGER USER", "DELETE FROM fencing_floor"];
 
 /// The migrations.
-pub const VERSIONS: &[i64] = &[1, 2, 3, 4, 5];
+pub const VERSIONS: &[i64] = &[1, 2, 3, 4, 5, 6];
 pub const OURS: &[&str] = &[
     "_fencing_migrations",
     "fencing_audit",
+    "fencing_floor",
     "fencing_leases",
     "fencing_marks",
     "fencing_refusals",

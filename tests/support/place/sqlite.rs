@@ -31,20 +31,32 @@ pub const LOWER: &[&str] = &[
     "UPDATE OR IGNORE fencing_marks SET token = 34",
     "UPDATE fencing_marks SET resource = 'files/b'",
     "DELETE FROM fencing_marks",
-    "INSERT OR REPLACE INTO fencing_marks VALUES ('files/a', 33)",
+    "INSERT OR REPLACE INTO fencing_marks (resource, token) VALUES ('files/a', 33)",
 ];
 
 /// Whether the marks get their guard from docs/sql.md: the migrations create it.
 pub const GUARD: bool = false;
 
 /// The columns of a mark besides its name and token.
-pub const MORE: &str = "";
+pub const MORE: &str = ", raised_at INTEGER NOT NULL DEFAULT (unixepoch())";
+
+/// Makes the marks two hours older.
+pub const OLDER: &str = "UPDATE fencing_marks SET raised_at = raised_at - 7200";
+
+/// Lowers a mark, or the floor.
+pub fn lower(resource: &str, from: u64, to: u64) -> String {
+    format!("INSERT INTO main.fencing_lower VALUES ('{resource}', {from}, {to})")
+}
+
+/// Loses the floor.
+pub const DROP_FLOOR: &[&str] = &["DROP TRIGGER fencing_floor_delete", "DELETE FROM fencing_floor"];
 
 /// The migrations.
-pub const VERSIONS: &[i64] = &[1, 2, 3, 4, 5];
+pub const VERSIONS: &[i64] = &[1, 2, 3, 4, 5, 6];
 pub const OURS: &[&str] = &[
     "_fencing_migrations",
     "fencing_audit",
+    "fencing_floor",
     "fencing_leases",
     "fencing_marks",
     "fencing_refusals",

@@ -1,7 +1,10 @@
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Subcommand, ValueEnum};
 use fencing::{Resource, Token};
+
+use crate::duration;
 
 /// Creates the tables and functions of the fence, or brings them up to date.
 #[derive(Debug, clap::Args)]
@@ -63,6 +66,7 @@ impl Marks {
 pub(crate) enum MarksAction {
     Raise(Raise),
     Lower(Lower),
+    Prune(Prune),
 }
 
 /// Raises the mark of a resource by hand, as after the lock service has lost its tokens. It
@@ -103,6 +107,28 @@ pub(crate) struct Lower {
     #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Token,
     /// Lowers the mark. Without this, the command only says what it would do.
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+/// Removes the marks that were raised long ago. In their place stands the floor: where a resource has
+/// no mark, the highest token that was removed, and all smaller ones, are refused for good.
+///
+/// Take an age that no holder reaches with one token. Marks of leases in the same database that last stay.
+/// `SqlLock` grants tokens above the floor; with Redlock, see that the floor stays below the tokens that
+/// the nodes grant now.
+#[derive(Debug, clap::Args)]
+#[command(after_help = STATUS)]
+pub(crate) struct Prune {
+    #[command(flatten)]
+    pub(crate) database: Database,
+    /// How long ago a mark was raised last, at least: 90d, 12h.
+    #[arg(long, value_name = "AGE", value_parser = duration::parse_age)]
+    pub(crate) older_than: Duration,
+    /// The highest floor: marks above it stay. Without --yes the command says where the floor would be.
+    #[arg(long, value_name = "TOKEN", default_value_t = Token::MAX, hide_default_value = true)]
+    pub(crate) floor: Token,
+    /// Removes the marks. Without this, the command only says what it would do.
     #[arg(long)]
     pub(crate) yes: bool,
 }

@@ -1,0 +1,128 @@
+-- Pruning: marks that were raised long ago may go. First the floor rises to the highest of them, and
+-- is committed. Then they are deleted. So whoever finds no mark where one was finds the floor as high.
+
+-- fencing_above(): refuses a new mark at or below the floor, ZF412, whatever statement creates it. It
+-- looks when the row is there: from then on nobody else creates this mark before the transaction ends.
+-- If one was there before that and is gone, the floor had risen by then. No lock is left behind.
+--
+-- Under REPEATABLE READ and SERIALIZABLE a mere read is as old as the snapshot. FOR SHARE fails with
+-- 40001 if the floor has risen since. The lock itself is not needed, and goes with the block.
+CREATE OR REPLACE FUNCTION fencing_above() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+    AS $fencing$
+DECLARE
+    floor bigint;
+BEGIN
+    IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+        BEGIN
+            SELECT token INTO floor FROM fencing_floor FOR SHARE;
+            RAISE SQLSTATE 'ZF000';
+        EXCEPTION WHEN SQLSTATE 'ZF000' THEN
+            NULL;
+        END;
+    ELSE
+        SELECT token INTO floor FROM fencing_floor;
+    END IF;
+    IF NEW.token > floor THEN
+        RETURN NULL;
+    ELSIF floor IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'ZF500', MESSAGE = format(
+            'fencing: the mark is not a valid token, resource %s: fencing_floor has no row',
+            NEW.resource);
+    END IF;
+    RAISE EXCEPTION USING ERRCODE = 'ZF412', MESSAGE = format(
+        'fencing: token %s is stale, high water %s, resource %s',
+        NEW.token, floor + 1, NEW.resource);
+END
+$fencing$;
+
+DROP TRIGGER IF EXISTS fencing_marks_floor ON fencing_marks;
+CREATE TRIGGER fencing_marks_floor AFTER INSERT ON fencing_marks FOR EACH ROW
+    EXECUTE FUNCTION fencing_above();
+
+-- fencing_prunable(seconds, highest): what may be pruned: the marks up to `highest` that were raised so
+-- long ago, but for those whose lease lasts. Returns how many there are, the floor, and the highest
+-- of them.
+CREATE OR REPLACE FUNCTION fencing_prunable(seconds bigint, highest bigint)
+    RETURNS TABLE (marks bigint, floor bigint, resource text, token bigint)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER AS $fencing$
+BEGIN
+    RETURN QUERY WITH old AS MATERIALIZED (
+        SELECT mark.resource, mark.token FROM fencing_marks AS mark
+        WHERE mark.raised_at <= clock_timestamp() - seconds * interval '1 second'
+            AND mark.token BETWEEN 1 AND highest
+            AND NOT EXISTS (SELECT FROM fencing_leases AS lease
+                WHERE lease.resource = mark.resource AND lease.expires_at > clock_timestamp())
+    )
+    SELECT (SELECT count(*) FROM old), (SELECT own.token FROM fencing_floor AS own),
+        old.resource, old.token
+    FROM (SELECT) AS one LEFT JOIN old ON true ORDER BY old.token DESC LIMIT 1;
+END
+$fencing$;
+
+-- fencing_raise_floor(token): raises the floor. A lease that lasts, and has no mark yet, gets it
+-- before: its token would be refused. In the order of their names, so that two who create several do not wait
+-- for each other: it waits for a transaction that has created one of them and is still open. If the
+-- floor rises between the look and the creation, the mark is refused: 40001, try again. ZF500: there is no floor.
+CREATE OR REPLACE FUNCTION fencing_raise_floor(the_token bigint)
+    RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $fencing$
+BEGIN
+    BEGIN
+        INSERT INTO fencing_marks (resource, token)
+        SELECT lease.resource, lease.token FROM fencing_leases AS lease
+        WHERE lease.expires_at > clock_timestamp() AND lease.token <= the_token
+            AND lease.token > (SELECT token FROM fencing_floor)
+            AND NOT EXISTS (SELECT FROM fencing_marks AS mark WHERE mark.resource = lease.resource)
+        ORDER BY lease.resource
+        ON CONFLICT (resource) DO NOTHING;
+    EXCEPTION WHEN SQLSTATE 'ZF412' THEN
+        RAISE EXCEPTION USING ERRCODE = '40001',
+            MESSAGE = 'fencing: the floor has risen meanwhile: try again';
+    END;
+    UPDATE fencing_floor SET token = the_token WHERE token < the_token;
+    IF NOT FOUND AND NOT EXISTS (SELECT FROM fencing_floor) THEN
+        RAISE EXCEPTION USING ERRCODE = 'ZF500', MESSAGE = 'fencing: fencing_floor has no row';
+    END IF;
+END
+$fencing$;
+
+-- fencing_prune(seconds, after, limit): deletes marks that may be pruned and are not above the floor:
+-- so many at most, of those whose names come after this one. It leaves out marks that somebody
+-- holds. Returns how many, and the last name. The floor is shared until the transaction ends, so that nobody
+-- lowers it by hand meanwhile; in a statement of its own, so that the next one sees what it waited for.
+CREATE OR REPLACE FUNCTION fencing_prune(seconds bigint, after text, at_most integer)
+    RETURNS TABLE (pruned bigint, last text)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $fencing$
+BEGIN
+    PERFORM FROM fencing_floor FOR SHARE;
+    RETURN QUERY WITH old AS MATERIALIZED (
+        SELECT mark.resource FROM fencing_marks AS mark
+        WHERE mark.resource > after
+            AND mark.raised_at <= clock_timestamp() - seconds * interval '1 second'
+            AND mark.token BETWEEN 1 AND (SELECT token FROM fencing_floor)
+            AND NOT EXISTS (SELECT FROM fencing_leases AS lease
+                WHERE lease.resource = mark.resource AND lease.expires_at > clock_timestamp())
+        ORDER BY mark.resource LIMIT at_most FOR UPDATE OF mark SKIP LOCKED
+    ), gone AS (
+        DELETE FROM fencing_marks AS mark USING old WHERE mark.resource = old.resource
+        RETURNING mark.resource
+    )
+    SELECT count(*), max(gone.resource) FROM gone;
+END
+$fencing$;
+
+REVOKE EXECUTE ON FUNCTION fencing_above(), fencing_prunable(bigint, bigint),
+    fencing_raise_floor(bigint), fencing_prune(bigint, text, integer) FROM PUBLIC;
+
+-- As for fencing_admit.
+DO $fencing$
+DECLARE
+    called text;
+BEGIN
+    FOREACH called IN ARRAY ARRAY['fencing_above()', 'fencing_prunable(bigint, bigint)',
+        'fencing_raise_floor(bigint)', 'fencing_prune(bigint, text, integer)']
+    LOOP
+        EXECUTE format('ALTER FUNCTION ' || called || ' SET search_path = %I, pg_temp',
+            current_schema());
+    END LOOP;
+END
+$fencing$;

@@ -1,0 +1,181 @@
+use std::time::Duration;
+
+use sqlx::Pool;
+use sqlx::pool::PoolConnection;
+use tokio::time::sleep;
+
+use super::AdmitError;
+use super::protect::quoted::unhex;
+use crate::database::{Database, Kind, Prunable};
+use crate::random::jitter;
+use crate::token::Token;
+
+/// How many marks one transaction deletes. Whoever needs one of them waits for it.
+const BATCH: u32 = 1000;
+
+/// The longest age: a hundred years, in seconds.
+const LONGEST: u64 = 100 * 366 * 24 * 60 * 60;
+
+/// The highest floor: some tokens are left above it.
+const HIGHEST: u64 = Token::MAX.get() - 2;
+
+/// How often the floor is asked for without a wait, and then how often with one.
+const TRIES: (u32, u32) = (10, 3);
+
+/// The longest pause between two tries.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Removes marks that were raised long ago. In their place stands the floor, one token for all
+/// resources: where a resource has no mark, tokens at or below the floor are refused.
+///
+/// The floor is the highest token that was pruned. It never falls.
+/// [`SqlLock`](crate::lock::sql::SqlLock) grants tokens above the floor. Other services do not know of it:
+/// bound it ([`up_to`](Prune::up_to)) below what they grant next.
+///
+/// ```
+/// # #[cfg(feature = "sqlite")]
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// use fencing::sql::{self, Prune};
+///
+/// let pool = sqlx::SqlitePool::connect("sqlite::memory:").await?;
+/// sql::migrate(&pool).await?;
+///
+/// let old = Prune::older_than(Duration::from_secs(90 * 24 * 60 * 60));
+/// let plan = old.look(&pool).await?; // changes nothing
+/// println!("{} marks, the floor would be {:?}", plan.marks, plan.floor);
+/// old.run(&pool).await?;
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "sqlite"))]
+/// # fn main() {}
+/// ```
+///
+/// **Fencing.** What a pruned mark has refused stays refused, at any isolation level, whatever transactions are
+/// open. A token that is not stale is refused as well, if it is not above the floor and its resource has no
+/// mark: that of a holder who has not written for so long, or that of another resource. So take an age
+/// that no holder reaches with one token. Marks whose lease in the same database lasts stay, and one that
+/// has no mark yet gets it; a lease that is granted in the moment when the floor rises may be
+/// refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prune {
+    older_than: Duration,
+    up_to: Token,
+}
+
+/// What is pruned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Pruned {
+    /// How many marks.
+    pub marks: u64,
+    /// The highest of them: the bytes of its name, and its token. It decides where the floor is.
+    pub highest: Option<(Vec<u8>, Token)>,
+    /// The floor before, if there was one.
+    pub from: Option<Token>,
+    /// The floor after. A resource without a mark refuses this token and all below.
+    pub floor: Option<Token>,
+}
+
+impl Prune {
+    /// Prunes the marks that were raised last so long ago, or longer. Rounds up to a second; takes at most
+    /// a hundred years.
+    #[must_use]
+    pub fn older_than(older_than: Duration) -> Prune {
+        Prune { older_than, up_to: Token::MAX }
+    }
+
+    /// Keeps marks above this token, so that the floor does not rise above it. A mark that a forged
+    /// token has raised would else take the floor up with it, and shut out every new resource.
+    #[must_use]
+    pub fn up_to(self, up_to: Token) -> Prune {
+        Prune { up_to, ..self }
+    }
+
+    /// Says what [`run`](Prune::run) would do, and changes nothing.
+    ///
+    /// # Errors
+    /// As for [`highest`](super::highest()).
+    ///
+    /// # Cancel safety
+    /// It changes nothing.
+    pub async fn look<DB: Database>(&self, pool: &Pool<DB>) -> Result<Pruned, AdmitError> {
+        let mut conn = own(pool).await?;
+        Ok(plan(DB::prunable(&mut conn, self.seconds(), self.highest()).await?))
+    }
+
+    /// Raises the floor, and then removes the marks, a thousand at a time. Marks that a transaction holds
+    /// at that moment stay for the next time.
+    ///
+    /// On MySQL the floor rises when no transaction is open that has created a mark: it is tried ten times
+    /// within a second, and then waited for three times, for a second each. Meanwhile, others who
+    /// create a mark wait as well. On PostgreSQL it waits only for a transaction that has created the mark of a lease
+    /// that lasts, for a second at most, and nobody waits for it. On SQLite nobody waits for longer than a statement takes.
+    /// On MySQL each step is a transaction of its own, at READ COMMITTED: with `binlog_format = STATEMENT` the
+    /// server refuses it.
+    ///
+    /// # Errors
+    /// As for [`admit`](super::admit()), but never [`AdmitError::Stale`]. [`AdmitError::Retryable`] if others
+    /// were in the way. What was done until then is whole.
+    ///
+    /// # Cancel safety
+    /// If it is dropped, the floor may have risen, and some of the marks may be gone: run it again.
+    pub async fn run<DB: Database>(&self, pool: &Pool<DB>) -> Result<Pruned, AdmitError> {
+        let planned = self.look(pool).await?;
+        let Some(floor) = planned.floor.filter(|_| planned.marks > 0) else { return Ok(planned) };
+        raise(pool, floor).await?;
+        let (mut marks, mut after) = (0, String::new());
+        loop {
+            let mut conn = own(pool).await?;
+            let (pruned, last) = DB::prune(&mut conn, self.seconds(), after, BATCH).await?;
+            marks += u64::try_from(pruned).unwrap_or(0);
+            match last {
+                Some(last) => after = last,
+                None => return Ok(Pruned { marks, ..planned }),
+            }
+        }
+    }
+
+    fn seconds(&self) -> i64 {
+        let seconds = self.older_than.as_secs() + u64::from(self.older_than.subsec_nanos() > 0);
+        i64::try_from(seconds.min(LONGEST)).unwrap_or(i64::MAX)
+    }
+
+    fn highest(&self) -> Token {
+        Token::new(HIGHEST).map_or(self.up_to, |highest| self.up_to.min(highest))
+    }
+}
+
+/// Takes a connection. A procedure of MySQL that is interrupted leaves its transaction open, and its settings
+/// belong to the session.
+async fn own<DB: Database>(pool: &Pool<DB>) -> sqlx::Result<PoolConnection<DB>> {
+    let mut conn = pool.acquire().await?;
+    if DB::KIND == Kind::MySql {
+        conn.close_on_drop();
+    }
+    Ok(conn)
+}
+
+/// Raises the floor. Whoever waits for it makes others wait: so it asks without a wait first.
+async fn raise<DB: Database>(pool: &Pool<DB>, floor: Token) -> Result<(), AdmitError> {
+    let tries = TRIES.0 + TRIES.1;
+    let mut conn = own(pool).await?;
+    for tried in 1..tries {
+        match DB::raise_floor(&mut conn, floor, tried > TRIES.0).await.map_err(AdmitError::from) {
+            Err(AdmitError::Retryable(_)) => sleep(jitter(PAUSE)).await,
+            result => return result,
+        }
+    }
+    Ok(DB::raise_floor(&mut conn, floor, true).await?)
+}
+
+fn plan(found: Prunable) -> Pruned {
+    let token = |number: i64| Token::try_from(number).ok();
+    let highest =
+        found.highest.and_then(|(digits, number)| Some((unhex(&digits)?, token(number)?)));
+    let from = token(found.floor);
+    let floor = from.max(highest.as_ref().map(|(_, token)| *token));
+    Pruned { marks: u64::try_from(found.marks).unwrap_or(0), highest, from, floor }
+}

@@ -1,0 +1,214 @@
+//! A prune between the steps of a first contact, and who waits for whom.
+
+use std::time::{Duration, Instant};
+
+use fencing::Resource;
+use fencing::lock::sql::SqlLock;
+use fencing::sql::{self, AdmitError, Protect, Prune};
+use sqlx::AssertSqlSafe;
+
+use super::place::{LEVELS, Place};
+use crate::common::{resource, retryable, stale, token};
+
+/// A first contact of token 33 stops before its mark is written, until the lock is free.
+const TRAP: &str = "
+    CREATE TRIGGER trap BEFORE INSERT ON fencing_marks FOR EACH ROW
+    BEGIN
+        IF NEW.token = 33 THEN DO GET_LOCK(DATABASE(), 20), RELEASE_LOCK(DATABASE()); END IF;
+    END";
+
+fn named(name: &str) -> Resource {
+    Resource::new(name).unwrap()
+}
+
+/// Waits until somebody waits for the lock of the trap.
+async fn trapped(place: &Place) {
+    let waiting = "SELECT COUNT(*) FROM information_schema.processlist
+        WHERE db = DATABASE() AND state = 'User lock'";
+    let end = Instant::now() + Duration::from_secs(15);
+    while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&place.pool).await.unwrap() == 0 {
+        assert!(Instant::now() < end, "nobody waits");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_floor_does_not_rise_past_who_is_about_to_create_a_mark() {
+    let each_by_itself = "SET autocommit = 1";
+    for &level in LEVELS.iter().chain([&each_by_itself]) {
+        // There the look has locked the gap: the newer token waits.
+        if level.contains("SERIALIZABLE") {
+            continue;
+        }
+        let place = Place::empty().await;
+        sql::migrate(&place.pool).await.unwrap();
+        sqlx::raw_sql(TRAP).execute(&place.pool).await.unwrap();
+        let mut holder = place.pool.acquire().await.unwrap();
+        let lock = "SELECT GET_LOCK(DATABASE(), 0)";
+        sqlx::raw_sql(lock).execute(&mut *holder).await.unwrap();
+        let pool = place.pool.clone();
+        let old = tokio::spawn(async move {
+            if level == each_by_itself {
+                let call = sqlx::raw_sql("CALL fencing_admit('files/a', 33)");
+                return call.execute(&pool).await.map(drop).map_err(AdmitError::from);
+            }
+            let mut tx = pool.begin_with(level).await?;
+            let admitted = sql::admit(&mut tx, &resource(), token(33)).await;
+            tx.rollback().await?;
+            admitted
+        });
+        trapped(&place).await;
+        sql::begin(&place.pool, &resource(), token(34)).await.unwrap().commit().await.unwrap();
+        let raise = sqlx::raw_sql("CALL fencing_raise_floor(34, FALSE)").execute(&place.pool).await;
+        sqlx::raw_sql("CALL fencing_prune(0, '', 10)").execute(&place.pool).await.unwrap();
+        let unlock = "SELECT RELEASE_LOCK(DATABASE())";
+        sqlx::raw_sql(unlock).execute(&mut *holder).await.unwrap();
+        // It finds the newer mark; or it was in a deadlock with it.
+        match old.await.unwrap() {
+            Err(AdmitError::Stale(stale)) => assert_eq!(stale.highest, token(34)),
+            Err(AdmitError::Retryable(_)) => {}
+            other => panic!("{level}: {other:?}"),
+        }
+        assert!(AdmitError::from(raise.unwrap_err()).is_retryable(), "{level}");
+        let pruned = Prune::older_than(Duration::ZERO).run(&place.pool).await.unwrap();
+        assert_eq!((pruned.marks, pruned.floor), (1, Some(token(34))));
+    }
+}
+
+/// By each way: in a statement that fires triggers, InnoDB takes other locks.
+#[tokio::test]
+async fn first_contacts_of_different_resources_and_leases_do_not_wait_for_each_other() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let table = "CREATE TABLE documents (path VARCHAR(20) PRIMARY KEY)";
+    sqlx::raw_sql(table).execute(&place.pool).await.unwrap();
+    Protect::rows("documents", "path").unwrap().apply(&place.pool).await.unwrap();
+    let pool = place.impatient();
+    let mut open = Vec::new();
+    for path in ["a", "c", "e"] {
+        let mut tx = pool.begin().await.unwrap();
+        sql::present(&mut tx, token(33)).await.unwrap();
+        let insert = AssertSqlSafe(format!("INSERT INTO documents VALUES ('{path}')"));
+        sqlx::raw_sql(insert).execute(&mut *tx).await.unwrap();
+        open.push(tx);
+    }
+    open.push(sql::begin(&pool, &named("g"), token(33)).await.unwrap());
+    let lease = SqlLock::new(pool.clone()).try_acquire(&named("i")).await.unwrap();
+    assert_eq!(lease.token(), token(1));
+    // The floor waits for them, and they do not wait for it but for that moment.
+    let raise = "CALL fencing_raise_floor(20, FALSE)";
+    let error = sqlx::raw_sql(raise).execute(&place.pool).await.unwrap_err();
+    assert!(AdmitError::from(error).is_retryable());
+    open.push(sql::begin(&pool, &named("k"), token(33)).await.unwrap());
+    for tx in open {
+        tx.commit().await.unwrap();
+    }
+    sqlx::raw_sql(raise).execute(&place.pool).await.unwrap();
+}
+
+#[tokio::test]
+async fn who_is_refused_by_the_floor_keeps_no_neighbour_out() {
+    for &level in LEVELS {
+        let place = Place::empty().await;
+        sql::migrate(&place.pool).await.unwrap();
+        sql::begin(&place.pool, &resource(), token(34)).await.unwrap().commit().await.unwrap();
+        Prune::older_than(Duration::ZERO).run(&place.pool).await.unwrap();
+        let mut refused = place.pool.begin_with(level).await.unwrap();
+        stale(sql::admit(&mut refused, &named("m"), token(34)).await);
+        // Under SERIALIZABLE every read locks, also that of a mark that is not there.
+        if level.contains("SERIALIZABLE") {
+            continue;
+        }
+        for name in ["l", "n"] {
+            let pool = place.impatient();
+            sql::begin(&pool, &named(name), token(35)).await.unwrap().commit().await.unwrap();
+        }
+        refused.rollback().await.unwrap();
+    }
+}
+
+/// The second half of an admission, whose look came before the mark did.
+async fn hold(place: &Place, level: &str, number: u64, seen: &str) -> Result<(), AdmitError> {
+    let mut tx = place.pool.begin_with(AssertSqlSafe(level.to_owned())).await?;
+    let hold = AssertSqlSafe(format!("CALL fencing_hold('files/a', {number}, {seen})"));
+    sqlx::raw_sql(hold).execute(&mut *tx).await?;
+    Ok(tx.commit().await?)
+}
+
+#[tokio::test]
+async fn a_mark_that_came_after_the_look_counts_for_more_than_the_floor() {
+    for &level in LEVELS {
+        let place = Place::empty().await;
+        sql::migrate(&place.pool).await.unwrap();
+        sql::begin(&place.pool, &resource(), token(60)).await.unwrap().commit().await.unwrap();
+        sqlx::raw_sql("CALL fencing_raise_floor(100, TRUE)").execute(&place.pool).await.unwrap();
+        hold(&place, level, 60, "NULL").await.unwrap();
+        assert_eq!(stale(hold(&place, level, 59, "NULL").await).highest, token(60));
+        // It would be raised, under a snapshot that may be older than the wait for it.
+        retryable(hold(&place, level, 61, "NULL").await);
+        // A look that was dirty: what it saw was rolled back.
+        retryable(hold(&place, level, 61, "61").await);
+        hold(&place, level, 61, "60").await.unwrap();
+    }
+}
+
+/// The snapshot shows a mark that was pruned, and has the newest floor.
+#[tokio::test]
+async fn a_mark_that_only_a_snapshot_shows_is_not_looked_for_again() {
+    for &level in LEVELS {
+        let place = Place::empty().await;
+        sql::migrate(&place.pool).await.unwrap();
+        sql::begin(&place.pool, &resource(), token(34)).await.unwrap().commit().await.unwrap();
+        sqlx::raw_sql("CALL fencing_raise_floor(100, TRUE)").execute(&place.pool).await.unwrap();
+        let mut old = place.pool.begin_with(level).await.unwrap();
+        sqlx::raw_sql("SET max_statement_time = 15").execute(&mut *old).await.unwrap();
+        let look = "SELECT CAST(COUNT(*) AS CHAR) FROM fencing_floor";
+        sqlx::raw_sql(look).execute(&mut *old).await.unwrap();
+        if !level.contains("SERIALIZABLE") {
+            sqlx::raw_sql("CALL fencing_prune(0, '', 10)").execute(&place.pool).await.unwrap();
+            assert_eq!(sql::highest(&place.pool, &resource()).await.unwrap(), None);
+            stale(sql::admit(&mut old, &resource(), token(34)).await);
+            let hold = "CALL fencing_hold('files/a', 34, NULL)";
+            let held = sqlx::raw_sql(hold).execute(&mut *old).await;
+            stale(held.map_err(AdmitError::from));
+        }
+        old.rollback().await.unwrap();
+    }
+}
+
+/// The target has its fence already, and a floor of 0. The row is in the way of the one that is restored.
+#[tokio::test]
+async fn marks_that_are_restored_alone_bring_their_floor_or_nothing() {
+    let source = Place::empty().await;
+    sql::migrate(&source.pool).await.unwrap();
+    for (name, number) in [("r", 10), ("s", 500)] {
+        let begun = sql::begin(&source.pool, &named(name), token(number)).await.unwrap();
+        begun.commit().await.unwrap();
+    }
+    let pruned = Prune::older_than(Duration::ZERO).up_to(token(10)).run(&source.pool).await;
+    assert_eq!(pruned.unwrap().floor, Some(token(10)));
+    let options = ["--no-create-info", "--skip-triggers", "--skip-comments"];
+    let dump = source.dump(&options, &["fencing_floor", "fencing_marks"]);
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let guards = crate::common::documented("## A mark that is too high");
+    sqlx::raw_sql(AssertSqlSafe(guards)).execute(&place.pool).await.unwrap();
+    let error = place.client(&dump).unwrap_err();
+    assert!(error.contains("Duplicate entry"), "{error}");
+    assert_eq!(sql::marks(&place.pool, &[], 1).await.unwrap(), []);
+
+    // What has no floor yet admits nobody.
+    sqlx::raw_sql("DELETE FROM fencing_floor").execute(&place.pool).await.unwrap();
+    let error = sql::begin(&place.pool, &named("r"), token(34)).await.unwrap_err();
+    assert!(matches!(error, AdmitError::Corrupt { .. }), "{error:?}");
+    let raise = "CALL fencing_raise_floor(10, TRUE)";
+    let error = sqlx::raw_sql(raise).execute(&place.pool).await.unwrap_err();
+    assert!(error.to_string().contains("fencing_floor has no row"), "{error}");
+    place.client(&dump).unwrap();
+    for (name, number) in [("r", 5), ("r", 10), ("s", 499)] {
+        stale(sql::begin(&place.pool, &named(name), token(number)).await);
+    }
+    sql::begin(&place.pool, &named("s"), token(500)).await.unwrap().commit().await.unwrap();
+    let error = place.client("DELETE FROM fencing_floor").unwrap_err();
+    assert!(error.contains("a mark is never lowered"), "{error}");
+}

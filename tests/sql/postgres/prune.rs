@@ -1,0 +1,162 @@
+//! A prune between the steps of a first contact. Nobody waits for the other.
+
+use std::time::Duration;
+
+use fencing::Resource;
+use fencing::lock::sql::SqlLock;
+use fencing::sql::{self, AdmitError, Prune};
+
+use super::place::{LEVELS, Place, conflict};
+use crate::common::{resource, retryable, stale, token};
+
+/// A first contact of token 33 stops before its mark is written, until the lock 7 is free.
+const TRAP: &str = "
+    CREATE FUNCTION trap() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF NEW.token = 33 THEN PERFORM pg_advisory_xact_lock_shared(7); END IF;
+        RETURN NEW;
+    END $$;
+    CREATE TRIGGER trap BEFORE INSERT ON fencing_marks FOR EACH ROW EXECUTE FUNCTION trap()";
+
+const ALL: Duration = Duration::ZERO;
+
+#[tokio::test]
+async fn a_mark_that_came_and_went_before_the_first_contact_is_over_refuses_it() {
+    for &level in LEVELS {
+        let place = Place::empty().await;
+        sql::migrate(&place.pool).await.unwrap();
+        sqlx::raw_sql(TRAP).execute(&place.pool).await.unwrap();
+        let mut holder = place.pool.acquire().await.unwrap();
+        sqlx::raw_sql("SELECT pg_advisory_lock(7)").execute(&mut *holder).await.unwrap();
+        let pool = place.pool.clone();
+        let old = tokio::spawn(async move {
+            let mut tx = pool.begin_with(level).await?;
+            // As after 32 admissions: it takes no turn, and the newer token does not queue behind it.
+            sqlx::raw_sql("SET LOCAL fencing.turns = '32'").execute(&mut *tx).await?;
+            let admitted = sql::admit(&mut tx, &resource(), token(33)).await;
+            tx.rollback().await?;
+            admitted
+        });
+        place.blocked().await;
+        let new = sql::begin(&place.pool, &resource(), token(34)).await.unwrap();
+        new.commit().await.unwrap();
+        let pruned = Prune::older_than(ALL).run(&place.pool).await.unwrap();
+        assert_eq!((pruned.marks, pruned.floor), (1, Some(token(34))));
+        sqlx::raw_sql("SELECT pg_advisory_unlock(7)").execute(&mut *holder).await.unwrap();
+        match old.await.unwrap() {
+            Err(AdmitError::Stale(stale)) if level == LEVELS[0] => {
+                assert_eq!(stale.highest, token(35));
+            }
+            Err(AdmitError::Retryable(_)) if level != LEVELS[0] => {}
+            other => panic!("{level}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn neither_waits_for_the_other() {
+    for &level in LEVELS {
+        let place = Place::empty().await;
+        sql::migrate(&place.pool).await.unwrap();
+        for (name, number) in [("old", 50), ("held", 40)] {
+            let name = Resource::new(name).unwrap();
+            sql::begin(&place.pool, &name, token(number)).await.unwrap().commit().await.unwrap();
+        }
+        let begin = async |name: &str, number| {
+            let mut tx = place.impatient().begin_with(level).await.unwrap();
+            sql::admit(&mut tx, &Resource::new(name).unwrap(), token(number)).await.map(|()| tx)
+        };
+        let held = begin("held", 40).await.unwrap();
+        let first = begin("first", 33).await.unwrap();
+        let pruned = Prune::older_than(ALL).run(&place.impatient()).await.unwrap();
+        assert_eq!((pruned.marks, pruned.floor), (1, Some(token(50))), "{level}: one is held");
+        // A prune that is not over.
+        let mut prune = place.pool.begin().await.unwrap();
+        sqlx::raw_sql("SELECT fencing_prune(0, '', 10)").execute(&mut *prune).await.unwrap();
+        drop(begin("third", 51).await.unwrap());
+        prune.commit().await.unwrap();
+        held.commit().await.unwrap();
+        match first.commit().await {
+            // What was admitted before the floor rose has its mark.
+            Ok(()) => drop(begin("first", 33).await.unwrap()),
+            // Both orders of the two are ruled out, as PostgreSQL sees it.
+            Err(error) => assert!(level.contains("SERIALIZABLE") && conflict(&error), "{error}"),
+        }
+        stale(begin("fourth", 50).await);
+    }
+}
+
+/// At each level a mark that has moved would fail the statement; a temporary table would come first.
+#[tokio::test]
+async fn marks_are_pruned_whatever_the_path_and_the_level_of_the_session_are() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    sql::begin(&place.pool, &resource(), token(34)).await.unwrap().commit().await.unwrap();
+    let serializable = place.at("serializable");
+    let pool = serializable.options().clone().max_connections(1);
+    let pool = pool.connect_lazy_with((*serializable.connect_options()).clone());
+    let shadow = "CREATE TEMPORARY TABLE fencing_marks (resource text PRIMARY KEY, token bigint);
+        CREATE TEMPORARY TABLE fencing_floor (token bigint);
+        INSERT INTO fencing_floor VALUES (0)";
+    sqlx::raw_sql(shadow).execute(&pool).await.unwrap();
+    let pruned = Prune::older_than(ALL).run(&pool).await.unwrap();
+    assert_eq!((pruned.marks, pruned.floor), (1, Some(token(34))));
+    for pool in [&pool, &place.pool] {
+        stale(sql::begin(pool, &resource(), token(34)).await);
+    }
+    sql::begin(&pool, &resource(), token(35)).await.unwrap();
+}
+
+/// One that was lowered meanwhile would not refuse what the deleted marks did.
+#[tokio::test]
+async fn the_floor_is_not_lowered_while_marks_are_deleted() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    sql::begin(&place.pool, &resource(), token(34)).await.unwrap().commit().await.unwrap();
+    sqlx::raw_sql("SELECT fencing_raise_floor(34)").execute(&place.pool).await.unwrap();
+    let lower = async || {
+        let lower = sqlx::raw_sql("SELECT fencing_lower('', 34, 10)");
+        lower.execute(&place.impatient()).await.map(drop).map_err(AdmitError::from)
+    };
+    let mut prune = place.pool.begin().await.unwrap();
+    sqlx::raw_sql("SELECT fencing_prune(0, '', 10)").execute(&mut *prune).await.unwrap();
+    retryable(lower().await);
+    prune.commit().await.unwrap();
+    lower().await.unwrap();
+}
+
+/// A lease that lasts gets its mark before the floor rises.
+#[tokio::test]
+async fn a_floor_waits_for_who_has_created_the_mark_of_a_lease() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let lease = SqlLock::new(place.pool.clone()).try_acquire(&resource()).await.unwrap();
+    let open = sql::begin(&place.pool, &resource(), lease.token()).await.unwrap();
+    let raise = sqlx::raw_sql("SELECT fencing_raise_floor(34)");
+    retryable(raise.execute(&place.impatient()).await.map(drop).map_err(AdmitError::from));
+    open.commit().await.unwrap();
+    let raise = sqlx::raw_sql("SELECT fencing_raise_floor(34)");
+    raise.execute(&place.impatient()).await.unwrap();
+    sql::begin(&place.pool, &resource(), lease.token()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_floor_that_rises_twice_at_once_is_retryable_and_not_stale() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    sqlx::raw_sql(TRAP).execute(&place.pool).await.unwrap();
+    let lease = SqlLock::new(place.pool.clone()).try_acquire(&resource()).await.unwrap();
+    let jump = "UPDATE fencing_leases SET token = 33";
+    sqlx::raw_sql(jump).execute(&place.pool).await.unwrap();
+    let mut holder = place.pool.acquire().await.unwrap();
+    sqlx::raw_sql("SELECT pg_advisory_lock(7)").execute(&mut *holder).await.unwrap();
+    let pool = place.pool.clone();
+    let raise = tokio::spawn(async move {
+        let raise = sqlx::raw_sql("SELECT fencing_raise_floor(40)").execute(&pool).await;
+        raise.map(drop).map_err(AdmitError::from)
+    });
+    place.blocked().await;
+    sqlx::raw_sql("UPDATE fencing_floor SET token = 40").execute(&place.pool).await.unwrap();
+    sqlx::raw_sql("SELECT pg_advisory_unlock(7)").execute(&mut *holder).await.unwrap();
+    retryable(raise.await.unwrap());
+    drop(lease);
+}
