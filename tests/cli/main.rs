@@ -4,6 +4,7 @@
 
 mod acceptance;
 mod database;
+mod doors;
 mod ends;
 mod examples;
 mod fleet;

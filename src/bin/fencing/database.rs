@@ -1,59 +1,19 @@
 //! What the command line does on a database: migrations, marks, protected tables.
 
-use std::fmt::Display;
-use std::str::FromStr;
-use std::time::Duration;
-
 use fencing::sql::{self, AdmitError, MigrateError, Protect, ProtectError};
 use fencing::{Resource, Token};
 use serde_json::Value;
-use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
-use sqlx::{
-    Connection, MySql, MySqlConnection, MySqlPool, PgConnection, PgPool, Postgres, Sqlite,
-    SqlitePool,
-};
-use tokio::time::timeout;
+use sqlx::{MySql, Postgres, Sqlite};
 
 use crate::args::database::{
     Database, Lower, Marks, MarksAction, Migrate, ProtectTable, Prune, Raise,
 };
+use crate::pool::{Failure, Kind, connect, kind, on, usage};
 use crate::printed::Printed;
 use crate::{exit, protected, say};
 
-/// How long a connection, or a lock of SQLite, is waited for.
-const DATABASE_LIMIT: Duration = Duration::from_secs(10);
-
 /// How many marks are read at once.
 const PAGE: u32 = 1000;
-
-/// The exit status, and why the command failed.
-struct Failure(u8, String);
-
-enum Pool {
-    Sqlite(SqlitePool),
-    Postgres(PgPool),
-    MySql(MySqlPool),
-}
-
-/// Runs the same call on any of them.
-macro_rules! on {
-    ($pool:expr, $name:ident => $body:expr) => {
-        match $pool {
-            Pool::Sqlite($name) => $body,
-            Pool::Postgres($name) => $body,
-            Pool::MySql($name) => $body,
-        }
-    };
-}
-
-#[derive(Clone, Copy)]
-enum Kind {
-    Sqlite,
-    Postgres,
-    MySql,
-}
 
 pub(crate) async fn migrate(args: Migrate) -> u8 {
     ended(run_migrate(&args).await)
@@ -79,13 +39,13 @@ async fn run_migrate(args: &Migrate) -> Result<(), Failure> {
     if args.print {
         return print(args);
     }
-    let pool = connect(&args.database, true).await?;
+    let pool = connect(&args.database.url, true, 1).await?;
     on!(&pool, pool => sql::migrate(pool).await).map_err(not_migrated)
 }
 
 /// Prints the files that another tool applies, or writes them.
 fn print(args: &Migrate) -> Result<(), Failure> {
-    let kind = kind(&args.database)?;
+    let kind = kind(&args.database.url)?;
     let (migrations, removal) = match kind {
         Kind::Sqlite => (sql::migrations::<Sqlite>(), sql::removal::<Sqlite>()),
         Kind::Postgres => (sql::migrations::<Postgres>(), sql::removal::<Postgres>()),
@@ -125,7 +85,7 @@ async fn run_protect(args: &ProtectTable) -> Result<(), Failure> {
     let protect = protect.map_err(usage)?;
     let protect = if args.shadow { protect.shadow() } else { protect };
     if args.print {
-        let statements = match kind(&args.database)? {
+        let statements = match kind(&args.database.url)? {
             Kind::Sqlite => {
                 say::out("-- First, once: ALTER TABLE ... ADD COLUMN fencing_token ANY\n");
                 protect.statements::<Sqlite>()
@@ -138,13 +98,13 @@ async fn run_protect(args: &ProtectTable) -> Result<(), Failure> {
         }
         return Ok(());
     }
-    let pool = connect(&args.database, false).await?;
+    let pool = connect(&args.database.url, false, 1).await?;
     on!(&pool, pool => protect.apply(pool).await).map_err(not_protected)
 }
 
 /// Lists the protected tables, and fails if one is not whole.
 async fn check(database: &Database, table: Option<&str>, json: bool) -> Result<(), Failure> {
-    let pool = connect(database, false).await?;
+    let pool = connect(&database.url, false, 1).await?;
     let tables = on!(&pool, pool => sql::protected(pool, table).await).map_err(not_protected)?;
     let refusals = match tables.iter().any(|table| table.shadow) {
         true => on!(&pool, pool => sql::refusals(pool).await).map_err(not_admitted)?,
@@ -178,7 +138,7 @@ async fn check(database: &Database, table: Option<&str>, json: bool) -> Result<(
 }
 
 async fn remove(database: &Database, table: &str, yes: bool) -> Result<(), Failure> {
-    let pool = connect(database, false).await?;
+    let pool = connect(&database.url, false, 1).await?;
     let found = on!(&pool, pool => sql::protected(pool, Some(table)).await);
     let Some(found) = found.map_err(not_protected)?.into_iter().next() else { return Ok(()) };
     if !found.is_protected() {
@@ -195,7 +155,7 @@ async fn remove(database: &Database, table: &str, yes: bool) -> Result<(), Failu
 }
 
 async fn list(database: &Database, resource: Option<&Resource>) -> Result<(), Failure> {
-    let pool = connect(database, false).await?;
+    let pool = connect(&database.url, false, 1).await?;
     if let Some(resource) = resource {
         let mark = on!(&pool, pool => sql::highest(pool, resource).await).map_err(not_admitted)?;
         let mark = mark.map_or_else(|| "none".to_owned(), |mark| mark.to_string());
@@ -222,7 +182,7 @@ async fn list(database: &Database, resource: Option<&Resource>) -> Result<(), Fa
 
 async fn run_raise(args: &Raise) -> Result<(), Failure> {
     let (resource, token) = (&args.resource, args.token);
-    let pool = connect(&args.database, false).await?;
+    let pool = connect(&args.database.url, false, 1).await?;
     let before = on!(&pool, pool => sql::highest(pool, resource).await).map_err(not_admitted)?;
     let from = before.map_or_else(|| "none".to_owned(), |mark| mark.to_string());
     if !args.yes {
@@ -239,7 +199,7 @@ async fn run_raise(args: &Raise) -> Result<(), Failure> {
 
 async fn run_lower(args: &Lower) -> Result<(), Failure> {
     let (resource, from, token) = (&args.resource, args.from, args.token);
-    let pool = connect(&args.database, false).await?;
+    let pool = connect(&args.database.url, false, 1).await?;
     if !args.yes {
         let mark = on!(&pool, pool => sql::highest(pool, resource).await).map_err(not_admitted)?;
         let mark = mark.map_or_else(|| "none".to_owned(), |mark| mark.to_string());
@@ -257,7 +217,7 @@ async fn run_lower(args: &Lower) -> Result<(), Failure> {
 
 async fn run_prune(args: &Prune) -> Result<(), Failure> {
     let prune = sql::Prune::older_than(args.older_than).up_to(args.floor);
-    let pool = connect(&args.database, false).await?;
+    let pool = connect(&args.database.url, false, 1).await?;
     let shown = |floor: Option<Token>| floor.map_or_else(|| "none".into(), |own| own.to_string());
     if args.yes {
         let pruned = on!(&pool, pool => prune.run(pool).await).map_err(not_admitted)?;
@@ -285,73 +245,6 @@ async fn raise<DB: sql::Database>(
 ) -> Result<(), AdmitError> {
     let tx = sql::begin(pool, resource, token).await?;
     Ok(tx.commit().await?)
-}
-
-fn kind(database: &Database) -> Result<Kind, Failure> {
-    match database.url.split(':').next() {
-        Some("sqlite") => Ok(Kind::Sqlite),
-        Some("postgres" | "postgresql") => Ok(Kind::Postgres),
-        Some("mysql" | "mariadb") => Ok(Kind::MySql),
-        _ => Err(usage("--database: the URL begins with sqlite:, postgres: or mysql:")),
-    }
-}
-
-async fn connect(database: &Database, create: bool) -> Result<Pool, Failure> {
-    let url = database.url.as_str();
-    let wrong = |error: sqlx::Error| usage(format_args!("--database: {error}"));
-    let closed = |error: sqlx::Error| {
-        let text = "the SQLite file cannot be opened; `fencing migrate` creates it";
-        Failure(exit::UNAVAILABLE, format!("{text}: {error}"))
-    };
-    Ok(match kind(database)? {
-        Kind::Sqlite => {
-            let options = SqliteConnectOptions::from_str(url).map_err(wrong)?;
-            let options = options.create_if_missing(create).busy_timeout(DATABASE_LIMIT);
-            let pool = SqlitePoolOptions::new().max_connections(1).acquire_timeout(DATABASE_LIMIT);
-            Pool::Sqlite(pool.connect_with(options).await.map_err(closed)?)
-        }
-        Kind::Postgres => {
-            let options = PgConnectOptions::from_str(url).map_err(wrong)?;
-            let options = options.options([("lock_timeout", "10s")]);
-            let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(DATABASE_LIMIT);
-            reach(PgConnection::connect_with(&options)).await?;
-            Pool::Postgres(pool.connect_lazy_with(options))
-        }
-        Kind::MySql => {
-            let options = MySqlConnectOptions::from_str(url).map_err(wrong)?;
-            if options.get_database().is_none() {
-                return Err(usage("--database: the URL names no database: mysql://HOST/DATABASE"));
-            }
-            let pool = MySqlPoolOptions::new().max_connections(1).acquire_timeout(DATABASE_LIMIT);
-            reach(MySqlConnection::connect_with(&options)).await?;
-            Pool::MySql(pool.connect_lazy_with(options))
-        }
-    })
-}
-
-/// Connects once: a pool would try again until its time is up, and not say why.
-async fn reach<C: Connection>(
-    connect: impl Future<Output = sqlx::Result<C>>,
-) -> Result<(), Failure> {
-    let failure = |text: String| Failure(exit::UNAVAILABLE, text);
-    match timeout(DATABASE_LIMIT, connect).await {
-        Ok(Ok(conn)) => {
-            let _ = conn.close().await;
-            Ok(())
-        }
-        Ok(Err(error @ sqlx::Error::Database(_))) => {
-            Err(failure(format!("the database server refused the connection: {error}")))
-        }
-        Ok(Err(error)) => Err(failure(format!("the database cannot be reached: {error}"))),
-        Err(_) => {
-            let text = "the database cannot be reached: no answer within";
-            Err(failure(format!("{text} {DATABASE_LIMIT:?}")))
-        }
-    }
-}
-
-fn usage(text: impl Display) -> Failure {
-    Failure(exit::USAGE, text.to_string())
 }
 
 fn not_migrated(error: MigrateError) -> Failure {

@@ -5,7 +5,7 @@ use fencing::lock::{AcquireError, ConnectError, ConnectOptions, Fault, Lock, Nod
 use fencing::{Lease, Redlock};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::args::{Chosen, Run, trimmed};
+use crate::args::{Chosen, Place, Run, trimmed};
 use crate::duration::about;
 use crate::say;
 
@@ -14,6 +14,16 @@ pub(crate) struct Service {
     lock: Arc<dyn Lock>,
     /// Why the tables of a database could not be created, if so.
     not_ready: Option<String>,
+}
+
+/// The numbers of its leases.
+pub(crate) struct Terms {
+    pub(crate) ttl: Duration,
+    pub(crate) wait: Duration,
+    pub(crate) at_least: Duration,
+    pub(crate) node_budget: Option<Duration>,
+    /// Whether leases are renewed until they are released.
+    pub(crate) renew: bool,
 }
 
 /// How long what is still on its way may take at the end.
@@ -25,10 +35,27 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 impl Service {
     pub(crate) async fn connect(run: &Run) -> Result<Service, String> {
-        match run.place.chosen()? {
-            Chosen::Redis(urls) => nodes(run, &urls),
-            Chosen::Database(url) => database(run, url.trim()).await,
+        let terms = Terms {
+            ttl: run.ttl,
+            wait: run.wait,
+            at_least: run.at_least,
+            node_budget: run.node_budget,
+            renew: true,
+        };
+        Service::open(&run.place, &terms).await
+    }
+
+    /// Opens the lock service in this place.
+    pub(crate) async fn open(place: &Place, terms: &Terms) -> Result<Service, String> {
+        match place.chosen()? {
+            Chosen::Redis(urls) => nodes(&urls, &place.namespace, terms),
+            Chosen::Database(url) => database(url.trim(), terms).await,
         }
+    }
+
+    /// Returns the lock service, and why its tables could not be created, if so.
+    pub(crate) fn into_lock(self) -> (Arc<dyn Lock>, Option<String>) {
+        (self.lock, self.not_ready)
     }
 
     /// Waits for the lock. Says once if it is nodes that are waited for, as that can be long, and
@@ -79,10 +106,10 @@ impl Service {
     }
 }
 
-fn nodes(run: &Run, urls: &[String]) -> Result<Service, String> {
-    let builder = Redlock::builder().redis(trimmed(urls)).namespace(&run.place.namespace);
-    let builder = builder.ttl(run.ttl).wait(run.wait).lock_at_least_for(run.at_least);
-    let builder = match run.node_budget {
+fn nodes(urls: &[String], namespace: &str, terms: &Terms) -> Result<Service, String> {
+    let builder = Redlock::builder().redis(trimmed(urls)).namespace(namespace).renew(terms.renew);
+    let builder = builder.ttl(terms.ttl).wait(terms.wait).lock_at_least_for(terms.at_least);
+    let builder = match terms.node_budget {
         Some(budget) => builder.node_budget(budget),
         None => builder,
     };
@@ -90,14 +117,14 @@ fn nodes(run: &Run, urls: &[String]) -> Result<Service, String> {
     Ok(Service { lock: Arc::new(lock), not_ready: None })
 }
 
-async fn database(run: &Run, url: &str) -> Result<Service, String> {
+async fn database(url: &str, terms: &Terms) -> Result<Service, String> {
     let scheme = url.split(':').next().unwrap_or_default();
     if !matches!(scheme, "sqlite" | "postgres" | "postgresql" | "mysql" | "mariadb") {
         return Err("--database: the URL begins with sqlite:, postgres: or mysql:".into());
     }
-    let options = ConnectOptions::new(url).ttl(run.ttl).wait(run.wait);
-    let options = options.lock_at_least_for(run.at_least);
-    let options = match run.node_budget {
+    let options = ConnectOptions::new(url).ttl(terms.ttl).wait(terms.wait).renew(terms.renew);
+    let options = options.lock_at_least_for(terms.at_least);
+    let options = match terms.node_budget {
         Some(budget) => options.budget(budget),
         None => options,
     };

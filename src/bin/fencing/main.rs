@@ -1,6 +1,7 @@
 //! The command line. `fencing run` holds a lease while a command runs, `fencing nodes`
 //! reports how the nodes stand, `fencing fleet` starts them, brings them back and moves the
-//! locks to other nodes; `fencing migrate`, `marks` and `protect` work on a database.
+//! locks to other nodes; `fencing migrate`, `marks` and `protect` work on a database. `fencing
+//! serve` is the lock service over HTTP, and `fencing proxy` the fence before any HTTP service.
 //!
 //! `args/` says what can be asked; a file or folder for each subcommand does it. The exit
 //! statuses are in `exit.rs`; `fencing run` passes on that of its command. The program needs
@@ -14,13 +15,18 @@ mod duration;
 mod exit;
 mod findings;
 mod fleet;
+mod listen;
 mod lock;
 mod nodes;
+mod pool;
 mod printed;
 mod protected;
+mod proxy;
 mod run;
 mod say;
+mod serve;
 mod signals;
+mod signing;
 
 use std::process::ExitCode;
 
@@ -36,8 +42,15 @@ fn main() -> ExitCode {
     if matches!(action, Action::Guard) {
         return run::guard::main();
     }
-    // One thread: what a release sends is on its way before any answer can be read.
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let mut builder = match action {
+        Action::Serve(_) | Action::Proxy(_) => {
+            log();
+            tokio::runtime::Builder::new_multi_thread()
+        }
+        // One thread: what a release sends is on its way before any answer can be read.
+        _ => tokio::runtime::Builder::new_current_thread(),
+    };
+    let runtime = match builder.enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
             say::error(format_args!("cannot start the runtime: {error}"));
@@ -51,11 +64,22 @@ fn main() -> ExitCode {
         Action::Migrate(migrate) => runtime.block_on(database::migrate(migrate)),
         Action::Marks(marks) => runtime.block_on(database::marks(marks)),
         Action::Protect(protect) => runtime.block_on(database::protect(protect)),
+        Action::Serve(serve) => runtime.block_on(serve::main(serve)),
+        Action::Proxy(proxy) => runtime.block_on(proxy::main(proxy)),
         Action::Guard => exit::USAGE,
     };
     // A look-up of a name that hangs must not hold up the end.
     runtime.shutdown_background();
     ExitCode::from(status)
+}
+
+/// Writes what a service has to say, on stderr.
+fn log() {
+    tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::INFO)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .init();
 }
 
 fn usage(error: &clap::Error) -> ExitCode {

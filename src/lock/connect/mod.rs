@@ -62,6 +62,7 @@ pub struct ConnectOptions {
     wait: Duration,
     at_least: Duration,
     budget: Option<Duration>,
+    renew: bool,
 }
 
 impl fmt::Debug for ConnectOptions {
@@ -74,8 +75,10 @@ impl fmt::Debug for ConnectOptions {
 impl ConnectOptions {
     /// Takes a URL as [`connect`] does.
     pub fn new(url: impl Into<String>) -> ConnectOptions {
-        let Settings { ttl, wait, at_least, .. } = Settings::new("budget", (Duration::ZERO, 1));
-        ConnectOptions { url: url.into(), namespace: None, ttl, wait, at_least, budget: None }
+        let Settings { ttl, wait, at_least, renew, .. } =
+            Settings::new("budget", (Duration::ZERO, 1));
+        let (url, namespace, budget) = (url.into(), None, None);
+        ConnectOptions { url, namespace, ttl, wait, at_least, budget, renew }
     }
 
     /// Sets what the keys on Redis servers begin with. Default: `fencing`. Databases have none.
@@ -107,6 +110,13 @@ impl ConnectOptions {
     /// of the TTL. Default for a database: 2 s, and at most half of the TTL.
     pub fn budget(mut self, budget: Duration) -> ConnectOptions {
         self.budget = Some(budget);
+        self
+    }
+
+    /// Sets whether a watchdog renews leases each third of their TTL. Default: it does. Without it you
+    /// call [`Lease::renew`](crate::lock::Lease::renew).
+    pub fn renew(mut self, renew: bool) -> ConnectOptions {
+        self.renew = renew;
         self
     }
 

@@ -4,7 +4,7 @@ use crate::lock::redlock::Redlock;
 pub(super) fn open(options: &ConnectOptions) -> Result<Opened, ConnectError> {
     let builder = Redlock::builder().redis(urls(&options.url));
     let builder = builder.ttl(options.ttl).wait(options.wait);
-    let builder = builder.lock_at_least_for(options.at_least);
+    let builder = builder.lock_at_least_for(options.at_least).renew(options.renew);
     let builder = match &options.namespace {
         Some(namespace) => builder.namespace(namespace),
         None => builder,

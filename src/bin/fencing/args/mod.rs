@@ -3,14 +3,20 @@
 mod common;
 pub(crate) mod database;
 pub(crate) mod fleet;
+mod listen;
 mod nodes;
+mod proxy;
 mod run;
+mod serve;
 
 use clap::{Parser, Subcommand};
 
 pub(crate) use common::trimmed;
+pub(crate) use listen::Listen;
 pub(crate) use nodes::Nodes;
-pub(crate) use run::{Chosen, Run};
+pub(crate) use proxy::Proxy;
+pub(crate) use run::{Chosen, Place, Run};
+pub(crate) use serve::Serve;
 
 /// Distributed locks with fencing tokens, from the shell.
 #[derive(Debug, Parser)]
@@ -28,6 +34,8 @@ pub(crate) enum Action {
     Migrate(database::Migrate),
     Marks(database::Marks),
     Protect(database::ProtectTable),
+    Serve(Serve),
+    Proxy(Proxy),
     /// Stops the command if `fencing run` is killed; not for use by hand.
     #[command(hide = true)]
     Guard,

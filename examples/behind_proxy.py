@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""A file service that knows nothing of tokens: `fencing proxy` stands before it.
+
+    examples/behind_proxy.py 127.0.0.1:9000
+    fencing proxy --upstream http://127.0.0.1:9000 --marks sqlite:marks.db
+
+Nobody else may reach it: bind it where only the proxy is, as here.
+"""
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+files = {}
+lock = threading.Lock()
+
+
+class Files(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def answer(self, status, body=b""):
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        with lock:
+            body = files.get(self.path)
+        if body is None:
+            self.answer(404)
+        else:
+            self.answer(200, body)
+
+    def do_PUT(self):
+        body = self.read()
+        if body is None:
+            return self.answer(411)
+        with lock:
+            files[self.path] = body
+        self.answer(204)
+
+    def read(self):
+        if "Content-Length" in self.headers:
+            return self.rfile.read(int(self.headers["Content-Length"]))
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return None
+        body = b""
+        while size := int(self.rfile.readline(), 16):
+            body += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return body
+
+    def log_message(self, *_):
+        pass
+
+
+if __name__ == "__main__":
+    host, port = sys.argv[1].rsplit(":", 1)
+    server = ThreadingHTTPServer((host, int(port)), Files)
+    print(f"files on http://{host}:{server.server_port}", flush=True)
+    server.serve_forever()

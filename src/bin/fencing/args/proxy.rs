@@ -1,0 +1,125 @@
+use std::path::PathBuf;
+use std::time::Duration;
+
+use fencing::Token;
+use http::{HeaderName, Uri};
+
+use super::listen::{Listen, some};
+use crate::duration;
+
+/// Stands before a service that knows nothing of tokens, and refuses stale requests for it.
+///
+/// A request that writes needs the header Fencing-Token of its lease. The resource is the path,
+/// without the slash at its beginning. Requests with different tokens of one resource never run at
+/// the same time, and after the first contact of a newer token no older one passes.
+///
+/// That holds as long as all requests to the service come through one such process. Where several
+/// stand before one service, older tokens are refused after the first contact of a newer one, but a
+/// request that another process has let in before may still write.
+///
+/// A request that the service has not answered keeps its resource closed to newer tokens, also when
+/// the client has gone away: nothing that the proxy can do would stop it. The proxy waits for the
+/// answer and for the end of the upload, and for --quarantine where they cannot come any more.
+#[derive(Debug, clap::Args)]
+#[command(after_help = STATUS)]
+pub(crate) struct Proxy {
+    #[command(flatten)]
+    pub(crate) listen: Listen,
+    /// The service: http://HOST:PORT, without a path.
+    #[arg(long, value_name = "URL", value_parser = upstream)]
+    pub(crate) upstream: Uri,
+    /// Speaks HTTP/2 with the service, as gRPC needs it.
+    #[arg(long)]
+    pub(crate) upstream_http2: bool,
+    /// Where the marks are kept: sqlite:PATH, postgres://... or mysql://... Tables that are missing
+    /// are created.
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "FENCING_MARKS",
+        hide_env_values = true,
+        required_unless_present = "forget_marks_on_exit",
+        conflicts_with = "forget_marks_on_exit"
+    )]
+    pub(crate) marks: Option<String>,
+    /// Keeps the marks in this process instead. They end with it: after a restart, a stale token
+    /// passes until a newer one has come.
+    #[arg(long)]
+    pub(crate) forget_marks_on_exit: bool,
+    /// Takes the resource from this header instead of from the path. Only for a header that a gateway
+    /// before the proxy sets, whatever the client has sent in it.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) resource_header: Option<HeaderName>,
+    /// Asks reads for a token as well.
+    #[arg(long, conflicts_with = "ignore_reads")]
+    pub(crate) require_always: bool,
+    /// Does not look at the tokens of reads. Without this, a read with a token raises the mark.
+    #[arg(long)]
+    pub(crate) ignore_reads: bool,
+    /// Lets every request pass, and only tells what it would refuse. It protects nothing then.
+    #[arg(long)]
+    pub(crate) shadow: bool,
+    /// Does not tell clients with a stale token what the highest one is.
+    #[arg(long)]
+    pub(crate) hide_highest: bool,
+    /// Refuses tokens above this one, which nobody can have been given.
+    #[arg(long, value_name = "TOKEN")]
+    pub(crate) ceiling: Option<Token>,
+    /// Takes only tokens that `fencing serve` has signed, in the header Fencing-Signature: a file with a
+    /// line ID=KEY for each key that may have signed. The file is read again when it has changed.
+    #[arg(long, value_name = "FILE", env = "FENCING_SIGNING_KEYS", conflicts_with = "shadow")]
+    pub(crate) signing_keys: Option<PathBuf>,
+    /// How long a request waits for those with older tokens, before it gets a 503.
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse)]
+    pub(crate) limit: Duration,
+    /// How long the service may take to answer, and may pause in its answer. After that the client
+    /// gets a 504, and the resource stays closed until the service has answered, or was silent for
+    /// --quarantine.
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse)]
+    pub(crate) upstream_timeout: Duration,
+    /// How long a request may still be at work in the service when no answer can come any more. Its
+    /// resource is closed to newer tokens for as long, and after a start of the proxy all resources are.
+    /// [default: --upstream-timeout, and a shorter one is warned of]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    quarantine: Option<Duration>,
+    /// Says that no request of an earlier proxy is at work in the service, so that it need not
+    /// wait for --quarantine at the start: there was none, or it ended with status 0.
+    #[arg(long)]
+    pub(crate) clean_start: bool,
+    /// How long one request may take in all, its upload and its answer included. It is given up then,
+    /// and its resource stays closed for --quarantine.
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration::parse)]
+    pub(crate) longest: Duration,
+    /// How many requests may be under way at a time, those that were given up included. Others get a
+    /// 503 at once.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1024, value_parser = some)]
+    pub(crate) requests: usize,
+}
+
+impl Proxy {
+    /// How long the service may be at work where no answer can come.
+    pub(crate) fn quarantine(&self) -> Duration {
+        self.quarantine.unwrap_or(self.upstream_timeout)
+    }
+}
+
+fn upstream(text: &str) -> Result<Uri, String> {
+    let wrong = || "give a URL like http://HOST:PORT, without a path".to_owned();
+    let uri: Uri = text.parse().map_err(|_| wrong())?;
+    let plain = uri.scheme_str() == Some("http")
+        && uri.path_and_query().is_none_or(|path| path.as_str() == "/")
+        && uri.authority().is_some_and(|authority| !authority.as_str().contains('@'));
+    plain.then_some(uri).ok_or_else(wrong)
+}
+
+const STATUS: &str = "\
+Durations: 500ms, 2s, 1m, 1h
+
+Exit status, after SIGTERM or SIGINT:
+  0    nothing is under way at the service any more
+  64   wrong usage
+  65   the database refuses
+  69   the database cannot be reached
+  71   it cannot listen
+  75   requests were still under way after --stop-within: start the next proxy without --clean-start
+  128 + signal, after a second signal";

@@ -1,0 +1,173 @@
+//! What `serve` and `proxy` listen with: connections in HTTP/1 and HTTP/2 with bounds on everything, a
+//! second port for operators, and an end in order.
+
+mod answer;
+mod chunks;
+mod connection;
+mod framing;
+mod recorder;
+mod status;
+mod strict;
+mod upload;
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use hyper::body::Incoming;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+pub(crate) use answer::{Answer, Full, JSON, answer, problem};
+pub(crate) use recorder::Recorder;
+pub(crate) use status::{Ready, Status};
+pub(crate) use upload::{Progress, Upload};
+
+use crate::args::Listen;
+use crate::duration::show;
+use crate::signals::Signals;
+use crate::{exit, say};
+
+/// How long it waits after an error of the system, such as too many open files.
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
+
+/// What answers requests.
+pub(crate) trait Handler: Clone + Send + 'static {
+    type Body: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
+        + Send
+        + 'static;
+
+    /// Answers one request. It is dropped when the client goes away.
+    fn handle(
+        &self,
+        request: Request<Incoming>,
+        from: SocketAddr,
+    ) -> impl Future<Output = Result<Response<Self::Body>, Infallible>> + Send;
+}
+
+/// Two ports, bound.
+pub(crate) struct Listener {
+    requests: TcpListener,
+    status: TcpListener,
+    settings: Listen,
+    /// Turns true when the process is to stop.
+    stop: watch::Sender<bool>,
+}
+
+impl Listener {
+    /// Binds both ports, and says where they are.
+    pub(crate) async fn bind(settings: &Listen) -> Result<Listener, String> {
+        let bind = async |address: SocketAddr| {
+            let bound = TcpListener::bind(address).await;
+            bound.map_err(|error| format!("cannot listen on {address}: {error}"))
+        };
+        let requests = bind(settings.listen).await?;
+        let status = bind(settings.status).await?;
+        Ok(Listener {
+            requests,
+            status,
+            settings: settings.clone(),
+            stop: watch::Sender::new(false),
+        })
+    }
+
+    /// Turns true when the process is to stop.
+    pub(crate) fn stopping(&self) -> watch::Receiver<bool> {
+        self.stop.subscribe()
+    }
+
+    /// Answers requests until a signal comes. Then it takes no new connections, waits until those that
+    /// it has are done, and until `settled` is, and returns the exit status.
+    pub(crate) async fn run(
+        self,
+        handler: impl Handler,
+        status: impl Handler,
+        settled: impl Future<Output = ()>,
+    ) -> u8 {
+        let mut signals = match Signals::listen() {
+            Ok(signals) => signals,
+            Err(error) => {
+                say::error(format_args!("cannot listen for signals: {error}"));
+                return exit::FAILED;
+            }
+        };
+        if let (Ok(requests), Ok(status)) = (self.requests.local_addr(), self.status.local_addr()) {
+            say::out(format_args!("requests on http://{requests}\nstatus on http://{status}\n"));
+        }
+        let settings = &self.settings;
+        // The second port answers until the end: it says that the process stops.
+        let (_last, never) = watch::channel(false);
+        let status = accept(self.status, settings.clone(), never, status);
+        let status = tokio::spawn(status);
+        let requests = accept(self.requests, settings.clone(), self.stop.subscribe(), handler);
+        let requests = tokio::spawn(requests);
+        signals.next().await;
+        say::out("stopping: requests in flight finish\n");
+        self.stop.send_replace(true);
+        let last = async {
+            let _ = requests.await;
+            settled.await;
+        };
+        let ended = tokio::select! {
+            ended = timeout(settings.stop_within, last) => ended.is_ok(),
+            again = signals.next() => {
+                say::error("stopped by a second signal; some requests had not ended");
+                return exit::by_signal(again.as_raw());
+            }
+        };
+        status.abort();
+        if ended {
+            return 0;
+        }
+        let bound = settings.stop_within;
+        say::error(format_args!(
+            "some requests had not ended after {}; what they do may go on",
+            show(bound)
+        ));
+        exit::HELD
+    }
+}
+
+/// Takes connections until it is told to stop, and waits for those that it has.
+async fn accept<H: Handler>(
+    listener: TcpListener,
+    settings: Listen,
+    mut stop: watch::Receiver<bool>,
+    handler: H,
+) {
+    let places = Arc::new(Semaphore::new(settings.connections));
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = async {
+            // The others wait in the queue of the system.
+            let place = Arc::clone(&places).acquire_owned().await;
+            (place, listener.accept().await)
+        };
+        let (place, accepted) = tokio::select! {
+            biased;
+            _ = stop.wait_for(|stop| *stop) => break,
+            Some(_) = connections.join_next(), if !connections.is_empty() => continue,
+            accepted = accepted => accepted,
+        };
+        match accepted {
+            Ok((stream, from)) => {
+                let (handler, settings, stop) = (handler.clone(), settings.clone(), stop.clone());
+                connections.spawn(async move {
+                    let _place = place;
+                    connection::serve(stream, from, settings, stop, handler).await;
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no connection taken");
+                sleep(PAUSE).await;
+            }
+        }
+    }
+    drop(listener);
+    while connections.join_next().await.is_some() {}
+}

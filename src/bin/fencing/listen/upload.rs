@@ -1,0 +1,192 @@
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Version};
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::time::{Instant, Sleep, sleep, timeout};
+
+/// How much of an upload that nobody reads is read away, in bytes, and for how long.
+const REST: usize = 64 << 10;
+const REST_WITHIN: Duration = Duration::from_secs(1);
+
+/// The body of a request, whose client may pause for a bounded time, and may take a bounded time in all.
+pub(crate) struct Upload {
+    body: Option<Incoming>,
+    /// Whether what nobody has read of it is read away.
+    lingers: bool,
+    patience: Duration,
+    pause: Option<Pin<Box<Sleep>>>,
+    progress: Progress,
+    /// Gone when nothing more of the upload is passed on.
+    passing: Option<watch::Sender<()>>,
+    until: Instant,
+}
+
+/// Why an upload ended before its end.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Stalled {
+    #[error("the client sent nothing for too long")]
+    Client,
+    #[error("the upload took too long")]
+    Long,
+    #[error("the request was given up, and nothing more of it is sent")]
+    Stopped,
+    #[error(transparent)]
+    Broken(#[from] hyper::Error),
+}
+
+/// When the last frame of an upload was passed on, whether it failed, and whether it has ended.
+#[derive(Clone)]
+pub(crate) struct Progress {
+    shared: Arc<Shared>,
+    passing: watch::Receiver<()>,
+}
+
+struct Shared {
+    last: Mutex<Instant>,
+    failed: AtomicBool,
+    stopped: AtomicBool,
+}
+
+impl Progress {
+    fn new() -> (watch::Sender<()>, Progress) {
+        let (sender, passing) = watch::channel(());
+        let (failed, stopped) = (AtomicBool::new(false), AtomicBool::new(false));
+        let shared = Shared { last: Mutex::new(Instant::now()), failed, stopped };
+        (sender, Progress { shared: Arc::new(shared), passing })
+    }
+
+    pub(crate) fn last(&self) -> Instant {
+        *self.shared.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.shared.failed.load(Ordering::Acquire)
+    }
+
+    /// Counts from now on.
+    pub(crate) fn note(&self) {
+        *self.shared.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    /// Whether nothing more of the upload is passed on: it is at its end, or was dropped.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.passing.has_changed().is_err()
+    }
+
+    /// Waits until the upload has ended.
+    pub(crate) async fn ended(&mut self) {
+        while self.passing.changed().await.is_ok() {}
+    }
+
+    /// Passes nothing more on from now on.
+    pub(crate) fn stop(&self) {
+        self.shared.stopped.store(true, Ordering::Release);
+    }
+}
+
+impl Upload {
+    /// Bounds each pause by `patience`, and the whole by `longest`.
+    ///
+    /// In HTTP/2 an answer before the end of the upload resets the stream, and some clients take that for
+    /// the answer. So the rest of a short upload is read away. In HTTP/1 that would ask a client for an
+    /// upload that it holds back (`Expect`).
+    pub(crate) fn new(
+        request: Request<Incoming>,
+        patience: Duration,
+        longest: Duration,
+    ) -> Request<Upload> {
+        let lingers = request.version() == Version::HTTP_2;
+        let (passing, progress) = Progress::new();
+        let (passing, until) = (Some(passing), Instant::now() + longest);
+        request.map(|body| {
+            let body = Some(body);
+            Upload { body, lingers, patience, pause: None, progress, passing, until }
+        })
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        self.progress.clone()
+    }
+
+    fn fail(&mut self, why: Stalled) -> Poll<Option<Result<Frame<Bytes>, Stalled>>> {
+        self.progress.shared.failed.store(true, Ordering::Release);
+        self.passing = None;
+        Poll::Ready(Some(Err(why)))
+    }
+}
+
+impl Body for Upload {
+    type Data = Bytes;
+    type Error = Stalled;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Stalled>>> {
+        if self.progress.shared.stopped.load(Ordering::Acquire) {
+            return self.fail(Stalled::Stopped);
+        }
+        let Some(body) = &mut self.body else { return Poll::Ready(None) };
+        let polled = Pin::new(body).poll_frame(context);
+        match polled {
+            Poll::Ready(Some(Ok(frame))) if Instant::now() < self.until => {
+                self.pause = None;
+                self.progress.note();
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(Some(Ok(_))) => self.fail(Stalled::Long),
+            Poll::Ready(Some(Err(error))) => self.fail(error.into()),
+            Poll::Ready(None) => {
+                self.progress.note();
+                self.passing = None;
+                Poll::Ready(None)
+            }
+            Poll::Pending => {
+                let patience = self.patience;
+                let pause = self.pause.get_or_insert_with(|| Box::pin(sleep(patience)));
+                match pause.as_mut().poll(context) {
+                    Poll::Ready(()) => self.fail(Stalled::Client),
+                    Poll::Pending => Poll::Pending,
+                }
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.as_ref().map_or_else(SizeHint::default, Body::size_hint)
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        let Some(body) = self.body.take().filter(|body| self.lingers && !body.is_end_stream())
+        else {
+            return;
+        };
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(timeout(REST_WITHIN, read_away(body)));
+        }
+    }
+}
+
+async fn read_away(mut body: Incoming) {
+    let mut left = REST;
+    while left > 0 {
+        match std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+            Some(Ok(frame)) => left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len)),
+            Some(Err(_)) | None => return,
+        }
+    }
+}

@@ -1,0 +1,113 @@
+use std::fmt::Display;
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
+use sqlx::{Connection, MySqlConnection, MySqlPool, PgConnection, PgPool, SqlitePool};
+use tokio::time::timeout;
+
+use crate::exit;
+
+/// How long a connection, or a lock of SQLite, is waited for.
+const DATABASE_LIMIT: Duration = Duration::from_secs(10);
+
+/// The exit status, and why the command failed.
+pub(crate) struct Failure(pub(crate) u8, pub(crate) String);
+
+/// A pool of connections.
+pub(crate) enum Pool {
+    Sqlite(SqlitePool),
+    Postgres(PgPool),
+    MySql(MySqlPool),
+}
+
+/// Runs the same call on any of them.
+macro_rules! on {
+    ($pool:expr, $name:ident => $body:expr) => {
+        match $pool {
+            $crate::pool::Pool::Sqlite($name) => $body,
+            $crate::pool::Pool::Postgres($name) => $body,
+            $crate::pool::Pool::MySql($name) => $body,
+        }
+    };
+}
+pub(crate) use on;
+
+/// Which database it is.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    Sqlite,
+    Postgres,
+    MySql,
+}
+
+/// Reads from a URL which database it is.
+pub(crate) fn kind(url: &str) -> Result<Kind, Failure> {
+    match url.split(':').next() {
+        Some("sqlite") => Ok(Kind::Sqlite),
+        Some("postgres" | "postgresql") => Ok(Kind::Postgres),
+        Some("mysql" | "mariadb") => Ok(Kind::MySql),
+        _ => Err(usage("--database: the URL begins with sqlite:, postgres: or mysql:")),
+    }
+}
+
+/// Connects to the database with up to so many connections. SQLite has one in any case.
+pub(crate) async fn connect(url: &str, create: bool, most: u32) -> Result<Pool, Failure> {
+    let wrong = |error: sqlx::Error| usage(format_args!("--database: {error}"));
+    let closed = |error: sqlx::Error| {
+        let text = "the SQLite file cannot be opened; `fencing migrate` creates it";
+        Failure(exit::UNAVAILABLE, format!("{text}: {error}"))
+    };
+    Ok(match kind(url)? {
+        Kind::Sqlite => {
+            let options = SqliteConnectOptions::from_str(url).map_err(wrong)?;
+            let options = options.create_if_missing(create).busy_timeout(DATABASE_LIMIT);
+            let pool = SqlitePoolOptions::new().max_connections(1).acquire_timeout(DATABASE_LIMIT);
+            Pool::Sqlite(pool.connect_with(options).await.map_err(closed)?)
+        }
+        Kind::Postgres => {
+            let options = PgConnectOptions::from_str(url).map_err(wrong)?;
+            let options = options.options([("lock_timeout", "10s")]);
+            let pool = PgPoolOptions::new().max_connections(most).acquire_timeout(DATABASE_LIMIT);
+            reach(PgConnection::connect_with(&options)).await?;
+            Pool::Postgres(pool.connect_lazy_with(options))
+        }
+        Kind::MySql => {
+            let options = MySqlConnectOptions::from_str(url).map_err(wrong)?;
+            if options.get_database().is_none() {
+                return Err(usage("--database: the URL names no database: mysql://HOST/DATABASE"));
+            }
+            let pool =
+                MySqlPoolOptions::new().max_connections(most).acquire_timeout(DATABASE_LIMIT);
+            reach(MySqlConnection::connect_with(&options)).await?;
+            Pool::MySql(pool.connect_lazy_with(options))
+        }
+    })
+}
+
+/// Connects once: a pool would try again until its time is up, and not say why.
+async fn reach<C: Connection>(
+    connect: impl Future<Output = sqlx::Result<C>>,
+) -> Result<(), Failure> {
+    let failure = |text: String| Failure(exit::UNAVAILABLE, text);
+    match timeout(DATABASE_LIMIT, connect).await {
+        Ok(Ok(conn)) => {
+            let _ = conn.close().await;
+            Ok(())
+        }
+        Ok(Err(error @ sqlx::Error::Database(_))) => {
+            Err(failure(format!("the database server refused the connection: {error}")))
+        }
+        Ok(Err(error)) => Err(failure(format!("the database cannot be reached: {error}"))),
+        Err(_) => {
+            let text = "the database cannot be reached: no answer within";
+            Err(failure(format!("{text} {DATABASE_LIMIT:?}")))
+        }
+    }
+}
+
+pub(crate) fn usage(text: impl Display) -> Failure {
+    Failure(exit::USAGE, text.to_string())
+}

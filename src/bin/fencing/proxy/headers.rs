@@ -1,0 +1,190 @@
+use std::net::SocketAddr;
+
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
+    TRANSFER_ENCODING, UPGRADE, VIA,
+};
+use http::request::Parts;
+use http::uri::Scheme;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri, Version};
+
+/// The headers of one connection, not of the message (RFC 9110, 7.6.1), besides those that `Connection`
+/// names.
+const OF_THE_CONNECTION: [HeaderName; 9] = [
+    CONNECTION,
+    HeaderName::from_static("proxy-connection"),
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("http2-settings"),
+    TE,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION,
+];
+
+/// What makes a write of a read, in some services.
+const METHOD_OVERRIDES: [&str; 4] =
+    ["x-http-method-override", "x-http-method", "x-method-override", "x-method"];
+
+/// What some services take for the path.
+const PATH_OVERRIDES: [&str; 2] = ["x-original-url", "x-rewrite-url"];
+
+/// Names a second resource, which COPY and MOVE of WebDAV write.
+pub(super) const DESTINATION: HeaderName = HeaderName::from_static("destination");
+
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// Takes away what some services read in another way than the fence: headers that override the
+/// method or the path, and those with a mark in their name that many servers do not tell from a hyphen.
+pub(super) fn clean(headers: &mut HeaderMap) {
+    let twisted = |name: &&HeaderName| {
+        let name = name.as_str();
+        !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+            || METHOD_OVERRIDES.contains(&name)
+            || PATH_OVERRIDES.contains(&name)
+    };
+    let twisted: Vec<HeaderName> = headers.keys().filter(twisted).cloned().collect();
+    for name in twisted {
+        headers.remove(name);
+    }
+}
+
+/// Whether the query asks for another method, as some frameworks take it.
+pub(super) fn overrides_method(uri: &Uri) -> bool {
+    let keys = uri.query().unwrap_or_default().split(['&', ';']);
+    keys.map(|pair| pair.split('=').next().unwrap_or_default()).any(|key| {
+        let key = percent_encoding::percent_decode_str(key).collect::<Vec<u8>>();
+        key.eq_ignore_ascii_case(b"_method")
+    })
+}
+
+/// Takes the headers of the connection away.
+fn end_to_end(headers: &mut HeaderMap) {
+    let mut named = Vec::new();
+    for value in headers.get_all(CONNECTION) {
+        let names = value.to_str().unwrap_or_default().split(',').map(str::trim);
+        named.extend(names.filter_map(|name| HeaderName::try_from(name).ok()));
+    }
+    for name in OF_THE_CONNECTION.into_iter().chain(named) {
+        // The length of the body belongs to the message, whoever says otherwise.
+        if name != CONTENT_LENGTH && name != HOST {
+            headers.remove(name);
+        }
+    }
+}
+
+/// Makes the request for the service.
+pub(super) fn forwarded<B>(
+    parts: Parts,
+    body: B,
+    upstream: &Uri,
+    http2: bool,
+    from: SocketAddr,
+) -> Result<Request<B>, http::Error> {
+    let mut headers = parts.headers;
+    let trailers = headers.get(TE).is_some_and(|te| {
+        te.as_bytes().to_ascii_lowercase().windows(8).any(|word| word == b"trailers")
+    });
+    end_to_end(&mut headers);
+    // This proxy has answered it.
+    headers.remove(EXPECT);
+    // The authority of an absolute URI goes before Host (RFC 9112, 3.2.2).
+    let host = parts.uri.authority().map(|host| HeaderValue::try_from(host.as_str()));
+    let host = host.transpose()?.or_else(|| headers.get(HOST).cloned());
+    headers.remove(HOST);
+    if let Some(host) = host.filter(|_| !http2) {
+        headers.insert(HOST, host);
+    }
+    if http2 && trailers {
+        headers.insert(TE, HeaderValue::from_static("trailers"));
+    }
+    let mut chain = Vec::new();
+    for value in headers.get_all(FORWARDED_FOR) {
+        chain.extend(value.to_str().ok().map(str::to_owned));
+    }
+    chain.push(from.ip().to_string());
+    headers.insert(FORWARDED_FOR, HeaderValue::try_from(chain.join(", "))?);
+    via(&mut headers, parts.version);
+    let mut to = Uri::builder().scheme(Scheme::HTTP);
+    if let Some(authority) = upstream.authority() {
+        to = to.authority(authority.clone());
+    }
+    if let Some(path) = parts.uri.path_and_query() {
+        to = to.path_and_query(path.clone());
+    }
+    let mut request = Request::new(body);
+    *request.method_mut() = parts.method;
+    *request.uri_mut() = to.build()?;
+    *request.version_mut() = if http2 { Version::HTTP_2 } else { Version::HTTP_11 };
+    *request.headers_mut() = headers;
+    Ok(request)
+}
+
+/// Makes the headers of an answer those for the client.
+pub(super) fn answered(headers: &mut HeaderMap, version: Version) {
+    end_to_end(headers);
+    via(headers, version);
+}
+
+fn via(headers: &mut HeaderMap, version: Version) {
+    let text = match version {
+        Version::HTTP_2 => "2 fencing",
+        Version::HTTP_10 => "1.0 fencing",
+        _ => "1.1 fencing",
+    };
+    headers.append(VIA, HeaderValue::from_static(text));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(*name, HeaderValue::from_static(value));
+        }
+        headers
+    }
+
+    #[test]
+    fn headers_of_the_connection_stay_there() {
+        let mut all = headers(&[
+            ("connection", "close, X-Own"),
+            ("connection", "Content-Length"),
+            ("x-own", "1"),
+            ("keep-alive", "1"),
+            ("te", "gzip"),
+            ("upgrade", "h2c"),
+            ("proxy-authorization", "x"),
+            ("content-length", "5"),
+            ("x-other", "1"),
+        ]);
+        end_to_end(&mut all);
+        assert_eq!(all, headers(&[("content-length", "5"), ("x-other", "1")]));
+    }
+
+    #[test]
+    fn methods_and_paths_are_not_overridden() {
+        let mut all = headers(&[
+            ("x-http-method-override", "PUT"),
+            ("x_http_method_override", "PUT"),
+            ("x-method-override", "PUT"),
+            ("x.http.method.override", "PUT"),
+            ("x-original-url", "/b"),
+            ("x-rewrite-url", "/b"),
+            ("fencing_token", "99"),
+            ("fencing-token", "34"),
+        ]);
+        clean(&mut all);
+        assert_eq!(all, headers(&[("fencing-token", "34")]));
+        for (uri, overrides) in [
+            ("/a?_method=PUT", true),
+            ("/a?b=c&%5fMETHOD=put", true),
+            ("/a?method=PUT&x=_method", false),
+            ("/a", false),
+        ] {
+            assert_eq!(overrides_method(&Uri::from_static(uri)), overrides, "{uri}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+use std::sync::Arc;
+
+use fencing::fence::{Marks, MarksError, MemoryMarks};
+use fencing::sql::{self, SqlMarks};
+use fencing::{Resource, Token};
+use futures_util::future::BoxFuture;
+use tokio::time::Instant;
+
+use crate::pool::{Failure, Pool, connect, on};
+use crate::{exit, say};
+
+/// How many connections the marks may have.
+const CONNECTIONS: u32 = 8;
+
+/// Marks that raise nothing before a moment: what an earlier proxy has sent may be at work until then.
+pub(super) struct ClosedMarks {
+    marks: Arc<dyn Marks>,
+    until: Instant,
+}
+
+impl ClosedMarks {
+    pub(super) fn new(marks: Arc<dyn Marks>, until: Instant) -> ClosedMarks {
+        ClosedMarks { marks, until }
+    }
+}
+
+impl Marks for ClosedMarks {
+    fn raise<'a>(
+        &'a self,
+        resource: &'a Resource,
+        token: Token,
+    ) -> BoxFuture<'a, Result<(), MarksError>> {
+        if Instant::now() < self.until {
+            let why = "requests of an earlier proxy may be at work: the quarantine is not over";
+            return Box::pin(std::future::ready(Err(MarksError::Unreachable(why.into()))));
+        }
+        self.marks.raise(resource, token)
+    }
+
+    fn highest<'a>(
+        &'a self,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, Result<Option<Token>, MarksError>> {
+        self.marks.highest(resource)
+    }
+}
+
+/// Opens the marks in the database of this URL, or in this process without one.
+pub(super) async fn open(url: Option<&str>, probe: &Resource) -> Result<Arc<dyn Marks>, Failure> {
+    let Some(url) = url else { return Ok(Arc::new(MemoryMarks::default())) };
+    let pool = connect(url, true, CONNECTIONS)
+        .await
+        .map_err(|Failure(status, text)| Failure(status, text.replace("--database", "--marks")))?;
+    if on!(&pool, pool => sql::highest(pool, probe).await).is_err() {
+        let migrated = on!(&pool, pool => sql::migrate(pool).await);
+        migrated.map_err(|error| Failure(exit::REFUSED, say::chain(&error)))?;
+    }
+    Ok(match pool {
+        Pool::Sqlite(pool) => Arc::new(SqlMarks::new(pool)),
+        Pool::Postgres(pool) => Arc::new(SqlMarks::new(pool)),
+        Pool::MySql(pool) => Arc::new(SqlMarks::new(pool)),
+    })
+}

@@ -1,0 +1,107 @@
+use std::fmt::Display;
+
+use fencing::Resource;
+use fencing::http::path;
+use http::HeaderName;
+use http::request::Parts;
+use percent_encoding::percent_decode_str;
+
+/// Why a request names no resource, in words for the client.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct NameError(String);
+
+impl NameError {
+    fn new(why: impl Display) -> NameError {
+        NameError(why.to_string())
+    }
+}
+
+/// Returns the resource that the path names. The service behind may read a path in its own way. What
+/// some services read as another path names nothing: encoded slashes, backslashes, parameters behind
+/// a semicolon, what is encoded twice, and a `%` that encodes nothing. Empty and dotted segments name nothing either.
+pub(super) fn by_path(parts: &Parts) -> Result<Resource, NameError> {
+    let raw = parts.uri.path().as_bytes();
+    if raw.windows(3).any(|three| three.eq_ignore_ascii_case(b"%2f")) {
+        return Err(NameError::new("the path has an encoded slash; send the path without it"));
+    }
+    let hex = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_hexdigit);
+    let encodes = |three: &[u8]| hex(three.first()) && hex(three.get(1));
+    if raw.split(|byte| *byte == b'%').skip(1).any(|after| !encodes(after)) {
+        return Err(NameError::new("a % in the path needs two hexadecimal digits behind it"));
+    }
+    let decoded = percent_decode_str(parts.uri.path()).collect::<Vec<u8>>();
+    if let Some(byte) = decoded.iter().find(|byte| matches!(byte, b'\\' | b';')) {
+        let byte = char::from(*byte);
+        return Err(NameError::new(format_args!("the path has a {byte} in it; send it without")));
+    }
+    if decoded.split(|byte| *byte == b'%').skip(1).any(encodes) {
+        return Err(NameError::new("the path is encoded twice; send it encoded once"));
+    }
+    path(parts).map_err(NameError::new)
+}
+
+/// Returns the resource that a gateway has named in this header.
+pub(super) fn by_header(parts: &Parts, header: &HeaderName) -> Result<Resource, NameError> {
+    let mut values = parts.headers.get_all(header).iter();
+    let (Some(value), None) = (values.next(), values.next()) else {
+        return Err(NameError::new("the gateway must name the resource once"));
+    };
+    let name = std::str::from_utf8(value.as_bytes()).map_err(NameError::new)?;
+    Resource::new(name).map_err(NameError::new)
+}
+
+/// The name of a request, or why it has none. It stands in the request's extensions.
+#[derive(Clone)]
+pub(super) struct Named(pub(super) Result<Resource, NameError>);
+
+/// Returns the name that stands in the request's extensions.
+pub(super) fn named(parts: &Parts) -> Result<Resource, NameError> {
+    let named = parts.extensions.get::<Named>().map(|named| named.0.clone());
+    named.unwrap_or_else(|| Err(NameError::new("the request was not named")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(path: &str) -> Result<String, String> {
+        let request = http::Request::builder().uri(path).body(()).unwrap();
+        let named = by_path(&request.into_parts().0);
+        named.map(|name| name.as_str().to_owned()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn one_resource_has_one_name() {
+        for path in ["/files/a", "/files/%61", "/%66iles/a?x=1", "http://h/files/a"] {
+            assert_eq!(name(path).as_deref(), Ok("files/a"), "{path}");
+        }
+        assert_eq!(name("/100%25/a").as_deref(), Ok("100%/a"));
+        for path in [
+            "/",
+            "/files//a",
+            "//files/a",
+            "/files/a/",
+            "/files/./a",
+            "/files/b/../a",
+            "/files/%2e%2e/a",
+            "/files/b/.%2E/a",
+            "/files%2fa",
+            "/files%2Fa",
+            "/files%5ca",
+            "/files%5Ca",
+            "/files/a;x=1",
+            "/files/a%3bx",
+            "/files/%2561",
+            "/files/%252e%252e/a",
+            "/files/%u0061",
+            "/files/a%",
+            "/files/a%6",
+            "/files/%6%31",
+            "/files/a%00",
+            "/files/%ff",
+        ] {
+            assert!(name(path).is_err(), "{path}: {:?}", name(path));
+        }
+    }
+}

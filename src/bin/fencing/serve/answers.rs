@@ -1,0 +1,112 @@
+use fencing::http::{HEADER, Problem, SEQUENCER, attach_sequencer};
+use fencing::lock::AcquireError;
+use http::header::{ALLOW, LOCATION};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use serde_json::json;
+
+use super::table::Shown;
+use crate::listen::{Answer, JSON, answer, problem};
+use crate::signing::{Keys, SIGNATURE};
+
+/// Another client holds the lock.
+const HELD: (&str, &str) = ("urn:fencing:held", "Held by another client");
+/// The service, or its client, has too much to do.
+const OVERLOADED: (&str, &str) = ("urn:fencing:overloaded", "Too many requests");
+/// The lease is over.
+const NO_LEASE: (&str, &str) = ("urn:fencing:no-lease", "No such lease");
+const UNAVAILABLE: (&str, &str) = (Problem::UNAVAILABLE, "Locks unavailable");
+const MALFORMED: (&str, &str) = (Problem::MALFORMED, "Malformed request");
+const IN_DOUBT: (&str, &str) = (Problem::IN_DOUBT, "Release in doubt");
+
+/// Shows a lease, and what was signed of it, if somebody signs.
+pub(super) fn lease(status: StatusCode, lease: &Shown, keys: Option<&Keys>) -> Answer {
+    let Shown { id, sequencer, ttl, valid_for } = lease;
+    let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let signature = keys.map(|keys| keys.sign(sequencer));
+    let mut text = json!({
+        "resource": sequencer.resource,
+        "token": sequencer.token,
+        "sequencer": sequencer,
+        "lease_id": id,
+        "ttl_ms": millis(*ttl),
+        "valid_for_ms": millis(*valid_for),
+    });
+    if let (Some(signature), Some(fields)) = (&signature, text.as_object_mut()) {
+        fields.insert("signature".into(), signature.as_str().into());
+    }
+    let mut answer = answer(status, JSON, text.to_string());
+    let headers = answer.headers_mut();
+    if let Some(Ok(signature)) = signature.map(HeaderValue::try_from) {
+        headers.insert(SIGNATURE, signature);
+    }
+    // In the form in which a client sends them on.
+    let mut shown = HeaderMap::new();
+    attach_sequencer(&mut shown, sequencer);
+    for name in [HEADER, SEQUENCER] {
+        if let Some(value) = shown.remove(&name) {
+            headers.insert(name, value);
+        }
+    }
+    if let Ok(location) = HeaderValue::try_from(format!("/leases/{id}"))
+        && status == StatusCode::CREATED
+    {
+        headers.insert(LOCATION, location);
+    }
+    answer
+}
+
+pub(super) fn malformed(why: &str) -> Answer {
+    problem(StatusCode::BAD_REQUEST, MALFORMED, why, None)
+}
+
+pub(super) fn too_long(why: &str) -> Answer {
+    problem(StatusCode::PAYLOAD_TOO_LARGE, MALFORMED, why, None)
+}
+
+pub(super) fn unavailable(why: &str) -> Answer {
+    problem(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE, why, Some(1))
+}
+
+pub(super) fn crowded(why: &str) -> Answer {
+    problem(StatusCode::TOO_MANY_REQUESTS, OVERLOADED, why, Some(1))
+}
+
+pub(super) fn no_lease() -> Answer {
+    let why = "there is no such lease, or it is over: stop the work, or acquire again";
+    problem(StatusCode::NOT_FOUND, NO_LEASE, why, None)
+}
+
+pub(super) fn release_in_doubt() -> Answer {
+    let why = "too few servers answered; the lock is free by the end of its TTL";
+    problem(StatusCode::SERVICE_UNAVAILABLE, IN_DOUBT, why, None)
+}
+
+pub(super) fn not_found() -> Answer {
+    problem(StatusCode::NOT_FOUND, ("about:blank", "Not Found"), "see /openapi.yaml", None)
+}
+
+pub(super) fn wrong_method(allowed: &'static str) -> Answer {
+    let kind = ("about:blank", "Method Not Allowed");
+    let mut answer = problem(StatusCode::METHOD_NOT_ALLOWED, kind, allowed, None);
+    answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    answer
+}
+
+/// Says why there is no lease. The names of the servers go to the log only.
+pub(super) fn not_acquired(error: &AcquireError) -> Answer {
+    match error {
+        AcquireError::Held { retry_after, .. } => {
+            let seconds = u64::try_from(retry_after.as_millis().div_ceil(1000).max(1));
+            problem(StatusCode::CONFLICT, HELD, &error.to_string(), seconds.ok())
+        }
+        AcquireError::Overloaded { .. } => crowded(&error.to_string()),
+        AcquireError::NoQuorum { nodes, needed, .. } => {
+            tracing::warn!(%error, "lease not acquired");
+            unavailable(&format!("too few lock nodes granted: {needed} of {nodes} are needed"))
+        }
+        error => {
+            tracing::warn!(%error, "lease not acquired");
+            unavailable("the lock service does not answer")
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Sequencers that a lease service has signed: HMAC-SHA256 under a key that it shares with the fence.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use fencing::Sequencer;
+use http::HeaderName;
+use ring::hmac::{self, HMAC_SHA256, Key};
+
+/// The header that carries a signature: the id of its key, a colon, and 64 hexadecimal digits.
+pub(crate) const SIGNATURE: HeaderName = HeaderName::from_static("fencing-signature");
+
+/// What is signed begins so: the same key may sign other things.
+const PREFIX: &str = "fencing-sequencer-v1\n";
+/// The shortest key, in bytes.
+const SHORTEST: usize = 32;
+/// How often the file is looked at, at most.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The keys in a file, one a line: an id, `=`, and hexadecimal digits. The first one signs, and all
+/// verify. The file is read again when it has changed.
+pub(crate) struct Keys {
+    path: PathBuf,
+    read: Mutex<Read>,
+}
+
+struct Read {
+    keys: Vec<(String, Key)>,
+    modified: Option<SystemTime>,
+    looked: Instant,
+}
+
+impl Keys {
+    pub(crate) fn open(path: &Path) -> Result<Keys, String> {
+        let read = Read { keys: keys(path)?, modified: modified(path), looked: Instant::now() };
+        Ok(Keys { path: path.to_owned(), read: Mutex::new(read) })
+    }
+
+    /// Signs a sequencer with the first key.
+    pub(crate) fn sign(&self, sequencer: &Sequencer) -> String {
+        self.with(|keys| {
+            keys.first().map_or(String::new(), |(id, key)| {
+                let tag = hmac::sign(key, text(sequencer).as_bytes());
+                let digits = tag.as_ref().iter().map(|byte| format!("{byte:02x}"));
+                format!("{id}:{}", digits.collect::<String>())
+            })
+        })
+    }
+
+    /// Returns whether one of the keys has signed this sequencer.
+    pub(crate) fn verify(&self, sequencer: &Sequencer, signature: &str) -> bool {
+        let Some((id, digits)) = signature.split_once(':') else { return false };
+        let Some(tag) = bytes(digits) else { return false };
+        self.with(|keys| {
+            let mut keys = keys.iter().filter(|(known, _)| known == id);
+            keys.any(|(_, key)| hmac::verify(key, text(sequencer).as_bytes(), &tag).is_ok())
+        })
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&[(String, Key)]) -> T) -> T {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if read.looked.elapsed() >= PAUSE {
+            read.looked = Instant::now();
+            let modified = modified(&self.path);
+            if modified != read.modified {
+                match keys(&self.path) {
+                    Ok(keys) => (read.keys, read.modified) = (keys, modified),
+                    Err(error) => tracing::error!(%error, "the old signing keys stay"),
+                }
+            }
+        }
+        work(&read.keys)
+    }
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|file| file.modified()).ok()
+}
+
+/// A token never holds a space: the pair has one text.
+fn text(sequencer: &Sequencer) -> String {
+    format!("{PREFIX}{sequencer}")
+}
+
+fn keys(path: &Path) -> Result<Vec<(String, Key)>, String> {
+    let text = fs::read_to_string(path);
+    let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
+    let mut keys = Vec::new();
+    let lines = text.lines().map(str::trim).enumerate();
+    for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
+        let wrong = |why: &str| format!("{}, line {}: {why}", path.display(), number + 1);
+        let (id, digits) = line.split_once('=').ok_or_else(|| wrong("write ID=KEY"))?;
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if id.is_empty() || !id.chars().all(plain) {
+            return Err(wrong("the id has letters, digits, '-', '_' and '.' only"));
+        }
+        let secret = bytes(digits).filter(|secret| secret.len() >= SHORTEST);
+        let secret = secret.ok_or_else(|| wrong("the key has 64 hexadecimal digits or more"))?;
+        keys.push((id.to_owned(), Key::new(HMAC_SHA256, &secret)));
+    }
+    if keys.is_empty() { Err(format!("{}: no key", path.display())) } else { Ok(keys) }
+}
+
+fn bytes(digits: &str) -> Option<Vec<u8>> {
+    let digit =
+        |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let pairs = digits.as_bytes().chunks(2);
+    pairs
+        .map(|pair| match pair {
+            [high, low] => Some(digit(high)? << 4 | digit(low)?),
+            _ => None,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signature_holds_for_its_pair_and_its_key_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys");
+        let (old, new) = ("0a".repeat(32), "0b".repeat(32));
+        fs::write(&path, format!("# rotated\nnew={new}\nold={old}\n")).unwrap();
+        let both = Keys::open(&path).unwrap();
+        fs::write(&path, format!("old={old}\n")).unwrap();
+        let before = Keys::open(&path).unwrap();
+        let pair: Sequencer = "34 files/a".parse().unwrap();
+        let (by_new, by_old) = (both.sign(&pair), before.sign(&pair));
+        // As any other program computes it.
+        let known = "76f97415880715af9202d0c06588452f2824153f72ee05d6d839559e8f6c7523";
+        assert_eq!(by_new, format!("new:{known}"));
+        assert!(by_old.starts_with("old:"));
+        assert!(both.verify(&pair, &by_new) && both.verify(&pair, &by_old));
+        assert!(!before.verify(&pair, &by_new));
+        for other in ["35 files/a", "34 files/b", "3 4 files/a"] {
+            if let Ok(other) = other.parse() {
+                assert!(!both.verify(&other, &by_new), "{other}");
+            }
+        }
+        let renamed = by_new.replace("new:", "old:");
+        let cut = by_new.get(..20).unwrap();
+        for forged in ["", "new:", ":", cut, renamed.as_str(), &by_new.replace(':', " ")] {
+            assert!(!both.verify(&pair, forged), "{forged}");
+        }
+        for wrong in ["", "a", "a=", "a=0b", "a b=0b", &format!("a=zz{new}")] {
+            fs::write(&path, wrong).unwrap();
+            assert!(Keys::open(&path).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! An answer, or the end of a client, is not the end of a request.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+
+use super::Door;
+use super::client::{Answer, connect, head, put, read};
+use super::upstream::Upstream;
+use support::cli::until;
+
+const WAIT: [&str; 2] = ["--limit", "300ms"];
+
+fn assert_closed(answer: &Answer) {
+    assert_eq!(answer.status, 503, "{answer:?}");
+    assert_eq!(answer.json()["type"], "urn:fencing:unavailable");
+}
+
+/// Sends a request with token 33, and a part of its upload, in chunks.
+fn begin(door: &Door, path: &str) -> TcpStream {
+    let mut client = connect(door.requests);
+    let headers = [("Fencing-Token", "33"), ("Transfer-Encoding", "chunked")];
+    client.write_all((head("PUT", path, &headers) + "2\r\n33\r\n").as_bytes()).unwrap();
+    client
+}
+
+#[test]
+fn a_request_that_was_answered_early_is_in_flight_until_its_upload_has_ended() {
+    let upstream = Upstream::start();
+    let door = Door::proxy(&upstream, &[&WAIT[..], &["--quarantine", "10m"]].concat());
+    for path in ["/early/two", "/early/chunks", "/early/none"] {
+        let mut client = begin(&door, path);
+        // The client has its answer as a whole, while it sends.
+        let early = read(&mut BufReader::new(client.try_clone().unwrap())).unwrap();
+        let text = if path == "/early/none" { "" } else { "ok" };
+        assert_eq!((early.status, early.text()), (200, text), "{path}");
+        for _ in 0..2 {
+            assert_closed(&put(door.requests, path, 34, "34"));
+            client.write_all(b"2\r\n33\r\n").unwrap();
+        }
+        assert_eq!(door.metric("fencing_proxy_requests"), 1.0, "{path}");
+        client.write_all(b"0\r\n\r\n").unwrap();
+        until("34 is let in", || put(door.requests, path, 34, "34").status == 200);
+        upstream.until(&format!("end PUT {path} 33"));
+    }
+    assert_eq!(door.metric("fencing_proxy_given_up_total{cause=\"upload\"}"), 0.0);
+}
+
+#[test]
+fn an_upload_that_breaks_off_behind_its_answer_keeps_the_resource_closed() {
+    let upstream = Upstream::start();
+    let door = Door::proxy(&upstream, &[&WAIT[..], &["--quarantine", "2s"]].concat());
+    let client = begin(&door, "/early/a");
+    let early = read(&mut BufReader::new(client.try_clone().unwrap())).unwrap();
+    assert_eq!(early.status, 200);
+    drop(client);
+    until("it was given up", || {
+        door.metric("fencing_proxy_given_up_total{cause=\"upload\"}") == 1.0
+    });
+    assert_closed(&put(door.requests, "/early/a", 34, "34"));
+    until("the quarantine is over", || put(door.requests, "/early/a", 34, "34").status == 200);
+}
+
+#[test]
+fn an_upload_that_the_service_does_not_read_is_stopped() {
+    // It answers in the middle of the upload, and reads nothing more.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut command = super::proxy(&format!("http://{}", listener.local_addr().unwrap()));
+    command.args(["--forget-marks-on-exit", "--clean-start", "--upstream-timeout", "300ms"]);
+    command.args(["--quarantine", "1s", "--client-timeout", "10m"]);
+    let door = Door::start(command);
+    let mut client = begin(&door, "/files/a");
+    let mut service = BufReader::new(listener.accept().unwrap().0);
+    let mut seen = String::new();
+    while !seen.ends_with("2\r\n33\r\n") {
+        assert!(service.read_line(&mut seen).unwrap() > 0, "{seen}");
+    }
+    service.get_mut().write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
+    assert_eq!(read(&mut BufReader::new(client.try_clone().unwrap())).unwrap().status, 200);
+    until("it was given up", || door.metric("fencing_proxy_requests") == 0.0);
+    assert_eq!(door.metric("fencing_proxy_given_up_total{cause=\"upload\"}"), 1.0);
+    // What the client sends now comes behind newer requests, and goes nowhere.
+    let _ = client.write_all(b"4\r\nlate\r\n0\r\n\r\n");
+    let mut late = Vec::new();
+    let _ = service.read_to_end(&mut late);
+    assert_eq!(String::from_utf8(late).unwrap(), "");
+}
+
+#[test]
+fn a_client_that_goes_away_takes_nothing_from_the_hold() {
+    let upstream = Upstream::start();
+    let door = Door::proxy(&upstream, &["--limit", "800ms", "--quarantine", "2s"]);
+    let headers = [("Fencing-Token", "33"), ("Content-Length", "0")];
+    let mut client = connect(door.requests);
+    client.write_all(head("PUT", "/torn/a", &headers).as_bytes()).unwrap();
+    // The answer has begun.
+    assert!(client.peek(&mut [0]).unwrap() > 0);
+    drop(client);
+    // For longer than the quarantine, which has not begun: the service still answers.
+    for _ in 0..3 {
+        assert_closed(&put(door.requests, "/torn/a", 34, ""));
+    }
+    assert_eq!(door.metric("fencing_proxy_held"), 0.0);
+    upstream.open();
+    until("the connection broke", || door.metric("fencing_proxy_held") == 1.0);
+    assert_closed(&put(door.requests, "/torn/a", 34, ""));
+    until("the quarantine is over", || put(door.requests, "/torn/a", 34, "").status == 200);
+}

@@ -1,0 +1,152 @@
+//! A service that knows nothing of tokens, and writes down what it does.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex};
+
+use support::cli::until;
+
+/// What the path begins with says how it answers: `/slow/` when the gate is open, `/cut/` not at all,
+/// `/half/` with a second half when the gate is open, `/torn/` with the first half only, `/early/` before
+/// it reads the body (`/early/none` with nothing, `/early/chunks` in chunks), `/many/` with a GiB, and
+/// else with the head of the request.
+#[derive(Clone)]
+pub struct Upstream {
+    pub address: SocketAddr,
+    events: Arc<Mutex<Vec<String>>>,
+    gate: Arc<(Mutex<bool>, Condvar)>,
+}
+
+/// How much `/many/` answers with.
+pub const MANY: usize = 1 << 30;
+
+impl Upstream {
+    pub fn start() -> Upstream {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let upstream = Upstream { address, events: Arc::default(), gate: Arc::default() };
+        let serving = upstream.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let serving = serving.clone();
+                std::thread::spawn(move || serving.serve(stream));
+            }
+        });
+        upstream
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// What it has done: `begin PUT /slow/a 33`, `end PUT /slow/a 33`.
+    pub fn events(&self) -> Vec<String> {
+        self.events.lock().unwrap().clone()
+    }
+
+    pub fn until(&self, event: &str) {
+        until(event, || self.events().iter().any(|found| found == event));
+    }
+
+    pub fn open(&self) {
+        *self.gate.0.lock().unwrap() = true;
+        self.gate.1.notify_all();
+    }
+
+    fn wait(&self) {
+        let open = self.gate.0.lock().unwrap();
+        drop(self.gate.1.wait_while(open, |open| !*open).unwrap());
+    }
+
+    fn note(&self, text: String) {
+        self.events.lock().unwrap().push(text);
+    }
+
+    fn serve(&self, stream: TcpStream) {
+        let mut stream = BufReader::new(stream);
+        while let Some(()) = self.answer(&mut stream) {}
+    }
+
+    fn answer(&self, stream: &mut BufReader<TcpStream>) -> Option<()> {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if stream.read_line(&mut head).ok()? == 0 {
+                return None;
+            }
+        }
+        let header = |name: &str| {
+            head.lines().find_map(|line| {
+                let (found, value) = line.split_once(": ")?;
+                found.eq_ignore_ascii_case(name).then(|| value.to_owned())
+            })
+        };
+        let line = head.lines().next()?.trim_end_matches(" HTTP/1.1").to_owned();
+        let path = line.split(' ').nth(1)?.to_owned();
+        let token = header("fencing-token").unwrap_or_default();
+        let what = format!("{line} {token}").trim().to_owned();
+        self.note(format!("begin {what}"));
+        if path.starts_with("/early/") {
+            let answer = match path.as_str() {
+                "/early/none" => "Content-Length: 0\r\n\r\n",
+                "/early/chunks" => "Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+                _ => "Content-Length: 2\r\n\r\nok",
+            };
+            stream.get_mut().write_all(format!("HTTP/1.1 200 OK\r\n{answer}").as_bytes()).ok()?;
+        }
+        let read = match header("content-length") {
+            Some(length) => skip(stream, length.parse().ok()?)?,
+            None if header("transfer-encoding").is_some() => chunks(stream)?,
+            None => 0,
+        };
+        if path.starts_with("/cut/") {
+            self.note(format!("cut {what}"));
+            return None;
+        }
+        if path.starts_with("/slow/") {
+            self.wait();
+        }
+        let length = |length: usize| format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+        let out = stream.get_mut();
+        if path.starts_with("/half/") || path.starts_with("/torn/") {
+            out.write_all((length(10) + "first").as_bytes()).ok()?;
+            self.wait();
+            self.note(format!("end {what}"));
+            if path.starts_with("/torn/") {
+                return None;
+            }
+            return out.write_all(b"third").ok();
+        }
+        self.note(format!("end {what}"));
+        if path.starts_with("/early/") {
+            return Some(());
+        }
+        if path.starts_with("/many/") {
+            out.write_all(length(MANY).as_bytes()).ok()?;
+            let piece = vec![b'x'; 1 << 20];
+            return (0..MANY >> 20).try_for_each(|_| out.write_all(&piece).ok());
+        }
+        let own = format!("Connection: close, X-Own\r\nX-Own: 1\r\nX-Read: {read}\r\n");
+        let answer = length(head.len()).replace("\r\n\r\n", &format!("\r\n{own}\r\n"));
+        out.write_all((answer + &head).as_bytes()).ok()?;
+        None
+    }
+}
+
+fn skip(stream: &mut BufReader<TcpStream>, length: u64) -> Option<u64> {
+    let read = std::io::copy(&mut stream.take(length), &mut std::io::sink()).ok()?;
+    (read == length).then_some(read)
+}
+
+fn chunks(stream: &mut BufReader<TcpStream>) -> Option<u64> {
+    let mut all = 0;
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).ok()?;
+        let size = u64::from_str_radix(line.trim(), 16).ok()?;
+        all += skip(stream, size)?;
+        stream.read_line(&mut line).ok()?;
+        if size == 0 {
+            return Some(all);
+        }
+    }
+}
