@@ -57,7 +57,8 @@ pub(super) const LEFT_TO_SHARE: &str = "
         AND NOT coalesce(expires_at > present + closed_for AND odd_since + closed_for <= present, false)";
 
 /// Joins those who share the row, with its token, or is the first of them. By hand a row may be closed
-/// to them: it has no `closed_for` then.
+/// to them: it has no `closed_for` then. The floor stands for a mark that was pruned, and does not count where
+/// there is one: those who share the row go on.
 pub(super) const SHARE: &str = concat!(
     "
     INSERT INTO fencing_leases (resource, token, owner, expires_at, closed_for, parts)
