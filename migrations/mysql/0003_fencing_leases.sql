@@ -349,11 +349,12 @@ BEGIN
         SET closed = drained;
     ELSEIF closed IS NULL OR closed <= present OR odd OR in_parts THEN
         SELECT token INTO mark FROM fencing_marks_base WHERE resource = the_resource;
+        -- The floor does not count where there is a mark: those who share the row go on.
         SELECT token INTO floor FROM fencing_floor;
         IF floor IS NULL THEN
             SIGNAL SQLSTATE 'ZF500' SET MESSAGE_TEXT = 'fencing: fencing_floor has no row';
         END IF;
-        SET mark = GREATEST(COALESCE(mark, 0), floor);
+        SET mark = COALESCE(mark, floor);
         -- The locking read must not be of an older snapshot: see the top.
         COMMIT AND NO CHAIN NO RELEASE;
         SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;

@@ -44,7 +44,7 @@ pub(super) const SHARE: &str = "
     ), acquired AS (
         INSERT INTO fencing_leases AS lease (resource, token, owner, expires_at, closed_for, parts)
         SELECT $resource,
-            fencing_last($resource) + 1,
+            coalesce((SELECT token FROM fencing_highest($resource)), fencing_last($resource)) + 1,
             'shared', present + $lasting * interval '1 millisecond',
             $lasting * interval '1 millisecond',
             jsonb_build_object($owner, (extract(epoch FROM present) * 1000000)::bigint + $lasting * 1000::bigint)

@@ -63,7 +63,7 @@ pub(super) const SHARE: &str = concat!(
     "
     INSERT INTO fencing_leases (resource, token, owner, expires_at, closed_for, parts)
     SELECT ?1,
-        max(coalesce((SELECT token FROM fencing_marks WHERE resource = ?1), 0),
+        coalesce((SELECT token FROM fencing_marks WHERE resource = ?1),
             (SELECT token FROM fencing_floor)) + 1, 'shared', ",
     now!(),
     " + ?3, ?3, json_object(?2, ",

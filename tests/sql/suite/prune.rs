@@ -169,15 +169,28 @@ async fn leases_that_last_are_as_before_and_new_ones_are_above_the_floor() {
         stale(admit(&place, lease.resource(), 34).await);
         lease.release().await.unwrap();
     }
-    // The first of those who share a lock, too.
-    let shared = lock.acquire_shared(&named("shared")).await.unwrap();
-    assert_eq!(shared.token(), token(35));
-    admit(&place, shared.resource(), 35).await.unwrap();
     // Mark and row are gone, and the floor is there.
     execute(&place, "DELETE FROM fencing_leases WHERE resource = 'never'").await.unwrap();
     until_gone(&place, &named("never")).await;
     assert_eq!(lock.try_acquire(&named("never")).await.unwrap().token(), token(36));
     assert_eq!(lock.try_acquire(&resource()).await.unwrap().token(), token(36));
+}
+
+#[tokio::test]
+async fn a_lock_that_is_shared_goes_on_and_a_new_one_is_above_the_floor() {
+    let place = ready().await;
+    let locks = [(), ()].map(|()| SqlLock::new(place.pool.clone()));
+    let early = locks[0].try_acquire_shared(&named("early")).await.unwrap();
+    admit(&place, &resource(), 34).await.unwrap();
+    assert_eq!(prune_all(&place).await.floor, Some(token(34)));
+    let joined = locks[1].try_acquire_shared(&named("early")).await.unwrap();
+    for lease in [&early, &joined] {
+        assert_eq!(lease.token(), token(1));
+        admit(&place, lease.resource(), 1).await.unwrap();
+    }
+    let new = locks[0].try_acquire_shared(&named("new")).await.unwrap();
+    assert_eq!(new.token(), token(35));
+    admit(&place, new.resource(), 35).await.unwrap();
 }
 
 #[tokio::test]
@@ -230,7 +243,9 @@ async fn without_its_floor_a_database_admits_nobody_to_a_new_resource() {
     let error = admit(&place, &named("other"), 34).await.unwrap_err();
     assert!(!matches!(error, AdmitError::Stale(_) | AdmitError::Retryable(_)), "{error:?}");
     // A lease would start at 1.
-    SqlLock::new(place.pool.clone()).try_acquire(&named("other")).await.unwrap_err();
+    let lock = SqlLock::new(place.pool.clone());
+    lock.try_acquire(&named("other")).await.unwrap_err();
+    lock.try_acquire_shared(&named("other")).await.unwrap_err();
     Prune::older_than(Duration::ZERO).look(&place.pool).await.unwrap_err();
 }
 
