@@ -47,7 +47,13 @@ fn short(pool: &Pool<Db>, ttl: Duration) -> SqlLockBuilder<Db> {
 }
 
 async fn run(place: &Place, statement: &'static str) {
-    sqlx::query(statement).execute(&place.pool).await.unwrap();
+    loop {
+        match sqlx::query(statement).execute(&place.pool).await {
+            // SQLite does not wait where two wait for each other, as this one and a renewal may.
+            Err(error) if error.to_string().contains("database is locked") => {}
+            done => break drop(done.unwrap()),
+        }
+    }
 }
 
 /// Gives the resource this mark, as a storage does that has seen its token.
