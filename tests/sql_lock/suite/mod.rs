@@ -51,7 +51,10 @@ async fn run(place: &Place, statement: &'static str) {
         match sqlx::query(statement).execute(&place.pool).await {
             // SQLite does not wait where two wait for each other, as this one and a renewal may.
             Err(error) if error.to_string().contains("database is locked") => {}
-            done => break drop(done.unwrap()),
+            done => {
+                done.unwrap();
+                return;
+            }
         }
     }
 }
