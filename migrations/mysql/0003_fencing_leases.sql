@@ -17,7 +17,7 @@
 CREATE TABLE IF NOT EXISTS fencing_leases (
     resource VARBINARY(255) NOT NULL PRIMARY KEY,
     token BIGINT NOT NULL CHECK (token BETWEEN 1 AND 999999999999999),
-    owner VARBINARY(64) NOT NULL,
+    owner VARBINARY(128) NOT NULL,
     expires_at BIGINT NOT NULL,
     closed_for BIGINT,
     odd_since BIGINT,
@@ -25,6 +25,8 @@ CREATE TABLE IF NOT EXISTS fencing_leases (
     draining_since BIGINT,
     draining_until BIGINT
 ) ENGINE = InnoDB;
+-- For tables of earlier files, which had no room for a name.
+ALTER TABLE fencing_leases MODIFY owner VARBINARY(128) NOT NULL;
 
 -- The procedures of SqlLock. Each is a transaction of its own, whatever `autocommit`
 -- says: it locks the row, reads the clock, decides and commits, so that no client can be
@@ -44,10 +46,11 @@ CREATE TABLE IF NOT EXISTS fencing_leases (
 
 -- fencing_lease_acquire(resource, owner, milliseconds, patience): returns the token, if the
 -- row was free or had expired; or for how many milliseconds it is still closed. The third number is 1
--- if several share it.
+-- if several share it, and the last column is who holds it. An owner is 32 hexadecimal digits, and behind a
+-- space its name, for people; in a part it has no name.
 DROP PROCEDURE IF EXISTS fencing_lease_acquire;
 CREATE PROCEDURE fencing_lease_acquire(
-    IN the_resource VARBINARY(255), IN the_owner VARBINARY(64),
+    IN the_resource VARBINARY(255), IN the_owner VARBINARY(128),
     IN lasting BIGINT, IN patience BIGINT)
     MODIFIES SQL DATA
     SQL SECURITY INVOKER
@@ -63,7 +66,7 @@ BEGIN
     DECLARE mark BIGINT;
     DECLARE floor BIGINT;
     DECLARE last_token BIGINT;
-    DECLARE last_owner VARBINARY(64);
+    DECLARE last_owner VARBINARY(128);
     DECLARE granted BIGINT;
     DECLARE in_parts BOOLEAN DEFAULT FALSE;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
@@ -81,8 +84,8 @@ BEGIN
     START TRANSACTION;
 
     -- A row that is closed is only read: that needs no wait for its lock.
-    SELECT expires_at, closed_for, odd_since, parts IS NOT NULL AND owner = 'shared'
-    INTO closed, allowed, noticed, in_parts
+    SELECT owner, expires_at, closed_for, odd_since, parts IS NOT NULL AND owner = 'shared'
+    INTO last_owner, closed, allowed, noticed, in_parts
     FROM fencing_leases WHERE resource = the_resource;
     SET present = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
     SET odd = COALESCE(closed > present + allowed, FALSE);
@@ -134,7 +137,7 @@ BEGIN
     SET SESSION innodb_lock_wait_timeout = row_patience,
         SESSION lock_wait_timeout = table_patience;
     -- After the commit: the answer is on disk, if the server's settings say so.
-    SELECT granted, (closed - present + 999) DIV 1000 AS remaining, in_parts;
+    SELECT granted, (closed - present + 999) DIV 1000 AS remaining, in_parts, last_owner;
 END;
 
 -- fencing_lease_renew(resource, owner, token, milliseconds, patience): returns two numbers.
@@ -142,7 +145,7 @@ END;
 -- owner or token has it. A released row stays released, whatever was still on its way.
 DROP PROCEDURE IF EXISTS fencing_lease_renew;
 CREATE PROCEDURE fencing_lease_renew(
-    IN the_resource VARBINARY(255), IN the_owner VARBINARY(64),
+    IN the_resource VARBINARY(255), IN the_owner VARBINARY(128),
     IN the_token BIGINT, IN lasting BIGINT, IN patience BIGINT)
     MODIFIES SQL DATA
     SQL SECURITY INVOKER
@@ -150,7 +153,7 @@ BEGIN
     DECLARE row_patience BIGINT DEFAULT @@SESSION.innodb_lock_wait_timeout;
     DECLARE table_patience BIGINT DEFAULT @@SESSION.lock_wait_timeout;
     DECLARE last_token BIGINT;
-    DECLARE last_owner VARBINARY(64);
+    DECLARE last_owner VARBINARY(128);
     DECLARE closed BIGINT;
     DECLARE own BOOLEAN;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
@@ -184,13 +187,13 @@ END;
 -- closed until now, or this owner had released it before.
 DROP PROCEDURE IF EXISTS fencing_lease_release;
 CREATE PROCEDURE fencing_lease_release(
-    IN the_resource VARBINARY(255), IN the_owner VARBINARY(64), IN patience BIGINT)
+    IN the_resource VARBINARY(255), IN the_owner VARBINARY(128), IN patience BIGINT)
     MODIFIES SQL DATA
     SQL SECURITY INVOKER
 BEGIN
     DECLARE row_patience BIGINT DEFAULT @@SESSION.innodb_lock_wait_timeout;
     DECLARE table_patience BIGINT DEFAULT @@SESSION.lock_wait_timeout;
-    DECLARE last_owner VARBINARY(64);
+    DECLARE last_owner VARBINARY(128);
     DECLARE closed BIGINT;
     DECLARE present BIGINT;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
@@ -234,7 +237,7 @@ CREATE PROCEDURE fencing_lease_shorten(
 BEGIN
     DECLARE row_patience BIGINT DEFAULT @@SESSION.innodb_lock_wait_timeout;
     DECLARE table_patience BIGINT DEFAULT @@SESSION.lock_wait_timeout;
-    DECLARE last_owner VARBINARY(64);
+    DECLARE last_owner VARBINARY(128);
     DECLARE closed BIGINT;
     DECLARE present BIGINT;
     DECLARE released BOOLEAN DEFAULT FALSE;
@@ -276,7 +279,7 @@ END;
 -- last end of those that are left, or 0.
 DROP PROCEDURE IF EXISTS fencing_lease_parts;
 CREATE PROCEDURE fencing_lease_parts(
-    INOUT the_parts MEDIUMBLOB, IN the_owner VARBINARY(64),
+    INOUT the_parts MEDIUMBLOB, IN the_owner VARBINARY(128),
     IN present BIGINT, IN latest BIGINT, OUT closed BIGINT)
     NO SQL
     SQL SECURITY INVOKER
@@ -302,7 +305,7 @@ END;
 -- the row's token, unless the mark is above it.
 DROP PROCEDURE IF EXISTS fencing_lease_share;
 CREATE PROCEDURE fencing_lease_share(
-    IN the_resource VARBINARY(255), IN the_owner VARBINARY(64),
+    IN the_resource VARBINARY(255), IN the_owner VARBINARY(128),
     IN lasting BIGINT, IN patience BIGINT)
     MODIFIES SQL DATA
     SQL SECURITY INVOKER
@@ -317,7 +320,7 @@ BEGIN
     DECLARE mark BIGINT;
     DECLARE floor BIGINT;
     DECLARE last_token BIGINT;
-    DECLARE last_owner VARBINARY(64);
+    DECLARE last_owner VARBINARY(128);
     DECLARE others MEDIUMBLOB;
     DECLARE others_end BIGINT;
     DECLARE draining BIGINT;
@@ -339,9 +342,9 @@ BEGIN
     START TRANSACTION;
 
     -- A row that is closed is only read.
-    SELECT expires_at, closed_for, odd_since, parts IS NOT NULL AND closed_for IS NOT NULL AND owner = 'shared',
-        draining_since, draining_until
-    INTO closed, allowed, noticed, in_parts, draining, drained
+    SELECT owner, expires_at, closed_for, odd_since,
+        parts IS NOT NULL AND closed_for IS NOT NULL AND owner = 'shared', draining_since, draining_until
+    INTO last_owner, closed, allowed, noticed, in_parts, draining, drained
     FROM fencing_leases WHERE resource = the_resource;
     SET present = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
     SET odd = COALESCE(closed > present + allowed OR noticed IS NOT NULL, FALSE);
@@ -410,14 +413,14 @@ BEGIN
     COMMIT AND NO CHAIN NO RELEASE;
     SET SESSION innodb_lock_wait_timeout = row_patience,
         SESSION lock_wait_timeout = table_patience;
-    SELECT granted, (closed - present + 999) DIV 1000 AS remaining;
+    SELECT granted, (closed - present + 999) DIV 1000 AS remaining, last_owner;
 END;
 
 -- fencing_lease_renew_part(resource, owner, token, milliseconds, patience): returns what
 -- fencing_lease_renew does, of one part.
 DROP PROCEDURE IF EXISTS fencing_lease_renew_part;
 CREATE PROCEDURE fencing_lease_renew_part(
-    IN the_resource VARBINARY(255), IN the_owner VARBINARY(64),
+    IN the_resource VARBINARY(255), IN the_owner VARBINARY(128),
     IN the_token BIGINT, IN lasting BIGINT, IN patience BIGINT)
     MODIFIES SQL DATA
     SQL SECURITY INVOKER
@@ -471,7 +474,7 @@ END;
 -- if the row is free now.
 DROP PROCEDURE IF EXISTS fencing_lease_leave;
 CREATE PROCEDURE fencing_lease_leave(
-    IN the_resource VARBINARY(255), IN the_owner VARBINARY(64),
+    IN the_resource VARBINARY(255), IN the_owner VARBINARY(128),
     IN rest BIGINT, IN patience BIGINT)
     MODIFIES SQL DATA
     SQL SECURITY INVOKER

@@ -9,8 +9,8 @@ use crate::resource::Resource;
 /// What one attempt asks for.
 pub struct Claim {
     pub resource: Resource,
-    /// In hexadecimal. New for every attempt, so that no statement of one attempt can
-    /// touch the row of another.
+    /// In hexadecimal, 32 digits, and behind a space the name of the holder, for people. New for every attempt,
+    /// so that no statement of one attempt can touch the row of another.
     pub owner: String,
     /// How long the row is closed unless it is renewed, in milliseconds.
     pub lasting: i64,
@@ -53,6 +53,8 @@ pub enum AcquireAnswer {
         left: i64,
         /// Whether they share the row.
         shared: bool,
+        /// What stands in the row as its owner; of those who share it, the one whose part ends last.
+        holder: Option<String>,
     },
     /// It was free, and another owner was faster.
     Overtaken,

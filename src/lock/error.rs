@@ -1,6 +1,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::holder::Holder;
 use super::standing::Loss;
 use crate::protocol::Fault;
 use crate::resource::Resource;
@@ -11,13 +12,20 @@ use crate::token::Token;
 #[non_exhaustive]
 pub enum AcquireError {
     /// Another client holds it. The servers are well.
-    #[error("{resource} is held by another client; try again in {} ms", .retry_after.as_millis())]
+    #[error(
+        "{resource} is held by another client{}; try again in {} ms",
+        By(.holder.as_ref()),
+        .retry_after.as_millis()
+    )]
     #[non_exhaustive]
     Held {
         /// What you asked for.
         resource: Resource,
         /// When the lock will have expired unless its holder renews or releases it.
         retry_after: Duration,
+        /// Who holds it, if that is known: for people. Of those who share it, it is the one whose part ends
+        /// last.
+        holder: Option<Holder>,
     },
     /// Too few nodes gave a vote. Perhaps no client holds the lock.
     #[error(
@@ -72,6 +80,14 @@ pub enum AcquireError {
         /// How many can be acquired with one call.
         most: usize,
     },
+}
+
+struct By<'a>(Option<&'a Holder>);
+
+impl fmt::Display for By<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |holder| write!(f, ", {holder}"))
+    }
 }
 
 /// How many resources one call takes.

@@ -47,12 +47,12 @@ impl<B: LockBackend> Service<B> {
     }
 
     pub(super) fn with_wait(&self, wait: Duration) -> Result<Service<B>, BuildError> {
-        let settings = Settings { wait, ..self.settings }.checked()?;
+        let settings = Settings { wait, ..self.settings.clone() }.checked()?;
         Ok(Service { settings, ..self.clone() })
     }
 
     pub(super) fn with_lock_at_least_for(&self, least: Duration) -> Result<Service<B>, BuildError> {
-        let settings = Settings { at_least: least, ..self.settings }.checked()?;
+        let settings = Settings { at_least: least, ..self.settings.clone() }.checked()?;
         Ok(Service { settings, ..self.clone() })
     }
 

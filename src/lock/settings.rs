@@ -1,6 +1,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::holder::HolderName;
 use crate::protocol::Terms;
 
 /// The longest TTL and the longest lock-delay.
@@ -29,7 +30,7 @@ impl BuildError {
 }
 
 /// The numbers of a lock service.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Settings {
     pub(super) ttl: Duration,
     pub(super) drift: Option<Duration>,
@@ -46,6 +47,8 @@ pub(super) struct Settings {
     pub(super) at_least: Duration,
     pub(super) max_hold: Option<Duration>,
     pub(super) renew: bool,
+    /// The name that the locks are held under, if one was given.
+    pub(super) holder: Option<String>,
 }
 
 impl fmt::Debug for Settings {
@@ -58,6 +61,7 @@ impl fmt::Debug for Settings {
             .field("lock_at_least_for", &self.at_least)
             .field("max_hold", &self.max_hold)
             .field("renew", &self.renew)
+            .field("holder", &self.holder)
             .finish()
     }
 }
@@ -76,6 +80,7 @@ impl Settings {
             at_least: Duration::ZERO,
             max_hold: None,
             renew: true,
+            holder: None,
         }
     }
 
@@ -92,6 +97,13 @@ impl Settings {
         self.drift.unwrap_or(self.ttl / 100 + Duration::from_millis(2))
     }
 
+    /// Returns the name that the locks are held under: the one that was given, or that of the environment, or
+    /// `host:pid`.
+    pub(super) fn holder_name(&self) -> Result<HolderName, BuildError> {
+        let name = self.holder.as_deref().map_or_else(HolderName::own, HolderName::new);
+        name.map_err(wrong_holder)
+    }
+
     /// Returns the settings with another TTL, which is to blame if they don't fit together.
     pub(super) fn with_ttl(&self, ttl: Duration) -> Result<Settings, BuildError> {
         let fits = |name, value: Option<Duration>| match value {
@@ -101,7 +113,7 @@ impl Settings {
             }
             _ => Ok(()),
         };
-        let settings = Settings { ttl, ..*self };
+        let settings = Settings { ttl, ..self.clone() };
         between("ttl", ttl, Duration::from_millis(10), LONGEST)?;
         fits(self.budget_name, self.budget)?;
         fits("drift", self.drift)?;
@@ -124,8 +136,15 @@ impl Settings {
         if let Some(most) = self.max_hold {
             between("max_hold", most, self.ttl, LONGEST * 365)?;
         }
+        if let Some(name) = &self.holder {
+            HolderName::new(name).map_err(wrong_holder)?;
+        }
         Ok(self)
     }
+}
+
+fn wrong_holder(problem: String) -> BuildError {
+    BuildError::new("holder", problem)
 }
 
 fn between(
@@ -189,6 +208,16 @@ macro_rules! settings_setters {
         /// Sets the longest time that one lease is held, renewals included. Default: no bound.
         pub fn max_hold(mut self, most: std::time::Duration) -> Self {
             self.settings.max_hold = Some(most);
+            self
+        }
+
+        /// Sets the name that locks are held under: others see it when they find a lock held
+        /// ([`AcquireError::Held`](crate::lock::AcquireError)), and operators in `fencing leases`. It is for
+        /// people; nothing rests on it, and several clients may have the same. 1 to 64 bytes of printable
+        /// ASCII: no spaces, quotation marks and backslashes, and no dot at the end. Default: what the environment
+        /// variable `FENCING_HOLDER` says when the service is built, or else `host:pid`.
+        pub fn holder(mut self, name: impl Into<String>) -> Self {
+            self.settings.holder = Some(name.into());
             self
         }
 

@@ -214,7 +214,7 @@ impl NodeVote {
                 Some(token) => NodeVote::Granted { stamp, token, nonce },
                 None => NodeVote::Failed(Fault::Nonsense(format!("{stamp:?}"))),
             },
-            Ok(Reply::Held { remaining } | Reply::Shared { remaining }) => {
+            Ok(Reply::Held { remaining, .. } | Reply::Shared { remaining, .. }) => {
                 NodeVote::Held(remaining)
             }
             other => NodeVote::Failed(fault_of(other)),

@@ -144,7 +144,7 @@ fn votes(replies: Vec<Result<Reply, Fault>>) -> Vec<Result<Reply, Fault>> {
         return replies.iter().map(|_| nonsense()).collect();
     }
     let vote = |reply| match reply {
-        Ok(Reply::Free) => Ok(Reply::Held { remaining: Duration::ZERO }),
+        Ok(Reply::Free) => Ok(Reply::Held { remaining: Duration::ZERO, holder: None }),
         other => other,
     };
     replies.into_iter().map(vote).collect()

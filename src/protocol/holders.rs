@@ -39,6 +39,16 @@ impl Holders {
         }
     }
 
+    /// Returns the one whose part ends last.
+    pub(super) fn last(&self) -> Option<Owner> {
+        match self {
+            Holders::One(holder, _) => Some(*holder),
+            Holders::Several { ends, .. } => {
+                ends.iter().max_by_key(|(_, until)| **until).map(|(owner, _)| *owner)
+            }
+        }
+    }
+
     /// Returns when the last of them ends.
     pub(super) fn until(&self) -> Time {
         match self {

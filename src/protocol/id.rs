@@ -33,7 +33,8 @@ macro_rules! random_id {
 }
 
 random_id! {
-    /// The holder of a lock: 128 random bits, new for every attempt.
+    /// The holder of a lock: 128 bits, new for every attempt. No rule of the protocol rests on what they are but
+    /// that no two attempts have the same.
     Owner
 }
 

@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{ClientId, Fault, Fleet, Incarnation, Nonce, Owner, Stamp};
@@ -221,11 +222,18 @@ pub enum Reply {
     Held {
         /// How long until it expires by itself, unless it is renewed.
         remaining: Duration,
+        /// Who, as the node has written it down: for people. [`Store`] says it of nobody: what carries
+        /// its answers does.
+        ///
+        /// [`Store`]: super::Store
+        holder: Option<Arc<str>>,
     },
     /// Others share the lock, and one that asks for it alone must wait for all of them.
     Shared {
         /// How long until the last of them expires by itself, unless it is renewed.
         remaining: Duration,
+        /// Who the last of them is, as above.
+        holder: Option<Arc<str>>,
     },
     /// Nobody joins those who share the lock.
     Draining,

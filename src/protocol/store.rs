@@ -122,6 +122,18 @@ impl Store {
         }
     }
 
+    /// Returns who holds the lock: of those who share it the one whose part ends last.
+    #[must_use]
+    pub fn owner(&self, resource: &Resource) -> Option<Owner> {
+        self.locks.get(resource)?.last()
+    }
+
+    /// Reports whether this owner holds the lock, perhaps with others.
+    #[must_use]
+    pub fn is_owner(&self, resource: &Resource, owner: Owner) -> bool {
+        self.holds(resource, owner)
+    }
+
     /// Reports whether somebody holds the lock of the resource.
     #[must_use]
     pub fn is_locked(&self, resource: &Resource, now: Time) -> bool {

@@ -7,11 +7,23 @@ mod seeded;
 mod system;
 
 #[cfg(feature = "testing")]
+use seeded::millis;
+#[cfg(feature = "testing")]
 pub use seeded::{fill, seed};
 #[cfg(not(feature = "testing"))]
-use system::fill;
+use system::{fill, millis};
 
-/// Returns 128 random bits: an owner or a nonce.
+/// Returns the number of an owner: the milliseconds since 1970 by this machine's clock in its first 48 bits,
+/// for people, and 80 random bits. On a thread with a seed all of them come from the seed.
+pub(crate) fn stamped() -> u128 {
+    let random = u128();
+    match millis() {
+        Some(millis) => millis << 80 | (random ^ random >> 48) & (u128::MAX >> 48),
+        None => random,
+    }
+}
+
+/// Returns 128 random bits.
 pub(crate) fn u128() -> u128 {
     let mut bytes = [0; 16];
     fill(&mut bytes);

@@ -14,6 +14,11 @@ pub fn seed(seed: Option<u64>) {
     STATE.set(seed);
 }
 
+/// Returns the milliseconds since 1970, and nothing on a thread with a seed.
+pub(super) fn millis() -> Option<u128> {
+    STATE.get().is_none().then(super::system::millis).flatten()
+}
+
 /// Fills `bytes` from this thread's seed, or from the operating system if it has none.
 pub fn fill(bytes: &mut [u8]) {
     let Some(mut state) = STATE.get() else { return super::system::fill(bytes) };

@@ -1,3 +1,9 @@
+/// Returns the milliseconds since 1970, if the clock shows a time that 48 bits have room for.
+pub(super) fn millis() -> Option<u128> {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.ok().map(|now| now.as_millis()).filter(|millis| *millis < 1 << 48)
+}
+
 /// Fills `bytes` from the operating system.
 pub(super) fn fill(bytes: &mut [u8]) {
     if getrandom::fill(bytes).is_ok() {

@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -60,6 +61,11 @@ impl<N: Node> Node for FaultyNode<N> {
 
     fn member(&self) -> &str {
         self.node.member()
+    }
+
+    fn named(&self, holder: &str) -> Option<Arc<dyn Node>> {
+        let node = self.node.named(holder)?;
+        Some(Arc::new(FaultyNode { node, faults: self.faults.clone() }))
     }
 
     fn open(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {

@@ -24,6 +24,8 @@ pub(crate) struct Terms {
     pub(crate) node_budget: Option<Duration>,
     /// Whether leases are renewed until they are released.
     pub(crate) renew: bool,
+    /// The name that they are held under, if one is given.
+    pub(crate) holder: Option<String>,
 }
 
 /// How long what is still on its way may take at the end.
@@ -41,6 +43,7 @@ impl Service {
             at_least: run.at_least,
             node_budget: run.node_budget,
             renew: true,
+            holder: run.holder.clone(),
         };
         Service::open(&run.place, &terms).await
     }
@@ -113,6 +116,10 @@ fn nodes(urls: &[String], namespace: &str, terms: &Terms) -> Result<Service, Str
         Some(budget) => builder.node_budget(budget),
         None => builder,
     };
+    let builder = match &terms.holder {
+        Some(name) => builder.holder(name),
+        None => builder,
+    };
     let lock = builder.build().map_err(|error| error.to_string())?;
     Ok(Service { lock: Arc::new(lock), not_ready: None })
 }
@@ -126,6 +133,10 @@ async fn database(url: &str, terms: &Terms) -> Result<Service, String> {
     let options = options.lock_at_least_for(terms.at_least);
     let options = match terms.node_budget {
         Some(budget) => options.budget(budget),
+        None => options,
+    };
+    let options = match &terms.holder {
+        Some(name) => options.holder(name),
         None => options,
     };
     match options.connect().await {

@@ -1,5 +1,6 @@
 //! The command line. `fencing run` holds a lease while a command runs, `fencing nodes`
-//! reports how the nodes stand, `fencing fleet` starts them, brings them back and moves the
+//! reports how the nodes stand, `fencing leases` who holds what, and
+//! `fencing release` takes a lock from its holder; `fencing fleet` starts them, brings them back and moves the
 //! locks to other nodes; `fencing migrate`, `marks` and `protect` work on a database. `fencing
 //! serve` is the lock service over HTTP, and `fencing proxy` the fence before any HTTP service.
 //!
@@ -15,6 +16,8 @@ mod duration;
 mod exit;
 mod findings;
 mod fleet;
+mod glob;
+mod leases;
 mod listen;
 mod lock;
 mod nodes;
@@ -22,15 +25,20 @@ mod pool;
 mod printed;
 mod protected;
 mod proxy;
+mod release;
 mod run;
 mod say;
 mod serve;
 mod signals;
 mod signing;
+mod standing;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use args::{Action, Args};
 
@@ -44,11 +52,14 @@ fn main() -> ExitCode {
     }
     let mut builder = match action {
         Action::Serve(_) | Action::Proxy(_) => {
-            log();
+            logs(Some(LevelFilter::INFO));
             tokio::runtime::Builder::new_multi_thread()
         }
         // One thread: what a release sends is on its way before any answer can be read.
-        _ => tokio::runtime::Builder::new_current_thread(),
+        _ => {
+            logs(None);
+            tokio::runtime::Builder::new_current_thread()
+        }
     };
     let runtime = match builder.enable_all().build() {
         Ok(runtime) => runtime,
@@ -60,6 +71,8 @@ fn main() -> ExitCode {
     let status = match action {
         Action::Run(run) => runtime.block_on(run::main(run)),
         Action::Nodes(nodes) => runtime.block_on(nodes::main(nodes)),
+        Action::Leases(leases) => runtime.block_on(leases::main(leases)),
+        Action::Release(release) => runtime.block_on(release::main(release)),
         Action::Fleet(fleet) => runtime.block_on(fleet::main(fleet)),
         Action::Migrate(migrate) => runtime.block_on(database::migrate(migrate)),
         Action::Marks(marks) => runtime.block_on(database::marks(marks)),
@@ -73,13 +86,22 @@ fn main() -> ExitCode {
     ExitCode::from(status)
 }
 
-/// Writes what a service has to say, on stderr.
-fn log() {
-    tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::INFO)
-        .with_writer(std::io::stderr)
-        .with_ansi(false)
-        .init();
+/// Writes the log on stderr: what `RUST_LOG` says, as in `fencing=debug,warn`, or else down to this level.
+fn logs(level: Option<LevelFilter>) {
+    let asked = std::env::var("RUST_LOG").ok().filter(|asked| !asked.is_empty());
+    let targets = match asked.as_deref().map(str::parse::<Targets>) {
+        Some(Ok(targets)) => Some(targets),
+        Some(Err(error)) => {
+            say::error(format_args!("warning: RUST_LOG is not followed: {error}"));
+            None
+        }
+        None => None,
+    };
+    let Some(targets) = targets.or(level.map(|level| Targets::new().with_default(level))) else {
+        return;
+    };
+    let log = tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE);
+    log.with_writer(std::io::stderr).with_ansi(false).finish().with(targets).init();
 }
 
 fn usage(error: &clap::Error) -> ExitCode {

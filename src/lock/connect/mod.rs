@@ -63,6 +63,7 @@ pub struct ConnectOptions {
     at_least: Duration,
     budget: Option<Duration>,
     renew: bool,
+    holder: Option<String>,
 }
 
 impl fmt::Debug for ConnectOptions {
@@ -77,8 +78,8 @@ impl ConnectOptions {
     pub fn new(url: impl Into<String>) -> ConnectOptions {
         let Settings { ttl, wait, at_least, renew, .. } =
             Settings::new("budget", (Duration::ZERO, 1));
-        let (url, namespace, budget) = (url.into(), None, None);
-        ConnectOptions { url, namespace, ttl, wait, at_least, budget, renew }
+        let (url, namespace, budget, holder) = (url.into(), None, None, None);
+        ConnectOptions { url, namespace, ttl, wait, at_least, budget, renew, holder }
     }
 
     /// Sets what the keys on Redis servers begin with. Default: `fencing`. Databases have none.
@@ -117,6 +118,13 @@ impl ConnectOptions {
     /// call [`Lease::renew`](crate::lock::Lease::renew).
     pub fn renew(mut self, renew: bool) -> ConnectOptions {
         self.renew = renew;
+        self
+    }
+
+    /// Sets the name that locks are held under, for people: see
+    /// [`RedlockBuilder::holder`](crate::lock::redlock::RedlockBuilder::holder).
+    pub fn holder(mut self, name: impl Into<String>) -> ConnectOptions {
+        self.holder = Some(name.into());
         self
     }
 

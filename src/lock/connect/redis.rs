@@ -9,6 +9,10 @@ pub(super) fn open(options: &ConnectOptions) -> Result<Opened, ConnectError> {
         Some(namespace) => builder.namespace(namespace),
         None => builder,
     };
+    let builder = match &options.holder {
+        Some(name) => builder.holder(name),
+        None => builder,
+    };
     let builder = match options.budget {
         Some(budget) => builder.node_budget(budget),
         None => builder,

@@ -32,6 +32,10 @@ pub(super) fn open<DB: Database>(
 ) -> Result<Opened, ConnectError> {
     let builder = SqlLock::builder(pool.clone()).ttl(options.ttl).wait(options.wait);
     let builder = builder.lock_at_least_for(options.at_least).renew(options.renew);
+    let builder = match &options.holder {
+        Some(name) => builder.holder(name),
+        None => builder,
+    };
     let builder = match options.budget {
         Some(budget) => builder.budget(budget),
         None => builder,

@@ -7,8 +7,9 @@ use super::answers::Answers;
 use super::held::HeldOnNodes;
 use super::nodes::Nodes;
 use super::readmission;
-use crate::lock::AcquireError;
+use super::seen::SeenHolders;
 use crate::lock::held_lock::Grant;
+use crate::lock::{AcquireError, Holder};
 use crate::protocol::{Acquire, AcquireOutcome, Attempt, Fault, Mode, Owner, Request, Terms};
 use crate::random;
 use crate::resource::Resource;
@@ -37,31 +38,31 @@ pub(super) async fn attempt(
         let begin = Instant::now();
         let asked = ask(nodes, resource, mode, terms).await;
         let late = match &asked {
-            Err(AcquireOutcome::NoQuorum { faults, .. }) => was_late(nodes, begin, faults),
+            Err((AcquireOutcome::NoQuorum { faults, .. }, _)) => was_late(nodes, begin, faults),
             _ => false,
         };
         nodes.was_late(late);
         match asked {
             Ok(grant) => return Ok(grant),
-            Err(AcquireOutcome::Held { retry_after, shared }) => {
+            Err((AcquireOutcome::Held { retry_after, shared }, holder)) => {
                 if let Some(lasting) = drains.filter(|_| shared) {
                     let drain = Request::Drain { resource: resource.clone(), lasting };
                     drop(nodes.submit_all(&drain));
                 }
-                return Err(AcquireError::Held { resource: resource.clone(), retry_after });
+                return Err(AcquireError::Held { resource: resource.clone(), retry_after, holder });
             }
-            Err(AcquireOutcome::NoQuorum { .. }) if late && Instant::now() < end => {
+            Err((AcquireOutcome::NoQuorum { .. }, _)) if late && Instant::now() < end => {
                 tracing::debug!(%resource, "this client was late itself: asking anew");
             }
-            Err(AcquireOutcome::NoQuorum { granted: 0, faults })
+            Err((AcquireOutcome::NoQuorum { granted: 0, faults }, _))
                 if !faults.is_empty() && faults.iter().all(|(_, it)| *it == Fault::Overloaded) =>
             {
                 return Err(AcquireError::Overloaded { resource: resource.clone() });
             }
-            Err(AcquireOutcome::NoQuorum { granted, faults }) => {
+            Err((AcquireOutcome::NoQuorum { granted, faults }, _)) => {
                 return Err(nodes.no_quorum(resource, granted, faults));
             }
-            Err(AcquireOutcome::Won { .. }) => {}
+            Err((AcquireOutcome::Won { .. }, _)) => {}
         }
     }
 }
@@ -73,18 +74,19 @@ pub(super) fn was_late(nodes: &Nodes, begin: Instant, faults: &[(usize, Fault)])
     begin.elapsed() >= nodes.budget() && faults.iter().any(|(_, it)| *it == Fault::Overloaded)
 }
 
-/// Asks the nodes once.
+/// Asks the nodes once. Says also who holds the lock, if the nodes have said that.
 async fn ask(
     nodes: &Arc<Nodes>,
     resource: &Resource,
     mode: Mode,
     terms: Terms,
-) -> Result<Grant, AcquireOutcome> {
-    let owner = Owner(random::u128());
+) -> Result<Grant, (AcquireOutcome, Option<Holder>)> {
+    let owner = Owner(random::stamped());
     let attempt = Attempt { resource: resource.clone(), owner, mode, terms };
     let acquire = Acquire::new(nodes.size(), attempt.clone(), nodes.clock().now());
     let mut asked = ReleaseOnDrop { nodes: Some(nodes), resource, owner, acquire };
     let mut answers = Answers::of_votes(nodes.size());
+    let mut seen = SeenHolders::new(1);
     let outcome = loop {
         while let Some((node, request)) = asked.acquire.next_request() {
             nodes.submit(node, request, &mut answers);
@@ -93,7 +95,10 @@ async fn ask(
             break outcome;
         }
         match answers.next().await {
-            Some((node, reply)) => asked.acquire.on_reply(node, reply),
+            Some((node, reply)) => {
+                seen.note(&reply);
+                asked.acquire.on_reply(node, reply);
+            }
             None => break AcquireOutcome::NoQuorum { granted: 0, faults: Vec::new() },
         }
     };
@@ -103,7 +108,7 @@ async fn ask(
             let held = Arc::new(HeldOnNodes::new(Arc::clone(nodes), attempt, token));
             Ok(Grant { token, deadline, held })
         }
-        lost => Err(lost),
+        lost => Err((lost, seen.most(0))),
     }
 }
 

@@ -7,6 +7,7 @@ use super::attempt::{LONGEST_WAIT, was_late};
 use super::held_all::HeldAllOnNodes;
 use super::nodes::Nodes;
 use super::readmission;
+use super::seen::SeenHolders;
 use crate::lock::AcquireError;
 use crate::lock::held_lock::GrantAll;
 use crate::protocol::{AcquireAll, AcquireAllOutcome, Attempt, Fault, Mode, Owner, Terms};
@@ -31,45 +32,46 @@ pub(super) async fn attempt_all(
         let begin = Instant::now();
         let asked = ask(nodes, resources, terms).await;
         let late = match &asked {
-            Err(AcquireAllOutcome::NoQuorum { faults, .. }) => was_late(nodes, begin, faults),
+            Err((AcquireAllOutcome::NoQuorum { faults, .. }, _)) => was_late(nodes, begin, faults),
             _ => false,
         };
         nodes.was_late(late);
         match asked {
             Ok(grant) => return Ok(grant),
-            Err(AcquireAllOutcome::Held { part, retry_after }) => {
+            Err((AcquireAllOutcome::Held { part, retry_after }, seen)) => {
                 let resource = resources.get(part).unwrap_or(first).clone();
-                return Err(AcquireError::Held { resource, retry_after });
+                return Err(AcquireError::Held { resource, retry_after, holder: seen.most(part) });
             }
-            Err(AcquireAllOutcome::NoQuorum { .. }) if late && Instant::now() < end => {
+            Err((AcquireAllOutcome::NoQuorum { .. }, _)) if late && Instant::now() < end => {
                 tracing::debug!(resource = %first, "this client was late itself: asking anew");
             }
-            Err(AcquireAllOutcome::NoQuorum { granted: 0, faults })
+            Err((AcquireAllOutcome::NoQuorum { granted: 0, faults }, _))
                 if !faults.is_empty() && faults.iter().all(|(_, it)| *it == Fault::Overloaded) =>
             {
                 return Err(AcquireError::Overloaded { resource: first.clone() });
             }
-            Err(AcquireAllOutcome::NoQuorum { granted, faults }) => {
+            Err((AcquireAllOutcome::NoQuorum { granted, faults }, _)) => {
                 return Err(nodes.no_quorum(first, granted, faults));
             }
-            Err(AcquireAllOutcome::Won { .. }) => {}
+            Err((AcquireAllOutcome::Won { .. }, _)) => {}
         }
     }
 }
 
-/// Asks the nodes once.
+/// Asks the nodes once. Says also who holds the locks, if the nodes have said that.
 async fn ask(
     nodes: &Arc<Nodes>,
     resources: &[Resource],
     terms: Terms,
-) -> Result<GrantAll, AcquireAllOutcome> {
-    let owner = Owner(random::u128());
+) -> Result<GrantAll, (AcquireAllOutcome, SeenHolders)> {
+    let owner = Owner(random::stamped());
     let mode = Mode::Exclusive;
     let attempt = |resource: &Resource| Attempt { resource: resource.clone(), owner, mode, terms };
     let attempts: Vec<Attempt> = resources.iter().map(attempt).collect();
     let mut acquire = AcquireAll::new(nodes.size(), attempts.clone(), nodes.clock().now());
     let held = HeldAllOnNodes::new(Arc::clone(nodes), attempts);
     let mut answers = Answers::of_votes(nodes.size());
+    let mut seen = SeenHolders::new(resources.len());
     let outcome = loop {
         while let Some((node, request)) = acquire.next_request() {
             nodes.submit(node, request, &mut answers);
@@ -78,7 +80,10 @@ async fn ask(
             break outcome;
         }
         match answers.next().await {
-            Some((node, reply)) => acquire.on_reply(node, reply),
+            Some((node, reply)) => {
+                seen.note(&reply);
+                acquire.on_reply(node, reply);
+            }
             None => break AcquireAllOutcome::NoQuorum { granted: 0, faults: Vec::new() },
         }
     };
@@ -87,6 +92,6 @@ async fn ask(
             let held = Arc::new(held.with(&tokens));
             Ok(GrantAll { tokens, deadline, held })
         }
-        lost => Err(lost),
+        lost => Err((lost, seen)),
     }
 }

@@ -7,6 +7,7 @@ use futures_util::future::{BoxFuture, ready};
 use tokio::sync::mpsc;
 
 use super::node::{Node, Session};
+use super::signatures::Signatures;
 use super::waiting_list::{Entry, WaitingList};
 use crate::lock::ear::Ear;
 use crate::protocol::{
@@ -25,6 +26,8 @@ pub struct MemoryNode {
     clock: Arc<dyn Clock>,
     /// What the node's clock showed, since 2026, when `clock` showed its beginning.
     base: Duration,
+    /// What the client is called that uses this clone.
+    holder: Option<Arc<str>>,
     server: Arc<Mutex<Server>>,
 }
 
@@ -38,6 +41,7 @@ struct Server {
     since: Option<Time>,
     store: Store,
     waiting: WaitingList,
+    signatures: Signatures,
 }
 
 impl fmt::Debug for MemoryNode {
@@ -66,11 +70,13 @@ impl MemoryNode {
             since: None,
             store: Store::default(),
             waiting: WaitingList::default(),
+            signatures: Signatures::default(),
         };
         MemoryNode {
             name: name.into(),
             clock: Arc::new(clock),
             base: Duration::ZERO,
+            holder: None,
             server: Arc::new(Mutex::new(server)),
         }
     }
@@ -123,7 +129,9 @@ impl MemoryNode {
         let now = self.clock.now();
         let clock = self.base.saturating_add(now.since(Default::default()));
         let uptime = server.since.map_or(Duration::MAX, |since| now.since(since));
-        let reply = server.store.answer(me, request, Moment { now, clock, uptime });
+        let mut reply = server.store.answer(me, request, Moment { now, clock, uptime });
+        let Server { store, signatures, .. } = &mut *server;
+        signatures.sign((store, now), self.holder.as_ref(), request, &mut reply);
         Ok(server.tell(request, reply, now))
     }
 }
@@ -173,6 +181,10 @@ fn life(number: u64) -> Incarnation {
 impl Node for MemoryNode {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn named(&self, holder: &str) -> Option<Arc<dyn Node>> {
+        Some(Arc::new(MemoryNode { holder: Some(holder.into()), ..self.clone() }))
     }
 
     fn open(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {

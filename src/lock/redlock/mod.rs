@@ -41,7 +41,9 @@ mod own_wakes;
 mod readmission;
 #[cfg(feature = "redis")]
 mod redis;
+mod seen;
 mod shared;
+mod signatures;
 #[cfg(test)]
 mod tests;
 mod timer;
@@ -61,7 +63,7 @@ pub use memory::MemoryNode;
 pub use node::{Node, Opened, Session};
 pub use operator::{AdmitNodes, Operator, OperatorError};
 #[cfg(feature = "redis")]
-pub use redis::{NodeReport, RedisNode};
+pub use redis::{NodeLock, NodeReport, RedisNode};
 
 /// A lock service over N independent nodes.
 ///

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
@@ -18,6 +19,13 @@ pub trait Node: Send + Sync + 'static {
     /// [`name`](Node::name).
     fn member(&self) -> &str {
         self.name()
+    }
+
+    /// Returns the same node for a client of that name, which the node notes with the locks that the client
+    /// holds. `None` if it keeps no names, as by default.
+    fn named(&self, holder: &str) -> Option<Arc<dyn Node>> {
+        let _ = holder;
+        None
     }
 
     /// Opens a session with the server as it runs now, one incarnation, for a client of `fleet`.
@@ -53,6 +61,32 @@ pub trait Node: Send + Sync + 'static {
     fn listen(&self, client: ClientId) -> BoxFuture<'static, Result<Box<dyn Ear>, Fault>> {
         let _ = client;
         ready(Err(Fault::Refused("it does not tell of releases".into()))).boxed()
+    }
+}
+
+impl<N: Node + ?Sized> Node for Arc<N> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn member(&self) -> &str {
+        (**self).member()
+    }
+
+    fn named(&self, holder: &str) -> Option<Arc<dyn Node>> {
+        (**self).named(holder)
+    }
+
+    fn open(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
+        (**self).open(fleet)
+    }
+
+    fn open_driven(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Opened, Fault>> {
+        (**self).open_driven(fleet)
+    }
+
+    fn listen(&self, client: ClientId) -> BoxFuture<'static, Result<Box<dyn Ear>, Fault>> {
+        (**self).listen(client)
     }
 }
 

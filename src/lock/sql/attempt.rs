@@ -10,10 +10,9 @@ use super::in_flight::InFlightStatement;
 use super::row::LeaseRow;
 use super::table::LeaseTable;
 use crate::database::{AcquireAnswer, Claim, Database};
-use crate::lock::AcquireError;
 use crate::lock::held_lock::Grant;
-use crate::protocol::{Fault, Mode, Owner, Terms};
-use crate::random;
+use crate::lock::{AcquireError, Holder};
+use crate::protocol::{Fault, Mode, Terms};
 use crate::resource::Resource;
 use crate::token::Token;
 
@@ -32,8 +31,7 @@ pub(super) async fn attempt<DB: Database>(
     let end = Instant::now() + budget;
     // What this process has on its way goes first, unless that hangs.
     let _ = timeout(budget / 2, table.in_flight().clear(resource)).await;
-    let owner = Owner(random::u128());
-    let claim = Claim::new(resource, owner, terms.closed_for(), budget);
+    let claim = Claim::new(resource, table.owner(), terms.closed_for(), budget);
     let row = LeaseRow::new(table, claim.shared(mode == Mode::Shared), budget);
     let mut asked = ReleaseOnDrop { statement: Some(row.enter()), row: row.clone() };
     let (sender, answer) = oneshot::channel();
@@ -66,12 +64,13 @@ pub(super) async fn attempt<DB: Database>(
                 Err(error) => Fault::Nonsense(format!("token {token}: {error}")),
             }
         }
-        Ok(Ok((Ok(AcquireAnswer::Held { left, shared }), _))) => {
+        Ok(Ok((Ok(AcquireAnswer::Held { left, shared, holder }), _))) => {
             if let Some(lasting) = drains.filter(|_| shared) {
                 table.drain(resource, lasting, budget);
             }
             let retry_after = Duration::from_millis(u64::try_from(left).unwrap_or(0));
-            return Err(AcquireError::Held { resource: resource.clone(), retry_after });
+            let holder = holder.as_deref().and_then(Holder::read);
+            return Err(AcquireError::Held { resource: resource.clone(), retry_after, holder });
         }
         Ok(Ok((Ok(AcquireAnswer::Overtaken), _))) => {
             Fault::Nonsense("neither granted nor held".into())

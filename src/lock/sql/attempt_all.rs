@@ -11,10 +11,9 @@ use super::row::LeaseRow;
 use super::rows::release_rows;
 use super::table::LeaseTable;
 use crate::database::{AcquireAnswer, Claim, Database};
-use crate::lock::AcquireError;
 use crate::lock::held_lock::GrantAll;
-use crate::protocol::{Fault, Owner, Terms};
-use crate::random;
+use crate::lock::{AcquireError, Holder};
+use crate::protocol::{Fault, Terms};
 use crate::resource::Resource;
 use crate::token::Token;
 
@@ -39,9 +38,9 @@ pub(super) async fn attempt_all<DB: Database>(
     for resource in resources {
         let _ = timeout_at(clear, table.in_flight().clear(resource)).await;
     }
-    let owner = Owner(random::u128());
+    let owner = table.owner();
     let row = |resource: &Resource| {
-        LeaseRow::new(table, Claim::new(resource, owner, terms.closed_for(), budget), budget)
+        LeaseRow::new(table, Claim::new(resource, &owner, terms.closed_for(), budget), budget)
     };
     let rows: Vec<LeaseRow<DB>> = resources.iter().map(row).collect();
     let statements = rows.iter().map(LeaseRow::enter).collect();
@@ -71,8 +70,9 @@ pub(super) async fn attempt_all<DB: Database>(
         Ok(Ok((Err((number, obstacle)), _))) => {
             let resource = resources.get(number).unwrap_or(first);
             match obstacle {
-                Obstacle::Held(retry_after) => {
-                    return Err(AcquireError::Held { resource: resource.clone(), retry_after });
+                Obstacle::Held(retry_after, holder) => {
+                    let resource = resource.clone();
+                    return Err(AcquireError::Held { resource, retry_after, holder });
                 }
                 Obstacle::Fault(fault) => (resource, fault),
             }
@@ -85,7 +85,7 @@ pub(super) async fn attempt_all<DB: Database>(
 
 /// What stands against one of the rows.
 enum Obstacle {
-    Held(Duration),
+    Held(Duration, Option<Holder>),
     Fault(Fault),
 }
 
@@ -114,11 +114,12 @@ impl<DB: Database> ReleaseOnDrop<DB> {
             self.asked = number + 1;
             let token = match row.table.acquire(&row.claim, budget).await {
                 Ok(AcquireAnswer::Granted(token)) => token,
-                Ok(AcquireAnswer::Held { left, .. }) => {
+                Ok(AcquireAnswer::Held { left, holder, .. }) => {
                     // There is nothing to release in this row.
                     self.asked = number;
                     let left = Duration::from_millis(u64::try_from(left).unwrap_or(0));
-                    return Err((number, Obstacle::Held(left)));
+                    let holder = holder.as_deref().and_then(Holder::read);
+                    return Err((number, Obstacle::Held(left, holder)));
                 }
                 Ok(AcquireAnswer::Overtaken) => {
                     return fault(Fault::Nonsense("neither granted nor held".into()));

@@ -6,6 +6,7 @@ use sqlx::Pool;
 use super::table::LeaseTable;
 use super::{BuildError, SqlLock};
 use crate::database::Database;
+use crate::lock::holder::HolderName;
 use crate::lock::service::Service;
 use crate::lock::settings::{Settings, settings_setters};
 use crate::time::{Clock, SystemClock};
@@ -51,13 +52,18 @@ impl<DB: Database> SqlLockBuilder<DB> {
     /// # Errors
     /// [`BuildError`] says which value does not fit, and why.
     pub fn build(self) -> Result<SqlLock<DB>, BuildError> {
-        self.settings.checked()?;
-        Ok(self.serve())
+        let settings = self.settings.checked()?;
+        settings.holder_name()?;
+        Ok(SqlLockBuilder { settings, ..self }.serve())
     }
 
     /// Builds it with settings that fit.
     pub(super) fn serve(self) -> SqlLock<DB> {
-        let table = Arc::new(LeaseTable::new(self.pool, self.clock));
+        let holder = self.settings.holder_name().unwrap_or_else(|error| {
+            tracing::warn!(%error, "locks are held under the name of this process");
+            HolderName::of_process()
+        });
+        let table = Arc::new(LeaseTable::new(self.pool, holder, self.clock));
         SqlLock(Service::new(table, self.settings))
     }
 }

@@ -56,6 +56,7 @@ mod fault;
 mod held;
 mod held_all;
 mod in_flight;
+mod leases;
 #[cfg(feature = "mysql")]
 mod mysql;
 #[cfg(feature = "postgres")]
@@ -82,6 +83,7 @@ use super::service::{Service, lock_service};
 pub use super::BuildError;
 pub use crate::database::Database;
 pub use builder::SqlLockBuilder;
+pub use leases::{SqlLease, force_release, lease_of, leases};
 
 /// A lock service in one database. Run [`migrate`](fn@crate::sql::migrate) first.
 ///

@@ -25,9 +25,11 @@ const PROBE: &str = "
     WHERE lease.token = 0 AND mark.token = 0 AND floor.token < 0 LIMIT 0";
 
 /// Returns names as bytes: a text would be converted from the character set of the
-/// connection.
+/// connection. A part has no room for the holder's name.
 fn name(claim: &Claim) -> (&[u8], &[u8]) {
-    (claim.resource.as_str().as_bytes(), claim.owner.as_bytes())
+    let owner = claim.owner.as_bytes();
+    let digits = owner.split(|byte| *byte == b' ').next().unwrap_or(owner);
+    (claim.resource.as_str().as_bytes(), if claim.shared { digits } else { owner })
 }
 
 /// Returns whole seconds, rounded up.
@@ -52,7 +54,9 @@ impl LeaseStatements for MySql {
             }
             let Some(left) = row.try_get(1)? else { return Ok(AcquireAnswer::Overtaken) };
             let shared = !claim.shared && row.try_get::<i64, _>(2)? == 1;
-            Ok(AcquireAnswer::Held { left, shared })
+            let holder: Option<Vec<u8>> = row.try_get(if claim.shared { 2 } else { 3 })?;
+            let holder = holder.and_then(|holder| String::from_utf8(holder).ok());
+            Ok(AcquireAnswer::Held { left, shared, holder })
         })
     }
 

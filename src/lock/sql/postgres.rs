@@ -41,7 +41,7 @@ const ACQUIRE: &str = "
             CASE WHEN odd THEN coalesce(odd_since > present, true) ELSE odd_since IS NOT NULL END
                 AS is_news,
             CASE WHEN odd THEN least(odd_since, present) + closed_for ELSE expires_at END AS expires_at,
-            parts IS NOT NULL AND owner = 'shared' AS shared
+            parts IS NOT NULL AND owner = 'shared' AS shared, owner, parts
         FROM here
         WHERE expires_at > present AND NOT (odd AND coalesce(odd_since + closed_for <= present, false))
     ), noticed AS (
@@ -72,7 +72,9 @@ const ACQUIRE: &str = "
         SELECT ceil(extract(epoch FROM
             least(expires_at, present + interval '1 year') - present
         ) * 1000)::bigint FROM seen
-    ), (SELECT shared FROM seen)";
+    ), (SELECT shared FROM seen), (SELECT CASE WHEN shared
+        THEN (SELECT key FROM jsonb_each_text(parts) ORDER BY value::bigint DESC LIMIT 1)
+        ELSE owner END FROM seen)";
 
 /// Renews the row. A released row stays released, whatever was still on its way. `own` as above.
 const RENEW: &str = "
@@ -131,14 +133,14 @@ impl LeaseStatements for Postgres {
         Box::pin(async move {
             let statement = if claim.shared { SHARE } else { ACQUIRE };
             let rows = sqlx::raw_sql(filled(statement, claim, 0)).fetch_all(conn).await?;
-            type Answer = (Option<i64>, Option<i64>, Option<bool>);
+            type Answer = (Option<i64>, Option<i64>, Option<bool>, Option<String>);
             let answer = rows.first().map(Answer::from_row).transpose()?;
             Ok(match answer {
                 Some((Some(token), ..)) => AcquireAnswer::Granted(token),
-                Some((None, Some(left), shared)) => {
-                    AcquireAnswer::Held { left, shared: shared == Some(true) }
+                Some((None, Some(left), shared, holder)) => {
+                    AcquireAnswer::Held { left, shared: shared == Some(true), holder }
                 }
-                Some((None, None, _)) | None => AcquireAnswer::Overtaken,
+                Some((None, None, ..)) | None => AcquireAnswer::Overtaken,
             })
         })
     }

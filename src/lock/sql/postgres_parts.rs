@@ -25,7 +25,7 @@ pub(super) const SHARE: &str = "
         FROM (SELECT *, clock_timestamp() AS present FROM fencing_leases WHERE resource = $resource)
             AS lease
     ), seen AS MATERIALIZED (
-        SELECT present,
+        SELECT present, CASE WHEN owner <> 'shared' THEN owner END AS holder,
             NOT draining AND CASE WHEN odd THEN coalesce(odd_since > present, true)
                 ELSE odd_since IS NOT NULL END AS is_news,
             CASE WHEN draining THEN draining_until
@@ -86,7 +86,7 @@ pub(super) const SHARE: &str = "
         SELECT ceil(extract(epoch FROM
             least(expires_at, present + interval '1 year') - present
         ) * 1000)::bigint FROM seen
-    ), false";
+    ), false, (SELECT holder FROM seen)";
 
 /// Renews a part. One that was released stays released, whatever was still on its way.
 pub(super) const RENEW_PART: &str = "

@@ -8,7 +8,8 @@ use crate::database::{AcquireAnswer, Claim, LeaseStatements, ReleaseAnswer, Rene
 
 /// Reads for how many milliseconds a row is still closed, and whether it is news that this is
 /// longer than a grant allows: then the clock was set back, and the row counts from now on. It
-/// is news as well that the clock was put right. The last column says whether several share it.
+/// is news as well that the clock was put right. The other columns say whether several share it, and who holds
+/// it.
 ///
 /// The time of a statement stands still from its first step, which for a writer comes
 /// after it has waited for the lock.
@@ -17,7 +18,9 @@ const LEFT: &str = "
             THEN min(coalesce(odd_since, present), present) + closed_for ELSE expires_at END - present,
         CASE WHEN expires_at > present + closed_for
             THEN coalesce(odd_since > present, true) ELSE odd_since IS NOT NULL END,
-        parts IS NOT NULL AND owner = 'shared'
+        parts IS NOT NULL AND owner = 'shared',
+        CASE WHEN parts IS NOT NULL AND owner = 'shared'
+            THEN (SELECT key FROM json_each(parts) ORDER BY value DESC LIMIT 1) ELSE owner END
     FROM fencing_leases, (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) AS present)
     WHERE resource = ?1 AND expires_at > present
         AND NOT coalesce(expires_at > present + closed_for AND odd_since + closed_for <= present, false)";
@@ -80,6 +83,9 @@ const PROBE: &str = "
     SELECT 1 FROM fencing_leases AS lease, fencing_marks AS mark, fencing_floor AS floor
     WHERE lease.token = 0 AND mark.token = 0 AND floor.token < 0 LIMIT 0";
 
+/// For how many milliseconds a row is still closed, whether that is news, whether several share it, and who holds it.
+type Left = (i64, bool, bool, Option<String>);
+
 impl LeaseStatements for Sqlite {
     fn acquire<'a>(
         conn: &'a mut SqliteConnection,
@@ -91,13 +97,13 @@ impl LeaseStatements for Sqlite {
                 true => (LEFT_TO_SHARE, SHARE),
                 false => (LEFT, ACQUIRE),
             };
-            let left = sqlx::query_as::<_, (i64, bool, bool)>(left).bind(claim.resource.as_str());
-            if let Some((left, is_news, shared)) = left.fetch_optional(&mut *conn).await? {
+            let left = sqlx::query_as::<_, Left>(left).bind(claim.resource.as_str());
+            if let Some((left, is_news, shared, holder)) = left.fetch_optional(&mut *conn).await? {
                 if is_news {
                     let notice = sqlx::query(NOTICE).bind(claim.resource.as_str());
                     notice.execute(&mut *conn).await?;
                 }
-                return Ok(AcquireAnswer::Held { left, shared });
+                return Ok(AcquireAnswer::Held { left, shared, holder });
             }
             let acquire = sqlx::query_scalar::<_, i64>(acquire).bind(claim.resource.as_str());
             let acquire = acquire.bind(&claim.owner).bind(claim.lasting);

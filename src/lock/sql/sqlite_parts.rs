@@ -49,7 +49,7 @@ pub(super) const LEFT_TO_SHARE: &str = "
             THEN min(coalesce(odd_since, present), present) + closed_for ELSE expires_at END - present,
         NOT draining AND CASE WHEN expires_at > present + closed_for
             THEN coalesce(odd_since > present, true) ELSE odd_since IS NOT NULL END,
-        false
+        false, CASE WHEN owner <> 'shared' THEN owner END
     FROM (SELECT *, coalesce(draining_since <= present AND draining_until > present, false) AS draining
         FROM fencing_leases, (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) AS present)
         WHERE resource = ?1)

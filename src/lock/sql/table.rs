@@ -15,8 +15,10 @@ use super::in_flight::{InFlight, InFlightStatement};
 use super::reserve::Reserve;
 use crate::database::{AcquireAnswer, Claim, Database, Kind, ReleaseAnswer, RenewAnswer};
 use crate::lock::hints::Hints;
+use crate::lock::holder::HolderName;
 use crate::lock::{Health, NodeCause};
-use crate::protocol::Fault;
+use crate::protocol::{Fault, Owner};
+use crate::random;
 use crate::random::jitter;
 use crate::resource::Resource;
 use crate::time::Clock;
@@ -37,6 +39,7 @@ pub(super) struct LeaseTable<DB: Database> {
     /// What keeps or ends a lease does not wait for the pool for long.
     reserve: Reserve<DB>,
     name: String,
+    holder: HolderName,
     clock: Arc<dyn Clock>,
     in_flight: InFlight,
     hints: Hints,
@@ -72,15 +75,20 @@ impl Limits {
 }
 
 impl<DB: Database> LeaseTable<DB> {
-    pub(super) fn new(pool: Pool<DB>, clock: Arc<dyn Clock>) -> LeaseTable<DB> {
+    pub(super) fn new(pool: Pool<DB>, holder: HolderName, clock: Arc<dyn Clock>) -> LeaseTable<DB> {
         let name = DB::name(&pool.connect_options());
         let (in_flight, telling) = (InFlight::default(), InFlight::default());
         let (reserve, hints) = (Reserve::new(), Hints::new(1));
-        LeaseTable { pool, reserve, name, clock, in_flight, hints, telling }
+        LeaseTable { pool, reserve, name, holder, clock, in_flight, hints, telling }
     }
 
     pub(super) fn pool(&self) -> &Pool<DB> {
         &self.pool
+    }
+
+    /// Returns a new owner, signed with the name of this client.
+    pub(super) fn owner(&self) -> String {
+        format!("{} {}", Owner(random::stamped()), self.holder.as_str())
     }
 
     pub(super) fn name(&self) -> &str {
@@ -123,7 +131,7 @@ impl<DB: Database> LeaseTable<DB> {
                 answer => return Ok(answer),
             }
         }
-        Ok(AcquireAnswer::Held { left: 0, shared: false })
+        Ok(AcquireAnswer::Held { left: 0, shared: false, holder: None })
     }
 
     /// Renews the row, within the budget.

@@ -20,8 +20,8 @@ impl Store {
         let remaining = holders.until().since(now);
         match (mode, holders.mode()?) {
             (Mode::Shared, Mode::Shared) => None,
-            (Mode::Exclusive, Mode::Shared) => Some(Reply::Shared { remaining }),
-            (_, Mode::Exclusive) => Some(Reply::Held { remaining }),
+            (Mode::Exclusive, Mode::Shared) => Some(Reply::Shared { remaining, holder: None }),
+            (_, Mode::Exclusive) => Some(Reply::Held { remaining, holder: None }),
         }
     }
 
@@ -97,7 +97,7 @@ impl Store {
         }
         let holders = self.locks.get(resource).filter(|_| mode == Mode::Shared);
         if let Some(until) = holders.and_then(Holders::draining) {
-            return Reply::Held { remaining: until.since(now) };
+            return Reply::Held { remaining: until.since(now), holder: None };
         }
         // Those who share it share its count.
         if count > 0 && holders.is_some_and(|holders| holders.mode().is_some()) {

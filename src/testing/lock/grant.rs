@@ -35,7 +35,7 @@ pub(super) async fn one_holder(lock: &impl Lock) -> Result<(), Breach> {
     Rule::LossReported.holds(!left.is_zero(), "the validity of a lease", &left)?;
     for _ in 0..3 {
         let found = lock.try_acquire(&resource).await;
-        let right = matches!(&found, Err(AcquireError::Held { resource: named, retry_after })
+        let right = matches!(&found, Err(AcquireError::Held { resource: named, retry_after, .. })
             if *named == resource && !retry_after.is_zero());
         Rule::OneHolder.holds(right, "try_acquire what is held", &found)?;
     }

@@ -47,7 +47,7 @@ async fn leave(lease: SharedLease) -> Result<(), Breach> {
 
 async fn is_held(lock: &impl Lock, resource: &Resource, case: &str) -> Result<(), Breach> {
     let found = lock.try_acquire(resource).await;
-    let right = matches!(&found, Err(AcquireError::Held { resource: named, retry_after })
+    let right = matches!(&found, Err(AcquireError::Held { resource: named, retry_after, .. })
         if named == resource && !retry_after.is_zero());
     Rule::OneHolder.holds(right, case, &found)
 }
@@ -91,7 +91,7 @@ async fn alone(lock: &impl Lock) -> Result<(), Breach> {
     let resource = resource("shared/alone")?;
     let writer = acquire(lock, &resource).await?;
     let found = lock.try_acquire_shared(&resource).await;
-    let right = matches!(&found, Err(AcquireError::Held { resource: named, retry_after })
+    let right = matches!(&found, Err(AcquireError::Held { resource: named, retry_after, .. })
         if *named == resource && !retry_after.is_zero());
     Rule::OneHolder.holds(right, "try_acquire_shared what one holds alone", &found)?;
     drop(found);

@@ -60,7 +60,7 @@ async fn expiry(probe: &Probe) -> Result<(), Breach> {
     let granted = matches!(reply, Reply::Granted { .. });
     Rule::Counts.holds(granted, "acquire expiry, which is free", &reply)?;
     let reply = probe.acquire(&resource, BOB).await?;
-    let held = matches!(reply, Reply::Held { remaining } if remaining <= ttl);
+    let held = matches!(reply, Reply::Held { remaining, .. } if remaining <= ttl);
     // A reply that came after the end proves nothing.
     let right = held || start.elapsed() >= ttl;
     Rule::Expiry.holds(right, "acquire within the TTL of another", &reply)?;

@@ -129,7 +129,7 @@ impl Probe {
     ) -> Result<Duration, Breach> {
         let nobody = Owner(0xdead);
         match self.acquire(resource, nobody).await? {
-            Reply::Held { remaining } if !remaining.is_zero() => Ok(remaining),
+            Reply::Held { remaining, .. } if !remaining.is_zero() => Ok(remaining),
             other => Err(rule.breach(format!("acquire {resource}, held: {case}"), &other)),
         }
     }

@@ -65,7 +65,7 @@ async fn all_or_none(probe: &Probe, names: &[Resource]) -> Result<(), Breach> {
         let reply = acquire(probe, names, ALICE).await?;
         let answers = |parts: &Vec<Reply>| {
             let right = |(part, reply): (usize, &Reply)| match reply {
-                Reply::Held { remaining } => part == number && !remaining.is_zero(),
+                Reply::Held { remaining, .. } => part == number && !remaining.is_zero(),
                 other => part != number && *other == Reply::Free,
             };
             parts.len() == names.len() && parts.iter().enumerate().all(right)

@@ -51,7 +51,7 @@ impl Probe {
 }
 
 fn is_shared(reply: &Reply) -> bool {
-    matches!(reply, Reply::Shared { remaining } if !remaining.is_zero() && *remaining <= TTL)
+    matches!(reply, Reply::Shared { remaining, .. } if !remaining.is_zero() && *remaining <= TTL)
 }
 
 async fn together(probe: &Probe) -> Result<(), Breach> {
@@ -119,7 +119,7 @@ async fn draining(probe: &Probe) -> Result<(), Breach> {
     probe.drain(&resource, TTL).await?;
     probe.drain(&resource, Duration::from_secs(1)).await?;
     let reply = probe.share(&resource, BOB).await?;
-    let held = matches!(reply, Reply::Held { remaining } if remaining > TTL / 2);
+    let held = matches!(reply, Reply::Held { remaining, .. } if remaining > TTL / 2);
     Rule::Drains.holds(held, "share what drains", &reply)?;
     let reply = probe.renew_share(&resource, ALICE, stamp).await?;
     Rule::Drains.same("renew a part of what drains", &reply, &Reply::Renewed)?;
@@ -195,7 +195,7 @@ async fn shortened(probe: &Probe) -> Result<(), Breach> {
         let reply = probe.ask(shorten(ALICE, asked)).await?;
         Rule::AtLeast.same("shorten a part", &reply, &Reply::Released)?;
         let reply = probe.acquire(&resource, CAROL).await?;
-        let right = matches!(reply, Reply::Shared { remaining } if remaining > rest / 2 && remaining <= rest);
+        let right = matches!(reply, Reply::Shared { remaining, .. } if remaining > rest / 2 && remaining <= rest);
         Rule::AtLeast.holds(right, "remaining of a part that was shortened", &reply)?;
         let longest = probe.state().await?.longest;
         let right = longest > rest / 2 && longest <= rest;

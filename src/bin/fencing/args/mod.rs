@@ -3,6 +3,7 @@
 mod common;
 pub(crate) mod database;
 pub(crate) mod fleet;
+mod leases;
 mod listen;
 mod nodes;
 mod proxy;
@@ -12,6 +13,7 @@ mod serve;
 use clap::{Parser, Subcommand};
 
 pub(crate) use common::trimmed;
+pub(crate) use leases::{Leases, Release};
 pub(crate) use listen::Listen;
 pub(crate) use nodes::Nodes;
 pub(crate) use proxy::Proxy;
@@ -31,6 +33,8 @@ pub(crate) enum Action {
     Run(Run),
     Nodes(Nodes),
     Fleet(fleet::Fleet),
+    Leases(Leases),
+    Release(Release),
     Migrate(database::Migrate),
     Marks(database::Marks),
     Protect(database::ProtectTable),

@@ -40,6 +40,10 @@ pub(crate) struct Run {
     /// A job that is shorter than the difference of the clocks that start it would run twice.
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
     pub(crate) at_least: Duration,
+    /// The name that the lock is held under, for people: 1 to 64 bytes of printable ASCII, no spaces
+    /// [env: FENCING_HOLDER] [default: host:pid].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) holder: Option<String>,
     /// How long one node may take to answer [default: 50ms, or a quarter of a short TTL;
     /// for a database 2s, or half of a short TTL].
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]

@@ -77,7 +77,8 @@ async fn run(args: &args::Serve) -> Result<u8, (u8, String)> {
     let keys = keys.map_err(|text| (exit::USAGE, text))?.map(Arc::new);
     let (ttl, wait, node_budget) = (args.ttl, args.longest_wait, args.node_budget);
     // A client that sleeps shall lose its lease: nobody renews for it.
-    let terms = Terms { ttl, wait, at_least: Duration::ZERO, node_budget, renew: false };
+    let (at_least, holder) = (Duration::ZERO, None);
+    let terms = Terms { ttl, wait, at_least, node_budget, renew: false, holder };
     let opened = Service::open(&args.place, &terms).await.map_err(|text| (exit::USAGE, text))?;
     let (lock, not_ready) = opened.into_lock();
     if let Some(why) = not_ready {

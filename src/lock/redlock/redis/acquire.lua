@@ -1,7 +1,7 @@
 -- Lock a resource for an owner if it is free, and count.
 -- KEYS: 1 memory (hash), 2 quarantine, 3 latest, 4 long (sorted set), 5 lock of the resource
 -- ARGV: 1 marker of the session, 2 owner, 3 ttl in ms, 4 field of the count
--- Returns: granted era count nonce crowded | held ms | shared ms | quarantined ms | exhausted | a refusal
+-- Returns: granted era count nonce crowded | held ms holder | shared ms holder | quarantined ms | exhausted | a refusal
 -- Why the marker: a node that forgot, came back from an old copy, or belongs to another fleet
 -- must not vote. Why pcall: a server without memory left refuses the SET before it looks, and the lock may be
 -- held all the same.
@@ -17,9 +17,9 @@ if not set or set.err then
   local holder = lock()
   if holder == ARGV[2] then return {'granted', era, count, memory[2], crowded} end
   if type(holder) == 'table' then
-    if holder.owners > 0 then return {'shared', holder.left} end
+    if holder.owners > 0 then return {'shared', holder.left, holder.last} end
   elseif holder then
-    return {'held', redis.call('PTTL', KEYS[5])}
+    return {'held', redis.call('PTTL', KEYS[5]), holder}
   end
   if exhausted then
     redis.call('HSET', KEYS[1], 'full', 1)

@@ -1,5 +1,5 @@
 -- Grant several locks, or none of them: what comes between several.lua and its loop.
--- Returns: number several, and held ms or free for each | number exhausted | what one lock is answered
+-- Returns: number several, and held ms holder, shared ms holder or free for each | number exhausted | what one lock is answered
 local function in_the_way()
   -- It stands against each of them.
   if redis.call('HGET', KEYS[1], 'admitted') ~= ARGV[1] or redis.call('PTTL', KEYS[2]) ~= -2 then
@@ -12,10 +12,10 @@ local function in_the_way()
     answers[1 + place] = {'free'}
     if type(holder) == 'table' and holder.owners == 0 then holder = nil end
     if type(holder) == 'table' then
-      answers[1 + place] = {'shared', holder.left}
+      answers[1 + place] = {'shared', holder.left, holder.last}
       is_held = true
     elseif holder and holder ~= args[2] then
-      answers[1 + place] = {'held', redis.call('PTTL', keys[5])}
+      answers[1 + place] = {'held', redis.call('PTTL', keys[5]), holder}
       is_held = true
     elseif not holder and tonumber(redis.call('HGET', KEYS[1], args[4]) or '0') >= 999999 then
       redis.call('HSET', KEYS[1], 'full', 1)

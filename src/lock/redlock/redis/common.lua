@@ -60,9 +60,9 @@ local function raise(memory, era, count)
     redis.call('HSET', KEYS[1], ARGV[4], count)
   end
 end
--- The value of a lock: the owner; a table if several share it; nil if nobody holds it. A lock that is
--- shared is a sorted set: each owner by when its part ends. The member `draining` is no owner: until
--- then nobody joins.
+-- The value of a lock: the owner, and behind a space its name, for people; a table if several share it; nil
+-- if nobody holds it. A lock that is shared is a sorted set: each owner by when its part ends, the last of
+-- them `last`. The member `draining` is no owner: until then nobody joins.
 local function lock()
   local holder = redis.pcall('GET', KEYS[5])
   if type(holder) ~= 'table' then return holder or nil end
@@ -72,8 +72,9 @@ local function lock()
   if owners == 0 then return nil end
   local last = redis.call('ZREVRANGE', KEYS[5], 0, 1, 'WITHSCORES')
   if drains then owners = owners - 1 end
-  local ends = last[1] == 'draining' and last[4] or last[2]
-  return {owners = owners, left = ends - now, drains = drains and drains - now}
+  local place = last[1] == 'draining' and 3 or 1
+  local ends = last[place + 1] or last[2]
+  return {owners = owners, left = ends - now, last = last[place], drains = drains and drains - now}
 end
 -- Notes until when a part may be out, beside others that last for `left`. Only a long one takes the place of
 -- what is noted of the lock, and must not be shorter than the others. A short one does not pass `left` on: if

@@ -15,6 +15,8 @@ pub(super) struct Keys {
     pub(super) channel: String,
     /// The long locks that were granted or renewed on the node, by their end.
     pub(super) long: String,
+    /// What operators have done.
+    pub(super) audit: String,
 }
 
 impl Keys {
@@ -26,6 +28,7 @@ impl Keys {
             quarantine: key("quarantine"),
             latest: key("latest"),
             long: key("long"),
+            audit: key("audit"),
             waiting: key("waiting:"),
             told: key("told:"),
             channel: key("wake:"),
@@ -35,5 +38,19 @@ impl Keys {
 
     pub(super) fn lock(&self, resource: &Resource) -> String {
         format!("{}:lock:{resource}", self.prefix)
+    }
+
+    /// Returns the pattern of the keys of all locks.
+    pub(super) fn every_lock(&self) -> String {
+        let special = |c: char| matches!(c, '*' | '?' | '[' | ']' | '\\');
+        let escaped =
+            self.prefix.chars().flat_map(|c| special(c).then_some('\\').into_iter().chain([c]));
+        format!("{}:lock:*", escaped.collect::<String>())
+    }
+
+    /// Returns the resource whose lock has this key.
+    pub(super) fn resource(&self, key: &[u8]) -> Option<Resource> {
+        let name = std::str::from_utf8(key).ok()?.strip_prefix(&self.prefix)?;
+        Resource::new(name.strip_prefix(":lock:")?).ok()
     }
 }

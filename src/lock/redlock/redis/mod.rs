@@ -5,6 +5,7 @@ mod fault;
 mod info;
 mod inspect;
 mod keys;
+mod locks;
 mod node;
 mod script;
 mod several;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use super::{Node, RedlockBuilder};
 
 pub use inspect::NodeReport;
+pub use locks::NodeLock;
 pub use node::RedisNode;
 
 impl RedlockBuilder {

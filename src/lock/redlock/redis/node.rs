@@ -30,6 +30,8 @@ pub struct RedisNode {
     member: String,
     pub(super) client: Client,
     pub(super) keys: Keys,
+    /// What stands behind the owner in the locks of its client: a space and the client's name, or nothing.
+    signature: Arc<str>,
 }
 
 impl RedisNode {
@@ -85,7 +87,7 @@ impl RedisNode {
             }
         };
         let client = Client::open(info).map_err(|_| refused(whole, url))?;
-        Ok(RedisNode { name, member, client, keys: Keys::new(namespace) })
+        Ok(RedisNode { name, member, client, keys: Keys::new(namespace), signature: "".into() })
     }
 }
 
@@ -98,19 +100,25 @@ impl Node for RedisNode {
         &self.member
     }
 
+    fn named(&self, holder: &str) -> Option<Arc<dyn Node>> {
+        Some(Arc::new(RedisNode { signature: format!(" {holder}").into(), ..self.clone() }))
+    }
+
     fn open(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
-        let (client, keys, fleet) = (self.client.clone(), self.keys.clone(), fleet.clone());
-        async move { begin(connect(&client).await?, keys, fleet).await }.boxed()
+        let (client, place) = (self.client.clone(), (self.keys.clone(), self.signature.clone()));
+        let fleet = fleet.clone();
+        async move { begin(connect(&client).await?, place, fleet).await }.boxed()
     }
 
     fn open_driven(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Opened, Fault>> {
-        let (client, keys, fleet) = (self.client.clone(), self.keys.clone(), fleet.clone());
+        let (client, place) = (self.client.clone(), (self.keys.clone(), self.signature.clone()));
+        let fleet = fleet.clone();
         async move {
             let Some((connection, mut motion)) = stream::connect(&client).await? else {
-                let session = begin(connect(&client).await?, keys, fleet).await?;
+                let session = begin(connect(&client).await?, place, fleet).await?;
                 return Ok(Opened { session, motion: None });
             };
-            let mut session = pin!(begin(connection, keys, fleet));
+            let mut session = pin!(begin(connection, place, fleet));
             let mut closed = false;
             let session = poll_fn(|context| {
                 // If the connection breaks, each request on it fails.
@@ -135,7 +143,7 @@ impl Node for RedisNode {
 /// Reads who the server is, loads the scripts, and makes the session.
 async fn begin(
     mut connection: MultiplexedConnection,
-    keys: Keys,
+    (keys, signature): (Keys, Arc<str>),
     fleet: Fleet,
 ) -> Result<Box<dyn Session>, Fault> {
     let incarnation = Info::parse(&info(&mut connection).await?)?.incarnation;
@@ -144,7 +152,8 @@ async fn begin(
     let digests = load(&mut connection).await?;
     // Not from zero: a proxy may share a connection among clients, whose numbers must differ.
     let number = AtomicU64::new(random::u128() as u64);
-    let place = Arc::new(Place { keys, me, marker, digests, flushed: AtomicBool::new(false) });
+    let place =
+        Arc::new(Place { keys, me, marker, signature, digests, flushed: AtomicBool::new(false) });
     Ok(Box::new(RedisSession { connection, place, number }))
 }
 
@@ -164,6 +173,8 @@ struct Place {
     me: Membership,
     /// The value of `admitted` where the node was admitted in this life, in this fleet.
     marker: String,
+    /// What stands behind the owner in a lock.
+    signature: Arc<str>,
     digests: Digests,
     /// Whether the server has lost the scripts. Until the session ends, requests carry them.
     flushed: AtomicBool,
@@ -173,7 +184,7 @@ impl Place {
     fn command(&self, request: &Request, number: u64) -> Cmd {
         let none = Digests::default();
         let digests = if self.flushed.load(Ordering::Relaxed) { &none } else { &self.digests };
-        script::command(&self.keys, &self.marker, digests, request, number)
+        script::command(&self.keys, (&self.marker, &self.signature), digests, request, number)
     }
 }
 

@@ -2,13 +2,14 @@ use ::redis::{Cmd, Value};
 
 use super::keys::Keys;
 use super::several;
-use super::words::{field, millis};
+use super::words::{field, millis, signed};
 use crate::protocol::{
     ClientId, EPOCH, Fleet, Incarnation, Membership, Nonce, Prepared, Reply, Report, Request,
     Sealing, Stamp, State,
 };
 use crate::resource::Resource;
 use crate::token::Token;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A script whose answer begins with the number of the request, its last argument. The number comes
@@ -64,11 +65,11 @@ impl Digests {
     }
 }
 
-/// Returns the command that runs a request as one script, by its digest where it was loaded. The number
-/// comes back with the answer, see [`answer_to`].
+/// Returns the command that runs a request as one script, by its digest where it was loaded, for the session
+/// with this marker, of a client whose locks are signed like that. The number comes back with the answer, see [`answer_to`].
 pub(super) fn command(
     keys: &Keys,
-    marker: &str,
+    (marker, signature): (&str, &str),
     digests: &Digests,
     request: &Request,
     number: u64,
@@ -93,11 +94,11 @@ pub(super) fn command(
     match request {
         Request::Acquire { resource, owner, ttl } => {
             cmd = script(ACQUIRE, Some(resource));
-            cmd.arg(owner.to_string()).arg(millis(*ttl)).arg(field(resource));
+            cmd.arg(signed(owner, signature)).arg(millis(*ttl)).arg(field(resource));
         }
         Request::Share { resource, owner, ttl } => {
             cmd = script(SHARE, Some(resource));
-            cmd.arg(owner.to_string()).arg(millis(*ttl)).arg(field(resource));
+            cmd.arg(signed(owner, signature)).arg(millis(*ttl)).arg(field(resource));
             cmd.arg(format!("{}{resource}", keys.waiting));
             cmd.arg(format!("{}{resource}", keys.told)).arg(&keys.channel).arg(resource.as_str());
         }
@@ -107,29 +108,29 @@ pub(super) fn command(
         }
         Request::RenewShare { resource, owner, token, ttl } => {
             cmd = script(RENEW_SHARE, Some(resource));
-            cmd.arg(owner.to_string()).arg(millis(*ttl)).arg(field(resource));
+            cmd.arg(signed(owner, signature)).arg(millis(*ttl)).arg(field(resource));
             cmd.arg(stamp(token).era).arg(stamp(token).count);
         }
         Request::Publish { resource, owner, nonce, token } => {
             cmd = script(PUBLISH, Some(resource));
-            cmd.arg(owner.to_string()).arg(nonce.to_string()).arg(field(resource));
+            cmd.arg(signed(owner, signature)).arg(nonce.to_string()).arg(field(resource));
             cmd.arg(stamp(token).era).arg(stamp(token).count);
         }
         Request::Renew { resource, owner, token, ttl } => {
             cmd = script(RENEW, Some(resource));
-            cmd.arg(owner.to_string()).arg(millis(*ttl)).arg(field(resource));
+            cmd.arg(signed(owner, signature)).arg(millis(*ttl)).arg(field(resource));
             cmd.arg(stamp(token).era).arg(stamp(token).count);
         }
         Request::Release { resource, owner } => {
             cmd = script(RELEASE, Some(resource));
-            cmd.arg(owner.to_string()).arg(format!("{}{resource}", keys.waiting));
+            cmd.arg(signed(owner, signature)).arg(format!("{}{resource}", keys.waiting));
             cmd.arg(format!("{}{resource}", keys.told)).arg(&keys.channel).arg(resource.as_str());
         }
         Request::Shorten { resource, owner, rest } => {
             cmd = script(SHORTEN, Some(resource));
-            cmd.arg(owner.to_string()).arg(millis(*rest));
+            cmd.arg(signed(owner, signature)).arg(millis(*rest));
         }
-        Request::Several(parts) => cmd = several::command(keys, marker, parts),
+        Request::Several(parts) => cmd = several::command(keys, (marker, signature), parts),
         Request::Prepare { nonce, from } => {
             cmd = script(numbered!("session.lua", "prepare.lua"), None);
             cmd.arg(nonce.to_string()).arg(from.as_ref().map_or("", Fleet::as_str));
@@ -195,6 +196,8 @@ pub(super) fn reply(incarnation: &Incarnation, uptime: Duration, parts: &[Value]
         -1 => Some(Duration::from_secs(24 * 60 * 60)),
         left => Some(Duration::from_millis(u64::try_from(left).unwrap_or(0).max(1))),
     };
+    // Anybody may have written anything there.
+    let holder = |part: usize| text(part).filter(|text| text.len() <= 128).map(Arc::from);
     let nonce = |part: usize| Nonce::parse(text(part)?);
     let fleet = |part: usize| Fleet::parse(text(part)?);
     let state = |part: usize| {
@@ -208,8 +211,8 @@ pub(super) fn reply(incarnation: &Incarnation, uptime: Duration, parts: &[Value]
             nonce: nonce(3)?,
             crowded: number(4)? == 1,
         },
-        "held" => Reply::Held { remaining: remaining(1)? },
-        "shared" => Reply::Shared { remaining: remaining(1)? },
+        "held" => Reply::Held { remaining: remaining(1)?, holder: holder(2) },
+        "shared" => Reply::Shared { remaining: remaining(1)?, holder: holder(2) },
         "draining" => Reply::Draining,
         "free" => Reply::Free,
         "several" => {

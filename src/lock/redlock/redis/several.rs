@@ -5,7 +5,7 @@ use std::time::Duration;
 use ::redis::Cmd;
 
 use super::keys::Keys;
-use super::words::{field, millis};
+use super::words::{field, millis, signed};
 use crate::protocol::{Request, Stamp};
 use crate::resource::Resource;
 
@@ -37,8 +37,8 @@ const SHORTEN: &str = each!("shorten.lua"; "");
 
 /// Returns the command that runs requests of one kind as one script, up to its number. The script goes with
 /// each of them: they are seldom, and a session opens faster without them.
-pub(super) fn command(keys: &Keys, marker: &str, parts: &[Request]) -> Cmd {
-    let parts: Vec<_> = parts.iter().filter_map(|part| arguments(keys, part)).collect();
+pub(super) fn command(keys: &Keys, (marker, signature): (&str, &str), parts: &[Request]) -> Cmd {
+    let parts: Vec<_> = parts.iter().filter_map(|part| arguments(keys, signature, part)).collect();
     let source = parts.first().map_or(RELEASE, |(source, ..)| source);
     let width = parts.first().map_or(0, |(_, _, arguments)| arguments.len());
     let mut cmd = ::redis::cmd("EVAL");
@@ -57,6 +57,7 @@ pub(super) fn command(keys: &Keys, marker: &str, parts: &[Request]) -> Cmd {
 /// Returns the script of a request about one lock, and its arguments behind the marker.
 fn arguments<'a>(
     keys: &Keys,
+    signature: &str,
     part: &'a Request,
 ) -> Option<(&'static str, &'a Resource, Vec<String>)> {
     let stamp = |token| {
@@ -64,7 +65,7 @@ fn arguments<'a>(
         [era.to_string(), count.to_string()]
     };
     let millis = |duration: Duration| millis(duration).to_string();
-    let owner = part.owner()?.to_string();
+    let owner = signed(&part.owner()?, signature);
     Some(match part {
         Request::Acquire { resource, ttl, .. } => {
             (ACQUIRE, resource, vec![owner, millis(*ttl), field(resource)])

@@ -2,7 +2,7 @@
 -- KEYS: 1 memory (hash), 2 quarantine, 3 latest, 4 long (sorted set), 5 lock of the resource
 -- ARGV: 1 marker of the session, 2 owner, 3 ttl in ms, 4 field of the count, 5 key of those who wait, 6 key of
 -- who was told, 7 what the channels begin with, 8 the resource
--- Returns: granted era count nonce crowded | held ms | quarantined ms | exhausted | a refusal
+-- Returns: granted era count nonce crowded | held ms (holder) | quarantined ms | exhausted | a refusal
 -- Why only the first is counted: those who share a lock get one token, and do not make each other
 -- stale. Whoever held it alone before them was counted, and has a smaller one. Why the next one is told: it
 -- may share the lock as well; or it waits to hold the lock alone, which is free.
@@ -23,7 +23,7 @@ if type(holder) == 'table' then
   end
   joins, left = count > 0, holder.left
 elseif holder then
-  return {'held', redis.call('PTTL', KEYS[5])}
+  return {'held', redis.call('PTTL', KEYS[5]), holder}
 end
 if not joins then
   if count >= 999999 then

@@ -1,0 +1,64 @@
+use std::time::Duration;
+
+use fencing::Resource;
+
+use super::run::Place;
+use crate::duration;
+
+/// Lists the leases that are held: of what, by whom, since when, for how long still, and with which token.
+///
+/// Each holder says itself who it is and since when, by its own clock: `host:pid`, or the name that it was given. On nodes
+/// it goes through the keys in small steps, and shows on how many nodes a lock stands: less than a majority is what is
+/// left of an attempt or of a lease that ends. It changes nothing.
+#[derive(Debug, clap::Args)]
+#[command(after_help = LEASES_STATUS)]
+pub(crate) struct Leases {
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// Lists only resources of this form: * stands for any text, ? for any character.
+    #[arg(long, value_name = "GLOB", default_value = "*")]
+    pub(crate) resource: String,
+    /// How long one node may take to answer each time.
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
+    pub(crate) node_budget: Duration,
+    /// Prints a JSON object for each lease, one in each line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Takes a lock from its holder by force, so that others can have it.
+///
+/// It cannot stop the holder. The holder goes on until its next renewal, which fails, or, in a database, until its
+/// lease ends. Until then two clients believe that they hold the lock. Only a storage that compares tokens refuses
+/// the older one, once it has seen the newer. If the lock is shared, all who share it lose it. Whoever has got the
+/// lock since it was looked at keeps it.
+///
+/// Nodes write it down in the sorted set {NAMESPACE}:audit, and a database in the table fencing_audit.
+#[derive(Debug, clap::Args)]
+#[command(after_help = RELEASE_STATUS)]
+pub(crate) struct Release {
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// What is locked.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) resource: Resource,
+    /// How long one node may take to answer each time.
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
+    pub(crate) node_budget: Duration,
+    /// Does it. Without this, the command only says what it would do.
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+const LEASES_STATUS: &str = "\
+Exit status:
+  0    these are all
+  64   wrong usage
+  69   too few nodes answered, or no database";
+
+const RELEASE_STATUS: &str = "\
+Exit status:
+  0    it is free now, or was free before
+  64   wrong usage, or --yes is missing
+  65   somebody else has got the lock meanwhile
+  69   too few nodes answered, or the database refused";

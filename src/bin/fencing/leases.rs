@@ -1,0 +1,135 @@
+//! `fencing leases`: who holds what.
+
+use fencing::Resource;
+use fencing::lock::{Fault, sql};
+use serde_json::json;
+
+use crate::args::{Chosen, Leases, trimmed};
+use crate::duration::about;
+use crate::glob::Glob;
+use crate::pool::{self, Failure, on};
+use crate::standing::{Fleet, Standing};
+use crate::{exit, say};
+
+/// How many leases are read from a database at once.
+const PAGE: u32 = 1000;
+const HEAD: [&str; 6] = ["RESOURCE", "HOLDER", "SINCE", "ENDS IN", "TOKEN", "NODES"];
+
+/// Prints the leases.
+pub(crate) async fn main(args: Leases) -> u8 {
+    let listed = match args.place.chosen() {
+        Ok(Chosen::Redis(urls)) => on_nodes(&args, &urls).await,
+        Ok(Chosen::Database(url)) => in_database(&args, url.trim()).await,
+        Err(error) => Err(pool::usage(error)),
+    };
+    match listed {
+        Ok(status) => status,
+        Err(Failure(status, text)) => {
+            say::error(say::without_passwords(&text));
+            status
+        }
+    }
+}
+
+async fn on_nodes(args: &Leases, urls: &[String]) -> Result<u8, Failure> {
+    let (urls, budget): (Vec<&str>, _) = (trimmed(urls).collect(), args.node_budget);
+    let fleet = Fleet::of(&urls, &args.place.namespace, budget).await;
+    let mut fleet = fleet.map_err(pool::usage)?;
+    let glob = Glob::new(&args.resource);
+    let locks =
+        fleet.each(|node| {
+            let glob = glob.clone();
+            async move {
+                node.locks(move |resource: &Resource| glob.fits(resource.as_str()), budget).await
+            }
+        });
+    let locks = locks.await;
+    print(args, &fleet.together(locks), Some(fleet.size));
+    for (node, fault) in &fleet.faults {
+        say::error(format_args!("{node}: {fault}"));
+    }
+    if fleet.nodes.len() < fleet.needed {
+        let (answered, size) = (fleet.nodes.len(), fleet.size);
+        let text = format!("{answered} of {size} nodes answered: that is no majority");
+        return Err(Failure(exit::UNAVAILABLE, text));
+    }
+    Ok(0)
+}
+
+async fn in_database(args: &Leases, url: &str) -> Result<u8, Failure> {
+    let pool = pool::connect(url, false, 1).await?;
+    let (glob, mut after, mut found) = (Glob::new(&args.resource), None::<Resource>, Vec::new());
+    loop {
+        let page = on!(&pool, pool => sql::leases(pool, after.as_ref(), PAGE).await);
+        let page = page.map_err(refused)?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.resource.clone());
+        let fits = |lease: &sql::SqlLease| glob.fits(lease.resource.as_str());
+        found.extend(page.into_iter().filter(fits).map(Standing::from));
+    }
+    print(args, &found, None);
+    Ok(0)
+}
+
+/// The failure of a database that did not answer, or refused.
+pub(crate) fn refused(fault: Fault) -> Failure {
+    Failure(exit::UNAVAILABLE, format!("the database: {fault}"))
+}
+
+fn print(args: &Leases, leases: &[Standing], nodes: Option<usize>) {
+    if args.json {
+        for lease in leases {
+            say::out(format_args!("{}\n", described(lease, nodes)));
+        }
+        return;
+    }
+    let head = HEAD.map(str::to_owned).to_vec();
+    let rows: Vec<Vec<String>> =
+        std::iter::once(head).chain(leases.iter().map(|lease| row(lease, nodes))).collect();
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
+    for row in &rows {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        let line = cells.collect::<Vec<_>>().join("  ");
+        say::out(format_args!("{}\n", line.trim_end()));
+    }
+}
+
+fn row(lease: &Standing, nodes: Option<usize>) -> Vec<String> {
+    let none = || "-".to_owned();
+    let holder = lease.holder.as_ref();
+    let name = holder.and_then(|holder| holder.name.clone()).unwrap_or_else(none);
+    let shared = if lease.shared { " (shared)" } else { "" };
+    let on = match (lease.nodes, nodes) {
+        (Some(on), Some(of)) if lease.is_held => format!("{on}/{of}"),
+        (Some(on), Some(of)) => format!("{on}/{of}, no majority"),
+        _ => String::new(),
+    };
+    vec![
+        lease.resource.to_string(),
+        format!("{name}{shared}"),
+        holder.and_then(|holder| holder.since_utc()).unwrap_or_else(none),
+        lease.remaining.map_or_else(|| "never".to_owned(), about),
+        lease.token.map_or_else(none, |token| token.to_string()),
+        on,
+    ]
+}
+
+fn described(lease: &Standing, nodes: Option<usize>) -> serde_json::Value {
+    let holder = lease.holder.as_ref();
+    let millis = |left: std::time::Duration| u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+    json!({
+        "resource": lease.resource.as_str(),
+        "holder": holder.and_then(|holder| holder.name.as_deref()),
+        "since": holder.and_then(|holder| holder.since_utc()),
+        "remaining_ms": lease.remaining.map(millis),
+        "token": lease.token.map(|token| token.to_string()),
+        "shared": lease.shared,
+        "held": lease.is_held,
+        "nodes": lease.nodes,
+        "of": nodes,
+    })
+}

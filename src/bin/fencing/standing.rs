@@ -1,0 +1,115 @@
+//! How locks stand on the nodes of one list, and leases in a database.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use fencing::lock::redlock::{Node, NodeLock, RedisNode};
+use fencing::lock::sql::SqlLease;
+use fencing::lock::{Fault, Holder};
+use fencing::{Resource, Token};
+
+use crate::findings;
+
+/// A lock as its nodes, or its database, see it.
+pub(crate) struct Standing {
+    pub(crate) resource: Resource,
+    pub(crate) holder: Option<Holder>,
+    pub(crate) shared: bool,
+    /// How long until it ends by itself; `None` if never.
+    pub(crate) remaining: Option<Duration>,
+    pub(crate) token: Option<Token>,
+    /// On how many nodes it stands.
+    pub(crate) nodes: Option<usize>,
+    pub(crate) is_held: bool,
+}
+
+/// The nodes of a list that answer, each once.
+pub(crate) struct Fleet {
+    pub(crate) nodes: Vec<(String, RedisNode)>,
+    pub(crate) needed: usize,
+    pub(crate) size: usize,
+    /// Why the others do not.
+    pub(crate) faults: Vec<(String, Fault)>,
+}
+
+impl Fleet {
+    /// Asks the nodes how they stand.
+    pub(crate) async fn of(
+        urls: &[&str],
+        namespace: &str,
+        budget: Duration,
+    ) -> Result<Fleet, String> {
+        let findings = findings::ask(urls.iter().copied(), namespace, budget);
+        let findings = findings.await.map_err(|error| error.to_string())?;
+        let (needed, size) = (findings.needed(), findings.nodes.len());
+        let mut fleet = Fleet { nodes: Vec::new(), needed, size, faults: Vec::new() };
+        for (url, finding) in urls.iter().zip(findings.nodes) {
+            let twin = matches!(finding.problem, Some(Fault::SameServer(_)));
+            match (finding.report, finding.problem) {
+                (_, Some(problem)) if twin => fleet.faults.push((finding.node, problem)),
+                (Err(fault), _) => fleet.faults.push((finding.node, fault)),
+                (Ok(_), _) => {
+                    let node = RedisNode::new(url, namespace).map_err(|error| error.to_string())?;
+                    fleet.nodes.push((node.name().to_owned(), node));
+                }
+            }
+        }
+        Ok(fleet)
+    }
+
+    /// Asks all of them at once, and returns what each has answered. Who does not answer is at fault.
+    pub(crate) async fn each<T: Send + 'static, F>(
+        &mut self,
+        ask: impl Fn(RedisNode) -> F,
+    ) -> Vec<T>
+    where
+        F: Future<Output = Result<T, Fault>> + Send + 'static,
+    {
+        let asked: Vec<_> =
+            self.nodes.iter().map(|(_, node)| tokio::spawn(ask(node.clone()))).collect();
+        let (mut answers, mut silent) = (Vec::new(), Vec::new());
+        for (answer, (name, _)) in asked.into_iter().zip(&self.nodes) {
+            let gone = |error| Err(Fault::Disconnected(format!("not asked: {error}")));
+            match answer.await.unwrap_or_else(gone) {
+                Ok(answer) => answers.push(answer),
+                Err(fault) => silent.push((name.clone(), fault)),
+            }
+        }
+        self.nodes.retain(|(name, _)| silent.iter().all(|(other, _)| other != name));
+        self.faults.append(&mut silent);
+        answers
+    }
+
+    /// Puts together what the nodes say of each lock.
+    pub(crate) fn together(&self, locks: Vec<Vec<NodeLock>>) -> Vec<Standing> {
+        let mut leases: BTreeMap<(Resource, Vec<u8>), Vec<NodeLock>> = BTreeMap::new();
+        for lock in locks.into_iter().flatten() {
+            leases.entry((lock.resource.clone(), lock.value.clone())).or_default().push(lock);
+        }
+        leases.into_values().filter_map(|locks| self.standing(locks)).collect()
+    }
+
+    fn standing(&self, mut locks: Vec<NodeLock>) -> Option<Standing> {
+        // It lasts for as long as it does on a majority.
+        let left = |lock: &NodeLock| lock.remaining.unwrap_or(Duration::MAX);
+        locks.sort_by_key(|lock| std::cmp::Reverse(left(lock)));
+        let (nodes, is_held) = (locks.len(), locks.len() >= self.needed);
+        let last = if is_held { self.needed - 1 } else { 0 };
+        let remaining = locks.get(last)?.remaining;
+        let mut tokens: Vec<Token> = locks.iter().filter_map(|lock| lock.token).collect();
+        tokens.sort_unstable();
+        let mut of_most = tokens.chunk_by(Token::eq).filter(|same| same.len() >= self.needed);
+        let token = of_most.next().and_then(|same| same.first().copied());
+        let first = locks.into_iter().next()?;
+        let NodeLock { resource, holder, shared, .. } = first;
+        Some(Standing { resource, holder, shared, remaining, token, nodes: Some(nodes), is_held })
+    }
+}
+
+impl From<SqlLease> for Standing {
+    fn from(lease: SqlLease) -> Standing {
+        let SqlLease { resource, token, holder, shared, remaining, .. } = lease;
+        let (token, nodes) = (Some(token), None);
+        Standing { resource, holder, shared, remaining, token, nodes, is_held: true }
+    }
+}

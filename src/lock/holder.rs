@@ -1,0 +1,207 @@
+use std::env::{self, VarError};
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::protocol::{EPOCH, Owner};
+
+/// What a client is called that was given no name.
+const VARIABLE: &str = "FENCING_HOLDER";
+/// The longest name, in bytes.
+const LONGEST: usize = 64;
+/// How far ahead another machine's clock may be, so that what it says is still shown.
+const AHEAD: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Who holds a lock, in its own words and by its own clock.
+///
+/// It is for people: no decision rests on it. Whoever may take a lock may call itself what it likes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holder {
+    /// The name that was given to the holder's lock service, or `host:pid`. `None` where none is
+    /// kept: for locks that are shared on MySQL and MariaDB, and for locks that were made by hand.
+    pub name: Option<String>,
+    /// When the holder asked for the lock, by the clock of its own machine. `None` if it says nothing
+    /// that can be true.
+    pub since: Option<SystemTime>,
+}
+
+impl Holder {
+    /// Reads what stands in a lock: an owner, and perhaps its name. A dot at the end says that it was released
+    /// early, and stays closed for the rest of its time. Anybody may have written anything there.
+    pub(crate) fn read(text: &str) -> Option<Holder> {
+        let (owner, rest) = text.split_at_checked(32)?;
+        let since = since(Owner::parse(owner)?);
+        let rest = rest.strip_suffix('.').unwrap_or(rest);
+        let name = match rest.strip_prefix(' ') {
+            Some(name) => Some(HolderName::new(name).ok()?.0.as_ref().to_owned()),
+            None if rest.is_empty() => None,
+            None => return None,
+        };
+        (name.is_some() || since.is_some()).then_some(Holder { name, since })
+    }
+
+    /// Returns when the holder asked for the lock as text, in UTC, as in `2026-03-01T12:00:00Z`.
+    #[must_use]
+    pub fn since_utc(&self) -> Option<String> {
+        utc(self.since?)
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name.as_deref().unwrap_or("one without a name"))?;
+        match self.since_utc() {
+            Some(since) => write!(f, " since {since}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A name that a lock may be held under: see [`HolderName::new`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HolderName(Arc<str>);
+
+impl HolderName {
+    /// Takes 1 to 64 bytes of printable ASCII: no spaces, quotation marks and backslashes, and no dot
+    /// at the end.
+    pub(crate) fn new(name: &str) -> Result<HolderName, String> {
+        let fits = !name.is_empty() && name.len() <= LONGEST && name.bytes().all(is_fit);
+        if fits && !name.ends_with('.') {
+            return Ok(HolderName(name.into()));
+        }
+        let shown: String = name.chars().take(LONGEST).collect();
+        Err(format!(
+            "{shown:?} is no name of a holder: 1 to {LONGEST} bytes of printable ASCII, no spaces, quotation \
+             marks and backslashes, and no dot at the end"
+        ))
+    }
+
+    /// Returns what the environment says, or else `host:pid`.
+    pub(crate) fn own() -> Result<HolderName, String> {
+        match env::var(VARIABLE) {
+            Ok(name) if !name.is_empty() => {
+                HolderName::new(&name).map_err(|problem| format!("{VARIABLE}: {problem}"))
+            }
+            Err(VarError::NotUnicode(_)) => Err(format!("{VARIABLE} is not a text")),
+            _ => Ok(HolderName::of_process()),
+        }
+    }
+
+    /// Returns `host:pid`.
+    pub(crate) fn of_process() -> HolderName {
+        let system = rustix::system::uname();
+        let host = system.nodename().to_string_lossy();
+        let mut name: String =
+            host.chars().filter(|c| u8::try_from(*c).is_ok_and(is_fit)).collect();
+        // Room for the number of the process.
+        name.truncate(LONGEST - 11);
+        HolderName(format!("{name}:{}", std::process::id()).into())
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+fn is_fit(byte: u8) -> bool {
+    byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\')
+}
+
+/// Returns when an owner was drawn: the milliseconds since 1970 are its first 48 bits. Owners that were drawn
+/// in some other way seldom say what can be true.
+fn since(owner: Owner) -> Option<SystemTime> {
+    let since = Duration::from_millis(u64::try_from(owner.0 >> 80).ok()?);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    (since >= EPOCH && since <= now + AHEAD).then(|| UNIX_EPOCH + since)
+}
+
+fn utc(time: SystemTime) -> Option<String> {
+    let since = time.duration_since(UNIX_EPOCH).ok()?.as_secs();
+    let (days, second) = (since / 86_400, since % 86_400);
+    // Counted from the first of March of the year 0, so that a leap day is the last of its year.
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    Some(format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random;
+
+    fn at(seconds: u64) -> String {
+        utc(UNIX_EPOCH + Duration::from_secs(seconds)).unwrap()
+    }
+
+    #[test]
+    fn a_moment_is_written_as_everybody_reads_it() {
+        assert_eq!(at(0), "1970-01-01T00:00:00Z");
+        assert_eq!(at(951_782_399), "2000-02-28T23:59:59Z");
+        assert_eq!(at(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(at(1_767_225_600), "2026-01-01T00:00:00Z");
+        assert_eq!(at(1_798_761_599), "2026-12-31T23:59:59Z");
+    }
+
+    #[test]
+    fn what_stands_in_a_lock_is_read() {
+        let owner = Owner(random::stamped());
+        let before = SystemTime::now() - Duration::from_secs(60);
+        for (text, name) in [
+            (format!("{owner} billing-7"), Some("billing-7")),
+            (format!("{owner} host.example:17"), Some("host.example:17")),
+            (format!("{owner} billing-7."), Some("billing-7")),
+            (format!("{owner}"), None),
+            (format!("{owner}."), None),
+        ] {
+            let holder = Holder::read(&text).unwrap();
+            assert_eq!(holder.name.as_deref(), name, "{text}");
+            assert!(holder.since.unwrap() > before, "{text}");
+        }
+        // An owner of some other kind, and its name.
+        let holder = Holder::read(&format!("{} a", Owner(7))).unwrap();
+        assert_eq!((holder.name.as_deref(), holder.since), (Some("a"), None));
+        assert_eq!(holder.to_string(), "a");
+    }
+
+    #[test]
+    fn what_no_client_writes_there_names_nobody() {
+        let owner = Owner(random::stamped());
+        let long = "x".repeat(65);
+        for text in [
+            String::new(),
+            "by hand".into(),
+            "ä".repeat(20),
+            Owner(7).to_string(),
+            format!("{owner}x"),
+            format!("{owner} "),
+            format!("{owner} a b"),
+            format!("{owner} {long}"),
+            format!("{owner} a\u{1b}[2J"),
+        ] {
+            assert_eq!(Holder::read(&text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_short_and_plain() {
+        let longest = "x".repeat(LONGEST);
+        for name in ["billing-7", "host.example:17", "a/b@c", &longest] {
+            assert_eq!(HolderName::new(name).unwrap().as_str(), name);
+        }
+        let too_long = "x".repeat(LONGEST + 1);
+        for name in ["", "a b", "a.", "ä", "a\n", "\"", "'", "\\", &too_long] {
+            assert!(HolderName::new(name).is_err(), "{name:?}");
+        }
+        let own = HolderName::of_process();
+        assert_eq!(HolderName::new(own.as_str()), Ok(own.clone()));
+        assert!(own.as_str().ends_with(&format!(":{}", std::process::id())));
+    }
+}
