@@ -2,6 +2,7 @@
 
 mod attacks;
 mod faults;
+mod holders;
 mod runtimes;
 mod scripts;
 mod service;

@@ -49,11 +49,12 @@ async fn on_nodes(args: &Release, urls: &[String]) -> Result<(), Failure> {
     }
     let named = named(holders.iter().map(|lock| lock.holder.as_ref()));
     confirmed(args, &named)?;
+    let seen = holders.iter().filter_map(|lock| lock.token).max();
     let values: Vec<Vec<u8>> = holders.into_iter().map(|lock| lock.value).collect();
     let taken = fleet
         .each(|node| {
             let (resource, values) = (resource.clone(), values.clone());
-            async move { node.force_release(&resource, &values, budget).await }
+            async move { node.force_release(&resource, &values, seen, budget).await }
         })
         .await;
     enough(&fleet)?;

@@ -146,7 +146,7 @@ pub async fn lease_of<DB: Database>(
 /// leases, also those of others who have joined since. A later lease stays. Returns whether it was ended.
 ///
 /// It leaves a line in the table `fencing_audit`, in the same transaction, in which both tokens are that of
-/// the lease: the user needs the right to write there, beside that to `UPDATE` `fencing_leases`.
+/// the lease: with the rights of docs/sql.md only the owner of the tables may write there.
 ///
 /// **Fencing.** It stops nobody. The holder goes on until its lease ends, as its renewals fail from now on.
 /// Only a storage that compares tokens refuses its writes, once it has seen a newer one.

@@ -11,6 +11,7 @@ mod delay;
 mod fleet;
 mod hand_over;
 mod late;
+mod named;
 mod owed;
 mod quarantine;
 mod retry;

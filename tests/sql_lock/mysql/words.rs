@@ -31,3 +31,6 @@ pub async fn sessions(pool: &sqlx::MySqlPool) -> Option<i64> {
     let count = "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE()";
     Some(sqlx::query_scalar(count).fetch_one(pool).await.unwrap())
 }
+
+/// Whether the parts of a row that several share carry names.
+pub const PARTS_HAVE_NAMES: bool = false;

@@ -33,3 +33,6 @@ pub async fn sessions(pool: &sqlx::PgPool) -> Option<i64> {
     let count = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()";
     Some(sqlx::query_scalar(count).fetch_one(pool).await.unwrap())
 }
+
+/// Whether the parts of a row that several share carry names.
+pub const PARTS_HAVE_NAMES: bool = true;

@@ -32,3 +32,6 @@ pub const DRAINED_LATER: &str = "UPDATE fencing_leases
 pub async fn sessions(_: &sqlx::SqlitePool) -> Option<i64> {
     None
 }
+
+/// Whether the parts of a row that several share carry names.
+pub const PARTS_HAVE_NAMES: bool = true;

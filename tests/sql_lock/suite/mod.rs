@@ -2,6 +2,7 @@
 
 mod at_least;
 mod dropped;
+mod holders;
 mod lease;
 mod loss;
 mod processes;

@@ -109,6 +109,10 @@ impl RedisNode {
     /// `budget`: see [`NodeLock::value`]. Whoever has got the lock since they were seen keeps it. Returns how many
     /// of them had it.
     ///
+    /// `seen` is the largest [`NodeLock::token`] of the resource on all nodes. Ask every node, also those where
+    /// nobody holds the lock: each notes that this token is used up, or the holder's next renewal
+    /// would set the lock again there.
+    ///
     /// The node writes it down, with the name of this process, in the sorted set `{namespace}:audit`, which
     /// keeps the last 1000 lines.
     ///
@@ -125,6 +129,7 @@ impl RedisNode {
         &self,
         resource: &Resource,
         values: &[Vec<u8>],
+        seen: Option<Token>,
         budget: Duration,
     ) -> Result<usize, Fault> {
         let keys = &self.keys;
@@ -132,12 +137,16 @@ impl RedisNode {
         let holders: Vec<_> = values.iter().map(|value| String::from_utf8_lossy(value)).collect();
         let line =
             format!("release {resource}; held by {}; done by {}", holders.join(", "), by.as_str());
+        let Stamp { era, count } = seen.map_or(Stamp { era: 0, count: 0 }, Stamp::from);
         let mut force = ::redis::cmd("EVAL");
         force.arg(FORCE).arg(6).arg(&keys.memory).arg(&keys.quarantine).arg(&keys.latest);
-        force.arg(&keys.long).arg(keys.lock(resource)).arg(&keys.audit).arg("");
-        force.arg(field(resource)).arg(format!("{}{resource}", keys.waiting));
-        force.arg(format!("{}{resource}", keys.told)).arg(&keys.channel).arg(resource.as_str());
-        force.arg(line).arg(values);
+        force.arg(&keys.long).arg(keys.lock(resource)).arg(&keys.audit).arg("").arg(line);
+        force
+            .arg(resource.as_str())
+            .arg(field(resource))
+            .arg(format!("{}{resource}", keys.waiting));
+        force.arg(format!("{}{resource}", keys.told)).arg(&keys.channel);
+        force.arg(era).arg(if seen.is_some() { count + 1 } else { 0 }).arg(values);
         let asked = async {
             let mut connection = connect(&self.client).await?;
             query(&mut connection, &force).await

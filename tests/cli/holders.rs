@@ -1,0 +1,173 @@
+//! `fencing leases` says who holds what, and `fencing release` takes a lock away.
+
+use std::path::Path;
+use std::process::{Child, Command};
+
+use serde_json::Value;
+
+use support::cli::{Ended, end, fencing, fencing_at, finish, five, line, run};
+use support::redis::RedisServer;
+
+/// Holds `invoice/42` under this name until it is told to go on.
+fn hold(mut command: Command, ready: &Path) -> Child {
+    let child = command.env("FENCING_HOLDER", "from-environment").spawn().unwrap();
+    line(ready);
+    child
+}
+
+fn script(ready: &Path, go: &Path) -> String {
+    format!("echo x > {}; while ! [ -e {} ]; do sleep 0.02; done", ready.display(), go.display())
+}
+
+fn ask(mut command: Command, arguments: &[&str]) -> Ended {
+    command.args(arguments);
+    finish(command)
+}
+
+fn objects(ended: &Ended) -> Vec<Value> {
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The same on nodes and in databases, with what `command` makes.
+fn listed_and_released(command: impl Fn() -> Command, of: Option<u64>) {
+    let folder = tempfile::tempdir().unwrap();
+    let (ready, go) = (folder.path().join("ready"), folder.path().join("go"));
+    let mut holding = command();
+    holding.args(["run", "--resource", "invoice/42", "--ttl", "10m", "--holder", "billing-7"]);
+    holding.args(["--node-budget", "1s", "--", "sh", "-c", &script(&ready, &go)]);
+    let holder = hold(holding, &ready);
+
+    let found = objects(&ask(command(), &["leases", "--json"]));
+    assert_eq!(found.len(), 1, "{found:?}");
+    let lease = &found[0];
+    assert_eq!((&lease["resource"], &lease["holder"]), (&"invoice/42".into(), &"billing-7".into()));
+    assert!(lease["since"].as_str().unwrap().starts_with("20"), "{lease}");
+    assert!(lease["remaining_ms"].as_u64().unwrap() > 300_000, "{lease}");
+    assert_eq!((&lease["shared"], &lease["held"]), (&false.into(), &true.into()));
+    assert_eq!(lease["of"].as_u64(), of);
+    let token: u64 = lease["token"].as_str().unwrap().parse().unwrap();
+    assert!(objects(&ask(command(), &["leases", "--json", "--resource", "order/*"])).is_empty());
+    let table = ask(command(), &["leases", "--resource", "inv*/4?"]);
+    let lines: Vec<&str> = table.stdout.lines().collect();
+    assert!(
+        lines[0].starts_with("RESOURCE") && lines[1].starts_with("invoice/42  billing-7  20"),
+        "{table:?}"
+    );
+
+    let held = ask(command(), &["run", "--resource", "invoice/42", "--wait", "0s", "--", "true"]);
+    assert_eq!(held.code, Some(75), "{held:?}");
+    assert!(
+        held.stderr.contains("is held by another client, billing-7 since 20"),
+        "{}",
+        held.stderr
+    );
+
+    // It says what it would do, and what it cannot.
+    let release = ["release", "--resource", "invoice/42"];
+    let asked = ask(command(), &release);
+    assert_eq!((asked.code, asked.stdout.as_str()), (Some(64), ""), "{asked:?}");
+    assert!(
+        asked.stderr.contains("would release invoice/42, held by billing-7 since 20"),
+        "{asked:?}"
+    );
+    assert!(asked.stderr.contains("This does not stop the holder"), "{asked:?}");
+    assert_eq!(objects(&ask(command(), &["leases", "--json"])).len(), 1);
+    let done = ask(command(), &[&release[..], &["--yes"]].concat());
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(done.stdout.starts_with("released invoice/42, held by billing-7 since 20"), "{done:?}");
+    assert!(done.stdout.contains("This does not stop the holder"), "{done:?}");
+
+    let mut next = command();
+    next.args(["run", "--resource", "invoice/42", "--", "sh", "-c", "echo $FENCING_TOKEN"]);
+    let next = finish(next);
+    assert_eq!(next.code, Some(0), "{}", next.stderr);
+    assert!(next.stdout.trim().parse::<u64>().unwrap() > token, "{}", next.stdout);
+    let nobody = ask(command(), &[&release[..], &["--yes"]].concat());
+    assert_eq!((nobody.code, nobody.stdout.as_str()), (Some(0), "nobody holds invoice/42\n"));
+    std::fs::write(&go, "").unwrap();
+    assert!(end(holder).stderr.contains("the lock was gone before it was released"));
+}
+
+#[test]
+fn on_nodes() {
+    let servers = five();
+    listed_and_released(|| fencing(&servers), Some(5));
+}
+
+#[test]
+fn in_a_sqlite_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}/locks.db", folder.path().display());
+    let command = || {
+        let mut command = fencing_at("");
+        command.env_remove("FENCING_REDIS").env("FENCING_DATABASE", &url);
+        command
+    };
+    listed_and_released(command, None);
+}
+
+/// With the rights of docs/guide/production.md.
+#[test]
+fn with_the_rights_of_the_guide() {
+    let guide = include_str!("../../docs/guide/production.md");
+    let rule = guide.split("ACL SETUSER locks ").nth(1).unwrap().split("\n```").next().unwrap();
+    let rule: Vec<&str> =
+        rule.split_whitespace().filter(|it| *it != "\\").map(|it| it.trim_matches('\'')).collect();
+    let servers = five();
+    for server in &servers {
+        server.cli(&[&["ACL", "SETUSER", "locks"], &rule[..]].concat());
+    }
+    let urls: Vec<_> =
+        servers.iter().map(|it| format!("{}?user=locks&pass=secret", it.url())).collect();
+    listed_and_released(|| fencing_at(&urls.join(",")), Some(5));
+}
+
+#[test]
+fn without_a_majority_nothing_is_released() {
+    let mut servers = five();
+    let folder = tempfile::tempdir().unwrap();
+    let (ready, go) = (folder.path().join("ready"), folder.path().join("go"));
+    let holder = hold(run(&servers, &["--ttl", "10m"], &script(&ready, &go)), &ready);
+    servers.iter_mut().take(3).for_each(RedisServer::kill);
+    let listed = ask(fencing(&servers), &["leases", "--json"]);
+    assert_eq!(listed.code, Some(69), "{listed:?}");
+    assert!(listed.stderr.contains("2 of 5 nodes answered"), "{listed:?}");
+    assert!(!listed.stdout.contains("\"held\":true"), "{listed:?}");
+    assert!(listed.stdout.contains("from-environment"), "{listed:?}");
+    let released = ask(fencing(&servers), &["release", "--resource", "invoice/42", "--yes"]);
+    assert_eq!(released.code, Some(69), "{released:?}");
+    std::fs::write(&go, "").unwrap();
+    end(holder);
+}
+
+#[test]
+fn a_name_that_cannot_be_is_wrong_usage() {
+    let mut command = fencing_at("unix:///nowhere");
+    command.env("FENCING_HOLDER", "two words").args(["run", "--resource", "r", "--", "true"]);
+    let ended = finish(command);
+    assert_eq!(ended.code, Some(64), "{ended:?}");
+    assert!(
+        ended.stderr.contains("FENCING_HOLDER: \"two words\" is no name of a holder"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn the_log_says_what_it_is_asked_for() {
+    let servers = five();
+    let logged = |level: Option<&str>| {
+        let mut command = run(&servers, &[], "true");
+        if let Some(level) = level {
+            command.env("RUST_LOG", level);
+        }
+        finish(command)
+    };
+    assert_eq!(logged(None).stderr, "");
+    let debug = logged(Some("fencing=debug"));
+    assert!(debug.stderr.contains("lease acquired"), "{}", debug.stderr);
+    assert_eq!(logged(Some("fencing=error")).stderr, "");
+    let wrong = logged(Some("=,="));
+    assert_eq!(wrong.code, Some(0), "{wrong:?}");
+    assert!(wrong.stderr.contains("RUST_LOG is not followed"), "{}", wrong.stderr);
+}

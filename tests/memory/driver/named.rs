@@ -1,0 +1,38 @@
+//! Nodes in this process keep the names of holders, as those on Redis do.
+
+use fencing::lock::{AcquireError, Holder};
+use fencing::{Redlock, Resource};
+
+use crate::driver::fleet::{Fleet, resource};
+
+fn named(fleet: &Fleet, name: &str) -> Redlock {
+    fleet.service().holder(name).build().unwrap()
+}
+
+#[track_caller]
+fn holder<L: std::fmt::Debug>(outcome: Result<L, AcquireError>) -> Holder {
+    match outcome {
+        Err(AcquireError::Held { holder: Some(holder), .. }) => holder,
+        other => panic!("nobody is named: {other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_holds_it_is_told() {
+    let fleet = Fleet::started().await;
+    let (a, b) = (named(&fleet, "a"), named(&fleet, "b"));
+    let several = ["x", "y"].map(|name| Resource::new(name).unwrap());
+    for _ in 0..3 {
+        let lease = a.acquire(&resource()).await.unwrap();
+        let found = holder(b.try_acquire(&resource()).await);
+        assert_eq!(found.name.as_deref(), Some("a"));
+        assert!(found.since.is_some(), "{found:?}");
+        lease.release().await.unwrap();
+        let part = b.acquire_shared(&resource()).await.unwrap();
+        assert_eq!(holder(a.try_acquire(&resource()).await).name.as_deref(), Some("b"));
+        part.release().await.unwrap();
+        let all = b.acquire_all(&several).await.unwrap();
+        assert_eq!(holder(a.try_acquire(&several[1]).await).name.as_deref(), Some("b"));
+        all.release().await.unwrap();
+    }
+}

@@ -1,0 +1,205 @@
+//! Who holds a lock: told to others, listed for operators, and taken away by force.
+
+use std::time::{Duration, SystemTime};
+
+use fencing::lock::redlock::{NodeLock, RedisNode};
+use fencing::lock::{AcquireError, Holder, Loss, Released};
+use fencing::{Redlock, Resource};
+use support::redis::{RedisServer, five};
+
+const BUDGET: Duration = Duration::from_secs(5);
+
+fn named(servers: &[RedisServer], name: &str) -> Redlock {
+    let builder = Redlock::builder().first_start(true).redis(servers.iter().map(RedisServer::url));
+    let builder = builder.ttl(Duration::from_secs(600)).node_budget(Duration::from_secs(1));
+    builder.holder(name).build().unwrap()
+}
+
+fn resource() -> Resource {
+    Resource::new("invoice/42").unwrap()
+}
+
+#[track_caller]
+fn holder<L: std::fmt::Debug>(outcome: Result<L, AcquireError>) -> Holder {
+    match outcome {
+        Err(AcquireError::Held { holder: Some(holder), .. }) => holder,
+        other => panic!("nobody is named: {other:?}"),
+    }
+}
+
+fn nodes(servers: &[RedisServer]) -> Vec<RedisNode> {
+    servers.iter().map(|it| RedisNode::new(&it.url(), "fencing").unwrap()).collect()
+}
+
+async fn seen(servers: &[RedisServer]) -> Vec<NodeLock> {
+    let mut seen = Vec::new();
+    for node in nodes(servers) {
+        seen.append(&mut node.lock(&resource(), BUDGET).await.unwrap());
+    }
+    seen
+}
+
+async fn force(servers: &[RedisServer], seen: &[NodeLock]) -> usize {
+    let values: Vec<_> = seen.iter().map(|lock| lock.value.clone()).collect();
+    let (mut taken, token) = (0, seen.iter().filter_map(|lock| lock.token).max());
+    for node in nodes(servers) {
+        taken += node.force_release(&resource(), &values, token, BUDGET).await.unwrap();
+    }
+    taken
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_holds_it_is_told() {
+    let servers = five();
+    let (a, b) = (named(&servers, "billing-7"), named(&servers, "billing-8"));
+    let before = SystemTime::now() - Duration::from_secs(1);
+    let lease = a.acquire(&resource()).await.unwrap();
+    for outcome in
+        [b.try_acquire(&resource()).await.map(drop), a.try_acquire(&resource()).await.map(drop)]
+    {
+        let text = outcome.as_ref().unwrap_err().to_string();
+        let found = holder(outcome);
+        assert_eq!(found.name.as_deref(), Some("billing-7"));
+        assert!(found.since.is_some_and(|at| at > before && at <= SystemTime::now()), "{found:?}");
+        assert!(text.contains("is held by another client, billing-7 since 20"), "{text}");
+    }
+    assert_eq!(holder(b.try_acquire_shared(&resource()).await).name.as_deref(), Some("billing-7"));
+    let several = ["a", "invoice/42"].map(|name| Resource::new(name).unwrap());
+    let b_soon = b.with_wait(Duration::ZERO).unwrap();
+    assert_eq!(holder(b_soon.acquire_all(&several).await).name.as_deref(), Some("billing-7"));
+    // The scripts compare the whole of what they have written.
+    lease.renew().await.unwrap();
+    assert_eq!(lease.release().await, Ok(Released::Released));
+    let part = b.acquire_shared(&resource()).await.unwrap();
+    part.renew().await.unwrap();
+    assert_eq!(holder(a.try_acquire(&resource()).await).name.as_deref(), Some("billing-8"));
+    assert_eq!(part.release().await, Ok(Released::Released));
+    let all = b.acquire_all(&several).await.unwrap();
+    all.renew().await.unwrap();
+    assert_eq!(holder(a.try_acquire(&several[0]).await).name.as_deref(), Some("billing-8"));
+    assert_eq!(all.release().await, Ok(Released::Released));
+    drop(a.try_acquire(&resource()).await.unwrap());
+}
+
+#[test]
+fn a_name_that_cannot_be_is_refused() {
+    for name in ["", "a b", "a.", "\u{e4}", "a\"b"] {
+        let wrong = Redlock::builder().redis(["redis://a"]).holder(name).build().unwrap_err();
+        assert_eq!(wrong.setting(), "holder", "{name:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locks_are_listed_in_small_steps() {
+    let servers = [RedisServer::start()];
+    let lock = named(&servers, "many");
+    let mut leases = Vec::new();
+    for number in 0..500 {
+        let resource = Resource::new(format!("list/{number}")).unwrap();
+        leases.push(lock.acquire(&resource).await.unwrap());
+    }
+    // Keys of others, of another namespace, and one that no client has made.
+    for key in ["other", "{fencin*}:lock:x", "{fencing}2:lock:y"] {
+        servers[0].cli(&["SET", key, "x"]);
+    }
+    servers[0].cli(&["SET", "{fencing}:lock:by hand", "x"]);
+    let node = RedisNode::new(&servers[0].url(), "fencing").unwrap();
+    let all = node.locks(|_| true, BUDGET).await.unwrap();
+    assert_eq!(all.len(), 501);
+    let by_hand = all.iter().find(|lock| lock.resource.as_str() == "by hand").unwrap();
+    assert_eq!((&by_hand.holder, by_hand.remaining, by_hand.shared), (&None, None, false));
+    let odd = node.locks(|resource| resource.as_str().ends_with("/77"), BUDGET).await.unwrap();
+    assert_eq!(odd.len(), 1);
+    assert_eq!(odd[0].token, Some(leases[77].token()));
+    assert_eq!(odd[0].holder.as_ref().unwrap().name.as_deref(), Some("many"));
+    assert!(odd[0].remaining.unwrap() > Duration::from_secs(500));
+    // Slower commands block all clients.
+    let stats = servers[0].cli(&["INFO", "commandstats"]);
+    assert!(stats.contains("cmdstat_scan:") && !stats.contains("cmdstat_keys:"), "{stats}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_that_was_taken_away_is_not_renewed() {
+    let servers = five();
+    let (a, b) = (named(&servers, "stuck"), named(&servers, "next"));
+    let lease = a.acquire(&resource()).await.unwrap();
+    let token = lease.token();
+    let locks = seen(&servers).await;
+    assert!(locks.len() >= 3, "{locks:?}");
+    assert!(force(&servers, &locks[..1]).await >= 3);
+    // Nobody else has come: without the count it would be set again.
+    assert!(lease.renew().await.is_err());
+    assert_eq!(lease.lost().await, Loss::Superseded);
+    let next = b.try_acquire(&resource()).await.unwrap();
+    assert!(next.token() > token);
+    let lines = servers[0].cli(&["ZRANGE", "{fencing}:audit", "0", "-1"]);
+    assert!(
+        lines.contains("release invoice/42; held by ") && lines.contains(" stuck; done by "),
+        "{lines}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_came_since_keeps_the_lock() {
+    let servers = five();
+    let (a, b) = (named(&servers, "old"), named(&servers, "new"));
+    let old = a.acquire(&resource()).await.unwrap();
+    let locks = seen(&servers).await;
+    assert_eq!(old.release().await, Ok(Released::Released));
+    let new = b.acquire(&resource()).await.unwrap();
+    assert_eq!(force(&servers, &locks[..1]).await, 0);
+    new.renew().await.unwrap();
+    assert_eq!(holder(a.try_acquire(&resource()).await).name.as_deref(), Some("new"));
+    assert_eq!(servers[0].cli(&["EXISTS", "{fencing}:audit"]), "0");
+    assert_eq!(new.release().await, Ok(Released::Released));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_who_share_a_lock_lose_it() {
+    let servers = five();
+    let (a, b, c) = (named(&servers, "a"), named(&servers, "b"), named(&servers, "c"));
+    let parts = [
+        a.acquire_shared(&resource()).await.unwrap(),
+        b.acquire_shared(&resource()).await.unwrap(),
+    ];
+    let locks = seen(&servers).await;
+    assert!(locks.iter().all(|lock| lock.shared), "{locks:?}");
+    assert!(force(&servers, &locks).await >= 6);
+    for part in &parts {
+        assert!(part.renew().await.is_err());
+    }
+    let next = c.try_acquire(&resource()).await.unwrap();
+    assert!(parts.iter().all(|part| part.token() < next.token()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_audit_keeps_the_last_thousand_lines() {
+    let servers = [RedisServer::start()];
+    for number in 0..1005 {
+        servers[0].cli(&["ZADD", "{fencing}:audit", &number.to_string(), &format!("{number} old")]);
+    }
+    let lease = named(&servers, "a").acquire(&resource()).await.unwrap();
+    let locks = seen(&servers).await;
+    assert_eq!(force(&servers, &locks).await, 1);
+    drop(lease);
+    assert_eq!(servers[0].cli(&["ZCARD", "{fencing}:audit"]), "1000");
+    let last = servers[0].cli(&["ZRANGE", "{fencing}:audit", "-1", "-1"]);
+    assert!(last.contains("release invoice/42"), "{last}");
+}
+
+/// Two nodes hold the lock and are away, and two hold nothing: with those, a majority would set it again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_that_hold_nothing_do_not_bring_it_back() {
+    let servers = five();
+    let lease = named(&servers, "stuck").acquire(&resource()).await.unwrap();
+    for server in &servers[3..] {
+        server.cli(&["DEL", "{fencing}:lock:invoice/42"]);
+        server.cli(&["HDEL", "{fencing}:memory", "c:invoice/42"]);
+    }
+    // It may have come late to one of these.
+    let locks = seen(&servers[2..]).await;
+    let locks = if locks.is_empty() { seen(&servers).await } else { locks };
+    force(&servers[2..], &locks).await;
+    assert!(lease.renew().await.is_err());
+    assert_eq!(lease.lost().await, Loss::Superseded);
+}

@@ -1,0 +1,142 @@
+//! Who holds a lease: told to others, listed for operators, and ended by force.
+
+use std::time::SystemTime;
+
+use fencing::lock::Holder;
+use fencing::lock::sql::{SqlLease, force_release, lease_of, leases};
+
+use super::*;
+
+/// As long as a name may be.
+const LONGEST: &str = "billing-7.payments.europe-west-1.internal.example.com:4294967295";
+
+fn called(pool: &Pool<Db>, name: &str) -> SqlLock<Db> {
+    builder(pool).wait(Duration::ZERO).holder(name).build().unwrap()
+}
+
+#[track_caller]
+fn holder<L: std::fmt::Debug>(outcome: Result<L, AcquireError>) -> Holder {
+    match outcome {
+        Err(AcquireError::Held { holder: Some(holder), .. }) => holder,
+        other => panic!("nobody is named: {other:?}"),
+    }
+}
+
+fn name(lease: &SqlLease) -> Option<&str> {
+    lease.holder.as_ref()?.name.as_deref()
+}
+
+#[tokio::test]
+async fn who_holds_it_is_told() {
+    assert_eq!(LONGEST.len(), 63);
+    let place = ready().await;
+    let (a, b) = (called(&place.pool, LONGEST), called(&place.other(), "b"));
+    let before = SystemTime::now() - Duration::from_secs(1);
+    let lease = a.acquire(&resource()).await.unwrap();
+    let found = holder(b.try_acquire(&resource()).await);
+    assert_eq!(found.name.as_deref(), Some(LONGEST));
+    assert!(found.since.is_some_and(|at| at > before && at <= SystemTime::now()), "{found:?}");
+    assert_eq!(holder(b.try_acquire_shared(&resource()).await), found);
+    let several = ["a", "invoice/42"].map(|name| Resource::new(name).unwrap());
+    assert_eq!(holder(b.acquire_all(&several).await), found);
+    lease.renew().await.unwrap();
+    assert_eq!(lease.release().await, Ok(Released::Released));
+    let part = a.acquire_shared(&resource()).await.unwrap();
+    let found = holder(b.try_acquire(&resource()).await);
+    // A part has no room for a name on MySQL.
+    assert!(found.since.is_some() || words::PARTS_HAVE_NAMES, "{found:?}");
+    assert!(found.name.as_deref() == words::PARTS_HAVE_NAMES.then_some(LONGEST), "{found:?}");
+    part.renew().await.unwrap();
+    assert_eq!(part.release().await, Ok(Released::Released));
+    drop(b.try_acquire(&resource()).await.unwrap());
+}
+
+/// One that was released early stays closed for its rest, and says who had it.
+#[tokio::test]
+async fn who_has_released_early_is_told() {
+    let place = ready().await;
+    let least = builder(&place.pool).lock_at_least_for(LONG).holder("early").build().unwrap();
+    let lease = least.acquire(&resource()).await.unwrap();
+    assert_eq!(lease.release().await, Ok(Released::Released));
+    let found = holder(called(&place.other(), "b").try_acquire(&resource()).await);
+    assert_eq!(found.name.as_deref(), Some("early"));
+}
+
+#[tokio::test]
+async fn leases_that_last_are_listed() {
+    let place = ready().await;
+    let (lock, other) = (called(&place.pool, "lister"), called(&place.pool, "reader"));
+    let named = |name: &str| Resource::new(name).unwrap();
+    let mut held = Vec::new();
+    for name in ["a", "b", "c"] {
+        held.push(lock.acquire(&named(name)).await.unwrap());
+    }
+    let shared = [
+        lock.acquire_shared(&named("d")).await.unwrap(),
+        other.acquire_shared(&named("d")).await.unwrap(),
+    ];
+    assert_eq!(held.remove(1).release().await, Ok(Released::Released));
+    let all = leases(&place.pool, None, 100).await.unwrap();
+    let listed: Vec<_> = all.iter().map(|lease| (lease.resource.as_str(), lease.shared)).collect();
+    assert_eq!(listed, [("a", false), ("c", false), ("d", true), ("d", true)]);
+    assert_eq!((all[0].token, name(&all[0])), (held[0].token(), Some("lister")));
+    for lease in &all {
+        let left = lease.remaining.unwrap();
+        assert!(left > LONG / 2 && left <= LONG, "{lease:?}");
+    }
+    assert_eq!(all[2].token, shared[0].token());
+    if words::PARTS_HAVE_NAMES {
+        let mut names = [name(&all[2]), name(&all[3])];
+        names.sort_unstable();
+        assert_eq!(names, [Some("lister"), Some("reader")]);
+    }
+    let page = leases(&place.pool, Some(&named("a")), 1).await.unwrap();
+    let listed: Vec<_> = page.iter().map(|lease| (lease.resource.as_str(), lease.token)).collect();
+    assert_eq!(listed, [("c", all[1].token)]);
+    assert_eq!(lease_of(&place.pool, &named("b")).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_lease_that_was_ended_by_force_is_not_renewed() {
+    let place = ready().await;
+    let (a, b) = (called(&place.pool, "stuck"), called(&place.other(), "next"));
+    for shared in [false, true] {
+        let (token, renewed) = if shared {
+            let part = a.acquire_shared(&resource()).await.unwrap();
+            let seen = lease_of(&place.pool, &resource()).await.unwrap();
+            assert!(force_release(&place.pool, &seen[0]).await.unwrap());
+            (part.token(), part.renew().await.is_ok())
+        } else {
+            let lease = a.acquire(&resource()).await.unwrap();
+            let seen = lease_of(&place.pool, &resource()).await.unwrap();
+            assert_eq!(name(&seen[0]), Some("stuck"));
+            assert!(force_release(&place.pool, &seen[0]).await.unwrap());
+            assert!(!force_release(&place.pool, &seen[0]).await.unwrap());
+            (lease.token(), lease.renew().await.is_ok())
+        };
+        assert!(!renewed);
+        let next = b.try_acquire(&resource()).await.unwrap();
+        assert!(next.token() > token);
+        assert_eq!(next.release().await, Ok(Released::Released));
+        let lines = sqlx::query_scalar::<_, i64>(
+            "SELECT count(*) FROM fencing_audit WHERE from_token = to_token AND lowered_at IS NOT NULL",
+        );
+        let lines = lines.fetch_one(&place.pool).await.unwrap();
+        assert_eq!(lines, if shared { 2 } else { 1 });
+    }
+}
+
+#[tokio::test]
+async fn whoever_came_since_keeps_the_lease() {
+    let place = ready().await;
+    let (a, b) = (called(&place.pool, "old"), called(&place.other(), "new"));
+    let old = a.acquire(&resource()).await.unwrap();
+    let seen = lease_of(&place.pool, &resource()).await.unwrap();
+    assert_eq!(old.release().await, Ok(Released::Released));
+    let new = b.acquire(&resource()).await.unwrap();
+    assert!(!force_release(&place.pool, &seen[0]).await.unwrap());
+    new.renew().await.unwrap();
+    assert_eq!(holder(a.try_acquire(&resource()).await).name.as_deref(), Some("new"));
+    let lines = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM fencing_audit");
+    assert_eq!(lines.fetch_one(&place.pool).await.unwrap(), 0);
+}
