@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use super::counted::Held;
 use super::error::{LeaseLost, NodeCause, ReleaseError, Released, RenewError};
 use super::held_lock::{Grant, Renewed};
 use super::holding::Holding;
@@ -34,6 +35,8 @@ pub struct Lease {
     runtime: Handle,
     queues: Arc<Queues>,
     watch: Option<Watch>,
+    /// Counts it in the metrics.
+    counted: Option<Held>,
     /// The lock is not free before this, by `lock_at_least_for`.
     closed_until: Time,
     released: bool,
@@ -64,7 +67,8 @@ impl Lease {
         let watch = || watchdogs.watch(&runtime, Arc::clone(&holding), settings.ttl);
         let watch = settings.renew.then(watch);
         let closed_until = asked + settings.at_least;
-        Lease { holding, runtime, queues, watch, closed_until, released: false }
+        let counted = Some(Held::new());
+        Lease { holding, runtime, queues, watch, counted, closed_until, released: false }
     }
 
     /// Returns the fencing token: give it to every write that the lease is to protect.
@@ -217,6 +221,7 @@ impl Lease {
     /// a renewal that came after the release could lock again.
     fn close(&mut self) -> Loss {
         self.watch = None;
+        self.counted = None;
         self.holding.standing.close(Loss::Released)
     }
 }

@@ -22,6 +22,7 @@ mod backend;
 mod backoff;
 mod connect;
 mod contender;
+mod counted;
 mod ear;
 mod ears;
 mod error;

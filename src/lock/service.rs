@@ -7,6 +7,7 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 
 use super::backend::{Ask, LockBackend};
+use super::counted::waited;
 use super::groups::Groups;
 use super::queues::Queues;
 use super::settings::Settings;
@@ -61,7 +62,7 @@ impl<B: LockBackend> Service<B> {
         let waits = !self.settings.wait.is_zero();
         let attempt = || self.attempt(resource, Ask { waits, ..Ask::ONCE });
         let asked = (&self.backend, resource, &self.settings);
-        self.queues.acquire(asked, Mode::Exclusive, attempt).await
+        waited(self.queues.acquire(asked, Mode::Exclusive, attempt)).await
     }
 
     /// Makes one attempt, and more only while servers start for the first time.
