@@ -30,7 +30,7 @@ tokio::task_local! {
 /// spawns have none.
 ///
 /// # Cancel safety
-/// Dropped, it drops the work.
+/// If you drop the future, it drops the work.
 pub async fn within<F: Future>(lease: Arc<dyn HeldToken>, work: F) -> F::Output {
     CURRENT.scope(lease, work).await
 }
