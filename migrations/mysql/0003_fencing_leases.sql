@@ -84,7 +84,9 @@ BEGIN
     START TRANSACTION;
 
     -- A row that is closed is only read: that needs no wait for its lock.
-    SELECT owner, expires_at, closed_for, odd_since, parts IS NOT NULL AND owner = 'shared'
+    -- Of those who share it, the last one that has renewed is named.
+    SELECT IF(owner = 'shared' AND parts IS NOT NULL, LEFT(RIGHT(parts, 49), 32), owner), expires_at, closed_for,
+        odd_since, parts IS NOT NULL AND owner = 'shared'
     INTO last_owner, closed, allowed, noticed, in_parts
     FROM fencing_leases WHERE resource = the_resource;
     SET present = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
