@@ -232,7 +232,7 @@ END;
 -- name gets a mark: a renewal that is still on its way must not find it.
 DROP PROCEDURE IF EXISTS fencing_lease_shorten;
 CREATE PROCEDURE fencing_lease_shorten(
-    IN the_resource VARBINARY(255), IN the_owner VARBINARY(63),
+    IN the_resource VARBINARY(255), IN the_owner VARBINARY(127),
     IN rest BIGINT, IN patience BIGINT)
     MODIFIES SQL DATA
     SQL SECURITY INVOKER

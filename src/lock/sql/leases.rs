@@ -32,7 +32,7 @@ pub struct SqlLease {
 }
 
 /// The texts of one database. Columns: resource, token, the row's owner, the holder, milliseconds, and the
-/// parts where they have to be taken apart here.
+/// parts where they have to be taken apart here: then the holder is the time in microseconds.
 struct Words {
     leases: &'static str,
     after: &'static str,
@@ -66,7 +66,9 @@ const POSTGRES: Words = Words {
 const MYSQL: Words = Words {
     leases: "
         SELECT CONVERT(resource USING utf8mb4), CAST(token AS CHAR), CONVERT(owner USING utf8mb4),
-            CONVERT(owner USING utf8mb4), CAST(GREATEST(0, expires_at
+            IF(owner = 'shared' AND parts IS NOT NULL,
+                CAST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS CHAR), CONVERT(owner USING utf8mb4)),
+            CAST(GREATEST(0, expires_at
                 - TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))) DIV 1000 AS CHAR),
             IF(owner = 'shared', CONVERT(parts USING utf8mb4), NULL)
         FROM fencing_leases
@@ -208,11 +210,18 @@ fn parsed(row: &Texts) -> Option<Vec<SqlLease>> {
     let remaining = left.as_deref().and_then(millis);
     Some(match parts {
         None => vec![lease(holder.as_deref()?, remaining)],
-        // Each has 49 bytes: see the migration. They end with the row at the latest.
+        // Each has 49 bytes: see the migration. In the place of the holder stands the time. They end with the row
+        // at the latest.
         Some(parts) => {
-            let part = |part: &[u8]| std::str::from_utf8(part).ok().map(str::to_owned);
-            let parts = parts.as_bytes().chunks(49).filter_map(|bytes| part(bytes.get(..33)?));
-            parts.map(|part| lease(part.trim_end(), remaining)).collect()
+            let present: u64 = holder.as_deref()?.parse().ok()?;
+            let part = |part: &[u8]| {
+                let (holder, end) = std::str::from_utf8(part).ok()?.split_at_checked(33)?;
+                let left =
+                    end.parse::<u64>().ok()?.checked_sub(present).filter(|left| *left > 0)?;
+                let left = Duration::from_micros(left);
+                Some(lease(holder.trim_end(), Some(remaining.map_or(left, |row| left.min(row)))))
+            };
+            parts.as_bytes().chunks(49).filter_map(part).collect()
         }
     })
 }

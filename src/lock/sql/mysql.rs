@@ -54,7 +54,9 @@ impl LeaseStatements for MySql {
             }
             let Some(left) = row.try_get(1)? else { return Ok(AcquireAnswer::Overtaken) };
             let shared = !claim.shared && row.try_get::<i64, _>(2)? == 1;
-            let holder: Option<Vec<u8>> = row.try_get(if claim.shared { 2 } else { 3 })?;
+            // Procedures of an older version have no such column.
+            let place = if claim.shared { 2 } else { 3 };
+            let holder: Option<Vec<u8>> = row.try_get(place).unwrap_or(None);
             let holder = holder.and_then(|holder| String::from_utf8(holder).ok());
             Ok(AcquireAnswer::Held { left, shared, holder })
         })

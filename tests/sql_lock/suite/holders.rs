@@ -55,11 +55,11 @@ async fn who_holds_it_is_told() {
 #[tokio::test]
 async fn who_has_released_early_is_told() {
     let place = ready().await;
-    let least = builder(&place.pool).lock_at_least_for(LONG).holder("early").build().unwrap();
+    let least = builder(&place.pool).lock_at_least_for(LONG).holder(LONGEST).build().unwrap();
     let lease = least.acquire(&resource()).await.unwrap();
     assert_eq!(lease.release().await, Ok(Released::Released));
     let found = holder(called(&place.other(), "b").try_acquire(&resource()).await);
-    assert_eq!(found.name.as_deref(), Some("early"));
+    assert_eq!(found.name.as_deref(), Some(LONGEST));
 }
 
 #[tokio::test]
