@@ -9,6 +9,9 @@ use crate::protocol::{EPOCH, Owner};
 const VARIABLE: &str = "FENCING_HOLDER";
 /// The longest name, in bytes.
 const LONGEST: usize = 64;
+/// The longest name of `host:pid`. With its owner it has 63 bytes: longer members of a sorted set take a part of
+/// a shared lock out of the compact form, which is several times as large.
+const LONGEST_OWN: usize = 30;
 /// How far ahead another machine's clock may be, so that what it says is still shown.
 const AHEAD: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -94,9 +97,9 @@ impl HolderName {
         let host = system.nodename().to_string_lossy();
         let mut name: String =
             host.chars().filter(|c| u8::try_from(*c).is_ok_and(is_fit)).collect();
-        // Room for the number of the process.
-        name.truncate(LONGEST - 11);
-        HolderName(format!("{name}:{}", std::process::id()).into())
+        let process = format!(":{}", std::process::id());
+        name.truncate(LONGEST_OWN - process.len());
+        HolderName(format!("{name}{process}").into())
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -202,6 +205,7 @@ mod tests {
         }
         let own = HolderName::of_process();
         assert_eq!(HolderName::new(own.as_str()), Ok(own.clone()));
+        assert!(own.as_str().len() <= LONGEST_OWN);
         assert!(own.as_str().ends_with(&format!(":{}", std::process::id())));
     }
 }

@@ -73,7 +73,17 @@ fn listed_and_released(command: impl Fn() -> Command, of: Option<u64>) {
     );
     assert!(asked.stderr.contains("This does not stop the holder"), "{asked:?}");
     assert_eq!(objects(&ask(command(), &["leases", "--json"])).len(), 1);
-    let done = ask(command(), &[&release[..], &["--yes"]].concat());
+    // It takes the lease that was seen, and no other.
+    let forced = |token: u64| {
+        let token = token.to_string();
+        ask(command(), &[&release[..], &["--yes", "--token", &token]].concat())
+    };
+    assert!(asked.stderr.contains(&format!(", token {token}.")), "{asked:?}");
+    assert_eq!(ask(command(), &[&release[..], &["--yes"]].concat()).code, Some(64));
+    let other = forced(token + 1);
+    assert_eq!((other.code, other.stdout.as_str()), (Some(65), ""), "{other:?}");
+    assert_eq!(objects(&ask(command(), &["leases", "--json"])).len(), 1);
+    let done = forced(token);
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(done.stdout.starts_with("released invoice/42, held by billing-7 since 20"), "{done:?}");
     assert!(done.stdout.contains("This does not stop the holder"), "{done:?}");
@@ -83,7 +93,7 @@ fn listed_and_released(command: impl Fn() -> Command, of: Option<u64>) {
     let next = finish(next);
     assert_eq!(next.code, Some(0), "{}", next.stderr);
     assert!(next.stdout.trim().parse::<u64>().unwrap() > token, "{}", next.stdout);
-    let nobody = ask(command(), &[&release[..], &["--yes"]].concat());
+    let nobody = forced(token);
     assert_eq!((nobody.code, nobody.stdout.as_str()), (Some(0), "nobody holds invoice/42\n"));
     std::fs::write(&go, "").unwrap();
     assert!(end(holder).stderr.contains("the lock was gone before it was released"));
@@ -135,7 +145,8 @@ fn without_a_majority_nothing_is_released() {
     assert!(listed.stderr.contains("2 of 5 nodes answered"), "{listed:?}");
     assert!(!listed.stdout.contains("\"held\":true"), "{listed:?}");
     assert!(listed.stdout.contains("from-environment"), "{listed:?}");
-    let released = ask(fencing(&servers), &["release", "--resource", "invoice/42", "--yes"]);
+    let released =
+        ask(fencing(&servers), &["release", "--resource", "invoice/42", "--yes", "--token", "1"]);
     assert_eq!(released.code, Some(69), "{released:?}");
     std::fs::write(&go, "").unwrap();
     end(holder);

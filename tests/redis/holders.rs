@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use fencing::lock::redlock::{NodeLock, RedisNode};
-use fencing::lock::{AcquireError, Holder, Loss, Released};
+use fencing::lock::redlock::{Fleet, Node, NodeView, RedisNode};
+use fencing::lock::{AcquireError, Fault, Holder, Loss, Released};
 use fencing::{Redlock, Resource};
 use support::redis::{RedisServer, five};
 
@@ -31,19 +31,25 @@ fn nodes(servers: &[RedisServer]) -> Vec<RedisNode> {
     servers.iter().map(|it| RedisNode::new(&it.url(), "fencing").unwrap()).collect()
 }
 
-async fn seen(servers: &[RedisServer]) -> Vec<NodeLock> {
+fn fleet(servers: &[RedisServer]) -> Fleet {
+    Fleet::new(nodes(servers).iter().map(Node::member)).unwrap()
+}
+
+async fn seen(fleet: &Fleet, servers: &[RedisServer]) -> Vec<NodeView> {
     let mut seen = Vec::new();
     for node in nodes(servers) {
-        seen.append(&mut node.lock(&resource(), BUDGET).await.unwrap());
+        seen.push(node.lock(fleet, &resource(), BUDGET).await.unwrap());
     }
     seen
 }
 
-async fn force(servers: &[RedisServer], seen: &[NodeLock]) -> usize {
-    let values: Vec<_> = seen.iter().map(|lock| lock.value.clone()).collect();
-    let (mut taken, token) = (0, seen.iter().filter_map(|lock| lock.token).max());
+async fn force(fleet: &Fleet, servers: &[RedisServer], seen: &[NodeView]) -> usize {
+    let mut values: Vec<_> = seen.iter().flat_map(|view| &view.locks).collect();
+    values.dedup_by_key(|lock| lock.value.clone());
+    let values: Vec<_> = values.into_iter().map(|lock| lock.value.clone()).collect();
+    let mut taken = 0;
     for node in nodes(servers) {
-        taken += node.force_release(&resource(), &values, token, BUDGET).await.unwrap();
+        taken += node.force_release(fleet, &resource(), &values, seen, BUDGET).await.unwrap();
     }
     taken
 }
@@ -124,9 +130,8 @@ async fn a_lock_that_was_taken_away_is_not_renewed() {
     let (a, b) = (named(&servers, "stuck"), named(&servers, "next"));
     let lease = a.acquire(&resource()).await.unwrap();
     let token = lease.token();
-    let locks = seen(&servers).await;
-    assert!(locks.len() >= 3, "{locks:?}");
-    assert!(force(&servers, &locks[..1]).await >= 3);
+    let views = seen(&fleet(&servers), &servers).await;
+    assert!(force(&fleet(&servers), &servers, &views).await >= 3);
     // Nobody else has come: without the count it would be set again.
     assert!(lease.renew().await.is_err());
     assert_eq!(lease.lost().await, Loss::Superseded);
@@ -144,10 +149,10 @@ async fn whoever_came_since_keeps_the_lock() {
     let servers = five();
     let (a, b) = (named(&servers, "old"), named(&servers, "new"));
     let old = a.acquire(&resource()).await.unwrap();
-    let locks = seen(&servers).await;
+    let views = seen(&fleet(&servers), &servers).await;
     assert_eq!(old.release().await, Ok(Released::Released));
     let new = b.acquire(&resource()).await.unwrap();
-    assert_eq!(force(&servers, &locks[..1]).await, 0);
+    assert_eq!(force(&fleet(&servers), &servers, &views).await, 0);
     new.renew().await.unwrap();
     assert_eq!(holder(a.try_acquire(&resource()).await).name.as_deref(), Some("new"));
     assert_eq!(servers[0].cli(&["EXISTS", "{fencing}:audit"]), "0");
@@ -162,9 +167,9 @@ async fn all_who_share_a_lock_lose_it() {
         a.acquire_shared(&resource()).await.unwrap(),
         b.acquire_shared(&resource()).await.unwrap(),
     ];
-    let locks = seen(&servers).await;
-    assert!(locks.iter().all(|lock| lock.shared), "{locks:?}");
-    assert!(force(&servers, &locks).await >= 6);
+    let views = seen(&fleet(&servers), &servers).await;
+    assert!(views.iter().flat_map(|view| &view.locks).all(|lock| lock.shared), "{views:?}");
+    assert!(force(&fleet(&servers), &servers, &views).await >= 6);
     for part in &parts {
         assert!(part.renew().await.is_err());
     }
@@ -179,8 +184,8 @@ async fn the_audit_keeps_the_last_thousand_lines() {
         servers[0].cli(&["ZADD", "{fencing}:audit", &number.to_string(), &format!("{number} old")]);
     }
     let lease = named(&servers, "a").acquire(&resource()).await.unwrap();
-    let locks = seen(&servers).await;
-    assert_eq!(force(&servers, &locks).await, 1);
+    let views = seen(&fleet(&servers), &servers).await;
+    assert_eq!(force(&fleet(&servers), &servers, &views).await, 1);
     drop(lease);
     assert_eq!(servers[0].cli(&["ZCARD", "{fencing}:audit"]), "1000");
     let last = servers[0].cli(&["ZRANGE", "{fencing}:audit", "-1", "-1"]);
@@ -196,10 +201,86 @@ async fn nodes_that_hold_nothing_do_not_bring_it_back() {
         server.cli(&["DEL", "{fencing}:lock:invoice/42"]);
         server.cli(&["HDEL", "{fencing}:memory", "c:invoice/42"]);
     }
-    // It may have come late to one of these.
-    let locks = seen(&servers[2..]).await;
-    let locks = if locks.is_empty() { seen(&servers).await } else { locks };
-    force(&servers[2..], &locks).await;
+    let views = seen(&fleet(&servers), &servers).await;
+    force(&fleet(&servers), &servers[2..], &views).await;
     assert!(lease.renew().await.is_err());
     assert_eq!(lease.lost().await, Loss::Superseded);
+}
+
+/// The largest token counts, also where the lock is free, or the holder sets it again on a majority.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_largest_token_of_all_is_used_up() {
+    let servers = five();
+    let lease = named(&servers, "stuck").acquire(&resource()).await.unwrap();
+    // It may come late to some nodes.
+    while !servers.iter().all(|it| it.cli(&["EXISTS", "{fencing}:lock:invoice/42"]) == "1") {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let count = lease.token().get() % 1_000_000;
+    // The first node knows of a smaller one, the second has it and no lock, and the last has neither.
+    let memory = |server: &RedisServer, change: &[&str]| {
+        server.cli(&[&[change[0], "{fencing}:memory", "c:invoice/42"], &change[1..]].concat());
+    };
+    for server in &servers[..3] {
+        memory(server, &["HSET", &(count + 6).to_string()]);
+    }
+    memory(&servers[0], &["HSET", &(count + 3).to_string()]);
+    for server in &servers[3..] {
+        memory(server, &["HDEL"]);
+    }
+    for server in [&servers[1], &servers[3], &servers[4]] {
+        server.cli(&["DEL", "{fencing}:lock:invoice/42"]);
+    }
+    let reached: Vec<RedisNode> =
+        [0, 1, 4].into_iter().map(|place| nodes(&servers).swap_remove(place)).collect();
+    let fleet = fleet(&servers);
+    let mut views = Vec::new();
+    for node in &reached {
+        views.push(node.lock(&fleet, &resource(), BUDGET).await.unwrap());
+    }
+    let values: Vec<_> = views[0].locks.iter().map(|lock| lock.value.clone()).collect();
+    for node in &reached {
+        node.force_release(&fleet, &resource(), &values, &views, BUDGET).await.unwrap();
+    }
+    for server in [&servers[0], &servers[1], &servers[4]] {
+        let left = server.cli(&["HGET", "{fencing}:memory", "c:invoice/42"]);
+        assert_eq!(left, (count + 7).to_string());
+    }
+    assert!(lease.renew().await.is_err());
+}
+
+/// Where there is no larger token nothing could keep the holder out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_token_of_an_era_cannot_be_taken_away() {
+    let servers = [RedisServer::start()];
+    let lease = named(&servers, "stuck").acquire(&resource()).await.unwrap();
+    servers[0].cli(&["HSET", "{fencing}:memory", "c:invoice/42", "999999"]);
+    let (fleet, node) = (fleet(&servers), nodes(&servers).remove(0));
+    let views = [node.lock(&fleet, &resource(), BUDGET).await.unwrap()];
+    let values = [views[0].locks[0].value.clone()];
+    let forced = node.force_release(&fleet, &resource(), &values, &views, BUDGET).await;
+    assert_eq!(forced, Err(Fault::Exhausted));
+    lease.renew().await.unwrap();
+}
+
+/// What a node of another fleet, or of none, knows raises no era, and its own is not raised.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_is_not_admitted_is_left_alone() {
+    let servers = five();
+    let lease = named(&servers, "stuck").acquire(&resource()).await.unwrap();
+    let fleet = fleet(&servers);
+    let views = seen(&fleet, &servers).await;
+    let values: Vec<_> = views[0].locks.iter().map(|lock| lock.value.clone()).collect();
+    let admitted = servers[0].cli(&["HGET", "{fencing}:memory", "admitted"]);
+    for marker in [admitted.replacen(' ', "0 ", 1), format!("{admitted},x")] {
+        servers[0].cli(&["HSET", "{fencing}:memory", "admitted", &marker]);
+        let before = servers[0].cli(&["HGETALL", "{fencing}:memory"]);
+        let node = nodes(&servers).remove(0);
+        assert_eq!(node.lock(&fleet, &resource(), BUDGET).await, Err(Fault::NotAdmitted));
+        let forced = node.force_release(&fleet, &resource(), &values, &views, BUDGET).await;
+        assert!(matches!(forced, Err(Fault::NotAdmitted | Fault::OtherFleet { .. })), "{forced:?}");
+        assert_eq!(servers[0].cli(&["HGETALL", "{fencing}:memory"]), before);
+        assert_eq!(servers[0].cli(&["EXISTS", "{fencing}:lock:invoice/42"]), "1");
+    }
+    drop(lease);
 }

@@ -12,7 +12,7 @@ use crate::say;
 /// What the nodes of one list answered.
 pub(crate) struct Findings {
     pub(crate) nodes: Vec<Finding>,
-    fleet: Fleet,
+    pub(crate) fleet: Fleet,
     budget: Duration,
 }
 
@@ -32,7 +32,9 @@ pub(crate) async fn ask(
 ) -> Result<Findings, BuildError> {
     let urls: Vec<&str> = urls.collect();
     // The list must be one that a lock service can be built from.
-    Redlock::builder().redis(&urls).namespace(namespace).build()?;
+    let builder = Redlock::builder().redis(&urls).namespace(namespace);
+    // A name that cannot be in the environment is no reason not to look.
+    builder.holder("operator").build()?;
     let (mut asked, mut members) = (Vec::new(), Vec::new());
     for url in urls {
         let node = RedisNode::new(url, namespace)?;

@@ -102,7 +102,12 @@ fn row(lease: &Standing, nodes: Option<usize>) -> Vec<String> {
     let none = || "-".to_owned();
     let holder = lease.holder.as_ref();
     let name = holder.and_then(|holder| holder.name.clone()).unwrap_or_else(none);
-    let shared = if lease.shared { " (shared)" } else { "" };
+    let shared = match lease.holders {
+        _ if !lease.shared => String::new(),
+        // No more than 100 of them are listed.
+        holders @ 101.. => format!(" (one of {holders} who share it)"),
+        _ => " (shared)".to_owned(),
+    };
     let on = match (lease.nodes, nodes) {
         (Some(on), Some(of)) if lease.is_held => format!("{on}/{of}"),
         (Some(on), Some(of)) => format!("{on}/{of}, no majority"),

@@ -1,8 +1,11 @@
 //! `fencing release`: takes a lock from its holder.
 
-use fencing::Resource;
-use fencing::lock::redlock::NodeLock;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fencing::lock::redlock::NodeView;
 use fencing::lock::{Holder, sql};
+use fencing::{Resource, Token};
 
 use crate::args::{Chosen, Release, trimmed};
 use crate::leases::refused;
@@ -30,42 +33,43 @@ async fn on_nodes(args: &Release, urls: &[String]) -> Result<(), Failure> {
     let (urls, budget): (Vec<&str>, _) = (trimmed(urls).collect(), args.node_budget);
     let fleet = Fleet::of(&urls, &args.place.namespace, budget).await;
     let mut fleet = fleet.map_err(pool::usage)?;
-    let resource = args.resource.clone();
-    let locks: Vec<Vec<NodeLock>> = fleet
+    let (resource, list) = (args.resource.clone(), fleet.list.clone());
+    let views: Vec<NodeView> = fleet
         .each(|node| {
-            let resource = resource.clone();
-            async move { node.lock(&resource, budget).await }
+            let (list, resource) = (list.clone(), resource.clone());
+            async move { node.lock(&list, &resource, budget).await }
         })
         .await;
     enough(&fleet)?;
-    let mut holders: Vec<NodeLock> = Vec::new();
-    for lock in locks.into_iter().flatten() {
-        if holders.iter().all(|other| other.value != lock.value) {
-            holders.push(lock);
-        }
-    }
-    if holders.is_empty() {
+    let held = Held::of(&views, fleet.needed);
+    if held.is_empty() {
         return free(&resource);
     }
-    let named = named(holders.iter().map(|lock| lock.holder.as_ref()));
-    confirmed(args, &named)?;
-    let seen = holders.iter().filter_map(|lock| lock.token).max();
-    let values: Vec<Vec<u8>> = holders.into_iter().map(|lock| lock.value).collect();
+    let tokens: Vec<Token> = held.iter().filter_map(|held| held.token).collect();
+    let asked = asked(args, &Held::told(&held), &tokens)?;
+    let held: Vec<Held> = held.into_iter().filter(|held| held.token == Some(asked)).collect();
+    let named = Held::named(&held);
+    let values: Vec<Vec<u8>> = held.into_iter().flat_map(|held| held.values).collect();
+    let views = Arc::new(views);
     let taken = fleet
         .each(|node| {
-            let (resource, values) = (resource.clone(), values.clone());
-            async move { node.force_release(&resource, &values, seen, budget).await }
+            let (list, resource, values) = (list.clone(), resource.clone(), values.clone());
+            let views = Arc::clone(&views);
+            async move { node.force_release(&list, &resource, &values, &views, budget).await }
         })
         .await;
+    for (node, fault) in &fleet.faults {
+        say::error(format_args!("not released there: {node}: {fault}"));
+    }
     enough(&fleet)?;
     if taken.iter().all(|taken| *taken == 0) {
         return Err(gone(&resource, &named));
     }
-    let (done, size) = (fleet.nodes.len(), fleet.size);
-    for (node, fault) in &fleet.faults {
-        say::error(format_args!("not released there: {node}: {fault}"));
-    }
-    told(&format!("released {resource}, held by {named}, on {done} of {size} nodes"));
+    let (on, told_to) = (taken.iter().filter(|taken| **taken > 0).count(), fleet.nodes.len());
+    told(&format!(
+        "released {resource}, held by {named}, token {asked}, on {on} nodes; {told_to} of {} do not let it back",
+        fleet.size
+    ));
     Ok(())
 }
 
@@ -74,12 +78,57 @@ async fn in_database(args: &Release, url: &str) -> Result<(), Failure> {
     let leases = on!(&pool, pool => sql::lease_of(pool, resource).await).map_err(refused)?;
     let Some(lease) = leases.first() else { return free(resource) };
     let named = named(leases.iter().map(|lease| lease.holder.as_ref()));
-    confirmed(args, &named)?;
+    asked(args, &format!("{named}, token {}", lease.token), &[lease.token])?;
     match on!(&pool, pool => sql::force_release(pool, lease).await).map_err(refused)? {
         true => told(&format!("released {resource}, held by {named}, token {}", lease.token)),
         false => return Err(gone(resource, &named)),
     }
     Ok(())
+}
+
+/// One who holds a lock on nodes, or all who share it.
+struct Held {
+    values: Vec<Vec<u8>>,
+    holders: Vec<Option<Holder>>,
+    /// The largest token that a node knows of where it stands.
+    token: Option<Token>,
+    nodes: usize,
+}
+
+impl Held {
+    /// Puts together who holds it. What stands on less than a majority is an attempt, or what is left of a lease: it
+    /// counts only where nobody has a majority.
+    fn of(views: &[NodeView], needed: usize) -> Vec<Held> {
+        let mut all: BTreeMap<Option<&[u8]>, Held> = BTreeMap::new();
+        for view in views {
+            let shared = view.locks.iter().any(|lock| lock.shared);
+            for (place, lock) in view.locks.iter().enumerate() {
+                let none = || Held { values: vec![], holders: vec![], token: None, nodes: 0 };
+                let held = all.entry((!shared).then_some(&lock.value)).or_insert_with(none);
+                held.nodes += usize::from(place == 0);
+                held.token = held.token.max(view.known);
+                if !held.values.contains(&lock.value) {
+                    held.values.push(lock.value.clone());
+                    held.holders.push(lock.holder.clone());
+                }
+            }
+        }
+        let any = all.values().any(|held| held.nodes >= needed);
+        all.into_values().filter(|held| !any || held.nodes >= needed).collect()
+    }
+
+    fn named(held: &[Held]) -> String {
+        named(held.iter().flat_map(|held| held.holders.iter().map(Option::as_ref)))
+    }
+
+    fn told(held: &[Held]) -> String {
+        let one = |held: &Held| {
+            let named = named(held.holders.iter().map(Option::as_ref));
+            let token = held.token.map_or_else(String::new, |token| format!(", token {token}"));
+            format!("{named}{token}")
+        };
+        held.iter().map(one).collect::<Vec<_>>().join("; ")
+    }
 }
 
 fn enough(fleet: &Fleet) -> Result<(), Failure> {
@@ -102,14 +151,20 @@ fn free(resource: &Resource) -> Result<(), Failure> {
     Ok(())
 }
 
-fn confirmed(args: &Release, named: &str) -> Result<(), Failure> {
-    if args.yes {
-        return Ok(());
-    }
+/// Returns the token that the operator has named, if it is one of those that were found. Without one nothing is
+/// done: whoever holds the lock by now may be somebody else than the operator has seen.
+fn asked(args: &Release, found: &str, tokens: &[Token]) -> Result<Token, Failure> {
     let resource = &args.resource;
-    Err(pool::usage(format_args!(
-        "would release {resource}, held by {named}. {CANNOT} Add --yes to do it"
-    )))
+    match args.token {
+        Some(token) if args.yes && tokens.contains(&token) => Ok(token),
+        Some(token) if !tokens.contains(&token) => Err(Failure(
+            exit::REFUSED,
+            format!("{resource} is held by {found}, not with token {token}: nothing was released"),
+        )),
+        _ => Err(pool::usage(format_args!(
+            "would release {resource}, held by {found}. {CANNOT} Add --token with that token and --yes to do it"
+        ))),
+    }
 }
 
 fn gone(resource: &Resource, named: &str) -> Failure {

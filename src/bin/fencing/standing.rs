@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use fencing::lock::redlock::{Node, NodeLock, RedisNode};
+use fencing::lock::redlock::{self, Node, NodeLock, RedisNode};
 use fencing::lock::sql::SqlLease;
 use fencing::lock::{Fault, Holder};
 use fencing::{Resource, Token};
@@ -15,6 +15,8 @@ pub(crate) struct Standing {
     pub(crate) resource: Resource,
     pub(crate) holder: Option<Holder>,
     pub(crate) shared: bool,
+    /// How many share it on one node; 0 if that is not known.
+    pub(crate) holders: u64,
     /// How long until it ends by itself; `None` if never.
     pub(crate) remaining: Option<Duration>,
     pub(crate) token: Option<Token>,
@@ -23,9 +25,11 @@ pub(crate) struct Standing {
     pub(crate) is_held: bool,
 }
 
-/// The nodes of a list that answer, each once.
+/// The nodes of a list that answer and are admitted in it, each once. Others are in no majority of it: what they
+/// know must not count.
 pub(crate) struct Fleet {
     pub(crate) nodes: Vec<(String, RedisNode)>,
+    pub(crate) list: redlock::Fleet,
     pub(crate) needed: usize,
     pub(crate) size: usize,
     /// Why the others do not.
@@ -42,13 +46,14 @@ impl Fleet {
         let findings = findings::ask(urls.iter().copied(), namespace, budget);
         let findings = findings.await.map_err(|error| error.to_string())?;
         let (needed, size) = (findings.needed(), findings.nodes.len());
-        let mut fleet = Fleet { nodes: Vec::new(), needed, size, faults: Vec::new() };
+        let list = findings.fleet.clone();
+        let mut fleet = Fleet { nodes: Vec::new(), list, needed, size, faults: Vec::new() };
         for (url, finding) in urls.iter().zip(findings.nodes) {
-            let twin = matches!(finding.problem, Some(Fault::SameServer(_)));
-            match (finding.report, finding.problem) {
-                (_, Some(problem)) if twin => fleet.faults.push((finding.node, problem)),
-                (Err(fault), _) => fleet.faults.push((finding.node, fault)),
-                (Ok(_), _) => {
+            match finding.problem.clone() {
+                Some(problem) if !finding.is_admitted() => {
+                    fleet.faults.push((finding.node, problem));
+                }
+                _ => {
                     let node = RedisNode::new(url, namespace).map_err(|error| error.to_string())?;
                     fleet.nodes.push((node.name().to_owned(), node));
                 }
@@ -101,8 +106,9 @@ impl Fleet {
         let mut of_most = tokens.chunk_by(Token::eq).filter(|same| same.len() >= self.needed);
         let token = of_most.next().and_then(|same| same.first().copied());
         let first = locks.into_iter().next()?;
-        let NodeLock { resource, holder, shared, .. } = first;
-        Some(Standing { resource, holder, shared, remaining, token, nodes: Some(nodes), is_held })
+        let NodeLock { resource, holder, shared, holders, .. } = first;
+        let nodes = Some(nodes);
+        Some(Standing { resource, holder, shared, holders, remaining, token, nodes, is_held })
     }
 }
 
@@ -110,6 +116,6 @@ impl From<SqlLease> for Standing {
     fn from(lease: SqlLease) -> Standing {
         let SqlLease { resource, token, holder, shared, remaining, .. } = lease;
         let (token, nodes) = (Some(token), None);
-        Standing { resource, holder, shared, remaining, token, nodes, is_held: true }
+        Standing { resource, holder, shared, holders: 0, remaining, token, nodes, is_held: true }
     }
 }

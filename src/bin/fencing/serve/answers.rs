@@ -95,9 +95,12 @@ pub(super) fn wrong_method(allowed: &'static str) -> Answer {
 /// Says why there is no lease. The names of the servers go to the log only.
 pub(super) fn not_acquired(error: &AcquireError) -> Answer {
     match error {
-        AcquireError::Held { retry_after, .. } => {
+        AcquireError::Held { resource, retry_after, .. } => {
+            // Who holds it is for the log of a client that may ask the nodes.
+            let millis = retry_after.as_millis();
+            let text = format!("{resource} is held by another client; try again in {millis} ms");
             let seconds = u64::try_from(retry_after.as_millis().div_ceil(1000).max(1));
-            problem(StatusCode::CONFLICT, HELD, &error.to_string(), seconds.ok())
+            problem(StatusCode::CONFLICT, HELD, &text, seconds.ok())
         }
         AcquireError::Overloaded { .. } => crowded(&error.to_string()),
         AcquireError::NoQuorum { nodes, needed, .. } => {

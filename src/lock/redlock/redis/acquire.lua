@@ -17,9 +17,9 @@ if not set or set.err then
   local holder = lock()
   if holder == ARGV[2] then return {'granted', era, count, memory[2], crowded} end
   if type(holder) == 'table' then
-    if holder.owners > 0 then return {'shared', holder.left, holder.last} end
+    if holder.owners > 0 then return {'shared', holder.left, string.sub(holder.last, 1, 128)} end
   elseif holder then
-    return {'held', redis.call('PTTL', KEYS[5]), holder}
+    return {'held', redis.call('PTTL', KEYS[5]), string.sub(holder, 1, 128)}
   end
   if exhausted then
     redis.call('HSET', KEYS[1], 'full', 1)

@@ -12,10 +12,10 @@ local function in_the_way()
     answers[1 + place] = {'free'}
     if type(holder) == 'table' and holder.owners == 0 then holder = nil end
     if type(holder) == 'table' then
-      answers[1 + place] = {'shared', holder.left, holder.last}
+      answers[1 + place] = {'shared', holder.left, string.sub(holder.last, 1, 128)}
       is_held = true
     elseif holder and holder ~= args[2] then
-      answers[1 + place] = {'held', redis.call('PTTL', keys[5]), holder}
+      answers[1 + place] = {'held', redis.call('PTTL', keys[5]), string.sub(holder, 1, 128)}
       is_held = true
     elseif not holder and tonumber(redis.call('HGET', KEYS[1], args[4]) or '0') >= 999999 then
       redis.call('HSET', KEYS[1], 'full', 1)

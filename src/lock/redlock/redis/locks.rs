@@ -6,11 +6,13 @@ use ::redis::aio::MultiplexedConnection;
 use tokio::time::timeout;
 
 use super::fault::{fault, nonsense};
-use super::node::{RedisNode, connect};
+use super::info::Info;
+use super::node::{RedisNode, connect, info};
+use super::script;
 use super::words::field;
 use crate::lock::Holder;
 use crate::lock::holder::HolderName;
-use crate::protocol::{Fault, Stamp};
+use crate::protocol::{Fault, Fleet, Membership, Reply, Stamp};
 use crate::resource::Resource;
 use crate::token::Token;
 
@@ -24,6 +26,12 @@ const FORCE: &str = concat!(
 
 /// How many keys the server looks at in one step.
 const BATCH: usize = 200;
+/// How many of those who share a lock are named in a list.
+const NAMED: usize = 100;
+/// How many of them are named where only one lock is asked for.
+const ALL: usize = 100_000;
+/// How much of what stands in a lock is written down.
+const SHOWN: usize = 128;
 
 /// A lock as it stands on one node, for an operator. A lock that several share stands there once for each of
 /// them.
@@ -38,12 +46,35 @@ pub struct NodeLock {
     pub holder: Option<Holder>,
     /// Whether the holder shares the lock, perhaps with others.
     pub shared: bool,
+    /// How many hold it on this node: more than are listed, if more than 100 share it.
+    pub holders: u64,
     /// How long until it ends by itself, unless it is renewed. `None` for a lock that was made by hand
     /// and never ends.
     pub remaining: Option<Duration>,
     /// The last token of the resource that this node knows of. It is the token of the lease if a majority of
     /// the nodes says the same.
     pub token: Option<Token>,
+}
+
+/// How one resource stands on a node that is admitted in a fleet, for an operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NodeView {
+    /// Who holds the lock there. Empty if nobody does.
+    pub locks: Vec<NodeLock>,
+    /// The last token of the resource that the node knows of, also where nobody holds the lock. Where it knows of
+    /// none, it is the one before the first of its era.
+    pub known: Option<Token>,
+    stamp: Stamp,
+    fleet: Fleet,
+}
+
+/// What a node says of some locks.
+struct Answers {
+    admitted: Vec<u8>,
+    era: u64,
+    /// The count of each, and who holds it.
+    locks: Vec<(u64, Vec<NodeLock>)>,
 }
 
 impl RedisNode {
@@ -73,7 +104,9 @@ impl RedisNode {
             let names = keys.iter().filter_map(|key| self.keys.resource(key));
             let names: Vec<Resource> = names.filter(&wanted).collect();
             for names in names.chunks(BATCH) {
-                for lock in within(budget, self.read_locks(&mut connection, names)).await? {
+                let answers =
+                    within(budget, self.read_locks(&mut connection, names, NAMED)).await?;
+                for lock in answers.locks.into_iter().flat_map(|(_, locks)| locks) {
                     // A key may be seen twice.
                     found.insert((lock.resource.clone(), lock.value.clone()), lock);
                 }
@@ -85,22 +118,30 @@ impl RedisNode {
         }
     }
 
-    /// Reads the lock of one resource on the node, over a connection of its own, within `budget`. Empty if nobody
-    /// holds it there.
+    /// Reads the lock of one resource on the node, over a connection of its own, within `budget`.
     ///
     /// # Errors
-    /// [`Fault`]: why the node did not answer.
+    /// [`Fault`]: why the node did not answer, or [`Fault::NotAdmitted`] where it is not admitted in this fleet.
     ///
     /// # Cancel safety
     /// Dropped, it leaves nothing behind.
     pub async fn lock(
         &self,
+        fleet: &Fleet,
         resource: &Resource,
         budget: Duration,
-    ) -> Result<Vec<NodeLock>, Fault> {
+    ) -> Result<NodeView, Fault> {
         let asked = async {
             let mut connection = connect(&self.client).await?;
-            self.read_locks(&mut connection, std::slice::from_ref(resource)).await
+            let (_, marker) = member(&mut connection, fleet).await?;
+            let resources = std::slice::from_ref(resource);
+            let answers = self.read_locks(&mut connection, resources, ALL).await?;
+            if answers.admitted != marker.as_bytes() {
+                return Err(Fault::NotAdmitted);
+            }
+            let (count, locks) = answers.locks.into_iter().next().unwrap_or_default();
+            let stamp = Stamp { era: answers.era, count };
+            Ok(NodeView { locks, known: stamp.token(), stamp, fleet: fleet.clone() })
         };
         within(budget, asked).await
     }
@@ -109,9 +150,9 @@ impl RedisNode {
     /// `budget`: see [`NodeLock::value`]. Whoever has got the lock since they were seen keeps it. Returns how many
     /// of them had it.
     ///
-    /// `seen` is the largest [`NodeLock::token`] of the resource on all nodes. Ask every node, also those where
-    /// nobody holds the lock: each notes that this token is used up, or the holder's next renewal
-    /// would set the lock again there.
+    /// `seen` is what a majority of the nodes of this fleet has shown with [`RedisNode::lock`]. Ask every node, also
+    /// those where nobody holds the lock: each notes that the largest of these tokens is used up, or
+    /// the holder's next renewal would set the lock again there. Views of other fleets do not count.
     ///
     /// The node writes it down, with the name of this process, in the sorted set `{namespace}:audit`, which
     /// keeps the last 1000 lines.
@@ -121,35 +162,57 @@ impl RedisNode {
     /// it has seen a newer one.
     ///
     /// # Errors
-    /// [`Fault`]: why the node did not answer. It may have done it all the same.
+    /// [`Fault`]: why the node did not answer; it may have done it all the same. A node that is not admitted in
+    /// this fleet refuses. [`Fault::Exhausted`] where no token of its era is larger: nothing was taken there.
     ///
     /// # Cancel safety
     /// Dropped, it may have been done or not.
     pub async fn force_release(
         &self,
+        fleet: &Fleet,
         resource: &Resource,
         values: &[Vec<u8>],
-        seen: Option<Token>,
+        seen: &[NodeView],
         budget: Duration,
     ) -> Result<usize, Fault> {
         let keys = &self.keys;
         let by = HolderName::own().unwrap_or_else(|_| HolderName::of_process());
-        let holders: Vec<_> = values.iter().map(|value| String::from_utf8_lossy(value)).collect();
+        let holders: Vec<_> = values.iter().map(|value| shown(value)).collect();
         let line =
             format!("release {resource}; held by {}; done by {}", holders.join(", "), by.as_str());
-        let Stamp { era, count } = seen.map_or(Stamp { era: 0, count: 0 }, Stamp::from);
-        let mut force = ::redis::cmd("EVAL");
-        force.arg(FORCE).arg(6).arg(&keys.memory).arg(&keys.quarantine).arg(&keys.latest);
-        force.arg(&keys.long).arg(keys.lock(resource)).arg(&keys.audit).arg("").arg(line);
-        force
-            .arg(resource.as_str())
-            .arg(field(resource))
-            .arg(format!("{}{resource}", keys.waiting));
-        force.arg(format!("{}{resource}", keys.told)).arg(&keys.channel);
-        force.arg(era).arg(if seen.is_some() { count + 1 } else { 0 }).arg(values);
+        let of_fleet = seen.iter().filter(|view| view.fleet == *fleet);
+        let Some(Stamp { era, count }) = of_fleet.map(|view| view.stamp).max() else {
+            return Err(Fault::NotAdmitted);
+        };
         let asked = async {
             let mut connection = connect(&self.client).await?;
-            query(&mut connection, &force).await
+            let (me, marker) = member(&mut connection, fleet).await?;
+            let mut force = ::redis::cmd("EVAL");
+            force.arg(FORCE).arg(6).arg(&keys.memory).arg(&keys.quarantine).arg(&keys.latest);
+            force.arg(&keys.long).arg(keys.lock(resource)).arg(&keys.audit).arg(marker).arg(line);
+            force.arg(resource.as_str()).arg(field(resource));
+            force.arg(format!("{}{resource}", keys.waiting));
+            force.arg(format!("{}{resource}", keys.told)).arg(&keys.channel);
+            force.arg(era).arg(count).arg(values);
+            let value: Value = query(&mut connection, &force).await?;
+            let odd = || nonsense("this is no answer to a release by force");
+            let Value::Array(parts) = &value else { return Err(odd()) };
+            if let [Value::BulkString(forced), Value::Int(taken)] = parts.as_slice()
+                && forced == b"forced"
+            {
+                return usize::try_from(*taken).map_err(|_| odd());
+            }
+            Err(match script::reply(&me.incarnation, Duration::ZERO, parts) {
+                Some(Reply::NotAdmitted) => Fault::NotAdmitted,
+                Some(Reply::Exhausted) => Fault::Exhausted,
+                Some(Reply::OtherFleet(other)) => {
+                    Fault::OtherFleet { members: other.members().map(str::to_owned).collect() }
+                }
+                Some(Reply::Moved(to)) => {
+                    Fault::Moved { to: to.members().map(str::to_owned).collect() }
+                }
+                _ => odd(),
+            })
         };
         within(budget, asked).await
     }
@@ -158,18 +221,37 @@ impl RedisNode {
         &self,
         connection: &mut MultiplexedConnection,
         resources: &[Resource],
-    ) -> Result<Vec<NodeLock>, Fault> {
+        most: usize,
+    ) -> Result<Answers, Fault> {
         let mut locks = ::redis::cmd("EVAL");
         locks.arg(LOCKS).arg(resources.len() + 1).arg(&self.keys.memory);
         for resource in resources {
             locks.arg(self.keys.lock(resource));
         }
+        locks.arg(most);
         for resource in resources {
             locks.arg(field(resource));
         }
         let value: Value = query(connection, &locks).await?;
         read(resources, &value).ok_or_else(|| nonsense("this is no list of locks"))
     }
+}
+
+/// Returns who the server is as a member of this fleet, and the value of `admitted` where it is one.
+async fn member(
+    connection: &mut MultiplexedConnection,
+    fleet: &Fleet,
+) -> Result<(Membership, String), Fault> {
+    let incarnation = Info::read(&info(connection).await?)?.incarnation;
+    let me = Membership { incarnation, fleet: fleet.clone() };
+    let marker = script::marker(&me);
+    Ok((me, marker))
+}
+
+/// Returns what stands in a lock as it is written down: anybody may have written anything there.
+fn shown(value: &[u8]) -> String {
+    let text = String::from_utf8_lossy(value);
+    text.chars().flat_map(char::escape_debug).take(SHOWN).collect()
 }
 
 async fn within<T>(
@@ -186,33 +268,41 @@ async fn query<T: ::redis::FromRedisValue>(
     command.query_async(connection).await.map_err(|error| fault(&error))
 }
 
-fn read(resources: &[Resource], value: &Value) -> Option<Vec<NodeLock>> {
+fn read(resources: &[Resource], value: &Value) -> Option<Answers> {
     let Value::Array(answers) = value else { return None };
-    let (era, answers) = answers.split_first()?;
-    let era = number(era);
-    let mut locks = Vec::new();
+    let [Value::BulkString(admitted), era, answers @ ..] = answers.as_slice() else { return None };
+    // A node that has never been admitted has none.
+    let (known, mut locks) = (number(era), Vec::new());
     for (resource, answer) in resources.iter().zip(answers) {
         let Value::Array(answer) = answer else { return None };
-        let Some((kind, answer)) = answer.split_first() else { continue };
-        let (count, holders) = answer.split_first()?;
-        let stamp = era.zip(number(count)).map(|(era, count)| Stamp { era, count });
-        for holder in holders.chunks(2) {
+        let [Value::BulkString(kind), count, rest @ ..] = answer.as_slice() else { return None };
+        let count = number(count)?;
+        let token = known.filter(|_| count > 0).and_then(|era| Stamp { era, count }.token());
+        let shared = kind == b"shared";
+        let Some((Value::Int(owners), rest)) = rest.split_first() else {
+            locks.push((count, Vec::new()));
+            continue;
+        };
+        let mut holders = Vec::new();
+        for holder in rest.chunks(2) {
             let [Value::BulkString(value), Value::Int(left)] = holder else { return None };
             let remaining = match *left {
-                -1 => None,
+                -1 if !shared => None,
                 left => Some(Duration::from_millis(u64::try_from(left).unwrap_or(0))),
             };
-            locks.push(NodeLock {
+            holders.push(NodeLock {
                 resource: resource.clone(),
                 value: value.clone(),
                 holder: std::str::from_utf8(value).ok().and_then(Holder::read),
-                shared: matches!(kind, Value::BulkString(kind) if kind == b"shared"),
+                shared,
+                holders: u64::try_from(*owners).ok()?,
                 remaining,
-                token: stamp.and_then(Stamp::token),
+                token,
             });
         }
+        locks.push((count, holders));
     }
-    Some(locks)
+    Some(Answers { admitted: admitted.clone(), era: known.unwrap_or(0), locks })
 }
 
 fn number(value: &Value) -> Option<u64> {

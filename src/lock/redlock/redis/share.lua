@@ -23,7 +23,7 @@ if type(holder) == 'table' then
   end
   joins, left = count > 0, holder.left
 elseif holder then
-  return {'held', redis.call('PTTL', KEYS[5]), holder}
+  return {'held', redis.call('PTTL', KEYS[5]), string.sub(holder, 1, 128)}
 end
 if not joins then
   if count >= 999999 then
