@@ -210,9 +210,12 @@ fn renewal<const N: usize, const C: usize, const R: usize>(
     let votes = client.slots.map(|slot| slot.renewal != Vote::None);
     let nodes = (0..N).filter(|node| votes[*node]).map(|node| letter(node as u8).to_string());
     let nodes: Vec<_> = nodes.collect();
+    if nodes.is_empty() {
+        return None;
+    }
     let renewed = world.seam.renewed(number as u8, client.token, &votes);
     let outcome = if renewed { "its lease is renewed" } else { "no majority so far" };
-    (!nodes.is_empty()).then(|| format!("at {}: {outcome}", nodes.join(", ")))
+    Some(format!("at {}: {outcome}", nodes.join(", ")))
 }
 
 /// A re-admission that has begun.
