@@ -192,7 +192,7 @@ fn attempt<const N: usize, const C: usize, const R: usize>(
         facts.push(("heard", heard.collect::<Vec<_>>().join(", ")));
         let floor = client.floor;
         let floor = if floor == 0 { "none".into() } else { words::token(floor) };
-        facts.push(("largest token before it began", floor));
+        facts.push(("token before", floor));
         if let Some(renewal) = renewal(world, state, number) {
             facts.push(("renewal", renewal));
         }
