@@ -4,6 +4,7 @@
 
 mod history;
 mod model;
+mod product;
 mod proof;
 mod several;
 mod walk;

@@ -64,6 +64,17 @@ fn leases_are_won_in_order() {
 }
 
 #[test]
+fn leases_that_share_a_lock_are_won_in_order() {
+    assert_all(&solver::ask(&selected(witness::sharers()), LIMIT), Verdict::Proved);
+}
+
+/// A rule of those who share a lock is left out, and two leases win one token.
+#[test]
+fn a_careless_node_gives_one_token_to_two_modes() {
+    assert_all(&solver::ask(&selected(witness::careless()), LIMIT), Verdict::Proved);
+}
+
+#[test]
 fn an_era_that_is_written_is_not_used() {
     assert_all(&solver::ask(&selected(witness::token_twice()), LIMIT), Verdict::Proved);
 }
