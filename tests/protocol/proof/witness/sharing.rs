@@ -1,4 +1,4 @@
-//! Runs with leases that share a lock: `s1`, `s2`, `s3`. The others are alone.
+//! Runs with leases that share a lock: `s1`, `s2`. The others are alone.
 
 use super::run::Run;
 use super::world;
@@ -9,56 +9,66 @@ use crate::proof::steps::{Step, steps};
 /// What the nodes have granted as they are now.
 const NOW: &str = "qm (memory n), qe (era n), qc (count n)";
 
-/// One that is alone, two that share, one that shares after a node forgot, one that is alone.
+/// Two runs in which leases are won in order, some of which share the lock.
 pub fn sharers() -> Vec<Obligation> {
-    let mut run = Run::new(world::WORLD, world::START);
-    alone(&mut run, "a1");
-    leave(&mut run, &["a1"]);
-    first_two(&mut run);
-    super::node_forgets(&mut run);
-    third(&mut run);
-    leave(&mut run, &["s1", "s2", "s3"]);
-    begins(&mut run, "a2");
-    run.step("acquire", "A a2, N n1");
-    run.step("acquire", "A a2, N n2");
-    wins(&mut run, "a2", "E 11, C 2, N n1, M m5");
-    run.ends(
-        "in-order",
-        "(and (won a1) (won s1) (won s2) (won s3) (won a2)
-              (before a1 s1) (before a1 s2) (before s2 s3) (before s3 a2)
-              (= (token-era a1) (token-era s1) (token-era s2) 10) (= (token-count a1) 1)
-              (= (token-count s1) (token-count s2) 2)
-              (= (token-era s3) (token-era a2) 11)
-              (= (token-count s3) 1) (= (token-count a2) 2))",
-    );
-    run.obligations
+    let runs = [between_two_alone(), after_a_node_forgot()];
+    runs.into_iter().flat_map(|run| run.obligations).collect()
 }
 
-/// The second joins the first. A part that is missing is set again on nodes 1 and 3.
-fn first_two(run: &mut Run) {
-    begins(run, "s1");
-    begins(run, "s2");
+/// One that is alone, two that share, one that is alone. A part that is missing is set again on
+/// nodes 1 and 3.
+fn between_two_alone() -> Run {
+    let mut run = Run::new(world::WORLD, world::START);
+    alone(&mut run, "a1", "E 10, C 1, N n1, M m1");
+    leave(&mut run, &["a1"]);
+    begins(&mut run, "s1");
+    begins(&mut run, "s2");
     for node in ["n1", "n2"] {
         run.step("acquire", &format!("A s1, N {node}"));
         run.step("join", &format!("A s2, N {node}, B s1"));
     }
-    wins(run, "s1", "E 10, C 2, N n1, M m1");
-    wins(run, "s2", "E 10, C 2, N n1, M m1");
+    wins(&mut run, "s1", "E 10, C 2, N n1, M m1");
+    wins(&mut run, "s2", "E 10, C 2, N n1, M m1");
     run.step("vanish", "A s1, N n1");
     run.step("heal part", "A s1, N n1, E 10, C 2");
     run.step("heal part", "A s1, N n3, E 10, C 2");
+    leave(&mut run, &["s1", "s2"]);
+    alone(&mut run, "a2", "E 10, C 3, N n1, M m1");
+    run.ends(
+        "in-order",
+        "(and (before a1 s1) (before a1 s2) (before s1 a2) (before s2 a2) (won a2)
+              (= 10 (token-era a1) (token-era s1) (token-era s2) (token-era a2))
+              (= (token-count a1) 1) (= 2 (token-count s1) (token-count s2))
+              (= (token-count a2) 3))",
+    );
+    run
 }
 
-/// On node 1, which forgot, nothing has been counted: the third is counted beside a part there.
-fn third(run: &mut Run) {
+/// On node 1, which forgot, nothing has been counted: who shares is counted beside a part there. Node
+/// 2 is sent a publish.
+fn after_a_node_forgot() -> Run {
+    let mut run = Run::new(world::WORLD, world::START);
+    begins(&mut run, "s1");
+    run.step("acquire", "A s1, N n1");
+    run.step("acquire", "A s1, N n2");
+    wins(&mut run, "s1", "E 10, C 1, N n1, M m1");
+    super::node_forgets(&mut run);
     run.step("heal part", "A s1, N n1, E 11, C 0");
-    begins(run, "s3");
-    run.step("acquire", "A s3, N n1");
-    run.step("join", "A s3, N n2, B s2");
-    let chosen = "A s3, Q f12, E 11, C 1, N n1, M m5";
-    run.step("choose", &format!("{chosen}, {NOW}"));
-    run.step("publish", "A s3, N n2, M m2, E 10, C 2");
-    run.step("win", "A s3, Q f12, qm (memory n)");
+    begins(&mut run, "s2");
+    run.step("acquire", "A s2, N n1");
+    run.step("join", "A s2, N n2, B s1");
+    run.step("choose", &format!("A s2, Q f12, E 11, C 1, N n1, M m5, {NOW}"));
+    run.step("publish", "A s2, N n2, M m2, E 10, C 1");
+    run.step("win", "A s2, Q f12, qm (memory n)");
+    leave(&mut run, &["s1", "s2"]);
+    alone(&mut run, "a1", "E 11, C 2, N n1, M m5");
+    run.ends(
+        "in-order",
+        "(and (before s1 s2) (before s2 a1) (won a1) (= (token-era s1) 10)
+              (= 11 (token-era s2) (token-era a1)) (= 1 (token-count s1) (token-count s2))
+              (= (token-count a1) 2))",
+    );
+    run
 }
 
 /// One that shares began after one that was alone had won, and has the same token.
@@ -76,7 +86,7 @@ pub fn careless() -> Vec<Obligation> {
 fn first_is_not_counted() -> Run {
     let mut run = Run::new(world::WORLD, world::START);
     let join = left_out("join", "others", "", "true");
-    alone(&mut run, "a1");
+    alone(&mut run, "a1", "E 10, C 1, N n1, M m1");
     leave(&mut run, &["a1"]);
     begins(&mut run, "s1");
     for node in ["n1", "n2"] {
@@ -112,7 +122,7 @@ fn alone_beside_parts() -> Run {
 fn part_does_not_raise() -> Run {
     let mut run = Run::new(world::WORLD, world::START);
     let heal = left_out("heal part", "raised", "", "(and (= E (era N)) (= C (count N)))");
-    alone(&mut run, "a1");
+    alone(&mut run, "a1", "E 10, C 1, N n1, M m1");
     begins(&mut run, "s1");
     run.step("acquire", "A s1, N n3");
     run.step("vanish", "A a1, N n2");
@@ -168,12 +178,12 @@ fn begins(run: &mut Run, attempt: &str) {
     run.step("begin", &format!("A {attempt}"));
 }
 
-/// Nodes 1 and 2 grant it alone, the first count.
-fn alone(run: &mut Run, attempt: &str) {
+/// Nodes 1 and 2 grant the same token to one that is alone.
+fn alone(run: &mut Run, attempt: &str, token: &str) {
     begins(run, attempt);
     run.step("acquire", &format!("A {attempt}, N n1"));
     run.step("acquire", &format!("A {attempt}, N n2"));
-    wins(run, attempt, "E 10, C 1, N n1, M m1");
+    wins(run, attempt, token);
 }
 
 /// Nodes 1 and 2 have granted the same.

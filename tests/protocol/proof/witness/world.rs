@@ -6,7 +6,7 @@ pub const NODES: [&str; 4] = ["n1", "n2", "n3", "n4"];
 /// What there is.
 pub const WORLD: &str = "
 (declare-datatypes () ((Fleet f g) (Node n1 n2 n3 n4) (Client x1 x2 x3)
-    (Attempt a1 a2 a3 a4 s1 s2 s3)
+    (Attempt a1 a2 a3 a4 s1 s2)
     (Memory m1 m2 m3 m4 m5 m6) (Quorum f12 f13 f23 g23 g24 g34)))
 (define-sort Era () Int)
 (define-sort Count () Int)
@@ -19,7 +19,7 @@ pub const WORLD: &str = "
         (and (or (= q f23) (= q g23)) (or (= n n2) (= n n3)))))
 (define-fun of ((q Quorum)) Fleet (ite (or (= q f12) (= q f13) (= q f23)) f g))
 (define-fun fleet ((a Attempt)) Fleet (ite (or (= a a3) (= a a4)) g f))
-(define-fun shared ((a Attempt)) Bool (or (= a s1) (= a s2) (= a s3)))
+(define-fun shared ((a Attempt)) Bool (or (= a s1) (= a s2)))
 (define-fun under ((x Client)) Fleet (ite (= x x1) f g))
 (define-fun target ((x Client)) Node n1)
 (define-fun owner ((m Memory)) Node
