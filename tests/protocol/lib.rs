@@ -6,6 +6,8 @@
 mod history;
 pub mod model;
 #[cfg(test)]
+mod product;
+#[cfg(test)]
 mod proof;
 #[cfg(test)]
 mod several;
