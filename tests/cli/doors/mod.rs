@@ -7,6 +7,7 @@ mod framing;
 mod held;
 mod leases;
 mod limits;
+mod moving;
 mod passed;
 mod routes;
 mod scenario;
