@@ -8,6 +8,7 @@ mod held;
 mod leases;
 mod limits;
 mod moving;
+mod odd;
 mod passed;
 mod routes;
 mod scenario;
