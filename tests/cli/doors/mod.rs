@@ -7,6 +7,8 @@ mod framing;
 mod held;
 mod leases;
 mod limits;
+mod moving;
+mod odd;
 mod passed;
 mod routes;
 mod scenario;

@@ -74,17 +74,21 @@ pub(crate) struct Proxy {
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse)]
     pub(crate) limit: Duration,
     /// How long the service may take to answer, and may pause in its answer. After that the client
-    /// gets a 504, and the resource stays closed until the service has answered, or was silent for
-    /// --quarantine.
+    /// gets a 504, and the resource stays closed until the service has answered. When it was silent for
+    /// --quarantine, and nothing moved in the upload either, the proxy cuts the connection, and the
+    /// resource opens after another --quarantine.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse)]
     pub(crate) upstream_timeout: Duration,
     /// How long a request may still be at work in the service when no answer can come any more. Its
-    /// resource is closed to newer tokens for that long, and all resources are after a start of the
-    /// proxy. [default: --upstream-timeout; the proxy warns if you set less]
+    /// resource is closed to newer tokens for that long after its connection has ended. After a start
+    /// of the proxy all resources are, for --quarantine and --stop-within together: an earlier proxy
+    /// frees its port when it is told to stop, and sends for up to its own --stop-within after that.
+    /// Start the next one when the earlier one has exited, and with the same two settings.
+    /// [default: --upstream-timeout; the proxy warns if you set less]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     quarantine: Option<Duration>,
     /// Says that no request of an earlier proxy is at work in the service, so that it need not
-    /// wait for --quarantine at the start: either there was no earlier proxy, or it ended with
+    /// wait for --quarantine and --stop-within at the start: either there was no earlier proxy, or it ended with
     /// status 0.
     #[arg(long)]
     pub(crate) clean_start: bool,
@@ -102,6 +106,12 @@ impl Proxy {
     /// How long the service may be at work where no answer can come.
     pub(crate) fn quarantine(&self) -> Duration {
         self.quarantine.unwrap_or(self.upstream_timeout)
+    }
+
+    /// How long the service may be at work on what an earlier proxy has sent: a proxy that is told to
+    /// stop frees its port at once, and goes on sending for up to --stop-within.
+    pub(crate) fn quarantine_at_start(&self) -> Duration {
+        self.quarantine() + self.listen.stop_within
     }
 }
 

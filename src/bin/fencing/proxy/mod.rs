@@ -19,6 +19,7 @@ use std::time::Duration;
 use fencing::http::{FenceLayer, FenceService, Problem, Require};
 use fencing::{Fence, Resource};
 use futures_util::FutureExt;
+use http::header::CONTENT_LENGTH;
 use http::request::Parts;
 use http::{HeaderName, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
@@ -51,7 +52,6 @@ struct Proxy {
     /// A place for each request under way.
     places: Arc<Semaphore>,
     client_timeout: Duration,
-    quarantine: Duration,
     longest: Duration,
     keys: Option<Arc<Keys>>,
 }
@@ -83,7 +83,7 @@ async fn run(args: &args::Proxy) -> Result<u8, Failure> {
     // Any name does: the mark is only read.
     let probe = Resource::new("readyz").map_err(|error| failed(error.to_string()))?;
     let marks = marks::open(args.marks.as_deref(), &probe).await?;
-    let wait = if args.clean_start { Duration::ZERO } else { args.quarantine() };
+    let wait = if args.clean_start { Duration::ZERO } else { args.quarantine_at_start() };
     let opens = Instant::now() + wait;
     let fence = Fence::new(ClosedMarks::new(marks, opens)).limit(args.limit);
     let fence = match args.ceiling {
@@ -124,7 +124,6 @@ impl Proxy {
             resource_header: args.resource_header.clone(),
             places: Arc::new(Semaphore::new(args.requests)),
             client_timeout: args.listen.client_timeout,
-            quarantine: args.quarantine(),
             longest: args.longest,
             keys,
         }
@@ -141,6 +140,15 @@ impl Proxy {
         let writes = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
         if !writes.contains(&parts.method) && headers::overrides_method(&parts.uri) {
             let why = "a request must not ask for another method";
+            return Some(problem(StatusCode::BAD_REQUEST, malformed, why, None));
+        }
+        // HTTP/1 has the same rules before hyper reads it.
+        if parts.headers.get_all(CONTENT_LENGTH).iter().count() > 1 {
+            let why = "the request has more than one Content-Length";
+            return Some(problem(StatusCode::BAD_REQUEST, malformed, why, None));
+        }
+        if parts.uri.path() == "*" && parts.method != Method::OPTIONS {
+            let why = "only OPTIONS is about the whole service";
             return Some(problem(StatusCode::BAD_REQUEST, malformed, why, None));
         }
         // A gateway that names the resource has seen it.
@@ -169,6 +177,8 @@ impl Handler for Proxy {
         };
         let request = Upload::new(request, self.client_timeout, self.longest);
         let (mut parts, upload) = request.into_parts();
+        let until = upload.progress().until();
+        let upload = upload.cleaned(headers::trailers);
         if let Some(answer) = self.refused(&parts) {
             return Ok(ClientBody::whole(answer));
         }
@@ -187,11 +197,7 @@ impl Handler for Proxy {
         parts.extensions.insert(Named(named));
         parts.extensions.insert(Sent { at_all: Arc::clone(&at_all), from });
         let answering = self.fencing.clone().call(Request::from_parts(parts, upload));
-        let patience = Patience {
-            client: self.client_timeout,
-            quarantine: self.quarantine,
-            until: Instant::now() + self.longest,
-        };
+        let patience = Patience { client: self.client_timeout, until };
         let (client, answered) = oneshot::channel();
         // A client that hangs up drops this future, and not the request.
         tokio::spawn(async move {
