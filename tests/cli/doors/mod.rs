@@ -3,10 +3,13 @@
 mod client;
 mod flight;
 mod framing;
+mod grpc;
 mod held;
 mod leases;
 mod limits;
+mod marks;
 mod passed;
+mod patterns;
 mod routes;
 mod scenario;
 mod signed;

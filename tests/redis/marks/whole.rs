@@ -163,6 +163,27 @@ async fn a_server_that_has_lost_the_script_is_given_it_again() {
     assert_eq!(marks.highest(&file()).await.unwrap(), Some(token(35)));
 }
 
+/// The rights that the documentation of `RedisMarks` lists, and no others.
+#[tokio::test]
+async fn a_user_needs_no_more_rights_than_are_listed() {
+    let server = RedisServer::start();
+    let rights = "+eval +evalsha +script|load +info +hmget +hset +hlen +hscan +type +set +del";
+    let mut rule = vec!["ACL", "SETUSER", "writer", "on", ">secret", "~{files}:*"];
+    rule.extend(rights.split(' '));
+    assert_eq!(server.cli(&rule), "OK");
+    let url = format!("{}?user=writer&pass=secret", server.url());
+    let marks = RedisMarks::new(&url, "files").unwrap().budget(Duration::from_secs(30));
+    marks.open(&marks.look().await.unwrap(), Some(token(30))).await.unwrap();
+    marks.fenced_set(&file(), token(34), "{files}:a", "x").await.unwrap();
+    assert!(marks.fenced_del(&file(), token(34), "{files}:a").await.unwrap());
+    marks.fenced_hset(&file(), token(34), "{files}:h", &[("f", "v")]).await.unwrap();
+    marks.raise(&file(), token(35)).await.unwrap();
+    assert_eq!(marks.highest(&file()).await.unwrap(), Some(token(35)));
+    assert_eq!(marks.list(None, 10).await.unwrap(), [(file(), token(35))]);
+    let refused = marks.fenced_set(&file(), token(36), "elsewhere", "x").await;
+    assert!(matches!(refused, Err(FencedError::Refused(_))), "{refused:?}");
+}
+
 /// A fence of several processes whose marks stand in one Redis.
 #[tokio::test]
 async fn a_fence_asks_them() {
