@@ -1,5 +1,5 @@
-//! An axum server on loopback, with and without the layer. The client writes the same bytes again and again: it
-//! should cost little beside the server.
+//! An axum server on loopback: bare, behind a layer that looks at one header, and behind the fence. The client writes
+//! the same bytes again and again: it should cost little beside the server.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -12,10 +12,13 @@ use fencing::http::{FenceLayer, path};
 use futures_util::future::join_all;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tower_http::validate_request::ValidateRequestHeaderLayer;
 
 const CONNECTIONS: usize = 8;
 /// So many requests of one connection in one round.
 const COUNT: usize = 2_000;
+
+const WAYS: [&str; 3] = ["bare", "ValidateRequestHeader", "FenceLayer"];
 
 async fn serve(app: Router) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -35,8 +38,8 @@ impl Connection {
         let stream = TcpStream::connect(to).await.unwrap();
         stream.set_nodelay(true).unwrap();
         let request = format!(
-            "PUT /invoices/2026/{number} HTTP/1.1\r\nhost: storage\r\nfencing-token: 34\r\n\
-             content-length: 0\r\n\r\n"
+            "PUT /invoices/2026/{number} HTTP/1.1\r\nhost: storage\r\naccept: application/json\r\n\
+             fencing-token: 34\r\ncontent-length: 0\r\n\r\n"
         );
         let mut connection =
             Connection { stream, request: request.into_bytes(), answer: vec![0; 4096] };
@@ -61,26 +64,29 @@ pub fn measure(rounds: usize, median: fn(Vec<f64>) -> f64) {
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.unwrap().block_on(async {
         let bare = Router::new().route("/invoices/2026/{number}", put(async || "stored"));
+        let validate = ValidateRequestHeaderLayer::accept("application/json");
+        let validated = bare.clone().layer(validate);
         let layer = FenceLayer::new(Fence::new(MemoryMarks::default()), path);
         let fenced = bare.clone().layer(layer);
         let mut sides = Vec::new();
-        for app in [bare, fenced] {
+        for app in [bare, validated, fenced] {
             let address = serve(app).await;
             sides.push(join_all((0..CONNECTIONS).map(|n| Connection::open(address, n))).await);
         }
-        let mut found = [Vec::new(), Vec::new()];
+        let mut found = vec![Vec::new(); WAYS.len()];
         for round in 0..rounds {
-            for turn in 0..2 {
-                let which = (round + turn) % 2;
+            for turn in 0..WAYS.len() {
+                let which = (round + turn) % WAYS.len();
                 let start = Instant::now();
                 join_all(sides[which].iter_mut().map(Connection::run)).await;
                 let took = start.elapsed().as_secs_f64();
                 found[which].push((CONNECTIONS * COUNT) as f64 / took);
             }
         }
-        let ratios = found[1].iter().zip(&found[0]).map(|(fenced, bare)| fenced / bare).collect();
-        let [bare, fenced] = found.map(median);
-        println!("  {:<28}{bare:>9.0}", "bare");
-        println!("  {:<28}{fenced:>9.0}{:>9.3} of bare", "FenceLayer", median(ratios));
+        for (words, rates) in WAYS.iter().zip(&found) {
+            let ratios = rates.iter().zip(&found[0]).map(|(rate, bare)| rate / bare).collect();
+            let (rate, ratio) = (median(rates.clone()), median(ratios));
+            println!("  {words:<28}{rate:>9.0}{ratio:>9.3} of bare");
+        }
     });
 }

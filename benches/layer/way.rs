@@ -87,7 +87,7 @@ where
     let start = cpu();
     for number in from..from + count {
         let request = requests.number(number);
-        // A server has just read the path, whatever comes then.
+        // A server has always read the path by now, whatever it does next.
         std::hint::black_box(request.uri().path().bytes().map(u32::from).sum::<u32>());
         let response = service.ready().await.unwrap().call(request).await.unwrap();
         assert!(response.status().is_success());

@@ -13,7 +13,7 @@ use crate::resource::Resource;
 use crate::sequencer::Sequencer;
 use crate::token::Token;
 
-/// Says for a lock service whether it has issued a token.
+/// Asks a lock service whether it has issued a token.
 ///
 /// A [`Fence`](super::Fence) asks it before a token raises a mark: see
 /// [`Fence::check_sequencer`](super::Fence::check_sequencer). Every async closure of this form is one:
@@ -33,11 +33,11 @@ use crate::token::Token;
 /// The table `fencing_leases` of `lock::sql::SqlLock` has the token of the newest lease of each
 /// resource. The example `storage_service` asks it, in `src/issued.rs`.
 ///
-/// **Redis nodes cannot say it exactly.** They tell their eras (`Lock::health`), and an era is the high
-/// nine digits of a token: a token of a larger era than the newest of a majority was not issued. A forged
-/// token of the newest era passes such a check, which the example makes as well. It shuts out the honest
-/// until the next era begins, or their tokens have passed it. Keep a record of the leases that you
-/// hand out, or put the layer behind authentication.
+/// **Redis nodes cannot say it exactly.** They report their eras (`Lock::health`), and an era is the high
+/// nine digits of a token: a token whose era is larger than the newest of a majority was not issued. A
+/// forged token of the newest era passes such a check, which the example makes as well. It shuts out
+/// honest clients until the next era begins, or until their tokens have passed it. Keep a record of the
+/// leases that you hand out, or put the layer behind authentication.
 ///
 /// The name is that of Chubby's `CheckSequencer()`, which asks something else: whether the lock is still
 /// held. This asks whether the token was ever issued.
@@ -53,8 +53,8 @@ pub trait CheckSequencer: Send + Sync + 'static {
     /// Returns why the lock service could not be asked. The token does not pass then.
     ///
     /// # Cancel safety
-    /// The fence drops the future when nobody waits for the answer any more: their limits are over,
-    /// or their requests were dropped. It also does when it is asked about too many tokens.
+    /// The fence drops the future when nobody waits for the answer any more, because limits have
+    /// run out or requests were dropped. It also drops it when it is asked about too many tokens.
     fn was_issued<'a>(
         &'a self,
         sequencer: &'a Sequencer,

@@ -71,7 +71,7 @@ pub enum FenceError {
     Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Another transaction was in the way: a serialization failure, a deadlock, a lock that did not
     /// become free in time. It says nothing about the token, and the transaction was rolled back. Run it
-    /// again. Only a check inside a transaction gives it.
+    /// again. Only a check inside a transaction returns this.
     #[error("another transaction was in the way: {0}")]
     Conflict(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The future was not polled inside a tokio runtime, whose timers the fence needs.

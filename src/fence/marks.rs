@@ -31,7 +31,7 @@ pub trait Marks: Send + Sync + 'static {
     /// wait for that, and then does nothing: the fence calls `raise`. The default returns `None`; marks in the
     /// memory of the process save the fence a future for each request.
     ///
-    /// **Fencing.** As for `raise`. It must not come back to the fence that calls it.
+    /// **Fencing.** As for `raise`. It must not call the fence that calls it.
     ///
     /// # Errors
     /// As for `raise`.
@@ -44,7 +44,7 @@ pub trait Marks: Send + Sync + 'static {
     /// [checks what was issued](super::Fence::check_sequencer) asks about tokens above it.
     ///
     /// **Fencing.** It must not be above the mark; it may be below, as one that was read a moment
-    /// ago. The default knows of no mark, and then the fence asks about every token.
+    /// ago. The default returns no mark, and then the fence asks about every token.
     ///
     /// # Errors
     /// Returns [`MarksError::Unreachable`] if the mark cannot be read.
@@ -62,7 +62,7 @@ pub trait Marks: Send + Sync + 'static {
     /// Reads up to `limit` marks whose names come after `after`, in the order of their names. For
     /// operators. The default says that these marks do not list themselves.
     ///
-    /// **Fencing.** None: they may be higher by the time that you read them.
+    /// **Fencing.** None: the marks may be higher by the time that you read them.
     ///
     /// # Errors
     /// Returns [`MarksError::Unreachable`] if they cannot be read.

@@ -41,9 +41,9 @@ impl MemoryMarks {
         MemoryMarks { shards: Shards::new(SHARDS), used: AtomicUsize::new(0), limit }
     }
 
-    /// Puts a mark that was poisoned by a forged token `from` back to `to`, if it is exactly `from`
-    /// still. It writes a warning to the log, with both tokens. For this, make the fence of an `Arc` of
-    /// the marks, and offer the call to operators only:
+    /// Lowers a mark that a forged token has poisoned from `from` to `to`, if it is still exactly
+    /// `from`. It writes a warning with both tokens to the log. To be able to call it, give the fence
+    /// an `Arc` of the marks, and offer the call to operators only:
     ///
     /// ```
     /// use std::sync::Arc;
@@ -65,8 +65,7 @@ impl MemoryMarks {
     /// # }).unwrap().unwrap();
     /// ```
     ///
-    /// Requests in flight with a larger token count until they have ended: the fence goes on refusing
-    /// smaller ones until then.
+    /// While a request with a larger token is in flight, the fence goes on refusing smaller tokens.
     ///
     /// # Errors
     /// Returns [`NotLowered`] if the mark is not `from`, or `to` is above `from`. The mark stays as it is.

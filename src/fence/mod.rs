@@ -112,7 +112,7 @@ impl fmt::Debug for Fence {
 
 impl Fence {
     /// Makes a fence on these marks. An admission may take 5 s, and a newer token waits for older
-    /// requests in flight: give those a bound by [`drop_older_after`](Fence::drop_older_after).
+    /// requests in flight: bound these with [`drop_older_after`](Fence::drop_older_after).
     pub fn new(marks: impl Marks) -> Fence {
         Fence {
             marks: Arc::new(marks),
@@ -148,11 +148,12 @@ impl Fence {
     /// Default: older requests are never stopped.
     ///
     /// The tower layer drops an older request together with its response body: its handler
-    /// ends at an `.await`, as it does when its client hangs up. Work that it has given away goes
-    /// on (`spawn_blocking`, `tokio::fs`, a task of its own), and may write after a newer request
-    /// has: hold an [`Admission`] there, or check the token in the transaction that writes. If you
-    /// hold one, the fence asks you to stop, and waits. Where clones differ, requests that came in
-    /// through one that [waits](Fence::wait_for_older) are not stopped.
+    /// ends at an `.await`, as it does when its client hangs up. Work that it has handed to
+    /// something else (`spawn_blocking`, `tokio::fs`, a task of its own) goes on, and may write
+    /// after a newer request has written: hold an [`Admission`] there, or check the token in the
+    /// transaction that writes. If you hold an admission, the fence asks you to stop, and waits. If
+    /// clones of the fence have different settings, requests that came in through one that
+    /// [waits](Fence::wait_for_older) are not stopped.
     #[must_use]
     pub fn drop_older_after(self, grace: Duration) -> Fence {
         Fence { grace: Some(grace.min(LONGEST_LIMIT)), ..self }
@@ -199,19 +200,19 @@ impl Fence {
         Fence { checks: Some(Arc::new(Checks::new(check))), ..self }
     }
 
-    /// Refuses every token above `ceiling` ([`FenceError::NotIssued`]) before anybody is asked, for
-    /// lock services that cannot [say what they have issued](Fence::check_sequencer). Default:
-    /// [`Token::MAX`].
+    /// Refuses every token above `ceiling` ([`FenceError::NotIssued`]) before it asks anybody. Use
+    /// it for lock services that cannot [say what they have issued](Fence::check_sequencer).
+    /// Default: [`Token::MAX`].
     ///
-    /// **Fencing.** It bounds what a made-up token can do, and does not prevent it: one up to the
-    /// ceiling shuts out the others until their tokens have passed it, or until the mark is put
-    /// back. After one that is exactly the ceiling nothing newer passes, as a lock service whose tokens
-    /// are above the marks issues tokens above the ceiling then: until an operator raises the ceiling,
-    /// or lowers the mark and the lease together. What it saves is that way back: without a ceiling
-    /// the numbers themselves could end. Clients are not told where it is.
+    /// **Fencing.** It bounds what a made-up token can do, but does not prevent it. A made-up token up
+    /// to the ceiling shuts out the others until their tokens have passed it, or until the mark is put
+    /// back. If it is exactly the ceiling, and the lock service issues tokens above the marks, then all
+    /// new tokens are above the ceiling and are refused, until an operator raises the ceiling, or
+    /// lowers the mark and the lease together. Without a ceiling, a made-up token could use up the
+    /// numbers themselves. Clients are not told where the ceiling is.
     ///
     /// Choose one far above what will ever be issued, and far below `Token::MAX`: leases in a database
-    /// count from 1. Those on nodes begin with the time, and leap, which is why there is no limit
+    /// count from 1. Those from nodes begin with the time and make leaps, so the fence sets no limit
     /// for a single step.
     #[must_use]
     pub fn ceiling(self, ceiling: Token) -> Fence {

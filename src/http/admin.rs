@@ -39,9 +39,9 @@ use crate::resource::Resource;
 /// # }
 /// ```
 ///
-/// [`MemoryMarks`](crate::fence::MemoryMarks) are those of one process. If several processes serve, a `PUT` raises
-/// the mark in the one that answers it, and the others still let older tokens pass. Then give the service a fence
-/// over the marks in the database:
+/// [`MemoryMarks`](crate::fence::MemoryMarks) belong to one process. If several processes serve, a `PUT` raises
+/// the mark only in the one that answers it, and the others still let older tokens pass. In that case give the
+/// service a fence over the marks in the database:
 ///
 /// ```
 /// # #[cfg(feature = "postgres")]
@@ -67,16 +67,16 @@ use crate::resource::Resource;
 /// | `GET /marks/NAME` | `{"resource":"files/a","token":34}`, or 404 if it has none |
 /// | `PUT /marks/NAME` with the header `Fencing-Token: 40` | raises the mark, as a request with that token does, and answers with the mark. 412 if the mark is higher than the token |
 ///
-/// Names are percent-encoded. Marks that cannot be read, or do not [list](crate::fence::Marks::list)
-/// themselves, are a 503. A list is `{"marks":[...]}`; to go on, ask with its last name as `after`, until a list has
-/// fewer than `limit` marks.
+/// Names are percent-encoded. If the marks cannot be read or [listed](crate::fence::Marks::list), the answer is a 503.
+/// A list is `{"marks":[...]}`; to go on, ask with its last name as `after`, until a list has fewer than `limit`
+/// marks.
 ///
-/// **Fencing.** It never lowers a mark. After a `PUT` the fence refuses all smaller tokens for good. Use it, with the
-/// token of a newer lease, to stop a client before it wakes up. It obeys the
-/// [ceiling](Fence::ceiling) and the [check](Fence::check_sequencer) of the fence, and waits for older requests in
-/// flight, or drops them, as the fence does. If older requests do not end, the answer is a 503, but the mark was
-/// raised before that: it stays, and no older token is admitted any more. To lower a mark that a
-/// forged token has poisoned, see [`MemoryMarks::lower`](crate::fence::MemoryMarks::lower) and `fencing::sql::lower`.
+/// **Fencing.** It never lowers a mark. After a `PUT` the fence refuses all smaller tokens for good. To stop a client
+/// that sleeps before it wakes up, send the token of a newer lease. It obeys the [ceiling](Fence::ceiling) and the
+/// [check](Fence::check_sequencer) of the fence, and waits for older requests in flight, or drops them, as the fence
+/// does. If older requests do not end, the answer is a 503, but the mark was raised before that: it stays, and no
+/// older token is admitted any more. To lower a mark that a forged token has poisoned, see
+/// [`MemoryMarks::lower`](crate::fence::MemoryMarks::lower) and `fencing::sql::lower`.
 #[derive(Clone)]
 pub struct MarksAdmin {
     fence: Fence,

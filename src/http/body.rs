@@ -18,8 +18,8 @@ pin_project! {
     /// The body of a response behind a fence. The request stays in flight until the body has
     /// ended or is dropped.
     ///
-    /// The inner body is dropped at its end, before a newer request is let in. The default is
-    /// a body without content, as layers outside want it for answers of their own.
+    /// The inner body is dropped at its end, before a newer request is let in. The default is an
+    /// empty body, which layers outside use for answers of their own.
     pub struct FenceBody<R> {
         #[pin]
         content: Content<R>,

@@ -11,8 +11,8 @@ use crate::resource::Resource;
 use crate::sequencer::Sequencer;
 use crate::token::Token;
 
-/// What the layer has admitted a request with. It stands in the request's extensions and is
-/// an axum extractor.
+/// The resource and the token with which the layer has admitted a request. You find it in the
+/// request's extensions, and it is an axum extractor.
 ///
 /// Take `Option<Fenced>` where a token may be missing, as in a read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,8 +56,8 @@ pub enum NotFenced {
     /// The request carries no token, and its method did not need one. The client gets a 428.
     #[error("the request carries no fencing token, and its handler needs one")]
     NoToken,
-    /// No [`FenceLayer`](super::FenceLayer) stands around the handler: the server is put
-    /// together wrongly. The client gets a 500.
+    /// No [`FenceLayer`](super::FenceLayer) stands around the handler: the server is set up
+    /// wrongly. The client gets a 500.
     #[error("the handler takes a Fenced, and its route has no FenceLayer; add one to the route")]
     NoLayer,
 }

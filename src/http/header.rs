@@ -9,8 +9,8 @@ pub const HEADER: HeaderName = HeaderName::from_static("fencing-token");
 
 /// The header, or gRPC metadata, that carries a token together with its resource: `34 docs/a`, the name
 /// percent-encoded where a header needs that. A layer that finds it checks that the resource is its own, and
-/// that the token is the one in [`HEADER`], if both are there. It stands for the token only where the layer has
-/// not [named another header](super::FenceLayer::header) for that.
+/// that the token is the one in [`HEADER`], if both are there. It replaces the token only if the layer has not
+/// [named another header](super::FenceLayer::header) for it.
 pub const SEQUENCER: HeaderName = HeaderName::from_static("fencing-sequencer");
 
 /// What a name needs encoded. A percent sign, or nobody could read the others back.
@@ -49,8 +49,9 @@ pub(super) fn read_sequencer(text: &str) -> Result<Sequencer, SequencerError> {
     Ok(Sequencer::new(name.parse()?, token.parse()?))
 }
 
-/// The header of a response that tells what the fence would have answered, where the layer runs in
-/// [shadow mode](super::FenceLayer::shadow): an HTTP status, also to clients that speak gRPC.
+/// The header of a response that tells what the fence would have answered, if the layer runs in
+/// [shadow mode](super::FenceLayer::shadow). It is an HTTP status, also for clients that speak
+/// gRPC.
 pub const SHADOW: HeaderName = HeaderName::from_static("fencing-shadow");
 
 /// Client side: puts the token of your lease into a request's headers, in place of one that

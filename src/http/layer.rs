@@ -41,8 +41,9 @@ impl<X> FenceLayer<X> {
     /// [`PathError::NoRoute`](super::PathError::NoRoute) are a 500. Let the server name the resource, never a
     /// client's header.
     ///
-    /// A request about several resources has a list of them ([`Resources`](super::Resources)). For one whose
-    /// resource stands in its body, or in a database, see [`NameLayer`](super::NameLayer).
+    /// For a request about several resources the extractor returns a list of them
+    /// ([`Resources`](super::Resources)). If you have to look for the resource in the body or in a database,
+    /// see [`NameLayer`](super::NameLayer).
     pub fn new<N, E>(fence: Fence, extractor: X) -> FenceLayer<X>
     where
         X: Fn(&Parts) -> Result<N, E> + Clone,
@@ -90,7 +91,7 @@ impl<X> FenceLayer<X> {
     /// ```
     ///
     /// **Fencing.** Decide by what the server knows of the request, such as its method and route. A
-    /// client that may choose the policy, by a header say, chooses whether it is fenced.
+    /// client that can choose the policy, for example by a header, can choose whether it is fenced.
     #[must_use]
     pub fn policy(
         self,
@@ -103,8 +104,8 @@ impl<X> FenceLayer<X> {
     /// method. The handler gets no [`Fenced`](super::Fenced) of them.
     ///
     /// **Fencing.** Use it on routes where some users may read but not write: by default a read
-    /// raises the mark, so that a reader with a forged token shuts out the writers. What it costs is
-    /// the seal. An older holder may write between the read of a newer one and its write, so let the
+    /// raises the mark, so that a reader with a forged token shuts out the writers. You lose the
+    /// seal: an older holder may write between the read of a newer one and its write, so let the
     /// newer one read behind a route that seals, or in the transaction that writes.
     #[must_use]
     pub fn ignore_reads(mut self) -> FenceLayer<X> {
@@ -114,26 +115,26 @@ impl<X> FenceLayer<X> {
         self
     }
 
-    /// Lets every request through, and tells what the fence would have refused: the way to bring the
-    /// layer to a service whose clients do not all send tokens yet.
+    /// Lets every request through, and reports what the fence would have refused. Use it to bring
+    /// the layer to a service whose clients do not all send tokens yet.
     ///
     /// A request that would have been refused counts in `fencing_admissions_total` with `door="http"` and
     /// an outcome such as `shadow_stale` or `shadow_missing`, is logged at INFO, and its response has
     /// the header [`SHADOW`](super::SHADOW) with the status that it would have got. Marks are raised as
-    /// they would be, so that you see who is late.
+    /// without shadow mode, so that you see who is late.
     ///
     /// Requests wait for the marks, up to the [limit](crate::fence::Fence::limit) of the fence, and never
     /// for each other: no older request is dropped. A request without a token reaches its
     /// handler without a [`Fenced`](super::Fenced): let the handler take an `Option<Fenced>` meanwhile.
     ///
-    /// **Fencing.** None: stale writes pass. When the counters stand still, take this call away.
+    /// **Fencing.** None: stale writes pass. When these counters no longer grow, remove this call.
     #[must_use]
     pub fn shadow(self) -> FenceLayer<X> {
         FenceLayer { shadow: true, ..self }
     }
 
-    /// Hides the highest token seen from clients whose token is stale, also where the handler's
-    /// own check refuses.
+    /// Hides the highest token seen from clients whose token is stale, even if the handler's own
+    /// check refuses.
     #[must_use]
     pub fn hide_highest(self) -> FenceLayer<X> {
         FenceLayer { hides_highest: true, ..self }

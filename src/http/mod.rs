@@ -36,7 +36,7 @@
 //! | the token is malformed, zero, out of range or sent twice; the resource is malformed, or not that of the [sequencer](SEQUENCER) | 400 | `INVALID_ARGUMENT` |
 //! | the marks or the lock service are unreachable, a server that the closure of a [`NameLayer`] asks has failed, older requests do not end, or too many wait for them | 503, `Retry-After` | `UNAVAILABLE` |
 //! | the marks are full, or the service does not run on tokio | 503 | `UNAVAILABLE` |
-//! | the server is put together wrongly, and does not find the [URI](path_of) or the [route](fn@matched) that names the resource | 500 | `INTERNAL` |
+//! | the server is set up wrongly, and does not find the [URI](path_of) or the [route](fn@matched) that names the resource | 500 | `INTERNAL` |
 //! | a statement of the handler's own transaction failed: in doubt | 503, `Retry-After` | `UNKNOWN` |
 //! | another transaction was in the way of the layer's transaction, which was rolled back | 503, `Retry-After` | `UNAVAILABLE` |
 //! | the [transaction](TransactionLayer) of the request was rolled back against the handler's will | 503, `Retry-After` if its connection broke | `UNAVAILABLE` if it broke, `INTERNAL` |
@@ -46,8 +46,8 @@
 //! A client sends its token with [`attach`] and reads a refusal with [`Problem`]. An [`AttachLayer`] around
 //! its HTTP client does both, and sends nothing when the lease is over. A handler that
 //! checks the token in its own transaction returns a [`Refusal`]: `?` makes one of the errors of
-//! `fencing::sql` and of sqlx. The layer around it answers that as a refusal of its own. A handler
-//! that takes a [`Fenced`] without a layer around it is a 500: see [`NotFenced`].
+//! `fencing::sql` and of sqlx. The layer around it answers that as a refusal of its own. If a handler takes
+//! a [`Fenced`] and has no layer around it, the answer is a 500: see [`NotFenced`].
 //!
 //! ```
 //! # #[cfg(feature = "sqlite")]
@@ -64,9 +64,9 @@
 //! # }
 //! ```
 //!
-//! A gRPC client finds the same problem in the metadata ([`Problem::read_grpc`]). If a newer token cuts off
-//! its stream, the stream ends with the status `UNKNOWN` and the problem in its trailers. The body for a client
-//! that does not speak gRPC breaks off.
+//! A gRPC client finds the same problem in the metadata ([`Problem::read_grpc`]). If a newer token cuts off its
+//! stream, the stream ends with the status `UNKNOWN` and the problem in its trailers. For a client that does
+//! not speak gRPC, the body breaks off.
 //!
 //! # Roll-out
 //! Begin with [`FenceLayer::shadow`]: it lets every request pass, and tells what the fence would have refused.
@@ -74,9 +74,10 @@
 //!
 //! # With other layers
 //! - Put a concurrency limit below the fence: a request that waits for older ones has no place in
-//!   it, and a newer one can end those that have all places. Above the fence those who wait would use
-//!   it up for all resources; [`Fence::waiters`](crate::fence::Fence::waiters) bounds them. The layer
-//!   itself is always ready: who sheds load when the service is not ready must stand below it.
+//!   it, and a newer one can end those that have all places. Above the fence, waiting requests would
+//!   use it up for all resources; [`Fence::waiters`](crate::fence::Fence::waiters) bounds them. The
+//!   layer itself is always ready: put a layer that sheds load when the service is not ready below
+//!   it.
 //! - Put authentication above the fence. Timeouts may stand on both sides.
 //! - A refusal is sent before the upload is read, and the server closes the connection then. A
 //!   client that goes on sending may see a broken pipe instead of the answer. Let clients send

@@ -37,11 +37,11 @@ use super::{FenceBody, HEADER, PathError, Refusal, Resources};
 /// let fence = FenceLayer::new(Fence::new(MemoryMarks::default()), http::named);
 /// ```
 ///
-/// An error of the closure is a [`Refusal`], or becomes one, and refuses the request, whatever the policy of the
-/// fence is. [`Refusal::unnamed`] makes a 400 of an error that is the client's fault; the client sees its text. `?`
-/// makes a 503 ([`Refusal::Unnamed`]) of the errors of `fencing::sql` and of sqlx; their text is logged and not
-/// sent. The closure reads the request before its token is checked: limit how long that takes and how large a
-/// body may be, and put this layer below your authentication.
+/// If the closure returns an error, the request is refused, whatever the policy of the fence is. The error is a
+/// [`Refusal`], or becomes one. [`Refusal::unnamed`] makes a 400 of an error that is the client's fault; the client
+/// sees its text. `?` makes a 503 ([`Refusal::Unnamed`]) of the errors of `fencing::sql` and of sqlx; their text is
+/// logged and not sent. The closure reads the request before its token is checked: limit how long that takes and
+/// how large a body may be, and put this layer below your authentication.
 ///
 /// **Fencing.** Let the handler use what the closure has read. A handler that finds its resource in another
 /// way may write to a resource that the fence has not admitted.

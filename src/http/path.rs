@@ -25,14 +25,14 @@ pub enum PathError {
     #[error("a parameter of the request's path has a slash in it; send the path without it")]
     Slash,
     /// [`path_of`] looks for a type of URI that the request's extensions do not have: the server is
-    /// put together wrongly. The client gets a 500.
+    /// set up wrongly. The client gets a 500.
     #[error("the server does not find the URI that names the resource")]
     NoUri {
         /// The type of the URI.
         uri: &'static str,
     },
     /// [`matched`](super::matched()) does not find what names the resource in the request's route: the
-    /// server is put together wrongly. The client gets a 500.
+    /// server is set up wrongly. The client gets a 500.
     #[error("the server does not find the route that names the resource")]
     NoRoute {
         /// The type of the route or of the URI, or the pattern whose parameter the route lacks.
@@ -64,8 +64,8 @@ pub fn path(parts: &Parts) -> Result<Resource, PathError> {
     name(&parts.uri)
 }
 
-/// Returns the resource that the path of another URI names, which stands in the request's
-/// extensions as a `U`. It does what [`path()`] does, with that URI.
+/// Returns the resource that the path of another URI names. That URI is in the request's
+/// extensions, as a `U`. The function does what [`path()`] does, with that URI.
 ///
 /// Use it below axum's `nest`, with its `OriginalUri`. A nested router sees the path without what it
 /// is nested under: for [`path()`], `/tenants/red/files/a` and `/tenants/blue/files/a` are both
@@ -145,8 +145,8 @@ where
 /// ```
 ///
 /// # Errors
-/// Returns a [`PathError`] if a segment is empty, `.` or `..`, or has a slash in it, or if they are no
-/// valid [`Resource`] together.
+/// Returns a [`PathError`] if a segment is empty, `.` or `..`, or has a slash in it, or if they are
+/// not a valid [`Resource`] together.
 pub fn segments<S: AsRef<str>>(
     segments: impl IntoIterator<Item = S>,
 ) -> Result<Resource, PathError> {

@@ -45,14 +45,14 @@ pub enum Refusal {
     /// The request carries the header more than once.
     #[error("the request carries more than one fencing token")]
     Repeated,
-    /// The [sequencer](super::SEQUENCER) of the request cannot be read, or is of another token or another
+    /// The [sequencer](super::SEQUENCER) of the request cannot be read, or names another token or another
     /// resource than the request.
     #[error("the sequencer does not belong to the request: {0}")]
     Mismatch(String),
     /// The server's extractor found no resource.
     #[error("the request does not name a resource: {0}")]
     Resource(String),
-    /// The server cannot name the resource: it is put together wrongly.
+    /// The server cannot name the resource: it is set up wrongly.
     #[error("the request was not carried out: {0}")]
     NoResource(#[source] PathError),
     /// A [`NameLayer`](super::NameLayer) could not find out which resource the request is about, because a
@@ -72,7 +72,7 @@ pub enum Refusal {
         cause: Arc<FenceError>,
     },
     /// Another transaction was in the way of the one that checks the token, which was rolled back. It says
-    /// nothing about the token: the same request may succeed when it is sent again. Only a layer gives
+    /// nothing about the token: the same request may succeed when it is sent again. Only a layer returns
     /// this, for its own transaction: `?` in a handler makes a [`Refusal::Failed`] of such an error, and a
     /// [`TransactionLayer`](super::TransactionLayer) around the handler turns that into this.
     #[error("another transaction was in the way, and this one was rolled back: {0}")]

@@ -5,8 +5,8 @@ use crate::resource::Resource;
 ///
 /// With more than one, each needs its own token: the request carries a header
 /// [`SEQUENCER`](super::SEQUENCER) for each, as [`attach_all`](super::attach_all()) puts them. All of them are admitted, or
-/// the request is refused. They are admitted in the order of their names, so that two requests
-/// never wait for each other. Each has the [limit](crate::fence::Fence::limit) of the fence to itself.
+/// the request is refused. They are admitted in the order of their names, so that two requests never wait for each
+/// other. The [limit](crate::fence::Fence::limit) of the fence counts for each resource by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resources {
     /// Mostly the only one.

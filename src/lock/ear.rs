@@ -5,19 +5,19 @@ use futures_util::future::BoxFuture;
 use crate::protocol::Fault;
 use crate::resource::Resource;
 
-/// The way on which a server tells of releases. All of it is a hint: no rule rests on it. When it breaks,
-/// every call fails, and the caller opens a new one.
+/// The channel on which a server tells of releases. Everything that it tells is a hint: no rule depends
+/// on it. When the channel breaks, every call fails, and the caller opens a new one.
 pub trait Ear: Send + 'static {
-    /// Has the server note that this client waits for the resource, and has done so for that long. Of
-    /// those who wait it tells the one who has waited longest. The ticket comes back with
-    /// what is told. Returns whether the lock is free there now, and nobody else was told of that: then
-    /// nothing is noted.
+    /// Makes the server note that this client waits for the resource, and for how long it has waited.
+    /// When the lock is released, the server tells the client that has waited longest, and sends its
+    /// ticket back. Returns `true` if the lock is free there now and nobody else was told so: then the
+    /// server notes nothing.
     ///
     /// # Errors
-    /// [`Fault`]: why it is not noted.
+    /// [`Fault`]: why the server has not noted it.
     ///
     /// # Cancel safety
-    /// Dropped, it may be noted or not.
+    /// If you drop the future, the server may have noted the wait or not.
     fn wait(
         &mut self,
         resource: &Resource,
@@ -25,17 +25,18 @@ pub trait Ear: Send + 'static {
         waited: Duration,
     ) -> BoxFuture<'static, Result<bool, Fault>>;
 
-    /// Has the server forget that. If this client was told, and the lock is still free, it tells the
-    /// next one.
+    /// Makes the server forget that this client waits. If this client was told of a release, and the
+    /// lock is still free, the server tells the next one.
     ///
     /// # Errors
-    /// [`Fault`]: why it may still be noted.
+    /// [`Fault`]: why the server may still have the note.
     ///
     /// # Cancel safety
-    /// Dropped, it may be forgotten or not.
+    /// If you drop the future, the server may have forgotten the wait or not.
     fn leave(&mut self, resource: &Resource, ticket: u64) -> BoxFuture<'static, Result<(), Fault>>;
 
-    /// Reports whether a wait stays noted when it was told. By default it does not.
+    /// Reports whether a wait stays noted after the client was told of a release. By default it
+    /// does not.
     fn keeps(&self) -> bool {
         false
     }
@@ -43,9 +44,9 @@ pub trait Ear: Send + 'static {
     /// Waits for the next release that the server tells of, and returns the resource and the ticket.
     ///
     /// # Errors
-    /// [`Fault`]: nothing is told any more.
+    /// [`Fault`]: why the server tells nothing any more.
     ///
     /// # Cancel safety
-    /// Dropped, it loses nothing.
+    /// If you drop the future, it loses nothing.
     fn told(&mut self) -> BoxFuture<'_, Result<(Resource, u64), Fault>>;
 }

@@ -10,7 +10,7 @@ use crate::token::Token;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AcquireError {
-    /// Another client holds it. The servers are well.
+    /// Another client holds the lock. The servers answer.
     #[error("{resource} is held by another client; try again in {} ms", .retry_after.as_millis())]
     #[non_exhaustive]
     Held {
@@ -39,15 +39,15 @@ pub enum AcquireError {
         /// Why nodes gave no vote, as far as that was known when it was decided.
         causes: Vec<NodeCause>,
     },
-    /// This client is overloaded: the attempt got no turn, or no time to be sent. No server was asked.
-    /// Perhaps no client holds the lock.
+    /// This client is overloaded: it could not send the attempt in time. No server was asked. Perhaps
+    /// no client holds the lock.
     #[error("{resource} was not asked for: this client is overloaded (try again)")]
     #[non_exhaustive]
     Overloaded {
         /// What you asked for.
         resource: Resource,
     },
-    /// The database gave no answer, or refused to. Perhaps no client holds the lock.
+    /// The database gave no answer, or refused the attempt. Perhaps no client holds the lock.
     #[error("{resource} was not acquired: {cause}")]
     #[non_exhaustive]
     Unavailable {
@@ -83,8 +83,8 @@ impl AcquireError {
         AcquireError::WrongCount { count, most: MOST }
     }
 
-    /// Returns what stood against it: the causes of the nodes, or that of the database. Empty
-    /// where another client holds the lock, or no server was asked.
+    /// Returns why the servers did not grant it: the cause of each node, or that of the database.
+    /// Empty if another client holds the lock, or no server was asked.
     #[must_use]
     pub fn causes(&self) -> &[NodeCause] {
         match self {
@@ -195,7 +195,7 @@ pub enum Released {
     Lapsed,
 }
 
-/// A release in doubt: it may have happened or not.
+/// A release whose outcome is in doubt: it may have happened or not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[error("release in doubt, the lock is gone by the end of its TTL: {}", Causes(.causes))]

@@ -29,7 +29,7 @@ pub struct NodeHealth {
     /// How long a lock that it has granted or renewed may still be out. If it forgets, the fleet
     /// is closed for no longer than that.
     pub longest: Duration,
-    /// How long it still grants nothing.
+    /// For how long it still grants nothing, if it is quarantined.
     pub quarantine: Option<Duration>,
     /// For how many resources it keeps a count.
     pub counts: u64,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use super::counted::Held;
 use super::error::{LeaseLost, NodeCause, ReleaseError, Released, RenewError};
 use super::held_lock::{Grant, Renewed};
 use super::holding::Holding;
@@ -20,20 +21,22 @@ use crate::sequencer::{HeldToken, Sequencer};
 use crate::time::{Clock, Time};
 use crate::token::Token;
 
-/// What a client holds: a lock for a time, and the token that fences it.
+/// What a client holds: a lock for a limited time, and the token that fences it.
 ///
 /// A watchdog renews it each third of its TTL until it is released, lost, or held for
 /// `max_hold`. When you drop a lease, it sends the release and does not wait for an answer. One
 /// that was lost before stays closed for its lock-delay, if it has one.
 ///
-/// **Fencing.** A lease may be lost at any moment, also between a look at it and a
-/// write. Only a storage that compares [`token`](Lease::token) makes a late write safe.
+/// **Fencing.** A lease may be lost at any moment, even between a look at it and a write. Only a
+/// storage that compares [`token`](Lease::token) makes a late write safe.
 #[must_use = "a lease that is dropped is released"]
 pub struct Lease {
     holding: Arc<Holding>,
     runtime: Handle,
     queues: Arc<Queues>,
     watch: Option<Watch>,
+    /// Counts it in the metrics.
+    counted: Option<Held>,
     /// The lock is not free before this, by `lock_at_least_for`.
     closed_until: Time,
     released: bool,
@@ -64,7 +67,8 @@ impl Lease {
         let watch = || watchdogs.watch(&runtime, Arc::clone(&holding), settings.ttl);
         let watch = settings.renew.then(watch);
         let closed_until = asked + settings.at_least;
-        Lease { holding, runtime, queues, watch, closed_until, released: false }
+        let counted = Some(Held::new());
+        Lease { holding, runtime, queues, watch, counted, closed_until, released: false }
     }
 
     /// Returns the fencing token: give it to every write that the lease is to protect.
@@ -73,8 +77,8 @@ impl Lease {
         self.holding.token
     }
 
-    /// Returns the token together with the resource that it was issued for. Where the other side
-    /// takes the pair, give it the pair: nobody can use it for another resource by mistake.
+    /// Returns the token together with the resource that it was issued for. If the other side takes
+    /// the pair, give it the pair: then nobody can use the token for another resource by mistake.
     #[must_use]
     pub fn sequencer(&self) -> Sequencer {
         Sequencer::new(self.resource().clone(), self.token())
@@ -110,15 +114,15 @@ impl Lease {
         self.holding.failure()
     }
 
-    /// Runs `work` and drops it the moment the lease is lost. If the work may fail, the result is one in the other:
-    /// `lease.run(write(token)).await??` returns at a lost lease (the outer `?`) and at a failed or stale write
-    /// (the inner one).
+    /// Runs `work` and drops it the moment the lease is lost. If the work itself returns a `Result`, you get one
+    /// `Result` inside another: `lease.run(write(token)).await??` returns an error if the lease was lost, and also
+    /// if the write failed or was stale.
     ///
     /// # Errors
     /// [`LeaseLost`] if the lease was over first. The work may have been done in part.
     ///
     /// # Cancel safety
-    /// Dropped, it drops the work. The lease stays.
+    /// If you drop the future, it drops the work. The lease stays.
     ///
     /// **Fencing.** A request that the work has already sent may still arrive: give it
     /// the token.
@@ -139,8 +143,9 @@ impl Lease {
         .await
     }
 
-    /// Renews the lease once, now, and returns how long it lasts from now. You need this where the
-    /// watchdog is switched off (`renew(false)`); a lease at its longest hold stays as it is.
+    /// Renews the lease once, now, and returns how long it lasts from now. You need this if the
+    /// watchdog is switched off (`renew(false)`). A lease that has reached its longest hold stays
+    /// as it is.
     ///
     /// # Errors
     /// [`RenewError::Lost`] if the lease is over. [`RenewError::Failed`] if too few nodes
@@ -149,7 +154,7 @@ impl Lease {
     /// Outside of a tokio runtime, the runtime in which the lease was acquired does the work.
     ///
     /// # Cancel safety
-    /// Dropped, the lease may or may not have been renewed; it counts as not renewed here.
+    /// If you drop the future, the lease may or may not have been renewed; it counts as not renewed here.
     pub async fn renew(&self) -> Result<Duration, RenewError> {
         let standing = &self.holding.standing;
         let lost = |loss| RenewError::Lost(self.lost_by(loss));
@@ -170,15 +175,15 @@ impl Lease {
         Err(RenewError::Failed { resource, token, causes })
     }
 
-    /// Releases the lease on all nodes. Where `lock_at_least_for` is not over, the lock stays closed
-    /// for the rest.
+    /// Releases the lease on all nodes. If the time of `lock_at_least_for` is not over, the lock
+    /// stays closed for the rest of it.
     ///
     /// # Errors
-    /// [`ReleaseError`] if too few nodes answered to know; the lock is gone by the end of
-    /// its TTL.
+    /// [`ReleaseError`] if too few nodes answered to know whether it is released; the lock is gone
+    /// by the end of its TTL.
     ///
     /// # Cancel safety
-    /// Once polled, the release has been sent and goes on without the future.
+    /// Once you have polled the future, the release is sent and goes on without it.
     pub async fn release(mut self) -> Result<Released, ReleaseError> {
         let lapsed = self.close() != Loss::Released;
         self.released = true;
@@ -217,6 +222,7 @@ impl Lease {
     /// a renewal that came after the release could lock again.
     fn close(&mut self) -> Loss {
         self.watch = None;
+        self.counted = None;
         self.holding.standing.close(Loss::Released)
     }
 }

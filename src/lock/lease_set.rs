@@ -15,8 +15,8 @@ use crate::sequencer::Sequencer;
 use crate::time::{Clock, Time};
 use crate::token::Token;
 
-/// A lease of several resources, from [`acquire_all`](super::Lock::acquire_all): with a token for each,
-/// and one end for all.
+/// A lease of several resources, from [`acquire_all`](super::Lock::acquire_all): with a token for each.
+/// All of it ends at one time.
 ///
 /// It is renewed, lost and released as a whole, as a [`Lease`] is. Errors name the first of the
 /// resources. When you drop it, it sends the release and does not wait for an answer.
@@ -94,7 +94,7 @@ impl LeaseSet {
     /// [`LeaseLost`] if the lease was over first. The work may have been done in part.
     ///
     /// # Cancel safety
-    /// Dropped, it drops the work. The lease stays.
+    /// If you drop the future, it drops the work. The lease stays.
     ///
     /// **Fencing.** A request that the work has already sent may still arrive: give it the token of
     /// its resource.
@@ -105,7 +105,7 @@ impl LeaseSet {
     /// Renews the lease once, now, as [`Lease::renew`] does.
     ///
     /// # Errors
-    /// [`RenewError`]. Where not all of the locks were renewed, the lease was not.
+    /// [`RenewError`]. If one of the locks was not renewed, the lease was not.
     ///
     /// # Cancel safety
     /// As for [`Lease::renew`].
@@ -116,10 +116,11 @@ impl LeaseSet {
     /// Releases all of the locks.
     ///
     /// # Errors
-    /// [`ReleaseError`] if too few nodes answered to know; the locks are gone by the end of their TTL.
+    /// [`ReleaseError`] if too few nodes answered to know whether they are released; the locks are
+    /// gone by the end of their TTL.
     ///
     /// # Cancel safety
-    /// Once polled, the release has been sent and goes on without the future.
+    /// Once you have polled the future, the release is sent and goes on without it.
     pub async fn release(self) -> Result<Released, ReleaseError> {
         let LeaseSet { lease, waiters, .. } = self;
         let released = lease.release().await;

@@ -22,6 +22,7 @@ mod backend;
 mod backoff;
 mod connect;
 mod contender;
+mod counted;
 mod ear;
 mod ears;
 mod error;
@@ -75,7 +76,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// [`AcquireError`] of the last attempt.
     ///
     /// # Cancel safety
-    /// Dropped, it releases what it can, and leaves no lock behind for longer than the TTL and
+    /// If you drop the future, it releases what it can, and leaves no lock behind for longer than the TTL and
     /// the lock-delay.
     fn acquire<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Lease, AcquireError>>;
 
@@ -93,7 +94,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
     ) -> BoxFuture<'a, Result<Lease, AcquireError>>;
 
     /// Acquires a part in the lock of `resource`, which others may share. Waits while somebody holds the
-    /// lock alone, or waits for that, up to the wait limit.
+    /// lock alone, or waits to hold it alone, up to the wait limit.
     ///
     /// # Errors
     /// [`AcquireError`] of the last attempt: [`NotShared`](AcquireError::NotShared) if this lock service
@@ -108,7 +109,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
         self.try_acquire_shared(resource)
     }
 
-    /// Acquires a part in the lock of `resource` in one attempt, which others may share.
+    /// Acquires a part in the lock of `resource`, which others may share, in one attempt.
     ///
     /// # Errors
     /// [`AcquireError`]: [`NotShared`](AcquireError::NotShared) if this lock service has no shared mode.
@@ -126,7 +127,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// Acquires the lease of the first of the resources that is free, or becomes free within the wait
     /// limit. It asks for each in its order.
     ///
-    /// A lock service without a way of its own asks for each once, and then waits for the first.
+    /// The default asks for each resource once, and then waits for the first of the list.
     ///
     /// # Errors
     /// [`AcquireError`]: [`WrongCount`](AcquireError::WrongCount) if the list is empty or longer than
@@ -173,8 +174,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// It changes nothing.
     fn health(&self) -> BoxFuture<'_, Health>;
 
-    /// Waits until all that this client has sent is answered or was given up, for a minute at
-    /// most: you need it at the end of a program.
+    /// Waits until everything that this client has sent is answered or was given up, for a minute
+    /// at most. Call it at the end of a program.
     ///
     /// # Cancel safety
     /// It changes nothing.
@@ -192,8 +193,9 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// [`BuildError`] if it is longer than a year.
     fn with_wait(&self, wait: Duration) -> Result<Arc<dyn Lock>, BuildError>;
 
-    /// Returns the same lock service with another time for which a lock stays closed at least,
-    /// counted from before it was asked for: a release before that leaves it in place for the rest.
+    /// Returns the same lock service with another least time for which a lock stays closed, counted
+    /// from before it was asked for. A release before that time is over leaves the lock in place
+    /// for the rest.
     ///
     /// # Errors
     /// [`BuildError`] if it is longer than the TTL, or if this lock service has no such setting.

@@ -7,6 +7,7 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 
 use super::backend::{Ask, LockBackend};
+use super::counted::waited;
 use super::groups::Groups;
 use super::queues::Queues;
 use super::settings::Settings;
@@ -61,7 +62,7 @@ impl<B: LockBackend> Service<B> {
         let waits = !self.settings.wait.is_zero();
         let attempt = || self.attempt(resource, Ask { waits, ..Ask::ONCE });
         let asked = (&self.backend, resource, &self.settings);
-        self.queues.acquire(asked, Mode::Exclusive, attempt).await
+        waited(self.queues.acquire(asked, Mode::Exclusive, attempt)).await
     }
 
     /// Makes one attempt, and more only while servers start for the first time.
@@ -190,8 +191,8 @@ macro_rules! lock_service {
                     Ok(Self(self.0.with_wait(wait)?))
                 }
 
-                /// Returns the same lock service with another time for which a lock stays closed at
-                /// least: see the builder's `lock_at_least_for`.
+                /// Returns the same lock service with another least time for which a lock stays
+                /// closed: see the builder's `lock_at_least_for`.
                 ///
                 /// # Errors
                 /// [`BuildError`](crate::lock::BuildError) if it is longer than the TTL.
@@ -215,8 +216,8 @@ macro_rules! lock_service {
                 /// [`AcquireError`](crate::lock::AcquireError) of the last attempt.
                 ///
                 /// # Cancel safety
-                /// Dropped at any point, it releases what it can, and leaves no lock behind for
-                /// longer than the TTL and the lock-delay.
+                /// If you drop the future at any point, it releases what it can, and leaves no lock
+                /// behind for longer than the TTL and the lock-delay.
                 pub async fn acquire(&self, resource: &Resource) -> Result<Lease, AcquireError> {
                     self.0.acquire(resource).await
                 }
@@ -238,7 +239,7 @@ macro_rules! lock_service {
 
                 /// Acquires a part in the lock of `resource`, which others may share: see
                 /// [`SharedLease`](crate::lock::SharedLease). Waits while somebody holds the lock
-                /// alone, or waits for that, up to the wait limit.
+                /// alone, or waits to hold it alone, up to the wait limit.
                 ///
                 /// # Errors
                 /// [`AcquireError`](crate::lock::AcquireError) of the last attempt.
@@ -252,12 +253,12 @@ macro_rules! lock_service {
                     self.0.acquire_shared(resource).await
                 }
 
-                /// Acquires a part in the lock of `resource` in one attempt, which others may
-                /// share. Waits only for nodes that start for the first time, about a second.
+                /// Acquires a part in the lock of `resource`, which others may share, in one
+                /// attempt. Waits only for nodes that start for the first time, about a second.
                 ///
                 /// # Errors
                 /// [`AcquireError`](crate::lock::AcquireError): `Held` if somebody holds the lock
-                /// alone, or waits for that.
+                /// alone, or waits to hold it alone.
                 ///
                 /// # Cancel safety
                 /// As for [`acquire`](Self::acquire).
@@ -270,7 +271,7 @@ macro_rules! lock_service {
 
                 /// Acquires the lease of the first of the resources that is free, or becomes free within
                 /// the wait limit. Use it for buckets, any of which will do. It asks for each in its
-                /// order. Those of one process who wait for the same list wait in a fair queue.
+                /// order. Callers in one process that wait for the same list wait in a fair queue.
                 ///
                 /// # Errors
                 /// [`AcquireError`](crate::lock::AcquireError) of the last attempts: `Held` if all are
@@ -304,9 +305,9 @@ macro_rules! lock_service {
                     self.0.acquire_all(resources).await
                 }
 
-                /// Waits until all that this client has sent is answered or was given up: also
-                /// what a dropped attempt or lease has released, and a node that is being
-                /// brought back. It waits for a minute at most. You need it at the end of a program.
+                /// Waits until everything that this client has sent is answered or was given up, for
+                /// a minute at most. That includes the releases of dropped attempts and leases, and
+                /// a node that is being brought back. Call it at the end of a program.
                 ///
                 /// # Cancel safety
                 /// It changes nothing.

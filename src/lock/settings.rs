@@ -148,8 +148,8 @@ macro_rules! settings_setters {
             self
         }
 
-        /// Sets what this machine's clock and the servers' may differ by over one TTL. It is
-        /// taken off each lease. Default: 1 % + 2 ms.
+        /// Sets by how much this machine's clock and the servers' clocks may drift apart over one
+        /// TTL. It is taken off each lease. Default: 1 % + 2 ms.
         pub fn drift(mut self, drift: std::time::Duration) -> Self {
             self.settings.drift = Some(drift);
             self
@@ -176,11 +176,12 @@ macro_rules! settings_setters {
             self
         }
 
-        /// Sets for how long a lock stays closed at least, counted from before it was asked for. A
-        /// release before that leaves the lock in place for the rest; the lease is over at once.
-        /// Give it to a job that is done in less time than the clocks which start it differ by: on
-        /// the next machine it would run a second time (ShedLock's `lockAtLeastFor`). At most the
-        /// TTL: a holder that crashes keeps the lock closed for that long. Default: zero.
+        /// Sets the least time for which a lock stays closed, counted from before it was asked for
+        /// (ShedLock's `lockAtLeastFor`). After a release before that, the lease is over at once,
+        /// but the lock stays closed for the rest. Use it for a job that takes less time than the
+        /// clocks that start it differ by: otherwise the job would run again on the next machine.
+        /// At most the TTL, which is also how long a holder that crashes keeps the lock closed.
+        /// Default: zero.
         pub fn lock_at_least_for(mut self, least: std::time::Duration) -> Self {
             self.settings.at_least = least;
             self

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::Instant;
 
 use super::backend::{Ask, LockBackend};
+use super::counted::waited;
 use super::groups::Wanted;
 use super::service::{Service, record};
 use super::{AcquireError, Lease, LeaseSet};
@@ -22,7 +23,7 @@ impl<B: LockBackend> Service<B> {
             let end = again.swap(true, Ordering::Relaxed).then_some(end);
             self.first_free(resources, end)
         };
-        self.groups().acquire(wanted, &self.settings, round).await
+        waited(self.groups().acquire(wanted, &self.settings, round)).await
     }
 
     /// Acquires all of the resources.
@@ -35,7 +36,7 @@ impl<B: LockBackend> Service<B> {
         resources.first().map_or(Ok(()), |first| self.runtime(first))?;
         let obstacle = Mutex::new(None);
         let attempt = || self.attempt_all(&resources, &obstacle);
-        self.groups().acquire(wanted, &self.settings, attempt).await
+        waited(self.groups().acquire(wanted, &self.settings, attempt)).await
     }
 
     /// Asks for each in its order until the end, and returns the first that is free. A fault outweighs

@@ -12,16 +12,16 @@ use crate::token::Token;
 /// A part in a lock that several share, from [`acquire_shared`](super::Lock::acquire_shared): nobody
 /// holds the lock alone meanwhile.
 ///
-/// It is renewed, lost and released as a [`Lease`] is, each part by itself. It is a type of its own so that
-/// what has to be alone, and asks for a [`Lease`], does not take it. When you drop it, it sends the
-/// release and does not wait for an answer.
+/// It is renewed, lost and released as a [`Lease`] is, each part by itself. It is a type of its own, so
+/// that code that must hold the lock alone, and asks for a [`Lease`], cannot take it. When you drop it, it
+/// sends the release and does not wait for an answer.
 ///
 /// **Fencing.** The token is larger than that of every lease before that held the lock alone, and smaller
 /// than that of each one after. Those who share the lock have equal tokens where the counts of the nodes
 /// agree, and may have different ones where they do not. So a storage that compares tokens refuses a
-/// reader once a writer that came later was there, and does not fence the writes of readers against
-/// each other. With a smaller token than another reader's, it may be refused after that one: acquire
-/// again.
+/// reader once a later writer has written. It does not fence the writes of readers against each other. If
+/// your token is smaller than another reader's, the storage may refuse you after that reader has written:
+/// acquire again.
 #[must_use = "a lease that is dropped is released"]
 pub struct SharedLease(Lease);
 
@@ -79,7 +79,7 @@ impl SharedLease {
     /// [`LeaseLost`] if the lease was over first. The work may have been done in part.
     ///
     /// # Cancel safety
-    /// Dropped, it drops the work. The lease stays.
+    /// If you drop the future, it drops the work. The lease stays.
     ///
     /// **Fencing.** A request that the work has already sent may still arrive: give it the token.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LeaseLost> {
@@ -100,11 +100,11 @@ impl SharedLease {
     /// Releases this part. The lock is free when the last part is gone.
     ///
     /// # Errors
-    /// [`ReleaseError`] if the servers gave too few answers to know; the part is gone by the end of its
-    /// TTL.
+    /// [`ReleaseError`] if too few servers answered to know whether it is released; the part is gone by
+    /// the end of its TTL.
     ///
     /// # Cancel safety
-    /// Once polled, the release has been sent and goes on without the future.
+    /// Once you have polled the future, the release is sent and goes on without it.
     pub async fn release(self) -> Result<Released, ReleaseError> {
         self.0.release().await
     }

@@ -1,6 +1,7 @@
 //! Locks that several share.
 
 use super::backend::{Ask, LockBackend};
+use super::counted::waited;
 use super::service::Service;
 use super::{AcquireError, SharedLease};
 use crate::protocol::Mode;
@@ -17,15 +18,17 @@ impl<B: LockBackend> Service<B> {
         self.runtime(resource)?;
         let attempt = || self.attempt(resource, Ask { mode: Mode::Shared, waits: true });
         let waits = !self.settings.wait.is_zero();
-        if !waits || !self.backend.others_wait(resource) {
-            match attempt().await {
-                Ok(lease) => return Ok(SharedLease::new(lease)),
-                Err(error) if !waits => return Err(error),
-                Err(_) => {}
+        let acquired = async {
+            if !waits || !self.backend.others_wait(resource) {
+                match attempt().await {
+                    Err(_) if waits => {}
+                    outcome => return outcome,
+                }
             }
-        }
-        let asked = (&self.backend, resource, &self.settings);
-        self.queues().acquire(asked, Mode::Shared, attempt).await.map(SharedLease::new)
+            let asked = (&self.backend, resource, &self.settings);
+            self.queues().acquire(asked, Mode::Shared, attempt).await
+        };
+        waited(acquired).await.map(SharedLease::new)
     }
 
     /// Makes one attempt, and more only while servers start for the first time.

@@ -13,19 +13,18 @@ use crate::token::Token;
 /// Admits `token` to `resource` for the rest of this transaction, or refuses it: compares
 /// it with the mark and raises the mark to it, at once. Equal passes, lower is refused.
 ///
-/// Call it before the transaction writes, best as its first statement: SQLite may refuse the
-/// first write of a deferred transaction that has read, and under REPEATABLE READ or
-/// SERIALIZABLE a transaction with an old snapshot is refused.
+/// Call it before the transaction writes, preferably as its first statement: SQLite may refuse the
+/// first write of a deferred transaction that has read, and under REPEATABLE READ or SERIALIZABLE a
+/// transaction with an old snapshot is refused.
 ///
 /// **Fencing.** From `Ok` until the transaction ends, no newer token is admitted to this
 /// resource, neither here nor in another process: it waits, or fails. What this
 /// transaction writes therefore never lands after the first contact of a newer token.
 /// If the transaction rolls back, so does the mark, as nothing was written. The same holds
 /// for a savepoint: write nothing after you roll back to one that you set before `admit`.
-/// It does not guard writes outside this transaction, nor against writers that do not call
-/// it. Equal tokens run side by side on PostgreSQL and MySQL, except at the first contact of
-/// their token, and a stream of them does not starve a newer one; SQLite has one writer at a
-/// time.
+/// It guards neither against writes outside this transaction nor against writers that do not call
+/// it. Equal tokens run side by side on PostgreSQL and MySQL, except at the first contact of their
+/// token, and a stream of them does not starve a newer one; SQLite has one writer at a time.
 ///
 /// Under REPEATABLE READ a transaction reads what was there when it first looked, which may
 /// be before it waited here. At the first contact of a token it may then miss what an older
@@ -56,8 +55,8 @@ pub async fn admit<DB: Database>(
     counted(compare_and_raise::<DB>(tx, resource, token).await)
 }
 
-/// As [`admit`], with the two words together, such as
-/// [`Lease::sequencer`](crate::lock::Lease::sequencer) gives them.
+/// Does what [`admit`] does, for a resource and a token together, as
+/// [`Lease::sequencer`](crate::lock::Lease::sequencer) returns them.
 ///
 /// # Errors
 /// As for [`admit`].
@@ -119,8 +118,8 @@ pub async fn begin<DB: Database>(
     counted(open(pool, resource, token).await)
 }
 
-/// As [`begin`], with the two words together, such as
-/// [`Lease::sequencer`](crate::lock::Lease::sequencer) gives them.
+/// Does what [`begin`] does, for a resource and a token together, as
+/// [`Lease::sequencer`](crate::lock::Lease::sequencer) returns them.
 ///
 /// # Errors
 /// As for [`begin`].

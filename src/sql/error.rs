@@ -6,12 +6,12 @@ use crate::fence::Stale;
 use crate::resource::Resource;
 use crate::token::Token;
 
-/// Why a fenced transaction failed: its admission, a statement, or its commit. After any of
-/// these, roll it back.
+/// Why a fenced transaction failed: at its admission, at a statement, or at its commit. After any
+/// of these errors, roll it back.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdmitError {
-    /// The mark is higher. Running the transaction again cannot help.
+    /// The mark is higher. It does not help to run the transaction again.
     #[error(transparent)]
     Stale(#[from] Stale),
     /// Another transaction was in the way: a serialization failure, a deadlock, a lock that
@@ -144,10 +144,10 @@ impl AdmitError {
     }
 }
 
-/// Returns the refusal, if the error says that this token of this resource is stale: for
-/// transactions that are not `sqlx`'s ([`statement`](super::statement)). It reads the text of
-/// the error and of those that it comes from, so any library serves that repeats what the
-/// database said.
+/// Returns the refusal, if the error says that this token of this resource is stale. Use it for
+/// transactions of other libraries than `sqlx` ([`statement`](super::statement)). It reads the text
+/// of the error and of its sources, so it works with any library that repeats what the database
+/// said.
 #[must_use]
 pub fn stale(
     error: &(dyn Error + 'static),
@@ -165,15 +165,15 @@ pub fn stale(
     None
 }
 
-/// Why the tables were not brought up to date. Nothing was changed, unless it says so; on MySQL
-/// a part may have been.
+/// Why the tables were not brought up to date. Nothing was changed, unless the variant says so. On
+/// MySQL, part of the work may have been done.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MigrateError {
     /// Others kept the database locked for too long.
     #[error("others kept the database locked for too long, try again: {0}")]
     Locked(#[source] Box<dyn Error + Send + Sync>),
-    /// The tables are up to date, and guard nothing: this server is one of a cluster.
+    /// The tables are up to date, but guard nothing, because this server belongs to a cluster.
     #[error("the fence does not hold in this database: {0}")]
     Cluster(&'static str),
     /// All was applied once, and functions, procedures or triggers are not there any more. On MySQL

@@ -53,11 +53,11 @@ pub struct Guarded<DB: Database> {
 /// first contact), where the token is stale, and where no row meets the condition, the
 /// transaction is rolled back, and `begin` decides in another one.
 ///
-/// It does not present the token to protected tables. It looks at the mark by itself, which needs
-/// rights on `fencing_marks`: on PostgreSQL SELECT, and UPDATE of `token`; if the user lacks
-/// them, or the session has a temporary table, `begin` decides each time. Through a
-/// pooler in transaction mode (pgbouncer) take `begin`: this statement is prepared. Bind one value for each
-/// parameter of the two texts: `$1` and so on, on SQLite `?` or `?1`.
+/// It does not present the token to protected tables. It reads the mark itself, which needs rights on
+/// `fencing_marks`: on PostgreSQL SELECT, and UPDATE of `token`. If the user lacks them, or the session has
+/// a temporary table, `begin` decides each time. Through a pooler in transaction mode (pgbouncer) use
+/// `begin` instead, because this statement is prepared. Bind one value for each parameter of the two texts:
+/// `$1` and so on, on SQLite `?` or `?1`.
 pub fn guarded<DB: Database>(statement: &'static str, condition: &'static str) -> Guarded<DB> {
     Guarded { statement, condition, values: DB::Arguments::default(), unfit: None }
 }

@@ -5,20 +5,20 @@ use crate::database::{Database, Kind};
 use crate::resource::Resource;
 use crate::token::Token;
 
-/// Lowers the mark of `resource` from `from` to `to`: the way back for an operator, where a token that was
-/// never granted has raised the mark and all holders of leases are refused.
+/// Lowers the mark of `resource` from `from` to `to`. It is the way back for an operator, if a token that
+/// was never granted has raised the mark and all holders of leases are refused.
 ///
 /// It leaves a line in the table `fencing_audit`: the resource, the mark before and after, when,
 /// and by whom (SQLite knows no users). It waits for transactions that write at the mark. If
-/// [`SqlLock`](crate::lock::sql::SqlLock) has granted the last token there is, the lease goes on behind
-/// `to`, and `from` may be that token: then the mark stays as it is, unless it leaves no token
-/// either. If the mark has moved since you read it, nothing happens: a
-/// second call, or a second operator, undoes nothing that newer tokens have raised. On MySQL it is a transaction of its own.
+/// [`SqlLock`](crate::lock::sql::SqlLock) has granted the last token there is, the next lease gets a token after
+/// `to`. Then `from` may also be that last token: the mark itself stays as it is in that case, unless no token is
+/// left above it. If the mark has moved since you read it, nothing happens: a second call, or a second operator,
+/// undoes nothing that newer tokens have raised. On MySQL it is a transaction of its own.
 ///
-/// **Fencing.** It takes back what the fence promises: every token from `to` on may write
-/// again, also one that was refused as stale. Choose a token that is not below any that was
-/// granted, or stop all old writers first. Marks elsewhere, as in a
-/// [`MemoryMarks`](crate::fence::MemoryMarks), do not fall.
+/// **Fencing.** It takes back what the fence promises: every token from `to` on may write again,
+/// even one that was refused as stale. Choose a token that is not below any that was granted, or
+/// stop all old writers first. Marks elsewhere, as in a [`MemoryMarks`](crate::fence::MemoryMarks),
+/// do not fall.
 ///
 /// # Errors
 /// As for [`admit`](super::admit()), but never [`AdmitError::Stale`]. [`AdmitError::Database`]

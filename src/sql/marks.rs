@@ -27,10 +27,9 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// token passes. All processes that use this database share its marks. The write that
 /// follows is outside of that: only the gate of the fence makes a newer token wait for it,
 /// within one process. Where the data is in this database, use [`admit`](super::admit())
-/// instead. A proxy may send reads to replicas: no token passes by what one of them says. A
-/// commit must be on disk before it is acknowledged, as it is by default: with
-/// `synchronous_commit = off` (PostgreSQL) or `synchronous = OFF` (SQLite) a crash forgets
-/// marks.
+/// instead. A proxy may send reads to replicas: no token passes because of what a replica says. A
+/// commit must be on disk before it is acknowledged, as it is by default: with `synchronous_commit
+/// = off` (PostgreSQL) or `synchronous = OFF` (SQLite) a crash forgets marks.
 #[derive(Debug)]
 pub struct SqlMarks<DB: Database> {
     pool: Pool<DB>,

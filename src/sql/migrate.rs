@@ -28,10 +28,11 @@ const RECORD: &str = "_fencing_migrations";
 /// [`MigrateError::Lost`] if functions, procedures or triggers are not there any more,
 /// [`MigrateError::Storage`] if a table was altered so that it has no transactions or no log,
 /// [`MigrateError::Cluster`] if several servers of a cluster take writes, and the fence does not
-/// hold there. Otherwise what the database said.
+/// hold there. Any other [`MigrateError`] has what the database said.
 ///
 /// # Cancel safety
-/// If you drop the future, all is done or nothing; on MySQL a part may be done: run it again.
+/// If you drop the future, either everything is done or nothing. On MySQL a part may be done: run
+/// it again.
 pub async fn migrate<DB: Database>(pool: &Pool<DB>) -> Result<(), MigrateError> {
     let end = Instant::now() + LOCKED_LIMIT;
     loop {
@@ -157,8 +158,9 @@ pub fn migrations<DB: Database>() -> &'static [(i64, &'static str, &'static str)
     DB::MIGRATIONS
 }
 
-/// Returns the SQL that removes the fence, the marks and the leases, for other tools: a migration down,
-/// or by hand. It fails while a table is protected ([`Protected::remove`](super::Protected::remove)).
+/// Returns the SQL that removes the fence, the marks and the leases. Use it in the down migration of
+/// another tool, or by hand. It fails while a table is protected
+/// ([`Protected::remove`](super::Protected::remove)).
 ///
 /// **Fencing.** It takes back all that the fence promises: without marks nothing is refused, and a fence
 /// that is created anew starts without them. Stop all writers first.

@@ -39,10 +39,10 @@ impl From<Token> for Presented<'_> {
 /// it does nothing: there the write itself presents, in the column `fencing_token`.
 ///
 /// **Fencing.** It counts for everything that is written next: in a transaction that writes
-/// under several leases, present each one's sequencer before its statements. Nothing of it is
-/// left for those who use the session later. One exception: on MySQL what was presented for
-/// nothing, because no statement wrote, stays in the session until [`begin`](super::begin())
-/// clears it, or `SET @fencing_sequencer = NULL, @fencing_token = NULL`.
+/// under several leases, present each one's sequencer before its statements. Nothing of it is left
+/// for those who use the session later. There is one exception: if no statement writes after it,
+/// what you presented on MySQL stays in the session until [`begin`](super::begin()) clears it, or
+/// `SET @fencing_sequencer = NULL, @fencing_token = NULL`.
 ///
 /// # Errors
 /// As for [`admit`](super::admit()), but never [`AdmitError::Stale`]: the write returns that.

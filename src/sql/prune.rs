@@ -25,8 +25,8 @@ const TRIES: (u32, u32) = (10, 3);
 /// The longest pause between two tries.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Removes marks that were raised long ago. In their place stands the floor, one token for all
-/// resources: where a resource has no mark, tokens at or below the floor are refused.
+/// Removes marks that nobody has raised for a long time. The floor takes their place. It is one
+/// token for all resources: where a resource has no mark, tokens at or below the floor are refused.
 ///
 /// The floor is the highest token that was pruned. It never falls.
 /// [`SqlLock`](crate::lock::sql::SqlLock) grants tokens above the floor. Other services do not know of it:
@@ -55,10 +55,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 ///
 /// **Fencing.** What a pruned mark has refused stays refused, at any isolation level, whatever transactions are
 /// open. A token that is not stale is refused as well, if it is not above the floor and its resource has no
-/// mark: that of a holder who has not written for so long, or that of another resource. So take an age
-/// that no holder reaches with one token. Marks whose lease in the same database lasts stay, and one that
-/// has no mark yet gets it; a lease that is granted in the moment when the floor rises may be
-/// refused.
+/// mark: that of a holder who has not written for so long, or one of another resource. So choose an age that is
+/// longer than any holder keeps one token. Marks of leases in the same database that have not ended stay, and
+/// such a lease gets a mark if it has none yet. A lease that is granted at the moment when the floor rises may
+/// be refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prune {
     older_than: Duration,
@@ -71,7 +71,8 @@ pub struct Prune {
 pub struct Pruned {
     /// How many marks.
     pub marks: u64,
-    /// The highest of them: the bytes of its name, and its token. It decides where the floor is.
+    /// The highest of the marks: the bytes of its name, and its token. The floor rises to this
+    /// token, if it is lower.
     pub highest: Option<(Vec<u8>, Token)>,
     /// The floor before, if there was one.
     pub from: Option<Token>,
@@ -80,15 +81,16 @@ pub struct Pruned {
 }
 
 impl Prune {
-    /// Prunes the marks that were raised last so long ago, or longer. Rounds up to a second; takes at most
-    /// a hundred years.
+    /// Prunes the marks that nobody has raised for this long or longer. Rounds up to a second; takes at
+    /// most a hundred years.
     #[must_use]
     pub fn older_than(older_than: Duration) -> Prune {
         Prune { older_than, up_to: Token::MAX }
     }
 
-    /// Keeps marks above this token, so that the floor does not rise above it. A mark that a forged
-    /// token has raised would else take the floor up with it, and shut out every new resource.
+    /// Keeps marks above this token, so that the floor does not rise above it. Otherwise a mark
+    /// that a forged token has raised would take the floor up with it, and shut out every new
+    /// resource.
     #[must_use]
     pub fn up_to(self, up_to: Token) -> Prune {
         Prune { up_to, ..self }
@@ -106,19 +108,19 @@ impl Prune {
         Ok(plan(DB::prunable(&mut conn, self.seconds(), self.highest()).await?))
     }
 
-    /// Raises the floor, and then removes the marks, a thousand at a time. Marks that a transaction holds
-    /// at that moment stay for the next time.
+    /// Raises the floor, and then removes the marks, a thousand at a time. Marks that a transaction has
+    /// locked at that moment stay until the next prune.
     ///
-    /// On MySQL the floor rises when no transaction is open that has created a mark: it is tried ten times
-    /// within a second, and then waited for three times, for a second each. Meanwhile, others who
-    /// create a mark wait as well. On PostgreSQL it waits only for a transaction that has created the mark of a lease
-    /// that lasts, for a second at most, and nobody waits for it. On SQLite nobody waits for longer than a statement takes.
-    /// On MySQL each step is a transaction of its own, at READ COMMITTED: with `binlog_format = STATEMENT` the
-    /// server refuses it.
+    /// On MySQL the floor can rise only while no transaction is open that has created a mark. The prune tries that
+    /// ten times within a second without a wait, and then waits three times, for a second each. While it waits,
+    /// others who create a mark wait as well. On PostgreSQL it waits only for a transaction that has created the mark
+    /// of a lease that has not ended, for a second at most, and nobody waits for it. On SQLite nobody waits for
+    /// longer than a statement takes. On MySQL each step is a transaction of its own, at READ COMMITTED: with
+    /// `binlog_format = STATEMENT` the server refuses it.
     ///
     /// # Errors
     /// As for [`admit`](super::admit()), but never [`AdmitError::Stale`]. [`AdmitError::Retryable`] if others
-    /// were in the way. What was done until then is whole.
+    /// were in the way. What was done until then stays, and is consistent.
     ///
     /// # Cancel safety
     /// If it is dropped, the floor may have risen, and some of the marks may be gone: run it again.

@@ -41,11 +41,11 @@ impl Default for Retry {
     }
 }
 
-/// Runs a transaction until it is through, is refused, or has been tried often enough.
+/// Runs a transaction until it is committed, is refused, or has used up its tries.
 ///
-/// The closure begins the transaction, and commits it: each try calls it again. Only where
-/// [`is_retryable`] says so is there another try, be it that the admission, a statement or
-/// the commit met another transaction. A stale token ends it.
+/// The closure begins the transaction, and commits it: each try calls it again. It tries again only
+/// if [`is_retryable`] says so: if the admission, a statement or the commit met another
+/// transaction. A stale token ends it.
 ///
 /// ```no_run
 /// # #[cfg(feature = "postgres")]
@@ -75,7 +75,7 @@ impl Default for Retry {
 /// The last one that the closure gave.
 ///
 /// # Cancel safety
-/// As the closure's.
+/// Those of the closure's future.
 pub async fn retry<T, E, F, Fut>(policy: Retry, mut transaction: F) -> Result<T, E>
 where
     E: Error + 'static,

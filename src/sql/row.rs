@@ -5,8 +5,8 @@
 //! UPDATE files SET body = ?, fence_token = 34 WHERE path = ? AND fence_token <= 34;
 //! ```
 //!
-//! This is one statement, needs no other table and no transaction. If it reports a row, the
-//! row is written. If not, look at the row: [`Outcome::of`] says what happened.
+//! This is one statement. It needs no other table and no transaction. If it reports a row, the row
+//! is written. If not, look at the row: [`Outcome::of`] says what happened.
 //!
 //! ```no_run
 //! # #[cfg(feature = "postgres")]

@@ -15,12 +15,13 @@ use crate::token::Token;
 pub struct Refused {
     /// The table in shadow mode, or `admit` for [`admit_in_shadow`].
     pub place: String,
-    /// The resource, or the empty text for all that had no row of their own any more.
+    /// The resource, or the empty text for all resources for which the table had no room.
     pub resource: String,
     /// `stale`, `unpresented`, `malformed`, `truncate`, `waits` (it would have waited for another
     /// transaction, and perhaps have been refused then) or `failed` (the message says why).
     pub cause: String,
-    /// In how many transactions; on MySQL and SQLite statements count, on SQLite each row.
+    /// How often: in how many transactions on PostgreSQL, by how many statements on MySQL, for how
+    /// many rows on SQLite.
     pub times: u64,
     /// Who did it last: the user, on PostgreSQL also the application's name; empty on SQLite.
     pub writer: String,
@@ -32,7 +33,7 @@ pub struct Refused {
     pub last_at: String,
 }
 
-/// Looks whether [`admit`](super::admit()) would admit `token` to `resource`, and refuses nothing: the way to
+/// Checks whether [`admit`](super::admit()) would admit `token` to `resource`, and refuses nothing. Use it to
 /// bring fencing to writers that have run without. `None` stands for a writer without a token.
 ///
 /// It returns what the fence would have said, if it would have refused; logs that at INFO; counts it in
@@ -40,7 +41,8 @@ pub struct Refused {
 /// keeps it in the table `fencing_refusals` ([`refusals`]), if the transaction commits. It
 /// raises the mark as `admit` does, if it need not wait for that.
 ///
-/// **Fencing.** None. It is built to wait for no other transaction; `docs/sql.md` lists where it may still wait.
+/// **Fencing.** None. It tries to wait for no other transaction; `docs/sql.md` lists where it may wait
+/// nevertheless.
 ///
 /// # Errors
 /// Those of the database; roll the transaction back. On MySQL also a deadlock, and with
@@ -128,7 +130,7 @@ async fn look<DB: Database>(
     }
 }
 
-/// Lists what was let through in shadow mode and would have been refused, the last at the end.
+/// Lists what was let through in shadow mode and would have been refused. The latest comes last.
 ///
 /// # Errors
 /// As for [`highest`](super::highest()).

@@ -6,8 +6,9 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 /// until the file may be free (`busy_timeout`); with eight writers that is faster. Read through a
 /// pool of your own.
 ///
-/// It opens no connection yet. Never wait for this pool within one of its transactions: that transaction has
-/// the one connection. A write waits for writers in other processes as long as `busy_timeout` says.
+/// It opens no connection yet. Do not ask this pool for a connection within one of its transactions: that
+/// transaction has the only one. A write waits for writers in other processes as long as `busy_timeout`
+/// says.
 #[must_use]
 pub fn single_writer(options: SqliteConnectOptions) -> SqlitePool {
     let pool = SqlitePoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);

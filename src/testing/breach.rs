@@ -31,8 +31,8 @@ pub enum Rule {
         "a node that has left its fleet gives no vote there, keeps its promises, and can join the new one"
     )]
     Sealed,
-    /// Node: how long locks may be out. For short ones, up to a minute, it may report a little
-    /// more, also after a release.
+    /// Node: how long locks may be held. For short ones, up to a minute, it may report a little
+    /// more, even after a release.
     #[error("a node reports how long a lock that it granted or renewed may be out")]
     Outlasts,
     /// Node: a promise is kept.

@@ -48,8 +48,8 @@ impl Faults {
         self.switches.send_modify(|switches| switches.hanging = true);
     }
 
-    /// Lets the node go on. Requests that waited run now, in their order, also if their
-    /// callers or their sessions are gone.
+    /// Lets the node go on. Requests that waited run now, in their order, even if their callers or
+    /// their sessions are gone.
     pub fn resume(&self) {
         self.switches.send_modify(|switches| switches.hanging = false);
     }
@@ -64,7 +64,8 @@ impl Faults {
         self.switches.send_modify(|switches| switches.mute = lose);
     }
 
-    /// Tells those who wait each millisecond that a lock was released, which it was not; or stops that.
+    /// Tells waiting clients each millisecond that a lock was released, although it was not; or stops
+    /// that.
     pub fn forge_told(&self, forge: bool) {
         self.switches.send_modify(|switches| switches.forging = forge);
     }

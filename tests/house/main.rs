@@ -1,9 +1,10 @@
 //! The rules of the house, in the library, the program and the pages: who may import whom, no circles,
-//! where `#[cfg(feature)]` stands, how long a file may be. docs/architecture.md has the floors.
+//! where `#[cfg(feature)]` stands, how long a file may be, what operators are given. docs/architecture.md has the floors.
 
 mod circles;
 mod docs;
 mod floors;
+mod ops;
 mod paths;
 mod seen;
 mod source;

@@ -9,3 +9,4 @@ mod fuzz;
 mod http;
 mod interleavings;
 mod simulation;
+mod visible;

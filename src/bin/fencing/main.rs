@@ -1,7 +1,8 @@
 //! The command line. `fencing run` holds a lease while a command runs, `fencing nodes`
 //! reports how the nodes stand, `fencing fleet` starts them, brings them back and moves the
 //! locks to other nodes; `fencing migrate`, `marks` and `protect` work on a database. `fencing
-//! serve` is the lock service over HTTP, and `fencing proxy` the fence before any HTTP service.
+//! serve` is the lock service over HTTP, `fencing proxy` the fence before any HTTP service, and `fencing
+//! exporter` tells Prometheus how the nodes stand.
 //!
 //! `args/` says what can be asked; a file or folder for each subcommand does it. The exit
 //! statuses are in `exit.rs`; `fencing run` passes on that of its command. The program needs
@@ -13,6 +14,7 @@ mod args;
 mod database;
 mod duration;
 mod exit;
+mod exporter;
 mod findings;
 mod fleet;
 mod listen;
@@ -44,7 +46,7 @@ fn main() -> ExitCode {
         return run::guard::main();
     }
     let mut builder = match action {
-        Action::Serve(_) | Action::Proxy(_) => {
+        Action::Serve(_) | Action::Proxy(_) | Action::Exporter(_) => {
             log();
             tokio::runtime::Builder::new_multi_thread()
         }
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
         Action::Protect(protect) => runtime.block_on(database::protect(protect)),
         Action::Serve(serve) => runtime.block_on(serve::main(serve)),
         Action::Proxy(proxy) => runtime.block_on(proxy::main(proxy)),
+        Action::Exporter(exporter) => runtime.block_on(exporter::main(exporter)),
         Action::Guard => exit::USAGE,
     };
     // A look-up of a name that hangs must not hold up the end.

@@ -13,15 +13,16 @@ pub enum AttachError<E> {
     /// The layer takes the lease of the [task](super::within), and the task has none. Nothing was sent.
     #[error("no lease: send the request inside http::within(lease, ...)")]
     NoLease,
-    /// The server has seen a newer token, or the request has none that it takes: see
+    /// The fence of the server has refused the request, or its outcome is in doubt: see
     /// [`Problem::kind`]. With [`Problem::SUPERSEDED`], [`Problem::IN_DOUBT`] and
     /// [`Problem::UNAVAILABLE`] the write may be stored.
     #[error("refused by the fence: {}", .0.detail)]
     Refused(Box<Problem>),
-    /// Problem details came that break off, or are longer than 64 KiB.
+    /// The problem details in the response break off, or are longer than 64 KiB.
     #[error("the refusal cannot be read: {0}")]
     Response(#[source] Box<dyn Error + Send + Sync>),
-    /// The service that sends failed. Whether the request arrived is for its error to say.
+    /// The service that sends the request failed. Its error says whether the request may have
+    /// arrived.
     #[error(transparent)]
     Service(E),
 }

@@ -30,7 +30,7 @@ tokio::task_local! {
 /// spawns have none.
 ///
 /// # Cancel safety
-/// Dropped, it drops the work.
+/// If you drop the future, it drops the work.
 pub async fn within<F: Future>(lease: Arc<dyn HeldToken>, work: F) -> F::Output {
     CURRENT.scope(lease, work).await
 }
@@ -49,12 +49,12 @@ pub async fn within<F: Future>(lease: Arc<dyn HeldToken>, work: F) -> F::Output 
 /// # }
 /// ```
 ///
-/// It keeps the lease: one that you drop elsewhere is renewed for as long as the layer or a client below it
-/// lives. Keep a [`Sequencer`](crate::sequencer::Sequencer) there, or use [`of_the_task`](AttachLayer::of_the_task), where that
-/// is too long.
+/// The layer keeps the lease alive: even if you drop it elsewhere, it is renewed for as long as the layer or a client
+/// below it lives. Keep a [`Sequencer`](crate::sequencer::Sequencer) there, or use
+/// [`of_the_task`](AttachLayer::of_the_task), where that is too long.
 ///
-/// **Fencing.** It looks at the lease when it is called. A request that is under way when the
-/// lease ends may still arrive: that is what the server's fence is for.
+/// **Fencing.** It checks the lease when it is called. A request that is under way when the lease
+/// ends may still arrive; the server's fence refuses it once a newer token has come.
 #[derive(Clone)]
 pub struct AttachLayer {
     lease: Option<Arc<dyn HeldToken>>,

@@ -11,8 +11,8 @@ use crate::fence::Transactions;
 use crate::http::Refusal;
 use crate::http::extract::WithoutToken;
 
-/// The way to the transaction of a request. It stands in the request's extensions, for services that
-/// do not use axum's extractors. You may keep it: it holds no transaction open.
+/// A handle to the transaction of a request, for services that do not use axum's extractors: you
+/// find it in the request's extensions. You may keep it: it holds no transaction open.
 pub struct OpenTransaction<T: Transactions>(Handle<T::Transaction>);
 
 impl<T: Transactions> OpenTransaction<T> {
@@ -43,8 +43,8 @@ impl<T: Transactions> fmt::Debug for OpenTransaction<T> {
 /// The transaction of a request behind a [`TransactionLayer`](super::TransactionLayer), as an axum extractor.
 /// It is a `sqlx::Transaction` in which the token is admitted: run statements on `&mut **tx`.
 ///
-/// The layer ends it. Drop it before the response is made, as a handler does that takes it by value: a
-/// transaction that is kept longer is never committed.
+/// The layer ends it. Drop it before the response is made (a handler that takes it by value does so):
+/// a transaction that is kept longer is never committed.
 ///
 /// Take `Option<InTransaction<_>>` where a token may be missing, as in a read.
 pub struct InTransaction<T: Transactions>(Held<T::Transaction>);
@@ -77,7 +77,7 @@ pub enum NoTransaction {
     #[error("the request carries no fencing token, and its handler needs a transaction")]
     NoToken,
     /// No [`TransactionLayer`](super::TransactionLayer) of this pool's kind stands around the handler: the
-    /// server is put together wrongly. The client gets a 500.
+    /// server is set up wrongly. The client gets a 500.
     #[error("the handler takes a transaction, and its route has no TransactionLayer of that kind")]
     NoLayer,
     /// Somebody else has it: another extractor, or a layer between. The client gets a 500.

@@ -7,9 +7,9 @@ use super::TransactionService;
 /// Opens a transaction for each request that its [`FenceLayer`](crate::http::FenceLayer) has admitted,
 /// checks the token in it, gives it to the handler, and commits it before the response goes out.
 ///
-/// It is the whole fence between any number of processes, where the handler writes to one database
-/// only and in this transaction. `T` is a pool of `sqlx`, or other
-/// [`Transactions`](crate::fence::Transactions). It stands directly around the handler, and the fence around it:
+/// It is the whole fence between any number of processes, if the handler writes only in this transaction. `T` is
+/// a pool of `sqlx`, or another storage that implements [`Transactions`](crate::fence::Transactions). Put it
+/// directly around the handler, and the fence around it:
 ///
 /// ```
 /// # #[cfg(feature = "postgres")]
@@ -54,26 +54,27 @@ use super::TransactionService;
 /// had failed and the handler did not say so. Each counts in `fencing_admissions_total` with `door="http"`.
 ///
 /// - **Streams.** The head of a response waits for the commit, and its body comes after it. A body that reads
-///   from the database while it is sent needs a connection of its own. A failure in the
-///   middle of a body, as of a gRPC stream, takes nothing back.
+///   from the database while it is sent needs a connection of its own. A failure in the middle of a body, for
+///   example of a gRPC stream, takes nothing back.
 /// - **Leaks.** A task or a body that has taken the transaction keeps its locks, and so holds up newer
 ///   tokens, until it lets go. Nothing that it writes is ever stored.
 /// - **Reads.** A request without a token that the fence lets pass has no transaction:
-///   [`InTransaction`](super::InTransaction) is a 428 there, and `Option<InTransaction>` is `None`. A request with
-///   a token has a transaction, also to read, and its commit raises the mark. SQLite has one writer at a
-///   time: let the fence [ignore reads](crate::http::FenceLayer::ignore_reads) there.
+///   [`InTransaction`](super::InTransaction) answers it with a 428, and `Option<InTransaction>` is `None`. A
+///   request with a token has a transaction, even if it only reads, and its commit raises the mark. SQLite has one
+///   writer at a time: let the fence [ignore reads](crate::http::FenceLayer::ignore_reads) there.
 /// - **Connections.** A request keeps a connection of the pool from its admission to its commit, its
 ///   upload included. Limit uploads and the time of requests above this layer. Take no second connection in the
-///   handler, and no second `sql::begin`: it would wait for this transaction, which waits for the handler. Two of
-///   these layers around one handler are a 500.
+///   handler, and no second `sql::begin`: it would wait for this transaction, which waits for the handler. With
+///   two of these layers around one handler, every request gets a 500.
 /// - **Dropped requests.** The connection goes back to the pool when the database has answered and rolled back.
 ///   On MySQL, if a handler is dropped while sqlx 0.9 prepares a statement for the first time on a connection, the
 ///   connection is never usable again, and the pool has one place less.
-/// - **Sleepers.** An older server that sleeps in its transaction holds up newer tokens, and each of them holds a
+/// - **Sleepers.** A server that falls asleep in its transaction holds up newer tokens, and each of them holds a
 ///   connection. Set `lock_timeout` and `idle_in_transaction_session_timeout` on PostgreSQL, and
 ///   `innodb_lock_wait_timeout` on MySQL.
 /// - **Marks.** A transaction that is rolled back, such as that of a request that answers with 4xx or 5xx, leaves no
-///   mark in the database: an older token may still write. The marks of a request about several resources may stay.
+///   mark in the database: an older token may still write. The marks of a request about several resources may stay
+///   even then.
 /// - **Errors.** Stop at the first error of a statement. A deadlock that is ignored ends the transaction on MySQL, and
 ///   what is written after that is stored at once, statement by statement.
 /// - **Shadow mode** of the fence refuses nothing, but this layer does. Add this layer when shadow mode is over.

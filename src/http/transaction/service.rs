@@ -80,7 +80,7 @@ where
     }
 }
 
-/// Answers for a server that is put together wrongly. The log says how.
+/// Answers for a server that is set up wrongly. The log says how.
 fn wrongly_built<R>() -> Response<FenceBody<R>> {
     let mut response = Response::new(FenceBody::refusal(None));
     *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;

@@ -52,8 +52,8 @@ pub enum ConnectError {
     /// A setting does not fit.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// The database can't be reached, or its tables can't be created. Use `lock` all the same
-    /// where the database may come up later: each acquisition asks anew.
+    /// The database can't be reached, or its tables can't be created. If the database may come up
+    /// later, you can use `lock` nevertheless: each acquisition asks the database again.
     #[error("the database is not ready: {source}")]
     #[non_exhaustive]
     NotReady {

@@ -37,10 +37,11 @@ pub use error::ConnectError;
 /// | `sqlite:path` | leases in a SQLite file | `sqlite` |
 /// | `memory:` | five nodes in this process, which live and die with it | none |
 ///
-/// You write several Redis servers into one URL: in `redis://user:password@a:6379,b:6379/1` user,
-/// password and database number are those of both. Or you give each server a URL, and a name if you
-/// like: `a=redis://10.0.0.5:6379,b=rediss://10.0.0.6:6380`. Redis servers are asked with the first
-/// acquisition. A database gets its tables here, if it has none.
+/// You can write several Redis servers into one URL: in `redis://user:password@a:6379,b:6379/1` the
+/// user, the password and the database number hold for both. Or give each server a URL of its own,
+/// and a name if you like: `a=redis://10.0.0.5:6379,b=rediss://10.0.0.6:6380`. Redis servers are
+/// not asked before the first acquisition. In a database this call creates the tables, if they are
+/// missing.
 ///
 /// # Errors
 /// [`ConnectError`]. Where the database can't be reached now, the error carries the lock service:
@@ -99,8 +100,8 @@ impl ConnectOptions {
         self
     }
 
-    /// Sets for how long a lock stays closed at least, counted from before it was asked for: a release
-    /// before that leaves it in place for the rest. At most the TTL. Default: zero.
+    /// Sets the least time for which a lock stays closed, counted from before it was asked for. A
+    /// release before that leaves the lock in place for the rest. At most the TTL. Default: zero.
     pub fn lock_at_least_for(mut self, least: Duration) -> ConnectOptions {
         self.at_least = least;
         self

@@ -35,7 +35,7 @@ impl Default for RedlockBuilder {
 }
 
 impl RedlockBuilder {
-    /// Adds nodes, besides those added before.
+    /// Adds nodes to those that you added before.
     pub fn nodes<N: Node>(self, nodes: impl IntoIterator<Item = N>) -> RedlockBuilder {
         nodes.into_iter().fold(self, |builder, node| {
             let node: Arc<dyn Node> = Arc::new(node);
@@ -71,20 +71,22 @@ impl RedlockBuilder {
         self
     }
 
-    /// Leaves a fleet in which too few nodes remember to the operator: new nodes, and nodes of
-    /// which a majority forgot at once. Otherwise a new start leans on the nodes' clocks, and
-    /// waits until locks that may be out have expired. Default: off.
+    /// Leaves it to an operator to start a fleet in which too few nodes remember: new nodes, or a
+    /// fleet of which a majority forgot at once. Otherwise clients start it anew. Then order
+    /// depends on the nodes' clocks, and the nodes wait until all locks that may be held have
+    /// expired. Default: off.
     pub fn strict(mut self, strict: bool) -> RedlockBuilder {
         self.starting.strict = strict;
         self
     }
 
-    /// Says that no lock can be out where all nodes are blank: they are new, and not restarted
-    /// without their data. They start at once then, and with [`strict`](Self::strict) only
-    /// then. Default: off; blank nodes stay closed until each server has been up for the TTL.
+    /// Says that no lock can be held if all nodes are blank: that they are new, and were not
+    /// restarted without their data. Then they start at once. With [`strict`](Self::strict) clients
+    /// start blank nodes only if you say this. Default: off; blank nodes stay closed until each
+    /// server has been up for the TTL.
     ///
-    /// Set it in tests, and where you start new nodes; not in every client for good, or nodes
-    /// that all restart without their data start at once, too. `fencing fleet init` says the
+    /// Set it in tests, and where you start new nodes. Do not leave it set in every client: nodes
+    /// that all restart without their data would start at once, too. `fencing fleet init` says the
     /// same once.
     pub fn first_start(mut self, nothing_can_be_out: bool) -> RedlockBuilder {
         self.starting.nothing_out = nothing_can_be_out;

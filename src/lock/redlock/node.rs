@@ -26,7 +26,7 @@ pub trait Node: Send + Sync + 'static {
     /// [`Fault`]: why there is none.
     ///
     /// # Cancel safety
-    /// Dropped, it leaves nothing behind.
+    /// If you drop the future, it leaves nothing behind.
     fn open(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>>;
 
     /// Opens a session as [`open`](Node::open) does, for a caller that polls its [`Opened::motion`]
@@ -42,14 +42,14 @@ pub trait Node: Send + Sync + 'static {
         Box::pin(async move { Ok(Opened { session: opening.await?, motion: None }) })
     }
 
-    /// Opens the way on which the node tells this client that locks were released for which it
-    /// waits. By default a node tells nothing, and clients ask now and again.
+    /// Opens the channel on which the node tells this client that a lock for which it waits was
+    /// released. By default a node tells nothing, and clients poll.
     ///
     /// # Errors
     /// [`Fault`]: why there is none.
     ///
     /// # Cancel safety
-    /// Dropped, it leaves nothing behind.
+    /// If you drop the future, it leaves nothing behind.
     fn listen(&self, client: ClientId) -> BoxFuture<'static, Result<Box<dyn Ear>, Fault>> {
         let _ = client;
         ready(Err(Fault::Refused("it does not tell of releases".into()))).boxed()
@@ -60,8 +60,8 @@ pub trait Node: Send + Sync + 'static {
 pub struct Opened {
     /// The session.
     pub session: Box<dyn Session>,
-    /// Writes the session's requests and reads their answers. Dropped, every call fails. `None` if
-    /// the session does that by itself.
+    /// Writes the session's requests and reads their answers. If you drop it, every call fails.
+    /// `None` if the session does that by itself.
     pub motion: Option<BoxFuture<'static, ()>>,
 }
 
@@ -86,11 +86,11 @@ pub trait Session: Send + Sync + 'static {
     /// request may still have run.
     ///
     /// # Cancel safety
-    /// Dropped, the request may have run or may still run; it is not sent later.
+    /// If you drop the future, the request may have run or may still run; it is not sent later.
     fn call(&self, request: Request) -> BoxFuture<'static, Result<Reply, Fault>>;
 
-    /// Finds out whether the server still answers on this session. It is asked before a session that was
-    /// idle is used again.
+    /// Finds out whether the server still answers on this session. The caller asks this before it uses
+    /// an idle session again.
     ///
     /// # Errors
     /// [`Fault`]: the session is of no use any more.

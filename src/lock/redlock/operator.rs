@@ -30,7 +30,7 @@ pub struct Operator {
     nodes: Arc<Nodes>,
 }
 
-/// Why an operation was not done. You may run it again: what was done is kept.
+/// Why an operation was not finished. You may run it again: what was done is kept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OperatorError {
@@ -94,15 +94,15 @@ impl Operator {
     }
 
     /// Starts new nodes at once, and ends the quarantine of those that clients have started
-    /// already and that have granted nothing yet. You say that no lock can be out: no node has
-    /// been restarted without its data. Nodes that are in use stay as they are.
+    /// already and that have granted nothing yet. By this you say that no lock can be held: no node
+    /// has been restarted without its data. Nodes that are in use stay as they are.
     ///
     /// # Errors
     /// [`OperatorError`]; [`OperatorError::NotBlank`] where a majority is not admitted and a
     /// node has been in use.
     ///
     /// # Cancel safety
-    /// Dropped, it may have been done in part; run it again.
+    /// If you drop the future, it may have been done in part; run it again.
     pub async fn init(&self) -> Result<(), OperatorError> {
         let longest = self.nodes.longest();
         self.repeat(async || {
@@ -135,11 +135,12 @@ impl Operator {
     }
 
     /// Brings back every node that is not admitted, as clients do, with no client running.
-    /// Where too few nodes remember, the fleet is started anew: order then rests on the nodes'
-    /// clocks, which is your word where clients are [`strict`](super::RedlockBuilder::strict).
+    /// Where too few nodes remember, the fleet is started anew: order then depends on the nodes'
+    /// clocks. Clients that are [`strict`](super::RedlockBuilder::strict) leave that decision to
+    /// you.
     ///
     /// # Cancel safety
-    /// Dropped, it may have been done in part; run it again.
+    /// If you drop the future, it may have been done in part; run it again.
     pub async fn admit(&self) -> AdmitNodes {
         let mut done = AdmitNodes { admitted: Vec::new(), causes: Vec::new() };
         for target in 0..self.nodes.size() {
@@ -175,15 +176,15 @@ impl Operator {
         done
     }
 
-    /// Ends the quarantine of every admitted node, and returns which had one. You say that no lock can
-    /// be out any more; otherwise two leases of one resource may be valid at once, until the
-    /// storage refuses the older one.
+    /// Ends the quarantine of every admitted node, and returns which nodes had one. By this you say
+    /// that no lock can be held any more. If one is, two leases of one resource may be valid at once,
+    /// until the storage refuses the older one.
     ///
     /// # Errors
     /// [`OperatorError::NotAll`] if a node does not answer. The others are open.
     ///
     /// # Cancel safety
-    /// Dropped, some may be open; run it again.
+    /// If you drop the future, some nodes may be open already; run it again.
     pub async fn open(&self) -> Result<Vec<String>, OperatorError> {
         let (mut closed, mut faults) = (Vec::new(), Vec::new());
         for node in 0..self.nodes.size() {
@@ -223,14 +224,14 @@ impl Operator {
     /// [`OperatorError`].
     ///
     /// # Cancel safety
-    /// Dropped, it may have been done in part: the fleet may be closed until you run it again.
+    /// If you drop the future, it may have been done in part: the fleet may be closed until you run it again.
     pub async fn move_to(&self, new: &Redlock) -> Result<(), OperatorError> {
         self.relocate(new, false).await
     }
 
     /// Moves a fleet whose list is lost: a majority of it has forgotten or does not answer, and
-    /// will not. Order then rests on the nodes' clocks, and on the lost nodes staying away;
-    /// exclusion on no lease being longer than the longest TTL of `new`.
+    /// will not. Order then depends on the nodes' clocks, and on the lost nodes staying away.
+    /// Exclusion depends on no lease being longer than the longest TTL of `new`.
     ///
     /// # Errors
     /// [`OperatorError`].

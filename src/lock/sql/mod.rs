@@ -1,4 +1,4 @@
-//! A lease kept in the database that one has, with a fencing token: no Redis needed.
+//! A lease with a fencing token, kept in the database that you have already: you need no Redis.
 //!
 //! ```no_run
 //! # #[cfg(feature = "sqlite")]
@@ -20,15 +20,15 @@
 //!
 //! One row per resource in the table `fencing_leases`, found through the connection's
 //! search path as any table is. Single statements (procedures on MySQL) acquire, renew and
-//! release it. Each is committed for itself, on a connection of the pool that no lease keeps.
-//! A row is never deleted, or its tokens would start again. Several may share a row: each has a part in
-//! it with an end of its own, and each renewal of a part writes the row with all of them.
+//! release it. Each statement is committed by itself, on a connection of the pool; no lease keeps a
+//! connection. A row is never deleted, or its tokens would start again. Several may share a row: each
+//! has a part in it with an end of its own, and each renewal of a part writes the row with all of them.
 //!
 //! **Fencing.** Tokens of a resource strictly grow for as long as the database forgets
 //! nothing that it has committed, and are above the mark that `fencing_marks` has of it.
-//! No clock is part of that. What a database that fails over to a replica that lags
-//! behind, or is restored from a backup, has forgotten, it may grant again: keep the data
-//! that the token protects in the same database, so that it forgets the writes as well.
+//! No clock is part of that. A database that fails over to a replica that lags behind, or is
+//! restored from a backup, may grant again the tokens that it has forgotten. So keep the data that
+//! the token protects in the same database: then it forgets the writes as well.
 //!
 //! On MySQL and MariaDB a commit is on disk if the server's `innodb_flush_log_at_trx_commit`
 //! is 1, as it is by default; no session can ask for more. With 0 or 2 a crash may forget
@@ -38,11 +38,11 @@
 //! before it has asked, on its own clock, and never compares the two. If the database's
 //! clock jumps forward, leases end early for others, and two may be held at once until
 //! the older one is renewed or lapses: the token distinguishes them. If it is set back, the row
-//! seems to be closed for longer than any grant allows. Who asks for it notes that, and the lock
-//! opens when it has been so for the TTL of that grant, and its lock-delay, since then: never
-//! before its holder's time is over, and renewals put the row right. A clock that is set back and
-//! put right ends no lease early. One that is set back and goes forward again by less is a jump
-//! forward.
+//! seems to be closed for longer than any grant allows. The next client that asks for the lock
+//! notes that, and the lock opens when the TTL of that grant and its lock-delay have passed since
+//! then: never before its holder's time is over. A renewal puts the row right. A clock that is set
+//! back and put right ends no lease early. One that is set back and goes forward again by less is a
+//! jump forward.
 //!
 //! On SQLite a process that is stopped in the middle of a statement keeps every other one
 //! from writing, and so from locking, until it goes on or is killed.

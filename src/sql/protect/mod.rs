@@ -42,7 +42,8 @@ impl Protect {
     /// the table, you may not create them, others kept it locked.
     ///
     /// # Cancel safety
-    /// If it is dropped, it is done or undone; on MySQL it may be half done: do it again.
+    /// If you drop the future, the table is protected or as it was before. On MySQL it may be half
+    /// done: run it again.
     pub async fn apply<DB: Database>(&self, pool: &Pool<DB>) -> Result<(), ProtectError> {
         let mut tx = ddl::begin(pool).await?;
         DB::execute(&mut tx, "SELECT token FROM fencing_marks LIMIT 0".into()).await?;
@@ -121,13 +122,13 @@ impl Protect {
     }
 }
 
-/// Reads from the catalogue which tables are protected, or what is known of this one: `name` or
+/// Reads from the catalogue which tables are protected, or how this one is: `name` or
 /// `schema.name`. On SQLite it looks in the main database only, on MySQL in the session's, unless
-/// you name a schema. You have to be allowed to see
-/// triggers: MySQL asks for the right TRIGGER.
+/// you name a schema. You need the right to see triggers: on MySQL that is TRIGGER.
 ///
-/// A table that was made anew, by another program or from a dump without triggers, is not in the
-/// catalogue. Name it, and the answer says that it is not protected.
+/// The list leaves out a table that has lost its triggers because another program, or a dump
+/// without triggers, has made it anew. If you name that table, the answer says that it is not
+/// protected.
 ///
 /// # Errors
 /// [`ProtectError::Table`] if there is no such table, [`ProtectError::Database`] if the catalogue

@@ -68,7 +68,8 @@ impl Protected {
     /// [`ProtectError`]: you may not drop the triggers, or others kept the table locked.
     ///
     /// # Cancel safety
-    /// If it is dropped, it is done or undone; on MySQL it may be half done: do it again.
+    /// If you drop the future, the triggers are all removed or all there. On MySQL it may be half
+    /// done: run it again.
     pub async fn remove<DB: Database>(&self, pool: &Pool<DB>) -> Result<(), ProtectError> {
         let mut tx = begin(pool).await?;
         for drop in &self.drops {

@@ -3,7 +3,7 @@ use super::named::Named;
 use super::quoted::quote;
 use crate::resource::Resource;
 
-/// A table that its database guards by itself.
+/// A table that the database itself is to guard.
 ///
 /// Each row belongs to a resource: one that a column names, or one for the whole table. The
 /// triggers admit each write to the resource of its row, as [`admit`](crate::sql::admit()) does,

@@ -1,6 +1,7 @@
-//! `fencing serve` and `fencing proxy` as processes, on real sockets.
+//! `fencing serve`, `fencing proxy` and `fencing exporter` as processes, on real sockets.
 
 mod client;
+mod exporter;
 mod flight;
 mod framing;
 mod grpc;

@@ -71,8 +71,8 @@ pub(crate) enum MarksAction {
     Open(Open),
 }
 
-/// Raises the mark of a resource by hand, as after the lock service has lost its tokens. It
-/// never lowers one.
+/// Raises the mark of a resource by hand, for example after the lock service has lost its tokens.
+/// It never lowers one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = STATUS)]
 pub(crate) struct Raise {
@@ -113,18 +113,19 @@ pub(crate) struct Lower {
     pub(crate) yes: bool,
 }
 
-/// Removes the marks that were raised long ago. In their place stands the floor: where a resource has
-/// no mark, the highest token that was removed, and all smaller ones, are refused for good.
+/// Removes the marks that nobody has raised for a long time. The floor takes their place: where a
+/// resource has no mark, the highest token that was removed, and all smaller ones, are refused for
+/// good.
 ///
-/// Take an age that no holder reaches with one token. Marks of leases in the same database that last stay.
-/// `SqlLock` grants tokens above the floor; with Redlock, see that the floor stays below the tokens that
-/// the nodes grant now.
+/// Choose an age that is longer than any holder keeps one token. Marks of leases in the same database that
+/// have not ended stay. `SqlLock` grants tokens above the floor; with Redlock, see that the floor stays
+/// below the tokens that the nodes grant now.
 #[derive(Debug, clap::Args)]
 #[command(after_help = STATUS)]
 pub(crate) struct Prune {
     #[command(flatten)]
     pub(crate) database: Database,
-    /// How long ago a mark was raised last, at least: 90d, 12h.
+    /// For how long a mark must not have been raised: 90d, 12h.
     #[arg(long, value_name = "AGE", value_parser = duration::parse_age)]
     pub(crate) older_than: Duration,
     /// The highest floor: marks above it stay. Without --yes the command says where the floor would be.

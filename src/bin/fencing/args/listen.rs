@@ -6,8 +6,8 @@ use crate::duration;
 /// Where a service listens, and the bounds of what clients may do there.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Listen {
-    /// Where requests come in, in HTTP/1 and HTTP/2 without TLS. Port 0 takes a free one, and the first
-    /// lines of the output say which.
+    /// The address for requests, in HTTP/1 and HTTP/2 without TLS. Port 0 takes a free port, and the
+    /// first lines of the output say which.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7433")]
     pub(crate) listen: SocketAddr,
     /// A second port for operators: /livez, /readyz, /metrics and /openapi.yaml.
@@ -16,7 +16,8 @@ pub(crate) struct Listen {
     /// How long requests may take to end after SIGTERM. A second signal ends the process at once.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     pub(crate) stop_within: Duration,
-    /// How long a client may take to send the head of a request, and may keep its connection without one.
+    /// How long a client may take to send the head of a request, and may keep its connection open without
+    /// a request.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     pub(crate) header_timeout: Duration,
     /// How long a client may pause while it sends a body, or reads an answer.

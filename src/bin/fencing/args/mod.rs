@@ -2,6 +2,7 @@
 
 mod common;
 pub(crate) mod database;
+mod exporter;
 pub(crate) mod fleet;
 mod listen;
 mod nodes;
@@ -13,6 +14,7 @@ mod serve;
 use clap::{Parser, Subcommand};
 
 pub(crate) use common::trimmed;
+pub(crate) use exporter::Exporter;
 pub(crate) use listen::Listen;
 pub(crate) use nodes::Nodes;
 pub(crate) use open::{Open, RedisPlace};
@@ -38,6 +40,7 @@ pub(crate) enum Action {
     Protect(database::ProtectTable),
     Serve(Serve),
     Proxy(Proxy),
+    Exporter(Exporter),
     /// Stops the command if `fencing run` is killed; not for use by hand.
     #[command(hide = true)]
     Guard,

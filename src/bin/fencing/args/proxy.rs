@@ -8,19 +8,20 @@ use super::listen::{Listen, some};
 use crate::duration;
 use crate::proxy::Pattern;
 
-/// Stands before a service that knows nothing of tokens, and refuses stale requests for it.
+/// Stands in front of a service that knows nothing of tokens, and refuses stale requests on its
+/// behalf.
 ///
 /// A request that writes needs the header Fencing-Token of its lease. The resource is the path,
-/// without the slash at its beginning. Requests with different tokens of one resource never run at
+/// without the slash at its beginning. Requests for one resource with different tokens never run at
 /// the same time, and after the first contact of a newer token no older one passes.
 ///
-/// That holds as long as all requests to the service come through one such process. Where several
-/// stand before one service, older tokens are refused after the first contact of a newer one, but a
-/// request that another process has let in before may still write.
+/// That holds as long as all requests to the service come through one such process. If several
+/// stand in front of one service, older tokens are refused after the first contact of a newer one,
+/// but a request that another process has let in before may still write.
 ///
-/// A request that the service has not answered keeps its resource closed to newer tokens, also when
-/// the client has gone away: nothing that the proxy can do would stop it. The proxy waits for the
-/// answer and for the end of the upload, and for --quarantine where they cannot come any more.
+/// A request that the service has not answered keeps its resource closed to newer tokens, even when
+/// the client has gone away, because the proxy cannot stop the service. The proxy waits for the
+/// answer and for the end of the upload, or for --quarantine if they can no longer come.
 #[derive(Debug, clap::Args)]
 #[command(after_help = STATUS)]
 pub(crate) struct Proxy {
@@ -50,8 +51,8 @@ pub(crate) struct Proxy {
     /// passes until a newer one has come.
     #[arg(long)]
     pub(crate) forget_marks_on_exit: bool,
-    /// Takes the resource from this header instead of from the path. Only for a header that a gateway
-    /// before the proxy sets, whatever the client has sent in it.
+    /// Takes the resource from this header instead of from the path. Use it only for a header that a
+    /// gateway in front of the proxy always sets itself, whatever the client has sent in it.
     #[arg(long, value_name = "NAME")]
     pub(crate) resource_header: Option<HeaderName>,
     /// Which resources a request is about, by its path: PATTERN=NAME[,NAME...]. Given several times, the first
@@ -67,7 +68,7 @@ pub(crate) struct Proxy {
     /// Does not look at the tokens of reads. Without this, a read with a token raises the mark.
     #[arg(long)]
     pub(crate) ignore_reads: bool,
-    /// Lets every request pass, and only tells what it would refuse. It protects nothing then.
+    /// Lets every request pass, and only reports what it would refuse. It protects nothing then.
     #[arg(long)]
     pub(crate) shadow: bool,
     /// Does not tell clients with a stale token what the highest one is.
@@ -89,12 +90,13 @@ pub(crate) struct Proxy {
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse)]
     pub(crate) upstream_timeout: Duration,
     /// How long a request may still be at work in the service when no answer can come any more. Its
-    /// resource is closed to newer tokens for as long, and after a start of the proxy all resources are.
-    /// [default: --upstream-timeout, and a shorter one is warned of]
+    /// resource is closed to newer tokens for that long, and all resources are after a start of the
+    /// proxy. [default: --upstream-timeout; the proxy warns if you set less]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     quarantine: Option<Duration>,
     /// Says that no request of an earlier proxy is at work in the service, so that it need not
-    /// wait for --quarantine at the start: there was none, or it ended with status 0.
+    /// wait for --quarantine at the start: either there was no earlier proxy, or it ended with
+    /// status 0.
     #[arg(long)]
     pub(crate) clean_start: bool,
     /// How long one request may take in all, its upload and its answer included. It is given up then,

@@ -36,8 +36,8 @@ pub(crate) struct Run {
     /// How long to wait for the lock; with 0s, asks once.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     pub(crate) wait: Duration,
-    /// For how long the lock stays closed at least, also if the command ends sooner: at most the TTL.
-    /// A job that is shorter than the difference of the clocks that start it would run twice.
+    /// How long the lock stays closed at least, even if the command ends sooner: at most the TTL.
+    /// Without it, a job runs twice if it takes less time than the clocks that start it differ by.
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
     pub(crate) at_least: Duration,
     /// How long one node may take to answer [default: 50ms, or a quarter of a short TTL;

@@ -8,14 +8,14 @@ use crate::duration;
 /// Hands out leases over HTTP, to clients in any language.
 ///
 /// POST /leases/NAME acquires, PUT /leases/ID renews, DELETE /leases/ID releases; /openapi.yaml says
-/// the rest. Nobody but its client renews a lease: it ends at its TTL. The answer has the token,
-/// also in the headers Fencing-Token and Fencing-Sequencer: send one of them with every write that the
-/// lease is to protect.
+/// the rest. Only its client renews a lease; without that it ends at its TTL. The answer has the
+/// token, also in the headers Fencing-Token and Fencing-Sequencer: send one of them with every write
+/// that the lease is to protect.
 ///
 /// A lease is known to the process that has handed it out. When that process ends, its locks stay closed
 /// until their TTL, and nobody can renew them.
 ///
-/// Whoever reaches the port may lock everything: put it behind your own authentication.
+/// Whoever can reach the port can lock everything: put it behind your own authentication.
 #[derive(Debug, clap::Args)]
 #[command(after_help = STATUS)]
 pub(crate) struct Serve {
@@ -26,7 +26,8 @@ pub(crate) struct Serve {
     /// How long a lease lasts if its client does not say.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     pub(crate) ttl: Duration,
-    /// The longest TTL that a client may ask for: a client that vanishes keeps a lock closed for as long.
+    /// The longest TTL that a client may ask for: a client that vanishes keeps a lock closed for that
+    /// long.
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration::parse)]
     pub(crate) longest_ttl: Duration,
     /// The longest time that a client may ask to wait for a lock.

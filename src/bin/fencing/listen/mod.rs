@@ -62,10 +62,6 @@ pub(crate) struct Listener {
 impl Listener {
     /// Binds both ports, and says where they are.
     pub(crate) async fn bind(settings: &Listen) -> Result<Listener, String> {
-        let bind = async |address: SocketAddr| {
-            let bound = TcpListener::bind(address).await;
-            bound.map_err(|error| format!("cannot listen on {address}: {error}"))
-        };
         let requests = bind(settings.listen).await?;
         let status = bind(settings.status).await?;
         Ok(Listener {
@@ -131,6 +127,27 @@ impl Listener {
         ));
         exit::HELD
     }
+}
+
+/// Answers on one port until a signal comes, and returns the exit status.
+pub(crate) async fn run_alone(settings: Listen, handler: impl Handler) -> Result<u8, String> {
+    let bound = bind(settings.listen).await?;
+    let mut signals =
+        Signals::listen().map_err(|error| format!("cannot listen for signals: {error}"))?;
+    let address = bound.local_addr().map_err(|error| error.to_string())?;
+    say::out(format_args!("status on http://{address}\n"));
+    let stop = watch::Sender::new(false);
+    let (within, stopping) = (settings.stop_within, stop.subscribe());
+    let answers = tokio::spawn(accept(bound, settings, stopping, handler));
+    signals.next().await;
+    stop.send_replace(true);
+    let _ = timeout(within, answers).await;
+    Ok(0)
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, String> {
+    let bound = TcpListener::bind(address).await;
+    bound.map_err(|error| format!("cannot listen on {address}: {error}"))
 }
 
 /// Takes connections until it is told to stop, and waits for those that it has.

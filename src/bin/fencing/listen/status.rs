@@ -23,22 +23,26 @@ pub(crate) type Ready = Arc<dyn Fn() -> BoxFuture<'static, Result<(), String>> +
 pub(crate) struct Status {
     pub(crate) ready: Ready,
     pub(crate) recorder: Recorder,
-    pub(crate) openapi: &'static str,
+    /// The page /openapi.yaml, for those that have a first port.
+    pub(crate) openapi: Option<&'static str>,
     pub(crate) stopping: watch::Receiver<bool>,
 }
 
 impl Status {
     async fn of(&self, method: &Method, path: &str) -> Answer {
-        if !matches!(path, "/livez" | "/readyz" | "/metrics" | "/openapi.yaml") {
+        let openapi = self.openapi.filter(|_| path == "/openapi.yaml");
+        if !matches!(path, "/livez" | "/readyz" | "/metrics") && openapi.is_none() {
             return answer(StatusCode::NOT_FOUND, TEXT, "no such page\n");
         }
         if !matches!(*method, Method::GET | Method::HEAD) {
             return answer(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET\n");
         }
+        if let Some(openapi) = openapi {
+            return answer(StatusCode::OK, "application/yaml", openapi);
+        }
         match path {
             "/livez" => answer(StatusCode::OK, TEXT, "live\n"),
             "/metrics" => answer(StatusCode::OK, TEXT, self.recorder.text()),
-            "/openapi.yaml" => answer(StatusCode::OK, "application/yaml", self.openapi),
             _ => match self.readiness().await {
                 Ok(()) => answer(StatusCode::OK, TEXT, "ready\n"),
                 Err(why) => answer(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{why}\n")),

@@ -108,7 +108,7 @@ async fn run(args: &args::Proxy) -> Result<u8, Failure> {
         }
         .boxed()
     });
-    let status = Status { ready, recorder, openapi: OPENAPI, stopping: listener.stopping() };
+    let status = Status { ready, recorder, openapi: Some(OPENAPI), stopping: listener.stopping() };
     let (places, all) = (Arc::clone(&proxy.places), args.requests);
     let settled = async move {
         let _all = places.acquire_many(u32::try_from(all).unwrap_or(u32::MAX)).await;

@@ -98,7 +98,7 @@ async fn run(args: &args::Serve) -> Result<u8, (u8, String)> {
         }
         .boxed()
     });
-    let status = Status { ready, recorder, openapi: OPENAPI, stopping: listener.stopping() };
+    let status = Status { ready, recorder, openapi: Some(OPENAPI), stopping: listener.stopping() };
     let serve = Serve {
         lock: Arc::clone(&lock),
         table: Table::new(args.leases),

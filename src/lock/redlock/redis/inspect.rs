@@ -84,7 +84,7 @@ impl RedisNode {
     /// [`Fault`] if the node does not answer. Other problems are in the report.
     ///
     /// # Cancel safety
-    /// Dropped, it leaves nothing behind.
+    /// If you drop the future, it leaves nothing behind.
     pub async fn inspect(&self, budget: Duration) -> Result<NodeReport, Fault> {
         timeout(budget, self.ask()).await.unwrap_or(Err(Fault::TimedOut))
     }
