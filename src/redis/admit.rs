@@ -5,6 +5,9 @@ use super::{FencedError, RedisMarks};
 use crate::resource::Resource;
 use crate::token::Token;
 
+/// How the keys end that this crate keeps for itself, in any namespace.
+const OWN: [&[u8]; 2] = [b"}:marks", b"}:memory"];
+
 /// A command that the script runs behind its check.
 pub(super) struct Write<'a> {
     pub(super) command: &'static str,
@@ -28,7 +31,7 @@ impl RedisMarks {
         token: Token,
         write: Write<'_>,
     ) -> Result<u64, FencedError> {
-        let outcome = match write.key == self.key.as_bytes() {
+        let outcome = match OWN.iter().any(|end| write.key.ends_with(end)) {
             true => Err(FencedError::OwnKey),
             false => self.run(resource, token, Some(write)).await,
         };

@@ -80,6 +80,6 @@ fn text(value: &Value) -> Option<String> {
     }
 }
 
-fn short(text: &str) -> String {
+pub(super) fn short(text: &str) -> String {
     text.chars().filter(|found| !found.is_control()).take(100).collect()
 }

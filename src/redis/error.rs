@@ -15,7 +15,8 @@ pub enum FencedError {
          marks open`)"
     )]
     Closed(Closed),
-    /// The key holds something of another type. Nothing was written, and the mark was not raised.
+    /// The key holds something of another type. Nothing was written, and the mark was not raised: an older token may
+    /// still write. Where the key may have another type, raise the mark first.
     #[error("the key holds a {found}: nothing was written")]
     WrongType {
         /// The type of what is there, as `TYPE` names it.
@@ -30,6 +31,12 @@ pub enum FencedError {
         /// What stands there.
         found: String,
     },
+    /// The floor is not a valid token, such as a value changed by hand. Nobody is admitted until that is put right.
+    #[error("the floor of the marks is not a valid token: {found:?}; correct it by hand")]
+    CorruptFloor {
+        /// What stands there.
+        found: String,
+    },
     /// The server cannot keep marks. Nothing was written.
     #[error("the server cannot keep marks: {0}")]
     Unfit(Unfit),
@@ -40,8 +47,8 @@ pub enum FencedError {
          its hash tag, and connect to the master of that slot: {0}"
     )]
     OtherSlot(String),
-    /// The key is that of the marks themselves. Nothing was sent.
-    #[error("the key is that of the marks: choose another one")]
+    /// The key is that of marks, or of the memory of a lock node: it ends in `}:marks` or `}:memory`. Nothing was sent.
+    #[error("the key ends in }}:marks or }}:memory, as those of this crate do: choose another one")]
     OwnKey,
     /// Too many fields, or none. Nothing was sent.
     #[error("{count} fields were given; 1 to {most} can be written at once")]
@@ -58,8 +65,8 @@ pub enum FencedError {
     /// There is no connection. Nothing was sent.
     #[error("the server cannot be reached: {0}")]
     Unreachable(String),
-    /// The request was sent and not answered. It may have been carried out, or may be yet: read before you try
-    /// again. The same token and the same write may be sent again.
+    /// The request was sent and not answered. It may have been carried out, or may be yet. Send the same write again
+    /// and no other: it could land behind that one. For another write take a new lease, seal, then read.
     #[error("in doubt: {0}; the write may have been carried out, or may be yet")]
     InDoubt(String),
 }
@@ -71,7 +78,7 @@ impl FencedError {
             FencedError::Stale(_) => "stale",
             FencedError::Closed(_) => "closed",
             FencedError::WrongType { .. } => "wrong_type",
-            FencedError::Corrupt { .. } => "corrupt",
+            FencedError::Corrupt { .. } | FencedError::CorruptFloor { .. } => "corrupt",
             FencedError::Unfit(_) => "unfit",
             FencedError::OtherSlot(_) => "other_slot",
             FencedError::OwnKey | FencedError::WrongCount { .. } => "misused",

@@ -29,9 +29,20 @@
 //! that took its place, has another life. In both cases everything is refused ([`FencedError::Closed`]) until an
 //! operator has [looked](RedisMarks::look), and has [opened](RedisMarks::open) them.
 //!
-//! **What it cannot see**: a master that is made a replica of an older copy, and then a master again, without a
-//! restart; an older copy of the hash that is put back by hand (`RESTORE`, `SWAPDB`); one field that is
-//! deleted by hand (`HDEL`); and, where a proxy stands between this client and several servers, a change of the server
+//! # How to use it
+//!
+//! A holder that reads what it will change **seals** first: call [`Marks::raise`](crate::fence::Marks::raise) with the
+//! token of the lease before you read. Otherwise an older holder may write between the read and the write.
+//!
+//! After [`FencedError::InDoubt`] send the same write again and no other. For another write take a new lease, seal, then
+//! read.
+//!
+//! # What it cannot see
+//!
+//! A master that is made a replica of an older copy which nobody has asked for its marks, and then a master again, without a
+//! restart: open that copy, or restart the old master, before you go back. An older copy of the hash that is put back by
+//! hand (`RESTORE`, `SWAPDB`, `COPY` and `RENAME`), or of the whole machine; one field that is changed, deleted or expires by
+//! itself (`HSET`, `HDEL`, `HEXPIRE`); two namespaces for the same data. And, where a proxy stands between this client and several servers, a change of the server
 //! behind a connection that stays. A replica that was promoted has a life of its own and is refused, but the old
 //! master, as long as it runs and clients reach it, lets its own clients write: they write to
 //! a copy that is given up.
@@ -46,4 +57,4 @@ mod write;
 
 pub use error::{Closed, FencedError, SettingsError, Unfit};
 pub use marks::RedisMarks;
-pub use open::Standing;
+pub use open::{Standing, StandingError};

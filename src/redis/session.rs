@@ -123,11 +123,19 @@ fn refused(error: &RedisError) -> Option<FencedError> {
         ) => FencedError::OtherSlot(text),
         ErrorKind::Server(ServerErrorKind::ReadOnly) => FencedError::Unfit(Unfit::Replica),
         ErrorKind::Server(ServerErrorKind::BusyLoading) => FencedError::Unfit(Unfit::Loading),
+        ErrorKind::Server(_) | ErrorKind::Extension if read_only(&text) => {
+            FencedError::Unfit(Unfit::Replica)
+        }
         ErrorKind::Server(_) | ErrorKind::Extension | ErrorKind::AuthenticationFailed => {
             FencedError::Refused(text)
         }
         _ => return None,
     })
+}
+
+/// Returns whether a script failed because the server is a replica. Older servers say it in the middle of the text.
+fn read_only(text: &str) -> bool {
+    text.contains("-READONLY ") || text.contains("READONLY You can't write")
 }
 
 /// Returns what an error says, fit for a line.
@@ -140,6 +148,16 @@ mod tests {
     use super::*;
 
     const GOOD: &str = "run_id:abc\r\nrole:master\r\nloading:0\r\nmaxmemory:0\r\n";
+
+    /// As servers before 7 say it, and as later ones do.
+    #[test]
+    fn a_script_that_may_not_write_has_met_a_replica() {
+        let old = "ERR Error running script (call to f_1): @user_script:3: @user_script: 3: -READONLY You \
+                   can't write against a read only replica.";
+        assert!(read_only(old));
+        assert!(read_only("READONLY You can't write against a read only replica. script: 1"));
+        assert!(!read_only("NOPERM no access to the key READONLY"));
+    }
 
     #[test]
     fn what_cannot_keep_marks_is_refused() {

@@ -10,6 +10,10 @@ impl RedisMarks {
     /// Sets a key, if `token` is not stale: compares it with the mark of `resource`, raises the mark, and writes,
     /// in one script. What was there is replaced, whatever its type; an expiry ends.
     ///
+    /// **Seal before you read**: if the new value depends on one that you read, call
+    /// [`Marks::raise`](crate::fence::Marks::raise) with the token before you read. Otherwise an older holder may write
+    /// between your read and this write.
+    ///
     /// In a Redis Cluster, the key must have the namespace as its hash tag: `{files}:a`.
     ///
     /// **Fencing.** Once a newer token was admitted to this resource, this writes nothing. Nothing comes between check
@@ -18,7 +22,7 @@ impl RedisMarks {
     ///
     /// # Errors
     /// [`FencedError::Stale`] if the mark is higher. After [`FencedError::InDoubt`] the write may be stored, or may be
-    /// yet. After all others nothing was written.
+    /// yet: send the same write again and no other. After all others nothing was written.
     ///
     /// # Cancel safety
     /// If you drop the future, it is as after [`FencedError::InDoubt`].
@@ -57,7 +61,7 @@ impl RedisMarks {
     ///
     /// # Errors
     /// As [`fenced_set`](RedisMarks::fenced_set); [`FencedError::WrongType`] if the key holds no hash: then the mark is
-    /// not raised, as nothing was written. [`FencedError::WrongCount`] if there are no fields, or too many.
+    /// not raised, as nothing was written. Raise it first if the key may have another type. [`FencedError::WrongCount`] if there are no fields, or too many.
     ///
     /// # Cancel safety
     /// As [`fenced_set`](RedisMarks::fenced_set).

@@ -99,6 +99,39 @@ async fn a_replica_that_was_promoted_is_closed() {
     assert_eq!(replica.cli(&["GET", "{files}:a"]), "new");
 }
 
+/// The copy that it takes over lacks the newest mark, and knows its life.
+#[tokio::test]
+async fn a_master_that_comes_back_with_an_older_copy_is_closed() {
+    for asked_by in ["a write", "a look"] {
+        let (here, there) = (port(), port());
+        let old = RedisServer::with(&["--port", &here, "--bind", "127.0.0.1"]);
+        let new = RedisServer::with(&["--port", &there, "--bind", "127.0.0.1"]);
+        let marks_of_old = opened(&old).await;
+        marks_of_old.fenced_set(&file(), token(33), "{files}:a", "33").await.unwrap();
+        new.cli(&["REPLICAOF", "127.0.0.1", &here]);
+        support::cli::until("the copy", || new.cli(&["HLEN", MARKS]) == "2");
+        // It lags, and is promoted.
+        new.cli(&["REPLICAOF", "NO", "ONE"]);
+        marks_of_old.fenced_set(&file(), token(34), "{files}:a", "34").await.unwrap();
+        if asked_by == "a write" {
+            let refused = marks(&new).fenced_set(&file(), token(33), "{files}:a", "33").await;
+            assert_eq!(closed(refused), Closed::OtherLife);
+        } else {
+            assert!(!marks(&new).look().await.unwrap().is_open());
+        }
+        // Back to the old one, which runs on.
+        old.cli(&["REPLICAOF", "127.0.0.1", &there]);
+        support::cli::until("the way back", || old.cli(&["HGET", MARKS, "m:files/a"]) == "33");
+        old.cli(&["REPLICAOF", "NO", "ONE"]);
+        let refused = marks(&old).fenced_set(&file(), token(33), "{files}:a", "33").await;
+        assert_eq!(closed(refused), Closed::OtherLife, "{asked_by}");
+        let found = marks(&old).look().await.unwrap();
+        assert_eq!(found.to_string().parse(), Ok(found.clone()));
+        marks(&old).open(&found, None).await.unwrap();
+        marks(&old).fenced_set(&file(), token(34), "{files}:a", "34").await.unwrap();
+    }
+}
+
 /// Its marks may be behind those of the new master, also where they are equal to the token.
 #[tokio::test]
 async fn a_master_that_has_become_a_replica_lets_nobody_pass() {

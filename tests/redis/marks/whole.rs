@@ -227,6 +227,10 @@ async fn what_cannot_be_meant_is_not_sent() {
     let marks = opened(&server).await;
     let own = marks.fenced_del(&file(), token(34), MARKS).await;
     assert!(matches!(own, Err(FencedError::OwnKey)), "{own:?}");
+    for key in ["{other}:marks", "{files}:memory"] {
+        let own = marks.fenced_set(&file(), token(34), key, "x").await;
+        assert!(matches!(own, Err(FencedError::OwnKey)), "{key}: {own:?}");
+    }
     let none: [(&str, &str); 0] = [];
     let many = vec![("f", "v"); 1001];
     for fields in [&none[..], &many] {
