@@ -61,7 +61,8 @@ impl RedisMarks {
     ///
     /// # Errors
     /// As [`fenced_set`](RedisMarks::fenced_set); [`FencedError::WrongType`] if the key holds no hash: then the mark is
-    /// not raised, as nothing was written. Raise it first if the key may have another type. [`FencedError::WrongCount`] if there are no fields, or too many.
+    /// not raised, as nothing was written. Raise it first if the key may have another type.
+    /// [`FencedError::WrongCount`] if there are no fields, or too many.
     ///
     /// # Cancel safety
     /// As [`fenced_set`](RedisMarks::fenced_set).

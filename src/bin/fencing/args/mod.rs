@@ -17,7 +17,7 @@ pub(crate) use common::trimmed;
 pub(crate) use exporter::Exporter;
 pub(crate) use listen::Listen;
 pub(crate) use nodes::Nodes;
-pub(crate) use open::{Open, RedisPlace};
+pub(crate) use open::{NAMESPACE, Open, RedisPlace};
 pub(crate) use proxy::Proxy;
 pub(crate) use run::{Chosen, Place, Run};
 pub(crate) use serve::Serve;

@@ -34,7 +34,7 @@ pub(crate) struct Proxy {
     #[arg(long)]
     pub(crate) upstream_http2: bool,
     /// Where the marks are kept: sqlite:PATH, postgres://... or mysql://..., where tables that are missing
-    /// are created; or redis://..., where an operator has run `fencing marks open`.
+    /// are created; or redis://... (valkey://...), where an operator has run `fencing marks open`.
     #[arg(
         long,
         value_name = "URL",
@@ -44,9 +44,9 @@ pub(crate) struct Proxy {
         conflicts_with = "forget_marks_on_exit"
     )]
     pub(crate) marks: Option<String>,
-    /// In a Redis, the marks stand in the hash {NS}:marks.
-    #[arg(long, value_name = "NS", default_value = "fencing")]
-    pub(crate) namespace: String,
+    /// In a Redis, the marks stand in the hash {NS}:marks. [default: fencing]
+    #[arg(long, value_name = "NS")]
+    pub(crate) namespace: Option<String>,
     /// Keeps the marks in this process instead. They end with it: after a restart, a stale token
     /// passes until a newer one has come.
     #[arg(long)]
@@ -56,7 +56,7 @@ pub(crate) struct Proxy {
     #[arg(long, value_name = "NAME")]
     pub(crate) resource_header: Option<HeaderName>,
     /// Which resources a request is about, by its path: PATTERN=NAME[,NAME...]. Given several times, the first
-    /// pattern that matches decides. {id} is one segment, {*rest} all that follow, and ** at the end
+    /// pattern that matches decides. {id} is one segment, {id:int} a number without leading zeros, {*rest} all that follow, and ** at the end
     /// anything: '/accounts/{id}/**=accounts/{id}'. A request about several resources carries a header
     /// Fencing-Sequencer for each: '/transfer/{from}/{to}=accounts/{from},accounts/{to}'. A path that no
     /// pattern matches names nothing: writes to it are refused.

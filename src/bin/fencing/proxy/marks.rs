@@ -6,8 +6,8 @@ use fencing::{Resource, Token};
 use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
-use crate::args::Proxy;
-use crate::pool::{Failure, Pool, connect, on};
+use crate::args::{NAMESPACE, Proxy};
+use crate::pool::{Failure, Pool, connect, on, usage};
 use crate::{exit, opening, say};
 
 /// How many connections the marks may have.
@@ -50,9 +50,14 @@ impl Marks for ClosedMarks {
 
 /// Opens the marks at the URL of the arguments, or in this process without one.
 pub(super) async fn open(args: &Proxy, probe: &Resource) -> Result<Arc<dyn Marks>, Failure> {
+    let redis = args.marks.as_deref().is_some_and(opening::is_redis);
+    if args.namespace.is_some() && !redis {
+        return Err(usage("--namespace is for --marks in a Redis"));
+    }
     let Some(url) = &args.marks else { return Ok(Arc::new(MemoryMarks::default())) };
-    if opening::is_redis(url) {
-        let (marks, found) = opening::reach(url, &args.namespace).await?;
+    if redis {
+        let namespace = args.namespace.as_deref().unwrap_or(NAMESPACE);
+        let (marks, found) = opening::reach(url, namespace).await?;
         return match found.is_open() {
             true => Ok(Arc::new(marks)),
             false => Err(Failure(exit::REFUSED, NOT_OPEN.into())),

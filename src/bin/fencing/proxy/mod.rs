@@ -32,12 +32,12 @@ use self::counted::Counted;
 use self::marks::ClosedMarks;
 use self::names::{NameError, Named};
 pub(crate) use self::patterns::Pattern;
-use self::patterns::by_patterns;
+use self::patterns::{by_patterns, hidden};
 use self::relay::{ClientBody, Patience};
 use self::upstream::{Sent, Upstream};
 use crate::duration::show;
 use crate::listen::{Answer, Handler, Listener, Ready, Recorder, Status, Upload, problem};
-use crate::pool::Failure;
+use crate::pool::{Failure, usage};
 use crate::signing::Keys;
 use crate::{args, exit, say};
 
@@ -77,6 +77,11 @@ async fn run(args: &args::Proxy) -> Result<u8, Failure> {
     let recorder = Recorder::install().map_err(|error| failed(error.to_string()))?;
     let keys = args.signing_keys.as_deref().map(Keys::open).transpose();
     let keys = keys.map_err(|text| Failure(exit::USAGE, text))?.map(Arc::new);
+    if let Some((earlier, later)) = hidden(&args.resource_from) {
+        return Err(usage(format_args!(
+            "--resource-from {later} comes after {earlier}, which matches all of its paths: put it first"
+        )));
+    }
     if args.quarantine() < args.upstream_timeout {
         say::error(format_args!(
             "warning: --quarantine {} is shorter than --upstream-timeout {}: the service may still be at \

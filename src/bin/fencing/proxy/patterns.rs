@@ -9,6 +9,7 @@ use super::names::NameError;
 /// A pattern of a path, and what it names.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
+    text: String,
     segments: Vec<Segment>,
     end: End,
     names: Vec<Vec<Part>>,
@@ -18,6 +19,8 @@ pub(crate) struct Pattern {
 enum Segment {
     Plain(String),
     Captured(String),
+    /// `{id:int}`: a number without leading zeros. What is another text for the same number does not match.
+    Integer(String),
 }
 
 /// What may stand behind the segments.
@@ -56,7 +59,30 @@ pub(super) fn by_patterns(patterns: &[Pattern], path: &str) -> Result<Vec<Resour
     Ok(resources)
 }
 
+/// Returns a pattern that can never decide, behind the earlier one that matches all of its paths.
+pub(super) fn hidden(patterns: &[Pattern]) -> Option<(&str, &str)> {
+    patterns.iter().enumerate().find_map(|(at, later)| {
+        let earlier = patterns.iter().take(at).find(|earlier| earlier.covers(later))?;
+        Some((earlier.text.as_str(), later.text.as_str()))
+    })
+}
+
 impl Pattern {
+    /// Returns whether it matches all paths that the other one matches. A path has one segment at least.
+    fn covers(&self, other: &Pattern) -> bool {
+        let Some(more) = other.segments.len().checked_sub(self.segments.len()) else {
+            return false;
+        };
+        let ends = match self.end {
+            End::Nothing => more == 0 && matches!(other.end, End::Nothing),
+            End::Anything => true,
+            End::Captured(_) => {
+                more > 0 || self.segments.is_empty() || matches!(other.end, End::Captured(_))
+            }
+        };
+        ends && self.segments.iter().zip(&other.segments).all(|(own, other)| own.covers(other))
+    }
+
     /// Returns what it captures of a path that it matches.
     fn captures(&self, path: &[&str]) -> Option<Vec<String>> {
         let (head, rest) = path.split_at_checked(self.segments.len())?;
@@ -65,7 +91,8 @@ impl Pattern {
             match segment {
                 Segment::Plain(text) if text == found => {}
                 Segment::Plain(_) => return None,
-                Segment::Captured(_) => captures.push((*found).to_owned()),
+                Segment::Integer(_) if !integer(found) => return None,
+                Segment::Captured(_) | Segment::Integer(_) => captures.push((*found).to_owned()),
             }
         }
         match self.end {
@@ -80,7 +107,7 @@ impl Pattern {
     /// The names of its captures, in their order.
     fn captured(&self) -> Vec<&str> {
         let in_segments = self.segments.iter().filter_map(|segment| match segment {
-            Segment::Captured(name) => Some(name.as_str()),
+            Segment::Captured(name) | Segment::Integer(name) => Some(name.as_str()),
             Segment::Plain(_) => None,
         });
         let last = match &self.end {
@@ -89,6 +116,23 @@ impl Pattern {
         };
         in_segments.chain(last).collect()
     }
+}
+
+impl Segment {
+    fn covers(&self, other: &Segment) -> bool {
+        match (self, other) {
+            (Segment::Captured(_), _) | (Segment::Integer(_), Segment::Integer(_)) => true,
+            (Segment::Integer(_), Segment::Plain(text)) => integer(text),
+            (Segment::Plain(own), Segment::Plain(text)) => own == text,
+            _ => false,
+        }
+    }
+}
+
+/// Returns whether a text is a number in the one way that this proxy reads.
+fn integer(text: &str) -> bool {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits && (text == "0" || !text.starts_with('0'))
 }
 
 impl Part {
@@ -107,7 +151,12 @@ impl FromStr for Pattern {
         let (path, names) =
             text.split_once('=').ok_or("give PATTERN=NAME, as in /a/{id}/**=a/{id}")?;
         let path = path.strip_prefix('/').ok_or("a pattern begins with a slash")?;
-        let mut pattern = Pattern { segments: Vec::new(), end: End::Nothing, names: Vec::new() };
+        let mut pattern = Pattern {
+            text: text.to_owned(),
+            segments: Vec::new(),
+            end: End::Nothing,
+            names: Vec::new(),
+        };
         for segment in path.split('/') {
             if !matches!(pattern.end, End::Nothing) {
                 return Err("** and {*name} stand at the end of a pattern".into());
@@ -119,7 +168,11 @@ impl FromStr for Pattern {
                     Some(name) if name.starts_with('*') => {
                         pattern.end = End::Captured(word(name.get(1..).unwrap_or(""))?);
                     }
-                    Some(name) => pattern.segments.push(Segment::Captured(word(name)?)),
+                    Some(name) => pattern.segments.push(match name.split_once(':') {
+                        Some((name, "int")) => Segment::Integer(word(name)?),
+                        Some((_, kind)) => return Err(format!("{segment}: {kind:?} is not int")),
+                        None => Segment::Captured(word(name)?),
+                    }),
                     None => pattern.segments.push(Segment::Plain(segment.to_owned())),
                 },
             }
@@ -146,6 +199,12 @@ fn capture(segment: &str) -> Result<Option<&str>, String> {
         None if segment.contains(['{', '}', '*']) => Err(format!(
             "{segment}: a capture is a whole segment, and * stands only in ** and {{*name}}"
         )),
+        None if segment.contains(|found: char| found.is_control() || r"%\;?#".contains(found)) => {
+            Err(format!(
+                "{segment:?}: paths are compared when they are decoded and without a query; % \\ ; ? # and \
+                 control characters match nothing"
+            ))
+        }
         None => Ok(None),
     }
 }
@@ -217,6 +276,48 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_number_is_captured_in_one_spelling() {
+        let pattern = ["/accounts/{id:int}/**=accounts/{id}"];
+        for path in ["accounts/7", "accounts/0/x", "accounts/70"] {
+            assert!(names(&pattern, path).is_ok(), "{path}");
+        }
+        for last in ["07", "+7", "-7", "7.json", "7 ", "", "00", "seven", "\u{667}"] {
+            assert!(names(&pattern, &format!("accounts/{last}")).is_err(), "{last}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_could_never_decide_is_found() {
+        let found = |texts: [&str; 2]| {
+            let patterns = texts.map(|text| text.parse::<Pattern>().unwrap());
+            hidden(&patterns).is_some()
+        };
+        for hides in [
+            ["/a/{x}=a", "/a/{y}=b"],
+            ["/{*path}={path}", "/a=b"],
+            ["/{*path}={path}", "/**=b"],
+            ["/**=all", "/{*path}={path}"],
+            ["/a/**=a", "/a/b/{c}=c"],
+            ["/a/{*r}=a", "/a/b/**=c"],
+            ["/a/{x}=a", "/a/{y:int}=b"],
+            ["/a/{x:int}=a", "/a/7=b"],
+        ] {
+            assert!(found(hides), "{hides:?}");
+        }
+        for apart in [
+            ["/a/{y:int}=b", "/a/{x}=a"],
+            ["/a/{x:int}=a", "/a/07=b"],
+            ["/a/b=a", "/a/{x}=b"],
+            ["/a/{*r}=a", "/a/**=b"],
+            ["/a/{x}=a", "/a/{x}/**=b"],
+            ["/a/{x}/**=a", "/a/**=b"],
+            ["/a=a", "/{*path}={path}"],
+        ] {
+            assert!(!found(apart), "{apart:?}");
+        }
+    }
+
     /// A capture is a segment, whatever is in it: it is filled in as it is.
     #[test]
     fn what_is_captured_is_not_read_again() {
@@ -250,6 +351,15 @@ mod tests {
             "/{a}/{b}={a}{b}",
             "/{a}/{b}={a}-{b}",
             "/{a}={{a}}",
+            "/a%20b=c",
+            r"/a\b=c",
+            "/a;b=c",
+            "/a?b=c",
+            "/a#b=c",
+            "/a\tb=c",
+            "/{a:hex}={a}",
+            "/{a:}={a}",
+            "/{:int}=a",
         ] {
             assert!(text.parse::<Pattern>().is_err(), "{text}");
         }
