@@ -1,7 +1,8 @@
-//! Redlock on real redis-servers.
+//! Redlock, and high-water marks, on real redis-servers.
 
 mod attacks;
 mod faults;
+mod marks;
 mod runtimes;
 mod scripts;
 mod service;

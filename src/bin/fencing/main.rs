@@ -20,6 +20,7 @@ mod fleet;
 mod listen;
 mod lock;
 mod nodes;
+mod opening;
 mod pool;
 mod printed;
 mod protected;

@@ -6,6 +6,7 @@ use http::{HeaderName, Uri};
 
 use super::listen::{Listen, some};
 use crate::duration;
+use crate::proxy::Pattern;
 
 /// Stands in front of a service that knows nothing of tokens, and refuses stale requests on its
 /// behalf.
@@ -32,8 +33,8 @@ pub(crate) struct Proxy {
     /// Speaks HTTP/2 with the service, as gRPC needs it.
     #[arg(long)]
     pub(crate) upstream_http2: bool,
-    /// Where the marks are kept: sqlite:PATH, postgres://... or mysql://... Tables that are missing
-    /// are created.
+    /// Where the marks are kept: sqlite:PATH, postgres://... or mysql://..., where tables that are missing
+    /// are created; or redis://... (valkey://...), where an operator has run `fencing marks open`.
     #[arg(
         long,
         value_name = "URL",
@@ -43,6 +44,9 @@ pub(crate) struct Proxy {
         conflicts_with = "forget_marks_on_exit"
     )]
     pub(crate) marks: Option<String>,
+    /// In a Redis, the marks stand in the hash {NS}:marks. [default: fencing]
+    #[arg(long, value_name = "NS")]
+    pub(crate) namespace: Option<String>,
     /// Keeps the marks in this process instead. They end with it: after a restart, a stale token
     /// passes until a newer one has come.
     #[arg(long)]
@@ -51,6 +55,13 @@ pub(crate) struct Proxy {
     /// gateway in front of the proxy always sets itself, whatever the client has sent in it.
     #[arg(long, value_name = "NAME")]
     pub(crate) resource_header: Option<HeaderName>,
+    /// Which resources a request is about, by its path: PATTERN=NAME[,NAME...]. Given several times, the first
+    /// pattern that matches decides. {id} is one segment, {id:int} a number without leading zeros, {*rest} all that follow, and ** at the end
+    /// anything: '/accounts/{id}/**=accounts/{id}'. A request about several resources carries a header
+    /// Fencing-Sequencer for each: '/transfer/{from}/{to}=accounts/{from},accounts/{to}'. A path that no
+    /// pattern matches names nothing: writes to it are refused.
+    #[arg(long, value_name = "PATTERN=NAME", conflicts_with = "resource_header")]
+    pub(crate) resource_from: Vec<Pattern>,
     /// Asks reads for a token as well.
     #[arg(long, conflicts_with = "ignore_reads")]
     pub(crate) require_always: bool,
@@ -130,7 +141,7 @@ Durations: 500ms, 2s, 1m, 1h
 Exit status, after SIGTERM or SIGINT:
   0    nothing is under way at the service any more
   64   wrong usage
-  65   the database refuses
+  65   the database refuses, or the marks in a Redis are not open
   69   the database cannot be reached
   71   it cannot listen
   75   requests were still under way after --stop-within: start the next proxy without --clean-start
