@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 
 use crate::bare::Bare;
 use crate::contestant::Contestant;
+use crate::cpu::Cpu;
 use crate::fleet::{self, Servers};
 use crate::scripts::Scripts;
 use crate::table::Table;
@@ -46,6 +47,30 @@ pub async fn in_one_process(table: &mut Table) {
         figures.push((contestant.name(), waiters(&contestant, 2, SPAN, turn).await));
     }
     print(table, &figures, 1);
+}
+
+/// More and more waiters in one process: what is done in a second, and what each hold costs.
+pub async fn with_waiters(table: &mut Table) {
+    let servers = Servers::start(5).await;
+    let urls = servers.urls();
+    let contestant = Contestant::fencing(&urls);
+    fleet::settle(std::slice::from_ref(&contestant)).await;
+    for number in [2, 8, 64, 512] {
+        let start = Cpu::now(&servers);
+        let seen = waiters(&contestant, number, SPAN, None).await;
+        let cpu = Cpu::now(&servers).since(start);
+        let each = |time: Duration| time.as_secs_f64() * 1e6 / seen.holds as f64;
+        table.own(
+            &format!("{number} waiters, holds"),
+            "1/s",
+            seen.holds as f64 / SPAN.as_secs_f64(),
+        );
+        let ahead = (number - 1) as f64 * SPAN.as_secs_f64() / seen.holds as f64;
+        let longest = seen.longest.as_secs_f64() / ahead;
+        table.own(&format!("{number} waiters, longest, to a fair wait"), "times", longest);
+        table.own(&format!("{number} waiters, client per hold"), "us", each(cpu.client));
+        table.own(&format!("{number} waiters, five servers"), "us", each(cpu.servers));
+    }
 }
 
 /// Eight processes with eight waiters each, for one resource.
