@@ -22,6 +22,8 @@ pub mod protocol;
 #[allow(unused_imports, reason = "some of it is for nodes of Redis, or for tests")]
 mod protocol;
 mod random;
+#[cfg(feature = "redis")]
+pub mod redis;
 pub mod resource;
 mod seldom;
 pub mod sequencer;

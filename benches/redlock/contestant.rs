@@ -83,8 +83,9 @@ impl Contestant {
     }
 }
 
+/// Waits for so long by the system's timer: that of tokio counts in milliseconds, and makes two of one.
 async fn pause(hold: Duration) {
     if !hold.is_zero() {
-        tokio::time::sleep(hold).await;
+        tokio::task::spawn_blocking(move || std::thread::sleep(hold)).await.unwrap();
     }
 }

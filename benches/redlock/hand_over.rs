@@ -4,10 +4,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::process::Command;
+use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
+use crate::bare::Bare;
 use crate::contestant::Contestant;
+use crate::cpu::Cpu;
 use crate::fleet::{self, Servers};
+use crate::scripts::Scripts;
 use crate::table::Table;
 
 /// The first argument of a process that only waits and holds.
@@ -25,16 +29,48 @@ struct Seen {
     longest: Duration,
 }
 
-/// Two waiters in one process, for one resource.
+/// Two waiters in one process, for one resource. The bare client and that of the scripts can't wait: a mutex of the
+/// process hands them the turn, and the servers are asked as they are otherwise.
 pub async fn in_one_process(table: &mut Table) {
     let servers = Servers::start(5).await;
     let urls = servers.urls();
     let mut figures = Vec::new();
     for contestant in [Contestant::rslock(&urls), Contestant::fencing(&urls)] {
         fleet::settle(std::slice::from_ref(&contestant)).await;
-        figures.push((contestant.name(), waiters(&contestant, 2, SPAN).await));
+        figures.push((contestant.name(), waiters(&contestant, 2, SPAN, None).await));
+    }
+    for contestant in [
+        Contestant::Bare(Bare::connect(&urls).await),
+        Contestant::Scripts(Scripts::connect(&urls).await),
+    ] {
+        let turn = Some(Arc::default());
+        figures.push((contestant.name(), waiters(&contestant, 2, SPAN, turn).await));
     }
     print(table, &figures, 1);
+}
+
+/// More and more waiters in one process: what is done in a second, and what each hold costs.
+pub async fn with_waiters(table: &mut Table) {
+    let servers = Servers::start(5).await;
+    let urls = servers.urls();
+    let contestant = Contestant::fencing(&urls);
+    fleet::settle(std::slice::from_ref(&contestant)).await;
+    for number in [2, 8, 64, 512] {
+        let start = Cpu::now(&servers);
+        let seen = waiters(&contestant, number, SPAN, None).await;
+        let cpu = Cpu::now(&servers).since(start);
+        let each = |time: Duration| time.as_secs_f64() * 1e6 / seen.holds as f64;
+        table.own(
+            &format!("{number} waiters, holds"),
+            "1/s",
+            seen.holds as f64 / SPAN.as_secs_f64(),
+        );
+        let ahead = (number - 1) as f64 * SPAN.as_secs_f64() / seen.holds as f64;
+        let longest = seen.longest.as_secs_f64() / ahead;
+        table.own(&format!("{number} waiters, longest, to a fair wait"), "times", longest);
+        table.own(&format!("{number} waiters, client per hold"), "us", each(cpu.client));
+        table.own(&format!("{number} waiters, five servers"), "us", each(cpu.servers));
+    }
 }
 
 /// Eight processes with eight waiters each, for one resource.
@@ -69,23 +105,34 @@ pub async fn child(arguments: Vec<String>) {
         "rslock" => Contestant::rslock(urls),
         _ => Contestant::fencing(urls),
     };
-    let seen = waiters(&contestant, WAITERS, SPAN).await;
+    let seen = waiters(&contestant, WAITERS, SPAN, None).await;
     println!("{} {}", seen.holds, seen.longest.as_micros());
 }
 
-async fn waiters(contestant: &Contestant, number: usize, span: Duration) -> Seen {
+async fn waiters(
+    contestant: &Contestant,
+    number: usize,
+    span: Duration,
+    turn: Option<Arc<Mutex<()>>>,
+) -> Seen {
     let holds = Arc::<AtomicU64>::default();
     let end = Instant::now() + span;
     let mut tasks = JoinSet::new();
     for _ in 0..number {
-        let (contestant, holds) = (contestant.clone(), Arc::clone(&holds));
+        let (contestant, holds, turn) = (contestant.clone(), Arc::clone(&holds), turn.clone());
         tasks.spawn(async move {
             let mut longest = Duration::ZERO;
             while Instant::now() < end {
                 let start = Instant::now();
                 let left = end.saturating_duration_since(start);
                 // Who still waits at the end has waited for so long.
-                let held = contestant.hold("invoice/42", HOLD);
+                let held = async {
+                    let _turn = match &turn {
+                        Some(turn) => Some(turn.lock().await),
+                        None => None,
+                    };
+                    contestant.hold("invoice/42", HOLD).await
+                };
                 if let Ok(true) = tokio::time::timeout(left, held).await {
                     holds.fetch_add(1, Ordering::Relaxed);
                 }

@@ -2,17 +2,21 @@ use std::time::{Duration, Instant};
 
 use fencing::{Lease, Resource};
 use tokio::task::JoinSet;
+use tokio::time::interval;
 
 use crate::allocations;
 use crate::contestant::{Contestant, TTL};
 use crate::cpu::Cpu;
 use crate::fleet::{self, Servers};
+use crate::scripts::Scripts;
 use crate::table::{Table, micros};
 
 /// How many leases are looked at, and how often: each look costs processor time, too.
 const LOOKED_AT: usize = 250;
 const LOOKS: Duration = Duration::from_millis(50);
 const WATCHED: Duration = Duration::from_secs(20);
+/// The pause of the least client: as long as this crate lets renewals wait for one another.
+const BATCHES: Duration = Duration::from_millis(10);
 
 /// So many leases that are held, and nothing else.
 pub async fn measure(number: usize, table: &mut Table) {
@@ -38,15 +42,43 @@ pub async fn measure(number: usize, table: &mut Table) {
     table.own("bytes per lease", "B", bytes as f64 / number as f64);
     let start = Cpu::now(&servers);
     let mut late = watch(&leases).await;
-    let cpu = Cpu::now(&servers).since(start);
+    let fencing = Cpu::now(&servers).since(start);
+    let lost = leases.iter().filter(|lease| lease.valid_for().is_zero()).count();
+    drop(leases);
+    redlock.settle().await;
+    let scripts = by_scripts(number, &servers).await;
     let percent = |time: Duration| time.as_secs_f64() * 100.0 / WATCHED.as_secs_f64();
-    table.own("client, of a core", "%", percent(cpu.client));
-    table.own("five servers, of a core", "%", percent(cpu.servers));
+    let both = |of: &dyn Fn(&Cpu) -> Duration| {
+        [("scripts", percent(of(&scripts))), ("fencing", percent(of(&fencing)))]
+    };
+    table.figure("client, of a core", "%", &both(&|cpu| cpu.client));
+    table.figure("five servers, of a core", "%", &both(&|cpu| cpu.servers));
     late.sort_unstable();
     table.own("lateness of renewals p50", "us", micros(&late, 0.5));
     table.own("lateness of renewals p99", "us", micros(&late, 0.99));
-    let lost = leases.iter().filter(|lease| lease.valid_for().is_zero()).count();
     table.own("leases lost", "number", lost as f64);
+}
+
+/// The least that it takes to keep so many locks: the same scripts to the same nodes at the same rate, a batch after each
+/// pause, by a client that watches no deadline and has no lease to tell.
+async fn by_scripts(number: usize, servers: &Servers) -> Cpu {
+    let scripts = Scripts::connect(&servers.urls()).await;
+    let mut held = Vec::with_capacity(number);
+    for lock in 0..number {
+        held.push(scripts.acquire(&format!("held/{lock}")).await.unwrap());
+    }
+    let each = number * usize::try_from(BATCHES.as_millis()).unwrap() * 3;
+    let batch = (each / usize::try_from(TTL.as_millis()).unwrap()).max(1);
+    let mut ticks = interval(BATCHES);
+    let (start, end) = (Cpu::now(servers), Instant::now() + WATCHED);
+    for batch in held.chunks(batch).cycle() {
+        ticks.tick().await;
+        if Instant::now() >= end {
+            break;
+        }
+        assert_eq!(scripts.renew(batch).await, batch.len());
+    }
+    Cpu::now(servers).since(start)
 }
 
 /// Returns by how much each renewal came after a third of the TTL, to within the pause of the looks.

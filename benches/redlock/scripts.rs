@@ -1,10 +1,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fencing::Resource;
 use fencing::lock::redlock::{Node, RedisNode, Session};
 use fencing::protocol::{Fleet, Owner, Reply, Request};
+use fencing::{Resource, Token};
 use futures_util::StreamExt;
+use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 
 use crate::contestant::TTL;
@@ -42,6 +43,25 @@ impl Scripts {
     pub async fn release(&self, (resource, owner): (Resource, Owner)) {
         let request = Request::Release { resource, owner };
         self.majority(&request, |reply| *reply == Reply::Released).await;
+    }
+
+    /// Renews locks that [`acquire`](Scripts::acquire) has got, each once, all at one time. Says how many were renewed.
+    pub async fn renew(&self, held: &[(Resource, Owner)]) -> usize {
+        let renewals = held.iter().map(|(resource, owner)| {
+            let (resource, owner) = (resource.clone(), *owner);
+            // The lock is still held: nobody looks at the token.
+            let request = Request::Renew { resource, owner, token: Token::MIN, ttl: TTL };
+            async move { self.all(&request, |reply| *reply == Reply::Renewed).await }
+        });
+        let renewed: Vec<bool> = join_all(renewals).await;
+        renewed.into_iter().filter(|renewed| *renewed).count()
+    }
+
+    /// Waits for all nodes: a majority that has answered leaves work behind.
+    async fn all(&self, request: &Request, good: impl Fn(&Reply) -> bool) -> bool {
+        let calls = self.sessions.iter().map(|session| session.call(request.clone()));
+        let votes = join_all(calls).await.iter().flatten().filter(|reply| good(reply)).count();
+        votes > self.sessions.len() / 2
     }
 
     async fn majority(&self, request: &Request, good: impl Fn(&Reply) -> bool) -> bool {

@@ -23,6 +23,7 @@ pub enum Room {
     PostgresLeases,
     MysqlLeases,
     MemoryMarks,
+    RedisMarks,
     Sql,
     // Floor 4: doors.
     Connect,
@@ -35,7 +36,7 @@ pub enum Room {
 
 use Room::{
     Connect, Database, Fence, FrontDoor, Http, Lock, LockSql, MemoryMarks, MemoryNode, MysqlLeases,
-    PostgresLeases, Protocol, RedisNode, Redlock, Sql, SqliteLeases, Testing, Words,
+    PostgresLeases, Protocol, RedisMarks, RedisNode, Redlock, Sql, SqliteLeases, Testing, Words,
 };
 
 impl Room {
@@ -59,6 +60,7 @@ impl Room {
             ["lock"] | ["lock", _] => Lock,
             ["fence", "memory", ..] => MemoryMarks,
             ["fence", ..] => Fence,
+            ["redis", ..] => RedisMarks,
             ["sql", ..] => Sql,
             ["http", ..] => Http,
             ["testing", ..] => Testing,
@@ -79,6 +81,7 @@ impl Room {
                 &[Words, Protocol, Database, Lock, LockSql]
             }
             MemoryMarks => &[Words, Protocol, Fence],
+            RedisMarks => &[Words, Fence],
             Sql => &[Words, Protocol, Database, Fence],
             Connect => {
                 &[Words, Protocol, Database, Lock, Redlock, MemoryNode, RedisNode, LockSql, Sql]

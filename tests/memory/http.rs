@@ -15,7 +15,9 @@ mod policy;
 mod questions;
 mod reads;
 mod ready;
+
 mod said;
+mod sent;
 mod several;
 mod stalled;
 mod statuses;

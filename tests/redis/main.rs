@@ -1,8 +1,9 @@
-//! Redlock on real redis-servers.
+//! Redlock, and high-water marks, on real redis-servers.
 
 mod attacks;
 mod faults;
 mod holders;
+mod marks;
 mod runtimes;
 mod scripts;
 mod service;

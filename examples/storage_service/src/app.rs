@@ -19,6 +19,7 @@ use crate::issued::{self, NewestEra};
 use crate::leases::{self, Leases};
 use crate::locks::Nodes;
 use crate::page::{self, Page};
+use crate::simulator;
 use crate::store::Store;
 
 /// The largest file, in bytes.
@@ -82,6 +83,7 @@ fn router(app: Arc<App>, page: Option<Page>) -> Router {
     let leases = if app.place == Place::Elsewhere { Router::new() } else { leases };
     let page = match page {
         Some(page) => page::router(Arc::new(page))
+            .merge(simulator::router())
             .route("/unfenced/{name}", put(files::put_unfenced).with_state(Arc::clone(&app))),
         None => Router::new(),
     };

@@ -13,6 +13,7 @@ mod leases;
 mod locks;
 mod page;
 mod play;
+mod simulator;
 mod store;
 
 use std::error::Error;

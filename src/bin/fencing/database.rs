@@ -10,7 +10,7 @@ use crate::args::database::{
 };
 use crate::pool::{Failure, Kind, connect, kind, on, usage};
 use crate::printed::Printed;
-use crate::{exit, protected, say};
+use crate::{exit, opening, protected, say};
 
 /// How many marks are read at once.
 const PAGE: u32 = 1000;
@@ -28,6 +28,7 @@ pub(crate) async fn marks(args: Marks) -> u8 {
         Some(MarksAction::Raise(raise)) => run_raise(raise).await,
         Some(MarksAction::Lower(lower)) => run_lower(lower).await,
         Some(MarksAction::Prune(prune)) => run_prune(prune).await,
+        Some(MarksAction::Open(open)) => opening::open(open).await,
         None => match args.database() {
             Some(database) => list(&database, args.resource.as_ref()).await,
             None => Err(usage("--database needs a URL, such as sqlite:data.db")),

@@ -23,6 +23,7 @@ mod leases;
 mod listen;
 mod lock;
 mod nodes;
+mod opening;
 mod pool;
 mod printed;
 mod protected;

@@ -34,7 +34,9 @@ struct Read {
 
 impl Keys {
     pub(crate) fn open(path: &Path) -> Result<Keys, String> {
-        let read = Read { keys: keys(path)?, modified: modified(path), looked: Instant::now() };
+        // What is written between the two is read again.
+        let modified = modified(path);
+        let read = Read { keys: keys(path)?, modified, looked: Instant::now() };
         Ok(Keys { path: path.to_owned(), read: Mutex::new(read) })
     }
 

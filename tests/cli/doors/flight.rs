@@ -105,3 +105,33 @@ fn a_client_that_goes_away_takes_nothing_from_the_hold() {
     assert_closed(&put(door.requests, "/torn/a", 34, ""));
     until("the quarantine is over", || put(door.requests, "/torn/a", 34, "").status == 200);
 }
+
+#[test]
+fn a_connection_that_breaks_behind_an_early_answer_says_nothing_about_the_work() {
+    for (polite, status) in [("", 503), ("Connection: close\r\n", 504)] {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut command = super::proxy(&format!("http://{}", listener.local_addr().unwrap()));
+        command.args(["--forget-marks-on-exit", "--clean-start", "--upstream-timeout", "2s"]);
+        command.args(["--quarantine", "10m", "--client-timeout", "10m", "--limit", "100ms"]);
+        let door = Door::start(command);
+        let client = begin(&door, "/files/a");
+        let mut service = BufReader::new(listener.accept().unwrap().0);
+        let mut seen = String::new();
+        while !seen.ends_with("2\r\n33\r\n") {
+            assert!(service.read_line(&mut seen).unwrap() > 0, "{seen}");
+        }
+        let answer = format!("HTTP/1.1 200 OK\r\n{polite}Content-Length: 2\r\n\r\nok");
+        service.get_mut().write_all(answer.as_bytes()).unwrap();
+        let early = read(&mut BufReader::new(client.try_clone().unwrap())).unwrap();
+        assert_eq!(early.status, 200);
+        drop(service);
+        let given_up = || door.metric("fencing_proxy_given_up_total{cause=\"upload\"}");
+        if polite.is_empty() {
+            until("it was given up", || given_up() == 1.0);
+        } else {
+            until("it has ended", || door.metric("fencing_proxy_requests") == 0.0);
+        }
+        // Let in, it gets no answer here.
+        assert_eq!(put(door.requests, "/files/a", 34, "34").status, status, "{polite}");
+    }
+}

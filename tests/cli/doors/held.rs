@@ -178,6 +178,7 @@ fn what_an_earlier_proxy_has_sent_keeps_everything_closed_at_the_start() {
     let upstream = Upstream::start();
     let mut command = proxy(&upstream.url());
     command.args(["--forget-marks-on-exit", "--quarantine", "2s", "--limit", "100ms"]);
+    command.args(["--stop-within", "1s"]);
     let door = Door::start(command);
     assert_eq!(get(door.status, "/livez").status, 200);
     let ready = get(door.status, "/readyz");

@@ -74,14 +74,14 @@ impl Desk {
             lists,
             fleets,
             mutant,
-            stores: Pool::new(),
-            requests: Pool::new(),
-            replies: Pool::new(),
-            opens: Pool::new(),
-            machines: Pool::new(),
-            answers: Memo::new(),
-            turns: Memo::new(),
-            eras: Memo::new(),
+            stores: Pool::default(),
+            requests: Pool::default(),
+            replies: Pool::default(),
+            opens: Pool::default(),
+            machines: Pool::default(),
+            answers: Memo::default(),
+            turns: Memo::default(),
+            eras: Memo::default(),
         }
     }
 

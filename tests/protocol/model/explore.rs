@@ -1,4 +1,4 @@
-//! What may happen in a world of two lists, and what must hold there.
+//! What must hold in a world of two lists.
 
 use stateright::{Model, Property};
 
@@ -13,56 +13,11 @@ impl<const Z: usize, const M: usize> Model for Lists<Z, M> {
     }
 
     fn actions(&self, state: &State<Z, M>, steps: &mut Vec<Step>) {
-        for who in 0..M {
-            let client = state.clients[who];
-            let number = who as u8;
-            for open in self.requests(client) {
-                let server = open.server;
-                if open.given_up {
-                    steps.push(Step::Late { who: number, server });
-                    continue;
-                }
-                steps.push(Step::Run { who: number, server });
-                if state.patience > 0 {
-                    steps.push(Step::GiveUp { who: number, server });
-                }
-            }
-            if client.machine == 0 && self.may_begin(state, who) {
-                for list in [0, 1] {
-                    let lost = |server: &&u8| state.nodes[**server as usize].lost;
-                    let lost = self.desk.lists[list as usize].iter().filter(lost);
-                    steps.extend(lost.map(|server| Step::Readmit {
-                        who: number,
-                        list,
-                        server: *server,
-                    }));
-                }
-            }
-        }
-        let servers = (0..Z as u8).filter(|server| self.may_forget(state, *server));
-        steps.extend(servers.map(|server| Step::Lose { server }));
+        self.candidates(state, steps);
     }
 
     fn next_state(&self, before: &State<Z, M>, step: Step) -> Option<State<Z, M>> {
-        match step {
-            Step::Run { who, server } => self.run(before, who.into(), server, false),
-            Step::Late { who, server } => self.run(before, who.into(), server, true),
-            Step::GiveUp { who, server } => self.give_up(before, who.into(), server),
-            Step::Lose { server } => {
-                let mut state = *before;
-                state.losses -= 1;
-                let node = &mut state.nodes[server as usize];
-                node.store = self.desk.stores.id(&Default::default());
-                (node.life, node.lost) = (node.life + 1, true);
-                Some(state)
-            }
-            Step::Readmit { who, list, server } => {
-                let mut state = *before;
-                let turn = self.desk.readmit(who, list, server, false);
-                self.take(&mut state.clients[who as usize], turn);
-                Some(state)
-            }
-        }
+        self.step(before, step)
     }
 
     fn properties(&self) -> Vec<Property<Lists<Z, M>>> {

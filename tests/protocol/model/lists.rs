@@ -2,7 +2,6 @@
 //! anything: order needs that no node is given an era twice, and that no two lists vote.
 
 use fencing::protocol::{Nonce, Reply, Request, majority};
-use stateright::Model;
 
 use crate::model::desk::{Desk, Open, Turn};
 use crate::model::mutant::Mutant;
@@ -14,7 +13,7 @@ pub struct Node {
     pub store: Id,
     pub life: u8,
     /// The largest era in which it was ever activated.
-    top: u16,
+    pub top: u16,
     /// It has forgotten, and is not re-admitted.
     pub lost: bool,
 }
@@ -24,7 +23,7 @@ pub struct Client {
     /// Zero before it begins.
     pub machine: Id,
     /// Its requests that are on their way; zero for none.
-    open: Id,
+    pub open: Id,
 }
 
 /// `Z` servers, `M` clients.
@@ -129,7 +128,7 @@ impl<const Z: usize, const M: usize> Lists<Z, M> {
             self.take(&mut state.clients[who], self.desk.mover(who as u8));
         }
         self.lead.iter().fold(state, |state, step| {
-            self.next_state(&state, *step).unwrap_or_else(|| panic!("{step:?} does nothing"))
+            self.step(&state, *step).unwrap_or_else(|| panic!("{step:?} does nothing"))
         })
     }
 
@@ -234,5 +233,59 @@ impl<const Z: usize, const M: usize> Lists<Z, M> {
     pub fn may_begin(&self, state: &State<Z, M>, who: usize) -> bool {
         let idle = |who: usize| state.clients[who].machine == 0;
         !idle(who) || who <= self.starters + self.movers || !idle(who - 1)
+    }
+
+    pub fn candidates(&self, state: &State<Z, M>, steps: &mut Vec<Step>) {
+        for who in 0..M {
+            let client = state.clients[who];
+            let number = who as u8;
+            for open in self.requests(client) {
+                let server = open.server;
+                if open.given_up {
+                    steps.push(Step::Late { who: number, server });
+                    continue;
+                }
+                steps.push(Step::Run { who: number, server });
+                if state.patience > 0 {
+                    steps.push(Step::GiveUp { who: number, server });
+                }
+            }
+            if client.machine == 0 && self.may_begin(state, who) {
+                for list in [0, 1] {
+                    let lost = |server: &&u8| state.nodes[**server as usize].lost;
+                    let lost = self.desk.lists[list as usize].iter().filter(lost);
+                    steps.extend(lost.map(|server| Step::Readmit {
+                        who: number,
+                        list,
+                        server: *server,
+                    }));
+                }
+            }
+        }
+        let servers = (0..Z as u8).filter(|server| self.may_forget(state, *server));
+        steps.extend(servers.map(|server| Step::Lose { server }));
+    }
+
+    /// The state after `step`; `None` where it is not possible.
+    pub fn step(&self, before: &State<Z, M>, step: Step) -> Option<State<Z, M>> {
+        match step {
+            Step::Run { who, server } => self.run(before, who.into(), server, false),
+            Step::Late { who, server } => self.run(before, who.into(), server, true),
+            Step::GiveUp { who, server } => self.give_up(before, who.into(), server),
+            Step::Lose { server } => {
+                let mut state = *before;
+                state.losses -= 1;
+                let node = &mut state.nodes[server as usize];
+                node.store = self.desk.stores.id(&Default::default());
+                (node.life, node.lost) = (node.life + 1, true);
+                Some(state)
+            }
+            Step::Readmit { who, list, server } => {
+                let mut state = *before;
+                let turn = self.desk.readmit(who, list, server, false);
+                self.take(&mut state.clients[who as usize], turn);
+                Some(state)
+            }
+        }
     }
 }

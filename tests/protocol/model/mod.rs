@@ -1,17 +1,26 @@
-//! Exhaustive search over the real `src/protocol`: see docs/reliability.md.
+//! The real `src/protocol` in small worlds, step by step: see docs/reliability.md. Tests search all of
+//! their states.
 
+#[cfg(test)]
 mod canon;
+pub mod cases;
+#[cfg(test)]
 pub mod check;
-mod desk;
+pub mod desk;
+#[cfg(test)]
 mod explore;
-mod lists;
+pub mod lists;
+#[cfg(test)]
 mod moves;
-mod mutant;
+pub mod mutant;
+#[cfg(test)]
 mod mutants;
 pub mod node;
-mod pool;
+pub mod pool;
+#[cfg(test)]
 pub mod runs;
-mod seam;
-mod state;
-mod steps;
-mod world;
+pub mod schedules;
+pub mod seam;
+pub mod state;
+pub mod steps;
+pub mod world;

@@ -35,6 +35,31 @@ pub enum Mutant {
 }
 
 impl Mutant {
+    /// Every rule, in the order of docs/reliability.md.
+    pub const ALL: [Mutant; 21] = [
+        Mutant::NoPublish,
+        Mutant::PublishToAnyOwner,
+        Mutant::LateGrantsCount,
+        Mutant::MajorityOfAnswers,
+        Mutant::PublishBelowCount,
+        Mutant::EmptyNodesVote,
+        Mutant::NobodyIsRead,
+        Mutant::NoNewEra,
+        Mutant::PublishToAnyMemory,
+        Mutant::NoReserve,
+        Mutant::NoConfirm,
+        Mutant::ActivateAnyMemory,
+        Mutant::ActivateDropsAlways,
+        Mutant::StartsWhileRemembered,
+        Mutant::NoStartPromise,
+        Mutant::ReadsBeforeMarks,
+        Mutant::NoFleetCheck,
+        Mutant::HealsOverCounts,
+        Mutant::RenewalOfOne,
+        Mutant::SharedIsNotCounted,
+        Mutant::SharedHealsBelowToken,
+    ];
+
     /// The rule, in the words of the protocol.
     pub fn rule(self) -> &'static str {
         match self {

@@ -1,183 +1,196 @@
 //! Every rule is needed: with any one left out the search finds a violation.
 
+use std::collections::{HashSet, VecDeque};
 use std::fmt::Debug;
-use std::hash::Hash;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 
 use stateright::{Checker, Expectation, HasDiscoveries, Model};
 
-use crate::model::lists::Lists;
+use crate::model::cases::{Case, Visitor};
+use crate::model::lists::{self, Lists};
 use crate::model::mutant::Mutant;
+use crate::model::schedules::Schedule;
 use crate::model::state::Budget;
 use crate::model::world::{Action, World};
 
-/// How a mutant died.
-struct Death {
-    rule: &'static str,
+/// How a mutant died: what was broken, by which steps after those given.
+struct Death<W: Model> {
     property: &'static str,
-    steps: usize,
+    steps: Vec<W::Action>,
     states: usize,
 }
 
-/// Searches the smallest world in which the rule is known to matter.
-fn hunt<const N: usize, const C: usize, const R: usize>(
-    mutant: Mutant,
-    budget: Budget,
-    lead: &[Action],
-) -> Result<Death, &'static str> {
-    hunt_shared::<N, C, R>(mutant, budget, 0, lead)
-}
-
-/// The same where some of the clients share the lock.
-fn hunt_shared<const N: usize, const C: usize, const R: usize>(
-    mutant: Mutant,
-    budget: Budget,
-    shared: u8,
-    lead: &[Action],
-) -> Result<Death, &'static str> {
-    let mut world = World::<N, C, R>::new(budget, Some(mutant));
-    world.lead = lead.to_vec();
-    world.seam.shared = shared;
-    world.prompt = budget.renewals && shared == 0;
-    world.clock = if budget.collections > 0 { 100 } else { 0 };
-    death(mutant, world, lead.len())
-}
-
-/// The same where lists are started or moved.
-fn hunt_lists<const Z: usize, const M: usize>(
-    mutant: Mutant,
-    old: &[u8],
-    new: &[u8],
-) -> Result<Death, &'static str> {
-    let mut world = Lists::<Z, M>::new(old, new, Some(mutant));
-    (world.starters, world.movers) = if old.is_empty() { (M, 0) } else { (0, M) };
-    death(mutant, world, 0)
-}
-
-/// Breadth first and by one thread, so that the schedule found is the shortest one there.
-fn death<W>(mutant: Mutant, world: W, lead: usize) -> Result<Death, &'static str>
+/// Breadth first, and done with the first state that breaks a promise: no schedule in that world is
+/// shorter. (Checkers of stateright go on for a while, and keep what they find last.)
+fn death<W: Model>(world: &W) -> Option<Death<W>>
 where
-    W: Model + Send + Sync + 'static,
-    W::State: Clone + Hash + PartialEq + Debug + Send + Sync + 'static,
-    W::Action: Clone + PartialEq + Debug + Send + Sync + 'static,
+    W::State: Clone + Hash,
+    W::Action: Copy,
 {
-    let checker = world.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
-    let found = checker.discoveries();
-    let broken = found
-        .into_iter()
-        .filter(|(name, _)| checker.model().property(name).expectation == Expectation::Always);
-    let broken = broken.map(|(name, path)| (path.into_actions(), name));
-    let death = broken.min_by_key(|(actions, name)| (actions.len(), *name));
-    let Some((actions, property)) = death else { return Err(mutant.rule()) };
-    if std::env::var_os("FENCING_MODEL_TRACE").is_some() {
-        println!("{mutant:?}: {actions:#?}");
-    }
-    let (steps, states) = (lead + actions.len(), checker.unique_state_count());
-    Ok(Death { rule: mutant.rule(), property, steps, states })
-}
-
-#[test]
-fn every_mutant_dies() {
-    use Action::*;
-    let calm = Budget::default();
-    let losses = |losses| Budget { losses, ..calm };
-    let renewals = Budget { renewals: true, ..calm };
-    let rollback = Budget { losses: 1, rollbacks: 1, ..calm };
-    let repeat = Budget { repeats: 1, ..calm };
-    // Node 1 forgets, and counts are to be collected on node 0 meanwhile.
-    let collection = Budget { losses: 2, collections: 1, ..calm };
-    let readmit = |who, nodes: &[u8]| {
-        nodes.iter().map(|node| Readmit { who, node: *node }).collect::<Vec<_>>()
-    };
-    let collecting = [
-        vec![Flush { node: 1 }, Prepare { who: 0, node: 0, collect: true }],
-        // Read, then a start: marked, looked at, promised, activated at one node.
-        readmit(0, &[1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 1]),
-        vec![Acquire { client: 0, node: 1 }, Acquire { client: 0, node: 2 }],
-    ]
-    .concat();
-    // Node 0 forgets and is brought back; or two clients are about to bring it back.
-    let readmission = [
-        vec![Flush { node: 0 }, Prepare { who: 0, node: 0, collect: false }],
-        readmit(0, &[1, 2, 1, 2, 0]),
-    ]
-    .concat();
-    let race = [
-        vec![Flush { node: 0 }],
-        vec![
-            Prepare { who: 0, node: 0, collect: false },
-            Prepare { who: 1, node: 0, collect: false },
-        ],
-        readmit(0, &[1, 2]),
-        readmit(1, &[1, 2]),
-        readmit(0, &[1, 2, 0]),
-        readmit(1, &[1, 2]),
-    ]
-    .concat();
-    // Two clients began to bring node 0 back, and a third one goes on with it. Nodes 1 and 2
-    // promise, and forget that; node 0 is back all the same, and an attempt is granted there.
-    // Then it forgets once more, and is brought back; the attempt is won.
-    let begin = |who, node| vec![Prepare { who, node, collect: false }];
-    let whole = |who, node, others: &[u8]| {
-        [begin(who, node), readmit(who, others), readmit(who, others), readmit(who, &[node])]
-            .concat()
-    };
-    let promises = [
-        vec![Flush { node: 0 }],
-        [0, 1, 2].map(|who| [begin(who, 0), readmit(who, &[1, 2, 3, 1])].concat()).concat(),
-        vec![Flush { node: 1 }],
-        whole(3, 1, &[2, 3, 4]),
-        readmit(2, &[2]),
-        vec![Flush { node: 2 }],
-        whole(4, 2, &[1, 3, 4]),
-        readmit(2, &[3, 0]),
-        [0, 3, 4].map(|node| Acquire { client: 0, node }).to_vec(),
-        [0, 3, 4].map(|node| Deliver { client: 0, node }).to_vec(),
-        vec![Flush { node: 0 }],
-        begin(5, 0),
-        readmit(5, &[1, 2, 4, 1, 2, 4, 0]),
-        [3, 4].map(|node| Publish { client: 0, node }).to_vec(),
-    ]
-    .concat();
-    // A client has held the lock alone, on nodes 0 and 1.
-    let alone = [
-        [0, 1].map(|node| Acquire { client: 0, node }),
-        [0, 1].map(|node| Deliver { client: 0, node }),
-    ]
-    .concat();
-    let deaths = [
-        hunt::<3, 2, 0>(Mutant::NoPublish, calm, &[]),
-        hunt::<3, 2, 0>(Mutant::PublishToAnyOwner, calm, &[]),
-        hunt::<3, 2, 0>(Mutant::LateGrantsCount, calm, &[]),
-        hunt::<3, 2, 0>(Mutant::MajorityOfAnswers, calm, &[]),
-        hunt::<3, 2, 0>(Mutant::PublishBelowCount, repeat, &[]),
-        hunt::<3, 2, 0>(Mutant::EmptyNodesVote, losses(1), &[]),
-        hunt::<3, 2, 1>(Mutant::NobodyIsRead, losses(1), &[]),
-        hunt::<3, 2, 1>(Mutant::NoNewEra, losses(1), &[]),
-        hunt::<3, 2, 1>(Mutant::PublishToAnyMemory, rollback, &[]),
-        hunt::<3, 2, 2>(Mutant::NoReserve, losses(2), &readmission),
-        hunt::<5, 2, 6>(Mutant::NoConfirm, losses(4), &promises),
-        hunt::<3, 2, 2>(Mutant::ActivateAnyMemory, losses(2), &race),
-        hunt::<3, 2, 2>(Mutant::ActivateDropsAlways, losses(1), &race),
-        hunt::<3, 2, 2>(Mutant::StartsWhileRemembered, collection, &collecting),
-        hunt_lists::<3, 2>(Mutant::NoStartPromise, &[], &[0, 1, 2]),
-        hunt_lists::<3, 2>(Mutant::ReadsBeforeMarks, &[], &[0, 1, 2]),
-        hunt_lists::<4, 1>(Mutant::NoFleetCheck, &[0, 1, 2], &[0, 1, 3]),
-        hunt::<3, 2, 0>(Mutant::HealsOverCounts, renewals, &[]),
-        hunt::<3, 2, 0>(Mutant::RenewalOfOne, renewals, &[]),
-        hunt_shared::<3, 2, 0>(Mutant::SharedIsNotCounted, calm, 0b10, &[]),
-        hunt_shared::<3, 3, 0>(Mutant::SharedHealsBelowToken, renewals, 0b110, &alone),
-    ];
-    println!("| rule left out | found: property broken | steps | states |\n|---|---|---|---|");
-    let mut alive = Vec::new();
-    for death in deaths {
-        match death {
-            Ok(Death { rule, property, steps, states }) => {
-                println!("| {rule} | {property} | {steps} | {states} |");
+    let mut seen = HashSet::new();
+    let hash = BuildHasherDefault::<DefaultHasher>::default();
+    let mut is_new = |state: &W::State| seen.insert(hash.hash_one(state));
+    let mut states = 1;
+    // Where each state came from: the number of the one before, and the step.
+    let mut origins: Vec<(usize, Option<W::Action>)> = Vec::new();
+    let mut next: VecDeque<_> = world.init_states().into_iter().map(|it| (it, 0, None)).collect();
+    while let Some((state, parent, step)) = next.pop_front() {
+        let number = origins.len();
+        origins.push((parent, step));
+        if let Some(property) = broken(world, &state) {
+            let mut steps = Vec::new();
+            let mut at = number;
+            while let (parent, Some(step)) = origins[at] {
+                steps.push(step);
+                at = parent;
             }
-            Err(rule) => alive.push(rule),
+            steps.reverse();
+            return Some(Death { property, steps, states });
+        }
+        let mut steps = Vec::new();
+        world.actions(&state, &mut steps);
+        for step in steps {
+            let after = world.next_state(&state, step).filter(|after| is_new(after));
+            states += usize::from(after.is_some());
+            next.extend(after.map(|after| (after, number, Some(step))));
         }
     }
-    assert!(alive.is_empty(), "no schedule found against: {alive:#?}");
+    None
+}
+
+fn broken<W: Model>(world: &W, state: &W::State) -> Option<&'static str> {
+    let always = world.properties().into_iter();
+    let mut always = always.filter(|property| property.expectation == Expectation::Always);
+    always.find(|property| !(property.condition)(world, state)).map(|property| property.name)
+}
+
+/// The same steps with the nodes numbered as they were at first: the search numbers them anew after
+/// each step.
+fn numbered<const N: usize, const C: usize, const R: usize>(
+    world: &World<N, C, R>,
+    steps: Vec<Action>,
+) -> Vec<Action> {
+    let (mut here, mut there) = (world.first(), world.canonical(world.first()));
+    let same = |action: Action| {
+        there = world.next_state(&there, action).expect("a step of the search");
+        let mut actions = Vec::new();
+        world.candidates(&here, &mut actions);
+        let found = actions.into_iter().find_map(|action| {
+            let next = world.step(&here, action)?;
+            (world.canonical(next) == there).then_some((action, next))
+        });
+        let (action, next) = found.expect("some step leads there");
+        here = next;
+        action
+    };
+    steps.into_iter().map(same).collect()
+}
+
+/// Searches, and compares what it finds with the schedule that is kept.
+struct Hunt {
+    mutant: Mutant,
+    lead: Vec<Action>,
+}
+
+impl Hunt {
+    /// A line of the table.
+    fn compared<W: Model>(&self, death: Option<Death<W>>, kept: Kept) -> Result<String, String>
+    where
+        W::Action: Debug,
+    {
+        let lead = self.lead.len();
+        let rule = self.mutant.rule();
+        let Some(Death { property, steps, states }) = death else {
+            return Err(format!("no schedule found against: {rule}"));
+        };
+        if std::env::var_os("FENCING_MODEL_TRACE").is_some() {
+            println!("{:?}: {property} after {lead} given steps and", self.mutant);
+            steps.iter().for_each(|step| println!("    {step:?},"));
+        }
+        if (steps.len(), Some(property)) != (kept.steps, kept.property) {
+            return Err(format!(
+                "{rule}: {} steps to \"{property}\", and the kept schedule has {} to {:?}",
+                steps.len(),
+                kept.steps,
+                kept.property
+            ));
+        }
+        Ok(format!("| {rule} | {property} | {} | {states} |", lead + steps.len()))
+    }
+}
+
+/// What the kept schedule comes to: the property that it breaks with its last step.
+struct Kept {
+    steps: usize,
+    property: Option<&'static str>,
+}
+
+/// The property that breaks with the last of these steps, and no sooner.
+fn replayed<W: Model>(
+    world: &W,
+    first: W::State,
+    steps: &[W::Action],
+    step: impl Fn(&W, &W::State, W::Action) -> Option<W::State>,
+) -> Option<&'static str>
+where
+    W::Action: Copy,
+{
+    let mut state = first;
+    for action in steps {
+        if broken(world, &state).is_some() {
+            return None;
+        }
+        state = step(world, &state, *action)?;
+    }
+    broken(world, &state)
+}
+
+impl Visitor for Hunt {
+    type Out = Result<String, String>;
+
+    fn locks<const N: usize, const C: usize, const R: usize>(
+        self,
+        mut world: World<N, C, R>,
+    ) -> Self::Out {
+        let Schedule::Locks(kept) = Schedule::of(self.mutant) else {
+            return Err(format!("{:?}: a schedule of lists", self.mutant));
+        };
+        let property = replayed(&world, world.first(), &kept, |world, state, action| {
+            world.step(state, action)
+        });
+        let kept = Kept { steps: kept.len() - self.lead.len(), property };
+        world.lead = self.lead.clone();
+        let death = death(&world);
+        let death = death.map(|it| Death { steps: numbered(&world, it.steps), ..it });
+        self.compared(death, kept)
+    }
+
+    fn lists<const Z: usize, const M: usize>(self, world: Lists<Z, M>) -> Self::Out {
+        let Schedule::Lists(kept) = Schedule::of(self.mutant) else {
+            return Err(format!("{:?}: a schedule of locks", self.mutant));
+        };
+        let step = |world: &Lists<Z, M>, state: &lists::State<Z, M>, step| world.step(state, step);
+        let property = replayed(&world, world.first(), &kept, step);
+        let kept = Kept { steps: kept.len(), property };
+        self.compared(death(&world), kept)
+    }
+}
+
+/// The search finds a schedule against each rule that is left out, and the one in `schedules.rs` is as
+/// short and breaks the same promise.
+#[test]
+fn every_mutant_dies() {
+    println!("| rule left out | found: property broken | steps | states |\n|---|---|---|---|");
+    let mut wrong = Vec::new();
+    for mutant in Mutant::ALL {
+        let case = Case::of(mutant);
+        let lead = if let Case::Locks(locks) = &case { locks.lead.clone() } else { Vec::new() };
+        match case.visit(Some(mutant), Hunt { mutant, lead }) {
+            Ok(line) => println!("{line}"),
+            Err(error) => wrong.push(error),
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 /// The limit that docs/reliability.md tells of: a `prepare` repeated after a flush. If this

@@ -49,11 +49,13 @@ pub struct Pool<T> {
     seen: RwLock<(HashMap<T, Id>, Vec<T>)>,
 }
 
-impl<T: Clone + Eq + Hash> Pool<T> {
-    pub fn new() -> Pool<T> {
+impl<T> Default for Pool<T> {
+    fn default() -> Pool<T> {
         Pool { seen: RwLock::new((HashMap::new(), Vec::new())) }
     }
+}
 
+impl<T: Clone + Eq + Hash> Pool<T> {
     pub fn id(&self, value: &T) -> Id {
         if let Some(id) = self.seen.read().unwrap().0.get(value) {
             return *id;
@@ -78,11 +80,13 @@ pub struct Memo<K, V> {
     known: RwLock<QuickMap<K, V>>,
 }
 
-impl<K: Copy + Eq + Hash, V: Copy> Memo<K, V> {
-    pub fn new() -> Memo<K, V> {
+impl<K, V> Default for Memo<K, V> {
+    fn default() -> Memo<K, V> {
         Memo { known: RwLock::new(QuickMap::default()) }
     }
+}
 
+impl<K: Copy + Eq + Hash, V: Copy> Memo<K, V> {
     pub fn get(&self, key: K, compute: impl FnOnce() -> V) -> V {
         if let Some(value) = self.known.read().unwrap().get(&key) {
             return *value;

@@ -65,16 +65,16 @@ impl Seam {
             nodes,
             mutant,
             shared: 0,
-            stores: Pool::new(),
-            requests: Pool::new(),
-            replies: Pool::new(),
-            sends: Pool::new(),
-            attempts: Pool::new(),
-            orders: Pool::new(),
-            answers: Memo::new(),
-            fed: Memo::new(),
-            origins: Memo::new(),
-            moved: Memo::new(),
+            stores: Pool::default(),
+            requests: Pool::default(),
+            replies: Pool::default(),
+            sends: Pool::default(),
+            attempts: Pool::default(),
+            orders: Pool::default(),
+            answers: Memo::default(),
+            fed: Memo::default(),
+            origins: Memo::default(),
+            moved: Memo::default(),
         }
     }
 
@@ -218,6 +218,18 @@ impl Seam {
         }
         let first = grants.len().checked_sub(majority(self.nodes))?;
         grants[first..].iter().max().copied()
+    }
+
+    /// What an attempt has been fed, the latest first.
+    pub fn heard(&self, mut attempt: Id) -> Vec<(u8, Reply)> {
+        let mut heard = Vec::new();
+        while let Origin::Fed { parent, node, reply, .. } =
+            self.origins.get((true, attempt), || panic!("no origin"))
+        {
+            heard.push((node, self.replies.get(reply)));
+            attempt = parent;
+        }
+        heard
     }
 
     pub fn renewal(&self, client: u8, token: u32) -> Id {

@@ -100,7 +100,7 @@ pub struct World<const N: usize, const C: usize, const R: usize> {
 
 impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
     pub fn new(budget: Budget, mutant: Option<Mutant>) -> World<N, C, R> {
-        let (seam, known) = (Seam::new(N, mutant), Memo::new());
+        let (seam, known) = (Seam::new(N, mutant), Memo::default());
         World {
             seam,
             budget,

@@ -64,6 +64,21 @@ fn leases_are_won_in_order() {
 }
 
 #[test]
+fn leases_that_share_a_lock_are_won_in_order() {
+    let answers = solver::ask(&selected(witness::sharers()), LIMIT);
+    println!("runs of those who share a lock: {} steps", answers.len());
+    assert_all(&answers, Verdict::Proved);
+}
+
+/// A rule of those who share a lock is left out, and two leases win one token.
+#[test]
+fn a_careless_node_gives_one_token_to_two_modes() {
+    let answers = solver::ask(&selected(witness::careless()), LIMIT);
+    println!("runs in which a rule is left out: {} steps", answers.len());
+    assert_all(&answers, Verdict::Proved);
+}
+
+#[test]
 fn an_era_that_is_written_is_not_used() {
     assert_all(&solver::ask(&selected(witness::token_twice()), LIMIT), Verdict::Proved);
 }

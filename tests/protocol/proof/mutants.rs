@@ -87,6 +87,61 @@ const ATTEMPT: &[Mutant] = &[
     without("renew heals only what is free", "heal", "free", "one-lock"),
 ];
 
+/// The rules for those who share a lock.
+const SHARING: &[Mutant] = &[
+    weaker(
+        without("one that is alone waits for parts", "acquire", "free", "one-lock"),
+        "a Attempt",
+        "(=> (lock N a) (shared a))",
+    ),
+    weaker(
+        without("one that shares waits for who is alone", "acquire", "free", "one-lock"),
+        "a Attempt",
+        "(=> (lock N a) (shared A))",
+    ),
+    without("only who began joins", "join", "began", "grant-is-sound"),
+    weaker(
+        without("nobody joins at a node that forgot", "join", "admitted", "forgotten-granted-none"),
+        "",
+        "(or (admitted N (fleet A)) (forgotten N))",
+    ),
+    weaker(
+        without("nor at a sealed one", "join", "admitted", "sealers-grant-no-f"),
+        "",
+        "(or (admitted N (fleet A)) (sealed N))",
+    ),
+    without("nobody joins to be alone", "join", "shares", "one-lock"),
+    without("the first part is counted", "join", "others", "sharer-above-grants"),
+    weaker(without("nobody joins who is alone", "join", "others", "one-lock"), "", "(lock N B)"),
+    without("the first in an era is counted", "join", "counted", "grants-differ"),
+    weaker(
+        without("publish needs a part", "publish", "owner", "raise-and-grant-differ"),
+        "",
+        "(or (lock N A) (shared A))",
+    ),
+    weaker(
+        without("and a part of its own", "publish", "owner", "raise-and-grant-differ"),
+        "",
+        "(or (lock N A) (and (shared A) (exists ((b Attempt)) (and (lock N b) (shared b)))))",
+    ),
+    without("who shares raises the count", "heal", "alone", "sharer-above-grants"),
+    without("only a lease sets its part again", "heal part", "won", "sharer-above-grants"),
+    without("not one that is alone", "heal part", "shares", "one-lock"),
+    without("only where admitted", "heal part", "admitted", "era-is-promised"),
+    without("not beside one that is alone", "heal part", "free", "one-lock"),
+    without("a part lowers no count", "heal part", "count", "grant-upto-count"),
+    weaker(
+        without(
+            "a part raises the count to its token",
+            "heal part",
+            "raised",
+            "sharer-above-grants",
+        ),
+        "",
+        "(and (= E (era N)) (= C (count N)))",
+    ),
+];
+
 /// The rules of nodes, of a re-admission, of a collection.
 const READMISSION: &[Mutant] = &[
     without("a stretch of memory is new", "forget", "memory is new", "reader-tells"),
@@ -197,7 +252,7 @@ fn step(mutant: &Mutant) -> Step {
 
 /// All rules that are needed.
 pub fn mutants() -> Vec<&'static Mutant> {
-    [ATTEMPT, READMISSION, MOVE].into_iter().flatten().collect()
+    [ATTEMPT, SHARING, READMISSION, MOVE].into_iter().flatten().collect()
 }
 
 /// What a mutant breaks.

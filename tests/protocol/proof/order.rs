@@ -3,14 +3,14 @@
 use crate::proof::fact::fact;
 use crate::proof::invariant::Conjunct;
 
-/// No token is won twice.
+/// No token is won twice, unless both share the lock.
 pub const ONCE: Conjunct = Conjunct {
     fact: fact(
         "no-token-twice",
         "a Attempt, b Attempt",
         "(=> (and (won a) (won b) (= (token-era a) (token-era b))
                   (= (token-count a) (token-count b)))
-             (= a b))",
+             (or (= a b) (and (shared a) (shared b))))",
     ),
     because: &[
         "win-is-sound",
@@ -26,16 +26,21 @@ pub const ONCE: Conjunct = Conjunct {
         "grants-differ",
         "raise-and-grant-differ",
         "raises-differ",
+        "sharers-are-noted",
+        "no-token-of-both",
     ],
 };
 
-/// Who began after another had won, and wins, has the larger token.
+/// Who began after another had won, and wins, has the larger token. If both share the lock, it is
+/// not the smaller one.
 pub const LATER: Conjunct = Conjunct {
     fact: fact(
         "later-is-larger",
         "a Attempt, b Attempt",
         "(=> (and (before a b) (won b))
-             (below (token-era a) (token-count a) (token-era b) (token-count b)))",
+             (or (below (token-era a) (token-count a) (token-era b) (token-count b))
+                 (and (shared a) (shared b) (= (token-era a) (token-era b))
+                      (= (token-count a) (token-count b)))))",
     ),
     because: &[
         "win-is-sound",

@@ -18,7 +18,7 @@ pub fn started() -> Vec<Fact> {
         fact(
             "one lock",
             "n Node, a Attempt, b Attempt",
-            "(=> (and (lock n a) (lock n b)) (= a b))",
+            "(=> (and (lock n a) (lock n b)) (or (= a b) (and (shared a) (shared b))))",
         ),
         fact(
             "promised",
@@ -36,6 +36,7 @@ pub fn started() -> Vec<Fact> {
             "a Attempt, n Node, m Memory, e Era, c Count",
             "(not (or (grant a n m e c) (raised a n m)))",
         ),
+        fact("tokens", "e Era, c Count", "(not (shared-won e c))"),
         fact(
             "clients",
             "x Client, n Node, m Memory, e Era",

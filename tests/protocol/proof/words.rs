@@ -30,6 +30,8 @@ pub const FIXED: &[Word] = &[
     word("fleet", &["Attempt"], "Fleet"),
     word("under", &["Client"], "Fleet"),
     word("target", &["Client"], "Node"),
+    // The attempt asks for a part of the lock, which it shares with others that do. Any other is alone.
+    word("shared", &["Attempt"], "Bool"),
     word("owner", &["Memory"], "Node"),
     // The first era of f that was promised.
     word("first-era", &[], "Era"),
@@ -66,6 +68,9 @@ pub const ATTEMPT: &[Word] = &[
     word("won", &["Attempt"], "Bool"),
     word("winners", &["Attempt"], "Quorum"),
     word("winner-memory", &["Attempt", "Node"], "Memory"),
+    // One that shares has won this token; the first one that did.
+    word("shared-won", &["Era", "Count"], "Bool"),
+    word("first-sharer", &["Era", "Count"], "Attempt"),
 ];
 
 /// Eras and stretches of memory.

@@ -72,7 +72,8 @@ pub fn router(page: Arc<Page>) -> Router {
         .with_state(page)
 }
 
-async fn asset(text: &'static str, kind: &'static str) -> Response {
+/// Returns what the browser is given, with what it may load besides.
+pub async fn asset(text: &'static str, kind: &'static str) -> Response {
     let headers = [
         (header::CONTENT_TYPE, format!("{kind}; charset=utf-8")),
         (header::CONTENT_SECURITY_POLICY, POLICY.into()),
@@ -134,7 +135,8 @@ async fn deed(
     Ok(StatusCode::ACCEPTED)
 }
 
-async fn from_the_page(request: Request, next: Next) -> Result<Response, ApiError> {
+/// Refuses what a page of another site sends.
+pub async fn from_the_page(request: Request, next: Next) -> Result<Response, ApiError> {
     if request.headers().get(FROM_THE_PAGE) != Some(&HeaderValue::from_static("1")) {
         return Err(ApiError::Bad("send the header X-Page: 1".into()));
     }

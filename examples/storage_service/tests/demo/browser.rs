@@ -97,6 +97,22 @@ impl Browser {
         self.client.clone().close().await.expect("it closes");
     }
 
+    /// Has the page believe that the system is dark.
+    pub async fn darken(&self) {
+        let features = json!([{ "name": "prefers-color-scheme", "value": "dark" }]);
+        let media = ("Emulation.setEmulatedMedia", json!({ "features": features }));
+        self.client.issue_cmd(DevTools(media.0, media.1)).await.expect("a dark system");
+        self.until("matchMedia('(prefers-color-scheme: dark)').matches").await;
+    }
+
+    /// Fails if a text that is shown has less contrast with what is behind it than people need to read
+    /// it: 4.5 to 1, or 3 to 1 where it is large (WCAG 2.1, 1.4.3). What is disabled may have less.
+    pub async fn assert_readable(&self) {
+        let faint = self.client.execute(FAINT, vec![]).await.expect("it runs");
+        assert_eq!(faint["faint"], json!([]));
+        assert!(faint["looked"].as_u64() > Some(20), "{faint}");
+    }
+
     /// Keeps a picture of the whole page, where `SCREENSHOTS` names a folder.
     pub async fn picture(&self, name: &str) {
         let Ok(folder) = std::env::var("SCREENSHOTS") else { return };
@@ -141,6 +157,63 @@ fn capabilities(folder: &Path, width: u32) -> Capabilities {
     capabilities.insert("goog:chromeOptions".into(), options);
     capabilities.insert("goog:loggingPrefs".into(), json!({ "browser": "ALL" }));
     capabilities
+}
+
+/// Each text with the luminance of its colour and of the nearest opaque colour behind it.
+const FAINT: &str = r#"
+const paint = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+const rgba = (colour) => {
+  paint.clearRect(0, 0, 1, 1);
+  paint.fillStyle = colour;
+  paint.fillRect(0, 0, 1, 1);
+  return [...paint.getImageData(0, 0, 1, 1).data];
+};
+const luminance = ([r, g, b]) => [r, g, b].map((part) => {
+  const x = part / 255;
+  return x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4;
+}).reduce((sum, part, index) => sum + part * [0.2126, 0.7152, 0.0722][index], 0);
+const behind = (element) => {
+  for (let at = element; at; at = at.parentElement) {
+    const colour = rgba(getComputedStyle(at).backgroundColor);
+    if (colour[3] > 250) return colour;
+  }
+  return rgba('white');
+};
+let looked = 0;
+const faint = [];
+const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (texts.nextNode()) {
+  const element = texts.currentNode.parentElement;
+  const text = texts.currentNode.textContent.trim();
+  if (!text || !element.checkVisibility() || element.closest(':disabled, option, title')) continue;
+  const style = getComputedStyle(element);
+  const colour = rgba(element.closest('svg') ? style.fill : style.color);
+  const pair = [luminance(colour), luminance(behind(element))].sort((a, b) => b - a);
+  const contrast = (pair[0] + 0.05) / (pair[1] + 0.05);
+  const size = parseFloat(style.fontSize);
+  const large = size >= 24 || (size >= 18.66 && style.fontWeight >= 700);
+  looked += 1;
+  if (contrast < (large ? 3 : 4.5)) faint.push(`${text}: ${contrast.toFixed(2)}`);
+}
+return { looked, faint };"#;
+
+/// What a command of Chromium's developer tools is to do.
+#[derive(Debug)]
+struct DevTools(&'static str, serde_json::Value);
+
+impl WebDriverCompatibleCommand for DevTools {
+    fn endpoint(
+        &self,
+        base: &url::Url,
+        session: Option<&str>,
+    ) -> Result<url::Url, url::ParseError> {
+        base.join(&format!("session/{}/goog/cdp/execute", session.unwrap_or_default()))
+    }
+
+    fn method_and_body(&self, _: &url::Url) -> (axum::http::Method, Option<String>) {
+        let command = json!({ "cmd": self.0, "params": self.1 });
+        (axum::http::Method::POST, Some(command.to_string()))
+    }
 }
 
 /// The console is not part of WebDriver: it is this driver's own.

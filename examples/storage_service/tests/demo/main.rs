@@ -7,4 +7,5 @@ mod page;
 mod play;
 mod service;
 mod shutdown;
+mod simulator;
 mod stale;

@@ -138,6 +138,28 @@ async fn on_redis_nodes_it_is_the_same_story() {
     browser.close().await;
 }
 
+#[tokio::test]
+async fn on_a_dark_system_it_can_be_read() {
+    let service = Service::start(&[]);
+    let browser = Browser::open(&format!("http://{}/", service.address), 1280).await;
+    browser.assert_readable().await;
+    let light = background(&browser).await;
+    browser.darken().await;
+    assert_ne!(background(&browser).await, light);
+    browser.assert_readable().await;
+    play(&browser).await;
+    told(&browser, "refused", 1).await;
+    browser.assert_readable().await;
+    browser.picture("dark.png").await;
+    browser.close().await;
+}
+
+/// Returns the colour behind the page.
+pub async fn background(browser: &Browser) -> serde_json::Value {
+    let colour = "return getComputedStyle(document.body).backgroundColor";
+    browser.client.execute(colour, vec![]).await.unwrap()
+}
+
 /// A page of another site gives no orders, and where there are no nodes there is no page.
 #[test]
 fn orders_come_from_the_page() {

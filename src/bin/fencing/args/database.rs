@@ -4,6 +4,7 @@ use std::time::Duration;
 use clap::{Subcommand, ValueEnum};
 use fencing::{Resource, Token};
 
+use super::open::Open;
 use crate::duration;
 
 /// Creates the tables and functions of the fence, or brings them up to date.
@@ -67,6 +68,7 @@ pub(crate) enum MarksAction {
     Raise(Raise),
     Lower(Lower),
     Prune(Prune),
+    Open(Open),
 }
 
 /// Raises the mark of a resource by hand, for example after the lock service has lost its tokens.

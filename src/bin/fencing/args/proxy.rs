@@ -6,6 +6,7 @@ use http::{HeaderName, Uri};
 
 use super::listen::{Listen, some};
 use crate::duration;
+use crate::proxy::Pattern;
 
 /// Stands in front of a service that knows nothing of tokens, and refuses stale requests on its
 /// behalf.
@@ -32,8 +33,8 @@ pub(crate) struct Proxy {
     /// Speaks HTTP/2 with the service, as gRPC needs it.
     #[arg(long)]
     pub(crate) upstream_http2: bool,
-    /// Where the marks are kept: sqlite:PATH, postgres://... or mysql://... Tables that are missing
-    /// are created.
+    /// Where the marks are kept: sqlite:PATH, postgres://... or mysql://..., where tables that are missing
+    /// are created; or redis://... (valkey://...), where an operator has run `fencing marks open`.
     #[arg(
         long,
         value_name = "URL",
@@ -43,6 +44,9 @@ pub(crate) struct Proxy {
         conflicts_with = "forget_marks_on_exit"
     )]
     pub(crate) marks: Option<String>,
+    /// In a Redis, the marks stand in the hash {NS}:marks. [default: fencing]
+    #[arg(long, value_name = "NS")]
+    pub(crate) namespace: Option<String>,
     /// Keeps the marks in this process instead. They end with it: after a restart, a stale token
     /// passes until a newer one has come.
     #[arg(long)]
@@ -51,6 +55,13 @@ pub(crate) struct Proxy {
     /// gateway in front of the proxy always sets itself, whatever the client has sent in it.
     #[arg(long, value_name = "NAME")]
     pub(crate) resource_header: Option<HeaderName>,
+    /// Which resources a request is about, by its path: PATTERN=NAME[,NAME...]. Given several times, the first
+    /// pattern that matches decides. {id} is one segment, {id:int} a number without leading zeros, {*rest} all that follow, and ** at the end
+    /// anything: '/accounts/{id}/**=accounts/{id}'. A request about several resources carries a header
+    /// Fencing-Sequencer for each: '/transfer/{from}/{to}=accounts/{from},accounts/{to}'. A path that no
+    /// pattern matches names nothing: writes to it are refused.
+    #[arg(long, value_name = "PATTERN=NAME", conflicts_with = "resource_header")]
+    pub(crate) resource_from: Vec<Pattern>,
     /// Asks reads for a token as well.
     #[arg(long, conflicts_with = "ignore_reads")]
     pub(crate) require_always: bool,
@@ -74,17 +85,21 @@ pub(crate) struct Proxy {
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse)]
     pub(crate) limit: Duration,
     /// How long the service may take to answer, and may pause in its answer. After that the client
-    /// gets a 504, and the resource stays closed until the service has answered, or was silent for
-    /// --quarantine.
+    /// gets a 504, and the resource stays closed until the service has answered. When it was silent for
+    /// --quarantine, and nothing moved in the upload either, the proxy cuts the connection, and the
+    /// resource opens after another --quarantine.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse)]
     pub(crate) upstream_timeout: Duration,
     /// How long a request may still be at work in the service when no answer can come any more. Its
-    /// resource is closed to newer tokens for that long, and all resources are after a start of the
-    /// proxy. [default: --upstream-timeout; the proxy warns if you set less]
+    /// resource is closed to newer tokens for that long after its connection has ended. After a start
+    /// of the proxy all resources are, for --quarantine and --stop-within together: an earlier proxy
+    /// frees its port when it is told to stop, and sends for up to its own --stop-within after that.
+    /// Start the next one when the earlier one has exited, and with the same two settings.
+    /// [default: --upstream-timeout; the proxy warns if you set less]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     quarantine: Option<Duration>,
     /// Says that no request of an earlier proxy is at work in the service, so that it need not
-    /// wait for --quarantine at the start: either there was no earlier proxy, or it ended with
+    /// wait for --quarantine and --stop-within at the start: either there was no earlier proxy, or it ended with
     /// status 0.
     #[arg(long)]
     pub(crate) clean_start: bool,
@@ -103,6 +118,12 @@ impl Proxy {
     pub(crate) fn quarantine(&self) -> Duration {
         self.quarantine.unwrap_or(self.upstream_timeout)
     }
+
+    /// How long the service may be at work on what an earlier proxy has sent: a proxy that is told to
+    /// stop frees its port at once, and goes on sending for up to --stop-within.
+    pub(crate) fn quarantine_at_start(&self) -> Duration {
+        self.quarantine() + self.listen.stop_within
+    }
 }
 
 fn upstream(text: &str) -> Result<Uri, String> {
@@ -120,7 +141,7 @@ Durations: 500ms, 2s, 1m, 1h
 Exit status, after SIGTERM or SIGINT:
   0    nothing is under way at the service any more
   64   wrong usage
-  65   the database refuses
+  65   the database refuses, or the marks in a Redis are not open
   69   the database cannot be reached
   71   it cannot listen
   75   requests were still under way after --stop-within: start the next proxy without --clean-start

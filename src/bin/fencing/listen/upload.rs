@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Version};
+use http::{HeaderMap, Request, Version};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::runtime::Handle;
@@ -26,7 +26,8 @@ pub(crate) struct Upload {
     progress: Progress,
     /// Gone when nothing more of the upload is passed on.
     passing: Option<watch::Sender<()>>,
-    until: Instant,
+    /// What its trailers go through.
+    clean: fn(&mut HeaderMap),
 }
 
 /// Why an upload ended before its end.
@@ -42,7 +43,7 @@ pub(crate) enum Stalled {
     Broken(#[from] hyper::Error),
 }
 
-/// When the last frame of an upload was passed on, whether it failed, and whether it has ended.
+/// When the last frame of an upload was passed on, whether it failed or was cut, and whether it has ended.
 #[derive(Clone)]
 pub(crate) struct Progress {
     shared: Arc<Shared>,
@@ -52,14 +53,21 @@ pub(crate) struct Progress {
 struct Shared {
     last: Mutex<Instant>,
     failed: AtomicBool,
+    cut: AtomicBool,
     stopped: AtomicBool,
+    until: Instant,
 }
 
 impl Progress {
-    fn new() -> (watch::Sender<()>, Progress) {
+    fn new(until: Instant) -> (watch::Sender<()>, Progress) {
         let (sender, passing) = watch::channel(());
-        let (failed, stopped) = (AtomicBool::new(false), AtomicBool::new(false));
-        let shared = Shared { last: Mutex::new(Instant::now()), failed, stopped };
+        let shared = Shared {
+            last: Mutex::new(Instant::now()),
+            failed: AtomicBool::new(false),
+            cut: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
+            until,
+        };
         (sender, Progress { shared: Arc::new(shared), passing })
     }
 
@@ -69,6 +77,16 @@ impl Progress {
 
     pub(crate) fn has_failed(&self) -> bool {
         self.shared.failed.load(Ordering::Acquire)
+    }
+
+    /// Whether it was dropped before its end, as when the connection to the service breaks.
+    pub(crate) fn was_cut(&self) -> bool {
+        self.shared.cut.load(Ordering::Acquire)
+    }
+
+    /// Until when the request may last.
+    pub(crate) fn until(&self) -> Instant {
+        self.shared.until
     }
 
     /// Counts from now on.
@@ -104,12 +122,18 @@ impl Upload {
         longest: Duration,
     ) -> Request<Upload> {
         let lingers = request.version() == Version::HTTP_2;
-        let (passing, progress) = Progress::new();
-        let (passing, until) = (Some(passing), Instant::now() + longest);
+        let (passing, progress) = Progress::new(Instant::now() + longest);
+        let passing = Some(passing);
         request.map(|body| {
             let body = Some(body);
-            Upload { body, lingers, patience, pause: None, progress, passing, until }
+            Upload { body, lingers, patience, pause: None, progress, passing, clean: |_| () }
         })
+    }
+
+    /// Passes trailers on as this leaves them.
+    pub(crate) fn cleaned(mut self, clean: fn(&mut HeaderMap)) -> Upload {
+        self.clean = clean;
+        self
     }
 
     pub(crate) fn progress(&self) -> Progress {
@@ -137,8 +161,11 @@ impl Body for Upload {
         let Some(body) = &mut self.body else { return Poll::Ready(None) };
         let polled = Pin::new(body).poll_frame(context);
         match polled {
-            Poll::Ready(Some(Ok(frame))) if Instant::now() < self.until => {
+            Poll::Ready(Some(Ok(mut frame))) if Instant::now() < self.progress.until() => {
                 self.pause = None;
+                if let Some(trailers) = frame.trailers_mut() {
+                    (self.clean)(trailers);
+                }
                 self.progress.note();
                 Poll::Ready(Some(Ok(frame)))
             }
@@ -171,11 +198,11 @@ impl Body for Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        let Some(body) = self.body.take().filter(|body| self.lingers && !body.is_end_stream())
-        else {
-            return;
-        };
-        if let Ok(runtime) = Handle::try_current() {
+        let Some(body) = self.body.take().filter(|body| !body.is_end_stream()) else { return };
+        if self.passing.is_some() {
+            self.progress.shared.cut.store(true, Ordering::Release);
+        }
+        if let (true, Ok(runtime)) = (self.lingers, Handle::try_current()) {
             runtime.spawn(timeout(REST_WITHIN, read_away(body)));
         }
     }

@@ -6,7 +6,8 @@ use http::header::{
 };
 use http::request::Parts;
 use http::uri::Scheme;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version};
+use http_body::Body;
 
 /// The headers of one connection, not of the message (RFC 9110, 7.6.1), besides those that `Connection`
 /// names.
@@ -27,7 +28,7 @@ const METHOD_OVERRIDES: [&str; 4] =
     ["x-http-method-override", "x-http-method", "x-method-override", "x-method"];
 
 /// What some services take for the path.
-const PATH_OVERRIDES: [&str; 2] = ["x-original-url", "x-rewrite-url"];
+const PATH_OVERRIDES: [&str; 3] = ["x-original-url", "x-rewrite-url", "x-script-name"];
 
 /// Names a second resource, which COPY and MOVE of WebDAV write.
 pub(super) const DESTINATION: HeaderName = HeaderName::from_static("destination");
@@ -46,6 +47,18 @@ pub(super) fn clean(headers: &mut HeaderMap) {
     let twisted: Vec<HeaderName> = headers.keys().filter(twisted).cloned().collect();
     for name in twisted {
         headers.remove(name);
+    }
+}
+
+/// Takes the same away from the trailers, which some servers put among the headers, and all that the fence
+/// reads: it has decided by then.
+pub(super) fn trailers(trailers: &mut HeaderMap) {
+    clean(trailers);
+    end_to_end(trailers);
+    let fencing = |name: &&HeaderName| name.as_str().starts_with("fencing-");
+    let fencing: Vec<HeaderName> = trailers.keys().filter(fencing).cloned().collect();
+    for name in fencing.into_iter().chain([CONTENT_LENGTH, HOST, DESTINATION]) {
+        trailers.remove(name);
     }
 }
 
@@ -74,7 +87,7 @@ fn end_to_end(headers: &mut HeaderMap) {
 }
 
 /// Makes the request for the service.
-pub(super) fn forwarded<B>(
+pub(super) fn forwarded<B: Body>(
     parts: Parts,
     body: B,
     upstream: &Uri,
@@ -97,6 +110,11 @@ pub(super) fn forwarded<B>(
     }
     if http2 && trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
+    }
+    // Without a word on its length, hyper would send a read without its body.
+    let read = matches!(parts.method, Method::GET | Method::HEAD);
+    if read && !http2 && !body.is_end_stream() && !headers.contains_key(CONTENT_LENGTH) {
+        headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }
     let mut chain = Vec::new();
     for value in headers.get_all(FORWARDED_FOR) {

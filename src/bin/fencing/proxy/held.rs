@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use http::header::CONNECTION;
+use http::{Response, Version};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use super::counted::Counted;
 use crate::listen::Progress;
@@ -19,7 +21,7 @@ pub(super) type Hold = BoxFuture<'static, ()>;
 /// What is left of a request that was given up.
 pub(super) enum Rest {
     /// An answer, which has an end.
-    Answer(Incoming),
+    Answer(Response<Incoming>),
     /// Nothing: the service never saw it.
     NotSent,
     /// No answer can come any more, and the service may be at work.
@@ -31,16 +33,34 @@ pub(super) enum Rest {
 pub(super) struct Flight {
     quarantine: Duration,
     upload: Progress,
+    /// Whether the service has said that it closes the connection behind its answer.
+    closes: bool,
 }
 
 impl Flight {
     pub(super) fn new(quarantine: Duration, upload: Progress) -> Flight {
-        Flight { quarantine, upload }
+        Flight { quarantine, upload, closes: false }
+    }
+
+    /// Takes note of what the head of the answer says about the connection. Where it says that it closes,
+    /// the service wants no more of the upload.
+    pub(super) fn hear<B>(&mut self, answer: &Response<B>) {
+        let mut named = answer.headers().get_all(CONNECTION).iter();
+        self.closes |= answer.version() < Version::HTTP_2
+            && named.any(|value| {
+                let names = value.to_str().unwrap_or_default().split(',');
+                names.map(str::trim).any(|name| name.eq_ignore_ascii_case("close"))
+            });
+    }
+
+    /// Whether it ended before its end, and not because the service wanted no more.
+    fn is_broken(&self) -> bool {
+        self.upload.has_failed() || (self.upload.was_cut() && !self.closes)
     }
 
     /// Whether all of it was sent, or as much as the service wanted.
     fn is_sent(&self) -> bool {
-        self.upload.has_ended() && !self.upload.has_failed()
+        self.upload.has_ended() && !self.is_broken()
     }
 
     /// Waits until nothing more is sent, or nothing was for this long.
@@ -53,8 +73,31 @@ impl Flight {
         };
         match silent {
             true => Come::Silence,
-            false if self.upload.has_failed() => Come::Broken,
+            false if self.is_broken() => Come::Broken,
             false => Come::Whole,
+        }
+    }
+
+    /// Waits for the answer and for the end of the upload. Counts from the last thing that has moved, in
+    /// either direction: a service that reads is at work.
+    async fn come(&mut self, answered: impl Future<Output = Rest>) -> Come {
+        let quarantine = self.quarantine;
+        self.upload.note();
+        let rest = tokio::select! {
+            biased;
+            rest = answered => rest,
+            () = no_progress(&self.upload, quarantine) => return Come::Silence,
+        };
+        match rest {
+            Rest::Answer(answer) => {
+                self.hear(&answer);
+                match read_all(&mut answer.into_body(), &self.upload, quarantine).await {
+                    Come::Whole => self.sent(quarantine).await,
+                    other => other,
+                }
+            }
+            Rest::NotSent => Come::Whole,
+            Rest::Unknown => Come::Broken,
         }
     }
 }
@@ -83,9 +126,9 @@ enum Come {
     Silence,
 }
 
-/// Waits until the service has answered as a whole, and has the whole request, or until there was
-/// nothing of either for the quarantine. What broke off says nothing about the work behind it: then
-/// the quarantine begins.
+/// Waits until the service has answered as a whole, and has the whole request. Where that breaks off, or
+/// nothing of either moves for the quarantine, or the request takes too long, the proxy cuts its
+/// connection. An end of the connection says nothing about the work behind it: then the quarantine begins.
 pub(super) fn hold(
     answered: impl Future<Output = Rest> + Send + 'static,
     mut flight: Flight,
@@ -95,33 +138,33 @@ pub(super) fn hold(
     let counted = Counted::new("fencing_proxy_held", ());
     Box::pin(async move {
         let _counted = counted;
-        let quarantine = flight.quarantine;
-        let answer = match timeout(quarantine, answered).await {
-            Ok(Rest::Answer(mut body)) => read_all(&mut body, quarantine).await,
-            Ok(Rest::NotSent) => return,
-            Ok(Rest::Unknown) => Come::Broken,
-            Err(_) => Come::Silence,
+        let (quarantine, until) = (flight.quarantine, flight.upload.until());
+        // What is not waited for any more is dropped here, and its connection with it.
+        let come = tokio::select! {
+            biased;
+            come = flight.come(answered) => come,
+            () = sleep_until(until) => Come::Silence,
         };
-        let come = match answer {
-            Come::Whole => flight.sent(quarantine).await,
-            other => other,
-        };
-        if matches!(come, Come::Broken) {
+        if !matches!(come, Come::Whole) {
             flight.upload.stop();
             sleep(quarantine).await;
         }
     })
 }
 
-/// Reads a body to its end, and forgets it. It may pause for so long.
-async fn read_all(body: &mut Incoming, patience: Duration) -> Come {
+/// Reads a body to its end, and forgets it. It may pause for so long while the upload does so, too.
+async fn read_all(body: &mut Incoming, upload: &Progress, patience: Duration) -> Come {
     loop {
+        upload.note();
         let frame = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context));
-        match timeout(patience, frame).await {
-            Ok(Some(Ok(_))) => {}
-            Ok(Some(Err(_))) => return Come::Broken,
-            Ok(None) => return Come::Whole,
-            Err(_) => return Come::Silence,
+        tokio::select! {
+            biased;
+            frame = frame => match frame {
+                Some(Ok(_)) => {}
+                Some(Err(_)) => return Come::Broken,
+                None => return Come::Whole,
+            },
+            () = no_progress(upload, patience) => return Come::Silence,
         }
     }
 }
@@ -130,7 +173,13 @@ async fn read_all(body: &mut Incoming, patience: Duration) -> Come {
 /// of an older request must not come behind a newer one.
 fn uploading(mut flight: Flight, patience: Duration) -> Hold {
     Box::pin(async move {
-        if !matches!(flight.sent(patience).await, Come::Whole) {
+        let until = flight.upload.until();
+        let sent = tokio::select! {
+            biased;
+            come = flight.sent(patience) => matches!(come, Come::Whole),
+            () = sleep_until(until) => false,
+        };
+        if !sent {
             flight.upload.stop();
             tracing::warn!("the upload of a request that was answered broke off");
             hold(std::future::ready(Rest::Unknown), flight, "upload").await;
@@ -174,6 +223,7 @@ enum Stage {
         body: Incoming,
         patience: Duration,
         pause: Option<Pin<Box<Sleep>>>,
+        until: Instant,
         flight: Option<Flight>,
     },
     /// An answer of the proxy's own, and what the request still waits for.
@@ -184,9 +234,10 @@ impl UpstreamBody {
     pub(super) fn answer(
         body: Incoming,
         patience: Duration,
+        until: Instant,
         flight: Option<Flight>,
     ) -> UpstreamBody {
-        let stage = Stage::Answer { body, patience, pause: None, flight };
+        let stage = Stage::Answer { body, patience, pause: None, until, flight };
         UpstreamBody { stage, told: Told::default() }
     }
 
@@ -206,7 +257,7 @@ impl UpstreamBody {
             return;
         };
         let Some(flight) = flight else { return };
-        let rest = if cause == PAUSED { Rest::Answer(body) } else { Rest::Unknown };
+        let rest = if cause == PAUSED { Rest::Answer(Response::new(body)) } else { Rest::Unknown };
         let hold = hold(std::future::ready(rest), flight, cause);
         self.stage = Stage::Own { text: None, hold: Some(hold) };
     }
@@ -226,6 +277,7 @@ impl UpstreamBody {
 }
 
 const PAUSED: &str = "timeout";
+const LONG: &str = "long";
 
 impl Body for UpstreamBody {
     type Data = Bytes;
@@ -247,7 +299,11 @@ impl Body for UpstreamBody {
                     }
                     return Poll::Ready(None);
                 }
-                Stage::Answer { body, patience, pause, .. } => {
+                Stage::Answer { until, .. } if *until <= Instant::now() => {
+                    tracing::warn!("a request took too long in all, and was given up");
+                    self.break_off(LONG);
+                }
+                Stage::Answer { body, patience, pause, until, .. } => {
                     match Pin::new(body).poll_frame(context) {
                         Poll::Ready(Some(Ok(frame))) => {
                             *pause = None;
@@ -259,9 +315,14 @@ impl Body for UpstreamBody {
                         }
                         Poll::Ready(None) => self.end(),
                         Poll::Pending => {
-                            let patience = *patience;
-                            let pause = pause.get_or_insert_with(|| Box::pin(sleep(patience)));
+                            let (patience, until) = (*patience, *until);
+                            let pause = pause.get_or_insert_with(|| {
+                                Box::pin(sleep_until(until.min(Instant::now() + patience)))
+                            });
                             ready!(pause.as_mut().poll(context));
+                            if until <= Instant::now() {
+                                continue;
+                            }
                             tracing::warn!("the service paused for too long in its answer");
                             self.break_off(PAUSED);
                         }

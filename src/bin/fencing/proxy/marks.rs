@@ -6,11 +6,14 @@ use fencing::{Resource, Token};
 use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
-use crate::pool::{Failure, Pool, connect, on};
-use crate::{exit, say};
+use crate::args::{NAMESPACE, Proxy};
+use crate::pool::{Failure, Pool, connect, on, usage};
+use crate::{exit, opening, say};
 
 /// How many connections the marks may have.
 const CONNECTIONS: u32 = 8;
+const NOT_OPEN: &str = "the marks in this Redis are not open: the server may have forgotten some; \
+                        see `fencing marks open --help`";
 
 /// Marks that raise nothing before a moment: what an earlier proxy has sent may be at work until then.
 pub(super) struct ClosedMarks {
@@ -45,9 +48,21 @@ impl Marks for ClosedMarks {
     }
 }
 
-/// Opens the marks in the database of this URL, or in this process without one.
-pub(super) async fn open(url: Option<&str>, probe: &Resource) -> Result<Arc<dyn Marks>, Failure> {
-    let Some(url) = url else { return Ok(Arc::new(MemoryMarks::default())) };
+/// Opens the marks at the URL of the arguments, or in this process without one.
+pub(super) async fn open(args: &Proxy, probe: &Resource) -> Result<Arc<dyn Marks>, Failure> {
+    let redis = args.marks.as_deref().is_some_and(opening::is_redis);
+    if args.namespace.is_some() && !redis {
+        return Err(usage("--namespace is for --marks in a Redis"));
+    }
+    let Some(url) = &args.marks else { return Ok(Arc::new(MemoryMarks::default())) };
+    if redis {
+        let namespace = args.namespace.as_deref().unwrap_or(NAMESPACE);
+        let (marks, found) = opening::reach(url, namespace).await?;
+        return match found.is_open() {
+            true => Ok(Arc::new(marks)),
+            false => Err(Failure(exit::REFUSED, NOT_OPEN.into())),
+        };
+    }
     let pool = connect(url, true, CONNECTIONS)
         .await
         .map_err(|Failure(status, text)| Failure(status, text.replace("--database", "--marks")))?;

@@ -6,6 +6,7 @@ mod headers;
 mod held;
 mod marks;
 mod names;
+mod patterns;
 mod relay;
 mod signed;
 mod upstream;
@@ -19,6 +20,7 @@ use std::time::Duration;
 use fencing::http::{FenceLayer, FenceService, Problem, Require};
 use fencing::{Fence, Resource};
 use futures_util::FutureExt;
+use http::header::CONTENT_LENGTH;
 use http::request::Parts;
 use http::{HeaderName, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
@@ -30,28 +32,31 @@ use tower_service::Service;
 use self::counted::Counted;
 use self::marks::ClosedMarks;
 use self::names::{NameError, Named};
+pub(crate) use self::patterns::Pattern;
+use self::patterns::{by_patterns, hidden};
 use self::relay::{ClientBody, Patience};
 use self::upstream::{Sent, Upstream};
 use crate::duration::show;
 use crate::listen::{Answer, Handler, Listener, Ready, Recorder, Status, Upload, problem};
-use crate::pool::Failure;
+use crate::pool::{Failure, usage};
 use crate::signing::Keys;
 use crate::{args, exit, say};
 
 /// The routes of this process, and what it answers.
 const OPENAPI: &str = include_str!("../../../../docs/openapi/proxy.yaml");
 
-type Fencing = FenceService<Upstream, fn(&Parts) -> Result<Resource, NameError>>;
+type Fencing = FenceService<Upstream, fn(&Parts) -> Result<Vec<Resource>, NameError>>;
 
 /// What the requests share.
 #[derive(Clone)]
 struct Proxy {
     fencing: Fencing,
     resource_header: Option<HeaderName>,
+    /// Which resources a path names. Without any, the path is the name.
+    patterns: Arc<[Pattern]>,
     /// A place for each request under way.
     places: Arc<Semaphore>,
     client_timeout: Duration,
-    quarantine: Duration,
     longest: Duration,
     keys: Option<Arc<Keys>>,
 }
@@ -72,6 +77,11 @@ async fn run(args: &args::Proxy) -> Result<u8, Failure> {
     let recorder = Recorder::install().map_err(|error| failed(error.to_string()))?;
     let keys = args.signing_keys.as_deref().map(Keys::open).transpose();
     let keys = keys.map_err(|text| Failure(exit::USAGE, text))?.map(Arc::new);
+    if let Some((earlier, later)) = hidden(&args.resource_from) {
+        return Err(usage(format_args!(
+            "--resource-from {later} comes after {earlier}, which matches all of its paths: put it first"
+        )));
+    }
     if args.quarantine() < args.upstream_timeout {
         say::error(format_args!(
             "warning: --quarantine {} is shorter than --upstream-timeout {}: the service may still be at \
@@ -82,8 +92,8 @@ async fn run(args: &args::Proxy) -> Result<u8, Failure> {
     }
     // Any name does: the mark is only read.
     let probe = Resource::new("readyz").map_err(|error| failed(error.to_string()))?;
-    let marks = marks::open(args.marks.as_deref(), &probe).await?;
-    let wait = if args.clean_start { Duration::ZERO } else { args.quarantine() };
+    let marks = marks::open(args, &probe).await?;
+    let wait = if args.clean_start { Duration::ZERO } else { args.quarantine_at_start() };
     let opens = Instant::now() + wait;
     let fence = Fence::new(ClosedMarks::new(marks, opens)).limit(args.limit);
     let fence = match args.ceiling {
@@ -113,7 +123,7 @@ async fn run(args: &args::Proxy) -> Result<u8, Failure> {
 
 impl Proxy {
     fn new(args: &args::Proxy, fence: Fence, keys: Option<Arc<Keys>>) -> Proxy {
-        let named: fn(&Parts) -> Result<Resource, NameError> = names::named;
+        let named: fn(&Parts) -> Result<Vec<Resource>, NameError> = names::named;
         let layer = FenceLayer::new(fence, named);
         let layer = if args.require_always { layer.require(Require::Always) } else { layer };
         let layer = if args.ignore_reads { layer.ignore_reads() } else { layer };
@@ -122,9 +132,9 @@ impl Proxy {
         Proxy {
             fencing: layer.layer(Upstream::new(args)),
             resource_header: args.resource_header.clone(),
+            patterns: args.resource_from.clone().into(),
             places: Arc::new(Semaphore::new(args.requests)),
             client_timeout: args.listen.client_timeout,
-            quarantine: args.quarantine(),
             longest: args.longest,
             keys,
         }
@@ -141,6 +151,15 @@ impl Proxy {
         let writes = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
         if !writes.contains(&parts.method) && headers::overrides_method(&parts.uri) {
             let why = "a request must not ask for another method";
+            return Some(problem(StatusCode::BAD_REQUEST, malformed, why, None));
+        }
+        // HTTP/1 has the same rules before hyper reads it.
+        if parts.headers.get_all(CONTENT_LENGTH).iter().count() > 1 {
+            let why = "the request has more than one Content-Length";
+            return Some(problem(StatusCode::BAD_REQUEST, malformed, why, None));
+        }
+        if parts.uri.path() == "*" && parts.method != Method::OPTIONS {
+            let why = "only OPTIONS is about the whole service";
             return Some(problem(StatusCode::BAD_REQUEST, malformed, why, None));
         }
         // A gateway that names the resource has seen it.
@@ -169,17 +188,22 @@ impl Handler for Proxy {
         };
         let request = Upload::new(request, self.client_timeout, self.longest);
         let (mut parts, upload) = request.into_parts();
+        let until = upload.progress().until();
+        let upload = upload.cleaned(headers::trailers);
         if let Some(answer) = self.refused(&parts) {
             return Ok(ClientBody::whole(answer));
         }
         headers::clean(&mut parts.headers);
         let named = match &self.resource_header {
-            Some(header) => names::by_header(&parts, header),
-            None => names::by_path(&parts),
+            Some(header) => names::by_header(&parts, header).map(|name| vec![name]),
+            None => names::by_path(&parts).and_then(|path| match self.patterns.is_empty() {
+                true => Ok(vec![path]),
+                false => by_patterns(&self.patterns, path.as_str()),
+            }),
         };
         // Without a name the layer refuses every token.
-        if let (Some(keys), Ok(resource)) = (&self.keys, &named)
-            && let Some(answer) = signed::refused(&parts.headers, resource, keys)
+        if let (Some(keys), Ok(resources)) = (&self.keys, &named)
+            && let Some(answer) = signed::refused(&parts.headers, resources, keys)
         {
             return Ok(ClientBody::whole(answer));
         }
@@ -187,11 +211,7 @@ impl Handler for Proxy {
         parts.extensions.insert(Named(named));
         parts.extensions.insert(Sent { at_all: Arc::clone(&at_all), from });
         let answering = self.fencing.clone().call(Request::from_parts(parts, upload));
-        let patience = Patience {
-            client: self.client_timeout,
-            quarantine: self.quarantine,
-            until: Instant::now() + self.longest,
-        };
+        let patience = Patience { client: self.client_timeout, until };
         let (client, answered) = oneshot::channel();
         // A client that hangs up drops this future, and not the request.
         tokio::spawn(async move {

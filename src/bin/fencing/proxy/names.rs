@@ -12,7 +12,7 @@ use percent_encoding::percent_decode_str;
 pub(super) struct NameError(String);
 
 impl NameError {
-    fn new(why: impl Display) -> NameError {
+    pub(super) fn new(why: impl Display) -> NameError {
         NameError(why.to_string())
     }
 }
@@ -51,12 +51,12 @@ pub(super) fn by_header(parts: &Parts, header: &HeaderName) -> Result<Resource, 
     Resource::new(name).map_err(NameError::new)
 }
 
-/// The name of a request, or why it has none. It stands in the request's extensions.
+/// The names of a request, or why it has none. They stand in the request's extensions.
 #[derive(Clone)]
-pub(super) struct Named(pub(super) Result<Resource, NameError>);
+pub(super) struct Named(pub(super) Result<Vec<Resource>, NameError>);
 
-/// Returns the name that stands in the request's extensions.
-pub(super) fn named(parts: &Parts) -> Result<Resource, NameError> {
+/// Returns the names that stand in the request's extensions.
+pub(super) fn named(parts: &Parts) -> Result<Vec<Resource>, NameError> {
     let named = parts.extensions.get::<Named>().map(|named| named.0.clone());
     named.unwrap_or_else(|| Err(NameError::new("the request was not named")))
 }

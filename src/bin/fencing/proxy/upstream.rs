@@ -16,6 +16,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{Client, Error};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde_json::json;
+use tokio::time::Instant;
 use tower_service::Service;
 
 use super::headers;
@@ -90,7 +91,7 @@ impl Upstream {
             () = no_progress(&progress, self.patience) => None,
         };
         match head {
-            Some(Ok(response)) => self.pass_on(response, flight),
+            Some(Ok(response)) => self.pass_on(response, progress.until(), flight),
             Some(Err(error)) if error.is_connect() => {
                 tracing::warn!(error = %crate::say::chain(&error), "the service cannot be reached");
                 own(&Failed::NotSent("the service behind the proxy cannot be reached".into()), None)
@@ -112,16 +113,21 @@ impl Upstream {
     fn pass_on(
         &self,
         response: Response<Incoming>,
-        flight: Option<Flight>,
+        until: Instant,
+        mut flight: Option<Flight>,
     ) -> Response<UpstreamBody> {
+        if let Some(flight) = &mut flight {
+            flight.hear(&response);
+        }
         let (mut parts, body) = response.into_parts();
         if parts.status.is_informational() {
-            let whole = async { Rest::Answer(body) };
-            let held = flight.map(|flight| hold(whole, flight, "broken"));
+            // An upgrade that nobody has asked for: the service speaks something else from here on.
+            drop(body);
+            let held = flight.map(|flight| hold(async { Rest::Unknown }, flight, "broken"));
             return own(&Failed::Broken, held);
         }
         headers::answered(&mut parts.headers, parts.version);
-        let body = UpstreamBody::answer(body, self.patience, flight);
+        let body = UpstreamBody::answer(body, self.patience, until, flight);
         parts.extensions.insert(body.told());
         Response::from_parts(parts, body)
     }
@@ -134,7 +140,7 @@ fn late(
 ) -> Hold {
     let answered = async move {
         match answer.await {
-            Ok(response) => Rest::Answer(response.into_body()),
+            Ok(response) => Rest::Answer(response),
             Err(error) if error.is_connect() => Rest::NotSent,
             Err(_) => Rest::Unknown,
         }

@@ -9,7 +9,7 @@ pub fn facts() -> Vec<Conjunct> {
             "era-is-promised",
             "n Node, h Fleet",
             "(=> (admitted n h) (and (promised (era n)) (= (of (promisers (era n))) h)))",
-            &["choice-is-sound", "one-standing"],
+            &["win-is-sound", "choice-is-sound", "one-standing"],
         ),
         // Who promised an era knows it, unless he has forgotten since and is not back.
         holds(

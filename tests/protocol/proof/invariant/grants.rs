@@ -53,26 +53,39 @@ fn history() -> Vec<Conjunct> {
             "(=> (and (raised a n m) (past m d)) (> (token-era a) d))",
             &["back-in-larger-era", "raise-is-sound"],
         ),
-        // In one memory no two attempts are granted or published the same.
+        // In one memory no two attempts are granted or published the same, unless both share the lock.
+        // One of them may share it if the token is that of a lease which does so already.
         holds(
             "grants-differ",
             "a Attempt, b Attempt, n Node, m Memory, e Era, c Count",
-            "(=> (and (grant a n m e c) (grant b n m e c)) (= a b))",
-            &["grant-upto-count", "holder-above-grants"],
+            "(=> (and (grant a n m e c) (grant b n m e c))
+                 (or (= a b) (and (shared a) (shared b))
+                     (and (or (shared a) (shared b)) (shared-won e c))))",
+            &["grant-upto-count", "holder-above-grants", "sharer-above-grants"],
         ),
         holds(
             "raise-and-grant-differ",
             "a Attempt, b Attempt, n Node, m Memory",
-            "(=> (and (raised a n m) (grant b n m (token-era a) (token-count a))) (= a b))",
-            &["raise-is-sound", "raise-upto-count", "holder-above-grants", "holder-above-raises"],
+            "(=> (and (raised a n m) (grant b n m (token-era a) (token-count a)))
+                 (or (= a b) (and (shared a) (shared b))
+                     (and (or (shared a) (shared b)) (shared-won (token-era a) (token-count a)))))",
+            &[
+                "raise-is-sound",
+                "raise-upto-count",
+                "holder-above-grants",
+                "holder-above-raises",
+                "sharer-above-grants",
+                "sharer-above-raises",
+            ],
         ),
         holds(
             "raises-differ",
             "a Attempt, b Attempt, n Node, m Memory",
             "(=> (and (raised a n m) (raised b n m) (= (token-era a) (token-era b))
                       (= (token-count a) (token-count b)))
-                 (= a b))",
-            &["raise-is-sound", "holder-above-raises"],
+                 (or (= a b) (and (shared a) (shared b))
+                     (and (or (shared a) (shared b)) (shared-won (token-era a) (token-count a)))))",
+            &["raise-is-sound", "holder-above-raises", "sharer-above-raises"],
         ),
     ]
 }
@@ -95,21 +108,23 @@ fn present() -> Vec<Conjunct> {
         holds(
             "one-lock",
             "a Attempt, b Attempt, n Node",
-            "(=> (and (lock n a) (lock n b)) (= a b))",
+            "(=> (and (lock n a) (lock n b)) (or (= a b) (and (shared a) (shared b))))",
             &[],
         ),
-        // While somebody holds the lock who has not won, the count is above all others'.
+        // While somebody holds the lock alone who has not won, the count is above all others'.
         holds(
             "holder-above-grants",
             "a Attempt, b Attempt, n Node, e Era, c Count",
-            "(=> (and (lock n a) (not (won a)) (grant b n (memory n) e c) (not (= a b)))
+            "(=> (and (lock n a) (not (shared a)) (not (won a)) (grant b n (memory n) e c)
+                      (not (= a b)))
                  (below e c (era n) (count n)))",
             &["one-lock", "grant-is-sound", "grant-upto-count"],
         ),
         holds(
             "holder-above-raises",
             "a Attempt, b Attempt, n Node",
-            "(=> (and (lock n a) (not (won a)) (raised b n (memory n)) (not (= a b)))
+            "(=> (and (lock n a) (not (shared a)) (not (won a)) (raised b n (memory n))
+                      (not (= a b)))
                  (below (token-era b) (token-count b) (era n) (count n)))",
             &["one-lock", "raise-is-sound", "raise-upto-count"],
         ),
@@ -156,12 +171,14 @@ fn attempts() -> Vec<Conjunct> {
             "(=> (before a b) (and (won a) (began b)))",
             &[],
         ),
-        // Where an attempt is published, whoever began later is granted more.
+        // Where an attempt is published, whoever began later is granted more; if both share the lock,
+        // not less.
         holds(
             "later-granted-more",
             "a Attempt, b Attempt, n Node, m Memory, e Era, c Count",
             "(=> (and (before a b) (= (fleet a) (fleet b)) (grant b n m e c) (in n (winners a)))
-                 (below (token-era a) (token-count a) e c))",
+                 (or (below (token-era a) (token-count a) e c)
+                     (and (shared a) (shared b) (= (token-era a) e) (= (token-count a) c))))",
             &[
                 "before-is-sound",
                 "win-is-sound",
@@ -172,6 +189,9 @@ fn attempts() -> Vec<Conjunct> {
                 "raise-upto-count",
                 "holder-above-grants",
                 "holder-above-raises",
+                "sharer-above-grants",
+                "sharer-above-raises",
+                "no-token-of-both",
                 "memory-is-last",
                 "grant-is-past",
                 "raise-is-past",

@@ -6,6 +6,7 @@ mod eras;
 mod grants;
 mod memory;
 mod moving;
+mod sharers;
 
 use crate::proof::fact::{Fact, fact};
 
@@ -28,7 +29,9 @@ fn holds(
 
 /// All conjuncts.
 pub fn invariant() -> Vec<Conjunct> {
-    [memory::facts(), eras::facts(), grants::facts(), moving::facts()].concat()
+    let facts =
+        [memory::facts(), eras::facts(), grants::facts(), sharers::facts(), moving::facts()];
+    facts.concat()
 }
 
 /// The conjuncts of these names.

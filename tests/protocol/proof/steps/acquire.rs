@@ -4,7 +4,9 @@ use super::{Step, add, rule, set};
 use crate::proof::fact::fact;
 
 pub fn steps() -> Vec<Step> {
-    vec![begin(), acquire(), answer_again(), choose(), publish(), win(), heal()]
+    let asked = vec![begin(), acquire(), join(), answer_again()];
+    let counted = vec![choose(), publish(), win()];
+    [asked, counted, vec![heal(), heal_part()]].concat()
 }
 
 /// `Acquire::new`: an attempt begins. Whatever has been won by now is before it.
@@ -21,7 +23,9 @@ fn begin() -> Step {
     }
 }
 
-/// `Store::acquire` of a free lock: the node locks, counts one more, and answers.
+/// `Store::acquire` where nobody is in the way: the node locks, counts one more, and answers. Those
+/// who share a lock are not in each other's way. (That only the first of them is counted makes their
+/// tokens equal; for order each of them might be.)
 ///
 /// A network may repeat the request at any time, so it has no end: an attempt that was won
 /// may still take a lock, though nobody counts the answer.
@@ -32,7 +36,7 @@ fn acquire() -> Step {
         rules: vec![
             rule("began", "(began A)"),
             rule("admitted", "(admitted N (fleet A))"),
-            fact("free", "a Attempt", "(not (lock N a))"),
+            fact("free", "a Attempt", "(=> (lock N a) (and (shared A) (shared a)))"),
         ],
         changes: vec![
             set("count", "n Node", "(= n N)", "(+ (count N) 1)"),
@@ -42,6 +46,30 @@ fn acquire() -> Step {
                 "a Attempt, n Node, m Memory, e Era, c Count",
                 "(and (= a A) (not (won A)) (= n N) (= m (memory N)) (= e (era N))
                       (= c (+ (count N) 1)))",
+            ),
+        ],
+    }
+}
+
+/// `Store::acquire` of one that joins others: it is not counted. It is where nothing has been counted
+/// in the era.
+fn join() -> Step {
+    Step {
+        name: "join",
+        params: "A Attempt, N Node, B Attempt",
+        rules: vec![
+            rule("began", "(began A)"),
+            rule("admitted", "(admitted N (fleet A))"),
+            rule("shares", "(shared A)"),
+            rule("others", "(and (lock N B) (shared B))"),
+            rule("counted", "(> (count N) 0)"),
+        ],
+        changes: vec![
+            add("lock", "n Node, a Attempt", "(and (= n N) (= a A))"),
+            add(
+                "grant",
+                "a Attempt, n Node, m Memory, e Era, c Count",
+                "(and (= a A) (not (won A)) (= n N) (= m (memory N)) (= e (era N)) (= c (count N)))",
             ),
         ],
     }
@@ -140,21 +168,66 @@ fn win() -> Step {
             add("won", "a Attempt", "(= a A)"),
             set("winners", "a Attempt", "(= a A)", "Q"),
             set("winner-memory", "a Attempt, n Node", "(= a A)", "(qm n)"),
+            add(
+                "shared-won",
+                "e Era, c Count",
+                "(and (shared A) (= e (token-era A)) (= c (token-count A)))",
+            ),
+            set(
+                "first-sharer",
+                "e Era, c Count",
+                "(and (shared A) (= e (token-era A)) (= c (token-count A)) (not (shared-won e c)))",
+                "A",
+            ),
         ],
     }
 }
 
-/// `Store::renew` where the lock is missing: it is set again. That this is refused over a
-/// count that somebody has taken since is for exclusion; order does not need it.
+/// `Store::renew` where the lock of one that is alone is missing: it is set again. That this is
+/// refused over a count that somebody has taken since is for exclusion; order does not need it.
 fn heal() -> Step {
     Step {
         name: "heal",
         params: "A Attempt, N Node",
         rules: vec![
             rule("won", "(won A)"),
+            rule("alone", "(not (shared A))"),
             rule("admitted", "(admitted N (fleet A))"),
             fact("free", "a Attempt", "(not (lock N a))"),
         ],
         changes: vec![add("lock", "n Node, a Attempt", "(and (= n N) (= a A))")],
+    }
+}
+
+/// `Store::renew` where a part is missing: it is set again, and the count is raised to the token of
+/// the lease, which it must not be above. Where nothing has been counted in a larger era, nothing is
+/// raised.
+///
+/// `E` and `C` are the era and the count after it.
+fn heal_part() -> Step {
+    Step {
+        name: "heal part",
+        params: "A Attempt, N Node, E Era, C Count",
+        rules: vec![
+            rule("won", "(won A)"),
+            rule("shares", "(shared A)"),
+            rule("admitted", "(admitted N (fleet A))"),
+            fact("free", "a Attempt", "(=> (lock N a) (shared a))"),
+            rule(
+                "count",
+                "(or (upto (era N) (count N) (token-era A) (token-count A))
+                     (and (> (era N) (token-era A)) (= (count N) 0)))",
+            ),
+            rule(
+                "raised",
+                "(ite (> (era N) (token-era A)) (and (= E (era N)) (= C (count N)))
+                      (and (= E (token-era A)) (= C (token-count A))))",
+            ),
+        ],
+        changes: vec![
+            set("era", "n Node", "(= n N)", "E"),
+            set("count", "n Node", "(= n N)", "C"),
+            add("lock", "n Node, a Attempt", "(and (= n N) (= a A))"),
+        ],
     }
 }

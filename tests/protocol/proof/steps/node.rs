@@ -7,13 +7,14 @@ pub fn steps() -> Vec<Step> {
     vec![vanish(), forget(), other_resource()]
 }
 
-/// `Store::release`, `Store::expire_lock`: a lock goes, at any time and for any reason.
+/// `Store::release`, `Store::expire_lock`, `Store::expire_owner`: a lock, or a part in one, goes, at any
+/// time and for any reason.
 fn vanish() -> Step {
     Step {
         name: "vanish",
-        params: "N Node",
+        params: "A Attempt, N Node",
         rules: vec![],
-        changes: vec![set("lock", "n Node, a Attempt", "(= n N)", "false")],
+        changes: vec![set("lock", "n Node, a Attempt", "(and (= n N) (= a A))", "false")],
     }
 }
 
@@ -26,7 +27,11 @@ fn forget() -> Step {
         params: "N Node, M Memory, E Era, R Era, C Count, held Attempt>Bool",
         rules: vec![
             rule("memory is new", "(and (not (used M)) (= (owner M) N))"),
-            fact("one lock", "a Attempt, b Attempt", "(=> (and (held a) (held b)) (= a b))"),
+            fact(
+                "one lock",
+                "a Attempt, b Attempt",
+                "(=> (and (held a) (held b)) (or (= a b) (and (shared a) (shared b))))",
+            ),
         ],
         changes: vec![
             set("admitted", "n Node, h Fleet", "(= n N)", "false"),
@@ -52,8 +57,8 @@ fn forget() -> Step {
     }
 }
 
-/// `Store::publish` for another resource: the era grows to one of the same fleet, and the
-/// count of this resource is dropped with the era that it was of.
+/// `Store::publish` for another resource, or a part in its lock that is set again: the era grows to
+/// one of the same fleet, and the count of this resource is dropped with the era that it was of.
 fn other_resource() -> Step {
     Step {
         name: "other resource",

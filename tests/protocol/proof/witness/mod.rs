@@ -1,10 +1,13 @@
 //! The invariant is not empty talk: a run of a small world, step by step, in which three
-//! leases are won in order, one after a node forgot and one after the move.
+//! leases are won in order, one after a node forgot and one after the move. Other runs are of those
+//! who share a lock, and of rules that are left out.
 
 mod run;
+mod sharing;
 mod twice;
 mod world;
 
+pub use sharing::{careless, sharers};
 pub use twice::token_twice;
 
 use crate::proof::obligation::Obligation;
@@ -35,10 +38,10 @@ fn first_lease(run: &mut Run) {
     let grants = "qm (memory n), qe 10, qc 1";
     run.step("choose", &format!("A a1, Q f12, E 10, C 1, N n1, M m1, {grants}"));
     run.step("win", "A a1, Q f12, qm (memory n)");
-    run.step("vanish", "N n1");
+    run.step("vanish", "A a1, N n1");
     run.step("heal", "A a1, N n1");
-    run.step("vanish", "N n1");
-    run.step("vanish", "N n2");
+    run.step("vanish", "A a1, N n1");
+    run.step("vanish", "A a1, N n2");
 }
 
 /// Node 1 comes back empty; nodes 2 and 3 tell and promise.

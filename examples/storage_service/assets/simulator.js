@@ -1,0 +1,201 @@
+// Asks the service what comes of a list of moves, and draws the answer. Nothing is worked out here.
+
+const $ = (id) => document.getElementById(id);
+/** How many steps of its own the seed plays at once. */
+const RUN = 40;
+
+let rules = [];
+/** The moves so far, what the last of them came to, and what has been played and taken back. */
+const play = { moves: [], answer: null, before: null };
+/** Answers that come late are dropped. */
+let asked = 0;
+
+function rule() {
+  return rules.find((rule) => rule.name === $("rule").value) ?? null;
+}
+
+/** The schedule that is played, if one is. */
+function schedule() {
+  return $("world").value === "rule" ? rule()?.schedule ?? [] : null;
+}
+
+async function ask(moves, random = 0) {
+  const number = ++asked;
+  document.body.setAttribute("aria-busy", "true");
+  const question = {
+    world: $("world").value,
+    rule: rule()?.name ?? null,
+    off: $("off").checked,
+    moves,
+    random,
+    seed: Math.min(Math.max(Math.trunc(Number($("seed").value)) || 0, 0), 999999),
+    delay: Number($("delay").value),
+  };
+  try {
+    const headers = { "Content-Type": "application/json", "X-Page": "1" };
+    const answer = await fetch("/simulator/play", { method: "POST", headers, body: JSON.stringify(question) });
+    const text = await answer.text();
+    if (number !== asked) return;
+    if (!answer.ok) {
+      tell(text.startsWith("{") ? JSON.parse(text).detail : text);
+      return;
+    }
+    $("answer").hidden = true;
+    play.before = play.answer;
+    play.answer = JSON.parse(text);
+    play.moves = play.answer.steps.map((step) => step.move);
+    draw();
+  } catch {
+    if (number === asked) tell("The service does not answer.");
+  } finally {
+    if (number === asked) document.body.setAttribute("aria-busy", "false");
+  }
+}
+
+function tell(text) {
+  set($("answer"), text);
+  $("answer").hidden = false;
+}
+
+function set(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+function element(name, text, className) {
+  const made = document.createElement(name);
+  if (text) made.textContent = text;
+  if (className) made.className = className;
+  return made;
+}
+
+/** A button that plays a move; `label` is for those who do not see where it stands. */
+function button(text, label, move) {
+  const made = element("button", text);
+  made.setAttribute("aria-label", label);
+  made.dataset.move = move;
+  return made;
+}
+
+/** Whether the moves are those of the schedule, so far. */
+function follows() {
+  return schedule()?.length >= play.moves.length && play.moves.every((move, index) => move === schedule()[index]);
+}
+
+function next() {
+  return schedule() && follows() ? schedule()[play.moves.length] ?? null : null;
+}
+
+function draw() {
+  const focused = document.activeElement?.dataset?.move;
+  const { steps, broken, broke, parts } = play.answer;
+  const last = steps.at(-1);
+  const all = schedule();
+  const why = rule();
+  set($("why"), "");
+  if (why) {
+    const link = element("a", `docs/protocol.md, “${why.section}”`);
+    link.href = "/protocol.md";
+    $("why").append(`${why.rule}. ${why.why} (`, link, ")");
+  }
+  set($("place"), all && follows() ? `Step ${steps.length} of ${all.length} of the schedule` : `Step ${steps.length}`);
+  set($("say"), last?.text ?? (all ? "Nothing has happened yet. The schedule waits for you." : "Nothing has happened yet. Deliver messages, break nodes, or let the seed choose."));
+  const by = broke === 0 ? "before the first step" : `by step ${broke}`;
+  set($("verdict"), broke === null ? "✓ Every promise holds" : `✗ BROKEN ${by}: ${broken.join("; ")}`);
+  $("story").classList.toggle("broken", broke !== null);
+  set($("parts"), parting(parts));
+  $("back").disabled = steps.length === 0;
+  $("step").disabled = all !== null && !next();
+  $("end").disabled = $("step").disabled;
+  $("random").disabled = play.answer.open.length === 0;
+  cards("nodes", "node");
+  cards("clients", "client");
+  const kinds = { messages: "message", begins: "client", faults: "fault" };
+  for (const [id, kind] of Object.entries(kinds)) moves(id, kind);
+  $("log").replaceChildren(...steps.map((step, index) => {
+    const item = element("li", step.text, index + 1 === broke ? "broke" : step.done ? "" : "nothing");
+    item.dataset.move = step.move;
+    return item;
+  }));
+  if (focused) document.querySelector(`button[data-move="${focused}"]`)?.focus();
+}
+
+function parting(parts) {
+  if (!parts) return "";
+  const other = $("off").checked ? "With the rule" : "Without the rule";
+  const what = parts.instead ? parts.instead.text : "nothing happens there";
+  return `${other} it goes another way from step ${parts.at + 1} on: ${what}`;
+}
+
+/** Draws nodes or clients. */
+function cards(id, kind) {
+  const before = new Map(play.before?.[id]?.map((card) => [card.name, JSON.stringify(card)]) ?? []);
+  const made = play.answer[id].map((card) => {
+    const slug = card.name.replace(" ", "-");
+    const held = kind === "node" ? play.answer.cut.includes(card.name) : play.answer.paused.includes(card.name);
+    const changed = before.has(card.name) && before.get(card.name) !== JSON.stringify(card);
+    const item = element("li", "", `${card.look}${held ? " held" : ""}${changed ? " changed" : ""}`);
+    const name = kind === "node" ? `node ${card.name}` : card.name;
+    item.dataset.name = slug;
+    item.append(element("h3", name));
+    const state = { node: ", cut off", client: ", paused" }[kind];
+    item.append(element("p", card.text + (held ? state : "")));
+    const facts = element("dl");
+    for (const [term, fact] of card.facts) facts.append(element("dt", term), element("dd", fact || "nothing"));
+    item.append(facts);
+    const [hold, free] = kind === "node" ? ["cut", "join"] : ["pause", "wake"];
+    const words = { cut: "cut off", join: "connect", pause: "pause", wake: "wake" };
+    const verb = held ? free : hold;
+    item.append(button(words[verb], `${words[verb]} ${name}`, `${verb}-${slug}`));
+    return item;
+  });
+  $(id).replaceChildren(...made);
+}
+
+/** Draws what can happen next, of one kind. */
+function moves(id, kind) {
+  const made = play.answer.open.filter((choice) => choice.kind === kind).map((choice) => {
+    const item = element("li");
+    item.append(element("span", choice.label));
+    const buttons = element("span");
+    const verb = kind === "message" ? "deliver" : "do";
+    buttons.append(button(verb, `${verb}: ${choice.label}`, choice.name));
+    if (kind === "message") buttons.append(" ", button("lose", `lose: ${choice.label}`, `drop-${choice.name}`));
+    item.append(buttons);
+    return item;
+  });
+  if (!made.length) made.push(element("li", "nothing", "none"));
+  $(id).replaceChildren(...made);
+}
+
+document.addEventListener("click", (event) => {
+  const move = event.target.closest?.("button[data-move]")?.dataset.move;
+  if (move) ask([...play.moves, move]);
+});
+
+$("back").addEventListener("click", () => ask(play.moves.slice(0, -1)));
+$("step").addEventListener("click", () => (schedule() ? ask([...play.moves, next()]) : ask(play.moves, 1)));
+$("end").addEventListener("click", () => (schedule() ? ask(schedule()) : ask(play.moves, RUN)));
+$("random").addEventListener("click", () => ask(play.moves, 1));
+$("replay").addEventListener("click", () => ask([], RUN));
+$("anew").addEventListener("click", anew);
+$("off").addEventListener("change", () => ask(play.moves));
+for (const id of ["rule", "world"]) $(id).addEventListener("change", anew);
+
+function anew() {
+  play.answer = null;
+  const without = !rule();
+  $("off").disabled = without;
+  if (without && $("world").value === "rule") $("world").value = "three";
+  ask([]);
+}
+
+rules = await (await fetch("/simulator/rules")).json();
+const none = element("option", "none is switched off");
+none.value = "";
+$("rule").replaceChildren(none, ...rules.map((rule) => {
+  const option = element("option", rule.rule);
+  option.value = rule.name;
+  return option;
+}));
+$("rule").value = rules[0].name;
+anew();

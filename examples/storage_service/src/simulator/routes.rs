@@ -1,0 +1,108 @@
+use axum::extract::DefaultBodyLimit;
+use axum::middleware::from_fn;
+use axum::response::Response;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde::{Deserialize, Serialize};
+
+use super::play::{Played, Player, Script, Told};
+use super::rules::{self, Rule};
+use crate::error::ApiError;
+use crate::page::{asset, from_the_page};
+
+/// The largest question, in bytes.
+const LARGEST: usize = 1 << 14;
+/// The longest play, in moves.
+const LONGEST: usize = 300;
+
+/// What to play. The service keeps nothing between two questions: the moves are all there is.
+#[derive(Deserialize)]
+struct Question {
+    /// `rule` is the world of the rule.
+    world: String,
+    #[serde(default)]
+    rule: Option<String>,
+    /// Whether the rule is switched off.
+    #[serde(default)]
+    off: bool,
+    #[serde(default)]
+    moves: Vec<String>,
+    #[serde(default)]
+    random: usize,
+    #[serde(default)]
+    seed: u64,
+    #[serde(default)]
+    delay: u64,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    #[serde(flatten)]
+    played: Played,
+    /// Where the play is another one with the rule switched the other way.
+    parts: Option<Parting>,
+}
+
+#[derive(Serialize)]
+struct Parting {
+    at: usize,
+    /// What happens there instead.
+    instead: Option<Told>,
+}
+
+pub fn router() -> Router {
+    let play = post(play).layer(DefaultBodyLimit::max(LARGEST)).layer(from_fn(from_the_page));
+    Router::new()
+        .route(
+            "/simulator",
+            get(|| asset(include_str!("../../assets/simulator.html"), "text/html")),
+        )
+        .route(
+            "/simulator.css",
+            get(|| asset(include_str!("../../assets/simulator.css"), "text/css")),
+        )
+        .route(
+            "/simulator.js",
+            get(|| asset(include_str!("../../assets/simulator.js"), "text/javascript")),
+        )
+        .route("/protocol.md", get(protocol))
+        .route("/simulator/rules", get(async || Json(Rule::all())))
+        .route("/simulator/play", play)
+}
+
+/// What the rules are taken from.
+async fn protocol() -> Response {
+    asset(include_str!("../../../../docs/protocol.md"), "text/plain").await
+}
+
+/// `POST /simulator/play`: what comes of these moves, and what can happen next.
+async fn play(Json(question): Json<Question>) -> Result<Json<Answer>, ApiError> {
+    let length = question.moves.len().saturating_add(question.random);
+    if length > LONGEST {
+        return Err(ApiError::Bad(format!("a play has at most {LONGEST} moves")));
+    }
+    let answer = tokio::task::spawn_blocking(move || answer(question)).await;
+    answer.map_err(|error| ApiError::Unavailable(error.to_string()))?.map(Json)
+}
+
+fn answer(question: Question) -> Result<Answer, ApiError> {
+    let rule = match question.rule.as_deref() {
+        Some(name) => Some(rules::find(name).ok_or(ApiError::NotFound("there is no such rule"))?),
+        None => None,
+    };
+    let case = rules::world(&question.world, rule);
+    let case = case.ok_or(ApiError::NotFound("there is no such world"))?;
+    let Question { moves, random, seed, delay, .. } = question;
+    let played = {
+        let script = Script { moves, random, seed, delay };
+        case.visit(rule.filter(|_| question.off), Player(&script))
+    };
+    let parts = rule.and_then(|rule| {
+        let moves = played.steps.iter().map(|step| step.name.clone()).collect();
+        let script = Script { moves, random: 0, seed, delay };
+        let other = case.visit(Some(rule).filter(|_| !question.off), Player(&script));
+        let at = played.parts(&other)?;
+        Some(Parting { at, instead: other.steps.get(at).cloned() })
+    });
+    Ok(Answer { played, parts })
+}

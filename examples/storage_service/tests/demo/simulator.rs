@@ -1,0 +1,263 @@
+//! The simulator: each rule's bad schedule breaks a promise without the rule, and none with it. Asked
+//! over HTTP, and in a real browser.
+
+use serde_json::{Value, json};
+
+use super::browser::Browser;
+use super::page::background;
+use super::service::Service;
+
+fn rules(service: &Service) -> Vec<Value> {
+    let rules = service.send("GET", "/simulator/rules", &[], b"").json();
+    rules.as_array().unwrap().clone()
+}
+
+fn play(service: &Service, question: &Value) -> Value {
+    let headers = ["X-Page: 1", "Content-Type: application/json"];
+    let body = question.to_string();
+    let answer = service.send("POST", "/simulator/play", &headers, body.as_bytes());
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    answer.json()
+}
+
+/// Without its rule each schedule breaks a promise with its last step; with it none is broken.
+#[test]
+fn each_rule_keeps_a_promise_that_its_schedule_breaks() {
+    let service = Service::start(&[]);
+    let rules = rules(&service);
+    assert_eq!(rules.len(), 21);
+    for rule in rules {
+        let moves = rule["schedule"].as_array().unwrap();
+        let question = |off: bool| json!({ "world": "rule", "rule": rule["name"], "off": off, "moves": moves });
+        let without = play(&service, &question(true));
+        assert_eq!(without["broke"], json!(moves.len()), "{rule}");
+        assert_ne!(without["broken"], json!([]), "{rule}");
+        let with = play(&service, &question(false));
+        assert_eq!((&with["broke"], &with["broken"]), (&Value::Null, &json!([])), "{rule}");
+        // Both say where they part, if it takes a step at all.
+        let at = &with["parts"]["at"];
+        assert_eq!(at, &without["parts"]["at"], "{rule}");
+        assert!(
+            at.as_u64() < Some(moves.len() as u64) && at.is_u64() != moves.is_empty(),
+            "{rule}"
+        );
+    }
+}
+
+/// The same seed gives the same play, another seed another one.
+#[test]
+fn a_seed_is_replayed() {
+    let service = Service::start(&[]);
+    for world in ["three", "five", "move"] {
+        let ask = |seed: u64, moves: &Value, random: u64| {
+            play(
+                &service,
+                &json!({ "world": world, "seed": seed, "delay": 5, "moves": moves, "random": random }),
+            )
+        };
+        let whole = ask(7, &json!([]), 60);
+        assert_eq!(whole, ask(7, &json!([]), 60));
+        assert_ne!(whole["steps"], ask(8, &json!([]), 60)["steps"]);
+        assert_eq!(whole["broken"], json!([]), "{whole}");
+        // Taken back, and gone on with: it is the same.
+        let steps = whole["steps"].as_array().unwrap();
+        let half: Vec<_> = steps.iter().take(20).map(|step| step["move"].clone()).collect();
+        let on = ask(7, &json!(half), steps.len() as u64 - 20);
+        assert_eq!(on["steps"], whole["steps"]);
+        assert_eq!(on["nodes"], whole["nodes"]);
+    }
+}
+
+#[test]
+fn what_is_held_back_does_not_happen() {
+    let service = Service::start(&[]);
+    let ask = |moves: &[&str]| play(&service, &json!({ "world": "three", "moves": moves }));
+    let open = |answer: &Value, name: &str| {
+        answer["open"].as_array().unwrap().iter().any(|choice| choice["name"] == name)
+    };
+    let begun = ["acquire-1-a"];
+    assert!(open(&ask(&begun), "deliver-1-a") && open(&ask(&begun), "acquire-1-b"));
+    let paused = ask(&["acquire-1-a", "pause-client-1"]);
+    assert!(!open(&paused, "deliver-1-a") && open(&paused, "acquire-1-b"));
+    assert!(open(&ask(&["acquire-1-a", "pause-client-1", "wake-client-1"]), "deliver-1-a"));
+    let cut = ask(&["acquire-1-a", "cut-a"]);
+    assert!(!open(&cut, "deliver-1-a") && open(&cut, "acquire-1-b") && open(&cut, "flush-a"));
+    assert!(open(&ask(&["acquire-1-a", "cut-a", "join-a"]), "deliver-1-a"));
+    let lost = ask(&["acquire-1-a", "drop-deliver-1-a"]);
+    assert!(!open(&lost, "deliver-1-a") && open(&lost, "acquire-1-b"));
+    // What is not on its way is not delivered, and nothing that is asked for stops the service.
+    let nothing = ask(&["deliver-1-a", "no-such-move", "drop-", "cut-z", "pause-client-9"]);
+    assert!(nothing["steps"].as_array().unwrap().iter().all(|step| step["done"] == false));
+}
+
+#[test]
+fn questions_are_bounded() {
+    let service = Service::start(&[]);
+    let ask = |headers: &[&str], question: &Value| {
+        service.send("POST", "/simulator/play", headers, question.to_string().as_bytes()).status
+    };
+    let headers = ["X-Page: 1", "Content-Type: application/json"];
+    let three = json!({ "world": "three" });
+    assert_eq!(ask(&headers, &three), 200);
+    assert_eq!(ask(&headers[1..], &three), 400, "a page of another site");
+    assert_eq!(ask(&headers, &json!({ "world": "three", "random": 301 })), 400);
+    assert_eq!(
+        ask(&headers, &json!({ "world": "three", "random": u64::MAX, "moves": ["a"] })),
+        400
+    );
+    assert_eq!(ask(&headers, &json!({ "world": "seven" })), 404);
+    assert_eq!(ask(&headers, &json!({ "world": "rule" })), 404);
+    assert_eq!(ask(&headers, &json!({ "world": "three", "rule": "none" })), 404);
+    assert_eq!(ask(&headers, &json!({ "world": "three", "moves": ["a".repeat(20_000)] })), 413);
+}
+
+async fn open(service: &Service, width: u32) -> Browser {
+    let browser = Browser::open(&format!("http://{}/simulator", service.address), width).await;
+    calm(&browser).await;
+    browser
+}
+
+/// Waits until the page has drawn the last answer.
+async fn calm(browser: &Browser) {
+    browser.until("document.body.getAttribute('aria-busy') === 'false'").await;
+}
+
+async fn choose(browser: &Browser, field: &str, value: &str) {
+    let script = format!(
+        "const field = document.querySelector('#{field}');
+         field.value = '{value}'; field.dispatchEvent(new Event('change'));"
+    );
+    browser.client.execute(&script, vec![]).await.unwrap();
+    calm(browser).await;
+}
+
+async fn press(browser: &Browser, button: &str) {
+    browser.click(button).await;
+    calm(browser).await;
+}
+
+/// Returns what is read to those who do not see the page.
+async fn verdict(browser: &Browser) -> String {
+    browser.text("#story [role=status]").await
+}
+
+#[tokio::test]
+async fn a_bad_schedule_breaks_a_promise_only_without_its_rule() {
+    let service = Service::start(&[]);
+    let browser = open(&service, 1280).await;
+    choose(&browser, "rule", "publish").await;
+    assert!(verdict(&browser).await.contains("Every promise holds"));
+    press(&browser, "#step").await;
+    assert!(browser.text("#place").await.starts_with("Step 1 of "));
+    assert!(browser.text("#say").await.contains("sends a grant"));
+    press(&browser, "#back").await;
+    assert!(browser.text("#place").await.starts_with("Step 0 of "));
+    press(&browser, "#end").await;
+    assert!(verdict(&browser).await.contains("BROKEN by step"), "{}", verdict(&browser).await);
+    assert!(verdict(&browser).await.contains("I1: two leases have the same token"));
+    browser.until("document.querySelectorAll('#log .broke').length === 1").await;
+    assert!(browser.text("#parts").await.starts_with("With the rule it goes another way"));
+    browser.picture("simulator.png").await;
+    // The same moves, with the rule.
+    press(&browser, "#off").await;
+    assert!(verdict(&browser).await.contains("Every promise holds"));
+    assert!(browser.text("#parts").await.starts_with("Without the rule it goes another way"));
+    // It stays switched on for the next one.
+    choose(&browser, "rule", "majority").await;
+    press(&browser, "#end").await;
+    assert!(verdict(&browser).await.contains("Every promise holds"));
+    browser.close().await;
+}
+
+#[tokio::test]
+async fn every_rule_can_be_switched_off_on_the_page() {
+    let service = Service::start(&[]);
+    let browser = open(&service, 360).await;
+    for rule in rules(&service) {
+        choose(&browser, "rule", rule["name"].as_str().unwrap()).await;
+        if rule["schedule"] != json!([]) {
+            press(&browser, "#end").await;
+        }
+        let told = verdict(&browser).await;
+        assert!(told.contains("BROKEN"), "{rule}: {told}");
+    }
+    browser.picture("simulator-narrow.png").await;
+    browser.close().await;
+}
+
+#[tokio::test]
+async fn the_same_seed_gives_the_same_text() {
+    let service = Service::start(&[]);
+    let browser = open(&service, 1280).await;
+    choose(&browser, "world", "five").await;
+    press(&browser, "#replay").await;
+    let first = browser.text("#log").await;
+    assert!(first.lines().count() > 10, "{first}");
+    press(&browser, "#anew").await;
+    assert_eq!(browser.text("#log").await, "");
+    press(&browser, "#replay").await;
+    assert_eq!(browser.text("#log").await, first);
+    choose(&browser, "seed", "2").await;
+    press(&browser, "#replay").await;
+    assert_ne!(browser.text("#log").await, first);
+    assert!(verdict(&browser).await.contains("Every promise holds"));
+    browser.close().await;
+}
+
+/// Messages are delivered and lost, nodes are flushed and cut off, clients are paused: by keyboard.
+#[tokio::test]
+async fn a_world_is_played_by_hand() {
+    let service = Service::start(&[]);
+    let browser = open(&service, 360).await;
+    choose(&browser, "world", "three").await;
+    let press = async |label: &str| {
+        let button = format!("document.querySelector('[aria-label=\"{label}\"]')");
+        browser.until(&format!("{button} !== null")).await;
+        browser.client.execute(&format!("{button}.focus()"), vec![]).await.unwrap();
+        browser.client.active_element().await.unwrap().send_keys("\u{e007}").await.unwrap();
+        calm(&browser).await;
+    };
+    let until = async |label: &str, count: usize| {
+        let found =
+            format!("document.querySelectorAll('[aria-label=\"{label}\"]').length === {count}");
+        browser.until(&found).await;
+    };
+    press("do: client 1 to a: acquire").await;
+    press("deliver: client 1 to b: acquire").await;
+    press("lose: client 1 to c: acquire").await;
+    until("deliver: client 1 to c: acquire", 0).await;
+    press("pause client 1").await;
+    until("deliver: a to client 1: granted with 1·1", 0).await;
+    press("wake client 1").await;
+    press("cut off node b").await;
+    until("deliver: b to client 1: granted with 1·1", 0).await;
+    press("connect node b").await;
+    press("deliver: a to client 1: granted with 1·1").await;
+    press("deliver: b to client 1: granted with 1·1").await;
+    assert!(browser.text("#clients [data-name=client-1]").await.contains("has a lease, token 1·1"));
+    press("do: flush c").await;
+    assert!(browser.text("#nodes [data-name=c]").await.contains("has forgotten"));
+    press("do: re-admission 1 of c").await;
+    for round in ["read", "reserve era 2"] {
+        for node in ["a", "b"] {
+            press(&format!("deliver: re-admission 1 to {node}: {round}")).await;
+        }
+    }
+    press("deliver: re-admission 1 to c: activate in era 2").await;
+    assert!(browser.text("#nodes [data-name=c]").await.contains("admitted: it votes"));
+    browser.close().await;
+}
+
+#[tokio::test]
+async fn on_a_dark_system_the_simulator_can_be_read() {
+    let service = Service::start(&[]);
+    let browser = open(&service, 1280).await;
+    browser.assert_readable().await;
+    let light = background(&browser).await;
+    browser.darken().await;
+    assert_ne!(background(&browser).await, light);
+    press(&browser, "#end").await;
+    browser.assert_readable().await;
+    browser.picture("simulator-dark.png").await;
+    browser.close().await;
+}

@@ -1,0 +1,85 @@
+use ::redis::Value;
+
+use super::{Closed, FencedError};
+use crate::fence::Stale;
+use crate::resource::Resource;
+use crate::token::Token;
+
+/// What a script has answered: a word, and what it says besides.
+pub(super) struct Answer {
+    pub(super) word: String,
+    pub(super) rest: Vec<Value>,
+}
+
+impl Answer {
+    /// Reads an answer, and returns what it refuses whatever was asked for.
+    pub(super) fn of(value: Value) -> Result<Answer, FencedError> {
+        let Value::Array(parts) = value else { return Err(strange(&value)) };
+        let mut parts = parts.into_iter();
+        let Some(word) = parts.next().as_ref().and_then(text) else {
+            return Err(FencedError::InDoubt("an answer without a word".into()));
+        };
+        match word.as_str() {
+            "never-opened" => Err(FencedError::Closed(Closed::NeverOpened)),
+            "other-life" => Err(FencedError::Closed(Closed::OtherLife)),
+            "moved" => Err(FencedError::Closed(Closed::Moved)),
+            _ => Ok(Answer { word, rest: parts.collect() }),
+        }
+    }
+
+    /// Returns a text of the answer; empty if it is not there.
+    pub(super) fn text(&self, at: usize) -> String {
+        self.rest.get(at).and_then(text).unwrap_or_default()
+    }
+
+    /// Returns a number of the answer.
+    pub(super) fn number(&self, at: usize) -> Result<u64, FencedError> {
+        match self.rest.get(at) {
+            Some(Value::Int(number)) if *number >= 0 => Ok(number.cast_unsigned()),
+            other => Err(strange(other.unwrap_or(&Value::Nil))),
+        }
+    }
+
+    /// Reads the answer of an admission: what the command has returned.
+    pub(super) fn passed(&self, resource: &Resource, token: Token) -> Result<u64, FencedError> {
+        match self.word.as_str() {
+            "passed" => self.number(0),
+            "stale" => {
+                let highest = mark(resource, &self.text(0))?;
+                Stale::check(resource, token, highest)?;
+                Err(FencedError::InDoubt("a mark that is not higher".into()))
+            }
+            "corrupt" => Err(FencedError::Corrupt {
+                resource: resource.clone(),
+                found: short(&self.text(0)),
+            }),
+            "wrong-type" => Err(FencedError::WrongType { found: short(&self.text(0)) }),
+            _ => Err(FencedError::InDoubt("an answer that no script gives".into())),
+        }
+    }
+}
+
+/// Reads a mark; none if the text is empty.
+pub(super) fn mark(resource: &Resource, found: &str) -> Result<Option<Token>, FencedError> {
+    if found.is_empty() {
+        return Ok(None);
+    }
+    let corrupt = |_| FencedError::Corrupt { resource: resource.clone(), found: short(found) };
+    found.parse().map(Some).map_err(corrupt)
+}
+
+pub(super) fn strange(value: &Value) -> FencedError {
+    FencedError::InDoubt(short(&format!("an answer that no script gives: {value:?}")))
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        Value::SimpleString(text) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+pub(super) fn short(text: &str) -> String {
+    text.chars().filter(|found| !found.is_control()).take(100).collect()
+}

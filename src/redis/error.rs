@@ -1,0 +1,152 @@
+use crate::fence::{FenceError, MarksError, Stale};
+use crate::resource::Resource;
+
+/// Why a fenced write, or the raise of a mark, failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FencedError {
+    /// The mark is higher. Nothing was written. Do not try again: acquire a new lease.
+    #[error(transparent)]
+    Stale(#[from] Stale),
+    /// The server may have forgotten marks. Nothing was written, and nothing will be until an operator
+    /// [opens](super::RedisMarks::open) the marks.
+    #[error(
+        "the marks are closed: {0}; look at them, and open them (RedisMarks::open, or `fencing \
+         marks open`)"
+    )]
+    Closed(Closed),
+    /// The key holds something of another type. Nothing was written, and the mark was not raised: an older token may
+    /// still write. Where the key may have another type, raise the mark first.
+    #[error("the key holds a {found}: nothing was written")]
+    WrongType {
+        /// The type of what is there, as `TYPE` names it.
+        found: String,
+    },
+    /// The mark is not a valid token, such as a value changed by hand. Nobody is admitted to this resource
+    /// until that is put right.
+    #[error("the mark of {resource} is not a valid token: {found:?}; correct it by hand")]
+    Corrupt {
+        /// Whose mark it is.
+        resource: Resource,
+        /// What stands there.
+        found: String,
+    },
+    /// The floor is not a valid token, such as a value changed by hand. Nobody is admitted until that is put right.
+    #[error("the floor of the marks is not a valid token: {found:?}; correct it by hand")]
+    CorruptFloor {
+        /// What stands there.
+        found: String,
+    },
+    /// The server cannot keep marks. Nothing was written.
+    #[error("the server cannot keep marks: {0}")]
+    Unfit(Unfit),
+    /// In a Redis Cluster, the key and the marks are not both on this server. Nothing was written. Give the key the hash
+    /// tag of the namespace, as in `{files}:a`, and connect to the master that has this slot.
+    #[error(
+        "the key and the marks are not in one slot of this server: give the key the namespace as \
+         its hash tag, and connect to the master of that slot: {0}"
+    )]
+    OtherSlot(String),
+    /// The key is that of marks, or of the memory of a lock node: it ends in `}:marks` or `}:memory`. Nothing was sent.
+    #[error("the key ends in }}:marks or }}:memory, as those of this crate do: choose another one")]
+    OwnKey,
+    /// Too many fields, or none. Nothing was sent.
+    #[error("{count} fields were given; 1 to {most} can be written at once")]
+    WrongCount {
+        /// How many fields you gave.
+        count: usize,
+        /// How many can be written at once.
+        most: usize,
+    },
+    /// The server refused the request: no memory left, a right that the user lacks. Nothing was written; the mark may
+    /// have been raised.
+    #[error("the server refused: {0}")]
+    Refused(String),
+    /// There is no connection. Nothing was sent.
+    #[error("the server cannot be reached: {0}")]
+    Unreachable(String),
+    /// The request was sent and not answered. It may have been carried out, or may be yet. Send the same write again
+    /// and no other: it could land behind that one. For another write take a new lease, seal, then read.
+    #[error("in doubt: {0}; the write may have been carried out, or may be yet")]
+    InDoubt(String),
+}
+
+impl FencedError {
+    /// Returns its label in the metrics.
+    pub(super) fn label(&self) -> &'static str {
+        match self {
+            FencedError::Stale(_) => "stale",
+            FencedError::Closed(_) => "closed",
+            FencedError::WrongType { .. } => "wrong_type",
+            FencedError::Corrupt { .. } | FencedError::CorruptFloor { .. } => "corrupt",
+            FencedError::Unfit(_) => "unfit",
+            FencedError::OtherSlot(_) => "other_slot",
+            FencedError::OwnKey | FencedError::WrongCount { .. } => "misused",
+            FencedError::Refused(_) => "refused",
+            FencedError::Unreachable(_) => "unreachable",
+            FencedError::InDoubt(_) => "in_doubt",
+        }
+    }
+}
+
+impl From<FencedError> for MarksError {
+    fn from(error: FencedError) -> MarksError {
+        match error {
+            FencedError::Stale(stale) => MarksError::Stale(stale),
+            error => MarksError::Unreachable(Box::new(error)),
+        }
+    }
+}
+
+impl From<FencedError> for FenceError {
+    fn from(error: FencedError) -> FenceError {
+        MarksError::from(error).into()
+    }
+}
+
+/// Why the marks are closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Closed {
+    /// The server knows of no opening.
+    #[error("they were never opened here, or have been flushed, evicted or deleted")]
+    NeverOpened,
+    /// They were opened in another life of the server.
+    #[error("the server was restarted, or another one has taken its place, since they were opened")]
+    OtherLife,
+    /// They do not stand any more as the operator has seen them.
+    #[error("they have changed since they were looked at")]
+    Moved,
+}
+
+/// Why a server cannot keep marks.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unfit {
+    /// It has a limit of memory, and a policy that evicts keys.
+    #[error(
+        "its maxmemory-policy is {policy}; it must be noeviction, as other policies evict keys"
+    )]
+    Evicts {
+        /// Its `maxmemory-policy`.
+        policy: String,
+    },
+    /// It is a replica.
+    #[error("it is a replica")]
+    Replica,
+    /// It is still loading its data.
+    #[error("it is still loading its data")]
+    Loading,
+}
+
+/// Why [`RedisMarks::new`](super::RedisMarks::new) refused its arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// It is not a URL of a Redis. The error does not repeat it: it may hold a password.
+    #[error("not a redis://, rediss:// or unix:// URL that can be read")]
+    Url,
+    /// The namespace cannot be part of a key.
+    #[error("a namespace has 1 to 64 bytes, no control characters, no braces")]
+    Namespace,
+}

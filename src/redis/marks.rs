@@ -1,0 +1,203 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::redis::{Client, ConnectionAddr, IntoConnectionInfo};
+use futures_util::future::BoxFuture;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use super::answer::{Answer, mark, strange};
+use super::session::Session;
+use super::{FencedError, SettingsError};
+use crate::fence::{Marks, MarksError};
+use crate::resource::Resource;
+use crate::token::Token;
+
+/// What the field of a mark begins with, before the name of the resource.
+pub(super) const FIELD: &str = "m:";
+/// The longest budget.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// High-water marks in a Redis, and writes to it that are fenced by them.
+///
+/// The data may be in the same Redis: then [`fenced_set`](RedisMarks::fenced_set) and its neighbours check and write
+/// in one step. Where the writes go elsewhere, it is a [`Marks`] for a [fence](crate::fence), as `SqlMarks` is.
+/// Clones share one connection, which is opened when it is needed, and opened anew after it broke.
+///
+/// **Fencing.** See [the module](super) for what a Redis forgets. Everything is refused until an operator has
+/// [opened](RedisMarks::open) the marks, once for each life of the server. It does not guard against writers that do
+/// not call it. As a [`Marks`] it fences no write that goes elsewhere: only the gate of the fence makes a newer
+/// token wait for it, within one process.
+///
+/// # Rights
+/// An ACL user needs `eval`, `evalsha`, `script|load`, `info`, `hmget`, `hset`, `hlen`, `hscan`, `type` and the commands
+/// that write (`set`, `del`, `hset`), on the key `{namespace}:marks` and the keys of the data.
+#[derive(Clone)]
+pub struct RedisMarks {
+    client: Client,
+    /// The hash of the marks.
+    pub(super) key: String,
+    budget: Duration,
+    session: Arc<Mutex<Option<Session>>>,
+}
+
+impl fmt::Debug for RedisMarks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisMarks").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+impl RedisMarks {
+    /// Keeps marks in the Redis at this URL: `redis://`, `rediss://` or `unix://`, with ACL user, password and
+    /// database number if you need them. They stand in the hash `{namespace}:marks`, apart from those of other
+    /// namespaces. It does not connect yet.
+    ///
+    /// # Errors
+    /// [`SettingsError`] if the URL cannot be read, or the namespace cannot be part of a key.
+    pub fn new(url: &str, namespace: &str) -> Result<RedisMarks, SettingsError> {
+        let fits = !namespace.is_empty()
+            && namespace.len() <= 64
+            && !namespace.contains(|found: char| found.is_control() || "{}".contains(found));
+        if !fits {
+            return Err(SettingsError::Namespace);
+        }
+        let info = url.into_connection_info().map_err(|_| SettingsError::Url)?;
+        if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
+            // A provider that the program has installed stays.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        }
+        let client = Client::open(info).map_err(|_| SettingsError::Url)?;
+        let key = format!("{{{namespace}}}:marks");
+        let budget = Duration::from_secs(2);
+        Ok(RedisMarks { client, key, budget, session: Arc::default() })
+    }
+
+    /// Limits how long one call may take, its connection included. Default: 2 s; at most 60 s.
+    #[must_use]
+    pub fn budget(self, budget: Duration) -> RedisMarks {
+        RedisMarks { budget: budget.min(LONGEST), ..self }
+    }
+
+    /// Does something on a connection, within the budget. A connection that failed is not used again.
+    pub(super) async fn on<T, F>(&self, work: impl FnOnce(Session) -> F) -> Result<T, FencedError>
+    where
+        F: Future<Output = Result<T, FencedError>>,
+    {
+        let mut sent = None;
+        let all = async {
+            let session = self.session().await?;
+            sent = Some(session.clone());
+            work(session).await
+        };
+        let outcome = timeout(self.budget, all).await;
+        let late = || format!("no answer within {} ms", self.budget.as_millis());
+        let outcome = match (outcome, &sent) {
+            (Ok(outcome), _) => outcome,
+            (Err(_), Some(_)) => Err(FencedError::InDoubt(late())),
+            (Err(_), None) => Err(FencedError::Unreachable(late())),
+        };
+        if let (Err(FencedError::InDoubt(_) | FencedError::Unfit(_)), Some(sent)) = (&outcome, sent)
+        {
+            self.forget(&sent).await;
+        }
+        outcome
+    }
+
+    async fn session(&self) -> Result<Session, FencedError> {
+        let mut held = self.session.lock().await;
+        if let Some(session) = &*held {
+            return Ok(session.clone());
+        }
+        let session = Session::open(&self.client).await?;
+        *held = Some(session.clone());
+        Ok(session)
+    }
+
+    /// Gives up a connection, unless there is a newer one already.
+    async fn forget(&self, failed: &Session) {
+        let mut held = self.session.lock().await;
+        if held.as_ref().is_some_and(|session| session.is(failed)) {
+            *held = None;
+        }
+    }
+
+    async fn read(&self, resource: &Resource) -> Result<Option<Token>, FencedError> {
+        let answer = self.on(async |session: Session| {
+            let mut command = ::redis::cmd("EVAL");
+            command.arg(include_str!("read.lua")).arg(1).arg(&self.key);
+            command.arg(&session.life).arg(format!("{FIELD}{resource}"));
+            session.send(command).await
+        });
+        mark(resource, &Answer::of(answer.await?)?.text(0))
+    }
+
+    async fn first(
+        &self,
+        after: Option<&Resource>,
+        limit: usize,
+    ) -> Result<Vec<(Resource, Token)>, FencedError> {
+        let mut first = BTreeMap::new();
+        let mut cursor = b"0".to_vec();
+        loop {
+            let mut command = ::redis::cmd("HSCAN");
+            command.arg(&self.key).arg(&cursor).arg("MATCH").arg(format!("{FIELD}*"));
+            command.arg("COUNT").arg(1000);
+            let answer = self.on(|session| session.send(command)).await?;
+            let Ok((next, fields)) =
+                ::redis::from_redis_value_ref::<(Vec<u8>, Vec<(Vec<u8>, Vec<u8>)>)>(&answer)
+            else {
+                return Err(strange(&answer));
+            };
+            for (field, value) in fields {
+                // What is not a valid mark is left out.
+                let Some((resource, token)) = valid(&field, &value) else { continue };
+                if Some(&resource) > after {
+                    first.insert(resource, token);
+                }
+                if first.len() > limit {
+                    first.pop_last();
+                }
+            }
+            if next == b"0" {
+                return Ok(first.into_iter().collect());
+            }
+            cursor = next;
+        }
+    }
+}
+
+fn valid(field: &[u8], value: &[u8]) -> Option<(Resource, Token)> {
+    let name = std::str::from_utf8(field).ok()?.strip_prefix(FIELD)?;
+    let token = std::str::from_utf8(value).ok()?.parse().ok()?;
+    Some((Resource::new(name).ok()?, token))
+}
+
+impl Marks for RedisMarks {
+    fn raise<'a>(
+        &'a self,
+        resource: &'a Resource,
+        token: Token,
+    ) -> BoxFuture<'a, Result<(), MarksError>> {
+        Box::pin(async move { Ok(self.touch(resource, token).await?) })
+    }
+
+    /// Returns the floor where the resource has no mark.
+    fn highest<'a>(
+        &'a self,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, Result<Option<Token>, MarksError>> {
+        Box::pin(async move { Ok(self.read(resource).await?) })
+    }
+
+    /// It looks at all marks, also where they are closed.
+    fn list<'a>(
+        &'a self,
+        after: Option<&'a Resource>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<(Resource, Token)>, MarksError>> {
+        Box::pin(async move { Ok(self.first(after, limit).await?) })
+    }
+}

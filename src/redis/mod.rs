@@ -1,0 +1,61 @@
+//! The fence inside a Redis: one script compares the token with the mark, raises the mark, and writes.
+//!
+//! A check outside of the write does not fence: the process may pause between the two. Redis runs a script in
+//! one step, so that nothing comes in between.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use fencing::redis::{FencedError, RedisMarks};
+//! use fencing::{Resource, Token};
+//!
+//! let marks = RedisMarks::new("redis://127.0.0.1:6379", "files")?;
+//! let found = marks.look().await?;
+//! marks.open(&found, None).await?; // once, by an operator: see RedisMarks::open
+//!
+//! let file = Resource::new("files/a")?;
+//! marks.fenced_set(&file, Token::new(34)?, "{files}:a", "new").await?;
+//!
+//! let refused = marks.fenced_set(&file, Token::new(33)?, "{files}:a", "old").await;
+//! assert!(matches!(refused, Err(FencedError::Stale(_))));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What a Redis forgets
+//!
+//! A mark that is forgotten lets a stale token pass. All marks of a namespace stand in one hash,
+//! `{namespace}:marks`, together with the life of the server in which an operator has opened them. Whatever
+//! deletes, flushes or evicts the marks takes that field away as well, and a server that was restarted, or another one
+//! that took its place, has another life. In both cases everything is refused ([`FencedError::Closed`]) until an
+//! operator has [looked](RedisMarks::look), and has [opened](RedisMarks::open) them.
+//!
+//! # How to use it
+//!
+//! A holder that reads what it will change **seals** first: call [`Marks::raise`](crate::fence::Marks::raise) with the
+//! token of the lease before you read. Otherwise an older holder may write between the read and the write.
+//!
+//! After [`FencedError::InDoubt`] send the same write again and no other. For another write take a new lease, seal, then
+//! read.
+//!
+//! # What it cannot see
+//!
+//! A master that is made a replica of an older copy which nobody has asked for its marks, and then a master again,
+//! without a restart: open that copy, or restart the old master, before you go back. An older copy of the hash that is put back by
+//! hand (`RESTORE`, `SWAPDB`, `COPY` and `RENAME`), or of the whole machine; one field that is changed, deleted or
+//! expires by itself (`HSET`, `HDEL`, `HEXPIRE`); two namespaces for the same data. And, where a proxy stands between this
+//! client and several servers, a change of the server
+//! behind a connection that stays. A replica that was promoted has a life of its own and is refused, but the old
+//! master, as long as it runs and clients reach it, lets its own clients write: they write to
+//! a copy that is given up.
+
+mod admit;
+mod answer;
+mod error;
+mod marks;
+mod open;
+mod session;
+mod write;
+
+pub use error::{Closed, FencedError, SettingsError, Unfit};
+pub use marks::RedisMarks;
+pub use open::{Standing, StandingError};

@@ -1,0 +1,181 @@
+use std::future::Future;
+use std::sync::Arc;
+
+use ::redis::aio::MultiplexedConnection;
+use ::redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
+
+use super::{FencedError, Unfit};
+
+/// A connection, and the life of the server at its other end.
+#[derive(Clone)]
+pub(super) struct Session {
+    connection: MultiplexedConnection,
+    /// The server's `run_id`: another one after each restart.
+    pub(super) life: String,
+    /// The digest of the script that writes. Without it the script goes with each request: a user may lack the
+    /// right to load it.
+    digest: Option<String>,
+    /// Tells one connection from another.
+    this: Arc<()>,
+}
+
+/// The script that writes.
+const ADMIT: &str = include_str!("admit.lua");
+
+impl Session {
+    /// Connects, and refuses a server that can't keep marks. The caller bounds the time.
+    pub(super) async fn open(client: &Client) -> Result<Session, FencedError> {
+        let config =
+            AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+        let unreachable = |error: RedisError| match refused(&error) {
+            Some(refused) => refused,
+            None => FencedError::Unreachable(words(&error)),
+        };
+        let connection = client.get_multiplexed_async_connection_with_config(&config).await;
+        let mut connection = connection.map_err(unreachable)?;
+        let info: Result<String, _> = ::redis::cmd("INFO").query_async(&mut connection).await;
+        let life = life(&info.map_err(unreachable)?)?;
+        let load = ::redis::cmd("SCRIPT").arg("LOAD").arg(ADMIT).query_async(&mut connection).await;
+        let digest = match load {
+            Ok(digest) => Some(digest),
+            Err(error) if refused(&error).is_some() => None,
+            Err(error) => return Err(unreachable(error)),
+        };
+        Ok(Session { connection, life, digest, this: Arc::default() })
+    }
+
+    /// Returns whether the other one is on the same connection.
+    pub(super) fn is(&self, other: &Session) -> bool {
+        Arc::ptr_eq(&self.this, &other.this)
+    }
+
+    /// Sends the script that writes, with what comes behind it. It is sent again, whole, if the server has lost
+    /// it: then nothing was done.
+    pub(super) async fn admit(&self, arguments: impl Fn(&mut Cmd)) -> Result<Value, FencedError> {
+        let whole = || {
+            let mut command = ::redis::cmd("EVAL");
+            arguments(command.arg(ADMIT));
+            command
+        };
+        let Some(digest) = &self.digest else { return self.send(whole()).await };
+        let mut command = ::redis::cmd("EVALSHA");
+        arguments(command.arg(digest));
+        match self.connection.clone().send_packed_command(&command).await {
+            Ok(answer) => match answer.extract_error() {
+                Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                    self.send(whole()).await
+                }
+                answer => answer.map_err(|error| failed(&error)),
+            },
+            Err(error) => Err(failed(&error)),
+        }
+    }
+
+    /// Sends a command, once. The caller bounds the time.
+    pub(super) fn send(
+        &self,
+        command: Cmd,
+    ) -> impl Future<Output = Result<Value, FencedError>> + Send + use<> {
+        let mut connection = self.connection.clone();
+        async move {
+            let answer = connection.send_packed_command(&command).await;
+            answer.and_then(Value::extract_error).map_err(|error| failed(&error))
+        }
+    }
+}
+
+/// Returns why a request failed that was sent.
+fn failed(error: &RedisError) -> FencedError {
+    refused(error).unwrap_or_else(|| FencedError::InDoubt(words(error)))
+}
+
+/// Reads who the server is from `INFO`.
+fn life(info: &str) -> Result<String, FencedError> {
+    let field = |name: &str| {
+        let mut lines = info.lines();
+        lines.find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'))
+    };
+    if field("loading") == Some("1") {
+        return Err(FencedError::Unfit(Unfit::Loading));
+    }
+    let (Some(role), Some(life)) = (field("role"), field("run_id")) else {
+        return Err(FencedError::Unreachable("INFO says neither role nor run_id".into()));
+    };
+    if role != "master" {
+        return Err(FencedError::Unfit(Unfit::Replica));
+    }
+    let policy = field("maxmemory_policy").unwrap_or("noeviction");
+    if field("maxmemory").is_some_and(|bytes| bytes != "0") && policy != "noeviction" {
+        return Err(FencedError::Unfit(Unfit::Evicts { policy: policy.to_owned() }));
+    }
+    if life.is_empty() || life.len() > 128 {
+        return Err(FencedError::Unreachable("INFO has a run_id of a strange length".into()));
+    }
+    Ok(life.to_owned())
+}
+
+/// Returns what the server itself has refused. `None` where the connection failed.
+fn refused(error: &RedisError) -> Option<FencedError> {
+    let text = words(error);
+    Some(match error.kind() {
+        ErrorKind::Server(
+            ServerErrorKind::CrossSlot | ServerErrorKind::Moved | ServerErrorKind::Ask,
+        ) => FencedError::OtherSlot(text),
+        ErrorKind::Server(ServerErrorKind::ReadOnly) => FencedError::Unfit(Unfit::Replica),
+        ErrorKind::Server(ServerErrorKind::BusyLoading) => FencedError::Unfit(Unfit::Loading),
+        ErrorKind::Server(_) | ErrorKind::Extension if read_only(&text) => {
+            FencedError::Unfit(Unfit::Replica)
+        }
+        ErrorKind::Server(_) | ErrorKind::Extension | ErrorKind::AuthenticationFailed => {
+            FencedError::Refused(text)
+        }
+        _ => return None,
+    })
+}
+
+/// Returns whether a script failed because the server is a replica. Older servers say it in the middle of the text.
+fn read_only(text: &str) -> bool {
+    text.contains("-READONLY ") || text.contains("READONLY You can't write")
+}
+
+/// Returns what an error says, fit for a line.
+fn words(error: &RedisError) -> String {
+    error.to_string().chars().filter(|found| !found.is_control()).take(200).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "run_id:abc\r\nrole:master\r\nloading:0\r\nmaxmemory:0\r\n";
+
+    /// As servers before 7 say it, and as later ones do.
+    #[test]
+    fn a_script_that_may_not_write_has_met_a_replica() {
+        let old = "ERR Error running script (call to f_1): @user_script:3: @user_script: 3: -READONLY You \
+                   can't write against a read only replica.";
+        assert!(read_only(old));
+        assert!(read_only("READONLY You can't write against a read only replica. script: 1"));
+        assert!(!read_only("NOPERM no access to the key READONLY"));
+    }
+
+    #[test]
+    fn what_cannot_keep_marks_is_refused() {
+        assert_eq!(life(GOOD).unwrap(), "abc");
+        let refusal = |first: &str| match life(&format!("{first}\r\n{GOOD}")).unwrap_err() {
+            FencedError::Unfit(unfit) => unfit,
+            other => panic!("{other}"),
+        };
+        assert_eq!(refusal("loading:1"), Unfit::Loading);
+        assert_eq!(refusal("role:slave"), Unfit::Replica);
+        let policy = || "volatile-lru".to_owned();
+        let evicts = "maxmemory:100\r\nmaxmemory_policy:volatile-lru";
+        assert_eq!(refusal(evicts), Unfit::Evicts { policy: policy() });
+        assert!(
+            life("maxmemory:0\r\nmaxmemory_policy:volatile-lru\r\nrole:master\r\nrun_id:a").is_ok()
+        );
+        for text in ["", "role:master", "run_id:a", "role:master\nrun_id:"] {
+            assert!(matches!(life(text), Err(FencedError::Unreachable(_))), "{text:?}");
+        }
+    }
+}

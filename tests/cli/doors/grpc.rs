@@ -1,0 +1,209 @@
+//! `fencing proxy --upstream-http2` between a client and a server of tonic.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use fencing::http::Problem;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{BoxStream, StreamExt, iter, once};
+use http::uri::PathAndQuery;
+use tokio::sync::Notify;
+use tonic::body::Body;
+use tonic::client::Grpc;
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder, Streaming};
+use tonic::server::NamedService;
+use tonic::transport::server::TcpIncoming;
+use tonic::transport::{Channel, Endpoint, Server};
+use tonic::{Code, Request, Response, Status};
+use tower::{Service, service_fn};
+
+use super::Door;
+use support::cli::heeding;
+
+/// Messages that are texts.
+#[derive(Clone, Copy)]
+struct Text;
+
+impl Codec for Text {
+    type Encode = String;
+    type Decode = String;
+    type Encoder = Text;
+    type Decoder = Text;
+
+    fn encoder(&mut self) -> Text {
+        Text
+    }
+
+    fn decoder(&mut self) -> Text {
+        Text
+    }
+}
+
+impl Encoder for Text {
+    type Item = String;
+    type Error = Status;
+
+    fn encode(&mut self, text: String, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        bytes::BufMut::put_slice(buffer, text.as_bytes());
+        Ok(())
+    }
+}
+
+impl Decoder for Text {
+    type Item = String;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<String>, Status> {
+        let length = bytes::Buf::remaining(buffer);
+        Ok(String::from_utf8(bytes::Buf::copy_to_bytes(buffer, length).to_vec()).ok())
+    }
+}
+
+/// A service that knows nothing of tokens.
+#[derive(Clone, Default)]
+struct Files {
+    writes: Arc<AtomicUsize>,
+    /// The second message of a stream waits for it.
+    gate: Arc<Notify>,
+}
+
+impl NamedService for Files {
+    const NAME: &'static str = "files.Files";
+}
+
+type Texts = BoxStream<'static, Result<String, Status>>;
+
+impl Files {
+    async fn answer(self, request: http::Request<Body>) -> http::Response<Body> {
+        let mut grpc = tonic::server::Grpc::new(Text);
+        let Files { writes, gate } = self;
+        match request.uri().path() {
+            "/files.Files/Write" => {
+                let write = move |call: Request<String>| {
+                    writes.fetch_add(1, Ordering::SeqCst);
+                    async move { Ok::<_, Status>(Response::new(format!("wrote {}", call.get_ref()))) }
+                };
+                grpc.unary(service_fn(write), request).await
+            }
+            // It ends with a status of its own, in its trailers.
+            "/files.Files/Watch" => {
+                let watch = move |_: Request<String>| {
+                    let gate = Arc::clone(&gate);
+                    let mut end = Status::data_loss("the end");
+                    end.metadata_mut().insert("x-end", "1".parse().unwrap());
+                    let second = once(async move {
+                        gate.notified().await;
+                        Ok("second".to_owned())
+                    });
+                    let first = once(async { Ok("first".to_owned()) });
+                    let texts: Texts = first.chain(second).chain(iter([Err(end)])).boxed();
+                    async move { Ok::<_, Status>(Response::new(texts)) }
+                };
+                grpc.server_streaming(service_fn(watch), request).await
+            }
+            _ => {
+                let upload = |call: Request<Streaming<String>>| async {
+                    let (mut texts, mut all) = (call.into_inner(), 0);
+                    while let Some(text) = texts.message().await? {
+                        all += text.len();
+                    }
+                    Ok::<_, Status>(Response::new(all.to_string()))
+                };
+                grpc.client_streaming(service_fn(upload), request).await
+            }
+        }
+    }
+}
+
+impl Service<http::Request<Body>> for Files {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<http::Response<Body>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let files = self.clone();
+        async move { Ok(files.answer(request).await) }.boxed()
+    }
+}
+
+/// The service, the proxy before it, and a client of the proxy. All methods are about one resource.
+async fn started() -> (Files, Door, Grpc<Channel>) {
+    let files = Files::default();
+    let incoming = TcpIncoming::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let upstream = format!("http://{}", incoming.local_addr().unwrap());
+    let router = Server::builder().add_service(files.clone());
+    tokio::spawn(router.serve_with_incoming(incoming));
+    let mut command = heeding("fencing");
+    command.args(["proxy", "--upstream", &upstream, "--upstream-http2", "--limit", "300ms"]);
+    command.args(["--forget-marks-on-exit", "--clean-start"]);
+    command.args(["--resource-from", "/files.Files/**=files"]);
+    let door = Door::start(command);
+    let channel = Endpoint::from_shared(format!("http://{}", door.requests)).unwrap();
+    (files, door, Grpc::new(channel.connect().await.unwrap()))
+}
+
+fn call<T>(message: T, token: Option<u64>) -> Request<T> {
+    let mut call = Request::new(message);
+    if let Some(token) = token {
+        call.metadata_mut().insert("fencing-token", token.into());
+    }
+    call
+}
+
+async fn write(client: &mut Grpc<Channel>, token: Option<u64>) -> Result<String, Status> {
+    client.ready().await.unwrap();
+    let path = PathAndQuery::from_static("/files.Files/Write");
+    let answer = client.unary(call("text".to_owned(), token), path, Text).await?;
+    Ok(answer.into_inner())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_of_the_proxy_is_a_grpc_status() {
+    let (files, _door, mut client) = started().await;
+    assert_eq!(write(&mut client, Some(34)).await.unwrap(), "wrote text");
+    let stale = write(&mut client, Some(33)).await.unwrap_err();
+    assert_eq!(stale.code(), Code::Aborted, "{stale:?}");
+    let problem = Problem::read_grpc(stale.metadata().as_ref()).unwrap();
+    assert_eq!(problem.stale().unwrap().highest.get(), 34);
+    let missing = write(&mut client, None).await.unwrap_err();
+    assert_eq!(missing.code(), Code::FailedPrecondition, "{missing:?}");
+    assert_eq!(files.writes.load(Ordering::SeqCst), 1);
+}
+
+/// Messages come one by one, the status of the service comes in the trailers, and the call is in flight until then.
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_and_trailers_pass_and_are_in_flight() {
+    let (files, _door, mut client) = started().await;
+    client.ready().await.unwrap();
+    let path = PathAndQuery::from_static("/files.Files/Watch");
+    let watch = call("".to_owned(), Some(34));
+    let mut texts = client.server_streaming(watch, path, Text).await.unwrap().into_inner();
+    assert_eq!(texts.message().await.unwrap().as_deref(), Some("first"));
+    // The service waits in the middle of its answer.
+    let waited = write(&mut client, Some(35)).await.unwrap_err();
+    assert_eq!(waited.code(), Code::Unavailable, "{waited:?}");
+    files.gate.notify_one();
+    assert_eq!(texts.message().await.unwrap().as_deref(), Some("second"));
+    let end = texts.message().await.unwrap_err();
+    assert_eq!((end.code(), end.message()), (Code::DataLoss, "the end"));
+    assert_eq!(end.metadata().get("x-end").unwrap(), "1");
+    assert_eq!(write(&mut client, Some(35)).await.unwrap(), "wrote text");
+    assert_eq!(write(&mut client, Some(34)).await.unwrap_err().code(), Code::Aborted);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_of_the_client_passes() {
+    let (_files, _door, mut client) = started().await;
+    client.ready().await.unwrap();
+    let path = PathAndQuery::from_static("/files.Files/Upload");
+    let texts = iter(vec!["x".repeat(1000); 1000]);
+    let answer = client.client_streaming(call(texts, Some(34)), path, Text).await.unwrap();
+    assert_eq!(answer.get_ref(), "1000000");
+}

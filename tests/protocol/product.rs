@@ -1,0 +1,237 @@
+//! An attempt to acquire several resources is an attempt for each of them: docs/proof.md, "Several at
+//! once". Random walks run it beside single attempts, which are given the same answers, and nodes beside
+//! nodes that execute each part of a request by itself.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use fencing::Resource;
+use fencing::protocol::{
+    Acquire, AcquireAll, AcquireAllOutcome, AcquireOutcome, Attempt, Mode, Nonce, Owner, Reply,
+    Request, Stamp, Store, Terms,
+};
+use fencing::time::Time;
+
+use crate::model::node::{TTL, ask, incarnation, owner};
+
+const NODES: usize = 3;
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+/// A node, and the same node where each part came by itself.
+struct Node {
+    together: Store,
+    apart: Store,
+}
+
+/// An attempt, and an attempt for each of its resources.
+struct Client {
+    all: AcquireAll,
+    each: Vec<Acquire>,
+    asked: Vec<Option<Request>>,
+    answered: Vec<Option<Reply>>,
+}
+
+/// What the walks have seen.
+#[derive(Default)]
+struct Seen {
+    won: usize,
+    lost: usize,
+    refused: usize,
+    larger_eras: usize,
+}
+
+fn resource(name: &str) -> Resource {
+    Resource::new(name).unwrap()
+}
+
+fn now() -> Time {
+    Time::from_start(Duration::ZERO)
+}
+
+/// The resource that one part of a request speaks of.
+fn of(part: &Request) -> &Resource {
+    match part {
+        Request::Acquire { resource, .. } | Request::Publish { resource, .. } => resource,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A node in this era, with some counts.
+fn node(era: u64, counts: [u8; 3]) -> Node {
+    let (mut store, nonce) = (Store::default(), Nonce(1000));
+    ask(&mut store, 0, 0, &Request::Prepare { nonce, from: None });
+    let (incarnation, collect, quarantine) = (incarnation(0), false, Duration::ZERO);
+    let start = Request::Activate { incarnation, nonce, era, collect, quarantine, new: true };
+    assert_eq!(ask(&mut store, 0, 0, &start), Reply::Activated);
+    for (name, count) in NAMES.iter().zip(counts) {
+        for _ in 0..count {
+            next_grant(&mut store, name);
+        }
+        store.expire_lock(&resource(name));
+    }
+    Node { together: store.clone(), apart: store }
+}
+
+/// What the next one is granted.
+fn next_grant(store: &mut Store, name: &str) -> Stamp {
+    let resource = resource(name);
+    store.expire_lock(&resource);
+    let acquire = Request::Acquire { resource, owner: Owner(77), ttl: TTL };
+    let Reply::Granted { stamp, .. } = ask(store, 0, 0, &acquire) else { panic!("no grant") };
+    stamp
+}
+
+impl Node {
+    /// Executes the request, and each part by itself: all of them, or none.
+    fn answer(&mut self, request: &Request, seen: &mut Seen) -> Reply {
+        let Request::Several(parts) = request else { panic!("{request:?}") };
+        let reply = ask(&mut self.together, 0, 0, request);
+        let Reply::Several(replies) = &reply else { panic!("{reply:?}") };
+        let refused = |reply: &Reply| matches!(reply, Reply::Held { .. } | Reply::Free);
+        if replies.iter().any(refused) {
+            assert!(replies.iter().all(refused), "{replies:?}");
+            seen.refused += 1;
+        } else {
+            let one = |part: &Request| self.one(part, seen);
+            assert_eq!(parts.iter().map(one).collect::<Vec<_>>(), *replies);
+        }
+        assert_eq!(self.together, self.apart, "after {request:?}");
+        reply
+    }
+
+    /// Executes one part. To the other resources it does nothing, or it raises the era.
+    fn one(&mut self, part: &Request, seen: &mut Seen) -> Reply {
+        let other = |name: &&&str| *of(part) != resource(name);
+        let before: Vec<_> = NAMES.iter().filter(other).map(|name| self.look(name)).collect();
+        let reply = ask(&mut self.apart, 0, 0, part);
+        for (name, (locked, next)) in NAMES.iter().filter(other).zip(before) {
+            let (still, now) = self.look(name);
+            assert_eq!(still, locked);
+            if now.era > next.era {
+                assert_eq!(now.count, 1);
+                seen.larger_eras += 1;
+            } else {
+                assert_eq!(now, next);
+            }
+        }
+        reply
+    }
+
+    fn look(&self, name: &str) -> (bool, Stamp) {
+        let locked = self.apart.is_locked(&resource(name), now());
+        (locked, next_grant(&mut self.apart.clone(), name))
+    }
+}
+
+impl Client {
+    fn new(number: u8, names: &[&str]) -> Client {
+        let terms = Terms { ttl: TTL, lock_delay: Duration::ZERO, drift: Duration::ZERO };
+        let (owner, mode) = (owner(number), Mode::Exclusive);
+        let attempt = |name: &&str| Attempt { resource: resource(name), owner, mode, terms };
+        let attempts: Vec<Attempt> = names.iter().map(attempt).collect();
+        let each = attempts.iter().map(|attempt| Acquire::new(NODES, attempt.clone(), now()));
+        let (asked, answered) = (vec![None; NODES], vec![None; NODES]);
+        let each = each.collect();
+        let mut client =
+            Client { all: AcquireAll::new(NODES, attempts, now()), each, asked, answered };
+        client.send();
+        client
+    }
+
+    /// Sends what the attempt has for the nodes: all that the single attempts have, and nothing else.
+    fn send(&mut self) {
+        let mut wanted = BTreeMap::<usize, Vec<Request>>::new();
+        for one in &mut self.each {
+            while let Some((node, request)) = one.next_request() {
+                wanted.entry(node).or_default().push(request);
+            }
+        }
+        while let Some((node, request)) = self.all.next_request() {
+            assert_eq!(wanted.remove(&node).map(Request::Several).as_ref(), Some(&request));
+            self.asked[node] = Some(request);
+        }
+        assert!(wanted.is_empty(), "{wanted:?}");
+    }
+
+    /// Each single attempt that has asked is given its part of the answer.
+    fn take(&mut self, node: usize, reply: Reply, parts: &[usize]) {
+        let Reply::Several(replies) = &reply else { panic!("{reply:?}") };
+        for (part, reply) in parts.iter().zip(replies) {
+            let vote = match reply {
+                Reply::Free => Reply::Held { remaining: Duration::ZERO, holder: None },
+                other => other.clone(),
+            };
+            self.each[*part].on_reply(node, Ok(vote));
+        }
+        self.all.on_reply(node, Ok(reply));
+        self.send();
+    }
+
+    /// Won when each is won, with their tokens; lost when one is lost.
+    fn outcome(&self) -> Option<bool> {
+        let each: Vec<_> = self.each.iter().map(|one| one.outcome(now())).collect();
+        let tokens = each.iter().map(|one| match one {
+            Some(AcquireOutcome::Won { token, .. }) => Some(*token),
+            _ => None,
+        });
+        let tokens: Option<Vec<_>> = tokens.collect();
+        let lost = |one: &AcquireOutcome| !matches!(one, AcquireOutcome::Won { .. });
+        match self.all.outcome(now()) {
+            Some(AcquireAllOutcome::Won { tokens: all, .. }) => assert_eq!(tokens, Some(all)),
+            Some(_) => assert!(each.iter().flatten().any(lost)),
+            None => assert!(tokens.is_none() && !each.iter().flatten().any(lost)),
+        }
+        self.all.outcome(now()).map(|_| tokens.is_some())
+    }
+}
+
+/// The places of the resources that the parts of a request speak of.
+fn places(request: &Request, names: &[&str]) -> Vec<usize> {
+    let Request::Several(parts) = request else { panic!("{request:?}") };
+    let place = |part: &Request| names.iter().position(|name| *of(part) == resource(name));
+    parts.iter().map(|part| place(part).unwrap()).collect()
+}
+
+fn walk(seed: u64, seen: &mut Seen) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let counts = |random: &mut fastrand::Rng| [0; 3].map(|_: u8| random.u8(0..3));
+    let mut nodes: Vec<Node> = Vec::new();
+    for _ in 0..NODES {
+        nodes.push(node(random.u64(1..4), counts(&mut random)));
+    }
+    let lists = [&["a", "b"][..], &["b", "c"], &["a", "b", "c"], &["c"]];
+    let mut clients: Vec<Client> =
+        (0..).zip(lists).map(|(number, names)| Client::new(number, names)).collect();
+    let mut parts = vec![vec![Vec::new(); NODES]; clients.len()];
+    for _ in 0..80 {
+        let (number, at) = (random.usize(0..clients.len()), random.usize(0..NODES));
+        let client = &mut clients[number];
+        if random.u8(0..10) == 0 {
+            let gone = resource(NAMES[random.usize(0..NAMES.len())]);
+            nodes[at].together.expire_lock(&gone);
+            nodes[at].apart.expire_lock(&gone);
+        } else if let Some(reply) = client.answered[at].take() {
+            client.take(at, reply, &parts[number][at]);
+            client.outcome();
+        } else if let Some(request) = client.asked[at].take() {
+            parts[number][at] = places(&request, lists[number]);
+            client.answered[at] = Some(nodes[at].answer(&request, seen));
+        }
+    }
+    for client in &clients {
+        match client.outcome() {
+            Some(true) => seen.won += 1,
+            Some(false) => seen.lost += 1,
+            None => {}
+        }
+    }
+}
+
+#[test]
+fn several_are_acquired_as_each_would_be() {
+    let mut seen = Seen::default();
+    (0..2000).for_each(|seed| walk(seed, &mut seen));
+    let Seen { won, lost, refused, larger_eras } = seen;
+    println!("{won} won, {lost} lost, {refused} requests refused, {larger_eras} larger eras");
+    assert!(won.min(lost).min(refused).min(larger_eras) > 0);
+}

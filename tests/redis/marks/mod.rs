@@ -1,0 +1,53 @@
+//! High-water marks in a Redis, and the writes that they fence.
+
+mod forgotten;
+mod whole;
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use fencing::fence::Stale;
+use fencing::redis::{Closed, FencedError, RedisMarks};
+use fencing::{Resource, Token};
+use support::redis::RedisServer;
+
+const MARKS: &str = "{files}:marks";
+
+fn token(number: u64) -> Token {
+    Token::new(number).unwrap()
+}
+
+fn file() -> Resource {
+    Resource::new("files/a").unwrap()
+}
+
+/// Marks on this server, on a connection of their own. A busy machine may be slow.
+fn marks(server: &RedisServer) -> RedisMarks {
+    RedisMarks::new(&server.url(), "files").unwrap().budget(Duration::from_secs(30))
+}
+
+/// The same, opened.
+async fn opened(server: &RedisServer) -> RedisMarks {
+    let marks = marks(server);
+    marks.open(&marks.look().await.unwrap(), None).await.unwrap();
+    marks
+}
+
+fn stale(error: FencedError) -> Stale {
+    match error {
+        FencedError::Stale(stale) => stale,
+        other => panic!("{other}"),
+    }
+}
+
+fn closed<T: std::fmt::Debug>(outcome: Result<T, FencedError>) -> Closed {
+    match outcome.unwrap_err() {
+        FencedError::Closed(closed) => closed,
+        other => panic!("{other}"),
+    }
+}
+
+/// A TCP port that was free a moment ago.
+fn port() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
+}
