@@ -182,3 +182,80 @@ fn the_log_says_what_it_is_asked_for() {
     assert_eq!(wrong.code, Some(0), "{wrong:?}");
     assert!(wrong.stderr.contains("RUST_LOG is not followed"), "{}", wrong.stderr);
 }
+
+const LOCK: &str = "{fencing}:lock:invoice/42";
+
+/// Puts the lock of somebody on these servers, as an attempt does that has got so far.
+fn put(servers: &[RedisServer], value: &str) {
+    for server in servers {
+        server.cli(&["SET", LOCK, value, "PX", "600000"]);
+    }
+}
+
+/// What stands on less than a majority is an attempt, or what is left of a lease.
+#[test]
+fn a_lock_on_few_nodes_is_taken_only_where_nobody_has_most() {
+    let servers = five();
+    assert_eq!(finish(run(&servers, &[], "true")).code, Some(0));
+    let release = ["release", "--resource", "invoice/42"];
+    put(&servers[..3], "majority");
+    put(&servers[3..], "minority");
+    let lease = &objects(&ask(fencing(&servers), &["leases", "--json"]))[..];
+    assert_eq!(lease.iter().filter(|lease| lease["held"] == true).count(), 1, "{lease:?}");
+    let token = lease.iter().find(|lease| lease["held"] == true).unwrap()["token"].clone();
+    let token = token.as_str().unwrap();
+    let done = ask(fencing(&servers), &[&release[..], &["--token", token, "--yes"]].concat());
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(done.stdout.contains("on 3 nodes"), "{done:?}");
+    let left: Vec<_> = servers.iter().map(|it| it.cli(&["GET", LOCK])).collect();
+    assert_eq!(left, ["", "", "", "minority", "minority"]);
+
+    let asked = ask(fencing(&servers), &release);
+    assert_eq!(asked.code, Some(64), "{asked:?}");
+    let token = asked.stderr.split(", token ").nth(1).unwrap().split('.').next().unwrap();
+    let done = ask(fencing(&servers), &[&release[..], &["--token", token, "--yes"]].concat());
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(done.stdout.contains("on 2 nodes"), "{done:?}");
+    assert!(servers.iter().all(|it| it.cli(&["EXISTS", LOCK]) == "0"));
+}
+
+/// A node of another list is in no majority of this one, and stays as it is.
+#[test]
+fn nodes_of_another_list_do_not_count() {
+    let servers = five();
+    assert_eq!(finish(run(&servers, &[], "true")).code, Some(0));
+    put(&servers, "stuck");
+    let release = |servers: &[RedisServer]| {
+        let asked = ask(fencing(servers), &["release", "--resource", "invoice/42"]);
+        let Some(token) = asked.stderr.split(", token ").nth(1) else { return asked };
+        let token = token.split('.').next().unwrap();
+        ask(fencing(servers), &["release", "--resource", "invoice/42", "--token", token, "--yes"])
+    };
+    let wrong = release(&servers[..3]);
+    assert_eq!(wrong.code, Some(69), "{wrong:?}");
+    assert!(wrong.stderr.contains("0 of 3 nodes answered as nodes of this list"), "{wrong:?}");
+    assert!(wrong.stderr.contains("a node of another fleet"), "{wrong:?}");
+    // One node has gone over to another list.
+    let admitted = servers[0].cli(&["HGET", "{fencing}:memory", "admitted"]);
+    servers[0].cli(&["HSET", "{fencing}:memory", "admitted", &format!("{admitted},x")]);
+    let done = release(&servers);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(done.stdout.contains("on 4 nodes; 4 of 5 do not let it back"), "{done:?}");
+    assert_eq!(servers[0].cli(&["GET", LOCK]), "stuck");
+}
+
+/// Whoever releases is written down by host and process where the environment's name cannot be.
+#[test]
+fn a_wrong_name_does_not_stop_the_operator() {
+    let servers = five();
+    assert_eq!(finish(run(&servers, &[], "true")).code, Some(0));
+    put(&servers, "stuck");
+    let asked = ask(fencing(&servers), &["release", "--resource", "invoice/42"]);
+    let token = asked.stderr.split(", token ").nth(1).unwrap().split('.').next().unwrap();
+    let mut command = fencing(&servers);
+    command.env("FENCING_HOLDER", "two words");
+    let done = ask(command, &["release", "--resource", "invoice/42", "--token", token, "--yes"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let line = servers[0].cli(&["ZRANGE", "{fencing}:audit", "0", "-1"]);
+    assert!(line.contains("held by stuck; done by ") && !line.contains("two words"), "{line}");
+}

@@ -284,3 +284,31 @@ async fn a_node_that_is_not_admitted_is_left_alone() {
     }
     drop(lease);
 }
+
+/// Parts of a shared lock that have ended stand on the node until somebody asks for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn parts_are_counted_and_those_that_have_ended_are_not() {
+    let servers = [RedisServer::start()];
+    drop(named(&servers, "a").acquire_shared(&resource()).await.unwrap());
+    let key = "{fencing}:lock:invoice/42";
+    servers[0].cli(&["DEL", key]);
+    let time = servers[0].cli(&["TIME"]);
+    let now: u64 = time.lines().next().unwrap().parse::<u64>().unwrap() * 1000;
+    for number in 0..150 {
+        let ends = if number < 30 { now - 1000 } else { now + 600_000 + number };
+        servers[0].cli(&["ZADD", key, &ends.to_string(), &format!("owner-{number:03}")]);
+    }
+    servers[0].cli(&["ZADD", key, &(now + 900_000).to_string(), "draining"]);
+    servers[0].cli(&["PEXPIRE", key, "900000"]);
+    let node = nodes(&servers).remove(0);
+    let listed = node.locks(|_| true, BUDGET).await.unwrap();
+    assert_eq!(listed.len(), 100);
+    assert!(listed.iter().all(|lock| lock.shared && lock.holders == 120), "{listed:?}");
+    let views = seen(&fleet(&servers), &servers).await;
+    let owners: Vec<&[u8]> = views[0].locks.iter().map(|lock| &lock.value[..]).collect();
+    assert_eq!(owners.len(), 120);
+    assert!(!owners.contains(&&b"draining"[..]) && !owners.contains(&&b"owner-029"[..]));
+    // All 120 lose it; the pause for whoever waits to hold it alone goes on.
+    assert_eq!(force(&fleet(&servers), &servers, &views).await, 120);
+    assert_eq!(servers[0].cli(&["ZRANGE", key, "0", "-1"]), "draining");
+}

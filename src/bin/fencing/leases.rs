@@ -50,7 +50,9 @@ async fn on_nodes(args: &Leases, urls: &[String]) -> Result<u8, Failure> {
     }
     if fleet.nodes.len() < fleet.needed {
         let (answered, size) = (fleet.nodes.len(), fleet.size);
-        let text = format!("{answered} of {size} nodes answered: that is no majority");
+        let text = format!(
+            "{answered} of {size} nodes answered as nodes of this list: that is not a majority"
+        );
         return Err(Failure(exit::UNAVAILABLE, text));
     }
     Ok(0)

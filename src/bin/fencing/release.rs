@@ -140,8 +140,8 @@ fn enough(fleet: &Fleet) -> Result<(), Failure> {
     }
     let (answered, size) = (fleet.nodes.len(), fleet.size);
     let text = format!(
-        "{answered} of {size} nodes answered: that is no majority, so nobody can have the lock; run it again when \
-         more do"
+        "{answered} of {size} nodes answered as nodes of this list: that is not a majority, so the holder may keep the \
+         lock; run it again when more do"
     );
     Err(Failure(exit::UNAVAILABLE, text))
 }
