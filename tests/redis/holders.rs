@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use fencing::lock::redlock::{Fleet, Node, NodeView, RedisNode};
+use fencing::lock::redlock::{Fleet, Forced, Node, NodeView, RedisNode};
 use fencing::lock::{AcquireError, Fault, Holder, Loss, Released};
 use fencing::{Redlock, Resource};
 use support::redis::{RedisServer, five};
@@ -49,7 +49,11 @@ async fn force(fleet: &Fleet, servers: &[RedisServer], seen: &[NodeView]) -> usi
     let values: Vec<_> = values.into_iter().map(|lock| lock.value.clone()).collect();
     let mut taken = 0;
     for node in nodes(servers) {
-        taken += node.force_release(fleet, &resource(), &values, seen, BUDGET).await.unwrap();
+        if let Forced::Taken(holders) =
+            node.force_release(fleet, &resource(), &values, seen, BUDGET).await.unwrap()
+        {
+            taken += holders;
+        }
     }
     taken
 }
@@ -311,4 +315,33 @@ async fn parts_are_counted_and_those_that_have_ended_are_not() {
     // All 120 lose it; the pause for whoever waits to hold it alone goes on.
     assert_eq!(force(&fleet(&servers), &servers, &views).await, 120);
     assert_eq!(servers[0].cli(&["ZRANGE", key, "0", "-1"]), "draining");
+    let line = servers[0].cli(&["ZRANGE", "{fencing}:audit", "0", "-1"]);
+    assert!(line.contains("and 104 more; done by ") && line.len() < 16 * 140, "{line}");
+}
+
+/// Whoever stands there may have asked with the same count, and has to publish its token.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_another_stands_nothing_is_noted() {
+    let servers = five();
+    let lease = named(&servers, "stuck").acquire(&resource()).await.unwrap();
+    let fleet = fleet(&servers);
+    let views = seen(&fleet, &servers).await;
+    let values = [views[0].locks[0].value.clone()];
+    servers[0].cli(&["SET", "{fencing}:lock:invoice/42", "another"]);
+    // What stands in the way of a line of the audit does not stand in the way of the release.
+    servers[1].cli(&["SET", "{fencing}:audit", "x"]);
+    servers[2].cli(&["DEL", "{fencing}:lock:invoice/42"]);
+    let mut forced = Vec::new();
+    let count = servers[0].cli(&["HGET", "{fencing}:memory", "c:invoice/42"]);
+    for node in nodes(&servers).into_iter().take(3) {
+        forced.push(node.force_release(&fleet, &resource(), &values, &views, BUDGET).await);
+        // What was seen of one resource says nothing of another.
+        let other = Resource::new("invoice/43").unwrap();
+        let refused = node.force_release(&fleet, &other, &values, &views, BUDGET).await;
+        assert_eq!(refused, Err(Fault::NotAdmitted));
+    }
+    assert_eq!(forced, [Ok(Forced::HeldByAnother), Ok(Forced::Taken(1)), Ok(Forced::Free)]);
+    assert_eq!(servers[0].cli(&["HGET", "{fencing}:memory", "c:invoice/42"]), count);
+    assert_eq!(servers[0].cli(&["GET", "{fencing}:lock:invoice/42"]), "another");
+    drop(lease);
 }

@@ -122,6 +122,14 @@ impl Finding {
         matches!(self.problem, None | Some(Fault::Quarantined(_)))
     }
 
+    /// Returns whether clients of this list count the node, also where a new client would not take it in: of a
+    /// setting that was changed since they do not know.
+    pub(crate) fn is_counted(&self, list: &Fleet) -> bool {
+        let known = |it: &NodeReport| it.remembers() && it.moved_to.is_empty() && it.master;
+        !matches!(self.problem, Some(Fault::SameServer(_)))
+            && self.report.as_ref().is_ok_and(|it| known(it) && list.members().eq(&it.fleet))
+    }
+
     fn line(&self, findings: &Findings) -> String {
         let report = match &self.report {
             Ok(report) => report,

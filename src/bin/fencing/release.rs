@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fencing::lock::redlock::NodeView;
-use fencing::lock::{Holder, sql};
+use fencing::lock::redlock::{Forced, NodeView};
+use fencing::lock::{Fault, Holder, sql};
 use fencing::{Resource, Token};
 
 use crate::args::{Chosen, Release, trimmed};
@@ -41,34 +41,50 @@ async fn on_nodes(args: &Release, urls: &[String]) -> Result<(), Failure> {
         })
         .await;
     enough(&fleet)?;
+    let not_asked = fleet.faults.len();
     let held = Held::of(&views, fleet.needed);
     if held.is_empty() {
         return free(&resource);
     }
     let tokens: Vec<Token> = held.iter().filter_map(|held| held.token).collect();
-    let asked = asked(args, &Held::told(&held), &tokens)?;
-    let held: Vec<Held> = held.into_iter().filter(|held| held.token == Some(asked)).collect();
-    let named = Held::named(&held);
-    let values: Vec<Vec<u8>> = held.into_iter().flat_map(|held| held.values).collect();
+    asked(args, &Held::told(&held, fleet.size), &tokens)?;
+    let fits = |held: &Held| args.token.is_none() || held.token == args.token;
+    let held: Vec<Held> = held.into_iter().filter(fits).collect();
+    let told_of = Held::told(&held, fleet.size);
+    let values: Vec<_> = held.into_iter().flat_map(|held| held.values).collect();
     let views = Arc::new(views);
-    let taken = fleet
+    let forced = fleet
         .each(|node| {
             let (list, resource, values) = (list.clone(), resource.clone(), values.clone());
             let views = Arc::clone(&views);
             async move { node.force_release(&list, &resource, &values, &views, budget).await }
         })
         .await;
-    for (node, fault) in &fleet.faults {
-        say::error(format_args!("not released there: {node}: {fault}"));
+    for (place, (node, fault)) in fleet.faults.iter().enumerate() {
+        say::error(not_released(node, fault, place >= not_asked));
     }
-    enough(&fleet)?;
-    if taken.iter().all(|taken| *taken == 0) {
-        return Err(gone(&resource, &named));
+    for ((node, _), forced) in fleet.nodes.iter().zip(&forced) {
+        if *forced == Forced::HeldByAnother {
+            say::error(format_args!("{node}: somebody else holds it there, and keeps it"));
+        }
     }
-    let (on, told_to) = (taken.iter().filter(|taken| **taken > 0).count(), fleet.nodes.len());
+    let count = |which: fn(&Forced) -> bool| forced.iter().filter(|forced| which(forced)).count();
+    let taken = count(|forced| matches!(forced, Forced::Taken(_)));
+    let noted = count(|forced| *forced != Forced::HeldByAnother);
+    if taken == 0 && forced.len() >= fleet.needed {
+        return Err(gone(&resource, &told_of));
+    }
+    if noted < fleet.needed {
+        let text = format!(
+            "{resource}, held by {told_of}, was released on {taken} nodes, and {noted} of {} do not let it back, which is not \
+             a majority. Others may get the lock from now on, and the holder may keep it: run this again. {CANNOT}",
+            fleet.size
+        );
+        return Err(Failure(exit::UNAVAILABLE, text));
+    }
+    let size = fleet.size;
     told(&format!(
-        "released {resource}, held by {named}, token {asked}, on {on} nodes; {told_to} of {} do not let it back",
-        fleet.size
+        "released {resource}, held by {told_of}, on {taken} nodes; {noted} of {size} do not let it back"
     ));
     Ok(())
 }
@@ -87,11 +103,14 @@ async fn in_database(args: &Release, url: &str) -> Result<(), Failure> {
 }
 
 /// One who holds a lock on nodes, or all who share it.
+#[derive(Default)]
 struct Held {
     values: Vec<Vec<u8>>,
     holders: Vec<Option<Holder>>,
-    /// The largest token that a node knows of where it stands.
+    /// Its token, if it stands on a majority: the one that a majority knows of there, or else the largest. What stands on
+    /// less has none yet, or none any more: whoever comes next may get the same.
     token: Option<Token>,
+    known: Vec<Token>,
     nodes: usize,
 }
 
@@ -103,10 +122,12 @@ impl Held {
         for view in views {
             let shared = view.locks.iter().any(|lock| lock.shared);
             for (place, lock) in view.locks.iter().enumerate() {
-                let none = || Held { values: vec![], holders: vec![], token: None, nodes: 0 };
+                let none = || Held::default();
                 let held = all.entry((!shared).then_some(&lock.value)).or_insert_with(none);
-                held.nodes += usize::from(place == 0);
-                held.token = held.token.max(view.known);
+                if place == 0 {
+                    held.nodes += 1;
+                    held.known.extend(view.known);
+                }
                 if !held.values.contains(&lock.value) {
                     held.values.push(lock.value.clone());
                     held.holders.push(lock.holder.clone());
@@ -114,20 +135,43 @@ impl Held {
             }
         }
         let any = all.values().any(|held| held.nodes >= needed);
-        all.into_values().filter(|held| !any || held.nodes >= needed).collect()
+        let mut held: Vec<Held> = all.into_values().collect();
+        held.retain(|held| !any || held.nodes >= needed);
+        for held in held.iter_mut().filter(|_| any) {
+            held.known.sort_unstable();
+            let agreed = held.known.chunk_by(Token::eq).find(|same| same.len() >= needed);
+            held.token = agreed.unwrap_or(&held.known).last().copied();
+        }
+        held
     }
 
-    fn named(held: &[Held]) -> String {
-        named(held.iter().flat_map(|held| held.holders.iter().map(Option::as_ref)))
-    }
-
-    fn told(held: &[Held]) -> String {
+    fn told(held: &[Held], size: usize) -> String {
         let one = |held: &Held| {
             let named = named(held.holders.iter().map(Option::as_ref));
-            let token = held.token.map_or_else(String::new, |token| format!(", token {token}"));
-            format!("{named}{token}")
+            match held.token {
+                Some(token) => format!("{named}, token {token}"),
+                None => format!(
+                    "{named} (on {} of {size} nodes: an attempt, or what is left of a lease)",
+                    held.nodes
+                ),
+            }
         };
         held.iter().map(one).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// Says why a node did not do it, or may have done it.
+fn not_released(node: &str, fault: &Fault, was_asked: bool) -> String {
+    match fault {
+        Fault::Exhausted => format!(
+            "not released there: {node}: it counts no further, so nothing could keep the holder out; the lock is free when it \
+             ends by itself"
+        ),
+        Fault::NotAdmitted | Fault::OtherFleet { .. } | Fault::Moved { .. } => {
+            format!("not released there: {node}: {fault}")
+        }
+        _ if was_asked => format!("perhaps released there, it did not answer: {node}: {fault}"),
+        _ => format!("not released there: {node}: {fault}"),
     }
 }
 
@@ -151,20 +195,24 @@ fn free(resource: &Resource) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the token that the operator has named, if it is one of those that were found. Without one nothing is
-/// done: whoever holds the lock by now may be somebody else than the operator has seen.
-fn asked(args: &Release, found: &str, tokens: &[Token]) -> Result<Token, Failure> {
+/// Refuses where the operator has not said yes, or has named another token than those that were found.
+fn asked(args: &Release, found: &str, tokens: &[Token]) -> Result<(), Failure> {
     let resource = &args.resource;
-    match args.token {
-        Some(token) if args.yes && tokens.contains(&token) => Ok(token),
-        Some(token) if !tokens.contains(&token) => Err(Failure(
-            exit::REFUSED,
-            format!("{resource} is held by {found}, not with token {token}: nothing was released"),
-        )),
-        _ => Err(pool::usage(format_args!(
-            "would release {resource}, held by {found}. {CANNOT} Add --token with that token and --yes to do it"
-        ))),
+    if let Some(token) = args.token.filter(|token| !tokens.contains(token)) {
+        let text =
+            format!("{resource} is held by {found}, not with token {token}: nothing was released");
+        return Err(Failure(exit::REFUSED, text));
     }
+    if args.yes {
+        return Ok(());
+    }
+    let only = match tokens {
+        [token] => format!(", and --token {token} so that nobody else can lose it"),
+        _ => String::new(),
+    };
+    Err(pool::usage(format_args!(
+        "would release {resource}, held by {found}. {CANNOT} Add --yes to do it{only}"
+    )))
 }
 
 fn gone(resource: &Resource, named: &str) -> Failure {

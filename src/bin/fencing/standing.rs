@@ -50,7 +50,7 @@ impl Fleet {
         let mut fleet = Fleet { nodes: Vec::new(), list, needed, size, faults: Vec::new() };
         for (url, finding) in urls.iter().zip(findings.nodes) {
             match finding.problem.clone() {
-                Some(problem) if !finding.is_admitted() => {
+                Some(problem) if !finding.is_counted(&fleet.list) => {
                     fleet.faults.push((finding.node, problem));
                 }
                 _ => {

@@ -63,7 +63,7 @@ pub use memory::MemoryNode;
 pub use node::{Node, Opened, Session};
 pub use operator::{AdmitNodes, Operator, OperatorError};
 #[cfg(feature = "redis")]
-pub use redis::{NodeLock, NodeReport, NodeView, RedisNode};
+pub use redis::{Forced, NodeLock, NodeReport, NodeView, RedisNode};
 
 /// A lock service over N independent nodes.
 ///

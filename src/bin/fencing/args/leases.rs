@@ -30,8 +30,8 @@ pub(crate) struct Leases {
 ///
 /// It cannot stop the holder. The holder goes on until its next renewal, which fails, or, in a database, until its
 /// lease ends. Until then two clients believe that they hold the lock. Only a storage that compares tokens refuses
-/// the older one, once it has seen the newer. If the lock is shared, all who share it lose it. Whoever has got the
-/// lock since it was looked at keeps it: --token names the lease that you have seen. It does not wait for a lock-delay, or for
+/// the older one, once it has seen the newer. If the lock is shared, all who share it lose it. With --token
+/// only the lease that you have seen can lose it; without, whoever holds it when the command runs. It does not wait for a lock-delay, or for
 /// the rest of a shortest hold: others can have the lock at once.
 ///
 /// Nodes write it down in the sorted set {NAMESPACE}:audit, and a database in the table fencing_audit.
@@ -47,10 +47,10 @@ pub(crate) struct Release {
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
     pub(crate) node_budget: Duration,
     /// The token of the lease to end: without --yes the command says which it is. If the lock has another one by
-    /// now, nothing is done.
+    /// now, nothing is done. What stands on less than a majority of the nodes has no token.
     #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Option<Token>,
-    /// Does it; --token must be given. Without this, the command only says what it would do.
+    /// Does it. Without this, the command only says what it would do.
     #[arg(long)]
     pub(crate) yes: bool,
 }
@@ -64,6 +64,6 @@ Exit status:
 const RELEASE_STATUS: &str = "\
 Exit status:
   0    it is free now, or was free before
-  64   wrong usage, or --token or --yes is missing
+  64   wrong usage, or --yes is missing
   65   the lock has another token, or somebody else has got it meanwhile: nothing was released
-  69   too few nodes answered, or the database refused";
+  69   too few nodes answered: it says whether something was released; or the database refused";

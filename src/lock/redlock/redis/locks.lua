@@ -3,6 +3,8 @@
 -- ARGV: 1 how many of those who share a lock are named, 2 and on: the field of each lock's count
 -- Returns: what the node is admitted as, the era, then for each lock: free count | alone count 1 holder ms | shared
 -- count owners (holder ms)...
+-- Why not by scores: users of the library have no right to ZRANGEBYSCORE. What is not a lock
+-- of ours stands there as one without a holder.
 -- Why no marker: it only reads. Whoever acts on the answer compares the marker.
 local memory = redis.call('HMGET', KEYS[1], 'admitted', 'era')
 local time = redis.call('TIME')
@@ -13,20 +15,25 @@ for place = 2, #KEYS do
   if type(holder) == 'string' then
     answer = {'alone', count, 1, holder, redis.call('PTTL', KEYS[place])}
   elseif type(holder) == 'table' then
-    -- Parts that have ended stand there until somebody asks for the lock. One more, as one may be no owner.
-    local parts = redis.pcall('ZRANGEBYSCORE', KEYS[place], '(' .. now, '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[1] + 1)
-    local owners = redis.pcall('ZCOUNT', KEYS[place], '(' .. now, '+inf')
-    if not parts.err and type(owners) == 'number' then
-      local drains = redis.call('ZSCORE', KEYS[place], 'draining')
-      if drains and tonumber(drains) > now then owners = owners - 1 end
-      answer = {'shared', count, owners}
-      for part = 1, #parts, 2 do
-        if parts[part] ~= 'draining' and #answer < 3 + 2 * ARGV[1] then
+    -- The latest end comes first. Parts that have ended stand there until somebody asks for the lock.
+    local parts, owners = redis.pcall('ZREVRANGE', KEYS[place], 0, 100000, 'WITHSCORES'), 0
+    answer = {'shared', count, 0}
+    if parts.err then
+      if not string.find(parts.err, 'WRONGTYPE') then return parts end
+      answer, parts = {'alone', count, 1, '', redis.call('PTTL', KEYS[place])}, {}
+    end
+    for part = 1, #parts, 2 do
+      local left = parts[part + 1] - now
+      if left <= 0 then break end
+      if parts[part] ~= 'draining' then
+        owners = owners + 1
+        if owners <= tonumber(ARGV[1]) then
           answer[#answer + 1] = parts[part]
-          answer[#answer + 1] = parts[part + 1] - now
+          answer[#answer + 1] = left
         end
       end
     end
+    if answer[1] == 'shared' then answer[3] = owners end
   end
   answers[place + 1] = answer
 end

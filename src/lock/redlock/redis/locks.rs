@@ -32,6 +32,8 @@ const NAMED: usize = 100;
 const ALL: usize = 100_000;
 /// How much of what stands in a lock is written down.
 const SHOWN: usize = 128;
+/// How many holders are written down.
+const FEW: usize = 16;
 
 /// A lock as it stands on one node, for an operator. A lock that several share stands there once for each of
 /// them.
@@ -46,7 +48,7 @@ pub struct NodeLock {
     pub holder: Option<Holder>,
     /// Whether the holder shares the lock, perhaps with others.
     pub shared: bool,
-    /// How many hold it on this node: more than are listed, if more than 100 share it.
+    /// How many hold it on this node. If more than 100 share it, only those are listed whose parts end last.
     pub holders: u64,
     /// How long until it ends by itself, unless it is renewed. `None` for a lock that was made by hand
     /// and never ends.
@@ -67,6 +69,20 @@ pub struct NodeView {
     pub known: Option<Token>,
     stamp: Stamp,
     fleet: Fleet,
+    resource: Resource,
+}
+
+/// What became of a release by force on one node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Forced {
+    /// So many of the holders had the lock there, and have lost it.
+    Taken(usize),
+    /// None of them had it, and nobody else. The node has noted that their token is used up.
+    Free,
+    /// Somebody else has it there, and keeps it. Nothing was noted: where that is an attempt which comes to nothing,
+    /// the holder may get this node back.
+    HeldByAnother,
 }
 
 /// What a node says of some locks.
@@ -141,18 +157,22 @@ impl RedisNode {
             }
             let (count, locks) = answers.locks.into_iter().next().unwrap_or_default();
             let stamp = Stamp { era: answers.era, count };
-            Ok(NodeView { locks, known: stamp.token(), stamp, fleet: fleet.clone() })
+            let (fleet, resource) = (fleet.clone(), resource.clone());
+            Ok(NodeView { locks, known: stamp.token(), stamp, fleet, resource })
         };
         within(budget, asked).await
     }
 
     /// Takes the lock of `resource` from these holders on the node, over a connection of its own, within
-    /// `budget`: see [`NodeLock::value`]. Whoever has got the lock since they were seen keeps it. Returns how many
-    /// of them had it.
+    /// `budget`: see [`NodeLock::value`]. Whoever has got the lock since they were seen keeps it.
+    ///
+    /// The lock is free, and the holder's next renewal fails, when a majority of the nodes has answered
+    /// [`Forced::Taken`] or [`Forced::Free`]. With fewer, run it again.
     ///
     /// `seen` is what a majority of the nodes of this fleet has shown with [`RedisNode::lock`]. Ask every node, also
     /// those where nobody holds the lock: each notes that the largest of these tokens is used up, or
-    /// the holder's next renewal would set the lock again there. Views of other fleets do not count.
+    /// the holder's next renewal would set the lock again there. Views of other fleets, and of other resources, do not
+    /// count.
     ///
     /// The node writes it down, with the name of this process, in the sorted set `{namespace}:audit`, which
     /// keeps the last 1000 lines.
@@ -174,14 +194,13 @@ impl RedisNode {
         values: &[Vec<u8>],
         seen: &[NodeView],
         budget: Duration,
-    ) -> Result<usize, Fault> {
+    ) -> Result<Forced, Fault> {
         let keys = &self.keys;
         let by = HolderName::own().unwrap_or_else(|_| HolderName::of_process());
-        let holders: Vec<_> = values.iter().map(|value| shown(value)).collect();
         let line =
-            format!("release {resource}; held by {}; done by {}", holders.join(", "), by.as_str());
-        let of_fleet = seen.iter().filter(|view| view.fleet == *fleet);
-        let Some(Stamp { era, count }) = of_fleet.map(|view| view.stamp).max() else {
+            format!("release {resource}; held by {}; done by {}", all_shown(values), by.as_str());
+        let of_it = seen.iter().filter(|view| view.fleet == *fleet && view.resource == *resource);
+        let Some(Stamp { era, count }) = of_it.map(|view| view.stamp).max() else {
             return Err(Fault::NotAdmitted);
         };
         let asked = async {
@@ -200,7 +219,11 @@ impl RedisNode {
             if let [Value::BulkString(forced), Value::Int(taken)] = parts.as_slice()
                 && forced == b"forced"
             {
-                return usize::try_from(*taken).map_err(|_| odd());
+                let taken = usize::try_from(*taken).map_err(|_| odd())?;
+                return Ok(if taken == 0 { Forced::Free } else { Forced::Taken(taken) });
+            }
+            if matches!(parts.as_slice(), [Value::BulkString(other)] if other == b"other") {
+                return Ok(Forced::HeldByAnother);
             }
             Err(match script::reply(&me.incarnation, Duration::ZERO, parts) {
                 Some(Reply::NotAdmitted) => Fault::NotAdmitted,
@@ -252,6 +275,15 @@ async fn member(
 fn shown(value: &[u8]) -> String {
     let text = String::from_utf8_lossy(value);
     text.chars().flat_map(char::escape_debug).take(SHOWN).collect()
+}
+
+/// Returns the first holders. A lock may have very many, and a line of the audit must stay short.
+fn all_shown(values: &[Vec<u8>]) -> String {
+    let mut holders: Vec<_> = values.iter().take(FEW).map(|value| shown(value)).collect();
+    if values.len() > FEW {
+        holders.push(format!("and {} more", values.len() - FEW));
+    }
+    holders.join(", ")
 }
 
 async fn within<T>(

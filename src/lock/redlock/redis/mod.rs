@@ -18,7 +18,7 @@ use std::sync::Arc;
 use super::{Node, RedlockBuilder};
 
 pub use inspect::NodeReport;
-pub use locks::{NodeLock, NodeView};
+pub use locks::{Forced, NodeLock, NodeView};
 pub use node::RedisNode;
 
 impl RedlockBuilder {
