@@ -1,6 +1,9 @@
-//! A ledger behind the fence, with tonic. In your service the generated code has the codec and the routes.
+//! A ledger behind the fence, with tonic.
 //!
 //! `tonic_service serve 127.0.0.1:8080`, and then `tonic_service http://127.0.0.1:8080 34 text`.
+
+#[path = "generated/text.rs"]
+mod text;
 
 use std::{convert::Infallible, error::Error};
 
@@ -8,37 +11,11 @@ use fencing::fence::MemoryMarks;
 use fencing::http::{AttachError, AttachLayer, FenceLayer, Fenced, Policy};
 use fencing::{Fence, Resource, Sequencer};
 use http::{request::Parts, uri::PathAndQuery};
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::transport::{self, Endpoint, Server, server::TcpIncoming};
 use tonic::{Request, Response, Status, body::Body};
 use tower::{Layer, service_fn};
 
-struct Text;
-
-#[rustfmt::skip]
-impl Codec for Text {
-    type Encode = String; type Decode = String; type Encoder = Text; type Decoder = Text;
-    fn encoder(&mut self) -> Text { Text }
-    fn decoder(&mut self) -> Text { Text }
-}
-
-#[rustfmt::skip]
-impl Encoder for Text {
-    type Item = String; type Error = Status;
-    fn encode(&mut self, text: String, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        bytes::BufMut::put_slice(buffer, text.as_bytes());
-        Ok(())
-    }
-}
-
-#[rustfmt::skip]
-impl Decoder for Text {
-    type Item = String; type Error = Status;
-    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<String>, Status> {
-        let text = bytes::Buf::copy_to_bytes(buffer, bytes::Buf::remaining(buffer));
-        Ok(String::from_utf8(text.to_vec()).ok())
-    }
-}
+use text::Text;
 
 /// The fence refuses stale calls, and calls without a token, before they reach this method.
 async fn append(call: Request<String>) -> Result<Response<String>, Status> {

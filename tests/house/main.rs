@@ -9,6 +9,8 @@ mod paths;
 mod seen;
 mod source;
 
+use std::path::Path;
+
 use circles::{arrows, circles};
 use floors::breaches;
 use source::{File, crate_in};
@@ -90,4 +92,21 @@ fn no_file_is_longer_than_it_can_be_read() {
     for file in library().iter().chain(&program()) {
         assert!(file.text.lines().count() <= 400, "{} has more than 400 lines", file.path);
     }
+}
+
+#[test]
+fn small_examples_are_small() {
+    let mut found = 0;
+    for entry in
+        std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("examples"))
+            .unwrap()
+    {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            found += 1;
+            let lines = std::fs::read_to_string(&path).unwrap().lines().count();
+            assert!(lines < 60, "{} has {lines} lines", path.display());
+        }
+    }
+    assert!(found >= 8, "{found} examples");
 }
