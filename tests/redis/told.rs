@@ -136,11 +136,11 @@ async fn forged_messages_do_no_harm() {
     tokio::time::timeout(PATIENCE, waiter).await.unwrap().unwrap().unwrap();
 }
 
-/// The rights of README.md are enough to acquire, to be told, and to tell.
+/// The rights of the guide are enough to acquire, to be told, and to tell.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_user_with_the_rights_of_the_readme_is_told() {
+async fn a_user_with_the_rights_of_the_guide_is_told() {
     let servers = five();
-    let builder = as_the_readme_says(&servers);
+    let builder = as_the_guide_says(&servers);
     let first = builder.clone().build().unwrap();
     let lease = first.acquire(&resource()).await.unwrap();
     lease.renew().await.unwrap();
@@ -153,9 +153,9 @@ async fn a_user_with_the_rights_of_the_readme_is_told() {
 
 /// And for several locks at once, and for locks that stay closed for a while.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_user_with_the_rights_of_the_readme_shortens_several() {
+async fn a_user_with_the_rights_of_the_guide_shortens_several() {
     let servers = five();
-    let redlock = as_the_readme_says(&servers).lock_at_least_for(Duration::from_millis(300));
+    let redlock = as_the_guide_says(&servers).lock_at_least_for(Duration::from_millis(300));
     let redlock = redlock.retry_delay(POLL).build().unwrap();
     let several = ["a", "b", "c"].map(|name| Resource::new(name).unwrap());
     for _ in 0..2 {
@@ -172,7 +172,7 @@ async fn a_user_with_the_rights_of_the_readme_shortens_several() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_forgot_is_noticed_by_renewals_of_several() {
     let servers = five();
-    let builder = as_the_readme_says(&servers).ttl(Duration::from_secs(3));
+    let builder = as_the_guide_says(&servers).ttl(Duration::from_secs(3));
     let redlock = builder.build().unwrap();
     let several = ["a", "b"].map(|name| Resource::new(name).unwrap());
     let lease = redlock.acquire_all(&several).await.unwrap();
@@ -185,11 +185,12 @@ async fn a_node_that_forgot_is_noticed_by_renewals_of_several() {
     drop(lease);
 }
 
-/// A user of the servers with the rights that README.md names.
-fn as_the_readme_says(servers: &[RedisServer]) -> RedlockBuilder {
-    let readme = include_str!("../../README.md");
-    let rule = readme.lines().find_map(|line| line.strip_prefix("ACL SETUSER locks ")).unwrap();
-    let rule: Vec<&str> = rule.split(' ').collect();
+/// A user of the servers with the rights of docs/guide/production.md.
+fn as_the_guide_says(servers: &[RedisServer]) -> RedlockBuilder {
+    let guide = include_str!("../../docs/guide/production.md");
+    let rule = guide.split("ACL SETUSER locks ").nth(1).unwrap().split("\n```").next().unwrap();
+    let rule: Vec<&str> =
+        rule.split_whitespace().filter(|it| *it != "\\").map(|it| it.trim_matches('\'')).collect();
     for server in servers {
         server.cli(&[&["ACL", "SETUSER", "locks"], &rule[..]].concat());
     }
