@@ -154,6 +154,7 @@ const READMISSION: &[Mutant] = &[
     ),
     without("only to a promised era", "other resource", "promised", "era-is-promised"),
     without("only to a larger era", "other resource", "larger", "grant-upto-count"),
+    without("a count is used up, and not taken back", "use up", "larger", "grant-upto-count"),
     without("read after the target's prepare", "read", "prepared", "read-after-prepare"),
     without("a client prepares once", "prepare", "once", "reader-tells"),
     weaker(

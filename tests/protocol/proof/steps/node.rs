@@ -4,7 +4,7 @@ use super::{Change, Step, add, rule, set};
 use crate::proof::fact::fact;
 
 pub fn steps() -> Vec<Step> {
-    vec![vanish(), forget(), other_resource()]
+    vec![vanish(), forget(), other_resource(), use_up()]
 }
 
 /// `Store::release`, `Store::expire_lock`, `Store::expire_owner`: a lock, or a part in one, goes, at any
@@ -69,5 +69,17 @@ fn other_resource() -> Step {
             rule("larger", "(> E (era N))"),
         ],
         changes: vec![set("era", "n Node", "(= n N)", "E"), set("count", "n Node", "(= n N)", "0")],
+    }
+}
+
+/// `force.lua`, where an operator has taken the lock away: the count grows to any larger one. The lock vanishes in a step
+/// before this one; in a larger era the step is the one above, and then this one. The script raises no count where
+/// somebody else holds the lock alone. Order does not need that: there, nobody else could publish.
+fn use_up() -> Step {
+    Step {
+        name: "use up",
+        params: "N Node, C Count",
+        rules: vec![rule("larger", "(> C (count N))")],
+        changes: vec![set("count", "n Node", "(= n N)", "C")],
     }
 }
