@@ -77,8 +77,8 @@ fn a_short_command_brings_a_node_back() {
     }
 }
 
-const SKIP: &str = "`fencing fleet init` skips that if they are new, and else `fencing fleet \
-                    admit --now` if no lock is held";
+const SKIP: &str = "if no lock is held, `fencing fleet admit --now` ends that, as does `fencing fleet \
+                    init` on nodes that were never in use";
 
 #[test]
 fn whoever_waits_for_new_nodes_is_told_how_to_skip_that() {

@@ -143,15 +143,22 @@ async fn relocate(order: &Move) -> Result<u8, NotDone> {
     let findings = findings::ask(order.to(), &order.namespace, budget).await?;
     findings.print();
     let outlook = outlook(&findings);
-    say::out(format_args!("moved. {outlook}\nGive every client the new list now: {to}\n"));
+    say::out(format_args!(
+        "moved. {outlook}\nGive every client the new list now: {to}\nExporters and timers need it, too.\n"
+    ));
     let old = findings::ask(order.from(), &order.namespace, budget).await?;
     let left: Vec<&str> = left(&old, &findings).collect();
     if !left.is_empty() {
-        say::out(format_args!(
-            "Leave what is left of the old list ({}) running, and stop it only when no client has \
-             that list any more.\n",
-            left.join(", ")
-        ));
+        let left = left.join(", ");
+        match order.lost {
+            true => say::out(format_args!(
+                "Stop what is left of the old list ({left}) for good: it must never serve a client with that list again.\n"
+            )),
+            false => say::out(format_args!(
+                "Leave what is left of the old list ({left}) running, and stop it only when no client has \
+                 that list any more.\n"
+            )),
+        }
     }
     Ok(0)
 }

@@ -44,7 +44,8 @@ async fn on_nodes(args: &Leases, urls: &[String]) -> Result<u8, Failure> {
             }
         });
     let locks = locks.await;
-    print(args, &fleet.together(locks), Some(fleet.size));
+    let answered = locks.len();
+    print(args, &fleet.together(locks), Some((answered, fleet.size)));
     for (node, fault) in &fleet.faults {
         say::error(format_args!("{node}: {fault}"));
     }
@@ -78,7 +79,8 @@ pub(crate) fn refused(fault: Fault) -> Failure {
     Failure(exit::UNAVAILABLE, format!("the database: {fault}"))
 }
 
-fn print(args: &Leases, leases: &[Standing], nodes: Option<usize>) {
+/// Prints them; `nodes`: how many nodes answered, and how many there are.
+fn print(args: &Leases, leases: &[Standing], nodes: Option<(usize, usize)>) {
     if args.json {
         for lease in leases {
             say::out(format_args!("{}\n", described(lease, nodes)));
@@ -100,7 +102,7 @@ fn print(args: &Leases, leases: &[Standing], nodes: Option<usize>) {
     }
 }
 
-fn row(lease: &Standing, nodes: Option<usize>) -> Vec<String> {
+fn row(lease: &Standing, nodes: Option<(usize, usize)>) -> Vec<String> {
     let none = || "-".to_owned();
     let holder = lease.holder.as_ref();
     let name = holder.and_then(|holder| holder.name.clone()).unwrap_or_else(none);
@@ -111,8 +113,11 @@ fn row(lease: &Standing, nodes: Option<usize>) -> Vec<String> {
         _ => " (shared)".to_owned(),
     };
     let on = match (lease.nodes, nodes) {
-        (Some(on), Some(of)) if lease.is_held => format!("{on}/{of}"),
-        (Some(on), Some(of)) => format!("{on}/{of}, no majority"),
+        (Some(on), Some((_, of))) if lease.is_held => format!("{on}/{of}"),
+        (Some(on), Some((answered, of))) if answered < of => {
+            format!("{on} of {answered} that answered, of {of}")
+        }
+        (Some(on), Some((_, of))) => format!("{on}/{of}, no majority"),
         _ => String::new(),
     };
     vec![
@@ -125,7 +130,7 @@ fn row(lease: &Standing, nodes: Option<usize>) -> Vec<String> {
     ]
 }
 
-fn described(lease: &Standing, nodes: Option<usize>) -> serde_json::Value {
+fn described(lease: &Standing, nodes: Option<(usize, usize)>) -> serde_json::Value {
     let holder = lease.holder.as_ref();
     let millis = |left: std::time::Duration| u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
     json!({
@@ -137,6 +142,7 @@ fn described(lease: &Standing, nodes: Option<usize>) -> serde_json::Value {
         "shared": lease.shared,
         "held": lease.is_held,
         "nodes": lease.nodes,
-        "of": nodes,
+        "answered": nodes.map(|(answered, _)| answered),
+        "of": nodes.map(|(_, of)| of),
     })
 }

@@ -165,8 +165,8 @@ fn closed(error: &AcquireError) -> Option<String> {
     let time = times.get(in_the_way).or(times.last())?;
     Some(format!(
         "too few nodes grant for another {}, until the locks that they may have forgotten have \
-         expired; `fencing fleet init` skips that if they are new, and else `fencing fleet admit \
-         --now` if no lock is held",
+         expired; if no lock is held, `fencing fleet admit --now` ends that, as does `fencing fleet init` \
+         on nodes that were never in use",
         about(*time)
     ))
 }

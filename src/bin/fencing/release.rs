@@ -46,9 +46,10 @@ async fn on_nodes(args: &Release, urls: &[String]) -> Result<(), Failure> {
     if held.is_empty() {
         return free(&resource);
     }
-    let tokens: Vec<Token> = held.iter().filter_map(|held| held.token).collect();
-    asked(args, &Held::told(&held, fleet.size), &tokens)?;
-    let fits = |held: &Held| args.token.is_none() || held.token == args.token;
+    let has = |token| held.iter().any(|held| held.has(token));
+    let only = held.iter().filter_map(Held::own_token).next();
+    asked(args, &Held::told(&held, fleet.size), has, only)?;
+    let fits = |held: &Held| args.token.is_none_or(|token| held.has(token));
     let held: Vec<Held> = held.into_iter().filter(fits).collect();
     let told_of = Held::told(&held, fleet.size);
     let values: Vec<_> = held.into_iter().flat_map(|held| held.values).collect();
@@ -94,7 +95,8 @@ async fn in_database(args: &Release, url: &str) -> Result<(), Failure> {
     let leases = on!(&pool, pool => sql::lease_of(pool, resource).await).map_err(refused)?;
     let Some(lease) = leases.first() else { return free(resource) };
     let named = named(leases.iter().map(|lease| lease.holder.as_ref()));
-    asked(args, &format!("{named}, token {}", lease.token), &[lease.token])?;
+    let found = format!("{named}, token {}", lease.token);
+    asked(args, &found, |token| token == lease.token, Some(lease.token))?;
     match on!(&pool, pool => sql::force_release(pool, lease).await).map_err(refused)? {
         true => told(&format!("released {resource}, held by {named}, token {}", lease.token)),
         false => return Err(gone(resource, &named)),
@@ -145,10 +147,26 @@ impl Held {
         held
     }
 
+    /// Returns whether it may have this token. What nodes know of no more is older than all that they do know of.
+    fn has(&self, token: Token) -> bool {
+        match self.own_token() {
+            Some(own) => token == own,
+            None => self.token.is_some_and(|era| token < era),
+        }
+    }
+
+    /// Its token, unless that is from before the present era: counts begin anew with each.
+    fn own_token(&self) -> Option<Token> {
+        self.token.filter(|token| token.get() % COUNTS > 0)
+    }
+
     fn told(held: &[Held], size: usize) -> String {
         let one = |held: &Held| {
             let named = named(held.holders.iter().map(Option::as_ref));
             match held.token {
+                Some(era) if held.own_token().is_none() => {
+                    format!("{named}, with a token below {era}, from before the present era")
+                }
                 Some(token) => format!("{named}, token {token}"),
                 None => format!(
                     "{named} (on {} of {size} nodes: an attempt, or what is left of a lease)",
@@ -196,9 +214,14 @@ fn free(resource: &Resource) -> Result<(), Failure> {
 }
 
 /// Refuses where the operator has not said yes, or has named another token than those that were found.
-fn asked(args: &Release, found: &str, tokens: &[Token]) -> Result<(), Failure> {
+fn asked(
+    args: &Release,
+    found: &str,
+    has: impl Fn(Token) -> bool,
+    only: Option<Token>,
+) -> Result<(), Failure> {
     let resource = &args.resource;
-    if let Some(token) = args.token.filter(|token| !tokens.contains(token)) {
+    if let Some(token) = args.token.filter(|token| !has(*token)) {
         let text =
             format!("{resource} is held by {found}, not with token {token}: nothing was released");
         return Err(Failure(exit::REFUSED, text));
@@ -206,10 +229,9 @@ fn asked(args: &Release, found: &str, tokens: &[Token]) -> Result<(), Failure> {
     if args.yes {
         return Ok(());
     }
-    let only = match tokens {
-        [token] => format!(", and --token {token} so that nobody else can lose it"),
-        _ => String::new(),
-    };
+    let only = only.map_or_else(String::new, |token| {
+        format!(", and --token {token} so that nobody else can lose it")
+    });
     Err(pool::usage(format_args!(
         "would release {resource}, held by {found}. {CANNOT} Add --yes to do it{only}"
     )))
@@ -231,6 +253,9 @@ fn named<'a>(holders: impl Iterator<Item = Option<&'a Holder>>) -> String {
     holders.map(one).collect::<Vec<_>>().join(", ")
 }
 
+/// How many tokens an era has.
+const COUNTS: u64 = 1_000_000;
+
 const CANNOT: &str = "\
-This does not stop the holder: it goes on until its next renewal fails, or until its lease ends. Only a storage that \
+This does not stop the holder: it goes on until its next renewal fails (each third of its TTL), or until its lease ends. Only a storage that \
 compares tokens refuses its writes, once it has seen a newer token. Stop the holder if you can.";

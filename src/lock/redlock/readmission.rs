@@ -115,8 +115,8 @@ impl Back {
             _ if self.closed <= SETTLED => "",
             true => {
                 "; the fleet grants nothing until the locks that it may have forgotten have \
-                 expired; if the nodes are new, `fencing fleet init` skips that, and else \
-                 `fencing fleet admit --now` if no lock is held"
+                 expired; if no lock is held, `fencing fleet admit --now` ends that, as does \
+                 `fencing fleet init` on nodes that were never in use"
             }
             false => {
                 "; it grants nothing until the locks that it may have forgotten have expired; \

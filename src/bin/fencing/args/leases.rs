@@ -8,8 +8,9 @@ use crate::duration;
 /// Lists the leases that are held: of what, by whom, since when, for how long still, and with which token.
 ///
 /// Each holder says itself who it is and since when, by its own clock: `host:pid`, or the name that it was given. On nodes
-/// it goes through the keys in small steps, and shows on how many nodes a lock stands: less than a majority is what is
-/// left of an attempt or of a lease that ends. It changes nothing.
+/// it goes through the keys in small steps, and shows on how many nodes a lock stands. Less than a majority, where all nodes have
+/// answered, is what is left of an attempt or of a lease that ends. A token that is not shown is from before the present
+/// era, or the nodes do not agree on it. It changes nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = LEASES_STATUS)]
 pub(crate) struct Leases {
