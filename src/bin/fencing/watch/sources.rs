@@ -159,3 +159,57 @@ impl Database {
 
 /// The resources that stand on the screen.
 pub(super) type OnScreen = watch::Receiver<Vec<Resource>>;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::time::{Instant, sleep};
+
+    use super::*;
+
+    /// It takes long to answer, and counts its questions.
+    struct Slow {
+        asked: Arc<AtomicUsize>,
+        at_once: Arc<AtomicUsize>,
+    }
+
+    impl Source for Slow {
+        async fn ask(&mut self) -> Told {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            assert_eq!(self.at_once.fetch_add(1, Ordering::SeqCst), 0);
+            sleep(Duration::from_secs(7)).await;
+            self.at_once.fetch_sub(1, Ordering::SeqCst);
+            Told::Marks(Err(String::new()))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_one_is_asked_one_question_at_a_time_and_none_in_a_pause() {
+        let (pause, paused) = watch::channel(false);
+        let (told, mut hears) = mpsc::channel(16);
+        let asked = Arc::<AtomicUsize>::default();
+        let wishes = Wishes { every: Duration::from_secs(2), paused, told };
+        wishes.ask(Slow { asked: Arc::clone(&asked), at_once: Arc::default() });
+        let began = Instant::now();
+        for _ in 0..3 {
+            assert!(hears.recv().await.is_some());
+        }
+        assert!(began.elapsed() >= Duration::from_secs(21));
+        // The one under way may end.
+        pause.send_replace(true);
+        let before = asked.load(Ordering::SeqCst);
+        sleep(Duration::from_secs(60)).await;
+        assert!(asked.load(Ordering::SeqCst) <= before + 1);
+        let before = asked.load(Ordering::SeqCst);
+        sleep(Duration::from_secs(60)).await;
+        assert_eq!(asked.load(Ordering::SeqCst), before);
+        pause.send_replace(false);
+        while asked.load(Ordering::SeqCst) == before {
+            assert!(hears.recv().await.is_some());
+        }
+        // Nobody listens any more: it ends, and holds no end of the channel.
+        drop((hears, wishes));
+    }
+}

@@ -281,10 +281,7 @@ fn it_fits_on_any_screen() {
     long.tell(after(1), marks(&[(name, Some(28_107_268_000_002))]));
     let lines = picture(&long, 1, (60, 20));
     assert!(
-        has(
-            &lines,
-            " orders/20\u{2026}1/invoice billing-w\u{2026}ple:31246 7s      3/3   NEWER"
-        ),
+        has(&lines, " orders/20\u{2026}1/invoice billing-w\u{2026}ple:31246 7s      3/3   NEWER"),
         "{lines:#?}"
     );
     assert!(has(
