@@ -30,7 +30,8 @@ use fencing::redis::RedisMarks;
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::{interval, sleep};
+use tokio::task::spawn_blocking;
+use tokio::time::{interval, sleep, timeout};
 
 use crate::args::{Chosen, Watch, trimmed};
 use crate::glob::Glob;
@@ -149,7 +150,8 @@ fn stop() -> io::Result<oneshot::Receiver<Signal>> {
         let signal = signals.next().await;
         let _ = tell.send(signal);
         sleep(GRACE).await;
-        screen::give_back();
+        // It may never come back from writing.
+        let _ = timeout(TICK, spawn_blocking(screen::give_back)).await;
         std::process::exit(exit::by_signal(signal.as_raw()).into());
     });
     Ok(hear)
