@@ -19,3 +19,4 @@ mod sql_lease;
 mod status;
 mod terminal;
 mod tls;
+mod watch;

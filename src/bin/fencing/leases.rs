@@ -1,5 +1,7 @@
 //! `fencing leases`: who holds what.
 
+use std::time::Duration;
+
 use fencing::Resource;
 use fencing::lock::{Fault, sql};
 use serde_json::json;
@@ -7,7 +9,7 @@ use serde_json::json;
 use crate::args::{Chosen, Leases, trimmed};
 use crate::duration::about;
 use crate::glob::Glob;
-use crate::pool::{self, Failure, on};
+use crate::pool::{self, Failure, Pool, on};
 use crate::standing::{Fleet, Standing};
 use crate::{exit, say};
 
@@ -35,17 +37,8 @@ async fn on_nodes(args: &Leases, urls: &[String]) -> Result<u8, Failure> {
     let (urls, budget): (Vec<&str>, _) = (trimmed(urls).collect(), args.node_budget);
     let fleet = Fleet::of(&urls, &args.place.namespace, budget).await;
     let mut fleet = fleet.map_err(pool::usage)?;
-    let glob = Glob::new(&args.resource);
-    let locks =
-        fleet.each(|node| {
-            let glob = glob.clone();
-            async move {
-                node.locks(move |resource: &Resource| glob.fits(resource.as_str()), budget).await
-            }
-        });
-    let locks = locks.await;
-    let answered = locks.len();
-    print(args, &fleet.together(locks), Some((answered, fleet.size)));
+    let leases = fleet.locks(&Glob::new(&args.resource), budget, Duration::MAX).await;
+    print(args, &leases, Some((fleet.nodes.len(), fleet.size)));
     for (node, fault) in &fleet.faults {
         say::error(format_args!("{node}: {fault}"));
     }
@@ -61,17 +54,21 @@ async fn on_nodes(args: &Leases, urls: &[String]) -> Result<u8, Failure> {
 
 async fn in_database(args: &Leases, url: &str) -> Result<u8, Failure> {
     let pool = pool::connect(url, false, 1).await?;
-    let (glob, mut after, mut found) = (Glob::new(&args.resource), None::<Resource>, Vec::new());
+    let found = in_pool(&pool, &Glob::new(&args.resource)).await.map_err(refused)?;
+    print(args, &found, None);
+    Ok(0)
+}
+
+/// Reads the leases of this form.
+pub(crate) async fn in_pool(pool: &Pool, glob: &Glob) -> Result<Vec<Standing>, Fault> {
+    let (mut after, mut found) = (None::<Resource>, Vec::new());
     loop {
-        let page = on!(&pool, pool => sql::leases(pool, after.as_ref(), PAGE).await);
-        let page = page.map_err(refused)?;
-        let Some(last) = page.last() else { break };
+        let page = on!(pool, pool => sql::leases(pool, after.as_ref(), PAGE).await)?;
+        let Some(last) = page.last() else { return Ok(found) };
         after = Some(last.resource.clone());
         let fits = |lease: &sql::SqlLease| glob.fits(lease.resource.as_str());
         found.extend(page.into_iter().filter(fits).map(Standing::from));
     }
-    print(args, &found, None);
-    Ok(0)
 }
 
 /// The failure of a database that did not answer, or refused.
@@ -132,7 +129,7 @@ fn row(lease: &Standing, nodes: Option<(usize, usize)>) -> Vec<String> {
 
 fn described(lease: &Standing, nodes: Option<(usize, usize)>) -> serde_json::Value {
     let holder = lease.holder.as_ref();
-    let millis = |left: std::time::Duration| u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+    let millis = |left: Duration| u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
     json!({
         "resource": lease.resource.as_str(),
         "holder": holder.and_then(|holder| holder.name.as_deref()),

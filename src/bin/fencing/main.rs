@@ -1,5 +1,5 @@
 //! The command line. `fencing run` holds a lease while a command runs, `fencing nodes`
-//! reports how the nodes stand, `fencing leases` who holds what, and
+//! reports how the nodes stand, `fencing leases` who holds what, `fencing watch` shows both again and again, and
 //! `fencing release` takes a lock from its holder; `fencing fleet` starts them, brings them back and moves the
 //! locks to other nodes; `fencing migrate`, `marks` and `protect` work on a database. `fencing
 //! serve` is the lock service over HTTP, `fencing proxy` the fence before any HTTP service, and `fencing
@@ -35,7 +35,9 @@ mod serve;
 mod signals;
 mod signing;
 mod standing;
+mod watch;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -58,6 +60,16 @@ fn main() -> ExitCode {
             logs(Some(LevelFilter::INFO));
             tokio::runtime::Builder::new_multi_thread()
         }
+        Action::Watch(_) => {
+            // The screen is no place for a log.
+            if !std::io::stderr().is_terminal() {
+                logs(None);
+            }
+            // Keys and signals are heard while the answers are put together.
+            let mut builder = tokio::runtime::Builder::new_multi_thread();
+            builder.worker_threads(1);
+            builder
+        }
         // One thread: what a release sends is on its way before any answer can be read.
         _ => {
             logs(None);
@@ -75,6 +87,7 @@ fn main() -> ExitCode {
         Action::Run(run) => runtime.block_on(run::main(run)),
         Action::Nodes(nodes) => runtime.block_on(nodes::main(nodes)),
         Action::Leases(leases) => runtime.block_on(leases::main(leases)),
+        Action::Watch(watch) => runtime.block_on(watch::main(watch)),
         Action::Release(release) => runtime.block_on(release::main(release)),
         Action::Fleet(fleet) => runtime.block_on(fleet::main(fleet)),
         Action::Migrate(migrate) => runtime.block_on(database::migrate(migrate)),

@@ -7,8 +7,10 @@ use fencing::lock::redlock::{self, Node, NodeLock, RedisNode};
 use fencing::lock::sql::SqlLease;
 use fencing::lock::{Fault, Holder};
 use fencing::{Resource, Token};
+use tokio::time::timeout;
 
 use crate::findings;
+use crate::glob::Glob;
 
 /// A lock as its nodes, or its database, see it.
 pub(crate) struct Standing {
@@ -85,8 +87,27 @@ impl Fleet {
         answers
     }
 
+    /// Reads the locks of this form on all nodes at once. Each of them may take `budget` for each step, and
+    /// `longest` in all.
+    pub(crate) async fn locks(
+        &mut self,
+        glob: &Glob,
+        budget: Duration,
+        longest: Duration,
+    ) -> Vec<Standing> {
+        let each = self.each(|node| {
+            let glob = glob.clone();
+            async move {
+                let fits = move |resource: &Resource| glob.fits(resource.as_str());
+                timeout(longest, node.locks(fits, budget)).await.unwrap_or(Err(Fault::TimedOut))
+            }
+        });
+        let locks = each.await;
+        self.together(locks)
+    }
+
     /// Puts together what the nodes say of each lock.
-    pub(crate) fn together(&self, locks: Vec<Vec<NodeLock>>) -> Vec<Standing> {
+    fn together(&self, locks: Vec<Vec<NodeLock>>) -> Vec<Standing> {
         let mut leases: BTreeMap<(Resource, Vec<u8>), Vec<NodeLock>> = BTreeMap::new();
         for lock in locks.into_iter().flatten() {
             leases.entry((lock.resource.clone(), lock.value.clone())).or_default().push(lock);

@@ -1,6 +1,6 @@
 //! `fencing serve`, `fencing proxy` and `fencing exporter` as processes, on real sockets.
 
-mod client;
+pub mod client;
 mod exporter;
 mod flight;
 mod framing;
@@ -18,7 +18,7 @@ mod scenario;
 mod signed;
 mod stop;
 mod streams;
-mod upstream;
+pub mod upstream;
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;

@@ -11,6 +11,7 @@ mod open;
 mod proxy;
 mod run;
 mod serve;
+mod watch;
 
 use clap::{Parser, Subcommand};
 
@@ -23,6 +24,7 @@ pub(crate) use open::{NAMESPACE, Open, RedisPlace};
 pub(crate) use proxy::Proxy;
 pub(crate) use run::{Chosen, Place, Run};
 pub(crate) use serve::Serve;
+pub(crate) use watch::Watch;
 
 /// Distributed locks with fencing tokens, from the shell.
 #[derive(Debug, Parser)]
@@ -38,6 +40,7 @@ pub(crate) enum Action {
     Nodes(Nodes),
     Fleet(fleet::Fleet),
     Leases(Leases),
+    Watch(Watch),
     Release(Release),
     Migrate(database::Migrate),
     Marks(database::Marks),
