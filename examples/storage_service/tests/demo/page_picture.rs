@@ -63,7 +63,7 @@ async fn a_token_shows_its_era() {
         assert_eq!(count, "0001");
         assert!(title.contains(&format!("{era}000001)")), "{title}");
         assert!(browser.text("#log").await.contains(&title));
-        seen.push(era.parse::<u64>().unwrap());
+        seen.push((era.parse::<u64>().unwrap(), era.to_owned()));
         press(&browser, &format!("Release: client {client}")).await;
         if client == 1 {
             // A majority has forgotten: each majority has a node of the new era.
@@ -76,8 +76,13 @@ async fn a_token_shows_its_era() {
     }
     assert!(seen[0] < seen[1], "{seen:?}");
     // The nodes may have gone to one new era together, or each to one of its own.
-    let new = format!("to the new era {} ", seen[1]);
-    assert!(browser.text("#log").await.contains(&new), "{new}");
+    let new = format!("to the new era {} ", seen[1].1);
+    let log = browser.text("#log").await;
+    assert!(log.contains(&new), "{new}");
+    // The nodes that have forgotten nothing may have followed.
+    let gone = log.lines().filter(|line| line.contains("counts are gone"));
+    let mut gone = gone.flat_map(|line| line.split(" from era ").next());
+    assert!(gone.all(|nodes| !nodes.contains("node 4") && !nodes.contains("node 5")), "{log}");
     browser.close().await;
 }
 
@@ -122,9 +127,10 @@ async fn the_whole_story_stays_in_the_picture() {
             "const width = document.querySelector('#lane-1').clientWidth;
              const box = document.querySelector('#lane-1 .lease')?.getBBox();
              const write = document.querySelector('#lane-with .refused path')?.getBBox();
+             const at = write?.x + write?.width / 2;
              const other = document.querySelector('#lane-2 .lease')?.getBBox();
              return !!box && !!write && !!other && box.x > 0 && box.width > 5
-               && box.x + box.width < write.x && other.x < write.x && write.x < width;",
+               && box.x + box.width < at && other.x < at && at < width;",
         )
         .await;
     assert_eq!(shown, json!(true));

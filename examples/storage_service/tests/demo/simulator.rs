@@ -251,7 +251,7 @@ async fn a_world_is_played_by_hand() {
     }
     press("deliver: re-admission 1 to c: activate in era 2").await;
     assert!(
-        browser.text("#nodes [data-name=c]").await.contains("re-admitted in a new era: it votes")
+        browser.text("#nodes [data-name=c]").await.contains("admitted, in a new era: it votes")
     );
     browser.close().await;
 }
