@@ -4,7 +4,12 @@ const $ = (id) => document.getElementById(id);
 /** How many steps of its own the seed plays at once. */
 const RUN = 40;
 
+/** What only those want to see who know the protocol. */
+const FINE = ["promised", "nonce", "token before", "disk"];
+
 let rules = [];
+/** The cards whose details are open. */
+const opened = new Set();
 /** The moves so far, what the last of them came to, and what has been played and taken back. */
 const play = { moves: [], answer: null, before: null };
 /** Answers that come late are dropped. */
@@ -95,8 +100,10 @@ function draw() {
   if (why) {
     const link = element("a", `docs/protocol.md, “${why.section}”`);
     link.href = "/protocol.md";
-    $("why").append(`${why.rule}. ${why.why} (`, link, ")");
+    $("why").append(`${why.why} (`, link, ")");
   }
+  set($("without"), why ? `Without it: ${why.without.join(", and ")}.` : "");
+  $("forgets").hidden = !(all && follows() && why?.forgets);
   set($("place"), all && follows() ? `Step ${steps.length} of ${all.length} of the schedule` : `Step ${steps.length}`);
   set($("say"), last?.text ?? (all ? "Nothing has happened yet. The schedule waits for you." : "Nothing has happened yet. Deliver messages, break nodes, or let the seed choose."));
   const by = broke === 0 ? "before the first step" : `by step ${broke}`;
@@ -105,10 +112,13 @@ function draw() {
   set($("parts"), parting(parts));
   $("back").disabled = steps.length === 0;
   $("step").disabled = all !== null && !next();
+  $("no-step").hidden = !$("step").disabled;
+  set($("no-step"), follows() ? "The schedule is over. Go on by hand or by a random step, or begin anew." : "You left the schedule, so it has no next step. Begin anew to follow it.");
   $("end").disabled = $("step").disabled;
   $("random").disabled = play.answer.open.length === 0;
   cards("nodes", "node");
   cards("clients", "client");
+  followed();
   const kinds = { messages: "message", begins: "client", faults: "fault" };
   for (const [id, kind] of Object.entries(kinds)) moves(id, kind);
   $("log").replaceChildren(...steps.map((step, index) => {
@@ -117,6 +127,17 @@ function draw() {
     return item;
   }));
   if (focused) document.querySelector(`button[data-move="${focused}"]`)?.focus();
+}
+
+/** Says a word where two clients have leases. */
+function followed() {
+  const leases = play.answer.clients.map((card) => [card.name, card.text.match(/^has a lease, token (\d+)·(\d+)/)]).filter(([, token]) => token)
+    .map(([name, token]) => ({ name, era: Number(token[1]), count: Number(token[2]) }))
+    .sort((a, b) => a.era - b.era || a.count - b.count);
+  const [first, last] = [leases[0], leases.at(-1)];
+  const apart = leases.length > 1 && (first.era !== last.era || first.count !== last.count);
+  $("two").hidden = !apart || play.answer.broke !== null;
+  if (apart) set($("two"), `${first.name} does not know that the locks of its lease are gone. That is allowed: the tokens differ, and the one of ${last.name} is larger.`);
 }
 
 function parting(parts) {
@@ -140,8 +161,12 @@ function cards(id, kind) {
     const state = { node: ", cut off", client: ", paused" }[kind];
     item.append(element("p", card.text + (held ? state : "")));
     const facts = element("dl");
-    for (const [term, fact] of card.facts) facts.append(element("dt", term), element("dd", fact || "nothing"));
+    const fine = element("dl");
+    for (const [term, fact] of card.facts) {
+      (FINE.includes(term) ? fine : facts).append(element("dt", term), element("dd", fact || "nothing"));
+    }
     item.append(facts);
+    if (fine.children.length) item.append(details(card.name, fine));
     const [hold, free] = kind === "node" ? ["cut", "join"] : ["pause", "wake"];
     const words = { cut: "cut off", join: "connect", pause: "pause", wake: "wake" };
     const verb = held ? free : hold;
@@ -149,6 +174,15 @@ function cards(id, kind) {
     return item;
   });
   $(id).replaceChildren(...made);
+}
+
+/** Folds facts away, and keeps open what was opened. */
+function details(name, facts) {
+  const made = element("details");
+  made.append(element("summary", "details"), facts);
+  made.open = opened.has(name);
+  made.addEventListener("toggle", () => (made.open ? opened.add(name) : opened.delete(name)));
+  return made;
 }
 
 /** Draws what can happen next, of one kind. */

@@ -26,7 +26,7 @@ impl Nodes {
         let urls: Vec<String> = urls.map(str::to_owned).collect();
         if urls.is_empty() {
             return Nodes::Here(
-                (1..=5).map(|number| MemoryNode::new(format!("memory-{number}"))).collect(),
+                (1..=5).map(|number| MemoryNode::new(format!("node {number}"))).collect(),
             );
         }
         Nodes::Redis(urls)

@@ -65,7 +65,11 @@ pub fn router(page: Arc<Page>) -> Router {
     Router::new()
         .route("/", get(|| asset(include_str!("../../assets/page.html"), "text/html")))
         .route("/page.css", get(|| asset(include_str!("../../assets/page.css"), "text/css")))
-        .route("/page.js", get(|| asset(include_str!("../../assets/page.js"), "text/javascript")))
+        .route("/page.js", get(|| script(include_str!("../../assets/page.js"))))
+        .route("/world.js", get(|| script(include_str!("../../assets/world.js"))))
+        .route("/words.js", get(|| script(include_str!("../../assets/words.js"))))
+        .route("/lanes.js", get(|| script(include_str!("../../assets/lanes.js"))))
+        .route("/story.js", get(|| script(include_str!("../../assets/story.js"))))
         .route("/icon.svg", get(|| asset(include_str!("../../assets/icon.svg"), "image/svg+xml")))
         .route("/page/events", get(events))
         .merge(orders)
@@ -81,6 +85,10 @@ pub async fn asset(text: &'static str, kind: &'static str) -> Response {
         (header::CACHE_CONTROL, "no-cache".into()),
     ];
     (headers, text).into_response()
+}
+
+async fn script(text: &'static str) -> Response {
+    asset(text, "text/javascript").await
 }
 
 /// `GET /page/events`: all that has happened and happens, until the service stops.

@@ -142,7 +142,13 @@ fn card<const N: usize, const C: usize, const R: usize>(
     let Reply::Prepared(now) = ask(&mut copy.clone(), node.life, 0, &prepare) else {
         return Card { name, look: "away", text: "answers nothing".into(), facts: Vec::new() };
     };
+    let start = World::first(world).nodes[number];
+    let renewed = match ask(&mut world.seam.stores.get(start.store), start.life, 0, &prepare) {
+        Reply::Prepared(first) => first.admitted && first.state.era < now.state.era,
+        _ => false,
+    };
     let (look, text) = match (now.admitted, now.crowded) {
+        (true, false) if renewed => ("votes", "admitted, in a new era: it votes"),
         (true, false) => ("votes", "admitted: it votes"),
         (true, true) => ("votes", "admitted: it votes, and a count has run out"),
         (false, _) => ("forgot", "has forgotten: no vote until it is re-admitted"),

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::scene::{About, Card, Kind, Scene, letter};
 
 /// What to play.
+#[derive(Default)]
 pub struct Script {
     pub moves: Vec<String>,
     /// How many moves the seed chooses after those. Fewer, if a promise breaks or nothing is left.
@@ -57,6 +58,11 @@ pub struct Choice {
 }
 
 impl Played {
+    /// Reports whether a node has forgotten after some step.
+    pub fn forgets(&self) -> bool {
+        self.trail.iter().any(|(nodes, _)| nodes.iter().any(|node| node.look == "forgot"))
+    }
+
     /// Returns the first step that is not the same in another play of the same moves.
     pub fn parts(&self, other: &Played) -> Option<usize> {
         let here = self.steps.iter().zip(&self.trail);

@@ -3,7 +3,9 @@ use protocol::model::mutant::Mutant;
 use protocol::model::schedules::Schedule;
 use serde::Serialize;
 
+use super::play::{Player, Script};
 use super::scene::Scene;
+use super::words;
 
 /// A rule that can be switched off, for the page.
 #[derive(Serialize)]
@@ -16,13 +18,24 @@ pub struct Rule {
     section: &'static str,
     /// The moves that break a promise without the rule.
     schedule: Vec<String>,
+    /// What then comes of it, in plain words.
+    without: Vec<&'static str>,
+    /// Whether a node forgets in the schedule, and is shut out while the rule holds.
+    forgets: bool,
 }
 
 impl Rule {
     pub fn all() -> Vec<Rule> {
         let rule = |mutant: Mutant| {
             let (name, section, why) = described(mutant);
-            Rule { name, rule: mutant.rule(), why, section, schedule: schedule(mutant) }
+            let schedule = schedule(mutant);
+            let play = |without: Option<Mutant>| {
+                let script = Script { moves: schedule.clone(), ..Script::default() };
+                Case::of(mutant).visit(without, Player(&script))
+            };
+            let without = play(Some(mutant)).broken.into_iter().map(words::harm).collect();
+            let forgets = play(None).forgets();
+            Rule { name, rule: mutant.rule(), why, section, schedule, without, forgets }
         };
         Mutant::ALL.into_iter().map(rule).collect()
     }

@@ -97,6 +97,20 @@ impl Browser {
         self.client.clone().close().await.expect("it closes");
     }
 
+    /// Shows this many pixels of the page, as on another screen.
+    pub async fn resize(&self, width: u32, height: u32) {
+        let screen =
+            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        let metrics = DevTools("Emulation.setDeviceMetricsOverride", screen);
+        self.client.issue_cmd(metrics).await.expect("a screen");
+        self.until(&format!("innerWidth === {width} && innerHeight === {height}")).await;
+    }
+
+    /// Returns what the script returns.
+    pub async fn ask(&self, script: &str) -> serde_json::Value {
+        self.client.execute(script, vec![]).await.expect("the script runs")
+    }
+
     /// Has the page believe that the system is dark.
     pub async fn darken(&self) {
         let features = json!([{ "name": "prefers-color-scheme", "value": "dark" }]);

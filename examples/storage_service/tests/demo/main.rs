@@ -4,6 +4,7 @@ mod browser;
 mod forged;
 mod http;
 mod page;
+mod page_picture;
 mod play;
 mod service;
 mod shutdown;

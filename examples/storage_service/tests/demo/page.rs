@@ -10,9 +10,14 @@ use super::service::Service;
 
 const STEPS: usize = 8;
 
-/// Presses Next until the story is over.
+/// Plays the story until it is over.
 async fn play(browser: &Browser) {
-    for step in 1..STEPS {
+    play_to(browser, STEPS).await;
+}
+
+/// Plays the story up to a step.
+pub async fn play_to(browser: &Browser, last: usize) {
+    for step in 1..last {
         browser
             .until(&format!(
                 "document.querySelector('#step-number').textContent === 'Step {step} of {STEPS}'"
@@ -23,12 +28,12 @@ async fn play(browser: &Browser) {
     }
     browser
         .until(&format!(
-            "document.querySelector('#step-number').textContent === 'Step {STEPS} of {STEPS}'"
+            "document.querySelector('#step-number').textContent === 'Step {last} of {STEPS}'"
         ))
         .await;
 }
 
-async fn told(browser: &Browser, kind: &str, count: usize) {
+pub async fn told(browser: &Browser, kind: &str, count: usize) {
     let found = format!("document.querySelectorAll('#log [data-kind={kind}]').length === {count}");
     browser.until(&found).await;
 }
@@ -77,19 +82,19 @@ async fn nodes_that_are_killed_and_wiped_are_seen() {
     browser.click("#mode-free").await;
     browser.click("[aria-label='Acquire: client 1']").await;
     told(&browser, "granted", 1).await;
-    browser.click("[aria-label='kill memory-2']").await;
+    browser.click("[aria-label='kill node 2']").await;
     browser.until("document.querySelector('#nodes [data-node=\"2\"]').className === 'away'").await;
-    browser.click("[aria-label='start memory-2']").await;
+    browser.click("[aria-label='start node 2']").await;
     browser
         .until("document.querySelector('#nodes [data-node=\"2\"]').className === 'quarantined'")
         .await;
     browser.until("document.querySelectorAll('#nodes li.grants').length === 5").await;
-    browser.click("[aria-label='wipe memory-4']").await;
+    browser.click("[aria-label='wipe node 4']").await;
     browser
         .until("document.querySelector('#nodes [data-node=\"4\"]').className !== 'grants'")
         .await;
     for node in [1, 2, 3] {
-        browser.click(&format!("[aria-label='kill memory-{node}']")).await;
+        browser.click(&format!("[aria-label='kill node {node}']")).await;
     }
     browser.until("document.querySelector('#quorum').textContent.includes('NO MAJORITY')").await;
     browser.picture("narrow.png").await;

@@ -32,6 +32,10 @@ fn each_rule_keeps_a_promise_that_its_schedule_breaks() {
         let without = play(&service, &question(true));
         assert_eq!(without["broke"], json!(moves.len()), "{rule}");
         assert_ne!(without["broken"], json!([]), "{rule}");
+        assert_eq!(
+            rule["without"].as_array().unwrap().len(),
+            without["broken"].as_array().unwrap().len()
+        );
         let with = play(&service, &question(false));
         assert_eq!((&with["broke"], &with["broken"]), (&Value::Null, &json!([])), "{rule}");
         // Both say where they part, if it takes a step at all.
@@ -180,6 +184,8 @@ async fn every_rule_can_be_switched_off_on_the_page() {
         }
         let told = verdict(&browser).await;
         assert!(told.contains("BROKEN"), "{rule}: {told}");
+        let without = browser.text("#without").await;
+        assert!(without.starts_with("Without it: ") && !without.contains("I1"), "{without}");
     }
     browser.picture("simulator-narrow.png").await;
     browser.close().await;
@@ -244,7 +250,9 @@ async fn a_world_is_played_by_hand() {
         }
     }
     press("deliver: re-admission 1 to c: activate in era 2").await;
-    assert!(browser.text("#nodes [data-name=c]").await.contains("admitted: it votes"));
+    assert!(
+        browser.text("#nodes [data-name=c]").await.contains("admitted, in a new era: it votes")
+    );
     browser.close().await;
 }
 
@@ -259,5 +267,34 @@ async fn on_a_dark_system_the_simulator_can_be_read() {
     press(&browser, "#end").await;
     browser.assert_readable().await;
     browser.picture("simulator-dark.png").await;
+    browser.close().await;
+}
+
+/// A node that has forgotten is seen to be shut out, and re-admitted.
+#[tokio::test]
+async fn a_node_that_forgets_is_seen() {
+    let service = Service::start(&[]);
+    let browser = open(&service, 1280).await;
+    let rules = rules(&service);
+    let (forgets, keeps): (Vec<_>, Vec<_>) = rules.iter().partition(|rule| rule["forgets"] == true);
+    assert!(!forgets.is_empty() && !keeps.is_empty());
+    choose(&browser, "rule", keeps[0]["name"].as_str().unwrap()).await;
+    browser.until("document.querySelector('#forgets').hidden").await;
+    press(&browser, "#off").await;
+    for rule in forgets {
+        choose(&browser, "rule", rule["name"].as_str().unwrap()).await;
+        browser.until("!document.querySelector('#forgets').hidden").await;
+        let mut seen =
+            browser.ask("return document.querySelector('#nodes .forgot') !== null").await;
+        for _ in rule["schedule"].as_array().unwrap() {
+            press(&browser, "#step").await;
+            if seen == false {
+                seen =
+                    browser.ask("return document.querySelector('#nodes .forgot') !== null").await;
+            }
+        }
+        assert_eq!(seen, true, "{rule}");
+        browser.until("document.querySelector('#no-step').textContent.includes('is over')").await;
+    }
     browser.close().await;
 }

@@ -1,0 +1,161 @@
+// What has happened so far, as the service tells it.
+
+export const EVERY_FILE = { "/files/page": "with", "/unfenced/page": "without" };
+/** A token packs an era and a count below this. */
+const COUNTS = 1_000_000n;
+
+export const world = {
+  events: [],
+  clients: { 1: quiet(), 2: quiet() },
+  files: { with: empty(), without: empty() },
+  nodes: [],
+  /** The numbers of the nodes that somebody stopped here. */
+  stopped: new Set(),
+  /** The names of the nodes that have lost their counts, and are in no new era yet. */
+  lost: new Set(),
+  /** The last era of each node by name, the least and the largest of all, and how many digits tell them apart. */
+  eras: new Map(),
+  least: null,
+  most: null,
+  digits: 3,
+  quorum: true,
+  guarded: true,
+  stoppable: false,
+  offset: null,
+};
+
+function quiet() {
+  return { leases: [], naps: [], waits: [], lease: null, asleep: false, asks: false };
+}
+
+function empty() {
+  return { writes: [], content: null, highest: null };
+}
+
+/** Returns the time of the service. */
+export function now() {
+  return world.offset === null ? 0 : performance.now() + world.offset;
+}
+
+/** Returns the last digits of an era: so many that no two eras on this page look alike or the wrong way round. */
+export function tail(era) {
+  return String(era).slice(-world.digits);
+}
+
+/** Returns a token as the tail of its era and its count. */
+export function short(token) {
+  const number = BigInt(token);
+  return `${tail(number / COUNTS)}·${String(number % COUNTS).padStart(4, "0")}`;
+}
+
+/** Returns a token with all of its digits as well. */
+export function full(token) {
+  return `${short(token)} (in full: ${token})`;
+}
+
+function meet(era) {
+  if (world.least === null || era < world.least) world.least = era;
+  if (world.most === null || era > world.most) world.most = era;
+  while (world.least / 10n ** BigInt(world.digits) !== world.most / 10n ** BigInt(world.digits)) world.digits += 1;
+}
+
+/** Takes in an event. Returns what is to be logged: the event, and what follows from it. */
+export function take(event) {
+  world.events.push(event);
+  if (event.token) meet(BigInt(event.token) / COUNTS);
+  const client = event.client ? world.clients[event.client] : null;
+  const file = event.file ? world.files[EVERY_FILE[event.file]] : null;
+  const end = () => {
+    if (client.lease) client.lease.end = event.at;
+    client.lease = null;
+  };
+  const ask = () => {
+    client.asks = false;
+    const wait = client.waits.at(-1);
+    if (wait) wait.end = event.at;
+  };
+  switch (event.kind) {
+    case "service":
+      world.stoppable = event.stoppable;
+      world.guarded = event.guarded;
+      return [];
+    case "nodes":
+      world.nodes = event.nodes;
+      world.quorum = event.quorum;
+      event.nodes.forEach((node, index) => {
+        if (node.state !== "away") world.stopped.delete(index + 1);
+      });
+      return newEras(event);
+    case "node":
+      if (event.deed === "stop") world.stopped.add(event.node);
+      if (event.deed === "start") world.stopped.delete(event.node);
+      world.lost.add(world.nodes[event.node - 1]?.name);
+      break;
+    case "sends":
+      return [];
+    case "asks":
+      client.asks = true;
+      client.waits.push({ start: event.at, end: null });
+      break;
+    case "granted":
+      ask();
+      client.lease = { token: event.token, start: event.at, until: event.until, end: null };
+      client.leases.push(client.lease);
+      break;
+    case "not-granted":
+    case "gives-up":
+      ask();
+      break;
+    case "renewed":
+      if (client.lease) client.lease.until = event.until;
+      break;
+    case "lost":
+    case "released":
+      end();
+      break;
+    case "asleep":
+      client.asleep = true;
+      client.naps.push({ start: event.at, end: null, believes: client.lease });
+      break;
+    case "awake":
+      client.asleep = false;
+      client.naps.at(-1).end = event.at;
+      break;
+    case "stored": {
+      event.older = file.highest !== null && BigInt(event.token) < BigInt(file.highest);
+      // The lease was over, and yet nobody can tell by the tokens.
+      event.late = !event.older && client.lease?.token === event.token && client.lease.until < event.at;
+      const { at, token, older, late } = event;
+      file.writes.push({ at, token, client: event.client, older, late });
+      file.content = { text: event.text, token, older };
+      if (!older) file.highest = token;
+      break;
+    }
+    case "refused":
+      file.writes.push({ at: event.at, token: event.token, client: event.client, refused: true });
+      file.refused = event;
+      break;
+  }
+  return [event];
+}
+
+/** Returns an event for each era that nodes have gone to, and why. */
+function newEras(event) {
+  const found = new Map();
+  for (const node of event.nodes) {
+    if (node.why === "not admitted") world.lost.add(node.name);
+    if (!node.era) continue;
+    meet(BigInt(node.era));
+    const before = world.eras.get(node.name);
+    world.eras.set(node.name, node.era);
+    if (before === undefined || before === node.era) continue;
+    const lost = world.lost.delete(node.name) || node.state === "quarantined";
+    const group = `${node.era} ${lost}`;
+    if (!found.has(group)) found.set(group, { kind: "era", at: event.at, era: node.era, lost, nodes: [] });
+    found.get(group).nodes.push({ name: node.name, before });
+  }
+  // A node that has lost nothing was raised by a lease of that era.
+  const raised = (era) => [1, 2].flatMap((number) => world.clients[number].leases)
+    .findLast((lease) => BigInt(lease.token) / COUNTS === BigInt(era))?.token;
+  return [...found.values()].map((told) => ({ ...told, by: told.lost ? null : raised(told.era) }));
+}

@@ -1,0 +1,197 @@
+//! What a newcomer sees on the page: the numbers can be compared, and what matters is in view.
+
+use serde_json::{Value, json};
+
+use super::browser::Browser;
+use super::page::{play_to, told};
+use super::service::Service;
+
+/// Returns the elements that are not wholly on the screen.
+async fn hidden(browser: &Browser, selectors: &[&str]) -> Value {
+    let script = format!(
+        "return {}.filter((it) => {{
+           const box = document.querySelector(it).getBoundingClientRect();
+           return !(box.height > 0 && box.top >= 0 && box.bottom <= innerHeight);
+         }})",
+        json!(selectors)
+    );
+    browser.ask(&script).await
+}
+
+/// Stops the clock of the page at a time, in milliseconds, that is made of what the page knows.
+async fn stop_the_clock(browser: &Browser, time: &str) {
+    let script = format!(
+        "return import('/world.js').then(({{ world }}) => {{
+           const time = {time};
+           performance.now = () => time - world.offset;
+         }})"
+    );
+    browser.ask(&script).await;
+    let calm =
+        "new Promise((drawn) => setTimeout(() => requestAnimationFrame(() => drawn(true)), 200))";
+    browser.until(calm).await;
+}
+
+async fn free(service: &Service, width: u32) -> Browser {
+    let browser = Browser::open(&format!("http://{}/", service.address), width).await;
+    browser.until("document.querySelectorAll('#nodes li.grants').length === 5").await;
+    browser.click("#mode-free").await;
+    browser
+}
+
+async fn press(browser: &Browser, label: &str) {
+    let button = format!("document.querySelector('[aria-label=\"{label}\"]')");
+    browser.until(&format!("{button} !== null && !{button}.disabled")).await;
+    browser.click(&format!("[aria-label='{label}']")).await;
+}
+
+/// A token of a new era has a smaller count, and is shown so that one sees that it is larger.
+#[tokio::test]
+async fn a_token_shows_its_era() {
+    let service = Service::start(&[]);
+    let browser = free(&service, 1280).await;
+    let mut seen = Vec::new();
+    for client in [1, 2] {
+        press(&browser, &format!("Acquire: client {client}")).await;
+        told(&browser, "granted", client).await;
+        press(&browser, &format!("Write: client {client}")).await;
+        told(&browser, "stored", 2 * client).await;
+        let mark = browser.ask("return document.querySelector('#with .mark').textContent").await;
+        let title = browser.ask("return document.querySelector('#with .mark').title").await;
+        let (mark, title) = (mark.as_str().unwrap().to_owned(), title.as_str().unwrap().to_owned());
+        let (era, count) = mark.split_once('·').expect(&mark);
+        assert_eq!(count, "0001");
+        assert!(title.contains(&format!("{era}000001)")), "{title}");
+        assert!(browser.text("#log").await.contains(&title));
+        seen.push((era.parse::<u64>().unwrap(), era.to_owned()));
+        press(&browser, &format!("Release: client {client}")).await;
+        if client == 1 {
+            // A majority has forgotten: each majority has a node of the new era.
+            for node in [1, 2, 3] {
+                press(&browser, &format!("wipe node {node}")).await;
+            }
+            browser.until("document.querySelector('#log [data-kind=era]') !== null").await;
+            browser.until("document.querySelectorAll('#nodes li.grants').length === 5").await;
+        }
+    }
+    assert!(seen[0] < seen[1], "{seen:?}");
+    // The nodes may have gone to one new era together, or each to one of its own.
+    let new = format!("to the new era {} ", seen[1].1);
+    let log = browser.text("#log").await;
+    assert!(log.contains(&new), "{new}");
+    // The nodes that have forgotten nothing may have followed.
+    let gone = log.lines().filter(|line| line.contains("counts are gone"));
+    let mut gone = gone.flat_map(|line| line.split(" from era ").next());
+    assert!(gone.all(|nodes| !nodes.contains("node 4") && !nodes.contains("node 5")), "{log}");
+    browser.close().await;
+}
+
+/// What the stale write came to can be seen where the button is, on a notebook and on a phone.
+#[tokio::test]
+async fn the_verdict_is_in_view() {
+    let service = Service::start(&[]);
+    let verdicts = ["#step-text", "#next", "#with .verdict", "#without .verdict"];
+    let clients = ["#belief-1", "#truth-1", "#belief-2", "#truth-2"];
+    for (width, height) in [(1280, 857), (360, 800)] {
+        let browser = Browser::open(&format!("http://{}/", service.address), width).await;
+        browser.resize(width, height).await;
+        play_to(&browser, 6).await;
+        browser.until("document.querySelector('.differ #truth-1') !== null").await;
+        assert_eq!(browser.ask("return document.querySelectorAll('.differ').length").await, 1);
+        assert_eq!(browser.text("#next").await, "Wake client 1");
+        browser.click("#next").await;
+        browser
+            .until("document.querySelector('#step-number').textContent.startsWith('Step 7')")
+            .await;
+        // The phone scrolls to it.
+        let there = "document.querySelector('#without .verdict').getBoundingClientRect().bottom <= innerHeight";
+        browser.until(there).await;
+        assert_eq!(hidden(&browser, &verdicts).await, json!([]));
+        if width > 1000 {
+            assert_eq!(hidden(&browser, &clients).await, json!([]));
+            assert_eq!(browser.ask("return scrollY").await, 0);
+        }
+        browser.close().await;
+    }
+}
+
+/// However long somebody reads, the stale write is seen with the lease that it was begun under.
+#[tokio::test]
+async fn the_whole_story_stays_in_the_picture() {
+    let service = Service::start(&[]);
+    let browser = Browser::open(&format!("http://{}/", service.address), 1280).await;
+    play_to(&browser, 7).await;
+    stop_the_clock(&browser, "world.events.at(-1).at + 60000").await;
+    let shown = browser
+        .ask(
+            "const width = document.querySelector('#lane-1').clientWidth;
+             const box = document.querySelector('#lane-1 .lease')?.getBBox();
+             const write = document.querySelector('#lane-with .refused path')?.getBBox();
+             const at = write?.x + write?.width / 2;
+             const other = document.querySelector('#lane-2 .lease')?.getBBox();
+             return !!box && !!write && !!other && box.x > 0 && box.width > 5
+               && box.x + box.width < at && other.x < at && at < width;",
+        )
+        .await;
+    assert_eq!(shown, json!(true));
+    browser.close().await;
+}
+
+/// The line of the fence has a step for each rise, with its number, and none for what rose before the
+/// picture begins.
+#[tokio::test]
+async fn the_line_of_the_fence_steps_with_each_rise() {
+    let service = Service::start(&[]);
+    let browser = free(&service, 1280).await;
+    for time in 1..=4 {
+        press(&browser, "Acquire: client 1").await;
+        press(&browser, "Write: client 1").await;
+        told(&browser, "stored", 2 * time).await;
+        press(&browser, "Release: client 1").await;
+        told(&browser, "released", time).await;
+    }
+    stop_the_clock(&browser, "world.events.at(-1).at + 500").await;
+    let line = "const steps = [...document.querySelectorAll('#lane-with .step')];
+        return steps.map((step) => {
+          const number = document.querySelector(`#lane-with [data-number='${step.dataset.level}']`);
+          const box = step.getBBox();
+          return [step.dataset.level.slice(-1), number !== null, box.height > 5, Math.round(box.y)];
+        })";
+    let steps = browser.ask(line).await;
+    let steps = steps.as_array().unwrap();
+    let levels: Vec<_> = steps.iter().map(|step| json!([step[0], step[1], step[2]])).collect();
+    let rise = |count: &str| json!([count, true, true]);
+    assert_eq!(levels, [json!(["e", false, false]), rise("1"), rise("2"), rise("3"), rise("4")]);
+    let rises = |pair: &[Value]| pair[1][3].as_i64() < pair[0][3].as_i64();
+    assert!(steps.windows(2).all(rises), "{steps:?}");
+    stop_the_clock(&browser, "world.events.at(-1).at + 60000").await;
+    let steps = browser.ask(line).await;
+    assert_eq!(json!([steps[0][0], steps[0][1], steps[0][2]]), json!(["4", true, false]));
+    assert_eq!(steps.as_array().unwrap().len(), 1);
+    browser.close().await;
+}
+
+/// A lease that ended before the picture begins is not in it, though its client noticed later.
+#[tokio::test]
+async fn a_lease_that_is_over_leaves_the_picture() {
+    let service = Service::start(&[]);
+    let browser = free(&service, 1280).await;
+    press(&browser, "Acquire: client 1").await;
+    press(&browser, "Write, and fall asleep before it is sent: client 1").await;
+    browser
+        .until("document.querySelector('#truth-1').textContent.includes('its lease ended')")
+        .await;
+    press(&browser, "Wake up: client 1").await;
+    told(&browser, "lost", 1).await;
+    // Nobody else has written: the file says why it took the write.
+    assert!(browser.text("#with .verdict").await.contains("although the lease was over"));
+    stop_the_clock(
+        &browser,
+        "(world.clients[1].leases[0].until + world.events.at(-1).at) / 2 + 15000",
+    )
+    .await;
+    let left = "return [...document.querySelectorAll('#lane-1 .lease, #lane-1 text')]
+        .map((it) => it.querySelector('title') ? 'lease' : it.textContent)";
+    assert_eq!(browser.ask(left).await, json!(["now", "asleep"]));
+    browser.close().await;
+}
