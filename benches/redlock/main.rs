@@ -27,6 +27,7 @@ mod publish;
 mod scripts;
 mod table;
 mod tasks;
+mod turn;
 
 use table::Table;
 

@@ -12,7 +12,7 @@ const COLUMNS: [&str; 4] = ["bare", "scripts", "rslock", "fencing"];
 impl Table {
     pub fn new(json: bool) -> Table {
         if !json {
-            print!("{:<14}{:<34}", "row", "figure");
+            print!("{:<14}{:<48}", "row", "figure");
             COLUMNS.iter().for_each(|name| print!("{name:>12}"));
             println!("{:>12}{:>12}", "to scripts", "to rslock");
         }
@@ -34,7 +34,7 @@ impl Table {
             });
             return println!("{line}");
         }
-        print!("{:<14}{:<34}", self.row, format!("{figure}, {unit}"));
+        print!("{:<14}{:<48}", self.row, format!("{figure}, {unit}"));
         for name in COLUMNS {
             print!("{:>12}", of.get(name).map_or("-".into(), |value| text(*value)));
         }

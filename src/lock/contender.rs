@@ -29,9 +29,9 @@ pub(super) struct Contender<'a, B> {
     since: Instant,
     listening: Option<Listening>,
     backoff: Backoff,
-    /// When it asked last, and how many hints it has followed in vain.
-    asked: Instant,
+    /// How many hints it has followed in vain, and until when it follows no more.
     vain: u32,
+    deaf: Option<Instant>,
 }
 
 /// Why a contender asks again.
@@ -39,6 +39,8 @@ pub(super) struct Contender<'a, B> {
 enum Woken {
     /// A lease of this process was released.
     Here,
+    /// The same, and nobody elsewhere was told.
+    Passed,
     /// The servers have told that the lock may be free.
     Told,
     /// A pause is over.
@@ -52,8 +54,7 @@ impl<'a, B: LockBackend> Contender<'a, B> {
         mode: Mode,
         since: Instant,
     ) -> Contender<'a, B> {
-        let (listening, backoff, asked) = (None, Backoff::default(), since);
-        let vain = 0;
+        let (listening, backoff, vain, deaf) = (None, Backoff::default(), 0, None);
         Contender {
             queue,
             backend,
@@ -63,8 +64,8 @@ impl<'a, B: LockBackend> Contender<'a, B> {
             since,
             listening,
             backoff,
-            asked,
             vain,
+            deaf,
         }
     }
 
@@ -82,13 +83,15 @@ impl<'a, B: LockBackend> Contender<'a, B> {
         let mut woken = self.first(after, end).await;
         loop {
             self.give_way(woken, end).await;
-            self.asked = Instant::now();
+            let asked = Instant::now();
             if let Some(listening) = &self.listening {
                 listening.forget();
             }
             let error = match attempt().await {
                 Ok(lease) => {
                     self.queue.on_acquired(self.mode, self.settings.retry_delay);
+                    let others = self.backend.others_wait(self.resource);
+                    self.queue.in_turn(woken == Woken::Passed, others);
                     if self.mode == Mode::Shared {
                         // Those behind it need no pause each: who was told has had its time, and who waits
                         // to hold it alone keeps them out by itself.
@@ -99,8 +102,11 @@ impl<'a, B: LockBackend> Contender<'a, B> {
                 Err(error) => error,
             };
             match woken {
-                Woken::Told => self.vain = (self.vain + 1).min(MOST_VAIN),
-                Woken::Here => self.queue.breaks_streak(),
+                Woken::Told => {
+                    self.vain = (self.vain + 1).min(MOST_VAIN);
+                    self.deaf = Some(asked + VAIN * self.vain);
+                }
+                Woken::Here | Woken::Passed => self.queue.breaks_streak(),
                 Woken::Paused => {}
             }
             let next = self.next(&error, end);
@@ -109,24 +115,32 @@ impl<'a, B: LockBackend> Contender<'a, B> {
             if next >= end {
                 return Err(error);
             }
-            self.listen();
+            self.deaf = self.deaf.filter(|until| *until > Instant::now());
+            if self.deaf.is_none() {
+                self.listen();
+            }
             woken = self.wait(next).await;
         }
     }
 
     /// Waits before the first attempt, where there is something to wait for.
     async fn first(&mut self, after: Option<Instant>, end: Instant) -> Woken {
+        if self.queue.takes_pass() {
+            return Woken::Passed;
+        }
         let (now, others) = (Instant::now(), self.backend.others_wait(self.resource));
+        let held = self.queue.is_held();
         let next = match after {
             Some(after) => after,
-            None if others || self.queue.is_held() => now + pause(self.settings),
+            None if others || held => now + pause(self.settings),
             None => now,
         };
         let next = next.min(end);
         if next <= now {
             return Woken::Paused;
         }
-        if after.is_some() || others {
+        // What is held here may be passed on here.
+        if after.is_some() || (others && !held) {
             self.listen();
         }
         self.wait(next).await
@@ -154,15 +168,31 @@ impl<'a, B: LockBackend> Contender<'a, B> {
         }
     }
 
-    /// Waits until `next`, or until it is woken.
+    /// Waits until `next`, or until it is woken. While it is deaf it is not noted, and the servers tell
+    /// somebody else: however many hints come, they do not have it ask more often.
     async fn wait(&mut self, mut next: Instant) -> Woken {
         loop {
-            let told = told(self.listening.as_ref(), self.follows_hints(), self.grace());
+            let hears = self.listening.as_ref().filter(|_| self.deaf.is_none());
+            let told = told(hears, self.grace());
             tokio::select! {
                 biased;
                 () = told => return Woken::Told,
                 () = self.queue.released.notified() => {}
-                () = sleep_until(next) => return Woken::Paused,
+                () = sleep_until(self.deaf.map_or(next, |until| until.min(next))) => {
+                    if self.deaf.is_none_or(|until| until >= next) {
+                        return Woken::Paused;
+                    }
+                    self.deaf = None;
+                    // What was told so far is about a release that somebody else has used.
+                    if let Some(listening) = &self.listening {
+                        listening.forget();
+                    }
+                    self.listen();
+                    continue;
+                }
+            }
+            if self.queue.takes_pass() {
+                return Woken::Passed;
             }
             if !self.backend.others_wait(self.resource) {
                 return Woken::Here;
@@ -175,11 +205,6 @@ impl<'a, B: LockBackend> Contender<'a, B> {
         }
     }
 
-    /// Returns when a hint is followed next. However many come, they do not have it ask more often.
-    fn follows_hints(&self) -> Instant {
-        self.asked + VAIN * self.vain
-    }
-
     /// Returns how long it waits for more servers to tell what one has told.
     fn grace(&self) -> Duration {
         let most = self.settings.budget() / 10;
@@ -189,8 +214,11 @@ impl<'a, B: LockBackend> Contender<'a, B> {
     /// Leases of one process follow one another for a time only: then others, who ask now and again,
     /// get a pause in which to ask.
     async fn give_way(&self, woken: Woken, end: Instant) {
-        if woken == Woken::Told {
-            return self.queue.breaks_streak();
+        match woken {
+            Woken::Told => return self.queue.breaks_streak(),
+            // Nobody else knows that the lock is free.
+            Woken::Passed => return,
+            Woken::Here | Woken::Paused => {}
         }
         if self.queue.ends_streak(self.settings.retry_delay.saturating_mul(LONGEST_STREAK)) {
             sleep_until(end.min(Instant::now() + pause(self.settings))).await;
@@ -199,12 +227,9 @@ impl<'a, B: LockBackend> Contender<'a, B> {
 }
 
 /// Waits until the servers have told that the lock may be free.
-async fn told(listening: Option<&Listening>, earliest: Instant, grace: Duration) {
+async fn told(listening: Option<&Listening>, grace: Duration) {
     match listening {
-        Some(listening) => {
-            sleep_until(earliest).await;
-            listening.told(grace).await;
-        }
+        Some(listening) => listening.told(grace).await,
         None => std::future::pending().await,
     }
 }

@@ -191,11 +191,13 @@ impl Lease {
         let (queues, rest) = (Arc::clone(&self.queues), self.rest());
         let release = async move {
             let (held, resource) = (&holding.held, &holding.resource);
-            let released = held.release(rest);
             if held.releases_in_order() {
-                queues.wake(resource);
+                let passed = rest.is_zero() && queues.passes(resource);
+                let released = if passed { held.pass() } else { held.release(rest) };
+                queues.wake(resource, passed);
                 return released.await;
             }
+            let released = held.release(rest);
             let _waiter = Waiter { queues: &queues, resource };
             released.await
         };
@@ -237,8 +239,15 @@ impl Drop for Lease {
     fn drop(&mut self) {
         if !self.released {
             let lost = self.close() != Loss::Released;
-            self.holding.held.abandon(lost, self.rest());
-            self.queues.wake(self.resource());
+            let (held, rest) = (&self.holding.held, self.rest());
+            let in_order = held.releases_in_order() && !lost && rest.is_zero();
+            let passed = in_order && self.queues.passes(self.resource());
+            if passed {
+                drop(held.pass());
+            } else {
+                held.abandon(lost, rest);
+            }
+            self.queues.wake(self.resource(), passed);
         }
     }
 }
@@ -252,6 +261,6 @@ struct Waiter<'a> {
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        self.queues.wake(self.resource);
+        self.queues.wake(self.resource, false);
     }
 }

@@ -138,7 +138,7 @@ struct Waiters {
 impl Drop for Waiters {
     fn drop(&mut self) {
         for resource in &self.resources {
-            self.queues.wake(resource);
+            self.queues.wake(resource, false);
         }
     }
 }

@@ -7,6 +7,11 @@ use tokio::time::Instant;
 use super::AcquireError;
 use crate::protocol::Mode;
 
+/// For how long, and for how many leases, a process hands the lock on within itself while others wait
+/// elsewhere.
+const LONGEST_TURN: Duration = Duration::from_millis(20);
+const MOST_IN_TURN: u32 = 16;
+
 /// The queue of one resource in this process.
 #[derive(Default)]
 pub(super) struct Queue {
@@ -27,6 +32,22 @@ struct State {
     streak: Option<Instant>,
     /// When the last of them was released.
     released: Option<Instant>,
+    /// How many callers want to hold it alone, the contender included.
+    callers: usize,
+    /// Since when the process has its turn, and how many leases it had in it. Unset if nobody waits elsewhere.
+    turn: Option<(Instant, u32)>,
+    /// The last release told nobody elsewhere: the next caller asks at once.
+    passed: bool,
+}
+
+/// One who wants to hold it alone, until this is dropped.
+pub(super) struct Caller<'a>(&'a Queue);
+
+impl Drop for Caller<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.callers = state.callers.saturating_sub(1);
+    }
 }
 
 impl Queue {
@@ -40,6 +61,38 @@ impl Queue {
 
     pub(super) fn is_held(&self) -> bool {
         self.state().held
+    }
+
+    /// Counts one who wants to hold it alone.
+    pub(super) fn enter(&self) -> Caller<'_> {
+        let mut state = self.state();
+        state.callers = state.callers.saturating_add(1);
+        drop(state);
+        Caller(self)
+    }
+
+    /// Reports whether the lease that is about to be released is to go to the next caller of this process,
+    /// and nobody elsewhere is to be told: the process has its turn, and somebody is there to take it.
+    pub(super) fn passes(&self) -> bool {
+        let state = self.state();
+        let in_turn = state
+            .turn
+            .is_some_and(|(since, leases)| since.elapsed() < LONGEST_TURN && leases < MOST_IN_TURN);
+        in_turn && state.held && state.callers > 0
+    }
+
+    /// Takes what the last release left to the next caller of this process, if it did.
+    pub(super) fn takes_pass(&self) -> bool {
+        std::mem::take(&mut self.state().passed)
+    }
+
+    /// Notes that the contender's lease begins the process's turn, or goes on with it.
+    pub(super) fn in_turn(&self, passed: bool, others_wait: bool) {
+        let mut state = self.state();
+        let turn = state.turn.filter(|_| passed);
+        let (since, leases) = turn.unwrap_or_else(|| (Instant::now(), 0));
+        state.turn = others_wait.then_some((since, leases.saturating_add(1)));
+        state.passed = false;
     }
 
     /// Notes that the contender got the lease. It follows the last one of this process if that was
@@ -62,10 +115,11 @@ impl Queue {
         (state.last_error, state.held) = (Some((error.clone(), next)), false);
     }
 
-    /// Notes that a lease of this process was released, and wakes the contender.
-    pub(super) fn on_released(&self) {
+    /// Notes that a lease of this process was released, and wakes the contender. It was `passed` if nobody
+    /// elsewhere was told.
+    pub(super) fn on_released(&self, passed: bool) {
         let mut state = self.state();
-        (state.held, state.released) = (false, Some(Instant::now()));
+        (state.held, state.released, state.passed) = (false, Some(Instant::now()), passed);
         drop(state);
         self.released.notify_one();
     }

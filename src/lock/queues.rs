@@ -52,6 +52,7 @@ impl Queues {
         let since = Instant::now();
         let end = since + settings.wait;
         let queue = self.of(resource, !B::TELLS_OF_OTHERS);
+        let _caller = (mode == Mode::Exclusive).then(|| queue.enter());
         let (_turn, after) = match queue.turn.try_lock() {
             // Who shares it has asked a moment ago, or lets another process come first.
             Ok(turn) => (turn, (mode == Mode::Shared).then(|| since + pause(settings))),
@@ -69,13 +70,23 @@ impl Queues {
         contender.acquire(after, attempt).await
     }
 
-    /// Wakes the one who is first in the queue of a resource: a lease was released.
-    pub(super) fn wake(&self, resource: &Resource) {
+    /// Reports whether a lease that is about to be released is to go to the next caller of this process, and
+    /// nobody elsewhere is to be told.
+    pub(super) fn passes(&self, resource: &Resource) -> bool {
+        self.existing(resource).is_some_and(|queue| queue.passes())
+    }
+
+    /// Wakes the one who is first in the queue of a resource: a lease was released. It was `passed` if nobody
+    /// elsewhere was told.
+    pub(super) fn wake(&self, resource: &Resource, passed: bool) {
         self.1.wake(resource);
-        let queue = self.lock().get(resource).and_then(|kept| kept.queue.upgrade());
-        if let Some(queue) = queue {
-            queue.on_released();
+        if let Some(queue) = self.existing(resource) {
+            queue.on_released(passed);
         }
+    }
+
+    fn existing(&self, resource: &Resource) -> Option<Arc<Queue>> {
+        self.lock().get(resource).and_then(|kept| kept.queue.upgrade())
     }
 
     /// Returns the queues of those who wait for several resources.

@@ -77,7 +77,8 @@ pub enum Request {
         owner: Owner,
     },
     /// Let the lock of `owner` end in `rest`, if it does not end before: a release of a lock that
-    /// has to stay closed for a while. It is renewed no more.
+    /// has to stay closed for a while. It is renewed no more. Nobody is told: with no `rest` it is a
+    /// release for the next caller of the same process.
     Shorten {
         /// What is locked.
         resource: Resource,

@@ -25,9 +25,31 @@ impl HeldOnNodes {
     }
 
     fn close(&self, rest: Duration) -> Answers {
-        *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
         let (resource, owner) = (self.attempt.resource.clone(), self.attempt.owner);
-        self.nodes.submit_all(&Request::release(resource, owner, rest))
+        self.submit(&Request::release(resource, owner, rest))
+    }
+
+    fn submit(&self, release: &Request) -> Answers {
+        *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.nodes.submit_all(release)
+    }
+
+    async fn released(&self, mut answers: Answers) -> Result<Released, ReleaseError> {
+        let mut release = Release::new(self.nodes.size());
+        loop {
+            match release.outcome() {
+                Some(ReleaseOutcome::Released) => return Ok(Released::Released),
+                Some(ReleaseOutcome::Lapsed) => return Ok(Released::Lapsed),
+                Some(ReleaseOutcome::InDoubt(faults)) => {
+                    return Err(ReleaseError { causes: self.nodes.causes(faults) });
+                }
+                None => {}
+            }
+            match answers.next().await {
+                Some((node, reply)) => release.on_reply(node, reply),
+                None => return Err(ReleaseError { causes: Vec::new() }),
+            }
+        }
     }
 }
 
@@ -61,25 +83,15 @@ impl HeldLock for HeldOnNodes {
     }
 
     fn release(&self, rest: Duration) -> BoxFuture<'_, Result<Released, ReleaseError>> {
-        let mut release = Release::new(self.nodes.size());
         // Submitted here and now: dropping the future takes nothing back.
-        let mut answers = self.close(rest);
-        Box::pin(async move {
-            loop {
-                match release.outcome() {
-                    Some(ReleaseOutcome::Released) => return Ok(Released::Released),
-                    Some(ReleaseOutcome::Lapsed) => return Ok(Released::Lapsed),
-                    Some(ReleaseOutcome::InDoubt(faults)) => {
-                        return Err(ReleaseError { causes: self.nodes.causes(faults) });
-                    }
-                    None => {}
-                }
-                match answers.next().await {
-                    Some((node, reply)) => release.on_reply(node, reply),
-                    None => return Err(ReleaseError { causes: Vec::new() }),
-                }
-            }
-        })
+        Box::pin(self.released(self.close(rest)))
+    }
+
+    /// A lock that is shortened to nothing is gone, and no node tells of it.
+    fn pass(&self) -> BoxFuture<'_, Result<Released, ReleaseError>> {
+        let (resource, owner) = (self.attempt.resource.clone(), self.attempt.owner);
+        let shorten = Request::Shorten { resource, owner, rest: Duration::ZERO };
+        Box::pin(self.released(self.submit(&shorten)))
     }
 
     /// Each lane keeps the order.

@@ -95,7 +95,10 @@ async fn shorten(probe: &Probe) -> Result<(), Breach> {
     let stamp = probe.in_time(Rule::AtLeast, &resource, BOB).await?;
     Rule::Counts.same("acquire after the rest", &stamp.count, &2)?;
     refused("shorten what another holds since", ends_in(probe, &resource, ALICE, rest).await?)?;
-    probe.free(&resource, BOB).await
+    let reply = ends_in(probe, &resource, BOB, Duration::ZERO).await?;
+    Rule::AtLeast.same("shorten to nothing", &reply, &Reply::Released)?;
+    probe.granted(Rule::AtLeast, &resource, ALICE).await?;
+    probe.free(&resource, ALICE).await
 }
 
 async fn ends_in(

@@ -19,5 +19,6 @@ mod several;
 mod shared;
 mod together;
 mod told;
+mod turn;
 mod wire;
 mod work;

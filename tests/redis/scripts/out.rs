@@ -10,6 +10,7 @@ use crate::scripts::member::{LOCK, Member, OTHER, OWNER, QUARANTINE, left};
 use crate::scripts::resource;
 use support::redis::RedisServer;
 
+const WAITING: &str = "{fencing}:waiting:invoice/42";
 const HOUR: Duration = Duration::from_secs(3600);
 
 async fn longest(member: &Member) -> i64 {
@@ -70,6 +71,26 @@ async fn a_long_lock_that_was_released_is_not_out() {
     assert_eq!(member.release(OWNER).await, Reply::Released);
     let told = longest(&member).await;
     assert!(told <= 60_000 * 9 / 8, "{told}");
+}
+
+/// The same where it was released for another caller of its process: nobody who waits is told.
+#[tokio::test]
+async fn a_long_lock_that_was_passed_on_is_not_out() {
+    let server = RedisServer::start();
+    let member = Member::alone(&server).await;
+    member.admit(7).await;
+    member.granted(OWNER, HOUR * 24).await;
+    server.cli(&["ZADD", WAITING, "0", &format!("{:032x} 1", 7)]);
+    let pass = |owner| Request::Shorten { resource: resource(), owner, rest: Duration::ZERO };
+    assert_eq!(member.ask(pass(OTHER)).await, Reply::NotOwner);
+    assert_eq!(member.ask(pass(OWNER)).await, Reply::Released);
+    assert_eq!(server.cli(&["EXISTS", LOCK]), "0");
+    let told = longest(&member).await;
+    assert!(told <= 60_000 * 9 / 8, "{told}");
+    assert_eq!(server.cli(&["ZCARD", WAITING]), "1");
+    member.granted(OTHER, HOUR).await;
+    assert_eq!(member.release(OTHER).await, Reply::Released);
+    assert_eq!(server.cli(&["ZCARD", WAITING]), "0");
 }
 
 /// One that is still held is told, whatever else was released.

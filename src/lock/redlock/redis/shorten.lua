@@ -1,4 +1,4 @@
--- Let a lock end after the rest of its time, if the owner holds it.
+-- Let a lock end after the rest of its time, if the owner holds it: at once, if there is none. Nobody is told.
 -- KEYS: 1 memory (hash), 2 quarantine, 3 latest, 4 long (sorted set), 5 lock of the resource
 -- ARGV: 1 marker of the session, 2 owner, 3 rest in ms
 -- Returns: released | not-owner | a refusal
@@ -15,9 +15,13 @@ if type(holder) == 'table' then
 end
 if holder ~= ARGV[2] then return {'not-owner'} end
 local left = redis.call('PTTL', KEYS[5])
-if left > rest or left == -1 then
+if left > rest or left == -1 or rest == 0 then
   redis.call('PEXPIRE', KEYS[5], ARGV[3])
   left = rest
 end
-if left > 0 then redis.pcall('ZADD', KEYS[4], 'XX', clock() + left, KEYS[5]) end
+if left > 0 then
+  redis.pcall('ZADD', KEYS[4], 'XX', clock() + left, KEYS[5])
+else
+  redis.call('ZREM', KEYS[4], KEYS[5])
+end
 return {'released'}

@@ -1,0 +1,120 @@
+//! While others wait elsewhere, a process hands the lock on within itself for a turn, and nobody elsewhere is told.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use fencing::Redlock;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::driver::fleet::{Fleet, TTL, ran, resource};
+
+const RETRY: Duration = Duration::from_millis(100);
+/// The longest pause of one who is told, give or take a half.
+const LONGEST: Duration = Duration::from_millis(1500);
+/// The most leases in one turn.
+const MOST: usize = 16;
+
+fn process(fleet: &Fleet) -> Redlock {
+    fleet.service().retry_delay(RETRY).wait(TTL * 20).build().unwrap()
+}
+
+/// Two processes with so many callers each, who ask again and again for that time. Returns how many leases each had
+/// without a break, in their order, and the longest wait.
+async fn turns(
+    fleet: &Fleet,
+    many: usize,
+    hold: Duration,
+    span: Duration,
+) -> (Vec<usize>, Duration) {
+    let held = Arc::<Mutex<Vec<usize>>>::default();
+    let end = Instant::now() + span;
+    let mut callers = JoinSet::new();
+    for number in 0..2 {
+        let redlock = process(fleet);
+        for _ in 0..many {
+            let (redlock, held) = (redlock.clone(), Arc::clone(&held));
+            callers.spawn(async move {
+                let mut longest = Duration::ZERO;
+                while Instant::now() < end {
+                    let asked = Instant::now();
+                    let lease = redlock.acquire(&resource()).await.unwrap();
+                    longest = longest.max(asked.elapsed());
+                    held.lock().unwrap().push(number);
+                    sleep(hold).await;
+                    lease.release().await.unwrap();
+                }
+                longest
+            });
+        }
+    }
+    let longest = callers.join_all().await.into_iter().max().unwrap();
+    let held = held.lock().unwrap();
+    let turns = held.chunk_by(|one, next| one == next).map(<[usize]>::len).collect();
+    (turns, longest)
+}
+
+#[tokio::test(start_paused = true)]
+async fn short_holds_follow_one_another_within_a_process() {
+    let fleet = Fleet::started().await;
+    let (turns, longest) = turns(&fleet, 4, Duration::from_millis(1), Duration::from_secs(5)).await;
+    let holds: usize = turns.iter().sum();
+    // The first turns are spent on finding out that others wait.
+    assert!(turns.len() > 100 && holds / turns.len() >= MOST / 2, "{turns:?}");
+    let over = turns.iter().filter(|turn| **turn > MOST).count();
+    assert!(over <= turns.len() / 10, "{turns:?}");
+    // Of seven who are ahead each holds it 20 times at most.
+    assert!(longest < Duration::from_millis(7 * 20), "{longest:?}");
+    // Within a turn nobody is told, and so nobody notes a wait.
+    let ran = ran(&fleet.faults[0]);
+    let told = ran.iter().filter(|name| **name == "release").count();
+    assert!(told <= holds / 4, "{told} of {holds}");
+}
+
+/// Where nobody else of the process waits, each release is told.
+#[tokio::test(start_paused = true)]
+async fn who_is_alone_has_no_turn() {
+    let fleet = Fleet::started().await;
+    let (turns, _) = turns(&fleet, 1, Duration::from_millis(1), Duration::from_secs(5)).await;
+    let long = turns.iter().filter(|turn| **turn > 1).count();
+    assert!(turns.len() > 100 && long <= turns.len() / 10, "{turns:?}");
+}
+
+/// A turn is over after 20 ms: there is nothing to gain. Then the one who has waited longest comes first, and of four
+/// callers of one process no more than four may follow one another.
+#[tokio::test(start_paused = true)]
+async fn long_holds_go_to_the_one_who_has_waited_longest() {
+    let fleet = Fleet::started().await;
+    let (turns, longest) = turns(&fleet, 4, RETRY, RETRY * 200).await;
+    let long = turns.iter().filter(|turn| **turn > 4).count();
+    assert!(long <= turns.len() / 10, "{turns:?}");
+    assert!(longest <= RETRY * 7 * 3, "{longest:?}");
+}
+
+/// A caller to whom the lock was passed on may be gone. It costs the others the pause of a poll at most.
+#[tokio::test(start_paused = true)]
+async fn callers_who_give_up_keep_nobody_out() {
+    let fleet = Fleet::started().await;
+    let (impatient, patient) = (process(&fleet), process(&fleet));
+    let mut callers = JoinSet::new();
+    for number in 0..8_u64 {
+        let redlock = impatient.clone();
+        callers.spawn(async move {
+            loop {
+                let (resource, patience) = (resource(), Duration::from_millis(1 + number));
+                if let Ok(lease) = timeout(patience, redlock.acquire(&resource)).await {
+                    sleep(Duration::from_millis(1)).await;
+                    drop(lease.unwrap());
+                }
+                sleep(Duration::from_millis(number)).await;
+            }
+        });
+    }
+    for _ in 0..100 {
+        let asked = Instant::now();
+        let lease = patient.acquire(&resource()).await.unwrap();
+        assert!(asked.elapsed() <= LONGEST, "{:?}", asked.elapsed());
+        sleep(Duration::from_millis(1)).await;
+        lease.release().await.unwrap();
+    }
+}
