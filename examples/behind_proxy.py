@@ -26,10 +26,7 @@ class Files(BaseHTTPRequestHandler):
     def do_GET(self):
         with lock:
             body = files.get(self.path)
-        if body is None:
-            self.answer(404)
-        else:
-            self.answer(200, body)
+        self.answer(404 if body is None else 200, body or b"")
 
     def do_PUT(self):
         body = self.read()

@@ -9,30 +9,26 @@ The second URL is that of a service behind a fence, such as `fencing proxy`.
 import json
 import sys
 import threading
-import urllib.error
 import urllib.request
 from urllib.parse import quote, unquote, urlsplit
 
 
 def call(method, url, body=None, headers=None):
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data, headers or {}, method=method)
-    with urllib.request.urlopen(request) as answer:
-        text = answer.read()
-    return json.loads(text) if text else None
+    request = urllib.request.Request(url, body, headers or {}, method=method)
+    with urllib.request.urlopen(request) as answer:  # fails with a status from 400 on
+        return answer.read()
 
 
 class Lease:
     """A lease, renewed each third of its TTL while the block runs."""
 
     def __init__(self, service, resource, ttl_ms=10_000, wait_ms=30_000):
-        self.service, self.resource = service, resource
-        self.wish = {"ttl_ms": ttl_ms, "wait_ms": wait_ms}
-        self.over = threading.Event()
+        self.leases, self.path, self.over = f"{service}/leases", quote(resource), threading.Event()
+        self.wish = json.dumps({"ttl_ms": ttl_ms, "wait_ms": wait_ms}).encode()
 
     def __enter__(self):
-        lease = call("POST", f"{self.service}/leases/{quote(self.resource)}", self.wish)
-        self.url = f"{self.service}/leases/{lease['lease_id']}"
+        lease = json.loads(call("POST", f"{self.leases}/{self.path}", self.wish))
+        self.url = f"{self.leases}/{lease['lease_id']}"
         self.headers = {"Fencing-Token": str(lease["token"])}
         if "signature" in lease:  # the service signs what it hands out
             self.headers["Fencing-Signature"] = lease["signature"]
@@ -44,11 +40,9 @@ class Lease:
         while not self.over.wait(self.pause):
             try:
                 call("PUT", self.url)
-            except urllib.error.HTTPError as error:
-                if error.code == 404:
+            except OSError as error:  # it lasts until its TTL: try again
+                if getattr(error, "code", None) == 404:
                     self.over.set()  # lost: the fence refuses what is written from now on
-            except OSError:
-                pass  # it lasts until its TTL: try again
 
     def __exit__(self, *_):
         self.over.set()
@@ -58,14 +52,8 @@ class Lease:
             pass  # the lock is free by the end of its TTL
 
 
-def main():
-    service, file, text = sys.argv[1:]
-    resource = unquote(urlsplit(file).path).removeprefix("/")
-    with Lease(service, resource) as lease:
-        request = urllib.request.Request(file, text.encode(), lease.headers, method="PUT")
-        urllib.request.urlopen(request).close()  # 412: a newer token was seen
-        print(lease.token)
-
-
 if __name__ == "__main__":
-    main()
+    service, file, text = sys.argv[1:]
+    with Lease(service, unquote(urlsplit(file).path).removeprefix("/")) as lease:
+        call("PUT", file, text.encode(), lease.headers)  # 412: a newer token was seen
+        print(lease.token)
