@@ -75,8 +75,8 @@ impl HolderName {
         }
         let shown: String = name.chars().take(LONGEST).collect();
         Err(format!(
-            "{shown:?} is no name of a holder: 1 to {LONGEST} bytes of printable ASCII, no spaces, quotation \
-             marks and backslashes, and no dot at the end"
+            "{shown:?} is not a valid holder name: give 1 to {LONGEST} bytes of printable ASCII, without spaces, quotation \
+             marks or backslashes, and without a dot at the end"
         ))
     }
 
@@ -86,7 +86,7 @@ impl HolderName {
             Ok(name) if !name.is_empty() => {
                 HolderName::new(&name).map_err(|problem| format!("{VARIABLE}: {problem}"))
             }
-            Err(VarError::NotUnicode(_)) => Err(format!("{VARIABLE} is not a text")),
+            Err(VarError::NotUnicode(_)) => Err(format!("{VARIABLE} is not valid UTF-8")),
             _ => Ok(HolderName::of_process()),
         }
     }

@@ -18,11 +18,11 @@ export function words(event) {
     case "gives-up":
       return [`${who} waits no longer`, "Nothing was granted."];
     case "renewed":
-      return [`${who} renews its lease`, "A watchdog of the client renews each third of the lease's time. It runs on the client's thread: asleep, it does not. (docs/protocol.md, “Renew”)"];
+      return [`${who} renews its lease`, "A watchdog of the client renews each third of the lease's time. It runs on the client's thread: asleep, it does not. (docs/protocol.md, “Renew, release”)"];
     case "lost":
       return [`${who} notices that its lease is lost: ${event.why}`, "A client that is awake stops its work here. What it has sent before, nobody can take back: that is what the fence is for."];
     case "released":
-      return [`${who} releases its lease`, "The next client need not wait until it would have run out. (docs/protocol.md, “Release”)"];
+      return [`${who} releases its lease`, "The next client need not wait until it would have run out. (docs/protocol.md, “Renew, release”)"];
     case "asleep":
       return [`${who} falls asleep${event.within_a_write ? " in the middle of a write" : ""}`, event.within_a_write
         ? "It has looked at its lease, found it valid, and not sent the write yet. Its whole thread stops, as in a long garbage collection."
@@ -48,8 +48,8 @@ export function words(event) {
     case "node": {
       const deed = { stop: "is stopped", start: "starts, with nothing in its memory", flush: "is wiped: it has forgotten everything" }[event.deed];
       return [`lock node ${event.node} ${deed}`, event.deed === "stop"
-        ? "The others go on: a majority is enough. (docs/protocol.md, “Quorum”)"
-        : "A node that has forgotten may have granted a lease. It grants nothing until any such lease is over. (docs/protocol.md, “Quarantine”)"];
+        ? "The others go on: a majority is enough. (docs/protocol.md, “Words”)"
+        : "A node that has forgotten may have granted a lease. It grants nothing until any such lease is over. (docs/protocol.md, “What stays closed”)"];
     }
     case "era": {
       const names = event.nodes.map((node) => node.name).join(", ");

@@ -227,9 +227,8 @@ fn forgotten(finding: &Finding, findings: &Findings) -> String {
         .collect();
     if findings.needs_all() && !missing.is_empty() {
         return format!(
-            ": {why}; too few nodes remember, so that it comes back only when every node answers, \
-             and {} does not. If a node is gone for good, `fencing fleet move` replaces it (with --lost, where \
-             too few of its list remember)",
+            ": {why}; too few nodes remember, so it comes back only when every node answers. No answer from: {}. If a \
+             node is gone for good, `fencing fleet move` replaces it (add --lost if no majority of its list remembers)",
             missing.join(", ")
         );
     }

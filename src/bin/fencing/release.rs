@@ -66,7 +66,7 @@ async fn on_nodes(args: &Release, urls: &[String]) -> Result<(), Failure> {
     }
     for ((node, _), forced) in fleet.nodes.iter().zip(&forced) {
         if *forced == Forced::HeldByAnother {
-            say::error(format_args!("{node}: somebody else holds it there, and keeps it"));
+            say::error(format_args!("{node}: another client holds the lock there, and keeps it"));
         }
     }
     let count = |which: fn(&Forced) -> bool| forced.iter().filter(|forced| which(forced)).count();
@@ -75,17 +75,18 @@ async fn on_nodes(args: &Release, urls: &[String]) -> Result<(), Failure> {
     if taken == 0 && forced.len() >= fleet.needed {
         return Err(gone(&resource, &told_of));
     }
+    let size = fleet.size;
     if noted < fleet.needed {
         let text = format!(
-            "{resource}, held by {told_of}, was released on {taken} nodes, and {noted} of {} do not let it back, which is not \
-             a majority. Others may get the lock from now on, and the holder may keep it: run this again. {CANNOT}",
-            fleet.size
+            "{resource}, held by {told_of}, was released on {taken} of {size} nodes, but only {noted} of them will refuse \
+             the holder's renewal: not a majority. Others may get the lock now, or the holder may keep it: run this \
+             again. {CANNOT}"
         );
         return Err(Failure(exit::UNAVAILABLE, text));
     }
-    let size = fleet.size;
     told(&format!(
-        "released {resource}, held by {told_of}, on {taken} nodes; {noted} of {size} do not let it back"
+        "released {resource}, held by {told_of}, on {taken} of {size} nodes; {noted} of {size} will refuse the \
+         holder's renewal"
     ));
     Ok(())
 }
@@ -182,14 +183,14 @@ impl Held {
 fn not_released(node: &str, fault: &Fault, was_asked: bool) -> String {
     match fault {
         Fault::Exhausted => format!(
-            "not released there: {node}: it counts no further, so nothing could keep the holder out; the lock is free when it \
-             ends by itself"
+            "{node}: not released: its count has run out, so it could not refuse the holder's renewal; the lock is free \
+             when it expires"
         ),
         Fault::NotAdmitted | Fault::OtherFleet { .. } | Fault::Moved { .. } => {
-            format!("not released there: {node}: {fault}")
+            format!("{node}: not released: {fault}")
         }
-        _ if was_asked => format!("perhaps released there, it did not answer: {node}: {fault}"),
-        _ => format!("not released there: {node}: {fault}"),
+        _ if was_asked => format!("{node}: perhaps released; it did not answer: {fault}"),
+        _ => format!("{node}: not released: {fault}"),
     }
 }
 
@@ -202,8 +203,8 @@ fn enough(fleet: &Fleet) -> Result<(), Failure> {
     }
     let (answered, size) = (fleet.nodes.len(), fleet.size);
     let text = format!(
-        "{answered} of {size} nodes answered as nodes of this list: that is not a majority, so the holder may keep the \
-         lock; run it again when more do"
+        "{answered} of {size} nodes answered as nodes of this list: not a majority, so nothing was released; run it \
+         again when more nodes answer"
     );
     Err(Failure(exit::UNAVAILABLE, text))
 }
@@ -222,8 +223,9 @@ fn asked(
 ) -> Result<(), Failure> {
     let resource = &args.resource;
     if let Some(token) = args.token.filter(|token| !has(*token)) {
-        let text =
-            format!("{resource} is held by {found}, not with token {token}: nothing was released");
+        let text = format!(
+            "nothing was released: {resource} has no lease with token {token}; it is held by {found}"
+        );
         return Err(Failure(exit::REFUSED, text));
     }
     if args.yes {

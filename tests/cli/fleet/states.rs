@@ -121,7 +121,7 @@ async fn a_majority_has_forgotten_and_one_is_dead() {
     let said = nodes(&from);
     said.assert_code(69, "0 of 3 nodes can grant a lock now");
     for line in &said.lines[..2] {
-        let words = format!("it comes back only when every node answers, and {dead} does not");
+        let words = format!("it comes back only when every node answers. No answer from: {dead}.");
         assert!(line.contains(&words) && !line.contains("the next client"), "{line}");
         assert!(line.contains("`fencing fleet move` replaces it"), "{line}");
     }

@@ -29,7 +29,8 @@ pub(crate) enum FleetAction {
 /// been up for the client's TTL: to the client, a new server looks like one that was restarted
 /// without its data. By this command you say that the nodes are new, so that nobody can hold a
 /// lock there. Never run it when nodes that were in use have restarted empty: nothing on them shows that, and a lock
-/// that all of them have forgotten may be held twice then. Nodes that have granted locks since they started stay as they are. You may run it again.
+/// that all of them have forgotten may be held twice then. Nodes that have granted locks since they started stay as they
+/// are. You may run it again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = INIT_STATUS)]
 pub(crate) struct Init {

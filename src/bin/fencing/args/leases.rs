@@ -32,7 +32,8 @@ pub(crate) struct Leases {
 /// It cannot stop the holder. The holder goes on until its next renewal, which fails, or, in a database, until its
 /// lease ends. Until then two clients believe that they hold the lock. Only a storage that compares tokens refuses
 /// the older one, once it has seen the newer. If the lock is shared, all who share it lose it. With --token
-/// only the lease that you have seen can lose it; without, whoever holds it when the command runs. It does not wait for a lock-delay, or for
+/// only the lease that you have seen can lose it; without it, whoever holds the lock when the command
+/// runs loses it. It does not wait for a lock-delay, or for
 /// the rest of a shortest hold: others can have the lock at once.
 ///
 /// Nodes write it down in the sorted set {NAMESPACE}:audit, and a database in the table fencing_audit.
@@ -58,9 +59,9 @@ pub(crate) struct Release {
 
 const LEASES_STATUS: &str = "\
 Exit status:
-  0    these are all
+  0    the list is complete for every lock that a majority holds
   64   wrong usage
-  69   too few nodes answered, or no database";
+  69   too few nodes answered, or the database did not";
 
 const RELEASE_STATUS: &str = "\
 Exit status:

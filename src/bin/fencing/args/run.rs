@@ -40,7 +40,8 @@ pub(crate) struct Run {
     /// Without it, a job runs twice if it takes less time than the clocks that start it differ by.
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
     pub(crate) at_least: Duration,
-    /// The name that the lock is held under, for people: 1 to 64 bytes of printable ASCII, no spaces
+    /// The name that the lock is held under, for people: 1 to 64 bytes of printable ASCII, without
+    /// spaces, quotation marks or backslashes, and without a dot at the end
     /// [env: FENCING_HOLDER] [default: host:pid].
     #[arg(long, value_name = "NAME")]
     pub(crate) holder: Option<String>,

@@ -15,7 +15,7 @@ const EVERY: std::ops::RangeInclusive<Duration> =
 /// Each part says how old it is. A node that does not answer is shown as that, and since when, and never with
 /// what it said before. One that hangs holds up nothing else.
 ///
-/// Keys: q, Esc or Ctrl-C quit. The arrows, PgUp, PgDn, Home and End scroll. p asks no more until you press it again.
+/// Keys: q, Esc or Ctrl-C quit. The arrows, PgUp, PgDn, Home and End scroll. p pauses, and p again goes on.
 /// Ctrl-L draws anew, Ctrl-Z suspends.
 ///
 /// It takes no lock and needs no more rights than `fencing nodes`, `fencing leases` and `fencing marks`. With NO_COLOR in the
@@ -36,7 +36,7 @@ pub(crate) struct Watch {
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
     pub(crate) node_budget: Duration,
     /// The metrics of a process, which alone knows who waits there and what it refused: http://HOST:PORT is the
-    /// status port of `fencing serve` or `fencing proxy`; of your own application give the whole URL. Give it once for each
+    /// status port of `fencing serve` or `fencing proxy`; for your own application, give the whole URL. Give it once for each
     /// process.
     #[arg(long, value_name = "URL", value_parser = metrics)]
     pub(crate) metrics: Vec<Uri>,

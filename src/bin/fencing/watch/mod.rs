@@ -85,7 +85,7 @@ async fn run(args: &Watch) -> Result<u8, Failure> {
     let (has_nodes, names) =
         (matches!(place, Chosen::Redis(_)), args.metrics.iter().map(scrape::name));
     let view = View::new(asked, Moment::now(), has_nodes, has_marks, names);
-    let failed = |error: io::Error| Failure(exit::FAILED, format!("the terminal: {error}"));
+    let failed = |error: io::Error| Failure(exit::FAILED, format!("the terminal failed: {error}"));
     let stop = stop().map_err(failed)?;
     let screen = Screen::enter().map_err(failed)?;
     let mut watching = Watching { view, screen, look: Look::of_environment(), paused, on_screen };
@@ -190,7 +190,7 @@ impl Watching {
                 told = told.recv() => match told {
                     Some(Told::Wrong(text)) => return Ok(Err(usage(text))),
                     Some(told) => self.view.tell(Moment::now(), told),
-                    None => return Err(io::Error::other("nobody is asked any more")),
+                    None => return Err(io::Error::other("every source has stopped, which is a bug")),
                 },
                 _ = resized.recv() => {}
                 _ = ticks.tick() => {}

@@ -233,7 +233,7 @@ fn causes(
     if process.is_silent() {
         let text = match process.nodes {
             true => "tells of nodes only, as `fencing exporter` does",
-            false => "tells nothing of fencing yet",
+            false => "reports no fencing metrics yet",
         };
         more(lines, text, width, look.faint());
     }

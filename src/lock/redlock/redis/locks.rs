@@ -177,8 +177,8 @@ impl RedisNode {
     /// The node writes it down, with the name of this process, in the sorted set `{namespace}:audit`, which
     /// keeps the last 1000 lines.
     ///
-    /// **Fencing.** It stops nobody. A holder goes on until its next renewal, which fails if a majority of the
-    /// nodes has forgotten the lock, or until its lease ends. Only a storage that compares tokens refuses its writes, once
+    /// **Fencing.** It stops nobody. A holder goes on until its next renewal, which fails once a majority has answered as above, or until its lease
+    /// ends. Only a storage that compares tokens refuses its writes, once
     /// it has seen a newer one.
     ///
     /// # Errors
@@ -214,7 +214,7 @@ impl RedisNode {
             force.arg(format!("{}{resource}", keys.told)).arg(&keys.channel);
             force.arg(era).arg(count).arg(values);
             let value: Value = query(&mut connection, &force).await?;
-            let odd = || nonsense("this is no answer to a release by force");
+            let odd = || nonsense("this is not an answer to a release by force");
             let Value::Array(parts) = &value else { return Err(odd()) };
             if let [Value::BulkString(forced), Value::Int(taken)] = parts.as_slice()
                 && forced == b"forced"
@@ -256,7 +256,7 @@ impl RedisNode {
             locks.arg(field(resource));
         }
         let value: Value = query(connection, &locks).await?;
-        read(resources, &value).ok_or_else(|| nonsense("this is no list of locks"))
+        read(resources, &value).ok_or_else(|| nonsense("this is not a list of locks"))
     }
 }
 
