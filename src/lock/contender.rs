@@ -6,7 +6,7 @@ use super::AcquireError;
 use super::backend::LockBackend;
 use super::backoff::{Backoff, pause};
 use super::hints::Listening;
-use super::queue::Queue;
+use super::queue::{LONGEST_TURN, Queue};
 use super::settings::Settings;
 use crate::protocol::Mode;
 use crate::random::jitter;
@@ -113,7 +113,12 @@ impl<'a, B: LockBackend> Contender<'a, B> {
             // The next one of the queue is not bound by this one's longer pauses.
             self.queue.on_error(&error, next.min(Instant::now() + pause(self.settings)));
             if next >= end {
-                return Err(error);
+                if !self.queue.takes_pass() {
+                    return Err(error);
+                }
+                // Nobody else knows that the lock is free.
+                woken = Woken::Passed;
+                continue;
             }
             self.deaf = self.deaf.filter(|until| *until > Instant::now());
             if self.deaf.is_none() {
@@ -139,9 +144,11 @@ impl<'a, B: LockBackend> Contender<'a, B> {
         if next <= now {
             return Woken::Paused;
         }
-        // What is held here may be passed on here.
         if after.is_some() || (others && !held) {
             self.listen();
+        } else if others {
+            // What is held here may be passed on here, in what is left of the turn.
+            self.deaf = Some(now + LONGEST_TURN);
         }
         self.wait(next).await
     }

@@ -192,7 +192,7 @@ impl Lease {
         let release = async move {
             let (held, resource) = (&holding.held, &holding.resource);
             if held.releases_in_order() {
-                let passed = rest.is_zero() && queues.passes(resource);
+                let passed = !lapsed && rest.is_zero() && queues.passes(resource);
                 let released = if passed { held.pass() } else { held.release(rest) };
                 queues.wake(resource, passed);
                 return released.await;

@@ -9,7 +9,7 @@ use crate::protocol::Mode;
 
 /// For how long, and for how many leases, a process hands the lock on within itself while others wait
 /// elsewhere.
-const LONGEST_TURN: Duration = Duration::from_millis(20);
+pub(super) const LONGEST_TURN: Duration = Duration::from_millis(20);
 const MOST_IN_TURN: u32 = 16;
 
 /// The queue of one resource in this process.
@@ -79,6 +79,11 @@ impl Queue {
             .turn
             .is_some_and(|(since, leases)| since.elapsed() < LONGEST_TURN && leases < MOST_IN_TURN);
         in_turn && state.held && state.callers > 0
+    }
+
+    /// Reports whether the last release left the lock to the next caller of this process.
+    pub(super) fn is_passed(&self) -> bool {
+        self.state().passed
     }
 
     /// Takes what the last release left to the next caller of this process, if it did.

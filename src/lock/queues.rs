@@ -52,16 +52,22 @@ impl Queues {
         let since = Instant::now();
         let end = since + settings.wait;
         let queue = self.of(resource, !B::TELLS_OF_OTHERS);
-        let _caller = (mode == Mode::Exclusive).then(|| queue.enter());
+        let caller = (mode == Mode::Exclusive).then(|| queue.enter());
         let (_turn, after) = match queue.turn.try_lock() {
             // Who shares it has asked a moment ago, or lets another process come first.
             Ok(turn) => (turn, (mode == Mode::Shared).then(|| since + pause(settings))),
             // All who wait here get the contender's error: they must not ask all at once, nor
             // one after another when the contender gives up.
             Err(_) => match (timeout_at(end, queue.turn.lock()).await, queue.last_error()) {
-                (Err(_), None) => return attempt().await,
+                (Err(_), None) => {
+                    // It asks out of turn: nothing can be passed on to it.
+                    drop(caller);
+                    return attempt().await;
+                }
                 (Err(_), Some((error, _))) => return Err(error),
-                (Ok(_), Some((error, next))) if next >= end => return Err(error),
+                (Ok(_), Some((error, next))) if next >= end && !queue.is_passed() => {
+                    return Err(error);
+                }
                 (Ok(turn), Some((_, next))) => (turn, Some(next)),
                 (Ok(turn), None) => (turn, None),
             },
