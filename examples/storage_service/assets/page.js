@@ -146,7 +146,7 @@ function drawClients() {
 /** What the last write came to. */
 function verdict(name, file) {
   const last = file.writes.at(-1);
-  if (file.content?.older) return ["corrupted", "▲ CORRUPTED: a stale write went over a newer one."];
+  if (file.content?.older) return ["corrupted", "▲ CORRUPTED: a stale write went over a newer one, which is lost."];
   if (last?.refused) return ["kept", `✓ The stale write was refused (HTTP ${file.refused.status}): the data is safe.`];
   if (last?.late) {
     const why = name === "with" ? "no larger token had been seen, so nothing newer was lost." : "this file never looks.";

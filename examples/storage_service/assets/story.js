@@ -64,12 +64,12 @@ export async function rest() {
 /** Steps: what has happened, what comes next by its button, what is said meanwhile, and the orders of it. */
 export const STEPS = [
   {
-    said: "Two clients may write the same file, one at a time. So far nobody has asked for anything.",
+    said: "Two clients take turns. Each write goes to two files: one compares tokens, the other does not. So far nobody has asked for anything.",
     next: "Start: let client 1 ask for a lease",
     run: () => has(1, "acquire", () => world.clients[1].lease),
   },
   {
-    said: () => `A majority of the lock nodes granted client 1 a lease. The lease carries a number, the fencing token: ${shown(1)}. Nothing is written yet.`,
+    said: () => `A majority of the lock nodes granted client 1 a lease: the right to write for a few seconds, which it renews while it is awake. The lease carries a number, the fencing token: ${shown(1)}. A later lease has a larger one.`,
     next: "Let client 1 write",
     run: () => has(1, "write", () => world.files.without.content?.token === token(1)),
   },
