@@ -6,7 +6,7 @@ use super::AcquireError;
 use super::backend::LockBackend;
 use super::backoff::{Backoff, pause};
 use super::hints::Listening;
-use super::queue::{LONGEST_TURN, Queue};
+use super::queue::Queue;
 use super::settings::Settings;
 use crate::protocol::Mode;
 use crate::random::jitter;
@@ -144,11 +144,9 @@ impl<'a, B: LockBackend> Contender<'a, B> {
         if next <= now {
             return Woken::Paused;
         }
+        // What is held here may be passed on here.
         if after.is_some() || (others && !held) {
             self.listen();
-        } else if others {
-            // What is held here may be passed on here, in what is left of the turn.
-            self.deaf = Some(now + LONGEST_TURN);
         }
         self.wait(next).await
     }

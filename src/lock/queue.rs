@@ -9,7 +9,7 @@ use crate::protocol::Mode;
 
 /// For how long, and for how many leases, a process hands the lock on within itself while others wait
 /// elsewhere.
-pub(super) const LONGEST_TURN: Duration = Duration::from_millis(20);
+const LONGEST_TURN: Duration = Duration::from_millis(20);
 const MOST_IN_TURN: u32 = 16;
 
 /// The queue of one resource in this process.
