@@ -188,8 +188,9 @@ impl<'a, B: LockBackend> Contender<'a, B> {
                         return Woken::Paused;
                     }
                     self.deaf = None;
-                    // What was told so far is about a release that somebody else has used.
-                    if let Some(listening) = &self.listening {
+                    // Where servers tell one at a time, what was told so far is about a release that somebody
+                    // else has used. Where they tell everybody, the lock may be free since.
+                    if let (true, Some(listening)) = (B::TELLS_OF_OTHERS, &self.listening) {
                         listening.forget();
                     }
                     self.listen();
