@@ -63,7 +63,7 @@ impl Turn {
         let _: () = redis::cmd("RPUSH").arg(LIST).arg(0).query_async(connection).await.unwrap();
     }
 
-    /// Does what is to be done when it is this one's turn, and passes the turn on.
+    /// Waits for the turn, runs the work, and passes the turn on.
     pub async fn take<T>(&self, work: impl Future<Output = T>) -> T {
         let mut left = self.left.lock().await;
         if *left == 0 {
