@@ -120,9 +120,9 @@ impl Scene {
                         self.put("asks", json!({}));
                         asked = Some(self.lock.acquire(&resource).boxed());
                     }
-                    Some(Order::Write) => self.write(held.as_ref(), false).await,
-                    Some(Order::WriteAsleep) => self.write(held.as_ref(), true).await,
-                    Some(Order::Sleep) => self.fall_asleep(false),
+                    Some(Order::Write) => self.write(held.as_mut(), false).await,
+                    Some(Order::WriteAsleep) => self.write(held.as_mut(), true).await,
+                    Some(Order::Sleep) => self.fall_asleep(held.as_mut(), false),
                     Some(Order::Wake) => {}
                     Some(Order::Release) => match held.take() {
                         Some(held) => self.release(held).await,
@@ -181,13 +181,14 @@ impl Scene {
     }
 
     /// Looks at the lease, and writes if it is valid. That is where the pause falls in between.
-    async fn write(&self, held: Option<&Held>, asleep: bool) {
+    async fn write(&self, held: Option<&mut Held>, asleep: bool) {
         let valid = held.filter(|held| !held.lease.valid_for().is_zero());
-        let Some(token) = valid.map(|held| held.lease.token()) else {
+        let Some(held) = valid else {
             return self.say("refuses", "it looked first: it has no lease");
         };
+        let token = held.lease.token();
         if asleep {
-            self.fall_asleep(true);
+            self.fall_asleep(Some(held), true);
         }
         let text = format!("client {}", self.number);
         for path in FILES {
@@ -216,7 +217,11 @@ impl Scene {
         }
     }
 
-    fn fall_asleep(&self, within_a_write: bool) {
+    /// Says first until when it has its lease: asleep, it could not.
+    fn fall_asleep(&self, held: Option<&mut Held>, within_a_write: bool) {
+        if let Some(held) = held {
+            self.look(held);
+        }
         self.put("asleep", json!({ "within_a_write": within_a_write }));
         self.sleep.fall();
         self.put("awake", json!({ "within_a_write": within_a_write }));

@@ -9,4 +9,5 @@ mod play;
 mod service;
 mod shutdown;
 mod simulator;
+mod sleep;
 mod stale;
