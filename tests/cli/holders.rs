@@ -6,7 +6,7 @@ use std::process::{Child, Command};
 use serde_json::Value;
 
 use support::cli::{Ended, end, fencing, fencing_at, finish, five, line, run};
-use support::redis::RedisServer;
+use support::redis::{RedisServer, with_rights};
 
 /// Holds `invoice/42` under this name until it is told to go on.
 fn hold(mut command: Command, ready: &Path) -> Child {
@@ -116,24 +116,10 @@ fn in_a_sqlite_file() {
     listed_and_released(command, None);
 }
 
-/// Makes a user on each server that has the rights of docs/guide/production.md, and returns its URLs.
-fn with_rights(servers: &[RedisServer]) -> String {
-    let guide = include_str!("../../docs/guide/production.md");
-    let rule = guide.split("ACL SETUSER locks ").nth(1).unwrap().split("\n```").next().unwrap();
-    let rule: Vec<&str> =
-        rule.split_whitespace().filter(|it| *it != "\\").map(|it| it.trim_matches('\'')).collect();
-    for server in servers {
-        server.cli(&[&["ACL", "SETUSER", "locks"], &rule[..]].concat());
-    }
-    let urls: Vec<_> =
-        servers.iter().map(|it| format!("{}?user=locks&pass=secret", it.url())).collect();
-    urls.join(",")
-}
-
 #[test]
 fn with_the_rights_of_the_guide() {
     let servers = five();
-    let urls = with_rights(&servers);
+    let urls = with_rights(&servers).join(",");
     listed_and_released(|| fencing_at(&urls), Some(5));
     // A lock that is shared, a key that is not a lock, and an eviction policy that was set since.
     let time = servers[0].cli(&["TIME"]);
@@ -159,7 +145,7 @@ fn with_the_rights_of_the_guide() {
 #[test]
 fn a_release_on_few_nodes_says_so() {
     let servers = five();
-    let urls = with_rights(&servers);
+    let urls = with_rights(&servers).join(",");
     assert_eq!(finish(run(&servers, &[], "true")).code, Some(0));
     put(&servers, "stuck");
     for server in &servers[2..] {

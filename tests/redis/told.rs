@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use fencing::lock::Released;
 use fencing::lock::redlock::RedlockBuilder;
 use fencing::{Lease, Redlock, Resource};
-use support::redis::{RedisServer, five, waiting};
+use support::redis::{RedisServer, five, waiting, with_rights};
 
 /// Longer than any test takes.
 const NEVER: Duration = Duration::from_secs(3600);
@@ -187,14 +187,7 @@ async fn a_node_that_forgot_is_noticed_by_renewals_of_several() {
 
 /// A user of the servers with the rights of docs/guide/production.md.
 fn as_the_guide_says(servers: &[RedisServer]) -> RedlockBuilder {
-    let guide = include_str!("../../docs/guide/production.md");
-    let rule = guide.split("ACL SETUSER locks ").nth(1).unwrap().split("\n```").next().unwrap();
-    let rule: Vec<&str> =
-        rule.split_whitespace().filter(|it| *it != "\\").map(|it| it.trim_matches('\'')).collect();
-    for server in servers {
-        server.cli(&[&["ACL", "SETUSER", "locks"], &rule[..]].concat());
-    }
-    let urls = servers.iter().map(|it| format!("{}?user=locks&pass=secret", it.url()));
-    let builder = Redlock::builder().redis(urls).first_start(true).ttl(NEVER).wait(NEVER);
+    let builder =
+        Redlock::builder().redis(with_rights(servers)).first_start(true).ttl(NEVER).wait(NEVER);
     builder.node_budget(Duration::from_secs(1))
 }

@@ -144,3 +144,16 @@ pub fn waiting(servers: &[RedisServer], resource: &str) -> usize {
 pub fn five() -> Vec<RedisServer> {
     (0..5).map(|_| RedisServer::start()).collect()
 }
+
+/// Makes a user on each server that has the rights of docs/guide/production.md, and returns its URLs.
+pub fn with_rights(servers: &[RedisServer]) -> Vec<String> {
+    let guide = include_str!("../../docs/guide/production.md");
+    let rule = guide.split("ACL SETUSER locks ").nth(1).unwrap().split("\n```").next().unwrap();
+    let rule: Vec<&str> =
+        rule.split_whitespace().filter(|it| *it != "\\").map(|it| it.trim_matches('\'')).collect();
+    let allow = |server: &RedisServer| {
+        server.cli(&[&["ACL", "SETUSER", "locks"], &rule[..]].concat());
+        format!("{}?user=locks&pass=secret", server.url())
+    };
+    servers.iter().map(allow).collect()
+}

@@ -13,7 +13,7 @@ use http::uri::PathAndQuery;
 use tokio::sync::Notify;
 use tonic::body::Body;
 use tonic::client::Grpc;
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder, Streaming};
+use tonic::codec::Streaming;
 use tonic::server::NamedService;
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Channel, Endpoint, Server};
@@ -23,44 +23,10 @@ use tower::{Service, service_fn};
 use super::Door;
 use support::cli::heeding;
 
-/// Messages that are texts.
-#[derive(Clone, Copy)]
-struct Text;
+#[path = "../../../examples/generated/text.rs"]
+mod text;
 
-impl Codec for Text {
-    type Encode = String;
-    type Decode = String;
-    type Encoder = Text;
-    type Decoder = Text;
-
-    fn encoder(&mut self) -> Text {
-        Text
-    }
-
-    fn decoder(&mut self) -> Text {
-        Text
-    }
-}
-
-impl Encoder for Text {
-    type Item = String;
-    type Error = Status;
-
-    fn encode(&mut self, text: String, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        bytes::BufMut::put_slice(buffer, text.as_bytes());
-        Ok(())
-    }
-}
-
-impl Decoder for Text {
-    type Item = String;
-    type Error = Status;
-
-    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<String>, Status> {
-        let length = bytes::Buf::remaining(buffer);
-        Ok(String::from_utf8(bytes::Buf::copy_to_bytes(buffer, length).to_vec()).ok())
-    }
-}
+use text::Text;
 
 /// A service that knows nothing of tokens.
 #[derive(Clone, Default)]

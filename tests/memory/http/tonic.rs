@@ -5,11 +5,10 @@ use std::sync::Mutex;
 
 use ::tonic::body::Body as GrpcBody;
 use ::tonic::client::{Grpc, GrpcService};
-use ::tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder, Streaming};
+use ::tonic::codec::Streaming;
 use ::tonic::server::NamedService;
 use ::tonic::transport::{self, Channel, Endpoint, Server};
 use ::tonic::{Code, Request as Call, Response as Answer, Status};
-use axum::body::Bytes as Raw;
 use fencing::Sequencer;
 use fencing::http::{AttachError, AttachLayer, Policy};
 use futures_util::stream::{BoxStream, StreamExt, once, pending};
@@ -19,47 +18,10 @@ use tokio_stream::wrappers::TcpListenerStream;
 
 use super::*;
 
-/// Messages that are texts.
-#[derive(Debug, Clone, Copy, Default)]
-struct Text;
+#[path = "../../../examples/generated/text.rs"]
+mod text;
 
-impl Codec for Text {
-    type Encode = String;
-    type Decode = String;
-    type Encoder = Text;
-    type Decoder = Text;
-
-    fn encoder(&mut self) -> Text {
-        Text
-    }
-
-    fn decoder(&mut self) -> Text {
-        Text
-    }
-}
-
-impl Encoder for Text {
-    type Item = String;
-    type Error = Status;
-
-    fn encode(&mut self, item: String, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        bytes::BufMut::put_slice(buffer, item.as_bytes());
-        Ok(())
-    }
-}
-
-impl Decoder for Text {
-    type Item = String;
-    type Error = Status;
-
-    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<String>, Status> {
-        let length = bytes::Buf::remaining(buffer);
-        let text: Raw = bytes::Buf::copy_to_bytes(buffer, length);
-        String::from_utf8(text.to_vec())
-            .map(Some)
-            .map_err(|error| Status::internal(error.to_string()))
-    }
-}
+use text::Text;
 
 /// What stands in generated code: methods by their paths.
 #[derive(Clone, Default)]
