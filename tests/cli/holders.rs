@@ -4,8 +4,10 @@ use std::path::Path;
 use std::process::{Child, Command};
 
 use serde_json::Value;
+use sqlx::{ConnectOptions, Executor};
 
 use support::cli::{Ended, end, fencing, fencing_at, finish, five, line, run};
+use support::postgres::PostgresServer;
 use support::redis::{RedisServer, with_rights};
 
 /// Holds `invoice/42` under this name until it is told to go on.
@@ -255,6 +257,26 @@ fn a_lock_on_few_nodes_is_taken_only_where_nobody_has_most() {
     assert!(servers.iter().all(|it| it.cli(&["EXISTS", LOCK]) == "0"));
 }
 
+/// Nodes that do not answer may have the rest of a lease: it is not called the rest of an attempt.
+#[test]
+fn what_silent_nodes_may_have_may_well_be_held() {
+    let mut servers = five();
+    assert_eq!(finish(run(&servers, &[], "true")).code, Some(0));
+    put(&servers[..1], "left-over");
+    put(&servers[2..], "holder");
+    servers.iter_mut().skip(3).for_each(RedisServer::kill);
+    let release = ["release", "--resource", "invoice/42"];
+    let asked = ask(fencing(&servers), &release);
+    assert_eq!(asked.code, Some(64), "{asked:?}");
+    let perhaps = "(on 1 of 3 nodes that answered, of 5: it may well be held)";
+    assert_eq!(asked.stderr.matches(perhaps).count(), 2, "{asked:?}");
+    let token = servers[2].cli(&["HGET", "{fencing}:memory", "era"]) + "000001";
+    let named = ask(fencing(&servers), &[&release[..], &["--token", &token, "--yes"]].concat());
+    assert_eq!((named.code, named.stdout.as_str()), (Some(69), ""), "{named:?}");
+    assert!(named.stderr.contains("Run it again when more nodes answer"), "{named:?}");
+    assert_eq!(servers[2].cli(&["GET", LOCK]), "holder");
+}
+
 /// A node of another list is in no majority of this one, and stays as it is.
 #[test]
 fn nodes_of_another_list_do_not_count() {
@@ -297,4 +319,41 @@ fn a_wrong_name_does_not_stop_the_operator() {
     assert_eq!(done.code, Some(0), "{done:?}");
     let line = servers[0].cli(&["ZRANGE", "{fencing}:audit", "0", "-1"]);
     assert!(line.contains("held by stuck; done by ") && !line.contains("two words"), "{line}");
+}
+
+/// Whoever ran it must look again: nothing says whether it was done.
+#[tokio::test]
+async fn a_database_that_breaks_off_has_perhaps_released() {
+    let server = PostgresServer::start();
+    let options = server.database().await;
+    let command = |arguments: &[&str]| {
+        let mut command = fencing_at("");
+        command
+            .env_remove("FENCING_REDIS")
+            .env("FENCING_DATABASE", options.to_url_lossy().as_str());
+        command.args(arguments);
+        command
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let (ready, go) = (folder.path().join("ready"), folder.path().join("go"));
+    let mut holding = command(&["run", "--resource", "invoice/42", "--ttl", "10m"]);
+    holding.args(["--", "sh", "-c", &script(&ready, &go)]);
+    let holder = hold(holding, &ready);
+    let mut session = options.connect().await.unwrap();
+    session.execute("BEGIN; SELECT FROM fencing_leases FOR UPDATE").await.unwrap();
+    let release = command(&["release", "--resource", "invoice/42", "--yes"]).spawn().unwrap();
+    let end_it = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    // In another transaction: within one the view stays what it was.
+    let mut other = options.connect().await.unwrap();
+    while sqlx::query_scalar::<_, i64>(end_it).fetch_one(&mut other).await.unwrap() == 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let ended = end(release);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(69), ""), "{ended:?}");
+    assert!(ended.stderr.contains("invoice/42 was perhaps released"), "{ended:?}");
+    assert!(ended.stderr.contains("run this again without --yes"), "{ended:?}");
+    session.execute("ROLLBACK").await.unwrap();
+    std::fs::write(&go, "").unwrap();
+    assert_eq!(end(holder).code, Some(0));
 }

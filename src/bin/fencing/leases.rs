@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::args::{Chosen, Leases, trimmed};
 use crate::duration::about;
 use crate::glob::Glob;
-use crate::pool::{self, Failure, Pool, on};
+use crate::pool::{self, Failure, Pool, answer, on};
 use crate::standing::{Fleet, Standing};
 use crate::{exit, say};
 
@@ -63,7 +63,7 @@ async fn in_database(args: &Leases, url: &str) -> Result<u8, Failure> {
 pub(crate) async fn in_pool(pool: &Pool, glob: &Glob) -> Result<Vec<Standing>, Fault> {
     let (mut after, mut found) = (None::<Resource>, Vec::new());
     loop {
-        let page = on!(pool, pool => sql::leases(pool, after.as_ref(), PAGE).await)?;
+        let page = on!(pool, pool => answer(sql::leases(pool, after.as_ref(), PAGE)).await)?;
         let Some(last) = page.last() else { return Ok(found) };
         after = Some(last.resource.clone());
         let fits = |lease: &sql::SqlLease| glob.fits(lease.resource.as_str());

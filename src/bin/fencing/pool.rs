@@ -2,6 +2,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
+use fencing::lock::Fault;
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
@@ -12,6 +13,8 @@ use crate::exit;
 
 /// How long a connection, or a lock of SQLite, is waited for.
 const DATABASE_LIMIT: Duration = Duration::from_secs(10);
+/// How long a call may take that waits for a connection, and for a lock.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 /// The exit status, and why the command failed.
 pub(crate) struct Failure(pub(crate) u8, pub(crate) String);
@@ -106,6 +109,11 @@ async fn reach<C: Connection>(
             Err(failure(format!("{text} {DATABASE_LIMIT:?}")))
         }
     }
+}
+
+/// Waits for the answer of a database, which may stop in the middle.
+pub(crate) async fn answer<T>(call: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+    timeout(ANSWER_LIMIT, call).await.unwrap_or(Err(Fault::TimedOut))
 }
 
 pub(crate) fn usage(text: impl Display) -> Failure {

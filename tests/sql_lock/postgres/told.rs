@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use fencing::lock::sql::{SqlLock, SqlLockBuilder};
 use fencing::sql;
 use sqlx::postgres::PgPoolOptions;
-use sqlx::{PgPool, Postgres};
+use sqlx::{AssertSqlSafe, PgPool, Postgres};
 use support::pgbouncer::PgBouncer;
 use support::postgres::PostgresServer;
 use tokio::time::timeout;
@@ -54,6 +54,33 @@ async fn a_release_tells_who_waits_elsewhere() {
     lease.release().await.unwrap();
     for waiter in waiters {
         timeout(LONG, waiter).await.unwrap().unwrap();
+    }
+}
+
+/// Who has asked in vain follows no notification for a moment. What is told in that moment is followed
+/// behind it.
+#[tokio::test]
+async fn a_release_in_the_pause_after_forged_ones_is_followed() {
+    let place = migrated().await;
+    let holder = service(place.other()).build().unwrap();
+    for _ in 0..3 {
+        let lease = holder.acquire(&resource()).await.unwrap();
+        let lock = service(place.other()).build().unwrap();
+        let waiter = tokio::spawn(async move { lock.acquire(&resource()).await });
+        until_listening(&place.pool, 1).await;
+        let listens = "SELECT query FROM pg_stat_activity
+            WHERE datname = current_database() AND query LIKE 'LISTEN %'";
+        let query: String = sqlx::query_scalar(listens).fetch_one(&place.pool).await.unwrap();
+        let forged = query.replace("LISTEN", "NOTIFY");
+        // The pauses grow to 100 ms, so that the release comes in one.
+        for _ in 0..60 {
+            sqlx::raw_sql(AssertSqlSafe(forged.clone())).execute(&place.pool).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert!(!waiter.is_finished());
+        lease.release().await.unwrap();
+        let lease = timeout(LONG, waiter).await.unwrap().unwrap().unwrap();
+        lease.release().await.unwrap();
     }
 }
 

@@ -49,7 +49,8 @@ pub(crate) struct Release {
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
     pub(crate) node_budget: Duration,
     /// The token of the lease to end: without --yes the command says which it is. If the lock has another one by
-    /// now, nothing is done. What stands on less than a majority of the nodes has no token.
+    /// now, nothing is done. What stands on less than a majority of the nodes has no token. Where the command shows
+    /// "a token below N", give any token below N: which of the leases before N it is, nobody can tell any more.
     #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Option<Token>,
     /// Does it. Without this, the command only says what it would do.
@@ -65,7 +66,7 @@ Exit status:
 
 const RELEASE_STATUS: &str = "\
 Exit status:
-  0    it is free now, or was free before
+  0    those who were seen have lost it, or it was free before
   64   wrong usage, or --yes is missing
-  65   the lock has another token, or somebody else has got it meanwhile: nothing was released
-  69   too few nodes answered: it says whether something was released; or the database refused";
+  65   the lock has another token, or somebody else has got it meanwhile, who keeps it
+  69   too few nodes answered, or the database did not: it says whether something was released";

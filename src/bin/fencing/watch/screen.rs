@@ -62,9 +62,10 @@ impl Screen {
                 std::process::exit(101);
             }));
         });
-        let terminal = Terminal::new(Ansi::new(Tty, size))?;
+        let screen = Screen { terminal: Terminal::new(Ansi::new(Tty, size))? };
+        // If that fails in the middle, what was taken is given back.
         take()?;
-        Ok(Screen { terminal })
+        Ok(screen)
     }
 
     /// Draws a picture: writes what has changed since the last one.
