@@ -5,8 +5,7 @@ use rslock::LockManager;
 
 use crate::bare::Bare;
 use crate::scripts::Scripts;
-
-pub const TTL: Duration = Duration::from_secs(10);
+use crate::ttl::TTL;
 
 /// Somebody who acquires and releases.
 #[derive(Clone)]

@@ -5,11 +5,12 @@ use tokio::task::JoinSet;
 use tokio::time::interval;
 
 use crate::allocations;
-use crate::contestant::{Contestant, TTL};
+use crate::contestant::Contestant;
 use crate::cpu::Cpu;
 use crate::fleet::{self, Servers};
 use crate::scripts::Scripts;
 use crate::table::{Table, micros};
+use crate::ttl::TTL;
 
 /// How many leases are looked at, and how often: each look costs processor time, too.
 const LOOKED_AT: usize = 250;

@@ -27,6 +27,7 @@ mod publish;
 mod scripts;
 mod table;
 mod tasks;
+mod ttl;
 mod turn;
 
 use table::Table;

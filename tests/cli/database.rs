@@ -9,13 +9,13 @@ use support::clients::output;
 use support::mariadb::MariadbServer;
 use support::postgres::PostgresServer;
 
-fn fencing(arguments: &[&str]) -> Ended {
+pub fn fencing(arguments: &[&str]) -> Ended {
     let mut command = support::cli::fencing(&[]);
     command.env_remove("FENCING_REDIS").args(arguments);
     finish(command)
 }
 
-fn done(arguments: &[&str]) -> String {
+pub fn done(arguments: &[&str]) -> String {
     let ended = fencing(arguments);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{arguments:?}");
     ended.stdout

@@ -19,8 +19,9 @@ impl HistogramFn for Times {
     }
 }
 
+/// A recorder of gauges and histograms, by their names with their labels.
 #[derive(Default)]
-struct Seen {
+pub struct Seen {
     gauges: Mutex<HashMap<String, Arc<AtomicU64>>>,
     times: Mutex<HashMap<String, Arc<Times>>>,
 }
@@ -49,17 +50,23 @@ impl metrics::Recorder for Seen {
 }
 
 impl Seen {
+    pub fn gauge(&self, name: &str) -> f64 {
+        let gauges = self.gauges.lock().unwrap();
+        gauges.get(name).map_or(0.0, |bits| f64::from_bits(bits.load(Ordering::SeqCst)))
+    }
+
+    pub fn times(&self, name: &str) -> Vec<f64> {
+        let times = self.times.lock().unwrap();
+        times.get(name).map_or_else(Vec::new, |times| times.0.lock().unwrap().clone())
+    }
+
     /// Leases that are held, and calls that wait.
     fn now(&self) -> (f64, f64) {
-        let gauges = self.gauges.lock().unwrap();
-        let value = |name: &str| {
-            gauges.get(name).map_or(0.0, |bits| f64::from_bits(bits.load(Ordering::SeqCst)))
-        };
-        (value("fencing_leases"), value("fencing_waiting"))
+        (self.gauge("fencing_leases"), self.gauge("fencing_waiting"))
     }
 
     fn count(&self, name: &str) -> usize {
-        self.times.lock().unwrap().get(name).map_or(0, |times| times.0.lock().unwrap().len())
+        self.times(name).len()
     }
 }
 

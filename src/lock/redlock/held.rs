@@ -7,7 +7,7 @@ use super::answers::Answers;
 use super::nodes::Nodes;
 use crate::lock::held_lock::{HeldLock, Renewed};
 use crate::lock::{ReleaseError, Released};
-use crate::protocol::{Attempt, Release, ReleaseOutcome, Renew, RenewOutcome, Request};
+use crate::protocol::{Attempt, Release, Renew, RenewOutcome, Request};
 use crate::token::Token;
 
 /// A lock that is held on the nodes.
@@ -37,13 +37,8 @@ impl HeldOnNodes {
     async fn released(&self, mut answers: Answers) -> Result<Released, ReleaseError> {
         let mut release = Release::new(self.nodes.size());
         loop {
-            match release.outcome() {
-                Some(ReleaseOutcome::Released) => return Ok(Released::Released),
-                Some(ReleaseOutcome::Lapsed) => return Ok(Released::Lapsed),
-                Some(ReleaseOutcome::InDoubt(faults)) => {
-                    return Err(ReleaseError { causes: self.nodes.causes(faults) });
-                }
-                None => {}
+            if let Some(outcome) = release.outcome() {
+                return self.nodes.released(outcome);
             }
             match answers.next().await {
                 Some((node, reply)) => release.on_reply(node, reply),

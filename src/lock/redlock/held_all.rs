@@ -7,7 +7,7 @@ use super::answers::Answers;
 use super::nodes::Nodes;
 use crate::lock::held_lock::{HeldLock, Renewed};
 use crate::lock::{ReleaseError, Released};
-use crate::protocol::{Attempt, ReleaseAll, ReleaseOutcome, RenewAll, RenewOutcome, Request};
+use crate::protocol::{Attempt, ReleaseAll, RenewAll, RenewOutcome, Request};
 use crate::token::Token;
 
 /// Several locks that are asked for, or held, on the nodes. Dropped before it was closed, it releases
@@ -84,13 +84,8 @@ impl HeldLock for HeldAllOnNodes {
         let mut answers = self.close(rest);
         Box::pin(async move {
             loop {
-                match release.outcome() {
-                    Some(ReleaseOutcome::Released) => return Ok(Released::Released),
-                    Some(ReleaseOutcome::Lapsed) => return Ok(Released::Lapsed),
-                    Some(ReleaseOutcome::InDoubt(faults)) => {
-                        return Err(ReleaseError { causes: self.nodes.causes(faults) });
-                    }
-                    None => {}
+                if let Some(outcome) = release.outcome() {
+                    return self.nodes.released(outcome);
                 }
                 match answers.next().await {
                     Some((node, reply)) => release.on_reply(node, reply),

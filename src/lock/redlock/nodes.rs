@@ -14,9 +14,11 @@ use super::node::Node;
 use super::notices::Notices;
 use super::outstanding::Outstanding;
 use super::shared::Shared;
-use crate::lock::NodeCause;
 use crate::lock::hints::Hints;
-use crate::protocol::{ClientId, Fault, Fleet, Nonce, Readmission, Reply, Request, majority};
+use crate::lock::{NodeCause, ReleaseError, Released};
+use crate::protocol::{
+    ClientId, Fault, Fleet, Nonce, Readmission, ReleaseOutcome, Reply, Request, majority,
+};
 use crate::random;
 use crate::time::Clock;
 
@@ -203,5 +205,14 @@ impl Nodes {
             NodeCause { node: self.name(node).to_owned(), cause }
         };
         faults.into_iter().map(cause).collect()
+    }
+
+    /// Returns how a release ended, as its caller is told.
+    pub(super) fn released(&self, outcome: ReleaseOutcome) -> Result<Released, ReleaseError> {
+        match outcome {
+            ReleaseOutcome::Released => Ok(Released::Released),
+            ReleaseOutcome::Lapsed => Ok(Released::Lapsed),
+            ReleaseOutcome::InDoubt(faults) => Err(ReleaseError { causes: self.causes(faults) }),
+        }
     }
 }

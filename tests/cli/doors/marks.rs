@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use sqlx::ConnectOptions;
-use support::cli::{Ended, finish, until};
+use support::cli::until;
 use support::mariadb::MariadbServer;
 use support::postgres::PostgresServer;
 use support::redis::RedisServer;
@@ -11,18 +11,7 @@ use support::redis::RedisServer;
 use super::client::{get, put};
 use super::upstream::Upstream;
 use super::{Door, proxy};
-
-fn fencing(arguments: &[&str]) -> Ended {
-    let mut command = support::cli::fencing(&[]);
-    command.env_remove("FENCING_REDIS").args(arguments);
-    finish(command)
-}
-
-fn done(arguments: &[&str]) -> String {
-    let ended = fencing(arguments);
-    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{arguments:?}");
-    ended.stdout
-}
+use crate::database::{done, fencing};
 
 /// What `fencing marks open` has printed for `--seen`.
 fn seen(open: &[&str]) -> String {

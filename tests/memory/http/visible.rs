@@ -1,56 +1,15 @@
 //! What operators see: how many are in flight, and how long they waited.
 
-use std::sync::Mutex;
-use std::sync::atomic::AtomicU64;
-
-use metrics::{Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, SharedString, Unit};
-
 use super::*;
-
-#[derive(Default)]
-struct Times(Mutex<Vec<f64>>);
-
-impl HistogramFn for Times {
-    fn record(&self, value: f64) {
-        self.0.lock().unwrap().push(value);
-    }
-}
-
-#[derive(Default)]
-struct Seen {
-    in_flight: Arc<AtomicU64>,
-    waited: Arc<Times>,
-}
-
-impl metrics::Recorder for Seen {
-    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-
-    fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
-        Counter::noop()
-    }
-
-    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
-        assert_eq!(key.name(), "fencing_in_flight");
-        assert_eq!(key.labels().count(), 0);
-        Gauge::from_arc(Arc::clone(&self.in_flight))
-    }
-
-    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
-        assert_eq!(key.name(), "fencing_admission_seconds");
-        assert_eq!(key.labels().count(), 0);
-        Histogram::from_arc(Arc::clone(&self.waited))
-    }
-}
+use crate::visible::Seen;
 
 impl Seen {
     fn in_flight(&self) -> f64 {
-        f64::from_bits(self.in_flight.load(Ordering::SeqCst))
+        self.gauge("fencing_in_flight")
     }
 
     fn waited(&self) -> Vec<f64> {
-        self.waited.0.lock().unwrap().clone()
+        self.times("fencing_admission_seconds")
     }
 }
 
