@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 
 use fencing::Redlock;
 
+/// For how long a move is tried.
+const PATIENCE: Duration = Duration::from_secs(90);
+
 /// The current list of nodes. Clients read it from a file, each when it comes to it.
 pub struct List {
     /// Of all servers, by number, with their names.
@@ -58,8 +61,13 @@ impl List {
 
     /// Moves the fleet to another list: of three, five or seven. The mover is killed half-way
     /// now and then, and sometimes there are two of them. Why it could not be done, if so.
-    /// `clean` makes a server that is new to the list forget an older one.
-    pub fn change(&self, rng: &mut fastrand::Rng, clean: impl Fn(usize)) -> Result<(), String> {
+    /// `has_left` tells of a server whether it knows that it may join another list. To delete what it knows would not do
+    /// instead: clients may have the older list still, and could start that again.
+    pub fn change(
+        &self,
+        rng: &mut fastrand::Rng,
+        has_left: impl Fn(usize) -> bool,
+    ) -> Result<(), String> {
         let _turn = self.hold();
         let before = self.members();
         let mut after: Vec<usize> = (0..self.urls.len()).collect();
@@ -69,14 +77,23 @@ impl List {
         if after == before {
             return Ok(());
         }
-        after.iter().filter(|node| !before.contains(node)).for_each(|node| clean(*node));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let moved = runtime.unwrap().block_on(self.mover(&before, &after, rng));
+        let runtime = runtime.unwrap();
+        let moved = runtime.block_on(self.mover(&before, &after, rng));
         moved.map_err(|error| {
             format!("the fleet was not moved from {before:?} to {after:?}: {error}")
         })?;
-        *self.members.lock().unwrap_or_else(PoisonError::into_inner) = after;
+        *self.members.lock().unwrap_or_else(PoisonError::into_inner) = after.clone();
         self.publish();
+        let end = Instant::now() + PATIENCE;
+        let gone: Vec<usize> =
+            before.iter().copied().filter(|node| !after.contains(node)).collect();
+        while !gone.iter().all(|node| has_left(*node)) {
+            if Instant::now() >= end {
+                return Err(format!("not all of {gone:?} know that the fleet has left {before:?}"));
+            }
+            let _ = runtime.block_on(self.mover(&before, &after, rng));
+        }
         Ok(())
     }
 
@@ -86,7 +103,7 @@ impl List {
         after: &[usize],
         rng: &mut fastrand::Rng,
     ) -> Result<(), String> {
-        let patience = Instant::now() + Duration::from_secs(90);
+        let patience = Instant::now() + PATIENCE;
         loop {
             let (old, new) = (self.service(before), self.service(after));
             let (operator, other) = (old.operator(), self.service(before).operator());

@@ -196,7 +196,7 @@ impl Nemesis {
                 }
             }
             Fault::Move => {
-                if let Err(failure) = self.list.change(rng, |node| self.clean(node)) {
+                if let Err(failure) = self.list.change(rng, |node| self.has_left(node)) {
                     self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
                 }
             }
@@ -205,13 +205,8 @@ impl Nemesis {
         }
     }
 
-    /// A server that was out of reach when the others left an older list, or when that was done,
-    /// knows nothing of that. An operator who wants it in another list deletes what it knows.
-    fn clean(&self, node: usize) {
-        let server = self.servers[node].lock().unwrap_or_else(PoisonError::into_inner);
-        if server.cli(&["HGET", "{fencing}:memory", "started"]).is_empty() {
-            server.cli(&["UNLINK", "{fencing}:memory"]);
-        }
+    fn has_left(&self, node: usize) -> bool {
+        nodes::has_left(&self.servers[node].lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn forget(&self, fault: Fault, rng: &mut fastrand::Rng) {
@@ -221,8 +216,8 @@ impl Nemesis {
             let mut server = self.servers[node].lock().unwrap_or_else(PoisonError::into_inner);
             nodes::forget(&mut server, fault, rng);
         }
-        let is_member = || self.list.members().contains(&node);
-        if !nodes::is_back(&self.servers[node], is_member, Duration::from_secs(120)) {
+        let members = || self.list.members();
+        if !nodes::is_back(&self.servers[node], node, members, Duration::from_secs(120)) {
             let mut failure = format!("node {node} did not come back after {}", fault.name());
             for server in &self.servers {
                 failure.push_str(&format!(

@@ -107,28 +107,45 @@ fn evict(server: &RedisServer, rng: &mut fastrand::Rng) {
     server.cli(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
 }
 
-/// Waits until the node is admitted; until then it must stay the only one that forgot. One that
-/// is no member any more need not come back. Not if it takes longer than that.
+/// Waits until the node is admitted in the fleet of the members; until then it must stay the only one that
+/// forgot. One that is no member any more need not come back. Not if it takes longer than that.
 pub fn is_back(
     server: &Mutex<RedisServer>,
-    is_member: impl Fn() -> bool,
+    node: usize,
+    members: impl Fn() -> Vec<usize>,
     patience: Duration,
 ) -> bool {
     let end = Instant::now() + patience;
     while Instant::now() < end {
-        if !is_member() {
+        let members = members();
+        if !members.contains(&node) {
             return true;
         }
         let server = server.lock().unwrap_or_else(PoisonError::into_inner);
         let admitted = server.cli(&["HGET", "{fencing}:memory", "admitted"]);
-        let life = admitted.split(' ').next().unwrap_or_default();
-        if !life.is_empty() && server.cli(&["INFO", "server"]).contains(&format!("run_id:{life}")) {
+        let fleet = admitted.split_once(' ').map_or("", |(_, fleet)| fleet);
+        let names: Vec<String> = members.iter().map(|number| format!("n{number}")).collect();
+        if fleet == names.join(",") && is_of_this_life(&server, &admitted) {
             return true;
         }
         drop(server);
         std::thread::sleep(Duration::from_millis(20));
     }
     false
+}
+
+/// Whether a server that has left a list knows that the move is done, or has forgotten that list.
+pub fn has_left(server: &RedisServer) -> bool {
+    let ask = |field| server.cli(&["HGET", "{fencing}:memory", field]);
+    let is_told = !ask("started").is_empty();
+    !is_of_this_life(server, &ask("admitted"))
+        && (is_told || !is_of_this_life(server, &ask("sealed_as")))
+}
+
+/// Whether the server has not been started again since this was written.
+fn is_of_this_life(server: &RedisServer, marker: &str) -> bool {
+    let life = marker.split(' ').next().unwrap_or_default();
+    !life.is_empty() && server.cli(&["INFO", "server"]).contains(&format!("run_id:{life}"))
 }
 
 /// How a node stands, in words.

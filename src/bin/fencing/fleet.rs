@@ -194,9 +194,10 @@ fn advised(error: OperatorError) -> NotDone {
              on the nodes that are only in the new list, and run the same command again"
         }
         OperatorError::NotAll { causes } if causes.iter().any(left_before) => {
-            "; a node that its fleet has left in an earlier move can join this one when it has \
-             forgotten that: restart its server, or delete its key \
-             {NAMESPACE}:memory, and run the same command again"
+            "; a node that its fleet has left in an earlier move can join this one when it knows that \
+             the earlier one is done: run that one again, and then the same command. If that cannot be \
+             done, and no client has a list with this node any more, restart its server or delete its \
+             key {NAMESPACE}:memory instead"
         }
         OperatorError::NotAll { .. } => {
             "; mend that and run the same command again. If an earlier run has begun the move, \

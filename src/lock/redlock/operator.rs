@@ -61,8 +61,8 @@ pub enum OperatorError {
     },
     /// A node belongs to another fleet.
     #[error(
-        "{0}. If that fleet is not in use any more, delete the node's memory: the key of its \
-         namespace that ends in :memory"
+        "{0}. If that fleet is not in use any more, and no client has its list, delete the node's \
+         memory: the key of its namespace that ends in :memory"
     )]
     OtherFleet(NodeCause),
     /// The lists are the same.
