@@ -14,7 +14,7 @@ pub enum Loss {
     #[error("the lease expired")]
     Expired,
     /// Another client has acquired the resource since, or the lock was removed.
-    #[error("another client has acquired the resource since")]
+    #[error("another client has acquired the resource since, or an operator has released it")]
     Superseded,
     /// It was held for as long as `max_hold` allows.
     #[error("the lease reached its longest hold")]

@@ -268,13 +268,39 @@ fn what_silent_nodes_may_have_may_well_be_held() {
     let release = ["release", "--resource", "invoice/42"];
     let asked = ask(fencing(&servers), &release);
     assert_eq!(asked.code, Some(64), "{asked:?}");
-    let perhaps = "(on 1 of 3 nodes that answered, of 5: it may well be held)";
+    let perhaps = "(seen on 1 of 3 nodes that remember, of 5)";
     assert_eq!(asked.stderr.matches(perhaps).count(), 2, "{asked:?}");
     let token = servers[2].cli(&["HGET", "{fencing}:memory", "era"]) + "000001";
     let named = ask(fencing(&servers), &[&release[..], &["--token", &token, "--yes"]].concat());
     assert_eq!((named.code, named.stdout.as_str()), (Some(69), ""), "{named:?}");
-    assert!(named.stderr.contains("Run it again when more nodes answer"), "{named:?}");
+    assert!(named.stderr.contains("Run it again when more nodes do"), "{named:?}");
     assert_eq!(servers[2].cli(&["GET", LOCK]), "holder");
+}
+
+/// Nodes that have forgotten a lease may have been its majority.
+#[test]
+fn what_quarantined_nodes_have_forgotten_may_be_held() {
+    let mut servers = five();
+    let folder = tempfile::tempdir().unwrap();
+    let (ready, go) = (folder.path().join("ready"), folder.path().join("go"));
+    let holder = hold(run(&servers, &["--ttl", "10m"], &script(&ready, &go)), &ready);
+    for server in servers.iter_mut().take(3) {
+        server.kill();
+        server.restart();
+    }
+    let mut admit = fencing(&servers);
+    admit.args(["fleet", "admit", "--ttl", "10m"]);
+    assert_eq!(finish(admit).code, Some(0));
+    let found = objects(&ask(fencing(&servers), &["leases", "--json"]));
+    assert_eq!((found.len(), &found[0]["held"]), (1, &Value::Null), "{found:?}");
+    assert_eq!((&found[0]["answered"], &found[0]["remember"]), (&5.into(), &2.into()), "{found:?}");
+    let table = ask(fencing(&servers), &["leases"]);
+    assert!(table.stdout.contains("2 of 2 that remember, of 5: perhaps held"), "{table:?}");
+    let asked = ask(fencing(&servers), &["release", "--resource", "invoice/42"]);
+    assert_eq!(asked.code, Some(64), "{asked:?}");
+    assert!(asked.stderr.contains("(seen on 2 of 2 nodes that remember, of 5)"), "{asked:?}");
+    std::fs::write(&go, "").unwrap();
+    end(holder);
 }
 
 /// A node of another list is in no majority of this one, and stays as it is.
@@ -293,6 +319,7 @@ fn nodes_of_another_list_do_not_count() {
     assert_eq!(wrong.code, Some(69), "{wrong:?}");
     assert!(wrong.stderr.contains("0 of 3 nodes answered as nodes of this list"), "{wrong:?}");
     assert!(wrong.stderr.contains("a node of another fleet"), "{wrong:?}");
+    assert!(wrong.stderr.contains("is it the list that the clients have?"), "{wrong:?}");
     // One node has gone over to another list.
     let admitted = servers[0].cli(&["HGET", "{fencing}:memory", "admitted"]);
     servers[0].cli(&["HSET", "{fencing}:memory", "admitted", &format!("{admitted},x")]);

@@ -184,7 +184,7 @@ fn advice(fault: &Fault, finding: &Finding, findings: &Findings) -> String {
             ", as other policies evict locks (CONFIG SET maxmemory-policy noeviction)"
         }
         Fault::OtherFleet { .. } => {
-            " (every client gives the same list; `fencing fleet move` leads from one to another)"
+            " (`fencing fleet move` leads from one list to another)"
         }
         Fault::Moved { .. } => {
             " (give clients that list; if it grants nothing, run `fencing fleet move` again)"

@@ -38,7 +38,7 @@ async fn on_nodes(args: &Leases, urls: &[String]) -> Result<u8, Failure> {
     let fleet = Fleet::of(&urls, &args.place.namespace, budget).await;
     let mut fleet = fleet.map_err(pool::usage)?;
     let leases = fleet.locks(&Glob::new(&args.resource), budget, Duration::MAX).await;
-    print(args, &leases, Some((fleet.nodes.len(), fleet.size)));
+    print(args, &leases, Some(&fleet));
     for (node, fault) in &fleet.faults {
         say::error(format_args!("{node}: {fault}"));
     }
@@ -76,17 +76,17 @@ pub(crate) fn refused(fault: Fault) -> Failure {
     Failure(exit::UNAVAILABLE, format!("the database: {fault}"))
 }
 
-/// Prints them; `nodes`: how many nodes answered, and how many there are.
-fn print(args: &Leases, leases: &[Standing], nodes: Option<(usize, usize)>) {
+/// Prints them, as the nodes of a fleet or a database showed them.
+fn print(args: &Leases, leases: &[Standing], fleet: Option<&Fleet>) {
     if args.json {
         for lease in leases {
-            say::out(format_args!("{}\n", described(lease, nodes)));
+            say::out(format_args!("{}\n", described(lease, fleet)));
         }
         return;
     }
     let head = HEAD.map(str::to_owned).to_vec();
     let rows: Vec<Vec<String>> =
-        std::iter::once(head).chain(leases.iter().map(|lease| row(lease, nodes))).collect();
+        std::iter::once(head).chain(leases.iter().map(|lease| row(lease, fleet))).collect();
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
         cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
@@ -99,7 +99,7 @@ fn print(args: &Leases, leases: &[Standing], nodes: Option<(usize, usize)>) {
     }
 }
 
-fn row(lease: &Standing, nodes: Option<(usize, usize)>) -> Vec<String> {
+fn row(lease: &Standing, fleet: Option<&Fleet>) -> Vec<String> {
     let none = || "-".to_owned();
     let holder = lease.holder.as_ref();
     let name = holder.and_then(|holder| holder.name.clone()).unwrap_or_else(none);
@@ -109,12 +109,13 @@ fn row(lease: &Standing, nodes: Option<(usize, usize)>) -> Vec<String> {
         holders @ 101.. => format!(" (one of {holders} who share it)"),
         _ => " (shared)".to_owned(),
     };
-    let on = match (lease.nodes, nodes) {
-        (Some(on), Some((_, of))) if lease.is_held => format!("{on}/{of}"),
-        (Some(on), Some((answered, of))) if answered < of => {
-            format!("{on} of {answered} that answered, of {of}")
+    let on = match (lease.nodes, fleet) {
+        (Some(on), Some(fleet)) if lease.is_held => format!("{on}/{}", fleet.size),
+        (Some(on), Some(fleet)) if lease.perhaps => {
+            let (remember, size) = (fleet.remembering(), fleet.size);
+            format!("{on} of {remember} that remember, of {size}: perhaps held")
         }
-        (Some(on), Some((_, of))) => format!("{on}/{of}, no majority"),
+        (Some(on), Some(fleet)) => format!("{on}/{}, no majority", fleet.size),
         _ => String::new(),
     };
     vec![
@@ -127,7 +128,7 @@ fn row(lease: &Standing, nodes: Option<(usize, usize)>) -> Vec<String> {
     ]
 }
 
-fn described(lease: &Standing, nodes: Option<(usize, usize)>) -> serde_json::Value {
+fn described(lease: &Standing, fleet: Option<&Fleet>) -> serde_json::Value {
     let holder = lease.holder.as_ref();
     let millis = |left: Duration| u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
     json!({
@@ -137,9 +138,10 @@ fn described(lease: &Standing, nodes: Option<(usize, usize)>) -> serde_json::Val
         "remaining_ms": lease.remaining.map(millis),
         "token": lease.token.map(|token| token.to_string()),
         "shared": lease.shared,
-        "held": lease.is_held,
+        "held": (!lease.perhaps).then_some(lease.is_held),
         "nodes": lease.nodes,
-        "answered": nodes.map(|(answered, _)| answered),
-        "of": nodes.map(|(_, of)| of),
+        "answered": fleet.map(|fleet| fleet.nodes.len()),
+        "remember": fleet.map(Fleet::remembering),
+        "of": fleet.map(|fleet| fleet.size),
     })
 }

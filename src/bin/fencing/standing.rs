@@ -1,6 +1,6 @@
 //! How locks stand on the nodes of one list, and leases in a database.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use fencing::lock::redlock::{self, Node, NodeLock, RedisNode};
@@ -25,6 +25,8 @@ pub(crate) struct Standing {
     /// On how many nodes it stands.
     pub(crate) nodes: Option<usize>,
     pub(crate) is_held: bool,
+    /// Whether nodes that do not answer, or that have forgotten locks, could make it a majority.
+    pub(crate) perhaps: bool,
 }
 
 /// The nodes of a list that answer and are admitted in it, each once. Others are in no majority of it: what they
@@ -36,6 +38,8 @@ pub(crate) struct Fleet {
     pub(crate) size: usize,
     /// Why the others do not.
     pub(crate) faults: Vec<(String, Fault)>,
+    /// Those that are quarantined: they may have forgotten locks.
+    quarantined: BTreeSet<String>,
 }
 
 impl Fleet {
@@ -49,19 +53,34 @@ impl Fleet {
         let findings = findings.await.map_err(|error| error.to_string())?;
         let (needed, size) = (findings.needed(), findings.nodes.len());
         let list = findings.fleet.clone();
-        let mut fleet = Fleet { nodes: Vec::new(), list, needed, size, faults: Vec::new() };
+        let (nodes, faults, quarantined) = (Vec::new(), Vec::new(), BTreeSet::new());
+        let mut fleet = Fleet { nodes, list, needed, size, faults, quarantined };
         for (url, finding) in urls.iter().zip(findings.nodes) {
             match finding.problem.clone() {
                 Some(problem) if !finding.is_counted(&fleet.list) => {
                     fleet.faults.push((finding.node, problem));
                 }
-                _ => {
+                problem => {
                     let node = RedisNode::new(url, namespace).map_err(|error| error.to_string())?;
+                    if matches!(problem, Some(Fault::Quarantined(_))) {
+                        fleet.quarantined.insert(node.name().to_owned());
+                    }
                     fleet.nodes.push((node.name().to_owned(), node));
                 }
             }
         }
         Ok(fleet)
+    }
+
+    /// Returns how many answer, and have forgotten no lock that may still be held.
+    pub(crate) fn remembering(&self) -> usize {
+        let remembers = |(name, _): &&(String, RedisNode)| !self.quarantined.contains(name);
+        self.nodes.iter().filter(remembers).count()
+    }
+
+    /// Returns whether a lock that stands on so many nodes may stand on a majority.
+    pub(crate) fn may_be_held(&self, nodes: usize) -> bool {
+        nodes + self.size.saturating_sub(self.remembering()) >= self.needed
     }
 
     /// Asks all of them at once, and returns what each has answered. Who does not answer is at fault.
@@ -128,15 +147,36 @@ impl Fleet {
         let token = of_most.next().and_then(|same| same.first().copied());
         let first = locks.into_iter().next()?;
         let NodeLock { resource, holder, shared, holders, .. } = first;
+        let perhaps = !is_held && self.may_be_held(nodes);
         let nodes = Some(nodes);
-        Some(Standing { resource, holder, shared, holders, remaining, token, nodes, is_held })
+        Some(Standing {
+            resource,
+            holder,
+            shared,
+            holders,
+            remaining,
+            token,
+            nodes,
+            is_held,
+            perhaps,
+        })
     }
 }
 
 impl From<SqlLease> for Standing {
     fn from(lease: SqlLease) -> Standing {
         let SqlLease { resource, token, holder, shared, remaining, .. } = lease;
-        let (token, nodes) = (Some(token), None);
-        Standing { resource, holder, shared, holders: 0, remaining, token, nodes, is_held: true }
+        let (token, nodes, perhaps) = (Some(token), None, false);
+        Standing {
+            resource,
+            holder,
+            shared,
+            holders: 0,
+            remaining,
+            token,
+            nodes,
+            is_held: true,
+            perhaps,
+        }
     }
 }

@@ -9,7 +9,8 @@ use crate::duration;
 ///
 /// Each holder says itself who it is and since when, by its own clock: `host:pid`, or the name that it was given. On nodes
 /// it goes through the keys in small steps, and shows on how many nodes a lock stands. Less than a majority, where all nodes have
-/// answered, is what is left of an attempt or of a lease that ends. A token that is not shown is from before the present
+/// answered, is what is left of an attempt or of a lease that ends. Where some do not answer, or are quarantined because they may
+/// have forgotten locks, such a lock is perhaps held (in JSON "held" is null). A token that is not shown is from before the present
 /// era, or the nodes do not agree on it. It changes nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = LEASES_STATUS)]
@@ -42,7 +43,7 @@ pub(crate) struct Leases {
 pub(crate) struct Release {
     #[command(flatten)]
     pub(crate) place: Place,
-    /// What is locked.
+    /// What is locked: one name, no pattern.
     #[arg(long, value_name = "NAME")]
     pub(crate) resource: Resource,
     /// How long one node may take to answer each time.

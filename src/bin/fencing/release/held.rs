@@ -19,14 +19,19 @@ pub(super) struct Held {
     token: Option<Token>,
     known: Vec<Token>,
     nodes: usize,
-    /// Whether it may stand on a majority: nodes that have not answered may have it.
+    /// Whether it may stand on a majority: nodes that have not answered, or have forgotten locks, may have had it.
     pub(super) perhaps: bool,
 }
 
 impl Held {
     /// Puts together who holds it. What stands on less than a majority is an attempt, or what is left of a lease: it
     /// counts only where nobody has a majority.
-    pub(super) fn of(views: &[NodeView], needed: usize, size: usize) -> Vec<Held> {
+    /// `may_be_held` says whether a lock that stands on so many nodes may stand on a majority.
+    pub(super) fn of(
+        views: &[NodeView],
+        needed: usize,
+        may_be_held: impl Fn(usize) -> bool,
+    ) -> Vec<Held> {
         let mut all: BTreeMap<Option<&[u8]>, Held> = BTreeMap::new();
         for view in views {
             let shared = view.locks.iter().any(|lock| lock.shared);
@@ -51,8 +56,7 @@ impl Held {
             let agreed = held.known.chunk_by(Token::eq).find(|same| same.len() >= needed);
             held.token = agreed.unwrap_or(&held.known).last().copied();
         }
-        let silent = size.saturating_sub(views.len());
-        held.iter_mut().for_each(|held| held.perhaps = !any && held.nodes + silent >= needed);
+        held.iter_mut().for_each(|held| held.perhaps = !any && may_be_held(held.nodes));
         held
     }
 
@@ -69,7 +73,7 @@ impl Held {
         self.token.filter(|token| token.get() % COUNTS > 0)
     }
 
-    pub(super) fn told(held: &[Held], answered: usize, size: usize) -> String {
+    pub(super) fn told(held: &[Held], remember: usize, size: usize) -> String {
         let one = |held: &Held| {
             let named = named(held.holders.iter().map(Option::as_ref));
             match held.token {
@@ -78,7 +82,7 @@ impl Held {
                 }
                 Some(token) => format!("{named}, token {token}"),
                 None if held.perhaps => format!(
-                    "{named} (on {} of {answered} nodes that answered, of {size}: it may well be held)",
+                    "perhaps {named} (seen on {} of {remember} nodes that remember, of {size})",
                     held.nodes
                 ),
                 None => format!(

@@ -46,14 +46,14 @@ async fn on_nodes(args: &Release, urls: &[String]) -> Result<(), Failure> {
         .await;
     enough(&fleet)?;
     let not_asked = fleet.faults.len();
-    let (answered, size) = (views.len(), fleet.size);
-    let held = Held::of(&views, fleet.needed, size);
+    let (remember, size) = (fleet.remembering(), fleet.size);
+    let held = Held::of(&views, fleet.needed, |nodes| fleet.may_be_held(nodes));
     if held.is_empty() {
         return free(&resource);
     }
     let has = |token| held.iter().any(|held| held.has(token));
     let only = held.iter().filter_map(Held::own_token).next();
-    let found = Held::told(&held, answered, size);
+    let found = Held::told(&held, remember, size);
     if let Some(token) = args.token
         && held.iter().any(|held| held.perhaps)
     {
@@ -62,7 +62,7 @@ async fn on_nodes(args: &Release, urls: &[String]) -> Result<(), Failure> {
     asked(args, &found, has, only)?;
     let fits = |held: &Held| args.token.is_none_or(|token| held.has(token));
     let held: Vec<Held> = held.into_iter().filter(fits).collect();
-    let told_of = Held::told(&held, answered, size);
+    let told_of = Held::told(&held, remember, size);
     let values: Vec<_> = held.into_iter().flat_map(|held| held.values).collect();
     let views = Arc::new(views);
     let forced = fleet
@@ -161,15 +161,22 @@ fn enough(fleet: &Fleet) -> Result<(), Failure> {
         say::error(format_args!("{node}: {fault}"));
     }
     let (answered, size) = (fleet.nodes.len(), fleet.size);
+    let other = |fault: &Fault| matches!(fault, Fault::OtherFleet { .. } | Fault::Moved { .. });
+    let next = match fleet.faults.iter().any(|(_, fault)| other(fault)) {
+        true => "is it the list that the clients have?",
+        false => "run it again when more nodes answer",
+    };
     let text = format!(
-        "{answered} of {size} nodes answered as nodes of this list: not a majority, so nothing was released; run it \
-         again when more nodes answer"
+        "{answered} of {size} nodes answered as nodes of this list: not a majority, so nothing was released; {next}"
     );
     Err(Failure(exit::UNAVAILABLE, text))
 }
 
 fn free(resource: &Resource) -> Result<(), Failure> {
     say::out(format_args!("nobody holds {resource}\n"));
+    if resource.as_str().contains(['*', '?']) {
+        say::error("--resource is one name here, not a pattern");
+    }
     Ok(())
 }
 
@@ -190,7 +197,7 @@ fn asked(
     if args.yes {
         return Ok(());
     }
-    let only = only.map_or_else(String::new, |token| {
+    let only = only.filter(|_| args.token.is_none()).map_or_else(String::new, |token| {
         format!(", and --token {token} so that nobody else can lose it")
     });
     Err(pool::usage(format_args!(
@@ -201,8 +208,8 @@ fn asked(
 /// Refuses where nodes that do not answer may have the lease of this token.
 fn unclear(args: &Release, token: Token, found: &str) -> Failure {
     let text = format!(
-        "nothing was released: the nodes that answered do not show whether token {token} is that of the lease of {}; it is \
-         held by {found}. Run it again when more nodes answer",
+        "nothing was released: the nodes that remember do not show whether token {token} is that of the lease of {}; it is \
+         held by {found}. Run it again when more nodes do",
         args.resource
     );
     Failure(exit::UNAVAILABLE, text)
