@@ -183,9 +183,7 @@ fn advice(fault: &Fault, finding: &Finding, findings: &Findings) -> String {
         Fault::MaxmemoryPolicy(_) => {
             ", as other policies evict locks (CONFIG SET maxmemory-policy noeviction)"
         }
-        Fault::OtherFleet { .. } => {
-            " (`fencing fleet move` leads from one list to another)"
-        }
+        Fault::OtherFleet { .. } => " (`fencing fleet move` leads from one to another)",
         Fault::Moved { .. } => {
             " (give clients that list; if it grants nothing, run `fencing fleet move` again)"
         }
