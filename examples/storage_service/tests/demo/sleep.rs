@@ -1,4 +1,4 @@
-//! What the page is told of a client that falls asleep.
+//! What the service tells the page about a client that falls asleep.
 
 use std::io::{BufRead, BufReader, Write};
 use std::sync::{Arc, Mutex};
