@@ -18,8 +18,9 @@ impl NameError {
 }
 
 /// Returns the resource that the path names. The service behind may read a path in its own way. What
-/// some services read as another path names nothing: encoded slashes, backslashes, parameters behind
-/// a semicolon, what is encoded twice, and a `%` that encodes nothing. Empty and dotted segments name nothing either.
+/// some services read as another path names nothing: encoded slashes, question marks and hashes (a service
+/// that decodes before it splits ends the path there), backslashes, parameters behind a semicolon, what is encoded
+/// twice, and a `%` that encodes nothing. Empty and dotted segments name nothing either.
 pub(super) fn by_path(parts: &Parts) -> Result<Resource, NameError> {
     let raw = parts.uri.path().as_bytes();
     if raw.windows(3).any(|three| three.eq_ignore_ascii_case(b"%2f")) {
@@ -31,7 +32,7 @@ pub(super) fn by_path(parts: &Parts) -> Result<Resource, NameError> {
         return Err(NameError::new("a % in the path needs two hexadecimal digits behind it"));
     }
     let decoded = percent_decode_str(parts.uri.path()).collect::<Vec<u8>>();
-    if let Some(byte) = decoded.iter().find(|byte| matches!(byte, b'\\' | b';')) {
+    if let Some(byte) = decoded.iter().find(|byte| matches!(byte, b'\\' | b';' | b'?' | b'#')) {
         let byte = char::from(*byte);
         return Err(NameError::new(format_args!("the path has a {byte} in it; send it without")));
     }
@@ -92,6 +93,18 @@ mod tests {
             "/files%5Ca",
             "/files/a;x=1",
             "/files/a%3bx",
+            "/files/a%3fx",
+            "/files/a%3F",
+            "/files/a%23x",
+            "/files%3f/a",
+            "/files/a%253Fx",
+            "/files/a%2523x",
+            "/files/a%25253Fx",
+            "/files/a%252Fx",
+            "/files/a%255Cx",
+            "/files/a%2500",
+            "/files/a%0a",
+            "/files/a%c0%afx",
             "/files/%2561",
             "/files/%252e%252e/a",
             "/files/%u0061",
