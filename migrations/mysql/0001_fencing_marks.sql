@@ -17,6 +17,12 @@ CREATE TABLE IF NOT EXISTS fencing_marks (
 CREATE OR REPLACE SQL SECURITY INVOKER VIEW fencing_marks_base AS
     SELECT resource, token, admissions, raised_at FROM fencing_marks;
 
+-- For reads that share the mark's row. A statement that fires triggers locks each table that they may write as a
+-- writer does, by its name. Through another name the read below a trigger shares the row, and equal tokens do not
+-- deadlock.
+CREATE OR REPLACE SQL SECURITY INVOKER VIEW fencing_marks_shared AS
+    SELECT resource, token FROM fencing_marks AS shared;
+
 -- The floor, in one row: it stands for the marks that were pruned. Where a resource has no mark, tokens
 -- at or below the floor are refused. It never falls. It has a table of its own: in a statement that fires
 -- triggers, a read that locks takes the lock of a writer in each table that they may write.

@@ -7,37 +7,33 @@
 -- chooses the way. The last read decides: it locks the newest row, whatever the
 -- transaction's snapshot is. SHARE admits equal tokens side by side and keeps a raise out
 -- until they have ended.
+--
+-- The lock ends with the transaction, and without one with the call. So it is an error there.
+--
+-- `xa`: XA PREPARE releases locks that are shared, so an XA transaction writes the row. Only in such a transaction
+-- is the name unknown (1397); elsewhere XA END is out of place (1399).
 DROP PROCEDURE IF EXISTS fencing_admit;
 CREATE PROCEDURE fencing_admit(IN the_resource VARBINARY(1024), IN the_token BIGINT)
     MODIFIES SQL DATA
     SQL SECURITY INVOKER
 BEGIN
     DECLARE seen BIGINT;
+    DECLARE xa BOOLEAN DEFAULT FALSE;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
-    SELECT token INTO seen FROM fencing_marks_base WHERE resource = the_resource;
-    CALL fencing_hold(the_resource, the_token, seen);
-END;
-
--- fencing_begin(resource, token): begins a transaction and admits in it. If that fails it
--- leaves no transaction open. The look comes before the transaction: within it, under
--- REPEATABLE READ, it would fix what the transaction reads, which would miss what is written
--- while it waits.
-DROP PROCEDURE IF EXISTS fencing_begin;
-CREATE PROCEDURE fencing_begin(IN the_resource VARBINARY(1024), IN the_token BIGINT)
-    MODIFIES SQL DATA
-    SQL SECURITY INVOKER
-BEGIN
-    DECLARE seen BIGINT;
-    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
-    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    /*M!100000 IF @@in_transaction = 0 AND @@autocommit = 1 THEN
+        SIGNAL SQLSTATE 'ZF400' SET MESSAGE_TEXT =
+            'fencing: no transaction is open: an admission ends with its transaction: START TRANSACTION first';
+    END IF; */
     BEGIN
-        ROLLBACK AND NO CHAIN NO RELEASE;
-        RESIGNAL;
+        DECLARE CONTINUE HANDLER FOR 1397 SET xa = TRUE;
+        DECLARE CONTINUE HANDLER FOR 1399 BEGIN END;
+        XA END 'fencing_admit';
     END;
-    -- What an earlier transaction has presented for nothing.
-    SET @fencing_sequencer = NULL, @fencing_token = NULL, @fencing_used_at = NULL;
     SELECT token INTO seen FROM fencing_marks_base WHERE resource = the_resource;
-    START TRANSACTION;
+    IF xa AND seen = the_token THEN
+        UPDATE fencing_marks_base SET admissions = admissions + 1
+        WHERE resource = the_resource AND token = the_token;
+    END IF;
     CALL fencing_hold(the_resource, the_token, seen);
 END;
 
@@ -118,7 +114,7 @@ BEGIN
                     WHERE resource = the_resource AND token BETWEEN 1 AND the_token - 1;
                 END IF;
                 CALL fencing_count(the_resource);
-                SELECT token INTO held FROM fencing_marks_base
+                SELECT token INTO held FROM fencing_marks_shared
                 WHERE resource = the_resource LOCK IN SHARE MODE;
                 IF held IS NOT NULL THEN
                     LEAVE looking;
@@ -136,7 +132,7 @@ BEGIN
                     token = IF(fencing_marks_base.token BETWEEN 1 AND the_token - 1,
                         the_token, fencing_marks_base.token);
                 CALL fencing_count(the_resource);
-                SELECT token INTO held FROM fencing_marks_base
+                SELECT token INTO held FROM fencing_marks_shared
                 WHERE resource = the_resource LOCK IN SHARE MODE;
                 IF held IS NULL THEN
                     SELECT token + 1 INTO held FROM fencing_floor WHERE token >= the_token;
@@ -146,7 +142,7 @@ BEGIN
             SET seen = NULL;
             SELECT token INTO known FROM fencing_floor;
             IF gone OR known < floor THEN
-                SELECT token INTO seen FROM fencing_marks_base
+                SELECT token INTO seen FROM fencing_marks_shared
                 WHERE resource = the_resource LOCK IN SHARE MODE;
             ELSE
                 SELECT token INTO seen FROM fencing_marks_base WHERE resource = the_resource;
@@ -253,10 +249,12 @@ BEGIN
     END IF;
 END;
 
--- fencing_share(resource, token): the short way of fencing_begin, in a transaction that has done
--- nothing yet. It takes one read that locks. Where the mark is not this token, it ends the
--- transaction at once, and signals ZF409: begin with fencing_begin. So nobody waits while it holds the
--- lock of a row, or of a gap, that others need for their first contact.
+-- fencing_share(resource, token): admits a token whose mark is raised already, in a transaction that has done
+-- nothing yet. It takes one read that locks, and so reads nothing older than its admission. Where the mark is
+-- not this token, it ends the transaction at once, so that nobody waits for its lock, of a row or of a gap. ZF409:
+-- the mark is not raised yet. Raise it in a transaction that does nothing else, and begin again: a transaction
+-- that raised the mark and then waited for a row could meet one that has the row and waits for the mark (a table
+-- protected by triggers), and the deadlock could take the raise back.
 DROP PROCEDURE IF EXISTS fencing_share;
 CREATE PROCEDURE fencing_share(IN the_resource VARBINARY(1024), IN the_token BIGINT)
     MODIFIES SQL DATA
@@ -266,33 +264,15 @@ BEGIN
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     -- What an earlier transaction has presented for nothing.
     SET @fencing_sequencer = NULL, @fencing_token = NULL, @fencing_used_at = NULL;
-    SELECT token INTO held FROM fencing_marks_base
+    CALL fencing_count(the_resource);
+    SELECT token INTO held FROM fencing_marks_shared
     WHERE resource = the_resource LOCK IN SHARE MODE;
     IF held IS NULL OR held <> the_token THEN
         ROLLBACK AND NO CHAIN NO RELEASE;
-        SIGNAL SQLSTATE 'ZF409' SET MESSAGE_TEXT = 'fencing: the mark is not this token';
+        IF held > the_token THEN
+            CALL fencing_hold(the_resource, the_token, held);
+        END IF;
+        SIGNAL SQLSTATE 'ZF409' SET MESSAGE_TEXT =
+            'fencing: the mark is below the token: raise it in a transaction of its own first';
     END IF;
 END;
--- On a Galera cluster a lock holds on one node only: see fencing_count.
-SET @fencing_text = 'DO 0' /*M!100602 , @fencing_text = IF(
-    EXISTS (SELECT 1 FROM information_schema.system_variables WHERE variable_name = 'WSREP_ON'),
-    'CREATE OR REPLACE PROCEDURE fencing_share(IN the_resource VARBINARY(1024), IN the_token BIGINT)
-        MODIFIES SQL DATA
-        SQL SECURITY INVOKER
-    BEGIN
-        DECLARE held BIGINT;
-        DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
-        SET @fencing_sequencer = NULL, @fencing_token = NULL, @fencing_used_at = NULL;
-        IF NOT @@GLOBAL.wsrep_on THEN
-            SELECT token INTO held FROM fencing_marks_base
-            WHERE resource = the_resource LOCK IN SHARE MODE;
-        END IF;
-        IF held IS NULL OR held <> the_token THEN
-            ROLLBACK AND NO CHAIN NO RELEASE;
-            SIGNAL SQLSTATE ''ZF409'' SET MESSAGE_TEXT = ''fencing: the mark is not this token'';
-        END IF;
-    END',
-    'DO 0') */;
-PREPARE fencing_text FROM @fencing_text;
-EXECUTE fencing_text;
-DEALLOCATE PREPARE fencing_text;

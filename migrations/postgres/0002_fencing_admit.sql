@@ -148,10 +148,13 @@ BEGIN
 END
 $fencing$;
 
--- fencing_begin(resource, token): the same, as the first statement of a transaction that is
--- going to read as well. Under REPEATABLE READ and SERIALIZABLE its snapshot is older than
--- the wait: a transaction that raises the mark would miss what the older token wrote
--- meanwhile. ZF409: raise the mark in a transaction of its own, and begin again.
+-- fencing_begin(resource, token): admits a token whose mark is raised already, as the first statement of
+-- a transaction. ZF409: it is not raised yet. Raise it in a transaction that does nothing else, and begin again.
+--
+-- The raise commits by itself because a transaction that raised the mark and then waited for a row could meet
+-- one that has the row and waits for the mark (a table protected by triggers): a deadlock would take the raise
+-- back, and admit the older token again. And under REPEATABLE READ and SERIALIZABLE the snapshot would be older
+-- than the wait, and miss what the older token wrote meanwhile.
 --
 -- It presents the two to protected tables as well (fencing_present).
 --
@@ -169,9 +172,7 @@ BEGIN
     IF FOUND THEN
         RETURN;
     END IF;
-    IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable')
-        AND NOT EXISTS (SELECT FROM fencing_marks
-            WHERE resource = the_resource AND token > the_token)
+    IF NOT EXISTS (SELECT FROM fencing_marks WHERE resource = the_resource AND token > the_token)
     THEN
         RAISE EXCEPTION USING ERRCODE = 'ZF409',
             MESSAGE = 'fencing: the first contact of a token needs a transaction of its own';
@@ -218,7 +219,7 @@ DECLARE
     bound text := '@' || extract(epoch FROM transaction_timestamp()) || ' ';
     presented text := nullif(current_setting('fencing.sequencer', true), '');
     raw text;
-    token text;
+    digits text;
 BEGIN
     IF left(presented, 1) = '@' THEN
         presented := CASE WHEN starts_with(presented, bound)
@@ -239,14 +240,14 @@ BEGIN
             raw := NULL;
         END IF;
     END IF;
-    token := split_part(presented, ' ', 1);
-    IF token !~ '^[1-9][0-9]{0,14}$' THEN
+    digits := split_part(presented, ' ', 1);
+    IF digits !~ '^[1-9][0-9]{0,14}$' THEN
         RAISE EXCEPTION USING ERRCODE = 'ZF400',
             MESSAGE = 'fencing: a token lies between 1 and 999999999999999';
     END IF;
     IF presented IS NULL
-        OR presented <> token
-            AND substr(presented, length(token) + 2) COLLATE "C" <> the_resource COLLATE "C"
+        OR presented <> digits
+            AND substr(presented, length(digits) + 2) COLLATE "C" <> the_resource COLLATE "C"
     THEN
         RAISE EXCEPTION USING ERRCODE = 'ZF428', MESSAGE = format(
             'fencing: no token presented%s, high water %s, resource %s',
@@ -260,9 +261,21 @@ BEGIN
         PERFORM set_config(raw, '@', false), set_config(raw, bound || presented, true);
     END IF;
     IF shadow IS NOT NULL THEN
-        PERFORM fencing_shadow(the_resource, token::bigint, shadow);
+        PERFORM fencing_shadow(the_resource, digits::bigint, shadow);
     ELSE
-        PERFORM fencing_hold(the_resource, token::bigint, true);
+        -- This transaction has locked a row already. If it waited for a newer token's raise, which may wait for
+        -- that row, the deadlock might take the raise back. So it gives way.
+        IF coalesce(nullif(current_setting('fencing.turns', true), ''), '0')::integer < 32
+            AND (SELECT NOT pg_try_advisory_xact_lock_shared(
+                    hashtextextended(the_resource, 28548280319532647))
+                FROM fencing_marks AS mark
+                WHERE mark.resource = the_resource AND mark.token = digits::bigint)
+        THEN
+            RAISE EXCEPTION USING ERRCODE = '55P03', MESSAGE = format(
+                'fencing: a newer token is being admitted: run the transaction again, resource %s',
+                the_resource);
+        END IF;
+        PERFORM fencing_hold(the_resource, digits::bigint, true);
     END IF;
 END
 $fencing$;

@@ -45,9 +45,6 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
     /// Opens a transaction that is going to write behind the fence.
     const BEGIN: &'static str;
 
-    /// Opens one that raises a mark and nothing else.
-    const BEGIN_TO_RAISE: &'static str = Self::BEGIN;
-
     /// Opens one that waits a second at most for each lock, where the database can be told
     /// so.
     const BEGIN_BOUNDED: &'static str = Self::BEGIN;
@@ -71,16 +68,16 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
     /// transactions, or a log. Each row is a sentence that says so.
     const UNFIT: Option<&'static str> = None;
 
-    /// Returns the SQL that begins a transaction and admits in it, where that is better than
-    /// [`admit`](FenceStatements::admit) in a transaction. What the transaction reads is not
-    /// older than its admission. Where what is presented ends with the transaction, it presents
-    /// the two.
-    fn begin_admitted(resource: &Resource, token: Token) -> Option<BeginAdmitted>;
+    /// Returns the SQL that begins a transaction and admits in it a token whose mark is raised already, where the
+    /// raise must commit by itself first. What the transaction reads is not older than its admission. Where what
+    /// is presented ends with the transaction, it presents the two.
+    fn begin_admitted(_: &Resource, _: Token) -> Option<BeginAdmitted> {
+        None
+    }
 
-    /// Returns the SQL that begins where [`begin_admitted`](FenceStatements::begin_admitted) says that
-    /// the mark must be raised first, and takes any token. Without it the mark is raised in
-    /// a transaction of its own.
-    fn begin_slowly(_: &Resource, _: Token) -> Option<BeginAdmitted> {
+    /// Returns the SQL that begins a transaction which raises the mark, and does nothing else. Where there is
+    /// none, any transaction does.
+    fn begin_raising(_: &Resource, _: Token) -> Option<BeginAdmitted> {
         None
     }
 

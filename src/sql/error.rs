@@ -94,12 +94,6 @@ pub(super) fn is_denied(error: &sqlx::Error) -> bool {
     matches!(read(error), (None, Meaning::Denied | Meaning::Unknown))
 }
 
-/// Whether a procedure of this crate is missing, or this user may not call it: it is newer than the
-/// migrations, or than the grants.
-pub(super) fn is_withheld(error: &sqlx::Error) -> bool {
-    matches!(read(error), (None, Meaning::Denied | Meaning::NotMigrated))
-}
-
 impl AdmitError {
     /// Reads the error of an admission of this token to this resource: the message of a
     /// procedure may have been cut.

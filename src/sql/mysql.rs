@@ -95,26 +95,18 @@ impl FenceStatements for MySql {
         (6, "fencing prune", include_str!("../../migrations/mysql/0006_fencing_prune.sql")),
     ];
 
-    /// Most often the mark is this token already. If it is not, `fencing_share` has rolled the
-    /// transaction back.
+    /// Not in one text: if the second statement were interrupted (`max_statement_time`, KILL QUERY), the driver
+    /// would not know that a transaction is open.
     fn begin_admitted(resource: &Resource, token: Token) -> Option<BeginAdmitted> {
         let name = hex(resource.as_str());
         let admit = Some(format!("CALL fencing_share(x'{name}', {token})"));
         Some(BeginAdmitted { begin: Self::BEGIN.into(), admit })
     }
 
-    /// These are the halves of `fencing_begin`, which gives the reasons. In one call, a statement
-    /// that is interrupted (`max_statement_time`, KILL QUERY) would skip the handler that ends the
-    /// transaction, and the driver would not know that one is open.
-    fn begin_slowly(resource: &Resource, token: Token) -> Option<BeginAdmitted> {
+    fn begin_raising(resource: &Resource, token: Token) -> Option<BeginAdmitted> {
         let name = hex(resource.as_str());
-        let begin = format!(
-            "SET @fencing_sequencer = NULL, @fencing_token = NULL, @fencing_used_at = NULL,
-                @fencing_seen = (SELECT token FROM fencing_marks_base WHERE resource = x'{name}');
-            START TRANSACTION"
-        );
-        let admit = Some(format!("CALL fencing_hold(x'{name}', {token}, @fencing_seen)"));
-        Some(BeginAdmitted { begin, admit })
+        let admit = Some(format!("CALL fencing_admit(x'{name}', {token})"));
+        Some(BeginAdmitted { begin: Self::BEGIN.into(), admit })
     }
 
     fn run(

@@ -58,8 +58,6 @@ const UNFIT: &str = "
 impl FenceStatements for Postgres {
     const BEGIN: &'static str = "BEGIN";
 
-    const BEGIN_TO_RAISE: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED";
-
     const BEGIN_BOUNDED: &'static str = "BEGIN; SET LOCAL lock_timeout = 1000";
 
     /// COMMIT answers with success after a statement has failed, but rolls back. A SAVEPOINT fails then.
@@ -86,6 +84,12 @@ impl FenceStatements for Postgres {
         let name = literal(resource.as_str());
         let begin = format!("CALL fencing_begin({name}, {token}); BEGIN");
         Some(BeginAdmitted { begin, admit: None })
+    }
+
+    fn begin_raising(resource: &Resource, token: Token) -> Option<BeginAdmitted> {
+        let begin = "BEGIN ISOLATION LEVEL READ COMMITTED".to_owned();
+        let name = literal(resource.as_str());
+        Some(BeginAdmitted { begin, admit: Some(format!("SELECT fencing_admit({name}, {token})")) })
     }
 
     const PARAMETER: char = '$';

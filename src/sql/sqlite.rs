@@ -7,9 +7,7 @@ use sqlx::{Arguments as _, AssertSqlSafe, Pool, Sqlite, SqliteConnection};
 use super::migrate::in_one_transaction;
 use super::statement::sqlite::{BEGIN, HIGHEST};
 use super::texts::texts;
-use crate::database::{
-    AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Prunable, Row, Texts,
-};
+use crate::database::{AdmitAnswer, FenceStatements, Migrations, Prunable, Row, Texts};
 use crate::resource::Resource;
 use crate::token::Token;
 
@@ -67,10 +65,6 @@ impl FenceStatements for Sqlite {
         (5, "fencing shadow", include_str!("../../migrations/sqlite/0005_fencing_shadow.sql")),
         (6, "fencing prune", include_str!("../../migrations/sqlite/0006_fencing_prune.sql")),
     ];
-
-    fn begin_admitted(_: &Resource, _: Token) -> Option<BeginAdmitted> {
-        None
-    }
 
     /// The statement that writes has the database's one write lock from its start.
     fn held(

@@ -7,7 +7,7 @@ use sqlx::error::ErrorKind;
 use sqlx::{Pool, Transaction};
 
 use super::AdmitError;
-use super::admit::{admit_as, begin_as};
+use super::admit::{admit_as, begin_as, raise};
 use crate::database::{Database, Meaning, meaning};
 use crate::fence::{CommitError, FenceError, Transactions};
 use crate::sequencer::Sequencer;
@@ -56,7 +56,7 @@ async fn open<DB: Database>(
     if !others.is_empty() {
         // Waits for older holders now. After `begin` it would wait with a snapshot that misses what they write.
         for sequencer in &order {
-            begin_as(pool, sequencer).await?.commit().await?;
+            raise(pool, &sequencer.resource, sequencer.token).await?;
         }
     }
     let mut tx = begin_as(pool, first).await?;

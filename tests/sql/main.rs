@@ -40,6 +40,8 @@ mod postgres {
     mod triggers;
     #[path = "../users.rs"]
     mod users;
+    #[path = "../zombies.rs"]
+    mod zombies;
 }
 
 mod mysql {
@@ -54,9 +56,12 @@ mod mysql {
     mod prune;
     mod rights;
     mod shadows;
+    mod shares;
     #[path = "../suite/mod.rs"]
     mod suite;
     mod triggers;
     #[path = "../users.rs"]
     mod users;
+    #[path = "../zombies.rs"]
+    mod zombies;
 }

@@ -20,7 +20,7 @@ fn single(place: &Place, limit: &'static str) -> MySqlPool {
 async fn kill_query(place: &Place) {
     place.blocked().await;
     let waiting = "SELECT id FROM information_schema.processlist
-        WHERE db = DATABASE() AND command = 'Query' AND id <> CONNECTION_ID()";
+        WHERE db = DATABASE() AND command IN ('Query', 'Execute') AND id <> CONNECTION_ID()";
     for id in sqlx::query_scalar::<_, i64>(waiting).fetch_all(&place.pool).await.unwrap() {
         // It may have ended meanwhile.
         let _ = place.pool.execute(AssertSqlSafe(format!("KILL QUERY {id}"))).await;

@@ -41,8 +41,7 @@ async fn equal_tokens_run_side_by_side_and_a_newer_one_waits_for_all() {
         assert!(!new.is_finished());
         two.commit().await.unwrap();
         let new = new.await.unwrap().unwrap();
-        // 33 waits for what becomes of 34, and then is stale.
-        retryable(sql::begin(&bounded, &resource(), token(33)).await);
+        stale(sql::begin(&bounded, &resource(), token(33)).await);
         new.commit().await.unwrap();
         stale(sql::begin(&bounded, &resource(), token(33)).await);
     }
@@ -67,7 +66,8 @@ async fn a_waiting_newer_token_is_not_overtaken_by_equal_ones() {
 async fn one_that_waited_for_a_newer_token_is_stale_if_that_commits() {
     for commits in [true, false] {
         let (place, _) = at_33().await;
-        let new = sql::begin(&place.pool, &resource(), token(34)).await.unwrap();
+        let mut new = place.pool.begin().await.unwrap();
+        sql::admit(&mut new, &resource(), token(34)).await.unwrap();
         let old = tokio::spawn({
             let place = Arc::clone(&place);
             async move { sql::begin(&place.pool, &resource(), token(33)).await }
@@ -179,20 +179,6 @@ async fn whoever_waited_reads_what_was_written_meanwhile() {
         old.commit().await.unwrap();
         assert_eq!(new.await.unwrap(), "new", "{level}");
     }
-}
-
-/// Whatever becomes of a begin that fails, the session is outside of a transaction.
-#[tokio::test]
-async fn a_refused_begin_ends_where_transactions_are_chained() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    raise(&place.pool, 34).await;
-    let chained = place.with("SET SESSION completion_type = 'CHAIN'");
-    let mut conn = chained.acquire().await.unwrap();
-    let call = sqlx::raw_sql("CALL fencing_begin('files/a', 33)");
-    assert!(call.execute(&mut *conn).await.is_err());
-    let open = sqlx::query_scalar::<_, i64>("SELECT CAST(@@in_transaction AS SIGNED)");
-    assert_eq!(open.fetch_one(&mut *conn).await.unwrap(), 0);
 }
 
 #[tokio::test]

@@ -49,7 +49,7 @@ async fn a_floor_does_not_rise_past_who_is_about_to_create_a_mark() {
         let pool = place.pool.clone();
         let old = tokio::spawn(async move {
             if level == each_by_itself {
-                let call = sqlx::raw_sql("CALL fencing_admit('files/a', 33)");
+                let call = sqlx::raw_sql("CALL fencing_hold('files/a', 33, NULL)");
                 return call.execute(&pool).await.map(drop).map_err(AdmitError::from);
             }
             let mut tx = pool.begin_with(level).await?;

@@ -15,7 +15,8 @@ async fn a_server_killed_in_mid_transaction_is_no_refusal() {
     let pool = pool(server.database().await);
     sql::migrate(&pool).await.unwrap();
     sql::begin(&pool, &resource(), token(33)).await.unwrap().commit().await.unwrap();
-    let mut one = sql::begin(&pool, &resource(), token(34)).await.unwrap();
+    let mut one = pool.begin().await.unwrap();
+    sql::admit(&mut one, &resource(), token(34)).await.unwrap();
     let mut two = pool.begin().await.unwrap();
     server.kill();
     for tx in [&mut one, &mut two] {
@@ -34,7 +35,8 @@ async fn a_server_killed_in_mid_transaction_is_no_refusal() {
 async fn a_session_that_is_terminated_is_no_refusal() {
     let place = super::place::Place::empty().await;
     sql::migrate(&place.pool).await.unwrap();
-    let mut tx = sql::begin(&place.pool, &resource(), token(34)).await.unwrap();
+    let mut tx = place.pool.begin().await.unwrap();
+    sql::admit(&mut tx, &resource(), token(34)).await.unwrap();
     let kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid()";
     sqlx::query(kill).execute(&place.other()).await.unwrap();
@@ -45,7 +47,7 @@ async fn a_session_that_is_terminated_is_no_refusal() {
 }
 
 #[tokio::test]
-async fn a_server_killed_while_many_commit_keeps_mark_and_data_together() {
+async fn a_server_killed_while_many_commit_forgets_no_mark() {
     let mut server = PostgresServer::start();
     let options = server.database().await;
     let pool = pool(options.clone());
@@ -76,7 +78,7 @@ async fn a_server_killed_while_many_commit_keeps_mark_and_data_together() {
         server.restart();
         let mark = sql::highest(&pool, &resource()).await.unwrap().unwrap();
         let file = sqlx::query_scalar::<_, i64>("SELECT token FROM files").fetch_one(&pool).await;
-        assert_eq!(mark.get().cast_signed(), file.unwrap(), "one without the other");
+        assert!(mark.get().cast_signed() >= file.unwrap(), "a write without its mark");
         assert!(mark.get() >= done.highest(), "what was said to be done is lost");
         assert!(done.highest() > round * 1_000_000, "nothing was done");
         stale(sql::begin(&pool, &resource(), token(mark.get() - 1)).await);

@@ -41,8 +41,7 @@ async fn equal_tokens_run_side_by_side_and_a_newer_one_waits_for_all() {
         assert!(!new.is_finished());
         two.commit().await.unwrap();
         let new = new.await.unwrap().unwrap();
-        // 33 waits for what becomes of 34, and then is stale.
-        retryable(sql::begin(&bounded, &resource(), token(33)).await);
+        stale(sql::begin(&bounded, &resource(), token(33)).await);
         new.commit().await.unwrap();
         stale(sql::begin(&bounded, &resource(), token(33)).await);
     }
@@ -53,7 +52,8 @@ async fn one_that_waited_for_a_newer_token_is_stale_if_that_commits() {
     for commits in [true, false] {
         let (place, _) = at_33().await;
         let place = Arc::new(place);
-        let new = sql::begin(&place.pool, &resource(), token(34)).await.unwrap();
+        let mut new = place.pool.begin().await.unwrap();
+        sql::admit(&mut new, &resource(), token(34)).await.unwrap();
         let old = tokio::spawn({
             let place = Arc::clone(&place);
             async move { sql::begin(&place.pool, &resource(), token(33)).await }
@@ -74,7 +74,8 @@ async fn one_that_waited_in_the_function_is_stale_as_well() {
     let (place, _) = at_33().await;
     let place = Arc::new(place);
     sql::begin(&place.pool, &resource(), token(34)).await.unwrap().commit().await.unwrap();
-    let new = sql::begin(&place.pool, &resource(), token(36)).await.unwrap();
+    let mut new = place.pool.begin().await.unwrap();
+    sql::admit(&mut new, &resource(), token(36)).await.unwrap();
     let old = tokio::spawn({
         let place = Arc::clone(&place);
         async move { Ok(sql::begin(&place.pool, &resource(), token(35)).await?.commit().await?) }
@@ -94,7 +95,8 @@ async fn an_equal_token_waits_for_the_first_contact_and_follows_it() {
             let tx = sql::begin(&place.pool, &resource(), token(33)).await.unwrap();
             tx.commit().await.unwrap();
         }
-        let one = sql::begin(&place.pool, &resource(), token(34)).await.unwrap();
+        let mut one = place.pool.begin().await.unwrap();
+        sql::admit(&mut one, &resource(), token(34)).await.unwrap();
         let two = tokio::spawn({
             let place = Arc::clone(&place);
             async move { sql::begin(&place.pool, &resource(), token(34)).await }

@@ -130,7 +130,8 @@ async fn a_floor_waits_for_who_has_created_the_mark_of_a_lease() {
     let place = Place::empty().await;
     sql::migrate(&place.pool).await.unwrap();
     let lease = SqlLock::new(place.pool.clone()).try_acquire(&resource()).await.unwrap();
-    let open = sql::begin(&place.pool, &resource(), lease.token()).await.unwrap();
+    let mut open = place.pool.begin().await.unwrap();
+    sql::admit(&mut open, &resource(), lease.token()).await.unwrap();
     let raise = sqlx::raw_sql("SELECT fencing_raise_floor(34)");
     retryable(raise.execute(&place.impatient()).await.map(drop).map_err(AdmitError::from));
     open.commit().await.unwrap();

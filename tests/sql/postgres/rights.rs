@@ -143,7 +143,8 @@ async fn who_begins_needs_no_right_on_the_marks() {
     marks.raise(&resource(), token(38)).await.unwrap();
     marks.raise(&resource(), token(37)).await.unwrap_err();
     assert_eq!(sql::highest(&pool, &resource()).await.unwrap(), Some(token(38)));
-    are_denied(&pool, &["UPDATE documents SET body = 'x'", "SELECT fencing_admit('x', 1)"]).await;
+    are_denied(&pool, &["UPDATE documents SET body = 'x'", "SELECT fencing_hold('x', 1, true)"])
+        .await;
 }
 
 #[tokio::test]

@@ -32,7 +32,7 @@ use crate::common::{pause, resource, retryable, stale, token};
 
 /// A database with the tables of the fence and one of an application, which counts the
 /// writes that landed on top of a newer one.
-async fn ready() -> Place {
+pub(super) async fn ready() -> Place {
     let place = Place::empty().await;
     sql::migrate(&place.pool).await.unwrap();
     let files = "CREATE TABLE files (
@@ -63,7 +63,7 @@ async fn write_with(
 }
 
 /// The token of the last write, and how many writes were late.
-async fn file(place: &Place) -> (i64, i64) {
+pub(super) async fn file(place: &Place) -> (i64, i64) {
     let query = sqlx::query_as::<_, (i64, i64)>("SELECT token, late FROM files");
     query.fetch_one(&place.pool).await.unwrap()
 }

@@ -71,7 +71,9 @@ async fn a_name_of_any_kind_is_known_again() {
         let name = Resource::new(name).unwrap();
         admit(&place, &name, 34).await.unwrap();
         let admit = sqlx::query(ADMIT).bind(place::name(&name)).bind(33_i64);
-        let error = admit.execute(&place.pool).await.unwrap_err();
+        let mut tx = place.pool.begin().await.unwrap();
+        let error = admit.execute(&mut *tx).await.unwrap_err();
+        tx.rollback().await.unwrap();
         let stale = sql::stale(&error, &name, token(33)).expect("it is refused");
         assert_eq!((stale.resource, stale.highest), (name, token(34)));
     }

@@ -40,7 +40,8 @@ async fn a_transaction_is_admitted_and_committed() {
 #[tokio::test]
 async fn work_that_fails_is_rolled_back_with_its_mark() {
     let place = ready().await;
-    let mut tx = sql::begin(&place.pool, &resource(), token(33)).await.unwrap();
+    let mut tx = place.pool.begin().await.unwrap();
+    sql::admit(&mut tx, &resource(), token(33)).await.unwrap();
     write(&mut tx, token(33)).await.unwrap();
     let twice = "INSERT INTO files VALUES ('files/a', 0, 0)";
     let error = AdmitError::from(sqlx::query(twice).execute(&mut *tx).await.unwrap_err());

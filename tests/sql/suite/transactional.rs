@@ -202,7 +202,8 @@ async fn what_fails_leaves_nothing_behind() {
             }
         });
         let app = server(single.clone(), handler);
-        let sent = tokio::time::timeout(Duration::from_millis(300), app.oneshot(request(90)));
+        let number = u64::try_from(round).unwrap() + 1;
+        let sent = tokio::time::timeout(Duration::from_millis(300), app.oneshot(request(number)));
         let answer = tokio::spawn(sent).await;
         match end {
             End::Panic => assert!(answer.unwrap_err().is_panic()),
@@ -212,11 +213,10 @@ async fn what_fails_leaves_nothing_behind() {
                 assert!(!answer.unwrap().unwrap().unwrap().status().is_success());
             }
         }
-        // No mark, no lock, and the one connection serves the next request.
+        // No write, no lock, and the one connection serves the next request.
         let before = (round, 0);
         assert_eq!(file(&place).await, before, "{end:?}");
         let app = server(single.clone(), writer(&Pause::default()));
-        let number = u64::try_from(round).unwrap() + 1;
         let (status, problem) = send(&app, number, &Notify::new()).await;
         assert_eq!(status, 200, "{end:?}: {problem:?}");
         assert_eq!(file(&place).await, (round + 1, 0), "{end:?}");

@@ -67,6 +67,7 @@ pub const OURS: &[&str] = &[
     "fencing_leases",
     "fencing_marks",
     "fencing_marks_base",
+    "fencing_marks_shared",
     "fencing_refusals",
     "fencing_turns",
 ];
@@ -150,12 +151,15 @@ pub fn insert_into(table: &str, value: &str) -> String {
 
 /// How another language calls the fence.
 pub fn call(resource: &str, token: &str) -> String {
-    format!("CALL fencing_admit('{resource}', {token});")
+    format!("START TRANSACTION; CALL fencing_admit('{resource}', {token}); COMMIT;")
 }
 
 /// Writes a token, and counts if a newer one was there.
 pub const GUARDED: &str = "UPDATE files
     SET late = late + CASE WHEN token > ? THEN 1 ELSE 0 END, token = ?";
+
+/// Whether a trigger gives way to a newer token's raise, in place of waiting for it.
+pub const GIVES_WAY: bool = false;
 
 /// The levels that a session may begin its transactions on.
 pub const DEFAULTS: &[&str] = &[

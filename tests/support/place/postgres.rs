@@ -165,6 +165,9 @@ pub fn call(resource: &str, token: &str) -> String {
 pub const GUARDED: &str = "UPDATE files
     SET late = late + CASE WHEN token > $1 THEN 1 ELSE 0 END, token = $2";
 
+/// Whether a trigger gives way to a newer token's raise, in place of waiting for it.
+pub const GIVES_WAY: bool = true;
+
 /// The levels that a session may begin its transactions on.
 pub const DEFAULTS: &[&str] = &["read committed", "repeatable read", "serializable"];
 

@@ -1,0 +1,67 @@
+//! Whose share of a mark lasts: of writers with equal tokens, in XA, and outside of a transaction.
+
+use fencing::Sequencer;
+use fencing::sql::{self, Protect};
+use sqlx::{Executor, Row, raw_sql};
+
+use super::place::Place;
+use crate::common::{resource, retryable, token};
+
+async fn ready() -> Place {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let rows = "CREATE TABLE shop (id INT PRIMARY KEY, n INT NOT NULL); INSERT INTO shop VALUES (1, 0), (2, 0)";
+    raw_sql(rows).execute(&place.pool).await.unwrap();
+    place
+}
+
+/// A statement that fires triggers locked the mark as a writer does, and waited for every other share of it.
+#[tokio::test]
+async fn equal_tokens_write_rows_of_a_protected_table_side_by_side() {
+    let place = ready().await;
+    Protect::whole("shop", resource()).unwrap().apply(&place.pool).await.unwrap();
+    let own = Sequencer::new(resource(), token(33));
+    // Whoever waits for the other fails.
+    let pool = place.impatient();
+    let mut one = sql::begin_as(&pool, &own).await.unwrap();
+    let mut two = sql::begin_as(&pool, &own).await.unwrap();
+    for (tx, row) in [(&mut one, "1"), (&mut two, "2")] {
+        sql::present(tx, &own).await.unwrap();
+        let write = sqlx::query("UPDATE shop SET n = n + 1 WHERE id = ?").bind(row);
+        write.execute(&mut **tx).await.unwrap();
+    }
+    one.commit().await.unwrap();
+    two.commit().await.unwrap();
+}
+
+/// XA PREPARE gives up locks that are shared: 34 was admitted while 33 could still commit.
+#[tokio::test]
+async fn a_prepared_transaction_keeps_newer_tokens_out() {
+    let place = ready().await;
+    // In the first round the token is new, in the others its mark is raised already.
+    for branch in ["one", "two", "three"] {
+        let mut old = place.pool.acquire().await.unwrap();
+        let level = if branch == "two" { "REPEATABLE READ" } else { "READ COMMITTED" };
+        let xa = format!(
+            "SET SESSION TRANSACTION ISOLATION LEVEL {level}; XA START '{branch}'; CALL fencing_admit('files/a', 33); UPDATE shop SET n = 33 WHERE id = 1;
+            XA END '{branch}'; XA PREPARE '{branch}'"
+        );
+        old.execute(raw_sql(sqlx::AssertSqlSafe(xa))).await.unwrap();
+        retryable(sql::begin(&place.impatient(), &resource(), token(34)).await);
+        old.execute(raw_sql(sqlx::AssertSqlSafe(format!("XA COMMIT '{branch}'")))).await.unwrap();
+    }
+    sql::begin(&place.pool, &resource(), token(34)).await.unwrap().commit().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_admission_without_a_transaction_is_an_error() {
+    let place = ready().await;
+    let mut alone = place.pool.acquire().await.unwrap();
+    let error = alone.execute("CALL fencing_admit('files/a', 33)").await.unwrap_err().to_string();
+    assert!(error.contains("no transaction is open"), "{error}");
+    assert_eq!(sql::highest(&place.pool, &resource()).await.unwrap(), None);
+    // Without autocommit the admission begins one.
+    let open = "SET autocommit = 0; CALL fencing_admit('files/a', 33); SELECT @@in_transaction";
+    let open = alone.fetch_one(raw_sql(open)).await.unwrap();
+    assert_eq!(open.get::<u64, _>(0), 1);
+}
