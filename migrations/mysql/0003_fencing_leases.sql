@@ -354,7 +354,7 @@ BEGIN
         SET closed = drained;
     ELSEIF closed IS NULL OR closed <= present OR odd OR in_parts THEN
         SELECT token INTO mark FROM fencing_marks_base WHERE resource = the_resource;
-        -- The floor does not count where there is a mark: those who share the row go on.
+        -- Where there is a mark the floor counts for a new group alone: those who share the row go on.
         SELECT token INTO floor FROM fencing_floor;
         IF floor IS NULL THEN
             SIGNAL SQLSTATE 'ZF500' SET MESSAGE_TEXT = 'fencing: fencing_floor has no row';
@@ -366,7 +366,7 @@ BEGIN
         START TRANSACTION;
         -- As in fencing_lease_acquire.
         INSERT INTO fencing_leases (resource, token, owner, expires_at)
-        VALUES (the_resource, COALESCE(mark, 0) + 1, '', 0)
+        VALUES (the_resource, GREATEST(mark, floor) + 1, '', 0)
         ON DUPLICATE KEY UPDATE token = token;
         SELECT token, owner, expires_at, closed_for, odd_since,
             parts IS NOT NULL AND closed_for IS NOT NULL AND owner = 'shared', parts,
@@ -396,7 +396,7 @@ BEGIN
             ELSE
                 SET allowed = lasting * 1000, others = NULL;
                 IF last_owner <> '' THEN
-                    SET granted = GREATEST(last_token, COALESCE(mark, 0)) + 1;
+                    SET granted = GREATEST(last_token, mark, floor) + 1;
                 END IF;
             END IF;
             CALL fencing_lease_parts(others, the_owner, present, present + allowed, others_end);

@@ -27,9 +27,10 @@ CREATE TABLE IF NOT EXISTS fencing_marks (
 );
 
 -- The floor, in one row: it stands for the marks that were pruned. Where a resource has no mark, tokens
--- at or below the floor are refused. It never falls.
+-- at or below the floor are refused. It never falls. `server`: where the last lease was granted, see fencing_last.
 CREATE TABLE IF NOT EXISTS fencing_floor (
     one boolean PRIMARY KEY DEFAULT true CHECK (one),
-    token bigint NOT NULL CHECK (token BETWEEN 0 AND 999999999999997)
+    token bigint NOT NULL CHECK (token BETWEEN 0 AND 999999999999997),
+    server text
 );
 INSERT INTO fencing_floor (token) VALUES (0) ON CONFLICT DO NOTHING;

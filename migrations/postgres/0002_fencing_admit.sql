@@ -31,16 +31,6 @@ BEGIN
 END
 $fencing$;
 
--- fencing_last(resource): reads the token that the next one granted must be above: the mark, or the
--- floor where that is higher.
-CREATE OR REPLACE FUNCTION fencing_last(the_resource text)
-    RETURNS bigint LANGUAGE plpgsql STABLE AS $fencing$
-BEGIN
-    RETURN greatest((SELECT token FROM fencing_marks WHERE resource = the_resource),
-        (SELECT token FROM fencing_floor));
-END
-$fencing$;
-
 -- fencing_hold(resource, token, raises): what both do.
 --
 -- `seen`: the mark; or where there is none, and the floor refuses the token, one above the floor.
@@ -336,7 +326,7 @@ BEGIN
     END IF;
     FOREACH called IN ARRAY ARRAY[
         'FUNCTION %1$I.fencing_admit(text, bigint)', 'FUNCTION %1$I.fencing_compare(text, bigint)',
-        'FUNCTION %1$I.fencing_highest(text)', 'FUNCTION %1$I.fencing_last(text)',
+        'FUNCTION %1$I.fencing_highest(text)',
         'PROCEDURE %1$I.fencing_begin(text, bigint)', 'FUNCTION %1$I.fencing_protect()']
     LOOP
         EXECUTE format('ALTER ' || called || ' SET search_path = %1$I, pg_temp', home);

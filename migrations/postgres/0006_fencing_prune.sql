@@ -85,6 +85,50 @@ BEGIN
 END
 $fencing$;
 
+-- fencing_server(): the server and its timeline, which a promotion changes; NULL where it does not say.
+CREATE OR REPLACE FUNCTION fencing_server() RETURNS text LANGUAGE plpgsql VOLATILE AS $fencing$
+BEGIN
+    RETURN (SELECT system_identifier FROM pg_catalog.pg_control_system()) || '/'
+        || left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 8);
+EXCEPTION WHEN OTHERS THEN
+    RETURN NULL;
+END
+$fencing$;
+
+-- fencing_failed_over(): raises the floor above every token that the server before may have granted, if
+-- this is another one: a replica that was promoted may have lost grants. The seconds since 2026, and six zeros:
+-- no resource has a million grants in a second.
+CREATE OR REPLACE FUNCTION fencing_failed_over()
+    RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $fencing$
+DECLARE
+    own text := fencing_server();
+    above bigint;
+BEGIN
+    SELECT least(999999999999997, greatest(token + 1000000, 1000000
+        * floor(extract(epoch FROM clock_timestamp() - timestamptz '2026-01-01 00:00:00Z'))::bigint))
+    INTO above FROM fencing_floor WHERE server IS DISTINCT FROM own AND own IS NOT NULL FOR UPDATE;
+    IF FOUND THEN
+        PERFORM fencing_raise_floor(above);
+        UPDATE fencing_floor SET server = own;
+    END IF;
+END
+$fencing$;
+
+-- fencing_last(resource): reads the token that the next one granted must be above: the mark, or the
+-- floor where that is higher.
+CREATE OR REPLACE FUNCTION fencing_last(the_resource text)
+    RETURNS bigint LANGUAGE plpgsql VOLATILE AS $fencing$
+BEGIN
+    IF (SELECT server FROM fencing_floor) IS DISTINCT FROM fencing_server() THEN
+        PERFORM fencing_failed_over();
+    END IF;
+    RETURN greatest((SELECT token FROM fencing_marks WHERE resource = the_resource),
+        (SELECT token FROM fencing_floor));
+END
+$fencing$;
+
+UPDATE fencing_floor SET server = fencing_server() WHERE token = 0 AND server IS NULL;
+
 -- fencing_prune(seconds, after, limit): deletes marks that may be pruned and are not above the floor:
 -- so many at most, of those whose names come after this one. It leaves out marks that somebody
 -- holds. Returns how many, and the last name. The floor is shared until the transaction ends, so that nobody
@@ -119,7 +163,7 @@ DECLARE
     called text;
 BEGIN
     FOREACH called IN ARRAY ARRAY['fencing_above()', 'fencing_prunable(bigint, bigint)',
-        'fencing_raise_floor(bigint)', 'fencing_prune(bigint, text, integer)']
+        'fencing_failed_over()', 'fencing_last(text)', 'fencing_raise_floor(bigint)', 'fencing_prune(bigint, text, integer)']
     LOOP
         EXECUTE format('ALTER FUNCTION ' || called || ' SET search_path = %I, pg_temp',
             current_schema());

@@ -10,7 +10,7 @@ BEGIN
     DROP TABLE IF EXISTS fencing_refusals, fencing_audit, fencing_leases, fencing_marks,
         fencing_floor;
     DROP ROUTINE IF EXISTS fencing_above, fencing_admit, fencing_begin, fencing_check, fencing_compare,
-        fencing_guard, fencing_highest, fencing_hold, fencing_last, fencing_lower,
+        fencing_failed_over, fencing_guard, fencing_highest, fencing_hold, fencing_last, fencing_lower, fencing_server,
         fencing_note, fencing_present, fencing_prunable, fencing_prune, fencing_raise_floor,
         fencing_shadow, fencing_try;
     DROP TABLE IF EXISTS _fencing_migrations;

@@ -20,6 +20,7 @@ mod postgres {
 
     mod conflicts;
     mod crash;
+    mod failover;
     #[path = "../suite/mod.rs"]
     mod suite;
     mod told;

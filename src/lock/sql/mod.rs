@@ -27,8 +27,11 @@
 //! **Fencing.** Tokens of a resource strictly grow for as long as the database forgets
 //! nothing that it has committed, and are above the mark that `fencing_marks` has of it.
 //! No clock is part of that. A database that fails over to a replica that lags behind, or is
-//! restored from a backup, may grant again the tokens that it has forgotten. So keep the data that
-//! the token protects in the same database: then it forgets the writes as well.
+//! restored from a backup, has forgotten tokens whose holders go on. PostgreSQL notices that its timeline or
+//! its server is another one, and the next grant raises the floor above them. On MySQL and MariaDB, and where a
+//! copy of the files takes the server's place, raise the floor by hand before clients return
+//! (docs/guide/runbook.md). Keep the data that the token protects in the same database: then it forgets the
+//! writes as well.
 //!
 //! On MySQL and MariaDB a commit is on disk if the server's `innodb_flush_log_at_trx_commit`
 //! is 1, as it is by default; no session can ask for more. With 0 or 2 a crash may forget
@@ -42,7 +45,7 @@
 //! notes that, and the lock opens when the TTL of that grant and its lock-delay have passed since
 //! then: never before its holder's time is over. A renewal puts the row right. A clock that is set
 //! back and put right ends no lease early. One that is set back and goes forward again by less is a
-//! jump forward.
+//! jump forward. A failover is a jump as well, by what the clocks of the two servers differ.
 //!
 //! On SQLite a process that is stopped in the middle of a statement keeps every other one
 //! from writing, and so from locking, until it goes on or is killed.

@@ -30,7 +30,7 @@ use crate::database::{
 const ACQUIRE: &str = "
     WITH own AS MATERIALIZED (
         SELECT set_config('lock_timeout', '$patience', true),
-            CASE current_setting('synchronous_commit') WHEN 'off'
+            CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')
                 THEN set_config('synchronous_commit', 'on', true) END
     ), here AS MATERIALIZED (
         SELECT *, coalesce(expires_at < 'infinity' AND expires_at > present + closed_for, false) AS odd

@@ -17,7 +17,7 @@
 pub(super) const SHARE: &str = "
     WITH own AS MATERIALIZED (
         SELECT set_config('lock_timeout', '$patience', true),
-            CASE current_setting('synchronous_commit') WHEN 'off'
+            CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')
                 THEN set_config('synchronous_commit', 'on', true) END
     ), here AS MATERIALIZED (
         SELECT *, coalesce(expires_at < 'infinity' AND expires_at > present + closed_for, false) AS odd,
@@ -44,7 +44,7 @@ pub(super) const SHARE: &str = "
     ), acquired AS (
         INSERT INTO fencing_leases AS lease (resource, token, owner, expires_at, closed_for, parts)
         SELECT $resource,
-            coalesce((SELECT token FROM fencing_highest($resource)), fencing_last($resource)) + 1,
+            fencing_last($resource) + 1,
             'shared', present + $lasting * interval '1 millisecond',
             $lasting * interval '1 millisecond',
             jsonb_build_object($owner, (extract(epoch FROM present) * 1000000)::bigint + $lasting * 1000::bigint)
@@ -52,7 +52,8 @@ pub(super) const SHARE: &str = "
         WHERE NOT EXISTS (SELECT FROM seen)
         ON CONFLICT (resource) DO UPDATE SET
             (token, owner, expires_at, closed_for, odd_since, parts) = (
-                SELECT CASE WHEN bool_and(joins) AND EXCLUDED.token <= lease.token + 1
+                SELECT CASE WHEN bool_and(joins) AND coalesce(
+                            (SELECT token FROM fencing_highest($resource)), EXCLUDED.token - 1) <= lease.token
                         THEN lease.token ELSE greatest(lease.token + 1, EXCLUDED.token) END,
                     'shared', timestamptz 'epoch' + max(until) * interval '1 microsecond',
                     max(closed), NULL::timestamptz, jsonb_object_agg(name, until)

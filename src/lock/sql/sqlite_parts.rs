@@ -57,13 +57,13 @@ pub(super) const LEFT_TO_SHARE: &str = "
         AND NOT coalesce(expires_at > present + closed_for AND odd_since + closed_for <= present, false)";
 
 /// Joins those who share the row, with its token, or is the first of them. By hand a row may be closed
-/// to them: it has no `closed_for` then. The floor stands for a mark that was pruned, and does not count where
-/// there is one: those who share the row go on.
+/// to them: it has no `closed_for` then. Where there is a mark the floor counts for a new group alone: those who
+/// share the row go on.
 pub(super) const SHARE: &str = concat!(
     "
     INSERT INTO fencing_leases (resource, token, owner, expires_at, closed_for, parts)
     SELECT ?1,
-        coalesce((SELECT token FROM fencing_marks WHERE resource = ?1),
+        max(coalesce((SELECT token FROM fencing_marks WHERE resource = ?1), 0),
             (SELECT token FROM fencing_floor)) + 1, 'shared', ",
     now!(),
     " + ?3, ?3, json_object(?2, ",
@@ -73,7 +73,8 @@ pub(super) const SHARE: &str = concat!(
     ON CONFLICT (resource) DO UPDATE SET
         token = CASE WHEN ",
     joins!(),
-    " AND excluded.token <= fencing_leases.token + 1
+    " AND coalesce((SELECT token FROM fencing_marks WHERE resource = ?1), excluded.token - 1)
+                <= fencing_leases.token
             THEN fencing_leases.token ELSE max(fencing_leases.token + 1, excluded.token) END,
         owner = 'shared', odd_since = NULL,
         closed_for = CASE WHEN ",
