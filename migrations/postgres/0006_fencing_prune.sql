@@ -168,5 +168,10 @@ BEGIN
         EXECUTE format('ALTER FUNCTION ' || called || ' SET search_path = %I, pg_temp',
             current_schema());
     END LOOP;
+    -- Compiling each batch of a prune would take far longer than the batch.
+    FOREACH called IN ARRAY ARRAY['fencing_prunable(bigint, bigint)', 'fencing_prune(bigint, text, integer)']
+    LOOP
+        EXECUTE 'ALTER FUNCTION ' || called || ' SET jit = off';
+    END LOOP;
 END
 $fencing$;
