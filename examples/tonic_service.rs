@@ -8,11 +8,11 @@ mod text;
 use std::{convert::Infallible, error::Error};
 
 use fencing::fence::MemoryMarks;
-use fencing::http::{AttachError, AttachLayer, FenceLayer, Fenced, Policy};
+use fencing::http::{AttachLayer, FenceLayer, Fenced, Policy};
 use fencing::{Fence, Resource, Sequencer};
 use http::{request::Parts, uri::PathAndQuery};
-use tonic::transport::{self, Endpoint, Server, server::TcpIncoming};
-use tonic::{Request, Response, Status, body::Body};
+use tonic::transport::{Endpoint, Server, server::TcpIncoming};
+use tonic::{Code, Request, Response, Status, body::Body};
 use tower::{Layer, service_fn};
 
 use text::Text;
@@ -48,9 +48,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     client.ready().await?;
     let path = PathAndQuery::from_static("/ledger.Ledger/Append");
     let answered = client.unary(Request::new(text.join(" ")), path, Text).await;
-    match answered.as_ref().err().and_then(|status| status.source()?.downcast_ref()) {
-        Some(AttachError::<transport::Error>::Refused(problem)) => println!("{}", problem.detail),
-        _ => println!("{}", answered?.get_ref()),
+    match answered {
+        Err(refused) if refused.code() == Code::Aborted => println!("{}", refused.message()),
+        answered => println!("{}", answered?.get_ref()),
     }
     Ok(())
 }

@@ -15,7 +15,8 @@ pub enum AttachError<E> {
     NoLease,
     /// The fence of the server has refused the request, or its outcome is in doubt: see
     /// [`Problem::kind`]. With [`Problem::SUPERSEDED`], [`Problem::IN_DOUBT`] and
-    /// [`Problem::UNAVAILABLE`] the write may be stored.
+    /// [`Problem::UNAVAILABLE`] the write may be stored. A refusal over gRPC is no such error but a
+    /// response: its client gets the status, and [`Problem::read_grpc`] reads the rest from the metadata.
     #[error("refused by the fence: {}", .0.detail)]
     Refused(Box<Problem>),
     /// The problem details in the response break off, or are longer than 64 KiB.

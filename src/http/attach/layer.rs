@@ -150,15 +150,13 @@ where
     }
 }
 
-/// Tells the refusals of a fence from all other responses.
+/// Tells the refusals of a fence from all other responses. One over gRPC passes: the client reads its status
+/// there, and would call an error of this layer UNKNOWN, which says that the write may be stored.
 async fn read<R, E>(response: Response<R>) -> Result<Response<AttachBody<R>>, AttachError<E>>
 where
     R: Body,
     R::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    if let Some(problem) = Problem::read_grpc(response.headers()) {
-        return Err(AttachError::Refused(Box::new(problem)));
-    }
     let kind = response.headers().get(CONTENT_TYPE).map_or(&[][..], HeaderValue::as_bytes);
     if response.status().is_success() || !kind.starts_with(Problem::CONTENT_TYPE.as_bytes()) {
         return Ok(response.map(AttachBody::passing));

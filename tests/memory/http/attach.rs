@@ -184,15 +184,17 @@ async fn every_name_fits_into_a_header() {
     }
 }
 
-/// A gRPC client gets all that an HTTP client gets.
+/// An error of the layer would hide the status.
 #[tokio::test]
-async fn a_grpc_refusal_is_typed() {
+async fn a_grpc_refusal_stays_a_response() {
     let app = app(fence());
     app.clone().oneshot(request("PUT", &["34"])).await.unwrap();
     let client = AttachLayer::new(Sequencer::new(Resource::new("files/a").unwrap(), token(33)));
     let mut request = to("/files/a");
     *request.method_mut() = http::Method::POST;
     request.headers_mut().insert(header::CONTENT_TYPE, "application/grpc".parse().unwrap());
-    let error = client.layer(app).oneshot(request).await.unwrap_err();
-    assert_eq!(error.stale().unwrap().highest, token(34));
+    let response = client.layer(app).oneshot(request).await.unwrap();
+    assert_eq!(response.headers()["grpc-status"], "10");
+    let problem = Problem::read_grpc(response.headers()).unwrap();
+    assert_eq!(problem.stale().unwrap().highest, token(34));
 }

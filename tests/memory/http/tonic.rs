@@ -7,10 +7,10 @@ use ::tonic::body::Body as GrpcBody;
 use ::tonic::client::{Grpc, GrpcService};
 use ::tonic::codec::Streaming;
 use ::tonic::server::NamedService;
-use ::tonic::transport::{self, Channel, Endpoint, Server};
+use ::tonic::transport::{Channel, Endpoint, Server};
 use ::tonic::{Code, Request as Call, Response as Answer, Status};
 use fencing::Sequencer;
-use fencing::http::{AttachError, AttachLayer, Policy};
+use fencing::http::{AttachLayer, Policy};
 use futures_util::stream::{BoxStream, StreamExt, once, pending};
 use http::uri::PathAndQuery;
 use tokio::net::TcpListener;
@@ -215,7 +215,7 @@ async fn a_health_check_needs_no_token() {
 }
 
 #[tokio::test]
-async fn a_client_below_the_attach_layer_gets_the_refusal_as_its_error() {
+async fn a_client_below_the_attach_layer_gets_the_status_of_the_refusal() {
     let (_, channel) = serve(fence()).await;
     let under = |number| {
         let held = Sequencer::new(Resource::new("files").unwrap(), token(number));
@@ -224,9 +224,8 @@ async fn a_client_below_the_attach_layer_gets_the_refusal_as_its_error() {
     let write = async |number| unary(under(number), "/files.Files/Write", call("x", None)).await;
     assert_eq!(write(34).await.unwrap(), "token 34");
     let status = write(33).await.unwrap_err();
-    let source = std::error::Error::source(&status).expect("the layer's error");
-    let refused = source.downcast_ref::<AttachError<transport::Error>>().unwrap();
-    assert_eq!(refused.stale().unwrap().highest, token(34));
+    assert_eq!(status.code(), Code::Aborted);
+    assert_eq!(problem_of(&status).stale().unwrap().highest, token(34));
 }
 
 /// A newer token cuts off a stream of answers.
