@@ -44,8 +44,9 @@
 //! seems to be closed for longer than any grant allows. The next client that asks for the lock
 //! notes that, and the lock opens when the TTL of that grant and its lock-delay have passed since
 //! then: never before its holder's time is over. A renewal puts the row right. A clock that is set
-//! back and put right ends no lease early. One that is set back and goes forward again by less is a
-//! jump forward. A failover is a jump as well, by what the clocks of the two servers differ.
+//! back and put right ends no lease early that was granted before and not renewed meanwhile. For one that was
+//! granted or renewed meanwhile, to put the clock right is a jump forward: so is a step forward by less. A
+//! failover is a jump as well, by what the clocks of the two servers differ.
 //!
 //! On SQLite a process that is stopped in the middle of a statement keeps every other one
 //! from writing, and so from locking, until it goes on or is killed.
