@@ -69,6 +69,11 @@ pub enum FenceError {
     /// The marks did not answer, or answered something that is not a mark. Try again.
     #[error("high-water marks unreachable: {0}")]
     Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// No connection of the storage's pool became free in time. Nothing was read or written. Try again.
+    #[error(
+        "no connection of the pool became free in time: find out who keeps them, or allow more: {0}"
+    )]
+    NoConnection(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Another transaction was in the way: a serialization failure, a deadlock, a lock that did not
     /// become free in time. It says nothing about the token, and the transaction was rolled back. Run it
     /// again. Only a check inside a transaction returns this.
@@ -90,6 +95,7 @@ impl FenceError {
             FenceError::Crowded { .. } => "crowded",
             FenceError::Full { .. } => "full",
             FenceError::Unreachable(_) => "unreachable",
+            FenceError::NoConnection(_) => "no_connection",
             FenceError::Conflict(_) => "retryable",
             FenceError::NoRuntime => "no_runtime",
         }

@@ -1,4 +1,5 @@
 use std::error::Error;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
@@ -13,6 +14,10 @@ use crate::sequencer::Sequencer;
 pub trait Transactions: Clone + Send + Sync + 'static {
     /// An open transaction. Dropped, it must be rolled back.
     type Transaction: Send + 'static;
+
+    /// How long a handler may go on whose request was dropped, so that its driver can finish a statement. Then the
+    /// handler is dropped, and its transaction with it.
+    const GRACE: Duration = Duration::ZERO;
 
     /// Opens a transaction and admits all these tokens in it, in the order of their resources, so that
     /// two requests never wait for each other.

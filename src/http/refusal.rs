@@ -283,6 +283,9 @@ impl Refusal {
                     "the lock service cannot be asked about the token; nothing was written; try again"
                         .into()
                 }
+                FenceError::NoConnection(_) => {
+                    "the server has no connection to its database free; nothing was written; try again".into()
+                }
                 _ => "the high-water marks are unreachable; nothing was written; try again".into(),
             },
             Refusal::Conflict(_) => {

@@ -9,6 +9,9 @@ impl From<AdmitError> for FenceError {
         match error {
             AdmitError::Stale(stale) => FenceError::Stale(stale),
             error @ AdmitError::Retryable(_) => FenceError::Conflict(Box::new(error)),
+            error @ AdmitError::Database(sqlx::Error::PoolTimedOut) => {
+                FenceError::NoConnection(Box::new(error))
+            }
             error => FenceError::Unreachable(Box::new(error)),
         }
     }

@@ -6,7 +6,7 @@ use sqlx::{AssertSqlSafe, MySql, MySqlConnection, Pool};
 use super::protect::quoted::hex;
 // The procedure is the one that other languages call: one proof, one round trip. What it
 // does and why stands in the migration.
-use super::statement::mysql::{ADMIT, HIGHEST, PRESENT, PRESENT_TOKEN};
+use super::statement::mysql::{HIGHEST, PRESENT, PRESENT_TOKEN};
 use super::texts::texts;
 use crate::database::{
     AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Prunable, Row, Texts,
@@ -104,9 +104,7 @@ impl FenceStatements for MySql {
     }
 
     fn begin_raising(resource: &Resource, token: Token) -> Option<BeginAdmitted> {
-        let name = hex(resource.as_str());
-        let admit = Some(format!("CALL fencing_admit(x'{name}', {token})"));
-        Some(BeginAdmitted { begin: Self::BEGIN.into(), admit })
+        Some(BeginAdmitted { begin: Self::BEGIN.into(), admit: Some(admission(resource, token)) })
     }
 
     fn run(
@@ -182,10 +180,9 @@ impl FenceStatements for MySql {
         resource: &'a Resource,
         token: Token,
     ) -> BoxFuture<'a, sqlx::Result<AdmitAnswer>> {
-        Box::pin(async move {
-            let call = sqlx::query(ADMIT).bind(resource.as_str().as_bytes()).bind(i64::from(token));
-            call.execute(conn).await.map(|_| AdmitAnswer::Admitted)
-        })
+        // As text: a preparation that is dropped would end the connection for its pool.
+        let call = admission(resource, token);
+        Box::pin(async move { Self::execute(conn, call).await.map(|()| AdmitAnswer::Admitted) })
     }
 
     fn lower<'a>(
@@ -265,6 +262,10 @@ impl FenceStatements for MySql {
     ) -> BoxFuture<'a, sqlx::Result<Option<Option<i64>>>> {
         Box::pin(ready(Ok(None)))
     }
+}
+
+fn admission(resource: &Resource, token: Token) -> String {
+    format!("CALL fencing_admit(x'{}', {token})", hex(resource.as_str()))
 }
 
 /// Judges a server by these variables, and by whether `fencing_count` counts where Galera is on.

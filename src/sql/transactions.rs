@@ -1,6 +1,7 @@
 //! Makes each pool a storage whose transactions check tokens, so that the HTTP layer can open them.
 
 use std::io;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use sqlx::error::ErrorKind;
@@ -8,7 +9,7 @@ use sqlx::{Pool, Transaction};
 
 use super::AdmitError;
 use super::admit::{admit_as, begin_as, raise};
-use crate::database::{Database, Meaning, meaning};
+use crate::database::{Database, Kind, Meaning, meaning};
 use crate::fence::{CommitError, FenceError, Transactions};
 use crate::sequencer::Sequencer;
 
@@ -24,6 +25,12 @@ const FAILED: &str = "25P02";
 /// ignored, nothing is left to commit, and COMMIT does not say so.
 impl<DB: Database> Transactions for Pool<DB> {
     type Transaction = Transaction<'static, DB>;
+
+    // sqlx 0.9 never gives back a connection to MySQL on which the preparation of a statement was dropped.
+    const GRACE: Duration = match DB::KIND {
+        Kind::MySql => Duration::from_secs(2),
+        Kind::Postgres | Kind::Sqlite => Duration::ZERO,
+    };
 
     fn begin<'a>(
         &'a self,

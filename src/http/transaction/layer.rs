@@ -67,8 +67,9 @@ use super::TransactionService;
 ///   handler, and no second `sql::begin`: it would wait for this transaction, which waits for the handler. With
 ///   two of these layers around one handler, every request gets a 500.
 /// - **Dropped requests.** The connection goes back to the pool when the database has answered and rolled back.
-///   On MySQL, if a handler is dropped while sqlx 0.9 prepares a statement for the first time on a connection, the
-///   connection is never usable again, and the pool has one place less.
+///   On MySQL the handler of a dropped request goes on for up to two seconds, and is rolled back then: sqlx 0.9 loses
+///   a connection for good on which it is dropped while it prepares a statement. So put no timeout between this layer
+///   and the handler there, but above this layer.
 /// - **Sleepers.** A server that falls asleep in its transaction holds up newer tokens, and each of them holds a
 ///   connection. Set `lock_timeout` and `idle_in_transaction_session_timeout` on PostgreSQL, and
 ///   `innodb_lock_wait_timeout` on MySQL.

@@ -2,6 +2,7 @@
 
 mod extract;
 mod layer;
+mod lingering;
 mod service;
 mod slot;
 

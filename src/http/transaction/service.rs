@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use tower_service::Service;
 
 use super::OpenTransaction;
+use super::lingering::Lingering;
 use super::slot::Owner;
 use crate::fence::{CommitError, FenceError, Transactions};
 use crate::http::answer::{answer_anew, of_the_handler};
@@ -90,7 +91,8 @@ fn wrongly_built<R>() -> Response<FenceBody<R>> {
 /// How long an answer waits for the rollback. Where it takes longer, it goes on without the request.
 const ROLLBACK: Duration = Duration::from_secs(1);
 
-/// Runs one request in a transaction. If the future is dropped, it drops the handler first, and then rolls back.
+/// Runs one request in a transaction. If the future is dropped, the handler has its grace, and what it wrote is rolled
+/// back: nobody is left to commit it.
 async fn run<S, T, B, R>(
     inner: &mut S,
     storage: &T,
@@ -98,8 +100,11 @@ async fn run<S, T, B, R>(
     mut request: Request<B>,
 ) -> Result<Response<FenceBody<R>>, S::Error>
 where
-    S: Service<Request<B>, Response = Response<R>>,
+    S: Service<Request<B>, Response = Response<R>> + 'static,
+    S::Future: Send,
+    S::Error: Send,
     T: Transactions,
+    B: 'static,
     R: Body + Send + 'static,
     R::Data: From<Bytes>,
 {
@@ -114,7 +119,7 @@ where
         }
     };
     request.extensions_mut().insert(OpenTransaction::<T>::new(owner.handle()));
-    let response = match inner.call(request).await {
+    let response = match Lingering::new(inner.call(request), T::GRACE).await {
         Ok(response) if is_success(&response) => response,
         failed => {
             if let Some(transaction) = owner.close() {

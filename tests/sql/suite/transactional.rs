@@ -226,29 +226,48 @@ async fn what_fails_leaves_nothing_behind() {
 #[tokio::test]
 async fn a_request_dropped_at_any_poll_is_stored_whole_or_not_at_all() {
     let place = ready().await;
-    let single = place.pool.options().clone().max_connections(1);
-    let single = single.connect_lazy_with((*place.pool.connect_options()).clone());
-    let app = server(single, writer(&Pause::default()));
     let (mut answered, mut stored) = (0, 0);
     for polls in 1..40 {
+        // A connection that has not prepared the write yet: it must survive that a statement is dropped while
+        // it is prepared.
+        let single = place.pool.options().clone().max_connections(1);
+        let single = single.connect_lazy_with((*place.pool.connect_options()).clone());
         let number = 100 + 2 * polls;
-        // The one connection serves, and has prepared its statements: sqlx loses its place on MySQL where
-        // a statement is dropped while it is prepared.
-        let (status, problem) = send(&app, number, &Notify::new()).await;
+        let idle = server(single.clone(), put(async |_: Tx| "not written"));
+        let (status, problem) = send(&idle, number, &Notify::new()).await;
         assert_eq!(status, 200, "{problem:?}");
+        let app = server(single, writer(&Pause::default()));
         let answer = crate::common::poll(polls, app.clone().oneshot(request(number + 1))).await;
         let (other, resource) = (place.other(), resource());
         sql::begin(&other, &resource, token(number + 1)).await.unwrap().commit().await.unwrap();
         let (written, late) = file(&place).await;
         assert_eq!(late, 0);
-        assert!([number, number + 1].contains(&written.cast_unsigned()));
-        stored += u32::from(written.cast_unsigned() > number);
+        stored += u32::from(written.cast_unsigned() == number + 1);
         if answer.is_some_and(|answer| answer.unwrap().status() == 200) {
             answered += 1;
             assert_eq!(written.cast_unsigned(), number + 1);
         }
+        let (status, problem) = send(&app, number + 1, &Notify::new()).await;
+        assert_eq!(status, 200, "{polls} polls: {problem:?}");
     }
     assert!(answered > 0 && stored < 39, "{answered} answered, {stored} stored");
+}
+
+#[tokio::test]
+async fn a_pool_without_places_is_called_so() {
+    let place = ready().await;
+    let options = place.pool.options().clone().max_connections(1);
+    let single = options.acquire_timeout(Duration::from_millis(200));
+    let single = single.connect_lazy_with((*place.pool.connect_options()).clone());
+    let _held = loop {
+        if let Ok(held) = single.acquire().await {
+            break held;
+        }
+    };
+    let app = server(single, writer(&Pause::default()));
+    let (status, problem) = send(&app, 33, &Notify::new()).await;
+    let detail = problem.unwrap().detail;
+    assert!(status == 503 && detail.contains("no connection to its database free"), "{detail}");
 }
 
 /// Over TCP, with a connection that breaks off.
