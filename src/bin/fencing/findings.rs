@@ -13,7 +13,7 @@ use crate::say;
 pub(crate) struct Findings {
     pub(crate) nodes: Vec<Finding>,
     pub(crate) fleet: Fleet,
-    budget: Duration,
+    pub(crate) budget: Duration,
 }
 
 /// What one node answered, or why it did not.

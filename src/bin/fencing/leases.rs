@@ -8,10 +8,10 @@ use serde_json::json;
 
 use crate::args::{Chosen, Leases, trimmed};
 use crate::duration::about;
-use crate::glob::Glob;
 use crate::pool::{self, Failure, Pool, answer, on};
 use crate::standing::{Fleet, Standing};
 use crate::{exit, say};
+use wildmatch::WildMatch;
 
 /// How many leases are read from a database at once.
 const PAGE: u32 = 1000;
@@ -37,7 +37,7 @@ async fn on_nodes(args: &Leases, urls: &[String]) -> Result<u8, Failure> {
     let (urls, budget): (Vec<&str>, _) = (trimmed(urls).collect(), args.node_budget);
     let fleet = Fleet::of(&urls, &args.place.namespace, budget).await;
     let mut fleet = fleet.map_err(pool::usage)?;
-    let leases = fleet.locks(&Glob::new(&args.resource), budget, Duration::MAX).await;
+    let leases = fleet.locks(&WildMatch::new(&args.resource), budget, Duration::MAX).await;
     print(args, &leases, Some(&fleet));
     for (node, fault) in &fleet.faults {
         say::error(format_args!("{node}: {fault}"));
@@ -54,19 +54,19 @@ async fn on_nodes(args: &Leases, urls: &[String]) -> Result<u8, Failure> {
 
 async fn in_database(args: &Leases, url: &str) -> Result<u8, Failure> {
     let pool = pool::connect(url, false, 1).await?;
-    let found = in_pool(&pool, &Glob::new(&args.resource)).await.map_err(refused)?;
+    let found = in_pool(&pool, &WildMatch::new(&args.resource)).await.map_err(refused)?;
     print(args, &found, None);
     Ok(0)
 }
 
 /// Reads the leases of this form.
-pub(crate) async fn in_pool(pool: &Pool, glob: &Glob) -> Result<Vec<Standing>, Fault> {
+pub(crate) async fn in_pool(pool: &Pool, glob: &WildMatch) -> Result<Vec<Standing>, Fault> {
     let (mut after, mut found) = (None::<Resource>, Vec::new());
     loop {
         let page = on!(pool, pool => answer(sql::leases(pool, after.as_ref(), PAGE)).await)?;
         let Some(last) = page.last() else { return Ok(found) };
         after = Some(last.resource.clone());
-        let fits = |lease: &sql::SqlLease| glob.fits(lease.resource.as_str());
+        let fits = |lease: &sql::SqlLease| glob.matches(lease.resource.as_str());
         found.extend(page.into_iter().filter(fits).map(Standing::from));
     }
 }

@@ -18,7 +18,6 @@ mod exit;
 mod exporter;
 mod findings;
 mod fleet;
-mod glob;
 mod leases;
 mod listen;
 mod lock;

@@ -10,7 +10,7 @@ use fencing::{Resource, Token};
 use tokio::time::timeout;
 
 use crate::findings;
-use crate::glob::Glob;
+use wildmatch::WildMatch;
 
 /// A lock as its nodes, or its database, see it.
 pub(crate) struct Standing {
@@ -110,14 +110,14 @@ impl Fleet {
     /// `longest` in all.
     pub(crate) async fn locks(
         &mut self,
-        glob: &Glob,
+        glob: &WildMatch,
         budget: Duration,
         longest: Duration,
     ) -> Vec<Standing> {
         let each = self.each(|node| {
             let glob = glob.clone();
             async move {
-                let fits = move |resource: &Resource| glob.fits(resource.as_str());
+                let fits = move |resource: &Resource| glob.matches(resource.as_str());
                 timeout(longest, node.locks(fits, budget)).await.unwrap_or(Err(Fault::TimedOut))
             }
         });

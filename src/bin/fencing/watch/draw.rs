@@ -1,112 +1,252 @@
-//! The picture: a title, what is told, and the keys.
+//! The picture: a title, nodes, marks, leases and the keys. It asks nobody, and reads no clock.
 
-use std::ops::Range;
+use std::time::Duration;
 
-use ratatui_core::buffer::Buffer;
-use ratatui_core::layout::Rect;
-use ratatui_core::style::Style;
-use ratatui_core::text::{Line, Span};
+use fencing::lock::Fault;
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Style, Stylize as _};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Cell, Paragraph, Row, Table, Widget};
 
-use super::look::Look;
-use super::moment::{Moment, span};
-use super::parts;
-use super::plain::{columns, fit};
-use super::table::Columns;
-use super::told::Leases;
-use super::view::View;
+use super::sources::COUNTED;
+use super::view::{Leases, Marks, Moment, Part, State, View};
+use crate::duration::about;
+use crate::findings::Finding;
+use crate::standing::Standing;
 
-/// What of the view stands on the screen.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Shown {
-    /// How many lines stand above the screen.
-    pub(super) offset: usize,
-    /// How many the screen shows.
-    pub(super) page: usize,
-    /// Which of the leases.
-    pub(super) leases: Range<usize>,
-}
+/// Narrower screens leave out the token of a lease, and its beginning.
+const WITH_TOKEN: u16 = 72;
+const WITH_SINCE: u16 = 100;
+/// How many leases keep their place where nodes fill the screen.
+const LEASES: u16 = 5;
+/// What is drawn of one text at most, in characters.
+const LONGEST: usize = 400;
 
-/// Draws the view as it is now.
-pub(super) fn draw(buffer: &mut Buffer, view: &View, now: Moment, look: Look) -> Shown {
-    let Rect { width, height, .. } = buffer.area;
-    let (wide, page) = (usize::from(width), usize::from(height.saturating_sub(2)));
-    let none = Leases::default();
-    let leases = view.leases.told().unwrap_or(&none);
-    let marks = view.marks.as_ref().and_then(|part| part.told());
-    let table = Columns::new(leases, marks.is_some(), wide);
+/// Draws the view as it is now, and notes in it what the screen has room for.
+pub(super) fn draw(buffer: &mut Buffer, view: &mut View, now: Moment) {
+    let (above, head) = ([nodes(view, now), marks(view, now)].concat(), leases(view, now));
+    let [lines, head_lines] =
+        [above.len(), head.len()].map(|lines| u16::try_from(lines).unwrap_or(u16::MAX));
+    let [top, above_at, head_at, table_at, bottom] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Max(lines),
+        Constraint::Length(head_lines),
+        Constraint::Min(LEASES),
+        Constraint::Length(1),
+    ])
+    .areas(buffer.area);
 
-    let mut lines = parts::above(view, now, wide, look);
-    let heading = lines.len();
-    let (title_of_leases, more) = parts::leases(view, now, wide, look);
-    let mut pinned = vec![title_of_leases];
-    lines.extend(pinned.clone().into_iter().chain(more));
-    if !leases.all.is_empty() {
-        pinned.push(table.head(look));
-        lines.push(table.head(look));
+    let bar = Style::new().reversed();
+    let place = format!(" fencing watch  {}  every {:?}", view.place, view.every);
+    both_ends(top, buffer, &place, &format!("{} ", now.clock()), bar);
+    Paragraph::new(above).render(above_at, buffer);
+    Paragraph::new(head).render(head_at, buffer);
+
+    let all = view.leases.answer().map_or(0, |leases| leases.all.len());
+    view.page = usize::from(table_at.height.saturating_sub(1));
+    // What was pressed beyond the end does nothing.
+    view.first = view.first.min(all.saturating_sub(view.page));
+    if let Some(leases) = view.leases.answer().filter(|leases| !leases.all.is_empty()) {
+        let marks = view.marks.as_ref().map(|part| part.answer());
+        let shown = leases.all.iter().skip(view.first).take(view.page);
+        table_of(leases, shown, marks, table_at.width).render(table_at, buffer);
     }
-    let total = lines.len() + leases.all.len();
-    let offset = view.offset.min(total.saturating_sub(page));
-    // What names the columns stays on the screen when it would scroll away.
-    if offset <= heading {
-        pinned.clear();
-    }
-    let from = offset + pinned.len();
-    let first = from.saturating_sub(lines.len());
-    let last = (offset + page).saturating_sub(lines.len()).min(leases.all.len()).max(first);
-    let rows = leases.all.get(first..last).unwrap_or_default().iter();
-    let rows = rows.map(|lease| table.row(lease, leases, marks, look));
-    let body = pinned.into_iter().chain(lines.into_iter().skip(from)).chain(rows);
-
-    put(buffer, 0, &title(view, now, wide), look.bar());
-    for (y, line) in (1..height.saturating_sub(1)).zip(body) {
-        put(buffer, y, &line, Style::new());
-    }
-    let last_line = height.saturating_sub(1).max(1);
-    put(buffer, last_line, &keys(view, now, wide, offset, page, total), look.bar());
-    Shown { offset, page, leases: first..last }
-}
-
-fn put(buffer: &mut Buffer, y: u16, line: &Line<'_>, style: Style) {
-    let Rect { width, height, .. } = buffer.area;
-    if y >= height {
-        return;
-    }
-    buffer.set_style(Rect::new(0, y, width, 1), style);
-    buffer.set_line(0, y, line, width);
-}
-
-fn title(view: &View, now: Moment, width: usize) -> Line<'static> {
-    let asked = &view.asked;
-    let form = match asked.resource.as_str() {
-        "*" => String::new(),
-        form => format!("  {form}"),
-    };
-    let every = crate::duration::show(asked.every);
-    let right = format!("{} ", now.clock());
-    let left = format!(" fencing watch  {}{form}  every {every}", asked.place);
-    let left = fit(&left, width.saturating_sub(columns(&right) + 1));
-    Line::raw(format!("{left} {right}"))
-}
-
-fn keys(
-    view: &View,
-    now: Moment,
-    width: usize,
-    offset: usize,
-    page: usize,
-    total: usize,
-) -> Line<'static> {
-    let place = match total > page {
-        true => format!("{}-{} of {total} ", offset + 1, (offset + page).min(total)),
+    let shown = match all > view.page {
+        true => format!("{}-{} of {all} ", view.first + 1, (view.first + view.page).min(all)),
         false => String::new(),
     };
-    let left = match view.paused {
+    let keys = match view.paused {
         None => " q quit  p pause  arrows PgUp PgDn scroll".to_owned(),
-        Some(since) => {
-            let (clock, age) = (since.clock(), span(since.age(now)));
-            format!(" PAUSED since {clock}, {age}  p goes on  q quit")
+        Some(since) => format!(" PAUSED since {}  p resumes  q quit", since.clock()),
+    };
+    both_ends(bottom, buffer, &keys, &shown, bar);
+}
+
+fn both_ends(area: Rect, buffer: &mut Buffer, left: &str, right: &str, style: Style) {
+    let right = Line::raw(plain(right)).right_aligned();
+    let width = u16::try_from(right.width()).unwrap_or(u16::MAX);
+    let [first, last] =
+        Layout::horizontal([Constraint::Fill(1), Constraint::Length(width)]).areas(area);
+    Line::raw(plain(left)).render(first, buffer);
+    right.render(last, buffer);
+    buffer.set_style(area, style);
+}
+
+/// The heading of a part: what it says, how old that is, and why it says nothing.
+fn heading<T>(view: &View, part: &Part<T>, title: &str, now: Moment) -> Vec<Line<'static>> {
+    let mut lines = vec![];
+    let status = match part.last() {
+        None => Span::raw("asking ...").dim(),
+        Some((when, _)) if part.is_old(now, view.fresh) => {
+            let text = format!("OLD: of {}, {} ago", when.clock(), about(when.age(now)));
+            Span::styled(text, Color::Yellow)
+        }
+        Some((when, Ok(_))) => Span::raw(format!("{} ago", about(when.age(now)))).dim(),
+        Some((when, Err(_))) => {
+            let since = part.since.unwrap_or(when);
+            let text = format!("NO ANSWER since {}, {}", since.clock(), about(since.age(now)));
+            Span::styled(text, Color::Red)
         }
     };
-    let left = fit(&left, width.saturating_sub(columns(&place) + 1));
-    Line::from(Span::raw(format!("{left} {place}")))
+    lines.push(Line::from(vec![Span::raw(title.to_owned()).bold(), Span::raw("  "), status]));
+    if let Some((_, Err(why))) = part.last() {
+        lines.push(indented(why));
+    }
+    lines
+}
+
+fn indented(text: &str) -> Line<'static> {
+    Line::raw(format!("    {}", plain(text)))
+}
+
+fn nodes(view: &View, now: Moment) -> Vec<Line<'static>> {
+    let Some(part) = &view.nodes else { return Vec::new() };
+    let Some(found) = part.answer() else { return heading(view, part, "NODES", now) };
+    let (granting, all, needed) = (found.granting(), found.nodes.len(), found.needed());
+    let quorum = match found.opens_in() {
+        _ if granting >= needed => String::new(),
+        Some(left) => format!(", NO QUORUM for {}", about(left)),
+        None => ", NO QUORUM".to_owned(),
+    };
+    let title = format!("NODES  {granting} of {all} grant, {needed} needed{quorum}");
+    let mut lines = heading(view, part, &title, now);
+    let widest = found.nodes.iter().map(|node| node.node.len()).max().unwrap_or(0);
+    for Finding { node, report, problem } in &found.nodes {
+        let Some((state, since)) = view.states.get(node) else { continue };
+        // Nobody knows its state after its answer.
+        let seen = part.last().map_or(now, |(when, _)| when);
+        let seen = format!("  seen for {}", about(since.age(seen)));
+        let known = report.as_ref().map_or_else(
+            |_| String::new(),
+            |report| {
+                let era = report.era.map_or_else(String::new, |era| format!("  era {era}"));
+                format!("{era}  {} counts", report.counts)
+            },
+        );
+        let (word, colour, rest) = match (state, problem) {
+            (State::Grants, _) => ("grants", Color::Green, known),
+            (_, Some(Fault::Quarantined(Duration::MAX))) => {
+                ("QUARANTINED", Color::Yellow, format!("  for ever{known}"))
+            }
+            (_, Some(Fault::Quarantined(left))) => {
+                ("QUARANTINED", Color::Yellow, format!("  for {}{known}", about(*left)))
+            }
+            (State::Silent, _) => ("NO ANSWER", Color::Red, seen),
+            _ => ("CLOSED", Color::Red, seen),
+        };
+        let name = Span::raw(format!("  {:widest$}  ", plain(node)));
+        lines.push(Line::from(vec![name, Span::styled(word, colour), Span::raw(rest)]));
+        if let (State::Closed | State::Silent, Some(fault)) = (state, problem) {
+            lines.push(indented(&fault.to_string()).dim());
+        }
+    }
+    lines
+}
+
+fn marks(view: &View, now: Moment) -> Vec<Line<'static>> {
+    let Some(part) = &view.marks else { return Vec::new() };
+    let title = part.answer().map_or_else(
+        || "MARKS".to_owned(),
+        |Marks { count, floor, closed, .. }| {
+            let more = if *count == u64::from(COUNTED) { " or more" } else { "" };
+            let floor = floor.map_or_else(String::new, |floor| format!(", floor {floor}"));
+            let closed = if *closed { ", CLOSED: all writes are refused" } else { "" };
+            format!("MARKS  {count}{more}{floor}{closed}")
+        },
+    );
+    heading(view, part, &title, now)
+}
+
+/// The heading of the leases, and which nodes have not listed theirs.
+fn leases(view: &View, now: Moment) -> Vec<Line<'static>> {
+    let part = &view.leases;
+    let Some(Leases { all, nodes, faults }) = part.answer() else {
+        return heading(view, part, "LEASES", now);
+    };
+    let held = all.iter().filter(|lease| lease.is_held).count();
+    let few = match all.len() - held {
+        0 => String::new(),
+        few => format!(", {few} on too few nodes!"),
+    };
+    let title = match nodes {
+        Some((answered, needed, of)) if answered < needed => {
+            format!("LEASES  NO MAJORITY ({answered} of {of} answered)")
+        }
+        Some((answered, _, of)) if answered < of => {
+            format!("LEASES  {held} held{few} ({answered} of {of} answered)")
+        }
+        _ => format!("LEASES  {held} held{few}"),
+    };
+    // The nodes above say why they did not answer at all.
+    let grants =
+        |node| matches!(view.states.get(node), Some((State::Grants | State::Quarantined, _)));
+    let faults = faults.iter().filter(|(node, _)| grants(node));
+    let faults = faults.map(|(node, fault)| indented(&format!("not listed by {node}: {fault}")));
+    heading(view, part, &title, now).into_iter().chain(faults).collect()
+}
+
+fn table_of<'a>(
+    leases: &Leases,
+    shown: impl Iterator<Item = &'a Standing>,
+    marks: Option<Option<&Marks>>,
+    width: u16,
+) -> Table<'static> {
+    let columns = [
+        ("RESOURCE", true, Constraint::Fill(3)),
+        ("HOLDER", true, Constraint::Fill(2)),
+        ("SINCE", width >= WITH_SINCE, Constraint::Length(20)),
+        ("ENDS IN", true, Constraint::Length(7)),
+        ("TOKEN", width >= WITH_TOKEN, Constraint::Length(16)),
+        ("NODES", leases.nodes.is_some(), Constraint::Length(5)),
+        ("MARK", marks.is_some(), Constraint::Length(5)),
+    ];
+    let row = |lease: &Standing| {
+        let cells = cells(lease, leases, marks.flatten());
+        Row::new(cells.into_iter().zip(&columns).filter(|(_, it)| it.1).map(|(cell, _)| cell))
+    };
+    let heads = columns.iter().filter(|it| it.1).map(|(head, ..)| Cell::from(*head));
+    let widths = columns.iter().filter(|it| it.1).map(|(.., width)| *width);
+    Table::new(shown.map(row).collect::<Vec<_>>(), widths)
+        .header(Row::new(heads).style(Style::new().dim()))
+        .column_spacing(1)
+}
+
+fn cells(lease: &Standing, leases: &Leases, marks: Option<&Marks>) -> [Cell<'static>; 7] {
+    let none = || "-".to_owned();
+    let since = lease.holder.as_ref().and_then(|holder| holder.since_utc()).unwrap_or_else(none);
+    let ends = lease.remaining.map_or_else(|| "never".into(), about);
+    let token = lease.token.map_or_else(none, |token| token.to_string());
+    let nodes = match (lease.nodes, leases.nodes) {
+        (Some(on), Some((.., of))) if lease.is_held => Cell::from(format!("{on}/{of}")),
+        (Some(on), Some((.., of))) => Cell::from(format!("{on}/{of}!")).yellow(),
+        _ => Cell::default(),
+    };
+    let mark = match (lease.token, marks.and_then(|marks| marks.of.get(&lease.resource))) {
+        (_, None) => Cell::default(),
+        (_, Some(None)) => Cell::from("none"),
+        (None, Some(Some(_))) => Cell::from("-"),
+        // The storage has seen a newer token: this holder's writes are refused.
+        (Some(token), Some(Some(mark))) if *mark > token => Cell::from("NEWER").red(),
+        (Some(token), Some(Some(mark))) if *mark == token => Cell::from("same"),
+        _ => Cell::from("older"),
+    };
+    let [resource, holder, since] =
+        [lease.resource.as_str(), &holder(lease), &since].map(|text| Cell::from(plain(text)));
+    [resource, holder, since, Cell::from(ends), Cell::from(token), nodes, mark]
+}
+
+fn holder(lease: &Standing) -> String {
+    let name = lease.holder.as_ref().and_then(|it| it.name.as_deref()).unwrap_or("-");
+    if lease.shared { format!("{name} (shared)") } else { name.to_owned() }
+}
+
+/// A text of others without what a terminal obeys, or what turns or hides the text around it.
+pub(super) fn plain(text: &str) -> String {
+    let obeyed = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+    };
+    text.chars().take(LONGEST).map(|c| if obeyed(c) { '\u{fffd}' } else { c }).collect()
 }

@@ -1,226 +1,278 @@
-//! `fencing watch`: how nodes, leases, marks and processes stand, again and again.
+//! `fencing watch`: shows nodes, leases and marks, and asks again and again.
 //!
-//! `view` is what is known and `draw` the picture of it: they ask nobody, and read no clock. `sources`, `marks` and
-//! `scrape` ask, and `screen` has the terminal.
+//! `sources` asks, `view` is what is known, and `draw` the picture of it.
 
-mod ansi;
 mod draw;
-mod exposition;
-mod keys;
-mod look;
-mod marks;
-mod moment;
-mod parts;
-mod plain;
-mod scrape;
-mod screen;
 mod sources;
-mod table;
-mod told;
 mod view;
 
 #[cfg(test)]
 mod tests;
 
-use std::io;
+use std::cell::RefCell;
+use std::convert::Infallible;
+use std::future::pending;
+use std::io::{self, IsTerminal, Write, stdin, stdout};
 use std::time::Duration;
 
-use fencing::Resource;
+use crossterm::cursor::Show;
+use crossterm::event::{Event, EventStream, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use crossterm::execute;
+use crossterm::terminal::{EnterAlternateScreen, enable_raw_mode};
 use fencing::redis::RedisMarks;
-use rustix::process::Signal;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{mpsc, oneshot, watch};
+use futures_util::StreamExt as _;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::{DefaultTerminal, Frame};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Signal, kill_current_process_group};
+use tokio::sync::{Notify, oneshot};
 use tokio::task::spawn_blocking;
 use tokio::time::{interval, sleep, timeout};
+use wildmatch::WildMatch;
 
 use crate::args::{Chosen, Watch, trimmed};
-use crate::glob::Glob;
 use crate::pool::{self, Failure, usage};
 use crate::signals::Signals;
 use crate::{exit, opening, say};
-use draw::{Shown, draw};
-use keys::Key;
-use look::Look;
-use marks::{MarksInDatabase, MarksInRedis};
-use moment::Moment;
-use scrape::Metrics;
-use screen::Screen;
-use sources::{Database, InDatabase, LocksOnNodes, OnNodes, OnScreen, Wishes};
-use told::Told;
-use view::{Asked, View};
+use sources::{Database, OnNodes, Shared, marks_in_redis};
+use view::{Moment, Part, View};
 
 /// How often the picture is drawn at least: the ages in it grow.
 const TICK: Duration = Duration::from_secs(1);
 /// How long the end may take after a signal, when the terminal takes nothing any more.
 const GRACE: Duration = Duration::from_secs(2);
+/// The columns of a picture that no terminal shows.
+const WIDTH: u16 = 120;
 
-/// Draws until somebody quits, and returns the exit status.
+/// Draws until you quit, and returns the exit status.
 pub(crate) async fn main(args: Watch) -> u8 {
-    match run(&args).await {
-        Ok(status) => status,
-        Err(Failure(status, text)) => {
-            say::error(say::without_passwords(&text));
-            status
-        }
-    }
+    run(&args).await.unwrap_or_else(|Failure(status, text)| {
+        say::error(say::without_passwords(&text));
+        status
+    })
 }
 
 async fn run(args: &Watch) -> Result<u8, Failure> {
     let place = args.place.chosen().map_err(usage)?;
-    if !screen::is_there() {
-        return Err(usage(NO_TERMINAL));
-    }
-    let (paused, hears) = watch::channel(false);
-    let (on_screen, shown) = watch::channel(Vec::new());
-    let (tells, told) = mpsc::channel(16);
-    let wishes = Wishes { every: args.every, paused: hears, told: tells };
-    let has_marks = ask(args, &place, &wishes, shown)?;
-    drop(wishes);
-    let asked = Asked {
-        place: described(args, &place),
-        resource: args.resource.clone(),
-        every: args.every,
-        budget: args.node_budget,
+    let wanted = WildMatch::new(&args.resource);
+    let mut described = match &place {
+        Chosen::Redis(_) => format!("namespace {}", args.place.namespace),
+        Chosen::Database(url) => say::without_passwords(url.trim()),
     };
-    let (has_nodes, names) =
-        (matches!(place, Chosen::Redis(_)), args.metrics.iter().map(scrape::name));
-    let view = View::new(asked, Moment::now(), has_nodes, has_marks, names);
-    let failed = |error: io::Error| Failure(exit::FAILED, format!("the terminal failed: {error}"));
-    let stop = stop().map_err(failed)?;
-    let screen = Screen::enter().map_err(failed)?;
-    let mut watching = Watching { view, screen, look: Look::of_environment(), paused, on_screen };
-    let ended = watching.watch(told, stop).await;
-    // The terminal is given back before anything is said.
-    drop(watching);
-    ended.unwrap_or_else(|error| Err(failed(error)))
-}
-
-/// Asks everybody from now on, and returns whether marks are asked for.
-fn ask(args: &Watch, place: &Chosen, wishes: &Wishes, shown: OnScreen) -> Result<bool, Failure> {
-    let form = Glob::new(&args.resource);
-    let mut marks = args.marks.clone().filter(|url| !url.is_empty());
-    match place {
-        Chosen::Redis(urls) => {
-            let nodes = OnNodes {
-                urls: trimmed(urls).map(str::to_owned).collect(),
-                namespace: args.place.namespace.clone(),
-                budget: args.node_budget,
-            };
-            wishes.ask(nodes.clone());
-            wishes.ask(LocksOnNodes { nodes, form });
-        }
-        // What is wrong with its URL is said of --database.
-        Chosen::Database(url) => {
-            pool::kind(url.trim())?;
-            let database = Database::new(url.trim());
-            wishes.ask(InDatabase { database, form });
-            marks.get_or_insert_with(|| url.trim().to_owned());
-        }
+    if args.resource != "*" {
+        described = format!("{described}  {}", args.resource);
     }
-    match &marks {
+    let marks_url = match (args.marks.as_deref().filter(|url| !url.is_empty()), &place) {
+        (Some(url), _) => Some(url),
+        (None, Chosen::Database(url)) => Some(url.trim()),
+        (None, Chosen::Redis(_)) => None,
+    };
+    let mut view = View::new(described, args.every, args.node_budget);
+    view.nodes = matches!(place, Chosen::Redis(_)).then(Part::default);
+    view.marks = marks_url.is_some().then(Part::default);
+    let view = RefCell::new(view);
+    let shared = Shared { view, changed: Notify::new(), resumed: Notify::new() };
+    let marks = async || match marks_url {
         Some(url) if opening::is_redis(url) => {
             let marks = RedisMarks::new(url, &args.place.namespace);
             let marks = marks.map_err(|error| usage(format_args!("--marks: {error}")))?;
-            let longest = args.node_budget;
-            wishes.ask(MarksInRedis { marks: marks.budget(longest), shown, longest });
+            let marks = marks.budget(args.node_budget);
+            let ask = async || marks_in_redis(&marks, shared.on_screen()).await;
+            shared.refresh(ask, |view, now, answer| set(&mut view.marks, now, answer)).await
         }
-        Some(url) if pool::kind(url).is_err() => return Err(usage(NO_MARKS)),
-        Some(url) => wishes.ask(MarksInDatabase { database: Database::new(url), shown }),
-        None => {}
+        Some(url) => {
+            pool::kind(url).map_err(|_| usage(NO_MARKS))?;
+            let mut database = Database::new(url);
+            let ask = async || database.marks(shared.on_screen()).await;
+            shared.refresh(ask, |view, now, answer| set(&mut view.marks, now, answer)).await
+        }
+        None => pending().await,
+    };
+    let sources = async {
+        match &place {
+            Chosen::Redis(urls) => {
+                let urls = trimmed(urls).map(str::to_owned).collect();
+                let namespace = args.place.namespace.clone();
+                let nodes = OnNodes { urls, namespace, budget: args.node_budget };
+                let states = shared.refresh(async || nodes.nodes().await, View::set_nodes);
+                let leases = shared.refresh(
+                    async || nodes.leases(&wanted).await,
+                    |view, now, answer| view.leases.set(now, answer),
+                );
+                tokio::try_join!(states, leases, marks()).map(|(never, ..)| never)
+            }
+            Chosen::Database(url) => {
+                pool::kind(url.trim())?;
+                let mut database = Database::new(url.trim());
+                let leases = shared.refresh(
+                    async || database.leases(&wanted).await,
+                    |view, now, answer| view.leases.set(now, answer),
+                );
+                tokio::try_join!(leases, marks()).map(|(never, _)| never)
+            }
+        }
+    };
+    let shown = async {
+        let ended =
+            if has_terminal() { on_terminal(&shared).await } else { as_text(&shared).await };
+        ended.map_err(|error| Failure(exit::FAILED, format!("the terminal failed: {error}")))
+    };
+    tokio::select! {
+        ended = shown => ended,
+        wrong = sources => wrong.map(|never: Infallible| match never {}),
     }
-    for (place, uri) in args.metrics.iter().enumerate() {
-        wishes.ask(Metrics::new(place, uri.clone(), args.node_budget));
-    }
-    Ok(marks.is_some())
 }
 
-fn described(args: &Watch, place: &Chosen) -> String {
-    match place {
-        Chosen::Redis(_) => format!("namespace {}", args.place.namespace),
-        Chosen::Database(url) => say::without_passwords(url.trim()),
+fn set<T>(part: &mut Option<Part<T>>, now: Moment, answer: Result<T, String>) {
+    part.get_or_insert_default().set(now, answer);
+}
+
+/// Returns whether there is a terminal to read from and to draw on.
+fn has_terminal() -> bool {
+    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    stdin().is_terminal() && stdout().is_terminal() && !dumb
+}
+
+/// Prints the picture as text each time, until the reader has gone away.
+async fn as_text(shared: &Shared) -> io::Result<u8> {
+    let every = shared.view.borrow().every;
+    loop {
+        sleep(every).await;
+        let lines = picture(&mut shared.view.borrow_mut(), Moment::now());
+        if writeln!(stdout(), "{}\n", lines.join("\n")).is_err() {
+            return Ok(0);
+        }
     }
 }
 
-/// Hears the signal that ends the view. If the terminal takes nothing any more, the view cannot follow: then it
+/// The lines of the picture, all of them, without the keys and the spaces at their ends.
+fn picture(view: &mut View, now: Moment) -> Vec<String> {
+    let leases = view.leases.answer().map_or(0, |leases| leases.all.len() + leases.faults.len());
+    let nodes = view.nodes.as_ref().and_then(Part::answer).map_or(0, |nodes| nodes.nodes.len());
+    let height = u16::try_from(leases + 2 * nodes + 12).unwrap_or(u16::MAX);
+    let mut buffer = Buffer::empty(Rect::new(0, 0, WIDTH, height));
+    draw::draw(&mut buffer, view, now);
+    let rows = buffer.content().chunks(usize::from(WIDTH));
+    let text = rows.map(|row| row.iter().map(|cell| cell.symbol()).collect::<String>());
+    let mut lines: Vec<String> = text.map(|line| line.trim_end().to_owned()).collect();
+    lines.pop();
+    lines.retain(|line| !line.is_empty());
+    lines
+}
+
+/// Draws and follows the keys, until one of them or a signal ends it.
+async fn on_terminal(shared: &Shared) -> io::Result<u8> {
+    let mut stop = stop()?;
+    let mut screen = Screen::enter()?;
+    let (mut keys, mut ticks) = (EventStream::new(), interval(TICK));
+    loop {
+        let draw = |frame: &mut Frame<'_>| {
+            draw::draw(frame.buffer_mut(), &mut shared.view.borrow_mut(), Moment::now());
+        };
+        screen.0.draw(draw)?;
+        tokio::select! {
+            biased;
+            Ok(signal) = &mut stop => return Ok(exit::by_signal(signal.as_raw())),
+            event = keys.next() => match event.transpose()? {
+                Some(Event::Key(key)) if key.kind == KeyEventKind::Press => {
+                    if press(key, shared, &mut screen)? {
+                        return Ok(0);
+                    }
+                }
+                Some(_) => {}
+                None => return Err(gone()),
+            },
+            () = shared.changed.notified() => {}
+            _ = ticks.tick() => is_there()?,
+        }
+    }
+}
+
+/// Follows a key, and returns whether it quits.
+fn press(key: KeyEvent, shared: &Shared, screen: &mut Screen) -> io::Result<bool> {
+    let view = &mut *shared.view.borrow_mut();
+    let (first, page) = (view.first, view.page.saturating_sub(1).max(1));
+    match (key.code, key.modifiers) {
+        (KeyCode::Char('q') | KeyCode::Esc, _) => return Ok(true),
+        (KeyCode::Char('c'), KeyModifiers::CONTROL) => return Ok(true),
+        (KeyCode::Char('l'), KeyModifiers::CONTROL) => screen.redraw()?,
+        (KeyCode::Char('z'), KeyModifiers::CONTROL) => {
+            give_back();
+            kill_current_process_group(Signal::TSTP)?;
+            enable_raw_mode()?;
+            execute!(stdout(), EnterAlternateScreen)?;
+            screen.redraw()?;
+        }
+        (KeyCode::Char('p'), _) => {
+            view.paused = if view.paused.is_none() { Some(Moment::now()) } else { None };
+            shared.resumed.notify_waiters();
+        }
+        (KeyCode::Up, _) => view.first = first.saturating_sub(1),
+        (KeyCode::Down, _) => view.first = first.saturating_add(1),
+        (KeyCode::PageUp, _) => view.first = first.saturating_sub(page),
+        (KeyCode::PageDown, _) => view.first = first.saturating_add(page),
+        (KeyCode::Home, _) => view.first = 0,
+        // Drawing takes what there is.
+        (KeyCode::End, _) => view.first = usize::MAX,
+        _ => {}
+    }
+    Ok(false)
+}
+
+/// The terminal while it is the view's. Dropped, it is given back.
+struct Screen(DefaultTerminal);
+
+impl Screen {
+    fn enter() -> io::Result<Screen> {
+        Ok(Screen(ratatui::try_init()?))
+    }
+
+    /// Draws every character again. (`Terminal::clear` asks the terminal for its cursor, and fails if no answer comes.)
+    fn redraw(&mut self) -> io::Result<()> {
+        let size = self.0.size()?;
+        self.0.resize(size.into())
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+/// Gives the terminal back. The settings come first: a terminal that takes no more text takes these.
+fn give_back() {
+    let _ = ratatui::try_restore();
+    let _ = execute!(stdout(), Show);
+}
+
+/// Fails if the terminal is gone. crossterm does not notice, and would read from it for ever
+/// (crossterm#793).
+fn is_there() -> io::Result<()> {
+    let stdin = stdin();
+    let mut ends = [PollFd::new(&stdin, PollFlags::empty())];
+    poll(&mut ends, Some(&Timespec::default()))?;
+    if ends.iter().all(|end| end.revents().is_empty()) { Ok(()) } else { Err(gone()) }
+}
+
+fn gone() -> io::Error {
+    io::Error::other("it is gone")
+}
+
+/// Waits for the signal that ends the view. If the terminal takes nothing any more, the view cannot follow: then it
 /// is ended.
 fn stop() -> io::Result<oneshot::Receiver<Signal>> {
     let mut signals = Signals::listen()?;
-    let (tell, hear) = oneshot::channel();
+    let (sent, received) = oneshot::channel();
     tokio::spawn(async move {
         let signal = signals.next().await;
-        let _ = tell.send(signal);
+        let _ = sent.send(signal);
         sleep(GRACE).await;
-        // It may never come back from writing.
-        let _ = timeout(TICK, spawn_blocking(screen::give_back)).await;
+        let _ = timeout(TICK, spawn_blocking(give_back)).await;
         std::process::exit(exit::by_signal(signal.as_raw()).into());
     });
-    Ok(hear)
+    Ok(received)
 }
 
-/// The view on its screen.
-struct Watching {
-    view: View,
-    screen: Screen,
-    look: Look,
-    paused: watch::Sender<bool>,
-    on_screen: watch::Sender<Vec<Resource>>,
-}
-
-impl Watching {
-    /// Draws what is told and follows the keys, until one of them or a signal ends it.
-    async fn watch(
-        &mut self,
-        mut told: mpsc::Receiver<Told>,
-        mut stop: oneshot::Receiver<Signal>,
-    ) -> io::Result<Result<u8, Failure>> {
-        let mut keys = screen::keys();
-        let (mut resized, mut ticks) = (signal(SignalKind::window_change())?, interval(TICK));
-        loop {
-            let page = self.draw()?.page;
-            tokio::select! {
-                biased;
-                Ok(signal) = &mut stop => return Ok(Ok(exit::by_signal(signal.as_raw()))),
-                key = keys.recv() => match key {
-                    Some(Key::Quit) => return Ok(Ok(0)),
-                    Some(Key::Anew) => self.screen.anew()?,
-                    Some(Key::Suspend) => self.screen.suspend()?,
-                    Some(key) => self.press(key, page),
-                    None => return Err(io::Error::other("it is gone")),
-                },
-                told = told.recv() => match told {
-                    Some(Told::Wrong(text)) => return Ok(Err(usage(text))),
-                    Some(told) => self.view.tell(Moment::now(), told),
-                    None => return Err(io::Error::other("every source has stopped, which is a bug")),
-                },
-                _ = resized.recv() => {}
-                _ = ticks.tick() => {}
-            }
-        }
-    }
-
-    fn draw(&mut self) -> io::Result<Shown> {
-        let (view, look, now) = (&self.view, self.look, Moment::now());
-        let shown = self.screen.draw(|buffer| draw(buffer, view, now, look))?;
-        // What was pressed beyond the end does nothing.
-        self.view.offset = shown.offset;
-        let leases = self.view.leases.told().map_or(&[][..], |leases| &leases.all);
-        let on_screen = leases.get(shown.leases.clone()).unwrap_or_default().iter();
-        let on_screen: Vec<Resource> = on_screen.map(|lease| lease.resource.clone()).collect();
-        self.on_screen.send_if_modified(|last| {
-            let changed = *last != on_screen;
-            *last = on_screen;
-            changed
-        });
-        Ok(shown)
-    }
-
-    fn press(&mut self, key: Key, page: usize) {
-        self.view.press(key, Moment::now(), page);
-        self.paused.send_replace(self.view.paused.is_some());
-    }
-}
-
-const NO_TERMINAL: &str = "\
-no terminal: this view reads keys from stdin and draws on stdout. For scripts there are `fencing leases --json` and \
-`fencing nodes --json`";
 const NO_MARKS: &str = "--marks: the URL begins with sqlite:, postgres:, mysql:, redis: or valkey:";

@@ -1,61 +1,69 @@
-//! Who is asked: each by a task of its own, one question at a time.
+//! What asks the nodes and the databases, again and again. Each source asks its next question when the last one was
+//! answered, and has a bound of its own: one that hangs holds up nothing else.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::time::Duration;
 
-use fencing::Resource;
-use tokio::sync::{mpsc, watch};
+use fencing::fence::Marks as _;
+use fencing::redis::RedisMarks;
+use fencing::{Resource, sql};
+use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval, timeout};
+use wildmatch::WildMatch;
 
-use super::told::{Leases, Nodes, Told};
-use crate::findings;
-use crate::glob::Glob;
-use crate::leases::in_pool;
-use crate::pool::{self, Failure, Pool};
+use super::view::{Leases, Marks, Moment, View};
+use crate::findings::{self, Findings};
+use crate::leases::{in_pool, refused};
+use crate::pool::{self, Failure, Pool, on};
 use crate::standing::Fleet;
 use crate::{exit, say};
 
 /// How long a database may take.
-pub(super) const DATABASE: Duration = Duration::from_secs(10);
+const DATABASE: Duration = Duration::from_secs(10);
 /// How many times its budget a node may take to list its locks.
 const LIST: u32 = 10;
+/// How many marks are counted.
+pub(super) const COUNTED: u32 = 1000;
 
-/// One who can be asked.
-pub(super) trait Source: Send + 'static {
-    /// Asks once. It always ends, within a bound of its own.
-    fn ask(&mut self) -> impl Future<Output = Told> + Send;
+/// The view, and what changes of it.
+pub(super) struct Shared {
+    pub(super) view: RefCell<View>,
+    pub(super) changed: Notify,
+    pub(super) resumed: Notify,
 }
 
-/// What the tasks hear.
-#[derive(Clone)]
-pub(super) struct Wishes {
-    pub(super) every: Duration,
-    pub(super) paused: watch::Receiver<bool>,
-    pub(super) told: mpsc::Sender<Told>,
-}
+impl Shared {
+    pub(super) fn on_screen(&self) -> Vec<Resource> {
+        self.view.borrow().on_screen()
+    }
 
-impl Wishes {
-    /// Asks from now on, until nobody listens any more. It asks again when the last answer has come, so two
-    /// questions never overlap.
-    pub(super) fn ask(&self, mut source: impl Source) {
-        let Wishes { every, mut paused, told } = self.clone();
-        tokio::spawn(async move {
-            let mut ticks = interval(every);
-            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            loop {
-                ticks.tick().await;
-                if paused.wait_for(|paused| !*paused).await.is_err() {
-                    return;
-                }
-                if told.send(source.ask().await).await.is_err() {
-                    return;
-                }
+    /// Asks until the end, and passes each answer on. It returns a failure that no later answer can mend.
+    pub(super) async fn refresh<T>(
+        &self,
+        mut ask: impl AsyncFnMut() -> Result<T, Failure>,
+        set: impl Fn(&mut View, Moment, Result<T, String>),
+    ) -> Result<Infallible, Failure> {
+        let mut ticks = interval(self.view.borrow().every);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            while self.view.borrow().paused.is_some() {
+                self.resumed.notified().await;
             }
-        });
+            let answer = match ask().await {
+                Err(wrong @ Failure(exit::USAGE, _)) => return Err(wrong),
+                Err(Failure(_, text)) => Err(say::without_passwords(&text)),
+                Ok(answer) => Ok(answer),
+            };
+            set(&mut self.view.borrow_mut(), Moment::now(), answer);
+            self.changed.notify_one();
+        }
     }
 }
 
 /// The nodes of a list.
-#[derive(Clone)]
 pub(super) struct OnNodes {
     pub(super) urls: Vec<String>,
     pub(super) namespace: String,
@@ -66,60 +74,19 @@ impl OnNodes {
     fn urls(&self) -> Vec<&str> {
         self.urls.iter().map(String::as_str).collect()
     }
-}
 
-impl Source for OnNodes {
-    async fn ask(&mut self) -> Told {
+    pub(super) async fn nodes(&self) -> Result<Findings, Failure> {
         let asked = findings::ask(self.urls().into_iter(), &self.namespace, self.budget).await;
-        asked
-            .map_or_else(|error| Told::Wrong(error.to_string()), |it| Told::Nodes(Nodes::from(&it)))
+        asked.map_err(pool::usage)
     }
-}
 
-/// Their locks.
-pub(super) struct LocksOnNodes {
-    pub(super) nodes: OnNodes,
-    pub(super) form: Glob,
-}
-
-impl Source for LocksOnNodes {
-    async fn ask(&mut self) -> Told {
-        let OnNodes { namespace, budget, .. } = &self.nodes;
-        let mut fleet = match Fleet::of(&self.nodes.urls(), namespace, *budget).await {
-            Ok(fleet) => fleet,
-            Err(error) => return Told::Wrong(error),
-        };
-        let all = fleet.locks(&self.form, *budget, budget.saturating_mul(LIST)).await;
-        let fault =
-            |(node, fault): &(String, fencing::lock::Fault)| (node.clone(), fault.to_string());
-        Told::Leases(Ok(Leases {
-            all: all.into_iter().map(From::from).collect(),
-            nodes: Some((fleet.nodes.len(), fleet.needed, fleet.size)),
-            faults: fleet.faults.iter().map(fault).collect(),
-        }))
-    }
-}
-
-/// The leases in a database.
-pub(super) struct InDatabase {
-    pub(super) database: Database,
-    pub(super) form: Glob,
-}
-
-impl Source for InDatabase {
-    async fn ask(&mut self) -> Told {
-        let form = &self.form;
-        let asked = self
-            .database
-            .ask(async |pool| in_pool(pool, form).await.map_err(|fault| fault.to_string()));
-        match asked.await {
-            Err(Failure(exit::USAGE, text)) => Told::Wrong(text),
-            Err(Failure(_, text)) => Told::Leases(Err(text)),
-            Ok(all) => {
-                let all = all.into_iter().map(From::from).collect();
-                Told::Leases(Ok(Leases { all, nodes: None, faults: Vec::new() }))
-            }
-        }
+    pub(super) async fn leases(&self, wanted: &WildMatch) -> Result<Leases, Failure> {
+        let fleet = Fleet::of(&self.urls(), &self.namespace, self.budget).await;
+        let mut fleet = fleet.map_err(pool::usage)?;
+        let all = fleet.locks(wanted, self.budget, self.budget.saturating_mul(LIST)).await;
+        let faults = fleet.faults.into_iter().map(|(node, fault)| (node, fault.to_string()));
+        let nodes = Some((fleet.nodes.len(), fleet.needed, fleet.size));
+        Ok(Leases { all, nodes, faults: faults.collect() })
     }
 }
 
@@ -134,10 +101,19 @@ impl Database {
         Database { url: url.to_owned(), pool: None }
     }
 
+    pub(super) async fn leases(&mut self, wanted: &WildMatch) -> Result<Leases, Failure> {
+        let all = self.ask(async |pool| in_pool(pool, wanted).await.map_err(refused)).await?;
+        Ok(Leases { all, nodes: None, faults: Vec::new() })
+    }
+
+    pub(super) async fn marks(&mut self, of: Vec<Resource>) -> Result<Marks, Failure> {
+        self.ask(async |pool| read_marks(pool, of).await).await
+    }
+
     /// Asks it. After a failure the next question takes a new connection.
-    pub(super) async fn ask<T>(
+    async fn ask<T>(
         &mut self,
-        question: impl AsyncFnOnce(&Pool) -> Result<T, String>,
+        question: impl AsyncFnOnce(&Pool) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let kept = self.pool.take();
         let asked = async {
@@ -145,71 +121,46 @@ impl Database {
                 Some(pool) => pool,
                 None => pool::connect(&self.url, false, 1).await?,
             };
-            let answer = question(&pool).await;
-            Ok((answer.map_err(|text| Failure(exit::UNAVAILABLE, text))?, pool))
+            Ok((question(&pool).await?, pool))
         };
-        let late = |_| Failure(exit::UNAVAILABLE, format!("no answer within {DATABASE:?}"));
-        let asked: Result<(T, Pool), Failure> = timeout(DATABASE, asked).await.map_err(late)?;
-        let (answer, pool) = asked
-            .map_err(|Failure(status, text)| Failure(status, say::without_passwords(&text)))?;
+        let (answer, pool) = timeout(DATABASE, asked).await.unwrap_or_else(|_| late(DATABASE))?;
         self.pool = Some(pool);
         Ok(answer)
     }
 }
 
-/// The resources that stand on the screen.
-pub(super) type OnScreen = watch::Receiver<Vec<Resource>>;
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use tokio::time::{Instant, sleep};
-
-    use super::*;
-
-    /// It takes long to answer, and counts its questions.
-    struct Slow {
-        asked: Arc<AtomicUsize>,
-        at_once: Arc<AtomicUsize>,
+async fn read_marks(pool: &Pool, wanted: Vec<Resource>) -> Result<Marks, Failure> {
+    let rows = on!(pool, pool => sql::marks(pool, &[], COUNTED).await).map_err(failed)?;
+    let mut of = BTreeMap::new();
+    for resource in wanted {
+        let mark = on!(pool, pool => sql::highest(pool, &resource).await).map_err(failed)?;
+        of.insert(resource, mark);
     }
+    Ok(Marks { count: rows.len() as u64, of, ..Marks::default() })
+}
 
-    impl Source for Slow {
-        async fn ask(&mut self) -> Told {
-            self.asked.fetch_add(1, Ordering::SeqCst);
-            assert_eq!(self.at_once.fetch_add(1, Ordering::SeqCst), 0);
-            sleep(Duration::from_secs(7)).await;
-            self.at_once.fetch_sub(1, Ordering::SeqCst);
-            Told::Marks(Err(String::new()))
+/// Reads the marks in a Redis.
+pub(super) async fn marks_in_redis(
+    marks: &RedisMarks,
+    wanted: Vec<Resource>,
+) -> Result<Marks, Failure> {
+    let asked = async {
+        let found = marks.look().await.map_err(failed)?;
+        let mut of = BTreeMap::new();
+        for resource in wanted.into_iter().filter(|_| found.is_open()) {
+            let mark = marks.highest(&resource).await.map_err(failed)?;
+            of.insert(resource, mark);
         }
-    }
+        let closed = !found.is_open();
+        Ok(Marks { count: found.marks, floor: found.floor, closed, of })
+    };
+    timeout(DATABASE, asked).await.unwrap_or_else(|_| late(DATABASE))
+}
 
-    #[tokio::test(start_paused = true)]
-    async fn a_slow_one_is_asked_one_question_at_a_time_and_none_in_a_pause() {
-        let (pause, paused) = watch::channel(false);
-        let (told, mut hears) = mpsc::channel(16);
-        let asked = Arc::<AtomicUsize>::default();
-        let wishes = Wishes { every: Duration::from_secs(2), paused, told };
-        wishes.ask(Slow { asked: Arc::clone(&asked), at_once: Arc::default() });
-        let began = Instant::now();
-        for _ in 0..3 {
-            assert!(hears.recv().await.is_some());
-        }
-        assert!(began.elapsed() >= Duration::from_secs(21));
-        // The one under way may end.
-        pause.send_replace(true);
-        let before = asked.load(Ordering::SeqCst);
-        sleep(Duration::from_secs(60)).await;
-        assert!(asked.load(Ordering::SeqCst) <= before + 1);
-        let before = asked.load(Ordering::SeqCst);
-        sleep(Duration::from_secs(60)).await;
-        assert_eq!(asked.load(Ordering::SeqCst), before);
-        pause.send_replace(false);
-        while asked.load(Ordering::SeqCst) == before {
-            assert!(hears.recv().await.is_some());
-        }
-        // Nobody listens any more: it ends, and holds no end of the channel.
-        drop((hears, wishes));
-    }
+fn late<T>(bound: Duration) -> Result<T, Failure> {
+    Err(Failure(exit::UNAVAILABLE, format!("no answer within {bound:?}")))
+}
+
+fn failed(error: impl std::error::Error) -> Failure {
+    Failure(exit::UNAVAILABLE, say::chain(&error))
 }

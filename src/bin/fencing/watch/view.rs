@@ -1,37 +1,45 @@
-//! What the view knows, and since when.
+//! What the view knows of nodes, leases and marks, and how old it is.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use super::exposition::{Cause, Process};
-use super::keys::Key;
-use super::moment::Moment;
-use super::told::{Leases, Marks, Nodes, Told};
+use fencing::lock::Fault;
+use fencing::time::{Clock, SystemClock, Time};
+use fencing::{Resource, Token};
 
-/// What was asked for.
-#[derive(Debug, Clone)]
-pub(super) struct Asked {
-    /// Where the locks are, in words.
-    pub(super) place: String,
-    /// The form of the resources.
-    pub(super) resource: String,
-    pub(super) every: Duration,
-    pub(super) budget: Duration,
+use crate::findings::{Finding, Findings};
+use crate::standing::Standing;
+
+/// When something was seen: by the clock that goes on while the machine sleeps, and by the wall clock.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moment {
+    pub(super) time: Time,
+    pub(super) wall: SystemTime,
 }
 
-impl Asked {
-    /// After this time there should have been a newer answer.
-    fn fresh(&self) -> Duration {
-        self.every + 2 * self.budget + Duration::from_secs(1)
+impl Moment {
+    pub(super) fn now() -> Moment {
+        Moment { time: SystemClock.now(), wall: SystemTime::now() }
+    }
+
+    pub(super) fn age(self, now: Moment) -> Duration {
+        now.time.since(self.time)
+    }
+
+    /// The time of day in UTC.
+    pub(super) fn clock(self) -> String {
+        let utc = humantime::format_rfc3339_seconds(self.wall).to_string();
+        utc.get(11..).unwrap_or_default().to_owned()
     }
 }
 
-/// What one source has told last.
+/// The last answer of one source. A failure replaces the answer before it: what a node said an hour ago must not look
+/// like its state.
 #[derive(Debug)]
 pub(super) struct Part<T> {
     last: Option<(Moment, Result<T, String>)>,
-    /// Since when it answers, or does not.
-    since: Option<Moment>,
+    /// When it began to answer, or to fail.
+    pub(super) since: Option<Moment>,
 }
 
 impl<T> Default for Part<T> {
@@ -41,167 +49,120 @@ impl<T> Default for Part<T> {
 }
 
 impl<T> Part<T> {
-    fn tell(&mut self, now: Moment, told: Result<T, String>) {
-        let same = self.last.as_ref().is_some_and(|(_, last)| last.is_ok() == told.is_ok());
+    pub(super) fn set(&mut self, now: Moment, answer: Result<T, String>) {
+        let same = self.last.as_ref().is_some_and(|(_, last)| last.is_ok() == answer.is_ok());
         self.since = self.since.filter(|_| same).or(Some(now));
-        self.last = Some((now, told));
+        self.last = Some((now, answer));
     }
 
-    /// What it has told last, if that was an answer.
-    pub(super) fn told(&self) -> Option<&T> {
+    pub(super) fn last(&self) -> Option<(Moment, &Result<T, String>)> {
+        self.last.as_ref().map(|(when, answer)| (*when, answer))
+    }
+
+    pub(super) fn answer(&self) -> Option<&T> {
         self.last.as_ref()?.1.as_ref().ok()
     }
 
-    pub(super) fn last(&self) -> Option<&(Moment, Result<T, String>)> {
-        self.last.as_ref()
-    }
-
-    pub(super) fn since(&self) -> Option<Moment> {
-        self.since
+    /// Whether a newer answer should have come by now.
+    pub(super) fn is_old(&self, now: Moment, fresh: Duration) -> bool {
+        self.last.as_ref().is_some_and(|(when, _)| when.age(now) > fresh)
     }
 }
 
-/// Since when a node stands as it does.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Since {
-    pub(super) moment: Moment,
-    /// It may have stood so before: the view has seen nothing else.
-    pub(super) or_before: bool,
+/// Whether a node grants locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    Grants,
+    Quarantined,
+    /// It answers, and grants nothing.
+    Closed,
+    Silent,
 }
 
-/// A process whose metrics are read.
-#[derive(Debug, Default)]
-pub(super) struct Watched {
-    pub(super) name: String,
-    pub(super) part: Part<Process>,
-    /// What it had counted when the view began.
-    first: Option<BTreeMap<Cause, f64>>,
-}
-
-impl Watched {
-    /// How many more writes it has not let through since the view began.
-    pub(super) fn more(&self, cause: &Cause) -> f64 {
-        let now = self.part.told().and_then(|it| it.refused.get(cause)).copied().unwrap_or(0.0);
-        let first = self.first.as_ref().and_then(|first| first.get(cause)).copied();
-        now - first.unwrap_or(0.0)
-    }
-
-    fn tell(&mut self, now: Moment, told: Result<Process, String>) {
-        if let Ok(process) = &told {
-            let first = self.first.get_or_insert_with(|| process.refused.clone());
-            for (cause, count) in first.iter_mut() {
-                // A process that was started anew counts from zero.
-                if process.refused.get(cause).copied().unwrap_or(0.0) < *count {
-                    *count = 0.0;
-                }
+impl State {
+    pub(super) fn of(node: &Finding) -> State {
+        match (&node.report, &node.problem) {
+            (_, None) => State::Grants,
+            (_, Some(Fault::Quarantined(_))) => State::Quarantined,
+            (Err(Fault::Unreachable(_) | Fault::TimedOut | Fault::Disconnected(_)), _) => {
+                State::Silent
             }
+            _ => State::Closed,
         }
-        self.part.tell(now, told);
     }
+}
+
+/// The leases that were listed.
+#[derive(Default)]
+pub(super) struct Leases {
+    pub(super) all: Vec<Standing>,
+    /// How many nodes have answered, are needed, and are in the list. `None` for a database.
+    pub(super) nodes: Option<(usize, usize, usize)>,
+    /// Which nodes have not listed theirs, and why.
+    pub(super) faults: Vec<(String, String)>,
+}
+
+/// The high-water marks of a storage.
+#[derive(Default)]
+pub(super) struct Marks {
+    pub(super) count: u64,
+    pub(super) floor: Option<Token>,
+    /// Every write is refused.
+    pub(super) closed: bool,
+    /// Those of the leases on the screen.
+    pub(super) of: BTreeMap<Resource, Option<Token>>,
 }
 
 /// Everything that is drawn.
-#[derive(Debug)]
 pub(super) struct View {
-    pub(super) asked: Asked,
-    pub(super) began: Moment,
+    /// Where the locks are, and which of them are shown.
+    pub(super) place: String,
+    pub(super) every: Duration,
+    /// For how long an answer is a current one.
+    pub(super) fresh: Duration,
     /// `None` where there are none.
-    pub(super) nodes: Option<Part<Nodes>>,
-    states: BTreeMap<String, (&'static str, Since)>,
+    pub(super) nodes: Option<Part<Findings>>,
+    /// The state of each node, and since when it was seen.
+    pub(super) states: BTreeMap<String, (State, Moment)>,
     pub(super) leases: Part<Leases>,
     pub(super) marks: Option<Part<Marks>>,
-    pub(super) processes: Vec<Watched>,
-    /// Since when it does not ask.
+    /// When it ceased to ask.
     pub(super) paused: Option<Moment>,
-    /// How many lines stand above the screen.
-    pub(super) offset: usize,
+    /// The first lease on the screen, and the leases that it has room for.
+    pub(super) first: usize,
+    pub(super) page: usize,
 }
 
 impl View {
-    pub(super) fn new(
-        asked: Asked,
-        began: Moment,
-        has_nodes: bool,
-        has_marks: bool,
-        processes: impl Iterator<Item = String>,
-    ) -> View {
-        let watched = |name| Watched { name, ..Watched::default() };
+    pub(super) fn new(place: String, every: Duration, budget: Duration) -> View {
         View {
-            asked,
-            began,
-            nodes: has_nodes.then(Part::default),
+            place,
+            every,
+            fresh: every + 2 * budget + Duration::from_secs(1),
+            nodes: None,
             states: BTreeMap::new(),
             leases: Part::default(),
-            marks: has_marks.then(Part::default),
-            processes: processes.map(watched).collect(),
+            marks: None,
             paused: None,
-            offset: 0,
+            first: 0,
+            page: 0,
         }
     }
 
-    /// Takes what was told now. What is wrong for good is no state, and is for the caller.
-    pub(super) fn tell(&mut self, now: Moment, told: Told) {
-        match told {
-            Told::Nodes(nodes) => {
-                self.stand(now, &nodes);
-                if let Some(part) = &mut self.nodes {
-                    part.tell(now, Ok(nodes));
-                }
-            }
-            Told::Leases(leases) => self.leases.tell(now, leases),
-            Told::Marks(marks) => {
-                if let Some(part) = &mut self.marks {
-                    part.tell(now, marks);
-                }
-            }
-            Told::Process(place, told) => {
-                if let Some(process) = self.processes.get_mut(place) {
-                    process.tell(now, told);
-                }
-            }
-            Told::Wrong(_) => {}
-        }
+    pub(super) fn set_nodes(&mut self, now: Moment, answer: Result<Findings, String>) {
+        let all = answer.as_ref().map_or(&[][..], |findings| &findings.nodes).iter();
+        let states = all.map(|node| {
+            let state = State::of(node);
+            let same = self.states.get(&node.node).filter(|(last, _)| *last == state);
+            (node.node.clone(), (state, same.map_or(now, |(_, since)| *since)))
+        });
+        self.states = states.collect();
+        self.nodes.get_or_insert_default().set(now, answer);
     }
 
-    fn stand(&mut self, now: Moment, nodes: &Nodes) {
-        // Where nobody has looked for a while, it may have come about meanwhile.
-        let or_before =
-            self.nodes.as_ref().is_none_or(|part| part.last().is_none() || self.is_old(part, now));
-        let mut states = BTreeMap::new();
-        for node in &nodes.all {
-            let last = self.states.get(&node.name);
-            let last = last.filter(|(word, _)| *word == node.state.word());
-            let since = last.map_or(Since { moment: now, or_before }, |(_, since)| *since);
-            states.insert(node.name.clone(), (node.state.word(), since));
-        }
-        self.states = states;
-    }
-
-    /// Since when a node stands as it does.
-    pub(super) fn since(&self, node: &str) -> Option<Since> {
-        self.states.get(node).map(|(_, since)| *since)
-    }
-
-    /// Whether a part should have told something newer by now.
-    pub(super) fn is_old<T>(&self, part: &Part<T>, now: Moment) -> bool {
-        part.last().is_some_and(|(when, _)| when.age(now) > self.asked.fresh())
-    }
-
-    /// Follows a key that scrolls or pauses. `page` is how many lines the screen shows.
-    pub(super) fn press(&mut self, key: Key, now: Moment, page: usize) {
-        // Two lines are the heading, and one is seen again.
-        let page = page.saturating_sub(3).max(1);
-        let offset = self.offset;
-        match key {
-            Key::Pause => self.paused = if self.paused.is_none() { Some(now) } else { None },
-            Key::Up => self.offset = offset.saturating_sub(1),
-            Key::Down => self.offset = offset.saturating_add(1),
-            Key::PageUp => self.offset = offset.saturating_sub(page),
-            Key::PageDown => self.offset = offset.saturating_add(page),
-            Key::Home => self.offset = 0,
-            // Drawing takes what there is.
-            Key::End => self.offset = usize::MAX,
-            Key::Quit | Key::Anew | Key::Suspend => {}
-        }
+    /// The leases that are on the screen.
+    pub(super) fn on_screen(&self) -> Vec<Resource> {
+        let all = self.leases.answer().map_or(&[][..], |leases| &leases.all).iter();
+        all.skip(self.first).take(self.page).map(|lease| lease.resource.clone()).collect()
     }
 }
