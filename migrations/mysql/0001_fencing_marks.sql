@@ -26,8 +26,14 @@ CREATE OR REPLACE SQL SECURITY INVOKER VIEW fencing_marks_shared AS
 -- The floor, in one row: it stands for the marks that were pruned. Where a resource has no mark, tokens
 -- at or below the floor are refused. It never falls. It has a table of its own: in a statement that fires
 -- triggers, a read that locks takes the lock of a writer in each table that they may write.
+-- `server`: the server_id where the last lease was granted, see fencing_failed_over; 0 on a Galera cluster, whose nodes
+-- lose no commit.
 CREATE TABLE IF NOT EXISTS fencing_floor (
     one INT NOT NULL PRIMARY KEY DEFAULT 1 CHECK (one = 1),
-    token BIGINT NOT NULL CHECK (token BETWEEN 0 AND 999999999999997)
+    token BIGINT NOT NULL CHECK (token BETWEEN 0 AND 999999999999997),
+    server BIGINT
 ) ENGINE = InnoDB;
-INSERT INTO fencing_floor (token) VALUES (0) ON DUPLICATE KEY UPDATE one = one;
+-- A variable of the session: a replica that repeats the statement must keep this server's number.
+SET @fencing_server = @@GLOBAL.server_id /*M!100602 * (NOT EXISTS (SELECT 1 FROM information_schema.system_variables
+    WHERE variable_name = 'WSREP_ON' AND global_value = 'ON')) */;
+INSERT INTO fencing_floor (token, server) VALUES (0, @fencing_server) ON DUPLICATE KEY UPDATE one = one;

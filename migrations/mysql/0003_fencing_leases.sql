@@ -65,6 +65,7 @@ BEGIN
     DECLARE corrected BOOLEAN;
     DECLARE mark BIGINT;
     DECLARE floor BIGINT;
+    DECLARE home BIGINT;
     DECLARE last_token BIGINT;
     DECLARE last_owner VARBINARY(128);
     DECLARE granted BIGINT;
@@ -99,9 +100,15 @@ BEGIN
         -- The mark may be above the row's token if the tokens came from elsewhere before,
         -- or the row was lost. Or it was pruned, and the floor stands for it.
         SELECT token INTO mark FROM fencing_marks_base WHERE resource = the_resource;
-        SELECT token INTO floor FROM fencing_floor;
+        SELECT token, server INTO floor, home FROM fencing_floor;
         IF floor IS NULL THEN
             SIGNAL SQLSTATE 'ZF500' SET MESSAGE_TEXT = 'fencing: fencing_floor has no row';
+        END IF;
+        IF COALESCE(home, -1) NOT IN (0, @@GLOBAL.server_id) THEN
+            CALL fencing_failed_over();
+            SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
+            START TRANSACTION;
+            SELECT token INTO floor FROM fencing_floor;
         END IF;
         SET mark = GREATEST(COALESCE(mark, 0), floor);
         -- Locks the row, and first creates it without an owner if it is missing: to read a
@@ -321,6 +328,7 @@ BEGIN
     DECLARE odd BOOLEAN;
     DECLARE mark BIGINT;
     DECLARE floor BIGINT;
+    DECLARE home BIGINT;
     DECLARE last_token BIGINT;
     DECLARE last_owner VARBINARY(128);
     DECLARE others MEDIUMBLOB;
@@ -355,9 +363,13 @@ BEGIN
     ELSEIF closed IS NULL OR closed <= present OR odd OR in_parts THEN
         SELECT token INTO mark FROM fencing_marks_base WHERE resource = the_resource;
         -- Where there is a mark the floor counts for a new group alone: those who share the row go on.
-        SELECT token INTO floor FROM fencing_floor;
+        SELECT token, server INTO floor, home FROM fencing_floor;
         IF floor IS NULL THEN
             SIGNAL SQLSTATE 'ZF500' SET MESSAGE_TEXT = 'fencing: fencing_floor has no row';
+        END IF;
+        IF COALESCE(home, -1) NOT IN (0, @@GLOBAL.server_id) THEN
+            CALL fencing_failed_over();
+            SELECT token INTO floor FROM fencing_floor;
         END IF;
         SET mark = COALESCE(mark, floor);
         -- The locking read must not be of an older snapshot: see the top.

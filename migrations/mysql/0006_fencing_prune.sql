@@ -70,6 +70,25 @@ BEGIN
     COMMIT AND NO CHAIN NO RELEASE;
 END;
 
+-- fencing_failed_over(): raises the floor above every token that the server before may have granted, for the first
+-- lease that another one grants: a replica that was promoted may have lost grants. The seconds since 2026, and six
+-- zeros: no resource has a million grants in a second.
+DROP PROCEDURE IF EXISTS fencing_failed_over;
+CREATE PROCEDURE fencing_failed_over()
+    MODIFIES SQL DATA
+    SQL SECURITY DEFINER
+BEGIN
+    DECLARE own BIGINT DEFAULT @@GLOBAL.server_id /*M!100602 * (NOT EXISTS (SELECT 1 FROM information_schema.system_variables
+        WHERE variable_name = 'WSREP_ON' AND global_value = 'ON')) */;
+    DECLARE above BIGINT;
+    SELECT LEAST(999999999999997, GREATEST(token + 1000000,
+        1000000 * TIMESTAMPDIFF(SECOND, '2026-01-01', UTC_TIMESTAMP()))) INTO above FROM fencing_floor;
+    CALL fencing_raise_floor(above, TRUE);
+    START TRANSACTION;
+    UPDATE fencing_floor SET server = own;
+    COMMIT AND NO CHAIN NO RELEASE;
+END;
+
 -- fencing_prune(seconds, after, limit): deletes marks that may be pruned and are not above the floor:
 -- so many at most, of those whose names come after this one. It leaves out marks that somebody
 -- holds. Returns how many, and the last name in hexadecimal digits. The floor is shared, so that nobody

@@ -76,7 +76,7 @@ pub use marks::SqlMarks;
 pub use migrate::{migrate, migrations, removal};
 pub use present::{Presented, present};
 pub use protect::{NameError, Protect, ProtectError, Protected, protected};
-pub use prune::{Prune, Pruned};
+pub use prune::{Prune, Pruned, raise_floor};
 pub use retry::{Retry, is_retryable, retry};
 pub use shadow::{Refused, admit_in_shadow, refusals};
 #[cfg(feature = "sqlite")]

@@ -127,7 +127,7 @@ impl Prune {
     pub async fn run<DB: Database>(&self, pool: &Pool<DB>) -> Result<Pruned, AdmitError> {
         let planned = self.look(pool).await?;
         let Some(floor) = planned.floor.filter(|_| planned.marks > 0) else { return Ok(planned) };
-        raise(pool, floor).await?;
+        raise_floor(pool, floor).await?;
         let (mut marks, mut after) = (0, String::new());
         loop {
             let mut conn = own(pool).await?;
@@ -160,17 +160,28 @@ async fn own<DB: Database>(pool: &Pool<DB>) -> sqlx::Result<PoolConnection<DB>> 
     Ok(conn)
 }
 
-/// Raises the floor. Whoever waits for it makes others wait: so it asks without a wait first.
-async fn raise<DB: Database>(pool: &Pool<DB>, floor: Token) -> Result<(), AdmitError> {
+/// Raises the floor to `to`, unless it is higher already: where a resource has no mark, `to` and all smaller tokens are
+/// refused from then on, for good, and each lease that is granted gets a larger one. For operators, after a database has
+/// lost leases (a failover to a replica that was behind, a restore): a token that was lost is not granted again.
+///
+/// A lease that has not ended, and has no mark yet, gets it first. It waits as [`Prune::run`] does.
+///
+/// # Errors
+/// As for [`Prune::run`]. [`AdmitError::Database`] if `to` is one of the last two tokens: none would be left.
+///
+/// # Cancel safety
+/// If it is dropped, the floor may have risen.
+pub async fn raise_floor<DB: Database>(pool: &Pool<DB>, to: Token) -> Result<(), AdmitError> {
+    // Whoever waits for the floor makes others wait: so it asks without a wait first.
     let tries = TRIES.0 + TRIES.1;
     let mut conn = own(pool).await?;
     for tried in 1..tries {
-        match DB::raise_floor(&mut conn, floor, tried > TRIES.0).await.map_err(AdmitError::from) {
+        match DB::raise_floor(&mut conn, to, tried > TRIES.0).await.map_err(AdmitError::from) {
             Err(AdmitError::Retryable(_)) => sleep(jitter(PAUSE)).await,
             result => return result,
         }
     }
-    Ok(DB::raise_floor(&mut conn, floor, true).await?)
+    Ok(DB::raise_floor(&mut conn, to, true).await?)
 }
 
 fn plan(found: Prunable) -> Pruned {

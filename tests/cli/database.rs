@@ -104,6 +104,27 @@ fn is_migrated_protected_and_told(
     let error = client(stale).unwrap_err();
     assert!(error.contains("token 39 is stale, high water 41, resource a"), "{error}");
     is_checked_and_removed(url, client, unfenced);
+    has_its_floor_raised(url);
+}
+
+/// The floor is 40.
+fn has_its_floor_raised(url: &str) {
+    let raise_floor = ["marks", "raise-floor", "--database", url];
+    let ended = fencing(&raise_floor);
+    assert_eq!(ended.code, Some(64));
+    assert!(ended.stderr.contains("would raise the floor to 2"), "{}", ended.stderr);
+    let is_refused = |token: &str| {
+        let raise = ["marks", "raise", "--database", url, "--resource", "new", "--yes", "--token"];
+        let ended = fencing(&[&raise[..], &[token]].concat());
+        let refusal = format!("token {token} of new is stale");
+        assert!(ended.stderr.contains(&refusal), "{}", ended.stderr);
+    };
+    assert_eq!(done(&[&raise_floor[..], &["--token", "60", "--yes"]].concat()), "floor 60\n");
+    is_refused("60");
+    let raised = done(&[&raise_floor[..], &["--yes"]].concat());
+    is_refused(raised.trim_start_matches("floor ").trim_end());
+    done(&[&raise_floor[..], &["--token", "60", "--yes"]].concat());
+    is_refused("61");
 }
 
 /// There is one mark, 40 of the resource a.

@@ -32,6 +32,7 @@ mod mysql {
 
     mod conflicts;
     mod crash;
+    mod failover;
     mod sessions;
     #[path = "../suite/mod.rs"]
     mod suite;

@@ -1,12 +1,14 @@
 //! What the command line does on a database: migrations, marks, protected tables.
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use fencing::sql::{self, AdmitError, MigrateError, Protect, ProtectError};
 use fencing::{Resource, Token};
 use serde_json::Value;
 use sqlx::{MySql, Postgres, Sqlite};
 
 use crate::args::database::{
-    Database, Lower, Marks, MarksAction, Migrate, ProtectTable, Prune, Raise,
+    Database, Lower, Marks, MarksAction, Migrate, ProtectTable, Prune, Raise, RaiseFloor,
 };
 use crate::pool::{Failure, Kind, connect, kind, on, usage};
 use crate::printed::Printed;
@@ -28,6 +30,7 @@ pub(crate) async fn marks(args: Marks) -> u8 {
         Some(MarksAction::Raise(raise)) => run_raise(raise).await,
         Some(MarksAction::Lower(lower)) => run_lower(lower).await,
         Some(MarksAction::Prune(prune)) => run_prune(prune).await,
+        Some(MarksAction::RaiseFloor(floor)) => run_raise_floor(floor).await,
         Some(MarksAction::Open(open)) => opening::open(open).await,
         None => match args.database() {
             Some(database) => list(&database, args.resource.as_ref()).await,
@@ -237,6 +240,32 @@ async fn run_prune(args: &Prune) -> Result<(), Failure> {
         )),
     }
     Err(Failure(exit::USAGE, String::new()))
+}
+
+async fn run_raise_floor(args: &RaiseFloor) -> Result<(), Failure> {
+    let floor = match args.token {
+        Some(token) => token,
+        None => above_all_granted()?,
+    };
+    let pool = connect(&args.database.url, false, 1).await?;
+    if !args.yes {
+        say::error(format_args!(
+            "would raise the floor to {floor}, if it is lower: where a resource has no mark, {floor} and all smaller \
+             tokens are refused from then on, for good, and new leases get larger ones. Add --yes to do it"
+        ));
+        return Err(Failure(exit::USAGE, String::new()));
+    }
+    on!(&pool, pool => sql::raise_floor(pool, floor).await).map_err(not_admitted)?;
+    say::out(format_args!("floor {floor}\n"));
+    Ok(())
+}
+
+/// Returns the seconds since 2026 and six zeros, as the databases take it that notice a failover: no resource has a
+/// million grants in a second.
+fn above_all_granted() -> Result<Token, Failure> {
+    let year_2026 = UNIX_EPOCH + Duration::from_secs(1_767_225_600);
+    let since = SystemTime::now().duration_since(year_2026).map_err(usage)?;
+    Token::new(since.as_secs() * 1_000_000).map_err(usage)
 }
 
 async fn raise<DB: sql::Database>(

@@ -28,9 +28,9 @@
 //! nothing that it has committed, and are above the mark that `fencing_marks` has of it.
 //! No clock is part of that. A database that fails over to a replica that lags behind, or is
 //! restored from a backup, has forgotten tokens whose holders go on. PostgreSQL notices that its timeline or
-//! its server is another one, and the next grant raises the floor above them. On MySQL and MariaDB, and where a
-//! copy of the files takes the server's place, raise the floor by hand before clients return
-//! (docs/guide/runbook.md). Keep the data that the token protects in the same database: then it forgets the
+//! its server is another one, MySQL and MariaDB that their `server_id` is, and the next grant raises the floor above
+//! them. Where a copy of the files takes the server's place, raise the floor by hand before clients return
+//! (`fencing marks raise-floor`, docs/guide/runbook.md). Keep the data that the token protects in the same database: then it forgets the
 //! writes as well.
 //!
 //! On MySQL and MariaDB a commit is on disk if the server's `innodb_flush_log_at_trx_commit`

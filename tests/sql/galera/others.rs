@@ -77,6 +77,8 @@ async fn equal_tokens_on_both_nodes_all_get_through() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_two_leases_have_one_token() {
     let cluster = Cluster::ready().await;
+    // Another server, but no failover.
+    cluster.two.execute("SET GLOBAL server_id = 2").await.unwrap();
     let holders = (0..6).map(|number| {
         let pool = if number % 2 == 0 { &cluster.one } else { &cluster.two };
         let lock = SqlLock::builder(pool.clone()).wait(Duration::from_secs(60)).build().unwrap();
@@ -96,6 +98,8 @@ async fn no_two_leases_have_one_token() {
         all.extend(holder.await.unwrap());
     }
     assert_eq!(all.len(), 30);
+    let floor = sqlx::query_scalar::<_, i64>("SELECT token FROM fencing_floor");
+    assert_eq!(floor.fetch_one(&cluster.one).await.unwrap(), 0);
 }
 
 /// As a dump has it of a server that knew nothing of Galera.

@@ -204,6 +204,10 @@ async fn who_locks_changes_no_mark() {
     let part = SqlLock::new(pool.clone()).try_acquire_shared(&resource()).await.unwrap();
     part.renew().await.unwrap();
     part.release().await.unwrap();
+    // Granted last by a server that was lost.
+    run(&users.owner, "UPDATE fencing_floor SET server = 77777").await.unwrap();
+    let lease = SqlLock::new(pool.clone()).try_acquire(&resource()).await.unwrap();
+    assert!(lease.token() > token(1_000_000), "{}", lease.token());
     let denied = ["DELETE FROM fencing_leases", "UPDATE fencing_leases SET token = 1", UPDATE];
     are_denied(&pool, &denied).await;
 }

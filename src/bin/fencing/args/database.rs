@@ -68,6 +68,7 @@ pub(crate) enum MarksAction {
     Raise(Raise),
     Lower(Lower),
     Prune(Prune),
+    RaiseFloor(RaiseFloor),
     Open(Open),
 }
 
@@ -132,6 +133,25 @@ pub(crate) struct Prune {
     #[arg(long, value_name = "TOKEN", default_value_t = Token::MAX, hide_default_value = true)]
     pub(crate) floor: Token,
     /// Removes the marks. Without this, the command only says what it would do.
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+/// Raises the floor above every token that a lease in this database may have been granted, after leases were lost: a
+/// replica was promoted that was behind, or a backup was restored. Lost tokens are not granted again then, and are
+/// refused where the next holder has written. A floor never falls.
+///
+/// Do not use it where the tokens come from Redis nodes: they would be below the floor.
+#[derive(Debug, clap::Args)]
+#[command(after_help = STATUS)]
+pub(crate) struct RaiseFloor {
+    #[command(flatten)]
+    pub(crate) database: Database,
+    /// The new floor: tokens are granted above it. Without this, the seconds since 2026 by the clock of this machine,
+    /// and six zeros.
+    #[arg(long, value_name = "TOKEN")]
+    pub(crate) token: Option<Token>,
+    /// Raises the floor. Without this, the command only says what it would do.
     #[arg(long)]
     pub(crate) yes: bool,
 }
