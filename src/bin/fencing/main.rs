@@ -47,6 +47,12 @@ use tracing_subscriber::util::SubscriberInitExt;
 use args::{Action, Args};
 
 fn main() -> ExitCode {
+    let status = program();
+    say::flush();
+    status
+}
+
+fn program() -> ExitCode {
     let action = match Args::try_parse() {
         Ok(args) => args.action,
         Err(error) => return usage(&error),
@@ -117,7 +123,7 @@ fn logs(level: Option<LevelFilter>) {
         return;
     };
     let log = tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE);
-    log.with_writer(std::io::stderr).with_ansi(false).finish().with(targets).init();
+    log.with_writer(|| say::Log).with_ansi(false).finish().with(targets).init();
 }
 
 fn usage(error: &clap::Error) -> ExitCode {

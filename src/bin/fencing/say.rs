@@ -1,20 +1,92 @@
-//! Prints on stdout and stderr. If the reader has gone away, that is not an error.
+//! Prints on stdout and stderr. If the reader has gone away, that is not an error. If it has stopped
+//! reading, only the results on stdout wait for it: a thread writes messages and the log.
 
 use std::error::Error;
 use std::fmt::Display;
-use std::io::{Write, stderr, stdout};
+use std::io::{self, Write, stderr, stdout};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
 
-/// Prints a line on stderr, under the program's name.
+/// How many messages wait for the reader. More are dropped, and counted.
+const MOST: usize = 8192;
+/// How long the end of the program waits for the reader.
+const LAST: Duration = Duration::from_secs(1);
+
+static MESSAGES: LazyLock<Option<SyncSender<Message>>> = LazyLock::new(|| {
+    let (messages, waiting) = sync_channel(MOST);
+    let writer = thread::Builder::new().name("messages".into());
+    writer.spawn(move || write(&waiting)).is_ok().then_some(messages)
+});
+static DROPPED: AtomicU64 = AtomicU64::new(0);
+
+enum Message {
+    Stderr(Vec<u8>),
+    Stdout(Vec<u8>),
+    /// All messages before this one are written.
+    Written(SyncSender<()>),
+}
+
+fn write(waiting: &Receiver<Message>) {
+    for message in waiting {
+        let _ = match message {
+            Message::Stderr(text) => stderr().write_all(&text),
+            Message::Stdout(text) => stdout().write_all(&text),
+            Message::Written(written) => Ok(drop(written)),
+        };
+        let dropped = DROPPED.swap(0, Ordering::Relaxed);
+        if dropped > 0 {
+            let _ =
+                writeln!(stderr(), "fencing: {dropped} messages were dropped: nobody read them");
+        }
+    }
+}
+
+fn send(message: Message) {
+    if MESSAGES.as_ref().is_none_or(|messages| messages.try_send(message).is_err()) {
+        DROPPED.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The log's way to stderr.
+pub(crate) struct Log;
+
+impl Write for Log {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        send(Message::Stderr(text.to_vec()));
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Waits until all messages are written, for a second at most.
+pub(crate) fn flush() {
+    let (written, waits) = sync_channel(0);
+    send(Message::Written(written));
+    let _ = waits.recv_timeout(LAST);
+}
+
+/// Prints a line on stderr, under the program's name. It never waits for the reader.
 pub(crate) fn error(text: impl Display) {
-    let _ = writeln!(stderr(), "fencing: {text}");
+    send(Message::Stderr(format!("fencing: {text}\n").into()));
 }
 
-/// Prints text on stderr as it is.
+/// Prints text on stderr as it is. It never waits for the reader.
 pub(crate) fn raw(text: &str) {
-    let _ = write!(stderr(), "{text}");
+    send(Message::Stderr(text.into()));
 }
 
-/// Prints text on stdout as it is.
+/// Prints text on stdout as it is. It never waits for the reader.
+pub(crate) fn notice(text: &str) {
+    send(Message::Stdout(text.into()));
+}
+
+/// Prints a result on stdout, and waits for the reader.
 pub(crate) fn out(text: impl Display) {
     let _ = write!(stdout(), "{text}");
 }

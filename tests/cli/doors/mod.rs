@@ -39,8 +39,14 @@ pub struct Door {
 impl Door {
     /// Starts it on free ports.
     pub fn start(mut command: Command) -> Door {
+        command.stderr(Stdio::null());
+        Door::start_logging(command)
+    }
+
+    /// The same, where somebody reads its log.
+    pub fn start_logging(mut command: Command) -> Door {
         command.args(["--listen", "127.0.0.1:0", "--status", "127.0.0.1:0"]);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut address = |start: &str| {

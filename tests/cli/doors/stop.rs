@@ -1,11 +1,11 @@
 //! SIGTERM: requests finish within a bound, and the exit status says whether they have.
 
-use std::io::{BufReader, Write};
+use std::io::{self, BufReader, ErrorKind, Write};
 use std::net::TcpStream;
 
-use super::Door;
 use super::client::{ask, connect, get, head, put, read};
 use super::upstream::Upstream;
+use super::{Door, proxy};
 use support::cli::{finish, five, run, until};
 
 fn begin(door: &Door, upstream: &Upstream) -> TcpStream {
@@ -97,4 +97,37 @@ fn leases_outlive_the_service_until_their_ttl() {
     let door = Door::serve(&servers, &[]);
     let id = lease.json()["lease_id"].as_str().unwrap().to_owned();
     assert_eq!(ask(door.requests, "PUT", &format!("/leases/{id}"), &[], "").status, 404);
+}
+
+/// Fills a pipe up.
+fn fill(pipe: &mut io::PipeWriter) {
+    rustix::io::ioctl_fionbio(&mut *pipe, true).unwrap();
+    for size in [4096, 1] {
+        let full = loop {
+            if let Err(error) = pipe.write(&vec![b'x'; size]) {
+                break error;
+            }
+        };
+        assert_eq!(full.kind(), ErrorKind::WouldBlock);
+    }
+    rustix::io::ioctl_fionbio(&mut *pipe, false).unwrap();
+}
+
+#[test]
+fn a_log_that_nobody_reads_holds_nothing_up() {
+    let upstream = Upstream::start();
+    let (_unread, mut log) = io::pipe().unwrap();
+    let mut command = proxy(&upstream.url());
+    command.args(["--forget-marks-on-exit", "--clean-start"]);
+    command.env("RUST_LOG", "debug").stderr(log.try_clone().unwrap());
+    let door = Door::start_logging(command);
+    fill(&mut log);
+    assert_eq!(put(door.requests, "/files/a", 34, "34").status, 200);
+    // Each is logged, and there are more than threads.
+    for _ in 0..64 {
+        assert_eq!(put(door.requests, "/files/a", 33, "33").status, 412);
+    }
+    assert_eq!(get(door.status, "/livez").status, 200);
+    door.signal("TERM");
+    assert_eq!(door.ended().code, Some(0));
 }

@@ -103,7 +103,7 @@ impl Listener {
         let requests = accept(self.requests, settings.clone(), self.stop.subscribe(), handler);
         let requests = tokio::spawn(requests);
         signals.next().await;
-        say::out("stopping: requests in flight finish\n");
+        say::notice("stopping: requests in flight finish\n");
         self.stop.send_replace(true);
         let last = async {
             let _ = requests.await;
