@@ -13,8 +13,8 @@ import urllib.request
 from urllib.parse import quote, unquote, urlsplit
 
 
-def call(method, url, body=None, headers=None):
-    request = urllib.request.Request(url, body, headers or {}, method=method)
+def call(method, url, body=None, headers={"Content-Type": "application/json"}):
+    request = urllib.request.Request(url, body, headers, method=method)
     with urllib.request.urlopen(request) as answer:  # fails with a status from 400 on
         return answer.read()
 

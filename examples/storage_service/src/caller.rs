@@ -2,7 +2,8 @@ use std::error::Error;
 use std::net::SocketAddr;
 
 use axum::body::Bytes;
-use axum::http::{HeaderMap, Method, Request, StatusCode};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use fencing::Token;
 use fencing::http::attach;
 use http_body_util::{BodyExt, Full};
@@ -38,6 +39,9 @@ impl Caller {
         let mut request = Request::builder().method(method).uri(uri).body(body.into())?;
         if let Some(token) = token {
             attach(request.headers_mut(), token);
+        } else {
+            let kind = HeaderValue::from_static("application/json");
+            request.headers_mut().insert(CONTENT_TYPE, kind);
         }
         let response = self.client.request(request).await?;
         let (parts, body) = response.into_parts();

@@ -11,6 +11,8 @@ use crate::locks::LeaseError;
 pub enum ApiError {
     Refused(Box<Refusal>),
     Bad(String),
+    FromAPage,
+    NotJson,
     NotFound(&'static str),
     Held { detail: String, retry_after_ms: u128 },
     Unavailable(String),
@@ -21,6 +23,11 @@ impl IntoResponse for ApiError {
         let (status, detail, retry_after) = match self {
             ApiError::Refused(refusal) => return refusal.into_response(),
             ApiError::Bad(detail) => (StatusCode::BAD_REQUEST, detail, None),
+            ApiError::FromAPage => (StatusCode::FORBIDDEN, "web pages get no leases".into(), None),
+            ApiError::NotJson => {
+                let detail = "send the body as Content-Type: application/json";
+                (StatusCode::UNSUPPORTED_MEDIA_TYPE, detail.into(), None)
+            }
             ApiError::NotFound(detail) => (StatusCode::NOT_FOUND, detail.into(), None),
             ApiError::Held { detail, retry_after_ms } => {
                 (StatusCode::CONFLICT, detail, Some(retry_after_ms.div_ceil(1000).max(1)))

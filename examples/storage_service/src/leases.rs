@@ -5,7 +5,8 @@ use std::time::Duration;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::http::header::{CONTENT_TYPE, ORIGIN};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use fencing::{Lease, Resource};
 use serde::Deserialize;
@@ -58,12 +59,20 @@ impl Default for Wish {
 pub async fn acquire(
     State(app): State<Arc<App>>,
     Path(resource): Path<String>,
+    headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, ApiError> {
+    // A page that is open in a browser on this machine reaches the service too, and needs no consent for a form.
+    let site = headers.get("sec-fetch-site").is_some_and(|site| site != "none");
+    if site || headers.contains_key(ORIGIN) {
+        return Err(ApiError::FromAPage);
+    }
     let resource = Resource::new(resource)?;
-    // Whatever the content type says: curl's default is a form.
     let wish: Wish = match body.as_ref() {
         [] => Wish::default(),
+        _ if headers.get(CONTENT_TYPE).is_none_or(|kind| kind != "application/json") => {
+            return Err(ApiError::NotJson);
+        }
         json => serde_json::from_slice(json).map_err(|error| ApiError::Bad(error.to_string()))?,
     };
     if wish.wait_ms > LONGEST_WAIT {

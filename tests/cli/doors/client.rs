@@ -59,6 +59,10 @@ pub fn ask(
     if !body.is_empty() || method == "PUT" {
         all.push(("Content-Length", &length));
     }
+    let has_kind = headers.iter().any(|(name, _)| *name == "Content-Type");
+    if path.starts_with("/leases/") && !body.is_empty() && !has_kind {
+        all.push(("Content-Type", "application/json"));
+    }
     let text = head(method, path, &all) + body;
     let mut stream = connect(address);
     stream.write_all(text.as_bytes()).unwrap();

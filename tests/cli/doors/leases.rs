@@ -7,6 +7,8 @@ use super::Door;
 use super::client::{Answer, ask, connect, get, head};
 use support::cli::{five, until};
 
+const JSON: (&str, &str) = ("Content-Type", "application/json");
+
 fn acquire(door: &Door, name: &str, wish: &str) -> Answer {
     ask(door.requests, "POST", &format!("/leases/{name}"), &[], wish)
 }
@@ -74,7 +76,7 @@ fn a_client_that_hangs_up_while_it_waits_leaves_no_lock_behind() {
     let wish = r#"{"ttl_ms": 600000, "wait_ms": 60000}"#;
     let mut waiting = connect(door.requests);
     let length = wish.len().to_string();
-    let text = head("POST", "/leases/a", &[("Content-Length", &length)]) + wish;
+    let text = head("POST", "/leases/a", &[JSON, ("Content-Length", &length)]) + wish;
     waiting.write_all(text.as_bytes()).unwrap();
     until("it waits", || support::redis::waiting(&servers, "a") > 0);
     waiting.shutdown(Shutdown::Both).unwrap();
@@ -98,4 +100,33 @@ fn without_a_quorum_it_says_so() {
     assert!(ready.status == 503 && ready.text().starts_with("no quorum: "), "{ready:?}");
     assert_eq!(get(door.requests, "/health").json()["ready"], false);
     assert_eq!(get(door.status, "/livez").status, 200);
+}
+
+#[test]
+fn a_web_page_gets_no_lease() {
+    let servers = five();
+    let door = Door::serve(&servers, &[]);
+    let ask = |headers: &[(&str, &str)], body: &str| {
+        super::client::ask(door.requests, "POST", "/leases/a", headers, body).status
+    };
+    // What a browser adds for a page of any origin, also of the name that the page has made of this address.
+    for headers in [
+        [("Origin", "https://evil.example"), JSON],
+        [("Origin", "null"), JSON],
+        [("Origin", "http://test"), JSON],
+        [("Sec-Fetch-Site", "cross-site"), JSON],
+        [("Sec-Fetch-Site", "same-site"), JSON],
+        [("Sec-Fetch-Site", "same-origin"), JSON],
+    ] {
+        assert_eq!(ask(&headers, "{}"), 403, "{headers:?}");
+        assert_eq!(ask(&headers[..1], ""), 403, "{headers:?}");
+    }
+    // A form needs no consent of the browser's.
+    for kind in ["", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"] {
+        assert_eq!(ask(&[("Content-Type", kind)], "{}"), 415, "{kind}");
+    }
+    // Typed into a browser, and from programs.
+    assert_eq!(ask(&[("Sec-Fetch-Site", "none")], ""), 201);
+    let kind = ("Content-Type", "Application/JSON; charset=utf-8");
+    assert_eq!(super::client::ask(door.requests, "POST", "/leases/b", &[kind], "{}").status, 201);
 }

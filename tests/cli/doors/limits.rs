@@ -96,3 +96,36 @@ fn leases_and_those_who_wait_have_a_bound() {
         assert_eq!(first.join().unwrap().status, 503);
     });
 }
+
+#[test]
+fn a_renewal_finds_a_connection() {
+    let servers = five();
+    let door = Door::serve(&servers, &["--connections", "4", "--header-timeout", "10m"]);
+    let acquire = |wish: &str| ask(door.requests, "POST", "/leases/a", &[], wish);
+    let lease = acquire(r#"{"ttl_ms": 600000}"#);
+    assert_eq!(lease.status, 201);
+    let renewal = format!("/leases/{}", lease.json()["lease_id"].as_str().unwrap());
+    let wish = r#"{"wait_ms": 60000, "ttl_ms": 500}"#;
+    std::thread::scope(|scope| {
+        // More waiters than connections, and connections that say nothing, or nothing more.
+        let waiters: Vec<_> = (0..8).map(|_| scope.spawn(|| acquire(wish).status)).collect();
+        until("two wait", || waiters.iter().filter(|waiter| !waiter.is_finished()).count() == 2);
+        let silent: Vec<_> = (0..8).map(|_| connect(door.requests)).collect();
+        let kept: Vec<_> = (0..8)
+            .map(|_| {
+                let mut stream = connect(door.requests);
+                stream.write_all(head("GET", "/openapi.yaml", &[]).as_bytes()).unwrap();
+                let mut stream = BufReader::new(stream);
+                assert_eq!(read(&mut stream).unwrap().status, 200);
+                stream
+            })
+            .collect();
+        assert_eq!(ask(door.requests, "PUT", &renewal, &[], "").status, 200);
+        assert_eq!(ask(door.requests, "DELETE", &renewal, &[], "").status, 204);
+        drop((silent, kept));
+        let mut answers: Vec<u16> =
+            waiters.into_iter().map(|waiter| waiter.join().unwrap()).collect();
+        answers.sort_unstable();
+        assert_eq!(answers, [201, 201, 429, 429, 429, 429, 429, 429]);
+    });
+}

@@ -2,7 +2,8 @@ use super::service::{Answer, Service};
 use support::cli::until;
 
 fn lease(service: &Service, resource: &str, wish: &str) -> Answer {
-    service.send("POST", &format!("/leases/{resource}"), &[], wish.as_bytes())
+    let kind = ["Content-Type: application/json"];
+    service.send("POST", &format!("/leases/{resource}"), &kind, wish.as_bytes())
 }
 
 #[test]
@@ -74,6 +75,14 @@ fn leases_can_be_played_with_by_hand() {
         assert_eq!(lease(&service, "files/report", bad).status, 400, "{bad}");
     }
     assert_eq!(lease(&service, "%20x", "").status, 400);
+    // A page that a browser on this machine has open.
+    for (header, status) in [
+        ("Origin: https://evil.example", 403),
+        ("Sec-Fetch-Site: cross-site", 403),
+        ("Content-Type: text/plain", 415),
+    ] {
+        assert_eq!(service.send("POST", "/leases/a", &[header], b"{}").status, status, "{header}");
+    }
 }
 
 #[test]

@@ -28,13 +28,15 @@ fn requests_in_flight_finish() {
     assert!(status.unwrap().success());
 }
 
+const JSON: [&str; 1] = ["Content-Type: application/json"];
+
 #[test]
 fn whoever_waits_for_a_lease_is_told() {
     let mut service = Service::start(&[]);
-    assert_eq!(service.send("POST", "/leases/a", &[], br#"{"ttl_ms":600000}"#).status, 201);
+    assert_eq!(service.send("POST", "/leases/a", &JSON, br#"{"ttl_ms":600000}"#).status, 201);
     let wish = br#"{"wait_ms":60000}"#;
     let mut waiting = service.connect();
-    waiting.write_all(head("POST", "/leases/a", &[], wish.len()).as_bytes()).unwrap();
+    waiting.write_all(head("POST", "/leases/a", &JSON, wish.len()).as_bytes()).unwrap();
     waiting.write_all(wish).unwrap();
     assert_eq!(service.send("POST", "/leases/a", &[], b"").status, 409);
     signal(service.child.id(), "TERM");

@@ -15,7 +15,8 @@ use crate::duration;
 /// A lease is known to the process that has handed it out. When that process ends, its locks stay closed
 /// until their TTL, and nobody can renew them.
 ///
-/// Whoever can reach the port can lock everything: put it behind your own authentication.
+/// Every client that reaches the port can lock everything: put it behind your own authentication. Web pages are
+/// refused (Origin, Sec-Fetch-Site).
 #[derive(Debug, clap::Args)]
 #[command(after_help = STATUS)]
 pub(crate) struct Serve {
@@ -46,7 +47,8 @@ pub(crate) struct Serve {
     /// How many leases may be out at a time. Further requests get a 503.
     #[arg(long, value_name = "NUMBER", default_value_t = 10_000, value_parser = some)]
     pub(crate) leases: usize,
-    /// How many requests may wait for a lock at a time. Further ones get a 429.
+    /// How many requests may wait for a lock at a time, at most half of --connections: the others are for renewals and
+    /// releases. Further ones get a 429.
     #[arg(long, value_name = "NUMBER", default_value_t = 1000, value_parser = some)]
     pub(crate) waiters: usize,
 }

@@ -2,8 +2,7 @@ use std::convert::Infallible;
 use std::future::pending;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::Mutex;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::{Request, Response};
@@ -12,7 +11,7 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::Handler;
@@ -24,10 +23,59 @@ const STREAMS: u32 = 100;
 /// The longest list of headers in HTTP/2, in bytes.
 const HEADERS: u32 = 64 << 10;
 
+/// One connection, as others see it.
+pub(super) struct Connection {
+    work: Mutex<Work>,
+    close: Notify,
+}
+
 /// Whether a connection is at work, and since when it is not.
 struct Work {
     requests: usize,
     since: Instant,
+}
+
+impl Connection {
+    pub(super) fn new() -> Arc<Connection> {
+        let work = Work { requests: 0, since: Instant::now() };
+        Arc::new(Connection { work: Mutex::new(work), close: Notify::new() })
+    }
+
+    /// Since when it has had no request.
+    pub(super) fn idle_since(&self) -> Option<Instant> {
+        let work = self.work();
+        (work.requests == 0).then_some(work.since)
+    }
+
+    /// Ends it, unless a request has come.
+    pub(super) fn close(&self) {
+        self.close.notify_one();
+    }
+
+    /// Waits until it is to end.
+    async fn closed(&self) {
+        loop {
+            self.close.notified().await;
+            if self.idle_since().is_some() {
+                return;
+            }
+        }
+    }
+
+    /// Waits until there was no request for this long. HTTP/1 has its timer in hyper.
+    async fn idle(&self, limit: Duration) {
+        loop {
+            let next = self.idle_since().unwrap_or_else(Instant::now) + limit;
+            if next <= Instant::now() {
+                return;
+            }
+            sleep_until(next).await;
+        }
+    }
+
+    fn work(&self) -> MutexGuard<'_, Work> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Serves one connection until it ends, or until it is told to stop and is done.
@@ -36,6 +84,7 @@ pub(super) async fn serve<H: Handler>(
     from: SocketAddr,
     settings: Listen,
     mut stop: watch::Receiver<bool>,
+    me: Arc<Connection>,
     handler: H,
 ) {
     let _ = stream.set_nodelay(true);
@@ -45,10 +94,10 @@ pub(super) async fn serve<H: Handler>(
         biased;
         version = timeout(settings.header_timeout, stream.version()) => version,
         _ = stop.wait_for(|stop| *stop) => return,
+        () = me.closed() => return,
     };
     let Ok(Ok(Some(version))) = version else { return };
-    let work = Arc::new(Mutex::new(Work { requests: 0, since: Instant::now() }));
-    let counted = Arc::clone(&work);
+    let counted = Arc::clone(&me);
     let service = service_fn(move |request: Request<Incoming>| {
         let (handler, working) = (handler.clone(), Working::begin(&counted));
         async move {
@@ -71,6 +120,7 @@ pub(super) async fn serve<H: Handler>(
             let mut connection = pin!(builder.serve_connection(io, service));
             let ended = tokio::select! {
                 ended = connection.as_mut() => ended,
+                () = me.closed() => return,
                 () = stopped => {
                     connection.as_mut().graceful_shutdown();
                     connection.await
@@ -87,7 +137,11 @@ pub(super) async fn serve<H: Handler>(
             let ended = tokio::select! {
                 ended = connection.as_mut() => ended,
                 () = async {
-                    tokio::select! { () = stopped => {}, () = idle(&work, settings.client_timeout) => {} }
+                    tokio::select! {
+                        () = stopped => {}
+                        () = me.closed() => {}
+                        () = me.idle(settings.client_timeout) => {}
+                    }
                 } => {
                     connection.as_mut().graceful_shutdown();
                     connection.await
@@ -104,34 +158,19 @@ fn noted(ended: hyper::Result<()>) {
     }
 }
 
-/// Waits until there was no request for this long. HTTP/1 has its timer in hyper.
-async fn idle(work: &Mutex<Work>, limit: Duration) {
-    loop {
-        let next = {
-            let work = work.lock().unwrap_or_else(PoisonError::into_inner);
-            let since = if work.requests > 0 { Instant::now() } else { work.since };
-            since + limit
-        };
-        if next <= Instant::now() {
-            return;
-        }
-        sleep_until(next).await;
-    }
-}
-
 /// One request at work.
-struct Working(Arc<Mutex<Work>>);
+struct Working(Arc<Connection>);
 
 impl Working {
-    fn begin(work: &Arc<Mutex<Work>>) -> Working {
-        work.lock().unwrap_or_else(PoisonError::into_inner).requests += 1;
-        Working(Arc::clone(work))
+    fn begin(connection: &Arc<Connection>) -> Working {
+        connection.work().requests += 1;
+        Working(Arc::clone(connection))
     }
 }
 
 impl Drop for Working {
     fn drop(&mut self) {
-        let mut work = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut work = self.0.work();
         work.requests -= 1;
         work.since = Instant::now();
     }

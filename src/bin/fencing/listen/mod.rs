@@ -12,14 +12,15 @@ mod upload;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -28,13 +29,17 @@ pub(crate) use recorder::Recorder;
 pub(crate) use status::{Ready, Status};
 pub(crate) use upload::{Progress, Upload};
 
+use connection::Connection;
+
 use crate::args::Listen;
 use crate::duration::show;
 use crate::signals::Signals;
 use crate::{exit, say};
 
 /// How long it waits after an error of the system, such as too many open files.
-const PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
+const PAUSE: Duration = Duration::from_millis(100);
+/// A connection that has had no request for this long may be ended for another one.
+const IDLE: Duration = Duration::from_secs(1);
 
 /// What answers requests.
 pub(crate) trait Handler: Clone + Send + 'static {
@@ -157,34 +162,47 @@ async fn accept<H: Handler>(
     mut stop: watch::Receiver<bool>,
     handler: H,
 ) {
-    let places = Arc::new(Semaphore::new(settings.connections));
-    let mut connections = JoinSet::new();
+    let (mut open, mut connections) = (Vec::<Weak<Connection>>::new(), JoinSet::new());
     loop {
-        let accepted = async {
-            // The others wait in the queue of the system.
-            let place = Arc::clone(&places).acquire_owned().await;
-            (place, listener.accept().await)
-        };
-        let (place, accepted) = tokio::select! {
+        let accepted = tokio::select! {
             biased;
             _ = stop.wait_for(|stop| *stop) => break,
             Some(_) = connections.join_next(), if !connections.is_empty() => continue,
-            accepted = accepted => accepted,
+            accepted = listener.accept() => accepted,
         };
-        match accepted {
-            Ok((stream, from)) => {
-                let (handler, settings, stop) = (handler.clone(), settings.clone(), stop.clone());
-                connections.spawn(async move {
-                    let _place = place;
-                    connection::serve(stream, from, settings, stop, handler).await;
-                });
-            }
+        let (stream, from) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "no connection taken");
                 sleep(PAUSE).await;
+                continue;
             }
+        };
+        // The next ones wait in the queue of the system.
+        while connections.len() >= settings.connections && !*stop.borrow() {
+            close_idlest(&open);
+            let _ = timeout(PAUSE, connections.join_next()).await;
         }
+        if open.len() > 2 * connections.len() {
+            open.retain(|connection| connection.strong_count() > 0);
+        }
+        let connection = Connection::new();
+        open.push(Arc::downgrade(&connection));
+        let (handler, settings, stop) = (handler.clone(), settings.clone(), stop.clone());
+        connections.spawn(connection::serve(stream, from, settings, stop, connection, handler));
     }
     drop(listener);
     while connections.join_next().await.is_some() {}
+}
+
+/// Ends the connection that has had no request for the longest time, if any has had none for a while: connections that
+/// are kept for later must not keep out a renewal.
+fn close_idlest(open: &[Weak<Connection>]) {
+    let idle = open.iter().filter_map(Weak::upgrade).filter_map(|connection| {
+        let since = connection.idle_since().filter(|since| since.elapsed() >= IDLE)?;
+        Some((since, connection))
+    });
+    if let Some((_, connection)) = idle.min_by_key(|(since, _)| *since) {
+        connection.close();
+    }
 }

@@ -63,6 +63,16 @@ pub(super) fn too_long(why: &str) -> Answer {
     problem(StatusCode::PAYLOAD_TOO_LARGE, MALFORMED, why, None)
 }
 
+pub(super) fn not_json() -> Answer {
+    let why = "the body is JSON: send it as Content-Type: application/json";
+    problem(StatusCode::UNSUPPORTED_MEDIA_TYPE, MALFORMED, why, None)
+}
+
+pub(super) fn from_a_page() -> Answer {
+    let why = "web pages get no leases: a request with Origin or Sec-Fetch-Site is refused";
+    problem(StatusCode::FORBIDDEN, ("about:blank", "Forbidden"), why, None)
+}
+
 pub(super) fn unavailable(why: &str) -> Answer {
     problem(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE, why, Some(1))
 }

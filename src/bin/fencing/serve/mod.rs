@@ -13,7 +13,8 @@ use fencing::Resource;
 use fencing::http::segments;
 use fencing::lock::{BuildError, Lock, Released};
 use futures_util::FutureExt;
-use http::{Method, Request, Response, StatusCode};
+use http::header::{CONTENT_TYPE, ORIGIN};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use percent_encoding::percent_decode_str;
@@ -103,7 +104,8 @@ async fn run(args: &args::Serve) -> Result<u8, (u8, String)> {
     let serve = Serve {
         lock: Arc::clone(&lock),
         table: Table::new(args.leases),
-        waiters: Arc::new(Semaphore::new(args.waiters)),
+        // Waiters never take the last connections: a renewal finds one.
+        waiters: Arc::new(Semaphore::new(args.waiters.min(args.listen.connections.div_ceil(2)))),
         stopping: listener.stopping(),
         client_timeout: args.listen.client_timeout,
         ttl: args.ttl,
@@ -123,9 +125,12 @@ impl Serve {
         let (parts, body) = Upload::new(request, self.client_timeout, BODY_WITHIN).into_parts();
         let path = parts.uri.path();
         let whole = |answer: Answer| answer.map(Told::new);
+        if is_from_a_page(&parts.headers) {
+            return whole(answers::from_a_page());
+        }
         let below = path.strip_prefix("/leases/");
         match (&parts.method, below) {
-            (&Method::POST, Some(name)) => match self.acquire(name, body).await {
+            (&Method::POST, Some(name)) => match self.acquire(name, &parts.headers, body).await {
                 Ok(lease) => lease,
                 Err(answer) => whole(answer),
             },
@@ -144,9 +149,18 @@ impl Serve {
         }
     }
 
-    async fn acquire(&self, name: &str, body: Upload) -> Result<Response<Told>, Answer> {
+    async fn acquire(
+        &self,
+        name: &str,
+        headers: &HeaderMap,
+        body: Upload,
+    ) -> Result<Response<Told>, Answer> {
         let resource = resource(name).map_err(|why| answers::malformed(&why))?;
-        let wish = wish(body).await?;
+        // Before the body: a slow one takes a connection as a waiter does.
+        let Ok(_waiting) = self.waiters.try_acquire() else {
+            return Err(answers::crowded("too many requests wait for locks; nothing was asked"));
+        };
+        let wish = wish(headers, body).await?;
         let ttl = wish.ttl_ms.map_or(self.ttl, Duration::from_millis);
         let wait = Duration::from_millis(wish.wait_ms);
         for (field, value, most) in
@@ -159,9 +173,6 @@ impl Serve {
         }
         let wrong = |error: BuildError| answers::malformed(&error.to_string());
         let lock = self.lock.with_ttl(ttl).and_then(|lock| lock.with_wait(wait)).map_err(wrong)?;
-        let Ok(_waiting) = self.waiters.try_acquire() else {
-            return Err(answers::crowded("too many requests wait for locks; nothing was asked"));
-        };
         let Some(place) = self.table.place() else {
             return Err(answers::unavailable("too many leases are out; nothing was asked"));
         };
@@ -208,7 +219,7 @@ impl Serve {
         match self.table.release(id).await {
             Some(Ok(Released::Released)) => {
                 let mut empty = answer(StatusCode::NO_CONTENT, JSON, "");
-                empty.headers_mut().remove(http::header::CONTENT_TYPE);
+                empty.headers_mut().remove(CONTENT_TYPE);
                 empty
             }
             Some(Ok(Released::Lapsed)) | None => answers::no_lease(),
@@ -248,8 +259,15 @@ fn resource(name: &str) -> Result<Resource, String> {
     segments(decoded.split('/')).map_err(|error| error.to_string())
 }
 
-/// Reads what a client asks for. The content type does not matter: that of curl is a form.
-async fn wish(body: Upload) -> Result<Wish, Answer> {
+/// Whether a browser sends this for a web page. This service has no pages, so each is foreign: one that is open in a
+/// browser on the same machine reaches a loopback address, and its requests with simple bodies need no consent.
+fn is_from_a_page(headers: &HeaderMap) -> bool {
+    let site = headers.get("sec-fetch-site").is_some_and(|site| site != "none");
+    site || headers.contains_key(ORIGIN)
+}
+
+/// Reads what a client asks for.
+async fn wish(headers: &HeaderMap, body: Upload) -> Result<Wish, Answer> {
     let bytes = match Limited::new(body, BODY).collect().await {
         Ok(bytes) => bytes.to_bytes(),
         Err(error) if error.is::<LengthLimitError>() => {
@@ -257,10 +275,13 @@ async fn wish(body: Upload) -> Result<Wish, Answer> {
         }
         Err(error) => return Err(answers::malformed(&error.to_string())),
     };
-    match bytes.is_empty() {
-        true => Ok(Wish::default()),
-        false => {
-            serde_json::from_slice(&bytes).map_err(|error| answers::malformed(&error.to_string()))
-        }
+    if bytes.is_empty() {
+        return Ok(Wish::default());
     }
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    if !kind.eq_ignore_ascii_case(JSON) {
+        return Err(answers::not_json());
+    }
+    serde_json::from_slice(&bytes).map_err(|error| answers::malformed(&error.to_string()))
 }
