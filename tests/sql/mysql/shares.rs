@@ -38,12 +38,13 @@ async fn equal_tokens_write_rows_of_a_protected_table_side_by_side() {
 #[tokio::test]
 async fn a_prepared_transaction_keeps_newer_tokens_out() {
     let place = ready().await;
-    // In the first round the token is new, in the others its mark is raised already.
+    // In the first round the token is new, in the others its mark is raised already. Each changes the row: PREPARE gives
+    // up nothing of a transaction that has changed none.
     for branch in ["one", "two", "three"] {
         let mut old = place.pool.acquire().await.unwrap();
         let level = if branch == "two" { "REPEATABLE READ" } else { "READ COMMITTED" };
         let xa = format!(
-            "SET SESSION TRANSACTION ISOLATION LEVEL {level}; XA START '{branch}'; CALL fencing_admit('files/a', 33); UPDATE shop SET n = 33 WHERE id = 1;
+            "SET SESSION TRANSACTION ISOLATION LEVEL {level}; XA START '{branch}'; CALL fencing_admit('files/a', 33); UPDATE shop SET n = n + 1 WHERE id = 1;
             XA END '{branch}'; XA PREPARE '{branch}'"
         );
         old.execute(raw_sql(sqlx::AssertSqlSafe(xa))).await.unwrap();
