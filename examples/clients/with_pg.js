@@ -17,14 +17,21 @@ function fate(error) {
   return /^(08|57P|53300)/.test(error.code) || !error.severity ? "down" : "error";
 }
 
+async function admit(client, resource, token) {
+  await client.query("BEGIN");
+  await client.query("SET LOCAL lock_timeout = '200ms'");
+  await client.query("SELECT fencing_admit($1, $2)", [resource, token]);
+}
+
 async function write(options, resource, token, body) {
   const client = new Client(options);
   client.on("error", () => {}); // The statement that is under way says it too.
   try {
     await client.connect();
-    await client.query("BEGIN");
-    await client.query("SET LOCAL lock_timeout = '200ms'");
-    await client.query("SELECT fencing_admit($1, $2)", [resource, token]);
+    // Once for each token, alone: a deadlock in the transaction that writes cannot take the mark back then.
+    await admit(client, resource, token);
+    await client.query("COMMIT");
+    await admit(client, resource, token);
     await client.query("UPDATE files SET body = $2 WHERE path = $1", [resource, body]);
     await client.query("COMMIT");
   } finally {

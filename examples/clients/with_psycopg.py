@@ -24,12 +24,19 @@ def fate(error):
     return "error"
 
 
+def admit(conn, resource, token):
+    conn.execute("SET LOCAL lock_timeout = '200ms'")
+    conn.execute("SELECT fencing_admit(%s, %s)", (resource, token))
+
+
 def write(conninfo, resource, token, body):
     with psycopg.connect(conninfo, autocommit=True) as conn:
-        # `transaction` begins, commits, and rolls back after an error.
+        # `transaction` begins, commits, and rolls back after an error. The first one, once for each token, raises the
+        # mark and nothing else: a deadlock in the second one cannot take that back.
         with conn.transaction():
-            conn.execute("SET LOCAL lock_timeout = '200ms'")
-            conn.execute("SELECT fencing_admit(%s, %s)", (resource, token))
+            admit(conn, resource, token)
+        with conn.transaction():
+            admit(conn, resource, token)
             conn.execute("UPDATE files SET body = %s WHERE path = %s", (body, resource))
 
 

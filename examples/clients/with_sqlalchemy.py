@@ -30,11 +30,18 @@ def fate(error):
     return "down" if code in DOWN or str(code).startswith(("08", "57P")) else "error"
 
 
+def admit(conn, resource, token):
+    conn.execute(text(PATIENCE[conn.dialect.name]))
+    conn.execute(text(ADMIT[conn.dialect.name]), {"resource": resource, "token": token})
+
+
 def write(engine, resource, token, body):
-    # `begin` commits at the end of the block, and rolls back after an error.
+    # `begin` commits at the end of the block, and rolls back after an error. The first one, once for each token, raises
+    # the mark and nothing else: a deadlock in the second one cannot take that back.
     with engine.begin() as conn:
-        conn.execute(text(PATIENCE[engine.dialect.name]))
-        conn.execute(text(ADMIT[engine.dialect.name]), {"resource": resource, "token": token})
+        admit(conn, resource, token)
+    with engine.begin() as conn:
+        admit(conn, resource, token)
         update = text("UPDATE files SET body = :body WHERE path = :path")
         conn.execute(update, {"body": body, "path": resource})
 

@@ -7,16 +7,24 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tokio_postgres::{Client, Error, NoTls};
+use tokio_postgres::{Client, Error, NoTls, Transaction};
+
+const RESOURCE: &str = "files/report";
+
+/// Admits the token in a transaction. Dropped before its commit, that is rolled back.
+async fn admitted(client: &mut Client, token: i64) -> Result<Transaction<'_>, Error> {
+    let tx = client.transaction().await?;
+    tx.batch_execute("SET LOCAL lock_timeout = '200ms'").await?;
+    tx.execute("SELECT fencing_admit($1, $2)", &[&RESOURCE, &token]).await?;
+    Ok(tx)
+}
 
 /// Writes the file if no newer token has been there.
 async fn write(client: &mut Client, token: i64, body: &str) -> Result<(), Error> {
-    let resource = "files/report";
-    // Dropped before its commit, it is rolled back.
-    let tx = client.transaction().await?;
-    tx.batch_execute("SET LOCAL lock_timeout = '200ms'").await?;
-    tx.execute("SELECT fencing_admit($1, $2)", &[&resource, &token]).await?;
-    tx.execute("UPDATE files SET body = $2 WHERE path = $1", &[&resource, &body]).await?;
+    // Once for each token, alone: a deadlock in the transaction that writes cannot take the mark back then.
+    admitted(client, token).await?.commit().await?;
+    let tx = admitted(client, token).await?;
+    tx.execute("UPDATE files SET body = $2 WHERE path = $1", &[&RESOURCE, &body]).await?;
     tx.commit().await
 }
 

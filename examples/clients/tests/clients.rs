@@ -81,8 +81,15 @@ macro_rules! on {
                 assert_eq!(body(&pool).await, "fourth");
                 assert_eq!(sql::highest(&pool, &report()).await.unwrap(), Some(token(36)));
 
+                // The write fails, and the mark is raised for good.
+                let mut row = pool.begin().await.unwrap();
+                sqlx::query("UPDATE files SET body = 'held'").execute(&mut *row).await.unwrap();
+                assert_eq!(example.write(37, "fifth").0, 75);
+                row.rollback().await.unwrap();
+                assert_eq!(sql::highest(&pool, &report()).await.unwrap(), Some(token(37)));
+
                 kill();
-                let (end, said) = example.write(37, "gone");
+                let (end, said) = example.write(38, "gone");
                 assert_eq!(end, 69, "{said}");
                 assert!(said.starts_with("down: "), "{said}");
             }

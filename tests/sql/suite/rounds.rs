@@ -1,7 +1,6 @@
 //! Two writers with neighbouring tokens, at every isolation level.
 
 use fencing::Sequencer;
-use fencing::fence::{FenceError, Transactions};
 use fencing::sql::Protect;
 
 use super::*;
@@ -19,8 +18,6 @@ enum Guard {
     Begin,
     BeginAs,
     Retry,
-    /// As below a `TransactionLayer`.
-    Layer,
 }
 
 impl Guard {
@@ -29,7 +26,7 @@ impl Guard {
     }
 
     fn begins(self) -> bool {
-        matches!(self, Guard::Begin | Guard::BeginAs | Guard::Retry | Guard::Layer)
+        matches!(self, Guard::Begin | Guard::BeginAs | Guard::Retry)
     }
 }
 
@@ -45,12 +42,6 @@ async fn attempt(
     let mut tx = match guard {
         Guard::Begin | Guard::Retry => sql::begin(&place.pool, &own.resource, own.token).await?,
         Guard::BeginAs => sql::begin_as(&place.pool, &own).await?,
-        Guard::Layer => match Transactions::begin(&place.pool, std::slice::from_ref(&own)).await {
-            Ok(tx) => tx,
-            Err(FenceError::Stale(stale)) => return Err(stale.into()),
-            // What else was in the way, this says in the words that the writers know.
-            Err(_) => sql::begin_as(&place.pool, &own).await?,
-        },
         _ => place.pool.begin_with(level).await?,
     };
     stall().await;
@@ -91,32 +82,6 @@ async fn play(level: &'static str, guard: Guard, rounds: u64) -> (u64, i64) {
     let refused = refused.await;
     let (_, late) = file(&place).await;
     (refused, late)
-}
-
-/// Writers that are fenced in different ways lock in different orders: the mark first, or the row.
-#[tokio::test]
-async fn writers_that_are_fenced_in_different_ways_refuse_each_other() {
-    let ways = [Guard::Admit, Guard::Present, Guard::Begin, Guard::Layer];
-    let rounds = rounds().div_ceil(4);
-    let place = ready().await;
-    Protect::rows("files", "path").unwrap().apply(&place.pool).await.unwrap();
-    let (mut played, mut late_tokens) = (0, 0);
-    for &level in LEVELS {
-        for (old, new) in ways.iter().flat_map(|old| ways.iter().map(move |new| (*old, *new))) {
-            if old == new {
-                continue;
-            }
-            let play = refused(rounds, async |number| {
-                let guard = if number % 2 == 1 { old } else { new };
-                attempt(&place, level, number + 2 * played, guard, true).await
-            });
-            late_tokens += play.await;
-            played += rounds;
-            assert_eq!(file(&place).await.1, 0, "{level}: {old:?} beside {new:?}");
-        }
-    }
-    println!("{played} rounds, {late_tokens} refused");
-    assert!(late_tokens > 0, "nothing stale was attempted");
 }
 
 #[tokio::test]

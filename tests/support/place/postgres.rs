@@ -168,6 +168,9 @@ pub const GUARDED: &str = "UPDATE files
 /// Whether a trigger gives way to a newer token's raise, in place of waiting for it.
 pub const GIVES_WAY: bool = true;
 
+/// Whether transactions of XA know that they are such.
+pub const XA: bool = false;
+
 /// The levels that a session may begin its transactions on.
 pub const DEFAULTS: &[&str] = &["read committed", "repeatable read", "serializable"];
 

@@ -156,6 +156,9 @@ db.execute('COMMIT')";
 pub const GUARDED: &str = "UPDATE files
     SET late = late + CASE WHEN token > ?1 THEN 1 ELSE 0 END, token = ?2";
 
+/// Whether transactions of XA know that they are such.
+pub const XA: bool = false;
+
 /// The levels that a session may begin its transactions on.
 pub const DEFAULTS: &[&str] = &["the only one"];
 
