@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use futures_util::future::{BoxFuture, FutureExt, ready};
 
@@ -20,10 +21,13 @@ const SHARDS: u16 = 256;
 /// **Fencing.** The marks end with the process: after a restart an older token passes until
 /// a newer one has been seen. Where that matters, keep the marks beside the data.
 pub struct MemoryMarks {
-    shards: Shards<Token>,
+    shards: Arc<Shards<Token>>,
     used: AtomicUsize,
     limit: usize,
 }
+
+/// The marks of this process, to notice a resource that has two.
+static LIVE: Mutex<Vec<Weak<Shards<Token>>>> = Mutex::new(Vec::new());
 
 impl fmt::Debug for MemoryMarks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -38,7 +42,29 @@ impl MemoryMarks {
     /// Makes marks with room for this many resources.
     #[must_use]
     pub fn new(limit: usize) -> MemoryMarks {
-        MemoryMarks { shards: Shards::new(SHARDS), used: AtomicUsize::new(0), limit }
+        let shards = Arc::new(Shards::new(SHARDS));
+        let mut live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);
+        live.retain(|marks| marks.strong_count() > 0);
+        live.push(Arc::downgrade(&shards));
+        MemoryMarks { shards, used: AtomicUsize::new(0), limit }
+    }
+
+    /// Logs an error when another fence of this process keeps a mark of the resource: a fence for each route, say.
+    fn warn_of_another(&self, resource: &Resource) {
+        let live = LIVE.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let others = live.iter().filter_map(Weak::upgrade);
+        let mut others = others.filter(|marks| !Arc::ptr_eq(marks, &self.shards));
+        let has_one = |marks: Arc<Shards<Token>>| {
+            let (shard, key) = marks.of(resource);
+            shard.lock().contains_key(&key)
+        };
+        if others.any(has_one) {
+            tracing::error!(
+                %resource,
+                "two fences of this process keep a mark of this resource: a token that one has refused passes the \
+                 other. Make one Fence, and clone it for each route"
+            );
+        }
     }
 
     /// Lowers a mark that a forged token has poisoned from `from` to `to`, if it is still exactly
@@ -97,15 +123,18 @@ impl MemoryMarks {
     }
 
     fn compare_and_raise(&self, resource: &Resource, token: Token) -> Result<(), MarksError> {
-        let (shard, key) = self.shards.of(resource);
-        let mut marks = shard.lock();
-        if let Some(highest) = marks.get_mut(&key) {
-            Stale::check(resource, token, Some(*highest))?;
-            *highest = token;
-            return Ok(());
+        {
+            let (shard, key) = self.shards.of(resource);
+            let mut marks = shard.lock();
+            if let Some(highest) = marks.get_mut(&key) {
+                Stale::check(resource, token, Some(*highest))?;
+                *highest = token;
+                return Ok(());
+            }
+            self.find_room()?;
+            marks.insert(key, token);
         }
-        self.find_room()?;
-        marks.insert(key, token);
+        self.warn_of_another(resource);
         Ok(())
     }
 }
@@ -193,8 +222,6 @@ impl Marks for MemoryMarks {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
 
     /// As while it grows.

@@ -111,7 +111,8 @@ impl fmt::Debug for Fence {
 }
 
 impl Fence {
-    /// Makes a fence on these marks. An admission may take 5 s, and a newer token waits for older
+    /// Makes a fence on these marks. Make one for all routes, and clone it: two fences do not see each other's requests
+    /// in flight, and two [`MemoryMarks`] not even each other's tokens. An admission may take 5 s, and a newer token waits for older
     /// requests in flight: bound these with [`drop_older_after`](Fence::drop_older_after).
     pub fn new(marks: impl Marks) -> Fence {
         Fence {

@@ -12,6 +12,10 @@ use crate::fence::Fence;
 ///
 /// A read that carries a token raises the mark as a write does: after it, the fence refuses
 /// older tokens, unless it is told to [ignore reads](FenceLayer::ignore_reads).
+///
+/// In axum, `route_layer` covers only the methods that the route has **before** it:
+/// `put(write).route_layer(fence).delete(remove)` leaves `DELETE` open. Put it last. Make one [`Fence`] and clone it for
+/// each route.
 #[derive(Clone)]
 pub struct FenceLayer<X> {
     pub(super) fence: Fence,

@@ -45,10 +45,44 @@ impl Subscriber for Log {
 pub async fn said(app: &Router) -> (String, Response<Body>) {
     let send = async || app.clone().oneshot(request("PUT", &["33"])).await.unwrap();
     send().await;
+    logged(send).await
+}
+
+/// Returns what is logged as an error meanwhile.
+async fn logged<T>(act: impl AsyncFnOnce() -> T) -> (String, T) {
     let log = Log::default();
     let _logging = tracing::subscriber::set_default(log.clone());
     tracing::callsite::rebuild_interest_cache();
-    let response = send().await;
+    let done = act().await;
     let said = log.0.lock().unwrap().clone();
-    (said, response)
+    (said, done)
+}
+
+#[tokio::test]
+async fn a_fence_for_each_route_is_named() {
+    let admit = async |fence: &Fence, name: &str| {
+        drop(fence.admit(&Resource::new(name).unwrap(), token(33)).await.unwrap());
+    };
+    let of_a_route = || Fence::new(MemoryMarks::default());
+    let (first, second) = (of_a_route(), of_a_route());
+    // The first time makes the place in the code known.
+    for fence in [&first, &second] {
+        admit(fence, "said/1").await;
+    }
+    let (said, ()) = logged(async || {
+        for fence in [&first, &first.clone(), &second] {
+            admit(fence, "said/2").await;
+        }
+    })
+    .await;
+    assert_eq!(said.matches("said/2").count(), 1, "{said}");
+    assert!(said.contains("two fences") && said.contains("clone it for each route"), "{said}");
+    drop(second);
+    let (said, ()) = logged(async || {
+        for fence in [&first, &first.clone()] {
+            admit(fence, "said/3").await;
+        }
+    })
+    .await;
+    assert_eq!(said, "");
 }
