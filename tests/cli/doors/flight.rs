@@ -61,6 +61,32 @@ fn an_upload_that_breaks_off_behind_its_answer_keeps_the_resource_closed() {
 }
 
 #[test]
+fn what_a_service_reads_behind_its_answer_reaches_it() {
+    // More than the buffer of its own system takes.
+    const LENGTH: usize = 400_000;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut command = super::proxy(&format!("http://{}", listener.local_addr().unwrap()));
+    command.args(["--forget-marks-on-exit", "--clean-start"]);
+    let door = Door::start(command);
+    let mut client = connect(door.requests);
+    let length = LENGTH.to_string();
+    let headers = [("Fencing-Token", "33"), ("Content-Length", length.as_str())];
+    client.write_all(head("PUT", "/files/a", &headers).as_bytes()).unwrap();
+    let mut service = BufReader::new(listener.accept().unwrap().0);
+    let mut seen = String::new();
+    while !seen.ends_with("\r\n\r\n") {
+        assert!(service.read_line(&mut seen).unwrap() > 0, "{seen}");
+    }
+    service.get_mut().write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
+    assert_eq!(read(&mut BufReader::new(client.try_clone().unwrap())).unwrap().status, 200);
+    client.write_all(&vec![b'x'; LENGTH]).unwrap();
+    until("the proxy has passed it on", || door.metric("fencing_proxy_requests") == 0.0);
+    let mut upload = Vec::new();
+    service.read_to_end(&mut upload).unwrap();
+    assert_eq!(upload.len(), LENGTH);
+}
+
+#[test]
 fn an_upload_that_the_service_does_not_read_is_stopped() {
     // It answers in the middle of the upload, and reads nothing more.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

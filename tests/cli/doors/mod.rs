@@ -18,6 +18,7 @@ mod scenario;
 mod signed;
 mod stop;
 mod streams;
+mod time_wait;
 pub mod upstream;
 
 use std::io::{BufRead, BufReader};

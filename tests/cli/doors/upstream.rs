@@ -8,8 +8,8 @@ use support::cli::until;
 
 /// What the path begins with says how it answers: `/slow/` when the gate is open, `/cut/` not at all,
 /// `/half/` with a second half when the gate is open, `/torn/` with no second half for token 33, `/early/` before
-/// it reads the body (`/early/none` with nothing, `/early/chunks` in chunks), `/many/` with a GiB, and
-/// else with the head of the request.
+/// it reads the body (`/early/none` with nothing, `/early/chunks` in chunks), `/many/` with a GiB, `/kept/` and keeps its
+/// connection, and else with the head of the request.
 #[derive(Clone)]
 pub struct Upstream {
     pub address: SocketAddr,
@@ -124,6 +124,9 @@ impl Upstream {
             out.write_all(length(MANY).as_bytes()).ok()?;
             let piece = vec![b'x'; 1 << 20];
             return (0..MANY >> 20).try_for_each(|_| out.write_all(&piece).ok());
+        }
+        if path.starts_with("/kept/") {
+            return out.write_all(length(0).as_bytes()).ok();
         }
         let own = format!("Connection: close, X-Own\r\nX-Own: 1\r\nX-Read: {read}\r\n");
         let answer = length(head.len()).replace("\r\n\r\n", &format!("\r\n{own}\r\n"));

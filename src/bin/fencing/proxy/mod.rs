@@ -1,6 +1,7 @@
 //! `fencing proxy`: the fence before any service. A request whose answer the proxy does not wait for
 //! goes on in a task of its own, and stays in flight: see `relay.rs` and `held.rs`.
 
+mod connector;
 mod counted;
 mod headers;
 mod held;

@@ -19,6 +19,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use tower_service::Service;
 
+use super::connector::Connector;
 use super::headers;
 use super::held::{Flight, Hold, Rest, UpstreamBody, hold, no_progress};
 use crate::args::Proxy;
@@ -32,10 +33,10 @@ const UNUSED: Duration = Duration::from_secs(15);
 /// The service behind the proxy.
 #[derive(Clone)]
 pub(super) struct Upstream {
-    client: Client<HttpConnector, Upload>,
+    client: Client<Connector, Upload>,
     /// For requests that the fence has admitted: it uses no connection twice. Where the service closes
     /// an unused connection just now, a request on it would be in doubt, and keep its resource closed.
-    fresh: Client<HttpConnector, Upload>,
+    fresh: Client<Connector, Upload>,
     uri: Uri,
     http2: bool,
     patience: Duration,
@@ -54,6 +55,7 @@ impl Upstream {
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(CONNECT));
         connector.set_nodelay(true);
+        let connector = Connector(connector);
         let mut builder = Client::builder(TokioExecutor::new());
         builder.http2_only(args.upstream_http2).set_host(false);
         builder.pool_timer(TokioTimer::new()).pool_idle_timeout(UNUSED);

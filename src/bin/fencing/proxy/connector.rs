@@ -1,0 +1,99 @@
+use std::io::{IoSlice, Result};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use http::Uri;
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tower_service::Service;
+
+/// Connects to the service.
+#[derive(Clone)]
+pub(super) struct Connector(pub(super) HttpConnector);
+
+impl Service<Uri> for Connector {
+    type Response = Stream;
+    type Error = <HttpConnector as Service<Uri>>::Error;
+    type Future = BoxFuture<'static, std::result::Result<Stream, Self::Error>>;
+
+    fn poll_ready(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<std::result::Result<(), Self::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, service: Uri) -> Self::Future {
+        let connecting = self.0.call(service);
+        async move { Ok(Stream { inner: connecting.await?, heard: false, early: false }) }.boxed()
+    }
+}
+
+/// A connection to the service. Where the proxy ends it after the answer, a reset follows the end: no
+/// port of this machine stays in TIME-WAIT, of which a connection for each request would soon take all.
+///
+/// A reset throws away what the service has not got. So there is none where the answer began before the
+/// request was written: the service may still read it.
+pub(super) struct Stream {
+    inner: TokioIo<TcpStream>,
+    /// Something has come from the service.
+    heard: bool,
+    /// Something was written after that.
+    early: bool,
+}
+
+impl Read for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: ReadBufCursor<'_>,
+    ) -> Poll<Result<()>> {
+        let read = ready!(Pin::new(&mut self.inner).poll_read(context, buffer));
+        self.heard = true;
+        Poll::Ready(read)
+    }
+}
+
+impl Write for Stream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<Result<usize>> {
+        self.early |= self.heard;
+        Pin::new(&mut self.inner).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<Result<usize>> {
+        self.early |= self.heard;
+        Pin::new(&mut self.inner).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(context)
+    }
+
+    /// The service reads the end of the stream before it meets the reset.
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        ready!(Pin::new(&mut self.inner).poll_shutdown(context))?;
+        Poll::Ready(if self.early { Ok(()) } else { self.inner.inner().set_zero_linger() })
+    }
+}
+
+impl Connection for Stream {
+    fn connected(&self) -> Connected {
+        self.inner.connected()
+    }
+}
