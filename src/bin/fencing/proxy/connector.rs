@@ -33,8 +33,8 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// A connection to the service. Where the proxy ends it after the answer, a reset follows the end: no
-/// port of this machine stays in TIME-WAIT, of which a connection for each request would soon take all.
+/// A connection to the service. The proxy ends it after the answer, by a reset: the end in order would leave
+/// its port in TIME-WAIT, and a connection for each request would soon take all ports.
 ///
 /// A reset throws away what the service has not got. So there is none where the answer began before the
 /// request was written: the service may still read it.
@@ -85,10 +85,13 @@ impl Write for Stream {
         Pin::new(&mut self.inner).poll_flush(context)
     }
 
-    /// The service reads the end of the stream before it meets the reset.
+    /// hyper ends the connection by itself. The reset goes out when the stream is dropped. An end of the
+    /// stream before it would be a race: if the service closes between the two, TIME-WAIT begins.
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        ready!(Pin::new(&mut self.inner).poll_shutdown(context))?;
-        Poll::Ready(if self.early { Ok(()) } else { self.inner.inner().set_zero_linger() })
+        if self.early {
+            return Pin::new(&mut self.inner).poll_shutdown(context);
+        }
+        Poll::Ready(self.inner.inner().set_zero_linger())
     }
 }
 
