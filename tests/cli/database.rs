@@ -46,6 +46,7 @@ fn is_migrated_protected_and_told(
     let ended = fencing(&marks);
     assert_ne!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stderr.matches("migrate").count() <= 2, "advised twice: {}", ended.stderr);
+    assert!(!ended.stderr.contains(" at line "), "of the server's source: {}", ended.stderr);
     for _ in 0..2 {
         assert_eq!(done(&["migrate", "--database", url]), "");
     }

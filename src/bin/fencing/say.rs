@@ -95,7 +95,8 @@ pub(crate) fn out(text: impl Display) {
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
-    while let Some(error) = next {
+    // The errors of the library repeat what the driver said.
+    while let Some(error) = next.filter(|error| !error.is::<sqlx::Error>()) {
         let cause = error.to_string();
         if !text.contains(&cause) {
             text = format!("{text}: {cause}");

@@ -1,7 +1,7 @@
 //! Whose share of a mark lasts: of writers with equal tokens, in XA, and outside of a transaction.
 
 use fencing::Sequencer;
-use fencing::sql::{self, Protect};
+use fencing::sql::{self, AdmitError, Protect};
 use sqlx::{Executor, Row, raw_sql};
 
 use super::place::Place;
@@ -65,4 +65,14 @@ async fn an_admission_without_a_transaction_is_an_error() {
     let open = "SET autocommit = 0; CALL fencing_admit('files/a', 33); SELECT @@in_transaction";
     let open = alone.fetch_one(raw_sql(open)).await.unwrap();
     assert_eq!(open.get::<u64, _>(0), 1);
+}
+
+/// The database names a view of the fence, which the user has never seen.
+#[tokio::test]
+async fn below_lock_tables_an_admission_says_what_to_do() {
+    let place = ready().await;
+    let mut locked = place.pool.acquire().await.unwrap();
+    let admit = "SET autocommit = 0; LOCK TABLES shop WRITE; CALL fencing_admit('files/a', 33)";
+    let error = AdmitError::from(locked.execute(admit).await.unwrap_err()).to_string();
+    assert!(error.ends_with("was not locked with LOCK TABLES: run UNLOCK TABLES first"), "{error}");
 }
