@@ -9,7 +9,8 @@ use crate::token::Token;
 /// was never granted has raised the mark and all holders of leases are refused.
 ///
 /// It leaves a line in the table `fencing_audit`: the resource, the mark before and after, when,
-/// and by whom (SQLite knows no users). It waits for transactions that write at the mark. If
+/// and by whom (SQLite knows no users). It waits for transactions that write at the mark, on
+/// PostgreSQL for ten seconds at most. If
 /// [`SqlLock`](crate::lock::sql::SqlLock) has granted the last token there is, the next lease gets a token after
 /// `to`. Then `from` may also be that last token: the mark itself stays as it is in that case, unless no token is
 /// left above it. If the mark has moved since you read it, nothing happens: a second call, or a second operator,

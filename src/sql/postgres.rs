@@ -24,6 +24,9 @@ const BEGIN_MIGRATION: &str =
 const IMPATIENT: &str =
     "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = 1000";
 
+/// The same where nobody waits behind it.
+const PATIENT: &str = "SET LOCAL lock_timeout = 10000";
+
 /// Ends with the transaction. The migrator's own lock belongs to the session, and stays
 /// behind in the pool when a migration fails or is dropped. "fencing" in ASCII: no other
 /// program's advisory lock.
@@ -174,7 +177,8 @@ impl FenceStatements for Postgres {
         to: Token,
     ) -> BoxFuture<'a, sqlx::Result<()>> {
         let name = literal(resource.as_str());
-        Postgres::execute(conn, format!("SELECT fencing_lower({name}, {from}, {to})"))
+        let lower = format!("{PATIENT}; SELECT fencing_lower({name}, {from}, {to})");
+        Postgres::execute(conn, lower)
     }
 
     fn prunable(

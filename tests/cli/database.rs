@@ -3,10 +3,12 @@
 use std::process::Command;
 
 use sqlx::ConnectOptions;
+use sqlx::postgres::PgConnectOptions;
 
 use support::cli::{Ended, finish};
 use support::clients::output;
 use support::mariadb::MariadbServer;
+use support::pgbouncer::PgBouncer;
 use support::postgres::PostgresServer;
 
 pub fn fencing(arguments: &[&str]) -> Ended {
@@ -232,6 +234,35 @@ async fn so_is_a_postgresql_database() {
     let client = |statement: &str| output(server.client(name).arg("-c").arg(statement));
     let url = database.to_url_lossy().to_string();
     is_migrated_protected_and_told(&url, &client, writes);
+}
+
+/// Each program comes with a new connection to the pooler, which gives it a session that others have used.
+#[tokio::test]
+async fn operators_work_through_a_pooler() {
+    let server = PostgresServer::start();
+    let direct = server.database().await;
+    let pooler = PgBouncer::before(&server, 1);
+    let url = |options: &PgConnectOptions| {
+        let (socket, port) = (options.get_socket().unwrap().display(), options.get_port());
+        let database = options.get_database().unwrap();
+        format!("postgres://fencing@localhost/{database}?host={socket}&port={port}")
+    };
+    done(&["migrate", "--database", &url(&direct)]);
+    let url = url(&pooler.on(direct.get_database().unwrap()));
+    for (name, high, low) in [("a", "34", "33"), ("b", "44", "43")] {
+        let on = ["--database", &url, "--resource", name];
+        let marks = |action, more: &[&str]| done(&[&["marks", action], &on[..], more].concat());
+        assert_eq!(marks("raise", &["--token", high, "--yes"]), format!("{high}\t{name}\n"));
+        let lower = ["--from", high, "--token", low, "--yes"];
+        assert_eq!(marks("lower", &lower), format!("{low}\t{name}\n"));
+        assert_eq!(done(&[&["marks"], &on[..]].concat()), format!("{low}\t{name}\n"));
+        let floor = ["marks", "raise-floor", "--database", &url, "--token", "9", "--yes"];
+        assert_eq!(done(&floor), "floor 9\n");
+        done(&[&["run"], &on[..], &["--", "true"]].concat());
+        done(&["leases", "--database", &url]);
+    }
+    let prune = ["marks", "prune", "--database", &url, "--older-than", "0s", "--yes"];
+    assert_eq!(done(&prune), "2 marks removed, floor 43\n");
 }
 
 #[tokio::test]

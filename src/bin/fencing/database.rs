@@ -2,7 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fencing::sql::{self, AdmitError, MigrateError, Protect, ProtectError};
+use fencing::fence::{Marks as _, MarksError};
+use fencing::sql::{self, AdmitError, MigrateError, Protect, ProtectError, SqlMarks};
 use fencing::{Resource, Token};
 use serde_json::Value;
 use sqlx::{MySql, Postgres, Sqlite};
@@ -196,7 +197,9 @@ async fn run_raise(args: &Raise) -> Result<(), Failure> {
         ));
         return Err(Failure(exit::USAGE, String::new()));
     }
-    on!(&pool, pool => raise(pool, resource, token).await).map_err(not_admitted)?;
+    // Waits for nobody for long, through a pooler as well.
+    on!(&pool, pool => SqlMarks::new(pool.clone()).raise(resource, token).await)
+        .map_err(not_raised)?;
     say::out(format_args!("{token}\t{resource}\n"));
     Ok(())
 }
@@ -268,21 +271,22 @@ fn above_all_granted() -> Result<Token, Failure> {
     Token::new(since.as_secs() * 1_000_000).map_err(usage)
 }
 
-async fn raise<DB: sql::Database>(
-    pool: &sqlx::Pool<DB>,
-    resource: &Resource,
-    token: Token,
-) -> Result<(), AdmitError> {
-    let tx = sql::begin(pool, resource, token).await?;
-    Ok(tx.commit().await?)
-}
-
 fn not_migrated(error: MigrateError) -> Failure {
     let status = match &error {
         MigrateError::Locked(_) => exit::HELD,
         _ => exit::REFUSED,
     };
     Failure(status, say::chain(&error))
+}
+
+fn not_raised(error: MarksError) -> Failure {
+    match error {
+        MarksError::Unreachable(cause) => match cause.downcast() {
+            Ok(error) => not_admitted(*error),
+            Err(cause) => Failure(exit::REFUSED, say::chain(&*cause)),
+        },
+        error => Failure(exit::REFUSED, say::chain(&error)),
+    }
 }
 
 fn not_admitted(error: AdmitError) -> Failure {

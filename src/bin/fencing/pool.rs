@@ -72,7 +72,6 @@ pub(crate) async fn connect(url: &str, create: bool, most: u32) -> Result<Pool, 
         }
         Kind::Postgres => {
             let options = PgConnectOptions::from_str(url).map_err(wrong)?;
-            let options = options.options([("lock_timeout", "10s")]);
             let pool = PgPoolOptions::new().max_connections(most).acquire_timeout(DATABASE_LIMIT);
             reach(PgConnection::connect_with(&options)).await?;
             Pool::Postgres(pool.connect_lazy_with(options))
@@ -100,8 +99,8 @@ async fn reach<C: Connection>(
             let _ = conn.close().await;
             Ok(())
         }
-        Ok(Err(error @ sqlx::Error::Database(_))) => {
-            Err(failure(format!("the database server refused the connection: {error}")))
+        Ok(Err(sqlx::Error::Database(said))) => {
+            Err(failure(format!("the database server refused the connection: {}", said.message())))
         }
         Ok(Err(error)) => Err(failure(format!("the database cannot be reached: {error}"))),
         Err(_) => {
