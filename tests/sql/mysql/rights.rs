@@ -136,6 +136,7 @@ async fn what_is_the_owners_nobody_else_may_do() {
 async fn who_begins_only_reads_the_marks() {
     let users = Users::granted().await;
     let pool = users.user("app_1");
+    sql::migrate(&pool).await.unwrap();
     for number in [34, 34, 35] {
         let mut tx = sql::begin(&pool, &resource(), token(number)).await.unwrap();
         sqlx::query("UPDATE files SET body = 'new'").execute(&mut *tx).await.unwrap();
@@ -198,6 +199,8 @@ async fn who_calls_the_fence_in_sql_needs_no_right_on_the_marks() {
 async fn who_locks_changes_no_mark() {
     let users = Users::granted().await;
     let pool = users.user("locks");
+    // As a program does at its start.
+    sql::migrate(&pool).await.unwrap();
     let lease = SqlLock::new(pool.clone()).try_acquire(&resource()).await.unwrap();
     assert_eq!(lease.token(), token(35));
     lease.release().await.unwrap();
