@@ -149,9 +149,8 @@ BEGIN
     SELECT granted, (closed - present + 999) DIV 1000 AS remaining, in_parts, last_owner;
 END;
 
--- fencing_lease_renew(resource, owner, token, milliseconds, patience): returns two numbers.
--- The first is 1 if the row is closed for as long from now on, the second is 1 if another
--- owner or token has it. A released row stays released, whatever was still on its way.
+-- fencing_lease_renew(resource, owner, token, milliseconds, patience): returns 1 if the row is closed for as
+-- long from now on, and 0 if the lease is over. A released row stays released, whatever was still on its way.
 DROP PROCEDURE IF EXISTS fencing_lease_renew;
 CREATE PROCEDURE fencing_lease_renew(
     IN the_resource VARBINARY(255), IN the_owner VARBINARY(128),
@@ -189,7 +188,7 @@ BEGIN
     COMMIT AND NO CHAIN NO RELEASE;
     SET SESSION innodb_lock_wait_timeout = row_patience,
         SESSION lock_wait_timeout = table_patience;
-    SELECT COALESCE(own AND closed <> 0, FALSE) AS renewed, COALESCE(NOT own, FALSE) AS superseded;
+    SELECT COALESCE(own AND closed <> 0, FALSE) AS renewed;
 END;
 
 -- fencing_lease_release(resource, owner, patience): returns 1 if the row was this owner's and
@@ -448,7 +447,6 @@ BEGIN
     DECLARE others MEDIUMBLOB;
     DECLARE others_end BIGINT;
     DECLARE own BOOLEAN DEFAULT FALSE;
-    DECLARE superseded BOOLEAN DEFAULT FALSE;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
@@ -468,7 +466,6 @@ BEGIN
     FROM fencing_leases WHERE resource = the_resource FOR UPDATE;
     SET present = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
     SET own = COALESCE(closed <> 0 AND LOCATE(CONCAT(the_owner, ' '), others) > 0, FALSE);
-    SET superseded = COALESCE(NOT own AND (last_token <> the_token OR others IS NULL), FALSE);
     IF own THEN
         CALL fencing_lease_parts(others, the_owner, present, present + allowed, others_end);
         UPDATE fencing_leases
@@ -480,7 +477,7 @@ BEGIN
     COMMIT AND NO CHAIN NO RELEASE;
     SET SESSION innodb_lock_wait_timeout = row_patience,
         SESSION lock_wait_timeout = table_patience;
-    SELECT own AS renewed, superseded;
+    SELECT own AS renewed;
 END;
 
 -- fencing_lease_leave(resource, owner, rest, patience): releases one part, or ends it after the rest in

@@ -60,16 +60,6 @@ pub enum AcquireAnswer {
     Overtaken,
 }
 
-/// What came of a renewal.
-pub enum RenewAnswer {
-    /// The row is closed for as long as was asked for.
-    Renewed,
-    /// The lease has been granted to another owner.
-    Superseded,
-    /// The row was set free, or is missing.
-    Gone,
-}
-
 /// What came of a release.
 pub enum ReleaseAnswer {
     /// The row was closed until now, and is free, or will be after the rest.
@@ -102,12 +92,13 @@ pub trait LeaseStatements: sqlx::Database {
     ) -> BoxFuture<'a, sqlx::Result<AcquireAnswer>>;
 
     /// Closes the row again for as long as the claim lasts, from now on, if it is still
-    /// this owner's under this token and was not released; or keeps this owner's part for as long.
+    /// this owner's under this token and was not released; or keeps this owner's part for as long. Returns
+    /// whether it is: if not, no later renewal can succeed.
     fn renew<'a>(
         conn: &'a mut Self::Connection,
         claim: &'a Claim,
         token: i64,
-    ) -> BoxFuture<'a, sqlx::Result<RenewAnswer>>;
+    ) -> BoxFuture<'a, sqlx::Result<bool>>;
 
     /// Releases the row if it is this owner's, or this owner's part. A row that this owner had
     /// released before counts as released. A row or part that is released early stays closed for the

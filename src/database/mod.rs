@@ -17,9 +17,7 @@ use sqlx::Connection;
 
 pub use codes::{meaning, text};
 pub use fence::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Prunable, Row, Texts};
-pub use lease::{
-    AcquireAnswer, Channels, Claim, LeaseStatements, ReleaseAnswer, RenewAnswer, millis,
-};
+pub use lease::{AcquireAnswer, Channels, Claim, LeaseStatements, ReleaseAnswer, millis};
 pub use meaning::Meaning;
 #[cfg(feature = "postgres")]
 pub use postgres::literal;

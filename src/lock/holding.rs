@@ -37,7 +37,9 @@ impl Holding {
         match &renewed {
             Renewed::Until(until) => self.standing.renew(*until),
             Renewed::Superseded => drop(self.standing.close(Loss::Superseded)),
-            Renewed::Failed(_) => {}
+            // Behind a release it is no failure.
+            Renewed::Failed(_) if self.standing.deadline() == Err(Loss::Released) => {}
+            Renewed::Failed(_) => metrics::counter!("fencing_renewals_failed_total").increment(1),
         }
         let failure =
             if let Renewed::Failed(causes) = &renewed { causes.clone() } else { Vec::new() };

@@ -362,7 +362,6 @@ fn on_renewed(watchdog: &Watchdog, number: u64, holding: &Holding, renewed: Rene
                 || tracing::warn!(%resource, %token, ?causes, suppressed, "lease not renewed yet");
             isolated(note);
         }
-        isolated(|| metrics::counter!("fencing_renewals_failed_total").increment(1));
         failed_pause = Some(third / 8 + jitter(third / 8));
     }
     let now = holding.standing.clock().now();

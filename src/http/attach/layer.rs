@@ -53,6 +53,10 @@ pub async fn within<F: Future>(lease: Arc<dyn HeldToken>, work: F) -> F::Output 
 /// below it lives. Keep a [`Sequencer`](crate::sequencer::Sequencer) there, or use
 /// [`of_the_task`](AttachLayer::of_the_task), where that is too long.
 ///
+/// **Order.** Put a limit of requests above this layer, not below it. A client below a limit is ready only when it has a place,
+/// and keeps the place until it is called or dropped. A lease that is over fails before it takes one; if it ends
+/// between that and the call, the place of a limit below stays taken until you drop the client.
+///
 /// **Fencing.** It checks the lease when it is called. A request that is under way when the lease
 /// ends may still arrive; the server's fence refuses it once a newer token has come.
 #[derive(Clone)]
@@ -138,6 +142,10 @@ where
     type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        // Nothing would be sent: a limit below this gives its place to another client.
+        if self.layer.lease.as_ref().is_some_and(|lease| lease.held().is_none()) {
+            return Poll::Ready(Err(AttachError::LeaseOver));
+        }
         self.inner.poll_ready(context).map_err(AttachError::Service)
     }
 

@@ -4,7 +4,7 @@ use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
 use super::row::LeaseRow;
-use crate::database::{Database, RenewAnswer};
+use crate::database::Database;
 use crate::lock::held_lock::{HeldLock, Renewed};
 use crate::lock::{ReleaseError, Released};
 use crate::protocol::{Fault, Terms};
@@ -25,13 +25,11 @@ impl<DB: Database> HeldLock for HeldRow<DB> {
         Box::pin(async {
             let LeaseRow { table, claim, budget, .. } = &self.row;
             let start = table.clock().now();
-            let fault = match table.renew(claim, i64::from(self.token), *budget).await {
-                Ok(RenewAnswer::Renewed) => return Renewed::Until(self.terms.deadline(start)),
-                Ok(RenewAnswer::Superseded) => return Renewed::Superseded,
-                Ok(RenewAnswer::Gone) => Fault::Refused("the lease was released by hand".into()),
-                Err(fault) => fault,
-            };
-            Renewed::Failed(vec![self.row.table.cause(fault)])
+            match table.renew(claim, i64::from(self.token), *budget).await {
+                Ok(true) => Renewed::Until(self.terms.deadline(start)),
+                Ok(false) => Renewed::Superseded,
+                Err(fault) => Renewed::Failed(vec![table.cause(fault)]),
+            }
         })
     }
 

@@ -5,7 +5,7 @@ use tokio::time::timeout;
 
 use super::row::LeaseRow;
 use super::rows::release_rows;
-use crate::database::{Database, RenewAnswer};
+use crate::database::Database;
 use crate::lock::held_lock::{HeldLock, Renewed};
 use crate::lock::{ReleaseError, Released};
 use crate::protocol::{Fault, Terms};
@@ -34,15 +34,11 @@ impl<DB: Database> HeldLock for HeldRows<DB> {
             let start = table.clock().now();
             for (LeaseRow { table, claim, budget, .. }, token) in self.rows.iter().zip(&self.tokens)
             {
-                let fault = match table.renew(claim, i64::from(*token), *budget).await {
-                    Ok(RenewAnswer::Renewed) => continue,
-                    Ok(RenewAnswer::Superseded) => return Renewed::Superseded,
-                    Ok(RenewAnswer::Gone) => {
-                        Fault::Refused("the lease was released by hand".into())
-                    }
-                    Err(fault) => fault,
-                };
-                return Renewed::Failed(vec![table.cause(fault)]);
+                match table.renew(claim, i64::from(*token), *budget).await {
+                    Ok(true) => {}
+                    Ok(false) => return Renewed::Superseded,
+                    Err(fault) => return Renewed::Failed(vec![table.cause(fault)]),
+                }
             }
             Renewed::Until(self.terms.deadline(start))
         })

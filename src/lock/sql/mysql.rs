@@ -3,7 +3,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use sqlx::{MySql, MySqlConnection, Row};
 
-use crate::database::{AcquireAnswer, Claim, LeaseStatements, ReleaseAnswer, RenewAnswer, millis};
+use crate::database::{AcquireAnswer, Claim, LeaseStatements, ReleaseAnswer, millis};
 
 /// The procedures lock the row first and read the clock then; the migration says why. A
 /// single statement could not do it: its time is that of its begin, and it would not be
@@ -66,17 +66,13 @@ impl LeaseStatements for MySql {
         conn: &'a mut MySqlConnection,
         claim: &'a Claim,
         token: i64,
-    ) -> BoxFuture<'a, sqlx::Result<RenewAnswer>> {
+    ) -> BoxFuture<'a, sqlx::Result<bool>> {
         Box::pin(async move {
             let (resource, owner) = name(claim);
             let statement = if claim.shared { RENEW_PART } else { RENEW };
-            let renew = sqlx::query_as::<_, (i64, i64)>(statement).bind(resource).bind(owner);
+            let renew = sqlx::query_scalar::<_, i64>(statement).bind(resource).bind(owner);
             let renew = renew.bind(token).bind(claim.lasting).bind(patience(claim));
-            Ok(match renew.fetch_all(conn).await?.first() {
-                Some((1, _)) => RenewAnswer::Renewed,
-                Some((_, 1)) => RenewAnswer::Superseded,
-                _ => RenewAnswer::Gone,
-            })
+            Ok(renew.fetch_all(conn).await?.first() == Some(&1))
         })
     }
 

@@ -5,9 +5,9 @@ use sqlx::postgres::PgListener;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, FromRow, PgConnection, Pool, Postgres, Row};
 use tokio::time::{sleep, timeout};
 
-use super::postgres_parts::{DRAIN, IS_SHARED, LEAVE, RENEW_PART, SHARE, SHORTEN_PART};
+use super::postgres_parts::{DRAIN, LEAVE, RENEW_PART, SHARE, SHORTEN_PART};
 use crate::database::{
-    AcquireAnswer, Channels, Claim, LeaseStatements, ReleaseAnswer, RenewAnswer, literal, millis,
+    AcquireAnswer, Channels, Claim, LeaseStatements, ReleaseAnswer, literal, millis,
 };
 
 /// Acquires the row in one statement.
@@ -84,9 +84,6 @@ const RENEW: &str = "
         closed_for = $lasting * interval '1 millisecond', odd_since = NULL FROM own
     WHERE resource = $resource AND owner = $owner AND token = $token AND expires_at <> '-infinity'";
 
-const IS_OWN: &str = "
-    SELECT owner = $owner AND token = $token FROM fencing_leases WHERE resource = $resource";
-
 const RELEASE: &str = "
     WITH own AS MATERIALIZED (SELECT set_config('lock_timeout', '$patience', true))
     UPDATE fencing_leases SET expires_at = '-infinity' FROM own
@@ -149,19 +146,11 @@ impl LeaseStatements for Postgres {
         conn: &'a mut PgConnection,
         claim: &'a Claim,
         token: i64,
-    ) -> BoxFuture<'a, sqlx::Result<RenewAnswer>> {
+    ) -> BoxFuture<'a, sqlx::Result<bool>> {
         Box::pin(async move {
-            let (renew, own) = match claim.shared {
-                true => (RENEW_PART, IS_SHARED),
-                false => (RENEW, IS_OWN),
-            };
+            let renew = if claim.shared { RENEW_PART } else { RENEW };
             let renew = sqlx::raw_sql(filled(renew, claim, token));
-            if renew.execute(&mut *conn).await?.rows_affected() == 1 {
-                return Ok(RenewAnswer::Renewed);
-            }
-            let own = sqlx::raw_sql(filled(own, claim, token)).fetch_optional(conn).await?;
-            let own = own.map(|row| row.try_get::<bool, _>(0)).transpose()?;
-            Ok(if own == Some(false) { RenewAnswer::Superseded } else { RenewAnswer::Gone })
+            Ok(renew.execute(conn).await?.rows_affected() == 1)
         })
     }
 

@@ -109,11 +109,6 @@ pub(super) const RENEW_PART: &str = "
     ) FROM own
     WHERE resource = $resource AND owner = 'shared' AND parts ? $owner AND expires_at <> '-infinity'";
 
-/// Reports whether nobody else has had the row since those who share this token.
-pub(super) const IS_SHARED: &str = "
-    SELECT token = $token AND parts IS NOT NULL AND owner = 'shared'
-    FROM fencing_leases WHERE resource = $resource";
-
 /// Releases a part. Returns whether it was the last.
 pub(super) const LEAVE: &str = "
     WITH own AS MATERIALIZED (SELECT set_config('lock_timeout', '$patience', true))

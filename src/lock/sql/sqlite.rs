@@ -4,7 +4,7 @@ use futures_util::future::BoxFuture;
 use sqlx::{Sqlite, SqliteConnection};
 
 use super::sqlite_parts::{DRAIN, LEAVE, LEFT_TO_SHARE, RENEW_PART, SHARE, SHORTEN_PART};
-use crate::database::{AcquireAnswer, Claim, LeaseStatements, ReleaseAnswer, RenewAnswer, millis};
+use crate::database::{AcquireAnswer, Claim, LeaseStatements, ReleaseAnswer, millis};
 
 /// Reads for how many milliseconds a row is still closed, and whether it is news that this is
 /// longer than a grant allows: then the clock was set back, and the row counts from now on. It
@@ -57,14 +57,6 @@ const RENEW: &str = "
     UPDATE fencing_leases
     SET expires_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?4, closed_for = ?4, odd_since = NULL
     WHERE resource = ?1 AND owner = ?2 AND token = ?3 AND expires_at <> 0";
-
-const IS_OWN: &str = "
-    SELECT owner = ?2 AND token = ?3 FROM fencing_leases WHERE resource = ?1";
-
-/// Reports whether nobody else has had the row since those who share this token.
-const IS_SHARED: &str = "
-    SELECT ?2 IS NOT NULL AND token = ?3 AND parts IS NOT NULL AND owner = 'shared'
-    FROM fencing_leases WHERE resource = ?1";
 
 const RELEASE: &str = "
     UPDATE fencing_leases SET expires_at = 0
@@ -119,20 +111,12 @@ impl LeaseStatements for Sqlite {
         conn: &'a mut SqliteConnection,
         claim: &'a Claim,
         token: i64,
-    ) -> BoxFuture<'a, sqlx::Result<RenewAnswer>> {
+    ) -> BoxFuture<'a, sqlx::Result<bool>> {
         Box::pin(async move {
-            let (renew, own) = match claim.shared {
-                true => (RENEW_PART, IS_SHARED),
-                false => (RENEW, IS_OWN),
-            };
+            let renew = if claim.shared { RENEW_PART } else { RENEW };
             let renew = sqlx::query(renew).bind(claim.resource.as_str()).bind(&claim.owner);
             let renew = renew.bind(token).bind(claim.lasting);
-            if renew.execute(&mut *conn).await?.rows_affected() == 1 {
-                return Ok(RenewAnswer::Renewed);
-            }
-            let own = sqlx::query_scalar::<_, bool>(own).bind(claim.resource.as_str());
-            let own = own.bind(&claim.owner).bind(token).fetch_optional(conn).await?;
-            Ok(if own == Some(false) { RenewAnswer::Superseded } else { RenewAnswer::Gone })
+            Ok(renew.execute(conn).await?.rows_affected() == 1)
         })
     }
 

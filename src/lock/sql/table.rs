@@ -13,7 +13,7 @@ use super::ear;
 use super::fault;
 use super::in_flight::{InFlight, InFlightStatement};
 use super::reserve::Reserve;
-use crate::database::{AcquireAnswer, Claim, Database, Kind, ReleaseAnswer, RenewAnswer};
+use crate::database::{AcquireAnswer, Claim, Database, Kind, ReleaseAnswer};
 use crate::lock::hints::Hints;
 use crate::lock::holder::HolderName;
 use crate::lock::{Health, NodeCause};
@@ -140,7 +140,7 @@ impl<DB: Database> LeaseTable<DB> {
         claim: &Claim,
         token: i64,
         budget: Duration,
-    ) -> Result<RenewAnswer, Fault> {
+    ) -> Result<bool, Fault> {
         let renewal = self.call(claim, Limits::with_reserve(budget, budget), move |conn, claim| {
             DB::renew(conn, claim, token)
         });

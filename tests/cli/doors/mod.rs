@@ -1,6 +1,7 @@
 //! `fencing serve`, `fencing proxy` and `fencing exporter` as processes, on real sockets.
 
 pub mod client;
+mod counted;
 mod exporter;
 mod flight;
 mod framing;

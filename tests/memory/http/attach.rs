@@ -1,9 +1,12 @@
 //! The client side: what is sent under a lease, and what a refusal becomes.
 
+use std::future::poll_fn;
+
 use axum::http::Uri;
 use fencing::http::{AttachError, AttachLayer, SEQUENCER, attach_sequencer, within};
 use fencing::lock::{self, Lock};
 use fencing::{HeldToken, Lease, Sequencer};
+use tower::limit::GlobalConcurrencyLimitLayer;
 
 use super::*;
 
@@ -62,6 +65,24 @@ async fn nothing_is_sent_when_the_lease_is_over() {
     let error = AttachLayer::of_the_task().layer(app).oneshot(to("/files/a")).await.unwrap_err();
     assert!(matches!(error, AttachError::NoLease), "{error:?}");
     assert_eq!(calls.load(Ordering::SeqCst), 0);
+}
+
+/// A client that is ready has a place of the limit below it until it is called.
+#[tokio::test]
+async fn a_lease_that_is_over_takes_no_place_of_a_limit() {
+    let limit = GlobalConcurrencyLimitLayer::new(1).layer(app(fence()));
+    let mut over = AttachLayer::new(Over).layer(limit.clone());
+    let error = poll_fn(|context| Service::<Request<Body>>::poll_ready(&mut over, context))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, AttachError::LeaseOver), "{error:?}");
+    let sequencer = Sequencer::new(Resource::new("files/a").unwrap(), token(34));
+    let mut held = AttachLayer::new(sequencer).layer(limit);
+    let ready =
+        poll_fn(|context| Service::<Request<Body>>::poll_ready(&mut held, context)).now_or_never();
+    assert!(ready.is_some_and(|ready| ready.is_ok()), "the lease that is over keeps the place");
+    assert_eq!(held.call(to("/files/a")).await.unwrap().status(), 200);
+    drop(over);
 }
 
 #[tokio::test]

@@ -2,8 +2,8 @@
 
 use std::time::SystemTime;
 
-use fencing::lock::Holder;
 use fencing::lock::sql::{SqlLease, force_release, lease_of, leases};
+use fencing::lock::{Holder, RenewError};
 
 use super::*;
 
@@ -105,16 +105,18 @@ async fn a_lease_that_was_ended_by_force_is_not_renewed() {
             let part = a.acquire_shared(&resource()).await.unwrap();
             let seen = lease_of(&place.pool, &resource()).await.unwrap();
             assert!(force_release(&place.pool, &seen[0]).await.unwrap());
-            (part.token(), part.renew().await.is_ok())
+            (part.token(), part.renew().await)
         } else {
             let lease = a.acquire(&resource()).await.unwrap();
             let seen = lease_of(&place.pool, &resource()).await.unwrap();
             assert_eq!(name(&seen[0]), Some("stuck"));
             assert!(force_release(&place.pool, &seen[0]).await.unwrap());
             assert!(!force_release(&place.pool, &seen[0]).await.unwrap());
-            (lease.token(), lease.renew().await.is_ok())
+            (lease.token(), lease.renew().await)
         };
-        assert!(!renewed);
+        // The lease is over: another renewal would fail as well.
+        let lost = matches!(&renewed, Err(RenewError::Lost(lost)) if lost.loss == Loss::Superseded);
+        assert!(lost, "{renewed:?}");
         let next = b.try_acquire(&resource()).await.unwrap();
         assert!(next.token() > token);
         assert_eq!(next.release().await, Ok(Released::Released));

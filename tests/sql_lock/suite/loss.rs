@@ -129,7 +129,7 @@ async fn an_operator_may_set_it_free() {
     let first = lock.acquire(&resource()).await.unwrap();
     run(&place, words::FREE).await;
     let told = tokio::time::timeout(LONG / 2, first.lost()).await;
-    assert_eq!(told, Ok(Loss::Expired), "it takes the lease back");
+    assert_eq!(told, Ok(Loss::Superseded), "it takes the lease back");
     let second = lock.try_acquire(&resource()).await.unwrap();
     assert!(second.token() > first.token());
 }

@@ -1,5 +1,5 @@
 use fencing::http::{HEADER, Problem, SEQUENCER, attach_sequencer};
-use fencing::lock::AcquireError;
+use fencing::lock::{AcquireError, Loss};
 use http::header::{ALLOW, LOCATION};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::json;
@@ -84,6 +84,11 @@ pub(super) fn crowded(why: &str) -> Answer {
 pub(super) fn no_lease() -> Answer {
     let why = "there is no such lease, or it is over: stop the work, or acquire again";
     problem(StatusCode::NOT_FOUND, NO_LEASE, why, None)
+}
+
+pub(super) fn lost(loss: Loss) -> Answer {
+    let why = format!("{loss}: stop the work, or acquire again");
+    problem(StatusCode::NOT_FOUND, NO_LEASE, &why, None)
 }
 
 pub(super) fn release_in_doubt() -> Answer {

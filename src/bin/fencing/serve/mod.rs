@@ -207,7 +207,8 @@ impl Serve {
     async fn renew(&self, id: &str) -> Answer {
         match self.table.renew(id).await {
             Ok(lease) => answers::lease(StatusCode::OK, &lease, self.keys.as_deref()),
-            Err(NotRenewed::Over) => answers::no_lease(),
+            Err(NotRenewed::Over(None)) => answers::no_lease(),
+            Err(NotRenewed::Over(Some(loss))) => answers::lost(loss),
             Err(NotRenewed::Failed(left)) => answers::unavailable(&format!(
                 "not renewed: too few servers answered; the lease lasts for another {} ms",
                 left.as_millis()
@@ -248,7 +249,18 @@ impl Handler for Serve {
         request: Request<Incoming>,
         _: SocketAddr,
     ) -> Result<Response<Told>, Infallible> {
-        Ok(self.answer(request).await)
+        let kind = match (request.method(), request.uri().path().starts_with("/leases/")) {
+            (&Method::POST, true) => "acquire",
+            (&Method::GET, true) => "show",
+            (&Method::PUT, true) => "renew",
+            (&Method::DELETE, true) => "release",
+            _ => "other",
+        };
+        let answer = self.answer(request).await;
+        let labels =
+            [("request", kind.to_owned()), ("status", answer.status().as_str().to_owned())];
+        metrics::counter!("fencing_serve_requests_total", &labels).increment(1);
+        Ok(answer)
     }
 }
 

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use fencing::lock::{ReleaseError, Released, RenewError};
+use fencing::lock::{Loss, ReleaseError, Released, RenewError};
 use fencing::{Lease, Sequencer};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 
@@ -33,10 +33,10 @@ pub(super) struct Shown {
     pub(super) valid_for: Duration,
 }
 
-/// Why a renewal came to nothing.
+/// Why a renewal failed.
 pub(super) enum NotRenewed {
-    /// There is no such lease, or it is over.
-    Over,
+    /// There is no such lease, or it is over for this reason.
+    Over(Option<Loss>),
     /// Too few nodes answered. It lasts for this long.
     Failed(Duration),
 }
@@ -63,12 +63,18 @@ impl Table {
     ) -> Result<Shown, getrandom::Error> {
         let id = random_id()?;
         let (sequencer, valid_for, lost) = (lease.sequencer(), lease.valid_for(), lease.lost());
+        let (resource, token) = (sequencer.resource.clone(), sequencer.token);
         let shown = Shown { id: id.clone(), sequencer: sequencer.clone(), ttl, valid_for };
         let entry = Entry { lease: Mutex::new(Some(lease)), sequencer, ttl, _place: place };
         self.entries().insert(id.clone(), Arc::new(entry));
         let table = Arc::downgrade(self);
         tokio::spawn(async move {
-            lost.await;
+            let loss = lost.await;
+            // The watchdog does this for leases that it renews.
+            if loss != Loss::Released {
+                tracing::warn!(%resource, %token, %loss, "lease lost");
+                metrics::counter!("fencing_leases_lost_total").increment(1);
+            }
             if let Some(table) = table.upgrade() {
                 table.forget(&id);
             }
@@ -87,12 +93,12 @@ impl Table {
 
     /// Renews a lease for its TTL.
     pub(super) async fn renew(&self, id: &str) -> Result<Shown, NotRenewed> {
-        let entry = self.find(id).ok_or(NotRenewed::Over)?;
+        let entry = self.find(id).ok_or(NotRenewed::Over(None))?;
         let lease = entry.lease.lock().await;
-        let lease = lease.as_ref().ok_or(NotRenewed::Over)?;
+        let lease = lease.as_ref().ok_or(NotRenewed::Over(None))?;
         match lease.renew().await {
             Ok(valid_for) => Ok(entry.shown(id, valid_for)),
-            Err(RenewError::Lost(_)) => Err(NotRenewed::Over),
+            Err(RenewError::Lost(lost)) => Err(NotRenewed::Over(Some(lost.loss))),
             Err(error) => {
                 tracing::warn!(%error, "lease not renewed");
                 Err(NotRenewed::Failed(lease.valid_for()))
