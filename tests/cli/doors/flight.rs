@@ -61,6 +61,34 @@ fn an_upload_that_breaks_off_behind_its_answer_keeps_the_resource_closed() {
 }
 
 #[test]
+fn an_upload_is_cut_off_when_a_newer_token_has_come() {
+    for quarantine in ["1s", "10m"] {
+        let upstream = Upstream::start();
+        let options = ["--limit", "100ms", "--upload-grace", "100ms", "--quarantine", quarantine];
+        let door = Door::proxy(&upstream, &options);
+        // Nothing newer comes there.
+        let mut other = begin(&door, "/files/b");
+        let old = begin(&door, "/files/a");
+        upstream.until("begin PUT /files/a 33");
+        assert_closed(&put(door.requests, "/files/a", 34, "34"));
+        let cut = read(&mut BufReader::new(old)).unwrap();
+        assert_eq!(
+            (cut.status, cut.json()["type"].as_str()),
+            (503, Some("urn:fencing:superseded"))
+        );
+        assert_eq!(door.metric("fencing_proxy_given_up_total{cause=\"superseded\"}"), 1.0);
+        if quarantine == "1s" {
+            until("34 is let in", || put(door.requests, "/files/a", 34, "34").status == 200);
+        } else {
+            // Nobody knows what the service does with what it has.
+            assert_closed(&put(door.requests, "/files/a", 34, "34"));
+        }
+        other.write_all(b"0\r\n\r\n").unwrap();
+        assert_eq!(read(&mut BufReader::new(other)).unwrap().status, 200);
+    }
+}
+
+#[test]
 fn what_a_service_reads_behind_its_answer_reaches_it() {
     // More than the buffer of its own system takes.
     const LENGTH: usize = 400_000;

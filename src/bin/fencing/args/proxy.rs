@@ -103,6 +103,10 @@ pub(crate) struct Proxy {
     /// status 0.
     #[arg(long)]
     pub(crate) clean_start: bool,
+    /// How long an upload may go on when a newer token of its resource has come. Then the proxy cuts it off, and
+    /// the resource stays closed for --quarantine.
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse)]
+    pub(crate) upload_grace: Duration,
     /// How long one request may take in all, its upload and its answer included. It is given up then,
     /// and its resource stays closed for --quarantine.
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration::parse)]

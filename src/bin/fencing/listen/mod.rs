@@ -27,7 +27,7 @@ use tokio::time::{sleep, timeout};
 pub(crate) use answer::{Answer, Full, JSON, answer, problem};
 pub(crate) use recorder::Recorder;
 pub(crate) use status::{Ready, Status};
-pub(crate) use upload::{Progress, Upload};
+pub(crate) use upload::{Progress, Stalled, Upload};
 
 use connection::Connection;
 

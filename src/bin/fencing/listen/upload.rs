@@ -5,6 +5,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use http::{HeaderMap, Request, Version};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
@@ -23,6 +25,8 @@ pub(crate) struct Upload {
     lingers: bool,
     patience: Duration,
     pause: Option<Pin<Box<Sleep>>>,
+    /// Cuts it off when it ends.
+    cut: Option<BoxFuture<'static, ()>>,
     progress: Progress,
     /// Gone when nothing more of the upload is passed on.
     passing: Option<watch::Sender<()>>,
@@ -39,6 +43,8 @@ pub(crate) enum Stalled {
     Long,
     #[error("the request was given up, and nothing more of it is sent")]
     Stopped,
+    #[error("a newer token came, and the upload was cut off")]
+    Superseded,
     #[error(transparent)]
     Broken(#[from] hyper::Error),
 }
@@ -126,7 +132,16 @@ impl Upload {
         let passing = Some(passing);
         request.map(|body| {
             let body = Some(body);
-            Upload { body, lingers, patience, pause: None, progress, passing, clean: |_| () }
+            Upload {
+                body,
+                lingers,
+                patience,
+                pause: None,
+                cut: None,
+                progress,
+                passing,
+                clean: |_| (),
+            }
         })
     }
 
@@ -136,13 +151,19 @@ impl Upload {
         self
     }
 
+    /// Cuts the upload off when this future ends, unless the upload has ended by then.
+    pub(crate) fn cut_by(mut self, cut: impl Future<Output = ()> + Send + 'static) -> Upload {
+        self.cut = Some(cut.boxed());
+        self
+    }
+
     pub(crate) fn progress(&self) -> Progress {
         self.progress.clone()
     }
 
     fn fail(&mut self, why: Stalled) -> Poll<Option<Result<Frame<Bytes>, Stalled>>> {
         self.progress.shared.failed.store(true, Ordering::Release);
-        self.passing = None;
+        (self.passing, self.cut) = (None, None);
         Poll::Ready(Some(Err(why)))
     }
 }
@@ -157,6 +178,9 @@ impl Body for Upload {
     ) -> Poll<Option<Result<Frame<Bytes>, Stalled>>> {
         if self.progress.shared.stopped.load(Ordering::Acquire) {
             return self.fail(Stalled::Stopped);
+        }
+        if self.cut.as_mut().is_some_and(|cut| cut.poll_unpin(context).is_ready()) {
+            return self.fail(Stalled::Superseded);
         }
         let Some(body) = &mut self.body else { return Poll::Ready(None) };
         let polled = Pin::new(body).poll_frame(context);

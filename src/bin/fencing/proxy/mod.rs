@@ -125,13 +125,14 @@ async fn run(args: &args::Proxy) -> Result<u8, Failure> {
 impl Proxy {
     fn new(args: &args::Proxy, fence: Fence, keys: Option<Arc<Keys>>) -> Proxy {
         let named: fn(&Parts) -> Result<Vec<Resource>, NameError> = names::named;
+        let upstream = Upstream::new(args, fence.clone());
         let layer = FenceLayer::new(fence, named);
         let layer = if args.require_always { layer.require(Require::Always) } else { layer };
         let layer = if args.ignore_reads { layer.ignore_reads() } else { layer };
         let layer = if args.shadow { layer.shadow() } else { layer };
         let layer = if args.hide_highest { layer.hide_highest() } else { layer };
         Proxy {
-            fencing: layer.layer(Upstream::new(args)),
+            fencing: layer.layer(upstream),
             resource_header: args.resource_header.clone(),
             patterns: args.resource_from.clone().into(),
             places: Arc::new(Semaphore::new(args.requests)),

@@ -1,4 +1,6 @@
 use std::convert::Infallible;
+use std::error::Error as _;
+use std::iter::successors;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fencing::http::{Fenced, Problem};
+use fencing::{Fence, Sequencer};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
@@ -16,19 +19,21 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{Client, Error};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde_json::json;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use tower_service::Service;
 
 use super::connector::Connector;
 use super::headers;
 use super::held::{Flight, Hold, Rest, UpstreamBody, hold, no_progress};
 use crate::args::Proxy;
-use crate::listen::Upload;
+use crate::listen::{Stalled, Upload};
 
 /// How long a connection to the service may take. A request that has none was not sent.
 const CONNECT: Duration = Duration::from_secs(5);
 /// How long an unused connection to the service is kept, for requests that the fence has not admitted.
 const UNUSED: Duration = Duration::from_secs(15);
+/// How often a long upload looks whether a newer token has come.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// The service behind the proxy.
 #[derive(Clone)]
@@ -41,6 +46,8 @@ pub(super) struct Upstream {
     http2: bool,
     patience: Duration,
     quarantine: Duration,
+    fence: Fence,
+    grace: Duration,
 }
 
 /// Whether the request may have reached the service, and whose it is. Stands in its extensions.
@@ -51,7 +58,7 @@ pub(super) struct Sent {
 }
 
 impl Upstream {
-    pub(super) fn new(args: &Proxy) -> Upstream {
+    pub(super) fn new(args: &Proxy, fence: Fence) -> Upstream {
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(CONNECT));
         connector.set_nodelay(true);
@@ -69,13 +76,19 @@ impl Upstream {
             http2: args.upstream_http2,
             patience: args.upstream_timeout,
             quarantine: args.quarantine(),
+            fence,
+            grace: args.upload_grace,
         }
     }
 
     async fn exchange(self, request: Request<Upload>, from: SocketAddr) -> Response<UpstreamBody> {
-        let (parts, upload) = request.into_parts();
+        let (parts, mut upload) = request.into_parts();
         // A request that the fence has not admitted keeps nothing closed.
-        let fenced = parts.extensions.get::<Fenced>().is_some();
+        let fenced = parts.extensions.get::<Fenced>();
+        if let Some(fenced) = fenced {
+            upload = upload.cut_by(superseded(self.fence.clone(), fenced.sequencers(), self.grace));
+        }
+        let fenced = fenced.is_some();
         let progress = upload.progress();
         let flight = fenced.then(|| Flight::new(self.quarantine, upload.progress()));
         // It may have waited at the fence.
@@ -99,9 +112,12 @@ impl Upstream {
                 own(&Failed::NotSent("the service behind the proxy cannot be reached".into()), None)
             }
             Some(Err(error)) => {
-                let cause = if progress.has_failed() { "upload" } else { "broken" };
+                let (failed, cause) = match progress.has_failed() {
+                    true if was_superseded(&error) => (Failed::Superseded, "superseded"),
+                    true => (Failed::Upload, "upload"),
+                    false => (Failed::Broken, "broken"),
+                };
                 tracing::warn!(error = %crate::say::chain(&error), cause, "no answer of the service");
-                let failed = if progress.has_failed() { Failed::Upload } else { Failed::Broken };
                 own(&failed, flight.map(|flight| hold(async { Rest::Unknown }, flight, cause)))
             }
             None => {
@@ -135,6 +151,30 @@ impl Upstream {
     }
 }
 
+/// Waits until a newer token has come, and for the grace behind that.
+async fn superseded(fence: Fence, sequencers: Vec<Sequencer>, grace: Duration) {
+    let newer = async || {
+        for Sequencer { resource, token } in &sequencers {
+            if fence.highest(resource).await.is_ok_and(|highest| highest > Some(*token)) {
+                return true;
+            }
+        }
+        false
+    };
+    loop {
+        sleep(LOOK).await;
+        if newer().await {
+            break;
+        }
+    }
+    sleep(grace).await;
+}
+
+fn was_superseded(error: &Error) -> bool {
+    let mut causes = successors(error.source(), |&error| error.source());
+    causes.any(|cause| matches!(cause.downcast_ref(), Some(Stalled::Superseded)))
+}
+
 /// Holds until the answer that came too late has come.
 fn late(
     answer: impl Future<Output = Result<Response<Incoming>, Error>> + Send + 'static,
@@ -156,6 +196,7 @@ enum Failed {
     Broken,
     Late,
     Upload,
+    Superseded,
 }
 
 /// Makes an answer whose body lasts until the hold is over. Its length tells the client where it ends.
@@ -170,9 +211,14 @@ fn own(failed: &Failed, hold: Option<Hold>) -> Response<UpstreamBody> {
             (StatusCode::GATEWAY_TIMEOUT, format!("the service has not answered in time; {doubt}"))
         }
         Failed::Upload => (StatusCode::REQUEST_TIMEOUT, format!("the upload broke off; {doubt}")),
+        Failed::Superseded => {
+            let why = "a newer token came, and the upload was cut off";
+            (StatusCode::SERVICE_UNAVAILABLE, format!("{why}; {doubt}"))
+        }
     };
     let (kind, title) = match failed {
         Failed::NotSent(_) => (Problem::UNAVAILABLE, "Service unavailable"),
+        Failed::Superseded => (Problem::SUPERSEDED, "Superseded by a newer token"),
         _ => (Problem::IN_DOUBT, "No answer of the service, in doubt"),
     };
     let number = status.as_u16();
