@@ -10,6 +10,7 @@ mod grace;
 mod grpc;
 mod issued;
 mod layers;
+mod lingering;
 mod names;
 mod policy;
 mod questions;

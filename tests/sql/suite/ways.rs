@@ -127,7 +127,7 @@ fn meetings() -> impl Iterator<Item = (Way, Way, bool)> {
         let meets = |way| old == way || new == way;
         let possible = old != new
             && !(meets(Way::Guarded) && meets(Way::Present))
-            && !(meets(Way::Xa) && !place::XA);
+            && (place::XA || !meets(Way::Xa));
         possible.then(|| (old, new, !meets(Way::Guarded)))
     })
 }
