@@ -34,7 +34,10 @@ fn write(waiting: &Receiver<Message>) {
         let _ = match message {
             Message::Stderr(text) => stderr().write_all(&text),
             Message::Stdout(text) => stdout().write_all(&text),
-            Message::Written(written) => Ok(drop(written)),
+            Message::Written(written) => {
+                drop(written);
+                Ok(())
+            }
         };
         let dropped = DROPPED.swap(0, Ordering::Relaxed);
         if dropped > 0 {
