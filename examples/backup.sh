@@ -5,7 +5,7 @@ set -eu
 from=$1 to=$2
 
 status=0
-FROM=$from TO=$to fencing run --resource backup --wait 0s -- sh -euc '
+FROM=$from TO=$to fencing run --resource backup --wait 0s --ttl 5m --at-least 5m -- sh -euc '
     # The token stands in the name, so that two backups never write one file.
     tar -cf "$TO/.backup-$FENCING_TOKEN" -C "$FROM" .
     mv "$TO/.backup-$FENCING_TOKEN" "$TO/backup-$FENCING_TOKEN.tar"

@@ -39,7 +39,7 @@ pub enum Fault {
     /// It is not admitted: too few nodes remember, and `strict` leaves that to an operator.
     #[error(
         "not admitted: too few nodes remember, and `strict` leaves a new start to an operator \
-         (`fencing fleet init` for new nodes, `fencing fleet admit` for a fleet that was in use)"
+         (`fencing fleet admit`)"
     )]
     Strict,
     /// It is closed until the locks that it may have forgotten have expired.

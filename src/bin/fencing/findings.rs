@@ -231,10 +231,18 @@ fn forgotten(finding: &Finding, findings: &Findings) -> String {
         );
     }
     if findings.needs_all() {
+        // Nodes that have all restarted empty are blank as well: nothing shows that they were in use.
+        let blank = |it: &Finding| it.report.as_ref().is_ok_and(|report| report.era.is_none());
+        let new = match findings.nodes.iter().all(blank) {
+            true => {
+                "; `fencing fleet init` starts at once nodes that were never in use, and only those: where a lock \
+                 is still held, it would be held twice"
+            }
+            false => "",
+        };
         return format!(
             ": {why}; the next client starts the fleet, unless the client is strict, and waits \
-             until each server has been up for the client's TTL; `fencing fleet init` starts new \
-             nodes at once, `fencing fleet admit` starts nodes that were in use"
+             until each server has been up for the client's TTL; `fencing fleet admit` starts it now{new}"
         );
     }
     format!(": {why}; the next client brings it back, or `fencing fleet admit`")

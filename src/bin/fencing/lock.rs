@@ -165,8 +165,7 @@ fn closed(error: &AcquireError) -> Option<String> {
     let time = times.get(in_the_way).or(times.last())?;
     Some(format!(
         "too few nodes grant for another {}, until the locks that they may have forgotten have \
-         expired; if no lock is held, `fencing fleet admit --now` ends that, as does `fencing fleet init` \
-         on nodes that were never in use",
+         expired; if no lock is held, `fencing fleet admit --now` ends that",
         about(*time)
     ))
 }

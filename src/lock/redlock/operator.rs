@@ -43,7 +43,7 @@ pub enum OperatorError {
     /// The nodes are not blank: locks may be out.
     #[error(
         "the nodes are not new: one has granted locks, or holds older data. \
-         If nothing of that counts any more, delete its keys; else bring the nodes back"
+         `fencing fleet admit` brings nodes back that were in use"
     )]
     NotBlank,
     /// Too few nodes of the old list remember.

@@ -115,8 +115,7 @@ impl Back {
             _ if self.closed <= SETTLED => "",
             true => {
                 "; the fleet grants nothing until the locks that it may have forgotten have \
-                 expired; if no lock is held, `fencing fleet admit --now` ends that, as does \
-                 `fencing fleet init` on nodes that were never in use"
+                 expired; if no lock is held, `fencing fleet admit --now` ends that"
             }
             false => {
                 "; it grants nothing until the locks that it may have forgotten have expired; \

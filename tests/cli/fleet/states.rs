@@ -42,7 +42,9 @@ async fn never_started() {
     let said = nodes(&list);
     said.assert_code(69, "no quorum: 0 of 3 nodes can grant a lock now, 2 are needed\n");
     said.assert_all("not admitted: it knows of no locks");
-    said.assert_all("`fencing fleet init` starts new nodes at once");
+    said.assert_all(
+        "`fencing fleet init` starts at once nodes that were never in use, and only those",
+    );
     for node in &said.nodes {
         assert_eq!((&node["admitted"], &node["usable"]), (&false.into(), &false.into()));
         assert!(node["era"].is_null() && node["quarantine_ms"].is_null());

@@ -37,7 +37,8 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     pub(crate) wait: Duration,
     /// How long the lock stays closed at least, even if the command ends sooner: at most the TTL.
-    /// Without it, a job runs twice if it takes less time than the clocks that start it differ by.
+    /// Without it, a job that several machines start by their clocks runs twice, if it takes less time than these clocks
+    /// differ by.
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
     pub(crate) at_least: Duration,
     /// The name that the lock is held under, for people: 1 to 64 bytes of printable ASCII, without

@@ -29,6 +29,13 @@ pub(crate) async fn main(run: Run) -> u8 {
             return exit::FAILED;
         }
     };
+    if run.at_least > run.ttl {
+        let (least, ttl) = (show(run.at_least), show(run.ttl));
+        say::error(format_args!(
+            "--at-least {least} is longer than --ttl {ttl}: give --ttl {least} or more"
+        ));
+        return exit::USAGE;
+    }
     let service = tokio::select! {
         biased;
         signal = signals.next() => return exit::by_signal(signal.as_raw()),
