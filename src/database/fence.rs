@@ -60,8 +60,9 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
     /// The SQL that removes the tables and functions. It fails while a table is protected.
     const REMOVAL: &'static str;
 
-    /// Reads which functions, procedures (`ROUTINE name`) and triggers (`TRIGGER name`) there are. A
-    /// `*` for the name means that this user may not see all of them.
+    /// Reads which functions, procedures (`routine name`) and triggers (`trigger name`) there are in a schema, or in
+    /// the session's; the text of each, if it is to be compared; and what is wrong with it. A `*` for the name
+    /// means that this user may not see all of them.
     const PARTS: &'static str;
 
     /// Reads which tables of the fence in a schema, or in the session's, lack what the fence needs:

@@ -34,8 +34,8 @@ pub fn meaning(error: &dyn DatabaseError) -> Option<Meaning> {
     let error = error.try_downcast_ref::<MySqlDatabaseError>()?;
     Some(match error.number() {
         number if is_conflict(number) => Meaning::Conflict,
-        // No such table, no such procedure.
-        1146 | 1305 if error.message().contains("fencing_") => Meaning::NotMigrated,
+        // No such table, no such procedure, a view without its table.
+        1146 | 1305 | 1356 if error.message().contains("fencing_") => Meaning::NotMigrated,
         // Access denied: to the database, to this user, to a table or column, without a
         // privilege, to a procedure, without a password.
         1044 | 1045 | 1142 | 1143 | 1227 | 1370 | 1698 => Meaning::Denied,

@@ -69,6 +69,10 @@ pub enum FenceError {
     /// The marks did not answer, or answered something that is not a mark. Try again.
     #[error("high-water marks unreachable: {0}")]
     Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The storage of the marks is not set up: a table or a function is missing. Nothing was written, and to try
+    /// again does not help.
+    #[error("the storage of the high-water marks is not set up: {0}")]
+    NotSetUp(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// No connection of the storage's pool became free in time. Nothing was read or written. Try again.
     #[error(
         "no connection of the pool became free in time: find out who keeps them, or allow more: {0}"
@@ -95,6 +99,7 @@ impl FenceError {
             FenceError::Crowded { .. } => "crowded",
             FenceError::Full { .. } => "full",
             FenceError::Unreachable(_) => "unreachable",
+            FenceError::NotSetUp(_) => "not_set_up",
             FenceError::NoConnection(_) => "no_connection",
             FenceError::Conflict(_) => "retryable",
             FenceError::NoRuntime => "no_runtime",
@@ -107,6 +112,7 @@ impl From<MarksError> for FenceError {
         match error {
             MarksError::Stale(stale) => FenceError::Stale(stale),
             MarksError::Full { limit } => FenceError::Full { limit },
+            MarksError::NotSetUp(cause) => FenceError::NotSetUp(cause),
             MarksError::Unreachable(cause) => FenceError::Unreachable(cause),
         }
     }

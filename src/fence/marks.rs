@@ -121,6 +121,9 @@ pub enum MarksError {
         /// How many resources may have a mark.
         limit: usize,
     },
+    /// The store has no marks: a table or a function is missing. To try again does not help.
+    #[error("the storage of the high-water marks is not set up: {0}")]
+    NotSetUp(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The store did not answer, or answered something that is not a mark.
     #[error("high-water marks unreachable: {0}")]
     Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),

@@ -102,7 +102,7 @@ impl<S: Sync> OptionalFromRequestParts<S> for Fenced {
 /// An answer whose status was changed stays as it is.
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        if let Refusal::Failed(error) = &self {
+        if let Refusal::Failed(error) | Refusal::NotSetUp(error) = &self {
             tracing::error!(%error, "the write behind the fence failed");
         }
         self.answer_below(|text| text.map_or(Body::empty(), Body::from))

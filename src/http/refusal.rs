@@ -71,6 +71,10 @@ pub enum Refusal {
         /// Why the fence could not decide.
         cause: Arc<FenceError>,
     },
+    /// The storage of the fence is not set up: a table or a function is missing. Nothing was written by the
+    /// check that failed, and to try again does not help.
+    #[error("the fence of the request is not set up: {0}")]
+    NotSetUp(#[source] Arc<dyn Error + Send + Sync>),
     /// Another transaction was in the way of the one that checks the token, which was rolled back. It says
     /// nothing about the token: the same request may succeed when it is sent again. Only a layer returns
     /// this, for its own transaction: `?` in a handler makes a [`Refusal::Failed`] of such an error, and a
@@ -100,6 +104,7 @@ impl<E: Into<FenceError>> From<E> for Refusal {
         match error.into() {
             FenceError::Stale(stale) => Refusal::Stale(stale),
             FenceError::NotIssued(not_issued) => Refusal::NotIssued(not_issued),
+            FenceError::NotSetUp(cause) => Refusal::NotSetUp(cause.into()),
             FenceError::Unreachable(cause) => Refusal::Failed(cause.into()),
             error => Refusal::Failed(Arc::new(error)),
         }
@@ -132,6 +137,7 @@ impl Refusal {
             FenceError::Stale(stale) => Refusal::Stale(stale),
             FenceError::NotIssued(not_issued) => Refusal::NotIssued(not_issued),
             FenceError::Conflict(cause) => Refusal::Conflict(cause.into()),
+            FenceError::NotSetUp(cause) => Refusal::NotSetUp(cause.into()),
             cause => Refusal::Unavailable { resource, presented, cause: Arc::new(cause) },
         }
     }
@@ -147,7 +153,9 @@ impl Refusal {
             | Refusal::Repeated
             | Refusal::Mismatch(_)
             | Refusal::Resource(_) => StatusCode::BAD_REQUEST,
-            Refusal::NoResource(_) | Refusal::Kept => StatusCode::INTERNAL_SERVER_ERROR,
+            Refusal::NoResource(_) | Refusal::NotSetUp(_) | Refusal::Kept => {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
             // In doubt, as any 5xx is.
             Refusal::Superseded(_)
             | Refusal::Unnamed(_)
@@ -182,6 +190,7 @@ impl Refusal {
             Refusal::Unnamed(_) | Refusal::Unavailable { .. } => {
                 ("unavailable", "shadow_unavailable")
             }
+            Refusal::NotSetUp(_) => ("not_set_up", "shadow_not_set_up"),
             Refusal::Conflict(_) => ("retryable", "shadow_retryable"),
             Refusal::RolledBack(_) => ("rolled_back", "shadow_rolled_back"),
             Refusal::InDoubt(_) => ("in_doubt", "shadow_in_doubt"),
@@ -213,7 +222,7 @@ impl Refusal {
             | Refusal::Mismatch(_)
             | Refusal::Resource(_) => INVALID_ARGUMENT,
             Refusal::RolledBack(_) if !self.passes() => INTERNAL,
-            Refusal::NoResource(_) | Refusal::Kept => INTERNAL,
+            Refusal::NoResource(_) | Refusal::NotSetUp(_) | Refusal::Kept => INTERNAL,
             Refusal::Unnamed(_)
             | Refusal::Unavailable { .. }
             | Refusal::Conflict(_)
@@ -231,9 +240,10 @@ impl Refusal {
             | Refusal::Repeated
             | Refusal::Mismatch(_)
             | Refusal::Resource(_) => (Problem::MALFORMED, "Malformed request"),
-            Refusal::NoResource(_) | Refusal::Unnamed(_) | Refusal::Unavailable { .. } => {
-                (Problem::UNAVAILABLE, "Fence unavailable")
-            }
+            Refusal::NoResource(_)
+            | Refusal::NotSetUp(_)
+            | Refusal::Unnamed(_)
+            | Refusal::Unavailable { .. } => (Problem::UNAVAILABLE, "Fence unavailable"),
             Refusal::Conflict(_) => (Problem::CONFLICT, "Another transaction was in the way"),
             Refusal::RolledBack(_) | Refusal::Kept => (Problem::ROLLED_BACK, "Rolled back"),
             Refusal::InDoubt(_) => (Problem::IN_DOUBT, "Commit failed, in doubt"),
@@ -268,6 +278,7 @@ impl Refusal {
             Refusal::NoResource(_) => {
                 "the server cannot name the resource; nothing was written".into()
             }
+            Refusal::NotSetUp(_) => "the server's fence is not set up; nothing was written".into(),
             Refusal::Unnamed(_) => {
                 "the server cannot name the resource now; nothing was written; try again".into()
             }

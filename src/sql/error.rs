@@ -30,8 +30,8 @@ pub enum AdmitError {
     },
     /// A table or function of the fence is missing.
     #[error(
-        "the tables of the fence are missing: run fencing::sql::migrate or `fencing migrate` \
-         first: {}",
+        "a table or function of the fence is missing: run fencing::sql::migrate or `fencing \
+         migrate`, which creates it, or says that marks are lost: {}",
         text(.0)
     )]
     NotMigrated(#[source] sqlx::Error),
@@ -81,6 +81,10 @@ pub(super) fn is_to_raise_first(error: &sqlx::Error) -> bool {
 
 /// Returns where to look if the user lacks rights on the fence's own tables and functions.
 fn hint(error: &sqlx::Error) -> &'static str {
+    if text(error).contains("unsafe use of json_extract") {
+        return "; this version of SQLite takes the fence's triggers for unsafe under PRAGMA trusted_schema = OFF: \
+            switch it on, or take a newer version";
+    }
     let denied = matches!(read(error), (None, Meaning::Denied));
     match denied && text(error).contains("fencing_") {
         true => "; give this user the rights in docs/sql.md, Rights",
@@ -170,8 +174,21 @@ pub enum MigrateError {
     /// The tables are up to date, but guard nothing, because this server belongs to a cluster.
     #[error("the fence does not hold in this database: {0}")]
     Cluster(&'static str),
-    /// All was applied once, and functions, procedures or triggers are not there any more. On MySQL
-    /// it is also said where you may not execute any of the procedures.
+    /// The table of the marks or of the floor was there once, and is not any more. If it were created anew, stale
+    /// tokens would pass.
+    #[error(
+        "the database has lost {what}, and with it knows no more which tokens are stale. Stop all writers. Then \
+         restore it, or create it by the SQL that `fencing migrate --print` prints. Then raise the marks, or the \
+         floor, above all tokens that were granted: `fencing marks raise`, `fencing marks raise-floor`. Only \
+         then start the writers"
+    )]
+    MarksLost {
+        /// The names of the tables.
+        what: String,
+    },
+    /// All was applied once, and other tables, or functions, procedures or triggers, are not there any more, or
+    /// look for the marks in another schema. On MySQL it is also said where you may not execute any of the
+    /// procedures.
     #[error(
         "the database has lost {what}: a dump may have left them out (mysqldump takes --routines \
          and --triggers). Run DELETE FROM _fencing_migrations and migrate again: that creates them \
@@ -181,6 +198,13 @@ pub enum MigrateError {
         /// Their names.
         what: String,
     },
+    /// Another text of a migration was applied, as by a build between two releases.
+    #[error(
+        "the migration {0} was applied with another text than this version has. Run DELETE FROM \
+         _fencing_migrations and migrate again: that applies all again and changes no mark. On MySQL, run all \
+         GRANTs again then"
+    )]
+    Changed(i64),
     /// A table of the fence was altered: its engine has no transactions (MySQL), or it is not logged
     /// (PostgreSQL). It would forget marks, or keep what was rolled back.
     #[error("the fence does not hold in this database: {what}")]
@@ -188,7 +212,7 @@ pub enum MigrateError {
         /// Which table, and what to do.
         what: String,
     },
-    /// A migration failed, or one that was applied is not the one that this version knows.
+    /// A migration failed.
     #[error("the tables of the fence were not brought up to date: {0}")]
     Migration(#[source] sqlx::migrate::MigrateError),
     /// The database failed, or could not be reached.
@@ -215,6 +239,7 @@ impl From<sqlx::migrate::MigrateError> for MigrateError {
                 error.into()
             }
             sqlx::migrate::MigrateError::Execute(error) => error.into(),
+            sqlx::migrate::MigrateError::VersionMismatch(version) => MigrateError::Changed(version),
             error => MigrateError::Migration(error),
         }
     }

@@ -12,6 +12,7 @@ impl From<AdmitError> for FenceError {
             error @ AdmitError::Database(sqlx::Error::PoolTimedOut) => {
                 FenceError::NoConnection(Box::new(error))
             }
+            error @ AdmitError::NotMigrated(_) => FenceError::NotSetUp(Box::new(error)),
             error => FenceError::Unreachable(Box::new(error)),
         }
     }

@@ -61,11 +61,11 @@ impl<DB: Database> Marks for SqlMarks<DB> {
             for _ in 1..TRIES {
                 match raise(&self.pool, resource, token).await {
                     Err(AdmitError::Retryable(_)) => tokio::time::sleep(jitter(pause)).await,
-                    result => return result.map_err(unreachable),
+                    result => return result.map_err(marks_error),
                 }
                 pause *= 2;
             }
-            raise(&self.pool, resource, token).await.map_err(unreachable)
+            raise(&self.pool, resource, token).await.map_err(marks_error)
         })
     }
 
@@ -73,7 +73,7 @@ impl<DB: Database> Marks for SqlMarks<DB> {
         &'a self,
         resource: &'a Resource,
     ) -> BoxFuture<'a, Result<Option<Token>, MarksError>> {
-        Box::pin(async move { highest(&self.pool, resource).await.map_err(unreachable) })
+        Box::pin(async move { highest(&self.pool, resource).await.map_err(marks_error) })
     }
 
     fn list<'a>(
@@ -81,7 +81,7 @@ impl<DB: Database> Marks for SqlMarks<DB> {
         after: Option<&'a Resource>,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<(Resource, Token)>, MarksError>> {
-        Box::pin(async move { valid(&self.pool, after, limit).await.map_err(unreachable) })
+        Box::pin(async move { valid(&self.pool, after, limit).await.map_err(marks_error) })
     }
 }
 
@@ -129,9 +129,10 @@ async fn valid<DB: Database>(
     Ok(found)
 }
 
-fn unreachable(error: AdmitError) -> MarksError {
+fn marks_error(error: AdmitError) -> MarksError {
     match error {
         AdmitError::Stale(stale) => MarksError::Stale(stale),
+        error @ AdmitError::NotMigrated(_) => MarksError::NotSetUp(Box::new(error)),
         error => MarksError::Unreachable(Box::new(error)),
     }
 }

@@ -1,11 +1,12 @@
 use std::time::Duration;
 
-use sqlx::migrate::{Migrate, Migration, MigrationType, Migrator};
+use sqlx::migrate::{AppliedMigration, Migrate, Migration, MigrationType, Migrator};
 use sqlx::{Pool, SqlSafeStr};
 use tokio::time::{Instant, sleep};
 
 use super::MigrateError;
 use super::opening::OpeningTransaction;
+use super::parts::{lost, marks_lost};
 use crate::database::{Database, Kind, Meaning, meaning};
 use crate::random::jitter;
 
@@ -25,7 +26,9 @@ const RECORD: &str = "_fencing_migrations";
 ///
 /// # Errors
 /// [`MigrateError::Locked`] if others kept the database locked for 10 seconds,
-/// [`MigrateError::Lost`] if functions, procedures or triggers are not there any more,
+/// [`MigrateError::MarksLost`] if the marks were there once and are not any more,
+/// [`MigrateError::Lost`] if other tables, functions, procedures or triggers are not,
+/// [`MigrateError::Changed`] if a migration was applied with another text,
 /// [`MigrateError::Storage`] if a table was altered so that it has no transactions or no log,
 /// [`MigrateError::Cluster`] if several servers of a cluster take writes, and the fence does not
 /// hold there. Any other [`MigrateError`] has what the database said.
@@ -56,14 +59,24 @@ pub async fn migrate<DB: Database>(pool: &Pool<DB>) -> Result<(), MigrateError> 
 async fn attempt<DB: Database>(pool: &Pool<DB>) -> Result<bool, MigrateError> {
     let migrator = migrator::<DB>();
     // No connection is kept while the pool is asked for one.
-    let is_applied = is_applied::<DB>(&mut *pool.acquire().await?, &migrator).await?;
+    let mut conn = pool.acquire().await?;
+    let applied = applied::<DB>(&mut conn).await?;
+    let is_begun = applied.iter().any(|applied| applied.version == 1);
+    if let Some(error) = marks_lost::<DB>(&mut conn, None, is_begun).await? {
+        return Err(error);
+    }
+    drop(conn);
+    let is_applied = migrator.iter().all(|migration| {
+        applied.iter().any(|applied| {
+            applied.version == migration.version && applied.checksum == migration.checksum
+        })
+    });
     if !is_applied && !DB::migrate(pool, migrator).await? {
         return Ok(false);
     }
     let mut conn = pool.acquire().await?;
-    let lost = lost::<DB>(&mut conn).await?;
-    if !lost.is_empty() {
-        return Err(MigrateError::Lost { what: lost.join(", ") });
+    if let Some(error) = lost::<DB>(&mut conn, None, false).await? {
+        return Err(error);
     }
     let unfit = unfit::<DB>(&mut conn, None).await?;
     if unfit.is_empty() { Ok(true) } else { Err(MigrateError::Storage { what: unfit.join("; ") }) }
@@ -79,27 +92,22 @@ pub(super) async fn unfit<DB: Database>(
     Ok(rows.into_iter().flatten().flatten().collect())
 }
 
-/// Returns whether all migrations have been applied as they are here. It only reads: the migrator
-/// begins with CREATE TABLE IF NOT EXISTS.
-async fn is_applied<DB: Database>(
+/// Returns the migrations that were applied to their end. It only reads: the migrator begins with CREATE TABLE
+/// IF NOT EXISTS.
+async fn applied<DB: Database>(
     conn: &mut DB::Connection,
-    migrator: &Migrator,
-) -> Result<bool, MigrateError> {
+) -> Result<Vec<AppliedMigration>, MigrateError> {
     let record = record::<DB>(conn).await?;
-    match conn.dirty_version(&record).await {
-        Ok(None) => {}
-        Ok(Some(_)) => return Ok(false),
+    let dirty = match conn.dirty_version(&record).await {
+        Ok(dirty) => dirty,
         Err(error) => return unless_missing(error),
-    }
-    let applied = match conn.list_applied_migrations(&record).await {
+    };
+    let mut applied = match conn.list_applied_migrations(&record).await {
         Ok(applied) => applied,
         Err(error) => return unless_missing(error),
     };
-    Ok(migrator.iter().all(|migration| {
-        applied.iter().any(|applied| {
-            applied.version == migration.version && applied.checksum == migration.checksum
-        })
-    }))
+    applied.retain(|applied| Some(applied.version) != dirty);
+    Ok(applied)
 }
 
 /// Returns the record in the schema where migrations would be applied: on PostgreSQL the path may
@@ -115,40 +123,14 @@ async fn record<DB: Database>(conn: &mut DB::Connection) -> sqlx::Result<String>
 
 /// Before the first migration there is no record of them. A user that may not read it is told so; any
 /// other fault comes again where the migrations are applied.
-fn unless_missing(error: sqlx::migrate::MigrateError) -> Result<bool, MigrateError> {
+fn unless_missing<T>(error: sqlx::migrate::MigrateError) -> Result<Vec<T>, MigrateError> {
     let is_denied = match &error {
         sqlx::migrate::MigrateError::Execute(error) => {
             error.as_database_error().is_some_and(|error| meaning(error) == Meaning::Denied)
         }
         _ => false,
     };
-    if is_denied { Err(error.into()) } else { Ok(false) }
-}
-
-/// Lists the functions, procedures and triggers of the migrations that the catalogue lacks, or that
-/// do not fire.
-async fn lost<DB: Database>(conn: &mut DB::Connection) -> sqlx::Result<Vec<String>> {
-    let there = DB::texts(conn, DB::PARTS.into(), Vec::new()).await?;
-    let there: Vec<String> = there.into_iter().flatten().flatten().collect();
-    let is_there = |kind: &str, name: &str| {
-        there.iter().any(|part| {
-            part.split_once(' ').is_some_and(|(k, n)| k == kind && (n == name || n == "*"))
-        })
-    };
-    let parts = DB::MIGRATIONS.iter().flat_map(|(_, _, sql)| sql.lines()).filter_map(part);
-    let lost = parts.filter(|(kind, name)| !is_there(kind, name));
-    Ok(lost.map(|(kind, name)| format!("the {} {name}", kind.to_lowercase())).collect())
-}
-
-/// Reads which part a line creates: `CREATE OR REPLACE FUNCTION name(...`.
-fn part(line: &str) -> Option<(&'static str, &str)> {
-    let mut words = line.strip_prefix("CREATE ")?.split([' ', '(']);
-    let kind = words.find_map(|word| match word {
-        "FUNCTION" | "PROCEDURE" => Some("ROUTINE"),
-        "TRIGGER" => Some("TRIGGER"),
-        _ => None,
-    })?;
-    Some((kind, words.find(|word| !matches!(*word, "IF" | "NOT" | "EXISTS"))?))
+    if is_denied { Err(error.into()) } else { Ok(Vec::new()) }
 }
 
 /// Returns the migrations in their order: version, description, and SQL. For other tools;

@@ -49,6 +49,7 @@ mod migrate;
 mod mysql;
 mod opening;
 mod parameters;
+mod parts;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod present;

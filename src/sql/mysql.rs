@@ -40,30 +40,35 @@ const COUNTS: &str = "
     SELECT routine_definition LIKE '%wsrep_on%' FROM information_schema.routines
     WHERE routine_schema = DATABASE() AND routine_name = 'fencing_count'";
 
-const BOUNDED: &str = "SET SESSION lock_wait_timeout = 1";
+/// A procedure is read, and works, in the SQL mode of the session that creates it: sql_mode=ORACLE has another syntax.
+const BOUNDED: &str = "SET SESSION lock_wait_timeout = 1,
+    sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'";
 
 /// Removes what a process left behind that died while it migrated: each statement that
 /// creates a table commits by itself. The migrations can be applied twice.
 const TIDY: &str = "DELETE FROM _fencing_migrations WHERE success = FALSE";
 
 /// A user sees the routines and triggers to which it has a right. With none at all for the schema,
-/// what it does not see may be there; but a user of the fence sees some routine.
+/// what it does not see may be there; but a user of the fence sees some routine. MySQL 8 may keep another text than
+/// it was given.
 const PARTS: &str = "
     WITH own AS (
         SELECT privilege_type AS held FROM information_schema.user_privileges WHERE grantee = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')
         UNION ALL SELECT privilege_type FROM information_schema.schema_privileges
-        WHERE grantee = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''') AND DATABASE() LIKE table_schema
+        WHERE grantee = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''') AND COALESCE(?, DATABASE()) LIKE table_schema
     ), routines AS (
-        SELECT CAST(routine_name AS CHAR) AS name FROM information_schema.routines
-        WHERE routine_schema = DATABASE() AND routine_name LIKE 'fencing%'
+        SELECT CAST(routine_name AS CHAR) AS name,
+            IF(VERSION() LIKE '%MariaDB%', CAST(routine_definition AS CHAR), NULL) AS text
+        FROM information_schema.routines
+        WHERE routine_schema = COALESCE(?, DATABASE()) AND routine_name LIKE 'fencing%'
     )
-    SELECT CONCAT('ROUTINE ', name) FROM routines
-    UNION ALL SELECT CONCAT('TRIGGER ', CAST(trigger_name AS CHAR))
-        FROM information_schema.triggers WHERE trigger_schema = DATABASE()
-    UNION ALL SELECT 'ROUTINE *' FROM DUAL
+    SELECT CONCAT('routine ', name), text, NULL FROM routines
+    UNION ALL SELECT CONCAT('trigger ', CAST(trigger_name AS CHAR)), NULL, NULL
+        FROM information_schema.triggers WHERE trigger_schema = COALESCE(?, DATABASE())
+    UNION ALL SELECT 'routine *', NULL, NULL FROM DUAL
         WHERE EXISTS (SELECT 1 FROM routines)
         AND NOT EXISTS (SELECT 1 FROM own WHERE held IN ('EXECUTE', 'ALTER ROUTINE'))
-    UNION ALL SELECT 'TRIGGER *' FROM DUAL
+    UNION ALL SELECT 'trigger *', NULL, NULL FROM DUAL
         WHERE NOT EXISTS (SELECT 1 FROM own WHERE held = 'TRIGGER')";
 
 const UNFIT: &str = "

@@ -32,12 +32,19 @@ const PATIENT: &str = "SET LOCAL lock_timeout = 10000";
 /// program's advisory lock.
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(28821972413148775)";
 
-/// In the schema of the marks, and a trigger only if it is on the marks or the floor, fires, and calls the guard.
+/// In the schema of the marks, and a trigger only if it is on the marks or the floor, fires, and calls the guard. A
+/// routine keeps its search_path when its schema is renamed.
 const PARTS: &str = "
-    WITH home AS (SELECT oid AS id FROM pg_namespace WHERE nspname = current_schema())
-    SELECT 'ROUTINE ' || proname FROM pg_proc, home
-    WHERE starts_with(proname, 'fencing_') AND pronamespace = id
-    UNION ALL SELECT 'TRIGGER ' || tgname
+    WITH home AS (
+        SELECT oid AS id, nspname FROM pg_namespace
+        WHERE nspname = COALESCE($1::text, current_schema()::text)
+    )
+    SELECT 'routine ' || proname, prosrc, (
+        SELECT format('it looks for the marks in the schema %s', path)
+        FROM unnest(proconfig) AS config, split_part(substr(config, 13), ',', 1) AS path
+        WHERE starts_with(config, 'search_path=') AND path <> quote_ident(nspname))
+    FROM pg_proc, home WHERE starts_with(proname, 'fencing_') AND pronamespace = id
+    UNION ALL SELECT 'trigger ' || tgname, NULL, NULL
     FROM home JOIN pg_class ON relnamespace = id AND relname IN ('fencing_marks', 'fencing_floor')
         JOIN pg_trigger ON tgrelid = pg_class.oid
         JOIN pg_proc ON pg_proc.oid = tgfoid AND pronamespace = id

@@ -48,7 +48,9 @@ const LIST: &str = "
     SELECT CAST(resource AS BLOB), token FROM main.fencing_marks
     WHERE resource > CAST(?1 AS TEXT) ORDER BY resource LIMIT ?2";
 
-const PARTS: &str = "SELECT 'TRIGGER ' || name FROM main.sqlite_schema WHERE type = 'trigger'";
+/// The schema keeps the text from the name on.
+const PARTS: &str = "SELECT 'trigger ' || name, substr(sql, 16), NULL
+    FROM main.sqlite_schema WHERE type = 'trigger'";
 
 impl FenceStatements for Sqlite {
     const BEGIN: &'static str = BEGIN;

@@ -112,8 +112,8 @@ where
         Ok(transaction) => Owner::new(transaction),
         Err(error) => {
             let refusal = Refusal::before_the_handler(fenced.resource, fenced.token, error);
-            if let Refusal::Unavailable { cause, .. } = &refusal {
-                tracing::error!(error = %cause, "no transaction begun");
+            if let Refusal::Unavailable { .. } | Refusal::NotSetUp(_) = &refusal {
+                tracing::error!(error = %refusal, "no transaction begun");
             }
             return Ok(refusal.answer_below(FenceBody::refusal));
         }

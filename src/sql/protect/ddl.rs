@@ -10,7 +10,10 @@ pub(super) async fn begin<DB: Database>(pool: &Pool<DB>) -> sqlx::Result<Transac
     if DB::KIND == Kind::MySql {
         // The setting, a day as a rule, and the lock belong to the session.
         conn.close_on_drop();
-        DB::execute(&mut conn, "SET SESSION lock_wait_timeout = 1".into()).await?;
+        // A trigger works in the SQL mode of the session that creates it.
+        let set = "SET SESSION lock_wait_timeout = 1,
+            sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'";
+        DB::execute(&mut conn, set.into()).await?;
     }
     OpeningTransaction::new(conn, DB::BEGIN_BOUNDED.into()).await
 }

@@ -73,8 +73,8 @@ pub enum ProtectError {
     },
     /// A table or function of the fence is missing.
     #[error(
-        "the tables of the fence are missing: run fencing::sql::migrate or `fencing migrate` \
-         first: {}",
+        "a table or function of the fence is missing: run fencing::sql::migrate or `fencing \
+         migrate`, which creates it, or says that marks are lost: {}",
         text(.0)
     )]
     NotMigrated(#[source] sqlx::Error),

@@ -7,6 +7,7 @@ mod named;
 mod postgres;
 mod protected;
 pub(super) mod quoted;
+mod rows;
 mod sqlite;
 mod target;
 
@@ -17,6 +18,7 @@ pub use self::protected::Protected;
 pub use self::target::Protect;
 use crate::database::{Database, Kind};
 use crate::sql::migrate::unfit;
+use crate::sql::parts::{lost, marks_lost};
 
 impl Protect {
     /// Returns the statements that protect the table, or protect it anew. They leave out what
@@ -32,14 +34,15 @@ impl Protect {
     }
 
     /// Protects the table, on PostgreSQL with its partitions and the children that inherit from
-    /// it. It waits a second at most for others who use the table, because everybody who comes
+    /// it. It reads the whole table first (not in shadow mode): nobody could change a row whose name is NULL,
+    /// empty or longer than 255 bytes. It waits a second at most for others who use the table, because everybody who comes
     /// later waits behind it. On MySQL each statement commits by itself: if you may not LOCK TABLES,
     /// a table that was protected before is open for a moment.
     ///
     /// # Errors
     /// [`ProtectError`] says why: the table or the column is missing, the column's text depends
-    /// on the session, the table is protected under other names already, triggers could not guard
-    /// the table, you may not create them, others kept it locked.
+    /// on the session, the table is protected under other names already, it has rows without a name that
+    /// the fence takes, triggers could not guard the table, you may not create them, others kept it locked.
     ///
     /// # Cancel safety
     /// If you drop the future, the table is protected or as it was before. On MySQL it may be half
@@ -53,6 +56,7 @@ impl Protect {
             self.check_text::<DB>(&mut tx, column).await?;
         }
         self.check_names::<DB>(&mut tx).await?;
+        rows::check::<DB>(self, &mut tx).await?;
         match DB::KIND {
             Kind::MySql => mysql::apply::<DB>(self, &mut tx).await?,
             Kind::Postgres => postgres::apply::<DB>(self, &mut tx).await?,
@@ -163,9 +167,16 @@ pub async fn protected<DB: Database>(
                 protected.faults.push(error.to_string());
             }
         }
-        // On MySQL a trigger finds the marks in the schema of its table.
-        let schema = (DB::KIND == Kind::MySql).then(|| protected.path.0.clone());
-        protected.faults.extend(unfit::<DB>(&mut conn, schema).await?);
+        let home = match DB::KIND {
+            // A trigger finds the marks in the schema of its table.
+            Kind::MySql => Some(protected.path.0.clone()),
+            Kind::Postgres => postgres::home::<DB>(&mut conn, &protected.path).await?,
+            Kind::Sqlite => None,
+        };
+        let marks = marks_lost::<DB>(&mut conn, home.as_deref(), true).await?;
+        let others = lost::<DB>(&mut conn, home.as_deref(), true).await?;
+        protected.faults.extend(marks.or(others).map(|error| error.to_string()));
+        protected.faults.extend(unfit::<DB>(&mut conn, home).await?);
         all.push(protected);
     }
     Ok(all)

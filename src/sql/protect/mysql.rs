@@ -109,7 +109,7 @@ fn trigger(event: &str, table: &str) -> String {
 }
 
 /// Names the resource, in UTF-8 whatever the column's character set is.
-fn resource(protect: &Protect, row: &str) -> String {
+pub(super) fn resource(protect: &Protect, row: &str) -> String {
     match &protect.named {
         Named::Columns { prefix, columns } => {
             let text = |column: &String| {

@@ -73,6 +73,16 @@ const FOUND: &str = "
                 AND other.nspname <> ALL (current_schemas(false))))
     ORDER BY 1, 2";
 
+/// Reads the schema of the function that a table's trigger calls, if a fence is there.
+const HOME: &str = "
+    SELECT home.nspname::text
+    FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
+        JOIN pg_namespace AS own ON own.oid = relnamespace
+        JOIN pg_proc ON pg_proc.oid = tgfoid JOIN pg_namespace AS home ON home.oid = pronamespace
+    WHERE own.nspname = $1 AND relname = $2 AND tgname = 'fencing_protect' AND EXISTS (
+        SELECT FROM pg_proc AS hold
+        WHERE hold.pronamespace = home.oid AND hold.proname = 'fencing_admit')";
+
 const SESSIONS: &str = "sessions in the replica role (session_replication_role = replica)";
 const LATER: &str = "TRUNCATE of a partition, and every write to a child by INHERITS, that was added \
     after `fencing protect`: protect the table again";
@@ -94,12 +104,7 @@ fn drops(protect: &Protect) -> Vec<String> {
 /// BEFORE sees. A partition gets the trigger for rows from its table.
 fn creates(protect: &Protect, is_partition: bool) -> Vec<String> {
     let table = protect.path('"');
-    // An argument of a trigger is a plain text: E'' would be the only one with escapes.
-    let text = |text: &String| match text.contains('\\') {
-        true => format!("E{}", quote(&text.replace('\\', "\\\\"), '\'')),
-        false => quote(text, '\''),
-    };
-    let arguments: Vec<_> = arguments(&protect.named).iter().map(text).collect();
+    let arguments: Vec<_> = arguments(&protect.named).iter().map(|text| literal(text)).collect();
     let shadow = if protect.shadow { "_shadow" } else { "" };
     let rows = format!(
         "CREATE TRIGGER fencing_protect AFTER INSERT OR UPDATE OR DELETE ON {table}\n    \
@@ -111,6 +116,31 @@ fn creates(protect: &Protect, is_partition: bool) -> Vec<String> {
          FOR EACH STATEMENT EXECUTE FUNCTION fencing_protect_truncate{shadow}()"
     );
     if is_partition { vec![truncate] } else { vec![rows, truncate] }
+}
+
+/// Names a row's resource, as the function fencing_protect does.
+pub(super) fn resource(protect: &Protect, row: &str) -> String {
+    let (prefix, columns) = match &protect.named {
+        Named::Columns { prefix, columns } => (prefix.as_str(), columns.as_slice()),
+        Named::Whole(resource) => (resource.as_str(), &[][..]),
+    };
+    let text = |column: &String| {
+        let text = format!("{row}.{}::text", quote(column, '"'));
+        match columns.len() {
+            1 => text,
+            _ => format!("replace(replace({text}, '%', '%25'), '/', '%2F')"),
+        }
+    };
+    let texts: Vec<_> = columns.iter().map(text).collect();
+    format!("{} || {}", literal(prefix), texts.join(" || '/' || "))
+}
+
+/// An argument of a trigger is a plain text: E'' would be the only one with escapes.
+fn literal(text: &str) -> String {
+    match text.contains('\\') {
+        true => format!("E{}", quote(&text.replace('\\', "\\\\"), '\'')),
+        false => quote(text, '\''),
+    }
 }
 
 /// Lists the first column, the text before it, and further columns; or nothing and the whole name.
@@ -162,6 +192,15 @@ async fn tree<DB: Database>(
         Some(Member { protect, is_partition, may_grow, rows, truncate })
     };
     Ok(rows.into_iter().filter_map(member).collect())
+}
+
+pub(super) async fn home<DB: Database>(
+    conn: &mut DB::Connection,
+    (schema, table): &(String, String),
+) -> sqlx::Result<Option<String>> {
+    let table = vec![Some(schema.clone()), Some(table.clone())];
+    let home = DB::texts(conn, HOME.into(), table).await?;
+    Ok(home.into_iter().flatten().flatten().next())
 }
 
 /// Protects the table and all below it.

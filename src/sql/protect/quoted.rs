@@ -1,5 +1,5 @@
 /// Quotes a name or a text, and doubles the marks within.
-pub(super) fn quote(text: &str, mark: char) -> String {
+pub(in crate::sql) fn quote(text: &str, mark: char) -> String {
     let mut quoted = String::from(mark);
     for c in text.chars() {
         quoted.push(c);

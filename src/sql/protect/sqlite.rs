@@ -140,7 +140,7 @@ fn body(protect: &Protect, event: &str, rowid: &str) -> String {
     format!("AFTER {body}\nEND")
 }
 
-fn resource(protect: &Protect, row: &str) -> String {
+pub(super) fn resource(protect: &Protect, row: &str) -> String {
     match &protect.named {
         Named::Columns { prefix, columns } => {
             let text = |column: &String| {

@@ -213,6 +213,24 @@ async fn the_character_set_of_the_connection_changes_no_name() {
     sql::begin(&latin, &name, token(33)).await.unwrap_err();
 }
 
+#[tokio::test]
+async fn the_sql_mode_of_the_session_changes_nothing() {
+    let place = Place::empty().await;
+    let pool = place.with("SET sql_mode = ORACLE");
+    sql::migrate(&pool).await.unwrap();
+    sqlx::raw_sql("CREATE TABLE files (path VARCHAR(9))").execute(&pool).await.unwrap();
+    sql::Protect::rows("files", "path").unwrap().apply(&pool).await.unwrap();
+    let mut tx = sql::begin(&pool, &Resource::new("a").unwrap(), token(34)).await.unwrap();
+    sql::present(&mut tx, token(34)).await.unwrap();
+    sqlx::raw_sql("INSERT INTO files VALUES ('a')").execute(&mut *tx).await.unwrap();
+    tx.commit().await.unwrap();
+    let refused = sqlx::raw_sql("DELETE FROM files").execute(&pool).await.unwrap_err();
+    assert!(matches!(AdmitError::from(refused), AdmitError::Unpresented(_)));
+    sql::migrate(&pool).await.unwrap();
+    let found = sql::protected(&pool, None).await.unwrap();
+    assert!(found[0].is_whole(), "{found:?}");
+}
+
 /// A day, unless the server says otherwise; and all who come later wait behind it.
 #[tokio::test]
 async fn a_migration_does_not_wait_for_ever_and_leaves_the_session_as_it_was() {

@@ -268,3 +268,26 @@ async fn what_begin_admits_it_presents() {
         tx.execute("UPDATE files SET body = 'bad'").await.unwrap_err();
     }
 }
+
+/// The functions keep the path with the old name, and all writes fail.
+#[tokio::test]
+async fn a_schema_that_was_renamed_is_named() {
+    let place = Place::empty().await;
+    place.pool.execute("CREATE SCHEMA one").await.unwrap();
+    let one = place.with(&[("search_path", "one")]);
+    sql::migrate(&one).await.unwrap();
+    one.execute("CREATE TABLE files (path text)").await.unwrap();
+    Protect::rows("files", "path").unwrap().apply(&one).await.unwrap();
+    place.pool.execute("ALTER SCHEMA one RENAME TO two").await.unwrap();
+    let two = place.with(&[("search_path", "two")]);
+    let error = sql::migrate(&two).await.unwrap_err();
+    assert!(matches!(error, sql::MigrateError::Lost { .. }), "{error:?}");
+    let said = "fencing_admit (it looks for the marks in the schema one)";
+    assert!(error.to_string().contains(said), "{error}");
+    let found = sql::protected(&two, None).await.unwrap();
+    assert!(found[0].faults.join("; ").contains(said), "{found:?}");
+    two.execute("DELETE FROM _fencing_migrations").await.unwrap();
+    sql::migrate(&two).await.unwrap();
+    let found = sql::protected(&two, None).await.unwrap();
+    assert!(found[0].is_whole(), "{found:?}");
+}

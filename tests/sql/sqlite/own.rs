@@ -6,7 +6,7 @@ use fencing::sql::{self, AdmitError, SqlMarks};
 use sqlx::SqlitePool;
 use sqlx::sqlite::{SqliteJournalMode, SqlitePoolOptions};
 
-use super::place::Place;
+use super::place::{self, Place};
 use crate::common::{resource, retryable, stale, token};
 
 #[tokio::test]
@@ -185,4 +185,23 @@ async fn a_floor_that_is_inserted_raises_the_one_that_is_there() {
         let name = Resource::new(name).unwrap();
         sql::begin(&place.pool, &name, token(number)).await.unwrap().commit().await.unwrap();
     }
+}
+
+/// Some services switch it off, so that a file from elsewhere can call no function that has effects.
+#[tokio::test]
+async fn a_session_that_trusts_no_schema_writes_behind_the_fence() {
+    let place = Place::empty().await;
+    let options = (*place.pool.connect_options()).clone().pragma("trusted_schema", "OFF");
+    let pool = SqlitePoolOptions::new().connect_lazy_with(options);
+    sql::migrate(&pool).await.unwrap();
+    let files = "CREATE TABLE documents (path TEXT, body TEXT)";
+    sqlx::raw_sql(files).execute(&pool).await.unwrap();
+    sql::Protect::rows("documents", "path").unwrap().apply(&pool).await.unwrap();
+    let write = async |token: Option<&str>| {
+        let insert = sqlx::AssertSqlSafe(place::insert(token, "a", "x"));
+        sqlx::raw_sql(insert).execute(&pool).await.map_err(AdmitError::from)
+    };
+    write(Some("34")).await.unwrap();
+    stale(write(Some("33")).await);
+    assert!(matches!(write(None).await, Err(AdmitError::Unpresented(_))));
 }

@@ -53,11 +53,11 @@ async fn marks_raised_by_many_keep_the_highest() {
 }
 
 #[tokio::test]
-async fn marks_that_are_not_there_are_unreachable() {
+async fn marks_that_are_not_there_are_not_set_up() {
     let place = Place::empty().await;
     let marks = SqlMarks::new(place.pool.clone());
     let error = marks.raise(&resource(), token(1)).await.unwrap_err();
-    let MarksError::Unreachable(source) = error else { panic!("{error:?}") };
+    let MarksError::NotSetUp(source) = error else { panic!("{error:?}") };
     assert!(source.to_string().contains("run fencing::sql::migrate"), "{source}");
     place.pool.close().await;
     let error = marks.clone().raise(&resource(), token(1)).await.unwrap_err();

@@ -99,7 +99,7 @@ async fn a_changed_migration_is_an_error() {
         .bind(vec![0_u8; 48]);
     change.execute(&place.pool).await.unwrap();
     let error = sql::migrate(&place.pool).await.unwrap_err();
-    assert!(matches!(error, MigrateError::Migration(_)), "{error:?}");
+    assert!(matches!(error, MigrateError::Changed(_)), "{error:?}");
     // The failure has left no lock behind.
     sqlx::query("DELETE FROM _fencing_migrations").execute(&place.pool).await.unwrap();
     sql::migrate(&place.other()).await.unwrap();

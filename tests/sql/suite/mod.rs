@@ -22,6 +22,7 @@ mod transaction;
 mod transactional;
 mod transactions;
 mod types;
+mod unmigrated;
 mod ways;
 
 use fencing::sql::{self, AdmitError};

@@ -170,6 +170,32 @@ async fn the_triggers_can_be_taken_off() {
     place.client(&place::update(None, "a", "bad")).unwrap_err();
 }
 
+#[tokio::test]
+async fn rows_that_nobody_could_change_are_found_first() {
+    let place = ready().await;
+    let create = "CREATE TABLE drafts (id INT PRIMARY KEY, path VARCHAR(300), kind VARCHAR(9))";
+    sqlx::raw_sql(create).execute(&place.pool).await.unwrap();
+    let long = "x".repeat(250);
+    let rows =
+        format!("INSERT INTO drafts VALUES (1, NULL, 'a'), (2, '{long}', 'a'), (3, 'a', 'a')");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(rows)).execute(&place.pool).await.unwrap();
+    for protect in [Protect::rows("drafts", "path"), Protect::rows_by("drafts", &["path", "kind"])]
+    {
+        let protect = protect.unwrap().prefix("it's\\/").unwrap();
+        let error = protect.apply(&place.pool).await.unwrap_err().to_string();
+        assert!(error.contains("2 of its rows: 1 without a name"), "{error}");
+        let (_, select) = error.split_once("delete them: ").unwrap();
+        let found = sqlx::raw_sql(sqlx::AssertSqlSafe(select.to_owned()));
+        assert_eq!(found.fetch_all(&place.pool).await.unwrap().len(), 2);
+        protect.shadow().apply(&place.pool).await.unwrap();
+        let shadow = sql::protected(&place.pool, Some("drafts")).await.unwrap();
+        shadow[0].remove(&place.pool).await.unwrap();
+    }
+    let delete = "DELETE FROM drafts WHERE id < 3";
+    sqlx::raw_sql(delete).execute(&place.pool).await.unwrap();
+    Protect::rows("drafts", "path").unwrap().apply(&place.pool).await.unwrap();
+}
+
 /// Who waits for a table keeps everybody out who comes later.
 #[tokio::test]
 async fn a_table_that_others_use_is_given_up_and_they_go_on() {

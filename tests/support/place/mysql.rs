@@ -108,6 +108,10 @@ fn presented(token: Option<&str>, write: &str) -> String {
 pub const LOSE: &str = "DROP PROCEDURE fencing_check";
 pub const LOST: &str = "fencing_check";
 
+/// Gives it another text.
+pub const CHANGE: &str = "CREATE PROCEDURE fencing_check(
+    IN the_resource VARBINARY(1024), IN the_token VARBINARY(64)) BEGIN DO 1; END";
+
 /// Errors have a SQLSTATE.
 pub const STATES: &str = "ZF";
 

@@ -115,6 +115,10 @@ fn presented(token: Option<&str>, write: &str) -> String {
 pub const LOSE: &str = "DROP FUNCTION fencing_compare(text, bigint)";
 pub const LOST: &str = "fencing_compare";
 
+/// Gives it another text.
+pub const CHANGE: &str = "CREATE FUNCTION fencing_compare(the_resource text, the_token bigint)
+    RETURNS bigint LANGUAGE sql AS 'SELECT NULL::bigint'";
+
 /// Errors have a SQLSTATE.
 pub const STATES: &str = "ZF";
 

@@ -75,6 +75,10 @@ pub const KINDS: &[(&str, bool)] = &[("TEXT", true), ("DATE", true)];
 pub const LOSE: &str = "DROP TRIGGER fencing_admit";
 pub const LOST: &str = "fencing_admit";
 
+/// Gives it another text.
+pub const CHANGE: &str = "CREATE TRIGGER fencing_admit INSTEAD OF INSERT ON fencing_admit BEGIN
+    SELECT 1; END";
+
 /// Errors have a message only.
 pub const STATES: &str = "";
 

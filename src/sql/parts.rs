@@ -1,0 +1,150 @@
+//! What the migrations have created, and what of it is not there any more.
+
+use super::MigrateError;
+use super::protect::quoted::quote;
+use crate::database::{Database, Kind, Meaning, Texts, meaning};
+
+/// The tables without which nobody knows which tokens are stale. The first migration creates them, and no other table.
+const MEMORY: [&str; 2] = ["fencing_marks", "fencing_floor"];
+
+/// A table, view, routine or trigger.
+type Part = (&'static str, &'static str);
+
+/// Says that the marks or the floor are not there any more, in this schema or the session's. `is_begun`: they were
+/// there once. So they were where anything of a later migration is there.
+///
+/// It looks for the marks last: another process may be migrating.
+pub(super) async fn marks_lost<DB: Database>(
+    conn: &mut DB::Connection,
+    schema: Option<&str>,
+    mut is_begun: bool,
+) -> sqlx::Result<Option<MigrateError>> {
+    let there = catalogue::<DB>(conn, schema).await?;
+    for (kind, name) in parts::<DB>() {
+        if is_begun || kind == "view" || MEMORY.contains(&name) {
+            continue;
+        }
+        is_begun = match kind {
+            "table" => !is_missing::<DB>(conn, schema, name).await?,
+            _ => find(&there, kind, |found| found == name).is_some(),
+        };
+    }
+    let mut lost = Vec::new();
+    for table in MEMORY {
+        if is_begun && is_missing::<DB>(conn, schema, table).await? {
+            lost.push(format!("the table {table}"));
+        }
+    }
+    let what = lost.join(", ");
+    Ok((!lost.is_empty()).then_some(MigrateError::MarksLost { what }))
+}
+
+/// Says which parts are not there any more, in this schema or the session's, or do nothing there. `compares`: or have
+/// another text than in this version.
+pub(super) async fn lost<DB: Database>(
+    conn: &mut DB::Connection,
+    schema: Option<&str>,
+    compares: bool,
+) -> sqlx::Result<Option<MigrateError>> {
+    let there = catalogue::<DB>(conn, schema).await?;
+    let mut lost = Vec::new();
+    for (kind, name) in parts::<DB>() {
+        if matches!(kind, "table" | "view") {
+            if is_missing::<DB>(conn, schema, name).await? {
+                lost.push(format!("the {kind} {name}"));
+            }
+            continue;
+        }
+        match find(&there, kind, |found| found == name || found == "*") {
+            None => lost.push(format!("the {kind} {name}")),
+            Some([_, _, Some(fault)]) => lost.push(format!("the {kind} {name} ({fault})")),
+            Some([_, Some(text), _]) if compares && !is_own::<DB>(name, text) => {
+                let first = if DB::KIND == Kind::Sqlite { ": drop it first" } else { "" };
+                lost.push(format!("the {kind} {name} (there it has another text{first})"));
+            }
+            Some(_) => {}
+        }
+    }
+    let what = lost.join(", ");
+    Ok((!lost.is_empty()).then_some(MigrateError::Lost { what }))
+}
+
+async fn catalogue<DB: Database>(
+    conn: &mut DB::Connection,
+    schema: Option<&str>,
+) -> sqlx::Result<Vec<Texts>> {
+    let values = DB::PARTS.matches(['?', '$']).map(|_| schema.map(str::to_owned)).collect();
+    DB::texts(conn, DB::PARTS.into(), values).await
+}
+
+/// Finds a routine or trigger: its kind and name, its text, and what is wrong with it.
+fn find<'a>(
+    there: &'a [Texts],
+    kind: &str,
+    is_it: impl Fn(&str) -> bool,
+) -> Option<&'a [Option<String>]> {
+    let is_it = |row: &Texts| {
+        let part = row.first().and_then(Option::as_deref).and_then(|part| part.split_once(' '));
+        part.is_some_and(|(found, name)| found == kind && is_it(name))
+    };
+    there.iter().find(|row| is_it(row)).map(Vec::as_slice)
+}
+
+/// Whether the migrations have a part of this name with this text, whatever its white space is.
+fn is_own<DB: Database>(name: &str, text: &str) -> bool {
+    let dense = |text: &str| text.split_whitespace().collect::<String>();
+    let text = dense(text);
+    let pieces = DB::MIGRATIONS.iter().flat_map(|(_, _, sql)| sql.split("CREATE "));
+    // MariaDB carries these comments out, and keeps what is in them.
+    let mut pieces = pieces.map(|piece| {
+        let piece = piece.replace("/*M!100000", "").replace("/*M!100602", "").replace("*/", "");
+        dense(&piece)
+    });
+    pieces.any(|piece| piece.contains(name) && piece.contains(&text))
+}
+
+/// Whether a table or view is missing. It is not where you may not look.
+async fn is_missing<DB: Database>(
+    conn: &mut DB::Connection,
+    schema: Option<&str>,
+    name: &str,
+) -> sqlx::Result<bool> {
+    let home = match (DB::KIND, schema) {
+        (Kind::Postgres, None) => {
+            let home = "SELECT quote_ident(current_schema()) || '.'".to_owned();
+            let home = DB::texts(conn, home, Vec::new()).await?;
+            home.into_iter().flatten().flatten().next().unwrap_or_default()
+        }
+        (Kind::Postgres, Some(schema)) => format!("{}.", quote(schema, '"')),
+        (Kind::MySql, schema) => {
+            schema.map(|schema| format!("{}.", quote(schema, '`'))).unwrap_or_default()
+        }
+        (Kind::Sqlite, _) => "main.".to_owned(),
+    };
+    match DB::execute(conn, format!("SELECT 1 FROM {home}{name} LIMIT 0")).await {
+        Ok(()) => Ok(false),
+        Err(error) => match error.as_database_error().map(meaning) {
+            // MySQL says the same of a view without its table as of one whose table you may not read.
+            Some(Meaning::NotMigrated) => Ok(!error.to_string().contains("lack rights")),
+            Some(_) => Ok(false),
+            None => Err(error),
+        },
+    }
+}
+
+fn parts<DB: Database>() -> impl Iterator<Item = Part> {
+    DB::MIGRATIONS.iter().flat_map(|(_, _, sql)| sql.lines()).filter_map(part)
+}
+
+/// Reads which part a line creates: `CREATE OR REPLACE FUNCTION name(...`.
+fn part(line: &'static str) -> Option<Part> {
+    let mut words = line.strip_prefix("CREATE ")?.split([' ', '(']);
+    let kind = words.find_map(|word| match word {
+        "TABLE" => Some("table"),
+        "VIEW" => Some("view"),
+        "FUNCTION" | "PROCEDURE" => Some("routine"),
+        "TRIGGER" => Some("trigger"),
+        _ => None,
+    })?;
+    Some((kind, words.find(|word| !matches!(*word, "IF" | "NOT" | "EXISTS"))?))
+}
