@@ -32,7 +32,14 @@ async fn write(State(files): State<Files>, fenced: Fenced, body: String) -> Stat
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() {
+    if let Err(error) = run().await {
+        eprintln!("axum_service: {error}");
+        std::process::exit(1);
+    }
+}
+
+async fn run() -> Result<(), Box<dyn Error>> {
     let address = std::env::args().nth(1).ok_or("usage: axum_service ADDRESS")?;
     // A client that stops in the middle of its upload holds up the next one for a second.
     let fence = Fence::new(MemoryMarks::default()).drop_older_after(Duration::from_secs(1));

@@ -13,7 +13,14 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePool};
 const HELD: u8 = 75;
 
 #[tokio::main]
-async fn main() -> Result<ExitCode, Box<dyn Error>> {
+async fn main() -> ExitCode {
+    run().await.unwrap_or_else(|error| {
+        eprintln!("cron_job: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+async fn run() -> Result<ExitCode, Box<dyn Error>> {
     let path = std::env::args().nth(1).ok_or("usage: cron_job FILE")?;
     let options = SqliteConnectOptions::new().filename(path).create_if_missing(true);
     let pool = SqlitePool::connect_with(options).await?;

@@ -20,7 +20,14 @@ async fn lead(token: Token) -> Infallible {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() {
+    if let Err(error) = run().await {
+        eprintln!("leader: {error}");
+        std::process::exit(1);
+    }
+}
+
+async fn run() -> Result<(), Box<dyn Error>> {
     let url = std::env::args().nth(1).ok_or("usage: leader URL")?;
     // Another one leads two seconds after this one has died.
     let options = ConnectOptions::new(url).ttl(Duration::from_secs(2));

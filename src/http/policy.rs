@@ -6,6 +6,7 @@ use http::request::Parts;
 
 /// What a [`FenceLayer`](super::FenceLayer) asks of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Policy {
     /// The request needs a token, and the fence checks it.
     Required,

@@ -1,3 +1,5 @@
+use std::error::Error;
+
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode, utf8_percent_encode};
@@ -42,7 +44,7 @@ pub enum ProblemError {
     NotAProblem,
     /// The body is not the JSON that the content type promises.
     #[error("the problem details of the response can't be read: {0}")]
-    Malformed(#[source] serde_json::Error),
+    Malformed(#[source] Box<dyn Error + Send + Sync>),
 }
 
 /// The gRPC metadata that has the problem as JSON, percent-encoded.
@@ -93,7 +95,7 @@ impl Problem {
         if !kind.eq_ignore_ascii_case(Problem::CONTENT_TYPE) {
             return Err(ProblemError::NotAProblem);
         }
-        serde_json::from_slice(body).map_err(ProblemError::Malformed)
+        serde_json::from_slice(body).map_err(|error| ProblemError::Malformed(error.into()))
     }
 
     /// Client side: reads the problem from the metadata of a gRPC response: its headers, where it has no

@@ -278,3 +278,14 @@ fn they_are_short() {
         }
     }
 }
+
+/// A `main` that returns its error prints the Debug form of it.
+#[test]
+fn an_example_says_in_words_why_it_failed() {
+    for name in ["axum_service", "cron_job", "leader"] {
+        let ended = finish(example(name));
+        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        let words = ended.stderr.strip_prefix(&format!("{name}: "));
+        assert!(words.is_some_and(|words| !words.contains('"')), "{}", ended.stderr);
+    }
+}
