@@ -110,7 +110,7 @@ pub const LOST: &str = "fencing_check";
 
 /// Gives it another text.
 pub const CHANGE: &str = "CREATE PROCEDURE fencing_check(
-    IN the_resource VARBINARY(1024), IN the_token VARBINARY(64)) BEGIN DO 1; END";
+    IN the_resource VARBINARY(1024), IN the_token VARBINARY(64)) BEGIN END";
 
 /// Errors have a SQLSTATE.
 pub const STATES: &str = "ZF";
