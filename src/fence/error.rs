@@ -66,6 +66,15 @@ pub enum FenceError {
         /// How many resources may have a mark.
         limit: usize,
     },
+    /// The marks answer, and may have forgotten some: nobody passes until an operator has opened them.
+    #[error(transparent)]
+    Closed(Box<dyn std::error::Error + Send + Sync>),
+    /// Requests of an earlier process may be at work: nobody passes for that long yet. Try again then.
+    #[error("in quarantine for another {} s: requests of an earlier process may be at work", .left.as_secs() + 1)]
+    Quarantine {
+        /// How long the quarantine lasts yet.
+        left: Duration,
+    },
     /// The marks did not answer, or answered something that is not a mark. Try again.
     #[error("high-water marks unreachable: {0}")]
     Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -98,6 +107,8 @@ impl FenceError {
             FenceError::Busy { .. } => "busy",
             FenceError::Crowded { .. } => "crowded",
             FenceError::Full { .. } => "full",
+            FenceError::Closed(_) => "closed",
+            FenceError::Quarantine { .. } => "quarantine",
             FenceError::Unreachable(_) => "unreachable",
             FenceError::NotSetUp(_) => "not_set_up",
             FenceError::NoConnection(_) => "no_connection",
@@ -113,6 +124,8 @@ impl From<MarksError> for FenceError {
             MarksError::Stale(stale) => FenceError::Stale(stale),
             MarksError::Full { limit } => FenceError::Full { limit },
             MarksError::NotSetUp(cause) => FenceError::NotSetUp(cause),
+            MarksError::Closed(cause) => FenceError::Closed(cause),
+            MarksError::Quarantine { left } => FenceError::Quarantine { left },
             MarksError::Unreachable(cause) => FenceError::Unreachable(cause),
         }
     }

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt, ready};
 
@@ -124,6 +125,15 @@ pub enum MarksError {
     /// The store has no marks: a table or a function is missing. To try again does not help.
     #[error("the storage of the high-water marks is not set up: {0}")]
     NotSetUp(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The marks answer, and may have forgotten some: nobody passes until an operator has opened them.
+    #[error(transparent)]
+    Closed(Box<dyn std::error::Error + Send + Sync>),
+    /// Requests of an earlier process may be at work: nobody passes for that long yet.
+    #[error("in quarantine for another {} s: requests of an earlier process may be at work", .left.as_secs() + 1)]
+    Quarantine {
+        /// How long the quarantine lasts yet.
+        left: Duration,
+    },
     /// The store did not answer, or answered something that is not a mark.
     #[error("high-water marks unreachable: {0}")]
     Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),

@@ -287,6 +287,11 @@ impl Refusal {
                 FenceError::Full { .. } => {
                     format!("no room for a high-water mark of {resource}; nothing was written")
                 }
+                FenceError::Closed(_) => {
+                    "the high-water marks are closed until an operator opens them; nothing was written"
+                        .into()
+                }
+                FenceError::Quarantine { .. } => format!("{cause}; nothing was written; try again"),
                 FenceError::NoRuntime => {
                     "the server's fence can't run here; nothing was written".into()
                 }

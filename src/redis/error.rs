@@ -93,6 +93,7 @@ impl From<FencedError> for MarksError {
     fn from(error: FencedError) -> MarksError {
         match error {
             FencedError::Stale(stale) => MarksError::Stale(stale),
+            error @ FencedError::Closed(_) => MarksError::Closed(Box::new(error)),
             error => MarksError::Unreachable(Box::new(error)),
         }
     }

@@ -1,9 +1,10 @@
 //! Sequencers that a lease service has signed: HMAC-SHA256 under a key that it shares with the fence.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
 
 use fencing::Sequencer;
 use http::HeaderName;
@@ -16,28 +17,24 @@ pub(crate) const SIGNATURE: HeaderName = HeaderName::from_static("fencing-signat
 const PREFIX: &str = "fencing-sequencer-v1\n";
 /// The shortest key, in bytes.
 const SHORTEST: usize = 32;
-/// How often the file is looked at, at most.
+/// How long the thread pauses between two looks at the file.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The keys in a file, one a line: an id, `=`, and hexadecimal digits. The first one signs, and all
-/// verify. The file is read again when it has changed.
-pub(crate) struct Keys {
-    path: PathBuf,
-    read: Mutex<Read>,
-}
+/// verify. A thread reads the file again and again: a file that does not answer holds up nothing else.
+pub(crate) struct Keys(Arc<Mutex<Parsed>>);
 
-struct Read {
-    keys: Vec<(String, Key)>,
-    modified: Option<SystemTime>,
-    looked: Instant,
-}
+type Parsed = Vec<(String, Key)>;
 
 impl Keys {
     pub(crate) fn open(path: &Path) -> Result<Keys, String> {
-        // What is written between the two is read again.
-        let modified = modified(path);
-        let read = Read { keys: keys(path)?, modified, looked: Instant::now() };
-        Ok(Keys { path: path.to_owned(), read: Mutex::new(read) })
+        let text = read(path)?;
+        let keys = Arc::new(Mutex::new(parse(path, &text)?));
+        let (follower, path) = (Arc::downgrade(&keys), path.to_owned());
+        let thread = thread::Builder::new().name("signing-keys".into());
+        let started = thread.spawn(move || follow(&path, Ok(text), &follower));
+        started.map_err(|error| format!("{error}: the signing keys cannot be followed"))?;
+        Ok(Keys(keys))
     }
 
     /// Signs a sequencer with the first key.
@@ -62,23 +59,29 @@ impl Keys {
     }
 
     fn with<T>(&self, work: impl FnOnce(&[(String, Key)]) -> T) -> T {
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        if read.looked.elapsed() >= PAUSE {
-            read.looked = Instant::now();
-            let modified = modified(&self.path);
-            if modified != read.modified {
-                match keys(&self.path) {
-                    Ok(keys) => (read.keys, read.modified) = (keys, modified),
-                    Err(error) => tracing::error!(%error, "the old signing keys stay"),
-                }
-            }
-        }
-        work(&read.keys)
+        work(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-fn modified(path: &Path) -> Option<SystemTime> {
-    fs::metadata(path).and_then(|file| file.modified()).ok()
+/// Takes new keys over when the content of the file has changed. Where it is none, the old keys stay.
+fn follow(path: &Path, mut seen: Result<String, String>, keys: &Weak<Mutex<Parsed>>) {
+    loop {
+        thread::sleep(PAUSE);
+        let now = read(path);
+        let Some(keys) = keys.upgrade() else { return };
+        if now == seen {
+            continue;
+        }
+        match now.clone().and_then(|text| parse(path, &text)) {
+            Ok(new) => *keys.lock().unwrap_or_else(PoisonError::into_inner) = new,
+            Err(error) => tracing::error!(%error, "the old signing keys stay"),
+        }
+        seen = now;
+    }
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// A token never holds a space: the pair has one text.
@@ -86,9 +89,7 @@ fn text(sequencer: &Sequencer) -> String {
     format!("{PREFIX}{sequencer}")
 }
 
-fn keys(path: &Path) -> Result<Vec<(String, Key)>, String> {
-    let text = fs::read_to_string(path);
-    let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
+fn parse(path: &Path, text: &str) -> Result<Parsed, String> {
     let mut keys = Vec::new();
     let lines = text.lines().map(str::trim).enumerate();
     for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {

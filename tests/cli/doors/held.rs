@@ -171,6 +171,8 @@ fn what_was_not_sent_keeps_nothing_closed() {
         assert_eq!(answer.status, 502, "{answer:?}");
         assert_eq!(answer.json()["type"], "urn:fencing:unavailable");
     }
+    assert_eq!(get(door.requests, "/files/a").status, 502);
+    assert_eq!(door.metric("fencing_proxy_refused_total{cause=\"no_service\"}"), 4.0);
 }
 
 #[test]
@@ -183,7 +185,15 @@ fn what_an_earlier_proxy_has_sent_keeps_everything_closed_at_the_start() {
     assert_eq!(get(door.status, "/livez").status, 200);
     let ready = get(door.status, "/readyz");
     assert!(ready.status == 503 && ready.text().contains("in quarantine"), "{ready:?}");
-    assert_closed(&put(door.requests, "/files/a", 34, "34"));
+    let refused = put(door.requests, "/files/a", 34, "34");
+    assert_closed(&refused);
+    let detail = refused.json()["detail"].as_str().unwrap().to_owned();
+    assert!(detail.starts_with("in quarantine for another "), "{detail}");
+    // No alert that marks are lost.
+    let outcome = |outcome: &str| {
+        door.metric(&format!("fencing_admissions_total{{door=\"fence\",outcome=\"{outcome}\"}}"))
+    };
+    assert_eq!((outcome("quarantine"), outcome("unreachable")), (1.0, 0.0));
     assert_eq!(get(door.requests, "/files/a").status, 200, "reads without a token pass");
     until("it is ready", || get(door.status, "/readyz").status == 200);
     assert_eq!(put(door.requests, "/files/a", 34, "34").status, 200);

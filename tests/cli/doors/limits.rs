@@ -57,6 +57,7 @@ fn requests_under_way_have_a_bound() {
     assert_eq!(super::client::put(door.requests, "/slow/a", 33, "").status, 504);
     let more = get(door.requests, "/files/b");
     assert_eq!((more.status, more.header("retry-after")), (503, Some("1")), "{more:?}");
+    assert_eq!(door.metric("fencing_proxy_refused_total{cause=\"full\"}"), 1.0);
     upstream.open();
     until("there is room", || get(door.requests, "/files/b").status == 200);
 }

@@ -49,6 +49,10 @@ fn headers_of_the_connection_and_methods_in_disguise_are_taken_away() {
     let disguised = ask(door.requests, "PROPFIND", "/files/a?_method=DELETE", &[], "");
     assert_eq!(disguised.status, 400, "{disguised:?}");
     assert_eq!(ask(door.requests, "TRACE", "/files/a", &[], "").status, 405);
+    for (cause, count) in [("malformed", 2.0), ("method", 1.0)] {
+        let counted = format!("fencing_proxy_refused_total{{cause=\"{cause}\"}}");
+        assert_eq!(door.metric(&counted), count, "{cause}");
+    }
 }
 
 #[test]

@@ -62,7 +62,26 @@ fn a_token_that_nobody_has_signed_raises_no_mark() {
             && write(&door, "/files/c", token, Some(signature)).status == 200
     });
     assert_eq!(write(&door, "/files/a", token, Some(signature)).status, 200);
-    // And no longer.
+    // And no longer, though the file says that it was not changed.
+    let modified = fs::metadata(&path).unwrap().modified().unwrap();
     fs::write(&path, format!("new={new}\n")).unwrap();
+    fs::File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
     until("the old key is out", || write(&door, "/files/a", token, Some(signature)).status == 400);
+}
+
+#[test]
+fn a_key_file_that_does_not_answer_holds_nothing_up() {
+    let upstream = Upstream::start();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("keys");
+    fs::write(&path, format!("old={}\n", "0a".repeat(32))).unwrap();
+    let door = Door::proxy(&upstream, &["--signing-keys", path.to_str().unwrap()]);
+    fs::remove_file(&path).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    // For longer than the pause between two looks at the file.
+    let end = std::time::Instant::now() + std::time::Duration::from_millis(1500);
+    while std::time::Instant::now() < end {
+        assert_eq!(write(&door, "/files/a", 34, Some("old:00")).status, 400);
+    }
+    assert_eq!(get(door.status, "/livez").status, 200);
 }

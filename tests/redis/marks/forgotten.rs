@@ -13,8 +13,8 @@ async fn a_new_server_is_closed() {
     let marks = marks(&server);
     let refused = marks.fenced_set(&file(), token(34), "{files}:a", "x").await;
     assert_eq!(closed(refused), Closed::NeverOpened);
-    assert!(matches!(marks.raise(&file(), token(34)).await, Err(MarksError::Unreachable(_))));
-    assert!(matches!(marks.highest(&file()).await, Err(MarksError::Unreachable(_))));
+    assert!(matches!(marks.raise(&file(), token(34)).await, Err(MarksError::Closed(_))));
+    assert!(matches!(marks.highest(&file()).await, Err(MarksError::Closed(_))));
     assert_eq!(server.cli(&["DBSIZE"]), "0");
 
     let found = marks.look().await.unwrap();

@@ -16,3 +16,8 @@ impl<T> Drop for Counted<T> {
         metrics::gauge!(self.gauge).decrement(1.0);
     }
 }
+
+/// Counts a request that came to no fence, or to no service behind it.
+pub(super) fn refused(cause: &'static str) {
+    metrics::counter!("fencing_proxy_refused_total", "cause" => cause).increment(1);
+}

@@ -33,9 +33,9 @@ impl Marks for ClosedMarks {
         resource: &'a Resource,
         token: Token,
     ) -> BoxFuture<'a, Result<(), MarksError>> {
-        if Instant::now() < self.until {
-            let why = "requests of an earlier proxy may be at work: the quarantine is not over";
-            return Box::pin(std::future::ready(Err(MarksError::Unreachable(why.into()))));
+        let left = self.until.saturating_duration_since(Instant::now());
+        if !left.is_zero() {
+            return Box::pin(std::future::ready(Err(MarksError::Quarantine { left })));
         }
         self.marks.raise(resource, token)
     }

@@ -30,7 +30,7 @@ use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use self::counted::Counted;
+use self::counted::{Counted, refused};
 use self::marks::ClosedMarks;
 use self::names::{NameError, Named};
 pub(crate) use self::patterns::Pattern;
@@ -184,6 +184,7 @@ impl Handler for Proxy {
     ) -> Result<Response<ClientBody>, Infallible> {
         let unavailable = (Problem::UNAVAILABLE, "Proxy unavailable");
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+            refused("full");
             let why = "too many requests are under way; nothing was sent";
             let answer = problem(StatusCode::SERVICE_UNAVAILABLE, unavailable, why, Some(1));
             return Ok(ClientBody::whole(answer));
@@ -193,6 +194,11 @@ impl Handler for Proxy {
         let until = upload.progress().until();
         let upload = upload.cleaned(headers::trailers);
         if let Some(answer) = self.refused(&parts) {
+            refused(if answer.status() == StatusCode::METHOD_NOT_ALLOWED {
+                "method"
+            } else {
+                "malformed"
+            });
             return Ok(ClientBody::whole(answer));
         }
         headers::clean(&mut parts.headers);

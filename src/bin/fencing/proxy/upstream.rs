@@ -23,6 +23,7 @@ use tokio::time::{Instant, sleep};
 use tower_service::Service;
 
 use super::connector::Connector;
+use super::counted::refused;
 use super::headers;
 use super::held::{Flight, Hold, Rest, UpstreamBody, hold, no_progress};
 use crate::args::Proxy;
@@ -108,6 +109,7 @@ impl Upstream {
         match head {
             Some(Ok(response)) => self.pass_on(response, progress.until(), flight),
             Some(Err(error)) if error.is_connect() => {
+                refused("no_service");
                 tracing::warn!(error = %crate::say::chain(&error), "the service cannot be reached");
                 own(&Failed::NotSent("the service behind the proxy cannot be reached".into()), None)
             }
