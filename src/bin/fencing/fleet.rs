@@ -147,6 +147,13 @@ async fn relocate(order: &Move) -> Result<u8, NotDone> {
         "moved. {outlook}\nGive every client the new list now: {to}\nExporters and timers need it, too.\n"
     ));
     let old = findings::ask(order.from(), &order.namespace, budget).await?;
+    if old.nodes.len() < findings.needed() {
+        say::out(
+            "The old list fits into a minority of the new one: where its servers restart without their data, a client that \
+             still has it may start the old fleet again, beside the new one. Restart none of them before every client \
+             has the new list.\n",
+        );
+    }
     let left: Vec<&str> = left(&old, &findings).collect();
     if !left.is_empty() {
         let left = left.join(", ");

@@ -152,3 +152,18 @@ fn there_and_back_again() {
     }
     assert!(lease(&two, &["--ttl", "500ms", "--wait", "20s"]).unwrap() > last);
 }
+
+#[test]
+fn an_old_list_that_is_a_minority_of_the_new_one_is_warned_of() {
+    let servers = servers(5);
+    for (old, new, warns) in [(1, 3, true), (3, 5, false)] {
+        let (old, new) = (list(&servers[..old]), list(&servers[..new]));
+        if warns {
+            init(&old);
+        }
+        let ended = finish(mover(&old, &new));
+        moved(&ended, &new);
+        let warned = ended.stdout.contains("The old list fits into a minority of the new one");
+        assert_eq!(warned, warns, "{}", ended.stdout);
+    }
+}
