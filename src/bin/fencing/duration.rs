@@ -39,11 +39,12 @@ pub(crate) fn show(duration: Duration) -> String {
     }
 }
 
-/// Writes a duration for a person who waits: from a second on, in whole seconds, rounded up.
+/// Writes a duration for a person who waits, as in `59m 57s`: from a second on, in whole seconds, rounded up.
 pub(crate) fn about(duration: Duration) -> String {
+    let seconds = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
     match duration.as_millis() {
         millis @ ..1000 => format!("{millis}ms"),
-        millis => format!("{}s", millis.div_ceil(1000)),
+        _ => humantime::format_duration(Duration::from_secs(seconds)).to_string(),
     }
 }
 
@@ -80,6 +81,7 @@ mod tests {
         assert_eq!(show(Duration::from_secs(90)), "90s");
         assert_eq!(show(Duration::from_millis(1500)), "1500ms");
         assert_eq!(about(Duration::from_millis(1500)), "2s");
+        assert_eq!(about(Duration::from_millis(3_596_999)), "59m 57s");
         assert_eq!(about(Duration::from_millis(999)), "999ms");
     }
 }

@@ -196,7 +196,7 @@ fn table_of<'a>(
         ("RESOURCE", true, Constraint::Fill(3)),
         ("HOLDER", true, Constraint::Fill(2)),
         ("SINCE", width >= WITH_SINCE, Constraint::Length(20)),
-        ("ENDS IN", true, Constraint::Length(7)),
+        ("ENDS IN", true, Constraint::Length(10)),
         ("TOKEN", width >= WITH_TOKEN, Constraint::Length(16)),
         ("NODES", leases.nodes.is_some(), Constraint::Length(5)),
         ("MARK", marks.is_some(), Constraint::Length(5)),
