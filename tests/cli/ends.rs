@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use support::cli::{end, fencing, fencing_at, finish, five, run, until};
+use support::cli::{end, fencing, finish, five, run, until};
 use support::process::signal;
 use support::redis::{self, RedisServer};
 
@@ -101,13 +101,4 @@ fn whoever_waits_for_new_nodes_is_told_how_to_skip_that() {
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "mine\n"), "{}", ended.stderr);
     assert!(ended.stderr.starts_with("fencing: waiting: "), "{}", ended.stderr);
     assert_eq!(ended.stderr.matches(SKIP).count(), 1, "{}", ended.stderr);
-}
-
-#[test]
-fn a_shortest_hold_that_is_longer_than_the_ttl_names_the_flag_to_raise() {
-    let mut command = fencing_at("unix:///nowhere");
-    command.args(["run", "--resource", "a", "--at-least", "1m", "--", "true"]);
-    let ended = finish(command);
-    let expected = "fencing: --at-least 60s is longer than --ttl 10s: give --ttl 60s or more\n";
-    assert_eq!((ended.code, ended.stderr.as_str()), (Some(64), expected));
 }

@@ -120,7 +120,7 @@ fn wrong_usage_is_64_and_help_is_0() {
         (with(&[]), "COMMAND"),
         (with(&["--ttl", "5", "--", "true"]), "500ms, 2s, 1m"),
         (with(&["--wait=-1s", "--", "true"]), "--wait"),
-        (with(&["--at-least", "11s", "--", "true"]), "lock_at_least_for: "),
+        (with(&["--at-least", "11s", "--", "true"]), "--ttl 10s: give --ttl 11s or more"),
         (with(&["--ttl", "1ms", "--", "true"]), "ttl: "),
         (with(&["--node-budget", "10s", "--", "true"]), "node_budget: "),
     ] {
