@@ -11,11 +11,14 @@ use tokio::time::{Instant, sleep};
 
 use super::target::{GRACE, Target};
 use crate::exit;
+use crate::signals::Signals;
 
 /// The command, as it runs under the lease.
 pub(super) struct Running {
     child: Child,
     target: Target,
+    /// The requests to stand still. This process listens before the command starts: it would be stopped alone.
+    pub(super) suspension: Option<tokio::signal::unix::Signal>,
 }
 
 impl Running {
@@ -35,11 +38,12 @@ impl Running {
         if own_group {
             command.process_group(0);
         }
+        let suspension = own_group.then(Signals::suspension).flatten();
         let child = command.spawn()?;
         let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         let pid = pid.ok_or_else(|| io::Error::other("the command has no process id"))?;
         let target = if own_group { Target::Group(pid) } else { Target::Process(pid) };
-        Ok(Running { child, target })
+        Ok(Running { child, target, suspension })
     }
 
     /// Returns whom a guard has to stop.

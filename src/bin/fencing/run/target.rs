@@ -26,10 +26,6 @@ impl Target {
         };
     }
 
-    pub(super) fn is_group(self) -> bool {
-        matches!(self, Target::Group(_))
-    }
-
     /// Returns whom to stop: the group, or the process with its descendants.
     pub(super) fn everybody(self) -> Everybody {
         match self {

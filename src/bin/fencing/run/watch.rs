@@ -15,7 +15,7 @@ use crate::{exit, say};
 pub(super) async fn watch(running: &mut Running, lease: &Lease, signals: &mut Signals) -> u8 {
     let lost = lease.lost();
     tokio::pin!(lost);
-    let mut suspension = running.target().is_group().then(Signals::suspension).flatten();
+    let mut suspension = running.suspension.take();
     let ended = loop {
         tokio::select! {
             biased;
