@@ -17,7 +17,6 @@ mod quarantine;
 mod retry;
 mod several;
 mod shared;
-mod stale_list;
 mod together;
 mod told;
 mod turn;
