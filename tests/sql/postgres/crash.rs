@@ -70,6 +70,9 @@ async fn a_server_killed_while_many_commit_forgets_no_mark() {
     };
     for round in 1..=2 {
         let writers = crate::common::until_it_dies(&done, round * 1_000_000, write.clone());
+        while done.highest() <= round * 1_000_000 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
         tokio::time::sleep(Duration::from_millis(200 * round)).await;
         server.kill();
         for writer in writers {
