@@ -65,7 +65,6 @@ where
 
 /// What became of a guarded write to one row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 #[must_use = "the write may have been refused"]
 pub enum Outcome {
     /// The row is written.
