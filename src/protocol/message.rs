@@ -312,6 +312,15 @@ impl Reply {
         }
     }
 
+    /// Reports whether it grants a lock, or names one that is held.
+    pub(crate) fn shows_use(&self) -> bool {
+        match self {
+            Reply::Granted { .. } | Reply::Held { .. } | Reply::Shared { .. } => true,
+            Reply::Several(parts) => parts.iter().any(Reply::shows_use),
+            _ => false,
+        }
+    }
+
     /// Returns the answer to each of the parts of a request. What the node says of all counts for each.
     pub(crate) fn apart(reply: Result<Reply, Fault>, parts: usize) -> Vec<Result<Reply, Fault>> {
         match reply {

@@ -85,9 +85,10 @@ impl RedlockBuilder {
     /// start blank nodes only if you say this. Default: off; blank nodes stay closed until each
     /// server has been up for the TTL.
     ///
-    /// Set it in tests, and where you start new nodes. Do not leave it set in every client: nodes
-    /// that all restart without their data would start at once, too. `fencing fleet init` says the
-    /// same once.
+    /// It counts until a node has granted this client a lock, or named the holder of one. Set it in
+    /// tests, and where you start new nodes. Do not leave it set in every client: a client that starts
+    /// says it again, also of nodes that all restarted without their data. `fencing fleet init` says
+    /// the same once.
     pub fn first_start(mut self, nothing_can_be_out: bool) -> RedlockBuilder {
         self.starting.nothing_out = nothing_can_be_out;
         self

@@ -208,7 +208,7 @@ impl Driver {
         match () {
             () if self.waiting.is_empty() => None,
             () if self.opening.is_some() => Some(self.opening_since + self.shared.budget),
-            () if self.session.is_some() && self.owed > 0 => {
+            () if self.session.is_some() && self.owed > 0 && self.waiting.has_others() => {
                 Some(self.owes_since + self.shared.budget)
             }
             () => None,
@@ -271,7 +271,8 @@ impl Driver {
             self.start(vec![job]);
         }
         if hung {
-            self.waiting.refuse(&Fault::TimedOut);
+            // The releases go when there is room again, or with the session.
+            self.waiting.refuse_others(&Fault::TimedOut);
         }
     }
 

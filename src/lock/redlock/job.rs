@@ -52,27 +52,49 @@ impl Job {
     }
 }
 
-/// The requests that were not sent yet, in their order.
+/// The requests that were not sent yet, each with its place in the order. Releases have a queue of their own: thousands may
+/// wait, and nothing searches them.
 #[derive(Default)]
-pub(super) struct Waiting(VecDeque<Job>);
+pub(super) struct Waiting {
+    releases: VecDeque<(u64, Job)>,
+    others: VecDeque<(u64, Job)>,
+    next: u64,
+}
 
 impl Waiting {
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.releases.is_empty() && self.others.is_empty()
+    }
+
+    /// Reports whether a request waits that is no release.
+    pub(super) fn has_others(&self) -> bool {
+        !self.others.is_empty()
     }
 
     /// Adds a request. A release takes the earlier requests of its owner out: it may then go
     /// before others, and no acquire comes behind the release that undoes it.
     pub(super) fn push(&mut self, job: Job) {
-        if job.is_release() {
-            // Seldom more than one.
-            while let Some(place) = self.0.iter().position(|other| other.owner() == job.owner()) {
-                if let Some(withdrawn) = self.0.remove(place) {
-                    withdrawn.answer(Err(Fault::TimedOut));
-                }
+        let place = self.next;
+        self.next += 1;
+        if !job.is_release() {
+            return self.others.push_back((place, job));
+        }
+        // Seldom more than one.
+        let same = |(_, other): &(u64, Job)| other.owner() == job.owner();
+        while let Some(found) = self.others.iter().position(same) {
+            if let Some((_, withdrawn)) = self.others.remove(found) {
+                withdrawn.answer(Err(Fault::TimedOut));
             }
         }
-        self.0.push_back(job);
+        self.releases.push_back((place, job));
+    }
+
+    /// Reports whether the oldest of all is a release.
+    fn release_is_first(&self) -> bool {
+        match (self.releases.front(), self.others.front()) {
+            (Some((release, _)), Some((other, _))) => release < other,
+            (release, _) => release.is_some(),
+        }
     }
 
     /// Returns the next request that is still worth sending, and refuses those before it: the session was
@@ -80,38 +102,48 @@ impl Waiting {
     pub(super) fn next(&mut self, most_renewals: usize, ready_since: Instant) -> Vec<Job> {
         let now = Instant::now();
         let mut next = Vec::with_capacity(1);
-        while let Some(job) = self.0.pop_front() {
-            if now < job.limit || job.is_release() {
-                next.push(job);
-            } else {
-                let late = job.why_late(ready_since);
-                job.answer(Err(late));
+        loop {
+            if self.release_is_first() {
+                if next.is_empty() {
+                    next.extend(self.releases.pop_front().map(|(_, job)| job));
+                }
+                return next;
             }
-            let more = self.0.front().is_some_and(Job::is_renewal) && next.len() < most_renewals;
-            let joined = more && next.iter().all(Job::is_renewal);
-            if !(next.is_empty() || joined) {
-                break;
+            let joins = |job: &Job| {
+                job.is_renewal() && next.len() < most_renewals && next.iter().all(Job::is_renewal)
+            };
+            match self.others.front() {
+                Some((_, job)) if next.is_empty() || joins(job) => {}
+                _ => return next,
+            }
+            match self.others.pop_front() {
+                Some((_, job)) if now < job.limit => next.push(job),
+                Some((_, job)) => {
+                    let late = job.why_late(ready_since);
+                    job.answer(Err(late));
+                }
+                None => return next,
             }
         }
-        next
     }
 
-    /// Takes the releases out, as many as there is room for.
-    pub(super) fn releases(&mut self, room: usize) -> VecDeque<Job> {
-        let mut releases = VecDeque::new();
-        if room == 0 {
-            return releases;
-        }
-        for job in std::mem::take(&mut self.0) {
-            let taken = job.is_release() && releases.len() < room;
-            if taken { &mut releases } else { &mut self.0 }.push_back(job);
-        }
-        releases
+    /// Takes releases out, as many as there is room for.
+    pub(super) fn releases(&mut self, room: usize) -> impl Iterator<Item = Job> + use<> {
+        let taken: Vec<_> = self.releases.drain(..room.min(self.releases.len())).collect();
+        taken.into_iter().map(|(_, job)| job)
     }
 
     /// Answers all of them with this fault.
     pub(super) fn refuse(&mut self, fault: &Fault) {
-        for job in self.0.drain(..) {
+        for (_, job) in self.releases.drain(..) {
+            job.answer(Err(fault.clone()));
+        }
+        self.refuse_others(fault);
+    }
+
+    /// Answers all of them with this fault, but keeps the releases.
+    pub(super) fn refuse_others(&mut self, fault: &Fault) {
+        for (_, job) in self.others.drain(..) {
             job.answer(Err(fault.clone()));
         }
     }

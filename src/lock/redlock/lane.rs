@@ -15,7 +15,7 @@ use crate::protocol::{Fault, Request};
 /// How long a release may take that waits behind many others.
 const RELEASE_LIMIT: Duration = Duration::from_secs(10);
 
-/// How many requests may wait for a lane that its runtime does not drive.
+/// How many requests may wait for a lane that its runtime does not drive, releases not counted.
 const MOST_QUEUED: usize = 100_000;
 
 /// The way to one node. Requests run there in the order in which they were submitted, so that a
@@ -40,7 +40,8 @@ struct Running {
 impl Running {
     /// Sends the job, or returns it if the driver is gone.
     fn send(&self, job: Job) -> Result<(), Job> {
-        if self.queued.fetch_add(1, Ordering::Relaxed) >= MOST_QUEUED {
+        let queued = self.queued.fetch_add(1, Ordering::Relaxed);
+        if queued >= MOST_QUEUED && !job.is_release() {
             self.queued.fetch_sub(1, Ordering::Relaxed);
             job.answer(Err(Fault::Overloaded));
             return Ok(());

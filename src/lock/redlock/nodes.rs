@@ -70,6 +70,7 @@ impl Nodes {
             outstanding: Outstanding::default(),
             client: ClientId(random::u128()),
             hints: Hints::new(majority(nodes.len())),
+            in_use: Arc::default(),
         };
         let lane = |(number, node)| Lane::new(number, node, shared.clone());
         let lanes = nodes.into_iter().enumerate().map(lane).collect();
@@ -112,7 +113,9 @@ impl Nodes {
 
     /// Returns the order to bring a node back, or to collect its counts.
     pub(super) fn readmission(&self, target: usize, collect: bool) -> Readmission {
-        let Starting { strict, nothing_out } = self.starting;
+        // The user spoke of the nodes as they were before the first lock.
+        let Starting { strict, mut nothing_out } = self.starting;
+        nothing_out &= !self.shared.in_use.load(Ordering::Relaxed);
         let (nonce, longest) = (Nonce(random::u128()), self.longest());
         Readmission { target, collect, nonce, longest, strict, nothing_out }
     }

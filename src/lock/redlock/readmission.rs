@@ -18,6 +18,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause before counts are collected that were ahead of the clock.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
+/// How long a start of blank nodes waits for clients of another list, besides budgets. They connect again at most a second
+/// after a restart, which is the longest pause between two attempts.
+const OTHERS_FIRST: Duration = Duration::from_millis(1200);
+
 /// Starts the task that brings nodes back, if none runs.
 pub(super) fn start(nodes: &Arc<Nodes>) {
     if let Some(notices) = nodes.notices().unattended() {
@@ -131,6 +135,8 @@ pub(super) async fn readmit(nodes: &Nodes, order: Readmission) -> Result<Back, R
     let mut calls = FuturesUnordered::new();
     let mut back = Back { closed: Duration::ZERO, fleet: false };
     let mut waited = false;
+    // A start that an operator vouches for, and nodes with a trace of this fleet, belong to no other list.
+    let mut others_waited = order.nothing_out;
     loop {
         while let Some((node, request)) = readmit.next_request() {
             let phase = readmit.phase();
@@ -145,6 +151,12 @@ pub(super) async fn readmit(nodes: &Nodes, order: Readmission) -> Result<Back, R
                 sleep(nodes.budget() * 2).await;
                 waited = true;
             }
+            // Blank nodes may belong to a longer list, whose clients bring them back meanwhile: the promise is
+            // then refused. Later it would be too late, as a node that is active is bound to this list.
+            if matches!(request, Request::Reserve { memory: Some(_), .. }) && !others_waited {
+                sleep(OTHERS_FIRST + nodes.budget() * 4).await;
+                others_waited = true;
+            }
             let answer = nodes.ask(node, request);
             calls.push(async move { (phase, node, answer.await) });
         }
@@ -153,8 +165,11 @@ pub(super) async fn readmit(nodes: &Nodes, order: Readmission) -> Result<Back, R
         }
         match calls.next().await {
             Some((phase, node, reply)) => {
-                // It has forgotten nothing: only its counts are collected.
-                waited |= matches!(&reply, Ok(Reply::Prepared(prepared)) if prepared.admitted);
+                if let Ok(Reply::Prepared(prepared)) = &reply {
+                    // It has forgotten nothing: only its counts are collected.
+                    waited |= prepared.admitted;
+                    others_waited |= !prepared.blank;
+                }
                 readmit.on_reply(phase, node, reply);
             }
             None => return Err(ReadmitError::Overtaken),

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::distinct_servers::DistinctServers;
@@ -17,17 +18,22 @@ pub(super) struct Shared {
     pub(super) outstanding: Outstanding,
     pub(super) client: ClientId,
     pub(super) hints: Hints,
+    /// Whether a node has shown this client a lock, its own or another's.
+    pub(super) in_use: Arc<AtomicBool>,
 }
 
 impl Shared {
     /// Notes what else a node's answer says: that the node is to be brought back, that its counts are to be
-    /// collected, or whether the node has announced a release to another client.
+    /// collected, that locks are in use, or whether the node has announced a release to another client.
     pub(super) fn note(&self, node: usize, request: &Request, answer: &Result<Reply, Fault>) {
         let Ok(reply) = answer else { return };
         if reply.is_not_admitted() {
             self.notices.send(Notice::NotAdmitted(node), self.outstanding.begin());
         } else if reply.is_full() {
             self.notices.send(Notice::Collect(node), self.outstanding.begin());
+        }
+        if reply.shows_use() {
+            self.in_use.store(true, Ordering::Relaxed);
         }
         self.released(node, request, reply);
     }

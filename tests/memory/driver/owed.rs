@@ -174,3 +174,22 @@ async fn an_idle_session_that_hangs_is_not_taken_for_an_overload() {
     wire.hang(wire.sessions());
     redlock.try_acquire(&named("well")).await.unwrap().release().await.unwrap();
 }
+
+/// More releases than may be on their way to a node that owes answers: none is refused, all are sent.
+#[tokio::test(start_paused = true)]
+async fn every_release_of_a_burst_reaches_a_slow_node() {
+    const LEASES: usize = 5_000;
+    let (wire, redlock) = started().await;
+    let mut leases = Vec::new();
+    for number in 0..LEASES {
+        leases.push(redlock.try_acquire(&named(&format!("{number}"))).await.unwrap());
+    }
+    wire.rule(|_, request| match request {
+        Request::Release { .. } => Fate::After(BUDGET * 3),
+        _ => Fate::Runs,
+    });
+    let before = wire.releases();
+    drop(leases);
+    sleep(BUDGET * 100).await;
+    assert_eq!(wire.releases() - before, LEASES);
+}

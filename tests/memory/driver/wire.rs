@@ -74,6 +74,12 @@ impl Wire {
         let acquires = log.iter().filter(|(_, _, what)| matches!(what, Request::Acquire { .. }));
         acquires.map(|(at, _, _)| *at).collect()
     }
+
+    /// How many releases came.
+    pub fn releases(&self) -> usize {
+        let log = self.log.lock().unwrap();
+        log.iter().filter(|(_, _, what)| matches!(what, Request::Release { .. })).count()
+    }
 }
 
 impl Node for Wire {
