@@ -56,7 +56,8 @@ impl Inbox {
 }
 
 impl Slot {
-    pub(super) fn answer(mut self, answer: Answer) {
+    /// Gives the caller this answer, unless it has one.
+    pub(super) fn answer(&mut self, answer: Answer) {
         if let Some(question) = self.question.take() {
             self.inbox.put(question, answer);
         }
@@ -187,7 +188,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_was_given_up_takes_nobodys_place() {
         let mut answers = Answers::new(2);
-        let (stuck, other) = (answers.slot(0, in_seconds(1)), answers.slot(1, in_seconds(60)));
+        let (mut stuck, mut other) =
+            (answers.slot(0, in_seconds(1)), answers.slot(1, in_seconds(60)));
         assert_eq!(answers.next().await, Some((0, Err(Fault::TimedOut))));
         let start = Instant::now();
         tokio::spawn(async move {
@@ -223,7 +225,7 @@ mod tests {
         let mut next = Box::pin(answers.next());
         let waker = Waker::from(Arc::clone(&wakes));
         assert!(next.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-        for (number, slot) in (1..).zip(slots) {
+        for (number, mut slot) in (1..).zip(slots) {
             slot.answer(Ok(Reply::Renewed));
             assert_eq!(wakes.0.load(Ordering::SeqCst), usize::from(number >= 3), "{number}");
         }

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout};
 
 use super::in_flight::{Call, Ended, InFlight};
 use super::job::{Job, Waiting};
-use super::node::{MOST_CALLS, Node, Opened, Session};
+use super::node::{Node, Opened, Session};
 use super::own_wakes::OwnWakes;
 use super::shared::Shared;
 use super::timer::{Timer, poll_optional};
@@ -206,9 +206,9 @@ impl Driver {
     /// Returns until when those who wait may hope, where the node keeps them waiting.
     fn limit(&self) -> Option<Instant> {
         match () {
-            () if self.waiting.is_empty() => None,
+            () if !self.waiting.has_others() => None,
             () if self.opening.is_some() => Some(self.opening_since + self.shared.budget),
-            () if self.session.is_some() && self.owed > 0 && self.waiting.has_others() => {
+            () if self.session.is_some() && self.owed > 0 => {
                 Some(self.owes_since + self.shared.budget)
             }
             () => None,
@@ -219,21 +219,28 @@ impl Driver {
     fn give_up(&mut self) {
         let now = Instant::now();
         let until = now + ANSWER_LIMIT.max(self.shared.budget);
-        while let Some((session, jobs)) = self.in_flight.late(now, until) {
+        while let Some((session, requests)) = self.in_flight.late(now, until) {
             if self.is_current(session) {
-                self.sent = self.sent.saturating_sub(jobs.len());
+                self.sent = self.sent.saturating_sub(requests);
                 if self.owed == 0 {
                     self.owes_since = now;
                 }
                 self.owed += 1;
             }
-            for job in jobs {
-                job.answer(Err(Fault::TimedOut));
+        }
+        for (session, releases) in self.in_flight.broken(now) {
+            if self.is_current(session) {
+                self.lose_session();
             }
+            self.send_again(releases);
         }
-        if self.in_flight.broken(now).into_iter().any(|session| self.is_current(session)) {
-            self.lose_session();
-        }
+    }
+
+    /// Sends releases again that a session has taken with it: the node need not have run them, and a release runs
+    /// twice as well as once. Their callers have been told that they are lost.
+    fn send_again(&mut self, releases: Vec<Job>) {
+        let now = Instant::now();
+        releases.into_iter().filter(|job| now < job.limit).for_each(|job| self.waiting.push(job));
     }
 
     /// Sends what can be sent, in order.
@@ -261,16 +268,13 @@ impl Driver {
         }
     }
 
-    /// To a node that owes an answer only what takes something back is sent, within the window
-    /// while the answer may still come.
+    /// To a node that owes an answer only what takes something back is sent, within the window: more
+    /// at one time would keep the answers back for so long that the session was given up.
     fn send_releases(&mut self) {
-        let hung = self.owes_since.elapsed() >= self.shared.budget;
-        let window = if hung { MOST_CALLS - WINDOW } else { WINDOW };
-        let room = window.saturating_sub(self.sent + if hung { self.owed } else { 0 });
-        for job in self.waiting.releases(room) {
+        for job in self.waiting.releases(WINDOW.saturating_sub(self.sent + self.owed)) {
             self.start(vec![job]);
         }
-        if hung {
+        if self.owes_since.elapsed() >= self.shared.budget {
             // The releases go when there is room again, or with the session.
             self.waiting.refuse_others(&Fault::TimedOut);
         }
@@ -285,7 +289,7 @@ impl Driver {
         }
         if self.opening.is_some() {
             if self.opening_since.elapsed() >= self.shared.budget {
-                self.waiting.refuse(&Fault::TimedOut);
+                self.waiting.refuse_others(&Fault::TimedOut);
             }
             return;
         }
@@ -329,27 +333,30 @@ impl Driver {
         self.in_flight.push(self.sessions, due, jobs, call, span);
     }
 
-    fn on_ended(&mut self, Ended { session, answer, jobs }: Ended) {
+    fn on_ended(&mut self, Ended { session, answer, late, mut jobs }: Ended) {
         let broken = matches!(answer, Err(Fault::Disconnected(_)));
         // An older session's end says nothing of this one.
         if self.is_current(session) {
-            match &jobs {
-                Some(jobs) => self.sent = self.sent.saturating_sub(jobs.len()),
-                None => self.owed = self.owed.saturating_sub(1),
+            match late {
+                true => self.owed = self.owed.saturating_sub(1),
+                false => self.sent = self.sent.saturating_sub(jobs.len()),
             }
             self.last_answer = Instant::now();
             if broken {
                 self.lose_session();
             }
         }
-        let jobs = jobs.unwrap_or_default();
         if jobs.len() > 1 && answer.is_err() && !broken {
             self.apart_until = Instant::now() + APART;
         }
         let answers = if jobs.len() > 1 { Reply::apart(answer, jobs.len()) } else { vec![answer] };
-        for (job, answer) in jobs.into_iter().zip(answers) {
+        for (job, answer) in jobs.iter_mut().zip(answers) {
             self.shared.note(self.number, &job.request, &answer);
             job.answer(answer);
+        }
+        if broken {
+            jobs.retain(Job::is_release);
+            self.send_again(jobs);
         }
     }
 

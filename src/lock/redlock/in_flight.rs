@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
@@ -26,9 +26,9 @@ pub(super) struct InFlight {
     /// The calls that have time left, in the order of their numbers, without gaps up to `next`. `None`
     /// where the answer has come.
     in_time: VecDeque<Option<Sent>>,
-    /// Late calls, whose callers have been told so: the session of each, and until when it may owe the
-    /// answer.
-    late: BTreeMap<u64, (u64, Instant)>,
+    /// Late calls, whose callers have been told so, with the releases among their requests: until when the session
+    /// may owe the answer.
+    late: BTreeMap<u64, Sent>,
 }
 
 struct Sent {
@@ -50,8 +50,10 @@ pub(super) struct Ended {
     /// The session that it belongs to.
     pub(super) session: u64,
     pub(super) answer: Answer,
-    /// Its requests, unless their callers have given up.
-    pub(super) jobs: Option<Vec<Job>>,
+    /// Whether it was late: its callers have been told so.
+    pub(super) late: bool,
+    /// Its requests; the releases among them, if it was late.
+    pub(super) jobs: Vec<Job>,
 }
 
 impl Future for Numbered {
@@ -95,8 +97,8 @@ impl InFlight {
         while let Some((number, answer)) = ready!(self.calls.poll_next_unpin(context)) {
             // Nobody waits for it any more.
             let Some(answer) = answer else { continue };
-            if let Some((session, _)) = self.late.remove(&number) {
-                return Poll::Ready(Ended { session, answer, jobs: None });
+            if let Some(Sent { session, jobs, .. }) = self.late.remove(&number) {
+                return Poll::Ready(Ended { session, answer, late: true, jobs });
             }
             let first = self.next - self.in_time.len() as u64;
             let place = number.checked_sub(first).and_then(|place| usize::try_from(place).ok());
@@ -105,7 +107,7 @@ impl InFlight {
                 self.in_time.pop_front();
             }
             if let Some(Sent { session, jobs, .. }) = sent {
-                return Poll::Ready(Ended { session, answer, jobs: Some(jobs) });
+                return Poll::Ready(Ended { session, answer, late: false, jobs });
             }
         }
         Poll::Pending
@@ -118,26 +120,30 @@ impl InFlight {
 
     /// Returns when the next session has owed an answer for too long.
     pub(super) fn next_broken(&self) -> Option<Instant> {
-        self.late.values().next().map(|(_, until)| *until)
+        self.late.values().next().map(|sent| sent.due)
     }
 
-    /// Takes the next call that is late: its session and its requests. The session may owe the answer
-    /// until `until`.
-    pub(super) fn late(&mut self, now: Instant, until: Instant) -> Option<(u64, Vec<Job>)> {
+    /// Tells the callers of the next call that is late. Returns its session, which may owe the answer until
+    /// `until`, and how many requests it had.
+    pub(super) fn late(&mut self, now: Instant, until: Instant) -> Option<(u64, usize)> {
         while self.in_time.front().is_some_and(Option::is_none) {
             self.in_time.pop_front();
         }
         let number = self.next - self.in_time.len() as u64;
         self.in_time.front().and_then(Option::as_ref).filter(|sent| sent.due <= now)?;
-        let sent = self.in_time.pop_front().flatten()?;
-        self.late.insert(number, (sent.session, until));
-        Some((sent.session, sent.jobs))
+        let Sent { session, mut jobs, .. } = self.in_time.pop_front().flatten()?;
+        let requests = jobs.len();
+        jobs.iter_mut().for_each(|job| job.answer(Err(Fault::TimedOut)));
+        jobs.retain(Job::is_release);
+        self.late.insert(number, Sent { session, due: until, jobs });
+        Some((session, requests))
     }
 
-    /// Returns the sessions that have owed an answer for too long, and stops waiting for these answers.
-    pub(super) fn broken(&mut self, now: Instant) -> BTreeSet<u64> {
-        let last = self.late.iter().take_while(|(_, (_, until))| *until <= now).last();
-        let Some(last) = last.map(|(number, _)| *number) else { return BTreeSet::new() };
+    /// Returns the sessions that have owed an answer for too long, and the releases whose answer it was. Stops
+    /// waiting for these answers.
+    pub(super) fn broken(&mut self, now: Instant) -> Vec<(u64, Vec<Job>)> {
+        let last = self.late.iter().take_while(|(_, sent)| sent.due <= now).last();
+        let Some(last) = last.map(|(number, _)| *number) else { return Vec::new() };
         let rest = self.late.split_off(&(last + 1));
         let broken = std::mem::replace(&mut self.late, rest);
         for call in self.calls.iter_mut().filter(|call| broken.contains_key(&call.number)) {
@@ -147,6 +153,6 @@ impl InFlight {
                 waker.wake();
             }
         }
-        broken.into_values().map(|(session, _)| session).collect()
+        broken.into_values().map(|sent| (sent.session, sent.jobs)).collect()
     }
 }

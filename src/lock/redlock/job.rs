@@ -9,7 +9,7 @@ use crate::protocol::{Fault, Owner, Reply, Request};
 /// A request on its way to one node.
 pub(super) struct Job {
     pub(super) request: Request,
-    /// It is not sent after this, unless it is a release.
+    /// It is not sent after this. A release that has waited is, but is not sent again.
     pub(super) limit: Instant,
     slot: Slot,
     _work: OutstandingWork,
@@ -42,8 +42,8 @@ impl Job {
         matches!(self.request, Request::Renew { .. })
     }
 
-    /// Gives the caller its answer. It may have given up.
-    pub(super) fn answer(self, answer: Result<Reply, Fault>) {
+    /// Gives the caller its answer, unless it has one. It may have given up.
+    pub(super) fn answer(&mut self, answer: Result<Reply, Fault>) {
         self.slot.answer(answer);
     }
 
@@ -82,7 +82,7 @@ impl Waiting {
         // Seldom more than one.
         let same = |(_, other): &(u64, Job)| other.owner() == job.owner();
         while let Some(found) = self.others.iter().position(same) {
-            if let Some((_, withdrawn)) = self.others.remove(found) {
+            if let Some((_, mut withdrawn)) = self.others.remove(found) {
                 withdrawn.answer(Err(Fault::TimedOut));
             }
         }
@@ -118,7 +118,7 @@ impl Waiting {
             }
             match self.others.pop_front() {
                 Some((_, job)) if now < job.limit => next.push(job),
-                Some((_, job)) => {
+                Some((_, mut job)) => {
                     let late = job.why_late(ready_since);
                     job.answer(Err(late));
                 }
@@ -135,7 +135,7 @@ impl Waiting {
 
     /// Answers all of them with this fault.
     pub(super) fn refuse(&mut self, fault: &Fault) {
-        for (_, job) in self.releases.drain(..) {
+        for (_, mut job) in self.releases.drain(..) {
             job.answer(Err(fault.clone()));
         }
         self.refuse_others(fault);
@@ -143,7 +143,7 @@ impl Waiting {
 
     /// Answers all of them with this fault, but keeps the releases.
     pub(super) fn refuse_others(&mut self, fault: &Fault) {
-        for (_, job) in self.others.drain(..) {
+        for (_, mut job) in self.others.drain(..) {
             job.answer(Err(fault.clone()));
         }
     }

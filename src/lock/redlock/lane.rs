@@ -39,7 +39,7 @@ struct Running {
 
 impl Running {
     /// Sends the job, or returns it if the driver is gone.
-    fn send(&self, job: Job) -> Result<(), Job> {
+    fn send(&self, mut job: Job) -> Result<(), Job> {
         let queued = self.queued.fetch_add(1, Ordering::Relaxed);
         if queued >= MOST_QUEUED && !job.is_release() {
             self.queued.fetch_sub(1, Ordering::Relaxed);
@@ -67,10 +67,10 @@ impl Lane {
     /// a release may take longer. Dropping the answers undoes nothing. Outside of a runtime only a lane
     /// that already runs takes requests.
     pub(super) fn submit(&self, request: Request, answers: &mut Answers, now: Instant) {
-        let (budget, late) = (self.shared.budget, request.is_release());
-        let limit = now + budget;
-        let rest = if late { RELEASE_LIMIT.max(budget) } else { budget };
-        let slot = answers.slot(self.number, limit + rest);
+        let (budget, release) = (self.shared.budget, request.is_release());
+        let rest = if release { RELEASE_LIMIT.max(budget) } else { budget };
+        let limit = now + rest;
+        let slot = answers.slot(self.number, limit + budget);
         let mut job = Job::new(request, limit, slot, self.shared.outstanding.begin());
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(running) = running.as_ref() {

@@ -193,3 +193,19 @@ async fn every_release_of_a_burst_reaches_a_slow_node() {
     sleep(BUDGET * 100).await;
     assert_eq!(wire.releases() - before, LEASES);
 }
+
+/// A release that a session has taken with it is sent again in the next one.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_is_lost_with_its_session_is_sent_again() {
+    for lost in [Fate::Breaks, Fate::Silence] {
+        let (wire, redlock) = started().await;
+        let old = wire.sessions();
+        wire.rule(move |session, request| match request {
+            Request::Release { .. } if session == old => lost,
+            _ => Fate::Runs,
+        });
+        drop(redlock.try_acquire(&named("well")).await.unwrap());
+        sleep(Duration::from_secs(3)).await;
+        drop(redlock.try_acquire(&named("well")).await.unwrap());
+    }
+}

@@ -11,7 +11,7 @@ use support::clock::TokioClock;
 async fn a_first_start_is_vouched_for_once() {
     for count in [1, 3] {
         let clock = TokioClock::new();
-        let node = |number: usize| MemoryNode::with_clock(&format!("{number}"), clock.clone());
+        let node = |number: usize| MemoryNode::with_clock(format!("{number}"), clock.clone());
         let nodes: Vec<MemoryNode> = (0..count).map(node).collect();
         let service = |first: bool| {
             let builder = Redlock::builder().nodes(nodes.clone()).clock(clock.clone());
