@@ -232,15 +232,8 @@ impl Driver {
             if self.is_current(session) {
                 self.lose_session();
             }
-            self.send_again(releases);
+            self.waiting.send_again(releases);
         }
-    }
-
-    /// Sends releases again that a session has taken with it: the node need not have run them, and a release runs
-    /// twice as well as once. Their callers have been told that they are lost.
-    fn send_again(&mut self, releases: Vec<Job>) {
-        let now = Instant::now();
-        releases.into_iter().filter(|job| now < job.limit).for_each(|job| self.waiting.push(job));
     }
 
     /// Sends what can be sent, in order.
@@ -337,10 +330,8 @@ impl Driver {
         let broken = matches!(answer, Err(Fault::Disconnected(_)));
         // An older session's end says nothing of this one.
         if self.is_current(session) {
-            match late {
-                true => self.owed = self.owed.saturating_sub(1),
-                false => self.sent = self.sent.saturating_sub(jobs.len()),
-            }
+            self.owed = self.owed.saturating_sub(usize::from(late));
+            self.sent = self.sent.saturating_sub(if late { 0 } else { jobs.len() });
             self.last_answer = Instant::now();
             if broken {
                 self.lose_session();
@@ -355,8 +346,7 @@ impl Driver {
             job.answer(answer);
         }
         if broken {
-            jobs.retain(Job::is_release);
-            self.send_again(jobs);
+            self.waiting.send_again(jobs);
         }
     }
 

@@ -89,6 +89,13 @@ impl Waiting {
         self.releases.push_back((place, job));
     }
 
+    /// Adds the releases among requests that a session has taken with it: to run one twice does no harm.
+    pub(super) fn send_again(&mut self, lost: Vec<Job>) {
+        let now = Instant::now();
+        let again = |job: &Job| job.is_release() && now < job.limit;
+        lost.into_iter().filter(again).for_each(|job| self.push(job));
+    }
+
     /// Reports whether the oldest of all is a release.
     fn release_is_first(&self) -> bool {
         match (self.releases.front(), self.others.front()) {
