@@ -186,6 +186,9 @@ END;
 --
 -- The first statement that uses it clears it: a variable outlives the transaction, and
 -- the session may be in a pool. Every row of one statement has the same NOW(6).
+--
+-- A statement may write many rows of one resource. From the second on, one read that locks tells whether the mark is
+-- still the token: it decides, and @fencing_admitted only chooses the way.
 DROP PROCEDURE IF EXISTS fencing_check;
 CREATE PROCEDURE fencing_check(IN the_resource VARBINARY(1024), IN the_token VARBINARY(64))
     MODIFIES SQL DATA
@@ -193,10 +196,21 @@ CREATE PROCEDURE fencing_check(IN the_resource VARBINARY(1024), IN the_token VAR
 BEGIN
     DECLARE digits VARBINARY(1024);
     DECLARE seen BIGINT;
+    DECLARE again BOOLEAN DEFAULT @fencing_admitted = the_resource AND @fencing_used_at = NOW(6) + 0
+        AND COALESCE(@fencing_sequencer, '') = '' AND COALESCE(the_token, '') = '';
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
-    CALL fencing_presented(the_resource, the_token, digits);
-    SELECT token INTO seen FROM fencing_marks_base WHERE resource = the_resource;
-    CALL fencing_hold(the_resource, CAST(digits AS UNSIGNED), seen);
+    IF again THEN
+        SELECT token INTO seen FROM fencing_marks_shared WHERE resource = the_resource LOCK IN SHARE MODE;
+    END IF;
+    IF seen = CAST(SUBSTRING_INDEX(@fencing_used, ' ', 1) AS UNSIGNED) THEN
+        CALL fencing_count(the_resource);
+    ELSE
+        CALL fencing_presented(the_resource, the_token, digits);
+        SET seen = NULL;
+        SELECT token INTO seen FROM fencing_marks_base WHERE resource = the_resource;
+        CALL fencing_hold(the_resource, CAST(digits AS UNSIGNED), seen);
+        SET @fencing_admitted = the_resource;
+    END IF;
 END;
 
 -- fencing_presented(resource, token, digits): the first half of it. Returns the token.
@@ -214,7 +228,7 @@ BEGIN
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     IF sequencer <> '' OR the_token <> '' THEN
         SET presented = IF(sequencer <> '', sequencer, the_token);
-        SET @fencing_sequencer = NULL, @fencing_token = NULL, @fencing_used_at = NULL;
+        SET @fencing_sequencer = NULL, @fencing_token = NULL, @fencing_used_at = NULL, @fencing_admitted = NULL;
         SET digits = SUBSTRING_INDEX(presented, ' ', 1);
         IF sequencer <> '' AND the_token <> '' THEN
             -- One was left behind, and nobody knows which.

@@ -44,7 +44,7 @@ $fencing$;
 -- `queues`: they stand in a table of fixed size that all sessions share, about 64 for each. A
 -- transaction that has queued for 32 admissions takes row locks only, which have no limit.
 -- fencing.turns counts; it ends with the transaction, and goes back with a savepoint as the
--- locks do. What was admitted is not remembered there: whoever can set it could pass.
+-- locks do.
 --
 -- `held`: the mark is this token already. SHARE admits equal tokens side by side and keeps
 -- a raise out until they have ended; KEY SHARE would let the raise through. After a wait
@@ -93,6 +93,8 @@ BEGIN
     IF FOUND THEN
         RETURN NULL;
     END IF;
+    -- What this transaction was admitted with before may be stale by its own raise.
+    PERFORM set_config('fencing.admitted', '', true);
     FOR attempt IN 1..3 LOOP
         WITH seen AS MATERIALIZED (
             SELECT coalesce((SELECT token FROM fencing_marks WHERE resource = the_resource),
@@ -203,6 +205,11 @@ $fencing$;
 -- transaction ends the setting is as fencing_present leaves it. A rollback takes that back.
 --
 -- `shadow`: the table, if it is in shadow mode. Then a token that was presented is not refused.
+--
+-- `same`: what this transaction was admitted with last, kept in fencing.admitted: a statement that writes many rows
+-- of one resource looks at the mark once. The lock on the mark keeps every raise but the transaction's own out until it
+-- ends, and fencing_hold forgets before it raises. Like the lock, the setting ends with the transaction, and goes back
+-- with a savepoint. To set it by hand is to present a token that is not one's own, which needs no such setting.
 CREATE OR REPLACE FUNCTION fencing_check(the_resource text, shadow text DEFAULT NULL)
     RETURNS void LANGUAGE plpgsql VOLATILE AS $fencing$
 DECLARE
@@ -210,7 +217,12 @@ DECLARE
     presented text := nullif(current_setting('fencing.sequencer', true), '');
     raw text;
     digits text;
+    same text := 'fencing_marks'::regclass::oid || ' ' || octet_length(the_resource) || ' ' || the_resource || ' '
+        || coalesce(presented, nullif(current_setting('fencing.token', true), ''));
 BEGIN
+    IF shadow IS NULL AND current_setting('fencing.admitted', true) = same THEN
+        RETURN;
+    END IF;
     IF left(presented, 1) = '@' THEN
         presented := CASE WHEN starts_with(presented, bound)
             THEN substr(presented, length(bound) + 1) END;
@@ -266,6 +278,9 @@ BEGIN
                 the_resource);
         END IF;
         PERFORM fencing_hold(the_resource, digits::bigint, true);
+        IF raw IS NULL THEN
+            PERFORM set_config('fencing.admitted', same, true);
+        END IF;
     END IF;
 END
 $fencing$;

@@ -75,7 +75,9 @@ fn triggers(protect: &Protect) -> Vec<Trigger> {
         ("move", "UPDATE", "NEW"),
         ("delete", "DELETE", "OLD"),
     ];
-    events.into_iter().map(trigger).collect()
+    // Where all rows are of one resource none moves to another.
+    let moves = matches!(protect.named, Named::Columns { .. });
+    events.into_iter().filter(|(kind, ..)| moves || *kind != "move").map(trigger).collect()
 }
 
 /// Makes one statement per trigger, so that no client has to change its delimiter.

@@ -5,7 +5,7 @@ use fencing::sql::{self, Protect};
 use sqlx::Executor;
 
 use super::place::Place;
-use crate::common::{retryable, stale, token};
+use crate::common::{resource, retryable, stale, token};
 
 #[tokio::test]
 async fn one_transaction_writes_thirty_thousand_resources() {
@@ -26,4 +26,33 @@ async fn one_transaction_writes_thirty_thousand_resources() {
     stale(sql::begin(&place.pool, &last, token(34)).await);
     let marks = "SELECT count(*) FROM fencing_marks WHERE token = 35";
     assert_eq!(sqlx::query_scalar::<_, i64>(marks).fetch_one(&place.pool).await.unwrap(), 30_000);
+}
+
+/// Also in a session whose clock stands still, where every statement looks like the one that was admitted.
+#[tokio::test]
+async fn what_an_earlier_statement_was_admitted_with_is_compared_again() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let files = "CREATE TABLE files (path VARCHAR(50) PRIMARY KEY, body TEXT)";
+    place.pool.execute(files).await.unwrap();
+    Protect::rows("files", "path")
+        .unwrap()
+        .prefix("files/")
+        .unwrap()
+        .apply(&place.pool)
+        .await
+        .unwrap();
+    let mut session = place.pool.acquire().await.unwrap();
+    for statement in [
+        "SET timestamp = 1000000000",
+        "SET @fencing_token = 33",
+        "INSERT INTO files VALUES ('a', ''), ('b', '')",
+        "UPDATE files SET body = '33' WHERE path = 'a'",
+    ] {
+        session.execute(statement).await.unwrap();
+    }
+    sql::begin(&place.pool, &resource(), token(34)).await.unwrap().commit().await.unwrap();
+    let error =
+        session.execute("UPDATE files SET body = 'stale' WHERE path = 'a'").await.unwrap_err();
+    stale::<()>(Err(error.into()));
 }

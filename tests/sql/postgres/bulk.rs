@@ -95,3 +95,42 @@ async fn what_was_admitted_behind_a_savepoint_is_not_after_it() {
     let error = tx.execute("UPDATE files SET body = '34'").await.unwrap_err();
     stale::<()>(Err(error.into()));
 }
+
+/// A transaction that has written with a token, and admits a newer one itself, does not write with the older one again.
+#[tokio::test]
+async fn what_was_admitted_before_a_raise_of_its_own_is_stale_after_it() {
+    let place = Place::empty().await;
+    protected(&place.pool).await;
+    write(&place.pool, 33, "INSERT INTO files VALUES ('a', '')").await.unwrap();
+    let mut tx = place.pool.begin().await.unwrap();
+    sql::present(&mut tx, token(33)).await.unwrap();
+    for body in ["one", "two"] {
+        let update = format!("UPDATE files SET body = '{body}'");
+        tx.execute(AssertSqlSafe(update)).await.unwrap();
+    }
+    sql::admit(&mut tx, &resource(), token(34)).await.unwrap();
+    let error = tx.execute("UPDATE files SET body = 'three'").await.unwrap_err();
+    stale::<()>(Err(error.into()));
+}
+
+/// Two fences in one database have marks of their own, also for one name.
+#[tokio::test]
+async fn what_one_fence_has_admitted_another_one_refuses() {
+    let place = Place::empty().await;
+    let schema = async |name: &'static str| {
+        let options = (*place.pool.connect_options()).clone().options([("search_path", name)]);
+        let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(options);
+        pool.execute(AssertSqlSafe(format!("CREATE SCHEMA {name}"))).await.unwrap();
+        protected(&pool).await;
+        pool
+    };
+    let (one, other) = (schema("one").await, schema("other").await);
+    for (pool, number) in [(&one, 33), (&other, 34)] {
+        write(pool, number, "INSERT INTO files VALUES ('a', '')").await.unwrap();
+    }
+    let mut tx = one.begin().await.unwrap();
+    sql::present(&mut tx, token(33)).await.unwrap();
+    tx.execute("UPDATE one.files SET body = '33'").await.unwrap();
+    let error = tx.execute("UPDATE other.files SET body = '33'").await.unwrap_err();
+    stale::<()>(Err(error.into()));
+}
