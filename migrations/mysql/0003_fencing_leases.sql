@@ -548,7 +548,7 @@ BEGIN
 END;
 
 -- fencing_lease_drain(resource, milliseconds, patience): keeps others from joining those who share the
--- row, as somebody waits for all of them to leave.
+-- row, as somebody waits for all of them to leave: for 20 s at most, and then not for as long.
 DROP PROCEDURE IF EXISTS fencing_lease_drain;
 CREATE PROCEDURE fencing_lease_drain(
     IN the_resource VARBINARY(255), IN lasting BIGINT, IN patience BIGINT)
@@ -579,9 +579,12 @@ BEGIN
     FOR UPDATE;
     SET present = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
     IF closed > present THEN
+        IF NOT COALESCE(draining <= present AND draining > present - 40000000, FALSE) THEN
+            SET draining = present, drained = 0;
+        END IF;
         UPDATE fencing_leases
-        SET draining_since = present, draining_until = GREATEST(present + lasting * 1000,
-            IF(draining <= present AND drained > present, drained, 0))
+        SET draining_since = draining, draining_until =
+            GREATEST(drained, LEAST(present + lasting * 1000, draining + 20000000))
         WHERE resource = the_resource;
     END IF;
     COMMIT AND NO CHAIN NO RELEASE;

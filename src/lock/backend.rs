@@ -18,14 +18,14 @@ use crate::time::Clock;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ask {
     pub(crate) mode: Mode,
-    /// Whether the caller asks again if it is not granted. Who waits to hold a lock alone keeps
-    /// others from joining those who share it.
-    pub(crate) waits: bool,
+    /// Until when the caller asks again if it is not granted. Meanwhile a client that waits to hold a lock
+    /// alone keeps others from joining those who share it.
+    pub(crate) waits: Option<Instant>,
 }
 
 impl Ask {
     /// Asks to hold it alone, once.
-    pub(crate) const ONCE: Ask = Ask { mode: Mode::Exclusive, waits: false };
+    pub(crate) const ONCE: Ask = Ask { mode: Mode::Exclusive, waits: None };
 }
 
 /// The port behind every lock service: what makes attempts and reports its health. Redlock's

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::settings::Settings;
 use crate::random::jitter;
 
@@ -42,10 +44,25 @@ impl Backoff {
     }
 }
 
-/// Returns the longest pause between two attempts.
-pub(super) fn longest(settings: &Settings) -> Duration {
-    let longest = LONGEST_NOTED.max(settings.retry_delay);
-    settings.retry_delay.saturating_mul(LONGEST_TOLD).min(longest).saturating_mul(3) / 2
+/// For how long one who waits to hold a lock alone keeps others from joining those who share it.
+#[derive(Clone, Copy)]
+pub(super) struct Drains {
+    longest: Duration,
+    end: Instant,
+}
+
+impl Drains {
+    /// Until it asks again, the request takes `way` at most, or until its wait ends.
+    pub(super) fn new(settings: &Settings, way: Duration, end: Instant) -> Drains {
+        let longest = LONGEST_NOTED.max(settings.retry_delay);
+        let pause = settings.retry_delay.saturating_mul(LONGEST_TOLD).min(longest);
+        Drains { longest: pause.saturating_mul(3) / 2 + way, end }
+    }
+
+    /// Returns for how long from now on.
+    pub(super) fn lasting(&self) -> Duration {
+        self.longest.min(self.end.saturating_duration_since(Instant::now()))
+    }
 }
 
 /// Returns a pause of one retry delay, give or take a half.

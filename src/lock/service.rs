@@ -59,7 +59,8 @@ impl<B: LockBackend> Service<B> {
 
     pub(super) async fn acquire(&self, resource: &Resource) -> Result<Lease, AcquireError> {
         self.runtime(resource)?;
-        let waits = !self.settings.wait.is_zero();
+        let wait = self.settings.wait;
+        let waits = (!wait.is_zero()).then(|| Instant::now() + wait);
         let attempt = || self.attempt(resource, Ask { waits, ..Ask::ONCE });
         let asked = (&self.backend, resource, &self.settings);
         waited(self.queues.acquire(asked, Mode::Exclusive, attempt)).await

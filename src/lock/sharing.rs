@@ -16,7 +16,7 @@ impl<B: LockBackend> Service<B> {
         resource: &Resource,
     ) -> Result<SharedLease, AcquireError> {
         self.runtime(resource)?;
-        let attempt = || self.attempt(resource, Ask { mode: Mode::Shared, waits: true });
+        let attempt = || self.attempt(resource, Ask { mode: Mode::Shared, waits: None });
         let waits = !self.settings.wait.is_zero();
         let acquired = async {
             if !waits || !self.backend.others_wait(resource) {

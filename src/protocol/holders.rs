@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::{Mode, Owner};
 use crate::time::Time;
@@ -11,15 +12,21 @@ pub(super) enum Holders {
         ends: BTreeMap<Owner, Time>,
         /// Until when nobody joins them, because somebody waits for all of them to leave.
         draining: Option<Time>,
+        /// Until when this time and the turn of those who join go on. It is of no use by itself.
+        drained: Option<Time>,
     },
 }
+
+/// For how long others are kept from joining at most, however many wait for that. After that they may join for as long.
+const LONGEST_DRAIN: Duration = Duration::from_secs(20);
 
 impl Holders {
     pub(super) fn new(mode: Mode, owner: Owner, until: Time) -> Holders {
         match mode {
             Mode::Exclusive => Holders::One(owner, until),
             Mode::Shared => {
-                Holders::Several { ends: BTreeMap::from([(owner, until)]), draining: None }
+                let ends = BTreeMap::from([(owner, until)]);
+                Holders::Several { ends, draining: None, drained: None }
             }
         }
     }
@@ -65,10 +72,16 @@ impl Holders {
         }
     }
 
-    /// Keeps others from joining for so long.
-    pub(super) fn drain(&mut self, until: Time) {
-        if let Holders::Several { draining, .. } = self {
-            *draining = (*draining).max(Some(until));
+    /// Keeps others from joining for a time, unless they have been kept from it for long.
+    pub(super) fn drain(&mut self, lasting: Duration, now: Time) {
+        if let Holders::Several { draining, drained, .. } = self {
+            let turns = now + LONGEST_DRAIN * 2;
+            let end = drained.map_or(turns, |end| end.min(turns));
+            *drained = Some(end);
+            let lasting = lasting.min(end.since(now).saturating_sub(LONGEST_DRAIN));
+            if !lasting.is_zero() {
+                *draining = (*draining).max(Some(now + lasting));
+            }
         }
     }
 
@@ -95,7 +108,7 @@ impl Holders {
     pub(super) fn remove(&mut self, owner: Owner) -> bool {
         match self {
             Holders::One(holder, _) => *holder == owner,
-            Holders::Several { ends, draining } => {
+            Holders::Several { ends, draining, .. } => {
                 ends.remove(&owner);
                 ends.is_empty() && draining.is_none()
             }
@@ -106,9 +119,10 @@ impl Holders {
     pub(super) fn expire(&mut self, now: Time) -> bool {
         match self {
             Holders::One(_, until) => *until <= now,
-            Holders::Several { ends, draining } => {
+            Holders::Several { ends, draining, drained } => {
                 ends.retain(|_, until| *until > now);
                 *draining = draining.filter(|until| *until > now);
+                *drained = drained.filter(|until| *until > now);
                 ends.is_empty() && draining.is_none()
             }
         }

@@ -71,7 +71,7 @@ impl Store {
             }
             Request::Drain { resource, lasting } => {
                 if let Some(holders) = self.locks.get_mut(resource) {
-                    holders.drain(moment.now + *lasting);
+                    holders.drain(*lasting, moment.now);
                 }
                 Reply::Draining
             }

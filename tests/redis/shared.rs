@@ -146,6 +146,48 @@ async fn the_last_one_that_leaves_tells_who_waits() {
     assert!(told > 1, "{told}");
 }
 
+/// A client that waits to hold it alone keeps others out in its turn, and not in theirs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_that_wait_again_and_again_let_others_join_in_turn() {
+    let servers = five();
+    let hour = Duration::from_secs(3600);
+    let build = || service(&servers).ttl(hour).build().unwrap();
+    let (here, writer) = (build(), build());
+    let part = here.acquire_shared(&resource()).await.unwrap();
+    let members = |member: &str| {
+        let lock = format!("{{fencing}}:lock:{}", resource());
+        servers.iter().filter(|it| it.cli(&["ZSCORE", &lock, member]) != "").count()
+    };
+    // Of the 20 s in which others may join, this is left.
+    let turn = |rest: u128| {
+        let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis();
+        for server in &servers {
+            let lock = format!("{{fencing}}:lock:{}", resource());
+            server.cli(&["ZADD", &lock, &(now + rest).to_string(), "drained"]);
+        }
+    };
+    let brief = writer.with_wait(Duration::from_secs(1)).unwrap();
+    turn(19_000);
+    gives_up(&brief).await;
+    writer.settle().await;
+    assert_eq!(members("draining"), 0);
+    let joined = here.try_acquire_shared(&resource()).await.unwrap();
+    assert_eq!(joined.token(), part.token());
+    // Nothing of the turns is in the way of anybody when all have left.
+    part.release().await.unwrap();
+    joined.release().await.unwrap();
+    here.settle().await;
+    assert_eq!(members("drained"), 0);
+    let next = here.acquire_shared(&resource()).await.unwrap();
+    next.release().await.unwrap();
+    writer.acquire(&resource()).await.unwrap();
+}
+
+async fn gives_up(writer: &Redlock) {
+    let found = writer.acquire(&resource()).await;
+    assert!(matches!(found, Err(AcquireError::Held { .. })), "{found:?}");
+}
+
 /// How often the servers have told somebody.
 fn told(servers: &[RedisServer]) -> usize {
     let told = |server: &RedisServer| {

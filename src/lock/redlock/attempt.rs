@@ -8,6 +8,7 @@ use super::held::HeldOnNodes;
 use super::nodes::Nodes;
 use super::readmission;
 use super::seen::SeenHolders;
+use crate::lock::backoff::Drains;
 use crate::lock::held_lock::Grant;
 use crate::lock::{AcquireError, Holder};
 use crate::protocol::{Acquire, AcquireOutcome, Attempt, Fault, Mode, Owner, Request, Terms};
@@ -25,7 +26,7 @@ pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30);
 pub(super) async fn attempt(
     nodes: &Arc<Nodes>,
     resource: &Resource,
-    (mode, drains): (Mode, Option<Duration>),
+    (mode, drains): (Mode, Option<Drains>),
     terms: Terms,
 ) -> Result<Grant, AcquireError> {
     readmission::start(nodes);
@@ -45,7 +46,7 @@ pub(super) async fn attempt(
         match asked {
             Ok(grant) => return Ok(grant),
             Err((AcquireOutcome::Held { retry_after, shared }, holder)) => {
-                if let Some(lasting) = drains.filter(|_| shared) {
+                if let Some(lasting) = drains.filter(|_| shared).map(|it| it.lasting()) {
                     let drain = Request::Drain { resource: resource.clone(), lasting };
                     drop(nodes.submit_all(&drain));
                 }

@@ -7,11 +7,12 @@ use super::attempt_all::attempt_all;
 use super::nodes::Nodes;
 use super::readmission;
 use crate::lock::backend::{Ask, LockBackend};
+use crate::lock::backoff::Drains;
+use crate::lock::ears;
 use crate::lock::held_lock::{Grant, GrantAll};
 use crate::lock::hints::Listening;
 use crate::lock::settings::Settings;
 use crate::lock::{AcquireError, Health, NodeHealth};
-use crate::lock::{backoff, ears};
 use crate::protocol::{CROWDED, Fault, Reply, Report, Request, fault_of, majority};
 use crate::resource::Resource;
 use crate::time::Clock;
@@ -30,7 +31,7 @@ impl LockBackend for Arc<Nodes> {
         settings: &Settings,
     ) -> Result<Grant, AcquireError> {
         // Until it asks again, and the request has got there.
-        let drains = ask.waits.then(|| backoff::longest(settings) + settings.budget() * 2);
+        let drains = ask.waits.map(|end| Drains::new(settings, settings.budget() * 2, end));
         attempt(self, resource, (ask.mode, drains), settings.terms()).await
     }
 

@@ -10,6 +10,7 @@ use super::in_flight::InFlightStatement;
 use super::row::LeaseRow;
 use super::table::LeaseTable;
 use crate::database::{AcquireAnswer, Claim, Database};
+use crate::lock::backoff::Drains;
 use crate::lock::held_lock::Grant;
 use crate::lock::{AcquireError, Holder};
 use crate::protocol::{Fault, Mode, Terms};
@@ -24,7 +25,7 @@ use crate::token::Token;
 pub(super) async fn attempt<DB: Database>(
     table: &Arc<LeaseTable<DB>>,
     resource: &Resource,
-    (mode, drains): (Mode, Option<Duration>),
+    (mode, drains): (Mode, Option<Drains>),
     terms: Terms,
     budget: Duration,
 ) -> Result<Grant, AcquireError> {
@@ -65,8 +66,8 @@ pub(super) async fn attempt<DB: Database>(
             }
         }
         Ok(Ok((Ok(AcquireAnswer::Held { left, shared, holder }), _))) => {
-            if let Some(lasting) = drains.filter(|_| shared) {
-                table.drain(resource, lasting, budget);
+            if let Some(drains) = drains.filter(|_| shared) {
+                table.drain(resource, drains.lasting(), budget);
             }
             let retry_after = Duration::from_millis(u64::try_from(left).unwrap_or(0));
             let holder = holder.as_deref().and_then(Holder::read);

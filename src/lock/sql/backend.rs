@@ -8,10 +8,11 @@ use super::ear;
 use super::table::LeaseTable;
 use crate::database::Database;
 use crate::lock::backend::{Ask, LockBackend};
+use crate::lock::backoff::Drains;
 use crate::lock::held_lock::{Grant, GrantAll};
 use crate::lock::hints::Listening;
 use crate::lock::settings::Settings;
-use crate::lock::{AcquireError, Health, backoff, ears};
+use crate::lock::{AcquireError, Health, ears};
 use crate::protocol::Fault;
 use crate::resource::Resource;
 use crate::time::Clock;
@@ -30,7 +31,7 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
         settings: &Settings,
     ) -> Result<Grant, AcquireError> {
         // Until it asks again. An answer is seldom as late as it may be.
-        let drains = ask.waits.then(|| backoff::longest(settings) + settings.budget() / 2);
+        let drains = ask.waits.map(|end| Drains::new(settings, settings.budget() / 2, end));
         attempt(self, resource, (ask.mode, drains), settings.terms(), settings.budget()).await
     }
 

@@ -151,15 +151,21 @@ pub(super) const SHORTEN_PART: &str = "
             > extract(epoch FROM clock_timestamp()) * 1000000
     RETURNING false";
 
-/// Keeps others from joining. It is a hint, and need not be on disk.
+/// Keeps others from joining, for 20 s at most. Then they may join for as long, however many wait to hold the row
+/// alone. It is a hint, and need not be on disk.
 pub(super) const DRAIN: &str = "
     WITH own AS MATERIALIZED (
         SELECT set_config('lock_timeout', '$patience', true),
             set_config('synchronous_commit', 'off', true)
     )
-    UPDATE fencing_leases SET draining_since = clock_timestamp(), draining_until = greatest(
-            CASE WHEN draining_since <= clock_timestamp() THEN draining_until END,
-            clock_timestamp() + $lasting * interval '1 millisecond')
-    FROM own
+    UPDATE fencing_leases AS lease SET draining_since = begun, draining_until = greatest(
+            CASE WHEN lease.draining_since = begun THEN lease.draining_until END,
+            least(clock_timestamp() + $lasting * interval '1 millisecond', begun + interval '20 s'))
+    FROM own, (
+        SELECT CASE WHEN draining_since <= clock_timestamp()
+                AND draining_since > clock_timestamp() - interval '40 s'
+            THEN draining_since ELSE clock_timestamp() END AS begun
+        FROM fencing_leases WHERE resource = $resource
+    ) AS run
     WHERE resource = $resource AND owner = 'shared' AND parts IS NOT NULL
         AND expires_at > clock_timestamp()";

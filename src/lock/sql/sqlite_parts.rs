@@ -160,16 +160,17 @@ pub(super) const SHORTEN_PART: &str = concat!(
     RETURNING false"
 );
 
-/// Keeps others from joining.
+/// Keeps others from joining, for 20 s at most. Then they may join for as long.
 pub(super) const DRAIN: &str = concat!(
     "
-    UPDATE fencing_leases SET draining_since = ",
+    UPDATE fencing_leases SET draining_since = begun, draining_until = max(
+            CASE WHEN draining_since = begun THEN draining_until ELSE 0 END,
+            min(present + ?2, begun + 20000))
+    FROM (SELECT present, CASE WHEN draining_since <= present AND draining_since > present - 40000
+                THEN draining_since ELSE present END AS begun
+            FROM fencing_leases, (SELECT ",
     now!(),
-    ", draining_until = max(CASE WHEN draining_since <= ",
-    now!(),
-    " THEN draining_until ELSE 0 END, ",
-    now!(),
-    " + ?2)
+    " AS present) WHERE resource = ?1)
     WHERE resource = ?1 AND owner = 'shared' AND parts IS NOT NULL AND expires_at > ",
     now!()
 );

@@ -130,12 +130,16 @@ async fn draining(probe: &Probe) -> Result<(), Breach> {
     probe.granted(Rule::Drains, &resource, CAROL).await?;
     probe.free(&resource, CAROL).await?;
     // The one that waited has had its turn.
-    probe.shared(&resource, BOB).await?;
+    let before = probe.shared(&resource, BOB).await?;
     probe.drain(&resource, Duration::from_millis(50)).await?;
     for _ in 0..200 {
         if matches!(probe.share(&resource, ALICE).await?, Reply::Granted { .. }) {
             probe.free(&resource, ALICE).await?;
-            return probe.free(&resource, BOB).await;
+            probe.free(&resource, BOB).await?;
+            // What is left of the drain is nobody's part.
+            let next = probe.shared(&resource, ALICE).await?;
+            Rule::Counts.same("the first after a drain", &next.count, &(before.count + 1))?;
+            return probe.free(&resource, ALICE).await;
         }
         sleep(Duration::from_millis(10)).await;
     }

@@ -25,6 +25,8 @@ pub const PART_BACK: &str = "UPDATE fencing_leases
     SET parts = CONCAT(LEFT(parts, 33), CAST(SUBSTRING(parts, 34) AS SIGNED) + 3600000000)";
 pub const DRAINED_LATER: &str = "UPDATE fencing_leases SET
     draining_since = draining_since + 3600000000, draining_until = draining_until + 3600000000";
+pub const DRAINED_EARLIER: &str = "UPDATE fencing_leases
+    SET draining_since = draining_since - 25000000, draining_until = draining_until - 25000000";
 
 /// How many sessions the database has.
 pub async fn sessions(pool: &sqlx::MySqlPool) -> Option<i64> {

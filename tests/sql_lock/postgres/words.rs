@@ -27,6 +27,8 @@ pub const PART_BACK: &str = "UPDATE fencing_leases SET parts = (
     SELECT jsonb_object_agg(key, value::bigint + 3600000000) FROM jsonb_each_text(parts))";
 pub const DRAINED_LATER: &str = "UPDATE fencing_leases
     SET draining_since = draining_since + interval '1 h', draining_until = draining_until + interval '1 h'";
+pub const DRAINED_EARLIER: &str = "UPDATE fencing_leases
+    SET draining_since = draining_since - interval '25 s', draining_until = draining_until - interval '25 s'";
 
 /// How many sessions the database has.
 pub async fn sessions(pool: &sqlx::PgPool) -> Option<i64> {

@@ -27,6 +27,8 @@ pub const PART_BACK: &str = "UPDATE fencing_leases SET parts = (
     SELECT json_group_object(key, value + 3600000) FROM json_each(fencing_leases.parts))";
 pub const DRAINED_LATER: &str = "UPDATE fencing_leases
     SET draining_since = draining_since + 3600000, draining_until = draining_until + 3600000";
+pub const DRAINED_EARLIER: &str = "UPDATE fencing_leases
+    SET draining_since = draining_since - 25000, draining_until = draining_until - 25000";
 
 /// SQLite does not say who has opened the file.
 pub async fn sessions(_: &sqlx::SqlitePool) -> Option<i64> {

@@ -185,22 +185,60 @@ async fn who_waits_to_hold_it_alone_keeps_others_from_joining() {
     drop(lock.try_acquire_shared(&resource()).await.unwrap());
 }
 
+/// With this delay a client that waits to hold it alone would keep others out for 45 s.
+const SELDOM: Duration = Duration::from_secs(10);
+
 #[tokio::test]
-async fn who_gives_up_waiting_keeps_others_out_for_a_moment() {
+async fn a_client_that_gives_up_keeps_others_out_until_its_wait_is_over() {
     let place = ready().await;
-    let lock = short(&place.pool, Duration::from_secs(4)).build().unwrap();
+    let lock = service(&place.pool);
     let part = lock.acquire_shared(&resource()).await.unwrap();
-    let waiter = lock.with_wait(Duration::from_millis(200)).unwrap();
-    held(waiter.acquire(&resource()).await);
-    lock.settle().await;
-    let left = closed(lock.try_acquire_shared(&resource()).await);
-    assert!(left <= Duration::from_secs(2), "{left:?}");
+    let brief = builder(&place.other()).retry_delay(SELDOM).wait(Duration::from_millis(200));
+    let brief = brief.build().unwrap();
+    held(brief.acquire(&resource()).await);
+    brief.settle().await;
+    if let Err(error) = lock.try_acquire_shared(&resource()).await {
+        let left = closed(Err(error));
+        assert!(left <= SELDOM, "{left:?}");
+    }
     let joined = lock.acquire_shared(&resource()).await.unwrap();
     assert_eq!(joined.token(), part.token());
-    // A clock that is set back does not keep them out for longer.
-    held(waiter.acquire(&resource()).await);
+}
+
+#[tokio::test]
+async fn clients_that_wait_again_and_again_let_others_join_in_turn() {
+    let place = ready().await;
+    let (lock, other) = (service(&place.pool), place.other());
+    let _part = lock.acquire_shared(&resource()).await.unwrap();
+    let waits = || {
+        let waiter = builder(&other).retry_delay(SELDOM).wait(LONG).build().unwrap();
+        tokio::spawn(async move { waiter.acquire(&resource()).await })
+    };
+    let closes = async || {
+        let end = async {
+            while let Ok(joined) = lock.try_acquire_shared(&resource()).await {
+                drop(joined);
+                sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(LONG / 2, end).await.unwrap();
+    };
+    let first = waits();
+    closes().await;
+    first.abort();
+    // The time of those who wait is over, and that of the others is not.
+    run(&place, words::DRAINED_EARLIER).await;
+    let brief = builder(&other).retry_delay(SELDOM).wait(Duration::from_secs(1)).build().unwrap();
+    held(brief.acquire(&resource()).await);
+    brief.settle().await;
+    drop(lock.try_acquire_shared(&resource()).await.unwrap());
     lock.settle().await;
-    closed(lock.try_acquire_shared(&resource()).await);
+    // Both are over.
+    run(&place, words::DRAINED_EARLIER).await;
+    let second = waits();
+    closes().await;
+    second.abort();
+    // A clock that is set back does not keep them out for longer.
     run(&place, words::DRAINED_LATER).await;
     drop(lock.try_acquire_shared(&resource()).await.unwrap());
 }

@@ -62,17 +62,22 @@ local function raise(memory, era, count)
 end
 -- The value of a lock: the owner, and behind a space its name, for people; a table if several share it; nil
 -- if nobody holds it. A lock that is shared is a sorted set: each owner by when its part ends, the last of
--- them `last`. The member `draining` is no owner: until then nobody joins.
+-- them `last`. Two members are no owners: until `draining` nobody joins, and `drained` is from when on others may
+-- wait to hold it alone for another time.
 local function lock()
   local holder = redis.pcall('GET', KEYS[5])
   if type(holder) ~= 'table' then return holder or nil end
   local now = clock()
   redis.call('ZREMRANGEBYSCORE', KEYS[5], '-inf', now)
   local owners, drains = redis.call('ZCARD', KEYS[5]), redis.call('ZSCORE', KEYS[5], 'draining')
-  if owners == 0 then return nil end
-  local last = redis.call('ZREVRANGE', KEYS[5], 0, 1, 'WITHSCORES')
   if drains then owners = owners - 1 end
-  local place = last[1] == 'draining' and 3 or 1
+  if redis.call('ZSCORE', KEYS[5], 'drained') then owners = owners - 1 end
+  if owners == 0 and not drains then
+    redis.call('DEL', KEYS[5])
+    return nil
+  end
+  local last, place = redis.call('ZREVRANGE', KEYS[5], 0, 2, 'WITHSCORES'), 1
+  while last[place] == 'draining' or last[place] == 'drained' do place = place + 2 end
   local ends = last[place + 1] or last[2]
   return {owners = owners, left = ends - now, last = last[place], drains = drains and drains - now}
 end

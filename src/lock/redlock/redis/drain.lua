@@ -2,10 +2,18 @@
 -- KEYS: 1 memory (hash), 2 quarantine, 3 latest, 4 long (sorted set), 5 lock of the resource
 -- ARGV: 1 marker of the session, 2 for how long in ms
 -- Returns: draining | a refusal
--- Why: the one who waits would never find the lock free. Those who share it may still renew.
+-- Why: the one who waits would never find the lock free. Those who share it may still renew. Why `drained`: where one
+-- of them stays, clients that wait again and again would keep others out for ever. After 20 s others may join for as long.
 if redis.call('HGET', KEYS[1], 'admitted') ~= ARGV[1] then return refusal() end
 local holder, lasting = lock(), tonumber(ARGV[2])
-if type(holder) == 'table' and (not holder.drains or holder.drains < lasting) then
-  write_part('draining', lasting)
+if type(holder) == 'table' then
+  local drained = redis.call('ZSCORE', KEYS[5], 'drained')
+  local left = drained and drained - clock()
+  if not left or left > 40000 then
+    left = 40000
+    write_part('drained', left)
+  end
+  lasting = math.min(lasting, left - 20000)
+  if lasting > (holder.drains or 0) then write_part('draining', lasting) end
 end
 return {'draining'}

@@ -36,7 +36,7 @@ raise(memory, era, count)
 if not memory[7] then redis.pcall('HSET', KEYS[1], 'granted', 1) end
 if taken == 0 then return {'forced', 0} end
 if is_free then
-  if rest and rest.drains then redis.call('PEXPIRE', KEYS[5], rest.drains) end
+  if rest then redis.call('PEXPIRE', KEYS[5], rest.drains) end
   redis.call('ZREM', KEYS[4], KEYS[5])
   tell(ARGV[5], ARGV[6], ARGV[7], ARGV[3])
 else

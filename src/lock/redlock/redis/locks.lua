@@ -25,7 +25,7 @@ for place = 2, #KEYS do
     for part = 1, #parts, 2 do
       local left = parts[part + 1] - now
       if left <= 0 then break end
-      if parts[part] ~= 'draining' then
+      if parts[part] ~= 'draining' and parts[part] ~= 'drained' then
         owners = owners + 1
         if owners <= tonumber(ARGV[1]) then
           answer[#answer + 1] = parts[part]

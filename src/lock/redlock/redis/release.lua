@@ -9,12 +9,12 @@ if redis.call('HGET', KEYS[1], 'admitted') ~= ARGV[1] then return refusal() end
 local holder = lock()
 if type(holder) == 'table' then
   if redis.call('ZREM', KEYS[5], ARGV[2]) == 0 then return {'not-owner'} end
-  if holder.owners > 1 then
-    local rest = lock()
-    if rest then redis.pcall('ZADD', KEYS[4], 'XX', clock() + rest.left, KEYS[5]) end
+  local rest = lock()
+  if rest and rest.owners > 0 then
+    redis.pcall('ZADD', KEYS[4], 'XX', clock() + rest.left, KEYS[5])
     return {'released'}
   end
-  if holder.drains then redis.call('PEXPIRE', KEYS[5], holder.drains) end
+  if rest then redis.call('PEXPIRE', KEYS[5], rest.drains) end
   redis.call('ZREM', KEYS[4], KEYS[5])
   return {'released', tell(ARGV[3], ARGV[4], ARGV[5], ARGV[6])}
 end

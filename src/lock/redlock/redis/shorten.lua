@@ -9,8 +9,8 @@ if type(holder) == 'table' then
   local ends = redis.call('ZSCORE', KEYS[5], ARGV[2])
   if not ends then return {'not-owner'} end
   if ends - clock() > rest then write_part(ARGV[2], rest) end
-  local last = redis.call('ZREVRANGE', KEYS[5], 0, 0, 'WITHSCORES')
-  redis.pcall('ZADD', KEYS[4], 'XX', last[2], KEYS[5])
+  local left = lock()
+  redis.pcall('ZADD', KEYS[4], 'XX', clock() + (left and left.left or 0), KEYS[5])
   return {'released'}
 end
 if holder ~= ARGV[2] then return {'not-owner'} end
