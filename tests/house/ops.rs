@@ -145,3 +145,89 @@ fn alerts_lead_to_pages_that_exist() {
         assert!(wanted.is_empty() || found, "{link}");
     }
 }
+
+/// Each outcome that a metric can have, and the alert that it raises when it goes on for minutes.
+const OUTCOMES: [(&str, &str, &str); 5] = [
+    ("fencing_admissions_total", "FencingMarksUnreachable", "unreachable closed"),
+    (
+        "fencing_admissions_total",
+        "FencingWritesFail",
+        "not_set_up not_migrated corrupt full no_connection unavailable unfit refused no_runtime no_resource",
+    ),
+    // What clients do wrong, what passes by itself, and a lock service that is down, which has alerts of its own.
+    (
+        "fencing_admissions_total",
+        "",
+        "not_issued unchecked busy crowded quarantine retryable superseded missing malformed rolled_back in_doubt kept \
+         failed unpresented wrong_type other_slot misused shadow_not_issued shadow_superseded shadow_missing \
+         shadow_malformed shadow_no_resource shadow_unavailable shadow_not_set_up shadow_retryable shadow_rolled_back \
+         shadow_in_doubt shadow_kept shadow_failed shadow_unpresented shadow_waits admitted",
+    ),
+    ("fencing_attempts_total", "FencingNoLeases", "no_quorum unavailable"),
+    ("fencing_attempts_total", "", "held not_shared wrong_count"),
+];
+/// These need no minutes: one is enough. And one needs more.
+const OTHERS: [(&str, &str, &str); 3] = [
+    ("fencing_admissions_total", "FencingStaleWriteRefused", "stale"),
+    ("fencing_admissions_total", "FencingStaleWriteLetThrough", "shadow_stale"),
+    ("fencing_attempts_total", "FencingOverloaded", "overloaded"),
+];
+
+/// The outcomes that a file gives to its errors.
+fn labels(path: &str, from: &str) -> BTreeSet<String> {
+    let text = read(path);
+    let from = text.split(from).nth(1).unwrap_or_else(|| panic!("{path} has no `{from}`"));
+    let to = from.find("\n    }\n").into_iter().chain(from.find("\n    };\n")).min().unwrap();
+    let behind = from[..to].lines().map(|line| line.split("=>").last().unwrap());
+    let quoted = behind.flat_map(|line| line.split('"').skip(1).step_by(2).map(str::to_owned));
+    quoted.collect()
+}
+
+#[test]
+fn every_outcome_raises_its_alert_and_no_other() {
+    let cases: Vec<(&str, &str, &str)> = OUTCOMES
+        .into_iter()
+        .chain(OTHERS)
+        .flat_map(|(metric, alert, outcomes)| {
+            outcomes.split_whitespace().map(move |outcome| (metric, alert, outcome))
+        })
+        .collect();
+    let placed = |metric: &str| -> BTreeSet<String> {
+        let of_metric = cases.iter().filter(|case| case.0 == metric);
+        of_metric.map(|case| case.2.to_owned()).collect()
+    };
+    let admissions = [
+        ("src/fence/error.rs", "fn label("),
+        ("src/http/refusal.rs", "fn labels("),
+        ("src/sql/error.rs", "fn label("),
+        ("src/sql/shadow.rs", "let label = match"),
+        ("src/redis/error.rs", "fn label("),
+    ];
+    let of_code = admissions.into_iter().flat_map(|(path, from)| labels(path, from)).collect();
+    assert_eq!(placed("fencing_admissions_total"), of_code);
+    assert_eq!(placed("fencing_attempts_total"), labels("src/lock/error.rs", "fn label("));
+
+    let mut file = format!(
+        "rule_files: [{}]\nevaluation_interval: 15s\ntests:\n",
+        repository().join("ops/alerts.yaml").display()
+    );
+    for (metric, alert, outcome) in &cases {
+        let fires = match *alert {
+            "" => String::new(),
+            alert => format!("{{labels: '{{alertname=\"{alert}\"}}', value: 1}}"),
+        };
+        file += &format!(
+            "  - name: {outcome}\n    interval: 15s\n    input_series:\n      \
+             - {{series: fencing_nodes, values: 5x80}}\n      \
+             - {{series: '{metric}{{instance=\"s\",outcome=\"{outcome}\"}}', values: 1+10x80}}\n    \
+             promql_expr_test:\n      - eval_time: 15m\n        \
+             expr: count by (alertname) (ALERTS{{alertstate=\"firing\"}})\n        \
+             exp_samples: [{fires}]\n"
+        );
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("outcomes.yaml");
+    fs::write(&path, &file).unwrap();
+    let ended = Command::new("promtool").args(["test", "rules"]).arg(&path).output().unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+}
