@@ -4,14 +4,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::sync::{Mutex as FairMutex, Notify};
 use tokio::time::{Instant, timeout_at};
 
+use super::backoff::pause;
 use super::error::{AcquireError, MOST};
 use super::settings::Settings;
-use crate::random::jitter;
 use crate::resource::Resource;
 
 /// The local queues of those who wait for several resources. Within a process one contender for each
 /// list asks the servers, and the others wait behind it in the order in which they came. A lease of
-/// this process that is released wakes the contenders that have its resource in their list.
+/// this process that is released wakes one contender that has its resource in its list: that which has
+/// waited longest. If all asked at one time, their votes would split.
 #[derive(Default)]
 pub(super) struct Groups(Mutex<HashMap<Wanted, Weak<Group>>>);
 
@@ -55,11 +56,35 @@ struct Group {
     turn: FairMutex<()>,
     /// Wakes the contender.
     freed: Notify,
+    /// Since when the contender has waited, if there is one.
+    since: Mutex<Option<Instant>>,
     /// The last error that the contender got, and when the next may ask.
     last_error: Mutex<Option<(AcquireError, Instant)>>,
 }
 
+/// A contender, until this is dropped.
+struct Contender<'a>(&'a Group);
+
+impl Drop for Contender<'_> {
+    fn drop(&mut self) {
+        self.0.set_since(None);
+    }
+}
+
 impl Group {
+    fn contend(&self, since: Instant) -> Contender<'_> {
+        self.set_since(Some(since));
+        Contender(self)
+    }
+
+    fn since(&self) -> Option<Instant> {
+        *self.since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_since(&self, since: Option<Instant>) {
+        *self.since.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    }
+
     fn last_error(&self) -> Option<(AcquireError, Instant)> {
         self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -80,23 +105,25 @@ impl Groups {
     where
         F: Future<Output = Result<L, AcquireError>>,
     {
-        let end = Instant::now() + settings.wait;
+        let since = Instant::now();
+        let end = since + settings.wait;
         let group = self.of(wanted);
-        let _turn = match group.turn.try_lock() {
-            Ok(turn) => turn,
+        let (_turn, after) = match group.turn.try_lock() {
+            Ok(turn) => (turn, None),
             // Those who wait here get the contender's error: they must not ask all at once, nor one
             // after another when the contender gives up.
             Err(_) => match (timeout_at(end, group.turn.lock()).await, group.last_error()) {
                 (Err(_), None) => return attempt().await,
                 (Err(_), Some((error, _))) => return Err(error),
                 (Ok(_), Some((error, next))) if next >= end => return Err(error),
-                (Ok(turn), Some((_, next))) => {
-                    let _ = timeout_at(next, group.freed.notified()).await;
-                    turn
-                }
-                (Ok(turn), None) => turn,
+                (Ok(turn), Some((_, next))) => (turn, Some(next)),
+                (Ok(turn), None) => (turn, None),
             },
         };
+        let _contender = group.contend(since);
+        if let Some(next) = after {
+            let _ = timeout_at(next, group.freed.notified()).await;
+        }
         loop {
             let error = match attempt().await {
                 Ok(lease) => {
@@ -105,25 +132,38 @@ impl Groups {
                 }
                 Err(error) => error,
             };
-            let next = Instant::now() + settings.retry_delay / 2 + jitter(settings.retry_delay);
-            group.note(Some((error.clone(), next)));
-            if next >= end {
+            let (now, pause) = (Instant::now(), pause(settings));
+            group.note(Some((error.clone(), now + pause)));
+            if now + pause >= end {
                 return Err(error);
             }
+            // Those who wait for the same resource ask as often as one would.
+            let beside = match &error {
+                AcquireError::Held { resource, .. } => self.contenders(resource).len().max(1),
+                _ => 1,
+            };
+            let pause = pause.saturating_mul(u32::try_from(beside).unwrap_or(u32::MAX));
+            let last = end.checked_sub(settings.retry_delay / 2).unwrap_or(now);
             // Woken or not, it asks.
-            let _ = timeout_at(next, group.freed.notified()).await;
+            let _ = timeout_at((now + pause).min(last.max(now)), group.freed.notified()).await;
         }
     }
 
-    /// Wakes those who wait for this resource among others: a lease was released.
+    /// Wakes one who waits for this resource among others: a lease was released.
     pub(super) fn wake(&self, resource: &Resource) {
-        for (wanted, group) in &*self.groups() {
-            if wanted.resources().contains(resource)
-                && let Some(group) = group.upgrade()
-            {
-                group.freed.notify_one();
-            }
+        let contenders = self.contenders(resource);
+        if let Some((_, group)) = contenders.iter().min_by_key(|(since, _)| *since) {
+            group.freed.notify_one();
         }
+    }
+
+    /// Returns those who wait for this resource among others, and since when.
+    fn contenders(&self, resource: &Resource) -> Vec<(Instant, Arc<Group>)> {
+        let of = |(wanted, group): (&Wanted, &Weak<Group>)| {
+            let group = group.upgrade().filter(|_| wanted.resources().contains(resource))?;
+            Some((group.since()?, group))
+        };
+        self.groups().iter().filter_map(of).collect()
     }
 
     fn groups(&self) -> MutexGuard<'_, HashMap<Wanted, Weak<Group>>> {

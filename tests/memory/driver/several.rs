@@ -202,3 +202,59 @@ async fn a_wait_for_any_is_over_in_time() {
         assert!(took >= least && took <= wait.max(each * 20) + BUDGET * 3, "{took:?}");
     }
 }
+
+/// Lists that share a resource: a release wakes one of those who wait for it, and not all.
+#[tokio::test(start_paused = true)]
+async fn a_release_wakes_one_of_many_lists() {
+    const LISTS: usize = 50;
+    let fleet = Fleet::started().await;
+    let redlock = fleet.service().retry_delay(RETRY).wait(TTL * 100).build().unwrap();
+    let holder = redlock.acquire(&named("shared")).await.unwrap();
+    let waiting = (0..LISTS).map(|number| {
+        let redlock = redlock.clone();
+        tokio::spawn(async move {
+            let wanted = [named("shared"), named(&number.to_string())];
+            redlock.acquire_all(&wanted).await.unwrap().release().await.unwrap();
+        })
+    });
+    let waiting: Vec<_> = waiting.collect();
+    settle().await;
+    let acquired = || ran(&fleet.faults[0]).iter().filter(|(name, _)| *name == "acquire").count();
+    let before = acquired();
+    assert_eq!(before, LISTS);
+    let start = Instant::now();
+    holder.release().await.unwrap();
+    for one in waiting {
+        one.await.unwrap();
+    }
+    let (asked, took) = (acquired() - before, start.elapsed());
+    assert!(asked < LISTS * 2, "{asked}");
+    assert!(took < RETRY * 4, "{took:?}");
+}
+
+/// They ask together as often as one would, and find out that a lock of another process is free.
+#[tokio::test(start_paused = true)]
+async fn many_lists_that_wait_ask_as_often_as_one() {
+    let fleet = Fleet::started().await;
+    let redlock = fleet.service().retry_delay(RETRY).wait(TTL * 100).build().unwrap();
+    let other = fleet.service().build().unwrap();
+    let holder = other.acquire(&named("shared")).await.unwrap();
+    let waiting = (0..50).map(|number| {
+        let redlock = redlock.clone();
+        tokio::spawn(async move {
+            let wanted = [named("shared"), named(&number.to_string())];
+            redlock.acquire_all(&wanted).await.unwrap().release().await.unwrap();
+        })
+    });
+    let waiting: Vec<_> = waiting.collect();
+    settle().await;
+    let acquired = || ran(&fleet.faults[0]).iter().filter(|(name, _)| *name == "acquire").count();
+    let before = acquired();
+    sleep(RETRY * 100).await;
+    let asked = acquired() - before;
+    assert!((50..200).contains(&asked), "{asked}");
+    holder.release().await.unwrap();
+    for one in waiting {
+        one.await.unwrap();
+    }
+}
