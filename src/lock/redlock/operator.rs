@@ -105,7 +105,7 @@ impl Operator {
     /// If you drop the future, it may have been done in part; run it again.
     pub async fn init(&self) -> Result<(), OperatorError> {
         let longest = self.nodes.longest();
-        self.repeat(async || {
+        self.repeat(|| async move {
             let prepared = self.prepared().await?;
             let admitted = prepared.iter().filter(|node| node.admitted).count();
             if admitted >= majority(prepared.len()) {
@@ -145,7 +145,7 @@ impl Operator {
         let mut done = AdmitNodes { admitted: Vec::new(), causes: Vec::new() };
         for target in 0..self.nodes.size() {
             let readmitted = self
-                .repeat(async || {
+                .repeat(|| async move {
                     let order = Readmission {
                         strict: false,
                         nothing_out: false,
@@ -247,7 +247,8 @@ impl Operator {
             return Err(OperatorError::SameList);
         }
         let to = Operator::of(&new.0.backend);
-        self.repeat(async || {
+        let to = &to;
+        self.repeat(|| async move {
             let order = Relocation {
                 old: self.nodes.fleet().clone(),
                 new: to.nodes.fleet().clone(),
@@ -255,7 +256,7 @@ impl Operator {
                 longest: to.nodes.longest(),
                 lost,
             };
-            let outcome = self.relocate_once(&to, order).await;
+            let outcome = self.relocate_once(to, order).await;
             outcome.map_err(|error| match error {
                 MoveError::NewMissing(faults) => Some(to.not_all(faults)),
                 MoveError::OldMissing { sealed, needed, faults } => {
@@ -269,7 +270,7 @@ impl Operator {
                     None
                 }
                 MoveError::Elsewhere(side, node, fault) => {
-                    let list = if side == Side::Old { self } else { &to };
+                    let list = if side == Side::Old { self } else { to };
                     Some(list.other_fleet(node, fault))
                 }
                 MoveError::BothInUse => Some(OperatorError::BothInUse),
@@ -352,10 +353,10 @@ impl Operator {
     }
 
     /// Tries until it is done, or until an error comes that another try does not change.
-    async fn repeat(
-        &self,
-        attempt: impl AsyncFn() -> Result<(), Option<OperatorError>>,
-    ) -> Result<(), OperatorError> {
+    async fn repeat<F>(&self, attempt: impl Fn() -> F) -> Result<(), OperatorError>
+    where
+        F: Future<Output = Result<(), Option<OperatorError>>>,
+    {
         for _ in 0..TRIES {
             match attempt().await {
                 Ok(()) => return Ok(()),
@@ -367,5 +368,23 @@ impl Operator {
             }
         }
         Err(OperatorError::Refused("others interrupted every try: run the operation again".into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Operator, Redlock};
+
+    /// It compiles where a task of its own may do what an operator does.
+    #[test]
+    fn its_futures_are_send() {
+        fn is_send(_: impl Send) {}
+        let _ = |operator: Operator, new: Redlock| {
+            is_send(operator.init());
+            is_send(operator.admit());
+            is_send(operator.open());
+            is_send(operator.move_to(&new));
+            is_send(operator.move_lost_to(&new));
+        };
     }
 }
