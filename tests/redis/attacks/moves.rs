@@ -1,5 +1,7 @@
 //! Two movers at one time, one of them slow, and nodes that forget.
 
+use std::time::Duration;
+
 use crate::attacks::world::{TTL, World};
 
 const OLD: [usize; 3] = [0, 1, 2];
@@ -60,6 +62,33 @@ fn an_attempt_of_the_old_list_is_not_won_after_the_seal() {
     assert_eq!(late.token(&world), None);
     assert_eq!(world.lease(&OLD, &OLD), None);
     assert!(world.lease(&NEW, &NEW).is_some());
+}
+
+/// Two lists without a common node: a lease of the old list is over before the new one grants any.
+#[test]
+fn a_lease_of_the_old_list_is_alone_until_its_end() {
+    let mut world = World::blank(6);
+    world.start(&OLD);
+    let mut old = world.attempt(&OLD);
+    old.heard_by(&mut world, &OLD);
+    assert!(old.token(&world).is_some());
+    let new = [3, 4, 5];
+    let mut mover = world.mover_of(&OLD, &new, Duration::ZERO);
+    mover.all(&mut world);
+    assert_eq!(mover.machine.outcome(), Some(Ok(())));
+    let mut beside = 0;
+    loop {
+        let mut next = world.attempt(&new);
+        next.heard_by(&mut world, &new);
+        match (old.token(&world), next.token(&world)) {
+            (Some(old), Some(next)) => panic!("{old} and {next} are both valid"),
+            (Some(_), None) => beside += 1,
+            (None, Some(_)) => break,
+            (None, None) => {}
+        }
+        world.wait(TTL / 20);
+    }
+    assert!(beside > 10, "{beside}");
 }
 
 /// A member of the old list is brought back into it by a late activation while the others leave.

@@ -86,11 +86,16 @@ impl World {
 
     /// Moves the fleet; the machine is the one of `fencing fleet move`.
     pub fn mover(&mut self, old: &[usize], new: &[usize]) -> Open<Move> {
+        self.mover_of(old, new, TTL)
+    }
+
+    /// A mover whose own leases last for `longest` at most.
+    pub fn mover_of(&mut self, old: &[usize], new: &[usize], longest: Duration) -> Open<Move> {
         let order = Relocation {
             old: fleet(old),
             new: fleet(new),
             nonce: Nonce(self.fresh()),
-            longest: TTL,
+            longest,
             lost: false,
         };
         Open::new(Move::new(order), new, old)
