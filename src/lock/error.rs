@@ -47,9 +47,9 @@ pub enum AcquireError {
         /// Why nodes gave no vote, as far as that was known when it was decided.
         causes: Vec<NodeCause>,
     },
-    /// This client is overloaded: it could not send the attempt in time. No server was asked. Perhaps
+    /// This client is overloaded: it could not send the attempt in time, or not read the answers in time. Perhaps
     /// no client holds the lock.
-    #[error("{resource} was not asked for: this client is overloaded (try again)")]
+    #[error("{resource} was not acquired: this client is overloaded (try again)")]
     #[non_exhaustive]
     Overloaded {
         /// What you asked for.

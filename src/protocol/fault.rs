@@ -10,9 +10,18 @@ pub enum Fault {
     /// It did not answer within the node budget. The request may still have run.
     #[error("timed out")]
     TimedOut,
-    /// It was not asked: this client has more requests for it on their way than it answers.
+    /// It was not asked: more requests of this client wait for it than the client keeps.
     #[error("not asked: this client has too many requests for it on their way (try again)")]
     Overloaded,
+    /// It was not asked: this client could not send the request within the node budget. The machine is busy, many
+    /// requests wait, or the connection was slow to open.
+    #[error(
+        "not asked: this client could not send the request in time (a busy machine or a slow connection; try again)"
+    )]
+    Unsent,
+    /// It answered, and this client read the answer too late for it to count. The machine is busy, or was suspended.
+    #[error("answered, but this client read the answer too late (a busy machine; try again)")]
+    Unread,
     /// The connection broke. The request may still have run.
     #[error("connection lost: {0}")]
     Disconnected(String),
@@ -64,6 +73,14 @@ pub enum Fault {
     /// Its count in this era has run out. Clients begin a new era by themselves.
     #[error("count exhausted (clients begin a new era by themselves: try again)")]
     Exhausted,
+    /// Its count has run out, and a new era can't begin for so long: the present one is ahead of the node's clock,
+    /// as a clock was ahead when it began.
+    #[error(
+        "count exhausted; the present era is ahead of this node's clock, so a new one begins only in {} s. If that \
+         is too long, restart the nodes without their data, one after another: each when the one before grants again",
+        .0.as_secs()
+    )]
+    EraAhead(Duration),
     /// Its `maxmemory-policy` may evict locks. Set it to `noeviction`.
     #[error("maxmemory-policy is {0}; it must be noeviction")]
     MaxmemoryPolicy(String),
@@ -88,4 +105,11 @@ pub enum Fault {
     /// It gave an answer that no node gives.
     #[error("answered what no node answers: {0}")]
     Nonsense(String),
+}
+
+impl Fault {
+    /// Reports whether this client is to blame, and not the node.
+    pub(crate) fn is_own(&self) -> bool {
+        matches!(self, Fault::Overloaded | Fault::Unsent | Fault::Unread)
+    }
 }

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker};
 use tokio::time::{Instant, sleep_until};
 
 use crate::protocol::{Fault, Reply, majority};
+use crate::time::{Clock, Time};
 
 type Answer = Result<Reply, Fault>;
 
@@ -14,11 +15,22 @@ type Answer = Result<Reply, Fault>;
 /// place, one waker and one timer for all of them.
 pub(super) struct Answers {
     inbox: Arc<Inbox>,
-    /// The answers still awaited, by the number of the question: from which node, and until when each counts.
-    awaited: Vec<Option<(usize, Instant)>>,
+    /// The clock that leases are timed by: a vote's age counts the time in which the machine was suspended.
+    clock: Arc<dyn Clock>,
+    /// The same moment by the timers and by that clock.
+    begun: (Instant, Time),
+    /// The answers still awaited, by the number of the question.
+    awaited: Vec<Option<Awaited>>,
     open: usize,
     /// How many more answers can come before one of them can decide the vote.
     undecided: usize,
+}
+
+/// An answer that is awaited from this node. It is given up after `bound`, and does not count after `end`.
+struct Awaited {
+    node: usize,
+    bound: Instant,
+    end: Time,
 }
 
 #[derive(Default)]
@@ -75,24 +87,28 @@ impl Drop for Slot {
 
 impl Answers {
     /// Makes room for the answers of so many nodes.
-    pub(super) fn new(nodes: usize) -> Answers {
+    pub(super) fn new(nodes: usize, clock: &Arc<dyn Clock>) -> Answers {
         let state = State { come: VecDeque::with_capacity(nodes), waker: None };
         let inbox = Arc::new(Inbox(Mutex::new(state)));
-        Answers { inbox, awaited: Vec::with_capacity(nodes), open: 0, undecided: 0 }
+        let begun = (Instant::now(), clock.now());
+        let (clock, awaited) = (Arc::clone(clock), Vec::with_capacity(nodes));
+        Answers { inbox, clock, begun, awaited, open: 0, undecided: 0 }
     }
 
     /// Says that all of `nodes` nodes are asked for a vote: the vote is open until a majority has
     /// granted, or too many have refused for one. Before so many answers have come, none wakes the caller.
-    pub(super) fn of_votes(nodes: usize) -> Answers {
+    pub(super) fn of_votes(nodes: usize, clock: &Arc<dyn Clock>) -> Answers {
         let least = majority(nodes).min(nodes + 1 - majority(nodes));
-        Answers { undecided: least.saturating_sub(1), ..Answers::new(nodes) }
+        Answers { undecided: least.saturating_sub(1), ..Answers::new(nodes, clock) }
     }
 
     /// Awaits one more answer, which counts until `bound`. A re-admission relies on this: requests sent
     /// before it are over by then.
     pub(super) fn slot(&mut self, node: usize, bound: Instant) -> Slot {
         let question = Some(self.awaited.len());
-        self.awaited.push(Some((node, bound)));
+        let (timer, clock) = self.begun;
+        let end = clock + bound.saturating_duration_since(timer);
+        self.awaited.push(Some(Awaited { node, bound, end }));
         self.open += 1;
         Slot { inbox: Arc::clone(&self.inbox), question }
     }
@@ -105,7 +121,7 @@ impl Answers {
         if let Some(next) = self.come() {
             return Some(next);
         }
-        let bound = self.awaited.iter().flatten().map(|(_, bound)| *bound).min()?;
+        let bound = self.awaited.iter().flatten().map(|it| it.bound).min()?;
         let mut timer = pin!(sleep_until(bound));
         poll_fn(|context| match self.poll_come(context) {
             Poll::Ready(next) => Poll::Ready(next),
@@ -134,12 +150,13 @@ impl Answers {
     fn come(&mut self) -> Option<(usize, Answer)> {
         loop {
             let (question, answer) = self.inbox.state().come.pop_front()?;
-            if let Some((node, bound)) = self.awaited.get_mut(question).and_then(Option::take) {
+            if let Some(Awaited { node, end, .. }) =
+                self.awaited.get_mut(question).and_then(Option::take)
+            {
                 self.open -= 1;
                 self.undecided = self.undecided.saturating_sub(1);
-                // The answer came, and this client looked too late: the node is not to blame.
-                let late = answer.is_ok() && Instant::now() > bound;
-                return Some((node, if late { Err(Fault::Overloaded) } else { answer }));
+                let late = answer.is_ok() && self.clock.now() > end;
+                return Some((node, if late { Err(Fault::Unread) } else { answer }));
             }
         }
     }
@@ -147,10 +164,8 @@ impl Answers {
     /// Gives up an answer whose time is over.
     fn late(&mut self) -> Option<(usize, Answer)> {
         let now = Instant::now();
-        let late = |slot: &&mut Option<(usize, Instant)>| {
-            slot.as_ref().is_some_and(|(_, bound)| *bound <= now)
-        };
-        let (node, _) = self.awaited.iter_mut().find(late)?.take()?;
+        let late = |slot: &&mut Option<Awaited>| slot.as_ref().is_some_and(|it| it.bound <= now);
+        let Awaited { node, .. } = self.awaited.iter_mut().find(late)?.take()?;
         self.open -= 1;
         self.undecided = self.undecided.saturating_sub(1);
         Some((node, Err(Fault::TimedOut)))
@@ -167,27 +182,38 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::*;
+    use crate::time::ManualClock;
 
     const SECOND: Duration = Duration::from_secs(1);
+
+    fn still() -> Arc<dyn Clock> {
+        Arc::new(ManualClock::default())
+    }
 
     fn in_seconds(seconds: u32) -> Instant {
         Instant::now() + SECOND * seconds
     }
 
+    /// The machine was suspended: timers stood still, and the clock of the leases went on.
     #[tokio::test(start_paused = true)]
     async fn an_answer_after_its_time_does_not_count_and_is_no_fault_of_the_node() {
-        let mut answers = Answers::new(1);
-        answers.slot(7, in_seconds(1)).answer(Ok(Reply::Renewed));
-        tokio::time::advance(SECOND * 2).await;
-        assert_eq!(answers.next().await, Some((7, Err(Fault::Overloaded))));
-        assert_eq!(answers.next().await, None);
+        for (passed, counts) in [(SECOND, true), (SECOND + SECOND / 10, false)] {
+            let clock = ManualClock::default();
+            let mut answers = Answers::new(1, &(Arc::new(clock.clone()) as Arc<dyn Clock>));
+            let mut slot = answers.slot(7, in_seconds(1));
+            clock.advance(passed);
+            slot.answer(Ok(Reply::Renewed));
+            let answer = if counts { Ok(Reply::Renewed) } else { Err(Fault::Unread) };
+            assert_eq!(answers.next().await, Some((7, answer)));
+            assert_eq!(answers.next().await, None);
+        }
     }
 
     /// A lane whose runtime stands still does not hold up the caller, and its late answer does not count as
     /// another's.
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_was_given_up_takes_nobodys_place() {
-        let mut answers = Answers::new(2);
+        let mut answers = Answers::new(2, &still());
         let (mut stuck, mut other) =
             (answers.slot(0, in_seconds(1)), answers.slot(1, in_seconds(60)));
         assert_eq!(answers.next().await, Some((0, Err(Fault::TimedOut))));
@@ -203,7 +229,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_whom_nobody_will_answer_is_told() {
-        let mut answers = Answers::new(1);
+        let mut answers = Answers::new(1, &still());
         drop(answers.slot(0, in_seconds(60)));
         let next = answers.next().now_or_never().unwrap();
         assert!(matches!(next, Some((0, Err(Fault::Disconnected(_))))), "{next:?}");
@@ -220,7 +246,7 @@ mod tests {
             }
         }
         let wakes = Arc::<Wakes>::default();
-        let mut answers = Answers::of_votes(5);
+        let mut answers = Answers::of_votes(5, &still());
         let slots: Vec<_> = (0..5).map(|node| answers.slot(node, in_seconds(60))).collect();
         let mut next = Box::pin(answers.next());
         let waker = Waker::from(Arc::clone(&wakes));

@@ -56,7 +56,7 @@ pub(super) async fn attempt(
                 tracing::debug!(%resource, "this client was late itself: asking anew");
             }
             Err((AcquireOutcome::NoQuorum { granted: 0, faults }, _))
-                if !faults.is_empty() && faults.iter().all(|(_, it)| *it == Fault::Overloaded) =>
+                if !faults.is_empty() && faults.iter().all(|(_, it)| it.is_own()) =>
             {
                 return Err(AcquireError::Overloaded { resource: resource.clone() });
             }
@@ -72,7 +72,7 @@ pub(super) async fn attempt(
 /// client may be to blame for the other faults, too. Requests that were refused before a budget has passed do not
 /// count: they would be refused again.
 pub(super) fn was_late(nodes: &Nodes, begin: Instant, faults: &[(usize, Fault)]) -> bool {
-    begin.elapsed() >= nodes.budget() && faults.iter().any(|(_, it)| *it == Fault::Overloaded)
+    begin.elapsed() >= nodes.budget() && faults.iter().any(|(_, it)| it.is_own())
 }
 
 /// Asks the nodes once. Says also who holds the lock, if the nodes have said that.
@@ -86,7 +86,7 @@ async fn ask(
     let attempt = Attempt { resource: resource.clone(), owner, mode, terms };
     let acquire = Acquire::new(nodes.size(), attempt.clone(), nodes.clock().now());
     let mut asked = ReleaseOnDrop { nodes: Some(nodes), resource, owner, acquire };
-    let mut answers = Answers::of_votes(nodes.size());
+    let mut answers = Answers::of_votes(nodes.size(), nodes.clock());
     let mut seen = SeenHolders::new(1);
     let outcome = loop {
         while let Some((node, request)) = asked.acquire.next_request() {
@@ -125,7 +125,7 @@ impl Drop for ReleaseOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(nodes) = self.nodes {
             let request = Request::Release { resource: self.resource.clone(), owner: self.owner };
-            let mut answers = Answers::new(nodes.size());
+            let mut answers = Answers::new(nodes.size(), nodes.clock());
             // If a node has answered that another owner holds the lock, it has nothing of this owner.
             nodes.submit_to(&request, &mut answers, |node| !self.acquire.is_refused(node));
         }

@@ -10,7 +10,7 @@ use super::readmission;
 use super::seen::SeenHolders;
 use crate::lock::AcquireError;
 use crate::lock::held_lock::GrantAll;
-use crate::protocol::{AcquireAll, AcquireAllOutcome, Attempt, Fault, Mode, Owner, Terms};
+use crate::protocol::{AcquireAll, AcquireAllOutcome, Attempt, Mode, Owner, Terms};
 use crate::random;
 use crate::resource::Resource;
 
@@ -46,7 +46,7 @@ pub(super) async fn attempt_all(
                 tracing::debug!(resource = %first, "this client was late itself: asking anew");
             }
             Err((AcquireAllOutcome::NoQuorum { granted: 0, faults }, _))
-                if !faults.is_empty() && faults.iter().all(|(_, it)| *it == Fault::Overloaded) =>
+                if !faults.is_empty() && faults.iter().all(|(_, it)| it.is_own()) =>
             {
                 return Err(AcquireError::Overloaded { resource: first.clone() });
             }
@@ -70,7 +70,7 @@ async fn ask(
     let attempts: Vec<Attempt> = resources.iter().map(attempt).collect();
     let mut acquire = AcquireAll::new(nodes.size(), attempts.clone(), nodes.clock().now());
     let held = HeldAllOnNodes::new(Arc::clone(nodes), attempts);
-    let mut answers = Answers::of_votes(nodes.size());
+    let mut answers = Answers::of_votes(nodes.size(), nodes.clock());
     let mut seen = SeenHolders::new(resources.len());
     let outcome = loop {
         while let Some((node, request)) = acquire.next_request() {

@@ -54,13 +54,14 @@ impl HeldLock for HeldAllOnNodes {
         Box::pin(async {
             let (nodes, now) = (self.nodes.size(), self.nodes.clock().now());
             let mut renew = RenewAll::new(nodes, &self.held, now);
-            let mut answers = {
+            let mut answers = Answers::of_votes(nodes, self.nodes.clock());
+            {
                 let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
                 if *closed {
                     return Renewed::Failed(Vec::new());
                 }
-                self.nodes.submit_all(&renew.request())
-            };
+                self.nodes.submit_to(&renew.request(), &mut answers, |_| true);
+            }
             loop {
                 match renew.outcome(self.nodes.clock().now()) {
                     Some(RenewOutcome::Renewed { deadline }) => return Renewed::Until(deadline),

@@ -35,7 +35,7 @@ impl Job {
             Request::Several(parts) => parts.iter().any(asks),
             request => asks(request),
         };
-        if self.limit <= ready_since && !again { Fault::TimedOut } else { Fault::Overloaded }
+        if self.limit <= ready_since && !again { Fault::TimedOut } else { Fault::Unsent }
     }
 
     fn is_renewal(&self) -> bool {

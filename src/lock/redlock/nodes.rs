@@ -175,14 +175,14 @@ impl Nodes {
         node: usize,
         request: Request,
     ) -> impl Future<Output = Result<Reply, Fault>> + use<> {
-        let mut answers = Answers::new(1);
+        let mut answers = Answers::new(1, &self.clock);
         self.submit(node, request, &mut answers);
         async move { answers.next().await.map_or(Err(Fault::TimedOut), |(_, answer)| answer) }
     }
 
     /// Sends a request to all nodes, each of which has a vote.
     pub(super) fn submit_all(&self, request: &Request) -> Answers {
-        let mut answers = Answers::of_votes(self.size());
+        let mut answers = Answers::of_votes(self.size(), &self.clock);
         self.submit_to(request, &mut answers, |_| true);
         answers
     }
@@ -203,7 +203,10 @@ impl Nodes {
     pub(super) fn causes(&self, faults: Vec<(usize, Fault)>) -> Vec<NodeCause> {
         let blocked = self.blocked.lock().unwrap_or_else(PoisonError::into_inner);
         let cause = |(node, fault)| {
-            let known = blocked.get(&node).filter(|_| fault == Fault::NotAdmitted);
+            let known = blocked.get(&node).filter(|why| match why {
+                Fault::EraAhead(_) => fault == Fault::Exhausted,
+                _ => fault == Fault::NotAdmitted,
+            });
             let cause = known.cloned().unwrap_or(fault);
             NodeCause { node: self.name(node).to_owned(), cause }
         };

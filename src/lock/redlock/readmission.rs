@@ -94,7 +94,10 @@ fn blocked(nodes: &Nodes, target: usize, error: ReadmitError) -> Option<Fault> {
         }
         ReadmitError::Strict => Some(Fault::Strict),
         ReadmitError::Elsewhere(_, fault) => Some(fault),
-        ReadmitError::NoEra | ReadmitError::AheadOfClock { .. } | ReadmitError::Overtaken => None,
+        ReadmitError::AheadOfClock { era, clock } => {
+            Some(Fault::EraAhead(Duration::from_secs((era + 1).saturating_sub(clock))))
+        }
+        ReadmitError::NoEra | ReadmitError::Overtaken => None,
     }
 }
 

@@ -13,7 +13,7 @@ mod order;
 mod out;
 mod race;
 mod settings;
-mod shim;
+pub mod shim;
 mod ttl;
 
 use fencing::Resource;
