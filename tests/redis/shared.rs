@@ -156,7 +156,7 @@ async fn clients_that_wait_again_and_again_let_others_join_in_turn() {
     let part = here.acquire_shared(&resource()).await.unwrap();
     let members = |member: &str| {
         let lock = format!("{{fencing}}:lock:{}", resource());
-        servers.iter().filter(|it| it.cli(&["ZSCORE", &lock, member]) != "").count()
+        servers.iter().filter(|it| !it.cli(&["ZSCORE", &lock, member]).is_empty()).count()
     };
     // Of the 20 s in which others may join, this is left.
     let turn = |rest: u128| {
@@ -180,7 +180,7 @@ async fn clients_that_wait_again_and_again_let_others_join_in_turn() {
     assert_eq!(members("drained"), 0);
     let next = here.acquire_shared(&resource()).await.unwrap();
     next.release().await.unwrap();
-    writer.acquire(&resource()).await.unwrap();
+    writer.acquire(&resource()).await.unwrap().release().await.unwrap();
 }
 
 async fn gives_up(writer: &Redlock) {

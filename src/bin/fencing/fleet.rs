@@ -212,8 +212,34 @@ fn advised(error: OperatorError) -> NotDone {
         }
         _ => "",
     };
+    let stand_in = match &error {
+        OperatorError::NotAll { causes } => causes.iter().find(|cause| is_gone(cause)),
+        _ => None,
+    };
+    let stand_in = stand_in.map_or_else(String::new, |cause| {
+        let name = without_user(&cause.node);
+        format!(
+            ". If a node is gone for good, start an empty server, and run the command again with that server under \
+             the node's name: in --to, {name}=redis://ADDRESS in place of {name}. Give clients the same list. Stop \
+             the old server for good: two servers with one name are two votes"
+        )
+    });
     let NotDone(why, status) = error.into();
-    NotDone(format!("{why}{more}"), status)
+    NotDone(format!("{why}{more}{stand_in}"), status)
+}
+
+fn is_gone(cause: &NodeCause) -> bool {
+    matches!(cause.cause, Fault::Unreachable(_) | Fault::TimedOut | Fault::Disconnected(_))
+}
+
+/// Returns the name by which the fleet knows the node.
+fn without_user(node: &str) -> String {
+    match node.split_once("://") {
+        Some((scheme, place)) => {
+            format!("{scheme}://{}", place.rsplit('@').next().unwrap_or(place))
+        }
+        None => node.to_owned(),
+    }
 }
 
 fn left_before(cause: &NodeCause) -> bool {

@@ -56,6 +56,36 @@ fn scenario(from: &str, to: &str, seed: u64) {
     assert!(crew.check() as usize > 3 * CLIENTS);
 }
 
+/// A move was interrupted after the seal, and the new node is gone for good: a new server takes its name.
+#[test]
+fn a_move_goes_on_without_a_new_node_that_is_gone() {
+    let mut servers = servers(5);
+    let (from, to) = (list(&servers[..3]), list(&servers[1..4]));
+    init(&from);
+    let before = lease(&from, &[]).unwrap();
+    for server in &servers[..3] {
+        let admitted = server.cli(&["HGET", "{fencing}:memory", "admitted"]);
+        let mut names: Vec<&str> = to.split(',').collect();
+        names.sort_unstable();
+        let (key, names) = ("{fencing}:memory", names.join(","));
+        server.cli(&["HSET", key, "sealed_as", &admitted, "sealed_to", &names]);
+        server.cli(&["HDEL", key, "admitted"]);
+    }
+    servers[3].kill();
+    let ended = finish(mover(&from, &to));
+    let name = servers[3].url();
+    let advice = format!("in --to, {name}=redis://ADDRESS in place of {name}");
+    assert_eq!(ended.code, Some(69));
+    assert!(ended.stderr.contains(&advice), "{}", ended.stderr);
+    let stand_in = format!("{name}={}", servers[4].url());
+    let to = to.replace(&name, &stand_in);
+    moved(&finish(mover(&from, &to)), &to);
+    nodes(&to);
+    assert!(lease(&from, &["--wait", "0s"]).is_err());
+    let after = lease(&to, &["--wait", "20s"]).unwrap();
+    assert!(after > before, "{after} after {before}");
+}
+
 #[test]
 fn one_of_three_is_replaced() {
     let servers = servers(4);

@@ -39,7 +39,8 @@ impl RedisNode {
     /// password and database number if you need them. It does not connect yet.
     ///
     /// Its name in the fleet is the URL without user and password, or what you write in front of
-    /// it, as in `a=redis://10.0.0.5:6379`: a node with a name of its own may change its address.
+    /// it, as in `a=redis://10.0.0.5:6379`: a node with a name of its own may change its address. So may any
+    /// other that keeps its name, as in `redis://10.0.0.5:6379=redis://10.0.0.9:6379`.
     /// Every client must give the nodes the same names.
     ///
     /// `rediss://` trusts the system's certificates, or those in the file that the
@@ -58,7 +59,12 @@ impl RedisNode {
         }
         let whole = url;
         let (given, url) = match url.split_once('=') {
-            Some((name, url)) if !name.contains("://") => (Some(name.trim()), url.trim()),
+            // A name may be the URL that the node had before, which has neither a password nor parameters.
+            Some((name, url))
+                if !name.contains("://") || (url.contains("://") && !name.contains(['?', '@'])) =>
+            {
+                (Some(name.trim()), url.trim())
+            }
             _ => (None, url),
         };
         let info = url.into_connection_info().map_err(|_| refused(whole, url))?;
