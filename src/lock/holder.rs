@@ -95,16 +95,20 @@ impl HolderName {
     pub(crate) fn of_process() -> HolderName {
         let system = rustix::system::uname();
         let host = system.nodename().to_string_lossy();
-        let mut name: String =
-            host.chars().filter(|c| u8::try_from(*c).is_ok_and(is_fit)).collect();
-        let process = format!(":{}", std::process::id());
-        name.truncate(LONGEST_OWN - process.len());
-        HolderName(format!("{name}{process}").into())
+        HolderName(of_process(&host, std::process::id()).into())
     }
 
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// Of a long name the end is kept: it tells the copies of one service apart.
+fn of_process(host: &str, process: u32) -> String {
+    let host: String = host.chars().filter(|c| u8::try_from(*c).is_ok_and(is_fit)).collect();
+    let process = format!(":{process}");
+    let cut = (host.len() + process.len()).saturating_sub(LONGEST_OWN);
+    format!("{}{process}", host.get(cut..).unwrap_or_default())
 }
 
 fn is_fit(byte: u8) -> bool {
@@ -151,6 +155,13 @@ mod tests {
         assert_eq!(at(951_782_400), "2000-02-29T00:00:00Z");
         assert_eq!(at(1_767_225_600), "2026-01-01T00:00:00Z");
         assert_eq!(at(1_798_761_599), "2026-12-31T23:59:59Z");
+    }
+
+    #[test]
+    fn copies_of_one_service_have_names_of_their_own() {
+        let pod = "billing-worker-nightly-7d9f8b6c5d-x2x1z";
+        assert_eq!(of_process(pod, 17), "er-nightly-7d9f8b6c5d-x2x1z:17");
+        assert_eq!(of_process("db 1", 17), "db1:17");
     }
 
     #[test]

@@ -105,12 +105,22 @@ fn wrong_use_is_told_and_passwords_are_not() {
         (vec!["--redis", "redis://me:s3cret@a,b"], 64, "b is not a redis://"),
         (vec!["--database", "sqlite:"], 64, "keeps no other process out"),
         (vec!["--database", "oracle:x"], 64, "begins with sqlite:, postgres: or mysql:"),
-        (vec!["--database", "sqlite:/nowhere/at/all.db", "--wait", "0s"], 69, "sqlite:/nowhere"),
         (vec!["--database", secret, "--ttl", "1s", "--wait", "0s"], 69, "postgres://127.0.0.1:1/d"),
         (vec!["--database", secret, secret], 64, "***"),
         (vec!["--database", hidden, "--ttl", "1s", "--wait", "0s"], 69, "mysql://127.0.0.1:1/d"),
         (vec!["--database", "mysql://me:s3cret@h:port/d"], 64, "--database"),
         (vec!["--database", "postgres://me:s3cret@h:port/d"], 64, "--database"),
+        (
+            vec!["--database", "sqlite:/no/such/folder/x.db"],
+            64,
+            "there is no folder /no/such/folder",
+        ),
+        (vec!["--database", "sqlite:x.db", "--namespace", "ns"], 64, "--namespace is for nodes"),
+        (
+            vec!["--database", "postgres://u@127.0.0.1:1/d", "--wait", "1ms"],
+            69,
+            "Connection refused",
+        ),
     ] {
         let ended = finish(run(&options, "true"));
         assert_eq!(ended.code, Some(code), "{options:?}: {}", ended.stderr);

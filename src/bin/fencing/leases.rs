@@ -35,7 +35,7 @@ pub(crate) async fn main(args: Leases) -> u8 {
 
 async fn on_nodes(args: &Leases, urls: &[String]) -> Result<u8, Failure> {
     let (urls, budget): (Vec<&str>, _) = (trimmed(urls).collect(), args.node_budget);
-    let fleet = Fleet::of(&urls, &args.place.namespace, budget).await;
+    let fleet = Fleet::of(&urls, args.place.namespace(), budget).await;
     let mut fleet = fleet.map_err(pool::usage)?;
     let leases = fleet.locks(&WildMatch::new(&args.resource), budget, Duration::MAX).await;
     print(args, &leases, Some(&fleet));

@@ -51,7 +51,7 @@ impl Service {
     /// Opens the lock service in this place.
     pub(crate) async fn open(place: &Place, terms: &Terms) -> Result<Service, String> {
         match place.chosen()? {
-            Chosen::Redis(urls) => nodes(&urls, &place.namespace, terms),
+            Chosen::Redis(urls) => nodes(&urls, place.namespace(), terms),
             Chosen::Database(url) => database(url.trim(), terms).await,
         }
     }

@@ -1,7 +1,8 @@
 use std::time::Duration;
 
-use sqlx::Pool;
 use sqlx::pool::PoolOptions;
+use sqlx::{ConnectOptions as _, Pool};
+use tokio::time::timeout;
 
 use super::{ConnectError, ConnectOptions, Opened};
 use crate::database::Database;
@@ -10,13 +11,14 @@ use crate::sql;
 
 /// How many connections the leases share: each needs one for a single statement at a time.
 const CONNECTIONS: u32 = 4;
-/// How long the pool tries to connect where no budget is set.
+/// How long the pool tries to connect where no budget is set, and where nobody waits for the lock for so long.
 const BUDGET: Duration = Duration::from_secs(2);
+const LEAST: Duration = Duration::from_millis(500);
 
 impl ConnectOptions {
     /// Returns how long the pool tries to connect.
     pub(super) fn connect_limit(&self) -> Duration {
-        self.budget.unwrap_or(BUDGET).min(self.ttl / 2)
+        self.budget.unwrap_or(BUDGET.min(self.wait.max(LEAST))).min(self.ttl / 2)
     }
 
     pub(super) fn pool<DB: sqlx::Database>(&self) -> PoolOptions<DB> {
@@ -42,11 +44,15 @@ pub(super) fn open<DB: Database>(
     };
     let lock = builder.build()?;
     let opened = lock.clone();
+    let limit = options.connect_limit();
     let ready = async move {
-        match lock.health().await.has_quorum() {
-            true => Ok(()),
-            false => Ok(sql::migrate(&pool).await?),
+        if lock.health().await.has_quorum() {
+            return Ok(());
         }
+        // The pool tries again until its time is over, and does not say why it failed.
+        let connection = timeout(limit, pool.connect_options().connect()).await;
+        drop(connection.unwrap_or(Err(sqlx::Error::PoolTimedOut))?);
+        Ok(sql::migrate(&pool).await?)
     };
     Ok(Opened { lock: std::sync::Arc::new(opened), ready: Box::pin(ready) })
 }

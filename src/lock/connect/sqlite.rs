@@ -12,6 +12,13 @@ pub(super) fn open(options: &ConnectOptions) -> Result<Opened, ConnectError> {
                        within one process";
         return Err(ConnectError::Url { scheme: "sqlite", problem: problem.into() });
     }
+    if let Some(folder) = file.get_filename().parent()
+        && !folder.as_os_str().is_empty()
+        && !folder.is_dir()
+    {
+        let problem = format!("there is no folder {}", folder.display());
+        return Err(ConnectError::Url { scheme: "sqlite", problem });
+    }
     let file = file.create_if_missing(true).busy_timeout(options.connect_limit() / 2);
     sql::open(options, options.pool::<sqlx::Sqlite>().connect_lazy_with(file))
 }

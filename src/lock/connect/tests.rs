@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::lock::AcquireError;
 use crate::resource::Resource;
 
 #[tokio::test]
@@ -12,6 +13,16 @@ async fn memory_gives_leases_and_every_clone_shares_them() {
     assert!(other.try_acquire(&resource).await.is_err());
     lease.release().await.unwrap();
     assert!(other.try_acquire(&resource).await.is_ok());
+}
+
+#[tokio::test]
+async fn leases_in_memory_are_held_under_the_name_that_is_given() {
+    let lock = ConnectOptions::new("memory:").holder("billing-7").connect().await.unwrap();
+    let resource = Resource::new("a").unwrap();
+    let _held = lock.acquire(&resource).await.unwrap();
+    let error = lock.try_acquire(&resource).await.unwrap_err();
+    let AcquireError::Held { holder: Some(holder), .. } = &error else { panic!("{error:?}") };
+    assert_eq!(holder.name.as_deref(), Some("billing-7"));
 }
 
 #[tokio::test]

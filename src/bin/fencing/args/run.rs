@@ -66,9 +66,9 @@ pub(crate) struct Place {
     /// missing are created [env: FENCING_DATABASE].
     #[arg(long, value_name = "URL")]
     database: Option<String>,
-    /// What the keys on the nodes begin with.
-    #[arg(long, value_name = "NS", default_value = "fencing")]
-    pub(crate) namespace: String,
+    /// What the keys on the nodes begin with [default: fencing]. A database has no namespaces.
+    #[arg(long, value_name = "NS")]
+    namespace: Option<String>,
 }
 
 /// The place that was chosen.
@@ -78,8 +78,24 @@ pub(crate) enum Chosen {
 }
 
 impl Place {
+    /// Returns what the keys on the nodes begin with.
+    pub(crate) fn namespace(&self) -> &str {
+        self.namespace.as_deref().unwrap_or("fencing")
+    }
+
     /// Returns what the command line says, or else the environment.
     pub(crate) fn chosen(&self) -> Result<Chosen, String> {
+        let chosen = self.named()?;
+        match (&chosen, &self.namespace) {
+            (Chosen::Database(_), Some(_)) => Err("--namespace is for nodes: in a database, \
+                the schema of its URL keeps locks apart"
+                .into()),
+            _ => Ok(chosen),
+        }
+    }
+
+    /// Returns the same, also where a namespace is given with a database.
+    pub(crate) fn named(&self) -> Result<Chosen, String> {
         let set = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
         let split = |urls: String| urls.split(',').map(str::to_owned).collect();
         match (&self.redis[..], &self.database) {

@@ -35,7 +35,7 @@ pub(crate) async fn main(args: Release) -> u8 {
 
 async fn on_nodes(args: &Release, urls: &[String]) -> Result<(), Failure> {
     let (urls, budget): (Vec<&str>, _) = (trimmed(urls).collect(), args.node_budget);
-    let fleet = Fleet::of(&urls, &args.place.namespace, budget).await;
+    let fleet = Fleet::of(&urls, args.place.namespace(), budget).await;
     let mut fleet = fleet.map_err(pool::usage)?;
     let (resource, list) = (args.resource.clone(), fleet.list.clone());
     let views: Vec<NodeView> = fleet

@@ -54,10 +54,13 @@ pub(crate) async fn main(args: Watch) -> u8 {
 }
 
 async fn run(args: &Watch) -> Result<u8, Failure> {
-    let place = args.place.chosen().map_err(usage)?;
+    // The namespace may be that of marks on a Redis.
+    let on_redis = args.marks.as_deref().is_some_and(opening::is_redis);
+    let place = if on_redis { args.place.named() } else { args.place.chosen() };
+    let place = place.map_err(usage)?;
     let wanted = WildMatch::new(&args.resource);
     let mut described = match &place {
-        Chosen::Redis(_) => format!("namespace {}", args.place.namespace),
+        Chosen::Redis(_) => format!("namespace {}", args.place.namespace()),
         Chosen::Database(url) => say::without_passwords(url.trim()),
     };
     if args.resource != "*" {
@@ -75,7 +78,7 @@ async fn run(args: &Watch) -> Result<u8, Failure> {
     let shared = Shared { view, changed: Notify::new(), resumed: Notify::new() };
     let marks = async || match marks_url {
         Some(url) if opening::is_redis(url) => {
-            let marks = RedisMarks::new(url, &args.place.namespace);
+            let marks = RedisMarks::new(url, args.place.namespace());
             let marks = marks.map_err(|error| usage(format_args!("--marks: {error}")))?;
             let marks = marks.budget(args.node_budget);
             let ask = async || marks_in_redis(&marks, shared.on_screen()).await;
@@ -93,7 +96,7 @@ async fn run(args: &Watch) -> Result<u8, Failure> {
         match &place {
             Chosen::Redis(urls) => {
                 let urls = trimmed(urls).map(str::to_owned).collect();
-                let namespace = args.place.namespace.clone();
+                let namespace = args.place.namespace().to_owned();
                 let nodes = OnNodes { urls, namespace, budget: args.node_budget };
                 let states = shared.refresh(async || nodes.nodes().await, View::set_nodes);
                 let leases = shared.refresh(
