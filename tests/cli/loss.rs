@@ -17,7 +17,7 @@ fn when_all_nodes_stop_the_command_gets_sigterm() {
     servers.iter().for_each(|server| server.signal("STOP"));
     let ended = end(child);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(76), "terminated\n"));
-    let words = format!("lease lost, invoice/42 token {token}: the lease expired");
+    let words = format!("lease lost, invoice/42 token {token}: it was not renewed in time (");
     assert!(ended.stderr.contains(&words), "{}", ended.stderr);
     // It says which nodes are to blame.
     assert!(ended.stderr.contains("(the last renewal failed: "), "{}", ended.stderr);

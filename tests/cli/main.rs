@@ -9,6 +9,7 @@ mod ends;
 mod examples;
 mod fleet;
 mod forms;
+mod guard;
 mod holders;
 mod loss;
 mod nemesis;

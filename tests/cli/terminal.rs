@@ -10,10 +10,23 @@ use support::redis::RedisServer;
 /// `fencing run` of this script with a terminal for stdin; what is written to the child's
 /// stdin is typed there.
 fn typed(servers: &[RedisServer], folder: &tempfile::TempDir, script: &str) -> Child {
+    typed_with(servers, folder, script, "")
+}
+
+/// The same, with this redirection for `fencing run`.
+fn typed_with(
+    servers: &[RedisServer],
+    folder: &tempfile::TempDir,
+    script: &str,
+    redirection: &str,
+) -> Child {
     let file = folder.path().join("script");
     std::fs::write(&file, script).unwrap();
     let program = env!("CARGO_BIN_EXE_fencing");
-    let line = format!("exec {program} run --resource a --ttl 500ms -- sh {}", file.display());
+    let line = format!(
+        "exec {program} run --resource a --ttl 500ms -- sh {} {redirection}",
+        file.display()
+    );
     let mut command = heeding("script");
     command.args(["-qec", &line, "/dev/null"]).env("FENCING_REDIS", urls(servers));
     command.env("SHELL", "/bin/sh").stdin(Stdio::piped());
@@ -26,6 +39,21 @@ fn the_command_reads_from_the_terminal() {
     let ready = folder.path().join("ready");
     let script = format!("echo > {}; read word; echo \"read $word\"; exit 5", ready.display());
     let mut child = typed(&servers, &folder, &script);
+    line(&ready);
+    let mut terminal = child.stdin.take().unwrap();
+    terminal.write_all(b"hello\n").unwrap();
+    let ended = end(child);
+    assert_eq!(ended.code, Some(5), "{}", ended.stdout);
+    assert!(ended.stdout.contains("read hello"), "{}", ended.stdout);
+}
+
+#[test]
+fn also_where_stdin_is_no_terminal() {
+    let (servers, folder) = (five(), tempfile::tempdir().unwrap());
+    let ready = folder.path().join("ready");
+    let script =
+        format!("echo > {}; read word < /dev/tty; echo \"read $word\"; exit 5", ready.display());
+    let mut child = typed_with(&servers, &folder, &script, "< /dev/null");
     line(&ready);
     let mut terminal = child.stdin.take().unwrap();
     terminal.write_all(b"hello\n").unwrap();

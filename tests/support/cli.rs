@@ -12,10 +12,10 @@ use super::redis::{self, RedisServer};
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A program that ignores no signal, whatever the tests were started to ignore: a shell's
-/// `&` and `nohup` ignore some. Its process is the program's own.
+/// `&` and `nohup` ignore some. It has no terminal, whatever the tests have. Its process is the program's own.
 pub fn heeding(program: &str) -> Command {
-    let mut command = Command::new("env");
-    command.arg("--default-signal");
+    let mut command = Command::new("setsid");
+    command.args(["env", "--default-signal"]);
     if program == "fencing" {
         command.arg(binary(program))
     } else {

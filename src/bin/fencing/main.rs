@@ -57,9 +57,6 @@ fn program() -> ExitCode {
         Ok(args) => args.action,
         Err(error) => return usage(&error),
     };
-    if matches!(action, Action::Guard) {
-        return run::guard::main();
-    }
     let mut builder = match action {
         Action::Serve(_) | Action::Proxy(_) | Action::Exporter(_) => {
             logs(Some(LevelFilter::INFO));
@@ -75,6 +72,7 @@ fn program() -> ExitCode {
             builder.worker_threads(1);
             builder
         }
+        Action::Guard => tokio::runtime::Builder::new_current_thread(),
         // One thread: what a release sends is on its way before any answer can be read.
         _ => {
             logs(None);
@@ -101,7 +99,7 @@ fn program() -> ExitCode {
         Action::Serve(serve) => runtime.block_on(serve::main(serve)),
         Action::Proxy(proxy) => runtime.block_on(proxy::main(proxy)),
         Action::Exporter(exporter) => runtime.block_on(exporter::main(exporter)),
-        Action::Guard => exit::USAGE,
+        Action::Guard => runtime.block_on(run::guard::main()),
     };
     // A look-up of a name that hangs must not hold up the end.
     runtime.shutdown_background();

@@ -1,7 +1,7 @@
 //! Kleppmann's scenario: a client is paused past its TTL, another comes, the first wakes.
 
 use support::cli::{end, finish, five, line, run, until};
-use support::process::{runs, signal};
+use support::process::{children_of, runs, signal};
 
 #[test]
 fn a_client_that_slept_past_its_ttl_sees_its_lease_as_lost() {
@@ -25,8 +25,7 @@ fn a_client_that_slept_past_its_ttl_sees_its_lease_as_lost() {
     assert_eq!(second.code, Some(0), "{}", second.stderr);
     let larger: u64 = second.stdout.trim().parse().unwrap();
     assert!(larger > token, "{larger} after {token}");
-    // The first's command knows of nothing yet: only the storage can refuse it.
-    assert!(runs(u32::try_from(command).unwrap()));
+    until("the end of the command", || !runs(u32::try_from(command).unwrap()));
 
     signal(first.id(), "CONT");
     let ended = end(first);
@@ -37,7 +36,7 @@ fn a_client_that_slept_past_its_ttl_sees_its_lease_as_lost() {
 }
 
 #[test]
-fn the_whole_process_group_may_sleep() {
+fn the_guard_may_sleep_as_well() {
     let servers = five();
     let folder = tempfile::tempdir().unwrap();
     let ready = folder.path().join("ready");
@@ -47,12 +46,14 @@ fn the_whole_process_group_may_sleep() {
     let words = line(&ready);
     let (token, command) = words.split_once(' ').unwrap();
     let (token, command): (u64, u32) = (token.parse().unwrap(), command.parse().unwrap());
-    signal(first.id(), "STOP");
-    signal(command, "STOP");
+    let guard = children_of(first.id());
+    let everything = || [first.id(), command].into_iter().chain(guard.iter().copied());
+    everything().for_each(|process| signal(process, "STOP"));
     let second = finish(run(&servers, &["--ttl", "1s", "--wait", "20s"], "echo $FENCING_TOKEN"));
     assert!(second.stdout.trim().parse::<u64>().unwrap() > token, "{}", second.stderr);
-    // A command that still sleeps is woken to be told.
-    signal(first.id(), "CONT");
+    // The first's command is still there: if it woke up now, only the storage could refuse it.
+    assert!(runs(command));
+    everything().filter(|process| *process != command).for_each(|process| signal(process, "CONT"));
     let ended = end(first);
     assert_eq!(ended.code, Some(76), "{}", ended.stderr);
     assert!(!runs(command));

@@ -48,7 +48,7 @@ pub(crate) enum Action {
     Serve(Serve),
     Proxy(Proxy),
     Exporter(Exporter),
-    /// Stops the command if `fencing run` is killed; not for use by hand.
+    /// Starts the command of `fencing run` and stops it in time; not for use by hand.
     #[command(hide = true)]
     Guard,
 }

@@ -10,14 +10,17 @@ use crate::duration;
 /// The command finds FENCING_TOKEN and FENCING_RESOURCE in its environment. Pass the token on
 /// with every write that the lease is to protect: a lease can be lost at any moment.
 ///
-/// The command gets a process group of its own, unless stdin is a terminal. Then it stays in
-/// the terminal's group, so that it can read from the terminal, and Ctrl-C and Ctrl-Z work as
-/// usual. When the lease is lost, `fencing` stops the group; in the terminal's group it stops
-/// the command and its descendants.
+/// If the lease is not renewed, the command and all its descendants get SIGTERM a quarter of the TTL before the
+/// lease ends (5 s before, if that is less), and SIGKILL just before it ends. If the lease is lost
+/// at once, to `fencing release` for instance, they get SIGKILL at once. A guard does that, the parent of the command: also
+/// if `fencing` itself is killed or stands still. Nothing stops the command if both are killed at the same time.
 ///
-/// `fencing` passes INT, TERM, HUP, QUIT, USR1 and USR2 on to the command. If `fencing` itself
-/// is killed, a guard stops the command. Processes that the command leaves in the background
-/// when it ends by itself go on without the lease.
+/// `fencing` passes INT, TERM, HUP, QUIT, USR1 and USR2 on to all of them. Processes that the command leaves in the
+/// background when it ends by itself go on without the lease.
+///
+/// Without a terminal the command gets a process group of its own. From a terminal it stays in the terminal's group, so
+/// that it can read from the terminal, and Ctrl-C and Ctrl-Z work as usual. While it is suspended its lease is not
+/// renewed. Elsewhere than on Linux only the process group is stopped, or the command itself from a terminal.
 ///
 /// Nodes that are new, or that have forgotten locks, grant nothing for a time; `fencing fleet
 /// --help` says more. Every client must give the same list of nodes.
@@ -124,7 +127,7 @@ Exit status: the command's own (128 + signal if a signal ended it), or
   64   wrong usage
   69   no quorum: too few nodes granted, or the database did not answer
   75   another client held the lock until the wait ended
-  76   the lease was lost: the command got SIGTERM, and SIGKILL 5 s later
+  76   the lease was lost, or not renewed in time: the command was stopped
   126  the command cannot be executed
   127  the command was not found
   128 + signal, if a signal came during the wait for the lock";

@@ -1,110 +1,141 @@
-use std::ffi::OsString;
-use std::io::{self, IsTerminal, stdin};
-use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
+use std::fs::File;
+use std::io::{self, stdin};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream as Socket;
 use std::time::Duration;
 
 use fencing::Lease;
-use rustix::process::{Pid, Signal, getpid, kill_process};
+use rustix::process::{Signal, getpgrp, getpid, kill_process};
+use rustix::termios::tcgetpgrp;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
-use tokio::time::{Instant, sleep};
+use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
+use tokio::time::sleep;
 
-use super::target::{GRACE, Target};
-use crate::exit;
+use super::channel::{self, Message, now};
+use super::family;
+use crate::args::Run;
 use crate::signals::Signals;
 
-/// The command, as it runs under the lease.
+/// The longest time between SIGTERM and SIGKILL.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// The command, as it runs under the lease: a child of the guard.
 pub(super) struct Running {
-    child: Child,
-    target: Target,
+    guard: Child,
+    socket: UnixStream,
     /// The requests to stand still. This process listens before the command starts: it would be stopped alone.
-    pub(super) suspension: Option<tokio::signal::unix::Signal>,
+    pub(super) suspension: Option<Stream>,
 }
 
 impl Running {
-    /// Starts the command, in a process group of its own.
+    /// Starts the guard, and has it start the command.
     ///
-    /// From a terminal it stays in this one's group: another would have to be made the
-    /// terminal's foreground group, and nobody could take the terminal back afterwards
+    /// With a terminal the command stays in this process's group. Another would have to be made the
+    /// terminal's foreground group to read from it, and nobody could take the terminal back afterwards
     /// (a process in the background that tries is stopped by SIGTTOU).
-    pub(super) fn start(command: &[OsString], lease: &Lease) -> io::Result<Running> {
-        let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-        let own_group = !stdin().is_terminal();
-        let mut command = Command::new(program);
-        command
-            .args(arguments)
+    pub(super) async fn start(run: &Run, lease: &Lease) -> io::Result<Running> {
+        // A parent may have had SIGCHLD ignored: then no end of a child would be reported.
+        let _ = signal(SignalKind::child())?;
+        // For the case that the guard is killed.
+        family::adopt()?;
+        let terminal = terminal().is_some();
+        let suspension = if terminal { None } else { Signals::suspension() };
+        // The path of a program that was replaced meanwhile leads to another.
+        let program = if cfg!(target_os = "linux") {
+            "/proc/self/exe".into()
+        } else {
+            std::env::current_exe()?
+        };
+        let (socket, other) = Socket::pair()?;
+        // The signals of the terminal and of a shell go to this process's group.
+        let guard = Command::new(program)
+            .arg0("fencing")
+            .arg("guard")
             .env("FENCING_TOKEN", lease.token().to_string())
-            .env("FENCING_RESOURCE", lease.resource().as_str());
-        if own_group {
-            command.process_group(0);
+            .env("FENCING_RESOURCE", lease.resource().as_str())
+            .stdin(OwnedFd::from(other))
+            .process_group(0)
+            .spawn()?;
+        channel::send(&socket, stdin())?;
+        socket.set_nonblocking(true)?;
+        let mut socket = UnixStream::from_std(socket)?;
+        let group = if terminal { getpgrp().as_raw_nonzero().get() } else { 0 };
+        let (grace, deadline) = (GRACE.min(run.ttl / 4).as_nanos(), deadline(lease).as_nanos());
+        let arguments = run.command.len().saturating_sub(1);
+        let start = format!("{group}\0{grace}\0{deadline}\0{arguments}\0");
+        socket.write_all(start.as_bytes()).await?;
+        for argument in &run.command {
+            socket.write_all(&[argument.as_bytes(), &[0]].concat()).await?;
         }
-        let suspension = own_group.then(Signals::suspension).flatten();
-        let child = command.spawn()?;
-        let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        let pid = pid.ok_or_else(|| io::Error::other("the command has no process id"))?;
-        let target = if own_group { Target::Group(pid) } else { Target::Process(pid) };
-        Ok(Running { child, target, suspension })
+        Ok(Running { guard, socket, suspension })
     }
 
-    /// Returns whom a guard has to stop.
-    pub(super) fn target(&self) -> Target {
-        self.target
+    /// Waits for what the guard reports next. Cancel safe.
+    pub(super) async fn next(&mut self) -> io::Result<Event> {
+        let ended = tokio::select! {
+            biased;
+            Ok(_) = self.socket.read_u8() => return Ok(Event::Stopping),
+            ended = self.guard.wait() => ended?,
+        };
+        if let Some(code) = ended.code() {
+            return Ok(Event::Ended(u8::try_from(code).unwrap_or(u8::MAX)));
+        }
+        while family::reap(|_, _| {}) {
+            family::signal(Signal::KILL);
+            sleep(Duration::from_millis(10)).await;
+        }
+        Ok(Event::Unguarded)
     }
 
-    /// Waits for the command's end. Cancel safe.
-    pub(super) async fn ended(&mut self) -> io::Result<ExitStatus> {
-        self.child.wait().await
+    /// Has the command stopped when the lease ends, as far as it is known now.
+    pub(super) fn keep(&self, lease: &Lease) {
+        self.send(Message::Until(deadline(lease)));
     }
 
     /// Passes a signal on, but not INT and QUIT where the terminal has already sent them to
     /// the command.
     pub(super) fn pass_on(&self, signal: Signal) {
-        match self.target {
-            Target::Process(_) if matches!(signal, Signal::INT | Signal::QUIT) => {}
-            target if self.child.id().is_some() => target.signal(signal),
-            _ => {}
+        let typed = || terminal().and_then(|file| tcgetpgrp(file).ok()) == Some(getpgrp());
+        if !matches!(signal, Signal::INT | Signal::QUIT) || !typed() {
+            self.send(Message::Signal(signal));
         }
     }
 
-    /// Stops the group and this process until this one is continued: the command must not go
+    /// Stops the command and this process until this one is continued: the command must not go
     /// on while nobody renews its lease. In the terminal's own group the terminal has stopped
     /// both.
     pub(super) fn suspend(&self) {
-        if self.child.id().is_some() {
-            self.target.signal(Signal::STOP);
-            let _ = kill_process(getpid(), Signal::STOP);
-            self.target.signal(Signal::CONT);
-        }
+        self.send(Message::Signal(Signal::STOP));
+        let _ = kill_process(getpid(), Signal::STOP);
+        self.send(Message::Signal(Signal::CONT));
     }
 
-    /// Sends SIGTERM, and SIGKILL to the processes that are left after [`GRACE`]. Cancel safe.
-    pub(super) async fn stop(&mut self) {
-        let end = Instant::now() + GRACE;
-        let everybody = self.target.everybody();
-        everybody.signal(Signal::TERM);
-        // A stopped process takes SIGTERM only when it goes on.
-        everybody.signal(Signal::CONT);
-        loop {
-            // Reaps the command: an unreaped one never seems gone.
-            let ended = !matches!(self.child.try_wait(), Ok(None));
-            if ended && everybody.gone() {
-                return;
-            }
-            if Instant::now() >= end {
-                everybody.signal(Signal::KILL);
-                let _ = self.child.wait().await;
-                return;
-            }
-            sleep(Duration::from_millis(20)).await;
-        }
+    /// A guard that stands still is not waited for: the lease would not be renewed.
+    fn send(&self, message: Message) {
+        let _ = self.socket.try_write(message.write().as_bytes());
     }
 }
 
-/// Returns the exit status that reports the command's own.
-pub(super) fn status(ended: ExitStatus) -> u8 {
-    match (ended.code(), ended.signal()) {
-        (Some(code), _) => u8::try_from(code).unwrap_or(u8::MAX),
-        (None, Some(signal)) => exit::by_signal(signal),
-        (None, None) => u8::MAX,
-    }
+/// What the guard reports.
+pub(super) enum Event {
+    /// It has begun to stop the command.
+    Stopping,
+    /// It has ended, and the command with it.
+    Ended(u8),
+    /// It was killed, and the command was stopped.
+    Unguarded,
+}
+
+/// Returns the terminal that controls this process.
+fn terminal() -> Option<File> {
+    File::open("/dev/tty").ok()
+}
+
+/// Returns when the lease ends. A pause between the two readings makes that too early, and never too late.
+fn deadline(lease: &Lease) -> Duration {
+    let now = now();
+    now + lease.valid_for()
 }

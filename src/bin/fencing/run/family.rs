@@ -1,27 +1,67 @@
+//! The processes that this one has started, with their descendants.
+
 use std::fs;
+use std::io;
 
-use rustix::process::Pid;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, wait};
 
-/// Returns a process and its descendants, as they are now. Where there is no `/proc`, only the
-/// process itself is known.
-pub(super) fn of(process: Pid) -> Vec<Pid> {
+/// Makes descendants that lose their parent children of this process, so that [`all`] finds them.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn adopt() -> io::Result<()> {
+    Ok(rustix::process::set_child_subreaper(Some(getpid()))?)
+}
+
+/// Nothing here: only the command's process group can be stopped.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) fn adopt() -> io::Result<()> {
+    Ok(())
+}
+
+/// Returns all descendants of this process, as they are now, each with its state; none where there is no `/proc`.
+pub(super) fn all() -> Vec<(Pid, char)> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let parents: Vec<(Pid, Pid)> =
-        ids.filter_map(|id| Some((Pid::from_raw(id)?, parent(id)?))).collect();
-    let mut family = vec![process];
-    let mut known = 0;
-    while let Some(elder) = family.get(known).copied() {
-        let children = parents.iter().filter(|(_, parent)| *parent == elder);
-        family.extend(children.map(|(child, _)| *child));
+    let processes: Vec<(Pid, char, Pid)> = ids.filter_map(read).collect();
+    let mut family = Vec::new();
+    let (mut known, mut elder) = (0, Some(getpid()));
+    while let Some(parent) = elder {
+        let children = processes.iter().filter(|(.., of)| *of == parent);
+        family.extend(children.map(|(child, state, _)| (*child, *state)));
+        elder = family.get(known).map(|(next, _)| *next);
         known += 1;
     }
     family
 }
 
-fn parent(id: i32) -> Option<Pid> {
+/// Returns a process with its state and its parent.
+fn read(id: i32) -> Option<(Pid, char, Pid)> {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     // The name of the program comes first, in parentheses, and may hold anything.
     let (_, fields) = stat.rsplit_once(')')?;
-    Pid::from_raw(fields.split_whitespace().nth(1)?.parse().ok()?)
+    let mut fields = fields.split_whitespace();
+    let state = fields.next()?.chars().next()?;
+    Some((Pid::from_raw(id)?, state, Pid::from_raw(fields.next()?.parse().ok()?)?))
+}
+
+/// Sends a signal to all descendants, and returns whether there were any.
+pub(super) fn signal(signal: Signal) -> bool {
+    let family = all();
+    for (process, _) in &family {
+        // It may have ended since.
+        let _ = kill_process(*process, signal);
+    }
+    !family.is_empty()
+}
+
+/// Reaps the children that have ended, and returns whether any other is left.
+pub(super) fn reap(mut ended: impl FnMut(Pid, WaitStatus)) -> bool {
+    loop {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some((child, status))) => ended(child, status),
+            Ok(None) => return true,
+            Err(Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
 }

@@ -1,117 +1,206 @@
-//! The guard: a small process that stops the command if `fencing run` dies, even by SIGKILL,
-//! before the command has ended.
+//! The guard: the parent of the command. It ends the command and all its descendants before the lease does,
+//! however `fencing run` fares: `SIGTERM` comes before the lease's end, `SIGKILL` at it.
 //!
-//! It learns of the command right after the start. If `fencing run` is killed between the two, within
-//! microseconds mostly, nobody stops the command.
-//!
-//! It holds the reading end of a pipe and nothing else. A signal that the kernel sends at the
-//! parent's death would reach only the command, and not its process group.
+//! It learns from a socket until when the lease lasts. The end of the socket is the death of `fencing run`.
 
-use std::io::{self, BufRead, Write, stdin};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
+use std::ffi::OsString;
+use std::io::{self, ErrorKind, stdin};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::net::UnixStream as Socket;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus};
+use std::str::FromStr;
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
+use tokio::io::{AsyncBufReadExt, BufReader, Split};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
+use tokio::time::sleep;
 
-use super::target::{GRACE, Target};
+use super::channel::{self, Message, now};
+use super::family;
+use super::plan::Plan;
+use crate::signals::Signals;
 use crate::{exit, say};
 
-/// The guard, as `fencing run` sees it.
-pub(super) struct Guard {
-    child: Child,
-    pipe: Option<ChildStdin>,
+/// The runtime's timers stand still while the machine is suspended: how often the clock is read.
+const SLICE: Duration = Duration::from_millis(250);
+/// After this long, SIGKILL should have ended everything.
+const SOON: Duration = Duration::from_secs(1);
+
+/// Runs as the guard, and returns the exit status: the command's own, or that of `fencing run`.
+pub(crate) async fn main() -> u8 {
+    match Guard::start().await {
+        Ok(Ok(guard)) => guard.watch().await,
+        Ok(Err(status)) => status,
+        // `fencing run` has died before it said what to start.
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => exit::FAILED,
+        Err(error) => {
+            say::error(format_args!("the guard cannot start the command: {error}"));
+            exit::FAILED
+        }
+    }
+}
+
+struct Guard {
+    messages: Split<BufReader<OwnedReadHalf>>,
+    notices: OwnedWriteHalf,
+    children: Stream,
+    /// Caught, so that none of them ends the guard. `fencing run` passes its own on.
+    _signals: Signals,
+    command: Pid,
+    ended: Option<ExitStatus>,
+    plan: Plan,
+    complained: bool,
 }
 
 impl Guard {
-    /// Starts the guard, before the command is started.
-    pub(super) fn start() -> io::Result<Guard> {
-        // The path of a program that was replaced meanwhile leads to another.
-        let own = if cfg!(target_os = "linux") {
-            Ok("/proc/self/exe".into())
-        } else {
-            std::env::current_exe()
-        };
-        let mut child = Command::new(own?)
-            .arg0("fencing")
-            .arg("guard")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .process_group(0)
-            .spawn()?;
-        let pipe = child.stdin.take();
-        Ok(Guard { child, pipe })
-    }
-
-    /// Names the processes to stop.
-    pub(super) fn watch(&mut self, target: Target) -> io::Result<()> {
-        let line = match target {
-            Target::Group(group) => format!("group {}\n", group.as_raw_nonzero()),
-            Target::Process(process) => format!("process {}\n", process.as_raw_nonzero()),
-        };
-        self.send(&line)
-    }
-
-    fn send(&mut self, line: &str) -> io::Result<()> {
-        self.pipe.as_mut().map_or(Ok(()), |pipe| pipe.write_all(line.as_bytes()))
-    }
-}
-
-impl Drop for Guard {
-    /// The command has ended, or never began.
-    fn drop(&mut self) {
-        let _ = self.send("done\n");
-        self.pipe = None;
-        let _ = self.child.wait();
-    }
-}
-
-/// Runs as the guard: waits for the end of `fencing run`.
-pub(crate) fn main() -> ExitCode {
-    let mut lines = stdin().lock().lines().map_while(Result::ok);
-    let Some(target) = lines.next().and_then(|line| target(&line)) else {
-        return ExitCode::SUCCESS;
-    };
-    if lines.next().is_some() {
-        return ExitCode::SUCCESS;
-    }
-    say::error("`fencing run` was killed: the command is stopped");
-    let everybody = target.everybody();
-    everybody.signal(Signal::TERM);
-    everybody.signal(Signal::CONT);
-    let end = Instant::now() + GRACE;
-    while !everybody.gone() {
-        if Instant::now() >= end {
-            everybody.signal(Signal::KILL);
-            break;
+    /// Starts the command, or returns why it did not start as an exit status.
+    async fn start() -> io::Result<Result<Guard, u8>> {
+        let signals = Signals::listen()?;
+        let children = signal(SignalKind::child())?;
+        family::adopt()?;
+        let socket = Socket::from(stdin().as_fd().try_clone_to_owned()?);
+        let input = channel::receive(&socket)?;
+        socket.set_nonblocking(true)?;
+        let (messages, notices) = UnixStream::from_std(socket)?.into_split();
+        let mut messages = BufReader::new(messages).split(0);
+        let group = number(&mut messages).await?;
+        let grace = Duration::from_nanos(number(&mut messages).await?);
+        let deadline = Duration::from_nanos(number(&mut messages).await?);
+        let arguments: usize = number(&mut messages).await?;
+        let program = OsString::from_vec(next(&mut messages).await?);
+        let mut command = Command::new(&program);
+        for _ in 0..arguments {
+            command.arg(OsString::from_vec(next(&mut messages).await?));
         }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    ExitCode::from(exit::FAILED)
-}
-
-fn target(line: &str) -> Option<Target> {
-    let (kind, id) = line.split_once(' ')?;
-    // 1 as a group would be everybody.
-    let pid = Pid::from_raw(id.parse().ok().filter(|id: &i32| *id > 1)?)?;
-    match kind {
-        "group" => Some(Target::Group(pid)),
-        "process" => Some(Target::Process(pid)),
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_named_processes_are_stopped() {
-        for line in ["", "group", "group 0", "group 1", "group -1", "done", "process x", "all 12"] {
-            assert_eq!(target(line), None, "{line}");
+        if now() >= deadline {
+            return Ok(Err(exit::LOST));
         }
-        let pid = Pid::from_raw(12).unwrap();
-        assert_eq!(target("group 12"), Some(Target::Group(pid)));
-        assert_eq!(target("process 12"), Some(Target::Process(pid)));
+        let child = match command.process_group(group).stdin(input).spawn() {
+            Ok(child) => child,
+            Err(error) => {
+                say::error(format_args!("cannot run {}: {error}", program.display()));
+                let missing = error.kind() == ErrorKind::NotFound;
+                return Ok(Err(if missing { exit::NOT_FOUND } else { exit::NOT_EXECUTABLE }));
+            }
+        };
+        let command = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let command = command.ok_or_else(|| io::Error::other("the command has no process id"))?;
+        Ok(Ok(Guard {
+            messages,
+            notices,
+            children,
+            _signals: signals,
+            command,
+            ended: None,
+            plan: Plan { grace, deadline, alone: false, kill: None },
+            complained: false,
+        }))
+    }
+
+    async fn watch(mut self) -> u8 {
+        loop {
+            if let Some(status) = self.status() {
+                return status;
+            }
+            let pause = self.plan.pause(now()).min(SLICE);
+            // First the messages: the lease may have been renewed since this process ran last.
+            tokio::select! {
+                biased;
+                message = self.messages.next_segment(), if !self.plan.alone => self.heed(message),
+                _ = self.children.recv() => {}
+                () = sleep(pause) => self.act(),
+            }
+        }
+    }
+
+    /// Returns the exit status, if the command has ended by itself or everything was stopped.
+    fn status(&mut self) -> Option<u8> {
+        let (command, ended) = (self.command, &mut self.ended);
+        let left = family::reap(|child, status| {
+            if child == command {
+                *ended = Some(ExitStatus::from_raw(status.as_raw()));
+            }
+        });
+        if self.plan.kill.is_none() {
+            return self.ended.map(status);
+        }
+        // Elsewhere than on Linux a group can outlive the children.
+        if left || test_kill_process_group(self.command).is_ok() {
+            return None;
+        }
+        if self.plan.alone {
+            say::error("`fencing run` was killed: the command is stopped");
+        }
+        Some(exit::LOST)
+    }
+
+    fn heed(&mut self, message: io::Result<Option<Vec<u8>>>) {
+        match message {
+            Ok(Some(text)) => match Message::read(&text) {
+                Some(Message::Until(time)) => self.plan.until(time),
+                Some(Message::Signal(signal)) => self.signal(signal),
+                None => {}
+            },
+            Ok(None) | Err(_) => self.plan.alone = true,
+        }
+    }
+
+    /// Does what is due now.
+    fn act(&mut self) {
+        let now = now();
+        let before = self.plan.kill;
+        let Some(due) = self.plan.due(now) else { return };
+        self.signal(due);
+        if due == Signal::TERM {
+            // A stopped process takes SIGTERM only when it goes on.
+            self.signal(Signal::CONT);
+        }
+        if before.is_none() {
+            let _ = self.notices.try_write(&[0]);
+        }
+        if before.is_some_and(|kill| now >= kill + SOON) && !self.complained {
+            self.complained = true;
+            let left = family::all().into_iter();
+            let left: Vec<String> =
+                left.map(|(process, state)| format!("{process} (state {state})")).collect();
+            say::error(format_args!(
+                "the lease is over, but processes go on after SIGKILL: {}; in state D a process \
+                 waits for a disk or a file system",
+                left.join(", ")
+            ));
+        }
+    }
+
+    /// Sends a signal to the command and all its descendants.
+    fn signal(&self, signal: Signal) {
+        if family::signal(signal) || kill_process_group(self.command, signal).is_ok() {
+            return;
+        }
+        if self.ended.is_none() {
+            let _ = kill_process(self.command, signal);
+        }
+    }
+}
+
+async fn next(messages: &mut Split<BufReader<OwnedReadHalf>>) -> io::Result<Vec<u8>> {
+    Ok(messages.next_segment().await?.ok_or(ErrorKind::UnexpectedEof)?)
+}
+
+async fn number<T: FromStr>(messages: &mut Split<BufReader<OwnedReadHalf>>) -> io::Result<T> {
+    let text = String::from_utf8(next(messages).await?).ok();
+    Ok(text.and_then(|text| text.parse().ok()).ok_or(ErrorKind::InvalidData)?)
+}
+
+/// Returns the exit status that reports the command's own.
+fn status(ended: ExitStatus) -> u8 {
+    match (ended.code(), ended.signal()) {
+        (Some(code), _) => u8::try_from(code).unwrap_or(u8::MAX),
+        (None, Some(signal)) => exit::by_signal(signal),
+        (None, None) => u8::MAX,
     }
 }

@@ -1,19 +1,18 @@
 //! `fencing run`: acquires, runs the command, releases.
 
+mod channel;
 mod command;
 mod family;
 pub(crate) mod guard;
-mod target;
+mod plan;
 mod watch;
 
-use std::io::ErrorKind;
 use std::time::Duration;
 
 use fencing::Lease;
 use fencing::lock::{AcquireError, Released};
 
 use self::command::Running;
-use self::guard::Guard;
 use crate::args::Run;
 use crate::duration::show;
 use crate::lock::Service;
@@ -75,45 +74,17 @@ pub(crate) async fn main(run: Run) -> u8 {
 
 /// Holds the lease while the command runs.
 async fn hold(lease: Lease, run: &Run, signals: &mut Signals) -> u8 {
-    let mut guard = match Guard::start() {
-        Ok(guard) => Some(guard),
+    let status = match Running::start(run, &lease).await {
+        Ok(mut running) => watch::watch(&mut running, &lease, run, signals).await,
         Err(error) => {
-            unguarded(&error);
-            None
+            say::error(format_args!(
+                "cannot start the guard: {error}; the command was not started"
+            ));
+            exit::FAILED
         }
     };
-    // This process may have slept since the grant.
-    if lease.valid_for().is_zero() {
-        let lost = watch::lost_text(&lease, lease.lost().await);
-        say::error(format_args!("{lost}; the command was not started"));
-        drop(guard);
-        release(lease, run.ttl).await;
-        return exit::LOST;
-    }
-    let mut running = match Running::start(&run.command, &lease) {
-        Ok(running) => running,
-        Err(error) => {
-            let name = run.command.first().map(|name| name.to_string_lossy()).unwrap_or_default();
-            say::error(format_args!("cannot run {name}: {error}"));
-            release(lease, run.ttl).await;
-            let missing = error.kind() == ErrorKind::NotFound;
-            return if missing { exit::NOT_FOUND } else { exit::NOT_EXECUTABLE };
-        }
-    };
-    if let Some(Err(error)) = guard.as_mut().map(|guard| guard.watch(running.target())) {
-        unguarded(&error);
-    }
-    let own = watch::watch(&mut running, &lease, signals).await;
-    drop(guard);
     release(lease, run.ttl).await;
-    own
-}
-
-fn unguarded(error: &std::io::Error) {
-    say::error(format_args!(
-        "warning: cannot start the guard: {error}; if this process is killed, stop the command by \
-         hand"
-    ));
+    status
 }
 
 /// Releases the lease when the command has ended. A failure does not change the exit status.
