@@ -11,7 +11,8 @@ use support::cli::{end, fencing_at, finish, five, line, run, until, urls};
 use support::process::{children_of, runs, signal};
 
 /// Ways to leave the process group, and the session.
-const WAYS: [&str; 3] = ["timeout 1000", "setsid --wait", "bash -c 'set -m; \"$@\" & wait' sh"];
+const WAYS: [&str; 4] =
+    ["timeout 1000", "setsid --wait", "setsid --fork", "bash -c 'set -m; \"$@\" & wait' sh"];
 
 /// A script that notes a process id in a file, for each way, and goes on.
 fn strays(folder: &Path, script: &str) -> (Vec<PathBuf>, String) {
@@ -57,6 +58,8 @@ fn it_ends_with_a_signal() {
     let (files, script) = strays(folder.path(), "");
     let child = run(&servers, &[], &script).spawn().unwrap();
     let pids = pids(&files);
+    // As systemd does: each process gets it, but only the command ends by it.
+    children_of(child.id()).iter().for_each(|guard| signal(*guard, "TERM"));
     signal(child.id(), "TERM");
     assert_eq!(end(child).code, Some(143));
     until("the end of the job", || !pids.iter().any(|pid| runs(*pid)));
@@ -174,13 +177,13 @@ fn lane(urls: &str, folder: &Path, lane: usize, rounds: usize) {
     let [lock, log] = ["lock", "log"].map(|name| folder.join(format!("{lane}-{name}")));
     let job = format!(
         "exec 9>> {}; flock -n 9 && echo alone >> {log} || echo two >> {log}; \
-         {{}} sh -c 'while [ -e {log} ]; do sleep 0.05; done' & wait",
+         {{}} sh -c 'while [ -e {log} ]; do sleep 0.05; done' & while :; do sleep 0.05; done",
         lock.display(),
         log = log.display()
     );
     for round in 0..rounds {
         let mut command = fencing_at(urls);
-        let ways = ["timeout 1000", "setsid", "", "trap '' TERM;"];
+        let ways = ["timeout 1000", "setsid --fork", "", "trap '' TERM;"];
         command.args(["run", "--resource", &format!("lane/{lane}"), "--ttl", "1s", "--"]);
         command.args(["sh", "-c", &job.replace("{}", ways[round % 4])]);
         command.stderr(writer.try_clone().unwrap());

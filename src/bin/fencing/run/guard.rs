@@ -163,15 +163,14 @@ impl Guard {
         if before.is_none() {
             let _ = self.notices.try_write(&[0]);
         }
-        if before.is_some_and(|kill| now >= kill + SOON) && !self.complained {
+        if !self.complained && before.is_some_and(|kill| now >= kill + SOON) {
             self.complained = true;
             let left = family::all().into_iter();
-            let left: Vec<String> =
-                left.map(|(process, state)| format!("{process} (state {state})")).collect();
+            let left = left.map(|(process, state)| format!("{process} (state {state})"));
             say::error(format_args!(
-                "the lease is over, but processes go on after SIGKILL: {}; in state D a process \
+                "the lease is over, and processes go on after SIGKILL: {}; in state D a process \
                  waits for a disk or a file system",
-                left.join(", ")
+                left.collect::<Vec<_>>().join(", ")
             ));
         }
     }

@@ -1,5 +1,3 @@
-use std::pin::pin;
-
 use fencing::Lease;
 use fencing::lock::Loss;
 use tokio::signal::unix::Signal as Stream;
@@ -14,36 +12,30 @@ use crate::{exit, say};
 /// How many times per TTL the guard hears until when the lease lasts.
 const REPORTS: u32 = 16;
 
-/// Waits for the command's end, and returns the exit status. If the lease's loss has happened as well, their
-/// order is unknown, and the lease counts as lost.
+/// Waits for the command's end, and returns the exit status. If the lease was lost as well, the order of the two
+/// is unknown, and the lease counts as lost.
 pub(super) async fn watch(
     running: &mut Running,
     lease: &Lease,
     run: &Run,
     signals: &mut Signals,
 ) -> u8 {
-    let mut lost = pin!(lease.lost());
-    let (mut loss, mut stopping) = (None, false);
+    let mut stopping = false;
     let mut suspension = running.suspension.take();
     let mut reports = interval(run.ttl / REPORTS);
     reports.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let ended = loop {
         tokio::select! {
             biased;
-            lost = &mut lost, if loss.is_none() => {
-                // Nothing is left of it.
-                running.keep(lease);
-                loss = Some(lost);
-            }
             event = running.next() => match event {
                 Ok(Event::Stopping) => {
                     stopping = true;
-                    let text = lost_text(lease, loss);
-                    let kill = about(lease.valid_for());
-                    say::error(match loss {
-                        Some(_) => format!("{text}; the command is stopped"),
-                        None => format!("{text}; the command gets SIGTERM now and SIGKILL in {kill}"),
-                    });
+                    let lost = lost_text(lease).await;
+                    let next = match about(lease.valid_for()) {
+                        _ if lease.valid_for().is_zero() => "is stopped".to_owned(),
+                        left => format!("gets SIGTERM now and SIGKILL in {left}"),
+                    };
+                    say::error(format_args!("{lost}; the command {next}"));
                 }
                 Ok(Event::Ended(status)) => break status,
                 Ok(Event::Unguarded) => {
@@ -63,15 +55,10 @@ pub(super) async fn watch(
     if stopping {
         return exit::LOST;
     }
-    // Timers may lag behind the clock.
     if lease.valid_for().is_zero() {
-        let loss = match loss {
-            Some(loss) => loss,
-            None => lost.await,
-        };
-        let text = lost_text(lease, Some(loss));
+        let lost = lost_text(lease).await;
         say::error(format_args!(
-            "{text}; the command had ended by then, perhaps after the lease was lost, or was not started"
+            "{lost}; the command had ended by then, perhaps after the lease was lost, or was not started"
         ));
         return exit::LOST;
     }
@@ -82,15 +69,17 @@ async fn suspended(suspension: &mut Option<Stream>) -> Option<()> {
     suspension.as_mut()?.recv().await
 }
 
-/// Says which lease was lost, and why.
-fn lost_text(lease: &Lease, loss: Option<Loss>) -> String {
-    let why = match loss {
-        None => "it was not renewed in time".into(),
-        Some(Loss::Expired) => format!(
-            "{} because it was not renewed in time, or this process was paused",
-            Loss::Expired
-        ),
-        Some(loss) => loss.to_string(),
+/// Says which lease was lost or is about to be, and why.
+async fn lost_text(lease: &Lease) -> String {
+    let why = match lease.valid_for().is_zero() {
+        false => "it was not renewed in time".into(),
+        true => match lease.lost().await {
+            Loss::Expired => format!(
+                "{} because it was not renewed in time, or this process was paused",
+                Loss::Expired
+            ),
+            loss => loss.to_string(),
+        },
     };
     let causes: Vec<String> = lease.renewal_failure().iter().map(ToString::to_string).collect();
     let failure = match &causes[..] {
