@@ -8,7 +8,7 @@ use support::postgres::PostgresServer;
 
 use super::service::Service;
 use support::cli::{end, fencing_at, five, line, urls};
-use support::process::signal;
+use support::process::{children_of, signal};
 
 /// Writes its token and process id down, waits for the file `go`, and puts its name into
 /// the storage under its token.
@@ -41,8 +41,9 @@ fn scenario(service: &[&str], locks: [&str; 2], ttl: &str) -> (String, String) {
 
     let first = client("first");
     let (old, writer) = words("first");
-    signal(first.id(), "STOP");
-    signal(writer, "STOP");
+    // As on a machine that stands still: the guard would end the writer with its lease.
+    let fencing: Vec<u32> = children_of(first.id()).into_iter().chain([first.id()]).collect();
+    fencing.iter().chain([&writer]).for_each(|process| signal(*process, "STOP"));
 
     // The lease runs out, as nobody renews it, and somebody else comes and writes.
     let second = client("second");
@@ -56,7 +57,7 @@ fn scenario(service: &[&str], locks: [&str; 2], ttl: &str) -> (String, String) {
     std::fs::write(path("first.go"), "").unwrap();
     signal(writer, "CONT");
     let answer = line(&path("first.answer"));
-    signal(first.id(), "CONT");
+    fencing.iter().for_each(|process| signal(*process, "CONT"));
     let first = end(first);
     assert_eq!(first.code, Some(76), "{first:?}");
     assert!(first.stderr.contains("lease lost"), "{first:?}");
