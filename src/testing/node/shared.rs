@@ -119,7 +119,9 @@ async fn draining(probe: &Probe) -> Result<(), Breach> {
     probe.drain(&resource, TTL).await?;
     probe.drain(&resource, Duration::from_secs(1)).await?;
     let reply = probe.share(&resource, BOB).await?;
-    let held = matches!(reply, Reply::Held { remaining, .. } if remaining > TTL / 2);
+    // A drain lasts for 20 s at most.
+    let left = Duration::from_secs(10);
+    let held = matches!(reply, Reply::Held { remaining, .. } if remaining > left);
     Rule::Drains.holds(held, "share what drains", &reply)?;
     let reply = probe.renew_share(&resource, ALICE, stamp).await?;
     Rule::Drains.same("renew a part of what drains", &reply, &Reply::Renewed)?;
