@@ -15,16 +15,9 @@ mod guide {}
 #[cfg(feature = "http")]
 pub mod http;
 pub mod lock;
-#[cfg(feature = "testing")]
-#[doc(hidden)]
-pub mod protocol;
-#[cfg(not(feature = "testing"))]
-#[allow(unused_imports, reason = "some of it is for nodes of Redis, or for tests")]
-mod protocol;
 mod random;
 #[cfg(feature = "redis")]
 pub mod redis;
-pub mod resource;
 mod seldom;
 pub mod sequencer;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
@@ -32,9 +25,9 @@ pub mod sql;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod time;
-pub mod token;
 
 pub use fence::Fence;
+pub use fencing_protocol::{resource, token};
 pub use lock::redlock::Redlock;
 pub use lock::{Lease, Lock};
 pub use resource::{Resource, ResourceError};

@@ -3,10 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use fencing_protocol::{Resource, ResourceError, Token, TokenError};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-use crate::resource::{Resource, ResourceError};
-use crate::token::{Token, TokenError};
 
 /// A fencing token and the resource that it was issued for: what a holder shows to others.
 ///

@@ -2,8 +2,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fencing::lock::redlock::{Node, RedisNode, Session};
-use fencing::protocol::{Fleet, Owner, Reply, Request};
 use fencing::{Resource, Token};
+use fencing_protocol::{Fleet, Owner, Reply, Request};
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;

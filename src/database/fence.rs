@@ -1,10 +1,8 @@
+use fencing_protocol::{Resource, Token};
 use futures_util::future::{BoxFuture, ready};
 use sqlx::Pool;
 use sqlx::error::BoxDynError;
 use sqlx::migrate::{Migrate, MigrateError, Migrator};
-
-use crate::resource::Resource;
-use crate::token::Token;
 
 /// Migrations by version: description and SQL.
 pub type Migrations = &'static [(i64, &'static str, &'static str)];

@@ -1,10 +1,9 @@
 use std::fmt::Display;
 use std::time::Duration;
 
+use fencing_protocol::Resource;
 use futures_util::future::BoxFuture;
 use sqlx::Pool;
-
-use crate::resource::Resource;
 
 /// What one attempt asks for.
 pub struct Claim {

@@ -1,11 +1,11 @@
 use std::fmt;
 use std::future::Future;
 
+use fencing_protocol::{Resource, Token};
+
 use super::Stale;
 use super::counted::Counted;
 use super::gate::Flight;
-use crate::resource::Resource;
-use crate::token::Token;
 
 /// A request that the fence has admitted. While you hold it, the fence admits no newer token
 /// of the resource. Drop it when the write is done.

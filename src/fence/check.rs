@@ -5,13 +5,12 @@ use std::future::{Future, pending};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use fencing_protocol::{Resource, Token};
 use futures_util::TryFutureExt;
 use futures_util::future::{AbortHandle, BoxFuture, FutureExt, Shared, abortable};
 use tokio::time::{Instant, timeout_at};
 
-use crate::resource::Resource;
 use crate::sequencer::Sequencer;
-use crate::token::Token;
 
 /// Asks a lock service whether it has issued a token.
 ///

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fencing_protocol::{Resource, Token};
+
 use super::{MarksError, NotIssued, Stale};
-use crate::resource::Resource;
-use crate::token::Token;
 
 /// Why a request was not admitted. Whatever the reason, nothing may be written.
 #[derive(Debug, thiserror::Error)]

@@ -3,6 +3,7 @@ use std::mem::replace;
 use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
 
+use fencing_protocol::{Resource, Token};
 use tokio::sync::watch;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
@@ -10,8 +11,6 @@ use tokio::time::{Instant, timeout_at};
 use super::in_flight::InFlight;
 use super::shards::{Key, Map, Shard, Shards};
 use super::{FenceError, Stale};
-use crate::resource::Resource;
-use crate::token::Token;
 
 /// Which requests are in flight, resource by resource. It keeps nothing about a resource
 /// without requests in flight.

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use crate::token::Token;
+use fencing_protocol::Token;
 
 /// How many requests with each token are in flight. The smallest token stands by itself: mostly there is only
 /// one, and it takes no allocation.

@@ -1,6 +1,6 @@
+use fencing_protocol::{Resource, Token};
+
 use super::{Fence, FenceError};
-use crate::resource::Resource;
-use crate::token::Token;
 
 impl Fence {
     /// Reads the mark of `resource`, if it has one. For operators: see

@@ -1,11 +1,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fencing_protocol::{Resource, Token};
 use futures_util::future::{BoxFuture, FutureExt, ready};
 
 use super::Stale;
-use crate::resource::Resource;
-use crate::token::Token;
 
 /// The high-water marks: for each resource, the highest token seen.
 ///

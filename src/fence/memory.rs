@@ -3,12 +3,11 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use fencing_protocol::{Resource, Token};
 use futures_util::future::{BoxFuture, FutureExt, ready};
 
 use super::shards::Shards;
 use super::{Marks, MarksError, Stale};
-use crate::resource::Resource;
-use crate::token::Token;
 
 /// Into how many maps the marks are divided. Each takes long to grow.
 const SHARDS: u16 = 256;

@@ -54,10 +54,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::resource::Resource;
-use crate::token::Token;
 use check::Checks;
 use counted::Refusals;
+use fencing_protocol::{Resource, Token};
 use gate::Gate;
 #[cfg(not(feature = "http"))]
 use steps::Begun;

@@ -1,9 +1,8 @@
+use fencing_protocol::{Resource, Token};
 use tokio::time::{Instant, timeout_at};
 
 use super::steps::check_runtime;
 use super::{Fence, FenceError, LONGEST_LIMIT};
-use crate::resource::Resource;
-use crate::token::Token;
 
 impl Fence {
     /// Returns what the fence would say to a request with `token` now, and raises the mark. It waits for

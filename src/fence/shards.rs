@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::resource::Resource;
+use fencing_protocol::Resource;
 
 /// One value for each resource, in many maps: requests for different resources seldom wait for each
 /// other, also while a map grows.

@@ -1,5 +1,5 @@
-use crate::resource::Resource;
-use crate::token::Token;
+use fencing_protocol::Resource;
+use fencing_protocol::Token;
 
 /// A refusal: the storage has seen a newer token of this resource.
 ///

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::time::{Duration, Instant as StdInstant};
 
+use fencing_protocol::{Resource, Token};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 use tracing::{Instrument, Span};
@@ -10,8 +11,6 @@ use tracing::{Instrument, Span};
 use super::check::{Asked, NotIssued};
 use super::gate::Flight;
 use super::{Admission, Fence, FenceError, LONGEST_LIMIT, MarksError, Stale};
-use crate::resource::Resource;
-use crate::token::Token;
 
 /// How long the marks may take before the fence presses older requests to stop.
 const PRESS_AFTER: Duration = Duration::from_millis(100);

@@ -4,6 +4,7 @@ use std::fmt;
 use std::task::{Context, Poll};
 
 use axum_core::body::Body;
+use fencing_protocol::Resource;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::header::CONTENT_TYPE;
@@ -15,7 +16,6 @@ use tower_service::Service;
 use super::service::token;
 use super::{HEADER, Refusal};
 use crate::fence::{Fence, FenceError};
-use crate::resource::Resource;
 
 /// Lists, shows and raises the marks of a fence over HTTP, for operators. It is a tower service: nest it
 /// in your router, behind your own authentication.

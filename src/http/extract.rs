@@ -3,13 +3,12 @@ use std::convert::Infallible;
 use axum_core::body::Body;
 use axum_core::extract::{FromRequestParts, OptionalFromRequestParts};
 use axum_core::response::{IntoResponse, Response};
+use fencing_protocol::{Resource, Token};
 use http::StatusCode;
 use http::request::Parts;
 
 use super::Refusal;
-use crate::resource::Resource;
 use crate::sequencer::Sequencer;
-use crate::token::Token;
 
 /// The resource and the token with which the layer has admitted a request. You find it in the
 /// request's extensions, and it is an axum extractor.

@@ -1,8 +1,8 @@
+use fencing_protocol::Token;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
 use crate::sequencer::{Sequencer, SequencerError};
-use crate::token::Token;
 
 /// The header that carries the token, unless the layer [names another](super::FenceLayer::header).
 pub const HEADER: HeaderName = HeaderName::from_static("fencing-token");

@@ -1,12 +1,12 @@
 use std::any::type_name;
 use std::ops::Deref;
 
+use fencing_protocol::Resource;
 use http::Uri;
 use http::request::Parts;
 use percent_encoding::percent_decode_str;
 
 use super::path::{PathError, segments};
-use crate::resource::Resource;
 
 /// Returns an extractor that names the resource by the parameters of the route: `files/{name}` with the
 /// text of the route's parameter `{name}`. All routes that lead to one file give it one name.

@@ -1,11 +1,10 @@
 use std::any::type_name;
 use std::ops::Deref;
 
+use fencing_protocol::{Resource, ResourceError};
 use http::Uri;
 use http::request::Parts;
 use percent_encoding::percent_decode_str;
-
-use crate::resource::{Resource, ResourceError};
 
 /// Why the path of a request does not name a resource.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

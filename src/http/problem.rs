@@ -1,13 +1,12 @@
 use std::error::Error;
 
+use fencing_protocol::{Resource, Token};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
 use crate::fence::Stale;
-use crate::resource::Resource;
-use crate::token::Token;
 
 /// A refusal as the client reads it: problem details (RFC 9457).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

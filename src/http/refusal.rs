@@ -3,14 +3,13 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use fencing_protocol::{Resource, Token, TokenError};
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, Response, StatusCode};
 
 use super::problem::grpc_text;
 use super::{PathError, Problem};
 use crate::fence::{FenceError, NotIssued, Stale};
-use crate::resource::Resource;
-use crate::token::{Token, TokenError};
 
 /// Why a request was not carried out, or not to its end.
 ///

@@ -1,4 +1,4 @@
-use crate::resource::Resource;
+use fencing_protocol::Resource;
 
 /// The resources that one request is about: what the closure of a [`FenceLayer`](super::FenceLayer) may
 /// return, besides one [`Resource`]. A `Vec` of them is one.

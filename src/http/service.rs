@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use fencing_protocol::{Resource, Token};
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
@@ -17,9 +18,7 @@ use super::future::Waiting;
 use super::header::{HEADER, SEQUENCER, read_sequencer};
 use super::refusal::Style;
 use super::{FenceBody, FenceFuture, FenceLayer, Fenced, PathError, Policy, Refusal, Resources};
-use crate::resource::Resource;
 use crate::sequencer::Sequencer;
-use crate::token::Token;
 
 /// A service behind a [`FenceLayer`]. Clones share the fence.
 ///

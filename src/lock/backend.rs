@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use fencing_protocol::{Fault, Mode, Resource};
 use tokio::time::Instant;
 
 use super::AcquireError;
@@ -10,8 +11,6 @@ use super::health::Health;
 use super::held_lock::{Grant, GrantAll};
 use super::hints::Listening;
 use super::settings::Settings;
-use crate::protocol::{Fault, Mode};
-use crate::resource::Resource;
 use crate::time::Clock;
 
 /// How an attempt asks for a lock.

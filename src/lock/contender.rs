@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use fencing_protocol::{Mode, Resource};
 use tokio::time::{Instant, sleep_until};
 
 use super::AcquireError;
@@ -8,9 +9,7 @@ use super::backoff::{Backoff, pause};
 use super::hints::Listening;
 use super::queue::Queue;
 use super::settings::Settings;
-use crate::protocol::Mode;
 use crate::random::jitter;
-use crate::resource::Resource;
 
 /// For how many retry delays leases of one process may follow one another before others, who only poll,
 /// get a pause in which to ask.

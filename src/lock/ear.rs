@@ -1,9 +1,7 @@
 use std::time::Duration;
 
+use fencing_protocol::{Fault, Resource};
 use futures_util::future::BoxFuture;
-
-use crate::protocol::Fault;
-use crate::resource::Resource;
 
 /// The channel on which a server tells of releases. Everything that it tells is a hint: no rule depends
 /// on it. When the channel breaks, every call fails, and the caller opens a new one.

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use fencing_protocol::{Fault, Resource};
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
@@ -8,9 +9,7 @@ use tokio::time::{Instant, interval, sleep, timeout};
 
 use super::ear::Ear;
 use super::hints::Attending;
-use crate::protocol::Fault;
 use crate::random::jitter;
-use crate::resource::Resource;
 
 /// How long a server may take to answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);

@@ -1,11 +1,10 @@
 use std::fmt;
 use std::time::Duration;
 
+use fencing_protocol::{Fault, Resource, Token};
+
 use super::holder::Holder;
 use super::standing::Loss;
-use crate::protocol::Fault;
-use crate::resource::Resource;
-use crate::token::Token;
 
 /// Why a lock was not acquired.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,13 +1,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use fencing_protocol::Resource;
 use tokio::sync::{Mutex as FairMutex, Notify};
 use tokio::time::{Instant, timeout_at};
 
 use super::backoff::pause;
 use super::error::{AcquireError, MOST};
 use super::settings::Settings;
-use crate::resource::Resource;
 
 /// The local queues of those who wait for several resources. Within a process one contender for each
 /// list asks the servers, and the others wait behind it in the order in which they came. A lease of

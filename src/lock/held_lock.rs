@@ -1,11 +1,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fencing_protocol::Token;
 use futures_util::future::BoxFuture;
 
 use super::error::{NodeCause, ReleaseError, Released};
 use crate::time::Time;
-use crate::token::Token;
 
 /// What an attempt that was granted gives to the lease.
 pub(crate) struct Grant {

@@ -2,10 +2,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use fencing_protocol::Resource;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep_until};
-
-use crate::resource::Resource;
 
 /// For how long it is remembered that others wait for a resource.
 const RECENT: Duration = Duration::from_secs(10);

@@ -3,7 +3,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::protocol::{EPOCH, Owner};
+use fencing_protocol::{EPOCH, Owner};
 
 /// What a client is called that was given no name.
 const VARIABLE: &str = "FENCING_HOLDER";

@@ -1,10 +1,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
+use fencing_protocol::{Resource, Token};
+
 use super::error::NodeCause;
 use super::held_lock::{HeldLock, Renewed};
 use super::standing::{Loss, Standing};
-use crate::resource::Resource;
-use crate::token::Token;
 
 /// One held lease: what the lease and its watchdog share.
 pub(super) struct Holding {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use fencing_protocol::{Resource, Token};
 use tokio::runtime::Handle;
 
 use super::counted::Held;
@@ -16,10 +17,8 @@ use super::settings::Settings;
 use super::sleep::in_runtime;
 use super::standing::{Loss, Standing};
 use super::watchdog::{Watch, Watchdogs};
-use crate::resource::Resource;
 use crate::sequencer::{HeldToken, Sequencer};
 use crate::time::{Clock, Time};
-use crate::token::Token;
 
 /// What a client holds: a lock for a limited time, and the token that fences it.
 ///

@@ -3,6 +3,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fencing_protocol::{Resource, Token};
+
 use super::error::{AcquireError, LeaseLost, ReleaseError, Released, RenewError};
 use super::held_lock::{Grant, GrantAll};
 use super::lease::Lease;
@@ -10,10 +12,8 @@ use super::queues::Queues;
 use super::settings::Settings;
 use super::standing::Loss;
 use super::watchdog::Watchdogs;
-use crate::resource::Resource;
 use crate::sequencer::Sequencer;
 use crate::time::{Clock, Time};
-use crate::token::Token;
 
 /// A lease of several resources, from [`acquire_all`](super::Lock::acquire_all): with a token for each.
 /// All of it ends at one time.

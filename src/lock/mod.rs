@@ -52,14 +52,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fencing_protocol::Resource;
 use futures_util::future::BoxFuture;
 
-use crate::resource::Resource;
-
-pub use crate::protocol::Fault;
 pub use connect::{ConnectError, ConnectOptions, connect};
 pub use ear::Ear;
 pub use error::{AcquireError, LeaseLost, NodeCause, ReleaseError, Released, RenewError};
+pub use fencing_protocol::Fault;
 pub use health::{Health, NodeHealth};
 pub use holder::Holder;
 pub use lease::Lease;

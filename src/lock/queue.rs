@@ -1,11 +1,11 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use fencing_protocol::Mode;
 use tokio::sync::{Mutex as FairMutex, Notify};
 use tokio::time::Instant;
 
 use super::AcquireError;
-use crate::protocol::Mode;
 
 /// For how long, and for how many leases, a process hands the lock on within itself while others wait
 /// elsewhere.

@@ -2,6 +2,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use fencing_protocol::{Mode, Resource};
 use tokio::time::{Instant, timeout_at};
 
 use super::AcquireError;
@@ -11,8 +12,6 @@ use super::contender::Contender;
 use super::groups::Groups;
 use super::queue::Queue;
 use super::settings::Settings;
-use crate::protocol::Mode;
-use crate::resource::Resource;
 
 /// For how long a queue that is empty is remembered where that is needed.
 const RECENT: Duration = Duration::from_secs(10);

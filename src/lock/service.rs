@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fencing_protocol::{Fault, Mode, Resource};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 
@@ -14,8 +15,6 @@ use super::settings::Settings;
 use super::sleep::within;
 use super::watchdog::Watchdogs;
 use super::{AcquireError, BuildError, Health, Lease};
-use crate::protocol::{Fault, Mode};
-use crate::resource::Resource;
 
 /// How long `try_acquire` waits for servers that start for the first time.
 const FIRST_START: Duration = Duration::from_millis(1500);
@@ -170,7 +169,7 @@ macro_rules! lock_service {
             use $crate::lock::{
                 AcquireError, BuildError, Health, Lease, LeaseSet, Lock, SharedLease,
             };
-            use $crate::resource::Resource;
+            use fencing_protocol::Resource;
 
             impl$(<$DB: $Bound>)? $lock {
                 /// Returns the same lock service with another TTL: connections and queues are

@@ -1,8 +1,9 @@
 use std::fmt;
 use std::time::Duration;
 
+use fencing_protocol::Terms;
+
 use super::holder::HolderName;
-use crate::protocol::Terms;
 
 /// The longest TTL and the longest lock-delay.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);

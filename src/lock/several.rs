@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use fencing_protocol::Resource;
 use tokio::time::Instant;
 
 use super::backend::{Ask, LockBackend};
@@ -10,7 +11,6 @@ use super::counted::waited;
 use super::groups::Wanted;
 use super::service::{Service, record};
 use super::{AcquireError, Lease, LeaseSet};
-use crate::resource::Resource;
 
 impl<B: LockBackend> Service<B> {
     /// Acquires the first of the resources that is free, or becomes free.

@@ -2,12 +2,12 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
+use fencing_protocol::{Resource, Token};
+
 use super::error::{LeaseLost, ReleaseError, Released, RenewError};
 use super::lease::Lease;
 use super::standing::Loss;
-use crate::resource::Resource;
 use crate::sequencer::{HeldToken, Sequencer};
-use crate::token::Token;
 
 /// A part in a lock that several share, from [`acquire_shared`](super::Lock::acquire_shared): nobody
 /// holds the lock alone meanwhile.

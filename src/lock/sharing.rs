@@ -1,11 +1,11 @@
 //! Locks that several share.
 
+use fencing_protocol::{Mode, Resource};
+
 use super::backend::{Ask, LockBackend};
 use super::counted::waited;
 use super::service::Service;
 use super::{AcquireError, SharedLease};
-use crate::protocol::Mode;
-use crate::resource::Resource;
 
 impl<B: LockBackend> Service<B> {
     /// Acquires a part in the lock. The first attempt takes no turn in the queue: many may share the

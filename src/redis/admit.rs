@@ -1,9 +1,9 @@
+use fencing_protocol::{Resource, Token};
+
 use super::answer::Answer;
 use super::marks::FIELD;
 use super::session::Session;
 use super::{FencedError, RedisMarks};
-use crate::resource::Resource;
-use crate::token::Token;
 
 /// How the keys end that this crate keeps for itself, in any namespace.
 const OWN: [&[u8]; 2] = [b"}:marks", b"}:memory"];

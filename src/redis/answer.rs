@@ -1,9 +1,9 @@
 use ::redis::Value;
 
+use fencing_protocol::{Resource, Token};
+
 use super::{Closed, FencedError};
 use crate::fence::Stale;
-use crate::resource::Resource;
-use crate::token::Token;
 
 /// What a script has answered: a word, and what it says besides.
 pub(super) struct Answer {

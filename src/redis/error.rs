@@ -1,5 +1,6 @@
+use fencing_protocol::Resource;
+
 use crate::fence::{FenceError, MarksError, Stale};
-use crate::resource::Resource;
 
 /// Why a fenced write, or the raise of a mark, failed.
 #[derive(Debug, thiserror::Error)]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::{Client, ConnectionAddr, IntoConnectionInfo};
+use fencing_protocol::{Resource, Token};
 use futures_util::future::BoxFuture;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
@@ -13,8 +14,6 @@ use super::answer::{Answer, mark, strange};
 use super::session::Session;
 use super::{FencedError, SettingsError};
 use crate::fence::{Marks, MarksError};
-use crate::resource::Resource;
-use crate::token::Token;
 
 /// What the field of a mark begins with, before the name of the resource.
 pub(super) const FIELD: &str = "m:";

@@ -1,10 +1,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use fencing_protocol::Token;
+
 use super::answer::{Answer, short};
 use super::session::Session;
 use super::{FencedError, RedisMarks};
-use crate::token::Token;
 
 /// How the marks of a namespace stand, for an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,7 @@
+use fencing_protocol::{Resource, Token};
+
 use super::admit::Write;
 use super::{FencedError, RedisMarks};
-use crate::resource::Resource;
-use crate::token::Token;
 
 /// How many fields can be written at once: a script has room for no more than some thousand arguments.
 const FIELDS: usize = 1000;

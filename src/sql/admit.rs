@@ -1,3 +1,4 @@
+use fencing_protocol::{Resource, Token};
 use sqlx::{Pool, Transaction};
 
 use super::AdmitError;
@@ -6,9 +7,7 @@ use super::error::is_to_raise_first;
 use super::opening::OpeningTransaction;
 use crate::database::{AdmitAnswer, Database};
 use crate::fence::Stale;
-use crate::resource::Resource;
 use crate::sequencer::Sequencer;
-use crate::token::Token;
 
 /// Admits `token` to `resource` for the rest of this transaction, or refuses it: compares
 /// it with the mark and raises the mark to it, at once. Equal passes, lower is refused.

@@ -1,10 +1,10 @@
 use std::error::Error;
 
+use fencing_protocol::{Resource, Token};
+
 use super::message::{self, Message};
 use crate::database::{Meaning, meaning, text};
 use crate::fence::Stale;
-use crate::resource::Resource;
-use crate::token::Token;
 
 /// Why a fenced transaction failed: at its admission, at a statement, or at its commit. After any
 /// of these errors, roll it back.

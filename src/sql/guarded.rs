@@ -1,5 +1,6 @@
 //! The admission folded into the first write of a transaction.
 
+use fencing_protocol::{Resource, Token};
 use sqlx::error::BoxDynError;
 use sqlx::{Arguments as _, Encode, Pool, Transaction, Type};
 
@@ -10,8 +11,6 @@ use super::error::is_denied;
 use super::opening::OpeningTransaction;
 use super::parameters::last_parameter;
 use crate::database::Database;
-use crate::resource::Resource;
-use crate::token::Token;
 
 /// A write that carries its own admission: [`guarded`] makes one.
 #[must_use = "it writes nothing before it is run"]

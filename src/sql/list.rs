@@ -1,9 +1,8 @@
+use fencing_protocol::{Resource, Token};
 use sqlx::Pool;
 
 use super::AdmitError;
 use crate::database::Database;
-use crate::resource::Resource;
-use crate::token::Token;
 
 /// One row of the table of marks, as it stands there.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,9 +1,8 @@
+use fencing_protocol::{Resource, Token};
 use sqlx::Pool;
 
 use super::AdmitError;
 use crate::database::{Database, Kind};
-use crate::resource::Resource;
-use crate::token::Token;
 
 /// Lowers the mark of `resource` from `from` to `to`. It is the way back for an operator, if a token that
 /// was never granted has raised the mark and all holders of leases are refused.

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use fencing_protocol::{Resource, Token};
 use futures_util::future::BoxFuture;
 use sqlx::Pool;
 
@@ -10,8 +11,6 @@ use super::opening::OpeningTransaction;
 use crate::database::Database;
 use crate::fence::{Marks, MarksError, Stale};
 use crate::random::jitter;
-use crate::resource::Resource;
-use crate::token::Token;
 
 /// How often a raise is tried when other transactions are in the way.
 const TRIES: u32 = 5;

@@ -1,11 +1,10 @@
 //! What the functions, procedures and triggers of this crate say when they refuse. Their
 //! SQLSTATEs end like the HTTP statuses of the layer.
 
+use fencing_protocol::{Resource, Token};
 use sqlx::error::DatabaseError;
 
 use crate::fence::Stale;
-use crate::resource::Resource;
-use crate::token::Token;
 
 /// A refusal by a function, procedure or trigger of this crate.
 pub(super) enum Message {

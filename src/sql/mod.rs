@@ -32,7 +32,7 @@
 //! schema where [`migrate()`] created it, whatever the caller's search path and temporary
 //! tables are; the functions themselves are found through the path, so that all writers must
 //! find the same ones. Marks are never lowered or deleted, except by an operator ([`lower()`], [`Prune`]).
-//! [`Token`](crate::token::Token) and [`Resource`](crate::resource::Resource) can be bound and
+//! [`Token`](fencing_protocol::Token) and [`Resource`](fencing_protocol::Resource) can be bound and
 //! read as they are, as a `BIGINT` and as text.
 
 mod admit;
@@ -63,7 +63,6 @@ mod sqlite;
 pub mod statement;
 mod texts;
 mod transactions;
-mod types;
 #[cfg(feature = "sqlite")]
 mod writer;
 

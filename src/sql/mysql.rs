@@ -1,3 +1,4 @@
+use fencing_protocol::{Resource, Token};
 use futures_util::future::{BoxFuture, ready};
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::mysql::MySqlArguments;
@@ -11,8 +12,6 @@ use super::texts::texts;
 use crate::database::{
     AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Prunable, Row, Texts,
 };
-use crate::resource::Resource;
-use crate::token::Token;
 
 const LOWER: &str = "CALL fencing_lower(?, ?, ?)";
 

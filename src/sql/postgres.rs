@@ -1,3 +1,4 @@
+use fencing_protocol::{Resource, Token};
 use futures_util::future::BoxFuture;
 use sqlx::error::BoxDynError;
 use sqlx::migrate::{MigrateError, Migrator};
@@ -10,8 +11,6 @@ use super::texts::texts;
 use crate::database::{
     AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Prunable, Row, Texts, literal,
 };
-use crate::resource::Resource;
-use crate::token::Token;
 
 /// Each statement must see what the migration before it, by another process, has done: an
 /// older snapshot would apply it twice. It waits a second at most for others: all that come later wait

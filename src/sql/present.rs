@@ -1,10 +1,9 @@
+use fencing_protocol::{Resource, Token};
 use sqlx::Transaction;
 
 use super::AdmitError;
 use crate::database::Database;
-use crate::resource::Resource;
 use crate::sequencer::Sequencer;
-use crate::token::Token;
 
 /// What a transaction presents to protected tables: a [`Sequencer`], or a bare [`Token`].
 #[derive(Debug, Clone, Copy)]

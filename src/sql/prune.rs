@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use fencing_protocol::Token;
 use sqlx::Pool;
 use sqlx::pool::PoolConnection;
 use tokio::time::sleep;
@@ -8,7 +9,6 @@ use super::AdmitError;
 use super::protect::quoted::unhex;
 use crate::database::{Database, Kind, Prunable};
 use crate::random::jitter;
-use crate::token::Token;
 
 /// How many marks one transaction deletes. Whoever needs one of them waits for it.
 const BATCH: u32 = 1000;

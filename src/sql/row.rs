@@ -39,11 +39,10 @@
 //! instead. A new holder that only reads seals nothing, unless it writes its token before it
 //! reads: `UPDATE files SET fence_token = 34 WHERE path = ? AND fence_token <= 34`.
 
+use fencing_protocol::{Resource, Token};
 use sqlx::{Database, Encode, QueryBuilder, Type};
 
 use crate::fence::Stale;
-use crate::resource::Resource;
-use crate::token::Token;
 
 /// Pushes `fence_token = <token>`, for the list after SET.
 pub fn set<DB>(query: &mut QueryBuilder<DB>, token: Token) -> &mut QueryBuilder<DB>

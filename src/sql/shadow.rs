@@ -1,13 +1,12 @@
 //! Shadow mode: what the fence would refuse is counted, logged, kept, and let through.
 
+use fencing_protocol::{Resource, Token};
 use sqlx::{Pool, Transaction};
 
 use super::AdmitError;
 use super::protect::quoted::hex;
 use crate::database::{Database, Kind, Texts};
 use crate::fence::Stale;
-use crate::resource::Resource;
-use crate::token::Token;
 
 /// What the fence would have refused: one row of the table `fencing_refusals`.
 #[derive(Debug, Clone, PartialEq, Eq)]

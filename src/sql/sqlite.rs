@@ -1,3 +1,4 @@
+use fencing_protocol::{Resource, Token};
 use futures_util::future::BoxFuture;
 use sqlx::error::BoxDynError;
 use sqlx::migrate::{MigrateError, Migrator};
@@ -8,8 +9,6 @@ use super::migrate::in_one_transaction;
 use super::statement::sqlite::{BEGIN, HIGHEST};
 use super::texts::texts;
 use crate::database::{AdmitAnswer, FenceStatements, Migrations, Prunable, Row, Texts};
-use crate::resource::Resource;
-use crate::token::Token;
 
 /// Writes the row for an equal token as well: what keeps a newer token out until the
 /// transaction ends is the database's one write lock, and a mere read does not take it.

@@ -1,9 +1,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use fencing_protocol::{Fault, Reply, Request};
 use tokio::sync::watch;
-
-use crate::protocol::{Fault, Reply, Request};
 
 /// The requests that a node has run, in order, and its answers.
 type Log = Vec<(Request, Result<Reply, Fault>)>;

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fencing_protocol::{ClientId, Fault, Fleet, Incarnation, Reply, Request, Resource};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
@@ -9,8 +10,6 @@ use tokio::time::sleep;
 use super::Faults;
 use crate::lock::Ear;
 use crate::lock::redlock::{Node, Session};
-use crate::protocol::{ClientId, Fault, Fleet, Incarnation, Reply, Request};
-use crate::resource::Resource;
 
 /// A node behind a network and a machine whose faults you switch: see [`Faults`].
 ///

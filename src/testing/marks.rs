@@ -1,12 +1,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use fencing_protocol::{Resource, Token};
 use futures_util::future::join_all;
 use tokio::time::timeout;
 
 use super::{ANSWER_WITHIN, Breach, NAMES, Rule, long, resource};
 use crate::fence::{Marks, MarksError, Stale};
-use crate::resource::Resource;
-use crate::token::Token;
 
 /// Checks that marks, none of which was raised yet, keep the contract of [`Marks`].
 ///

@@ -57,6 +57,6 @@ fn long(bytes: usize) -> String {
 }
 
 /// Makes the resource of this name, which is a valid one.
-fn resource(name: &str) -> Result<crate::resource::Resource, Breach> {
-    crate::resource::Resource::new(name).map_err(|error| Rule::NamesApart.breach(name, &error))
+fn resource(name: &str) -> Result<fencing_protocol::Resource, Breach> {
+    fencing_protocol::Resource::new(name).map_err(|error| Rule::NamesApart.breach(name, &error))
 }

@@ -13,7 +13,7 @@ use support::process;
 use tempfile::{TempDir, tempdir};
 
 fn script(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples").join(name);
     let mode = path.metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o111, 0o111, "{name} can be executed");
     path
@@ -269,7 +269,7 @@ fn python_writes_with_its_token_and_is_refused_with_an_older_one() {
 /// The one limit that the examples have.
 #[test]
 fn they_are_short() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_file() {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use fencing::Resource;
 use fencing::lock::redlock::{MemoryNode, Node, Session};
-use fencing::protocol::{Fault, Fleet, Incarnation, Nonce, Owner, Reply, Request};
 use fencing::testing::{Rule, node_contract};
+use fencing_protocol::{Fault, Fleet, Incarnation, Nonce, Owner, Reply, Request};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 

@@ -9,7 +9,6 @@ pub enum Room {
     // Floor 0.
     Words,
     // Floor 1.
-    Protocol,
     Database,
     // Floor 2.
     Lock,
@@ -36,7 +35,7 @@ pub enum Room {
 
 use Room::{
     Connect, Database, Fence, FrontDoor, Http, Lock, LockSql, MemoryMarks, MemoryNode, MysqlLeases,
-    PostgresLeases, Protocol, RedisMarks, RedisNode, Redlock, Sql, SqliteLeases, Testing, Words,
+    PostgresLeases, RedisMarks, RedisNode, Redlock, Sql, SqliteLeases, Testing, Words,
 };
 
 impl Room {
@@ -45,8 +44,7 @@ impl Room {
         let names: Vec<&str> = module.iter().map(String::as_str).collect();
         match names[..] {
             [] => FrontDoor,
-            ["token" | "resource" | "sequencer" | "time" | "random" | "seldom", ..] => Words,
-            ["protocol", ..] => Protocol,
+            ["sequencer" | "time" | "random" | "seldom", ..] => Words,
             ["database", ..] => Database,
             ["lock", "redlock", "memory", ..] => MemoryNode,
             ["lock", "redlock", "redis", ..] => RedisNode,
@@ -72,33 +70,20 @@ impl Room {
     pub fn may_import(self, other: Room) -> bool {
         let rooms: &[Room] = match self {
             Words => &[],
-            Protocol | Database => &[Words],
-            Lock | Fence => &[Words, Protocol],
-            Redlock => &[Words, Protocol, Lock],
-            MemoryNode | RedisNode => &[Words, Protocol, Lock, Redlock],
-            LockSql => &[Words, Protocol, Database, Lock],
-            SqliteLeases | PostgresLeases | MysqlLeases => {
-                &[Words, Protocol, Database, Lock, LockSql]
-            }
-            MemoryMarks => &[Words, Protocol, Fence],
+            Database => &[Words],
+            Lock | Fence => &[Words],
+            Redlock => &[Words, Lock],
+            MemoryNode | RedisNode => &[Words, Lock, Redlock],
+            LockSql => &[Words, Database, Lock],
+            SqliteLeases | PostgresLeases | MysqlLeases => &[Words, Database, Lock, LockSql],
+            MemoryMarks => &[Words, Fence],
             RedisMarks => &[Words, Fence],
-            Sql => &[Words, Protocol, Database, Fence],
-            Connect => {
-                &[Words, Protocol, Database, Lock, Redlock, MemoryNode, RedisNode, LockSql, Sql]
-            }
+            Sql => &[Words, Database, Fence],
+            Connect => &[Words, Database, Lock, Redlock, MemoryNode, RedisNode, LockSql, Sql],
             Http => &[Words, Fence],
-            Testing => &[
-                Words,
-                Protocol,
-                Database,
-                Lock,
-                Fence,
-                Redlock,
-                MemoryNode,
-                LockSql,
-                MemoryMarks,
-                Sql,
-            ],
+            Testing => {
+                &[Words, Database, Lock, Fence, Redlock, MemoryNode, LockSql, MemoryMarks, Sql]
+            }
             FrontDoor => return true,
         };
         self == other || rooms.contains(&other)

@@ -35,6 +35,7 @@ fn names(text: &str) -> BTreeSet<&str> {
 fn metrics() -> BTreeSet<String> {
     let mut text = String::new();
     sources(&repository().join("src"), &mut text);
+    sources(&repository().join("cli/src"), &mut text);
     let mut found = BTreeSet::new();
     for (kind, endings) in [
         ("counter!(", &[""][..]),
@@ -90,6 +91,7 @@ fn dashboard_and_alerts_name_metrics_that_exist() {
 fn outcomes_in_alerts_are_outcomes_of_the_code() {
     let (mut text, alerts) = (String::new(), read("ops/alerts.yaml"));
     sources(&repository().join("src"), &mut text);
+    sources(&repository().join("cli/src"), &mut text);
     let mut seen = 0;
     for part in alerts.split("outcome=").skip(1) {
         let value = part.trim_start_matches('~').trim_start_matches('"').split('"').next().unwrap();

@@ -8,14 +8,11 @@ use crate::source::File;
 /// A library of the files that matter here, and of these.
 fn library(changed: &[(&str, &str)]) -> Vec<File> {
     let standing = [
-        ("lib.rs", "pub use token::Token; pub use lock::Lease;"),
-        ("token.rs", "pub struct Token;"),
+        ("lib.rs", "pub use sequencer::Sequencer; pub use lock::Lease;"),
+        ("sequencer.rs", "pub struct Sequencer;"),
         ("time.rs", ""),
-        ("protocol/mod.rs", ""),
-        ("protocol/acquire.rs", ""),
-        ("protocol/fault.rs", "pub enum Fault { Held }"),
         ("database/mod.rs", "pub trait Database {}"),
-        ("lock/mod.rs", "pub use lease::Lease; pub use crate::protocol::fault::Fault;"),
+        ("lock/mod.rs", "pub use lease::Lease; pub use crate::sequencer::Sequencer;"),
         ("lock/connect.rs", ""),
         ("lock/lease.rs", "pub struct Lease;"),
         ("lock/service.rs", "pub struct Attempt;"),
@@ -53,10 +50,8 @@ fn breach(path: &str, text: &str) -> bool {
 
 #[test]
 fn an_arrow_upwards_is_seen() {
-    assert!(breach("token.rs", "use crate::protocol::fault::Fault;"));
-    assert!(breach("protocol/acquire.rs", "use crate::lock::Lease;"));
-    assert!(breach("protocol/acquire.rs", "use crate::{token::Token, lock::Lease};"));
-    assert!(breach("protocol/acquire.rs", "use crate::database::Database;"));
+    assert!(breach("sequencer.rs", "use crate::database::Database;"));
+    assert!(breach("sequencer.rs", "use crate::{time, lock::Lease};"));
     assert!(breach("database/mod.rs", "use crate::sql::SqlMarks;"));
     assert!(breach("lock/lease.rs", "use super::sql::SqlLock;"));
     assert!(breach("lock/service.rs", "use crate::lock::redlock::lane::Lane;"));
@@ -75,7 +70,10 @@ fn an_arrow_to_a_sibling_is_seen() {
     assert!(breach("lock/sql/postgres.rs", "use crate::fence::Stale;"));
     assert!(breach("lock/sql/postgres.rs", "use super::sqlite::LEFT;"));
     assert!(breach("lock/sql/postgres.rs", "use super::sqlite;\nfn f() { sqlite::LEFT; }"));
-    assert!(breach("sql/mod.rs", "use crate::lock::Fault;"), "through a room that it may not see");
+    assert!(
+        breach("sql/mod.rs", "use crate::lock::Sequencer;"),
+        "through a room that it may not see"
+    );
     assert!(breach("http/layer.rs", "fn f() { crate::sql::admit() }"));
     assert!(breach("http/layer.rs", "use crate::lock::Lease;"));
     assert!(breach("http/layer.rs", "use crate::fence::MemoryMarks;"));
@@ -83,9 +81,9 @@ fn an_arrow_to_a_sibling_is_seen() {
 
 #[test]
 fn an_import_through_the_front_door_is_seen() {
-    assert!(breach("lock/service.rs", "use crate::Token;"));
-    assert!(breach("lock/service.rs", "fn f(token: crate::Token) {}"));
-    assert!(!breach("lock/service.rs", "use crate::token::Token;"));
+    assert!(breach("lock/service.rs", "use crate::Sequencer;"));
+    assert!(breach("lock/service.rs", "fn f(sequencer: crate::Sequencer) {}"));
+    assert!(!breach("lock/service.rs", "use crate::sequencer::Sequencer;"));
 }
 
 #[test]
@@ -98,10 +96,10 @@ fn what_is_allowed_is_no_breach() {
     assert!(!breach("lock/redlock/redis/node.rs", "use super::super::lane::Lane;"));
     assert!(!breach("lock/connect.rs", "use super::{redlock::RedisNode, sql::SqlLock};"));
     assert!(!breach(
-        "token.rs",
+        "sequencer.rs",
         "// use crate::lock::Lease;\nconst A: &str = \"crate::lock::Lease\";"
     ));
-    assert!(!breach("token.rs", "#[cfg(test)]\nmod tests {\n    use crate::lock::Lease;\n}"));
+    assert!(!breach("sequencer.rs", "#[cfg(test)]\nmod tests {\n    use crate::lock::Lease;\n}"));
 }
 
 #[test]

@@ -79,7 +79,7 @@ pub fn crate_in(folder: &str) -> Vec<File> {
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
-            if path.is_dir() && !path.ends_with("src/bin") {
+            if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|kind| kind == "rs") {
                 found.push(path);

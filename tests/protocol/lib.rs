@@ -1,4 +1,4 @@
-//! The protocol in `src/protocol`, without a server and without a runtime: every state of small
+//! The protocol in `protocol`, without a server and without a runtime: every state of small
 //! worlds, random walks over larger ones, the proof for any number of nodes, and the checker of
 //! histories. The model's worlds are a library: the simulator of `examples/storage_service` plays them.
 

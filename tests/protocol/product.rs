@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fencing::Resource;
-use fencing::protocol::{
+use fencing::time::Time;
+use fencing_protocol::{
     Acquire, AcquireAll, AcquireAllOutcome, AcquireOutcome, Attempt, Mode, Nonce, Owner, Reply,
     Request, Stamp, Store, Terms,
 };
-use fencing::time::Time;
 
 use crate::model::node::{TTL, ask, incarnation, owner};
 

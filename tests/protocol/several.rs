@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use fencing::protocol::{
-    AcquireAll, AcquireAllOutcome, Attempt, Mode, Nonce, Owner, Reply, Request, Store, Terms,
-};
 use fencing::time::Time;
 use fencing::{Resource, Token};
+use fencing_protocol::{
+    AcquireAll, AcquireAllOutcome, Attempt, Mode, Nonce, Owner, Reply, Request, Store, Terms,
+};
 use stateright::{Model, Property};
 
 use crate::model::check::search;

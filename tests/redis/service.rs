@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use fencing::lock::redlock::RedlockBuilder;
 use fencing::lock::{AcquireError, NodeCause, Released};
-use fencing::protocol::Fault;
 use fencing::{Redlock, Resource};
+use fencing_protocol::Fault;
 use support::redis::{RedisServer, five};
 
 fn service(servers: &[RedisServer]) -> RedlockBuilder {

@@ -5,8 +5,8 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use fencing::lock::{AcquireError, NodeCause};
-use fencing::protocol::Fault;
 use fencing::{Redlock, Resource};
+use fencing_protocol::Fault;
 use support::cli::binary;
 use support::redis::RedisServer;
 

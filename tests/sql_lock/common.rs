@@ -6,8 +6,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use fencing::lock::AcquireError;
-use fencing::protocol::Fault;
 use fencing::{Lease, Resource};
+use fencing_protocol::Fault;
 
 /// Longer than any test takes: what is gone was released and has not expired.
 pub const LONG: Duration = Duration::from_secs(60);

@@ -1,8 +1,9 @@
 use std::time::Duration;
 
+use fencing_protocol::Resource;
+
 use super::*;
 use crate::lock::AcquireError;
-use crate::resource::Resource;
 
 #[tokio::test]
 async fn memory_gives_leases_and_every_clone_shares_them() {

@@ -4,9 +4,9 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use fencing_protocol::{Fault, Reply, majority};
 use tokio::time::{Instant, sleep_until};
 
-use crate::protocol::{Fault, Reply, majority};
 use crate::time::{Clock, Time};
 
 type Answer = Result<Reply, Fault>;

@@ -1,6 +1,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fencing_protocol::{
+    Acquire, AcquireOutcome, Attempt, Fault, Mode, Owner, Request, Resource, Terms,
+};
 use tokio::time::Instant;
 
 use super::answers::Answers;
@@ -11,9 +14,7 @@ use super::seen::SeenHolders;
 use crate::lock::backoff::Drains;
 use crate::lock::held_lock::Grant;
 use crate::lock::{AcquireError, Holder};
-use crate::protocol::{Acquire, AcquireOutcome, Attempt, Fault, Mode, Owner, Request, Terms};
 use crate::random;
-use crate::resource::Resource;
 
 /// The longest that an attempt waits for its turn.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30);

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use fencing_protocol::{AcquireAll, AcquireAllOutcome, Attempt, Mode, Owner, Resource, Terms};
 use tokio::time::Instant;
 
 use super::answers::Answers;
@@ -10,9 +11,7 @@ use super::readmission;
 use super::seen::SeenHolders;
 use crate::lock::AcquireError;
 use crate::lock::held_lock::GrantAll;
-use crate::protocol::{AcquireAll, AcquireAllOutcome, Attempt, Mode, Owner, Terms};
 use crate::random;
-use crate::resource::Resource;
 
 /// Makes one attempt to acquire all of them. Dropped at any await point, or lost, it releases all of
 /// them everywhere. If this client itself was too slow, it asks anew as [`attempt`](super::attempt::attempt) does.

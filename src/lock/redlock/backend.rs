@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use fencing_protocol::{CROWDED, Fault, Reply, Report, Request, Resource, fault_of, majority};
 use tokio::time::Instant;
 
 use super::attempt::attempt;
@@ -13,8 +14,6 @@ use crate::lock::held_lock::{Grant, GrantAll};
 use crate::lock::hints::Listening;
 use crate::lock::settings::Settings;
 use crate::lock::{AcquireError, Health, NodeHealth};
-use crate::protocol::{CROWDED, Fault, Reply, Report, Request, fault_of, majority};
-use crate::resource::Resource;
 use crate::time::Clock;
 
 impl LockBackend for Arc<Nodes> {

@@ -1,11 +1,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fencing_protocol::Fleet;
+
 use super::nodes::{Nodes, Starting};
 use super::{BuildError, Node, Redlock};
 use crate::lock::service::Service;
 use crate::lock::settings::{Settings, settings_setters};
-use crate::protocol::Fleet;
 use crate::time::{Clock, SystemClock};
 
 /// Makes a node when the namespace is known.

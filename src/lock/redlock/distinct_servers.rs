@@ -1,9 +1,8 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use fencing_protocol::{Fault, Incarnation};
 use tokio::time::Instant;
-
-use crate::protocol::{Fault, Incarnation};
 
 /// Keeps note of the server that each lane has reached: one server must not vote through two lanes.
 pub(super) struct DistinctServers {

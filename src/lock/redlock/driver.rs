@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use fencing_protocol::{Fault, Reply, Request};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
@@ -16,7 +17,6 @@ use super::node::{Node, Opened, Session};
 use super::own_wakes::OwnWakes;
 use super::shared::Shared;
 use super::timer::{Timer, poll_optional};
-use crate::protocol::{Fault, Reply, Request};
 
 /// How long a session that does not answer is kept before a new one is opened.
 pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(2);

@@ -1,14 +1,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use fencing_protocol::{Attempt, Release, Renew, RenewOutcome, Request, Token};
 use futures_util::future::BoxFuture;
 
 use super::answers::Answers;
 use super::nodes::Nodes;
 use crate::lock::held_lock::{HeldLock, Renewed};
 use crate::lock::{ReleaseError, Released};
-use crate::protocol::{Attempt, Release, Renew, RenewOutcome, Request};
-use crate::token::Token;
 
 /// A lock that is held on the nodes.
 pub(super) struct HeldOnNodes {

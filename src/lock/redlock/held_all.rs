@@ -1,14 +1,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use fencing_protocol::{Attempt, ReleaseAll, RenewAll, RenewOutcome, Request, Token};
 use futures_util::future::BoxFuture;
 
 use super::answers::Answers;
 use super::nodes::Nodes;
 use crate::lock::held_lock::{HeldLock, Renewed};
 use crate::lock::{ReleaseError, Released};
-use crate::protocol::{Attempt, ReleaseAll, RenewAll, RenewOutcome, Request};
-use crate::token::Token;
 
 /// Several locks that are asked for, or held, on the nodes. Dropped before it was closed, it releases
 /// all of them everywhere: also where no answer came.

@@ -3,6 +3,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
+use fencing_protocol::{Fault, Reply};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
@@ -10,7 +11,6 @@ use tokio::time::Instant;
 use tracing::Span;
 
 use super::job::Job;
-use crate::protocol::{Fault, Reply};
 
 /// The answer to one call of a session. One call may carry several requests.
 pub(super) type Answer = Result<Reply, Fault>;

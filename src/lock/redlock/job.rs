@@ -1,10 +1,10 @@
 use std::collections::VecDeque;
 
+use fencing_protocol::{Fault, Owner, Reply, Request};
 use tokio::time::Instant;
 
 use super::answers::Slot;
 use super::outstanding::OutstandingWork;
-use crate::protocol::{Fault, Owner, Reply, Request};
 
 /// A request on its way to one node.
 pub(super) struct Job {

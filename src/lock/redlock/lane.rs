@@ -2,6 +2,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use fencing_protocol::{Fault, Request};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -10,7 +11,6 @@ use super::driver::Driver;
 use super::job::Job;
 use super::node::Node;
 use super::shared::Shared;
-use crate::protocol::{Fault, Request};
 
 /// How long a release may take that waits behind many others.
 const RELEASE_LIMIT: Duration = Duration::from_secs(10);

@@ -2,6 +2,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use fencing_protocol::{
+    ClientId, EPOCH, Fault, Fleet, Incarnation, Membership, Moment, Reply, Request, Resource, Store,
+};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 use tokio::sync::mpsc;
@@ -10,10 +13,6 @@ use super::node::{Node, Session};
 use super::signatures::Signatures;
 use super::waiting_list::{Entry, WaitingList};
 use crate::lock::ear::Ear;
-use crate::protocol::{
-    ClientId, EPOCH, Fault, Fleet, Incarnation, Membership, Moment, Reply, Request, Store,
-};
-use crate::resource::Resource;
 use crate::time::{Clock, SystemClock, Time};
 
 /// A node in this process, running the same protocol as a Redis node.

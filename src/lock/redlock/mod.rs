@@ -57,8 +57,8 @@ use nodes::Nodes;
 use super::service::{Service, lock_service};
 
 pub use super::{BuildError, Ear, Health};
-pub use crate::protocol::{Fleet, FleetError};
 pub use builder::RedlockBuilder;
+pub use fencing_protocol::{Fleet, FleetError};
 pub use memory::MemoryNode;
 pub use node::{Node, Opened, Session};
 pub use operator::{AdmitNodes, Operator, OperatorError};

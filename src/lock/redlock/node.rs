@@ -1,11 +1,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use fencing_protocol::{ClientId, Fault, Fleet, Incarnation, Reply, Request};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 
 use crate::lock::ear::Ear;
-use crate::protocol::{ClientId, Fault, Fleet, Incarnation, Reply, Request};
 
 /// One independent master.
 ///

@@ -3,6 +3,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use fencing_protocol::{
+    ClientId, Fault, Fleet, Nonce, Readmission, ReleaseOutcome, Reply, Request, majority,
+};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
 
@@ -16,9 +19,6 @@ use super::outstanding::Outstanding;
 use super::shared::Shared;
 use crate::lock::hints::Hints;
 use crate::lock::{NodeCause, ReleaseError, Released};
-use crate::protocol::{
-    ClientId, Fault, Fleet, Nonce, Readmission, ReleaseOutcome, Reply, Request, majority,
-};
 use crate::random;
 use crate::time::Clock;
 

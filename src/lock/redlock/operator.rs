@@ -1,6 +1,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fencing_protocol::{
+    Fault, Move, MoveError, Nonce, Prepared, Readmission, ReadmitError, Relocation, Reply, Report,
+    Request, Side, majority,
+};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::time::sleep;
@@ -9,10 +13,6 @@ use super::Redlock;
 use super::nodes::Nodes;
 use super::readmission;
 use crate::lock::error::{Causes, NodeCause};
-use crate::protocol::{
-    Fault, Move, MoveError, Nonce, Prepared, Readmission, ReadmitError, Relocation, Reply, Report,
-    Request, Side, majority,
-};
 use crate::random;
 use crate::random::jitter;
 
@@ -315,7 +315,7 @@ impl Operator {
         while let Some((node, answer)) = answers.next().await {
             match answer {
                 Ok(Reply::Prepared(answer)) => prepared.push((node, answer)),
-                other => faults.push((node, crate::protocol::fault_of(other))),
+                other => faults.push((node, fencing_protocol::fault_of(other))),
             }
         }
         if !faults.is_empty() {

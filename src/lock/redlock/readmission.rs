@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use fencing_protocol::{Fault, Readmission, Readmit, ReadmitError, Reply, Request};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
@@ -9,7 +10,6 @@ use tokio::time::{Instant, sleep};
 
 use super::nodes::Nodes;
 use super::notices::{Notice, Pending};
-use crate::protocol::{Fault, Readmission, Readmit, ReadmitError, Reply, Request};
 use crate::random::jitter;
 use crate::seldom::Seldom;
 

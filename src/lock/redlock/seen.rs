@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
+use fencing_protocol::{Fault, Reply};
+
 use crate::lock::Holder;
-use crate::protocol::{Fault, Reply};
 
 /// Whom the nodes have named as the holders of locks that were asked for.
 pub(super) struct SeenHolders {

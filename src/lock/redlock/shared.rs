@@ -2,11 +2,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use fencing_protocol::{ClientId, Fault, Fleet, Reply, Request};
+
 use super::distinct_servers::DistinctServers;
 use super::notices::{Notice, Notices};
 use super::outstanding::Outstanding;
 use crate::lock::hints::Hints;
-use crate::protocol::{ClientId, Fault, Fleet, Reply, Request};
 
 /// What the lanes of one lock service share.
 #[derive(Clone)]

@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::protocol::{Owner, Reply, Request, Store};
-use crate::resource::Resource;
+use fencing_protocol::{Owner, Reply, Request, Resource, Store};
+
 use crate::time::Time;
 
 /// Under which names the locks of a node in this process are held.

@@ -2,10 +2,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use fencing_protocol::{Request, Resource};
+
 use super::*;
 use crate::lock::{AcquireError, Loss, Released, RenewError};
-use crate::protocol::Request;
-use crate::resource::Resource;
 use crate::time::{Clock, SystemClock, Time};
 
 /// The runtime's clock, which stands still and jumps in paused tests.

@@ -1,10 +1,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use fencing_protocol::{ClientId, Resource};
 use tokio::sync::mpsc;
 
-use crate::protocol::ClientId;
-use crate::resource::Resource;
 use crate::time::Time;
 
 /// For how long the one who was told of a release is left alone with it.

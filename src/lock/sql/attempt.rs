@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fencing_protocol::{Fault, Mode, Resource, Terms, Token};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::Instrument;
@@ -13,9 +14,6 @@ use crate::database::{AcquireAnswer, Claim, Database};
 use crate::lock::backoff::Drains;
 use crate::lock::held_lock::Grant;
 use crate::lock::{AcquireError, Holder};
-use crate::protocol::{Fault, Mode, Terms};
-use crate::resource::Resource;
-use crate::token::Token;
 
 /// Makes one attempt. Dropped at any await point, or lost, it releases the row. Where others share the
 /// row that it asks for alone, nobody joins them for as long as it `drains`.

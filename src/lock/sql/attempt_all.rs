@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fencing_protocol::{Fault, Resource, Terms, Token};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
@@ -13,9 +14,6 @@ use super::table::LeaseTable;
 use crate::database::{AcquireAnswer, Claim, Database};
 use crate::lock::held_lock::GrantAll;
 use crate::lock::{AcquireError, Holder};
-use crate::protocol::{Fault, Terms};
-use crate::resource::Resource;
-use crate::token::Token;
 
 /// Makes one attempt for all of the rows, one after another in the order of the list. It waits for
 /// none while it has another, so two clients never wait for each other. Dropped at any await point, or

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use fencing_protocol::{Fault, Resource};
 use tokio::time::Instant;
 
 use super::attempt::attempt;
@@ -13,8 +14,6 @@ use crate::lock::held_lock::{Grant, GrantAll};
 use crate::lock::hints::Listening;
 use crate::lock::settings::Settings;
 use crate::lock::{AcquireError, Health, ears};
-use crate::protocol::Fault;
-use crate::resource::Resource;
 use crate::time::Clock;
 
 impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use fencing_protocol::{Fault, Resource};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use sqlx::Pool;
@@ -9,8 +10,6 @@ use tokio::sync::{mpsc, oneshot};
 use super::fault;
 use crate::database::{Channels, Database};
 use crate::lock::ear::Ear;
-use crate::protocol::Fault;
-use crate::resource::Resource;
 
 /// Returns the channel on which releases of the resource are told: a hash of its name (FNV-1a), as
 /// channels have short names. Two that share one cost each other a look at the row.

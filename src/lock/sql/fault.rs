@@ -1,5 +1,6 @@
+use fencing_protocol::Fault;
+
 use crate::database::{Meaning, meaning, text};
-use crate::protocol::Fault;
 
 /// Returns whether the same statement may succeed when it is run again.
 pub(super) fn is_conflict(error: &sqlx::Error) -> bool {

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use fencing_protocol::{Fault, Terms, Token};
 use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
@@ -7,8 +8,6 @@ use super::row::LeaseRow;
 use crate::database::Database;
 use crate::lock::held_lock::{HeldLock, Renewed};
 use crate::lock::{ReleaseError, Released};
-use crate::protocol::{Fault, Terms};
-use crate::token::Token;
 
 /// One held row.
 ///

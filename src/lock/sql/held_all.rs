@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use fencing_protocol::{Fault, Terms, Token};
 use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
@@ -8,8 +9,6 @@ use super::rows::release_rows;
 use crate::database::Database;
 use crate::lock::held_lock::{HeldLock, Renewed};
 use crate::lock::{ReleaseError, Released};
-use crate::protocol::{Fault, Terms};
-use crate::token::Token;
 
 /// Several held rows.
 pub(super) struct HeldRows<DB: Database> {

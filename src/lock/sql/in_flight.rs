@@ -1,9 +1,8 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use fencing_protocol::Resource;
 use tokio::sync::watch;
-
-use crate::resource::Resource;
 
 /// What this process has in flight to the database, by resource.
 ///

@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
+use fencing_protocol::{Fault, Resource, Token};
 use sqlx::Pool;
 
 use super::fault;
 use crate::database::{Database, Kind, Texts};
 use crate::lock::Holder;
-use crate::protocol::Fault;
-use crate::resource::Resource;
-use crate::token::Token;
 
 /// A lease that lasts, as it stands in the database, for an operator. A row that several share stands here once
 /// for each of them.

@@ -1,13 +1,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fencing_protocol::Fault;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::in_flight::InFlightStatement;
 use super::table::LeaseTable;
 use crate::database::{Claim, Database};
-use crate::protocol::Fault;
 
 /// The row that one attempt asks for, and the way to it.
 pub(super) struct LeaseRow<DB: Database> {

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use fencing_protocol::Fault;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -7,7 +8,6 @@ use tracing::Instrument;
 use super::in_flight::InFlightStatement;
 use super::row::LeaseRow;
 use crate::database::Database;
-use crate::protocol::Fault;
 
 /// Releases rows in a task of its own, one after another, and reports the worst outcome of the first
 /// tries: a fault, or that one was not held any more.

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fencing_protocol::{Fault, Owner, Resource};
 use futures_util::future::BoxFuture;
 use sqlx::Pool;
 use sqlx::pool::PoolConnection;
@@ -17,10 +18,8 @@ use crate::database::{AcquireAnswer, Claim, Database, Kind, ReleaseAnswer};
 use crate::lock::hints::Hints;
 use crate::lock::holder::HolderName;
 use crate::lock::{Health, NodeCause};
-use crate::protocol::{Fault, Owner};
 use crate::random;
 use crate::random::jitter;
-use crate::resource::Resource;
 use crate::time::Clock;
 
 /// How long an answer is waited for after the caller has given up, and how long a release

@@ -1,6 +1,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use fencing_protocol::{Fault, Resource, Token};
 use futures_util::FutureExt;
 use tokio::time::{Instant, advance, sleep};
 
@@ -8,9 +9,6 @@ use super::*;
 use crate::lock::held_lock::HeldLock;
 use crate::lock::standing::Standing;
 use crate::lock::{NodeCause, ReleaseError, Released};
-use crate::protocol::Fault;
-use crate::resource::Resource;
-use crate::token::Token;
 
 const TTL: Duration = Duration::from_secs(30);
 

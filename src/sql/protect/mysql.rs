@@ -1,10 +1,11 @@
+use fencing_protocol::Resource;
+
 use super::error::ProtectError;
 use super::named::Named;
 use super::protected::Protected;
 use super::quoted::{hex, quote, unhex};
 use super::target::Protect;
 use crate::database::{Database, Meaning, meaning};
-use crate::resource::Resource;
 use crate::sql::migrate::unfit;
 
 /// A TIMESTAMP is read in the session's time zone.

@@ -1,5 +1,6 @@
+use fencing_protocol::Resource;
+
 use super::quoted::unquote;
-use crate::resource::Resource;
 
 /// Which resource a row belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,10 +1,11 @@
+use fencing_protocol::Resource;
+
 use super::error::ProtectError;
 use super::named::Named;
 use super::protected::Protected;
 use super::quoted::{quote, unhex};
 use super::target::Protect;
 use crate::database::Database;
-use crate::resource::Resource;
 
 /// Reads the type of a column where its text is not the same in every session. A domain
 /// counts as what it is made of. A type's output that is not immutable depends on settings, or

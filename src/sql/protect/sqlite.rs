@@ -1,10 +1,11 @@
+use fencing_protocol::Resource;
+
 use super::error::ProtectError;
 use super::named::Named;
 use super::protected::Protected;
 use super::quoted::{quote, unquote};
 use super::target::Protect;
 use crate::database::Database;
-use crate::resource::Resource;
 
 /// The events that have a trigger each, in the order in which the triggers are created: the
 /// newest one fires first, so that a token is cleared last.

@@ -1,7 +1,8 @@
+use fencing_protocol::Resource;
+
 use super::error::{NameError, ProtectError};
 use super::named::Named;
 use super::quoted::quote;
-use crate::resource::Resource;
 
 /// A table that the database itself is to guard.
 ///

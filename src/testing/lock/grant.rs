@@ -2,15 +2,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use fencing_protocol::{Resource, Token};
 use futures_util::future::{join, join_all};
 use tokio::time::sleep;
 
 use super::{acquire, release};
 use crate::lock::{AcquireError, Lock};
-use crate::resource::Resource;
 use crate::sequencer::Sequencer;
 use crate::testing::{Breach, NAMES, Rule, resource};
-use crate::token::Token;
 
 pub(super) async fn tokens_grow(lock: &impl Lock) -> Result<(), Breach> {
     let resource = resource("tokens")?;

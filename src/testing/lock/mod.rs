@@ -10,11 +10,11 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
+use fencing_protocol::Resource;
 use tokio::time::{sleep, timeout};
 
 use super::{ANSWER_WITHIN, Breach, Rule};
 use crate::lock::{Lease, Lock, Released};
-use crate::resource::Resource;
 
 pub use lapse::lapse_contract;
 pub use shared::shared_contract;

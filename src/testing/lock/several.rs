@@ -2,12 +2,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use fencing_protocol::Resource;
 use futures_util::future::{join, join_all};
 use tokio::time::{sleep, timeout};
 
 use super::{acquire, poll, release};
 use crate::lock::{AcquireError, LeaseSet, Lock, Loss, Released};
-use crate::resource::Resource;
 use crate::testing::{ANSWER_WITHIN, Breach, Rule, resource};
 
 /// How often the suite drops an acquisition, each time one poll later.

@@ -2,14 +2,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use fencing_protocol::{Resource, Token};
 use futures_util::future::{join, join_all};
 use tokio::time::{sleep, timeout};
 
 use super::{acquire, free, poll, release};
 use crate::lock::{AcquireError, Lock, Loss, Released, SharedLease};
-use crate::resource::Resource;
 use crate::testing::{ANSWER_WITHIN, Breach, Rule, resource};
-use crate::token::Token;
 
 /// How often the suite drops an acquisition, each time one poll later.
 const POLLS: usize = 30;

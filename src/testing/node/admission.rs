@@ -1,12 +1,10 @@
 use std::time::Duration;
 
+use fencing_protocol::{Incarnation, Nonce, Reply, Request, Resource, Sealing, Stamp, Token};
 use tokio::time::Instant;
 
 use super::probe::{ALICE, Probe, TTL};
-use crate::protocol::{Incarnation, Nonce, Reply, Request, Sealing, Stamp};
-use crate::resource::Resource;
 use crate::testing::{Breach, Rule, resource};
-use crate::token::Token;
 
 const FIRST: Nonce = Nonce(0xf1);
 const SECOND: Nonce = Nonce(0xf2);

@@ -1,5 +1,6 @@
+use fencing_protocol::{Nonce, Reply, Request, Stamp};
+
 use super::probe::{ALICE, BOB, Probe};
-use crate::protocol::{Nonce, Reply, Request, Stamp};
 use crate::testing::{Breach, Rule, resource};
 
 pub(super) async fn suite(probe: &Probe) -> Result<(), Breach> {

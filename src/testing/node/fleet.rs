@@ -1,10 +1,9 @@
 use std::time::Duration;
 
+use fencing_protocol::{Nonce, Reply, Request, Resource, Sealing, Stamp, Token};
+
 use super::probe::{ALICE, Probe, TTL, fleet_of};
-use crate::protocol::{Nonce, Reply, Request, Sealing, Stamp};
-use crate::resource::Resource;
 use crate::testing::{Breach, Rule, resource};
-use crate::token::Token;
 
 /// Checks what the node answers to a client with another list of nodes.
 pub(super) async fn suite(probe: &Probe) -> Result<(), Breach> {

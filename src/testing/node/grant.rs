@@ -1,10 +1,10 @@
 use std::time::Duration;
 
+use fencing_protocol::{Nonce, Reply, Request, Stamp};
 use futures_util::future::join;
 use tokio::time::Instant;
 
 use super::probe::{ALICE, BOB, Probe, TTL};
-use crate::protocol::{Nonce, Reply, Request, Stamp};
 use crate::testing::{Breach, Rule, resource};
 
 pub(super) async fn suite(probe: &Probe) -> Result<(), Breach> {

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
+use fencing_protocol::{Owner, Reply, Request, Resource};
+
 use super::probe::{ALICE, BOB, Probe, TTL};
-use crate::protocol::{Owner, Reply, Request};
-use crate::resource::Resource;
 use crate::testing::{Breach, Rule, resource};
 
 /// Checks renewal and release.

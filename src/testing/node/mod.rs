@@ -14,7 +14,7 @@ use crate::lock::redlock::Node;
 use probe::Probe;
 
 /// Checks that a blank node keeps its half of the protocol: see
-/// [`Request`](crate::protocol::Request), and [`Store`](crate::protocol::Store) for the
+/// [`Request`](fencing_protocol::Request), and [`Store`](fencing_protocol::Store) for the
 /// reference.
 ///
 /// It takes about two seconds of the node's clock. No suite over this trait can show what a

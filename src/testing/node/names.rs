@@ -1,6 +1,6 @@
+use fencing_protocol::{Resource, Stamp};
+
 use super::probe::{ALICE, Probe};
-use crate::protocol::Stamp;
-use crate::resource::Resource;
 use crate::testing::{Breach, NAMES, Rule, long, resource};
 
 /// Checks that each name has a lock and a count of its own.

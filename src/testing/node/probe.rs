@@ -1,12 +1,12 @@
 use std::time::Duration;
 
+use fencing_protocol::{
+    Fleet, Incarnation, Nonce, Owner, Prepared, Reply, Request, Resource, Stamp, State, Token,
+};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::lock::redlock::{Node, Session};
-use crate::protocol::{Fleet, Incarnation, Nonce, Owner, Prepared, Reply, Request, Stamp, State};
-use crate::resource::Resource;
 use crate::testing::{ANSWER_WITHIN, Breach, Rule};
-use crate::token::Token;
 
 pub(super) const ALICE: Owner = Owner(0xa11ce);
 pub(super) const BOB: Owner = Owner(0xb0b);

@@ -1,6 +1,6 @@
+use fencing_protocol::{Nonce, Owner, Reply, Resource, Stamp};
+
 use super::probe::{ALICE, BOB, Probe};
-use crate::protocol::{Nonce, Owner, Reply, Stamp};
-use crate::resource::Resource;
 use crate::testing::{Breach, Rule, resource};
 
 pub(super) async fn suite(probe: &Probe) -> Result<(), Breach> {

@@ -1,6 +1,6 @@
+use fencing_protocol::{Nonce, Owner, Reply, Request, Resource, Stamp};
+
 use super::probe::{ALICE, BOB, Probe, TTL, token};
-use crate::protocol::{Nonce, Owner, Reply, Request, Stamp};
-use crate::resource::Resource;
 use crate::testing::{Breach, Rule, resource};
 
 /// Checks requests for several locks: each is answered as a request for one is, and of locks that are

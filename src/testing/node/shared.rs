@@ -1,10 +1,9 @@
 use std::time::Duration;
 
+use fencing_protocol::{Owner, Reply, Request, Resource, Stamp};
 use tokio::time::sleep;
 
 use super::probe::{ALICE, BOB, Probe, TTL, token};
-use crate::protocol::{Owner, Reply, Request, Stamp};
-use crate::resource::Resource;
 use crate::testing::{Breach, Rule, resource};
 
 /// An owner that asks for the lock alone.

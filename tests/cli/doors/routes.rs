@@ -37,7 +37,7 @@ fn routes(text: &str) -> BTreeMap<String, BTreeMap<String, Vec<u16>>> {
 fn the_description_of_serve_names_its_routes() {
     let servers = five();
     let door = Door::serve(&servers, &[]);
-    let text = include_str!("../../../docs/openapi/serve.yaml");
+    let text = include_str!("../../../cli/openapi/serve.yaml");
     assert_eq!(get(door.requests, "/openapi.yaml").text(), text);
     assert_eq!(get(door.status, "/openapi.yaml").text(), text);
     let mut routes = routes(text);
@@ -72,7 +72,7 @@ fn the_description_of_serve_names_its_routes() {
 #[test]
 fn the_description_of_the_proxy_names_the_routes_of_its_status_port() {
     let door = Door::proxy(&Upstream::start(), &[]);
-    let text = include_str!("../../../docs/openapi/proxy.yaml");
+    let text = include_str!("../../../cli/openapi/proxy.yaml");
     assert_eq!(get(door.status, "/openapi.yaml").text(), text);
     let routes = routes(text);
     assert_eq!(routes.len(), 4, "{routes:?}");

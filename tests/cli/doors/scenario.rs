@@ -12,7 +12,7 @@ use super::{Door, proxy};
 use support::cli::{Ended, finish, five};
 
 fn example(name: &str) -> Command {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples").join(name);
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../examples").join(name);
     let mut command = Command::new("python3");
     command.arg(path).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command

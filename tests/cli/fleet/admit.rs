@@ -1,7 +1,7 @@
 //! `fencing fleet admit`: nodes come back with no application running.
 
 use fencing::lock::AcquireError;
-use fencing::protocol::Fault;
+use fencing::lock::Fault;
 
 use crate::fleet::place::{durable, fencing, init, lease, list, nodes, resource, servers, service};
 

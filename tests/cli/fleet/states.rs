@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use fencing::lock::Fault;
 use fencing::lock::Health;
-use fencing::protocol::Fault;
 use fencing::{Lease, Redlock};
 
 use crate::fleet::place::{

@@ -3,7 +3,7 @@ use std::time::Duration;
 use fencing::Redlock;
 use fencing::lock::Loss;
 use fencing::lock::redlock::Node;
-use fencing::protocol::{Owner, Request};
+use fencing_protocol::{Owner, Request};
 
 use crate::faulty::fleet::{BUDGET, Fleet, TTL, members, resource, settle};
 use support::polled::polled;

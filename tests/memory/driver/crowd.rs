@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use fencing::lock::redlock::{MemoryNode, Node};
-use fencing::protocol::{CROWDED, Fleet as List, Owner, Reply, Request};
 use fencing::testing::FaultyNode;
 use fencing::{Redlock, Resource};
+use fencing_protocol::{CROWDED, Fleet as List, Owner, Reply, Request};
 use tokio::time::sleep;
 
 use crate::driver::fleet::Fleet;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use fencing::lock::redlock::{MemoryNode, RedlockBuilder};
-use fencing::protocol::Request;
 use fencing::testing::{Faults, FaultyNode};
 use fencing::{Redlock, Resource};
+use fencing_protocol::Request;
 
 use support::clock::TokioClock;
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use fencing::lock::redlock::MemoryNode;
 use fencing::lock::{AcquireError, RenewError};
-use fencing::protocol::{Fault, Request};
 use fencing::{Redlock, Resource};
+use fencing_protocol::{Fault, Request};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use fencing::lock::{AcquireError, Loss, Released};
-use fencing::protocol::{Fault, Reply, Request};
 use fencing::testing::Faults;
 use fencing::{Redlock, Resource};
+use fencing_protocol::{Fault, Reply, Request};
 use tokio::time::{Instant, sleep};
 
 use crate::driver::fleet::{BUDGET, Fleet, TTL, settle};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use fencing::lock::{AcquireError, Loss, SharedLease};
-use fencing::protocol::Request;
 use fencing::{Redlock, Resource};
+use fencing_protocol::Request;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::driver::fleet::{DRIFT, Fleet, TTL, resource};

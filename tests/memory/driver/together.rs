@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fencing::lock::redlock::{MemoryNode, Node, Session};
-use fencing::protocol::{Fault, Fleet, Reply, Request};
 use fencing::{Redlock, Resource};
+use fencing_protocol::{Fault, Fleet, Reply, Request};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 use support::clock::TokioClock;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fencing::lock::redlock::{MemoryNode, Node, Session};
-use fencing::protocol::{Fault, Fleet, Reply, Request};
+use fencing_protocol::{Fault, Fleet, Reply, Request};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, pending, ready};
 use tokio::time::{Instant, sleep};

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use fencing::lock::redlock::{MemoryNode, Node, RedlockBuilder};
-use fencing::protocol::{self, Owner, Reply, Request};
 use fencing::testing::{Faults, FaultyNode};
 use fencing::{Redlock, Resource};
+use fencing_protocol::{Owner, Reply, Request};
 
 use support::clock::TokioClock;
 
@@ -72,8 +72,8 @@ impl Fleet {
 }
 
 /// The fleet of the five nodes.
-pub fn members() -> protocol::Fleet {
-    protocol::Fleet::new((0..5).map(|number| format!("node-{number}"))).unwrap()
+pub fn members() -> fencing_protocol::Fleet {
+    fencing_protocol::Fleet::new((0..5).map(|number| format!("node-{number}"))).unwrap()
 }
 
 pub fn resource() -> Resource {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fencing::lock::{AcquireError, Released};
-use fencing::protocol::Fault;
+use fencing_protocol::Fault;
 
 use crate::faulty::fleet::{BUDGET, Fleet, members, ran, resource, settle};
 
@@ -90,7 +90,7 @@ async fn requests_that_run_twice_change_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_release_repeated_late_takes_nothing_from_the_next_holder() {
     use fencing::lock::redlock::Node;
-    use fencing::protocol::{Reply, Request};
+    use fencing_protocol::{Reply, Request};
     let fleet = Fleet::started().await;
     let redlock = fleet.connected().await;
     redlock.try_acquire(&resource()).await.unwrap().release().await.unwrap();

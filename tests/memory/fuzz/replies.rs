@@ -7,7 +7,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use fencing::Resource;
 use fencing::lock::redlock::{Node, RedisNode};
-use fencing::protocol::{Fleet, Incarnation, Nonce, Owner, Reply, Request};
+use fencing_protocol::{Fleet, Incarnation, Nonce, Owner, Reply, Request};
 
 use crate::fuzz::bytes::{one, spoiled};
 use crate::fuzz::rounds;

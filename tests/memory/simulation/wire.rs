@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fencing::Resource;
 use fencing::lock::redlock::{Ear, MemoryNode, Node, Session};
-use fencing::protocol::{ClientId, Fault, Fleet, Reply, Request};
+use fencing_protocol::{ClientId, Fault, Fleet, Reply, Request};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::{Notify, oneshot};

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use fencing::protocol::{
+use fencing_protocol::{
     Fault, Fleet, Membership, Move, Nonce, Readmission, Readmit, Relocation, Reply, Request, Side,
     Store,
 };

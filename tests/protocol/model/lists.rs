@@ -1,7 +1,7 @@
 //! A world of two lists of nodes: first starts, moves, re-admissions and losses. Nobody locks
 //! anything: order needs that no node is given an era twice, and that no two lists vote.
 
-use fencing::protocol::{Nonce, Reply, Request, majority};
+use fencing_protocol::{Nonce, Reply, Request, majority};
 
 use crate::model::desk::{Desk, Open, Turn};
 use crate::model::mutant::Mutant;

@@ -2,8 +2,8 @@
 //! that the library has no switch. What is left out is a check or a step of the real code,
 //! and it is left out by asking the real code something else or by forging its answer.
 
-use fencing::protocol::{Nonce, Owner, Prepared, Reply, Request, Stamp, State, Store};
 use fencing::{Resource, Token};
+use fencing_protocol::{Nonce, Owner, Prepared, Reply, Request, Stamp, State, Store};
 
 use crate::model::node::{ask, count_once, incarnation, owner, token_of};
 use crate::model::seam::{CONFIRM, READ, START_CONFIRM, STARTS};

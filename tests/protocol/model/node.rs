@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use fencing::protocol::{
-    Fleet, Incarnation, Membership, Moment, Nonce, Owner, Reply, Request, Stamp, Store,
-};
 use fencing::time::Time;
 use fencing::{Resource, Token};
+use fencing_protocol::{
+    Fleet, Incarnation, Membership, Moment, Nonce, Owner, Reply, Request, Stamp, Store,
+};
 
 pub const TTL: Duration = Duration::from_secs(1000);
 

@@ -1,14 +1,14 @@
-//! The seam: every step of the model that is not bookkeeping is a call of `src/protocol`
+//! The seam: every step of the model that is not bookkeeping is a call of `protocol`
 //! from here. Rules are switched off here too, so that the library has no switch.
 
 use std::time::Duration;
 
 use fencing::Token;
-use fencing::protocol::{
+use fencing::time::Time;
+use fencing_protocol::{
     Acquire, AcquireOutcome, Attempt, Mode, Nonce, Readmission, Readmit, Renew, RenewOutcome,
     Reply, Request, Store, Terms, majority,
 };
-use fencing::time::Time;
 
 use crate::model::mutant::Mutant;
 use crate::model::node::{TTL, ask, owner, resource, token_of};

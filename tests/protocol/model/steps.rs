@@ -1,6 +1,6 @@
 //! What each step does to the state. Every answer comes out of `crate::model::seam`.
 
-use fencing::protocol::{Reply, Store};
+use fencing_protocol::{Reply, Store};
 
 use crate::model::mutant::Mutant;
 use crate::model::node::{count_once, is_crowded, owner, resource, run_out};

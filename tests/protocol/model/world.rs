@@ -1,6 +1,6 @@
 //! The world around the protocol: who may do what next.
 
-use fencing::protocol::{Nonce, Reply, Request, majority};
+use fencing_protocol::{Nonce, Reply, Request, majority};
 
 use crate::model::mutant::Mutant;
 use crate::model::node::{ask, incarnation, resource};
@@ -114,7 +114,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
     }
 
     pub fn first(&self) -> State<N, C, R> {
-        let mut store = fencing::protocol::Store::default();
+        let mut store = fencing_protocol::Store::default();
         if !self.blank {
             let nonce = Nonce(1000);
             ask(&mut store, 0, 0, &Request::Prepare { nonce, from: None });

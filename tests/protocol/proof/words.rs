@@ -37,7 +37,7 @@ pub const FIXED: &[Word] = &[
     word("first-era", &[], "Era"),
 ];
 
-/// What a node keeps: `src/protocol/store.rs`. A resource's counts, for one resource.
+/// What a node keeps: `protocol/src/store.rs`. A resource's counts, for one resource.
 pub const NODE: &[Word] = &[
     word("admitted", &["Node", "Fleet"], "Bool"),
     word("sealed", &["Node"], "Bool"),
@@ -49,7 +49,7 @@ pub const NODE: &[Word] = &[
     word("lock", &["Node", "Attempt"], "Bool"),
 ];
 
-/// What an attempt has seen and done: `src/protocol/acquire.rs`.
+/// What an attempt has seen and done: `protocol/src/acquire.rs`.
 pub const ATTEMPT: &[Word] = &[
     word("began", &["Attempt"], "Bool"),
     // The first was won before the second began.
@@ -84,7 +84,7 @@ pub const ERA: &[Word] = &[
     word("earlier", &["Memory", "Memory"], "Bool"),
 ];
 
-/// A client that re-admits or collects: `src/protocol/readmit.rs`.
+/// A client that re-admits or collects: `protocol/src/readmit.rs`.
 pub const CLIENT: &[Word] = &[
     word("prepared", &["Client"], "Bool"),
     word("stretch", &["Client"], "Memory"),

@@ -1,10 +1,10 @@
-//! A client: one machine of `src/protocol`, and whose it is.
+//! A client: one machine of `protocol`, and whose it is.
 
-use fencing::protocol::{
-    Acquire, AcquireOutcome, Move, Owner, Readmit, Renew, Reply, Request, Side,
-};
 use fencing::time::Time;
 use fencing::{Resource, Token};
+use fencing_protocol::{
+    Acquire, AcquireOutcome, Move, Owner, Readmit, Renew, Reply, Request, Side,
+};
 
 pub enum Machine {
     /// `floor`: the largest token that had been returned when it began.

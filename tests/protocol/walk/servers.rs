@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use fencing::Resource;
-use fencing::protocol::{
+use fencing::time::Time;
+use fencing_protocol::{
     Fleet, Incarnation, Membership, Moment, Nonce, Owner, Reply, Request, Stamp, Store, majority,
 };
-use fencing::time::Time;
 
 pub const TTL: Duration = Duration::from_secs(1000);
 /// Far above the eras in use, so that counts may be collected.

@@ -1,15 +1,15 @@
 //! Clients, messages, and one random step after the other. What nodes answer and what clients
-//! send next is the real `src/protocol`.
+//! send next is the real `protocol`.
 
 use std::time::Duration;
 
 use fastrand::Rng;
 use fencing::Resource;
-use fencing::protocol::{
+use fencing::time::Time;
+use fencing_protocol::{
     Acquire, Attempt, Mode, Move, Nonce, Owner, Readmission, Readmit, Relocation, Renew, Reply,
     Request, Terms,
 };
-use fencing::time::Time;
 
 use crate::walk::client::{Client, Machine};
 use crate::walk::ledger::Ledger;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use fencing::lock::AcquireError;
 use fencing::lock::redlock::MemoryNode;
-use fencing::protocol::Fault;
 use fencing::testing::FaultyNode;
 use fencing::{Redlock, Resource};
+use fencing_protocol::Fault;
 
 const TTL: Duration = Duration::from_secs(1);
 

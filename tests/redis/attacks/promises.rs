@@ -2,7 +2,7 @@
 //! majority of the others is all of them.
 
 use fencing::Token;
-use fencing::protocol::{Reply, majority};
+use fencing_protocol::{Reply, majority};
 
 use crate::attacks::world::{TTL, World};
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use fencing::lock::AcquireError;
 use fencing::lock::redlock::RedlockBuilder;
-use fencing::protocol::Fault;
 use fencing::{Redlock, Resource};
+use fencing_protocol::Fault;
 
 use support::redis::RedisServer;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fencing::protocol::majority;
+use fencing_protocol::majority;
 
 use crate::attacks::world::{TTL, World};
 

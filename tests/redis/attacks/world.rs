@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use fencing::protocol::{
+use fencing::time::Time;
+use fencing::{Resource, Token};
+use fencing_protocol::{
     Acquire, AcquireOutcome, Attempt, Fleet, Incarnation, Membership, Mode, Moment, Move, Nonce,
     Owner, Readmission, Readmit, Relocation, Reply, Request, Side, Store, Terms, majority,
 };
-use fencing::time::Time;
-use fencing::{Resource, Token};
 
 pub const TTL: Duration = Duration::from_secs(10);
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fencing::lock::AcquireError;
-use fencing::protocol::Fault;
+use fencing_protocol::Fault;
 use tokio::time::{Instant, sleep};
 
 use crate::faults::{resource, service};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fencing::Redlock;
 use fencing::lock::redlock::{Node, RedisNode};
-use fencing::protocol::Fleet;
+use fencing_protocol::Fleet;
 use futures_util::FutureExt;
 
 use crate::faults::{TTL, resource};

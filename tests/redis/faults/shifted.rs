@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fencing::lock::redlock::{Node, RedisNode};
-use fencing::protocol::{Fault, Fleet, Owner, Request};
 use fencing::{Redlock, Resource};
+use fencing_protocol::{Fault, Fleet, Owner, Request};
 
 use crate::faults::{TTL, resource};
 use support::redis::RedisServer;

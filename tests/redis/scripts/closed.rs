@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use fencing::lock::AcquireError;
-use fencing::protocol::{Fault, Reply, Request};
 use fencing::{Redlock, Resource};
+use fencing_protocol::{Fault, Reply, Request};
 
 use crate::scripts::member::{Member, OTHER, OWNER, QUARANTINE, TTL};
 use crate::scripts::resource;

@@ -1,7 +1,7 @@
 //! Counts that pile up: the node says so, and they are dropped in a larger era.
 
 use fencing::Resource;
-use fencing::protocol::{
+use fencing_protocol::{
     Fault, Nonce, Owner, Readmission, Readmit, ReadmitError, Reply, Request, Stamp,
 };
 use std::time::Duration;

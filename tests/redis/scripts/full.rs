@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fencing::protocol::{Fault, Fleet, Nonce, Reply, Request, Sealing};
+use fencing_protocol::{Fault, Fleet, Nonce, Reply, Request, Sealing};
 
 use crate::scripts::member::{LOCK, Member, OTHER, OWNER, TTL, fleet, left};
 use crate::scripts::resource;

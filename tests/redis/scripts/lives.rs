@@ -1,7 +1,7 @@
 //! A server that was killed and came back with its data: it may lack the last of it, and gives no
 //! vote before it is admitted in its new life.
 
-use fencing::protocol::{Fleet, Reply, Request, Sealing};
+use fencing_protocol::{Fleet, Reply, Request, Sealing};
 
 use crate::scripts::member::{LOCK, MEMORY, Member, OWNER, TTL};
 use crate::scripts::resource;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use fencing::lock::redlock::{Node, RedisNode, Session};
-use fencing::protocol::{Fault, Fleet, Nonce, Owner, Prepared, Reply, Request, Stamp};
 use fencing::{Resource, Token};
+use fencing_protocol::{Fault, Fleet, Nonce, Owner, Prepared, Reply, Request, Stamp};
 
 use crate::scripts::resource;
 use support::redis::RedisServer;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fencing::lock::redlock::{Node, RedisNode, Session};
-use fencing::protocol::{Fault, Fleet, Reply, Request};
+use fencing_protocol::{Fault, Fleet, Reply, Request};
 
 use crate::scripts::member::{Member, OTHER, OWNER, TTL, fleet};
 use crate::scripts::resource;

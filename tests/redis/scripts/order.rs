@@ -2,7 +2,7 @@
 
 use fencing::Resource;
 use fencing::lock::redlock::{Node, Opened, RedisNode};
-use fencing::protocol::{Owner, Request};
+use fencing_protocol::{Owner, Request};
 use futures_util::FutureExt;
 use futures_util::future::{join_all, select};
 use tokio::task::unconstrained;

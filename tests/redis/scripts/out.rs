@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fencing::Redlock;
 use fencing::lock::redlock::RedlockBuilder;
-use fencing::protocol::{Reply, Request};
+use fencing_protocol::{Reply, Request};
 
 use crate::scripts::member::{LOCK, Member, OTHER, OWNER, QUARANTINE, left};
 use crate::scripts::resource;

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use fencing::Redlock;
-use fencing::protocol::{Fault, Nonce, Request};
+use fencing_protocol::{Fault, Nonce, Request};
 
 use crate::scripts::member::{MEMORY, Member};
 use crate::scripts::resource;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fencing::protocol::Reply;
+use fencing_protocol::Reply;
 
 use crate::scripts::member::{Member, OTHER, OWNER};
 use crate::scripts::resource;

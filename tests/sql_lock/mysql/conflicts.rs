@@ -5,9 +5,9 @@ use std::time::Duration;
 use fencing::Resource;
 use fencing::lock::Released;
 use fencing::lock::sql::SqlLock;
-use fencing::protocol::Fault;
 use fencing::sql;
 use fencing::time::ManualClock;
+use fencing_protocol::Fault;
 use sqlx::{MySqlConnection, MySqlPool};
 
 use super::place::Place;

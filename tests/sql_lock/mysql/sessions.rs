@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use fencing::lock::sql::SqlLock;
 use fencing::lock::{AcquireError, Released};
-use fencing::protocol::Fault;
 use fencing::{Resource, sql};
+use fencing_protocol::Fault;
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
 use sqlx::{AssertSqlSafe, Executor, MySqlPool};
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use fencing::lock::Released;
 use fencing::lock::sql::SqlLock;
-use fencing::protocol::Fault;
 use fencing::sql;
 use fencing::time::ManualClock;
+use fencing_protocol::Fault;
 use sqlx::PgPool;
 
 use super::place::Place;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use fencing::lock::Loss;
 use fencing::lock::sql::SqlLock;
-use fencing::protocol::Fault;
 use fencing::sql;
+use fencing_protocol::Fault;
 use sqlx::PgPool;
 
 use super::place::pool;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use fencing::lock::sql::SqlLock;
 use fencing::lock::{Loss, Released};
-use fencing::protocol::Fault;
 use fencing::sql;
+use fencing_protocol::Fault;
 use sqlx::Connection;
 use sqlx::sqlite::{SqliteJournalMode, SqlitePoolOptions};
 

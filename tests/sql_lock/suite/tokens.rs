@@ -1,6 +1,6 @@
 use super::*;
 use fencing::Token;
-use fencing::protocol::Fault;
+use fencing_protocol::Fault;
 
 async fn next(lock: &SqlLock<Db>) -> u64 {
     let lease = lock.try_acquire(&resource()).await.unwrap();

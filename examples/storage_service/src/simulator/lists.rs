@@ -1,6 +1,6 @@
 //! Two lists of nodes, of which the new one is started or moved to.
 
-use fencing::protocol::{Nonce, Reply, Request};
+use fencing_protocol::{Nonce, Reply, Request};
 use protocol::model::desk::Open;
 use protocol::model::lists::{Lists, State, Step};
 

@@ -1,6 +1,6 @@
 //! One list of nodes, and clients that lock.
 
-use fencing::protocol::{Nonce, Reply, Request};
+use fencing_protocol::{Nonce, Reply, Request};
 use protocol::model::node::{ask, count_once, owner, resource};
 use protocol::model::state::{Node, State, Vote};
 use protocol::model::world::{Action, World};

@@ -1,6 +1,6 @@
 //! What a step of clients that lock is called, and what it came to.
 
-use fencing::protocol::{Reply, Request};
+use fencing_protocol::{Reply, Request};
 use protocol::model::pool::Id;
 use protocol::model::state::{Client, State};
 use protocol::model::world::{Action, World};

@@ -1,4 +1,4 @@
-use fencing::protocol::{Reply, Request, Sealing, Stamp};
+use fencing_protocol::{Reply, Request, Sealing, Stamp};
 
 /// Returns a token as its era and its count.
 pub fn token(token: u32) -> String {

@@ -5,6 +5,7 @@ use ::redis::aio::{AsyncPushSender, MultiplexedConnection, SendError};
 use ::redis::{
     AsyncConnectionConfig, Client, Cmd, ProtocolVersion, PushInfo, PushKind, RedisError, Value,
 };
+use fencing_protocol::{ClientId, Fault, Resource};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
@@ -12,8 +13,6 @@ use tokio::sync::mpsc;
 use super::fault::fault;
 use super::keys::Keys;
 use crate::lock::ear::Ear;
-use crate::protocol::{ClientId, Fault};
-use crate::resource::Resource;
 
 const WAIT: &str = concat!(include_str!("free.lua"), include_str!("wait.lua"));
 const LEAVE: &str =

@@ -1,6 +1,6 @@
 use ::redis::{ErrorKind, RedisError, ServerErrorKind};
 
-use crate::protocol::Fault;
+use fencing_protocol::Fault;
 
 /// Returns why a request failed.
 pub(super) fn fault(error: &RedisError) -> Fault {

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::protocol::{Fault, Incarnation};
+use fencing_protocol::{Fault, Incarnation};
 
 /// What a server reports in `INFO`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 use std::time::Duration;
 
 use ::redis::Value;
+use fencing_protocol::{CROWDED, Fault, Fleet};
 use tokio::time::timeout;
 
 use super::fault::{fault, nonsense};
 use super::info::{Info, unfit};
 use super::node::{RedisNode, connect, info};
-use crate::protocol::{CROWDED, Fault, Fleet};
 
 /// How a node stands, for an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-use crate::resource::Resource;
+use fencing_protocol::Resource;
 
 /// The keys of a node, all in one hash slot.
 #[derive(Debug, Clone)]

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use ::redis::Value;
 use ::redis::aio::MultiplexedConnection;
+use fencing_protocol::{Fault, Fleet, Membership, Reply, Resource, Stamp, Token};
 use tokio::time::timeout;
 
 use super::fault::{fault, nonsense};
@@ -12,9 +13,6 @@ use super::script;
 use super::words::field;
 use crate::lock::Holder;
 use crate::lock::holder::HolderName;
-use crate::protocol::{Fault, Fleet, Membership, Reply, Stamp};
-use crate::resource::Resource;
-use crate::token::Token;
 
 const LOCKS: &str = include_str!("locks.lua");
 const FORCE: &str = concat!(

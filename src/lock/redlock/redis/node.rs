@@ -8,6 +8,7 @@ use ::redis::aio::MultiplexedConnection;
 use ::redis::{
     Client, Cmd, ConnectionAddr, ErrorKind, IntoConnectionInfo, RedisError, ServerErrorKind, Value,
 };
+use fencing_protocol::{ClientId, Fault, Fleet, Incarnation, Membership, Reply, Request};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
@@ -20,7 +21,6 @@ use super::stream::{self, config, settings};
 use super::url::refused;
 use crate::lock::ear::Ear;
 use crate::lock::redlock::{BuildError, Node, Opened, Session};
-use crate::protocol::{ClientId, Fault, Fleet, Incarnation, Membership, Reply, Request};
 use crate::random;
 
 /// One Redis master without failover, as Redlock asks.

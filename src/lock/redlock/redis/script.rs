@@ -3,14 +3,13 @@ use ::redis::{Cmd, Value};
 use super::keys::Keys;
 use super::several;
 use super::words::{field, millis, signed};
-use crate::protocol::{
-    ClientId, EPOCH, Fleet, Incarnation, Membership, Nonce, Prepared, Reply, Report, Request,
-    Sealing, Stamp, State,
-};
-use crate::resource::Resource;
-use crate::token::Token;
 use std::sync::Arc;
 use std::time::Duration;
+
+use fencing_protocol::{
+    ClientId, EPOCH, Fleet, Incarnation, Membership, Nonce, Prepared, Reply, Report, Request,
+    Resource, Sealing, Stamp, State, Token,
+};
 
 /// A script whose answer begins with the number of the request, its last argument. The number comes
 /// first because Redis cuts an array off at a nil.

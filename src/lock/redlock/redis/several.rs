@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use fencing_protocol::{Request, Resource, Stamp};
+
 use ::redis::Cmd;
 
 use super::keys::Keys;
 use super::words::{field, millis, signed};
-use crate::protocol::{Request, Stamp};
-use crate::resource::Resource;
 
 /// A script that does to each lock what the file does to one. Inside, `KEYS` and `ARGV` are those of one.
 macro_rules! each {

@@ -5,13 +5,13 @@ use ::redis::aio::MultiplexedConnection;
 use ::redis::io::tcp::TcpSettings;
 use ::redis::io::tcp::socket2::{SockRef, TcpKeepalive};
 use ::redis::{AsyncConnectionConfig, Client, ConnectionAddr};
+use fencing_protocol::Fault;
 use futures_util::future::{BoxFuture, FutureExt, select_ok};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 
 use super::fault::unreachable;
 use crate::lock::redlock::node::MOST_CALLS;
-use crate::protocol::Fault;
 
 /// After how much silence the other end of a connection is asked whether it is still there.
 const KEEPALIVE: Duration = Duration::from_secs(10);

@@ -1,7 +1,6 @@
 use std::time::Duration;
 
-use crate::protocol::Owner;
-use crate::resource::Resource;
+use fencing_protocol::{Owner, Resource};
 
 /// Returns the field of the memory that has the count of a resource.
 pub(super) fn field(resource: &Resource) -> String {

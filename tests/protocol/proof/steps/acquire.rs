@@ -1,4 +1,4 @@
-//! An attempt: `src/protocol/acquire.rs`, and what the nodes do for it.
+//! An attempt: `protocol/src/acquire.rs`, and what the nodes do for it.
 
 use super::{Step, add, rule, set};
 use crate::proof::fact::fact;

@@ -1,4 +1,4 @@
-//! A re-admission or a collection: `src/protocol/readmit.rs`, phase by phase.
+//! A re-admission or a collection: `protocol/src/readmit.rs`, phase by phase.
 
 use super::{Change, Step, add, rule, set};
 use crate::proof::fact::fact;

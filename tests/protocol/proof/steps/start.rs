@@ -1,4 +1,4 @@
-//! A first start: `src/protocol/start.rs`. Of `g`, for a mover; and of `f`, where starts race.
+//! A first start: `protocol/src/start.rs`. Of `g`, for a mover; and of `f`, where starts race.
 
 use super::readmit::activated;
 use super::{Step, add, rule, set};

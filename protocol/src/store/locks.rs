@@ -1,12 +1,12 @@
 use std::time::Duration;
 
 use super::{CROWDED, Store};
-use crate::protocol::holders::Holders;
-use crate::protocol::message::{Reply, Request};
-use crate::protocol::{Mode, Nonce, Owner, Stamp};
+use crate::holders::Holders;
+use crate::message::{Reply, Request};
 use crate::resource::Resource;
 use crate::time::Time;
 use crate::token::Token;
+use crate::{Mode, Nonce, Owner, Stamp};
 
 /// The life of a lock on a node: granted, published, renewed and released.
 impl Store {

@@ -230,7 +230,7 @@ impl NodeVote {
 }
 
 /// The fault that a reply amounts to where it was not asked for.
-pub(crate) fn fault_of(reply: Result<Reply, Fault>) -> Fault {
+pub fn fault_of(reply: Result<Reply, Fault>) -> Fault {
     match reply {
         Err(fault) => fault,
         Ok(Reply::NotAdmitted) => Fault::NotAdmitted,

@@ -1,7 +1,10 @@
 //! The protocol: how N nodes that may forget hand out a token that never goes backwards.
 //!
 //! No async, no IO, no clock of its own: state machines that are fed replies and a
-//! `now`, and say what to send next. [`Store`] is what a node answers.
+//! `now`, and say what to send next. [`Store`] is what a node answers. Its words ([`Token`], [`Resource`], [`Time`]) are
+//! those of the crate `fencing`, which drives it; nothing here is stable but what that crate exports.
+
+#![forbid(unsafe_code)]
 
 use std::time::Duration;
 
@@ -21,14 +24,18 @@ mod readmit_error;
 mod release;
 mod relocate;
 mod renew;
+pub mod resource;
 mod round;
+#[cfg(feature = "sqlx")]
+mod sqlx;
 mod stamp;
 mod start;
 mod store;
 mod terms;
+mod time;
+pub mod token;
 
-pub(crate) use acquire::fault_of;
-pub use acquire::{Acquire, AcquireOutcome};
+pub use acquire::{Acquire, AcquireOutcome, fault_of};
 pub use acquire_all::{AcquireAll, AcquireAllOutcome};
 pub use fault::Fault;
 pub use fleet::{Fleet, FleetError};
@@ -42,9 +49,12 @@ pub use readmit_error::ReadmitError;
 pub use release::{Release, ReleaseOutcome};
 pub use relocate::{Move, MoveError, Relocation, Side};
 pub use renew::{Renew, RenewOutcome};
+pub use resource::{Resource, ResourceError};
 pub use stamp::Stamp;
 pub use store::{CROWDED, Store};
 pub use terms::{Attempt, Terms};
+pub use time::Time;
+pub use token::{Token, TokenError};
 
 #[cfg(test)]
 mod found;
@@ -54,7 +64,7 @@ mod tests;
 mod world;
 
 /// 2026-01-01T00:00:00Z in seconds since the Unix epoch: eras count from here.
-pub(crate) const EPOCH: Duration = Duration::from_secs(1_767_225_600);
+pub const EPOCH: Duration = Duration::from_secs(1_767_225_600);
 
 /// Returns how many of `nodes` are a majority. It is counted over all nodes, never over those
 /// that answered.

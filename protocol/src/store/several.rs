@@ -1,6 +1,6 @@
 use super::{Moment, Store};
-use crate::protocol::message::{Reply, Request};
-use crate::protocol::{Membership, Mode, Stamp};
+use crate::message::{Reply, Request};
+use crate::{Membership, Mode, Stamp};
 
 impl Store {
     /// Answers requests of one kind for several resources, in one step. Of locks that are asked for it

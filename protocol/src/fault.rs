@@ -109,7 +109,7 @@ pub enum Fault {
 
 impl Fault {
     /// Reports whether this client is to blame, and not the node.
-    pub(crate) fn is_own(&self) -> bool {
+    pub fn is_own(&self) -> bool {
         matches!(self, Fault::Overloaded | Fault::Unsent | Fault::Unread)
     }
 }

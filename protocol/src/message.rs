@@ -154,7 +154,7 @@ pub enum Sealing {
 
 impl Request {
     /// Returns the request that ends the lock of `owner`: at once, or in `rest` if that is not zero.
-    pub(crate) fn release(resource: Resource, owner: Owner, rest: Duration) -> Request {
+    pub fn release(resource: Resource, owner: Owner, rest: Duration) -> Request {
         if rest.is_zero() {
             return Request::Release { resource, owner };
         }
@@ -162,7 +162,7 @@ impl Request {
     }
 
     /// Reports whether the request gives something back. It may then come late, and often.
-    pub(crate) fn is_release(&self) -> bool {
+    pub fn is_release(&self) -> bool {
         match self {
             Request::Several(parts) => parts.iter().all(Request::is_release),
             other => matches!(other, Request::Release { .. } | Request::Shorten { .. }),
@@ -170,7 +170,7 @@ impl Request {
     }
 
     /// Returns the owner of the lock that the request is about.
-    pub(crate) fn owner(&self) -> Option<Owner> {
+    pub fn owner(&self) -> Option<Owner> {
         match self {
             Request::Acquire { owner, .. }
             | Request::Share { owner, .. }
@@ -296,7 +296,7 @@ pub enum Reply {
 
 impl Reply {
     /// Reports whether the node should begin a new era.
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         match self {
             Reply::Several(parts) => parts.iter().any(Reply::is_full),
             other => matches!(other, Reply::Exhausted | Reply::Granted { crowded: true, .. }),
@@ -304,7 +304,7 @@ impl Reply {
     }
 
     /// Reports whether the node has forgotten something, according to it or one of its parts.
-    pub(crate) fn is_not_admitted(&self) -> bool {
+    pub fn is_not_admitted(&self) -> bool {
         match self {
             Reply::NotAdmitted => true,
             Reply::Several(parts) => parts.iter().any(Reply::is_not_admitted),
@@ -313,7 +313,7 @@ impl Reply {
     }
 
     /// Reports whether it grants a lock, or names one that is held.
-    pub(crate) fn shows_use(&self) -> bool {
+    pub fn shows_use(&self) -> bool {
         match self {
             Reply::Granted { .. } | Reply::Held { .. } | Reply::Shared { .. } => true,
             Reply::Several(parts) => parts.iter().any(Reply::shows_use),
@@ -322,7 +322,7 @@ impl Reply {
     }
 
     /// Returns the answer to each of the parts of a request. What the node says of all counts for each.
-    pub(crate) fn apart(reply: Result<Reply, Fault>, parts: usize) -> Vec<Result<Reply, Fault>> {
+    pub fn apart(reply: Result<Reply, Fault>, parts: usize) -> Vec<Result<Reply, Fault>> {
         match reply {
             Ok(Reply::Several(replies)) if replies.len() == parts => {
                 replies.into_iter().map(Ok).collect()

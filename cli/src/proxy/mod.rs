@@ -44,7 +44,7 @@ use crate::signing::Keys;
 use crate::{args, exit, say};
 
 /// The routes of this process, and what it answers.
-const OPENAPI: &str = include_str!("../../../../docs/openapi/proxy.yaml");
+const OPENAPI: &str = include_str!("../../openapi/proxy.yaml");
 
 type Fencing = FenceService<Upstream, fn(&Parts) -> Result<Vec<Resource>, NameError>>;
 

@@ -31,7 +31,7 @@ use crate::signing::Keys;
 use crate::{args, exit, say};
 
 /// The routes of this process, and what it answers.
-const OPENAPI: &str = include_str!("../../../../docs/openapi/serve.yaml");
+const OPENAPI: &str = include_str!("../../openapi/serve.yaml");
 /// The longest body, in bytes, and how long it may take.
 const BODY: usize = 4 << 10;
 const BODY_WITHIN: Duration = Duration::from_secs(10);
