@@ -4,10 +4,10 @@
 //! `curl -X PUT -H 'Fencing-Token: 34' --data two http://127.0.0.1:8080/files/a`.
 
 use std::collections::HashMap;
-use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use anyhow::Context;
 use axum::{Router, extract::State, http::StatusCode, routing::get};
 use fencing::fence::MemoryMarks;
 use fencing::http::{self, FenceLayer, Fenced};
@@ -32,15 +32,8 @@ async fn write(State(files): State<Files>, fenced: Fenced, body: String) -> Stat
 }
 
 #[tokio::main]
-async fn main() {
-    if let Err(error) = run().await {
-        eprintln!("axum_service: {error}");
-        std::process::exit(1);
-    }
-}
-
-async fn run() -> Result<(), Box<dyn Error>> {
-    let address = std::env::args().nth(1).ok_or("usage: axum_service ADDRESS")?;
+async fn main() -> anyhow::Result<()> {
+    let address = std::env::args().nth(1).context("usage: axum_service ADDRESS")?;
     // A client that stops in the middle of its upload holds up the next one for a second.
     let fence = Fence::new(MemoryMarks::default()).drop_older_after(Duration::from_secs(1));
     let layer = FenceLayer::new(fence, http::path);

@@ -2,9 +2,9 @@
 //!
 //! `client_with_retries counter.db`: adds one to a counter, whoever else does the same.
 
-use std::error::Error;
 use std::time::Duration;
 
+use anyhow::Context;
 use fencing::lock::{AcquireError, Lease, sql::SqlLock};
 use fencing::sql::{self, AdmitError, Retry};
 use fencing::{Resource, Token};
@@ -32,8 +32,8 @@ async fn add(pool: &SqlitePool, what: &Resource, token: Token) -> Result<i64, Ad
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let path = std::env::args().nth(1).ok_or("usage: client_with_retries FILE")?;
+async fn main() -> anyhow::Result<()> {
+    let path = std::env::args().nth(1).context("usage: client_with_retries FILE")?;
     let options = SqliteConnectOptions::new().filename(path).create_if_missing(true);
     let pool = SqlitePool::connect_with(options).await?;
     sql::migrate(&pool).await?;

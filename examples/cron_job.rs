@@ -2,9 +2,9 @@
 //!
 //! `0 3 * * * cron_job /var/lib/reports.db`. It ends with 75 if another machine is at work.
 
-use std::error::Error;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use fencing::lock::{AcquireError, sql::SqlLock};
 use fencing::{Resource, sql};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool};
@@ -13,15 +13,8 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePool};
 const HELD: u8 = 75;
 
 #[tokio::main]
-async fn main() -> ExitCode {
-    run().await.unwrap_or_else(|error| {
-        eprintln!("cron_job: {error}");
-        ExitCode::FAILURE
-    })
-}
-
-async fn run() -> Result<ExitCode, Box<dyn Error>> {
-    let path = std::env::args().nth(1).ok_or("usage: cron_job FILE")?;
+async fn main() -> anyhow::Result<ExitCode> {
+    let path = std::env::args().nth(1).context("usage: cron_job FILE")?;
     let options = SqliteConnectOptions::new().filename(path).create_if_missing(true);
     let pool = SqlitePool::connect_with(options).await?;
     sql::migrate(&pool).await?;

@@ -3,9 +3,9 @@
 //! `leader redis://a,b,c` or `leader sqlite:leader.db`, and any other URL of `lock::connect`.
 
 use std::convert::Infallible;
-use std::error::Error;
 use std::time::Duration;
 
+use anyhow::Context;
 use fencing::lock::{AcquireError, ConnectOptions};
 use fencing::{Resource, Token};
 use tokio::time::sleep;
@@ -20,15 +20,8 @@ async fn lead(token: Token) -> Infallible {
 }
 
 #[tokio::main]
-async fn main() {
-    if let Err(error) = run().await {
-        eprintln!("leader: {error}");
-        std::process::exit(1);
-    }
-}
-
-async fn run() -> Result<(), Box<dyn Error>> {
-    let url = std::env::args().nth(1).ok_or("usage: leader URL")?;
+async fn main() -> anyhow::Result<()> {
+    let url = std::env::args().nth(1).context("usage: leader URL")?;
     // Another one leads two seconds after this one has died.
     let options = ConnectOptions::new(url).ttl(Duration::from_secs(2));
     let lock = options.wait(Duration::from_secs(3600)).connect().await?;

@@ -5,7 +5,7 @@
 #[path = "generated/text.rs"]
 mod text;
 
-use std::{convert::Infallible, error::Error};
+use std::convert::Infallible;
 
 use fencing::fence::MemoryMarks;
 use fencing::http::{AttachLayer, FenceLayer, Fenced, Policy};
@@ -24,9 +24,11 @@ async fn append(call: Request<String>) -> Result<Response<String>, Status> {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [first, second, text @ ..] = &arguments[..] else { return Err("arguments?".into()) };
+    let [first, second, text @ ..] = &arguments[..] else {
+        anyhow::bail!("usage: tonic_service serve ADDRESS, or tonic_service URL TOKEN TEXT")
+    };
     if first == "serve" {
         let name = |_: &Parts| Resource::new("ledger");
         let layer = FenceLayer::new(Fence::new(MemoryMarks::default()), name).policy(|request| {

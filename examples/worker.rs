@@ -2,9 +2,9 @@
 //!
 //! `worker redis://a,b,c` or `worker sqlite:jobs.db`, and any other URL of `lock::connect`.
 
-use std::error::Error;
 use std::time::Duration;
 
+use anyhow::Context;
 use fencing::lock::{self, AcquireError};
 use fencing::{Resource, Token};
 use tokio::signal::unix::{SignalKind, signal};
@@ -19,8 +19,8 @@ async fn work(token: Token) {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let url = std::env::args().nth(1).ok_or("usage: worker URL")?;
+async fn main() -> anyhow::Result<()> {
+    let url = std::env::args().nth(1).context("usage: worker URL")?;
     let mut terminated = signal(SignalKind::terminate())?;
     let lock = lock::connect(&url).await?;
     let job = Resource::new("jobs/import")?;

@@ -2,8 +2,7 @@
 //!
 //! `cargo run -p orm --bin diesel -- files.db`
 
-use std::error::Error;
-
+use anyhow::Context;
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Text};
@@ -52,8 +51,8 @@ fn write(
     })
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let path = std::env::args().nth(1).ok_or("usage: diesel DATABASE")?;
+fn main() -> anyhow::Result<()> {
+    let path = std::env::args().nth(1).context("usage: diesel DATABASE")?;
     let mut db = SqliteConnection::establish(&path)?;
     db.batch_execute("PRAGMA busy_timeout = 5000")?;
     for (_, _, statements) in sqlite::MIGRATIONS {

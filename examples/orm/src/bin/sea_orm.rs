@@ -2,8 +2,7 @@
 //!
 //! `cargo run -p orm --bin sea_orm -- postgres://user@host/database`
 
-use std::error::Error;
-
+use anyhow::Context;
 use fencing::fence::Stale;
 use fencing::sql::{self, statement::postgres};
 use fencing::{Resource, Token};
@@ -64,8 +63,8 @@ async fn write(
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let url = std::env::args().nth(1).ok_or("usage: sea_orm URL")?;
+async fn main() -> anyhow::Result<()> {
+    let url = std::env::args().nth(1).context("usage: sea_orm URL")?;
     let db = Database::connect(url).await?;
     sql::migrate(db.get_postgres_connection_pool()).await?;
     let files = "CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, body TEXT NOT NULL)";
