@@ -13,7 +13,7 @@ use tokio::sync::{Mutex, watch};
 
 use crate::args::Listen;
 use crate::findings::{self, Findings};
-use crate::listen::{self, Full, Handler, Ready, Recorder, Status};
+use crate::listen::{self, Full, Handler, Ready, Status, record_metrics};
 use crate::{args, exit, say};
 
 /// Nodes are asked again after this time, however often somebody asks here.
@@ -46,7 +46,7 @@ pub(crate) async fn main(args: args::Exporter) -> u8 {
 async fn run(args: args::Exporter) -> Result<u8, (u8, String)> {
     let failed = |text: String| (exit::FAILED, text);
     let wrong = |text: String| (exit::USAGE, text);
-    let recorder = Recorder::install().map_err(|error| failed(error.to_string()))?;
+    let recorder = record_metrics().map_err(|error| failed(error.to_string()))?;
     let settings = Listen {
         listen: args.listen,
         status: args.listen,

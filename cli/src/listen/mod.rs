@@ -1,13 +1,11 @@
 //! What `serve` and `proxy` listen with: connections in HTTP/1 and HTTP/2 with bounds on everything, a
 //! second port for operators, and an end in order.
 
+mod ambiguous;
 mod answer;
-mod chunks;
 mod connection;
-mod framing;
 mod recorder;
 mod status;
-mod strict;
 mod upload;
 
 use std::convert::Infallible;
@@ -25,7 +23,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 pub(crate) use answer::{Answer, Full, JSON, answer, problem};
-pub(crate) use recorder::Recorder;
+pub(crate) use recorder::{Recorder, record_metrics};
 pub(crate) use status::{Ready, Status};
 pub(crate) use upload::{Progress, Stalled, Upload};
 

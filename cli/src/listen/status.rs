@@ -42,7 +42,7 @@ impl Status {
         }
         match path {
             "/livez" => answer(StatusCode::OK, TEXT, "live\n"),
-            "/metrics" => answer(StatusCode::OK, TEXT, self.recorder.text()),
+            "/metrics" => answer(StatusCode::OK, TEXT, self.recorder.render()),
             _ => match self.readiness().await {
                 Ok(()) => answer(StatusCode::OK, TEXT, "ready\n"),
                 Err(why) => answer(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{why}\n")),

@@ -38,7 +38,7 @@ use self::patterns::{by_patterns, hidden};
 use self::relay::{ClientBody, Patience};
 use self::upstream::{Sent, Upstream};
 use crate::duration::show;
-use crate::listen::{Answer, Handler, Listener, Ready, Recorder, Status, Upload, problem};
+use crate::listen::{Answer, Handler, Listener, Ready, Status, Upload, problem, record_metrics};
 use crate::pool::{Failure, usage};
 use crate::signing::Keys;
 use crate::{args, exit, say};
@@ -75,7 +75,7 @@ pub(crate) async fn main(args: args::Proxy) -> u8 {
 
 async fn run(args: &args::Proxy) -> Result<u8, Failure> {
     let failed = |text: String| Failure(exit::FAILED, text);
-    let recorder = Recorder::install().map_err(|error| failed(error.to_string()))?;
+    let recorder = record_metrics().map_err(|error| failed(error.to_string()))?;
     let keys = args.signing_keys.as_deref().map(Keys::open).transpose();
     let keys = keys.map_err(|text| Failure(exit::USAGE, text))?.map(Arc::new);
     if let Some((earlier, later)) = hidden(&args.resource_from) {

@@ -25,7 +25,9 @@ use tokio::time::timeout;
 
 use self::table::{NotRenewed, Table};
 use self::told::{Told, Unread};
-use crate::listen::{Answer, Handler, JSON, Listener, Ready, Recorder, Status, Upload, answer};
+use crate::listen::{
+    Answer, Handler, JSON, Listener, Ready, Status, Upload, answer, record_metrics,
+};
 use crate::lock::{Service, Terms};
 use crate::signing::Keys;
 use crate::{args, exit, say};
@@ -73,7 +75,7 @@ pub(crate) async fn main(args: args::Serve) -> u8 {
 
 async fn run(args: &args::Serve) -> Result<u8, (u8, String)> {
     let failed = |text: String| (exit::FAILED, text);
-    let recorder = Recorder::install().map_err(|error| failed(error.to_string()))?;
+    let recorder = record_metrics().map_err(|error| failed(error.to_string()))?;
     let keys = args.signing_keys.as_deref().map(Keys::open).transpose();
     let keys = keys.map_err(|text| (exit::USAGE, text))?.map(Arc::new);
     let (ttl, wait, node_budget) = (args.ttl, args.longest_wait, args.node_budget);

@@ -45,7 +45,7 @@ fn heads_have_a_bound() {
     // It may be closed in the middle.
     let _ = stream.write_all(head("GET", "/files/a", &[("X-Long", &long)]).as_bytes());
     let answer = read(&mut BufReader::new(stream));
-    assert!(answer.is_none_or(|answer| answer.status == 400), "{:?}", upstream.events());
+    assert!(answer.is_none_or(|answer| answer.status == 431), "{:?}", upstream.events());
     assert_eq!(upstream.events(), Vec::<String>::new());
 }
 
