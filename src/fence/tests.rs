@@ -4,6 +4,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::{Mutex, Semaphore};
+use tokio::time::{sleep, timeout};
 
 use super::*;
 
@@ -275,6 +276,125 @@ async fn an_older_request_that_holds_up_the_marks_is_asked_to_stop() {
         transaction.add_permits(1);
     });
     assert!(fence.admit(&resource(), token(34)).await.is_ok());
+}
+
+/// Fast marks stop nobody, and slow ones not at once.
+#[tokio::test(start_paused = true)]
+async fn an_older_request_has_100_ms_until_marks_count_as_slow() {
+    let marks = SlowMarks::default();
+    let _never = hold(&marks.questions, 34).await;
+    let fence = Fence::new(marks).drop_older();
+    let older = fence.admit(&resource(), token(33)).await.unwrap();
+    tokio::spawn({
+        let fence = fence.clone();
+        async move { fence.admit(&resource(), token(34)).await.map(drop) }
+    });
+    assert!(timeout(Duration::from_millis(99), older.superseded()).await.is_err());
+    assert!(timeout(Duration::from_millis(2), older.superseded()).await.is_ok());
+}
+
+/// Marks that one token cannot reach: each attempt fails after 300 ms.
+struct Unreachable(MemoryMarks, Token);
+
+impl Marks for Unreachable {
+    fn raise<'a>(
+        &'a self,
+        resource: &'a Resource,
+        token: Token,
+    ) -> BoxFuture<'a, Result<(), MarksError>> {
+        async move {
+            if token == self.1 {
+                sleep(Duration::from_millis(300)).await;
+                return Err(MarksError::Unreachable("down".into()));
+            }
+            self.0.raise(resource, token).await
+        }
+        .boxed()
+    }
+}
+
+/// The older request may be what keeps the marks from answering.
+#[tokio::test(start_paused = true)]
+async fn failed_attempts_to_reach_the_marks_do_not_restart_the_grace() {
+    let marks = Unreachable(MemoryMarks::default(), token(34));
+    let fence = Fence::new(marks).drop_older_after(Duration::from_secs(1));
+    let older = fence.admit(&resource(), token(33)).await.unwrap();
+    tokio::spawn({
+        let fence = fence.clone();
+        async move { while fence.admit(&resource(), token(34)).await.is_err() {} }
+    });
+    assert!(timeout(Duration::from_secs(2), older.superseded()).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_shortest_grace_counts() {
+    let patient = fence().drop_older_after(Duration::from_secs(60));
+    let older = patient.admit(&resource(), token(33)).await.unwrap();
+    let prompt = patient.drop_older();
+    tokio::spawn(async move { prompt.admit(&resource(), token(34)).await.map(drop) });
+    assert!(timeout(Duration::from_secs(1), older.superseded()).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_request_has_a_grace_of_its_own() {
+    let fence = fence().drop_older_after(Duration::from_secs(2));
+    let oldest = fence.admit(&resource(), token(33)).await.unwrap();
+    let admit = |number| {
+        let fence = fence.clone();
+        tokio::spawn(async move { fence.admit(&resource(), token(number)).await })
+    };
+    let next = admit(34);
+    sleep(Duration::from_secs(1)).await;
+    drop(oldest);
+    let next = next.await.unwrap().unwrap();
+    let _newest = admit(35);
+    assert!(timeout(Duration::from_millis(1900), next.superseded()).await.is_err());
+    assert!(timeout(Duration::from_millis(200), next.superseded()).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_limit_covers_the_marks_and_the_wait_together() {
+    let marks = SlowMarks::default();
+    let question = hold(&marks.questions, 34).await;
+    let fence = Fence::new(marks).limit(Duration::from_secs(1));
+    let _older = fence.admit(&resource(), token(33)).await.unwrap();
+    tokio::spawn(async move {
+        sleep(Duration::from_millis(800)).await;
+        question.add_permits(1);
+    });
+    let resource = resource();
+    let newer = timeout(Duration::from_millis(1100), fence.admit(&resource, token(34))).await;
+    assert!(matches!(newer, Ok(Err(FenceError::Busy { .. }))), "{newer:?}");
+}
+
+/// Marks that answer at once, and let another request come in between.
+struct Interrupted(MemoryMarks, Arc<std::sync::OnceLock<Fence>>);
+
+impl Marks for Interrupted {
+    fn raise<'a>(
+        &'a self,
+        resource: &'a Resource,
+        token: Token,
+    ) -> BoxFuture<'a, Result<(), MarksError>> {
+        self.0.raise(resource, token)
+    }
+
+    fn raise_now(&self, resource: &Resource, token: Token) -> Option<Result<(), MarksError>> {
+        let raised = self.0.raise_now(resource, token);
+        if let Some(fence) = self.1.get().filter(|_| token.get() == 33) {
+            let newer = fence.admit(resource, Token::new(34).unwrap()).now_or_never();
+            assert!(newer.is_none(), "33 has passed the marks, and may write yet");
+        }
+        raised
+    }
+}
+
+#[tokio::test]
+async fn a_pause_after_marks_that_answer_at_once_admits_nobody_newer() {
+    let fence_of_marks = Arc::default();
+    let fence = Fence::new(Interrupted(MemoryMarks::default(), Arc::clone(&fence_of_marks)));
+    fence_of_marks.set(fence.clone()).unwrap();
+    assert_eq!(stale(fence.admit(&resource(), token(33)).await.unwrap_err()), (33, 34));
 }
 
 #[tokio::test]
