@@ -9,6 +9,7 @@ mod common;
 mod sqlite {
     use support::place::sqlite as place;
 
+    mod late;
     mod own;
     #[path = "../suite/mod.rs"]
     mod suite;

@@ -1,12 +1,15 @@
 //! A server that dies, hangs, or forgets.
 
+use std::process::Command;
 use std::time::Duration;
 
-use fencing::lock::Loss;
 use fencing::lock::sql::SqlLock;
+use fencing::lock::{Loss, NodeCause};
 use fencing::sql;
 use fencing_protocol::Fault;
 use sqlx::PgPool;
+use sqlx::postgres::PgPoolOptions;
+use tokio::time::{sleep, timeout};
 
 use super::place::pool;
 use crate::common::{fault, resource};
@@ -51,6 +54,34 @@ async fn a_server_that_hangs_holds_nobody_up() {
     // What ran after its caller had given up is taken back.
     let next = lock.acquire(&resource()).await.unwrap();
     assert!(next.token() > lease.token());
+}
+
+/// In the pool a connection without an answer would be waited for, for ever.
+#[tokio::test]
+async fn a_connection_that_hangs_is_not_used_again() {
+    let server = PostgresServer::start();
+    let pool = PgPoolOptions::new()
+        .max_connections(1)
+        .test_before_acquire(false)
+        .connect_lazy_with(server.database().await);
+    sql::migrate(&pool).await.unwrap();
+    let lock = SqlLock::builder(pool.clone()).budget(Duration::from_secs(3)).build().unwrap();
+    let session = "SELECT pg_backend_pid()";
+    let session: i32 = sqlx::query_scalar(session).fetch_one(&pool).await.unwrap();
+    let kill = |signal: &str| {
+        let sent = Command::new("kill").args([signal, &session.to_string()]).status();
+        assert!(sent.unwrap().success());
+    };
+    while pool.num_idle() == 0 {
+        sleep(Duration::from_millis(10)).await;
+    }
+    kill("-STOP");
+    let health = lock.health().await;
+    assert!(matches!(health.causes[..], [NodeCause { cause: Fault::TimedOut, .. }]), "{health:?}");
+    let next = sqlx::query("SELECT 1").execute(&pool);
+    let next = timeout(Duration::from_secs(20), next).await;
+    kill("-CONT");
+    next.expect("a new connection").unwrap();
 }
 
 #[tokio::test]

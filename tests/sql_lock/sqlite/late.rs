@@ -1,0 +1,92 @@
+//! A database that answers late, and what a client's own clock makes of that.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fencing::lock::sql::{SqlLock, SqlLockBuilder};
+use fencing::lock::{Loss, Released};
+use fencing::time::ManualClock;
+use fencing::{Lock, Resource};
+use sqlx::Sqlite;
+
+use super::place::Place;
+use crate::common::{held, resource};
+
+const LATE: Duration = Duration::from_secs(5);
+
+async fn place() -> Place {
+    let place = Place::empty().await;
+    fencing::sql::migrate(&place.pool).await.unwrap();
+    place
+}
+
+fn builder(place: &Place, clock: &ManualClock) -> SqlLockBuilder<Sqlite> {
+    let builder = SqlLock::builder(place.impatient()).clock(clock.clone()).renew(false);
+    builder.ttl(Duration::from_secs(60)).budget(Duration::from_secs(20))
+}
+
+/// Asks while another transaction is in the way, which ends five seconds later by the client's clock.
+async fn answered_late<T>(place: &Place, clock: &ManualClock, asked: impl Future<Output = T>) -> T {
+    let writer = place.pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
+    let (answer, ()) = tokio::join!(asked, async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        clock.advance(LATE);
+        writer.commit().await.unwrap();
+    });
+    answer
+}
+
+#[tokio::test]
+async fn a_renewal_counts_from_before_the_question() {
+    let (place, clock) = (place().await, ManualClock::default());
+    let lease = builder(&place, &clock).build().unwrap().acquire(&resource()).await.unwrap();
+    let whole = lease.valid_for();
+    let left = answered_late(&place, &clock, lease.renew()).await.unwrap();
+    assert_eq!((left, lease.valid_for()), (whole - LATE, whole - LATE));
+}
+
+#[tokio::test]
+async fn a_set_of_leases_counts_from_before_the_question() {
+    let (place, clock) = (place().await, ManualClock::default());
+    let lock = builder(&place, &clock).build().unwrap();
+    let both = [resource(), Resource::new("b").unwrap()];
+    let prompt = lock.acquire_all(&both).await.unwrap();
+    let whole = prompt.valid_for();
+    prompt.release().await.unwrap();
+    let late = answered_late(&place, &clock, lock.acquire_all(&both)).await.unwrap();
+    assert_eq!(late.valid_for(), whole - LATE);
+    let left = answered_late(&place, &clock, late.renew()).await.unwrap();
+    assert_eq!((left, late.valid_for()), (whole - LATE, whole - LATE));
+}
+
+/// The holder may not know yet that it has lost the lease: the lock delay is its time to find out.
+#[tokio::test]
+async fn a_lease_that_was_lost_is_not_released_where_there_is_a_lock_delay() {
+    for delay in [Duration::ZERO, Duration::from_secs(60)] {
+        let (place, clock) = (place().await, ManualClock::default());
+        let lock = builder(&place, &clock).lock_delay(delay).build().unwrap();
+        let lease = lock.acquire(&resource()).await.unwrap();
+        clock.advance(Duration::from_secs(60));
+        assert_eq!(lease.lost().await, Loss::Expired);
+        drop(lease);
+        lock.settle().await;
+        match delay {
+            Duration::ZERO => drop(lock.try_acquire(&resource()).await.unwrap()),
+            _ => drop(held(lock.try_acquire(&resource()).await)),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_release_that_failed_is_sent_again() {
+    let (place, clock) = (place().await, ManualClock::default());
+    let brief = builder(&place, &clock).budget(Duration::from_millis(200)).build().unwrap();
+    let lease = brief.acquire(&resource()).await.unwrap();
+    let writer = place.pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
+    let released = lease.release().await;
+    assert!(!matches!(released, Ok(Released::Released)), "{released:?}");
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    writer.commit().await.unwrap();
+    let other: Arc<dyn Lock> = Arc::new(builder(&place, &clock).build().unwrap());
+    other.acquire(&resource()).await.unwrap().release().await.unwrap();
+}
