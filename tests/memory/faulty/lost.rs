@@ -29,6 +29,7 @@ async fn a_reply_lost_on_three_nodes_is_no_quorum_and_taken_back_everywhere() {
     let AcquireError::NoQuorum { needed: 3, granted: 2, causes, .. } = &error else {
         panic!("{error}")
     };
+    assert_eq!(causes.len(), 3, "{error}");
     assert!(causes.iter().all(|cause| cause.cause == Fault::TimedOut), "{error}");
     settle().await;
     assert_eq!(fleet.locked().await, [false; 5]);
