@@ -4,7 +4,8 @@ use std::pin::pin;
 use std::time::Duration;
 
 use fencing::Resource;
-use fencing::lock::AcquireError;
+use fencing::lock::{AcquireError, RenewError};
+use fencing_protocol::Fault;
 use futures_util::FutureExt;
 
 use crate::driver::fleet::{BUDGET, Fleet, ran, resource, settle};
@@ -31,6 +32,24 @@ async fn an_acquire_past_its_time_is_not_sent() {
         assert_eq!(ran(faults), ["release", "acquire"]);
     }
     drop(lease);
+}
+
+/// A renewal is not made again: the caller learns that no node is to blame.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_past_its_time_is_not_sent_and_blames_no_node() {
+    let fleet = Fleet::started().await;
+    let redlock = fleet.connected().await;
+    let lease = redlock.try_acquire(&resource()).await.unwrap();
+    settle().await;
+    let mut renewal = Box::pin(lease.renew());
+    assert!((&mut renewal).now_or_never().is_none());
+    tokio::time::advance(BUDGET).await;
+    let Err(RenewError::Failed { causes, .. }) = renewal.await else { panic!("renewed") };
+    assert!(causes.len() >= 3, "{causes:?}");
+    assert!(causes.iter().all(|it| it.cause == Fault::Unsent && it.cause.is_own()), "{causes:?}");
+    for faults in &fleet.faults {
+        assert_eq!(ran(faults), ["acquire"]);
+    }
 }
 
 /// The same for several locks at once.
