@@ -66,13 +66,14 @@ fn nothing_is_changed_on_a_blank_node() {
     let ended = nodes(&servers);
     assert_eq!(ended.code, Some(69));
     assert!(ended.stderr.contains("no quorum: 0 of 5 nodes can grant a lock now, 3 are needed"));
+    assert_eq!(ended.stdout.lines().count(), 5, "{}", ended.stdout);
     for (server, line) in servers.iter().zip(ended.stdout.lines()) {
         assert!(line.contains("not admitted: it knows of no locks"), "{line}");
         assert!(line.contains("era none"), "{line}");
         assert_eq!(server.cli(&["DBSIZE"]), "0");
     }
     let (code, objects) = json(&servers);
-    assert_eq!(code, Some(69));
+    assert_eq!((code, objects.len()), (Some(69), 5));
     for object in objects {
         assert_eq!((&object["reachable"], &object["admitted"]), (&true.into(), &false.into()));
         assert_eq!(object["problem"], "not admitted");

@@ -22,7 +22,7 @@ fn a_lease_is_acquired_renewed_and_released() {
     let mut servers = five();
     servers[0].kill();
     let door = Door::serve(&servers, &[]);
-    let first = acquire(&door, "files/a%20b", r#"{"ttl_ms": 60000}"#);
+    let first = acquire(&door, "files/a%20b", r#"{"ttl_ms": 60000, "wait_ms": 20000}"#);
     assert_eq!(first.status, 201, "{first:?}");
     let json = first.json();
     let token = json["token"].as_u64().unwrap();
@@ -61,7 +61,7 @@ fn a_lease_is_acquired_renewed_and_released() {
 fn a_client_that_shows_no_life_loses_its_lease() {
     let servers = five();
     let door = Door::serve(&servers, &[]);
-    let first = acquire(&door, "a", r#"{"ttl_ms": 1000}"#);
+    let first = acquire(&door, "a", r#"{"ttl_ms": 1000, "wait_ms": 20000}"#);
     let waited = acquire(&door, "a", r#"{"wait_ms": 20000}"#);
     assert_eq!(waited.status, 201, "{waited:?}");
     assert_eq!(ask(door.requests, "PUT", &of(&first), &[], "").status, 404);
@@ -91,11 +91,12 @@ fn a_client_that_hangs_up_while_it_waits_leaves_no_lock_behind() {
 fn without_a_quorum_it_says_so() {
     let mut servers = five();
     let door = Door::serve(&servers, &[]);
-    assert_eq!(get(door.status, "/readyz").text(), "ready\n");
+    until("it is ready", || get(door.status, "/readyz").text() == "ready\n");
     servers.iter_mut().take(3).for_each(|server| server.kill());
     let none = acquire(&door, "a", "");
     assert_eq!((none.status, none.header("retry-after")), (503, Some("1")), "{none:?}");
     assert!(!none.text().contains("redis.sock"), "the servers are no client's concern: {none:?}");
+    until("it is not ready", || get(door.status, "/readyz").status == 503);
     let ready = get(door.status, "/readyz");
     assert!(ready.status == 503 && ready.text().starts_with("no quorum: "), "{ready:?}");
     assert_eq!(get(door.requests, "/health").json()["ready"], false);

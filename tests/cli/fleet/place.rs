@@ -92,9 +92,11 @@ pub fn nodes(list: &str) -> Said {
 }
 
 impl Said {
-    /// Whether each line has these words.
+    /// Whether there is a line for each node, and each line has these words.
     #[track_caller]
     pub fn assert_all(&self, words: &str) {
+        assert!(!self.nodes.is_empty(), "no nodes are listed");
+        assert_eq!(self.lines.len(), self.nodes.len(), "{:?}", self.lines);
         for line in &self.lines {
             assert!(line.contains(words), "{words:?} is not in {line}");
         }
