@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use fencing::lock::AcquireError;
 use fencing::lock::sql::{SqlLock, SqlLockBuilder};
 use fencing::sql;
 use sqlx::postgres::PgPoolOptions;
@@ -101,12 +102,14 @@ async fn behind_a_pooler_it_polls() {
         assert!(Some(lease.token()) > last);
         last = Some(lease.token());
         let other = lock();
+        let held = other.try_acquire(&resource()).await.map(drop);
+        assert!(matches!(held, Err(AcquireError::Held { .. })), "{held:?}");
         let waiter = tokio::spawn(async move {
             let lease = other.acquire(&resource()).await.unwrap();
             lease.release().await.unwrap();
         });
+        // It would listen by now.
         tokio::time::sleep(Duration::from_millis(300)).await;
-        assert!(!waiter.is_finished());
         lease.release().await.unwrap();
         timeout(LONG, waiter).await.unwrap().unwrap();
     }
