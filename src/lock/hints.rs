@@ -282,3 +282,37 @@ impl Drop for Listening {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wait(needed: usize) -> (Hints, Resource, Listening, u64) {
+        let (hints, resource) = (Hints::new(needed), Resource::new("invoice/42").unwrap());
+        let listening = hints.listen(&resource, Instant::now());
+        let (ticket, _) = hints.wanted(&resource).unwrap();
+        (hints, resource, listening, ticket)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_source_of_two_is_believed_after_the_grace() {
+        let (hints, resource, listening, ticket) = wait(2);
+        let (start, grace) = (Instant::now(), Duration::from_millis(50));
+        hints.told(&resource, ticket, 0);
+        listening.told(grace).await;
+        assert_eq!(start.elapsed(), grace);
+        hints.told(&resource, ticket, 1);
+        listening.told(grace).await;
+        assert_eq!(start.elapsed(), grace);
+    }
+
+    #[test]
+    fn a_source_whose_way_is_closed_tells_of_no_release() {
+        let (hints, resource, listening, ticket) = wait(1);
+        let attending = hints.attend(0).unwrap();
+        hints.noted(&resource, ticket, 0, false);
+        assert!(listening.hears());
+        attending.closed();
+        assert!(!listening.hears());
+    }
+}

@@ -13,6 +13,9 @@ use super::groups::Groups;
 use super::queue::Queue;
 use super::settings::Settings;
 
+#[cfg(test)]
+mod tests;
+
 /// For how long a queue that is empty is remembered where that is needed.
 const RECENT: Duration = Duration::from_secs(10);
 

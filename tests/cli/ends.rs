@@ -83,22 +83,27 @@ const SKIP: &str = "if no lock is held, `fencing fleet admit --now` ends that";
 fn whoever_waits_for_new_nodes_is_told_how_to_skip_that() {
     let servers = redis::five();
     for wait in ["0s", "500ms", "3s"] {
-        let ended = finish(run(&servers, &["--ttl", "1h", "--wait", wait], "echo never"));
+        let options = ["--ttl", "1h", "--node-budget", "1s", "--wait", wait];
+        let ended = finish(run(&servers, &options, "echo never"));
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(69), ""), "{}", ended.stderr);
         assert!(ended.stderr.contains("quarantined for "), "{wait}: {}", ended.stderr);
         assert_eq!(ended.stderr.matches(SKIP).count(), 1, "{wait}: {}", ended.stderr);
     }
     // Whoever waits gets the lock as soon as it is skipped, and was told why it waits.
-    let waiting = run(&servers, &["--ttl", "1h", "--wait", "1m"], "echo mine").spawn().unwrap();
-    let asked = || servers[0].cli(&["INFO", "commandstats"]);
-    let before = asked();
-    until("it asks", || asked() != before);
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let options = ["--ttl", "1h", "--node-budget", "1s", "--wait", "1m"];
+    let mut waiting = run(&servers, &options, "echo mine");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("stderr");
+    waiting.stderr(std::fs::File::create(&path).unwrap());
+    let waiting = waiting.spawn().unwrap();
+    let said = || std::fs::read_to_string(&path).unwrap();
+    until("it says why it waits", || said().contains(SKIP));
     let mut init = fencing(&servers);
     init.args(["fleet", "init"]);
     assert_eq!(finish(init).code, Some(0));
     let ended = end(waiting);
-    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "mine\n"), "{}", ended.stderr);
-    assert!(ended.stderr.starts_with("fencing: waiting: "), "{}", ended.stderr);
-    assert_eq!(ended.stderr.matches(SKIP).count(), 1, "{}", ended.stderr);
+    let said = said();
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "mine\n"), "{said}");
+    assert!(said.starts_with("fencing: waiting: "), "{said}");
+    assert_eq!(said.matches(SKIP).count(), 1, "{said}");
 }

@@ -145,6 +145,28 @@ async fn a_release_wakes_those_who_wait_for_a_list() {
     }
 }
 
+/// Also where no hint of a node arrives.
+#[tokio::test(start_paused = true)]
+async fn a_release_of_a_list_wakes_who_waits_for_one_of_it() {
+    let fleet = Fleet::started().await;
+    fleet.faults.iter().for_each(|faults| faults.lose_told(true));
+    let redlock = fleet.service().retry_delay(RETRY).wait(TTL * 20).build().unwrap();
+    for dropped in [false, true] {
+        let lease = redlock.acquire_all(&list(&["a", "b"])).await.unwrap();
+        let waiter = redlock.clone();
+        let waiter = tokio::spawn(async move { waiter.acquire(&named("b")).await });
+        sleep(RETRY * 10).await;
+        let start = Instant::now();
+        if dropped {
+            drop(lease);
+        } else {
+            lease.release().await.unwrap();
+        }
+        drop(waiter.await.unwrap().unwrap());
+        assert_eq!(start.elapsed(), Duration::ZERO, "dropped: {dropped}");
+    }
+}
+
 /// Those of one process who wait for one list do not ask all at once.
 #[tokio::test(start_paused = true)]
 async fn one_of_a_process_asks_for_a_list() {

@@ -64,6 +64,10 @@ async fn a_reader_lets_the_one_who_was_told_come_first() {
         assert_eq!(waiter.await.unwrap() - start, Duration::ZERO);
         part.release().await.unwrap();
     }
+    // It has not split the votes before.
+    let log = fleet.faults[0].log();
+    let asked = log.iter().filter(|(request, _)| matches!(request, Request::Share { .. }));
+    assert_eq!(asked.count(), 5);
 }
 
 /// Those who come after that wait as one, and not one after another, whether hints arrive or not.

@@ -106,6 +106,10 @@ async fn an_equal_token_waits_for_the_first_contact_and_follows_it() {
         // It is held as firmly as any other.
         let _two = two.await.unwrap().unwrap();
         retryable(sql::begin(&place.impatient(), &resource(), token(35)).await);
+        // Also against one that takes no turn.
+        let raise = sqlx::query("UPDATE fencing_marks SET token = 35");
+        let error = raise.execute(&place.impatient()).await.unwrap_err();
+        assert!(sql::is_retryable(&error), "{error}");
     }
 }
 

@@ -23,6 +23,9 @@ pub const FORTH: &str = "UPDATE fencing_leases SET expires_at = expires_at - 360
 /// The same for the end of the only part, and for a wait until all who share it have left.
 pub const PART_BACK: &str = "UPDATE fencing_leases
     SET parts = CONCAT(LEFT(parts, 33), CAST(SUBSTRING(parts, 34) AS SIGNED) + 3600000000)";
+/// For how many milliseconds the wait keeps others from joining.
+pub const DRAINS_FOR: &str =
+    "SELECT CAST((draining_until - draining_since) DIV 1000 AS SIGNED) FROM fencing_leases";
 pub const DRAINED_LATER: &str = "UPDATE fencing_leases SET
     draining_since = draining_since + 3600000000, draining_until = draining_until + 3600000000";
 pub const DRAINED_EARLIER: &str = "UPDATE fencing_leases

@@ -12,7 +12,7 @@ use sqlx::postgres::PgPoolOptions;
 use tokio::time::{sleep, timeout};
 
 use super::place::pool;
-use crate::common::{fault, resource};
+use crate::common::{LONG, fault, resource};
 use support::postgres::PostgresServer;
 
 fn service(pool: &PgPool) -> SqlLock<sqlx::Postgres> {
@@ -82,6 +82,40 @@ async fn a_connection_that_hangs_is_not_used_again() {
     let next = timeout(Duration::from_secs(20), next).await;
     kill("-CONT");
     next.expect("a new connection").unwrap();
+}
+
+/// The connection breaks when the row is committed.
+#[tokio::test]
+async fn a_grant_whose_answer_was_lost_is_taken_back() {
+    let server = PostgresServer::start();
+    let pool = pool(server.database().await);
+    sql::migrate(&pool).await.unwrap();
+    let lock = SqlLock::builder(pool.clone()).ttl(LONG).budget(LONG / 3).wait(LONG / 2);
+    let lock = lock.build().unwrap();
+    let set = async |setting: &'static str| {
+        sqlx::query(setting).execute(&pool).await.unwrap();
+        sqlx::query("SELECT pg_reload_conf()").execute(&pool).await.unwrap();
+    };
+    // A commit waits for a standby that is not there, and its session is ended.
+    let ended = async || {
+        let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+            WHERE wait_event = 'SyncRep'";
+        while sqlx::query_scalar::<_, i64>(end).fetch_one(&pool).await.unwrap() == 0 {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    set("ALTER SYSTEM SET synchronous_standby_names = 'nobody'").await;
+    // The setting comes into force a little later.
+    let commits = async {
+        let mark = "INSERT INTO fencing_marks (resource, token) VALUES (gen_random_uuid(), 1)";
+        while sqlx::query(mark).execute(&pool).await.is_ok() {}
+    };
+    tokio::join!(commits, ended());
+    let name = resource();
+    let (outcome, ()) = tokio::join!(lock.try_acquire(&name), ended());
+    fault(outcome);
+    set("ALTER SYSTEM RESET synchronous_standby_names").await;
+    drop(lock.acquire(&resource()).await.unwrap());
 }
 
 #[tokio::test]

@@ -25,6 +25,8 @@ pub const FORTH: &str = "UPDATE fencing_leases SET expires_at = expires_at - int
 /// The same for the ends of parts, and for a wait until all who share it have left.
 pub const PART_BACK: &str = "UPDATE fencing_leases SET parts = (
     SELECT jsonb_object_agg(key, value::bigint + 3600000000) FROM jsonb_each_text(parts))";
+/// For how many milliseconds the wait keeps others from joining.
+pub const DRAINS_FOR: &str = "SELECT (extract(epoch FROM draining_until - draining_since) * 1000)::bigint FROM fencing_leases";
 pub const DRAINED_LATER: &str = "UPDATE fencing_leases
     SET draining_since = draining_since + interval '1 h', draining_until = draining_until + interval '1 h'";
 pub const DRAINED_EARLIER: &str = "UPDATE fencing_leases

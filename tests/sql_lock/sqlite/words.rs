@@ -25,6 +25,8 @@ pub const FORTH: &str =
 /// The same for the ends of parts, and for a wait until all who share it have left.
 pub const PART_BACK: &str = "UPDATE fencing_leases SET parts = (
     SELECT json_group_object(key, value + 3600000) FROM json_each(fencing_leases.parts))";
+/// For how many milliseconds the wait keeps others from joining.
+pub const DRAINS_FOR: &str = "SELECT draining_until - draining_since FROM fencing_leases";
 pub const DRAINED_LATER: &str = "UPDATE fencing_leases
     SET draining_since = draining_since + 3600000, draining_until = draining_until + 3600000";
 pub const DRAINED_EARLIER: &str = "UPDATE fencing_leases

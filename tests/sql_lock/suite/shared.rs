@@ -206,6 +206,31 @@ async fn a_client_that_gives_up_keeps_others_out_until_its_wait_is_over() {
 }
 
 #[tokio::test]
+async fn a_drain_lasts_for_20_s_at_most_and_a_shorter_one_does_not_end_it() {
+    let place = ready().await;
+    let (lock, other) = (service(&place.pool), place.other());
+    let _part = lock.acquire_shared(&resource()).await.unwrap();
+    let drains_for = async || {
+        let lasting = sqlx::query_scalar::<_, Option<i64>>(words::DRAINS_FOR);
+        lasting.fetch_one(&place.pool).await.unwrap()
+    };
+    let long = builder(&other).retry_delay(SELDOM).wait(LONG).build().unwrap();
+    let long = tokio::spawn(async move { long.acquire(&resource()).await });
+    let drains = async {
+        while drains_for().await.is_none() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(LONG / 2, drains).await.unwrap();
+    assert_eq!(drains_for().await, Some(20_000));
+    long.abort();
+    let brief = builder(&other).wait(Duration::from_millis(200)).build().unwrap();
+    held(brief.acquire(&resource()).await);
+    brief.settle().await;
+    assert_eq!(drains_for().await, Some(20_000));
+}
+
+#[tokio::test]
 async fn clients_that_wait_again_and_again_let_others_join_in_turn() {
     let place = ready().await;
     let (lock, other) = (service(&place.pool), place.other());

@@ -1,0 +1,116 @@
+use std::cell::Cell;
+
+use fencing_protocol::Fault;
+
+use super::*;
+use crate::lock::backend::Ask;
+use crate::lock::health::Health;
+use crate::lock::held_lock::{Grant, GrantAll};
+use crate::lock::hints::{Hints, Listening};
+use crate::time::{Clock, SystemClock};
+
+const HOLD: Duration = Duration::from_millis(10);
+
+/// Servers that tell nothing. The tests make the attempts.
+#[derive(Clone)]
+struct Silent {
+    hints: Hints,
+    clock: Arc<dyn Clock>,
+}
+
+impl LockBackend for Silent {
+    const TELLS_OF_OTHERS: bool = false;
+
+    fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    async fn attempt(&self, _: &Resource, _: Ask, _: &Settings) -> Result<Grant, AcquireError> {
+        Err(AcquireError::of_count(0))
+    }
+
+    async fn attempt_all(&self, _: &[Resource], _: &Settings) -> Result<GrantAll, AcquireError> {
+        Err(AcquireError::of_count(0))
+    }
+
+    fn listen(&self, resource: &Resource, since: Instant) -> Listening {
+        self.hints.listen(resource, since)
+    }
+
+    fn others_wait(&self, _: &Resource) -> bool {
+        false
+    }
+
+    fn forget_others(&self, _: &Resource) {}
+
+    async fn health(&self, _: &Settings) -> Health {
+        self.failing(Fault::TimedOut)
+    }
+
+    fn failing(&self, _: Fault) -> Health {
+        let (causes, fleet, nodes) = (Vec::new(), Vec::new(), Vec::new());
+        Health { needed: 1, granting: 0, causes, fleet, nodes }
+    }
+
+    fn unavailable(&self, _: &Resource, _: Fault) -> AcquireError {
+        AcquireError::of_count(0)
+    }
+
+    fn prepare(&self, _: &Settings) {}
+
+    async fn settle(&self) {}
+}
+
+fn parts(wait: Duration) -> (Queues, Silent, Resource, Settings) {
+    let silent = Silent { hints: Hints::new(1), clock: Arc::new(SystemClock) };
+    let settings = Settings { wait, ..Settings::new("budget", (HOLD, 2)) };
+    (Queues::default(), silent, Resource::new("invoice/42").unwrap(), settings)
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_whose_wait_ends_takes_what_is_passed_to_it() {
+    let (queues, silent, resource, settings) = parts(Duration::ZERO);
+    let asked = Cell::new(0);
+    let attempt = || {
+        asked.set(asked.get() + 1);
+        // A release comes behind the first answer, and nobody elsewhere is told.
+        if asked.get() == 1 {
+            queues.wake(&resource, true);
+        }
+        std::future::ready(if asked.get() == 1 { Err(AcquireError::of_count(0)) } else { Ok(()) })
+    };
+    let mode = Mode::Exclusive;
+    assert_eq!(queues.acquire((&silent, &resource, &settings), mode, attempt).await, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_pauses_now_and_again_for_those_who_only_poll() {
+    let (queues, silent, resource, settings) = parts(Duration::from_secs(30));
+    let mut without_a_pause = 0;
+    loop {
+        let asked = Instant::now();
+        let attempt = || std::future::ready(Ok::<(), AcquireError>(()));
+        let mode = Mode::Exclusive;
+        queues.acquire((&silent, &resource, &settings), mode, attempt).await.unwrap();
+        if asked.elapsed() > Duration::ZERO {
+            break;
+        }
+        without_a_pause += 1;
+        assert!(without_a_pause < 1000, "no pause");
+        tokio::time::sleep(HOLD).await;
+        queues.wake(&resource, false);
+    }
+    // Ten retry delays.
+    assert!(without_a_pause >= 100, "{without_a_pause}");
+}
+
+#[test]
+fn a_lease_is_passed_on_only_while_somebody_waits_here() {
+    let queue = Queue::default();
+    queue.on_acquired(Mode::Exclusive, HOLD);
+    queue.in_turn(false, true);
+    let waits = queue.enter();
+    assert!(queue.passes());
+    drop(waits);
+    assert!(!queue.passes());
+}
