@@ -34,7 +34,7 @@ pub const WAYS: [(Way, &str); 5] = [
     (Way::Validate, "ValidateRequestHeader"),
     (Way::Map, "the least: a map of marks"),
     (Way::Fence, "FenceLayer"),
-    (Way::DropOlder, "FenceLayer, drop_older"),
+    (Way::DropOlder, "FenceLayer, drop_older_after(0)"),
 ];
 
 /// Writes to the resources of a storage, in an order that no cache foresees.
@@ -161,7 +161,8 @@ impl Storage {
                 run(builder.layer(layer).service(handler), requests, from, count).await
             }
             Way::DropOlder => {
-                let layer = FenceLayer::new(self.fence.clone().drop_older(), path);
+                let layer =
+                    FenceLayer::new(self.fence.clone().drop_older_after(Duration::ZERO), path);
                 run(builder.layer(layer).service(handler), requests, from, count).await
             }
         }

@@ -12,7 +12,6 @@ use crate::args::database::{
     Database, Lower, Marks, MarksAction, Migrate, ProtectTable, Prune, Raise, RaiseFloor,
 };
 use crate::pool::{Failure, Kind, connect, kind, on, usage};
-use crate::printed::Printed;
 use crate::{exit, opening, protected, say};
 
 /// How many marks are read at once.
@@ -48,7 +47,7 @@ async fn run_migrate(args: &Migrate) -> Result<(), Failure> {
     on!(&pool, pool => sql::migrate(pool).await).map_err(not_migrated)
 }
 
-/// Prints the files that another tool applies, or writes them.
+/// Prints the parts for the database's own client.
 fn print(args: &Migrate) -> Result<(), Failure> {
     let kind = kind(&args.database.url)?;
     let (migrations, removal) = match kind {
@@ -56,19 +55,22 @@ fn print(args: &Migrate) -> Result<(), Failure> {
         Kind::Postgres => (sql::migrations::<Postgres>(), sql::removal::<Postgres>()),
         Kind::MySql => (sql::migrations::<MySql>(), sql::removal::<MySql>()),
     };
-    let printed = Printed { cuts: matches!(kind, Kind::MySql), form: args.form, first: args.first };
-    let files = match args.down {
-        true => printed.down(removal),
-        false => printed.up(migrations, removal),
+    let parts = match args.down {
+        true => vec![("remove".to_owned(), removal)],
+        false => migrations
+            .iter()
+            .map(|(version, what, sql)| (format!("{version:04} {what}"), *sql))
+            .collect(),
     };
-    for (name, text) in files {
-        let Some(folder) = &args.into else {
-            say::out(format_args!("-- {name}\n{text}\n"));
-            continue;
-        };
-        let path = folder.join(name);
-        std::fs::write(&path, text)
-            .map_err(|error| Failure(exit::FAILED, format!("{}: {error}", path.display())))?;
+    for (name, sql) in parts {
+        let sql = sql.trim_end();
+        match kind {
+            // MySQL's client would cut a procedure at each semicolon.
+            Kind::MySql => {
+                say::out(format_args!("-- {name}\nDELIMITER $$\n{sql}\n$$\nDELIMITER ;\n\n"));
+            }
+            Kind::Postgres | Kind::Sqlite => say::out(format_args!("-- {name}\n{sql}\n\n")),
+        }
     }
     Ok(())
 }

@@ -24,7 +24,6 @@ mod lock;
 mod nodes;
 mod opening;
 mod pool;
-mod printed;
 mod protected;
 mod proxy;
 mod release;

@@ -133,19 +133,11 @@ impl Fence {
         Fence { limit, ..self }
     }
 
-    /// Stops older requests in flight ([`Admission::superseded`]) as soon as a newer token
-    /// has passed the marks, or has waited for them for 100 ms. It is
-    /// [`drop_older_after`](Fence::drop_older_after) without a grace.
-    #[must_use]
-    pub fn drop_older(self) -> Fence {
-        self.drop_older_after(Duration::ZERO)
-    }
-
     /// Stops older requests in flight ([`Admission::superseded`]) when their grace is over. It
     /// counts from the moment when the first newer token has passed the marks, or from when
     /// the marks have kept newer ones waiting (100 ms at least). A newer request that gives up
     /// in the meantime, at its [`limit`](Fence::limit), does not restart it. It is at most one day.
-    /// Default: older requests are never stopped.
+    /// `Duration::ZERO` stops them at once. Default: older requests are never stopped.
     ///
     /// The tower layer drops an older request together with its response body: its handler
     /// ends at an `.await`, as it does when its client hangs up. Work that it has handed to

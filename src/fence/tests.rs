@@ -78,7 +78,7 @@ async fn a_request_that_waits_while_a_newer_one_passes_is_stale() {
 
 #[tokio::test(start_paused = true)]
 async fn an_older_request_is_asked_to_stop_and_still_waited_for() {
-    let fence = fence().drop_older();
+    let fence = fence().drop_older_after(Duration::ZERO);
     let older = fence.admit(&resource(), token(33)).await.unwrap();
     let superseded = older.superseded();
     let resource = resource();
@@ -267,7 +267,7 @@ async fn an_older_request_that_comes_second_but_passes_first_is_waited_for() {
 async fn an_older_request_that_holds_up_the_marks_is_asked_to_stop() {
     let marks = SlowMarks::default();
     let transaction = hold(&marks.questions, 34).await;
-    let fence = Fence::new(marks).drop_older();
+    let fence = Fence::new(marks).drop_older_after(Duration::ZERO);
     let older = fence.admit(&resource(), token(33)).await.unwrap();
     let stop = older.superseded();
     tokio::spawn(async move {
@@ -283,7 +283,7 @@ async fn an_older_request_that_holds_up_the_marks_is_asked_to_stop() {
 async fn an_older_request_has_100_ms_until_marks_count_as_slow() {
     let marks = SlowMarks::default();
     let _never = hold(&marks.questions, 34).await;
-    let fence = Fence::new(marks).drop_older();
+    let fence = Fence::new(marks).drop_older_after(Duration::ZERO);
     let older = fence.admit(&resource(), token(33)).await.unwrap();
     tokio::spawn({
         let fence = fence.clone();
@@ -330,7 +330,7 @@ async fn failed_attempts_to_reach_the_marks_do_not_restart_the_grace() {
 async fn the_shortest_grace_counts() {
     let patient = fence().drop_older_after(Duration::from_secs(60));
     let older = patient.admit(&resource(), token(33)).await.unwrap();
-    let prompt = patient.drop_older();
+    let prompt = patient.drop_older_after(Duration::ZERO);
     tokio::spawn(async move { prompt.admit(&resource(), token(34)).await.map(drop) });
     assert!(timeout(Duration::from_secs(1), older.superseded()).await.is_ok());
 }

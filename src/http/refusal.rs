@@ -31,7 +31,7 @@ pub enum Refusal {
     #[error(transparent)]
     NotIssued(NotIssued),
     /// A newer token came while the handler worked on the request, and the fence
-    /// [drops older](crate::fence::Fence::drop_older) requests. What the handler had written by
+    /// [drops older](crate::fence::Fence::drop_older_after) requests. What the handler had written by
     /// then may be stored.
     #[error("cut off by a newer request, in doubt: {0}")]
     Superseded(Stale),

@@ -7,7 +7,6 @@ use super::error::is_to_raise_first;
 use super::opening::OpeningTransaction;
 use crate::database::{AdmitAnswer, Database};
 use crate::fence::Stale;
-use crate::sequencer::Sequencer;
 
 /// Admits `token` to `resource` for the rest of this transaction, or refuses it: compares
 /// it with the mark and raises the mark to it, at once. Equal passes, lower is refused.
@@ -53,21 +52,6 @@ pub async fn admit<DB: Database>(
     token: Token,
 ) -> Result<(), AdmitError> {
     counted(compare_and_raise::<DB>(tx, resource, token).await)
-}
-
-/// Does what [`admit`] does, for a resource and a token together, as
-/// [`Lease::sequencer`](crate::lock::Lease::sequencer) returns them.
-///
-/// # Errors
-/// As for [`admit`].
-///
-/// # Cancel safety
-/// As for [`admit`].
-pub async fn admit_as<DB: Database>(
-    tx: &mut Transaction<'_, DB>,
-    sequencer: &Sequencer,
-) -> Result<(), AdmitError> {
-    admit(tx, &sequencer.resource, sequencer.token).await
 }
 
 /// Admits over a connection, in its transaction if it has one.
@@ -117,21 +101,6 @@ pub async fn begin<DB: Database>(
     token: Token,
 ) -> Result<Transaction<'static, DB>, AdmitError> {
     counted(open(pool, resource, token).await)
-}
-
-/// Does what [`begin`] does, for a resource and a token together, as
-/// [`Lease::sequencer`](crate::lock::Lease::sequencer) returns them.
-///
-/// # Errors
-/// As for [`begin`].
-///
-/// # Cancel safety
-/// As for [`begin`].
-pub async fn begin_as<DB: Database>(
-    pool: &Pool<DB>,
-    sequencer: &Sequencer,
-) -> Result<Transaction<'static, DB>, AdmitError> {
-    begin(pool, &sequencer.resource, sequencer.token).await
 }
 
 async fn open<DB: Database>(

@@ -67,7 +67,7 @@ mod transactions;
 mod writer;
 
 pub use crate::database::Database;
-pub use admit::{admit, admit_as, begin, begin_as, highest};
+pub use admit::{admit, begin, highest};
 pub use error::{AdmitError, MigrateError, stale};
 pub use guarded::{Guarded, guarded};
 pub use list::{Mark, marks};

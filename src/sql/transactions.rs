@@ -8,7 +8,7 @@ use sqlx::error::ErrorKind;
 use sqlx::{Pool, Transaction};
 
 use super::AdmitError;
-use super::admit::{admit_as, begin_as, raise};
+use super::admit::{admit, begin, raise};
 use crate::database::{Database, Kind, Meaning, meaning};
 use crate::fence::{CommitError, FenceError, Transactions};
 use crate::sequencer::Sequencer;
@@ -66,7 +66,7 @@ async fn open<DB: Database>(
             raise(pool, &sequencer.resource, sequencer.token).await?;
         }
     }
-    let mut tx = begin_as(pool, first).await?;
+    let mut tx = begin(pool, &first.resource, first.token).await?;
     match admit_others(&mut tx, others).await {
         Ok(()) => Ok(tx),
         Err(error) => {
@@ -81,7 +81,7 @@ async fn admit_others<DB: Database>(
     others: &[&Sequencer],
 ) -> Result<(), AdmitError> {
     for other in others {
-        admit_as(tx, other).await?;
+        admit(tx, &other.resource, other.token).await?;
     }
     if let (Some(begun), _) = DB::WATCH {
         DB::execute(tx, begun.to_owned()).await?;

@@ -62,11 +62,11 @@ async fn haunt(place: Arc<Place>, level: &'static str, own: Sequencer, written: 
 async fn hold(place: &Place, way: Way, level: &'static str, own: &Sequencer) {
     let pool = place.at(level);
     let tx = match way {
-        Way::Begin => sql::begin_as(&pool, own).await,
+        Way::Begin => sql::begin(&pool, &own.resource, own.token).await,
         Way::Layer => Ok(Transactions::begin(&pool, std::slice::from_ref(own)).await.unwrap()),
         Way::Admit => {
             let mut tx = pool.begin().await.unwrap();
-            sql::admit_as(&mut tx, own).await.map(|()| tx)
+            sql::admit(&mut tx, &own.resource, own.token).await.map(|()| tx)
         }
     };
     let mut tx = tx.unwrap_or_else(|error| panic!("{way:?} {level}: {error}"));

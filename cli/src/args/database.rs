@@ -1,7 +1,6 @@
-use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 use fencing::{Resource, Token};
 
 use super::open::Open;
@@ -19,28 +18,6 @@ pub(crate) struct Migrate {
     /// Prints the SQL that removes the fence, the marks and the leases. Stop all writers before you run it.
     #[arg(long, requires = "print")]
     pub(crate) down: bool,
-    /// The tool that applies the migrations.
-    #[arg(long, value_enum, requires = "print", default_value_t = Form::Client)]
-    pub(crate) form: Form,
-    /// Writes the files of that tool into this folder, instead of printing them one after another.
-    #[arg(long, value_name = "FOLDER", requires = "print")]
-    pub(crate) into: Option<PathBuf>,
-    /// The number of the first file, for dbmate and golang-migrate. Take one above those that you have.
-    #[arg(long, value_name = "NUMBER", requires = "print", default_value_t = 1)]
-    pub(crate) first: u64,
-}
-
-/// How migrations are printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Form {
-    /// For the database's own client: psql, mysql, sqlite3.
-    Client,
-    /// For dbmate: a file for each part, up and down.
-    Dbmate,
-    /// For Flyway: a repeatable migration for each part, and none that removes it.
-    Flyway,
-    /// For golang-migrate: two files for each part.
-    GolangMigrate,
 }
 
 /// Lists the marks: for each resource, the highest token that the database has seen.

@@ -1,5 +1,6 @@
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fencing::lock::{BuildError, Lock};
 use fencing::sql::{self, SqlMarks};
@@ -105,7 +106,7 @@ impl Store {
     /// The layer before the handlers. Dropping an older request is right here: a write is
     /// one transaction, so it is stored or not at all.
     pub fn fence(&self) -> Fence {
-        on!(self, pool => Fence::new(SqlMarks::new(pool.clone()))).drop_older()
+        on!(self, pool => Fence::new(SqlMarks::new(pool.clone()))).drop_older_after(Duration::ZERO)
     }
 
     /// Locks in the same database: one thing to run, and nothing else.

@@ -41,7 +41,7 @@ fn token(number: u64) -> Token {
 async fn admit_alone() {
     for drops in [false, true] {
         let fence = Fence::new(Slow::default()).limit(Duration::from_secs(1));
-        let fence = if drops { fence.drop_older() } else { fence };
+        let fence = if drops { fence.drop_older_after(Duration::ZERO) } else { fence };
         let resource = Resource::new("files/a").unwrap();
         let mut next = 1;
         for polls in 0.. {

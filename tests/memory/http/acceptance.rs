@@ -124,7 +124,7 @@ impl Trial {
             Stack::Plain => routes.layer(layer(fence)),
             Stack::TimeoutAbove => routes.layer(layer(fence)).layer(timeout),
             Stack::TimeoutBelow => routes.layer(timeout).layer(layer(fence)),
-            Stack::DropOlder => routes.layer(layer(fence.drop_older())),
+            Stack::DropOlder => routes.layer(layer(fence.drop_older_after(Duration::ZERO))),
             Stack::DropOlderAfter => routes.layer(layer(fence.drop_older_after(grace))),
         }
     }

@@ -208,7 +208,7 @@ fn timeout_of_tower_http(inner: Door) -> tower_http::timeout::Timeout<Door> {
 #[tokio::test(start_paused = true)]
 async fn whatever_a_request_writes_at_its_end_comes_before_a_newer_one() {
     for ending in ENDINGS {
-        for fence in [fence(), fence().drop_older()] {
+        for fence in [fence(), fence().drop_older_after(Duration::ZERO)] {
             let stack = |inner| fenced(fence, inner);
             assert_eq!(written(ending, stack).await, [33, 34], "{ending:?}");
         }
@@ -222,8 +222,8 @@ async fn timeouts_above_and_below_the_fence_end_a_request_before_a_newer_one() {
     let fenced_stacks: [Stack; 6] = [
         |inner| fenced(fence(), timeout_of_tower(inner)),
         |inner| fenced(fence(), timeout_of_tower_http(inner)),
-        |inner| fenced(fence().drop_older(), timeout_of_tower(inner)),
-        |inner| fenced(fence().drop_older(), timeout_of_tower_http(inner)),
+        |inner| fenced(fence().drop_older_after(Duration::ZERO), timeout_of_tower(inner)),
+        |inner| fenced(fence().drop_older_after(Duration::ZERO), timeout_of_tower_http(inner)),
         |inner| door(timeout_of_tower(fenced(fence(), inner))),
         |inner| door(timeout_of_tower_http(fenced(fence(), inner))),
     ];

@@ -28,7 +28,7 @@ async fn a_dropped_request_lets_the_newer_one_in() {
 
 #[tokio::test(start_paused = true)]
 async fn a_fence_that_drops_older_requests_answers_them_as_in_doubt() {
-    let (app, _, running) = slow(fence().drop_older());
+    let (app, _, running) = slow(fence().drop_older_after(Duration::ZERO));
     let older = tokio::spawn(app.clone().oneshot(request("PUT", &["33"])));
     tokio::task::yield_now().await;
     assert_eq!(running.load(Ordering::SeqCst), 1);
@@ -54,7 +54,7 @@ async fn an_older_request_that_has_ended_is_answered_as_it_ended() {
             async move { written.notified().await }
         }
     };
-    let fence = fence().drop_older();
+    let fence = fence().drop_older_after(Duration::ZERO);
     let app = Router::new().route("/files/{name}", put(handler)).layer(layer(fence.clone()));
     let mut older = Box::pin(app.oneshot(request("PUT", &["33"])));
     assert!((&mut older).now_or_never().is_none());
@@ -80,7 +80,7 @@ async fn an_older_request_that_never_ends_is_a_503_for_the_newer() {
 #[tokio::test(start_paused = true)]
 async fn a_streaming_response_is_in_flight_until_its_end() {
     for drops in [false, true] {
-        let fence = if drops { fence().drop_older() } else { fence() };
+        let fence = if drops { fence().drop_older_after(Duration::ZERO) } else { fence() };
         let handler = |Fenced { token, .. }: Fenced| async move {
             let first = futures_util::stream::iter([Ok::<_, Infallible>(http_body::Frame::data(
                 Bytes::from_static(b"begin "),

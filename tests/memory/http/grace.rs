@@ -28,7 +28,7 @@ async fn closed_for(app: &Router) -> u64 {
 async fn a_request_that_never_ends_keeps_the_resource_closed_for_the_grace_only() {
     for (fence, seconds) in [
         (fence().drop_older_after(Duration::from_secs(30)), 30),
-        (fence().drop_older(), 0),
+        (fence().drop_older_after(Duration::ZERO), 0),
         (fence().drop_older_after(Duration::from_secs(12)), 12),
         (fence().drop_older_after(Duration::from_secs(3)), 3),
     ] {
@@ -115,7 +115,8 @@ async fn a_request_that_holds_the_marks_is_stopped_when_its_grace_is_over() {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_gave_up_at_the_marks_stops_nobody_any_more() {
     let held = Arc::new(AtomicUsize::new(0));
-    let fence = Fence::new(Held(MemoryMarks::default(), Arc::clone(&held))).drop_older();
+    let fence = Fence::new(Held(MemoryMarks::default(), Arc::clone(&held)))
+        .drop_older_after(Duration::ZERO);
     let older = fence.admit(&file(), token(33)).await.unwrap();
     held.store(1, Ordering::SeqCst);
     let limited = fence.clone().limit(Duration::from_secs(1));

@@ -110,7 +110,7 @@ async fn when_the_lock_service_cannot_be_asked_no_mark_is_raised() {
 /// Neither the lock service nor a forger keeps others waiting.
 #[tokio::test(start_paused = true)]
 async fn a_question_that_is_not_answered_ends_with_the_limit_and_holds_up_nobody() {
-    let fence = fence().drop_older().limit(Duration::from_secs(1));
+    let fence = fence().drop_older_after(Duration::ZERO).limit(Duration::from_secs(1));
     let fence = fence.check_sequencer(|shown: Sequencer| async move {
         if shown.token.get() != 33 && shown.token.get() != 34 {
             std::future::pending::<()>().await;

@@ -95,7 +95,7 @@ async fn in_shadow_no_request_touches_another() {
         }
         "done"
     };
-    let layer = layer(fence().drop_older()).shadow();
+    let layer = layer(fence().drop_older_after(Duration::ZERO)).shadow();
     let app = Router::new().route("/files/{name}", put(handler)).layer(layer);
     let older = tokio::spawn(app.clone().oneshot(request("PUT", &["33"])));
     seen.notified().await;

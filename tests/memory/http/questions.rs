@@ -113,7 +113,8 @@ async fn a_stale_token_is_refused_at_the_gate_before_the_marks_are_asked() {
 async fn an_older_request_that_has_the_connection_of_the_marks_is_asked_to_stop() {
     for checks in [false, true] {
         let pool = Arc::new(Semaphore::new(1));
-        let fence = Fence::new(Pooled(Arc::clone(&pool), Arc::default())).drop_older();
+        let fence =
+            Fence::new(Pooled(Arc::clone(&pool), Arc::default())).drop_older_after(Duration::ZERO);
         let fence = if checks {
             fence.check_sequencer(|_: Sequencer| async { Ok::<_, Infallible>(true) })
         } else {
@@ -141,7 +142,7 @@ async fn an_older_transaction_on_the_pool_of_the_marks_is_asked_to_stop() {
     sql::migrate(&pool).await.unwrap();
     let fence = Fence::new(sql::SqlMarks::new(pool.clone()))
         .limit(Duration::from_secs(20))
-        .drop_older()
+        .drop_older_after(Duration::ZERO)
         .check_sequencer(|_: Sequencer| async { Ok::<_, Infallible>(true) });
     let older = fence.admit(&resource(), token(33)).await.unwrap();
     let transaction = pool.begin().await.unwrap();

@@ -103,7 +103,7 @@ async fn those_who_wait_leave_their_places_to_others() {
 /// The older requests have all places, and the fence ends them.
 #[tokio::test(start_paused = true)]
 async fn a_newer_request_ends_those_that_have_all_places() {
-    let service = limited(fence().drop_older(), 1);
+    let service = limited(fence().drop_older_after(Duration::ZERO), 1);
     let older = tokio::spawn(service.clone().oneshot(to("/a", 33, "slow")));
     tokio::task::yield_now().await;
     let newer = service.clone().oneshot(to("/a", 34, ""));
@@ -131,7 +131,7 @@ async fn stale_and_malformed_tokens_need_no_place() {
 /// One that was admitted and waits for a place is in flight, and is stopped as any other.
 #[tokio::test(start_paused = true)]
 async fn one_that_waits_for_a_place_again_is_stopped_by_a_newer_one() {
-    let fence = fence().drop_older();
+    let fence = fence().drop_older_after(Duration::ZERO);
     let service = limited(fence.clone(), 1);
     let resource = Resource::new("a").unwrap();
     let oldest = fence.admit(&resource, token(32)).await.unwrap();

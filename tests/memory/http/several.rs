@@ -122,7 +122,7 @@ async fn requests_never_wait_for_each_other() {
 async fn one_that_waits_with_a_resource_gives_it_up() {
     let fence = fence().limit(Duration::from_secs(20));
     let held = fence.admit(&Resource::new("b").unwrap(), token(33)).await.unwrap();
-    let app = app_of_several(fence.clone().drop_older());
+    let app = app_of_several(fence.clone().drop_older_after(Duration::ZERO));
     let waiting = tokio::spawn(app.clone().oneshot(moving("/a+b", &["34 a", "34 b"])));
     while fence
         .clone()
@@ -144,7 +144,7 @@ async fn one_that_waits_with_a_resource_gives_it_up() {
 #[tokio::test]
 async fn a_body_that_is_cut_off_by_a_newer_request_of_any_resource() {
     for name in ["a", "b"] {
-        let fence = fence().drop_older();
+        let fence = fence().drop_older_after(Duration::ZERO);
         let stream = async || {
             let frames =
                 futures_util::stream::pending::<Result<http_body::Frame<Bytes>, Infallible>>();

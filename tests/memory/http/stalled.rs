@@ -47,7 +47,7 @@ async fn answer(mut stream: TcpStream) -> String {
 async fn a_client_that_stops_reading_is_cut_off_over_http_1() {
     // Whether the server polls the body once more depends on what its buffers hold by then.
     for trial in 0..8 {
-        let fence = fence().drop_older().limit(Duration::from_millis(500));
+        let fence = fence().drop_older_after(Duration::ZERO).limit(Duration::from_millis(500));
         let address = serve(endless(fence)).await;
         let mut older = send(address, 33, 0, "").await;
         // It reads the beginning, and then nothing until all buffers on the way are full.
@@ -64,7 +64,7 @@ async fn a_client_that_stops_reading_is_cut_off_over_http_1() {
 
 #[tokio::test]
 async fn a_client_that_stops_reading_is_cut_off_over_http_2() {
-    let fence = fence().drop_older().limit(Duration::from_secs(2));
+    let fence = fence().drop_older_after(Duration::ZERO).limit(Duration::from_secs(2));
     let address = serve(endless(fence)).await;
     let stream = TcpStream::connect(address).await.unwrap();
     let (client, connection) = h2::client::handshake(stream).await.unwrap();
@@ -117,7 +117,7 @@ async fn a_body_that_nobody_polls_is_dropped_first() {
         }
     };
     let app = Router::new().route("/files/{name}", put(handler));
-    let app = app.layer(layer(fence().drop_older()));
+    let app = app.layer(layer(fence().drop_older_after(Duration::ZERO)));
     let mut older = app.clone().oneshot(request("PUT", &["33"])).await.unwrap().into_body();
     assert!(older.frame().await.unwrap().is_ok());
     assert_eq!(gone.load(Ordering::SeqCst), 0);
@@ -132,7 +132,7 @@ async fn a_body_that_nobody_polls_is_dropped_first() {
 /// The newer request comes while the older body is being polled, in the same task.
 #[tokio::test(start_paused = true)]
 async fn a_newer_request_in_the_middle_of_a_poll_waits_for_its_end() {
-    let fence = fence().drop_older();
+    let fence = fence().drop_older_after(Duration::ZERO);
     let inner = fence.clone();
     let handler = move |Fenced { token, .. }: Fenced| {
         let fence = inner.clone();
@@ -177,7 +177,7 @@ async fn a_body_is_gone_before_a_newer_request_however_they_race() {
         }
     };
     let app = Router::new().route("/files/{name}", put(handler));
-    let fence = fence().drop_older();
+    let fence = fence().drop_older_after(Duration::ZERO);
     let app = app.layer(layer(fence.clone()));
     let mut readers = Vec::new();
     for number in 1..=2000 {

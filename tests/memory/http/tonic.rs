@@ -231,7 +231,7 @@ async fn a_client_below_the_attach_layer_gets_the_status_of_the_refusal() {
 /// A newer token cuts off a stream of answers.
 #[tokio::test]
 async fn a_stream_that_is_cut_off_ends_with_a_status_that_says_so() {
-    let (_, channel) = serve(fence().drop_older()).await;
+    let (_, channel) = serve(fence().drop_older_after(Duration::ZERO)).await;
     let mut grpc = Grpc::new(channel.clone());
     grpc.ready().await.unwrap();
     let watch = path("/files.Files/Watch");
@@ -251,7 +251,7 @@ async fn a_stream_that_is_cut_off_ends_with_a_status_that_says_so() {
 /// A newer token cuts off an upload, of which a part is written.
 #[tokio::test]
 async fn an_upload_that_is_cut_off_is_in_doubt() {
-    let (files, channel) = serve(fence().drop_older()).await;
+    let (files, channel) = serve(fence().drop_older_after(Duration::ZERO)).await;
     let mut grpc = Grpc::new(channel.clone());
     grpc.ready().await.unwrap();
     let texts = once(async { "first".to_owned() }).chain(pending());

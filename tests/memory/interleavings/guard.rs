@@ -2,6 +2,7 @@ use std::convert::Infallible;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
+use std::time::Duration;
 
 use fencing::fence::{FenceError, Marks, MarksError, MemoryMarks, Stale};
 use fencing::{Fence, Resource, Sequencer, Token};
@@ -66,11 +67,13 @@ impl Service {
             _ => Fence::new(marks.clone()),
         };
         let fence = match guard {
-            Guard::DropOlder => fence.drop_older(),
-            Guard::AsksFirst => fence.drop_older().check_sequencer(|_: Sequencer| async {
-                pause().await;
-                Ok::<_, Infallible>(true)
-            }),
+            Guard::DropOlder => fence.drop_older_after(Duration::ZERO),
+            Guard::AsksFirst => {
+                fence.drop_older_after(Duration::ZERO).check_sequencer(|_: Sequencer| async {
+                    pause().await;
+                    Ok::<_, Infallible>(true)
+                })
+            }
             _ => fence,
         };
         Service { guard, marks, fence, storage }

@@ -23,8 +23,8 @@ async fn equal_tokens_write_rows_of_a_protected_table_side_by_side() {
     let own = Sequencer::new(resource(), token(33));
     // Whoever waits for the other fails.
     let pool = place.impatient();
-    let mut one = sql::begin_as(&pool, &own).await.unwrap();
-    let mut two = sql::begin_as(&pool, &own).await.unwrap();
+    let mut one = sql::begin(&pool, &own.resource, own.token).await.unwrap();
+    let mut two = sql::begin(&pool, &own.resource, own.token).await.unwrap();
     for (tx, row) in [(&mut one, "1"), (&mut two, "2")] {
         sql::present(tx, &own).await.unwrap();
         let write = sqlx::query("UPDATE shop SET n = n + 1 WHERE id = ?").bind(row);

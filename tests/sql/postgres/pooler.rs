@@ -190,12 +190,12 @@ async fn attempt(
 ) -> Result<(), AdmitError> {
     stall().await;
     let mut tx = match guard {
-        Guard::Begin => sql::begin_as(pool, own).await?,
+        Guard::Begin => sql::begin(pool, &own.resource, own.token).await?,
         _ => pool.begin_with(level).await?,
     };
     stall().await;
     match guard {
-        Guard::Admit => sql::admit_as(&mut tx, own).await?,
+        Guard::Admit => sql::admit(&mut tx, &own.resource, own.token).await?,
         Guard::Present => sql::present(&mut tx, own).await?,
         _ => {}
     }

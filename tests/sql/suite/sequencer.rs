@@ -39,7 +39,7 @@ async fn insert(tx: &mut Transaction<'_, Db>, path: &str, shown: &str) -> Result
 }
 
 async fn write(pool: &Pool<Db>, sequencer: &Sequencer, path: &str) -> Result<(), AdmitError> {
-    let mut tx = sql::begin_as(pool, sequencer).await?;
+    let mut tx = sql::begin(pool, &sequencer.resource, sequencer.token).await?;
     sql::present(&mut tx, sequencer).await?;
     insert(&mut tx, path, &sequencer.to_string()).await?;
     Ok(tx.commit().await?)
@@ -126,8 +126,8 @@ async fn names_are_compared_as_bytes() {
 async fn a_transaction_presents_one_pair_after_the_other() {
     let place = protected().await;
     let (one, two) = (pair("34 one"), pair("7 two"));
-    let mut tx = sql::begin_as(&place.pool, &one).await.unwrap();
-    sql::admit_as(&mut tx, &two).await.unwrap();
+    let mut tx = sql::begin(&place.pool, &one.resource, one.token).await.unwrap();
+    sql::admit(&mut tx, &two.resource, two.token).await.unwrap();
     for (sequencer, path) in [(&one, "one"), (&two, "two")] {
         sql::present(&mut tx, sequencer).await.unwrap();
         insert(&mut tx, path, &sequencer.to_string()).await.unwrap();
@@ -161,7 +161,8 @@ async fn a_pair_is_not_left_behind() {
     let mut tx = single.begin().await.unwrap();
     sql::present(&mut tx, &mine).await.unwrap();
     tx.commit().await.unwrap();
-    let mut tx = sql::begin_as(&single, &pair("34 other")).await.unwrap();
+    let mut tx =
+        sql::begin(&single, &pair("34 other").resource, pair("34 other").token).await.unwrap();
     let error = sqlx::query(place::guarded(None)).execute(&mut *tx).await.unwrap_err();
     unpresented(Err(error.into()));
 }

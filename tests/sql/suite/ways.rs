@@ -109,12 +109,12 @@ async fn attempt(
         Way::Layer => return layered(pool, own, protected).await,
         Way::Guarded => return guarded(pool, own).await,
         Way::Xa => return in_xa(pool, own).await,
-        Way::Begin => sql::begin_as(pool, own).await?,
+        Way::Begin => sql::begin(pool, &own.resource, own.token).await?,
         Way::Admit | Way::Present => pool.begin().await?,
     };
     if way == Way::Admit {
         stall().await;
-        sql::admit_as(&mut tx, own).await?;
+        sql::admit(&mut tx, &own.resource, own.token).await?;
     }
     read_and_write(&mut tx, own, protected).await?;
     Ok(tx.commit().await?)
