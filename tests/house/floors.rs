@@ -81,9 +81,7 @@ impl Room {
             Sql => &[Words, Database, Fence],
             Connect => &[Words, Database, Lock, Redlock, MemoryNode, RedisNode, LockSql, Sql],
             Http => &[Words, Fence],
-            Testing => {
-                &[Words, Database, Lock, Fence, Redlock, MemoryNode, LockSql, MemoryMarks, Sql]
-            }
+            Testing => &[Words, Lock, Fence, Redlock],
             FrontDoor => return true,
         };
         self == other || rooms.contains(&other)

@@ -4,26 +4,26 @@ use fencing_protocol::{Incarnation, Nonce, Reply, Request, Resource, Sealing, St
 use tokio::time::Instant;
 
 use super::probe::{ALICE, Probe, TTL};
-use crate::testing::{Breach, Rule, resource};
+use crate::resource;
 
 const FIRST: Nonce = Nonce(0xf1);
 const SECOND: Nonce = Nonce(0xf2);
 const QUARANTINE: Duration = Duration::from_millis(400);
 
 /// Leads a node from blank to granting.
-pub(super) async fn admit(mut probe: Probe) -> Result<Probe, Breach> {
-    let resource = resource("admission")?;
-    no_vote(&probe, &resource, "blank").await?;
-    first_nonce(&mut probe).await?;
-    no_vote(&probe, &resource, "prepared").await?;
-    refused(&probe, &resource).await?;
-    promised(&probe).await?;
-    no_vote(&probe, &resource, "promising").await?;
-    quarantined(&probe, &resource).await?;
-    Ok(probe)
+pub async fn admit(mut probe: Probe) -> Probe {
+    let resource = resource("admission");
+    no_vote(&probe, &resource, "blank").await;
+    first_nonce(&mut probe).await;
+    no_vote(&probe, &resource, "prepared").await;
+    refused(&probe, &resource).await;
+    promised(&probe).await;
+    no_vote(&probe, &resource, "promising").await;
+    quarantined(&probe, &resource).await;
+    probe
 }
 
-async fn no_vote(probe: &Probe, resource: &Resource, state: &str) -> Result<(), Breach> {
+async fn no_vote(probe: &Probe, resource: &Resource, state: &str) {
     let (resource, owner, token) = (|| resource.clone(), ALICE, Token::MIN);
     let votes = [
         Request::Acquire { resource: resource(), owner, ttl: TTL },
@@ -40,28 +40,26 @@ async fn no_vote(probe: &Probe, resource: &Resource, state: &str) -> Result<(), 
     ];
     for request in votes {
         let case = format!("{request:?} of a {state} node");
-        let reply = probe.ask(request).await?;
-        Rule::AdmittedVotes.same(case, &reply, &Reply::NotAdmitted)?;
+        let reply = probe.ask(request).await;
+        assert_eq!(reply, Reply::NotAdmitted, "{case}");
     }
-    Ok(())
 }
 
-async fn first_nonce(probe: &mut Probe) -> Result<(), Breach> {
-    let first = probe.prepare(FIRST).await?;
+async fn first_nonce(probe: &mut Probe) {
+    let first = probe.prepare(FIRST).await;
     let wanted = (FIRST, false, true, false, None);
     let found = (first.state.nonce, first.admitted, first.blank, first.crowded, first.other);
-    Rule::FirstNonce.same("prepare a blank node", &found, &wanted)?;
+    assert_eq!(found, wanted, "prepare a blank node");
     let found = (first.state.era, first.state.reserved, first.state.longest);
-    Rule::FirstNonce.same("prepare a blank node", &found, &(0, 0, Duration::ZERO))?;
-    let second = probe.ask_other(Request::Prepare { nonce: SECOND, from: None }).await?;
+    assert_eq!(found, (0, 0, Duration::ZERO), "prepare a blank node");
+    let second = probe.ask_other(Request::Prepare { nonce: SECOND, from: None }).await;
     let Reply::Prepared(second) = second else {
-        return Err(Rule::FirstNonce.breach("prepare again", &second));
+        panic!("prepare again: {second:?}");
     };
     let found = (second.state.nonce, second.incarnation);
     let wanted = (FIRST, first.incarnation.clone());
-    Rule::FirstNonce.same("prepare again over another session", &found, &wanted)?;
+    assert_eq!(found, wanted, "prepare again over another session");
     (probe.nonce, probe.incarnation) = (FIRST, first.incarnation);
-    Ok(())
 }
 
 fn activate(incarnation: Incarnation, nonce: Nonce, era: u64) -> Request {
@@ -69,7 +67,7 @@ fn activate(incarnation: Incarnation, nonce: Nonce, era: u64) -> Request {
     Request::Activate { incarnation, nonce, era, collect, quarantine, new }
 }
 
-async fn refused(probe: &Probe, resource: &Resource) -> Result<(), Breach> {
+async fn refused(probe: &Probe, resource: &Resource) {
     let here = || probe.incarnation.clone();
     let other = Incarnation::new("another-life");
     let wrong = [
@@ -80,32 +78,32 @@ async fn refused(probe: &Probe, resource: &Resource) -> Result<(), Breach> {
     ];
     for request in wrong {
         let case = format!("{request:?}");
-        let reply = probe.ask(request).await?;
-        Rule::PreparedMemory.same(case, &reply, &Reply::Forgotten)?;
+        let reply = probe.ask(request).await;
+        assert_eq!(reply, Reply::Forgotten, "{case}");
     }
     no_vote(probe, resource, "wrongly activated").await
 }
 
 /// Checks that a node that is about to start promises an era before it counts in it.
-async fn promised(probe: &Probe) -> Result<(), Breach> {
+async fn promised(probe: &Probe) {
     let reserve = Request::Reserve { era: 7, memory: Some(FIRST) };
-    let reply = probe.ask(reserve).await?;
+    let reply = probe.ask(reserve).await;
     let wanted = Reply::Reserved { nonce: FIRST };
-    Rule::Reserved.same("reserve in the memory that was prepared", &reply, &wanted)?;
-    let prepared = probe.prepare(SECOND).await?;
+    assert_eq!(reply, wanted, "reserve in the memory that was prepared");
+    let prepared = probe.prepare(SECOND).await;
     let found = (prepared.admitted, prepared.state.nonce, prepared.state.reserved);
-    Rule::Reserved.same("prepare after that", &found, &(false, FIRST, 7))
+    assert_eq!(found, (false, FIRST, 7), "prepare after that");
 }
 
-async fn quarantined(probe: &Probe, resource: &Resource) -> Result<(), Breach> {
+async fn quarantined(probe: &Probe, resource: &Resource) {
     let lease = Stamp { era: 7, count: 1 };
     let start = Instant::now();
-    let reply = probe.ask(activate(probe.incarnation.clone(), FIRST, 7)).await?;
-    Rule::PreparedMemory.same("activate what was prepared", &reply, &Reply::Activated)?;
+    let reply = probe.ask(activate(probe.incarnation.clone(), FIRST, 7)).await;
+    assert_eq!(reply, Reply::Activated, "activate what was prepared");
     for renewal in [false, true] {
         let reply = match renewal {
-            false => probe.acquire(resource, ALICE).await?,
-            true => probe.renew(resource, ALICE, lease, TTL).await?,
+            false => probe.acquire(resource, ALICE).await,
+            true => probe.renew(resource, ALICE, lease, TTL).await,
         };
         // A reply that came after the end proves nothing.
         let closed = start.elapsed() < QUARANTINE;
@@ -114,18 +112,18 @@ async fn quarantined(probe: &Probe, resource: &Resource) -> Result<(), Breach> {
             _ => !closed,
         };
         let case = if renewal { "renew in quarantine" } else { "acquire in quarantine" };
-        Rule::Quarantine.holds(right, case, &reply)?;
+        assert!(right, "{case}: {reply:?}");
     }
-    let state = probe.state().await?;
-    Rule::Quarantine.same("read in quarantine", &(state.era, state.reserved), &(7, 7))?;
+    let state = probe.state().await;
+    assert_eq!((state.era, state.reserved), (7, 7), "read in quarantine");
     let out = !state.longest.is_zero() || start.elapsed() >= QUARANTINE;
-    Rule::Quarantine.holds(out, "what may be out, in quarantine", &state.longest)?;
-    let reply = probe.ask(Request::Reserve { era: 8, memory: None }).await?;
+    assert!(out, "what may be out, in quarantine: {:?}", state.longest);
+    let reply = probe.ask(Request::Reserve { era: 8, memory: None }).await;
     let wanted = Reply::Reserved { nonce: FIRST };
-    Rule::Quarantine.same("reserve in quarantine", &reply, &wanted)?;
-    let prepared = probe.prepare(SECOND).await?;
+    assert_eq!(reply, wanted, "reserve in quarantine");
+    let prepared = probe.prepare(SECOND).await;
     let found = (prepared.state.nonce, prepared.admitted);
-    Rule::FirstNonce.same("prepare what is admitted", &found, &(FIRST, true))?;
-    probe.in_time(Rule::Quarantine, resource, ALICE).await?;
+    assert_eq!(found, (FIRST, true), "prepare what is admitted");
+    probe.in_time(resource, ALICE).await;
     probe.free(resource, ALICE).await
 }

@@ -1,0 +1,192 @@
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use fencing::Resource;
+use fencing::lock::{AcquireError, Lease, LeaseSet, Lock, Loss, Released};
+use futures_util::future::{join, join_all};
+use tokio::time::sleep;
+
+use super::{POLLS, acquire, free, poll, refused, release};
+use crate::{answered, resource};
+
+/// Checks what acquires several resources with one call.
+pub async fn several(lock: &impl Lock) {
+    any(lock).await;
+    bounds(lock).await;
+    together(lock).await;
+    all_or_none(lock).await;
+    reversed(lock).await;
+    cancel(lock).await
+}
+
+fn names(of: &str) -> [Resource; 3] {
+    [1, 2, 3].map(|number| resource(&format!("{of}/{number}")))
+}
+
+async fn acquire_all(lock: &impl Lock, resources: &[Resource]) -> LeaseSet {
+    let case = format!("acquire_all {resources:?}");
+    let acquired = answered(&case, lock.acquire_all(resources)).await;
+    acquired.unwrap_or_else(|error| panic!("{case}: {error:?}"))
+}
+
+async fn acquire_any(lock: &impl Lock, resources: &[Resource]) -> Lease {
+    let acquired = answered("acquire_any", lock.acquire_any(resources)).await;
+    acquired.unwrap_or_else(|error| panic!("acquire_any {resources:?}: {error:?}"))
+}
+
+async fn release_all(lease: LeaseSet) {
+    let case = format!("release {lease:?}");
+    assert_eq!(lease.release().await, Ok(Released::Released), "{case}");
+}
+
+/// Buckets: each is given to one, and who comes late waits for the first that is freed.
+async fn any(lock: &impl Lock) {
+    let names = names("any");
+    let mut leases = Vec::new();
+    for wanted in &names {
+        let lease = acquire_any(lock, &names).await;
+        assert_eq!(lease.resource(), wanted, "acquire_any takes the first");
+        leases.push(lease);
+    }
+    let brief = lock.with_wait(Duration::ZERO).unwrap();
+    let found = brief.acquire_any(&names).await;
+    let held = matches!(found, Err(AcquireError::Held { .. }));
+    assert!(held, "acquire_any where all are held: {found:?}");
+    let last = leases.pop().unwrap();
+    let (freed, token) = (AtomicBool::new(false), last.token());
+    let holder = async {
+        sleep(Duration::from_millis(200)).await;
+        freed.store(true, Ordering::SeqCst);
+        release(last).await
+    };
+    let waiter = async {
+        let lease = acquire_any(lock, &names).await;
+        assert!(freed.load(Ordering::SeqCst), "acquire_any: {lease:?}");
+        assert!(lease.token() > token, "acquire_any after that: {lease:?}");
+        release(lease).await
+    };
+    join(holder, waiter).await;
+    for lease in leases {
+        release(lease).await;
+    }
+}
+
+async fn bounds(lock: &impl Lock) {
+    let many: Vec<_> = (0..200).map(|number| resource(&format!("many/{number}"))).collect();
+    for list in [&[][..], &many] {
+        let (all, any) = (lock.acquire_all(list).await.err(), lock.acquire_any(list).await.err());
+        for found in [all, any] {
+            let wrong = matches!(found, Some(AcquireError::WrongCount { .. }));
+            assert!(wrong, "{} at once: {found:?}", list.len());
+        }
+    }
+}
+
+/// One lease of all, with a token for each.
+async fn together(lock: &impl Lock) {
+    let names = names("all");
+    let [one, two, three] = &names;
+    let mut last = Vec::new();
+    for name in &names {
+        let lease = acquire(lock, name).await;
+        last.push(lease.token());
+        release(lease).await;
+    }
+    for dropped in [false, true] {
+        let list = [three, one, two, one].map(Clone::clone);
+        let lease = acquire_all(lock, &list).await;
+        let found: Vec<_> = lease.sequencers().iter().map(|pair| pair.resource.clone()).collect();
+        assert_eq!(found, names.to_vec(), "the resources of acquire_all");
+        let tokens: Vec<_> = names.iter().filter_map(|name| lease.token_of(name)).collect();
+        let grew = tokens.iter().zip(&last).all(|(token, last)| token > last);
+        let case = format!("acquire_all after {last:?}");
+        assert!(grew && tokens.len() == last.len(), "{case}: {tokens:?}");
+        last = tokens;
+        assert_eq!(lease.token_of(&resource("else")), None, "token_of another");
+        for name in &names {
+            refused(&lock.try_acquire(name).await, name, "try_acquire one of several");
+        }
+        assert_eq!(lease.run(async { 3 }).await, Ok(3), "run under acquire_all");
+        lease.renew().await.unwrap();
+        let lost = lease.lost();
+        if dropped {
+            drop(lease);
+        } else {
+            release_all(lease).await;
+        }
+        assert_eq!(lost.await, Loss::Released, "lost() of several");
+    }
+    for (name, last) in names.iter().zip(last) {
+        let lease = acquire(lock, name).await;
+        assert!(lease.token() > last, "acquire after {last}: {lease:?}");
+        release(lease).await;
+    }
+}
+
+/// Where one is held, none is taken.
+async fn all_or_none(lock: &impl Lock) {
+    let names = names("none");
+    let brief = lock.with_wait(Duration::ZERO).unwrap();
+    for name in &names {
+        let lease = acquire(lock, name).await;
+        let found = brief.acquire_all(&names).await;
+        refused(&found, name, "acquire_all, one of them is held");
+        for other in names.iter().filter(|other| *other != name) {
+            free(lock, other, "after an acquire_all that was refused").await;
+        }
+        let waiter = acquire_all(lock, &names);
+        let holder = async {
+            sleep(Duration::from_millis(50)).await;
+            release(lease).await
+        };
+        release_all(join(holder, waiter).await.1).await;
+    }
+}
+
+/// Clients that name the resources in different orders all get them, one after another.
+async fn reversed(lock: &impl Lock) {
+    let [one, two, three] = names("reversed");
+    let lists = [
+        vec![one.clone(), two.clone(), three.clone()],
+        vec![three.clone(), two.clone(), one.clone()],
+        vec![two.clone(), three.clone()],
+        vec![two, one],
+    ];
+    let (inside, last) = (AtomicUsize::new(0), Mutex::new(None));
+    let clients = lists.iter().cycle().take(8).map(|list| async {
+        let lease = acquire_all(lock, list).await;
+        // Each of the lists has the second.
+        let shared = lease.sequencers().iter().find(|pair| pair.resource.as_str().ends_with('2'));
+        let token = shared.map(|pair| pair.token);
+        let others = inside.fetch_add(1, Ordering::SeqCst);
+        let before = last.lock().unwrap().replace(token);
+        tokio::task::yield_now().await;
+        inside.fetch_sub(1, Ordering::SeqCst);
+        assert_eq!(others, 0, "others inside, of 8 at once");
+        assert!(Some(token) > before, "granted after {before:?}: {token:?}");
+        release_all(lease).await
+    });
+    join_all(clients).await;
+}
+
+async fn cancel(lock: &impl Lock) {
+    let names = names("dropped");
+    for polls in 0..POLLS {
+        poll(polls, lock.acquire_all(&names)).await;
+        let case = format!("after {polls} polls of an acquire_all that was dropped");
+        for name in &names {
+            free(lock, name, &case).await;
+        }
+        poll(polls, lock.acquire_any(&names)).await;
+        let case = format!("after {polls} polls of an acquire_any that was dropped");
+        for name in &names {
+            free(lock, name, &case).await;
+        }
+    }
+    let lease = acquire_all(lock, &names).await;
+    poll(1, lease.release()).await;
+    for name in &names {
+        free(lock, name, "after a release was polled once").await;
+    }
+}

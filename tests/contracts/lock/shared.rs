@@ -1,0 +1,207 @@
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use fencing::lock::{Lock, Loss, Released, SharedLease};
+use fencing::{Resource, Token};
+use futures_util::future::{join, join_all};
+use tokio::time::sleep;
+
+use super::{POLLS, acquire, free, poll, refused, release};
+use crate::{answered, resource};
+
+/// Checks that a lock service lets several share a lock.
+pub async fn shared_contract(lock: &impl Lock) {
+    together(lock).await;
+    alone(lock).await;
+    ends(lock).await;
+    cancel(lock).await;
+    waits(lock).await;
+    turns(lock).await;
+    mixed(lock).await
+}
+
+async fn share(lock: &impl Lock, resource: &Resource) -> SharedLease {
+    let acquired = answered(format!("share {resource}"), lock.acquire_shared(resource)).await;
+    acquired.unwrap_or_else(|error| panic!("share {resource}: {error:?}"))
+}
+
+async fn leave(lease: SharedLease) {
+    let case = format!("release a part in {}", lease.resource());
+    assert_eq!(lease.release().await, Ok(Released::Released), "{case}");
+}
+
+async fn is_held(lock: &impl Lock, resource: &Resource, case: &str) {
+    refused(&lock.try_acquire(resource).await, resource, case);
+}
+
+/// Several hold it together, and nobody alone beside them.
+async fn together(lock: &impl Lock) {
+    let resource = resource("shared");
+    let writer = acquire(lock, &resource).await;
+    let before = writer.token();
+    release(writer).await;
+    let first = share(lock, &resource).await;
+    let second = lock.try_acquire_shared(&resource).await.unwrap();
+    let third = share(lock, &resource).await;
+    let tokens = [first.token(), second.token(), third.token()];
+    let larger = tokens.iter().all(|token| *token > before);
+    assert!(larger, "share after {before}: {tokens:?}");
+    assert_eq!(first.resource(), &resource, "the resource of a shared lease");
+    second.renew().await.unwrap();
+    is_held(lock, &resource, "try_acquire what three share").await;
+    leave(first).await;
+    is_held(lock, &resource, "try_acquire what two share").await;
+    leave(third).await;
+    let found = second.run(async { 1 }).await;
+    assert_eq!(found, Ok(1), "run under a shared lease");
+    is_held(lock, &resource, "try_acquire what one of three still shares").await;
+    leave(second).await;
+    let next = acquire(lock, &resource).await;
+    let larger = tokens.iter().all(|token| next.token() > *token);
+    assert!(larger, "acquire after {tokens:?}: {:?}", next.token());
+    release(next).await
+}
+
+/// What one holds alone is not shared.
+async fn alone(lock: &impl Lock) {
+    let resource = resource("shared/alone");
+    let writer = acquire(lock, &resource).await;
+    let found = lock.try_acquire_shared(&resource).await;
+    refused(&found, &resource, "try_acquire_shared what one holds alone");
+    drop(found);
+    let (token, freed) = (writer.token(), AtomicBool::new(false));
+    let holder = async {
+        sleep(Duration::from_millis(200)).await;
+        freed.store(true, Ordering::SeqCst);
+        release(writer).await
+    };
+    let reader = || async {
+        let lease = share(lock, &resource).await;
+        let right = freed.load(Ordering::SeqCst) && lease.token() > token;
+        assert!(right, "acquire_shared what one holds alone: {lease:?}");
+        sleep(Duration::from_millis(50)).await;
+        leave(lease).await
+    };
+    join(holder, join_all((0..5).map(|_| reader()))).await;
+}
+
+/// A part ends by a release or a drop, and its loss is reported.
+async fn ends(lock: &impl Lock) {
+    let resource = resource("shared/ends");
+    for case in ["after a release", "after a drop", "after a release was polled once"] {
+        let lease = share(lock, &resource).await;
+        let lost = lease.lost();
+        match case {
+            "after a release" => leave(lease).await,
+            "after a drop" => drop(lease),
+            _ => poll(1, lease.release()).await,
+        }
+        assert_eq!(answered(case, lost).await, Loss::Released, "{case}");
+        free(lock, &resource, case).await;
+    }
+}
+
+async fn cancel(lock: &impl Lock) {
+    let resource = resource("shared/cancel");
+    for polls in 0..POLLS {
+        for waits in [true, false] {
+            match waits {
+                true => poll(polls, lock.acquire_shared(&resource)).await,
+                false => poll(polls, lock.try_acquire_shared(&resource)).await,
+            }
+            let case = format!("after {polls} polls of a shared acquisition that was dropped");
+            free(lock, &resource, &case).await;
+        }
+    }
+}
+
+/// Who waits to hold it alone gets it when the last of those who share it has left.
+async fn waits(lock: &impl Lock) {
+    let resource = resource("shared/waits");
+    let parts = [share(lock, &resource).await, share(lock, &resource).await];
+    let (tokens, left) = (parts.each_ref().map(SharedLease::token), AtomicUsize::new(0));
+    let holders = async {
+        for part in parts {
+            sleep(Duration::from_millis(100)).await;
+            left.fetch_add(1, Ordering::SeqCst);
+            leave(part).await;
+        }
+    };
+    let writer = async {
+        let lease = acquire(lock, &resource).await;
+        assert_eq!(left.load(Ordering::SeqCst), 2, "left when one holds alone");
+        let larger = tokens.iter().all(|token| lease.token() > *token);
+        assert!(larger, "acquire after {tokens:?}: {lease:?}");
+        release(lease).await
+    };
+    join(holders, writer).await;
+}
+
+/// Those who share it take turns so that it is never free, and somebody waits to hold it alone.
+async fn turns(lock: &impl Lock) {
+    let resource = resource("shared/turns");
+    let over = AtomicBool::new(false);
+    let reader = |number: u64| {
+        let (over, resource) = (&over, &resource);
+        async move {
+            let mut inside = share(lock, resource).await;
+            sleep(Duration::from_millis(40 * number)).await;
+            while !over.load(Ordering::SeqCst) {
+                sleep(Duration::from_millis(80)).await;
+                // Another one is inside at any time.
+                leave(inside).await;
+                inside = share(lock, resource).await;
+            }
+        }
+    };
+    let writer = async {
+        sleep(Duration::from_millis(200)).await;
+        let lease = acquire(lock, &resource).await;
+        over.store(true, Ordering::SeqCst);
+        release(lease).await;
+    };
+    join(join_all((0..4).map(reader)), writer).await;
+}
+
+/// Runs clients of both modes at once: who holds it alone is alone, and tokens keep their order.
+async fn mixed(lock: &impl Lock) {
+    let resource = resource("shared/mixed");
+    let (readers, writers) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let most = AtomicUsize::new(0);
+    // The largest token so far, and the largest of one that held it alone.
+    let largest = Mutex::new((None::<Token>, None::<Token>));
+    let reader = |_| async {
+        let lease = share(lock, &resource).await;
+        let beside = readers.fetch_add(1, Ordering::SeqCst) + 1;
+        most.fetch_max(beside, Ordering::SeqCst);
+        let alone = writers.load(Ordering::SeqCst);
+        assert_eq!(alone, 0, "who holds alone beside one that shares");
+        {
+            let mut largest = largest.lock().unwrap();
+            let right = Some(lease.token()) > largest.1;
+            assert!(right, "share after {:?}: {lease:?}", largest.1);
+            largest.0 = largest.0.max(Some(lease.token()));
+        }
+        sleep(Duration::from_millis(20)).await;
+        readers.fetch_sub(1, Ordering::SeqCst);
+        leave(lease).await
+    };
+    let writer = |_| async {
+        let lease = acquire(lock, &resource).await;
+        let others = writers.fetch_add(1, Ordering::SeqCst) + readers.load(Ordering::SeqCst);
+        assert_eq!(others, 0, "others beside one that holds alone");
+        {
+            let mut largest = largest.lock().unwrap();
+            let right = Some(lease.token()) > largest.0;
+            assert!(right, "acquire after {:?}: {lease:?}", largest.0);
+            *largest = (Some(lease.token()), Some(lease.token()));
+        }
+        tokio::task::yield_now().await;
+        writers.fetch_sub(1, Ordering::SeqCst);
+        release(lease).await
+    };
+    join(join_all((0..12).map(reader)), join_all((0..6).map(writer))).await;
+    let most = most.load(Ordering::SeqCst);
+    assert!(most > 1, "how many of 12 shared it at one time: {most:?}");
+}
