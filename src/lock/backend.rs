@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use super::AcquireError;
 use super::health::Health;
 use super::held_lock::{Grant, GrantAll};
-use super::hints::Listening;
 use super::settings::Settings;
+use super::wait::notifications::Subscription;
 use crate::time::Clock;
 
 /// How an attempt asks for a lock.
@@ -30,8 +30,8 @@ impl Ask {
 /// The port behind every lock service: what makes attempts and reports its health. Redlock's
 /// nodes and the table in a database are two back ends; etcd or ZooKeeper would be more.
 pub(crate) trait LockBackend: Clone + Send + Sync + 'static {
-    /// Whether a release says that others wait, see [`others_wait`](LockBackend::others_wait).
-    const TELLS_OF_OTHERS: bool;
+    /// Whether a release says that others wait, see [`has_remote_waiters`](LockBackend::has_remote_waiters).
+    const REPORTS_REMOTE_WAITERS: bool;
 
     /// Returns the clock that leases are timed by in this process.
     fn clock(&self) -> &Arc<dyn Clock>;
@@ -54,13 +54,13 @@ pub(crate) trait LockBackend: Clone + Send + Sync + 'static {
 
     /// Begins to listen for releases by other processes, for somebody who waits since then. The
     /// servers tell the one who has waited longest, where they know that. It is a hint.
-    fn listen(&self, resource: &Resource, since: Instant) -> Listening;
+    fn subscribe(&self, resource: &Resource, since: Instant) -> Subscription;
 
     /// Reports whether the last release of this process was told to another one that waits.
-    fn others_wait(&self, resource: &Resource) -> bool;
+    fn has_remote_waiters(&self, resource: &Resource) -> bool;
 
     /// Learns that several share the lock, this process too: nobody else has to come first now.
-    fn forget_others(&self, resource: &Resource);
+    fn forget_remote_waiters(&self, resource: &Resource);
 
     /// Asks every server how it stands, within the budget.
     fn health(&self, settings: &Settings) -> impl Future<Output = Health> + Send;

@@ -12,10 +12,10 @@ use super::counted::Held;
 use super::error::{LeaseLost, NodeCause, ReleaseError, Released, RenewError};
 use super::held_lock::{Grant, Renewed};
 use super::holding::Holding;
-use super::queues::Queues;
 use super::settings::Settings;
 use super::sleep::in_runtime;
 use super::standing::{Loss, Standing};
+use super::wait::queues::WaitQueues;
 use super::watchdog::{Watch, Watchdogs};
 use crate::sequencer::{HeldToken, Sequencer};
 use crate::time::{Clock, Time};
@@ -32,7 +32,7 @@ use crate::time::{Clock, Time};
 pub struct Lease {
     holding: Arc<Holding>,
     runtime: Handle,
-    queues: Arc<Queues>,
+    queues: Arc<WaitQueues>,
     watch: Option<Watch>,
     /// Counts it in the metrics.
     counted: Option<Held>,
@@ -57,7 +57,7 @@ impl Lease {
         grant: Grant,
         clock: Arc<dyn Clock>,
         (asked, settings): (Time, &Settings),
-        queues: Arc<Queues>,
+        queues: Arc<WaitQueues>,
         watchdogs: &Watchdogs,
     ) -> Lease {
         let standing = Arc::new(Standing::new(clock, grant.deadline, settings.max_hold));
@@ -191,7 +191,7 @@ impl Lease {
         let release = async move {
             let (held, resource) = (&holding.held, &holding.resource);
             if held.releases_in_order() {
-                let passed = !lapsed && rest.is_zero() && queues.passes(resource);
+                let passed = !lapsed && rest.is_zero() && queues.hands_over(resource);
                 let released = if passed { held.pass() } else { held.release(rest) };
                 queues.wake(resource, passed);
                 return released.await;
@@ -240,7 +240,7 @@ impl Drop for Lease {
             let lost = self.close() != Loss::Released;
             let (held, rest) = (&self.holding.held, self.rest());
             let in_order = held.releases_in_order() && !lost && rest.is_zero();
-            let passed = in_order && self.queues.passes(self.resource());
+            let passed = in_order && self.queues.hands_over(self.resource());
             if passed {
                 drop(held.pass());
             } else {
@@ -254,7 +254,7 @@ impl Drop for Lease {
 /// The one in this process who waits for the resource. It is woken when this is dropped, also where nobody
 /// waits for the end of the release.
 struct Waiter<'a> {
-    queues: &'a Queues,
+    queues: &'a WaitQueues,
     resource: &'a Resource,
 }
 

@@ -8,9 +8,9 @@ use fencing_protocol::{Resource, Token};
 use super::error::{AcquireError, LeaseLost, ReleaseError, Released, RenewError};
 use super::held_lock::{Grant, GrantAll};
 use super::lease::Lease;
-use super::queues::Queues;
 use super::settings::Settings;
 use super::standing::Loss;
+use super::wait::queues::WaitQueues;
 use super::watchdog::Watchdogs;
 use crate::sequencer::Sequencer;
 use crate::time::{Clock, Time};
@@ -45,7 +45,7 @@ impl LeaseSet {
         grant: GrantAll,
         clock: Arc<dyn Clock>,
         settings: (Time, &Settings),
-        queues: &Arc<Queues>,
+        queues: &Arc<WaitQueues>,
         watchdogs: &Watchdogs,
     ) -> Result<LeaseSet, AcquireError> {
         let pairs = resources.iter().cloned().zip(grant.tokens);
@@ -131,7 +131,7 @@ impl LeaseSet {
 
 /// Those in this process who wait for the resources. It wakes them when it is dropped.
 struct Waiters {
-    queues: Arc<Queues>,
+    queues: Arc<WaitQueues>,
     resources: Box<[Resource]>,
 }
 

@@ -19,23 +19,15 @@
 //! ```
 
 mod backend;
-mod backoff;
 mod connect;
-mod contender;
 mod counted;
-mod ear;
-mod ears;
 mod error;
-mod groups;
 mod health;
 mod held_lock;
-mod hints;
 mod holder;
 mod holding;
 mod lease;
 mod lease_set;
-mod queue;
-mod queues;
 pub mod redlock;
 mod service;
 mod settings;
@@ -46,6 +38,7 @@ mod sleep;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 pub mod sql;
 mod standing;
+mod wait;
 mod watchdog;
 
 use std::fmt;
@@ -56,7 +49,6 @@ use fencing_protocol::Resource;
 use futures_util::future::BoxFuture;
 
 pub use connect::{ConnectError, ConnectOptions, connect};
-pub use ear::Ear;
 pub use error::{AcquireError, LeaseLost, NodeCause, ReleaseError, Released, RenewError};
 pub use fencing_protocol::Fault;
 pub use health::{Health, NodeHealth};
@@ -66,6 +58,7 @@ pub use lease_set::LeaseSet;
 pub use settings::BuildError;
 pub use shared_lease::SharedLease;
 pub use standing::Loss;
+pub use wait::ReleaseListener;
 
 /// A lock service: what hands out leases. Use it as `Arc<dyn Lock>` where the choice of back end
 /// is a matter of configuration; [`connect`] gives you one.

@@ -9,10 +9,10 @@ use tokio::time::{Instant, sleep};
 
 use super::backend::{Ask, LockBackend};
 use super::counted::waited;
-use super::groups::Groups;
-use super::queues::Queues;
 use super::settings::Settings;
 use super::sleep::within;
+use super::wait::groups::Groups;
+use super::wait::queues::WaitQueues;
 use super::watchdog::Watchdogs;
 use super::{AcquireError, BuildError, Health, Lease};
 
@@ -28,7 +28,7 @@ const SETTLE_LIMIT: Duration = Duration::from_secs(60);
 #[derive(Clone)]
 pub(crate) struct Service<B> {
     pub(super) backend: B,
-    queues: Arc<Queues>,
+    queues: Arc<WaitQueues>,
     watchdogs: Arc<Watchdogs>,
     pub(super) settings: Settings,
 }
@@ -92,7 +92,7 @@ impl<B: LockBackend> Service<B> {
         within(SETTLE_LIMIT, self.backend.settle()).await;
     }
 
-    pub(super) fn queues(&self) -> &Arc<Queues> {
+    pub(super) fn queues(&self) -> &Arc<WaitQueues> {
         &self.queues
     }
 

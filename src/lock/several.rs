@@ -8,8 +8,8 @@ use tokio::time::Instant;
 
 use super::backend::{Ask, LockBackend};
 use super::counted::waited;
-use super::groups::Wanted;
 use super::service::{Service, record};
+use super::wait::groups::Wanted;
 use super::{AcquireError, Lease, LeaseSet};
 
 impl<B: LockBackend> Service<B> {

@@ -19,7 +19,7 @@ impl<B: LockBackend> Service<B> {
         let attempt = || self.attempt(resource, Ask { mode: Mode::Shared, waits: None });
         let waits = !self.settings.wait.is_zero();
         let acquired = async {
-            if !waits || !self.backend.others_wait(resource) {
+            if !waits || !self.backend.has_remote_waiters(resource) {
                 match attempt().await {
                     Err(_) if waits => {}
                     outcome => return outcome,

@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 
 use super::Faults;
-use crate::lock::Ear;
+use crate::lock::ReleaseListener;
 use crate::lock::redlock::{Node, Session};
 
 /// A node behind a network and a machine whose faults you switch: see [`Faults`].
@@ -86,7 +86,10 @@ impl<N: Node> Node for FaultyNode<N> {
         .boxed()
     }
 
-    fn listen(&self, client: ClientId) -> BoxFuture<'static, Result<Box<dyn Ear>, Fault>> {
+    fn listen(
+        &self,
+        client: ClientId,
+    ) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
         let (opening, faults) = (self.node.listen(client), self.faults.clone());
         async move {
             if faults.now().refusing {
@@ -94,24 +97,24 @@ impl<N: Node> Node for FaultyNode<N> {
             }
             faults.awake().await;
             let breaks = faults.now().breaks;
-            let ear: Box<dyn Ear> =
-                Box::new(FaultyEar { ear: opening.await?, faults, breaks, last: None });
-            Ok(ear)
+            let listener: Box<dyn ReleaseListener> =
+                Box::new(FaultyListener { listener: opening.await?, faults, breaks, last: None });
+            Ok(listener)
         }
         .boxed()
     }
 }
 
 /// What the node tells may be lost or forged.
-struct FaultyEar {
-    ear: Box<dyn Ear>,
+struct FaultyListener {
+    listener: Box<dyn ReleaseListener>,
     faults: Faults,
     breaks: u64,
     /// What was noted last.
     last: Option<(Resource, u64)>,
 }
 
-impl Ear for FaultyEar {
+impl ReleaseListener for FaultyListener {
     fn wait(
         &mut self,
         resource: &Resource,
@@ -119,14 +122,14 @@ impl Ear for FaultyEar {
         waited: Duration,
     ) -> BoxFuture<'static, Result<bool, Fault>> {
         self.last = Some((resource.clone(), ticket));
-        self.ear.wait(resource, ticket, waited)
+        self.listener.wait(resource, ticket, waited)
     }
 
     fn leave(&mut self, resource: &Resource, ticket: u64) -> BoxFuture<'static, Result<(), Fault>> {
-        self.ear.leave(resource, ticket)
+        self.listener.leave(resource, ticket)
     }
 
-    fn told(&mut self) -> BoxFuture<'_, Result<(Resource, u64), Fault>> {
+    fn notified(&mut self) -> BoxFuture<'_, Result<(Resource, u64), Fault>> {
         async {
             loop {
                 let told = tokio::select! {
@@ -139,7 +142,7 @@ impl Ear for FaultyEar {
                         let Some(last) = &self.last else { continue };
                         return Ok(last.clone());
                     }
-                    told = self.ear.told() => told?,
+                    told = self.listener.notified() => told?,
                 };
                 if !self.faults.now().mute {
                     return Ok(told);

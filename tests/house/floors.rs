@@ -55,7 +55,7 @@ impl Room {
             ["lock", "sql", ..] => LockSql,
             ["lock", "connect", ..] => Connect,
             // A file of the core. A folder is a back end, and needs a room of its own.
-            ["lock"] | ["lock", _] => Lock,
+            ["lock"] | ["lock", _] | ["lock", "wait", ..] => Lock,
             ["fence", "memory", ..] => MemoryMarks,
             ["fence", ..] => Fence,
             ["redis", ..] => RedisMarks,

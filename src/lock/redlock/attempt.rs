@@ -11,8 +11,8 @@ use super::held::HeldOnNodes;
 use super::nodes::Nodes;
 use super::readmission;
 use super::seen::SeenHolders;
-use crate::lock::backoff::Drains;
 use crate::lock::held_lock::Grant;
+use crate::lock::wait::backoff::Drains;
 use crate::lock::{AcquireError, Holder};
 use crate::random;
 

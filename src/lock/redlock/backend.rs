@@ -8,16 +8,16 @@ use super::attempt_all::attempt_all;
 use super::nodes::Nodes;
 use super::readmission;
 use crate::lock::backend::{Ask, LockBackend};
-use crate::lock::backoff::Drains;
-use crate::lock::ears;
 use crate::lock::held_lock::{Grant, GrantAll};
-use crate::lock::hints::Listening;
 use crate::lock::settings::Settings;
+use crate::lock::wait::backoff::Drains;
+use crate::lock::wait::listening;
+use crate::lock::wait::notifications::Subscription;
 use crate::lock::{AcquireError, Health, NodeHealth};
 use crate::time::Clock;
 
 impl LockBackend for Arc<Nodes> {
-    const TELLS_OF_OTHERS: bool = true;
+    const REPORTS_REMOTE_WAITERS: bool = true;
 
     fn clock(&self) -> &Arc<dyn Clock> {
         Nodes::clock(self)
@@ -34,24 +34,24 @@ impl LockBackend for Arc<Nodes> {
         attempt(self, resource, (ask.mode, drains), settings.terms()).await
     }
 
-    fn listen(&self, resource: &Resource, since: Instant) -> Listening {
-        let listening = self.hints().listen(resource, since);
+    fn subscribe(&self, resource: &Resource, since: Instant) -> Subscription {
+        let subscription = self.notifications().subscribe(resource, since);
         for (number, node) in self.each_node().enumerate() {
-            if let Some(attending) = self.hints().attend(number) {
+            if let Some(task) = self.notifications().attend(number) {
                 let (node, client) = (Arc::clone(node), self.client());
                 let name = node.name().to_owned();
-                tokio::spawn(ears::run(attending, name, move || node.listen(client)));
+                tokio::spawn(listening::run(task, name, move || node.listen(client)));
             }
         }
-        listening
+        subscription
     }
 
-    fn others_wait(&self, resource: &Resource) -> bool {
-        self.hints().others_wait(resource)
+    fn has_remote_waiters(&self, resource: &Resource) -> bool {
+        self.notifications().has_remote_waiters(resource)
     }
 
-    fn forget_others(&self, resource: &Resource) {
-        self.hints().forget_others(resource);
+    fn forget_remote_waiters(&self, resource: &Resource) {
+        self.notifications().forget_remote_waiters(resource);
     }
 
     async fn attempt_all(

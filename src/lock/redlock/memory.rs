@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use super::node::{Node, Session};
 use super::signatures::Signatures;
 use super::waiting_list::{Entry, WaitingList};
-use crate::lock::ear::Ear;
+use crate::lock::ReleaseListener;
 use crate::time::{Clock, SystemClock, Time};
 
 /// A node in this process, running the same protocol as a Redis node.
@@ -196,16 +196,19 @@ impl Node for MemoryNode {
         ready(Ok(session)).boxed()
     }
 
-    fn listen(&self, client: ClientId) -> BoxFuture<'static, Result<Box<dyn Ear>, Fault>> {
+    fn listen(
+        &self,
+        client: ClientId,
+    ) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
         let (sender, told) = mpsc::unbounded_channel();
         let server = self.server();
         if !server.up {
             return ready(Err(stopped())).boxed();
         }
         let life = server.life;
-        let ear: Box<dyn Ear> =
-            Box::new(MemoryEar { node: self.clone(), life, client, sender, told });
-        ready(Ok(ear)).boxed()
+        let listener: Box<dyn ReleaseListener> =
+            Box::new(MemoryListener { node: self.clone(), life, client, sender, told });
+        ready(Ok(listener)).boxed()
     }
 }
 
@@ -221,7 +224,7 @@ impl Session for MemorySession {
     }
 }
 
-struct MemoryEar {
+struct MemoryListener {
     node: MemoryNode,
     life: u64,
     client: ClientId,
@@ -229,7 +232,7 @@ struct MemoryEar {
     told: mpsc::UnboundedReceiver<(Resource, u64)>,
 }
 
-impl Ear for MemoryEar {
+impl ReleaseListener for MemoryListener {
     fn wait(
         &mut self,
         resource: &Resource,
@@ -253,7 +256,7 @@ impl Ear for MemoryEar {
         ready(Ok(())).boxed()
     }
 
-    fn told(&mut self) -> BoxFuture<'_, Result<(Resource, u64), Fault>> {
+    fn notified(&mut self) -> BoxFuture<'_, Result<(Resource, u64), Fault>> {
         async { self.told.recv().await.ok_or_else(restarted) }.boxed()
     }
 }

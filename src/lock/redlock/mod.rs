@@ -56,7 +56,7 @@ use nodes::Nodes;
 
 use super::service::{Service, lock_service};
 
-pub use super::{BuildError, Ear, Health};
+pub use super::{BuildError, Health, ReleaseListener};
 pub use builder::RedlockBuilder;
 pub use fencing_protocol::{Fleet, FleetError};
 pub use memory::MemoryNode;

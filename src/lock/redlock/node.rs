@@ -5,7 +5,7 @@ use fencing_protocol::{ClientId, Fault, Fleet, Incarnation, Reply, Request};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 
-use crate::lock::ear::Ear;
+use crate::lock::ReleaseListener;
 
 /// One independent master.
 ///
@@ -58,7 +58,10 @@ pub trait Node: Send + Sync + 'static {
     ///
     /// # Cancel safety
     /// If you drop the future, it leaves nothing behind.
-    fn listen(&self, client: ClientId) -> BoxFuture<'static, Result<Box<dyn Ear>, Fault>> {
+    fn listen(
+        &self,
+        client: ClientId,
+    ) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
         let _ = client;
         ready(Err(Fault::Refused("it does not tell of releases".into()))).boxed()
     }
@@ -85,7 +88,10 @@ impl<N: Node + ?Sized> Node for Arc<N> {
         (**self).open_driven(fleet)
     }
 
-    fn listen(&self, client: ClientId) -> BoxFuture<'static, Result<Box<dyn Ear>, Fault>> {
+    fn listen(
+        &self,
+        client: ClientId,
+    ) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
         (**self).listen(client)
     }
 }

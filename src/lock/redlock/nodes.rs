@@ -17,7 +17,7 @@ use super::node::Node;
 use super::notices::Notices;
 use super::outstanding::Outstanding;
 use super::shared::Shared;
-use crate::lock::hints::Hints;
+use crate::lock::wait::notifications::ReleaseNotifications;
 use crate::lock::{NodeCause, ReleaseError, Released};
 use crate::random;
 use crate::time::Clock;
@@ -69,7 +69,7 @@ impl Nodes {
             )),
             outstanding: Outstanding::default(),
             client: ClientId(random::u128()),
-            hints: Hints::new(majority(nodes.len())),
+            notifications: ReleaseNotifications::new(majority(nodes.len())),
             in_use: Arc::default(),
         };
         let lane = |(number, node)| Lane::new(number, node, shared.clone());
@@ -128,8 +128,8 @@ impl Nodes {
         self.shared.budget
     }
 
-    pub(super) fn hints(&self) -> &Hints {
-        &self.shared.hints
+    pub(super) fn notifications(&self) -> &ReleaseNotifications {
+        &self.shared.notifications
     }
 
     pub(super) fn client(&self) -> ClientId {

@@ -7,7 +7,7 @@ use fencing_protocol::{ClientId, Fault, Fleet, Reply, Request};
 use super::distinct_servers::DistinctServers;
 use super::notices::{Notice, Notices};
 use super::outstanding::Outstanding;
-use crate::lock::hints::Hints;
+use crate::lock::wait::notifications::ReleaseNotifications;
 
 /// What the lanes of one lock service share.
 #[derive(Clone)]
@@ -18,7 +18,7 @@ pub(super) struct Shared {
     pub(super) distinct_servers: Arc<DistinctServers>,
     pub(super) outstanding: Outstanding,
     pub(super) client: ClientId,
-    pub(super) hints: Hints,
+    pub(super) notifications: ReleaseNotifications,
     /// Whether a node has shown this client a lock, its own or another's.
     pub(super) in_use: Arc<AtomicBool>,
 }
@@ -42,10 +42,10 @@ impl Shared {
     fn released(&self, node: usize, request: &Request, reply: &Reply) {
         match (request, reply) {
             (Request::Release { resource, .. }, Reply::Passed { to }) => {
-                self.hints.released(resource, node, *to != self.client);
+                self.notifications.released(resource, node, *to != self.client);
             }
             (Request::Release { resource, .. }, Reply::Released) => {
-                self.hints.released(resource, node, false);
+                self.notifications.released(resource, node, false);
             }
             (Request::Several(requests), Reply::Several(replies)) => {
                 for (request, reply) in requests.iter().zip(replies) {

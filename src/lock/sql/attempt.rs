@@ -11,8 +11,8 @@ use super::in_flight::InFlightStatement;
 use super::row::LeaseRow;
 use super::table::LeaseTable;
 use crate::database::{AcquireAnswer, Claim, Database};
-use crate::lock::backoff::Drains;
 use crate::lock::held_lock::Grant;
+use crate::lock::wait::backoff::Drains;
 use crate::lock::{AcquireError, Holder};
 
 /// Makes one attempt. Dropped at any await point, or lost, it releases the row. Where others share the

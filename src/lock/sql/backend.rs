@@ -5,19 +5,20 @@ use tokio::time::Instant;
 
 use super::attempt::attempt;
 use super::attempt_all::attempt_all;
-use super::ear;
+use super::listener;
 use super::table::LeaseTable;
 use crate::database::Database;
 use crate::lock::backend::{Ask, LockBackend};
-use crate::lock::backoff::Drains;
 use crate::lock::held_lock::{Grant, GrantAll};
-use crate::lock::hints::Listening;
 use crate::lock::settings::Settings;
-use crate::lock::{AcquireError, Health, ears};
+use crate::lock::wait::backoff::Drains;
+use crate::lock::wait::listening;
+use crate::lock::wait::notifications::Subscription;
+use crate::lock::{AcquireError, Health};
 use crate::time::Clock;
 
 impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
-    const TELLS_OF_OTHERS: bool = false;
+    const REPORTS_REMOTE_WAITERS: bool = false;
 
     fn clock(&self) -> &Arc<dyn Clock> {
         LeaseTable::clock(self)
@@ -34,23 +35,23 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
         attempt(self, resource, (ask.mode, drains), settings.terms(), settings.budget()).await
     }
 
-    fn listen(&self, resource: &Resource, since: Instant) -> Listening {
-        let listening = self.hints().listen(resource, since);
+    fn subscribe(&self, resource: &Resource, since: Instant) -> Subscription {
+        let subscription = self.notifications().subscribe(resource, since);
         if DB::TELLS
-            && let Some(attending) = self.hints().attend(0)
+            && let Some(task) = self.notifications().attend(0)
         {
             let pool = self.pool().clone();
-            let open = move || ear::open::<DB>(pool.clone());
-            tokio::spawn(ears::run(attending, self.name().to_owned(), open));
+            let open = move || listener::open::<DB>(pool.clone());
+            tokio::spawn(listening::run(task, self.name().to_owned(), open));
         }
-        listening
+        subscription
     }
 
-    fn others_wait(&self, _: &Resource) -> bool {
+    fn has_remote_waiters(&self, _: &Resource) -> bool {
         false
     }
 
-    fn forget_others(&self, _: &Resource) {}
+    fn forget_remote_waiters(&self, _: &Resource) {}
 
     async fn attempt_all(
         &self,

@@ -55,12 +55,12 @@ mod attempt;
 mod attempt_all;
 mod backend;
 mod builder;
-mod ear;
 mod fault;
 mod held;
 mod held_all;
 mod in_flight;
 mod leases;
+mod listener;
 #[cfg(feature = "mysql")]
 mod mysql;
 #[cfg(feature = "postgres")]

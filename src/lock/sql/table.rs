@@ -10,13 +10,13 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::Instrument;
 
-use super::ear;
 use super::fault;
 use super::in_flight::{InFlight, InFlightStatement};
+use super::listener;
 use super::reserve::Reserve;
 use crate::database::{AcquireAnswer, Claim, Database, Kind, ReleaseAnswer};
-use crate::lock::hints::Hints;
 use crate::lock::holder::HolderName;
+use crate::lock::wait::notifications::ReleaseNotifications;
 use crate::lock::{Health, NodeCause};
 use crate::random;
 use crate::random::jitter;
@@ -41,7 +41,7 @@ pub(super) struct LeaseTable<DB: Database> {
     holder: HolderName,
     clock: Arc<dyn Clock>,
     in_flight: InFlight,
-    hints: Hints,
+    notifications: ReleaseNotifications,
     /// What is told of releases.
     telling: InFlight,
 }
@@ -77,8 +77,8 @@ impl<DB: Database> LeaseTable<DB> {
     pub(super) fn new(pool: Pool<DB>, holder: HolderName, clock: Arc<dyn Clock>) -> LeaseTable<DB> {
         let name = DB::name(&pool.connect_options());
         let (in_flight, telling) = (InFlight::default(), InFlight::default());
-        let (reserve, hints) = (Reserve::new(), Hints::new(1));
-        LeaseTable { pool, reserve, name, holder, clock, in_flight, hints, telling }
+        let (reserve, notifications) = (Reserve::new(), ReleaseNotifications::new(1));
+        LeaseTable { pool, reserve, name, holder, clock, in_flight, notifications, telling }
     }
 
     pub(super) fn pool(&self) -> &Pool<DB> {
@@ -98,8 +98,8 @@ impl<DB: Database> LeaseTable<DB> {
         &self.clock
     }
 
-    pub(super) fn hints(&self) -> &Hints {
-        &self.hints
+    pub(super) fn notifications(&self) -> &ReleaseNotifications {
+        &self.notifications
     }
 
     pub(super) fn in_flight(&self) -> &InFlight {
@@ -189,7 +189,7 @@ impl<DB: Database> LeaseTable<DB> {
     /// Tells those who wait in other processes, in a transaction of its own: on PostgreSQL those that
     /// tell are committed one after another, and this one has nothing to write to disk.
     async fn tell(&self, resource: &Resource, budget: Duration) {
-        let channel = ear::channel(resource);
+        let channel = listener::channel(resource);
         let limits = Limits::of(budget, budget);
         let told = self.call(&channel, limits, |conn, channel| DB::tell(conn, channel)).await;
         if let Err(fault) = told {

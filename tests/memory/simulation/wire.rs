@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fencing::Resource;
-use fencing::lock::redlock::{Ear, MemoryNode, Node, Session};
+use fencing::lock::redlock::{MemoryNode, Node, ReleaseListener, Session};
 use fencing_protocol::{ClientId, Fault, Fleet, Reply, Request};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -217,29 +217,33 @@ impl Node for SimNode {
         .boxed()
     }
 
-    fn listen(&self, client: ClientId) -> BoxFuture<'static, Result<Box<dyn Ear>, Fault>> {
+    fn listen(
+        &self,
+        client: ClientId,
+    ) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
         let here = self.clone();
         async move {
-            if SimEar::pass(here.clone()).await {
+            if SimListener::pass(here.clone()).await {
                 return Err(Fault::Unreachable("lost".into()));
             }
-            let ear = here.wire.nodes[here.node].node.listen(client).await?;
-            let ear: Box<dyn Ear> = Box::new(SimEar { at: here, ear, told: None });
-            Ok(ear)
+            let listener = here.wire.nodes[here.node].node.listen(client).await?;
+            let listener: Box<dyn ReleaseListener> =
+                Box::new(SimListener { at: here, listener, told: None });
+            Ok(listener)
         }
         .boxed()
     }
 }
 
 /// What a node tells, over the same network: late, or not at all.
-struct SimEar {
+struct SimListener {
     at: SimNode,
-    ear: Box<dyn Ear>,
+    listener: Box<dyn ReleaseListener>,
     /// What is on its way.
     told: Option<((Resource, u64), BoxFuture<'static, bool>)>,
 }
 
-impl SimEar {
+impl SimListener {
     /// Returns whether a message of a moment ago is lost, when its way is over.
     async fn pass(at: SimNode) -> bool {
         let (wire, machine) = (&at.wire, &at.wire.nodes[at.node]);
@@ -253,16 +257,16 @@ impl SimEar {
     }
 }
 
-impl Ear for SimEar {
+impl ReleaseListener for SimListener {
     fn wait(
         &mut self,
         resource: &Resource,
         ticket: u64,
         waited: Duration,
     ) -> BoxFuture<'static, Result<bool, Fault>> {
-        let (at, call) = (self.at.clone(), self.ear.wait(resource, ticket, waited));
+        let (at, call) = (self.at.clone(), self.listener.wait(resource, ticket, waited));
         async move {
-            if SimEar::pass(at).await {
+            if SimListener::pass(at).await {
                 return Err(Fault::Disconnected("lost".into()));
             }
             call.await
@@ -271,15 +275,15 @@ impl Ear for SimEar {
     }
 
     fn leave(&mut self, resource: &Resource, ticket: u64) -> BoxFuture<'static, Result<(), Fault>> {
-        self.ear.leave(resource, ticket)
+        self.listener.leave(resource, ticket)
     }
 
-    fn told(&mut self) -> BoxFuture<'_, Result<(Resource, u64), Fault>> {
+    fn notified(&mut self) -> BoxFuture<'_, Result<(Resource, u64), Fault>> {
         async {
             loop {
                 if self.told.is_none() {
-                    let told = self.ear.told().await?;
-                    self.told = Some((told, SimEar::pass(self.at.clone()).boxed()));
+                    let told = self.listener.notified().await?;
+                    self.told = Some((told, SimListener::pass(self.at.clone()).boxed()));
                 }
                 let Some((told, way)) = &mut self.told else { continue };
                 let (told, lost) = (told.clone(), way.await);

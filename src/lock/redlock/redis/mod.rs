@@ -1,10 +1,10 @@
 //! Redis nodes: the scripts, and one explicit connection per node.
 
-mod ear;
 mod fault;
 mod info;
 mod inspect;
 mod keys;
+mod listener;
 mod locks;
 mod node;
 mod script;

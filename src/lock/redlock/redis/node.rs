@@ -12,14 +12,14 @@ use fencing_protocol::{ClientId, Fault, Fleet, Incarnation, Membership, Reply, R
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use super::ear::RedisEar;
 use super::fault::{fault, nonsense, unreachable};
 use super::info::Info;
 use super::keys::Keys;
+use super::listener::RedisListener;
 use super::script::{self, Digests};
 use super::stream::{self, config, settings};
 use super::url::refused;
-use crate::lock::ear::Ear;
+use crate::lock::ReleaseListener;
 use crate::lock::redlock::{BuildError, Node, Opened, Session};
 use crate::random;
 
@@ -141,8 +141,11 @@ impl Node for RedisNode {
         .boxed()
     }
 
-    fn listen(&self, client: ClientId) -> BoxFuture<'static, Result<Box<dyn Ear>, Fault>> {
-        RedisEar::open(self.client.clone(), self.keys.clone(), client)
+    fn listen(
+        &self,
+        client: ClientId,
+    ) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
+        RedisListener::open(self.client.clone(), self.keys.clone(), client)
     }
 }
 

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::settings::Settings;
+use crate::lock::settings::Settings;
 use crate::random::jitter;
 
 /// The longest pause between two attempts, in retry delays, where the servers tell of releases.
@@ -15,14 +15,14 @@ const LONGEST_NOTED: Duration = Duration::from_secs(30);
 
 /// The pauses of one who waits for a lock, which grow.
 #[derive(Default)]
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     attempts: u32,
 }
 
 impl Backoff {
     /// Returns the pause after one more attempt in vain. It is not longer than the lock lasts, give or
     /// take a retry delay: not all who wait may ask at that moment.
-    pub(super) fn next(
+    pub(crate) fn next(
         &mut self,
         settings: &Settings,
         retry_after: Option<Duration>,
@@ -46,26 +46,26 @@ impl Backoff {
 
 /// For how long one who waits to hold a lock alone keeps others from joining those who share it.
 #[derive(Clone, Copy)]
-pub(super) struct Drains {
+pub(crate) struct Drains {
     longest: Duration,
     end: Instant,
 }
 
 impl Drains {
     /// Until it asks again, the request takes `way` at most, or until its wait ends.
-    pub(super) fn new(settings: &Settings, way: Duration, end: Instant) -> Drains {
+    pub(crate) fn new(settings: &Settings, way: Duration, end: Instant) -> Drains {
         let longest = LONGEST_NOTED.max(settings.retry_delay);
         let pause = settings.retry_delay.saturating_mul(LONGEST_TOLD).min(longest);
         Drains { longest: pause.saturating_mul(3) / 2 + way, end }
     }
 
     /// Returns for how long from now on.
-    pub(super) fn lasting(&self) -> Duration {
+    pub(crate) fn lasting(&self) -> Duration {
         self.longest.min(self.end.saturating_duration_since(Instant::now()))
     }
 }
 
 /// Returns a pause of one retry delay, give or take a half.
-pub(super) fn pause(settings: &Settings) -> Duration {
+pub(crate) fn pause(settings: &Settings) -> Duration {
     settings.retry_delay / 2 + jitter(settings.retry_delay)
 }

@@ -6,19 +6,19 @@ use tokio::sync::{Mutex as FairMutex, Notify};
 use tokio::time::{Instant, timeout_at};
 
 use super::backoff::pause;
-use super::error::{AcquireError, MOST};
-use super::settings::Settings;
+use crate::lock::error::{AcquireError, MOST};
+use crate::lock::settings::Settings;
 
 /// The local queues of those who wait for several resources. Within a process one contender for each
 /// list asks the servers, and the others wait behind it in the order in which they came. A lease of
 /// this process that is released wakes one contender that has its resource in its list: that which has
 /// waited longest. If all asked at one time, their votes would split.
 #[derive(Default)]
-pub(super) struct Groups(Mutex<HashMap<Wanted, Weak<Group>>>);
+pub(crate) struct Groups(Mutex<HashMap<Wanted, Weak<Group>>>);
 
 /// What is waited for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Wanted {
+pub(crate) enum Wanted {
     /// The first that is free, in this order.
     Any(Arc<[Resource]>),
     /// All of them, in the order of their names and each of them once.
@@ -26,18 +26,18 @@ pub(super) enum Wanted {
 }
 
 impl Wanted {
-    pub(super) fn any(resources: &[Resource]) -> Result<Wanted, AcquireError> {
+    pub(crate) fn any(resources: &[Resource]) -> Result<Wanted, AcquireError> {
         Ok(Wanted::Any(bounded(resources.into())?))
     }
 
-    pub(super) fn all(resources: &[Resource]) -> Result<Wanted, AcquireError> {
+    pub(crate) fn all(resources: &[Resource]) -> Result<Wanted, AcquireError> {
         let mut resources = resources.to_vec();
         resources.sort_unstable();
         resources.dedup();
         Ok(Wanted::All(bounded(resources.into())?))
     }
 
-    pub(super) fn resources(&self) -> &Arc<[Resource]> {
+    pub(crate) fn resources(&self) -> &Arc<[Resource]> {
         let (Wanted::Any(resources) | Wanted::All(resources)) = self;
         resources
     }
@@ -63,18 +63,18 @@ struct Group {
 }
 
 /// A contender, until this is dropped.
-struct Contender<'a>(&'a Group);
+struct Acquirer<'a>(&'a Group);
 
-impl Drop for Contender<'_> {
+impl Drop for Acquirer<'_> {
     fn drop(&mut self) {
         self.0.set_since(None);
     }
 }
 
 impl Group {
-    fn contend(&self, since: Instant) -> Contender<'_> {
+    fn contend(&self, since: Instant) -> Acquirer<'_> {
         self.set_since(Some(since));
-        Contender(self)
+        Acquirer(self)
     }
 
     fn since(&self) -> Option<Instant> {
@@ -96,7 +96,7 @@ impl Group {
 
 impl Groups {
     /// Makes attempts until one succeeds or the wait limit is reached, in the order of the queue.
-    pub(super) async fn acquire<F, L>(
+    pub(crate) async fn acquire<F, L>(
         &self,
         wanted: Wanted,
         settings: &Settings,
@@ -150,7 +150,7 @@ impl Groups {
     }
 
     /// Wakes one who waits for this resource among others: a lease was released.
-    pub(super) fn wake(&self, resource: &Resource) {
+    pub(crate) fn wake(&self, resource: &Resource) {
         let contenders = self.contenders(resource);
         if let Some((_, group)) = contenders.iter().min_by_key(|(since, _)| *since) {
             group.freed.notify_one();

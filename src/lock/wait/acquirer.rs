@@ -3,74 +3,75 @@ use std::time::Duration;
 use fencing_protocol::{Mode, Resource};
 use tokio::time::{Instant, sleep_until};
 
-use super::AcquireError;
-use super::backend::LockBackend;
 use super::backoff::{Backoff, pause};
-use super::hints::Listening;
-use super::queue::Queue;
-use super::settings::Settings;
+use super::notifications::Subscription;
+use super::queue::WaitQueue;
+use crate::lock::AcquireError;
+use crate::lock::backend::LockBackend;
+use crate::lock::settings::Settings;
 use crate::random::jitter;
 
 /// For how many retry delays leases of one process may follow one another before others, who only poll,
 /// get a pause in which to ask.
-const LONGEST_STREAK: u32 = 10;
-/// Hints in vain are followed later and later, by so much each time, so many times.
-const VAIN: Duration = Duration::from_millis(10);
-const MOST_VAIN: u32 = 10;
+const MAX_STREAK: u32 = 10;
+/// The cool-down after a lost race grows by this step with each lost wake-up, up to a bound.
+const COOLDOWN: Duration = Duration::from_millis(10);
+const MAX_LOST_WAKEUPS: u32 = 10;
 
 /// The one in a process who asks the servers for a resource.
-pub(super) struct Contender<'a, B> {
-    queue: &'a Queue,
+pub(crate) struct Acquirer<'a, B> {
+    queue: &'a WaitQueue,
     backend: &'a B,
     resource: &'a Resource,
     settings: &'a Settings,
     mode: Mode,
     since: Instant,
-    listening: Option<Listening>,
+    subscription: Option<Subscription>,
     backoff: Backoff,
-    /// How many hints it has followed in vain, and until when it follows no more.
-    vain: u32,
-    deaf: Option<Instant>,
+    /// Consecutive lost wake-ups, and until when notifications are ignored.
+    lost_wakeups: u32,
+    cooldown_until: Option<Instant>,
 }
 
-/// Why a contender asks again.
+/// Why the acquirer asks again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Woken {
     /// A lease of this process was released.
     Here,
-    /// The same, and nobody elsewhere was told.
-    Passed,
-    /// The servers have told that the lock may be free.
-    Told,
+    /// The same, and nobody elsewhere was notified.
+    HandedOver,
+    /// The servers have notified this client that the lock may be free.
+    Notified,
     /// A pause is over.
     Paused,
 }
 
-impl<'a, B: LockBackend> Contender<'a, B> {
-    pub(super) fn new(
-        queue: &'a Queue,
+impl<'a, B: LockBackend> Acquirer<'a, B> {
+    pub(crate) fn new(
+        queue: &'a WaitQueue,
         (backend, resource, settings): (&'a B, &'a Resource, &'a Settings),
         mode: Mode,
         since: Instant,
-    ) -> Contender<'a, B> {
-        let (listening, backoff, vain, deaf) = (None, Backoff::default(), 0, None);
-        Contender {
+    ) -> Acquirer<'a, B> {
+        let (subscription, backoff, lost_wakeups, cooldown_until) =
+            (None, Backoff::default(), 0, None);
+        Acquirer {
             queue,
             backend,
             resource,
             settings,
             mode,
             since,
-            listening,
+            subscription,
             backoff,
-            vain,
-            deaf,
+            lost_wakeups,
+            cooldown_until,
         }
     }
 
     /// Makes attempts until one succeeds or the wait limit is reached; not before `after`, unless it is
     /// woken.
-    pub(super) async fn acquire<F, L>(
+    pub(crate) async fn acquire<F, L>(
         mut self,
         after: Option<Instant>,
         attempt: impl Fn() -> F,
@@ -83,44 +84,44 @@ impl<'a, B: LockBackend> Contender<'a, B> {
         loop {
             self.give_way(woken, end).await;
             let asked = Instant::now();
-            if let Some(listening) = &self.listening {
-                listening.forget();
+            if let Some(subscription) = &self.subscription {
+                subscription.forget();
             }
             let error = match attempt().await {
                 Ok(lease) => {
                     self.queue.on_acquired(self.mode, self.settings.retry_delay);
-                    let others = self.backend.others_wait(self.resource);
-                    self.queue.in_turn(woken == Woken::Passed, others);
+                    let others = self.backend.has_remote_waiters(self.resource);
+                    self.queue.on_hand_over(woken == Woken::HandedOver, others);
                     if self.mode == Mode::Shared {
-                        // Those behind it need no pause each: who was told has had its time, and who waits
+                        // Those behind it need no pause each: who was notified has had its time, and who waits
                         // to hold it alone keeps them out by itself.
-                        self.backend.forget_others(self.resource);
+                        self.backend.forget_remote_waiters(self.resource);
                     }
                     return Ok(lease);
                 }
                 Err(error) => error,
             };
             match woken {
-                Woken::Told => {
-                    self.vain = (self.vain + 1).min(MOST_VAIN);
-                    self.deaf = Some(asked + VAIN * self.vain);
+                Woken::Notified => {
+                    self.lost_wakeups = (self.lost_wakeups + 1).min(MAX_LOST_WAKEUPS);
+                    self.cooldown_until = Some(asked + COOLDOWN * self.lost_wakeups);
                 }
-                Woken::Here | Woken::Passed => self.queue.breaks_streak(),
+                Woken::Here | Woken::HandedOver => self.queue.breaks_streak(),
                 Woken::Paused => {}
             }
             let next = self.next(&error, end);
             // The next one of the queue is not bound by this one's longer pauses.
             self.queue.on_error(&error, next.min(Instant::now() + pause(self.settings)));
             if next >= end {
-                if !self.queue.takes_pass() {
+                if !self.queue.take_hand_over() {
                     return Err(error);
                 }
                 // Nobody else knows that the lock is free.
-                woken = Woken::Passed;
+                woken = Woken::HandedOver;
                 continue;
             }
-            self.deaf = self.deaf.filter(|until| *until > Instant::now());
-            if self.deaf.is_none() {
+            self.cooldown_until = self.cooldown_until.filter(|until| *until > Instant::now());
+            if self.cooldown_until.is_none() {
                 self.listen();
             }
             woken = self.wait(next).await;
@@ -129,10 +130,10 @@ impl<'a, B: LockBackend> Contender<'a, B> {
 
     /// Waits before the first attempt, where there is something to wait for.
     async fn first(&mut self, after: Option<Instant>, end: Instant) -> Woken {
-        if self.queue.takes_pass() {
-            return Woken::Passed;
+        if self.queue.take_hand_over() {
+            return Woken::HandedOver;
         }
-        let (now, others) = (Instant::now(), self.backend.others_wait(self.resource));
+        let (now, others) = (Instant::now(), self.backend.has_remote_waiters(self.resource));
         let held = self.queue.is_held();
         let next = match after {
             Some(after) => after,
@@ -143,74 +144,74 @@ impl<'a, B: LockBackend> Contender<'a, B> {
         if next <= now {
             return Woken::Paused;
         }
-        // What is held here may be passed on here.
+        // What is held here may be handed over here.
         if after.is_some() || (others && !held) {
             self.listen();
         }
         self.wait(next).await
     }
 
-    /// Returns when to ask again if nobody tells anything. The last attempt is made shortly before the
+    /// Returns when to ask again without a notification. The last attempt is made shortly before the
     /// end.
     fn next(&mut self, error: &AcquireError, end: Instant) -> Instant {
-        let told = self.listening.as_ref().is_some_and(Listening::hears);
+        let notified = self.subscription.as_ref().is_some_and(Subscription::is_armed);
         let retry_after = match error {
             AcquireError::Held { retry_after, .. } => Some(*retry_after),
             _ => None,
         };
         let now = Instant::now();
-        let next = now + self.backoff.next(self.settings, retry_after, told);
+        let next = now + self.backoff.next(self.settings, retry_after, notified);
         let last = end.checked_sub(self.settings.retry_delay / 2).unwrap_or(now);
         if next >= end && last > now { last } else { next }
     }
 
     /// Has the servers note that it waits, or note it again.
     fn listen(&mut self) {
-        match &self.listening {
-            Some(listening) => listening.again(),
-            None => self.listening = Some(self.backend.listen(self.resource, self.since)),
+        match &self.subscription {
+            Some(subscription) => subscription.again(),
+            None => self.subscription = Some(self.backend.subscribe(self.resource, self.since)),
         }
     }
 
-    /// Waits until `next`, or until it is woken. While it is deaf it is not noted, and the servers tell
-    /// somebody else: however many hints come, they do not have it ask more often.
+    /// Waits until `next`, or until it is woken. While it cools down it is not registered, and the
+    /// servers notify another client: however many notifications come, it does not ask more often.
     async fn wait(&mut self, mut next: Instant) -> Woken {
         loop {
-            let hears = self.listening.as_ref().filter(|_| self.deaf.is_none());
-            let told = told(hears, self.grace());
+            let hears = self.subscription.as_ref().filter(|_| self.cooldown_until.is_none());
+            let notified = notified(hears, self.grace());
             tokio::select! {
                 biased;
-                () = told => return Woken::Told,
+                () = notified => return Woken::Notified,
                 () = self.queue.released.notified() => {}
-                () = sleep_until(self.deaf.map_or(next, |until| until.min(next))) => {
-                    if self.deaf.is_none_or(|until| until >= next) {
+                () = sleep_until(self.cooldown_until.map_or(next, |until| until.min(next))) => {
+                    if self.cooldown_until.is_none_or(|until| until >= next) {
                         return Woken::Paused;
                     }
-                    self.deaf = None;
-                    // Where servers tell one at a time, what was told so far is about a release that somebody
+                    self.cooldown_until = None;
+                    // Where servers tell one at a time, a notification until now is about a release that somebody
                     // else has used. Where they tell everybody, the lock may be free since.
-                    if let (true, Some(listening)) = (B::TELLS_OF_OTHERS, &self.listening) {
-                        listening.forget();
+                    if let (true, Some(subscription)) = (B::REPORTS_REMOTE_WAITERS, &self.subscription) {
+                        subscription.forget();
                     }
                     self.listen();
                     continue;
                 }
             }
-            if self.queue.takes_pass() {
-                return Woken::Passed;
+            if self.queue.take_hand_over() {
+                return Woken::HandedOver;
             }
-            if !self.backend.others_wait(self.resource) {
+            if !self.backend.has_remote_waiters(self.resource) {
                 return Woken::Here;
             }
             // The servers tell who has waited longest, here or elsewhere.
-            if self.listening.is_none() {
+            if self.subscription.is_none() {
                 self.listen();
             }
             next = next.min(Instant::now() + pause(self.settings));
         }
     }
 
-    /// Returns how long it waits for more servers to tell what one has told.
+    /// Returns how long it waits for more servers to report what one has reported.
     fn grace(&self) -> Duration {
         let most = self.settings.budget() / 10;
         most / 2 + jitter(most / 2)
@@ -220,21 +221,21 @@ impl<'a, B: LockBackend> Contender<'a, B> {
     /// get a pause in which to ask.
     async fn give_way(&self, woken: Woken, end: Instant) {
         match woken {
-            Woken::Told => return self.queue.breaks_streak(),
+            Woken::Notified => return self.queue.breaks_streak(),
             // Nobody else knows that the lock is free.
-            Woken::Passed => return,
+            Woken::HandedOver => return,
             Woken::Here | Woken::Paused => {}
         }
-        if self.queue.ends_streak(self.settings.retry_delay.saturating_mul(LONGEST_STREAK)) {
+        if self.queue.ends_streak(self.settings.retry_delay.saturating_mul(MAX_STREAK)) {
             sleep_until(end.min(Instant::now() + pause(self.settings))).await;
         }
     }
 }
 
-/// Waits until the servers have told that the lock may be free.
-async fn told(listening: Option<&Listening>, grace: Duration) {
-    match listening {
-        Some(listening) => listening.told(grace).await,
+/// Waits until the servers have notified that the lock may be free.
+async fn notified(subscription: Option<&Subscription>, grace: Duration) {
+    match subscription {
+        Some(subscription) => subscription.released(grace).await,
         None => std::future::pending().await,
     }
 }

@@ -5,7 +5,7 @@ use futures_util::future::BoxFuture;
 
 /// The channel on which a server tells of releases. Everything that it tells is a hint: no rule depends
 /// on it. When the channel breaks, every call fails, and the caller opens a new one.
-pub trait Ear: Send + 'static {
+pub trait ReleaseListener: Send + 'static {
     /// Makes the server note that this client waits for the resource, and for how long it has waited.
     /// When the lock is released, the server tells the client that has waited longest, and sends its
     /// ticket back. Returns `true` if the lock is free there now and nobody else was told so: then the
@@ -46,5 +46,5 @@ pub trait Ear: Send + 'static {
     ///
     /// # Cancel safety
     /// If you drop the future, it loses nothing.
-    fn told(&mut self) -> BoxFuture<'_, Result<(Resource, u64), Fault>>;
+    fn notified(&mut self) -> BoxFuture<'_, Result<(Resource, u64), Fault>>;
 }

@@ -6,7 +6,7 @@ use super::*;
 use crate::lock::backend::Ask;
 use crate::lock::health::Health;
 use crate::lock::held_lock::{Grant, GrantAll};
-use crate::lock::hints::{Hints, Listening};
+use crate::lock::wait::notifications::{ReleaseNotifications, Subscription};
 use crate::time::{Clock, SystemClock};
 
 const HOLD: Duration = Duration::from_millis(10);
@@ -14,12 +14,12 @@ const HOLD: Duration = Duration::from_millis(10);
 /// Servers that tell nothing. The tests make the attempts.
 #[derive(Clone)]
 struct Silent {
-    hints: Hints,
+    notifications: ReleaseNotifications,
     clock: Arc<dyn Clock>,
 }
 
 impl LockBackend for Silent {
-    const TELLS_OF_OTHERS: bool = false;
+    const REPORTS_REMOTE_WAITERS: bool = false;
 
     fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
@@ -33,15 +33,15 @@ impl LockBackend for Silent {
         Err(AcquireError::of_count(0))
     }
 
-    fn listen(&self, resource: &Resource, since: Instant) -> Listening {
-        self.hints.listen(resource, since)
+    fn subscribe(&self, resource: &Resource, since: Instant) -> Subscription {
+        self.notifications.subscribe(resource, since)
     }
 
-    fn others_wait(&self, _: &Resource) -> bool {
+    fn has_remote_waiters(&self, _: &Resource) -> bool {
         false
     }
 
-    fn forget_others(&self, _: &Resource) {}
+    fn forget_remote_waiters(&self, _: &Resource) {}
 
     async fn health(&self, _: &Settings) -> Health {
         self.failing(Fault::TimedOut)
@@ -61,14 +61,15 @@ impl LockBackend for Silent {
     async fn settle(&self) {}
 }
 
-fn parts(wait: Duration) -> (Queues, Silent, Resource, Settings) {
-    let silent = Silent { hints: Hints::new(1), clock: Arc::new(SystemClock) };
+fn parts(wait: Duration) -> (WaitQueues, Silent, Resource, Settings) {
+    let silent =
+        Silent { notifications: ReleaseNotifications::new(1), clock: Arc::new(SystemClock) };
     let settings = Settings { wait, ..Settings::new("budget", (HOLD, 2)) };
-    (Queues::default(), silent, Resource::new("invoice/42").unwrap(), settings)
+    (WaitQueues::default(), silent, Resource::new("invoice/42").unwrap(), settings)
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_whose_wait_ends_takes_what_is_passed_to_it() {
+async fn one_whose_wait_ends_takes_what_is_handed_over_to_it() {
     let (queues, silent, resource, settings) = parts(Duration::ZERO);
     let asked = Cell::new(0);
     let attempt = || {
@@ -105,12 +106,12 @@ async fn a_process_pauses_now_and_again_for_those_who_only_poll() {
 }
 
 #[test]
-fn a_lease_is_passed_on_only_while_somebody_waits_here() {
-    let queue = Queue::default();
+fn a_lease_is_handed_over_on_only_while_somebody_waits_here() {
+    let queue = WaitQueue::default();
     queue.on_acquired(Mode::Exclusive, HOLD);
-    queue.in_turn(false, true);
+    queue.on_hand_over(false, true);
     let waits = queue.enter();
-    assert!(queue.passes());
+    assert!(queue.hands_over());
     drop(waits);
-    assert!(!queue.passes());
+    assert!(!queue.hands_over());
 }

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::fault::fault;
 use super::keys::Keys;
-use crate::lock::ear::Ear;
+use crate::lock::ReleaseListener;
 
 const WAIT: &str = concat!(include_str!("free.lua"), include_str!("wait.lua"));
 const LEAVE: &str =
@@ -21,25 +21,25 @@ const LEAVE: &str =
 /// For how long a node notes somebody who waits. Whoever waits for longer asks now and again, and is noted
 /// again.
 const NOTED: Duration = Duration::from_secs(60);
-/// How many hints may wait until they are read. More are dropped, as others may be lost.
+/// How many notifications may wait until they are read. More are dropped, as others may be lost.
 const MOST: usize = 1024;
 
 /// A connection of its own, on which a server tells one client of releases: on a channel that only this
 /// client listens to.
-pub(super) struct RedisEar {
+pub(super) struct RedisListener {
     connection: MultiplexedConnection,
     keys: Keys,
     client: ClientId,
     told: mpsc::Receiver<(Resource, u64)>,
 }
 
-impl RedisEar {
+impl RedisListener {
     /// Connects and subscribes. The caller bounds the time. It takes a server that speaks RESP3, from 6.0.
     pub(super) fn open(
         client: Client,
         keys: Keys,
         id: ClientId,
-    ) -> BoxFuture<'static, Result<Box<dyn Ear>, Fault>> {
+    ) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
         async move {
             let info = client.get_connection_info();
             let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
@@ -56,8 +56,9 @@ impl RedisEar {
                 .map_err(|error| fault(&error))?;
             let channel = format!("{}{id}", keys.channel);
             connection.subscribe(channel).await.map_err(|error| fault(&error))?;
-            let ear: Box<dyn Ear> = Box::new(RedisEar { connection, keys, client: id, told });
-            Ok(ear)
+            let listener: Box<dyn ReleaseListener> =
+                Box::new(RedisListener { connection, keys, client: id, told });
+            Ok(listener)
         }
         .boxed()
     }
@@ -80,7 +81,7 @@ impl RedisEar {
     }
 }
 
-impl Ear for RedisEar {
+impl ReleaseListener for RedisListener {
     fn wait(
         &mut self,
         resource: &Resource,
@@ -101,7 +102,7 @@ impl Ear for RedisEar {
         async move { left.await.map(drop) }.boxed()
     }
 
-    fn told(&mut self) -> BoxFuture<'_, Result<(Resource, u64), Fault>> {
+    fn notified(&mut self) -> BoxFuture<'_, Result<(Resource, u64), Fault>> {
         let gone = || Fault::Disconnected("the server closed the connection".into());
         async move { self.told.recv().await.ok_or_else(gone) }.boxed()
     }

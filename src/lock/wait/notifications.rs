@@ -14,7 +14,7 @@ const RECENT: Duration = Duration::from_secs(10);
 /// A hint, and nothing rests on it. Lost, late, repeated or forged, it costs a pause of the poll. Each
 /// server is a source, by its number.
 #[derive(Clone)]
-pub(crate) struct Hints(Arc<Inner>);
+pub(crate) struct ReleaseNotifications(Arc<Inner>);
 
 struct Inner {
     /// So many sources must tell of a release before it is believed at once.
@@ -47,17 +47,17 @@ struct Wait {
 
 #[derive(Default)]
 struct Heard {
-    /// Who tells of the next release.
-    tells: BTreeSet<usize>,
+    /// Who armed of the next release.
+    armed: BTreeSet<usize>,
     /// Who has told of one.
-    told: BTreeSet<usize>,
+    released: BTreeSet<usize>,
     /// Who says that the lock is free there.
     free: BTreeSet<usize>,
 }
 
-impl Hints {
-    pub(crate) fn new(needed: usize) -> Hints {
-        Hints(Arc::new(Inner { needed, state: Mutex::default() }))
+impl ReleaseNotifications {
+    pub(crate) fn new(needed: usize) -> ReleaseNotifications {
+        ReleaseNotifications(Arc::new(Inner { needed, state: Mutex::default() }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -65,14 +65,14 @@ impl Hints {
     }
 
     /// Begins a wait, which began in truth at `since`. It ends when what this returns is dropped.
-    pub(crate) fn listen(&self, resource: &Resource, since: Instant) -> Listening {
+    pub(crate) fn subscribe(&self, resource: &Resource, since: Instant) -> Subscription {
         let mut state = self.state();
         state.tickets += 1;
         let (heard, changed) = (Mutex::default(), Notify::new());
         let wait = Arc::new(Wait { ticket: state.tickets, since, heard, changed });
         state.waiting.insert(resource.clone(), Arc::clone(&wait));
         state.announce(resource);
-        Listening { hints: self.clone(), resource: resource.clone(), wait }
+        Subscription { notifications: self.clone(), resource: resource.clone(), wait }
     }
 
     /// Returns the ticket of the wait for a resource, and since when it waits.
@@ -86,19 +86,19 @@ impl Hints {
     }
 
     /// Takes the hint that the lock was released. Returns whether somebody waits here for it.
-    pub(crate) fn told(&self, resource: &Resource, ticket: u64, source: usize) -> bool {
+    pub(crate) fn notify(&self, resource: &Resource, ticket: u64, source: usize) -> bool {
         let wait = self.wait(resource, ticket);
         if let Some(wait) = &wait {
             let mut heard = wait.heard();
-            heard.tells.remove(&source);
-            heard.told.insert(source);
+            heard.armed.remove(&source);
+            heard.released.insert(source);
             drop(heard);
             wait.changed.notify_one();
         }
         wait.is_some()
     }
 
-    /// Notes what the source answered to a wait: the lock is free there now, or it tells of the next
+    /// Notes what the source answered to a wait: the lock is free there now, or it armed of the next
     /// release.
     pub(crate) fn noted(&self, resource: &Resource, ticket: u64, source: usize, free: bool) {
         let Some(wait) = self.wait(resource, ticket) else { return };
@@ -106,7 +106,7 @@ impl Hints {
         if free {
             heard.free.insert(source)
         } else {
-            heard.tells.insert(source)
+            heard.armed.insert(source)
         };
         drop(heard);
         wait.changed.notify_one();
@@ -132,19 +132,19 @@ impl Hints {
     }
 
     /// Reports whether other processes have waited for the resource, as far as that was heard.
-    pub(crate) fn others_wait(&self, resource: &Resource) -> bool {
+    pub(crate) fn has_remote_waiters(&self, resource: &Resource) -> bool {
         self.state().others.get(resource).is_some_and(|(at, _)| at.elapsed() < RECENT)
     }
 
     /// Forgets that, until the next release is told to another process.
-    pub(crate) fn forget_others(&self, resource: &Resource) {
+    pub(crate) fn forget_remote_waiters(&self, resource: &Resource) {
         self.state().others.remove(resource);
     }
 
     /// Returns the task's part, if no task attends to this source.
-    pub(crate) fn attend(&self, source: usize) -> Option<Attending> {
+    pub(crate) fn attend(&self, source: usize) -> Option<ListenerTask> {
         let new = self.state().attended.insert(source);
-        new.then(|| Attending { hints: self.clone(), source, ended: false })
+        new.then(|| ListenerTask { notifications: self.clone(), source, ended: false })
     }
 }
 
@@ -164,17 +164,17 @@ impl Wait {
 }
 
 /// One source's task, until it is dropped.
-pub(crate) struct Attending {
-    pub(crate) hints: Hints,
+pub(crate) struct ListenerTask {
+    pub(crate) notifications: ReleaseNotifications,
     pub(crate) source: usize,
     ended: bool,
 }
 
-impl Attending {
+impl ListenerTask {
     /// Returns the resources whose waits change from now on, those that are waited for now first.
     pub(crate) fn changes(&self) -> mpsc::UnboundedReceiver<Resource> {
         let (sender, changes) = mpsc::unbounded_channel();
-        let mut state = self.hints.state();
+        let mut state = self.notifications.state();
         for resource in state.waiting.keys() {
             let _ = sender.send(resource.clone());
         }
@@ -182,19 +182,19 @@ impl Attending {
         changes
     }
 
-    /// The source tells nothing any more, until its way is open again.
+    /// The source armed nothing any more, until its way is open again.
     pub(crate) fn closed(&self) {
-        let mut state = self.hints.state();
+        let mut state = self.notifications.state();
         state.open.remove(&self.source);
         for wait in state.waiting.values() {
-            wait.heard().tells.remove(&self.source);
+            wait.heard().armed.remove(&self.source);
         }
     }
 
     /// Ends this part if nobody waits, and reports whether it did. For the next one who waits another
     /// task is started.
     pub(crate) fn ends_if_idle(&mut self) -> bool {
-        let mut state = self.hints.state();
+        let mut state = self.notifications.state();
         if state.waiting.is_empty() {
             self.ended = true;
             state.open.remove(&self.source);
@@ -205,42 +205,42 @@ impl Attending {
 
     /// Reports whether this is the first time that something is to be said of this source.
     pub(crate) fn is_news(&self) -> bool {
-        self.hints.state().reported.insert(self.source)
+        self.notifications.state().reported.insert(self.source)
     }
 }
 
-impl Drop for Attending {
+impl Drop for ListenerTask {
     fn drop(&mut self) {
         if !self.ended {
             self.closed();
-            self.hints.state().attended.remove(&self.source);
+            self.notifications.state().attended.remove(&self.source);
         }
     }
 }
 
 /// A wait for a release, until it is dropped.
-pub(crate) struct Listening {
-    hints: Hints,
+pub(crate) struct Subscription {
+    notifications: ReleaseNotifications,
     resource: Resource,
     wait: Arc<Wait>,
 }
 
-impl Listening {
+impl Subscription {
     /// Forgets what was told so far. What is told while an attempt is made counts for the next one.
     pub(crate) fn forget(&self) {
         let mut heard = self.wait.heard();
-        heard.told.clear();
+        heard.released.clear();
         heard.free.clear();
     }
 
     /// Has the sources note the wait again.
     pub(crate) fn again(&self) {
-        self.hints.state().announce(&self.resource);
+        self.notifications.state().announce(&self.resource);
     }
 
     /// Reports whether enough sources tell of the next release.
-    pub(crate) fn hears(&self) -> bool {
-        self.wait.heard().tells.len() >= self.hints.0.needed
+    pub(crate) fn is_armed(&self) -> bool {
+        self.wait.heard().armed.len() >= self.notifications.0.needed
     }
 
     /// Waits until enough sources have told that the lock may be free, or one has, and the others have
@@ -248,14 +248,14 @@ impl Listening {
     ///
     /// # Cancel safety
     /// You may drop it at any point.
-    pub(crate) async fn told(&self, grace: Duration) {
+    pub(crate) async fn released(&self, grace: Duration) {
         let mut end = None;
         loop {
             let (told, all) = {
                 let heard = self.wait.heard();
-                (!heard.told.is_empty(), heard.told.union(&heard.free).count())
+                (!heard.released.is_empty(), heard.released.union(&heard.free).count())
             };
-            if all >= self.hints.0.needed {
+            if all >= self.notifications.0.needed {
                 return;
             }
             if told {
@@ -272,9 +272,9 @@ impl Listening {
     }
 }
 
-impl Drop for Listening {
+impl Drop for Subscription {
     fn drop(&mut self) {
-        let mut state = self.hints.state();
+        let mut state = self.notifications.state();
         let own = state.waiting.get(&self.resource).is_some_and(|it| it.ticket == self.wait.ticket);
         if own {
             state.waiting.remove(&self.resource);
@@ -287,32 +287,33 @@ impl Drop for Listening {
 mod tests {
     use super::*;
 
-    fn wait(needed: usize) -> (Hints, Resource, Listening, u64) {
-        let (hints, resource) = (Hints::new(needed), Resource::new("invoice/42").unwrap());
-        let listening = hints.listen(&resource, Instant::now());
-        let (ticket, _) = hints.wanted(&resource).unwrap();
-        (hints, resource, listening, ticket)
+    fn wait(needed: usize) -> (ReleaseNotifications, Resource, Subscription, u64) {
+        let (notifications, resource) =
+            (ReleaseNotifications::new(needed), Resource::new("invoice/42").unwrap());
+        let subscription = notifications.subscribe(&resource, Instant::now());
+        let (ticket, _) = notifications.wanted(&resource).unwrap();
+        (notifications, resource, subscription, ticket)
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_source_of_two_is_believed_after_the_grace() {
-        let (hints, resource, listening, ticket) = wait(2);
+        let (notifications, resource, subscription, ticket) = wait(2);
         let (start, grace) = (Instant::now(), Duration::from_millis(50));
-        hints.told(&resource, ticket, 0);
-        listening.told(grace).await;
+        notifications.notify(&resource, ticket, 0);
+        subscription.released(grace).await;
         assert_eq!(start.elapsed(), grace);
-        hints.told(&resource, ticket, 1);
-        listening.told(grace).await;
+        notifications.notify(&resource, ticket, 1);
+        subscription.released(grace).await;
         assert_eq!(start.elapsed(), grace);
     }
 
     #[test]
     fn a_source_whose_way_is_closed_tells_of_no_release() {
-        let (hints, resource, listening, ticket) = wait(1);
-        let attending = hints.attend(0).unwrap();
-        hints.noted(&resource, ticket, 0, false);
-        assert!(listening.hears());
-        attending.closed();
-        assert!(!listening.hears());
+        let (notifications, resource, subscription, ticket) = wait(1);
+        let task = notifications.attend(0).unwrap();
+        notifications.noted(&resource, ticket, 0, false);
+        assert!(subscription.is_armed());
+        task.closed();
+        assert!(!subscription.is_armed());
     }
 }

@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::fault;
 use crate::database::{Channels, Database};
-use crate::lock::ear::Ear;
+use crate::lock::ReleaseListener;
 
 /// Returns the channel on which releases of the resource are told: a hash of its name (FNV-1a), as
 /// channels have short names. Two that share one cost each other a look at the row.
@@ -22,20 +22,20 @@ pub(super) fn channel(resource: &Resource) -> String {
 /// Opens the way on which the database tells of releases. The caller bounds the time.
 pub(super) fn open<DB: Database>(
     pool: Pool<DB>,
-) -> BoxFuture<'static, Result<Box<dyn Ear>, Fault>> {
+) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
     async move {
         let channels = DB::listen(pool).await.map_err(|error| fault::of_statement(&error))?;
         let (notes, orders) = mpsc::unbounded_channel();
         let (sender, told) = mpsc::unbounded_channel();
         tokio::spawn(serve(channels, orders, sender));
-        let ear: Box<dyn Ear> = Box::new(ChannelEar { notes, told });
-        Ok(ear)
+        let listener: Box<dyn ReleaseListener> = Box::new(ChannelListener { notes, told });
+        Ok(listener)
     }
     .boxed()
 }
 
 /// The way to the task that has the connection. The task ends with it.
-struct ChannelEar {
+struct ChannelListener {
     notes: mpsc::UnboundedSender<Note>,
     told: mpsc::UnboundedReceiver<(Resource, u64)>,
 }
@@ -48,7 +48,7 @@ struct Note {
     done: oneshot::Sender<bool>,
 }
 
-impl ChannelEar {
+impl ChannelListener {
     fn note(
         &self,
         resource: &Resource,
@@ -67,7 +67,7 @@ impl ChannelEar {
     }
 }
 
-impl Ear for ChannelEar {
+impl ReleaseListener for ChannelListener {
     fn wait(
         &mut self,
         resource: &Resource,
@@ -86,7 +86,7 @@ impl Ear for ChannelEar {
         true
     }
 
-    fn told(&mut self) -> BoxFuture<'_, Result<(Resource, u64), Fault>> {
+    fn notified(&mut self) -> BoxFuture<'_, Result<(Resource, u64), Fault>> {
         let gone = || Fault::Disconnected("the connection that listens broke".into());
         async move { self.told.recv().await.ok_or_else(gone) }.boxed()
     }

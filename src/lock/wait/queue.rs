@@ -5,21 +5,21 @@ use fencing_protocol::Mode;
 use tokio::sync::{Mutex as FairMutex, Notify};
 use tokio::time::Instant;
 
-use super::AcquireError;
+use crate::lock::AcquireError;
 
 /// For how long, and for how many leases, a process hands the lock on within itself while others wait
 /// elsewhere.
-const LONGEST_TURN: Duration = Duration::from_millis(20);
-const MOST_IN_TURN: u32 = 16;
+const HAND_OVER_LIMIT: Duration = Duration::from_millis(20);
+const MAX_HAND_OVERS: u32 = 16;
 
 /// The queue of one resource in this process.
 #[derive(Default)]
-pub(super) struct Queue {
+pub(crate) struct WaitQueue {
     /// The contender holds it: the one who asks the servers.
-    pub(super) turn: FairMutex<()>,
+    pub(crate) turn: FairMutex<()>,
     state: Mutex<State>,
     /// Wakes the contender: a lease of this process was released.
-    pub(super) released: Notify,
+    pub(crate) released: Notify,
 }
 
 #[derive(Default)]
@@ -37,72 +37,72 @@ struct State {
     /// Since when the process has its turn, and how many leases it had in it. Unset if nobody waits elsewhere.
     turn: Option<(Instant, u32)>,
     /// The last release told nobody elsewhere: the next caller asks at once.
-    passed: bool,
+    handed_over: bool,
 }
 
 /// One who wants to hold it alone, until this is dropped.
-pub(super) struct Caller<'a>(&'a Queue);
+pub(crate) struct WaiterGuard<'a>(&'a WaitQueue);
 
-impl Drop for Caller<'_> {
+impl Drop for WaiterGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
         state.callers = state.callers.saturating_sub(1);
     }
 }
 
-impl Queue {
+impl WaitQueue {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn last_error(&self) -> Option<(AcquireError, Instant)> {
+    pub(crate) fn last_error(&self) -> Option<(AcquireError, Instant)> {
         self.state().last_error.clone()
     }
 
-    pub(super) fn is_held(&self) -> bool {
+    pub(crate) fn is_held(&self) -> bool {
         self.state().held
     }
 
     /// Counts one who wants to hold it alone.
-    pub(super) fn enter(&self) -> Caller<'_> {
+    pub(crate) fn enter(&self) -> WaiterGuard<'_> {
         let mut state = self.state();
         state.callers = state.callers.saturating_add(1);
         drop(state);
-        Caller(self)
+        WaiterGuard(self)
     }
 
     /// Reports whether the lease that is about to be released is to go to the next caller of this process,
     /// and nobody elsewhere is to be told: the process has its turn, and somebody is there to take it.
-    pub(super) fn passes(&self) -> bool {
+    pub(crate) fn hands_over(&self) -> bool {
         let state = self.state();
-        let in_turn = state
-            .turn
-            .is_some_and(|(since, leases)| since.elapsed() < LONGEST_TURN && leases < MOST_IN_TURN);
+        let in_turn = state.turn.is_some_and(|(since, leases)| {
+            since.elapsed() < HAND_OVER_LIMIT && leases < MAX_HAND_OVERS
+        });
         in_turn && state.held && state.callers > 0
     }
 
     /// Reports whether the last release left the lock to the next caller of this process.
-    pub(super) fn is_passed(&self) -> bool {
-        self.state().passed
+    pub(crate) fn is_handed_over(&self) -> bool {
+        self.state().handed_over
     }
 
     /// Takes what the last release left to the next caller of this process, if it did.
-    pub(super) fn takes_pass(&self) -> bool {
-        std::mem::take(&mut self.state().passed)
+    pub(crate) fn take_hand_over(&self) -> bool {
+        std::mem::take(&mut self.state().handed_over)
     }
 
     /// Notes that the contender's lease begins the process's turn, or goes on with it.
-    pub(super) fn in_turn(&self, passed: bool, others_wait: bool) {
+    pub(crate) fn on_hand_over(&self, handed_over: bool, has_remote_waiters: bool) {
         let mut state = self.state();
-        let turn = state.turn.filter(|_| passed);
+        let turn = state.turn.filter(|_| handed_over);
         let (since, leases) = turn.unwrap_or_else(|| (Instant::now(), 0));
-        state.turn = others_wait.then_some((since, leases.saturating_add(1)));
-        state.passed = false;
+        state.turn = has_remote_waiters.then_some((since, leases.saturating_add(1)));
+        state.handed_over = false;
     }
 
     /// Notes that the contender got the lease. It follows the last one of this process if that was
     /// released a `moment` ago at most. One that is shared keeps nobody here from asking.
-    pub(super) fn on_acquired(&self, mode: Mode, moment: Duration) {
+    pub(crate) fn on_acquired(&self, mode: Mode, moment: Duration) {
         let mut state = self.state();
         (state.last_error, state.held) = (None, mode == Mode::Exclusive);
         if mode == Mode::Shared {
@@ -115,23 +115,24 @@ impl Queue {
     }
 
     /// Notes that the contender did not get it, and when the next may ask.
-    pub(super) fn on_error(&self, error: &AcquireError, next: Instant) {
+    pub(crate) fn on_error(&self, error: &AcquireError, next: Instant) {
         let mut state = self.state();
         (state.last_error, state.held) = (Some((error.clone(), next)), false);
     }
 
-    /// Notes that a lease of this process was released, and wakes the contender. It was `passed` if nobody
+    /// Notes that a lease of this process was released, and wakes the contender. It was `handed_over` if nobody
     /// elsewhere was told.
-    pub(super) fn on_released(&self, passed: bool) {
+    pub(crate) fn on_released(&self, handed_over: bool) {
         let mut state = self.state();
-        (state.held, state.released, state.passed) = (false, Some(Instant::now()), passed);
+        (state.held, state.released, state.handed_over) =
+            (false, Some(Instant::now()), handed_over);
         drop(state);
         self.released.notify_one();
     }
 
     /// Reports whether leases of this process have followed one another for longer than that, and
     /// begins to count anew.
-    pub(super) fn ends_streak(&self, longest: Duration) -> bool {
+    pub(crate) fn ends_streak(&self, longest: Duration) -> bool {
         let mut state = self.state();
         let over = state.streak.is_some_and(|since| since.elapsed() > longest);
         if over {
@@ -141,12 +142,12 @@ impl Queue {
     }
 
     /// Others were first.
-    pub(super) fn breaks_streak(&self) {
+    pub(crate) fn breaks_streak(&self) {
         self.state().streak = None;
     }
 
     /// Reports whether the queue has something to remember although nobody is in it.
-    pub(super) fn is_recent(&self, moment: Duration) -> bool {
+    pub(crate) fn is_recent(&self, moment: Duration) -> bool {
         let state = self.state();
         state.held || state.released.is_some_and(|at| at.elapsed() < moment)
     }
