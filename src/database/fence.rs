@@ -1,5 +1,5 @@
 use fencing_protocol::{Resource, Token};
-use futures_util::future::{BoxFuture, ready};
+
 use sqlx::Pool;
 use sqlx::error::BoxDynError;
 use sqlx::migrate::{Migrate, MigrateError, Migrator};
@@ -99,51 +99,59 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
         conn: &mut Self::Connection,
         sql: String,
         values: Self::Arguments,
-    ) -> BoxFuture<'_, sqlx::Result<u64>>;
+    ) -> impl Future<Output = sqlx::Result<u64>> + Send;
 
     /// Runs a statement that needs no values.
-    fn execute<'a>(conn: &'a mut Self::Connection, sql: String) -> BoxFuture<'a, sqlx::Result<()>>;
+    fn execute(
+        conn: &mut Self::Connection,
+        sql: String,
+    ) -> impl Future<Output = sqlx::Result<()>> + Send;
 
     /// Presents the token to the triggers of protected tables, for rows of this resource or, if
     /// there is none, of every one.
-    fn present<'a>(
-        conn: &'a mut Self::Connection,
+    fn present(
+        conn: &mut Self::Connection,
         token: Token,
-        resource: Option<&'a Resource>,
-    ) -> BoxFuture<'a, sqlx::Result<()>>;
+        resource: Option<&Resource>,
+    ) -> impl Future<Output = sqlx::Result<()>> + Send;
 
     /// Reads rows whose columns are all texts or NULL, as those of a catalogue.
     fn texts(
         conn: &mut Self::Connection,
         sql: String,
         values: Vec<Option<String>>,
-    ) -> BoxFuture<'_, sqlx::Result<Vec<Texts>>>;
+    ) -> impl Future<Output = sqlx::Result<Vec<Texts>>> + Send;
 
     /// Applies the migrations, and keeps every other migration out meanwhile; false if
     /// another one was at work. Dropped, it leaves no lock behind.
-    fn migrate(pool: &Pool<Self>, migrator: Migrator) -> BoxFuture<'_, Result<bool, MigrateError>>;
+    fn migrate(
+        pool: &Pool<Self>,
+        migrator: Migrator,
+    ) -> impl Future<Output = Result<bool, MigrateError>> + Send;
 
     /// Returns why the fence does not hold on this server, if that is so: others of its cluster
     /// take writes as well, and nothing makes their commits conflict.
-    fn unguarded(_: &Pool<Self>) -> BoxFuture<'_, sqlx::Result<Option<&'static str>>> {
-        Box::pin(ready(Ok(None)))
+    fn unguarded(
+        _: &Pool<Self>,
+    ) -> impl Future<Output = sqlx::Result<Option<&'static str>>> + Send {
+        async { Ok(None) }
     }
 
     /// Compares and raises. In a transaction, holds what it found until the end of it:
     /// after `Admitted` no other token is admitted before.
-    fn admit<'a>(
-        conn: &'a mut Self::Connection,
-        resource: &'a Resource,
+    fn admit(
+        conn: &mut Self::Connection,
+        resource: &Resource,
         token: Token,
-    ) -> BoxFuture<'a, sqlx::Result<AdmitAnswer>>;
+    ) -> impl Future<Output = sqlx::Result<AdmitAnswer>> + Send;
 
     /// Lowers the mark if it is `from`, and writes that down.
-    fn lower<'a>(
-        conn: &'a mut Self::Connection,
-        resource: &'a Resource,
+    fn lower(
+        conn: &mut Self::Connection,
+        resource: &Resource,
         from: Token,
         to: Token,
-    ) -> BoxFuture<'a, sqlx::Result<()>>;
+    ) -> impl Future<Output = sqlx::Result<()>> + Send;
 
     /// Looks which marks may be pruned: those up to `highest` that were raised so many seconds ago, but for
     /// those whose lease lasts.
@@ -151,7 +159,7 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
         conn: &mut Self::Connection,
         seconds: i64,
         highest: Token,
-    ) -> BoxFuture<'_, sqlx::Result<Prunable>>;
+    ) -> impl Future<Output = sqlx::Result<Prunable>> + Send;
 
     /// Raises the floor, in a transaction of its own. It fails as a conflict where others are in the
     /// way, at once or after a second. Leases that last, and have no mark yet, get it before.
@@ -159,7 +167,7 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
         conn: &mut Self::Connection,
         to: Token,
         waits: bool,
-    ) -> BoxFuture<'_, sqlx::Result<()>>;
+    ) -> impl Future<Output = sqlx::Result<()>> + Send;
 
     /// Deletes marks that may be pruned and are not above the floor: so many at most, of those whose
     /// names come after this one. Returns how many, and the last name. Names are in hexadecimal digits.
@@ -168,28 +176,28 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
         seconds: i64,
         after: String,
         limit: u32,
-    ) -> BoxFuture<'_, sqlx::Result<(i64, Option<String>)>>;
+    ) -> impl Future<Output = sqlx::Result<(i64, Option<String>)>> + Send;
 
     /// Reads the rows whose names come after this one.
-    fn list<'a>(
-        conn: &'a mut Self::Connection,
-        after: &'a [u8],
+    fn list(
+        conn: &mut Self::Connection,
+        after: &[u8],
         limit: u32,
-    ) -> BoxFuture<'a, sqlx::Result<Vec<Row>>>;
+    ) -> impl Future<Output = sqlx::Result<Vec<Row>>> + Send;
 
     /// Reads the mark as the connection sees it, without a lock. It may be NULL: somebody
     /// may have altered the table by hand.
-    fn mark<'a>(
-        conn: &'a mut Self::Connection,
-        resource: &'a Resource,
-    ) -> BoxFuture<'a, sqlx::Result<Option<Option<i64>>>>;
+    fn mark(
+        conn: &mut Self::Connection,
+        resource: &Resource,
+    ) -> impl Future<Output = sqlx::Result<Option<Option<i64>>>> + Send;
 
     /// Reads the mark like [`mark`](FenceStatements::mark), or `None` unless it is surely the
     /// newest one: a proxy may send reads to a replica, which is behind.
-    fn newest_mark<'a>(
-        conn: &'a mut Self::Connection,
-        resource: &'a Resource,
-    ) -> BoxFuture<'a, sqlx::Result<Option<Option<i64>>>> {
+    fn newest_mark(
+        conn: &mut Self::Connection,
+        resource: &Resource,
+    ) -> impl Future<Output = sqlx::Result<Option<Option<i64>>>> + Send {
         Self::mark(conn, resource)
     }
 }

@@ -1,5 +1,5 @@
 use fencing_protocol::{Resource, Token};
-use futures_util::future::{BoxFuture, ready};
+
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::mysql::MySqlArguments;
 use sqlx::{AssertSqlSafe, MySql, MySqlConnection, Pool};
@@ -111,160 +111,135 @@ impl FenceStatements for MySql {
         Some(BeginAdmitted { begin: Self::BEGIN.into(), admit: Some(admission(resource, token)) })
     }
 
-    fn run(
+    async fn run(
         conn: &mut MySqlConnection,
         sql: String,
         values: MySqlArguments,
-    ) -> BoxFuture<'_, sqlx::Result<u64>> {
+    ) -> sqlx::Result<u64> {
         let run = sqlx::query_with(sqlx::AssertSqlSafe(sql), values);
-        Box::pin(async move { Ok(run.execute(conn).await?.rows_affected()) })
+        Ok(run.execute(conn).await?.rows_affected())
     }
 
-    fn execute<'a>(conn: &'a mut MySqlConnection, sql: String) -> BoxFuture<'a, sqlx::Result<()>> {
+    async fn execute(conn: &mut MySqlConnection, sql: String) -> sqlx::Result<()> {
         let sql = sqlx::AssertSqlSafe(sql);
-        Box::pin(async move { sqlx::raw_sql(sql).execute(conn).await.map(drop) })
+        sqlx::raw_sql(sql).execute(conn).await.map(drop)
     }
 
-    fn present<'a>(
-        conn: &'a mut MySqlConnection,
+    async fn present(
+        conn: &mut MySqlConnection,
         token: Token,
-        resource: Option<&'a Resource>,
-    ) -> BoxFuture<'a, sqlx::Result<()>> {
-        Box::pin(async move {
-            let set = match resource {
-                Some(resource) => {
-                    sqlx::query(PRESENT).bind(format!("{token} {resource}").into_bytes())
-                }
-                None => sqlx::query(PRESENT_TOKEN).bind(i64::from(token)),
-            };
-            set.execute(conn).await.map(drop)
-        })
+        resource: Option<&Resource>,
+    ) -> sqlx::Result<()> {
+        let set = match resource {
+            Some(resource) => sqlx::query(PRESENT).bind(format!("{token} {resource}").into_bytes()),
+            None => sqlx::query(PRESENT_TOKEN).bind(i64::from(token)),
+        };
+        set.execute(conn).await.map(drop)
     }
 
-    fn texts(
+    async fn texts(
         conn: &mut MySqlConnection,
         sql: String,
         values: Vec<Option<String>>,
-    ) -> BoxFuture<'_, sqlx::Result<Vec<Texts>>> {
-        Box::pin(texts::<Self>(conn, sql, values))
+    ) -> sqlx::Result<Vec<Texts>> {
+        texts::<Self>(conn, sql, values).await
     }
 
-    fn migrate(
-        pool: &Pool<MySql>,
-        migrator: Migrator,
-    ) -> BoxFuture<'_, Result<bool, MigrateError>> {
-        Box::pin(async move {
-            let mut conn = pool.acquire().await?;
-            // The lock belongs to the session: wherever this ends, so does the session.
-            conn.close_on_drop();
-            let locked = sqlx::query_scalar::<_, Option<i64>>(LOCK).fetch_one(&mut *conn).await?;
-            if locked != Some(1) {
-                return Ok(false);
-            }
-            // A day, as a rule, and everybody who comes later waits behind it.
-            sqlx::query(BOUNDED).execute(&mut *conn).await?;
-            // Before the first migration the table is not there.
-            let _ = sqlx::query(TIDY).execute(&mut *conn).await;
-            migrator.run_direct(None, &mut *conn, false).await?;
-            sqlx::query(UNLOCK).execute(&mut *conn).await?;
-            Ok(true)
-        })
+    async fn migrate(pool: &Pool<MySql>, migrator: Migrator) -> Result<bool, MigrateError> {
+        let mut conn = pool.acquire().await?;
+        // The lock belongs to the session: wherever this ends, so does the session.
+        conn.close_on_drop();
+        let locked = sqlx::query_scalar::<_, Option<i64>>(LOCK).fetch_one(&mut *conn).await?;
+        if locked != Some(1) {
+            return Ok(false);
+        }
+        // A day, as a rule, and everybody who comes later waits behind it.
+        sqlx::query(BOUNDED).execute(&mut *conn).await?;
+        // Before the first migration the table is not there.
+        let _ = sqlx::query(TIDY).execute(&mut *conn).await;
+        migrator.run_direct(None, &mut *conn, false).await?;
+        sqlx::query(UNLOCK).execute(&mut *conn).await?;
+        Ok(true)
     }
 
-    fn unguarded(pool: &Pool<MySql>) -> BoxFuture<'_, sqlx::Result<Option<&'static str>>> {
-        Box::pin(async move {
-            let variables = sqlx::query_as(CLUSTER).fetch_all(pool).await?;
-            let counts = sqlx::query_scalar::<_, Option<bool>>(COUNTS).fetch_optional(pool).await?;
-            Ok(unguarded(&variables, counts.flatten() != Some(false)))
-        })
+    async fn unguarded(pool: &Pool<MySql>) -> sqlx::Result<Option<&'static str>> {
+        let variables = sqlx::query_as(CLUSTER).fetch_all(pool).await?;
+        let counts = sqlx::query_scalar::<_, Option<bool>>(COUNTS).fetch_optional(pool).await?;
+        Ok(unguarded(&variables, counts.flatten() != Some(false)))
     }
 
-    fn admit<'a>(
-        conn: &'a mut MySqlConnection,
-        resource: &'a Resource,
+    async fn admit(
+        conn: &mut MySqlConnection,
+        resource: &Resource,
         token: Token,
-    ) -> BoxFuture<'a, sqlx::Result<AdmitAnswer>> {
+    ) -> sqlx::Result<AdmitAnswer> {
         // As text: a preparation that is dropped would end the connection for its pool.
         let call = admission(resource, token);
-        Box::pin(async move { Self::execute(conn, call).await.map(|()| AdmitAnswer::Admitted) })
+        Self::execute(conn, call).await.map(|()| AdmitAnswer::Admitted)
     }
 
-    fn lower<'a>(
-        conn: &'a mut MySqlConnection,
-        resource: &'a Resource,
+    async fn lower(
+        conn: &mut MySqlConnection,
+        resource: &Resource,
         from: Token,
         to: Token,
-    ) -> BoxFuture<'a, sqlx::Result<()>> {
+    ) -> sqlx::Result<()> {
         let lower = sqlx::query(LOWER).bind(resource.as_str().as_bytes());
         let lower = lower.bind(i64::from(from)).bind(i64::from(to));
-        Box::pin(async move { lower.execute(conn).await.map(drop) })
+        lower.execute(conn).await.map(drop)
     }
 
-    fn prunable(
+    async fn prunable(
         conn: &mut MySqlConnection,
         seconds: i64,
         highest: Token,
-    ) -> BoxFuture<'_, sqlx::Result<Prunable>> {
+    ) -> sqlx::Result<Prunable> {
         let look = sqlx::query_as(PRUNABLE).bind(seconds).bind(i64::from(highest));
-        Box::pin(async move {
-            let rows = look.fetch_all(conn).await?;
-            let row = rows.into_iter().next().ok_or(sqlx::Error::RowNotFound)?;
-            let (marks, floor, name, token): (i64, i64, Option<String>, Option<i64>) = row;
-            Ok(Prunable { marks, floor, highest: name.zip(token) })
-        })
+        let rows = look.fetch_all(conn).await?;
+        let row = rows.into_iter().next().ok_or(sqlx::Error::RowNotFound)?;
+        let (marks, floor, name, token): (i64, i64, Option<String>, Option<i64>) = row;
+        Ok(Prunable { marks, floor, highest: name.zip(token) })
     }
 
-    fn raise_floor(
-        conn: &mut MySqlConnection,
-        to: Token,
-        waits: bool,
-    ) -> BoxFuture<'_, sqlx::Result<()>> {
-        Box::pin(async move {
-            sqlx::query(IMPATIENT).execute(&mut *conn).await?;
-            let raise = sqlx::query(RAISE_FLOOR).bind(i64::from(to)).bind(waits);
-            raise.execute(conn).await.map(drop)
-        })
+    async fn raise_floor(conn: &mut MySqlConnection, to: Token, waits: bool) -> sqlx::Result<()> {
+        sqlx::query(IMPATIENT).execute(&mut *conn).await?;
+        let raise = sqlx::query(RAISE_FLOOR).bind(i64::from(to)).bind(waits);
+        raise.execute(conn).await.map(drop)
     }
 
-    fn prune(
+    async fn prune(
         conn: &mut MySqlConnection,
         seconds: i64,
         after: String,
         limit: u32,
-    ) -> BoxFuture<'_, sqlx::Result<(i64, Option<String>)>> {
+    ) -> sqlx::Result<(i64, Option<String>)> {
         // The digits of a name.
         let prune = format!("CALL fencing_prune({seconds}, x'{after}', {limit})");
         let prune = sqlx::query_as(AssertSqlSafe(prune)).persistent(false);
-        Box::pin(async move {
-            let rows = prune.fetch_all(conn).await?;
-            rows.into_iter().next().ok_or(sqlx::Error::RowNotFound)
-        })
+        let rows = prune.fetch_all(conn).await?;
+        rows.into_iter().next().ok_or(sqlx::Error::RowNotFound)
     }
 
-    fn list<'a>(
-        conn: &'a mut MySqlConnection,
-        after: &'a [u8],
-        limit: u32,
-    ) -> BoxFuture<'a, sqlx::Result<Vec<Row>>> {
+    async fn list(conn: &mut MySqlConnection, after: &[u8], limit: u32) -> sqlx::Result<Vec<Row>> {
         let list = sqlx::query_as(LIST).bind(after).bind(i64::from(limit));
-        Box::pin(list.fetch_all(conn))
+        list.fetch_all(conn).await
     }
 
-    fn mark<'a>(
-        conn: &'a mut MySqlConnection,
-        resource: &'a Resource,
-    ) -> BoxFuture<'a, sqlx::Result<Option<Option<i64>>>> {
+    async fn mark(
+        conn: &mut MySqlConnection,
+        resource: &Resource,
+    ) -> sqlx::Result<Option<Option<i64>>> {
         let mark = sqlx::query_scalar(HIGHEST).bind(resource.as_str().as_bytes());
-        Box::pin(mark.fetch_optional(conn))
+        mark.fetch_optional(conn).await
     }
 
     /// No plain read is sure: proxies send them to replicas, which cannot be told from the
     /// primary, and another node of a cluster may have raised the mark.
-    fn newest_mark<'a>(
-        _: &'a mut MySqlConnection,
-        _: &'a Resource,
-    ) -> BoxFuture<'a, sqlx::Result<Option<Option<i64>>>> {
-        Box::pin(ready(Ok(None)))
+    async fn newest_mark(
+        _: &mut MySqlConnection,
+        _: &Resource,
+    ) -> sqlx::Result<Option<Option<i64>>> {
+        Ok(None)
     }
 }
 

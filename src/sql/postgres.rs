@@ -1,5 +1,4 @@
 use fencing_protocol::{Resource, Token};
-use futures_util::future::BoxFuture;
 use sqlx::error::BoxDynError;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::PgArguments;
@@ -121,145 +120,126 @@ impl FenceStatements for Postgres {
         )))
     }
 
-    fn run(
-        conn: &mut PgConnection,
-        sql: String,
-        values: PgArguments,
-    ) -> BoxFuture<'_, sqlx::Result<u64>> {
+    async fn run(conn: &mut PgConnection, sql: String, values: PgArguments) -> sqlx::Result<u64> {
         let run = sqlx::query_with(sqlx::AssertSqlSafe(sql), values);
-        Box::pin(async move { Ok(run.execute(conn).await?.rows_affected()) })
+        Ok(run.execute(conn).await?.rows_affected())
     }
 
-    fn execute<'a>(conn: &'a mut PgConnection, sql: String) -> BoxFuture<'a, sqlx::Result<()>> {
+    async fn execute(conn: &mut PgConnection, sql: String) -> sqlx::Result<()> {
         let sql = sqlx::AssertSqlSafe(sql);
-        Box::pin(async move { sqlx::raw_sql(sql).execute(conn).await.map(drop) })
+        sqlx::raw_sql(sql).execute(conn).await.map(drop)
     }
 
-    fn present<'a>(
-        conn: &'a mut PgConnection,
+    async fn present(
+        conn: &mut PgConnection,
         token: Token,
-        resource: Option<&'a Resource>,
-    ) -> BoxFuture<'a, sqlx::Result<()>> {
+        resource: Option<&Resource>,
+    ) -> sqlx::Result<()> {
         let presented = match resource {
             Some(resource) => format!("{token} {resource}"),
             None => token.to_string(),
         };
-        Postgres::execute(conn, PRESENT.replace("$1", &literal(&presented)))
+        Self::execute(conn, PRESENT.replace("$1", &literal(&presented))).await
     }
 
-    fn texts(
+    async fn texts(
         conn: &mut PgConnection,
         sql: String,
         values: Vec<Option<String>>,
-    ) -> BoxFuture<'_, sqlx::Result<Vec<Texts>>> {
-        Box::pin(texts::<Self>(conn, sql, values))
+    ) -> sqlx::Result<Vec<Texts>> {
+        texts::<Self>(conn, sql, values).await
     }
 
-    fn migrate(
-        pool: &Pool<Postgres>,
-        migrator: Migrator,
-    ) -> BoxFuture<'_, Result<bool, MigrateError>> {
-        Box::pin(in_one_transaction(pool, BEGIN_MIGRATION, Some(MIGRATION_LOCK), migrator))
+    async fn migrate(pool: &Pool<Postgres>, migrator: Migrator) -> Result<bool, MigrateError> {
+        in_one_transaction(pool, BEGIN_MIGRATION, Some(MIGRATION_LOCK), migrator).await
     }
 
-    fn admit<'a>(
-        conn: &'a mut PgConnection,
-        resource: &'a Resource,
+    async fn admit(
+        conn: &mut PgConnection,
+        resource: &Resource,
         token: Token,
-    ) -> BoxFuture<'a, sqlx::Result<AdmitAnswer>> {
-        Box::pin(async move {
-            // As `fencing_admit`, and it refuses without an error, which would end the transaction.
-            let name = literal(resource.as_str());
-            let admit = AssertSqlSafe(format!("SELECT fencing_compare({name}, {token})"));
-            let mark = sqlx::raw_sql(admit).fetch_one(conn).await?.try_get::<Option<i64>, _>(0)?;
-            Ok(mark.map_or(AdmitAnswer::Admitted, |mark| AdmitAnswer::Refused(Some(Some(mark)))))
-        })
+    ) -> sqlx::Result<AdmitAnswer> {
+        // As `fencing_admit`, and it refuses without an error, which would end the transaction.
+        let name = literal(resource.as_str());
+        let admit = AssertSqlSafe(format!("SELECT fencing_compare({name}, {token})"));
+        let mark = sqlx::raw_sql(admit).fetch_one(conn).await?.try_get::<Option<i64>, _>(0)?;
+        Ok(mark.map_or(AdmitAnswer::Admitted, |mark| AdmitAnswer::Refused(Some(Some(mark)))))
     }
 
-    fn lower<'a>(
-        conn: &'a mut PgConnection,
-        resource: &'a Resource,
+    async fn lower(
+        conn: &mut PgConnection,
+        resource: &Resource,
         from: Token,
         to: Token,
-    ) -> BoxFuture<'a, sqlx::Result<()>> {
+    ) -> sqlx::Result<()> {
         let name = literal(resource.as_str());
         let lower = format!("{PATIENT}; SELECT fencing_lower({name}, {from}, {to})");
-        Postgres::execute(conn, lower)
+        Self::execute(conn, lower).await
     }
 
-    fn prunable(
+    async fn prunable(
         conn: &mut PgConnection,
         seconds: i64,
         highest: Token,
-    ) -> BoxFuture<'_, sqlx::Result<Prunable>> {
+    ) -> sqlx::Result<Prunable> {
         let look = AssertSqlSafe(format!(
             "SELECT marks, floor, encode(convert_to(resource, 'UTF8'), 'hex'), token
             FROM fencing_prunable({seconds}, {highest})"
         ));
-        Box::pin(async move {
-            let row = sqlx::raw_sql(look).fetch_one(conn).await?;
-            Ok(Prunable {
-                marks: row.try_get(0)?,
-                floor: row.try_get(1)?,
-                highest: row.try_get::<Option<_>, _>(2)?.zip(row.try_get(3)?),
-            })
+        let row = sqlx::raw_sql(look).fetch_one(conn).await?;
+        Ok(Prunable {
+            marks: row.try_get(0)?,
+            floor: row.try_get(1)?,
+            highest: row.try_get::<Option<_>, _>(2)?.zip(row.try_get(3)?),
         })
     }
 
-    fn raise_floor(conn: &mut PgConnection, to: Token, _: bool) -> BoxFuture<'_, sqlx::Result<()>> {
+    async fn raise_floor(conn: &mut PgConnection, to: Token, _: bool) -> sqlx::Result<()> {
         let raise = format!("{IMPATIENT}; SELECT fencing_raise_floor({to})");
-        Postgres::execute(conn, raise)
+        Self::execute(conn, raise).await
     }
 
-    fn prune(
+    async fn prune(
         conn: &mut PgConnection,
         seconds: i64,
         after: String,
         limit: u32,
-    ) -> BoxFuture<'_, sqlx::Result<(i64, Option<String>)>> {
+    ) -> sqlx::Result<(i64, Option<String>)> {
         let prune = AssertSqlSafe(format!(
             "{IMPATIENT}; SELECT pruned, encode(convert_to(last, 'UTF8'), 'hex')
             FROM fencing_prune({seconds}, convert_from(decode('{after}', 'hex'), 'UTF8'), {limit})"
         ));
-        Box::pin(async move {
-            let rows = sqlx::raw_sql(prune).fetch_all(conn).await?;
-            let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
-            Ok((row.try_get(0)?, row.try_get(1)?))
-        })
+        let rows = sqlx::raw_sql(prune).fetch_all(conn).await?;
+        let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+        Ok((row.try_get(0)?, row.try_get(1)?))
     }
 
-    fn list<'a>(
-        conn: &'a mut PgConnection,
-        after: &'a [u8],
-        limit: u32,
-    ) -> BoxFuture<'a, sqlx::Result<Vec<Row>>> {
-        Box::pin(async move {
-            let home = sqlx::raw_sql(HOME).fetch_optional(&mut *conn).await?;
-            let home = home.map(|row| row.try_get(0)).transpose()?;
-            let table = home.unwrap_or_else(|| "fencing_marks".to_owned());
-            let after = literal(after);
-            let list = AssertSqlSafe(format!(
-                "SELECT encode(convert_to(resource, 'UTF8'), 'hex'), token FROM {table}
+    async fn list(conn: &mut PgConnection, after: &[u8], limit: u32) -> sqlx::Result<Vec<Row>> {
+        let home = sqlx::raw_sql(HOME).fetch_optional(&mut *conn).await?;
+        let home = home.map(|row| row.try_get(0)).transpose()?;
+        let table = home.unwrap_or_else(|| "fencing_marks".to_owned());
+        let after = literal(after);
+        let list = AssertSqlSafe(format!(
+            "SELECT encode(convert_to(resource, 'UTF8'), 'hex'), token FROM {table}
                 WHERE resource > {after} ORDER BY resource LIMIT {limit}"
-            ));
-            let rows = sqlx::raw_sql(list).fetch_all(conn).await?;
-            rows.iter().map(|row| Ok((bytes(row.try_get(0)?), row.try_get(1)?))).collect()
-        })
+        ));
+        let rows = sqlx::raw_sql(list).fetch_all(conn).await?;
+        rows.iter().map(|row| Ok((bytes(row.try_get(0)?), row.try_get(1)?))).collect()
     }
 
-    fn mark<'a>(
-        conn: &'a mut PgConnection,
-        resource: &'a Resource,
-    ) -> BoxFuture<'a, sqlx::Result<Option<Option<i64>>>> {
-        Box::pin(highest(conn, resource, ""))
+    async fn mark(
+        conn: &mut PgConnection,
+        resource: &Resource,
+    ) -> sqlx::Result<Option<Option<i64>>> {
+        highest(conn, resource, "").await
     }
 
-    fn newest_mark<'a>(
-        conn: &'a mut PgConnection,
-        resource: &'a Resource,
-    ) -> BoxFuture<'a, sqlx::Result<Option<Option<i64>>>> {
+    async fn newest_mark(
+        conn: &mut PgConnection,
+        resource: &Resource,
+    ) -> sqlx::Result<Option<Option<i64>>> {
         // A replica does not raise marks, and is behind the server that does.
-        Box::pin(highest(conn, resource, "WHERE NOT pg_is_in_recovery()"))
+        highest(conn, resource, "WHERE NOT pg_is_in_recovery()").await
     }
 }
 

@@ -1,5 +1,4 @@
 use fencing_protocol::{Resource, Token};
-use futures_util::future::BoxFuture;
 use sqlx::error::BoxDynError;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::sqlite::SqliteArguments;
@@ -81,74 +80,65 @@ impl FenceStatements for Sqlite {
         )))
     }
 
-    fn run(
+    async fn run(
         conn: &mut SqliteConnection,
         sql: String,
         values: SqliteArguments,
-    ) -> BoxFuture<'_, sqlx::Result<u64>> {
+    ) -> sqlx::Result<u64> {
         let run = sqlx::query_with(sqlx::AssertSqlSafe(sql), values);
-        Box::pin(async move { Ok(run.execute(conn).await?.rows_affected()) })
+        Ok(run.execute(conn).await?.rows_affected())
     }
 
-    fn execute<'a>(conn: &'a mut SqliteConnection, sql: String) -> BoxFuture<'a, sqlx::Result<()>> {
+    async fn execute(conn: &mut SqliteConnection, sql: String) -> sqlx::Result<()> {
         let sql = sqlx::AssertSqlSafe(sql);
-        Box::pin(async move { sqlx::raw_sql(sql).execute(conn).await.map(drop) })
+        sqlx::raw_sql(sql).execute(conn).await.map(drop)
     }
 
-    fn present<'a>(
-        _: &'a mut SqliteConnection,
-        _: Token,
-        _: Option<&'a Resource>,
-    ) -> BoxFuture<'a, sqlx::Result<()>> {
-        Box::pin(std::future::ready(Ok(())))
+    async fn present(_: &mut SqliteConnection, _: Token, _: Option<&Resource>) -> sqlx::Result<()> {
+        Ok(())
     }
 
-    fn texts(
+    async fn texts(
         conn: &mut SqliteConnection,
         sql: String,
         values: Vec<Option<String>>,
-    ) -> BoxFuture<'_, sqlx::Result<Vec<Texts>>> {
-        Box::pin(texts::<Self>(conn, sql, values))
+    ) -> sqlx::Result<Vec<Texts>> {
+        texts::<Self>(conn, sql, values).await
     }
 
-    fn migrate(
-        pool: &Pool<Sqlite>,
-        migrator: Migrator,
-    ) -> BoxFuture<'_, Result<bool, MigrateError>> {
+    async fn migrate(pool: &Pool<Sqlite>, migrator: Migrator) -> Result<bool, MigrateError> {
         // IMMEDIATE takes the write lock.
-        Box::pin(in_one_transaction(pool, Sqlite::BEGIN, None, migrator))
+        in_one_transaction(pool, Sqlite::BEGIN, None, migrator).await
     }
 
-    fn admit<'a>(
-        conn: &'a mut SqliteConnection,
-        resource: &'a Resource,
+    async fn admit(
+        conn: &mut SqliteConnection,
+        resource: &Resource,
         token: Token,
-    ) -> BoxFuture<'a, sqlx::Result<AdmitAnswer>> {
-        Box::pin(async move {
-            let raise = sqlx::query(RAISE).bind(resource.as_str()).bind(i64::from(token));
-            match raise.execute(&mut *conn).await?.rows_affected() {
-                1 => Ok(AdmitAnswer::Admitted),
-                _ => Sqlite::mark(conn, resource).await.map(AdmitAnswer::Refused),
-            }
-        })
+    ) -> sqlx::Result<AdmitAnswer> {
+        let raise = sqlx::query(RAISE).bind(resource.as_str()).bind(i64::from(token));
+        match raise.execute(&mut *conn).await?.rows_affected() {
+            1 => Ok(AdmitAnswer::Admitted),
+            _ => Sqlite::mark(conn, resource).await.map(AdmitAnswer::Refused),
+        }
     }
 
-    fn lower<'a>(
-        conn: &'a mut SqliteConnection,
-        resource: &'a Resource,
+    async fn lower(
+        conn: &mut SqliteConnection,
+        resource: &Resource,
         from: Token,
         to: Token,
-    ) -> BoxFuture<'a, sqlx::Result<()>> {
+    ) -> sqlx::Result<()> {
         let lower = sqlx::query(LOWER).bind(resource.as_str());
         let lower = lower.bind(i64::from(from)).bind(i64::from(to));
-        Box::pin(async move { lower.execute(conn).await.map(drop) })
+        lower.execute(conn).await.map(drop)
     }
 
-    fn prunable(
+    async fn prunable(
         conn: &mut SqliteConnection,
         seconds: i64,
         highest: Token,
-    ) -> BoxFuture<'_, sqlx::Result<Prunable>> {
+    ) -> sqlx::Result<Prunable> {
         let look = AssertSqlSafe(format!(
             "WITH old AS (SELECT resource, token FROM main.fencing_marks AS mark
                 WHERE {PRUNABLE} AND token BETWEEN 1 AND ?2)
@@ -157,33 +147,25 @@ impl FenceStatements for Sqlite {
             FROM (SELECT 1) LEFT JOIN old ON true ORDER BY token DESC LIMIT 1"
         ));
         let look = sqlx::query_as(look).bind(seconds).bind(i64::from(highest));
-        Box::pin(async move {
-            let row = look.fetch_one(conn).await?;
-            let (marks, floor, name, token): (i64, Option<i64>, Option<String>, Option<i64>) = row;
-            let floor = floor.ok_or(sqlx::Error::RowNotFound)?;
-            Ok(Prunable { marks, floor, highest: name.zip(token) })
-        })
+        let row = look.fetch_one(conn).await?;
+        let (marks, floor, name, token): (i64, Option<i64>, Option<String>, Option<i64>) = row;
+        let floor = floor.ok_or(sqlx::Error::RowNotFound)?;
+        Ok(Prunable { marks, floor, highest: name.zip(token) })
     }
 
-    fn raise_floor(
-        conn: &mut SqliteConnection,
-        to: Token,
-        _: bool,
-    ) -> BoxFuture<'_, sqlx::Result<()>> {
-        Box::pin(async move {
-            for statement in [MARK_LEASES, RAISE_FLOOR] {
-                sqlx::query(statement).bind(i64::from(to)).execute(&mut *conn).await?;
-            }
-            Ok(())
-        })
+    async fn raise_floor(conn: &mut SqliteConnection, to: Token, _: bool) -> sqlx::Result<()> {
+        for statement in [MARK_LEASES, RAISE_FLOOR] {
+            sqlx::query(statement).bind(i64::from(to)).execute(&mut *conn).await?;
+        }
+        Ok(())
     }
 
-    fn prune(
+    async fn prune(
         conn: &mut SqliteConnection,
         seconds: i64,
         after: String,
         limit: u32,
-    ) -> BoxFuture<'_, sqlx::Result<(i64, Option<String>)>> {
+    ) -> sqlx::Result<(i64, Option<String>)> {
         let prune = AssertSqlSafe(format!(
             "DELETE FROM main.fencing_marks WHERE resource IN (
                 SELECT resource FROM main.fencing_marks AS mark
@@ -193,25 +175,19 @@ impl FenceStatements for Sqlite {
             RETURNING hex(resource)"
         ));
         let prune = sqlx::query_scalar::<_, String>(prune).bind(seconds).persistent(false);
-        Box::pin(async move {
-            let names = prune.fetch_all(conn).await?;
-            Ok((names.len() as i64, names.into_iter().max()))
-        })
+        let names = prune.fetch_all(conn).await?;
+        Ok((names.len() as i64, names.into_iter().max()))
     }
 
-    fn list<'a>(
-        conn: &'a mut SqliteConnection,
-        after: &'a [u8],
-        limit: u32,
-    ) -> BoxFuture<'a, sqlx::Result<Vec<Row>>> {
+    async fn list(conn: &mut SqliteConnection, after: &[u8], limit: u32) -> sqlx::Result<Vec<Row>> {
         let list = sqlx::query_as(LIST).bind(after).bind(i64::from(limit));
-        Box::pin(list.fetch_all(conn))
+        list.fetch_all(conn).await
     }
 
-    fn mark<'a>(
-        conn: &'a mut SqliteConnection,
-        resource: &'a Resource,
-    ) -> BoxFuture<'a, sqlx::Result<Option<Option<i64>>>> {
-        Box::pin(sqlx::query_scalar(HIGHEST).bind(resource.as_str()).fetch_optional(conn))
+    async fn mark(
+        conn: &mut SqliteConnection,
+        resource: &Resource,
+    ) -> sqlx::Result<Option<Option<i64>>> {
+        sqlx::query_scalar(HIGHEST).bind(resource.as_str()).fetch_optional(conn).await
     }
 }

@@ -7,13 +7,13 @@ mod named;
 mod postgres;
 mod protected;
 pub(super) mod quoted;
-mod rows;
 mod sqlite;
 mod target;
 
 use sqlx::Pool;
 
 pub use self::error::{NameError, ProtectError};
+use self::named::quote_mark;
 pub use self::protected::Protected;
 pub use self::target::Protect;
 use crate::database::{Database, Kind};
@@ -21,7 +21,7 @@ use crate::sql::migrate::unfit;
 use crate::sql::parts::{lost, marks_lost};
 
 impl Protect {
-    /// Returns the statements that protect the table, or protect it anew. They leave out what
+    /// Returns the statements that protect the table, or protect it again. They leave out what
     /// [`apply`](Protect::apply) finds in the database: partitions, children, the application's
     /// triggers.
     #[must_use]
@@ -56,7 +56,7 @@ impl Protect {
             self.check_text::<DB>(&mut tx, column).await?;
         }
         self.check_names::<DB>(&mut tx).await?;
-        rows::check::<DB>(self, &mut tx).await?;
+        self.check_rows::<DB>(&mut tx).await?;
         match DB::KIND {
             Kind::MySql => mysql::apply::<DB>(self, &mut tx).await?,
             Kind::Postgres => postgres::apply::<DB>(self, &mut tx).await?,
@@ -72,7 +72,7 @@ impl Protect {
         conn: &mut DB::Connection,
         column: Option<&str>,
     ) -> Result<(), ProtectError> {
-        let mark = if DB::KIND == Kind::MySql { '`' } else { '"' };
+        let mark = quote_mark(DB::KIND);
         // SQLite would take a name alone for a text if it does not know it.
         let what = column.map(|column| format!("fenced.{}", quoted::quote(column, mark)));
         let (what, table) = (what.as_deref().unwrap_or("1"), self.path(mark));
@@ -91,13 +91,50 @@ impl Protect {
         let path = schema.map(|schema| format!("{schema}.{}", self.table));
         let path = path.as_deref().unwrap_or(&self.table);
         let found = found::<DB>(conn, Some(path)).await?;
-        let own = found.into_iter().find(|(protected, _)| protected.is(path));
-        let Some((protected, Some(protect))) = own else { return Ok(()) };
-        if protect.named == self.named {
+        let own = found.into_iter().find(|protected| protected.is(path));
+        match own.as_ref().and_then(|own| own.protect.as_ref()) {
+            Some(protect) if protect.named != self.named => {
+                let (names, others) = (protect.named.pattern(), self.named.pattern());
+                Err(ProtectError::OtherNames { table: path.to_owned(), names, others })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a table with rows that the triggers would refuse whatever token is presented: nobody could change or
+    /// delete them.
+    async fn check_rows<DB: Database>(
+        &self,
+        conn: &mut DB::Connection,
+    ) -> Result<(), ProtectError> {
+        if self.shadow || self.named.columns().is_empty() {
             return Ok(());
         }
-        let (table, names, others) = (path.to_owned(), protected.resource, self.named.pattern());
-        Err(ProtectError::OtherNames { table, names, others })
+        let name = self.named.expression(DB::KIND, "fenced");
+        let (bytes, text) = match DB::KIND {
+            Kind::MySql => (format!("LENGTH({name})"), "CHAR"),
+            Kind::Postgres => (format!("octet_length({name})"), "text"),
+            Kind::Sqlite => (format!("length(CAST({name} AS BLOB))"), "TEXT"),
+        };
+        let from = format!(
+            "FROM {} AS fenced WHERE {name} IS NULL OR {bytes} NOT BETWEEN 1 AND 255",
+            self.path(quote_mark(DB::KIND))
+        );
+        let count =
+            format!("SELECT CAST(count(*) AS {text}), CAST(count({name}) AS {text}) {from}");
+        let counts = DB::texts(conn, count, Vec::new()).await?;
+        let counts = counts.into_iter().flatten().map(|count| count?.parse().ok());
+        let [all, long] = counts.map(Option::unwrap_or_default).collect::<Vec<u64>>()[..] else {
+            return Ok(());
+        };
+        if all == 0 {
+            return Ok(());
+        }
+        Err(self.unguardable(format!(
+            "nobody could change {all} of its rows: {} without a name, because a column of it is NULL, and {long} \
+             whose name is empty or longer than 255 bytes. Give them names, or delete them: SELECT * {from}",
+            all.saturating_sub(long)
+        )))
     }
 
     /// Refuses a column whose text depends on the session: one row would have several names,
@@ -131,7 +168,7 @@ impl Protect {
 /// you name a schema. You need the right to see triggers: on MySQL that is TRIGGER.
 ///
 /// The list leaves out a table that has lost its triggers because another program, or a dump
-/// without triggers, has made it anew. If you name that table, the answer says that it is not
+/// without triggers, has created it again. If you name that table, the answer says that it is not
 /// protected.
 ///
 /// # Errors
@@ -147,7 +184,7 @@ pub async fn protected<DB: Database>(
     let mut conn = pool.acquire().await?;
     let mut found = found::<DB>(&mut conn, table).await?;
     if let Some(table) = table {
-        found.retain(|(protected, _)| protected.is(table));
+        found.retain(|protected| protected.is(table));
         if found.is_empty() {
             let (schema, name) = match table.split_once('.') {
                 Some((schema, name)) => (Some(schema.to_owned()), name),
@@ -157,14 +194,15 @@ pub async fn protected<DB: Database>(
             return Ok(vec![Protected::none(table, DB::KIND)]);
         }
     }
-    let mut all = Vec::new();
-    for (mut protected, protect) in found {
-        for column in protect.iter().flat_map(|protect| protect.named.columns()) {
-            let Some(protect) = &protect else { continue };
-            if let Err(error) = protect.check::<DB>(&mut conn, Some(column)).await {
-                protected.faults.push(error.to_string());
-            } else if let Err(error) = protect.check_text::<DB>(&mut conn, column).await {
-                protected.faults.push(error.to_string());
+    for protected in &mut found {
+        if let Some(protect) = &protected.protect {
+            for column in protect.named.columns() {
+                let read = protect.check::<DB>(&mut conn, Some(column)).await;
+                let fault = match read {
+                    Ok(()) => protect.check_text::<DB>(&mut conn, column).await,
+                    error => error,
+                };
+                protected.faults.extend(fault.err().map(|error| error.to_string()));
             }
         }
         let home = match DB::KIND {
@@ -177,16 +215,14 @@ pub async fn protected<DB: Database>(
         let others = lost::<DB>(&mut conn, home.as_deref(), true).await?;
         protected.faults.extend(marks.or(others).map(|error| error.to_string()));
         protected.faults.extend(unfit::<DB>(&mut conn, home).await?);
-        all.push(protected);
     }
-    Ok(all)
+    Ok(found)
 }
 
-/// Reads the protected tables, and how each names its rows if its triggers say it.
 async fn found<DB: Database>(
     conn: &mut DB::Connection,
     table: Option<&str>,
-) -> sqlx::Result<Vec<(Protected, Option<Protect>)>> {
+) -> sqlx::Result<Vec<Protected>> {
     match DB::KIND {
         Kind::MySql => {
             let schema = table.and_then(|table| table.split_once('.')).map(|(schema, _)| schema);

@@ -2,10 +2,10 @@ use fencing_protocol::Resource;
 
 use super::error::ProtectError;
 use super::named::Named;
-use super::protected::Protected;
-use super::quoted::{hex, quote, unhex};
+use super::protected::{Found, Protected, by_table, trigger_faults};
+use super::quoted::{hex, unhex};
 use super::target::Protect;
-use crate::database::{Database, Meaning, meaning};
+use crate::database::{Database, Kind, Meaning, meaning};
 use crate::sql::migrate::unfit;
 
 /// A TIMESTAMP is read in the session's time zone.
@@ -21,12 +21,12 @@ const NOT_TRANSACTIONAL: &str = "
     WHERE table_schema = COALESCE(?, DATABASE()) AND table_name = ? AND transactions <> 'YES'";
 
 /// Reads the triggers of the fence in a schema, or in the session's: schema and name of the table, whether its name alone is
-/// enough, the trigger's name, when it fires, and what it does.
+/// enough, the trigger's name, and when it fires and what it does.
 const FOUND: &str = "
     SELECT CAST(event_object_schema AS CHAR), CAST(event_object_table AS CHAR),
         IF(event_object_schema <=> DATABASE(), 'true', 'false'), CAST(trigger_name AS CHAR),
-        CONCAT(CAST(action_timing AS CHAR), ' ', CAST(event_manipulation AS CHAR)),
-        CAST(action_statement AS CHAR)
+        CONCAT(CAST(action_timing AS CHAR), ' ', CAST(event_manipulation AS CHAR), ' ',
+            TRIM(CAST(action_statement AS CHAR)))
     FROM information_schema.triggers
     WHERE event_object_schema = COALESCE(?, DATABASE()) AND trigger_name LIKE 'fencing!_%' ESCAPE '!'
         AND (action_statement LIKE '%fencing!_check(%' ESCAPE '!'
@@ -54,13 +54,11 @@ const SHADOW: &str = "CALL fencing_check_shadow(";
 /// The longest name of a trigger.
 const LONGEST: usize = 64;
 
-/// A trigger: its name, when it fires, and what it does.
-type Trigger = (String, String, String);
-
-/// AFTER sees the row that lands, with what the database and other triggers have filled in.
-fn triggers(protect: &Protect) -> Vec<Trigger> {
+/// Returns the name of each trigger, its event and what it does. AFTER sees the row that lands, with what the database
+/// and other triggers have filled in.
+fn triggers(protect: &Protect) -> Vec<(String, &'static str, String)> {
     let trigger = |(kind, event, row)| {
-        let name = resource(protect, row);
+        let name = protect.named.expression(Kind::MySql, row);
         let call = match protect.shadow {
             false => format!("CALL fencing_check({name}, @fencing_token)"),
             true => {
@@ -68,7 +66,7 @@ fn triggers(protect: &Protect) -> Vec<Trigger> {
                 format!("{SHADOW}{name}, @fencing_token, CONVERT(x'{place}' USING utf8mb4))")
             }
         };
-        (trigger(kind, &protect.table), format!("AFTER {event}"), call)
+        (trigger(kind, &protect.table), event, call)
     };
     let events = [
         ("insert", "INSERT", "NEW"),
@@ -84,12 +82,13 @@ fn triggers(protect: &Protect) -> Vec<Trigger> {
 /// Makes one statement per trigger, so that no client has to change its delimiter.
 pub(super) fn statements(protect: &Protect) -> Vec<String> {
     let mut statements = Vec::new();
-    for (name, when, call) in triggers(protect) {
+    for (name, event, call) in triggers(protect) {
         statements.push(drop_trigger(protect.schema.as_deref(), &name));
         let trigger = Protect { table: name, ..protect.clone() }.path('`');
         let table = protect.path('`');
-        statements
-            .push(format!("CREATE TRIGGER {trigger} {when} ON {table} FOR EACH ROW\n    {call}"));
+        statements.push(format!(
+            "CREATE TRIGGER {trigger} AFTER {event} ON {table} FOR EACH ROW\n    {call}"
+        ));
     }
     statements
 }
@@ -111,30 +110,10 @@ fn trigger(event: &str, table: &str) -> String {
     name.chars().take(LONGEST - 17).collect::<String>() + &format!("_{hash:016x}")
 }
 
-/// Names the resource, in UTF-8 whatever the column's character set is.
-pub(super) fn resource(protect: &Protect, row: &str) -> String {
-    match &protect.named {
-        Named::Columns { prefix, columns } => {
-            let text = |column: &String| {
-                let text = format!("CONVERT({row}.{} USING utf8mb4)", quote(column, '`'));
-                if columns.len() == 1 {
-                    return text;
-                }
-                // As the migration for PostgreSQL says.
-                let text = format!("REPLACE({text} COLLATE utf8mb4_bin, '%', '%25')");
-                format!("REPLACE({text}, '/', '%2F')")
-            };
-            let texts: Vec<_> = columns.iter().map(text).collect();
-            format!("CONCAT(x'{}', {})", hex(prefix), texts.join(", '/', "))
-        }
-        Named::Whole(resource) => format!("x'{}'", hex(resource.as_str())),
-    }
-}
-
 /// Reads from what a trigger does how the rows are named.
 fn named_of(call: &str) -> Option<Named> {
-    let arguments =
-        call.strip_prefix("CALL fencing_check(").or_else(|| call.strip_prefix(SHADOW))?;
+    let (_, arguments) =
+        call.split_once("CALL fencing_check(").or_else(|| call.split_once(SHADOW))?;
     let (arguments, _) = arguments.rsplit_once(", @fencing_token")?;
     let text = |digits| String::from_utf8(unhex(digits)?).ok();
     if let Some(digits) = arguments.strip_prefix("x'").and_then(|rest| rest.strip_suffix('\'')) {
@@ -210,70 +189,31 @@ pub(super) async fn apply<DB: Database>(
 pub(super) async fn found<DB: Database>(
     conn: &mut DB::Connection,
     schema: Option<&str>,
-) -> sqlx::Result<Vec<(Protected, Option<Protect>)>> {
-    let mut found: Vec<(bool, Protect, Vec<Trigger>)> = Vec::new();
-    let schema = schema.map(str::to_owned);
-    for row in DB::texts(conn, FOUND.into(), vec![schema]).await? {
-        let Ok([schema, Some(table), own, Some(name), Some(when), Some(call)]) =
-            <[Option<String>; 6]>::try_from(row)
-        else {
-            continue;
-        };
-        let protect = Protect::unknown(schema, table);
-        let trigger = (name, when, call.trim().to_owned());
-        match found.last_mut() {
-            Some((_, last, triggers)) if *last == protect => triggers.push(trigger),
-            _ => found.push((own.as_deref() == Some("true"), protect, vec![trigger])),
+) -> sqlx::Result<Vec<Protected>> {
+    let mut found = Vec::new();
+    let rows = DB::texts(conn, FOUND.into(), vec![schema.map(str::to_owned)]).await?;
+    for (mut table, is_visible, triggers) in by_table(rows) {
+        if let Some(named) = triggers.iter().find_map(|(_, call)| named_of(call)) {
+            table.named = named;
         }
-    }
-    let mut all = Vec::new();
-    for (is_own, unknown, triggers) in found {
-        let named = triggers.iter().find_map(|(.., call)| named_of(call));
-        let shadow = triggers.iter().any(|(.., call)| call.starts_with(SHADOW));
-        let protect = named.map(|named| Protect { named, shadow, ..unknown.clone() });
-        let schema = unknown.schema.clone().unwrap_or_default();
-        let name = unknown.table.clone();
+        table.shadow = triggers.iter().any(|(_, call)| call.contains(SHADOW));
         let mut unseen = vec![DDL.to_owned()];
-        let key = vec![unknown.schema.clone(), Some(name.clone())];
+        let key = vec![table.schema.clone(), Some(table.table.clone())];
         for row in DB::texts(conn, CASCADING.into(), key).await? {
             let [Some(key), Some(other)] = &row[..] else { continue };
             unseen.push(format!("what the foreign key {key} changes along with {other}"));
         }
-        let mut faults = faults(protect.as_ref().unwrap_or(&unknown), &triggers);
-        faults.extend(not_transactional::<DB>(&unknown, conn).await?);
-        if shadow {
+        let expected = self::triggers(&table).into_iter();
+        let expected: Vec<_> =
+            expected.map(|(name, event, call)| (name, format!("AFTER {event} {call}"))).collect();
+        let mut faults = trigger_faults(&expected, &triggers);
+        faults.extend(not_transactional::<DB>(&table, conn).await?);
+        if table.shadow {
             faults.extend(waiting::<DB>(conn).await?);
         }
-        let drops = triggers.iter().map(|(name, ..)| drop_trigger(Some(&schema), name)).collect();
-        let protected = Protected {
-            table: if is_own { name.clone() } else { format!("{schema}.{name}") },
-            resource: protect.as_ref().map(|protect| protect.named.pattern()).unwrap_or_default(),
-            faults,
-            unseen,
-            shadow,
-            path: (schema, name),
-            drops,
-        };
-        all.push((protected, protect));
+        let schema = table.schema.as_deref();
+        let drops = triggers.iter().map(|(name, _)| drop_trigger(schema, name)).collect();
+        found.push(Found { table, is_visible, faults, unseen, drops }.into());
     }
-    Ok(all)
-}
-
-fn faults(protect: &Protect, found: &[Trigger]) -> Vec<String> {
-    let expected = self::triggers(protect);
-    let mut faults = Vec::new();
-    for trigger in &expected {
-        let what = match found.iter().find(|found| found.0 == trigger.0) {
-            None => "is missing",
-            Some(found) if found == trigger => continue,
-            Some(_) => "is not the one that `fencing protect` creates",
-        };
-        faults.push(format!("the trigger {} {what}", trigger.0));
-    }
-    for (name, ..) in found {
-        if expected.iter().all(|(other, ..)| other != name) {
-            faults.push(format!("the trigger {name} was created for a table of another name"));
-        }
-    }
-    faults
+    Ok(found)
 }

@@ -1,6 +1,7 @@
 use fencing_protocol::Resource;
 
-use super::quoted::unquote;
+use super::quoted::{hex, literal, quote, unquote};
+use crate::database::Kind;
 
 /// Which resource a row belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,6 +11,11 @@ pub(in crate::sql) enum Named {
 }
 
 impl Named {
+    /// Whether it names anything: triggers may not say what they name.
+    pub(super) fn is_known(&self) -> bool {
+        !matches!(self, Named::Columns { columns, .. } if columns.is_empty())
+    }
+
     /// Returns the columns that name the resource.
     pub(super) fn columns(&self) -> &[String] {
         match self {
@@ -30,6 +36,38 @@ impl Named {
         }
     }
 
+    /// Writes the expression that names a row, in UTF-8 whatever the column's character set is.
+    pub(super) fn expression(&self, kind: Kind, row: &str) -> String {
+        let own = |text: &str| match kind {
+            Kind::MySql => format!("x'{}'", hex(text)),
+            Kind::Postgres => literal(text),
+            Kind::Sqlite => quote(text, '\''),
+        };
+        let (prefix, columns) = match self {
+            Named::Columns { prefix, columns } => (prefix, columns),
+            Named::Whole(resource) => return own(resource.as_str()),
+        };
+        let text = |column: &String| {
+            let column = format!("{row}.{}", quote(column, quote_mark(kind)));
+            let text = match kind {
+                Kind::MySql => format!("CONVERT({column} USING utf8mb4)"),
+                Kind::Postgres => format!("{column}::text"),
+                Kind::Sqlite => column,
+            };
+            if columns.len() == 1 {
+                return text;
+            }
+            // As the migration for PostgreSQL says.
+            let binary = if kind == Kind::MySql { " COLLATE utf8mb4_bin" } else { "" };
+            format!("replace(replace({text}{binary}, '%', '%25'), '/', '%2F')")
+        };
+        let texts: Vec<_> = columns.iter().map(text).collect();
+        match kind {
+            Kind::MySql => format!("CONCAT({}, {})", own(prefix), texts.join(", '/', ")),
+            _ => format!("{} || {}", own(prefix), texts.join(" || '/' || ")),
+        }
+    }
+
     /// Reads the columns `NEW.column` in a trigger's expression.
     pub(super) fn of_expression(prefix: String, expression: &str, mark: char) -> Option<Named> {
         let mut columns = Vec::new();
@@ -41,4 +79,9 @@ impl Named {
         }
         (!columns.is_empty()).then_some(Named::Columns { prefix, columns })
     }
+}
+
+/// Returns what a name is quoted with.
+pub(super) fn quote_mark(kind: Kind) -> char {
+    if kind == Kind::MySql { '`' } else { '"' }
 }

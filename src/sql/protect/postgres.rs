@@ -2,8 +2,8 @@ use fencing_protocol::Resource;
 
 use super::error::ProtectError;
 use super::named::Named;
-use super::protected::Protected;
-use super::quoted::{quote, unhex};
+use super::protected::{Found, Protected, trigger_faults};
+use super::quoted::{literal, unhex};
 use super::target::Protect;
 use crate::database::Database;
 
@@ -88,7 +88,7 @@ const SESSIONS: &str = "sessions in the replica role (session_replication_role =
 const LATER: &str = "TRUNCATE of a partition, and every write to a child by INHERITS, that was added \
     after `fencing protect`: protect the table again";
 
-/// Protects this one table, or protects it anew.
+/// Protects this one table, or protects it again.
 pub(super) fn statements(protect: &Protect) -> Vec<String> {
     [drops(protect), creates(protect, false)].concat()
 }
@@ -117,31 +117,6 @@ fn creates(protect: &Protect, is_partition: bool) -> Vec<String> {
          FOR EACH STATEMENT EXECUTE FUNCTION fencing_protect_truncate{shadow}()"
     );
     if is_partition { vec![truncate] } else { vec![rows, truncate] }
-}
-
-/// Names a row's resource, as the function fencing_protect does.
-pub(super) fn resource(protect: &Protect, row: &str) -> String {
-    let (prefix, columns) = match &protect.named {
-        Named::Columns { prefix, columns } => (prefix.as_str(), columns.as_slice()),
-        Named::Whole(resource) => (resource.as_str(), &[][..]),
-    };
-    let text = |column: &String| {
-        let text = format!("{row}.{}::text", quote(column, '"'));
-        match columns.len() {
-            1 => text,
-            _ => format!("replace(replace({text}, '%', '%25'), '/', '%2F')"),
-        }
-    };
-    let texts: Vec<_> = columns.iter().map(text).collect();
-    format!("{} || {}", literal(prefix), texts.join(" || '/' || "))
-}
-
-/// An argument of a trigger is a plain text: E'' would be the only one with escapes.
-fn literal(text: &str) -> String {
-    match text.contains('\\') {
-        true => format!("E{}", quote(&text.replace('\\', "\\\\"), '\'')),
-        false => quote(text, '\''),
-    }
 }
 
 /// Lists the first column, the text before it, and further columns; or nothing and the whole name.
@@ -231,32 +206,25 @@ pub(super) async fn apply<DB: Database>(
 pub(super) async fn found<DB: Database>(
     conn: &mut DB::Connection,
     of_every_fence: bool,
-) -> sqlx::Result<Vec<(Protected, Option<Protect>)>> {
+) -> sqlx::Result<Vec<Protected>> {
     let mut found = Vec::new();
     for row in DB::texts(conn, FOUND.into(), vec![Some(of_every_fence.to_string())]).await? {
-        let [Some(schema), Some(name), visible] = &row[..] else { continue };
-        let is_visible = visible.as_deref() == Some("true");
-        let table = if is_visible { name.clone() } else { format!("{schema}.{name}") };
-        let unknown = Protect::unknown(Some(schema.clone()), name.clone());
-        let tree = tree::<DB>(&unknown, conn).await?;
-        let rows = tree.first().and_then(|root| root.rows.clone());
-        let shadow = rows.as_deref().is_some_and(is_shadow);
-        let hex = rows.as_deref().map(|rows| rows.trim_start_matches('~'));
-        let protect = hex.and_then(named).map(|named| Protect { named, shadow, ..unknown });
+        let [schema, Some(name), is_visible] = &row[..] else { continue };
+        let mut table = Protect::unknown(schema.clone(), name.clone());
+        let tree = tree::<DB>(&table, conn).await?;
+        let rows = tree.first().and_then(|root| root.rows.clone()).unwrap_or_default();
+        if let Some(named) = named(rows.trim_start_matches('~')) {
+            table.named = named;
+        }
+        table.shadow = is_shadow(&rows);
         let mut unseen = vec![SESSIONS.to_owned()];
         if tree.iter().any(|member| member.may_grow) {
             unseen.push(LATER.to_owned());
         }
-        let protected = Protected {
-            table,
-            resource: protect.as_ref().map(|protect| protect.named.pattern()).unwrap_or_default(),
-            faults: faults(&tree),
-            unseen,
-            shadow,
-            path: (schema.clone(), name.clone()),
-            drops: tree.iter().flat_map(|member| drops(&member.protect)).collect(),
-        };
-        found.push((protected, protect));
+        let is_visible = is_visible.as_deref() == Some("true");
+        let drops = tree.iter().flat_map(|member| drops(&member.protect)).collect();
+        let faults = faults(&tree);
+        found.push(Found { table, is_visible, faults, unseen, drops }.into());
     }
     Ok(found)
 }
@@ -267,24 +235,18 @@ fn is_shadow(state: &str) -> bool {
 
 /// The triggers of all tables of the tree must be those of the first.
 fn faults(tree: &[Member]) -> Vec<String> {
-    let expected = tree.first().and_then(|root| root.rows.clone()).unwrap_or_default();
-    let truncate = if is_shadow(&expected) { "~" } else { "" };
-    let mut faults = Vec::new();
+    let own = tree.first().and_then(|root| root.rows.clone()).unwrap_or_default();
+    let truncate = if is_shadow(&own) { "~" } else { "" };
+    let (mut expected, mut found) = (Vec::new(), Vec::new());
     for member in tree {
-        for (trigger, state, expected) in [
-            ("fencing_protect", &member.rows, expected.as_str()),
+        for (trigger, state, text) in [
+            ("fencing_protect", &member.rows, own.as_str()),
             ("fencing_protect_truncate", &member.truncate, truncate),
         ] {
-            let what = match state.as_deref() {
-                None => "is missing",
-                Some(state) => match state.strip_prefix('!') {
-                    Some(what) => what,
-                    None if state == expected => continue,
-                    None => "is not the one that `fencing protect` creates",
-                },
-            };
-            faults.push(format!("the trigger {trigger} on {} {what}", member.protect.table));
+            let name = format!("{trigger} on {}", member.protect.table);
+            found.extend(state.clone().map(|state| (name.clone(), state)));
+            expected.push((name, text.to_owned()));
         }
     }
-    faults
+    trigger_faults(&expected, &found)
 }

@@ -2,7 +2,8 @@ use sqlx::Pool;
 
 use super::ddl::begin;
 use super::error::ProtectError;
-use crate::database::{Database, Kind};
+use super::target::Protect;
+use crate::database::{Database, Kind, Texts};
 
 /// A protected table, as the database's catalogue shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,8 +22,81 @@ pub struct Protected {
     pub shadow: bool,
     /// The schema, and the name alone.
     pub(super) path: (String, String),
+    /// How the table is protected, if its triggers say it.
+    pub(super) protect: Option<Protect>,
     /// Takes the triggers off.
     pub(super) drops: Vec<String>,
+}
+
+/// What the catalogue shows of a protected table.
+pub(super) struct Found {
+    pub(super) table: Protect,
+    /// Whether the session finds the table by its name alone.
+    pub(super) is_visible: bool,
+    pub(super) faults: Vec<String>,
+    pub(super) unseen: Vec<String>,
+    pub(super) drops: Vec<String>,
+}
+
+impl From<Found> for Protected {
+    fn from(found: Found) -> Protected {
+        let Found { table: protect, is_visible, faults, unseen, drops } = found;
+        let name = protect.table.clone();
+        let schema = protect.schema.clone().unwrap_or_else(|| "main".to_owned());
+        Protected {
+            table: if is_visible { name.clone() } else { format!("{schema}.{name}") },
+            resource: protect.named.pattern(),
+            faults,
+            unseen,
+            shadow: protect.shadow,
+            path: (schema, name),
+            protect: Some(protect).filter(|protect| protect.named.is_known()),
+            drops,
+        }
+    }
+}
+
+/// A trigger: its name and its text, or `!` and what is wrong with it.
+pub(super) type Trigger = (String, String);
+
+/// Puts together the triggers of each table. A row has the schema, the table, whether the name alone is enough, and
+/// the trigger.
+pub(super) fn by_table(rows: Vec<Texts>) -> Vec<(Protect, bool, Vec<Trigger>)> {
+    let mut tables: Vec<(Protect, bool, Vec<Trigger>)> = Vec::new();
+    for row in rows {
+        let Ok([schema, Some(table), is_visible, Some(name), Some(text)]) =
+            <[Option<String>; 5]>::try_from(row)
+        else {
+            continue;
+        };
+        let table = Protect::unknown(schema, table);
+        match tables.last_mut() {
+            Some((last, _, triggers)) if *last == table => triggers.push((name, text)),
+            _ => tables.push((table, is_visible.as_deref() == Some("true"), vec![(name, text)])),
+        }
+    }
+    tables
+}
+
+/// Compares the triggers of a table with those that it should have.
+pub(super) fn trigger_faults(expected: &[Trigger], found: &[Trigger]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (name, text) in expected {
+        let state = found.iter().find(|(own, _)| own == name).map(|(_, state)| state.as_str());
+        let what = match state.map(|state| state.strip_prefix('!').ok_or(state)) {
+            None => "is missing",
+            Some(Ok(what)) => what,
+            Some(Err(state)) if state == text => continue,
+            Some(Err(_)) => "is not the one that `fencing protect` creates",
+        };
+        faults.push(format!("the trigger {name} {what}"));
+    }
+    let others = found.iter().filter(|(name, _)| expected.iter().all(|(own, _)| own != name));
+    faults
+        .extend(others.map(|(name, _)| {
+            format!("the trigger {name} was created for a table of another name")
+        }));
+    faults
 }
 
 impl Protected {
@@ -52,6 +126,7 @@ impl Protected {
             unseen: Vec::new(),
             shadow: false,
             path: (String::new(), table.to_owned()),
+            protect: None,
             drops: Vec::new(),
         }
     }

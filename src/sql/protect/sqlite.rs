@@ -2,10 +2,10 @@ use fencing_protocol::Resource;
 
 use super::error::ProtectError;
 use super::named::Named;
-use super::protected::Protected;
+use super::protected::{Found, Protected, Trigger, by_table, trigger_faults};
 use super::quoted::{quote, unquote};
 use super::target::Protect;
-use crate::database::Database;
+use crate::database::{Database, Kind};
 
 /// The events that have a trigger each, in the order in which the triggers are created: the
 /// newest one fires first, so that a token is cleared last.
@@ -20,14 +20,14 @@ const COLUMNS: &str = "
     SELECT name, CAST(\"notnull\" OR hidden OR coalesce(dflt_value, 'NULL') <> 'NULL' AS TEXT)
     FROM pragma_table_xinfo(?1, ?2)";
 
-/// Reads the triggers of tables, oldest first, and the tables that have the fence's column:
-/// table, trigger, text.
+/// Reads the triggers of tables, oldest first, and the tables that have the fence's column: no schema, the
+/// table, that its name is enough, trigger and text, which are empty for the column.
 const FOUND: &str = "
-    SELECT tbl_name, name, sql FROM (
+    SELECT NULL, tbl_name, 'true', name, sql FROM (
         SELECT tbl_name, name, sql, rowid AS nr FROM main.sqlite_schema
             WHERE type = 'trigger' AND tbl_name NOT LIKE 'fencing!_%' ESCAPE '!'
         UNION ALL
-        SELECT own.name, NULL, NULL, 0 FROM main.sqlite_schema AS own,
+        SELECT own.name, '', '', 0 FROM main.sqlite_schema AS own,
             pragma_table_xinfo(own.name, 'main') AS part
             WHERE own.type = 'table' AND part.name = 'fencing_token' COLLATE NOCASE
     ) ORDER BY tbl_name, nr";
@@ -76,7 +76,10 @@ fn trigger(protect: &Protect, event: &str) -> Protect {
 /// A trigger names no schema but in its own name.
 fn body(protect: &Protect, event: &str, rowid: &str) -> String {
     let own = quote(&protect.table, '"');
-    let (old, new) = (resource(protect, "OLD"), resource(protect, "NEW"));
+    let (old, new) = (
+        protect.named.expression(Kind::Sqlite, "OLD"),
+        protect.named.expression(Kind::Sqlite, "NEW"),
+    );
     let table = quote(&protect.table, '\'');
     let (check, place) = match protect.shadow {
         false => ("fencing_check", String::new()),
@@ -141,24 +144,6 @@ fn body(protect: &Protect, event: &str, rowid: &str) -> String {
     format!("AFTER {body}\nEND")
 }
 
-pub(super) fn resource(protect: &Protect, row: &str) -> String {
-    match &protect.named {
-        Named::Columns { prefix, columns } => {
-            let text = |column: &String| {
-                let text = format!("{row}.{}", quote(column, '"'));
-                if columns.len() == 1 {
-                    return text;
-                }
-                // As the migration for PostgreSQL says.
-                format!("replace(replace({text}, '%', '%25'), '/', '%2F')")
-            };
-            let texts: Vec<_> = columns.iter().map(text).collect();
-            format!("{} || {}", quote(prefix, '\''), texts.join(" || '/' || "))
-        }
-        Named::Whole(resource) => quote(resource.as_str(), '\''),
-    }
-}
-
 /// Reads from the trigger of an insert how the rows are named.
 fn named(trigger: &str) -> Option<Named> {
     let (prefix, rest) = unquote(trigger.split_once(" VALUES (")?.1, '\'')?;
@@ -194,7 +179,7 @@ async fn rowid<DB: Database>(
     })
 }
 
-/// Protects the table, and creates the application's triggers on it anew, in their order: the
+/// Protects the table, and creates the application's triggers on it again, in their order: the
 /// token has to be there until the last of them has fired.
 pub(super) async fn apply<DB: Database>(
     protect: &Protect,
@@ -249,58 +234,34 @@ fn is_ours(trigger: &str) -> bool {
     EVENTS.iter().any(|event| trigger.starts_with(&format!("fencing_{event}_")))
 }
 
-/// A trigger: its name, and its text.
-type Trigger = (String, String);
-
-pub(super) async fn found<DB: Database>(
-    conn: &mut DB::Connection,
-) -> sqlx::Result<Vec<(Protected, Option<Protect>)>> {
-    let mut found: Vec<(Protect, bool, Vec<Trigger>)> = Vec::new();
-    for row in DB::texts(conn, FOUND.into(), Vec::new()).await? {
-        let Ok([Some(table), name, sql]) = <[Option<String>; 3]>::try_from(row) else { continue };
-        let protect = Protect::unknown(None, table);
-        if found.last().is_none_or(|(last, ..)| *last != protect) {
-            found.push((protect, false, Vec::new()));
+pub(super) async fn found<DB: Database>(conn: &mut DB::Connection) -> sqlx::Result<Vec<Protected>> {
+    let rows = DB::texts(conn, FOUND.into(), Vec::new()).await?;
+    let mut found = Vec::new();
+    for (mut table, is_visible, mut triggers) in by_table(rows) {
+        let all = triggers.len();
+        triggers.retain(|(name, _)| !name.is_empty());
+        if triggers.len() == all && !triggers.iter().any(|(name, _)| is_ours(name)) {
+            continue;
         }
-        let Some((_, has_column, triggers)) = found.last_mut() else { continue };
-        match (name, sql) {
-            (Some(name), Some(sql)) => triggers.push((name, sql)),
-            _ => *has_column = true,
-        }
-    }
-    found.retain(|(_, has_column, triggers)| {
-        *has_column || triggers.iter().any(|(name, _)| is_ours(name))
-    });
-    let mut all = Vec::new();
-    for (unknown, _, triggers) in found {
-        let insert = trigger(&unknown, "insert").table;
+        let insert = trigger(&table, "insert").table;
         let insert = triggers.iter().find(|(name, _)| *name == insert);
-        let named = insert.and_then(|(_, sql)| named(sql));
-        let shadow =
-            insert.is_some_and(|(_, sql)| sql.contains("INSERT INTO fencing_shadow VALUES"));
-        let protect = named.map(|named| Protect { named, shadow, ..unknown.clone() });
-        let rowid = rowid::<DB>(&unknown, conn).await.unwrap_or("rowid");
-        let mut faults = faults(protect.as_ref().unwrap_or(&unknown), &triggers, rowid);
-        faults.extend(at_rest::<DB>(&unknown, conn).await);
-        let mut unseen = Vec::new();
-        if protect.as_ref().is_none_or(|protect| !protect.named.columns().is_empty()) {
-            unseen.push(REPLACE.to_owned());
+        if let Some(named) = insert.and_then(|(_, sql)| named(sql)) {
+            table.named = named;
         }
+        table.shadow =
+            insert.is_some_and(|(_, sql)| sql.contains("INSERT INTO fencing_shadow VALUES"));
+        let rowid = rowid::<DB>(&table, conn).await.unwrap_or("rowid");
+        let mut faults = faults(&table, &triggers, rowid);
+        faults.extend(at_rest::<DB>(&table, conn).await);
+        let replaces = matches!(table.named, Named::Columns { .. });
+        let unseen = replaces.then(|| REPLACE.to_owned()).into_iter().collect();
         let ours = triggers.iter().filter(|(name, _)| is_ours(name));
-        let protected = Protected {
-            table: unknown.table.clone(),
-            resource: protect.as_ref().map(|protect| protect.named.pattern()).unwrap_or_default(),
-            faults,
-            unseen,
-            shadow,
-            path: ("main".into(), unknown.table.clone()),
-            drops: ours
-                .map(|(name, _)| format!("DROP TRIGGER IF EXISTS main.{}", quote(name, '"')))
-                .collect(),
-        };
-        all.push((protected, protect));
+        let drops = ours
+            .map(|(name, _)| format!("DROP TRIGGER IF EXISTS main.{}", quote(name, '"')))
+            .collect();
+        found.push(Found { table, is_visible, faults, unseen, drops }.into());
     }
-    Ok(all)
+    Ok(found)
 }
 
 /// Looks for what a statement has left behind that failed and kept its changes: a token in a row, and
@@ -326,31 +287,21 @@ async fn at_rest<DB: Database>(protect: &Protect, conn: &mut DB::Connection) -> 
 }
 
 fn faults(protect: &Protect, found: &[Trigger], rowid: &str) -> Vec<String> {
-    let mut faults = Vec::new();
-    if found.iter().all(|(name, _)| !is_ours(name)) {
+    let ours: Vec<_> = found.iter().filter(|(name, _)| is_ours(name)).cloned().collect();
+    if ours.is_empty() {
         let what = "it has the column fencing_token and no trigger of the fence: protect it again, \
             or drop the column";
         return vec![what.into()];
     }
-    for event in EVENTS {
+    let expected = EVENTS.map(|event| {
         let name = trigger(protect, event).table;
         let text = format!("CREATE TRIGGER {} {}", quote(&name, '"'), body(protect, event, rowid));
-        match found.iter().find(|found| found.0 == name) {
-            None => faults.push(format!("the trigger {name} is missing")),
-            Some(found) if found.1 == text => {}
-            Some(_) => faults
-                .push(format!("the trigger {name} is not the one that `fencing protect` creates")),
-        }
-    }
-    let first = found.iter().position(|(name, _)| is_ours(name));
-    for (at, (name, _)) in found.iter().enumerate() {
-        let is_expected = EVENTS.iter().any(|event| trigger(protect, event).table == *name);
-        if is_ours(name) && !is_expected {
-            faults.push(format!("the trigger {name} was created for a table of another name"));
-        } else if !is_ours(name) && first.is_some_and(|first| at < first) {
-            faults
-                .push(format!("the trigger {name} is older than the fence's, which may refuse it"));
-        }
-    }
+        (name, text)
+    });
+    let mut faults = trigger_faults(&expected, &ours);
+    let older = found.iter().take_while(|(name, _)| !is_ours(name));
+    faults.extend(older.map(|(name, _)| {
+        format!("the trigger {name} is older than the fence's, which may refuse it")
+    }));
     faults
 }
