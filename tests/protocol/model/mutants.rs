@@ -4,11 +4,12 @@ use std::collections::{HashSet, VecDeque};
 use std::fmt::Debug;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 
-use stateright::{Checker, Expectation, HasDiscoveries, Model};
+use stateright::{Checker, Expectation, HasDiscoveries, Model, Property};
 
 use crate::model::cases::{Case, Visitor};
 use crate::model::lists::{self, Lists};
 use crate::model::mutant::Mutant;
+use crate::model::pool::Quick;
 use crate::model::schedules::Schedule;
 use crate::model::state::Budget;
 use crate::model::world::{Action, World};
@@ -27,7 +28,8 @@ where
     W::State: Clone + Hash,
     W::Action: Copy,
 {
-    let mut seen = HashSet::new();
+    let mut seen = HashSet::<u64, BuildHasherDefault<Quick>>::default();
+    let always = promises(world);
     let hash = BuildHasherDefault::<DefaultHasher>::default();
     let mut is_new = |state: &W::State| seen.insert(hash.hash_one(state));
     let mut states = 1;
@@ -37,7 +39,7 @@ where
     while let Some((state, parent, step)) = next.pop_front() {
         let number = origins.len();
         origins.push((parent, step));
-        if let Some(property) = broken(world, &state) {
+        if let Some(property) = broken(world, &always, &state) {
             let mut steps = Vec::new();
             let mut at = number;
             while let (parent, Some(step)) = origins[at] {
@@ -58,10 +60,15 @@ where
     None
 }
 
-fn broken<W: Model>(world: &W, state: &W::State) -> Option<&'static str> {
-    let always = world.properties().into_iter();
-    let mut always = always.filter(|property| property.expectation == Expectation::Always);
-    always.find(|property| !(property.condition)(world, state)).map(|property| property.name)
+fn promises<W: Model>(world: &W) -> Vec<Property<W>> {
+    let mut always = world.properties();
+    always.retain(|property| property.expectation == Expectation::Always);
+    always
+}
+
+fn broken<W: Model>(world: &W, always: &[Property<W>], state: &W::State) -> Option<&'static str> {
+    let broken = always.iter().find(|property| !(property.condition)(world, state));
+    broken.map(|property| property.name)
 }
 
 /// The same steps with the nodes numbered as they were at first: the search numbers them anew after
@@ -135,14 +142,14 @@ fn replayed<W: Model>(
 where
     W::Action: Copy,
 {
-    let mut state = first;
+    let (always, mut state) = (promises(world), first);
     for action in steps {
-        if broken(world, &state).is_some() {
+        if broken(world, &always, &state).is_some() {
             return None;
         }
         state = step(world, &state, *action)?;
     }
-    broken(world, &state)
+    broken(world, &always, &state)
 }
 
 impl Visitor for Hunt {

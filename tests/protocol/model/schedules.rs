@@ -1,5 +1,7 @@
 //! For each rule a shortest schedule that breaks a promise without it, in the world of `cases.rs`. The
 //! search of `every_mutant_dies` compares them with what it finds.
+//!
+//! `deliver 1@2` is a step of client 1 with node 2, `flush@2` one of node 2 alone.
 
 use crate::model::cases::{Case, Locks};
 use crate::model::lists::Step;
@@ -16,322 +18,143 @@ impl Schedule {
     #[must_use]
     pub fn of(mutant: Mutant) -> Schedule {
         match Case::of(mutant) {
-            Case::Locks(Locks { lead, .. }) => Schedule::Locks([lead, locks(mutant)].concat()),
-            Case::Lists { .. } => Schedule::Lists(lists(mutant)),
+            Case::Locks(Locks { lead, .. }) => {
+                Schedule::Locks(lead.into_iter().chain(steps(locks(mutant)).map(action)).collect())
+            }
+            Case::Lists { .. } => Schedule::Lists(steps(lists(mutant)).map(step).collect()),
         }
     }
 }
 
-fn locks(mutant: Mutant) -> Vec<Action> {
-    use Action::*;
+/// The verb of each step, who takes it, and the node.
+fn steps(schedule: &'static str) -> impl Iterator<Item = (&'static str, u8, u8)> {
+    schedule.split(", ").filter(|step| !step.is_empty()).map(|step| {
+        let (verb, node) = step.split_once('@').expect("a node");
+        let (verb, who) = verb.split_once(' ').unwrap_or((verb, "0"));
+        (verb, who.parse().expect("a number"), node.parse().expect("a number"))
+    })
+}
+
+fn action((verb, who, node): (&str, u8, u8)) -> Action {
+    let client = who;
+    match verb {
+        "acquire" => Action::Acquire { client, node },
+        // Its own lock has vanished meanwhile, and the answer is lost.
+        "again" => Action::AcquireAgain { client, node, expired: true, lost: true },
+        "deliver" => Action::Deliver { client, node },
+        "publish" => Action::Publish { client, node },
+        "renew" => Action::Renew { client, node },
+        "flush" => Action::Flush { node },
+        "save" => Action::Save { node },
+        "restore" => Action::Restore { node },
+        "prepare" => Action::Prepare { who, node, collect: false },
+        "readmit" => Action::Readmit { who, node },
+        other => panic!("{other} is no step"),
+    }
+}
+
+fn step((verb, who, server): (&str, u8, u8)) -> Step {
+    match verb {
+        "run" => Step::Run { who, server },
+        "lose" => Step::Lose { server },
+        other => panic!("{other} is no step"),
+    }
+}
+
+fn locks(mutant: Mutant) -> &'static str {
     match mutant {
-        Mutant::NoPublish => vec![
-            Acquire { client: 0, node: 0 },
-            Acquire { client: 1, node: 1 },
-            Deliver { client: 0, node: 0 },
-            Acquire { client: 1, node: 0 },
-            Acquire { client: 0, node: 1 },
-            Deliver { client: 1, node: 0 },
-            Deliver { client: 0, node: 1 },
-            Deliver { client: 1, node: 1 },
-        ],
-        Mutant::PublishToAnyOwner => vec![
-            Acquire { client: 0, node: 0 },
-            Acquire { client: 1, node: 1 },
-            Deliver { client: 0, node: 0 },
-            Acquire { client: 1, node: 0 },
-            Acquire { client: 0, node: 1 },
-            Deliver { client: 1, node: 0 },
-            Deliver { client: 0, node: 1 },
-            Publish { client: 0, node: 0 },
-            Deliver { client: 1, node: 1 },
-            Publish { client: 1, node: 1 },
-        ],
-        Mutant::LateGrantsCount => vec![
-            Acquire { client: 0, node: 0 },
-            Acquire { client: 0, node: 1 },
-            Acquire { client: 1, node: 2 },
-            Deliver { client: 0, node: 0 },
-            Acquire { client: 1, node: 1 },
-            Acquire { client: 0, node: 2 },
-            Deliver { client: 1, node: 1 },
-            Deliver { client: 0, node: 2 },
-            Publish { client: 0, node: 0 },
-            Acquire { client: 1, node: 0 },
-            Deliver { client: 1, node: 2 },
-            Deliver { client: 1, node: 0 },
-        ],
-        Mutant::MajorityOfAnswers => vec![
-            Acquire { client: 0, node: 0 },
-            Acquire { client: 1, node: 1 },
-            Deliver { client: 0, node: 0 },
-            Deliver { client: 1, node: 1 },
-        ],
-        Mutant::PublishBelowCount => vec![
-            Acquire { client: 0, node: 0 },
-            Acquire { client: 0, node: 1 },
-            Acquire { client: 1, node: 2 },
-            Deliver { client: 0, node: 0 },
-            Acquire { client: 1, node: 0 },
-            Acquire { client: 1, node: 1 },
-            Acquire { client: 0, node: 2 },
-            Deliver { client: 0, node: 2 },
-            AcquireAgain { client: 0, node: 0, expired: true, lost: true },
-            Deliver { client: 1, node: 1 },
-            Publish { client: 0, node: 0 },
-            Deliver { client: 1, node: 0 },
-        ],
-        Mutant::EmptyNodesVote => vec![
-            Acquire { client: 0, node: 0 },
-            Acquire { client: 0, node: 1 },
-            Acquire { client: 1, node: 2 },
-            Deliver { client: 0, node: 0 },
-            Flush { node: 0 },
-            Deliver { client: 0, node: 1 },
-            Acquire { client: 1, node: 0 },
-            Deliver { client: 1, node: 2 },
-            Deliver { client: 1, node: 0 },
-        ],
-        Mutant::NobodyIsRead => vec![
-            Acquire { client: 0, node: 0 },
-            Acquire { client: 0, node: 1 },
-            Acquire { client: 1, node: 2 },
-            Deliver { client: 0, node: 0 },
-            Flush { node: 0 },
-            Deliver { client: 0, node: 1 },
-            Prepare { who: 0, node: 0, collect: false },
-            Readmit { who: 0, node: 1 },
-            Deliver { client: 1, node: 2 },
-            Readmit { who: 0, node: 2 },
-            Readmit { who: 0, node: 1 },
-            Readmit { who: 0, node: 2 },
-            Readmit { who: 0, node: 0 },
-            Acquire { client: 1, node: 0 },
-            Deliver { client: 1, node: 0 },
-        ],
-        Mutant::NoNewEra => vec![
-            Acquire { client: 0, node: 0 },
-            Deliver { client: 0, node: 0 },
-            Flush { node: 0 },
-            Prepare { who: 0, node: 0, collect: false },
-            Readmit { who: 0, node: 1 },
-            Readmit { who: 0, node: 2 },
-            Readmit { who: 0, node: 1 },
-            Readmit { who: 0, node: 2 },
-            Readmit { who: 0, node: 0 },
-            Acquire { client: 0, node: 1 },
-            Acquire { client: 1, node: 2 },
-            Deliver { client: 0, node: 1 },
-            Deliver { client: 1, node: 2 },
-            Acquire { client: 1, node: 0 },
-            Deliver { client: 1, node: 0 },
-        ],
-        Mutant::PublishToAnyMemory => vec![
-            Acquire { client: 0, node: 0 },
-            Acquire { client: 0, node: 1 },
-            Acquire { client: 1, node: 2 },
-            Deliver { client: 0, node: 0 },
-            Save { node: 0 },
-            Acquire { client: 1, node: 1 },
-            Acquire { client: 1, node: 0 },
-            Acquire { client: 0, node: 2 },
-            Deliver { client: 1, node: 1 },
-            Deliver { client: 1, node: 0 },
-            Restore { node: 0 },
-            Prepare { who: 0, node: 0, collect: false },
-            Readmit { who: 0, node: 1 },
-            Deliver { client: 0, node: 2 },
-            Readmit { who: 0, node: 2 },
-            Readmit { who: 0, node: 1 },
-            Readmit { who: 0, node: 2 },
-            Readmit { who: 0, node: 0 },
-            Publish { client: 0, node: 0 },
-        ],
-        Mutant::NoReserve => vec![
-            Acquire { client: 0, node: 1 },
-            Acquire { client: 1, node: 2 },
-            Acquire { client: 0, node: 0 },
-            Deliver { client: 0, node: 1 },
-            Deliver { client: 0, node: 0 },
-            Flush { node: 0 },
-            Prepare { who: 1, node: 0, collect: false },
-            Readmit { who: 1, node: 1 },
-            Publish { client: 0, node: 1 },
-            Deliver { client: 1, node: 2 },
-            Readmit { who: 1, node: 2 },
-            Readmit { who: 1, node: 2 },
-            Readmit { who: 1, node: 1 },
-            Readmit { who: 1, node: 0 },
-            Acquire { client: 1, node: 0 },
-            Deliver { client: 1, node: 0 },
-            Publish { client: 1, node: 2 },
-        ],
-        Mutant::NoConfirm => vec![
-            Acquire { client: 1, node: 1 },
-            Acquire { client: 1, node: 2 },
-            Acquire { client: 1, node: 0 },
-            Deliver { client: 1, node: 1 },
-            Deliver { client: 1, node: 2 },
-            Deliver { client: 1, node: 0 },
-            Publish { client: 1, node: 1 },
-            Publish { client: 1, node: 2 },
-        ],
-        Mutant::ActivateAnyMemory => vec![
-            Acquire { client: 0, node: 1 },
-            Acquire { client: 1, node: 2 },
-            Acquire { client: 0, node: 0 },
-            Deliver { client: 0, node: 1 },
-            Deliver { client: 0, node: 0 },
-            Publish { client: 0, node: 1 },
-            Flush { node: 0 },
-            Readmit { who: 1, node: 0 },
-            Deliver { client: 1, node: 2 },
-            Acquire { client: 1, node: 0 },
-            Deliver { client: 1, node: 0 },
-            Publish { client: 1, node: 2 },
-        ],
-        Mutant::ActivateDropsAlways => vec![
-            Acquire { client: 0, node: 1 },
-            Acquire { client: 1, node: 2 },
-            Acquire { client: 0, node: 0 },
-            Deliver { client: 0, node: 1 },
-            Deliver { client: 0, node: 0 },
-            Publish { client: 0, node: 1 },
-            Readmit { who: 1, node: 0 },
-            Acquire { client: 1, node: 0 },
-            Deliver { client: 1, node: 2 },
-            Deliver { client: 1, node: 0 },
-            Publish { client: 1, node: 2 },
-        ],
-        Mutant::StartsWhileRemembered => vec![
-            Deliver { client: 0, node: 1 },
-            Flush { node: 1 },
-            Prepare { who: 1, node: 1, collect: false },
-            Readmit { who: 1, node: 0 },
-            Deliver { client: 0, node: 2 },
-            Readmit { who: 1, node: 2 },
-            Readmit { who: 1, node: 0 },
-            Publish { client: 0, node: 2 },
-            Readmit { who: 1, node: 2 },
-            Readmit { who: 1, node: 1 },
-            Acquire { client: 1, node: 0 },
-            Deliver { client: 1, node: 0 },
-            Acquire { client: 1, node: 1 },
-            Deliver { client: 1, node: 1 },
-            Publish { client: 1, node: 0 },
-        ],
-        Mutant::HealsOverCounts => vec![
-            Acquire { client: 0, node: 0 },
-            Acquire { client: 0, node: 1 },
-            Deliver { client: 0, node: 0 },
-            Acquire { client: 1, node: 0 },
-            Deliver { client: 0, node: 1 },
-            Acquire { client: 1, node: 1 },
-            Deliver { client: 1, node: 0 },
-            Deliver { client: 1, node: 1 },
-            Renew { client: 0, node: 2 },
-            Renew { client: 0, node: 0 },
-        ],
-        Mutant::RenewalOfOne => vec![
-            Acquire { client: 0, node: 0 },
-            Acquire { client: 0, node: 1 },
-            Deliver { client: 0, node: 0 },
-            Acquire { client: 1, node: 0 },
-            Deliver { client: 0, node: 1 },
-            Acquire { client: 1, node: 1 },
-            Deliver { client: 1, node: 0 },
-            Deliver { client: 1, node: 1 },
-            Renew { client: 0, node: 2 },
-        ],
-        Mutant::SharedIsNotCounted => vec![
-            Acquire { client: 0, node: 0 },
-            Acquire { client: 0, node: 1 },
-            Acquire { client: 1, node: 2 },
-            Deliver { client: 0, node: 0 },
-            Acquire { client: 1, node: 0 },
-            Deliver { client: 0, node: 1 },
-            Deliver { client: 1, node: 2 },
-            Deliver { client: 1, node: 0 },
-        ],
-        Mutant::SharedHealsBelowToken => vec![
-            Acquire { client: 1, node: 2 },
-            Acquire { client: 1, node: 0 },
-            Deliver { client: 1, node: 2 },
-            Acquire { client: 2, node: 2 },
-            Deliver { client: 1, node: 0 },
-            Publish { client: 1, node: 2 },
-            Renew { client: 1, node: 1 },
-            Acquire { client: 2, node: 1 },
-            Deliver { client: 2, node: 1 },
-            Deliver { client: 2, node: 2 },
-        ],
-        Mutant::NoStartPromise | Mutant::ReadsBeforeMarks | Mutant::NoFleetCheck => Vec::new(),
+        Mutant::NoPublish => {
+            "acquire 0@0, acquire 1@1, deliver 0@0, acquire 1@0, acquire 0@1, deliver 1@0, \
+             deliver 0@1, deliver 1@1"
+        }
+        Mutant::PublishToAnyOwner => {
+            "acquire 0@0, acquire 1@1, deliver 0@0, acquire 1@0, acquire 0@1, deliver 1@0, \
+             deliver 0@1, publish 0@0, deliver 1@1, publish 1@1"
+        }
+        Mutant::LateGrantsCount => {
+            "acquire 0@0, acquire 0@1, acquire 1@2, deliver 0@0, acquire 1@1, acquire 0@2, \
+             deliver 1@1, deliver 0@2, publish 0@0, acquire 1@0, deliver 1@2, deliver 1@0"
+        }
+        Mutant::MajorityOfAnswers => "acquire 0@0, acquire 1@1, deliver 0@0, deliver 1@1",
+        Mutant::PublishBelowCount => {
+            "acquire 0@0, acquire 0@1, acquire 1@2, deliver 0@0, acquire 1@0, acquire 1@1, \
+             acquire 0@2, deliver 0@2, again 0@0, deliver 1@1, publish 0@0, deliver 1@0"
+        }
+        Mutant::EmptyNodesVote => {
+            "acquire 0@0, acquire 0@1, acquire 1@2, deliver 0@0, flush@0, deliver 0@1, \
+             acquire 1@0, deliver 1@2, deliver 1@0"
+        }
+        Mutant::NobodyIsRead => {
+            "acquire 0@0, acquire 0@1, acquire 1@2, deliver 0@0, flush@0, deliver 0@1, \
+             prepare 0@0, readmit 0@1, deliver 1@2, readmit 0@2, readmit 0@1, readmit 0@2, \
+             readmit 0@0, acquire 1@0, deliver 1@0"
+        }
+        Mutant::NoNewEra => {
+            "acquire 0@0, deliver 0@0, flush@0, prepare 0@0, readmit 0@1, readmit 0@2, \
+             readmit 0@1, readmit 0@2, readmit 0@0, acquire 0@1, acquire 1@2, deliver 0@1, \
+             deliver 1@2, acquire 1@0, deliver 1@0"
+        }
+        Mutant::PublishToAnyMemory => {
+            "acquire 0@0, acquire 0@1, acquire 1@2, deliver 0@0, save@0, acquire 1@1, \
+             acquire 1@0, acquire 0@2, deliver 1@1, deliver 1@0, restore@0, prepare 0@0, \
+             readmit 0@1, deliver 0@2, readmit 0@2, readmit 0@1, readmit 0@2, readmit 0@0, \
+             publish 0@0"
+        }
+        Mutant::NoReserve => {
+            "acquire 0@1, acquire 1@2, acquire 0@0, deliver 0@1, deliver 0@0, flush@0, \
+             prepare 1@0, readmit 1@1, publish 0@1, deliver 1@2, readmit 1@2, readmit 1@2, \
+             readmit 1@1, readmit 1@0, acquire 1@0, deliver 1@0, publish 1@2"
+        }
+        Mutant::NoConfirm => {
+            "acquire 1@1, acquire 1@2, acquire 1@0, deliver 1@1, deliver 1@2, deliver 1@0, \
+             publish 1@1, publish 1@2"
+        }
+        Mutant::ActivateAnyMemory => {
+            "acquire 0@1, acquire 1@2, acquire 0@0, deliver 0@1, deliver 0@0, publish 0@1, \
+             flush@0, readmit 1@0, deliver 1@2, acquire 1@0, deliver 1@0, publish 1@2"
+        }
+        Mutant::ActivateDropsAlways => {
+            "acquire 0@1, acquire 1@2, acquire 0@0, deliver 0@1, deliver 0@0, publish 0@1, \
+             readmit 1@0, acquire 1@0, deliver 1@2, deliver 1@0, publish 1@2"
+        }
+        Mutant::StartsWhileRemembered => {
+            "deliver 0@1, flush@1, prepare 1@1, readmit 1@0, deliver 0@2, readmit 1@2, \
+             readmit 1@0, publish 0@2, readmit 1@2, readmit 1@1, acquire 1@0, deliver 1@0, \
+             acquire 1@1, deliver 1@1, publish 1@0"
+        }
+        Mutant::HealsOverCounts => {
+            "acquire 0@0, acquire 0@1, deliver 0@0, acquire 1@0, deliver 0@1, acquire 1@1, \
+             deliver 1@0, deliver 1@1, renew 0@2, renew 0@0"
+        }
+        Mutant::RenewalOfOne => {
+            "acquire 0@0, acquire 0@1, deliver 0@0, acquire 1@0, deliver 0@1, acquire 1@1, \
+             deliver 1@0, deliver 1@1, renew 0@2"
+        }
+        Mutant::SharedIsNotCounted => {
+            "acquire 0@0, acquire 0@1, acquire 1@2, deliver 0@0, acquire 1@0, deliver 0@1, \
+             deliver 1@2, deliver 1@0"
+        }
+        Mutant::SharedHealsBelowToken => {
+            "acquire 1@2, acquire 1@0, deliver 1@2, acquire 2@2, deliver 1@0, publish 1@2, \
+             renew 1@1, acquire 2@1, deliver 2@1, deliver 2@2"
+        }
+        Mutant::NoStartPromise | Mutant::ReadsBeforeMarks | Mutant::NoFleetCheck => "",
     }
 }
 
 /// Without the fleet check there is nothing to be done: both lists vote from the start.
-fn lists(mutant: Mutant) -> Vec<Step> {
-    use Step::*;
+fn lists(mutant: Mutant) -> &'static str {
     match mutant {
-        Mutant::NoStartPromise => vec![
-            Run { who: 0, server: 0 },
-            Run { who: 0, server: 1 },
-            Run { who: 0, server: 2 },
-            Run { who: 0, server: 0 },
-            Run { who: 0, server: 1 },
-            Run { who: 0, server: 2 },
-            Run { who: 0, server: 0 },
-            Run { who: 0, server: 1 },
-            Run { who: 0, server: 2 },
-            Run { who: 0, server: 0 },
-            Run { who: 0, server: 1 },
-            Run { who: 0, server: 2 },
-            Run { who: 0, server: 0 },
-            Run { who: 1, server: 1 },
-            Run { who: 1, server: 2 },
-            Lose { server: 0 },
-            Run { who: 1, server: 0 },
-            Run { who: 1, server: 0 },
-            Run { who: 1, server: 1 },
-            Run { who: 1, server: 2 },
-            Run { who: 1, server: 0 },
-            Run { who: 1, server: 1 },
-            Run { who: 1, server: 2 },
-            Run { who: 1, server: 0 },
-            Run { who: 1, server: 1 },
-            Run { who: 1, server: 2 },
-            Run { who: 1, server: 0 },
-        ],
-        Mutant::ReadsBeforeMarks => vec![
-            Run { who: 0, server: 0 },
-            Run { who: 0, server: 1 },
-            Run { who: 0, server: 2 },
-            Run { who: 0, server: 0 },
-            Run { who: 0, server: 1 },
-            Run { who: 0, server: 2 },
-            Run { who: 0, server: 0 },
-            Run { who: 1, server: 1 },
-            Run { who: 0, server: 1 },
-            Run { who: 1, server: 2 },
-            Run { who: 0, server: 2 },
-            Run { who: 0, server: 0 },
-            Run { who: 0, server: 1 },
-            Run { who: 0, server: 2 },
-            Run { who: 0, server: 0 },
-            Lose { server: 0 },
-            Run { who: 1, server: 0 },
-            Run { who: 1, server: 0 },
-            Run { who: 1, server: 1 },
-            Run { who: 1, server: 2 },
-            Run { who: 1, server: 0 },
-            Run { who: 1, server: 1 },
-            Run { who: 1, server: 2 },
-            Run { who: 1, server: 0 },
-            Run { who: 1, server: 1 },
-            Run { who: 1, server: 2 },
-            Run { who: 1, server: 0 },
-        ],
-
-        _ => Vec::new(),
+        Mutant::NoStartPromise => {
+            "run 0@0, run 0@1, run 0@2, run 0@0, run 0@1, run 0@2, run 0@0, run 0@1, run 0@2, \
+             run 0@0, run 0@1, run 0@2, run 0@0, run 1@1, run 1@2, lose@0, run 1@0, run 1@0, \
+             run 1@1, run 1@2, run 1@0, run 1@1, run 1@2, run 1@0, run 1@1, run 1@2, run 1@0"
+        }
+        Mutant::ReadsBeforeMarks => {
+            "run 0@0, run 0@1, run 0@2, run 0@0, run 0@1, run 0@2, run 0@0, run 1@1, run 0@1, \
+             run 1@2, run 0@2, run 0@0, run 0@1, run 0@2, run 0@0, lose@0, run 1@0, run 1@0, \
+             run 1@1, run 1@2, run 1@0, run 1@1, run 1@2, run 1@0, run 1@1, run 1@2, run 1@0"
+        }
+        _ => "",
     }
 }

@@ -11,7 +11,7 @@ use fencing_protocol::{
 };
 
 use crate::model::mutant::Mutant;
-use crate::model::node::{TTL, ask, owner, resource, token_of};
+use crate::model::node::{TTL, ask, count_once, owner, resource, run_out, token_of};
 use crate::model::pool::{Id, Memo, Pool};
 
 /// The numbers of the phases of a re-admission, and from where on those of a start are.
@@ -42,6 +42,19 @@ enum Origin {
     Fed { parent: Id, node: u8, phase: u8, reply: Id },
 }
 
+/// What happens to a node's store without a request.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Change {
+    LockVanishes,
+    /// The part of this client in a shared lock.
+    PartVanishes(u8),
+    Forgets,
+    /// Another resource's count runs out on a node in this life.
+    RunsOut(u8),
+    /// This many grants are counted on a node in this life.
+    Counts(u8, u64),
+}
+
 pub struct Seam {
     pub nodes: usize,
     pub mutant: Option<Mutant>,
@@ -53,6 +66,11 @@ pub struct Seam {
     pub sends: Pool<Sends>,
     attempts: Pool<Acquire>,
     orders: Pool<Readmit>,
+    begun: Memo<u8, (Id, Id)>,
+    ordered: Memo<(u8, u8, bool), (Id, Id)>,
+    renewals: Memo<(u8, u32), Id>,
+    renewed: Memo<(u8, u32, u32), bool>,
+    changes: Memo<(Id, Change), Id>,
     answers: Memo<(Id, u8, u8, Id), (Id, Id)>,
     fed: Memo<(bool, Id, u8, u8, Id), Fed>,
     origins: Memo<(bool, Id), Origin>,
@@ -71,6 +89,11 @@ impl Seam {
             sends: Pool::default(),
             attempts: Pool::default(),
             orders: Pool::default(),
+            begun: Memo::default(),
+            ordered: Memo::default(),
+            renewals: Memo::default(),
+            renewed: Memo::default(),
+            changes: Memo::default(),
             answers: Memo::default(),
             fed: Memo::default(),
             origins: Memo::default(),
@@ -93,24 +116,26 @@ impl Seam {
 
     /// Starts an attempt; the requests are the same for every node.
     pub fn attempt(&self, client: u8) -> (Id, Id) {
-        let nodes = if self.mutant == Some(Mutant::MajorityOfAnswers) { 1 } else { self.nodes };
-        let mut attempt = Acquire::new(nodes, self.terms(client), Time::default());
-        let Some((_, request)) = attempt.next_request() else { panic!("it asks") };
-        while attempt.next_request().is_some() {}
-        let id = self.attempts.id(&attempt);
-        self.origins.get((true, id), || Origin::Attempt);
-        (id, self.requests.id(&request))
+        self.begun.get(client, || {
+            let nodes = if self.mutant == Some(Mutant::MajorityOfAnswers) { 1 } else { self.nodes };
+            let mut attempt = Acquire::new(nodes, self.terms(client), Time::default());
+            let Some((_, request)) = attempt.next_request() else { panic!("it asks") };
+            while attempt.next_request().is_some() {}
+            let id = self.attempts.id(&attempt);
+            self.origins.get((true, id), || Origin::Attempt);
+            (id, self.requests.id(&request))
+        })
     }
 
     pub fn grant(&self, attempt: Id, node: u8, reply: Id) -> Fed {
-        let fed = self.fed.get((true, attempt, node, 0, reply), || {
+        self.fed.get((true, attempt, node, 0, reply), || {
             let mut machine = self.attempts.get(attempt);
-            let mut reply = self.replies.get(reply);
+            let mut value = self.replies.get(reply);
             if let Some(mutant) = self.mutant {
-                reply = mutant.grant(self.chosen(attempt), reply);
+                value = mutant.grant(self.chosen(attempt), value);
             }
             let index = if self.mutant == Some(Mutant::MajorityOfAnswers) { 0 } else { node };
-            machine.on_reply(index.into(), Ok(reply));
+            machine.on_reply(index.into(), Ok(value));
             let mut sends = Sends::new();
             while let Some((node, request)) = machine.next_request() {
                 if self.mutant == Some(Mutant::NoPublish) {
@@ -123,47 +148,49 @@ impl Seam {
                 Some(AcquireOutcome::Won { token, .. }) => number(token),
                 _ => 0,
             };
-            Fed { machine: self.attempts.id(&machine), sends: self.sent(sends), won }
-        });
-        self.origin(true, fed.machine, attempt, node, 0, reply);
-        fed
+            let machine = self.attempts.id(&machine);
+            self.origin(true, machine, attempt, node, 0, reply);
+            Fed { machine, sends: self.sent(sends), won }
+        })
     }
 
     /// Starts a re-admission; its first request goes to the target.
     pub fn order(&self, who: u8, target: u8, collect: bool) -> (Id, Id) {
-        let order = Readmission {
-            target: target.into(),
-            collect,
-            // Apart, because a machine derives further ones.
-            nonce: Nonce((u128::from(who) + 1) * 100),
-            longest: TTL,
-            strict: false,
-            nothing_out: false,
-        };
-        let mut machine = Readmit::new(self.nodes, order);
-        let Some((_, request)) = machine.next_request() else { panic!("it prepares") };
-        let id = self.orders.id(&machine);
-        self.origins.get((false, id), || Origin::Order { who, target, collect });
-        (id, self.requests.id(&request))
+        self.ordered.get((who, target, collect), || {
+            let order = Readmission {
+                target: target.into(),
+                collect,
+                // Apart, because a machine derives further ones.
+                nonce: Nonce((u128::from(who) + 1) * 100),
+                longest: TTL,
+                strict: false,
+                nothing_out: false,
+            };
+            let mut machine = Readmit::new(self.nodes, order);
+            let Some((_, request)) = machine.next_request() else { panic!("it prepares") };
+            let id = self.orders.id(&machine);
+            self.origins.get((false, id), || Origin::Order { who, target, collect });
+            (id, self.requests.id(&request))
+        })
     }
 
     pub fn readmit(&self, order: Id, phase: u8, node: u8, reply: Id) -> Fed {
-        let fed = self.fed.get((false, order, node, phase, reply), || {
+        self.fed.get((false, order, node, phase, reply), || {
             let mut machine = self.orders.get(order);
-            let mut reply = self.replies.get(reply);
+            let mut value = self.replies.get(reply);
             if let Some(mutant) = self.mutant {
-                reply = mutant.readmission(phase, reply);
+                value = mutant.readmission(phase, value);
             }
-            machine.on_reply(phase, node.into(), Ok(reply));
+            machine.on_reply(phase, node.into(), Ok(value));
             let mut sends = Sends::new();
             while let Some((node, request)) = machine.next_request() {
                 sends.push((node as u8, machine.phase(), self.requests.id(&request)));
             }
             let won = u32::from(machine.outcome() == Some(Ok(())));
-            Fed { machine: self.orders.id(&machine), sends: self.sent(sends), won }
-        });
-        self.origin(false, fed.machine, order, node, phase, reply);
-        fed
+            let machine = self.orders.id(&machine);
+            self.origin(false, machine, order, node, phase, reply);
+            Fed { machine, sends: self.sent(sends), won }
+        })
     }
 
     fn sent(&self, mut sends: Sends) -> Id {
@@ -233,20 +260,25 @@ impl Seam {
     }
 
     pub fn renewal(&self, client: u8, token: u32) -> Id {
-        let request = self.renew(self.nodes, client, token).request();
-        self.requests.id(&self.mutant.map_or(request.clone(), |mutant| mutant.renewal(request)))
+        self.renewals.get((client, token), || {
+            let request = self.renew(self.nodes, client, token).request();
+            self.requests.id(&self.mutant.map_or(request.clone(), |mutant| mutant.renewal(request)))
+        })
     }
 
     /// Whether the replies so far make a renewed lease.
     pub fn renewed(&self, client: u8, token: u32, votes: &[bool]) -> bool {
-        let nodes = if self.mutant == Some(Mutant::RenewalOfOne) { 1 } else { self.nodes };
-        let mut renew = self.renew(nodes, client, token);
-        for (node, vote) in votes.iter().enumerate() {
-            if *vote {
-                renew.on_reply(node % nodes, Ok(Reply::Renewed));
+        let code = votes.iter().fold(1, |code, vote| code * 2 + u32::from(*vote));
+        self.renewed.get((client, token, code), || {
+            let nodes = if self.mutant == Some(Mutant::RenewalOfOne) { 1 } else { self.nodes };
+            let mut renew = self.renew(nodes, client, token);
+            for (node, vote) in votes.iter().enumerate() {
+                if *vote {
+                    renew.on_reply(node % nodes, Ok(Reply::Renewed));
+                }
             }
-        }
-        matches!(renew.outcome(Time::default()), Some(RenewOutcome::Renewed { .. }))
+            matches!(renew.outcome(Time::default()), Some(RenewOutcome::Renewed { .. }))
+        })
     }
 
     pub fn shares(&self, client: usize) -> bool {
@@ -266,10 +298,23 @@ impl Seam {
     }
 
     /// The store as it is after `change`.
-    pub fn changed(&self, store: Id, change: impl FnOnce(&mut Store)) -> Id {
-        let mut value = self.stores.get(store);
-        change(&mut value);
-        self.stores.id(&value)
+    pub fn changed(&self, store: Id, change: Change) -> Id {
+        self.changes.get((store, change), || {
+            let mut value = self.stores.get(store);
+            match change {
+                Change::LockVanishes => value.expire_lock(&resource()),
+                Change::PartVanishes(client) => value.expire_owner(&resource(), owner(client)),
+                Change::Forgets => value.forget(),
+                Change::RunsOut(life) => run_out(&mut value, life),
+                Change::Counts(life, counts) => {
+                    for _ in 0..counts {
+                        count_once(&mut value, life);
+                    }
+                    value.expire_lock(&resource());
+                }
+            }
+            self.stores.id(&value)
+        })
     }
 }
 

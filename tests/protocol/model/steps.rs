@@ -1,11 +1,11 @@
 //! What each step does to the state. Every answer comes out of `crate::model::seam`.
 
-use fencing_protocol::{Reply, Store};
+use fencing_protocol::Reply;
 
 use crate::model::mutant::Mutant;
-use crate::model::node::{count_once, is_crowded, owner, resource, run_out};
+use crate::model::node::count_once;
 use crate::model::pool::Id;
-use crate::model::seam::{CONFIRM, Fed, PREPARE, START_CONFIRM};
+use crate::model::seam::{CONFIRM, Change, Fed, PREPARE, START_CONFIRM};
 use crate::model::state::{Client, Node, Order, Slot, State, Vote, Wait};
 use crate::model::world::{Action, World};
 
@@ -125,8 +125,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
     /// The part of a client in a shared lock vanishes.
     pub fn leave(&self, state: &mut State<N, C, R>, client: u8, node: u8) {
         let node = &mut state.nodes[node as usize];
-        let leave = |store: &mut Store| store.expire_owner(&resource(), owner(client));
-        node.store = self.seam.changed(node.store, leave);
+        node.store = self.seam.changed(node.store, Change::PartVanishes(client));
     }
 
     /// A renewal that succeeded although somebody had followed before it began.
@@ -144,7 +143,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
         let lost = &mut state.nodes[node];
         lost.store = match how {
             Action::Restore { .. } => std::mem::take(&mut lost.disk),
-            _ => self.seam.changed(lost.store, Store::forget),
+            _ => self.seam.changed(lost.store, Change::Forgets),
         };
         if !matches!(how, Action::Flush { .. }) {
             lost.life += 1;
@@ -220,11 +219,11 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
     /// A count runs out on the node, unless one has already.
     fn crowd(&self, state: &mut State<N, C, R>, node: u8) -> Option<()> {
         let Node { store, life, .. } = state.nodes[node as usize];
-        if is_crowded(self.seam.stores.get(store), life) {
+        if self.is_crowded(state.nodes[node as usize]) {
             return Some(());
         }
         state.budget.collections = state.budget.collections.checked_sub(1)?;
-        state.nodes[node as usize].store = self.seam.changed(store, |store| run_out(store, life));
+        state.nodes[node as usize].store = self.seam.changed(store, Change::RunsOut(life));
         Some(())
     }
 
@@ -244,12 +243,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
     fn rejoin(&self, state: &mut State<N, C, R>, node: u8, counts: u64, reply: Id) {
         if counts > 0 && self.seam.replies.get(reply) == Reply::Activated {
             let node = &mut state.nodes[node as usize];
-            node.store = self.seam.changed(node.store, |store| {
-                for _ in 0..counts {
-                    count_once(store, node.life);
-                }
-                store.expire_lock(&resource());
-            });
+            node.store = self.seam.changed(node.store, Change::Counts(node.life, counts));
         }
     }
 }

@@ -3,9 +3,9 @@
 use fencing_protocol::{Nonce, Reply, Request, majority};
 
 use crate::model::mutant::Mutant;
-use crate::model::node::{ask, incarnation, resource};
+use crate::model::node::{ask, incarnation, is_crowded};
 use crate::model::pool::{Id, Memo};
-use crate::model::seam::Seam;
+use crate::model::seam::{Change, Seam};
 use crate::model::state::{Budget, Client, Node, Order, State};
 
 /// A step. Nodes, clients and re-admissions by number.
@@ -96,20 +96,21 @@ pub struct World<const N: usize, const C: usize, const R: usize> {
     /// Steps that every run begins with: a hint for deep schedules.
     pub lead: Vec<Action>,
     known: Memo<(Id, u8), Known>,
+    crowded: Memo<(Id, u8), bool>,
 }
 
 impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
     pub fn new(budget: Budget, mutant: Option<Mutant>) -> World<N, C, R> {
-        let (seam, known) = (Seam::new(N, mutant), Memo::default());
         World {
-            seam,
+            seam: Seam::new(N, mutant),
             budget,
             blank: false,
             clock: 0,
             crashes: false,
             prompt: false,
             lead: Vec::new(),
-            known,
+            known: Memo::default(),
+            crowded: Memo::default(),
         }
     }
 
@@ -143,6 +144,11 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
                 _ => None,
             }
         })
+    }
+
+    pub fn is_crowded(&self, node: Node) -> bool {
+        let stores = &self.seam.stores;
+        self.crowded.get((node.store, node.life), || is_crowded(stores.get(node.store), node.life))
     }
 
     pub fn is_admitted(&self, node: Node) -> bool {
@@ -296,6 +302,6 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
 
     pub fn vanish(&self, state: &mut State<N, C, R>, node: u8) {
         let node = &mut state.nodes[node as usize];
-        node.store = self.seam.changed(node.store, |store| store.expire_lock(&resource()));
+        node.store = self.seam.changed(node.store, Change::LockVanishes);
     }
 }

@@ -87,7 +87,7 @@ fn an_era_that_is_written_is_not_used() {
 fn every_rule_is_needed() {
     let started = Instant::now();
     let mutants = mutants::mutants();
-    let questions: Vec<_> = mutants.iter().map(|mutant| mutants::broken(mutant)).collect();
+    let questions: Vec<_> = mutants.iter().map(mutants::broken).collect();
     let answers = solver::ask(&questions, LIMIT);
     for (mutant, answer) in mutants.iter().zip(&answers) {
         println!("{:16}{:44}breaks {}", answer.step, mutant.what, answer.goal);
