@@ -25,8 +25,6 @@ CREATE TABLE IF NOT EXISTS fencing_leases (
     draining_since BIGINT,
     draining_until BIGINT
 ) ENGINE = InnoDB;
--- For tables of earlier files, which had no room for a name.
-ALTER TABLE fencing_leases MODIFY owner VARBINARY(128) NOT NULL;
 
 -- The procedures of SqlLock. Each is a transaction of its own, whatever `autocommit`
 -- says: it locks the row, reads the clock, decides and commits, so that no client can be
@@ -44,6 +42,34 @@ ALTER TABLE fencing_leases MODIFY owner VARBINARY(128) NOT NULL;
 -- somebody has written in between. A row that several share is written all the time: so there the two are
 -- different transactions, and what is decided is decided by the second.
 
+-- fencing_lease_open(patience), fencing_lease_close(commits): what each of them begins and ends with. Meanwhile the
+-- settings of the session are in @fencing_row_patience and @fencing_table_patience.
+DROP PROCEDURE IF EXISTS fencing_lease_open;
+CREATE PROCEDURE fencing_lease_open(IN patience BIGINT)
+    SQL SECURITY INVOKER
+BEGIN
+    ROLLBACK AND NO CHAIN NO RELEASE;
+    SET @fencing_row_patience = @@SESSION.innodb_lock_wait_timeout,
+        @fencing_table_patience = @@SESSION.lock_wait_timeout;
+    SET SESSION innodb_lock_wait_timeout = LEAST(@fencing_row_patience, patience),
+        SESSION lock_wait_timeout = LEAST(@fencing_table_patience, patience);
+    SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
+    START TRANSACTION;
+END;
+
+DROP PROCEDURE IF EXISTS fencing_lease_close;
+CREATE PROCEDURE fencing_lease_close(IN commits BOOLEAN)
+    SQL SECURITY INVOKER
+BEGIN
+    IF commits THEN
+        COMMIT AND NO CHAIN NO RELEASE;
+    ELSE
+        ROLLBACK AND NO CHAIN NO RELEASE;
+    END IF;
+    SET SESSION innodb_lock_wait_timeout = @fencing_row_patience,
+        SESSION lock_wait_timeout = @fencing_table_patience;
+END;
+
 -- fencing_lease_acquire(resource, owner, milliseconds, patience): returns the token, if the
 -- row was free or had expired; or for how many milliseconds it is still closed. The third number is 1
 -- if several share it, and the last column is who holds it. An owner is 32 hexadecimal digits, and behind a
@@ -55,8 +81,6 @@ CREATE PROCEDURE fencing_lease_acquire(
     MODIFIES SQL DATA
     SQL SECURITY INVOKER
 BEGIN
-    DECLARE row_patience BIGINT DEFAULT @@SESSION.innodb_lock_wait_timeout;
-    DECLARE table_patience BIGINT DEFAULT @@SESSION.lock_wait_timeout;
     DECLARE present BIGINT;
     DECLARE closed BIGINT;
     DECLARE allowed BIGINT;
@@ -73,16 +97,10 @@ BEGIN
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
-        ROLLBACK AND NO CHAIN NO RELEASE;
-        SET SESSION innodb_lock_wait_timeout = row_patience,
-            SESSION lock_wait_timeout = table_patience;
+        CALL fencing_lease_close(FALSE);
         RESIGNAL;
     END;
-    ROLLBACK AND NO CHAIN NO RELEASE;
-    SET SESSION innodb_lock_wait_timeout = LEAST(row_patience, patience),
-        SESSION lock_wait_timeout = LEAST(table_patience, patience);
-    SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
-    START TRANSACTION;
+    CALL fencing_lease_open(patience);
 
     -- A row that is closed is only read: that needs no wait for its lock.
     -- Of those who share it, the last one that has renewed is named.
@@ -141,10 +159,7 @@ BEGIN
             WHERE resource = the_resource;
         END IF;
     END IF;
-    COMMIT AND NO CHAIN NO RELEASE;
-
-    SET SESSION innodb_lock_wait_timeout = row_patience,
-        SESSION lock_wait_timeout = table_patience;
+    CALL fencing_lease_close(TRUE);
     -- After the commit: the answer is on disk, if the server's settings say so.
     SELECT granted, (closed - present + 999) DIV 1000 AS remaining, in_parts, last_owner;
 END;
@@ -158,8 +173,6 @@ CREATE PROCEDURE fencing_lease_renew(
     MODIFIES SQL DATA
     SQL SECURITY INVOKER
 BEGIN
-    DECLARE row_patience BIGINT DEFAULT @@SESSION.innodb_lock_wait_timeout;
-    DECLARE table_patience BIGINT DEFAULT @@SESSION.lock_wait_timeout;
     DECLARE last_token BIGINT;
     DECLARE last_owner VARBINARY(128);
     DECLARE closed BIGINT;
@@ -167,15 +180,10 @@ BEGIN
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
-        ROLLBACK AND NO CHAIN NO RELEASE;
-        SET SESSION innodb_lock_wait_timeout = row_patience,
-            SESSION lock_wait_timeout = table_patience;
+        CALL fencing_lease_close(FALSE);
         RESIGNAL;
     END;
-    ROLLBACK AND NO CHAIN NO RELEASE;
-    SET SESSION innodb_lock_wait_timeout = LEAST(row_patience, patience),
-        SESSION lock_wait_timeout = LEAST(table_patience, patience);
-    START TRANSACTION;
+    CALL fencing_lease_open(patience);
     SELECT token, owner, expires_at INTO last_token, last_owner, closed
     FROM fencing_leases WHERE resource = the_resource FOR UPDATE;
     SET own = last_owner = the_owner AND last_token = the_token;
@@ -185,9 +193,7 @@ BEGIN
             closed_for = lasting * 1000, odd_since = NULL
         WHERE resource = the_resource;
     END IF;
-    COMMIT AND NO CHAIN NO RELEASE;
-    SET SESSION innodb_lock_wait_timeout = row_patience,
-        SESSION lock_wait_timeout = table_patience;
+    CALL fencing_lease_close(TRUE);
     SELECT COALESCE(own AND closed <> 0, FALSE) AS renewed;
 END;
 
@@ -199,24 +205,16 @@ CREATE PROCEDURE fencing_lease_release(
     MODIFIES SQL DATA
     SQL SECURITY INVOKER
 BEGIN
-    DECLARE row_patience BIGINT DEFAULT @@SESSION.innodb_lock_wait_timeout;
-    DECLARE table_patience BIGINT DEFAULT @@SESSION.lock_wait_timeout;
     DECLARE last_owner VARBINARY(128);
     DECLARE closed BIGINT;
     DECLARE present BIGINT;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
-        ROLLBACK AND NO CHAIN NO RELEASE;
-        SET SESSION innodb_lock_wait_timeout = row_patience,
-            SESSION lock_wait_timeout = table_patience;
+        CALL fencing_lease_close(FALSE);
         RESIGNAL;
     END;
-    ROLLBACK AND NO CHAIN NO RELEASE;
-    SET SESSION innodb_lock_wait_timeout = LEAST(row_patience, patience),
-        SESSION lock_wait_timeout = LEAST(table_patience, patience);
-    SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
-    START TRANSACTION;
+    CALL fencing_lease_open(patience);
     -- The row of another owner is only read.
     SELECT owner INTO last_owner FROM fencing_leases WHERE resource = the_resource;
     IF last_owner = the_owner THEN
@@ -227,9 +225,7 @@ BEGIN
             UPDATE fencing_leases SET expires_at = 0 WHERE resource = the_resource;
         END IF;
     END IF;
-    COMMIT AND NO CHAIN NO RELEASE;
-    SET SESSION innodb_lock_wait_timeout = row_patience,
-        SESSION lock_wait_timeout = table_patience;
+    CALL fencing_lease_close(TRUE);
     SELECT COALESCE(closed > present OR closed = 0, FALSE) AS released;
 END;
 
@@ -243,8 +239,6 @@ CREATE PROCEDURE fencing_lease_shorten(
     MODIFIES SQL DATA
     SQL SECURITY INVOKER
 BEGIN
-    DECLARE row_patience BIGINT DEFAULT @@SESSION.innodb_lock_wait_timeout;
-    DECLARE table_patience BIGINT DEFAULT @@SESSION.lock_wait_timeout;
     DECLARE last_owner VARBINARY(128);
     DECLARE closed BIGINT;
     DECLARE present BIGINT;
@@ -252,16 +246,10 @@ BEGIN
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
-        ROLLBACK AND NO CHAIN NO RELEASE;
-        SET SESSION innodb_lock_wait_timeout = row_patience,
-            SESSION lock_wait_timeout = table_patience;
+        CALL fencing_lease_close(FALSE);
         RESIGNAL;
     END;
-    ROLLBACK AND NO CHAIN NO RELEASE;
-    SET SESSION innodb_lock_wait_timeout = LEAST(row_patience, patience),
-        SESSION lock_wait_timeout = LEAST(table_patience, patience);
-    SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
-    START TRANSACTION;
+    CALL fencing_lease_open(patience);
     -- The row of another owner is only read.
     SELECT owner INTO last_owner FROM fencing_leases WHERE resource = the_resource;
     IF last_owner IN (the_owner, CONCAT(the_owner, '.')) THEN
@@ -276,9 +264,7 @@ BEGIN
             WHERE resource = the_resource;
         END IF;
     END IF;
-    COMMIT AND NO CHAIN NO RELEASE;
-    SET SESSION innodb_lock_wait_timeout = row_patience,
-        SESSION lock_wait_timeout = table_patience;
+    CALL fencing_lease_close(TRUE);
     SELECT released;
 END;
 
@@ -318,8 +304,6 @@ CREATE PROCEDURE fencing_lease_share(
     MODIFIES SQL DATA
     SQL SECURITY INVOKER
 BEGIN
-    DECLARE row_patience BIGINT DEFAULT @@SESSION.innodb_lock_wait_timeout;
-    DECLARE table_patience BIGINT DEFAULT @@SESSION.lock_wait_timeout;
     DECLARE present BIGINT;
     DECLARE closed BIGINT;
     DECLARE allowed BIGINT;
@@ -339,16 +323,10 @@ BEGIN
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
-        ROLLBACK AND NO CHAIN NO RELEASE;
-        SET SESSION innodb_lock_wait_timeout = row_patience,
-            SESSION lock_wait_timeout = table_patience;
+        CALL fencing_lease_close(FALSE);
         RESIGNAL;
     END;
-    ROLLBACK AND NO CHAIN NO RELEASE;
-    SET SESSION innodb_lock_wait_timeout = LEAST(row_patience, patience),
-        SESSION lock_wait_timeout = LEAST(table_patience, patience);
-    SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
-    START TRANSACTION;
+    CALL fencing_lease_open(patience);
 
     -- A row that is closed is only read.
     SELECT owner, expires_at, closed_for, odd_since,
@@ -423,9 +401,7 @@ BEGIN
             WHERE resource = the_resource;
         END IF;
     END IF;
-    COMMIT AND NO CHAIN NO RELEASE;
-    SET SESSION innodb_lock_wait_timeout = row_patience,
-        SESSION lock_wait_timeout = table_patience;
+    CALL fencing_lease_close(TRUE);
     SELECT granted, (closed - present + 999) DIV 1000 AS remaining, last_owner;
 END;
 
@@ -438,8 +414,6 @@ CREATE PROCEDURE fencing_lease_renew_part(
     MODIFIES SQL DATA
     SQL SECURITY INVOKER
 BEGIN
-    DECLARE row_patience BIGINT DEFAULT @@SESSION.innodb_lock_wait_timeout;
-    DECLARE table_patience BIGINT DEFAULT @@SESSION.lock_wait_timeout;
     DECLARE present BIGINT;
     DECLARE last_token BIGINT;
     DECLARE closed BIGINT;
@@ -450,16 +424,10 @@ BEGIN
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
-        ROLLBACK AND NO CHAIN NO RELEASE;
-        SET SESSION innodb_lock_wait_timeout = row_patience,
-            SESSION lock_wait_timeout = table_patience;
+        CALL fencing_lease_close(FALSE);
         RESIGNAL;
     END;
-    ROLLBACK AND NO CHAIN NO RELEASE;
-    SET SESSION innodb_lock_wait_timeout = LEAST(row_patience, patience),
-        SESSION lock_wait_timeout = LEAST(table_patience, patience);
-    SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
-    START TRANSACTION;
+    CALL fencing_lease_open(patience);
     SELECT token, expires_at, GREATEST(COALESCE(closed_for, 0), lasting * 1000),
         IF(owner = 'shared', parts, NULL)
     INTO last_token, closed, allowed, others
@@ -474,9 +442,7 @@ BEGIN
                 CONVERT(LPAD(present + lasting * 1000, 16, '0') USING ascii))
         WHERE resource = the_resource;
     END IF;
-    COMMIT AND NO CHAIN NO RELEASE;
-    SET SESSION innodb_lock_wait_timeout = row_patience,
-        SESSION lock_wait_timeout = table_patience;
+    CALL fencing_lease_close(TRUE);
     SELECT own AS renewed;
 END;
 
@@ -490,8 +456,6 @@ CREATE PROCEDURE fencing_lease_leave(
     MODIFIES SQL DATA
     SQL SECURITY INVOKER
 BEGIN
-    DECLARE row_patience BIGINT DEFAULT @@SESSION.innodb_lock_wait_timeout;
-    DECLARE table_patience BIGINT DEFAULT @@SESSION.lock_wait_timeout;
     DECLARE present BIGINT;
     DECLARE closed BIGINT;
     DECLARE allowed BIGINT;
@@ -503,16 +467,10 @@ BEGIN
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
-        ROLLBACK AND NO CHAIN NO RELEASE;
-        SET SESSION innodb_lock_wait_timeout = row_patience,
-            SESSION lock_wait_timeout = table_patience;
+        CALL fencing_lease_close(FALSE);
         RESIGNAL;
     END;
-    ROLLBACK AND NO CHAIN NO RELEASE;
-    SET SESSION innodb_lock_wait_timeout = LEAST(row_patience, patience),
-        SESSION lock_wait_timeout = LEAST(table_patience, patience);
-    SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
-    START TRANSACTION;
+    CALL fencing_lease_open(patience);
     -- Where it has no part the row is only read.
     SELECT LOCATE(the_owner, parts) INTO place FROM fencing_leases WHERE resource = the_resource;
     IF place > 0 THEN
@@ -541,9 +499,7 @@ BEGIN
             WHERE resource = the_resource;
         END IF;
     END IF;
-    COMMIT AND NO CHAIN NO RELEASE;
-    SET SESSION innodb_lock_wait_timeout = row_patience,
-        SESSION lock_wait_timeout = table_patience;
+    CALL fencing_lease_close(TRUE);
     SELECT released;
 END;
 
@@ -555,8 +511,6 @@ CREATE PROCEDURE fencing_lease_drain(
     MODIFIES SQL DATA
     SQL SECURITY INVOKER
 BEGIN
-    DECLARE row_patience BIGINT DEFAULT @@SESSION.innodb_lock_wait_timeout;
-    DECLARE table_patience BIGINT DEFAULT @@SESSION.lock_wait_timeout;
     DECLARE present BIGINT;
     DECLARE closed BIGINT;
     DECLARE draining BIGINT;
@@ -564,16 +518,10 @@ BEGIN
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
-        ROLLBACK AND NO CHAIN NO RELEASE;
-        SET SESSION innodb_lock_wait_timeout = row_patience,
-            SESSION lock_wait_timeout = table_patience;
+        CALL fencing_lease_close(FALSE);
         RESIGNAL;
     END;
-    ROLLBACK AND NO CHAIN NO RELEASE;
-    SET SESSION innodb_lock_wait_timeout = LEAST(row_patience, patience),
-        SESSION lock_wait_timeout = LEAST(table_patience, patience);
-    SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
-    START TRANSACTION;
+    CALL fencing_lease_open(patience);
     SELECT expires_at, draining_since, draining_until INTO closed, draining, drained
     FROM fencing_leases WHERE resource = the_resource AND parts IS NOT NULL AND owner = 'shared'
     FOR UPDATE;
@@ -587,7 +535,5 @@ BEGIN
             GREATEST(drained, LEAST(present + lasting * 1000, draining + 20000000))
         WHERE resource = the_resource;
     END IF;
-    COMMIT AND NO CHAIN NO RELEASE;
-    SET SESSION innodb_lock_wait_timeout = row_patience,
-        SESSION lock_wait_timeout = table_patience;
+    CALL fencing_lease_close(TRUE);
 END;

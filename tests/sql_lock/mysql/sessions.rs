@@ -225,6 +225,8 @@ const RIGHTS: &[&str] = &[
     "SELECT ON fencing_marks_base",
     "SELECT ON fencing_floor",
     "SELECT, INSERT, UPDATE ON fencing_leases",
+    "EXECUTE ON PROCEDURE fencing_lease_open",
+    "EXECUTE ON PROCEDURE fencing_lease_close",
     "EXECUTE ON PROCEDURE fencing_lease_acquire",
     "EXECUTE ON PROCEDURE fencing_lease_renew",
     "EXECUTE ON PROCEDURE fencing_lease_release",
