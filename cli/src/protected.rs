@@ -20,11 +20,9 @@ pub(crate) fn described(table: &Protected, refusals: &[Refused]) -> Value {
         json!({
             "resource": refused.resource,
             "cause": refused.cause,
-            "times": refused.times,
             "writer": refused.writer,
             "message": refused.message,
             "first_at": refused.first_at,
-            "last_at": refused.last_at,
         })
     };
     json!({
@@ -50,9 +48,9 @@ pub(crate) fn print(table: &Protected, refusals: &[Refused]) {
     for fault in &table.faults {
         say::out(format_args!("\tfault: {fault}\n"));
     }
-    for Refused { cause, times, last_at, writer, message, .. } in at(table, refusals) {
+    for Refused { cause, first_at, writer, message, .. } in at(table, refusals) {
         say::out(format_args!(
-            "\twould refuse: {cause}, {times} times, last at {last_at} by {writer}: {message}\n"
+            "\twould refuse: {cause}, first at {first_at} by {writer}: {message}\n"
         ));
     }
     for unseen in &table.unseen {

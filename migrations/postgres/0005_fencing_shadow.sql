@@ -1,71 +1,39 @@
--- Shadow mode: what the fence would refuse is let through, logged by the server, and kept here. For
--- each place (a table, or `admit`), resource and cause: in how many transactions, and the last of
--- them. What a transaction rolls back it takes back here as well, for it has written nothing; the
--- server's log has it. There are 1000 rows, and then one for each place and cause with an empty
--- name; and more where transactions met at one row, up to 2000 in all. To begin anew:
--- DELETE FROM fencing_refusals.
+-- Shadow mode: what the fence would refuse is let through. The first refusal of each place (a table, or `admit`),
+-- resource, cause and writer is logged by the server, and kept here. What a transaction rolls back it takes back here
+-- as well, for it has written nothing; the server's log has it. From 1000 rows on the name of the resource is empty, and
+-- from 2000 on nothing is kept. To look again: DELETE FROM fencing_refusals.
 CREATE TABLE IF NOT EXISTS fencing_refusals (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     place text NOT NULL,
     resource text COLLATE "C" NOT NULL,
     cause text NOT NULL,
-    times bigint NOT NULL DEFAULT 1,
     writer text NOT NULL,
     message text NOT NULL,
-    first_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    last_at timestamptz NOT NULL DEFAULT clock_timestamp()
+    first_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 CREATE INDEX IF NOT EXISTS fencing_refusals_of ON fencing_refusals (resource, place, cause);
 
--- fencing_note(place, resource, cause, message): keeps a refusal, once for each transaction. It waits
--- for nobody: where the row is another transaction's, or newer than the snapshot, a second one is
--- written while there are fewer than 2000.
---
--- fencing.noted: what this transaction has noted. A statement that writes a million rows would else
--- change one row of this table a million times.
+-- fencing_note(place, resource, cause, message): keeps a refusal that is not there. It changes no row, and so waits for
+-- nobody: transactions that meet keep a row each.
 --
 -- It works with the rights of its owner: a client that has no right on the fence is let through too.
 CREATE OR REPLACE FUNCTION fencing_note(the_place text, the_resource text, the_cause text,
     the_message text) RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $fencing$
 DECLARE
-    noted text := coalesce(current_setting('fencing.noted', true), '');
-    of_all text := md5(concat_ws(' ', the_place, the_cause));
-    this text := md5(concat_ws(' ', the_place, the_cause, the_resource));
     who text := left(concat_ws(' ', session_user, nullif(current_setting('application_name'), '')), 200);
 BEGIN
-    IF strpos(noted, of_all) > 0 OR strpos(noted, this) > 0 THEN
-        RETURN;
-    END IF;
-    RAISE LOG 'fencing, in shadow: %, place %', the_message, the_place;
-    IF NOT EXISTS (SELECT FROM fencing_refusals
-            WHERE resource = the_resource AND place = the_place AND cause = the_cause)
-        AND (SELECT count(*) FROM fencing_refusals) >= 1000
-    THEN
-        the_resource := '';
-        this := of_all;
-    END IF;
-    PERFORM set_config('fencing.noted', left(this || noted, 2048), true);
-    BEGIN
-        UPDATE fencing_refusals
-        SET times = times + 1, writer = who, message = left(the_message, 1000),
-            last_at = clock_timestamp()
-        WHERE id = (SELECT id FROM fencing_refusals
-            WHERE resource = the_resource AND place = the_place AND cause = the_cause
-            LIMIT 1 FOR UPDATE SKIP LOCKED);
-        IF FOUND THEN
-            RETURN;
-        END IF;
-    EXCEPTION WHEN serialization_failure THEN
-        NULL;
-    END;
-    IF EXISTS (SELECT FROM fencing_refusals
-            WHERE resource = the_resource AND place = the_place AND cause = the_cause)
-        AND (SELECT count(*) FROM fencing_refusals) >= 2000
+    IF EXISTS (SELECT FROM fencing_refusals WHERE resource IN (the_resource, '')
+        AND place = the_place AND cause = the_cause AND writer = who)
     THEN
         RETURN;
     END IF;
     INSERT INTO fencing_refusals (place, resource, cause, writer, message)
-    VALUES (the_place, the_resource, the_cause, who, left(the_message, 1000));
+    SELECT the_place, CASE WHEN count(*) < 1000 THEN the_resource ELSE '' END, the_cause, who,
+        left(the_message, 1000)
+    FROM fencing_refusals HAVING count(*) < 2000;
+    IF FOUND THEN
+        RAISE LOG 'fencing, in shadow: %, place %', the_message, the_place;
+    END IF;
 END
 $fencing$;
 
@@ -114,7 +82,7 @@ BEGIN
             words := format('fencing: %s (%s), resource %s', SQLERRM, SQLSTATE, the_resource);
     END;
     BEGIN
-        PERFORM fencing_note(the_place, coalesce(the_resource, ''), cause, words);
+        PERFORM fencing_note(the_place, coalesce(the_resource, 'NULL'), cause, words);
     EXCEPTION WHEN OTHERS THEN
         RAISE LOG 'fencing, in shadow: %, not kept: %, place %', words, SQLERRM, the_place;
     END;
@@ -156,11 +124,11 @@ BEGIN
             PERFORM fencing_check(name, place);
         EXCEPTION
             WHEN SQLSTATE 'ZF428' THEN
-                PERFORM fencing_note(place, coalesce(name, ''), 'unpresented', SQLERRM);
+                PERFORM fencing_note(place, coalesce(name, 'NULL'), 'unpresented', SQLERRM);
             WHEN SQLSTATE 'ZF400' THEN
-                PERFORM fencing_note(place, coalesce(name, ''), 'malformed', SQLERRM);
+                PERFORM fencing_note(place, coalesce(name, 'NULL'), 'malformed', SQLERRM);
             WHEN OTHERS THEN
-                PERFORM fencing_note(place, coalesce(name, ''), 'failed',
+                PERFORM fencing_note(place, coalesce(name, 'NULL'), 'failed',
                     format('fencing: %s (%s), resource %s', SQLERRM, SQLSTATE, name));
         END;
     END LOOP;

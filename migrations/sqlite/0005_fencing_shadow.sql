@@ -1,38 +1,29 @@
--- Shadow mode: what the fence would refuse is let through, and kept here. For each place (a table, or
--- `admit`), resource and cause: how often, and the last time. What a transaction rolls back it takes
--- back here as well, for it has written nothing. There are 1000 rows, and then one for each place and
--- cause with an empty name. To begin anew: DELETE FROM fencing_refusals.
+-- Shadow mode: what the fence would refuse is let through, and the first refusal of each place (a table, or `admit`),
+-- resource and cause is kept here. What a transaction rolls back it takes back here as well, for it has written nothing.
+-- From 1000 rows on the name of the resource is empty, and from 2000 on nothing is kept. To look again:
+-- DELETE FROM fencing_refusals.
 CREATE TABLE IF NOT EXISTS fencing_refusals (
     id INTEGER PRIMARY KEY,
     place TEXT NOT NULL,
     resource TEXT COLLATE BINARY NOT NULL,
     cause TEXT NOT NULL,
-    times INTEGER NOT NULL,
-    writer TEXT NOT NULL DEFAULT '',
     message TEXT NOT NULL,
-    first_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f', 'now')),
-    last_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f', 'now'))
+    first_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f', 'now'))
 ) STRICT;
 CREATE INDEX IF NOT EXISTS fencing_refusals_of ON fencing_refusals (resource, place, cause);
 
--- INSERT INTO fencing_note VALUES (place, resource, cause, message): keeps a refusal.
+-- INSERT INTO fencing_note VALUES (place, resource, cause, message): keeps a refusal that is not there.
 CREATE VIEW IF NOT EXISTS fencing_note (place, resource, cause, message) AS
     SELECT place, resource, cause, message FROM fencing_refusals;
 
-CREATE TRIGGER IF NOT EXISTS fencing_note INSTEAD OF INSERT ON fencing_note BEGIN
-    INSERT INTO fencing_refusals (place, resource, cause, times, message)
-    SELECT NEW.place, own, NEW.cause, 0, NEW.message
-    FROM (SELECT CASE WHEN (SELECT count(*) FROM fencing_refusals) < 1000
-        THEN CAST(coalesce(NEW.resource, '') AS TEXT) ELSE '' END AS own)
-    WHERE NOT EXISTS (SELECT 1 FROM fencing_refusals WHERE cause = NEW.cause
-            AND place = NEW.place AND resource = CAST(coalesce(NEW.resource, '') AS TEXT))
-        AND NOT EXISTS (SELECT 1 FROM fencing_refusals WHERE cause = NEW.cause
-            AND place = NEW.place AND resource = own);
-    UPDATE fencing_refusals
-    SET times = times + 1, message = NEW.message, last_at = strftime('%Y-%m-%d %H:%M:%f', 'now')
-    WHERE id = (SELECT id FROM fencing_refusals WHERE place = NEW.place AND cause = NEW.cause
-            AND resource IN (CAST(coalesce(NEW.resource, '') AS TEXT), '')
-        ORDER BY resource DESC LIMIT 1);
+CREATE TRIGGER IF NOT EXISTS fencing_note INSTEAD OF INSERT ON fencing_note
+    WHEN NOT EXISTS (SELECT 1 FROM fencing_refusals WHERE place = NEW.place AND cause = NEW.cause
+        AND resource IN (CAST(coalesce(NEW.resource, 'NULL') AS TEXT), ''))
+BEGIN
+    INSERT INTO fencing_refusals (place, resource, cause, message)
+    SELECT NEW.place, iif(kept < 1000, CAST(coalesce(NEW.resource, 'NULL') AS TEXT), ''), NEW.cause,
+        NEW.message
+    FROM (SELECT count(*) AS kept FROM fencing_refusals) WHERE kept < 2000;
 END;
 
 -- INSERT INTO fencing_shadow VALUES (resource, presented, place): as fencing_check, and refuses

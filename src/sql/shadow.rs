@@ -8,7 +8,7 @@ use super::protect::quoted::hex;
 use crate::database::{Database, Kind, Texts};
 use crate::fence::Stale;
 
-/// What the fence would have refused: one row of the table `fencing_refusals`.
+/// What the fence would have refused, the first time: one row of the table `fencing_refusals`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Refused {
@@ -19,17 +19,12 @@ pub struct Refused {
     /// `stale`, `unpresented`, `malformed`, `truncate`, `waits` (it would have waited for another
     /// transaction, and perhaps have been refused then) or `failed` (the message says why).
     pub cause: String,
-    /// How often: in how many transactions on PostgreSQL, by how many statements on MySQL, for how
-    /// many rows on SQLite.
-    pub times: u64,
-    /// Who did it last: the user, on PostgreSQL also the application's name; empty on SQLite.
+    /// Who did it: the user, on PostgreSQL also the application's name; empty on SQLite.
     pub writer: String,
-    /// What the last of them would have been told.
+    /// The message of the refusal.
     pub message: String,
-    /// When it was first, in UTC.
+    /// When, in UTC.
     pub first_at: String,
-    /// When it was last, in UTC.
-    pub last_at: String,
 }
 
 /// Checks whether [`admit`](super::admit()) would admit `token` to `resource`, and refuses nothing. Use it to
@@ -129,7 +124,8 @@ async fn look<DB: Database>(
     }
 }
 
-/// Lists what was let through in shadow mode and would have been refused. The latest comes last.
+/// Lists what was let through in shadow mode and would have been refused: the first refusal of each place, resource,
+/// cause and writer, in the order in which they came.
 ///
 /// # Errors
 /// As for [`highest`](super::highest()).
@@ -137,50 +133,38 @@ async fn look<DB: Database>(
 /// # Cancel safety
 /// It changes nothing.
 pub async fn refusals<DB: Database>(pool: &Pool<DB>) -> Result<Vec<Refused>, AdmitError> {
-    let select = match DB::KIND {
-        Kind::Postgres => {
-            "SELECT place, resource, cause, times::text, writer, message,
-                to_char(first_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS'),
-                to_char(last_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS')
-            FROM fencing_refusals ORDER BY last_at, id"
-        }
-        Kind::MySql => {
-            "SELECT place, CONVERT(resource USING utf8mb4), cause, CAST(times AS CHAR), writer, message,
-                CAST(CAST(first_at AS DATETIME) AS CHAR), CAST(CAST(last_at AS DATETIME) AS CHAR)
-            FROM fencing_refusals ORDER BY last_at, id"
-        }
-        Kind::Sqlite => {
-            "SELECT place, resource, cause, CAST(times AS TEXT), writer, message,
-                substr(first_at, 1, 19), substr(last_at, 1, 19)
-            FROM main.fencing_refusals ORDER BY last_at, id"
-        }
+    let (name, writer, at, table) = match DB::KIND {
+        Kind::Postgres => (
+            "resource",
+            "writer",
+            "to_char(first_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS')",
+            "fencing_refusals",
+        ),
+        Kind::MySql => (
+            "CONVERT(resource USING utf8mb4)",
+            "writer",
+            "CAST(CAST(first_at AS DATETIME) AS CHAR)",
+            "fencing_refusals",
+        ),
+        Kind::Sqlite => ("resource", "''", "substr(first_at, 1, 19)", "main.fencing_refusals"),
     };
+    let select =
+        format!("SELECT place, {name}, cause, {writer}, message, {at} FROM {table} ORDER BY id");
     let mut conn = pool.acquire().await?;
     let mut all: Vec<Refused> = Vec::new();
-    for row in DB::texts(&mut conn, select.into(), Vec::new()).await? {
+    for row in DB::texts(&mut conn, select, Vec::new()).await? {
         let mut texts = row.into_iter().map(Option::unwrap_or_default);
         let mut text = || texts.next().unwrap_or_default();
-        let next = Refused {
-            place: text(),
-            resource: text(),
-            cause: text(),
-            times: text().parse().unwrap_or(0),
-            writer: text(),
-            message: text(),
-            first_at: text(),
-            last_at: text(),
-        };
-        let is_same = |own: &Refused| {
-            (&own.place, &own.resource, &own.cause) == (&next.place, &next.resource, &next.cause)
-        };
+        let (place, resource, cause) = (text(), text(), text());
+        let next =
+            Refused { place, resource, cause, writer: text(), message: text(), first_at: text() };
         // Transactions that met have a row each.
-        match all.iter().position(is_same) {
-            None => all.push(next),
-            Some(at) => {
-                let own = all.remove(at);
-                let first_at = own.first_at.min(next.first_at);
-                all.push(Refused { times: own.times + next.times, first_at, ..next });
-            }
+        let is_same = |own: &Refused| {
+            (&own.place, &own.resource) == (&next.place, &next.resource)
+                && (&own.cause, &own.writer) == (&next.cause, &next.writer)
+        };
+        if !all.iter().any(is_same) {
+            all.push(next);
         }
     }
     Ok(all)

@@ -296,7 +296,7 @@ fn a_table_in_shadow_mode_is_named_until_it_is_protected() {
     let ended = fencing(&check);
     assert_eq!(ended.code, Some(65), "{}", ended.stderr);
     assert!(ended.stderr.contains("1 of 1 tables are in shadow mode"), "{}", ended.stderr);
-    let line = "\twould refuse: unpresented, 1 times, last at ";
+    let line = "\twould refuse: unpresented, first at ";
     assert!(ended.stdout.contains("shadow\tfiles\t{path}\n"), "{}", ended.stdout);
     assert!(ended.stdout.contains(line), "{}", ended.stdout);
     let ended = fencing(&[&check[..], &["--json"]].concat());

@@ -99,7 +99,7 @@ impl Protect {
     }
 
     /// Protects the table in shadow mode: the triggers refuse nothing. They keep in the table
-    /// `fencing_refusals` what they would have refused ([`refusals`](crate::sql::refusals)), and raise
+    /// `fencing_refusals` the first of what they would have refused ([`refusals`](crate::sql::refusals)), and raise
     /// marks where they need not wait. To switch the protection on, apply it without this.
     ///
     /// **Fencing.** None. It shows which writers would be refused, before they are.

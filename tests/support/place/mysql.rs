@@ -69,6 +69,7 @@ pub const OURS: &[&str] = &[
     "fencing_marks_base",
     "fencing_marks_shared",
     "fencing_refusals",
+    "fencing_refusals_kept",
     "fencing_turns",
 ];
 
