@@ -1,8 +1,5 @@
 //! What the tests of every database share.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
 use std::time::Duration;
 
 use fencing::lock::AcquireError;
@@ -34,22 +31,4 @@ pub fn fault(outcome: Result<Lease, AcquireError>) -> Fault {
         Err(error) => panic!("no fault: {error:?}"),
         Ok(lease) => panic!("granted: {lease:?}"),
     }
-}
-
-/// Polls a future this many times at most, then drops it.
-pub async fn polled<F: Future>(future: F, times: usize) -> Option<F::Output> {
-    let mut future = pin!(future);
-    let mut left = times;
-    poll_fn(|context| {
-        if left == 0 {
-            return Poll::Ready(None);
-        }
-        left -= 1;
-        match future.as_mut().poll(context) {
-            Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending if left == 0 => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        }
-    })
-    .await
 }

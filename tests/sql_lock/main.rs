@@ -18,10 +18,13 @@ mod sqlite {
 
 mod postgres {
     use support::place::postgres as place;
+    use support::postgres::PostgresServer as Server;
 
     mod conflicts;
     mod crash;
     mod failover;
+    #[path = "../server/mod.rs"]
+    mod server;
     #[path = "../suite/mod.rs"]
     mod suite;
     mod told;
@@ -29,11 +32,13 @@ mod postgres {
 }
 
 mod mysql {
+    use support::mariadb::MariadbServer as Server;
     use support::place::mysql as place;
 
     mod conflicts;
-    mod crash;
     mod failover;
+    #[path = "../server/mod.rs"]
+    mod server;
     mod sessions;
     #[path = "../suite/mod.rs"]
     mod suite;

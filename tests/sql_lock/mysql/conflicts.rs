@@ -1,20 +1,17 @@
-//! Other transactions in the way, and time that passes meanwhile.
+//! Other transactions in the way, as MySQL alone has them.
 
 use std::time::Duration;
 
-use fencing::Resource;
 use fencing::lock::Released;
 use fencing::lock::sql::SqlLock;
 use fencing::sql;
-use fencing::time::ManualClock;
-use fencing_protocol::Fault;
 use sqlx::{MySqlConnection, MySqlPool};
 
 use super::place::Place;
+use super::server::conflicts::LOCK_ROW;
 use super::words;
-use crate::common::{LONG, fault, held, resource};
+use crate::common::{LONG, held, resource};
 
-const LOCK_ROW: &str = "SELECT token FROM fencing_leases FOR UPDATE";
 const CLOCK: &str = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
 
 fn service(pool: &MySqlPool, budget: Duration) -> SqlLock<sqlx::MySql> {
@@ -32,65 +29,6 @@ async fn released() -> Place {
 
 async fn number(conn: &mut MySqlConnection, query: &'static str) -> i64 {
     sqlx::query_scalar(query).fetch_one(conn).await.unwrap()
-}
-
-#[tokio::test]
-async fn under_every_isolation_level_a_conflict_is_no_holder() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    for level in [
-        "SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED",
-        "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-        "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE",
-        "SET innodb_snapshot_isolation = ON",
-        "SET innodb_lock_wait_timeout = 0",
-    ] {
-        let mut tasks = Vec::new();
-        for _ in 0..6 {
-            let lock = service(&place.with(level), LONG / 2);
-            tasks.push(tokio::spawn(async move {
-                let mut leases = 0;
-                while leases < 5 {
-                    // The first of a resource as well as the next.
-                    let name = Resource::new(format!("invoice/{leases}")).unwrap();
-                    match lock.try_acquire(&name).await {
-                        Ok(lease) => {
-                            assert_eq!(lease.release().await, Ok(Released::Released));
-                            leases += 1;
-                        }
-                        Err(error) => drop(held(Err(error))),
-                    }
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                }
-            }));
-        }
-        for task in tasks {
-            task.await.unwrap();
-        }
-    }
-}
-
-#[tokio::test]
-async fn what_somebody_keeps_locked_is_no_holder() {
-    let place = released().await;
-    for (lock, unlock) in [
-        ("START TRANSACTION; SELECT token FROM fencing_leases FOR UPDATE", "ROLLBACK"),
-        ("LOCK TABLES fencing_leases WRITE", "UNLOCK TABLES"),
-    ] {
-        let mut by_hand = place.pool.acquire().await.unwrap();
-        sqlx::raw_sql(lock).execute(&mut *by_hand).await.unwrap();
-        fault(service(&place.other(), Duration::from_millis(300)).try_acquire(&resource()).await);
-        // Nor does anything go on waiting in the server: the next try comes after a pause.
-        let waiting = "SELECT COUNT(*) FROM information_schema.processlist
-            WHERE db = DATABASE() AND command <> 'Sleep' AND id <> CONNECTION_ID()";
-        let end = std::time::Instant::now() + Duration::from_secs(15);
-        while number(&mut by_hand, waiting).await > 0 {
-            assert!(std::time::Instant::now() < end, "{lock}: the statement outlives its caller");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        sqlx::raw_sql(unlock).execute(&mut *by_hand).await.unwrap();
-    }
-    drop(service(&place.other(), Duration::from_secs(20)).acquire(&resource()).await.unwrap());
 }
 
 #[tokio::test]
@@ -216,48 +154,6 @@ async fn a_renewal_that_comes_after_the_release_does_not_lock_again() {
     assert_eq!(lease.release().await, Ok(Released::Released));
     assert_eq!(renew(&place.pool, &owner, token).await, 0);
     drop(lock.try_acquire(&resource()).await.unwrap());
-}
-
-#[tokio::test]
-async fn the_time_that_the_database_takes_is_taken_off_the_lease() {
-    let place = released().await;
-    let clock = ManualClock::default();
-    let lock = SqlLock::builder(place.other()).ttl(LONG).budget(LONG / 2).renew(false);
-    let lock = lock.clock(clock.clone()).build().unwrap();
-    for (taken, late) in [(LONG / 2, false), (LONG, true)] {
-        let mut by_hand = place.pool.begin().await.unwrap();
-        sqlx::query(LOCK_ROW).execute(&mut *by_hand).await.unwrap();
-        let name = resource();
-        let (outcome, ()) = tokio::join!(lock.try_acquire(&name), async {
-            place.blocked().await;
-            clock.advance(taken);
-            by_hand.rollback().await.unwrap();
-        });
-        if late {
-            assert_eq!(fault(outcome), Fault::TooLate);
-            // And it is taken back.
-            drop(lock.try_acquire(&resource()).await.unwrap());
-        } else {
-            let lease = outcome.unwrap();
-            let left = lease.valid_for();
-            assert!(left > LONG / 4 && left <= LONG / 2, "{left:?}");
-            assert_eq!(lease.release().await, Ok(Released::Released));
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_grant_that_comes_after_the_budget_is_taken_back() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    let slow = "CREATE TRIGGER slow BEFORE INSERT ON fencing_leases FOR EACH ROW DO SLEEP(2)";
-    sqlx::raw_sql(slow).execute(&place.pool).await.unwrap();
-    let pool = place.other();
-    let (brief, patient) = (service(&pool, LONG / 60), service(&pool, LONG / 3));
-    // So that there is a connection.
-    assert!(brief.health().await.has_quorum());
-    assert_eq!(fault(brief.try_acquire(&resource()).await), Fault::TimedOut);
-    assert!(patient.acquire(&resource()).await.unwrap().token().get() > 1);
 }
 
 #[tokio::test]

@@ -39,3 +39,26 @@ pub async fn sessions(pool: &sqlx::MySqlPool) -> Option<i64> {
 
 /// Whether the parts of a row that several share carry names.
 pub const PARTS_HAVE_NAMES: bool = false;
+
+/// The settings under which conflicts may fail, or be waited for in another way.
+pub const LEVELS: &[&str] = &[
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED",
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+    "SET innodb_snapshot_isolation = ON",
+    "SET innodb_lock_wait_timeout = 0",
+];
+
+/// What somebody may keep locked, and how it ends.
+pub const LOCKED: &[(&str, &str)] = &[
+    ("START TRANSACTION; SELECT token FROM fencing_leases FOR UPDATE", "ROLLBACK"),
+    ("LOCK TABLES fencing_leases WRITE", "UNLOCK TABLES"),
+];
+
+/// How many statements run besides this one.
+pub const WAITING: &str = "SELECT COUNT(*) FROM information_schema.processlist
+    WHERE db = DATABASE() AND command <> 'Sleep' AND id <> CONNECTION_ID()";
+
+/// A new row takes two seconds.
+pub const SLOW_GRANTS: &str =
+    "CREATE TRIGGER slow BEFORE INSERT ON fencing_leases FOR EACH ROW DO SLEEP(2)";

@@ -5,72 +5,16 @@ use std::time::Duration;
 use fencing::lock::Released;
 use fencing::lock::sql::SqlLock;
 use fencing::sql;
-use fencing::time::ManualClock;
 use fencing_protocol::Fault;
 use sqlx::PgPool;
 
 use super::place::Place;
+use super::server::conflicts::{LOCK_ROW, nothing_waits};
 use super::words;
 use crate::common::{LONG, fault, held, resource};
 
 fn service(pool: &PgPool, budget: Duration) -> SqlLock<sqlx::Postgres> {
     SqlLock::builder(pool.clone()).ttl(LONG).budget(budget).build().unwrap()
-}
-
-#[tokio::test]
-async fn serialization_failures_are_repeated_and_are_no_holders() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    for level in ["repeatable read", "serializable"] {
-        let mut tasks = Vec::new();
-        for _ in 0..6 {
-            let pool = place.with(&[("default_transaction_isolation", level)]);
-            let lock = service(&pool, LONG / 2);
-            tasks.push(tokio::spawn(async move {
-                let mut leases = 0;
-                while leases < 5 {
-                    match lock.try_acquire(&resource()).await {
-                        Ok(lease) => {
-                            assert_eq!(lease.release().await, Ok(Released::Released));
-                            leases += 1;
-                        }
-                        Err(error) => drop(held(Err(error))),
-                    }
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                }
-            }));
-        }
-        for task in tasks {
-            task.await.unwrap();
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_row_that_somebody_keeps_locked_is_no_holder() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    let patient = service(&place.other(), Duration::from_secs(20));
-    drop(patient.acquire(&resource()).await.unwrap().release().await);
-    let mut by_hand = place.pool.begin().await.unwrap();
-    let lock_row = "SELECT FROM fencing_leases FOR UPDATE";
-    sqlx::query(lock_row).execute(&mut *by_hand).await.unwrap();
-    let brief = service(&place.other(), Duration::from_millis(300));
-    fault(brief.try_acquire(&resource()).await);
-    nothing_waits(&place).await;
-    by_hand.rollback().await.unwrap();
-    drop(patient.acquire(&resource()).await.unwrap());
-}
-
-/// Nothing goes on waiting in the server when its caller has given up.
-async fn nothing_waits(place: &Place) {
-    let waiting = "SELECT count(*) FROM pg_stat_activity
-        WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    let end = std::time::Instant::now() + Duration::from_secs(15);
-    while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&place.pool).await.unwrap() > 0 {
-        assert!(std::time::Instant::now() < end, "the statement outlives its caller");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
 }
 
 #[tokio::test]
@@ -80,8 +24,7 @@ async fn a_row_that_somebody_keeps_locked_holds_no_renewal_or_release_up() {
     let lock = service(&place.other(), Duration::from_millis(300));
     let lease = lock.acquire(&resource()).await.unwrap();
     let mut by_hand = place.pool.begin().await.unwrap();
-    let lock_row = "SELECT FROM fencing_leases FOR UPDATE";
-    sqlx::query(lock_row).execute(&mut *by_hand).await.unwrap();
+    sqlx::query(LOCK_ROW).execute(&mut *by_hand).await.unwrap();
     lease.renew().await.unwrap_err();
     nothing_waits(&place).await;
     lease.release().await.unwrap_err();
@@ -98,8 +41,7 @@ async fn a_row_that_is_closed_is_not_waited_for() {
     let lock = service(&place.other(), Duration::from_secs(20));
     let _lease = lock.acquire(&resource()).await.unwrap();
     let mut by_hand = place.pool.begin().await.unwrap();
-    let lock_row = "SELECT FROM fencing_leases FOR UPDATE";
-    sqlx::query(lock_row).execute(&mut *by_hand).await.unwrap();
+    sqlx::query(LOCK_ROW).execute(&mut *by_hand).await.unwrap();
     held(lock.try_acquire(&resource()).await);
     by_hand.rollback().await.unwrap();
 }
@@ -160,55 +102,4 @@ async fn a_renewal_that_comes_after_the_release_does_not_lock_again() {
     assert_eq!(lease.release().await, Ok(Released::Released));
     asleep(false).await;
     drop(lock.try_acquire(&resource()).await.unwrap());
-}
-
-#[tokio::test]
-async fn the_time_that_the_database_takes_is_taken_off_the_lease() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    let clock = ManualClock::default();
-    let lock = SqlLock::builder(place.other()).ttl(LONG).budget(LONG / 2).renew(false);
-    let lock = lock.clock(clock.clone()).build().unwrap();
-    drop(lock.acquire(&resource()).await.unwrap().release().await);
-    for (taken, late) in [(LONG / 2, false), (LONG, true)] {
-        let mut by_hand = place.pool.begin().await.unwrap();
-        let lock_row = "SELECT FROM fencing_leases FOR UPDATE";
-        sqlx::query(lock_row).execute(&mut *by_hand).await.unwrap();
-        let name = resource();
-        let (outcome, ()) = tokio::join!(lock.try_acquire(&name), async {
-            place.blocked().await;
-            clock.advance(taken);
-            by_hand.rollback().await.unwrap();
-        });
-        if late {
-            assert_eq!(fault(outcome), Fault::TooLate);
-            // And it is taken back.
-            drop(lock.try_acquire(&resource()).await.unwrap());
-        } else {
-            let lease = outcome.unwrap();
-            let left = lease.valid_for();
-            assert!(left > LONG / 4 && left <= LONG / 2, "{left:?}");
-            assert_eq!(lease.release().await, Ok(Released::Released));
-        }
-    }
-}
-
-const SLOW_GRANTS: &str = "
-    CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-        PERFORM pg_sleep(2); RETURN NULL;
-    END $$;
-    CREATE TRIGGER slow BEFORE INSERT ON fencing_leases FOR EACH STATEMENT EXECUTE FUNCTION slow();
-";
-
-#[tokio::test]
-async fn a_grant_that_comes_after_the_budget_is_taken_back() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    sqlx::raw_sql(SLOW_GRANTS).execute(&place.pool).await.unwrap();
-    let pool = place.other();
-    let (brief, patient) = (service(&pool, LONG / 60), service(&pool, LONG / 3));
-    // So that there is a connection.
-    assert!(brief.health().await.has_quorum());
-    assert_eq!(fault(brief.try_acquire(&resource()).await), Fault::TimedOut);
-    assert!(patient.acquire(&resource()).await.unwrap().token().get() > 1);
 }

@@ -40,3 +40,24 @@ pub async fn sessions(pool: &sqlx::PgPool) -> Option<i64> {
 
 /// Whether the parts of a row that several share carry names.
 pub const PARTS_HAVE_NAMES: bool = true;
+
+/// The isolation levels in which conflicts fail.
+pub const LEVELS: &[&[(&str, &str)]] = &[
+    &[("default_transaction_isolation", "repeatable read")],
+    &[("default_transaction_isolation", "serializable")],
+];
+
+/// What somebody may keep locked, and how it ends.
+pub const LOCKED: &[(&str, &str)] = &[("BEGIN; SELECT FROM fencing_leases FOR UPDATE", "ROLLBACK")];
+
+/// How many statements wait for a lock.
+pub const WAITING: &str = "SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND wait_event_type = 'Lock'";
+
+/// A new row takes two seconds.
+pub const SLOW_GRANTS: &str = "
+    CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        PERFORM pg_sleep(2); RETURN NULL;
+    END $$;
+    CREATE TRIGGER slow BEFORE INSERT ON fencing_leases FOR EACH STATEMENT EXECUTE FUNCTION slow();
+";

@@ -1,5 +1,7 @@
 //! Every future dropped after each number of polls.
 
+use support::polled::polled;
+
 use super::*;
 
 /// More polls than any of these futures takes without a holder in its way.

@@ -20,7 +20,7 @@ use sqlx::Pool;
 
 use super::place::{Db, Place};
 use super::words;
-use crate::common::{LONG, fault, held, polled, resource};
+use crate::common::{LONG, fault, held, resource};
 
 /// A database with our tables.
 async fn ready() -> Place {

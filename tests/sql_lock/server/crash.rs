@@ -6,13 +6,13 @@ use fencing::lock::Loss;
 use fencing::lock::sql::SqlLock;
 use fencing::sql;
 use fencing_protocol::Fault;
-use sqlx::MySqlPool;
+use sqlx::Pool;
 
-use super::place::pool;
+use super::Server;
+use super::place::{Db, pool};
 use crate::common::{fault, resource};
-use support::mariadb::MariadbServer;
 
-fn service(pool: &MySqlPool) -> SqlLock<sqlx::MySql> {
+fn service(pool: &Pool<Db>) -> SqlLock<Db> {
     let lock = SqlLock::builder(pool.clone()).ttl(Duration::from_secs(3));
     lock.budget(Duration::from_secs(1)).build().unwrap()
 }
@@ -20,7 +20,7 @@ fn service(pool: &MySqlPool) -> SqlLock<sqlx::MySql> {
 #[tokio::test]
 async fn when_the_server_is_killed_the_lease_is_lost_and_tokens_grow() {
     // With its own settings it keeps what it has committed.
-    let mut server = MariadbServer::start();
+    let mut server = Server::start();
     let pool = pool(server.database().await);
     sql::migrate(&pool).await.unwrap();
     let lock = service(&pool);
@@ -40,7 +40,7 @@ async fn when_the_server_is_killed_the_lease_is_lost_and_tokens_grow() {
 
 #[tokio::test]
 async fn a_server_that_hangs_holds_nobody_up() {
-    let server = MariadbServer::start();
+    let server = Server::start();
     let pool = pool(server.database().await);
     sql::migrate(&pool).await.unwrap();
     let lock = service(&pool);
