@@ -76,6 +76,10 @@ impl Acquire {
         }
     }
 
+    pub(super) fn attempt(&self) -> &Attempt {
+        &self.attempt
+    }
+
     /// What to send next, and to which node.
     pub fn next_request(&mut self) -> Option<(usize, Request)> {
         self.outbox.pop_front()

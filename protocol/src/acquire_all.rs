@@ -1,27 +1,34 @@
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::time::Duration;
+
+use nonempty::NonEmpty;
 
 use super::message::{Reply, Request};
 use super::{Acquire, AcquireOutcome, Attempt, Fault};
 use crate::time::Time;
 use crate::token::Token;
 
-/// How one attempt to acquire several resources ended.
+/// An attempt that has acquired all of its resources, with time left.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum AcquireAllOutcome {
-    /// Each resource is won, and there is time left.
-    Won {
-        /// The token of each resource, in their order.
-        tokens: Vec<Token>,
-        /// When the lease ends unless it is renewed.
-        deadline: Time,
-    },
+pub struct Won {
+    /// The locks, in the order of the attempt, each with its token.
+    pub locks: NonEmpty<(Attempt, Token)>,
+    /// When the lease ends unless it is renewed.
+    pub deadline: Time,
+}
+
+/// Why an attempt has acquired none of its resources.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Lost {
     /// Enough nodes answered, and another owner holds one of the locks on too many of them.
     Held {
         /// Which of the resources: the one that is held for longest.
         part: usize,
         /// When enough of its locks seen will have expired; zero if the vote was split.
         retry_after: Duration,
+        /// Whether others share it, and the attempt would hold it alone.
+        shared: bool,
     },
     /// Too few nodes gave a vote: the fault of each, by its number.
     NoQuorum {
@@ -32,13 +39,13 @@ pub enum AcquireAllOutcome {
     },
 }
 
-/// One attempt to acquire several resources together: protocol, "Several at once".
+/// One attempt to acquire one resource, or several together: protocol, "Several at once".
 ///
 /// Each resource is an [`Acquire`] of its own, with votes and a token of its own. What they have for
 /// one node goes there as one request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AcquireAll {
-    parts: Vec<Acquire>,
+    parts: NonEmpty<Acquire>,
     nodes: Vec<Waits>,
     outbox: VecDeque<(usize, Request)>,
 }
@@ -55,10 +62,9 @@ struct Waits {
 impl AcquireAll {
     /// Starts an attempt over `nodes` nodes, of one owner for different resources.
     #[must_use]
-    pub fn new(nodes: usize, attempts: Vec<Attempt>, now: Time) -> AcquireAll {
-        let parts = attempts.into_iter().map(|attempt| Acquire::new(nodes, attempt, now));
+    pub fn new(nodes: usize, attempts: NonEmpty<Attempt>, now: Time) -> AcquireAll {
         let mut all = AcquireAll {
-            parts: parts.collect(),
+            parts: attempts.map(|attempt| Acquire::new(nodes, attempt, now)),
             nodes: vec![Waits::default(); nodes],
             outbox: VecDeque::new(),
         };
@@ -101,36 +107,43 @@ impl AcquireAll {
         }
         for (node, requests) in requests.into_iter().enumerate() {
             if !requests.is_empty() {
-                self.outbox.push_back((node, Request::Several(requests)));
+                self.outbox.push_back((node, Request::together(requests)));
             }
         }
+    }
+
+    /// Reports whether the node has answered that other owners hold all of the locks: then the node
+    /// holds nothing for this owner, and there is nothing to release.
+    #[must_use]
+    pub fn is_refused(&self, node: usize) -> bool {
+        self.parts.iter().all(|part| part.is_refused(node))
     }
 
     /// How the attempt ended, as soon as no further reply can change it. It is won when each
     /// resource is, and lost when one is.
     #[must_use]
-    pub fn outcome(&self, now: Time) -> Option<AcquireAllOutcome> {
-        let (mut tokens, mut end, mut held) = (Vec::new(), None, None);
-        for (part, outcome) in self.parts.iter().map(|part| part.outcome(now)).enumerate() {
-            match outcome {
+    pub fn outcome(&self, now: Time) -> Option<Result<Won, Lost>> {
+        let (mut locks, mut end, mut held) = (Vec::new(), None, None);
+        for (number, part) in self.parts.iter().enumerate() {
+            match part.outcome(now) {
                 Some(AcquireOutcome::Won { token, deadline }) => {
-                    tokens.push(token);
+                    locks.push((part.attempt().clone(), token));
                     end = Some(end.map_or(deadline, |end: Time| end.min(deadline)));
                 }
-                Some(AcquireOutcome::Held { retry_after, .. }) => {
-                    held = held.max(Some((retry_after, std::cmp::Reverse(part))));
+                Some(AcquireOutcome::Held { retry_after, shared }) => {
+                    held = held.max(Some((retry_after, Reverse(number), shared)));
                 }
                 Some(AcquireOutcome::NoQuorum { granted, faults }) => {
-                    return Some(AcquireAllOutcome::NoQuorum { granted, faults });
+                    return Some(Err(Lost::NoQuorum { granted, faults }));
                 }
                 None => {}
             }
         }
-        if let Some((retry_after, std::cmp::Reverse(part))) = held {
-            return Some(AcquireAllOutcome::Held { part, retry_after });
+        if let Some((retry_after, Reverse(part), shared)) = held {
+            return Some(Err(Lost::Held { part, retry_after, shared }));
         }
-        let deadline = end.filter(|_| tokens.len() == self.parts.len())?;
-        Some(AcquireAllOutcome::Won { tokens, deadline })
+        let deadline = end.filter(|_| locks.len() == self.parts.len())?;
+        Some(Ok(Won { locks: NonEmpty::from_vec(locks)?, deadline }))
     }
 }
 

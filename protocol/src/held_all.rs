@@ -1,18 +1,20 @@
-//! Renewal and release of several locks that one attempt has acquired.
+//! Renewal and release of the locks that one attempt has acquired.
+
+use nonempty::NonEmpty;
 
 use super::message::{Reply, Request};
 use super::{Attempt, Fault, Release, ReleaseOutcome, Renew, RenewOutcome};
 use crate::time::Time;
 use crate::token::Token;
 
-/// One renewal of several locks: protocol, "Several at once".
+/// One renewal of one lock or several: protocol, "Several at once".
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RenewAll(Vec<Renew>);
 
 impl RenewAll {
     /// Starts a renewal over `nodes` nodes, of the locks that these attempts have acquired.
     #[must_use]
-    pub fn new(nodes: usize, held: &[(Attempt, Token)], now: Time) -> RenewAll {
+    pub fn new(nodes: usize, held: &NonEmpty<(Attempt, Token)>, now: Time) -> RenewAll {
         let renew =
             |(attempt, token): &(Attempt, Token)| Renew::new(nodes, attempt.clone(), *token, now);
         RenewAll(held.iter().map(renew).collect())
@@ -21,7 +23,7 @@ impl RenewAll {
     /// What to send to every node.
     #[must_use]
     pub fn request(&self) -> Request {
-        Request::Several(self.0.iter().map(Renew::request).collect())
+        Request::together(self.0.iter().map(Renew::request).collect())
     }
 
     /// Takes what a node answered, or why it did not.
@@ -52,7 +54,7 @@ impl RenewAll {
     }
 }
 
-/// One release of several locks on all nodes: protocol, "Several at once".
+/// One release of one lock or several on all nodes: protocol, "Several at once".
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ReleaseAll(Vec<Release>);
 

@@ -36,7 +36,7 @@ mod time;
 pub mod token;
 
 pub use acquire::{Acquire, AcquireOutcome, fault_of};
-pub use acquire_all::{AcquireAll, AcquireAllOutcome};
+pub use acquire_all::{AcquireAll, Lost, Won};
 pub use fault::Fault;
 pub use fleet::{Fleet, FleetError};
 pub use held_all::{ReleaseAll, RenewAll};
@@ -44,6 +44,7 @@ pub use id::{ClientId, Incarnation, Membership, Nonce, Owner};
 pub use message::{Prepared, Reply, Report, Request, Sealing, State};
 pub use mode::Mode;
 pub use moment::Moment;
+pub use nonempty::NonEmpty;
 pub use readmit::{Readmission, Readmit};
 pub use readmit_error::ReadmitError;
 pub use release::{Release, ReleaseOutcome};

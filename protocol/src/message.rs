@@ -161,12 +161,26 @@ impl Request {
         Request::Shorten { resource, owner, rest }
     }
 
+    /// Returns one request for all of these, which are of one kind: a single one as it is.
+    #[must_use]
+    pub fn together(parts: Vec<Request>) -> Request {
+        <[Request; 1]>::try_from(parts).map_or_else(Request::Several, |[one]| one)
+    }
+
+    /// Returns the requests that it is made of: itself, if it is not several.
+    #[must_use]
+    pub fn parts(&self) -> &[Request] {
+        match self {
+            Request::Several(parts) => parts,
+            one => std::slice::from_ref(one),
+        }
+    }
+
     /// Reports whether the request gives something back. It may then come late, and often.
     pub fn is_release(&self) -> bool {
-        match self {
-            Request::Several(parts) => parts.iter().all(Request::is_release),
-            other => matches!(other, Request::Release { .. } | Request::Shorten { .. }),
-        }
+        let is_release =
+            |part: &Request| matches!(part, Request::Release { .. } | Request::Shorten { .. });
+        self.parts().iter().all(is_release)
     }
 
     /// Returns the owner of the lock that the request is about.
@@ -295,30 +309,32 @@ pub enum Reply {
 }
 
 impl Reply {
+    /// Returns the answers that it is made of: itself, if it is not several.
+    #[must_use]
+    pub fn parts(&self) -> &[Reply] {
+        match self {
+            Reply::Several(parts) => parts,
+            one => std::slice::from_ref(one),
+        }
+    }
+
     /// Reports whether the node should begin a new era.
     pub fn is_full(&self) -> bool {
-        match self {
-            Reply::Several(parts) => parts.iter().any(Reply::is_full),
-            other => matches!(other, Reply::Exhausted | Reply::Granted { crowded: true, .. }),
-        }
+        let is_full =
+            |part: &Reply| matches!(part, Reply::Exhausted | Reply::Granted { crowded: true, .. });
+        self.parts().iter().any(is_full)
     }
 
     /// Reports whether the node has forgotten something, according to it or one of its parts.
     pub fn is_not_admitted(&self) -> bool {
-        match self {
-            Reply::NotAdmitted => true,
-            Reply::Several(parts) => parts.iter().any(Reply::is_not_admitted),
-            _ => false,
-        }
+        self.parts().contains(&Reply::NotAdmitted)
     }
 
     /// Reports whether it grants a lock, or names one that is held.
     pub fn shows_use(&self) -> bool {
-        match self {
-            Reply::Granted { .. } | Reply::Held { .. } | Reply::Shared { .. } => true,
-            Reply::Several(parts) => parts.iter().any(Reply::shows_use),
-            _ => false,
-        }
+        self.parts().iter().any(|part| {
+            matches!(part, Reply::Granted { .. } | Reply::Held { .. } | Reply::Shared { .. })
+        })
     }
 
     /// Returns the answer to each of the parts of a request. What the node says of all counts for each.

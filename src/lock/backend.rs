@@ -1,21 +1,22 @@
 //! The port behind every lock service.
 
+use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use fencing_protocol::{Fault, Mode, Resource};
+use fencing_protocol::{Fault, Mode, NonEmpty, Resource};
 use tokio::time::Instant;
 
 use super::AcquireError;
 use super::health::Health;
-use super::held_lock::{Grant, GrantAll};
+use super::held_lock::Grant;
 use super::settings::Settings;
 use super::wait::notifications::Subscription;
 use crate::time::Clock;
 
 /// How an attempt asks for a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ask {
+pub struct Ask {
     pub(crate) mode: Mode,
     /// Until when the caller asks again if it is not granted. Meanwhile a client that waits to hold a lock
     /// alone keeps others from joining those who share it.
@@ -28,29 +29,23 @@ impl Ask {
 }
 
 /// The port behind every lock service: what makes attempts and reports its health. Redlock's
-/// nodes and the table in a database are two back ends; etcd or ZooKeeper would be more.
-pub(crate) trait LockBackend: Clone + Send + Sync + 'static {
+/// nodes and the table in a database are two back ends; etcd or ZooKeeper would be more. Nobody outside can
+/// name it.
+pub trait LockBackend: fmt::Debug + Clone + Send + Sync + 'static {
     /// Whether a release says that others wait, see [`has_remote_waiters`](LockBackend::has_remote_waiters).
     const REPORTS_REMOTE_WAITERS: bool;
 
     /// Returns the clock that leases are timed by in this process.
     fn clock(&self) -> &Arc<dyn Clock>;
 
-    /// Makes one attempt. An attempt that is dropped, or not granted, releases what it got.
+    /// Makes one attempt to acquire all of these, which are different. The locks come in their order. An
+    /// attempt that is dropped, or not granted, releases what it got.
     fn attempt(
         &self,
-        resource: &Resource,
+        resources: &NonEmpty<Resource>,
         ask: Ask,
         settings: &Settings,
     ) -> impl Future<Output = Result<Grant, AcquireError>> + Send;
-
-    /// Makes one attempt to acquire all of these, which are different and at least one. The tokens come
-    /// in their order. An attempt that is dropped, or not granted, releases what it got.
-    fn attempt_all(
-        &self,
-        resources: &[Resource],
-        settings: &Settings,
-    ) -> impl Future<Output = Result<GrantAll, AcquireError>> + Send;
 
     /// Begins to listen for releases by other processes, for somebody who waits since then. The
     /// servers tell the one who has waited longest, where they know that. It is a hint.

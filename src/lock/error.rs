@@ -63,13 +63,6 @@ pub enum AcquireError {
         /// The database, and why.
         cause: NodeCause,
     },
-    /// This lock service has no shared mode. Nothing was asked for.
-    #[error("{resource} was not asked for: this lock service has no shared mode")]
-    #[non_exhaustive]
-    NotShared {
-        /// What you asked for.
-        resource: Resource,
-    },
     /// The list is empty or too long. Nothing was asked for.
     #[error("{count} resources were given; 1 to {most} can be acquired with one call")]
     #[non_exhaustive]
@@ -93,11 +86,6 @@ impl fmt::Display for By<'_> {
 pub(super) const MOST: usize = 128;
 
 impl AcquireError {
-    /// Returns the error of a list of so many resources.
-    pub(super) fn of_count(count: usize) -> AcquireError {
-        AcquireError::WrongCount { count, most: MOST }
-    }
-
     /// Returns why the servers did not grant it: the cause of each node, or that of the database.
     /// Empty if another client holds the lock, or no server was asked.
     #[must_use]
@@ -105,7 +93,6 @@ impl AcquireError {
         match self {
             AcquireError::Held { .. }
             | AcquireError::Overloaded { .. }
-            | AcquireError::NotShared { .. }
             | AcquireError::WrongCount { .. } => &[],
             AcquireError::NoQuorum { causes, .. } => causes,
             AcquireError::Unavailable { cause, .. } => std::slice::from_ref(cause),
@@ -118,7 +105,6 @@ impl AcquireError {
             AcquireError::Held { .. } => "held",
             AcquireError::NoQuorum { .. } => "no_quorum",
             AcquireError::Overloaded { .. } => "overloaded",
-            AcquireError::NotShared { .. } => "not_shared",
             AcquireError::WrongCount { .. } => "wrong_count",
             AcquireError::Unavailable { .. } => "unavailable",
         }

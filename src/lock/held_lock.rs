@@ -1,30 +1,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencing_protocol::Token;
+use fencing_protocol::NonEmpty;
 use futures_util::future::BoxFuture;
 
 use super::error::{NodeCause, ReleaseError, Released};
+use crate::sequencer::Sequencer;
 use crate::time::Time;
 
 /// What an attempt that was granted gives to the lease.
-pub(crate) struct Grant {
-    pub(crate) token: Token,
-    pub(crate) deadline: Time,
-    pub(crate) held: Arc<dyn HeldLock>,
-}
-
-/// What an attempt that was granted several resources gives to the lease.
-pub(crate) struct GrantAll {
-    /// In the order of the resources.
-    pub(crate) tokens: Vec<Token>,
+pub struct Grant {
+    pub(crate) locks: NonEmpty<Sequencer>,
     pub(crate) deadline: Time,
     pub(crate) held: Arc<dyn HeldLock>,
 }
 
 /// How a renewal ended.
 #[derive(Debug)]
-pub(crate) enum Renewed {
+pub enum Renewed {
     /// The lease lasts until then.
     Until(Time),
     /// Another client has acquired the resource since.
@@ -33,8 +26,8 @@ pub(crate) enum Renewed {
     Failed(Vec<NodeCause>),
 }
 
-/// One held lock, as its lease sees it.
-pub(crate) trait HeldLock: Send + Sync + 'static {
+/// The locks of one lease, as the lease sees them.
+pub trait HeldLock: Send + Sync + 'static {
     /// Tries once to renew.
     fn renew(&self) -> BoxFuture<'_, Renewed>;
 

@@ -1,15 +1,16 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fencing_protocol::{Resource, Token};
+use fencing_protocol::NonEmpty;
 
 use super::error::NodeCause;
 use super::held_lock::{HeldLock, Renewed};
 use super::standing::{Loss, Standing};
+use super::wait::queues::WaitQueues;
+use crate::sequencer::Sequencer;
 
 /// One held lease: what the lease and its watchdog share.
 pub(super) struct Holding {
-    pub(super) resource: Resource,
-    pub(super) token: Token,
+    pub(super) locks: NonEmpty<Sequencer>,
     pub(super) standing: Arc<Standing>,
     pub(super) held: Arc<dyn HeldLock>,
     /// Why the last renewal failed, if it did.
@@ -18,12 +19,22 @@ pub(super) struct Holding {
 
 impl Holding {
     pub(super) fn new(
-        resource: Resource,
-        token: Token,
+        locks: NonEmpty<Sequencer>,
         standing: Arc<Standing>,
         held: Arc<dyn HeldLock>,
     ) -> Holding {
-        Holding { resource, token, standing, held, failure: Mutex::default() }
+        Holding { locks, standing, held, failure: Mutex::default() }
+    }
+
+    /// Reports whether a release is to go to the next caller of this process, and nobody elsewhere is to be
+    /// notified: never that of several locks, as others wait for a part of them.
+    pub(super) fn passes(&self, queues: &WaitQueues) -> bool {
+        self.locks.tail().is_empty() && queues.hands_over(&self.locks.first().resource)
+    }
+
+    /// Wakes those in this process who wait for the locks.
+    pub(super) fn wake(&self, queues: &WaitQueues, passed: bool) {
+        self.locks.iter().for_each(|lock| queues.wake(&lock.resource, passed));
     }
 
     /// Returns why the last renewal failed. Empty if none has, or it did not.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use fencing_protocol::{Resource, Token};
+use fencing_protocol::{NonEmpty, Resource, Token};
 use tokio::runtime::Handle;
 
 use super::counted::Held;
@@ -28,8 +28,12 @@ use crate::time::{Clock, Time};
 ///
 /// **Fencing.** A lease may be lost at any moment, even between a look at it and a write. Only a
 /// storage that compares [`token`](Lease::token) makes a late write safe.
+///
+/// A [`SharedLease`] is a part in a lock that others may share, a [`LeaseSet`] is a lease of several
+/// resources. They are types of their own, so that code that must hold one lock alone, and asks for a
+/// `Lease`, can't take them.
 #[must_use = "a lease that is dropped is released"]
-pub struct Lease {
+pub struct Lease<K = Exclusive> {
     holding: Arc<Holding>,
     runtime: Handle,
     queues: Arc<WaitQueues>,
@@ -39,54 +43,141 @@ pub struct Lease {
     /// The lock is not free before this, by `lock_at_least_for`.
     closed_until: Time,
     released: bool,
+    kind: K,
 }
 
-impl fmt::Debug for Lease {
+/// A part in a lock that several share, from [`acquire_shared`](super::Lock::acquire_shared): nobody
+/// holds the lock alone meanwhile. It is renewed, lost and released as a [`Lease`] is, each part by
+/// itself; the lock is free when the last part is gone.
+///
+/// **Fencing.** The token is larger than that of every lease before that held the lock alone, and smaller
+/// than that of each one after. Those who share the lock have equal tokens where the counts of the nodes
+/// agree, and may have different ones where they do not. So a storage that compares tokens refuses a
+/// reader once a later writer has written. It does not fence the writes of readers against each other. If
+/// your token is smaller than another reader's, the storage may refuse you after that reader has written:
+/// acquire again.
+pub type SharedLease = Lease<Shared>;
+
+/// A lease of several resources, from [`acquire_all`](super::Lock::acquire_all): with a token for each.
+/// It is renewed, lost and released as a whole, as a [`Lease`] is: it is over for all resources when it
+/// is for one. Errors name the first of the resources.
+///
+/// **Fencing.** Give each write the token of the resource that it is about.
+pub type LeaseSet = Lease<Several>;
+
+/// The kind of a [`Lease`] that holds one lock alone.
+#[derive(Debug, Clone, Copy)]
+pub struct Exclusive(());
+
+/// The kind of a [`SharedLease`].
+#[derive(Debug, Clone, Copy)]
+pub struct Shared(());
+
+/// The kind of a [`LeaseSet`].
+#[derive(Debug)]
+pub struct Several {
+    /// In the order of the names.
+    sequencers: Box<[Sequencer]>,
+}
+
+/// The kinds of a [`Lease`] of one resource.
+pub trait OfOne: Kind {}
+
+impl OfOne for Exclusive {}
+impl OfOne for Shared {}
+
+/// What a kind of a [`Lease`] knows besides.
+pub trait Kind: Sized + Send + Sync + 'static {
+    #[doc(hidden)]
+    fn of(locks: &NonEmpty<Sequencer>) -> Self;
+}
+
+impl Kind for Exclusive {
+    fn of(_: &NonEmpty<Sequencer>) -> Exclusive {
+        Exclusive(())
+    }
+}
+
+impl Kind for Shared {
+    fn of(_: &NonEmpty<Sequencer>) -> Shared {
+        Shared(())
+    }
+}
+
+impl Kind for Several {
+    fn of(locks: &NonEmpty<Sequencer>) -> Several {
+        let mut sequencers: Box<[_]> = locks.iter().cloned().collect();
+        sequencers.sort_unstable_by(|one, other| one.resource.cmp(&other.resource));
+        Several { sequencers }
+    }
+}
+
+impl<K> fmt::Debug for Lease<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lease")
-            .field("resource", self.resource())
-            .field("token", &self.token())
+            .field("locks", &self.holding.locks)
             .field("valid_for", &self.valid_for())
             .finish_non_exhaustive()
     }
 }
 
-impl Lease {
-    pub(super) fn new(
-        resource: Resource,
-        grant: Grant,
-        clock: Arc<dyn Clock>,
-        (asked, settings): (Time, &Settings),
-        queues: Arc<WaitQueues>,
-        watchdogs: &Watchdogs,
-    ) -> Lease {
-        let standing = Arc::new(Standing::new(clock, grant.deadline, settings.max_hold));
-        let holding = Holding::new(resource, grant.token, standing, grant.held);
-        let (holding, runtime) = (Arc::new(holding), Handle::current());
-        let watch = || watchdogs.watch(&runtime, Arc::clone(&holding), settings.ttl);
-        let watch = settings.renew.then(watch);
-        let closed_until = asked + settings.at_least;
-        let counted = Some(Held::new());
-        Lease { holding, runtime, queues, watch, counted, closed_until, released: false }
+impl Lease<Several> {
+    /// Returns the fencing token of a resource; `None` if the lease is not about it.
+    #[must_use]
+    pub fn token_of(&self, resource: &Resource) -> Option<Token> {
+        let pairs = self.sequencers();
+        let place = pairs.binary_search_by(|pair| pair.resource.cmp(resource)).ok()?;
+        pairs.get(place).map(|pair| pair.token)
     }
 
+    /// Returns each resource with its token, in the order of their names.
+    #[must_use]
+    pub fn sequencers(&self) -> &[Sequencer] {
+        &self.kind.sequencers
+    }
+}
+
+impl<K: OfOne> Lease<K> {
     /// Returns the fencing token: give it to every write that the lease is to protect.
     #[must_use]
     pub fn token(&self) -> Token {
-        self.holding.token
+        self.holding.locks.first().token
     }
 
     /// Returns the token together with the resource that it was issued for. If the other side takes
     /// the pair, give it the pair: then nobody can use the token for another resource by mistake.
     #[must_use]
     pub fn sequencer(&self) -> Sequencer {
-        Sequencer::new(self.resource().clone(), self.token())
+        self.holding.locks.first().clone()
     }
 
     /// Returns what is locked.
     #[must_use]
     pub fn resource(&self) -> &Resource {
-        &self.holding.resource
+        &self.holding.locks.first().resource
+    }
+}
+
+impl<K> Lease<K> {
+    /// Takes what was granted. The time is that before it was asked for.
+    pub(super) fn new(
+        grant: Grant,
+        clock: Arc<dyn Clock>,
+        (asked, settings): (Time, &Settings),
+        queues: Arc<WaitQueues>,
+        watchdogs: &Watchdogs,
+    ) -> Lease<K>
+    where
+        K: Kind,
+    {
+        let (kind, counted) = (K::of(&grant.locks), Some(Held::new()));
+        let standing = Arc::new(Standing::new(clock, grant.deadline, settings.max_hold));
+        let holding = Holding::new(grant.locks, standing, grant.held);
+        let (holding, runtime) = (Arc::new(holding), Handle::current());
+        let watch = || watchdogs.watch(&runtime, Arc::clone(&holding), settings.ttl);
+        let watch = settings.renew.then(watch);
+        let closed_until = asked + settings.at_least;
+        Lease { holding, runtime, queues, watch, counted, closed_until, released: false, kind }
     }
 
     /// Returns how long the lease lasts from now unless it is renewed; zero when it is over.
@@ -101,7 +192,7 @@ impl Lease {
     ///
     /// # Cancel safety
     /// You may await any number of these, and drop them.
-    pub fn lost(&self) -> impl Future<Output = Loss> + Send + use<> {
+    pub fn lost(&self) -> impl Future<Output = Loss> + Send + use<K> {
         let standing = Arc::clone(&self.holding.standing);
         async move { standing.over().await }
     }
@@ -170,11 +261,11 @@ impl Lease {
             // Its runtime has ended.
             None => Vec::new(),
         };
-        let (resource, token) = (self.resource().clone(), self.token());
+        let Sequencer { resource, token } = self.holding.locks.first().clone();
         Err(RenewError::Failed { resource, token, causes })
     }
 
-    /// Releases the lease on all nodes. If the time of `lock_at_least_for` is not over, the lock
+    /// Releases the lease. If the time of `lock_at_least_for` is not over, the lock
     /// stays closed for the rest of it.
     ///
     /// # Errors
@@ -189,15 +280,15 @@ impl Lease {
         let holding = Arc::clone(&self.holding);
         let (queues, rest) = (Arc::clone(&self.queues), self.rest());
         let release = async move {
-            let (held, resource) = (&holding.held, &holding.resource);
+            let held = &holding.held;
             if held.releases_in_order() {
-                let passed = !lapsed && rest.is_zero() && queues.hands_over(resource);
+                let passed = !lapsed && rest.is_zero() && holding.passes(&queues);
                 let released = if passed { held.pass() } else { held.release(rest) };
-                queues.wake(resource, passed);
+                holding.wake(&queues, passed);
                 return released.await;
             }
             let released = held.release(rest);
-            let _waiter = Waiter { queues: &queues, resource };
+            let _waiters = Waiters { queues: &queues, holding: &holding };
             released.await
         };
         let outcome = in_runtime(&self.runtime, release).await;
@@ -215,7 +306,7 @@ impl Lease {
     }
 
     fn lost_by(&self, loss: Loss) -> LeaseLost {
-        let (resource, token) = (self.resource().clone(), self.token());
+        let Sequencer { resource, token } = self.holding.locks.first().clone();
         LeaseLost { resource, token, loss, causes: self.renewal_failure() }
     }
 
@@ -228,38 +319,38 @@ impl Lease {
     }
 }
 
-impl HeldToken for Lease {
+impl<K: OfOne> HeldToken for Lease<K> {
     fn held(&self) -> Option<Sequencer> {
         self.holding.standing.deadline().is_ok().then(|| self.sequencer())
     }
 }
 
-impl Drop for Lease {
+impl<K> Drop for Lease<K> {
     fn drop(&mut self) {
         if !self.released {
             let lost = self.close() != Loss::Released;
             let (held, rest) = (&self.holding.held, self.rest());
             let in_order = held.releases_in_order() && !lost && rest.is_zero();
-            let passed = in_order && self.queues.hands_over(self.resource());
+            let passed = in_order && self.holding.passes(&self.queues);
             if passed {
                 drop(held.pass());
             } else {
                 held.abandon(lost, rest);
             }
-            self.queues.wake(self.resource(), passed);
+            self.holding.wake(&self.queues, passed);
         }
     }
 }
 
-/// The one in this process who waits for the resource. It is woken when this is dropped, also where nobody
+/// Those in this process who wait for the locks. They are woken when this is dropped, also where nobody
 /// waits for the end of the release.
-struct Waiter<'a> {
+struct Waiters<'a> {
     queues: &'a WaitQueues,
-    resource: &'a Resource,
+    holding: &'a Holding,
 }
 
-impl Drop for Waiter<'_> {
+impl Drop for Waiters<'_> {
     fn drop(&mut self) {
-        self.queues.wake(self.resource, false);
+        self.holding.wake(self.queues, false);
     }
 }

@@ -27,13 +27,9 @@ mod held_lock;
 mod holder;
 mod holding;
 mod lease;
-mod lease_set;
 pub mod redlock;
 mod service;
 mod settings;
-mod several;
-mod shared_lease;
-mod sharing;
 mod sleep;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 pub mod sql;
@@ -53,15 +49,15 @@ pub use error::{AcquireError, LeaseLost, NodeCause, ReleaseError, Released, Rene
 pub use fencing_protocol::Fault;
 pub use health::{Health, NodeHealth};
 pub use holder::Holder;
-pub use lease::Lease;
-pub use lease_set::LeaseSet;
+pub use lease::{Exclusive, Kind, Lease, LeaseSet, OfOne, Several, Shared, SharedLease};
+pub use service::LockService;
 pub use settings::BuildError;
-pub use shared_lease::SharedLease;
 pub use standing::Loss;
 pub use wait::ReleaseListener;
 
 /// A lock service: what hands out leases. Use it as `Arc<dyn Lock>` where the choice of back end
 /// is a matter of configuration; [`connect`] gives you one.
+#[auto_impl::auto_impl(Arc)]
 pub trait Lock: fmt::Debug + Send + Sync {
     /// Acquires the lease of `resource`. Waits while another client holds it, up to the wait
     /// limit.
@@ -91,37 +87,29 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// lock alone, or waits to hold it alone, up to the wait limit.
     ///
     /// # Errors
-    /// [`AcquireError`] of the last attempt: [`NotShared`](AcquireError::NotShared) if this lock service
-    /// has no shared mode.
+    /// [`AcquireError`] of the last attempt.
     ///
     /// # Cancel safety
     /// As for [`acquire`](Lock::acquire).
     fn acquire_shared<'a>(
         &'a self,
         resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<SharedLease, AcquireError>> {
-        self.try_acquire_shared(resource)
-    }
+    ) -> BoxFuture<'a, Result<SharedLease, AcquireError>>;
 
     /// Acquires a part in the lock of `resource`, which others may share, in one attempt.
     ///
     /// # Errors
-    /// [`AcquireError`]: [`NotShared`](AcquireError::NotShared) if this lock service has no shared mode.
+    /// [`AcquireError`]: `Held` if another client holds the lock alone, or waits to hold it alone.
     ///
     /// # Cancel safety
     /// As for [`acquire`](Lock::acquire).
     fn try_acquire_shared<'a>(
         &'a self,
         resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<SharedLease, AcquireError>> {
-        let resource = resource.clone();
-        Box::pin(std::future::ready(Err(AcquireError::NotShared { resource })))
-    }
+    ) -> BoxFuture<'a, Result<SharedLease, AcquireError>>;
 
     /// Acquires the lease of the first of the resources that is free, or becomes free within the wait
     /// limit. It asks for each in its order.
-    ///
-    /// The default asks for each resource once, and then waits for the first of the list.
     ///
     /// # Errors
     /// [`AcquireError`]: [`WrongCount`](AcquireError::WrongCount) if the list is empty or longer than
@@ -132,17 +120,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
     fn acquire_any<'a>(
         &'a self,
         resources: &'a [Resource],
-    ) -> BoxFuture<'a, Result<Lease, AcquireError>> {
-        Box::pin(async move {
-            let Some(first) = resources.first() else { return Err(AcquireError::of_count(0)) };
-            for resource in resources {
-                if let Ok(lease) = self.try_acquire(resource).await {
-                    return Ok(lease);
-                }
-            }
-            self.acquire(first).await
-        })
-    }
+    ) -> BoxFuture<'a, Result<Lease, AcquireError>>;
 
     /// Acquires one lease of all of the resources, with a token for each. Waits until all are free at
     /// one time, up to the wait limit, and holds none of them meanwhile: clients never wait for each
@@ -150,17 +128,14 @@ pub trait Lock: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// [`AcquireError`] of the last attempt: [`WrongCount`](AcquireError::WrongCount) if the list is
-    /// empty or has more than 128 resources, or if this lock service can't do it.
+    /// empty or has more than 128 resources.
     ///
     /// # Cancel safety
     /// As for [`acquire`](Lock::acquire).
     fn acquire_all<'a>(
         &'a self,
         resources: &'a [Resource],
-    ) -> BoxFuture<'a, Result<LeaseSet, AcquireError>> {
-        let count = resources.len();
-        Box::pin(std::future::ready(Err(AcquireError::WrongCount { count, most: 0 })))
-    }
+    ) -> BoxFuture<'a, Result<LeaseSet, AcquireError>>;
 
     /// Asks the servers how they stand.
     ///
@@ -192,70 +167,6 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// for the rest.
     ///
     /// # Errors
-    /// [`BuildError`] if it is longer than the TTL, or if this lock service has no such setting.
-    fn with_lock_at_least_for(&self, least: Duration) -> Result<Arc<dyn Lock>, BuildError> {
-        let problem = format!("{least:?}: this lock service has no such setting");
-        Err(BuildError::new("lock_at_least_for", problem))
-    }
-}
-
-impl<L: Lock + ?Sized> Lock for Arc<L> {
-    fn acquire<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Lease, AcquireError>> {
-        (**self).acquire(resource)
-    }
-
-    fn try_acquire<'a>(
-        &'a self,
-        resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<Lease, AcquireError>> {
-        (**self).try_acquire(resource)
-    }
-
-    fn acquire_shared<'a>(
-        &'a self,
-        resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<SharedLease, AcquireError>> {
-        (**self).acquire_shared(resource)
-    }
-
-    fn try_acquire_shared<'a>(
-        &'a self,
-        resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<SharedLease, AcquireError>> {
-        (**self).try_acquire_shared(resource)
-    }
-
-    fn acquire_any<'a>(
-        &'a self,
-        resources: &'a [Resource],
-    ) -> BoxFuture<'a, Result<Lease, AcquireError>> {
-        (**self).acquire_any(resources)
-    }
-
-    fn acquire_all<'a>(
-        &'a self,
-        resources: &'a [Resource],
-    ) -> BoxFuture<'a, Result<LeaseSet, AcquireError>> {
-        (**self).acquire_all(resources)
-    }
-
-    fn health(&self) -> BoxFuture<'_, Health> {
-        (**self).health()
-    }
-
-    fn settle(&self) -> BoxFuture<'_, ()> {
-        (**self).settle()
-    }
-
-    fn with_ttl(&self, ttl: Duration) -> Result<Arc<dyn Lock>, BuildError> {
-        (**self).with_ttl(ttl)
-    }
-
-    fn with_wait(&self, wait: Duration) -> Result<Arc<dyn Lock>, BuildError> {
-        (**self).with_wait(wait)
-    }
-
-    fn with_lock_at_least_for(&self, least: Duration) -> Result<Arc<dyn Lock>, BuildError> {
-        (**self).with_lock_at_least_for(least)
-    }
+    /// [`BuildError`] if it is longer than the TTL.
+    fn with_lock_at_least_for(&self, least: Duration) -> Result<Arc<dyn Lock>, BuildError>;
 }

@@ -32,7 +32,7 @@ impl BuildError {
 
 /// The numbers of a lock service.
 #[derive(Clone)]
-pub(super) struct Settings {
+pub struct Settings {
     pub(super) ttl: Duration,
     pub(super) drift: Option<Duration>,
     pub(super) retry_delay: Duration,

@@ -19,6 +19,7 @@ use super::sleep::sleep_until;
 use super::standing::Loss;
 use crate::random::jitter;
 use crate::seldom::Seldom;
+use crate::sequencer::Sequencer;
 use crate::time::{Clock, Time};
 
 #[cfg(test)]
@@ -357,7 +358,7 @@ fn on_renewed(watchdog: &Watchdog, number: u64, holding: &Holding, renewed: Rene
     if let Renewed::Failed(causes) = renewed {
         if let Some(suppressed) = warning {
             let causes: Vec<String> = causes.iter().map(ToString::to_string).collect();
-            let (resource, token) = (&holding.resource, holding.token);
+            let Sequencer { resource, token } = holding.locks.first();
             let note =
                 || tracing::warn!(%resource, %token, ?causes, suppressed, "lease not renewed yet");
             isolated(note);
@@ -377,7 +378,7 @@ fn on_renewed(watchdog: &Watchdog, number: u64, holding: &Holding, renewed: Rene
 
 fn lost(holding: &Holding, loss: Loss) {
     if loss != Loss::Released {
-        let (resource, token) = (&holding.resource, holding.token);
+        let Sequencer { resource, token } = holding.locks.first();
         isolated(|| tracing::warn!(%resource, %token, %loss, "lease lost"));
         isolated(|| metrics::counter!("fencing_leases_lost_total").increment(1));
     }

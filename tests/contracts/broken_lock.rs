@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fencing::lock::{AcquireError, BuildError, Health, Lease, Lock, SharedLease};
+use fencing::lock::{AcquireError, BuildError, Health, Lease, LeaseSet, Lock, SharedLease};
 use fencing::{Redlock, Resource};
 use futures_util::future::{BoxFuture, join};
 
@@ -38,6 +38,7 @@ impl TwoFleets {
 }
 
 type Acquiring<'a> = BoxFuture<'a, Result<Lease, AcquireError>>;
+type Sharing<'a> = BoxFuture<'a, Result<SharedLease, AcquireError>>;
 
 /// What none of the contracts asks for.
 macro_rules! and_the_rest {
@@ -57,11 +58,39 @@ macro_rules! and_the_rest {
         fn with_wait(&self, _: Duration) -> Result<Arc<dyn Lock>, BuildError> {
             unreachable!()
         }
+
+        fn with_lock_at_least_for(&self, _: Duration) -> Result<Arc<dyn Lock>, BuildError> {
+            unreachable!()
+        }
+
+        fn acquire_any<'a>(&'a self, _: &'a [Resource]) -> Acquiring<'a> {
+            unreachable!()
+        }
+
+        fn acquire_all<'a>(
+            &'a self,
+            _: &'a [Resource],
+        ) -> BoxFuture<'a, Result<LeaseSet, AcquireError>> {
+            unreachable!()
+        }
+    };
+}
+
+macro_rules! and_no_sharing {
+    () => {
+        fn acquire_shared<'a>(&'a self, _: &'a Resource) -> Sharing<'a> {
+            unreachable!()
+        }
+
+        fn try_acquire_shared<'a>(&'a self, _: &'a Resource) -> Sharing<'a> {
+            unreachable!()
+        }
     };
 }
 
 impl Lock for TwoFleets {
     and_the_rest!();
+    and_no_sharing!();
 
     fn acquire<'a>(&'a self, resource: &'a Resource) -> Acquiring<'a> {
         Box::pin(async move { self.turn().acquire(resource).await })
@@ -114,6 +143,7 @@ impl Drop for Guard<'_> {
 
 impl Lock for FlawedLock {
     and_the_rest!();
+    and_no_sharing!();
 
     fn acquire<'a>(&'a self, resource: &'a Resource) -> Acquiring<'a> {
         Box::pin(async move {
@@ -171,7 +201,6 @@ async fn leases_that_are_renewed_do_not_lapse() {
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum SharedFlaw {
-    HasNone,
     /// Each who shares it holds a lock of its own.
     SharesAnother,
     /// It never says that it waits, and asks again and again.
@@ -204,14 +233,14 @@ impl Lock for FlawedSharing {
         Box::pin(self.1.try_acquire(resource))
     }
 
-    fn try_acquire_shared<'a>(
-        &'a self,
-        resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<SharedLease, AcquireError>> {
+    fn acquire_shared<'a>(&'a self, resource: &'a Resource) -> Sharing<'a> {
+        self.try_acquire_shared(resource)
+    }
+
+    fn try_acquire_shared<'a>(&'a self, resource: &'a Resource) -> Sharing<'a> {
         Box::pin(async move {
             let other = Resource::new(format!("{resource}/shared")).unwrap();
             match self.0 {
-                SharedFlaw::HasNone => Lock::try_acquire_shared(&NotShared, resource).await,
                 SharedFlaw::SharesAnother => self.1.acquire_shared(&other).await,
                 SharedFlaw::StarvesWhoWaits => self.1.acquire_shared(resource).await,
             }
@@ -219,26 +248,9 @@ impl Lock for FlawedSharing {
     }
 }
 
-/// A lock service that has only what it must have.
-#[derive(Debug)]
-struct NotShared;
-
-impl Lock for NotShared {
-    and_the_rest!();
-
-    fn acquire<'a>(&'a self, _: &'a Resource) -> Acquiring<'a> {
-        unreachable!()
-    }
-
-    fn try_acquire<'a>(&'a self, _: &'a Resource) -> Acquiring<'a> {
-        unreachable!()
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn flawed_sharing_is_found_out() {
     for (flaw, case) in [
-        (SharedFlaw::HasNone, "share shared: NotShared"),
         (SharedFlaw::SharesAnother, "share after"),
         (SharedFlaw::StarvesWhoWaits, "acquire shared/turns: no answer"),
     ] {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use fencing::Resource;
 use fencing::time::Time;
 use fencing_protocol::{
-    Acquire, AcquireAll, AcquireAllOutcome, AcquireOutcome, Attempt, Mode, Nonce, Owner, Reply,
-    Request, Stamp, Store, Terms,
+    Acquire, AcquireAll, AcquireOutcome, Attempt, Mode, NonEmpty, Nonce, Owner, Reply, Request,
+    Stamp, Store, Terms, Won,
 };
 
 use crate::model::node::{TTL, ask, incarnation, owner};
@@ -84,16 +84,15 @@ fn next_grant(store: &mut Store, name: &str) -> Stamp {
 impl Node {
     /// Executes the request, and each part by itself: all of them, or none.
     fn answer(&mut self, request: &Request, seen: &mut Seen) -> Reply {
-        let Request::Several(parts) = request else { panic!("{request:?}") };
         let reply = ask(&mut self.together, 0, 0, request);
-        let Reply::Several(replies) = &reply else { panic!("{reply:?}") };
+        let replies = reply.parts();
         let refused = |reply: &Reply| matches!(reply, Reply::Held { .. } | Reply::Free);
         if replies.iter().any(refused) {
             assert!(replies.iter().all(refused), "{replies:?}");
             seen.refused += 1;
         } else {
             let one = |part: &Request| self.one(part, seen);
-            assert_eq!(parts.iter().map(one).collect::<Vec<_>>(), *replies);
+            assert_eq!(request.parts().iter().map(one).collect::<Vec<_>>(), replies);
         }
         assert_eq!(self.together, self.apart, "after {request:?}");
         reply
@@ -128,7 +127,7 @@ impl Client {
         let terms = Terms { ttl: TTL, lock_delay: Duration::ZERO, drift: Duration::ZERO };
         let (owner, mode) = (owner(number), Mode::Exclusive);
         let attempt = |name: &&str| Attempt { resource: resource(name), owner, mode, terms };
-        let attempts: Vec<Attempt> = names.iter().map(attempt).collect();
+        let attempts = NonEmpty::collect(names.iter().map(attempt)).unwrap();
         let each = attempts.iter().map(|attempt| Acquire::new(NODES, attempt.clone(), now()));
         let (asked, answered) = (vec![None; NODES], vec![None; NODES]);
         let each = each.collect();
@@ -147,7 +146,7 @@ impl Client {
             }
         }
         while let Some((node, request)) = self.all.next_request() {
-            assert_eq!(wanted.remove(&node).map(Request::Several).as_ref(), Some(&request));
+            assert_eq!(wanted.remove(&node).map(Request::together).as_ref(), Some(&request));
             self.asked[node] = Some(request);
         }
         assert!(wanted.is_empty(), "{wanted:?}");
@@ -155,8 +154,7 @@ impl Client {
 
     /// Each single attempt that has asked is given its part of the answer.
     fn take(&mut self, node: usize, reply: Reply, parts: &[usize]) {
-        let Reply::Several(replies) = &reply else { panic!("{reply:?}") };
-        for (part, reply) in parts.iter().zip(replies) {
+        for (part, reply) in parts.iter().zip(reply.parts()) {
             let vote = match reply {
                 Reply::Free => Reply::Held { remaining: Duration::ZERO, holder: None },
                 other => other.clone(),
@@ -177,7 +175,10 @@ impl Client {
         let tokens: Option<Vec<_>> = tokens.collect();
         let lost = |one: &AcquireOutcome| !matches!(one, AcquireOutcome::Won { .. });
         match self.all.outcome(now()) {
-            Some(AcquireAllOutcome::Won { tokens: all, .. }) => assert_eq!(tokens, Some(all)),
+            Some(Ok(Won { locks, .. })) => {
+                let all = locks.into_iter().map(|(_, token)| token).collect();
+                assert_eq!(tokens, Some(all));
+            }
             Some(_) => assert!(each.iter().flatten().any(lost)),
             None => assert!(tokens.is_none() && !each.iter().flatten().any(lost)),
         }
@@ -187,9 +188,8 @@ impl Client {
 
 /// The places of the resources that the parts of a request speak of.
 fn places(request: &Request, names: &[&str]) -> Vec<usize> {
-    let Request::Several(parts) = request else { panic!("{request:?}") };
     let place = |part: &Request| names.iter().position(|name| *of(part) == resource(name));
-    parts.iter().map(|part| place(part).unwrap()).collect()
+    request.parts().iter().map(|part| place(part).unwrap()).collect()
 }
 
 fn walk(seed: u64, seen: &mut Seen) {

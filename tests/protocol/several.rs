@@ -6,7 +6,7 @@ use std::time::Duration;
 use fencing::time::Time;
 use fencing::{Resource, Token};
 use fencing_protocol::{
-    AcquireAll, AcquireAllOutcome, Attempt, Mode, Nonce, Owner, Reply, Request, Store, Terms,
+    AcquireAll, Attempt, Mode, NonEmpty, Nonce, Owner, Reply, Request, Store, Terms, Won,
 };
 use stateright::{Model, Property};
 
@@ -101,18 +101,19 @@ impl World {
             mode: Mode::Exclusive,
             terms: terms(),
         };
-        let attempts = self.lists[client].iter().map(attempt).collect();
+        let attempts = NonEmpty::collect(self.lists[client].iter().map(attempt)).unwrap();
         AcquireAll::new(NODES, attempts, Time::from_start(Duration::ZERO))
     }
 
     /// A node executes a request, with a rule left out perhaps.
     fn answer(&self, store: &mut Store, request: &Request) -> Reply {
-        let Request::Several(parts) = request else { panic!("{request:?}") };
+        let parts = request.parts();
         match (self.mutant, &parts[0]) {
-            (Some(Mutant::NoPublish), Request::Publish { .. }) => {
-                Reply::Several(vec![Reply::Published; parts.len()])
-            }
-            (Some(Mutant::GrantsSome), Request::Acquire { .. }) => {
+            (Some(Mutant::NoPublish), Request::Publish { .. }) => match parts.len() {
+                1 => Reply::Published,
+                several => Reply::Several(vec![Reply::Published; several]),
+            },
+            (Some(Mutant::GrantsSome), Request::Acquire { .. }) if parts.len() > 1 => {
                 Reply::Several(parts.iter().map(|part| ask(store, 0, 0, part)).collect())
             }
             _ => ask(store, 0, 0, request),
@@ -131,10 +132,10 @@ impl World {
         let client = &mut state.clients[client];
         let Some(machine) = &client.machine else { return };
         let now = Time::from_start(Duration::ZERO);
-        if let Some(AcquireAllOutcome::Won { tokens, .. }) = machine.outcome(now)
+        if let Some(Ok(Won { locks, .. })) = machine.outcome(now)
             && client.tokens.iter().all(|token| *token == 0)
         {
-            for (name, token) in names.iter().zip(tokens) {
+            for (name, (_, token)) in names.iter().zip(locks) {
                 client.tokens[place(name)] = Token::get(token);
             }
         }
@@ -273,10 +274,7 @@ impl Model for World {
             properties.push(Property::sometimes("a publish was needed", |_, state: &State| {
                 let mut asked =
                     state.clients.iter().flat_map(|client| client.asked.iter().flatten());
-                asked.any(|request| {
-                    matches!(request, Request::Several(parts)
-                        if matches!(parts[0], Request::Publish { .. }))
-                })
+                asked.any(|request| matches!(request.parts()[0], Request::Publish { .. }))
             }));
         }
         properties

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencing_protocol::{
-    Acquire, AcquireOutcome, Attempt, Fault, Mode, Owner, Request, Resource, Terms,
+    AcquireAll, Attempt, Fault, Lost, Mode, NonEmpty, Owner, Request, Resource, Terms, Won,
 };
 use tokio::time::Instant;
 
@@ -15,56 +15,58 @@ use crate::lock::held_lock::Grant;
 use crate::lock::wait::backoff::Drains;
 use crate::lock::{AcquireError, Holder};
 use crate::random;
+use crate::sequencer::Sequencer;
 
 /// The longest that an attempt waits for its turn.
-pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30);
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
-/// Makes one attempt. Dropped at any await point, or lost, it releases everywhere. Where others share the
-/// lock that it asks for alone, nobody joins them for as long as it `drains`.
+/// Makes one attempt to acquire all of the resources. Dropped at any await point, or lost, it releases
+/// everywhere. Where others share the lock that it asks for alone, nobody joins them for as long as it `drains`.
 ///
 /// An attempt that failed because this client itself was too slow says nothing of the nodes: it waits for
-/// another turn and asks anew, for another owner, within the time in which it may wait.
+/// another turn and asks again, for another owner, within the time in which it may wait.
 pub(super) async fn attempt(
     nodes: &Arc<Nodes>,
-    resource: &Resource,
+    resources: &NonEmpty<Resource>,
     (mode, drains): (Mode, Option<Drains>),
     terms: Terms,
 ) -> Result<Grant, AcquireError> {
     readmission::start(nodes);
+    let first = resources.first();
     let end = Instant::now() + LONGEST_WAIT.min(terms.ttl / 2);
     loop {
         let left = end.saturating_duration_since(Instant::now());
         let Some(_turn) = nodes.turn(left).await else {
-            return Err(AcquireError::Overloaded { resource: resource.clone() });
+            return Err(AcquireError::Overloaded { resource: first.clone() });
         };
         let begin = Instant::now();
-        let asked = ask(nodes, resource, mode, terms).await;
+        let asked = ask(nodes, resources, mode, terms).await;
         let late = match &asked {
-            Err((AcquireOutcome::NoQuorum { faults, .. }, _)) => was_late(nodes, begin, faults),
+            Err((Lost::NoQuorum { faults, .. }, _)) => was_late(nodes, begin, faults),
             _ => false,
         };
         nodes.was_late(late);
         match asked {
             Ok(grant) => return Ok(grant),
-            Err((AcquireOutcome::Held { retry_after, shared }, holder)) => {
+            Err((Lost::Held { part, retry_after, shared }, holder)) => {
+                let resource = resources.get(part).unwrap_or(first).clone();
                 if let Some(lasting) = drains.filter(|_| shared).map(|it| it.lasting()) {
                     let drain = Request::Drain { resource: resource.clone(), lasting };
                     drop(nodes.submit_all(&drain));
                 }
-                return Err(AcquireError::Held { resource: resource.clone(), retry_after, holder });
+                return Err(AcquireError::Held { resource, retry_after, holder });
             }
-            Err((AcquireOutcome::NoQuorum { .. }, _)) if late && Instant::now() < end => {
-                tracing::debug!(%resource, "this client was late itself: asking anew");
+            Err((Lost::NoQuorum { .. }, _)) if late && Instant::now() < end => {
+                tracing::debug!(resource = %first, "this client was late itself: asking again");
             }
-            Err((AcquireOutcome::NoQuorum { granted: 0, faults }, _))
+            Err((Lost::NoQuorum { granted: 0, faults }, _))
                 if !faults.is_empty() && faults.iter().all(|(_, it)| it.is_own()) =>
             {
-                return Err(AcquireError::Overloaded { resource: resource.clone() });
+                return Err(AcquireError::Overloaded { resource: first.clone() });
             }
-            Err((AcquireOutcome::NoQuorum { granted, faults }, _)) => {
-                return Err(nodes.no_quorum(resource, granted, faults));
+            Err((Lost::NoQuorum { granted, faults }, _)) => {
+                return Err(nodes.no_quorum(first, granted, faults));
             }
-            Err((AcquireOutcome::Won { .. }, _)) => {}
         }
     }
 }
@@ -72,23 +74,23 @@ pub(super) async fn attempt(
 /// Reports whether a node was not asked in time, or not heard in time, because of this client: then this
 /// client may be to blame for the other faults, too. Requests that were refused before a budget has passed do not
 /// count: they would be refused again.
-pub(super) fn was_late(nodes: &Nodes, begin: Instant, faults: &[(usize, Fault)]) -> bool {
+fn was_late(nodes: &Nodes, begin: Instant, faults: &[(usize, Fault)]) -> bool {
     begin.elapsed() >= nodes.budget() && faults.iter().any(|(_, it)| it.is_own())
 }
 
 /// Asks the nodes once. Says also who holds the lock, if the nodes have said that.
 async fn ask(
     nodes: &Arc<Nodes>,
-    resource: &Resource,
+    resources: &NonEmpty<Resource>,
     mode: Mode,
     terms: Terms,
-) -> Result<Grant, (AcquireOutcome, Option<Holder>)> {
+) -> Result<Grant, (Lost, Option<Holder>)> {
     let owner = Owner(random::stamped());
-    let attempt = Attempt { resource: resource.clone(), owner, mode, terms };
-    let acquire = Acquire::new(nodes.size(), attempt.clone(), nodes.clock().now());
-    let mut asked = ReleaseOnDrop { nodes: Some(nodes), resource, owner, acquire };
+    let attempts = resources.clone().map(|resource| Attempt { resource, owner, mode, terms });
+    let acquire = AcquireAll::new(nodes.size(), attempts, nodes.clock().now());
+    let mut asked = ReleaseOnDrop { nodes: Some(nodes), resources, owner, acquire };
     let mut answers = Answers::of_votes(nodes.size(), nodes.clock());
-    let mut seen = SeenHolders::new(1);
+    let mut seen = SeenHolders::new(resources.len());
     let outcome = loop {
         while let Some((node, request)) = asked.acquire.next_request() {
             nodes.submit(node, request, &mut answers);
@@ -101,31 +103,41 @@ async fn ask(
                 seen.note(&reply);
                 asked.acquire.on_reply(node, reply);
             }
-            None => break AcquireOutcome::NoQuorum { granted: 0, faults: Vec::new() },
+            None => break Err(Lost::NoQuorum { granted: 0, faults: Vec::new() }),
         }
     };
     match outcome {
-        AcquireOutcome::Won { token, deadline } => {
+        Ok(Won { locks, deadline }) => {
             asked.nodes = None;
-            let held = Arc::new(HeldOnNodes::new(Arc::clone(nodes), attempt, token));
-            Ok(Grant { token, deadline, held })
+            let held = Arc::new(HeldOnNodes::new(Arc::clone(nodes), locks.clone()));
+            let locks = locks.map(|(attempt, token)| Sequencer::new(attempt.resource, token));
+            Ok(Grant { locks, deadline, held })
         }
-        lost => Err((lost, seen.most(0))),
+        Err(lost) => {
+            let holder = match lost {
+                Lost::Held { part, .. } => seen.most(part),
+                Lost::NoQuorum { .. } => None,
+            };
+            Err((lost, holder))
+        }
     }
 }
 
-/// Releases the lock on the nodes when it is dropped, also on nodes that did not answer.
+/// Releases the locks on the nodes when it is dropped, also on nodes that did not answer.
 struct ReleaseOnDrop<'a> {
     nodes: Option<&'a Arc<Nodes>>,
-    resource: &'a Resource,
+    resources: &'a NonEmpty<Resource>,
     owner: Owner,
-    acquire: Acquire,
+    acquire: AcquireAll,
 }
 
 impl Drop for ReleaseOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(nodes) = self.nodes {
-            let request = Request::Release { resource: self.resource.clone(), owner: self.owner };
+            let owner = self.owner;
+            let resources = self.resources.clone();
+            let release = resources.map(|resource| Request::Release { resource, owner });
+            let request = Request::together(release.into());
             let mut answers = Answers::new(nodes.size(), nodes.clock());
             // If a node has answered that another owner holds the lock, it has nothing of this owner.
             nodes.submit_to(&request, &mut answers, |node| !self.acquire.is_refused(node));

@@ -1,14 +1,15 @@
 use std::sync::Arc;
 
-use fencing_protocol::{CROWDED, Fault, Reply, Report, Request, Resource, fault_of, majority};
+use fencing_protocol::{
+    CROWDED, Fault, NonEmpty, Reply, Report, Request, Resource, fault_of, majority,
+};
 use tokio::time::Instant;
 
 use super::attempt::attempt;
-use super::attempt_all::attempt_all;
 use super::nodes::Nodes;
 use super::readmission;
 use crate::lock::backend::{Ask, LockBackend};
-use crate::lock::held_lock::{Grant, GrantAll};
+use crate::lock::held_lock::Grant;
 use crate::lock::settings::Settings;
 use crate::lock::wait::backoff::Drains;
 use crate::lock::wait::listening;
@@ -25,13 +26,13 @@ impl LockBackend for Arc<Nodes> {
 
     async fn attempt(
         &self,
-        resource: &Resource,
+        resources: &NonEmpty<Resource>,
         ask: Ask,
         settings: &Settings,
     ) -> Result<Grant, AcquireError> {
         // Until it asks again, and the request has got there.
         let drains = ask.waits.map(|end| Drains::new(settings, settings.budget() * 2, end));
-        attempt(self, resource, (ask.mode, drains), settings.terms()).await
+        attempt(self, resources, (ask.mode, drains), settings.terms()).await
     }
 
     fn subscribe(&self, resource: &Resource, since: Instant) -> Subscription {
@@ -52,14 +53,6 @@ impl LockBackend for Arc<Nodes> {
 
     fn forget_remote_waiters(&self, resource: &Resource) {
         self.notifications().forget_remote_waiters(resource);
-    }
-
-    async fn attempt_all(
-        &self,
-        resources: &[Resource],
-        settings: &Settings,
-    ) -> Result<GrantAll, AcquireError> {
-        attempt_all(self, resources, settings.terms()).await
     }
 
     async fn health(&self, _: &Settings) -> Health {

@@ -5,7 +5,6 @@ use fencing_protocol::Fleet;
 
 use super::nodes::{Nodes, Starting};
 use super::{BuildError, Node, Redlock};
-use crate::lock::service::Service;
 use crate::lock::settings::{Settings, settings_setters};
 use crate::time::{Clock, SystemClock};
 
@@ -113,6 +112,6 @@ impl RedlockBuilder {
         let budget = settings.budget();
         settings.budget = Some(budget);
         let nodes = Nodes::new(nodes, fleet, self.clock, budget, self.starting);
-        Ok(Redlock(Service::new(Arc::new(nodes), settings)))
+        Ok(Redlock::over(Arc::new(nodes), settings))
     }
 }

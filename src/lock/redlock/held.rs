@@ -1,7 +1,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use fencing_protocol::{Attempt, Release, Renew, RenewOutcome, Request, Token};
+use fencing_protocol::{
+    Attempt, NonEmpty, Owner, ReleaseAll, RenewAll, RenewOutcome, Request, Resource, Token,
+};
 use futures_util::future::BoxFuture;
 
 use super::answers::Answers;
@@ -9,32 +11,29 @@ use super::nodes::Nodes;
 use crate::lock::held_lock::{HeldLock, Renewed};
 use crate::lock::{ReleaseError, Released};
 
-/// A lock that is held on the nodes.
+/// Locks of one lease that are held on the nodes.
 pub(super) struct HeldOnNodes {
     nodes: Arc<Nodes>,
-    attempt: Attempt,
-    token: Token,
+    locks: NonEmpty<(Attempt, Token)>,
     /// Set before the release is submitted: a renewal after it could lock again.
     closed: Mutex<bool>,
 }
 
 impl HeldOnNodes {
-    pub(super) fn new(nodes: Arc<Nodes>, attempt: Attempt, token: Token) -> HeldOnNodes {
-        HeldOnNodes { nodes, attempt, token, closed: Mutex::new(false) }
+    pub(super) fn new(nodes: Arc<Nodes>, locks: NonEmpty<(Attempt, Token)>) -> HeldOnNodes {
+        HeldOnNodes { nodes, locks, closed: Mutex::new(false) }
     }
 
-    fn close(&self, rest: Duration) -> Answers {
-        let (resource, owner) = (self.attempt.resource.clone(), self.attempt.owner);
-        self.submit(&Request::release(resource, owner, rest))
-    }
-
-    fn submit(&self, release: &Request) -> Answers {
+    /// Renews no more, and sends a request for each lock.
+    fn close(&self, release: impl Fn(Resource, Owner) -> Request) -> Answers {
         *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.nodes.submit_all(release)
+        let release =
+            |(attempt, _): &(Attempt, Token)| release(attempt.resource.clone(), attempt.owner);
+        self.nodes.submit_all(&Request::together(self.locks.iter().map(release).collect()))
     }
 
     async fn released(&self, mut answers: Answers) -> Result<Released, ReleaseError> {
-        let mut release = Release::new(self.nodes.size());
+        let mut release = ReleaseAll::new(self.nodes.size(), self.locks.len());
         loop {
             if let Some(outcome) = release.outcome() {
                 return self.nodes.released(outcome);
@@ -51,7 +50,7 @@ impl HeldLock for HeldOnNodes {
     fn renew(&self) -> BoxFuture<'_, Renewed> {
         Box::pin(async {
             let (nodes, now) = (self.nodes.size(), self.nodes.clock().now());
-            let mut renew = Renew::new(nodes, self.attempt.clone(), self.token, now);
+            let mut renew = RenewAll::new(nodes, &self.locks, now);
             let mut answers = Answers::of_votes(nodes, self.nodes.clock());
             {
                 let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -79,14 +78,15 @@ impl HeldLock for HeldOnNodes {
 
     fn release(&self, rest: Duration) -> BoxFuture<'_, Result<Released, ReleaseError>> {
         // Submitted here and now: dropping the future takes nothing back.
-        Box::pin(self.released(self.close(rest)))
+        let answers = self.close(|resource, owner| Request::release(resource, owner, rest));
+        Box::pin(self.released(answers))
     }
 
     /// A lock that is shortened to nothing is gone, and no node tells of it.
     fn pass(&self) -> BoxFuture<'_, Result<Released, ReleaseError>> {
-        let (resource, owner) = (self.attempt.resource.clone(), self.attempt.owner);
-        let shorten = Request::Shorten { resource, owner, rest: Duration::ZERO };
-        Box::pin(self.released(self.submit(&shorten)))
+        let rest = Duration::ZERO;
+        let answers = self.close(|resource, owner| Request::Shorten { resource, owner, rest });
+        Box::pin(self.released(answers))
     }
 
     /// Each lane keeps the order.
@@ -95,10 +95,11 @@ impl HeldLock for HeldOnNodes {
     }
 
     fn abandon(&self, lost: bool, rest: Duration) {
-        if lost && !self.attempt.terms.lock_delay.is_zero() {
+        let delayed = |(attempt, _): &(Attempt, Token)| !attempt.terms.lock_delay.is_zero();
+        if lost && self.locks.iter().any(delayed) {
             *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
             return;
         }
-        drop(self.close(rest));
+        drop(self.close(|resource, owner| Request::release(resource, owner, rest)));
     }
 }

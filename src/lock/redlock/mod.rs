@@ -21,13 +21,11 @@
 
 mod answers;
 mod attempt;
-mod attempt_all;
 mod backend;
 mod builder;
 mod distinct_servers;
 mod driver;
 mod held;
-mod held_all;
 mod in_flight;
 mod job;
 mod lane;
@@ -49,12 +47,11 @@ mod tests;
 mod timer;
 mod waiting_list;
 
-use std::fmt;
 use std::sync::Arc;
 
 use nodes::Nodes;
 
-use super::service::{Service, lock_service};
+use super::service::LockService;
 
 pub use super::{BuildError, Health, ReleaseListener};
 pub use builder::RedlockBuilder;
@@ -72,17 +69,7 @@ pub use redis::{Forced, NodeLock, NodeReport, NodeView, RedisNode};
 /// **Fork.** A process that forks without `exec` must not use it in the child, and must not drop leases there: the
 /// two would share the connections, and the child has no runtime that drives them. Build another one after
 /// the fork.
-#[derive(Clone)]
-pub struct Redlock(Service<Arc<Nodes>>);
-
-impl fmt::Debug for Redlock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Redlock")
-            .field("nodes", &self.0.backend.size())
-            .field("settings", &self.0.settings)
-            .finish_non_exhaustive()
-    }
-}
+pub type Redlock = LockService<Arc<Nodes>>;
 
 impl Redlock {
     /// Returns a builder: what you set before the first lease.
@@ -94,8 +81,6 @@ impl Redlock {
     /// list.
     #[must_use]
     pub fn operator(&self) -> Operator {
-        Operator::of(&self.0.backend)
+        Operator::of(&self.backend)
     }
 }
-
-lock_service!(Redlock);

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -27,7 +28,7 @@ use crate::time::Clock;
 const TURNS: u32 = 128;
 
 /// The nodes of one lock service, and what all of its clones share.
-pub(super) struct Nodes {
+pub struct Nodes {
     lanes: Vec<Lane>,
     shared: Shared,
     clock: Arc<dyn Clock>,
@@ -49,6 +50,13 @@ pub(super) struct Starting {
     pub(super) strict: bool,
     /// The user has said that no lock can be out where all nodes are blank.
     pub(super) nothing_out: bool,
+}
+
+impl fmt::Debug for Nodes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.fleet().members().collect::<Vec<_>>();
+        f.debug_tuple("Nodes").field(&names).finish()
+    }
 }
 
 impl Nodes {

@@ -243,10 +243,10 @@ impl Operator {
     }
 
     async fn relocate(&self, new: &Redlock, lost: bool) -> Result<(), OperatorError> {
-        if self.nodes.fleet() == new.0.backend.fleet() {
+        if self.nodes.fleet() == new.backend.fleet() {
             return Err(OperatorError::SameList);
         }
-        let to = Operator::of(&new.0.backend);
+        let to = Operator::of(&new.backend);
         let to = &to;
         self.repeat(|| async move {
             let order = Relocation {

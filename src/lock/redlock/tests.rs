@@ -256,7 +256,7 @@ fn full_lanes_refuse_at_once_and_once() {
     let still = runtime();
     let entered = still.enter();
     for _ in 0..=100_000 {
-        drop(redlock.0.backend.submit_all(&Request::Read));
+        drop(redlock.backend.submit_all(&Request::Read));
     }
     drop(entered);
     let before = clock.0.load(Ordering::SeqCst);

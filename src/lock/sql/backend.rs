@@ -1,15 +1,14 @@
 use std::sync::Arc;
 
-use fencing_protocol::{Fault, Resource};
+use fencing_protocol::{Fault, NonEmpty, Resource};
 use tokio::time::Instant;
 
 use super::attempt::attempt;
-use super::attempt_all::attempt_all;
 use super::listener;
 use super::table::LeaseTable;
 use crate::database::Database;
 use crate::lock::backend::{Ask, LockBackend};
-use crate::lock::held_lock::{Grant, GrantAll};
+use crate::lock::held_lock::Grant;
 use crate::lock::settings::Settings;
 use crate::lock::wait::backoff::Drains;
 use crate::lock::wait::listening;
@@ -26,13 +25,13 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
 
     async fn attempt(
         &self,
-        resource: &Resource,
+        resources: &NonEmpty<Resource>,
         ask: Ask,
         settings: &Settings,
     ) -> Result<Grant, AcquireError> {
         // Until it asks again. An answer is seldom as late as it may be.
         let drains = ask.waits.map(|end| Drains::new(settings, settings.budget() / 2, end));
-        attempt(self, resource, (ask.mode, drains), settings.terms(), settings.budget()).await
+        attempt(self, resources, (ask.mode, drains), settings.terms(), settings.budget()).await
     }
 
     fn subscribe(&self, resource: &Resource, since: Instant) -> Subscription {
@@ -52,14 +51,6 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
     }
 
     fn forget_remote_waiters(&self, _: &Resource) {}
-
-    async fn attempt_all(
-        &self,
-        resources: &[Resource],
-        settings: &Settings,
-    ) -> Result<GrantAll, AcquireError> {
-        attempt_all(self, resources, settings.terms(), settings.budget()).await
-    }
 
     async fn health(&self, settings: &Settings) -> Health {
         LeaseTable::health(self, settings.budget()).await

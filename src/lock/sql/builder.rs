@@ -7,7 +7,6 @@ use super::table::LeaseTable;
 use super::{BuildError, SqlLock};
 use crate::database::Database;
 use crate::lock::holder::HolderName;
-use crate::lock::service::Service;
 use crate::lock::settings::{Settings, settings_setters};
 use crate::time::{Clock, SystemClock};
 
@@ -64,6 +63,6 @@ impl<DB: Database> SqlLockBuilder<DB> {
             HolderName::of_process()
         });
         let table = Arc::new(LeaseTable::new(self.pool, holder, self.clock));
-        SqlLock(Service::new(table, self.settings))
+        SqlLock::over(table, self.settings)
     }
 }

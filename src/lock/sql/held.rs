@@ -1,55 +1,59 @@
+use std::sync::Arc;
 use std::time::Duration;
 
-use fencing_protocol::{Fault, Terms, Token};
+use fencing_protocol::{Fault, NonEmpty, Terms, Token};
 use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
-use super::row::LeaseRow;
-use crate::database::Database;
+use super::rows::LeaseRows;
+use crate::database::{Claim, Database};
 use crate::lock::held_lock::{HeldLock, Renewed};
 use crate::lock::{ReleaseError, Released};
 
-/// One held row.
+/// The held rows of one lease.
 ///
 /// Nothing keeps a renewal that is still on its way from arriving after the release:
 /// that the database renews no row that was released is what keeps it from locking again.
-pub(super) struct HeldRow<DB: Database> {
-    pub(super) row: LeaseRow<DB>,
-    pub(super) token: Token,
+pub(super) struct HeldRows<DB: Database> {
+    pub(super) rows: LeaseRows<DB>,
+    pub(super) locks: NonEmpty<(Arc<Claim>, Token)>,
     pub(super) terms: Terms,
 }
 
-impl<DB: Database> HeldLock for HeldRow<DB> {
+impl<DB: Database> HeldLock for HeldRows<DB> {
     fn renew(&self) -> BoxFuture<'_, Renewed> {
         Box::pin(async {
-            let LeaseRow { table, claim, budget, .. } = &self.row;
+            let LeaseRows { table, budget, .. } = &self.rows;
             let start = table.clock().now();
-            match table.renew(claim, i64::from(self.token), *budget).await {
-                Ok(true) => Renewed::Until(self.terms.deadline(start)),
-                Ok(false) => Renewed::Superseded,
-                Err(fault) => Renewed::Failed(vec![table.cause(fault)]),
+            for (claim, token) in &self.locks {
+                match table.renew(claim, i64::from(*token), *budget).await {
+                    Ok(true) => {}
+                    Ok(false) => return Renewed::Superseded,
+                    Err(fault) => return Renewed::Failed(vec![table.cause(fault)]),
+                }
             }
+            Renewed::Until(self.terms.deadline(start))
         })
     }
 
     fn release(&self, rest: Duration) -> BoxFuture<'_, Result<Released, ReleaseError>> {
         // Sent here and now: dropping the future takes nothing back.
-        let answer = self.row.release(self.row.enter(), rest);
+        let answer = self.rows.release(self.rows.enter(), rest);
         Box::pin(async move {
-            let fault = match timeout(self.row.budget, answer).await {
+            let fault = match timeout(self.rows.budget_of_all(), answer).await {
                 Ok(Ok(Ok(true))) => return Ok(Released::Released),
                 Ok(Ok(Ok(false))) => return Ok(Released::Lapsed),
                 Ok(Ok(Err(fault))) => fault,
                 Ok(Err(_)) => Fault::Disconnected("the runtime is gone".into()),
                 Err(_) => Fault::TimedOut,
             };
-            Err(ReleaseError { causes: vec![self.row.table.cause(fault)] })
+            Err(ReleaseError { causes: vec![self.rows.table.cause(fault)] })
         })
     }
 
     fn abandon(&self, lost: bool, rest: Duration) {
         if !lost || self.terms.lock_delay.is_zero() {
-            drop(self.row.release(self.row.enter(), rest));
+            drop(self.rows.release(self.rows.enter(), rest));
         }
     }
 }

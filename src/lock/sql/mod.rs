@@ -52,12 +52,10 @@
 //! from writing, and so from locking, until it goes on or is killed.
 
 mod attempt;
-mod attempt_all;
 mod backend;
 mod builder;
 mod fault;
 mod held;
-mod held_all;
 mod in_flight;
 mod leases;
 mod listener;
@@ -68,7 +66,6 @@ mod postgres;
 #[cfg(feature = "postgres")]
 mod postgres_parts;
 mod reserve;
-mod row;
 mod rows;
 #[cfg(feature = "sqlite")]
 mod sqlite;
@@ -76,13 +73,12 @@ mod sqlite;
 mod sqlite_parts;
 mod table;
 
-use std::fmt;
 use std::sync::Arc;
 
 use sqlx::Pool;
 use table::LeaseTable;
 
-use super::service::{Service, lock_service};
+use super::service::LockService;
 
 pub use super::BuildError;
 pub use crate::database::Database;
@@ -97,22 +93,7 @@ pub use leases::{SqlLease, force_release, lease_of, leases};
 /// closed or the last clone is dropped: let the server allow one more for each service than its
 /// pool has. An attempt waits for the pool. Close the pool after your leases are released: from
 /// then on none is renewed or released, and each ends with its TTL.
-pub struct SqlLock<DB: Database>(Service<Arc<LeaseTable<DB>>>);
-
-impl<DB: Database> Clone for SqlLock<DB> {
-    fn clone(&self) -> SqlLock<DB> {
-        SqlLock(self.0.clone())
-    }
-}
-
-impl<DB: Database> fmt::Debug for SqlLock<DB> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SqlLock")
-            .field("database", &self.0.backend.name())
-            .field("settings", &self.0.settings)
-            .finish_non_exhaustive()
-    }
-}
+pub type SqlLock<DB> = LockService<Arc<LeaseTable<DB>>>;
 
 impl<DB: Database> SqlLock<DB> {
     /// Returns a lock service in the database of this pool, with the default settings.
@@ -126,5 +107,3 @@ impl<DB: Database> SqlLock<DB> {
         SqlLockBuilder::new(pool)
     }
 }
-
-lock_service!(SqlLock<DB>, DB: Database);

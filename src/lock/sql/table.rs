@@ -1,3 +1,4 @@
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -5,13 +6,11 @@ use fencing_protocol::{Fault, Owner, Resource};
 use futures_util::future::BoxFuture;
 use sqlx::Pool;
 use sqlx::pool::PoolConnection;
-use tokio::runtime::Handle;
-use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::Instrument;
 
 use super::fault;
-use super::in_flight::{InFlight, InFlightStatement};
+use super::in_flight::InFlight;
 use super::listener;
 use super::reserve::Reserve;
 use crate::database::{AcquireAnswer, Claim, Database, Kind, ReleaseAnswer};
@@ -33,7 +32,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const ROUNDS: usize = 3;
 
 /// The table of leases in one database, and the way to it.
-pub(super) struct LeaseTable<DB: Database> {
+pub struct LeaseTable<DB: Database> {
     pool: Pool<DB>,
     /// What keeps or ends a lease does not wait for the pool for long.
     reserve: Reserve<DB>,
@@ -70,6 +69,12 @@ impl Limits {
     fn with_reserve(budget: Duration, patience: Duration) -> Limits {
         let shared = Some(Instant::now() + budget / 4);
         Limits { shared, ..Limits::of(budget, patience) }
+    }
+}
+
+impl<DB: Database> fmt::Debug for LeaseTable<DB> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LeaseTable").field(&self.name).finish()
     }
 }
 
@@ -146,44 +151,39 @@ impl<DB: Database> LeaseTable<DB> {
         timeout(budget, renewal).await.unwrap_or(Err(Fault::TimedOut))
     }
 
-    /// Releases the row in a task of its own, and reports the outcome of the first try. If
-    /// that failed, it goes on trying for a while: the owner keeps it from other rows. The row stays
-    /// closed for the `rest`.
-    pub(super) fn release(
+    /// Releases the row, and returns the outcome of the first try. If that failed, it goes on trying for a
+    /// while in a task of its own: the owner keeps it from other rows. The row stays closed until `closed`.
+    pub(super) async fn release(
         self: &Arc<Self>,
-        runtime: &Handle,
-        claim: &Arc<Claim>,
+        claim: Arc<Claim>,
         budget: Duration,
-        in_flight_statement: InFlightStatement,
-        rest: Duration,
-    ) -> oneshot::Receiver<Result<bool, Fault>> {
-        let (sender, answer) = oneshot::channel();
-        let (table, claim) = (Arc::clone(self), Arc::clone(claim));
-        let release = async move {
-            let (end, closed) = (Instant::now() + ANSWER_LIMIT, Instant::now() + rest);
-            let first = table.try_release(&claim, budget, closed).await;
-            let mut done = first.is_ok();
-            drop(in_flight_statement);
-            let freed = matches!(first, Ok(ReleaseAnswer::Released)) && rest.is_zero();
-            let telling = (freed && DB::TELLS).then(|| table.telling.enter(&claim.resource));
-            let held = |answer| !matches!(answer, ReleaseAnswer::Lapsed);
-            let _ = sender.send(first.map(held));
-            if telling.is_some() {
-                table.tell(&claim.resource, budget).await;
-            }
-            let mut pause = PAUSE;
-            while !done && Instant::now() < end {
-                pause = (pause * 2).min(LONGEST_PAUSE);
-                sleep(pause / 2 + jitter(pause / 2)).await;
-                let again = table.try_release(&claim, budget, closed).await;
-                done = again.is_ok();
-                if DB::TELLS && rest.is_zero() && matches!(again, Ok(ReleaseAnswer::Released)) {
+        closed: Instant,
+    ) -> Result<bool, Fault> {
+        let (end, opens) = (Instant::now() + ANSWER_LIMIT, closed <= Instant::now());
+        let first = self.try_release(&claim, budget, closed).await;
+        let freed = move |answer: &Result<ReleaseAnswer, Fault>| {
+            DB::TELLS && opens && matches!(answer, Ok(ReleaseAnswer::Released))
+        };
+        let (mut tells, mut done) = (freed(&first), first.is_ok());
+        if tells || !done {
+            let (table, note) =
+                (Arc::clone(self), tells.then(|| self.telling.enter(&claim.resource)));
+            let go_on = async move {
+                let mut pause = PAUSE;
+                while !done && Instant::now() < end {
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    sleep(pause / 2 + jitter(pause / 2)).await;
+                    let again = table.try_release(&claim, budget, closed).await;
+                    (tells, done) = (freed(&again), again.is_ok());
+                }
+                if tells {
                     table.tell(&claim.resource, budget).await;
                 }
-            }
-        };
-        runtime.spawn(release.in_current_span());
-        answer
+                drop(note);
+            };
+            tokio::spawn(go_on.in_current_span());
+        }
+        first.map(|answer| !matches!(answer, ReleaseAnswer::Lapsed))
     }
 
     /// Tells those who wait in other processes, in a transaction of its own: on PostgreSQL those that

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use fencing_protocol::Resource;
+use fencing_protocol::{NonEmpty, Resource};
 use tokio::sync::{Mutex as FairMutex, Notify};
 use tokio::time::{Instant, timeout_at};
 
@@ -20,34 +20,33 @@ pub(crate) struct Groups(Mutex<HashMap<Wanted, Weak<Group>>>);
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Wanted {
     /// The first that is free, in this order.
-    Any(Arc<[Resource]>),
+    Any(NonEmpty<Resource>),
     /// All of them, in the order of their names and each of them once.
-    All(Arc<[Resource]>),
+    All(NonEmpty<Resource>),
 }
 
 impl Wanted {
     pub(crate) fn any(resources: &[Resource]) -> Result<Wanted, AcquireError> {
-        Ok(Wanted::Any(bounded(resources.into())?))
+        bounded(resources.to_vec()).map(Wanted::Any)
     }
 
     pub(crate) fn all(resources: &[Resource]) -> Result<Wanted, AcquireError> {
         let mut resources = resources.to_vec();
         resources.sort_unstable();
         resources.dedup();
-        Ok(Wanted::All(bounded(resources.into())?))
+        bounded(resources).map(Wanted::All)
     }
 
-    pub(crate) fn resources(&self) -> &Arc<[Resource]> {
+    pub(crate) fn resources(&self) -> &NonEmpty<Resource> {
         let (Wanted::Any(resources) | Wanted::All(resources)) = self;
         resources
     }
 }
 
-fn bounded(resources: Arc<[Resource]>) -> Result<Arc<[Resource]>, AcquireError> {
-    match resources.len() {
-        1..=MOST => Ok(resources),
-        count => Err(AcquireError::of_count(count)),
-    }
+fn bounded(resources: Vec<Resource>) -> Result<NonEmpty<Resource>, AcquireError> {
+    let count = resources.len();
+    let wrong = AcquireError::WrongCount { count, most: MOST };
+    NonEmpty::from_vec(resources).filter(|_| count <= MOST).ok_or(wrong)
 }
 
 /// The queue of one list.

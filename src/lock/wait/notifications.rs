@@ -219,7 +219,7 @@ impl Drop for ListenerTask {
 }
 
 /// A wait for a release, until it is dropped.
-pub(crate) struct Subscription {
+pub struct Subscription {
     notifications: ReleaseNotifications,
     resource: Resource,
     wait: Arc<Wait>,

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use fencing_protocol::{Fault, Resource, Token};
+use fencing_protocol::{Fault, NonEmpty};
 use futures_util::FutureExt;
 use tokio::time::{Instant, advance, sleep};
 
@@ -93,9 +93,9 @@ impl Service {
         let lock = Arc::new(Lock { clock: clock.clone(), takes, fails, renewed, dropped });
         let deadline = clock.now() + TTL;
         let standing = Arc::new(Standing::new(Arc::new(clock.clone()), deadline, None));
-        let (resource, token) = (Resource::new("invoice/42").unwrap(), Token::new(1).unwrap());
+        let locks = NonEmpty::new("1 invoice/42".parse().unwrap());
         let held = Arc::clone(&lock);
-        let holding = Arc::new(Holding::new(resource, token, standing, held));
+        let holding = Arc::new(Holding::new(locks, standing, held));
         (lock, self.0.watch(&Handle::current(), holding, TTL))
     }
 }
@@ -248,10 +248,10 @@ async fn the_first_look_comes_at_the_deadline_at_the_latest() {
     let (service, clock) = (Service::default(), Service::clock());
     let deadline = clock.now() + TTL / 10;
     let standing = Arc::new(Standing::new(Arc::new(clock.clone()), deadline, None));
-    let (resource, token) = (Resource::new("invoice/42").unwrap(), Token::new(1).unwrap());
+    let locks = NonEmpty::new("1 invoice/42".parse().unwrap());
     let (renewed, dropped) = (Mutex::default(), AtomicUsize::new(0));
     let held = Arc::new(Lock { clock, takes: AT_ONCE, fails: true, renewed, dropped });
-    let holding = Arc::new(Holding::new(resource, token, standing, held));
+    let holding = Arc::new(Holding::new(locks, standing, held));
     let _watch = service.0.watch(&Handle::current(), Arc::clone(&holding), TTL);
     sleep(TTL / 5).await;
     // The watchdog has forgotten it.

@@ -1,13 +1,17 @@
 use std::cell::Cell;
 
-use fencing_protocol::Fault;
+use fencing_protocol::{Fault, NonEmpty};
 
 use super::*;
 use crate::lock::backend::Ask;
 use crate::lock::health::Health;
-use crate::lock::held_lock::{Grant, GrantAll};
+use crate::lock::held_lock::Grant;
 use crate::lock::wait::notifications::{ReleaseNotifications, Subscription};
 use crate::time::{Clock, SystemClock};
+
+fn refused() -> AcquireError {
+    AcquireError::WrongCount { count: 0, most: 0 }
+}
 
 const HOLD: Duration = Duration::from_millis(10);
 
@@ -18,6 +22,12 @@ struct Silent {
     clock: Arc<dyn Clock>,
 }
 
+impl std::fmt::Debug for Silent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Silent")
+    }
+}
+
 impl LockBackend for Silent {
     const REPORTS_REMOTE_WAITERS: bool = false;
 
@@ -25,12 +35,13 @@ impl LockBackend for Silent {
         &self.clock
     }
 
-    async fn attempt(&self, _: &Resource, _: Ask, _: &Settings) -> Result<Grant, AcquireError> {
-        Err(AcquireError::of_count(0))
-    }
-
-    async fn attempt_all(&self, _: &[Resource], _: &Settings) -> Result<GrantAll, AcquireError> {
-        Err(AcquireError::of_count(0))
+    async fn attempt(
+        &self,
+        _: &NonEmpty<Resource>,
+        _: Ask,
+        _: &Settings,
+    ) -> Result<Grant, AcquireError> {
+        Err(refused())
     }
 
     fn subscribe(&self, resource: &Resource, since: Instant) -> Subscription {
@@ -53,7 +64,7 @@ impl LockBackend for Silent {
     }
 
     fn unavailable(&self, _: &Resource, _: Fault) -> AcquireError {
-        AcquireError::of_count(0)
+        refused()
     }
 
     fn prepare(&self, _: &Settings) {}
@@ -78,7 +89,7 @@ async fn one_whose_wait_ends_takes_what_is_handed_over_to_it() {
         if asked.get() == 1 {
             queues.wake(&resource, true);
         }
-        std::future::ready(if asked.get() == 1 { Err(AcquireError::of_count(0)) } else { Ok(()) })
+        std::future::ready(if asked.get() == 1 { Err(refused()) } else { Ok(()) })
     };
     let mode = Mode::Exclusive;
     assert_eq!(queues.acquire((&silent, &resource, &settings), mode, attempt).await, Ok(()));
