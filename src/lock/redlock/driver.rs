@@ -312,11 +312,7 @@ impl Driver {
     fn start(&mut self, jobs: Vec<Job>) {
         let Some(session) = &self.session else { return };
         let span = tracing::debug_span!("fencing.node", node = self.node.name());
-        let request = match jobs.as_slice() {
-            [] => return,
-            [job] => job.request.clone(),
-            jobs => Request::Several(jobs.iter().map(|job| job.request.clone()).collect()),
-        };
+        let request = Request::together(jobs.iter().map(|job| job.request.clone()).collect());
         let mut call: Call = session.call(request);
         if let Some(answer) = span.in_scope(|| (&mut call).now_or_never()) {
             call = std::future::ready(answer).boxed();

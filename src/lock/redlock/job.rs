@@ -31,10 +31,7 @@ impl Job {
     fn why_late(&self, ready_since: Instant) -> Fault {
         let asks =
             |request: &Request| matches!(request, Request::Acquire { .. } | Request::Share { .. });
-        let again = match &self.request {
-            Request::Several(parts) => parts.iter().any(asks),
-            request => asks(request),
-        };
+        let again = self.request.parts().iter().any(asks);
         if self.limit <= ready_since && !again { Fault::TimedOut } else { Fault::Unsent }
     }
 

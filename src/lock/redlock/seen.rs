@@ -17,14 +17,8 @@ impl SeenHolders {
 
     /// Takes what a node has answered.
     pub(super) fn note(&mut self, reply: &Result<Reply, Fault>) {
-        match reply {
-            Ok(Reply::Several(parts)) => {
-                for (lock, part) in parts.iter().enumerate() {
-                    self.note_one(lock, part);
-                }
-            }
-            Ok(reply) => self.note_one(0, reply),
-            Err(_) => {}
+        for (lock, part) in reply.iter().flat_map(Reply::parts).enumerate() {
+            self.note_one(lock, part);
         }
     }
 

@@ -40,19 +40,16 @@ impl Shared {
     }
 
     fn released(&self, node: usize, request: &Request, reply: &Reply) {
-        match (request, reply) {
-            (Request::Release { resource, .. }, Reply::Passed { to }) => {
-                self.notifications.released(resource, node, *to != self.client);
-            }
-            (Request::Release { resource, .. }, Reply::Released) => {
-                self.notifications.released(resource, node, false);
-            }
-            (Request::Several(requests), Reply::Several(replies)) => {
-                for (request, reply) in requests.iter().zip(replies) {
-                    self.released(node, request, reply);
+        for (request, reply) in request.parts().iter().zip(reply.parts()) {
+            match (request, reply) {
+                (Request::Release { resource, .. }, Reply::Passed { to }) => {
+                    self.notifications.released(resource, node, *to != self.client);
                 }
+                (Request::Release { resource, .. }, Reply::Released) => {
+                    self.notifications.released(resource, node, false);
+                }
+                _ => {}
             }
-            _ => {}
         }
     }
 }

@@ -32,7 +32,9 @@ fn ran(faults: &Faults) -> Vec<(&'static str, usize)> {
     };
     let log = faults.log();
     let several = log.iter().filter_map(|(request, _)| match request {
-        Request::Several(parts) => Some((name(&parts[0]), parts.len())),
+        Request::Several(_) | Request::Publish { .. } => {
+            Some((name(&request.parts()[0]), request.parts().len()))
+        }
         _ => None,
     });
     several.collect()
