@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{ClientId, Fault, Fleet, Incarnation, Nonce, Owner, Stamp};
+use super::{ClientId, Fault, Fleet, Incarnation, Nonce, Owner, Prepared, Report, Stamp, State};
 use crate::resource::Resource;
 use crate::token::Token;
 
@@ -350,59 +350,4 @@ impl Reply {
             other => vec![other; parts],
         }
     }
-}
-
-/// What a node reports before it is re-admitted.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Prepared {
-    /// The incarnation that answered.
-    pub incarnation: Incarnation,
-    /// Whether it is admitted, perhaps by another client meanwhile.
-    pub admitted: bool,
-    /// Whether it has never granted a lock in this stretch of memory, and nothing from an
-    /// older life is written on it.
-    pub blank: bool,
-    /// Whether it is admitted and its counts should be collected.
-    pub crowded: bool,
-    /// The other fleet that is written on it, if any: that of an older life, or the one that
-    /// it has left.
-    pub other: Option<Fleet>,
-    /// What is written on it, perhaps by an older life, with the nonce in force.
-    pub state: State,
-    /// Its own clock: the time since 2026-01-01T00:00:00Z.
-    pub clock: Duration,
-    /// How long the server has been up.
-    pub uptime: Duration,
-}
-
-/// The part of a node's memory that other nodes' decisions rest on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct State {
-    /// This stretch of memory.
-    pub nonce: Nonce,
-    /// The era in which it counts.
-    pub era: u64,
-    /// The largest era that it has promised.
-    pub reserved: u64,
-    /// How long from now a lock that was granted or renewed there may still be out.
-    pub longest: Duration,
-}
-
-impl State {
-    /// Returns the largest era that it knows of.
-    #[must_use]
-    pub fn highest(&self) -> u64 {
-        self.era.max(self.reserved)
-    }
-}
-
-/// How an admitted node stands, for an operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Report {
-    /// Its memory.
-    pub state: State,
-    /// How long it stays closed.
-    pub quarantine: Option<Duration>,
-    /// How many counts it keeps.
-    pub counts: u64,
 }

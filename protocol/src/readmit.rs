@@ -1,10 +1,11 @@
 use std::time::Duration;
 
 use super::acquire::fault_of;
-use super::message::{Prepared, Reply, Request, State};
+use super::message::{Reply, Request};
 use super::readmit_error::ReadmitError;
 use super::round::Round;
 use super::start::{Beginning, Start};
+use super::state::{Prepared, State};
 use super::{Fault, Nonce, Stamp, majority};
 
 /// The order for a re-admission.

@@ -1,9 +1,10 @@
 use std::time::Duration;
 
-use super::message::{Prepared, Reply, Request, Sealing, State};
+use super::message::{Reply, Request, Sealing};
 use super::readmit_error::ReadmitError;
 use super::round::Round;
 use super::start::{Beginning, Start};
+use super::state::{Prepared, State};
 use super::{Fault, Fleet, Nonce, Stamp, majority};
 
 /// The order to move a fleet to another list of nodes.

@@ -1,8 +1,9 @@
 use std::time::Duration;
 
-use super::message::{Prepared, Reply, Request};
+use super::message::{Reply, Request};
 use super::readmit_error::ReadmitError;
 use super::round::Round;
+use super::state::Prepared;
 use super::{Fault, Fleet, Nonce, Stamp, majority};
 
 /// The order for the start of a fleet.

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::holders::Holders;
-use super::message::{Prepared, Reply, Report, Request, Sealing, State};
+use super::message::{Reply, Request, Sealing};
 use super::place::Place;
+use super::state::{Prepared, Report, State};
 use super::{Fleet, Membership, Mode, Moment, Nonce, Owner, Stamp};
 use crate::resource::Resource;
 use crate::time::Time;

@@ -166,7 +166,7 @@ const OUTCOMES: [(&str, &str, &str); 5] = [
          shadow_in_doubt shadow_kept shadow_failed shadow_unpresented shadow_waits admitted",
     ),
     ("fencing_attempts_total", "FencingNoLeases", "no_quorum unavailable"),
-    ("fencing_attempts_total", "", "held not_shared wrong_count"),
+    ("fencing_attempts_total", "", "held wrong_count"),
 ];
 /// These need no minutes: one is enough. And one needs more.
 const OTHERS: [(&str, &str, &str); 3] = [
