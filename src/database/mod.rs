@@ -8,10 +8,13 @@ mod lease;
 mod meaning;
 #[cfg(feature = "mysql")]
 pub mod mysql;
+pub mod opening;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+pub mod quoted;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+mod texts;
 
 use sqlx::Connection;
 

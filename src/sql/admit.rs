@@ -4,7 +4,7 @@ use sqlx::{Pool, Transaction};
 use super::AdmitError;
 use super::counted::counted;
 use super::error::is_to_raise_first;
-use super::opening::OpeningTransaction;
+use crate::database::opening::OpeningTransaction;
 use crate::database::{AdmitAnswer, Database};
 use crate::fence::Stale;
 

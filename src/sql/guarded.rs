@@ -8,9 +8,9 @@ use super::AdmitError;
 use super::admit::begin;
 use super::counted::counted;
 use super::error::is_denied;
-use super::opening::OpeningTransaction;
 use super::parameters::last_parameter;
 use crate::database::Database;
+use crate::database::opening::OpeningTransaction;
 
 /// A write that carries its own admission: [`guarded`] makes one.
 #[must_use = "it writes nothing before it is run"]

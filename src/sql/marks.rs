@@ -7,8 +7,8 @@ use sqlx::Pool;
 use super::AdmitError;
 use super::admit::{compare_and_raise, highest, newest_mark};
 use super::list::{Mark, marks};
-use super::opening::OpeningTransaction;
 use crate::database::Database;
+use crate::database::opening::OpeningTransaction;
 use crate::fence::{Marks, MarksError, Stale};
 use crate::random::jitter;
 

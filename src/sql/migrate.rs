@@ -5,7 +5,6 @@ use sqlx::{Pool, SqlSafeStr};
 use tokio::time::{Instant, sleep};
 
 use super::MigrateError;
-use super::opening::OpeningTransaction;
 use super::parts::{lost, marks_lost};
 use crate::database::{Database, Kind, Meaning, meaning};
 use crate::random::jitter;
@@ -149,25 +148,6 @@ pub fn migrations<DB: Database>() -> &'static [(i64, &'static str, &'static str)
 #[must_use]
 pub fn removal<DB: Database>() -> &'static str {
     DB::REMOVAL
-}
-
-/// Migrates where a transaction can create tables: all or nothing. `begin` or `lock` keep
-/// others out until it ends.
-#[allow(dead_code, reason = "MySQL has no such transactions")]
-pub(super) async fn in_one_transaction<DB: Database>(
-    pool: &Pool<DB>,
-    begin: &'static str,
-    lock: Option<&'static str>,
-    migrator: Migrator,
-) -> Result<bool, sqlx::migrate::MigrateError> {
-    // Dropped on the way, the driver would give the connection back with the transaction open.
-    let mut tx = OpeningTransaction::new(pool.acquire().await?, begin.into()).await?;
-    if let Some(lock) = lock {
-        DB::execute(&mut tx, lock.into()).await?;
-    }
-    migrator.run_direct(None, &mut *tx, false).await?;
-    tx.commit().await?;
-    Ok(true)
 }
 
 fn migrator<DB: Database>() -> Migrator {

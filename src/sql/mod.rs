@@ -45,23 +45,15 @@ mod lower;
 mod marks;
 mod message;
 mod migrate;
-#[cfg(feature = "mysql")]
-mod mysql;
-mod opening;
 mod parameters;
 mod parts;
-#[cfg(feature = "postgres")]
-mod postgres;
 mod present;
 mod protect;
 mod prune;
 mod retry;
 pub mod row;
 mod shadow;
-#[cfg(feature = "sqlite")]
-mod sqlite;
 pub mod statement;
-mod texts;
 mod transactions;
 #[cfg(feature = "sqlite")]
 mod writer;

@@ -1,7 +1,7 @@
 //! What the migrations have created, and what of it is not there any more.
 
 use super::MigrateError;
-use super::protect::quoted::quote;
+use crate::database::quoted::quote;
 use crate::database::{Database, Kind, Meaning, Texts, meaning};
 
 /// The tables without which nobody knows which tokens are stale. The first migration creates them, and no other table.

@@ -6,7 +6,7 @@ use sqlx::pool::PoolConnection;
 use tokio::time::sleep;
 
 use super::AdmitError;
-use super::protect::quoted::unhex;
+use crate::database::quoted::unhex;
 use crate::database::{Database, Kind, Prunable};
 use crate::random::jitter;
 

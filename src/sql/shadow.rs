@@ -4,7 +4,7 @@ use fencing_protocol::{Resource, Token};
 use sqlx::{Pool, Transaction};
 
 use super::AdmitError;
-use super::protect::quoted::hex;
+use crate::database::quoted::hex;
 use crate::database::{Database, Kind, Texts};
 use crate::fence::Stale;
 

@@ -16,6 +16,7 @@
 /// PostgreSQL.
 #[cfg(feature = "postgres")]
 pub mod postgres {
+    pub use crate::database::postgres::{HIGHEST, PRESENT};
     use crate::database::{FenceStatements, postgres};
 
     /// The SQLSTATE of a stale token.
@@ -23,15 +24,6 @@ pub mod postgres {
 
     /// Admits: the resource as text, the token. Stale is SQLSTATE `ZF412`.
     pub const ADMIT: &str = "SELECT fencing_admit($1, $2)";
-
-    /// Presents to the triggers of protected tables until the transaction ends: the text of a
-    /// [`Sequencer`](crate::sequencer::Sequencer), which counts for rows of its resource, or a
-    /// token in digits, which counts for all.
-    pub const PRESENT: &str = "SELECT set_config('fencing.sequencer',
-        '@' || extract(epoch FROM transaction_timestamp()) || ' ' || $1, true)";
-
-    /// Reads the mark, without a lock: the resource as text. No row means no mark.
-    pub const HIGHEST: &str = "SELECT token FROM fencing_highest($1)";
 
     /// Creates the tables and functions, as [`migrations`](crate::sql::migrations) has it.
     pub const MIGRATIONS: &[(i64, &str, &str)] = sqlx::Postgres::MIGRATIONS;
@@ -58,6 +50,7 @@ pub mod postgres {
 /// MySQL and MariaDB.
 #[cfg(feature = "mysql")]
 pub mod mysql {
+    pub use crate::database::mysql::{HIGHEST, PRESENT, PRESENT_TOKEN};
     use crate::database::{FenceStatements, mysql};
 
     /// The SQLSTATE of a stale token. Its number is 1644, as that of any refusal by a procedure.
@@ -66,17 +59,6 @@ pub mod mysql {
     /// Admits: the resource as bytes (a text would be converted from the connection's
     /// character set), the token. Stale is SQLSTATE `ZF412`.
     pub const ADMIT: &str = "CALL fencing_admit(?, ?)";
-
-    /// Presents to the triggers of protected tables, for the next statement that writes to
-    /// one: the text of a [`Sequencer`](crate::sequencer::Sequencer) as bytes. It counts for rows
-    /// of its resource.
-    pub const PRESENT: &str = "SET @fencing_sequencer = ?, @fencing_token = NULL";
-
-    /// Presents a bare token in the same way: the token. It counts for rows of every resource.
-    pub const PRESENT_TOKEN: &str = "SET @fencing_token = ?, @fencing_sequencer = NULL";
-
-    /// Reads the mark, without a lock: the resource as bytes. No row means no mark.
-    pub const HIGHEST: &str = "SELECT token FROM fencing_marks_base WHERE resource = ?";
 
     /// Creates the tables and procedures, as [`migrations`](crate::sql::migrations) has it.
     pub const MIGRATIONS: &[(i64, &str, &str)] = sqlx::MySql::MIGRATIONS;
@@ -102,17 +84,11 @@ pub mod mysql {
 /// [`Sequencer`](crate::sequencer::Sequencer), or a token.
 #[cfg(feature = "sqlite")]
 pub mod sqlite {
+    pub use crate::database::sqlite::{BEGIN, HIGHEST};
     use crate::database::{FenceStatements, sqlite};
-
-    /// Begins a transaction that is going to write: SQLite may refuse the first write of a
-    /// deferred one that has read.
-    pub const BEGIN: &str = "BEGIN IMMEDIATE";
 
     /// Admits: the resource as text, the token. Stale is an error of code 1 with a message.
     pub const ADMIT: &str = "INSERT INTO main.fencing_admit (resource, token) VALUES (?1, ?2)";
-
-    /// Reads the mark, without a lock: the resource as text. No row means no mark.
-    pub const HIGHEST: &str = "SELECT token FROM main.fencing_marks WHERE resource = ?1";
 
     /// Creates the tables and triggers, as [`migrations`](crate::sql::migrations) has it.
     pub const MIGRATIONS: &[(i64, &str, &str)] = sqlx::Sqlite::MIGRATIONS;

@@ -1,7 +1,7 @@
 use sqlx::{Pool, Transaction};
 
+use crate::database::opening::OpeningTransaction;
 use crate::database::{Database, Kind};
-use crate::sql::opening::OpeningTransaction;
 
 /// Opens a transaction that changes triggers. It waits a second at most for others who use the
 /// table: everybody who comes later waits behind it.

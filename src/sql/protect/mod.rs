@@ -6,7 +6,6 @@ mod mysql;
 mod named;
 mod postgres;
 mod protected;
-pub(super) mod quoted;
 mod sqlite;
 mod target;
 
@@ -16,6 +15,7 @@ pub use self::error::{NameError, ProtectError};
 use self::named::quote_mark;
 pub use self::protected::Protected;
 pub use self::target::Protect;
+use crate::database::quoted::quote;
 use crate::database::{Database, Kind};
 use crate::sql::migrate::unfit;
 use crate::sql::parts::{lost, marks_lost};
@@ -74,7 +74,7 @@ impl Protect {
     ) -> Result<(), ProtectError> {
         let mark = quote_mark(DB::KIND);
         // SQLite would take a name alone for a text if it does not know it.
-        let what = column.map(|column| format!("fenced.{}", quoted::quote(column, mark)));
+        let what = column.map(|column| format!("fenced.{}", quote(column, mark)));
         let (what, table) = (what.as_deref().unwrap_or("1"), self.path(mark));
         let select = format!("SELECT {what} FROM {table} AS fenced LIMIT 0");
         let read = DB::execute(conn, select).await;

@@ -3,8 +3,8 @@ use fencing_protocol::Resource;
 use super::error::ProtectError;
 use super::named::Named;
 use super::protected::{Found, Protected, by_table, trigger_faults};
-use super::quoted::{hex, unhex};
 use super::target::Protect;
+use crate::database::quoted::{hex, unhex};
 use crate::database::{Database, Kind, Meaning, meaning};
 use crate::sql::migrate::unfit;
 

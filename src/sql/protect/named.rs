@@ -1,7 +1,7 @@
 use fencing_protocol::Resource;
 
-use super::quoted::{hex, literal, quote, unquote};
 use crate::database::Kind;
+use crate::database::quoted::{hex, literal, quote, unquote};
 
 /// Which resource a row belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,9 +3,9 @@ use fencing_protocol::Resource;
 use super::error::ProtectError;
 use super::named::Named;
 use super::protected::{Found, Protected, trigger_faults};
-use super::quoted::{literal, unhex};
 use super::target::Protect;
 use crate::database::Database;
+use crate::database::quoted::{literal, unhex};
 
 /// Reads the type of a column where its text is not the same in every session. A domain
 /// counts as what it is made of. A type's output that is not immutable depends on settings, or

@@ -3,8 +3,8 @@ use fencing_protocol::Resource;
 use super::error::ProtectError;
 use super::named::Named;
 use super::protected::{Found, Protected, Trigger, by_table, trigger_faults};
-use super::quoted::{quote, unquote};
 use super::target::Protect;
+use crate::database::quoted::{quote, unquote};
 use crate::database::{Database, Kind};
 
 /// The events that have a trigger each, in the order in which the triggers are created: the

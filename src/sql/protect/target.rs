@@ -2,7 +2,7 @@ use fencing_protocol::Resource;
 
 use super::error::{NameError, ProtectError};
 use super::named::Named;
-use super::quoted::quote;
+use crate::database::quoted::quote;
 
 /// A table that the database itself is to guard.
 ///

@@ -4,10 +4,16 @@ use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::sqlite::SqliteArguments;
 use sqlx::{Arguments as _, AssertSqlSafe, Pool, Sqlite, SqliteConnection};
 
-use super::migrate::in_one_transaction;
-use super::statement::sqlite::{BEGIN, HIGHEST};
-use super::texts::texts;
+use crate::database::opening::in_one_transaction;
+use crate::database::texts::texts;
 use crate::database::{AdmitAnswer, FenceStatements, Migrations, Prunable, Row, Texts};
+
+/// Begins a transaction that is going to write: SQLite may refuse the first write of a
+/// deferred one that has read.
+pub const BEGIN: &str = "BEGIN IMMEDIATE";
+
+/// Reads the mark, without a lock: the resource as text. No row means no mark.
+pub const HIGHEST: &str = "SELECT token FROM main.fencing_marks WHERE resource = ?1";
 
 /// Writes the row for an equal token as well: what keeps a newer token out until the
 /// transaction ends is the database's one write lock, and a mere read does not take it.
@@ -55,15 +61,15 @@ impl FenceStatements for Sqlite {
 
     const PARTS: &'static str = PARTS;
 
-    const REMOVAL: &'static str = include_str!("../../migrations/sqlite/remove.sql");
+    const REMOVAL: &'static str = include_str!("../../../migrations/sqlite/remove.sql");
 
     const MIGRATIONS: Migrations = &[
-        (1, "fencing marks", include_str!("../../migrations/sqlite/0001_fencing_marks.sql")),
-        (2, "fencing admit", include_str!("../../migrations/sqlite/0002_fencing_admit.sql")),
-        (3, "fencing leases", include_str!("../../migrations/sqlite/0003_fencing_leases.sql")),
-        (4, "fencing lower", include_str!("../../migrations/sqlite/0004_fencing_lower.sql")),
-        (5, "fencing shadow", include_str!("../../migrations/sqlite/0005_fencing_shadow.sql")),
-        (6, "fencing prune", include_str!("../../migrations/sqlite/0006_fencing_prune.sql")),
+        (1, "fencing marks", include_str!("../../../migrations/sqlite/0001_fencing_marks.sql")),
+        (2, "fencing admit", include_str!("../../../migrations/sqlite/0002_fencing_admit.sql")),
+        (3, "fencing leases", include_str!("../../../migrations/sqlite/0003_fencing_leases.sql")),
+        (4, "fencing lower", include_str!("../../../migrations/sqlite/0004_fencing_lower.sql")),
+        (5, "fencing shadow", include_str!("../../../migrations/sqlite/0005_fencing_shadow.sql")),
+        (6, "fencing prune", include_str!("../../../migrations/sqlite/0006_fencing_prune.sql")),
     ];
 
     /// The statement that writes has the database's one write lock from its start.

@@ -3,10 +3,10 @@ use sqlx::{
     AssertSqlSafe, ColumnIndex, Database, Decode, Encode, Executor, IntoArguments, Row, Type,
 };
 
-use crate::database::Texts;
+use super::Texts;
 
 /// Reads rows whose columns are all texts or NULL.
-pub(super) async fn texts<DB: Database + HasStatementCache>(
+pub async fn texts<DB: Database + HasStatementCache>(
     conn: &mut DB::Connection,
     sql: String,
     values: Vec<Option<String>>,

@@ -4,12 +4,21 @@ use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::PgArguments;
 use sqlx::{Arguments as _, AssertSqlSafe, PgConnection, Pool, Postgres, Row as _};
 
-use super::migrate::in_one_transaction;
-use super::statement::postgres::PRESENT;
-use super::texts::texts;
+use crate::database::opening::in_one_transaction;
+use crate::database::quoted::unhex;
+use crate::database::texts::texts;
 use crate::database::{
     AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Prunable, Row, Texts, literal,
 };
+
+/// Presents to the triggers of protected tables until the transaction ends: the text of a
+/// [`Sequencer`](crate::sequencer::Sequencer), which counts for rows of its resource, or a
+/// token in digits, which counts for all.
+pub const PRESENT: &str = "SELECT set_config('fencing.sequencer',
+    '@' || extract(epoch FROM transaction_timestamp()) || ' ' || $1, true)";
+
+/// Reads the mark, without a lock: the resource as text. No row means no mark.
+pub const HIGHEST: &str = "SELECT token FROM fencing_highest($1)";
 
 /// Each statement must see what the migration before it, by another process, has done: an
 /// older snapshot would apply it twice. It waits a second at most for others: all that come later wait
@@ -75,15 +84,15 @@ impl FenceStatements for Postgres {
 
     const UNFIT: Option<&'static str> = Some(UNFIT);
 
-    const REMOVAL: &'static str = include_str!("../../migrations/postgres/remove.sql");
+    const REMOVAL: &'static str = include_str!("../../../migrations/postgres/remove.sql");
 
     const MIGRATIONS: Migrations = &[
-        (1, "fencing marks", include_str!("../../migrations/postgres/0001_fencing_marks.sql")),
-        (2, "fencing admit", include_str!("../../migrations/postgres/0002_fencing_admit.sql")),
-        (3, "fencing leases", include_str!("../../migrations/postgres/0003_fencing_leases.sql")),
-        (4, "fencing lower", include_str!("../../migrations/postgres/0004_fencing_lower.sql")),
-        (5, "fencing shadow", include_str!("../../migrations/postgres/0005_fencing_shadow.sql")),
-        (6, "fencing prune", include_str!("../../migrations/postgres/0006_fencing_prune.sql")),
+        (1, "fencing marks", include_str!("../../../migrations/postgres/0001_fencing_marks.sql")),
+        (2, "fencing admit", include_str!("../../../migrations/postgres/0002_fencing_admit.sql")),
+        (3, "fencing leases", include_str!("../../../migrations/postgres/0003_fencing_leases.sql")),
+        (4, "fencing lower", include_str!("../../../migrations/postgres/0004_fencing_lower.sql")),
+        (5, "fencing shadow", include_str!("../../../migrations/postgres/0005_fencing_shadow.sql")),
+        (6, "fencing prune", include_str!("../../../migrations/postgres/0006_fencing_prune.sql")),
     ];
 
     fn begin_admitted(resource: &Resource, token: Token) -> Option<BeginAdmitted> {
@@ -224,7 +233,9 @@ impl FenceStatements for Postgres {
                 WHERE resource > {after} ORDER BY resource LIMIT {limit}"
         ));
         let rows = sqlx::raw_sql(list).fetch_all(conn).await?;
-        rows.iter().map(|row| Ok((bytes(row.try_get(0)?), row.try_get(1)?))).collect()
+        rows.iter()
+            .map(|row| Ok((unhex(row.try_get(0)?).unwrap_or_default(), row.try_get(1)?)))
+            .collect()
     }
 
     async fn mark(
@@ -252,10 +263,4 @@ async fn highest(
     let select = AssertSqlSafe(format!("SELECT token FROM fencing_highest({name}) {condition}"));
     let row = sqlx::raw_sql(select).fetch_optional(conn).await?;
     row.map(|row| row.try_get(0)).transpose()
-}
-
-/// Reads hexadecimal digits.
-fn bytes(digits: &str) -> Vec<u8> {
-    let byte = |at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
-    (0..digits.len()).step_by(2).filter_map(byte).collect()
 }

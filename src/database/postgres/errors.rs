@@ -1,31 +1,7 @@
-use sqlx::Postgres;
 use sqlx::error::DatabaseError;
-use sqlx::postgres::{PgConnectOptions, PgDatabaseError};
+use sqlx::postgres::PgDatabaseError;
 
-use super::{Kind, Meaning, Named};
-
-impl Named for Postgres {
-    const KIND: Kind = Kind::Postgres;
-
-    fn name(options: &PgConnectOptions) -> String {
-        let place = match options.get_socket() {
-            Some(socket) => socket.display().to_string(),
-            None => format!("{}:{}", options.get_host(), options.get_port()),
-        };
-        let database = options.get_database().unwrap_or(options.get_username());
-        format!("postgres://{place}/{database}")
-    }
-}
-
-/// Writes a text as an expression in SQL that needs no quoting.
-///
-/// Statements of this crate carry their values in their text. The driver would send a statement
-/// with its values apart in two messages, and name it. A pooler in transaction mode (pgbouncer) may give
-/// each message to another session, where that name stands for a statement of somebody else.
-pub fn literal(text: impl AsRef<[u8]>) -> String {
-    let digits: String = text.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("convert_from(decode('{digits}', 'hex'), 'UTF8')")
-}
+use crate::database::Meaning;
 
 /// Whether this SQLSTATE says that another transaction was in the way.
 pub fn is_conflict(state: &str) -> bool {

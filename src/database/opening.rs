@@ -3,18 +3,19 @@ use std::task::{Context, Poll};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::pool::PoolConnection;
-use sqlx::{AssertSqlSafe, SqlSafeStr, Transaction};
+use sqlx::{AssertSqlSafe, Pool, SqlSafeStr, Transaction};
 use tokio::runtime::Handle;
 
-use crate::database::{BeginAdmitted, Database};
+use super::{BeginAdmitted, Database};
 
 /// A transaction that is being opened.
 ///
 /// If it is dropped on the way, it goes on in the background and is rolled back. The driver
 /// would give the connection back with the transaction open: its locks would stay, and the
 /// next writes on it would not be committed.
-pub(super) struct OpeningTransaction<DB: Database>(Option<Opening<DB>>);
+pub struct OpeningTransaction<DB: Database>(Option<Opening<DB>>);
 
 type Opening<DB> = BoxFuture<'static, sqlx::Result<Transaction<'static, DB>>>;
 
@@ -26,13 +27,13 @@ fn begin<DB: Database>(conn: PoolConnection<DB>, statement: String) -> Opening<D
 
 impl<DB: Database> OpeningTransaction<DB> {
     /// Runs a statement that begins a transaction. Where it fails it must leave none open.
-    pub(super) fn new(conn: PoolConnection<DB>, statement: String) -> OpeningTransaction<DB> {
+    pub fn new(conn: PoolConnection<DB>, statement: String) -> OpeningTransaction<DB> {
         OpeningTransaction(Some(begin(conn, statement)))
     }
 
     /// Begins a transaction and admits in it. An admission that fails is rolled back: whatever
     /// ended it, the driver knows of the transaction by then.
-    pub(super) fn admitted(conn: PoolConnection<DB>, sql: BeginAdmitted) -> OpeningTransaction<DB> {
+    pub fn admitted(conn: PoolConnection<DB>, sql: BeginAdmitted) -> OpeningTransaction<DB> {
         OpeningTransaction(Some(Box::pin(async move {
             let mut tx = begin(conn, sql.begin).await?;
             let Some(admit) = sql.admit else { return Ok(tx) };
@@ -71,4 +72,23 @@ impl<DB: Database> Drop for OpeningTransaction<DB> {
             });
         }
     }
+}
+
+/// Migrates where a transaction can create tables: all or nothing. `begin` or `lock` keep
+/// others out until it ends.
+#[allow(dead_code, reason = "MySQL has no such transactions")]
+pub async fn in_one_transaction<DB: Database>(
+    pool: &Pool<DB>,
+    begin: &'static str,
+    lock: Option<&'static str>,
+    migrator: Migrator,
+) -> Result<bool, MigrateError> {
+    // Dropped on the way, the driver would give the connection back with the transaction open.
+    let mut tx = OpeningTransaction::new(pool.acquire().await?, begin.into()).await?;
+    if let Some(lock) = lock {
+        DB::execute(&mut tx, lock.into()).await?;
+    }
+    migrator.run_direct(None, &mut *tx, false).await?;
+    tx.commit().await?;
+    Ok(true)
 }

@@ -1,20 +1,7 @@
-use sqlx::MySql;
 use sqlx::error::DatabaseError;
-use sqlx::mysql::{MySqlConnectOptions, MySqlDatabaseError};
+use sqlx::mysql::MySqlDatabaseError;
 
-use super::{Kind, Meaning, Named};
-
-impl Named for MySql {
-    const KIND: Kind = Kind::MySql;
-
-    fn name(options: &MySqlConnectOptions) -> String {
-        let place = match options.get_socket() {
-            Some(socket) => socket.display().to_string(),
-            None => format!("{}:{}", options.get_host(), options.get_port()),
-        };
-        format!("mysql://{place}/{}", options.get_database().unwrap_or_default())
-    }
-}
+use crate::database::Meaning;
 
 /// Whether this number of an error says that another transaction was in the way.
 pub fn is_conflict(number: u16) -> bool {

@@ -4,14 +4,22 @@ use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::mysql::MySqlArguments;
 use sqlx::{AssertSqlSafe, MySql, MySqlConnection, Pool};
 
-use super::protect::quoted::hex;
-// The procedure is the one that other languages call: one proof, one round trip. What it
-// does and why stands in the migration.
-use super::statement::mysql::{HIGHEST, PRESENT, PRESENT_TOKEN};
-use super::texts::texts;
+use crate::database::quoted::hex;
+use crate::database::texts::texts;
 use crate::database::{
     AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Prunable, Row, Texts,
 };
+
+/// Presents to the triggers of protected tables, for the next statement that writes to
+/// one: the text of a [`Sequencer`](crate::sequencer::Sequencer) as bytes. It counts for rows
+/// of its resource.
+pub const PRESENT: &str = "SET @fencing_sequencer = ?, @fencing_token = NULL";
+
+/// Presents a bare token in the same way: the token. It counts for rows of every resource.
+pub const PRESENT_TOKEN: &str = "SET @fencing_token = ?, @fencing_sequencer = NULL";
+
+/// Reads the mark, without a lock: the resource as bytes. No row means no mark.
+pub const HIGHEST: &str = "SELECT token FROM fencing_marks_base WHERE resource = ?";
 
 const LOWER: &str = "CALL fencing_lower(?, ?, ?)";
 
@@ -88,15 +96,15 @@ impl FenceStatements for MySql {
 
     const UNFIT: Option<&'static str> = Some(UNFIT);
 
-    const REMOVAL: &'static str = include_str!("../../migrations/mysql/remove.sql");
+    const REMOVAL: &'static str = include_str!("../../../migrations/mysql/remove.sql");
 
     const MIGRATIONS: Migrations = &[
-        (1, "fencing marks", include_str!("../../migrations/mysql/0001_fencing_marks.sql")),
-        (2, "fencing admit", include_str!("../../migrations/mysql/0002_fencing_admit.sql")),
-        (3, "fencing leases", include_str!("../../migrations/mysql/0003_fencing_leases.sql")),
-        (4, "fencing lower", include_str!("../../migrations/mysql/0004_fencing_lower.sql")),
-        (5, "fencing shadow", include_str!("../../migrations/mysql/0005_fencing_shadow.sql")),
-        (6, "fencing prune", include_str!("../../migrations/mysql/0006_fencing_prune.sql")),
+        (1, "fencing marks", include_str!("../../../migrations/mysql/0001_fencing_marks.sql")),
+        (2, "fencing admit", include_str!("../../../migrations/mysql/0002_fencing_admit.sql")),
+        (3, "fencing leases", include_str!("../../../migrations/mysql/0003_fencing_leases.sql")),
+        (4, "fencing lower", include_str!("../../../migrations/mysql/0004_fencing_lower.sql")),
+        (5, "fencing shadow", include_str!("../../../migrations/mysql/0005_fencing_shadow.sql")),
+        (6, "fencing prune", include_str!("../../../migrations/mysql/0006_fencing_prune.sql")),
     ];
 
     /// Not in one text: if the second statement were interrupted (`max_statement_time`, KILL QUERY), the driver

@@ -1,16 +1,7 @@
-use sqlx::Sqlite;
 use sqlx::error::DatabaseError;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteError};
+use sqlx::sqlite::SqliteError;
 
-use super::{Kind, Meaning, Named};
-
-impl Named for Sqlite {
-    const KIND: Kind = Kind::Sqlite;
-
-    fn name(options: &SqliteConnectOptions) -> String {
-        format!("sqlite:{}", options.get_filename().display())
-    }
-}
+use crate::database::Meaning;
 
 /// Whether this code says that another transaction was in the way: BUSY, LOCKED, and PROTOCOL, the
 /// race for a WAL's locks that was lost too often. An extended code, BUSY_SNAPSHOT say, has the

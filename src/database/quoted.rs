@@ -1,5 +1,5 @@
 /// Quotes a name or a text, and doubles the marks within.
-pub(in crate::sql) fn quote(text: &str, mark: char) -> String {
+pub fn quote(text: &str, mark: char) -> String {
     let mut quoted = String::from(mark);
     for c in text.chars() {
         quoted.push(c);
@@ -12,7 +12,7 @@ pub(in crate::sql) fn quote(text: &str, mark: char) -> String {
 }
 
 /// Writes a text for PostgreSQL, without escapes where it needs none: an argument of a trigger is a plain text.
-pub(super) fn literal(text: &str) -> String {
+pub fn literal(text: &str) -> String {
     match text.contains('\\') {
         true => format!("E{}", quote(&text.replace('\\', "\\\\"), '\'')),
         false => quote(text, '\''),
@@ -20,7 +20,7 @@ pub(super) fn literal(text: &str) -> String {
 }
 
 /// Reads what [`quote`] has written at the beginning of a text: it, and the rest of the text.
-pub(super) fn unquote(text: &str, mark: char) -> Option<(String, &str)> {
+pub fn unquote(text: &str, mark: char) -> Option<(String, &str)> {
     let mut rest = text.strip_prefix(mark)?;
     let mut read = String::new();
     loop {
@@ -33,12 +33,12 @@ pub(super) fn unquote(text: &str, mark: char) -> Option<(String, &str)> {
 }
 
 /// Writes a text in hexadecimal digits, which need no quoting.
-pub(in crate::sql) fn hex(text: &str) -> String {
-    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+pub fn hex(text: impl AsRef<[u8]>) -> String {
+    text.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Reads hexadecimal digits.
-pub(in crate::sql) fn unhex(digits: &str) -> Option<Vec<u8>> {
+pub fn unhex(digits: &str) -> Option<Vec<u8>> {
     let digit = |byte: &u8| char::from(*byte).to_digit(16);
     let pair = |pair: &[u8]| match pair {
         [high, low] => u8::try_from(digit(high)? * 16 + digit(low)?).ok(),

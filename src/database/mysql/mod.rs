@@ -1,0 +1,23 @@
+//! MySQL and MariaDB.
+
+mod errors;
+mod fence;
+
+use sqlx::MySql;
+use sqlx::mysql::MySqlConnectOptions;
+
+pub use self::errors::{is_closing, is_conflict, meaning};
+pub use self::fence::{HIGHEST, PRESENT, PRESENT_TOKEN};
+use super::{Kind, Named};
+
+impl Named for MySql {
+    const KIND: Kind = Kind::MySql;
+
+    fn name(options: &MySqlConnectOptions) -> String {
+        let place = match options.get_socket() {
+            Some(socket) => socket.display().to_string(),
+            None => format!("{}:{}", options.get_host(), options.get_port()),
+        };
+        format!("mysql://{place}/{}", options.get_database().unwrap_or_default())
+    }
+}
