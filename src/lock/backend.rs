@@ -11,7 +11,7 @@ use super::AcquireError;
 use super::health::Health;
 use super::held_lock::Grant;
 use super::settings::Settings;
-use super::wait::notifications::Subscription;
+use super::wait::release_notifications::ReleaseNotifications;
 use crate::time::Clock;
 
 /// How an attempt asks for a lock.
@@ -32,9 +32,6 @@ impl Ask {
 /// nodes and the table in a database are two back ends; etcd or ZooKeeper would be more. Nobody outside can
 /// name it.
 pub trait LockBackend: fmt::Debug + Clone + Send + Sync + 'static {
-    /// Whether a release says that others wait, see [`has_remote_waiters`](LockBackend::has_remote_waiters).
-    const REPORTS_REMOTE_WAITERS: bool;
-
     /// Returns the clock that leases are timed by in this process.
     fn clock(&self) -> &Arc<dyn Clock>;
 
@@ -47,15 +44,8 @@ pub trait LockBackend: fmt::Debug + Clone + Send + Sync + 'static {
         settings: &Settings,
     ) -> impl Future<Output = Result<Grant, AcquireError>> + Send;
 
-    /// Begins to listen for releases by other processes, for somebody who waits since then. The
-    /// servers tell the one who has waited longest, where they know that. It is a hint.
-    fn subscribe(&self, resource: &Resource, since: Instant) -> Subscription;
-
-    /// Reports whether the last release of this process was told to another one that waits.
-    fn has_remote_waiters(&self, resource: &Resource) -> bool;
-
-    /// Learns that several share the lock, this process too: nobody else has to come first now.
-    fn forget_remote_waiters(&self, resource: &Resource);
+    /// Returns what the servers report of releases.
+    fn notifications(&self) -> &ReleaseNotifications;
 
     /// Asks every server how it stands, within the budget.
     fn health(&self, settings: &Settings) -> impl Future<Output = Health> + Send;

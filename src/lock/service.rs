@@ -15,8 +15,8 @@ use super::counted::waited;
 use super::lease::Kind;
 use super::settings::Settings;
 use super::sleep::within;
-use super::wait::groups::Wanted;
-use super::wait::queues::WaitQueues;
+use super::wait::acquirer::Wanted;
+use super::wait::queues::{List, WaitQueues};
 use super::watchdog::Watchdogs;
 use super::{AcquireError, BuildError, Health, Lease, LeaseSet, Lock, SharedLease};
 
@@ -95,8 +95,7 @@ impl<B: LockBackend> LockService<B> {
         let ask =
             Ask { mode: Mode::Exclusive, waits: (!wait.is_zero()).then(|| Instant::now() + wait) };
         let attempt = || self.attempt_one(resource, ask);
-        let asked = (&self.backend, resource, &self.settings);
-        waited(self.queues.acquire(asked, Mode::Exclusive, attempt)).await
+        waited(self.queues.acquire(self.wanted(resource, Mode::Exclusive), attempt)).await
     }
 
     /// Acquires the lease of `resource` in one attempt: see [`Lock::try_acquire`].
@@ -119,14 +118,14 @@ impl<B: LockBackend> LockService<B> {
             // The first attempt does not queue: many may share the lock, and each would wait for the answer
             // to the one before. It is left out where the last release was announced to another process,
             // which is to come first.
-            if !waits || !self.backend.has_remote_waiters(resource) {
+            let wanted = self.wanted(resource, Mode::Shared);
+            if !waits || !wanted.has_remote_waiters() {
                 match attempt().await {
                     Err(_) if waits => {}
                     outcome => return outcome,
                 }
             }
-            let asked = (&self.backend, resource, &self.settings);
-            self.queues.acquire(asked, Mode::Shared, attempt).await
+            self.queues.acquire(wanted, attempt).await
         };
         waited(acquired).await
     }
@@ -148,8 +147,8 @@ impl<B: LockBackend> LockService<B> {
     /// [`AcquireError`] of the last attempts: `Held` if all are held, with the time at which the first of them
     /// may be free; a fault if one had any; `WrongCount` if the list is empty, or longer than 128.
     pub async fn acquire_any(&self, resources: &[Resource]) -> Result<Lease, AcquireError> {
-        let wanted = Wanted::any(resources)?;
-        let resources = wanted.resources().clone();
+        let list = List::any(resources)?;
+        let resources = list.resources().clone();
         self.runtime(resources.first())?;
         let (end, again) = (Instant::now() + self.settings.wait, AtomicBool::new(false));
         // The first round is about all of them, the others are over with the wait.
@@ -157,7 +156,7 @@ impl<B: LockBackend> LockService<B> {
             let end = again.swap(true, Ordering::Relaxed).then_some(end);
             self.first_free(&resources, end)
         };
-        waited(self.queues.groups().acquire(wanted, &self.settings, round)).await
+        waited(self.queues.acquire_list(&list, &self.settings, round)).await
     }
 
     /// Acquires one lease of all of the resources: see [`Lock::acquire_all`].
@@ -166,12 +165,12 @@ impl<B: LockBackend> LockService<B> {
     /// [`AcquireError`] of the last attempt: `Held` names one that is held; `WrongCount` if the list is empty,
     /// or has more than 128 resources.
     pub async fn acquire_all(&self, resources: &[Resource]) -> Result<LeaseSet, AcquireError> {
-        let wanted = Wanted::all(resources)?;
-        let resources = wanted.resources().clone();
+        let list = List::all(resources)?;
+        let resources = list.resources().clone();
         self.runtime(resources.first())?;
         let obstacle = Mutex::new(None);
         let attempt = || self.attempt_all(resources.clone(), &obstacle);
-        waited(self.queues.groups().acquire(wanted, &self.settings, attempt)).await
+        waited(self.queues.acquire_list(&list, &self.settings, attempt)).await
     }
 
     /// Asks the servers for their state: see [`Lock::health`].
@@ -185,6 +184,12 @@ impl<B: LockBackend> LockService<B> {
     /// Waits until everything that this client has sent is answered or was given up: see [`Lock::settle`].
     pub async fn settle(&self) {
         within(SETTLE_LIMIT, self.backend.settle()).await;
+    }
+
+    /// Returns what a caller waits for that wants a lease of this resource.
+    fn wanted<'a>(&'a self, resource: &'a Resource, mode: Mode) -> Wanted<'a> {
+        let notifications = self.backend.notifications();
+        Wanted { resource, mode, settings: &self.settings, notifications }
     }
 
     /// Makes one attempt, and more only while servers start for the first time.

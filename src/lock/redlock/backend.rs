@@ -3,7 +3,6 @@ use std::sync::Arc;
 use fencing_protocol::{
     CROWDED, Fault, NonEmpty, Reply, Report, Request, Resource, fault_of, majority,
 };
-use tokio::time::Instant;
 
 use super::attempt::attempt;
 use super::nodes::Nodes;
@@ -12,14 +11,11 @@ use crate::lock::backend::{Ask, LockBackend};
 use crate::lock::held_lock::Grant;
 use crate::lock::settings::Settings;
 use crate::lock::wait::backoff::Drains;
-use crate::lock::wait::listening;
-use crate::lock::wait::notifications::Subscription;
+use crate::lock::wait::release_notifications::ReleaseNotifications;
 use crate::lock::{AcquireError, Health, NodeHealth};
 use crate::time::Clock;
 
 impl LockBackend for Arc<Nodes> {
-    const REPORTS_REMOTE_WAITERS: bool = true;
-
     fn clock(&self) -> &Arc<dyn Clock> {
         Nodes::clock(self)
     }
@@ -35,24 +31,8 @@ impl LockBackend for Arc<Nodes> {
         attempt(self, resources, (ask.mode, drains), settings.terms()).await
     }
 
-    fn subscribe(&self, resource: &Resource, since: Instant) -> Subscription {
-        let subscription = self.notifications().subscribe(resource, since);
-        for (number, node) in self.each_node().enumerate() {
-            if let Some(task) = self.notifications().attend(number) {
-                let (node, client) = (Arc::clone(node), self.client());
-                let name = node.name().to_owned();
-                tokio::spawn(listening::run(task, name, move || node.listen(client)));
-            }
-        }
-        subscription
-    }
-
-    fn has_remote_waiters(&self, resource: &Resource) -> bool {
-        self.notifications().has_remote_waiters(resource)
-    }
-
-    fn forget_remote_waiters(&self, resource: &Resource) {
-        self.notifications().forget_remote_waiters(resource);
+    fn notifications(&self) -> &ReleaseNotifications {
+        Nodes::notifications(self)
     }
 
     async fn health(&self, _: &Settings) -> Health {

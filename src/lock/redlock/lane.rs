@@ -59,11 +59,7 @@ impl Lane {
         self.node.name()
     }
 
-    pub(super) fn node(&self) -> &Arc<dyn Node> {
-        &self.node
-    }
-
-    /// WaitQueues a request. It is sent within one budget of the node, and the answer comes within another;
+    /// Queues a request. It is sent within one budget of the node, and the answer comes within another;
     /// a release may take longer. Dropping the answers undoes nothing. Outside of a runtime only a lane
     /// that already runs takes requests.
     pub(super) fn submit(&self, request: Request, answers: &mut Answers, now: Instant) {

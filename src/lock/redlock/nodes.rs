@@ -18,7 +18,8 @@ use super::node::Node;
 use super::notices::Notices;
 use super::outstanding::Outstanding;
 use super::shared::Shared;
-use crate::lock::wait::notifications::ReleaseNotifications;
+use crate::lock::wait::release_notifications::{ReleaseNotifications, Source};
+use crate::lock::wait::subscriptions::Notifies;
 use crate::lock::{NodeCause, ReleaseError, Released};
 use crate::random;
 use crate::time::Clock;
@@ -67,6 +68,13 @@ impl Nodes {
         budget: Duration,
         starting: Starting,
     ) -> Nodes {
+        let client = ClientId(random::u128());
+        let source = |node: &Arc<dyn Node>| {
+            let opened = Arc::clone(node);
+            Source::new(node.name(), move || opened.listen(client))
+        };
+        let sources = nodes.iter().map(source).collect();
+        let needed = majority(nodes.len());
         let shared = Shared {
             fleet,
             budget,
@@ -76,8 +84,8 @@ impl Nodes {
                 ANSWER_LIMIT.max(budget.saturating_mul(4)),
             )),
             outstanding: Outstanding::default(),
-            client: ClientId(random::u128()),
-            notifications: ReleaseNotifications::new(majority(nodes.len())),
+            client,
+            notifications: ReleaseNotifications::new(needed, Notifies::LongestWaiter, sources),
             in_use: Arc::default(),
         };
         let lane = |(number, node)| Lane::new(number, node, shared.clone());
@@ -138,15 +146,6 @@ impl Nodes {
 
     pub(super) fn notifications(&self) -> &ReleaseNotifications {
         &self.shared.notifications
-    }
-
-    pub(super) fn client(&self) -> ClientId {
-        self.shared.client
-    }
-
-    /// Returns the nodes themselves.
-    pub(super) fn each_node(&self) -> impl Iterator<Item = &Arc<dyn Node>> {
-        self.lanes.iter().map(Lane::node)
     }
 
     pub(super) fn notices(&self) -> &Notices {

@@ -7,7 +7,7 @@ use fencing_protocol::{ClientId, Fault, Fleet, Reply, Request};
 use super::distinct_servers::DistinctServers;
 use super::notices::{Notice, Notices};
 use super::outstanding::Outstanding;
-use crate::lock::wait::notifications::ReleaseNotifications;
+use crate::lock::wait::release_notifications::ReleaseNotifications;
 
 /// What the lanes of one lock service share.
 #[derive(Clone)]
@@ -43,10 +43,10 @@ impl Shared {
         for (request, reply) in request.parts().iter().zip(reply.parts()) {
             match (request, reply) {
                 (Request::Release { resource, .. }, Reply::Passed { to }) => {
-                    self.notifications.released(resource, node, *to != self.client);
+                    self.notifications.on_released(resource, node, *to != self.client);
                 }
                 (Request::Release { resource, .. }, Reply::Released) => {
-                    self.notifications.released(resource, node, false);
+                    self.notifications.on_released(resource, node, false);
                 }
                 _ => {}
             }

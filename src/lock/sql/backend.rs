@@ -1,24 +1,19 @@
 use std::sync::Arc;
 
 use fencing_protocol::{Fault, NonEmpty, Resource};
-use tokio::time::Instant;
 
 use super::attempt::attempt;
-use super::listener;
 use super::table::LeaseTable;
 use crate::database::Database;
 use crate::lock::backend::{Ask, LockBackend};
 use crate::lock::held_lock::Grant;
 use crate::lock::settings::Settings;
 use crate::lock::wait::backoff::Drains;
-use crate::lock::wait::listening;
-use crate::lock::wait::notifications::Subscription;
+use crate::lock::wait::release_notifications::ReleaseNotifications;
 use crate::lock::{AcquireError, Health};
 use crate::time::Clock;
 
 impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
-    const REPORTS_REMOTE_WAITERS: bool = false;
-
     fn clock(&self) -> &Arc<dyn Clock> {
         LeaseTable::clock(self)
     }
@@ -34,23 +29,9 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
         attempt(self, resources, (ask.mode, drains), settings.terms(), settings.budget()).await
     }
 
-    fn subscribe(&self, resource: &Resource, since: Instant) -> Subscription {
-        let subscription = self.notifications().subscribe(resource, since);
-        if DB::TELLS
-            && let Some(task) = self.notifications().attend(0)
-        {
-            let pool = self.pool().clone();
-            let open = move || listener::open::<DB>(pool.clone());
-            tokio::spawn(listening::run(task, self.name().to_owned(), open));
-        }
-        subscription
+    fn notifications(&self) -> &ReleaseNotifications {
+        LeaseTable::notifications(self)
     }
-
-    fn has_remote_waiters(&self, _: &Resource) -> bool {
-        false
-    }
-
-    fn forget_remote_waiters(&self, _: &Resource) {}
 
     async fn health(&self, settings: &Settings) -> Health {
         LeaseTable::health(self, settings.budget()).await

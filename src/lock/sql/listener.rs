@@ -82,10 +82,6 @@ impl ReleaseListener for ChannelListener {
         async move { left.await.map(drop) }.boxed()
     }
 
-    fn keeps(&self) -> bool {
-        true
-    }
-
     fn notified(&mut self) -> BoxFuture<'_, Result<(Resource, u64), Fault>> {
         let gone = || Fault::Disconnected("the connection that listens broke".into());
         async move { self.told.recv().await.ok_or_else(gone) }.boxed()

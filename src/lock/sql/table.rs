@@ -15,7 +15,8 @@ use super::listener;
 use super::reserve::Reserve;
 use crate::database::{AcquireAnswer, Claim, Database, Kind, ReleaseAnswer};
 use crate::lock::holder::HolderName;
-use crate::lock::wait::notifications::ReleaseNotifications;
+use crate::lock::wait::release_notifications::{ReleaseNotifications, Source};
+use crate::lock::wait::subscriptions::Notifies;
 use crate::lock::{Health, NodeCause};
 use crate::random;
 use crate::random::jitter;
@@ -82,21 +83,17 @@ impl<DB: Database> LeaseTable<DB> {
     pub(super) fn new(pool: Pool<DB>, holder: HolderName, clock: Arc<dyn Clock>) -> LeaseTable<DB> {
         let name = DB::name(&pool.connect_options());
         let (in_flight, telling) = (InFlight::default(), InFlight::default());
-        let (reserve, notifications) = (Reserve::new(), ReleaseNotifications::new(1));
+        let opened = pool.clone();
+        let source = || Source::new(&name, move || listener::open::<DB>(opened.clone()));
+        let sources = DB::TELLS.then(source).into_iter().collect();
+        let notifications = ReleaseNotifications::new(1, Notifies::Everyone, sources);
+        let reserve = Reserve::new();
         LeaseTable { pool, reserve, name, holder, clock, in_flight, notifications, telling }
-    }
-
-    pub(super) fn pool(&self) -> &Pool<DB> {
-        &self.pool
     }
 
     /// Returns a new owner, signed with the name of this client.
     pub(super) fn owner(&self) -> String {
         format!("{} {}", Owner(random::stamped()), self.holder.as_str())
-    }
-
-    pub(super) fn name(&self) -> &str {
-        &self.name
     }
 
     pub(super) fn clock(&self) -> &Arc<dyn Clock> {

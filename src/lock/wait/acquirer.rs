@@ -4,73 +4,74 @@ use fencing_protocol::{Mode, Resource};
 use tokio::time::{Instant, sleep_until};
 
 use super::backoff::{Backoff, pause};
-use super::notifications::Subscription;
 use super::queue::WaitQueue;
+use super::release_notifications::ReleaseNotifications;
+use super::subscriptions::Subscription;
 use crate::lock::AcquireError;
-use crate::lock::backend::LockBackend;
 use crate::lock::settings::Settings;
 use crate::random::jitter;
 
-/// For how many retry delays leases of one process may follow one another before others, who only poll,
-/// get a pause in which to ask.
-const MAX_STREAK: u32 = 10;
-/// The cool-down after a lost race grows by this step with each lost wake-up, up to a bound.
+/// After a notification that led to no lease, the next ones are not followed for this long, and for longer with
+/// each such loss in a row, up to this many.
 const COOLDOWN: Duration = Duration::from_millis(10);
 const MAX_LOST_WAKEUPS: u32 = 10;
 
-/// The one in a process who asks the servers for a resource.
-pub(crate) struct Acquirer<'a, B> {
+/// What a caller waits for.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) resource: &'a Resource,
+    pub(crate) mode: Mode,
+    pub(crate) settings: &'a Settings,
+    pub(crate) notifications: &'a ReleaseNotifications,
+}
+
+impl Wanted<'_> {
+    /// Reports whether clients in other processes are known to wait for it.
+    pub(crate) fn has_remote_waiters(&self) -> bool {
+        self.notifications.has_remote_waiters(self.resource)
+    }
+}
+
+/// The caller of a process that asks the servers for a resource: it makes attempts, backs off, and waits for what
+/// comes first.
+pub(crate) struct Acquirer<'a> {
     queue: &'a WaitQueue,
-    backend: &'a B,
-    resource: &'a Resource,
-    settings: &'a Settings,
-    mode: Mode,
+    wanted: Wanted<'a>,
     since: Instant,
+    end: Instant,
     subscription: Option<Subscription>,
     backoff: Backoff,
-    /// Consecutive lost wake-ups, and until when notifications are ignored.
+    /// Consecutive notifications that led to no lease.
     lost_wakeups: u32,
     cooldown_until: Option<Instant>,
 }
 
-/// Why the acquirer asks again.
+/// Why the acquirer asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Woken {
+enum WokenBy {
     /// A lease of this process was released.
-    Here,
-    /// The same, and nobody elsewhere was notified.
-    HandedOver,
-    /// The servers have notified this client that the lock may be free.
-    Notified,
-    /// A pause is over.
-    Paused,
+    LocalRelease,
+    /// The same, and no other client knows that the lock is free.
+    HandOver,
+    /// Servers have reported that the lock may be free.
+    Notification,
+    /// The end of a pause.
+    Pause,
 }
 
-impl<'a, B: LockBackend> Acquirer<'a, B> {
+impl<'a> Acquirer<'a> {
     pub(crate) fn new(
         queue: &'a WaitQueue,
-        (backend, resource, settings): (&'a B, &'a Resource, &'a Settings),
-        mode: Mode,
-        since: Instant,
-    ) -> Acquirer<'a, B> {
-        let (subscription, backoff, lost_wakeups, cooldown_until) =
-            (None, Backoff::default(), 0, None);
-        Acquirer {
-            queue,
-            backend,
-            resource,
-            settings,
-            mode,
-            since,
-            subscription,
-            backoff,
-            lost_wakeups,
-            cooldown_until,
-        }
+        wanted: Wanted<'a>,
+        (since, end): (Instant, Instant),
+    ) -> Acquirer<'a> {
+        let (subscription, backoff) = (None, Backoff::default());
+        let (lost_wakeups, cooldown_until) = (0, None);
+        Acquirer { queue, wanted, since, end, subscription, backoff, lost_wakeups, cooldown_until }
     }
 
-    /// Makes attempts until one succeeds or the wait limit is reached; not before `after`, unless it is
-    /// woken.
+    /// Makes attempts until one succeeds or the wait limit is reached; the first not before `after`, unless
+    /// it is woken.
     pub(crate) async fn acquire<F, L>(
         mut self,
         after: Option<Instant>,
@@ -79,163 +80,167 @@ impl<'a, B: LockBackend> Acquirer<'a, B> {
     where
         F: Future<Output = Result<L, AcquireError>>,
     {
-        let end = self.since + self.settings.wait;
-        let mut woken = self.first(after, end).await;
+        let mut woken_by = self.first(after).await;
         loop {
-            self.give_way(woken, end).await;
-            let asked = Instant::now();
+            self.let_others_ask(woken_by).await;
             if let Some(subscription) = &self.subscription {
-                subscription.forget();
+                subscription.reset();
             }
+            let asked = Instant::now();
             let error = match attempt().await {
                 Ok(lease) => {
-                    self.queue.on_acquired(self.mode, self.settings.retry_delay);
-                    let others = self.backend.has_remote_waiters(self.resource);
-                    self.queue.on_hand_over(woken == Woken::HandedOver, others);
-                    if self.mode == Mode::Shared {
-                        // Those behind it need no pause each: who was notified has had its time, and who waits
-                        // to hold it alone keeps them out by itself.
-                        self.backend.forget_remote_waiters(self.resource);
-                    }
+                    self.on_acquired(woken_by);
                     return Ok(lease);
                 }
                 Err(error) => error,
             };
-            match woken {
-                Woken::Notified => {
+            match woken_by {
+                WokenBy::Notification => {
                     self.lost_wakeups = (self.lost_wakeups + 1).min(MAX_LOST_WAKEUPS);
                     self.cooldown_until = Some(asked + COOLDOWN * self.lost_wakeups);
                 }
-                Woken::Here | Woken::HandedOver => self.queue.breaks_streak(),
-                Woken::Paused => {}
+                WokenBy::LocalRelease | WokenBy::HandOver => self.queue.break_streak(),
+                WokenBy::Pause => {}
             }
-            let next = self.next(&error, end);
-            // The next one of the queue is not bound by this one's longer pauses.
-            self.queue.on_error(&error, next.min(Instant::now() + pause(self.settings)));
-            if next >= end {
+            let next = self.next(&error);
+            // The next acquirer is not bound by the longer pauses of this one.
+            self.queue.on_error(&error, next.min(self.in_a_pause()));
+            if next >= self.end {
                 if !self.queue.take_hand_over() {
                     return Err(error);
                 }
-                // Nobody else knows that the lock is free.
-                woken = Woken::HandedOver;
+                woken_by = WokenBy::HandOver;
                 continue;
             }
             self.cooldown_until = self.cooldown_until.filter(|until| *until > Instant::now());
             if self.cooldown_until.is_none() {
-                self.listen();
+                self.register();
             }
-            woken = self.wait(next).await;
+            woken_by = self.wait(next).await;
         }
     }
 
-    /// Waits before the first attempt, where there is something to wait for.
-    async fn first(&mut self, after: Option<Instant>, end: Instant) -> Woken {
-        if self.queue.take_hand_over() {
-            return Woken::HandedOver;
+    fn on_acquired(&self, woken_by: WokenBy) {
+        let Wanted { mode, settings, .. } = self.wanted;
+        let (handed_over, contested) =
+            (woken_by == WokenBy::HandOver, self.wanted.has_remote_waiters());
+        self.queue.on_acquired(mode, handed_over, contested, settings.retry_delay);
+        if mode == Mode::Shared {
+            // The callers behind it need no pause each: the client that was notified has had its time, and one
+            // that waits for an exclusive lease keeps them out by itself.
+            self.wanted.notifications.forget_remote_waiters(self.wanted.resource);
         }
-        let (now, others) = (Instant::now(), self.backend.has_remote_waiters(self.resource));
-        let held = self.queue.is_held();
+    }
+
+    fn in_a_pause(&self) -> Instant {
+        Instant::now() + pause(self.wanted.settings)
+    }
+
+    /// Waits before the first attempt, where there is something to wait for.
+    async fn first(&mut self, after: Option<Instant>) -> WokenBy {
+        if self.queue.take_hand_over() {
+            return WokenBy::HandOver;
+        }
+        let (held, contested) = (self.queue.is_held(), self.wanted.has_remote_waiters());
+        let now = Instant::now();
         let next = match after {
             Some(after) => after,
-            None if others || held => now + pause(self.settings),
+            None if held || contested => self.in_a_pause(),
             None => now,
         };
-        let next = next.min(end);
+        let next = next.min(self.end);
         if next <= now {
-            return Woken::Paused;
+            return WokenBy::Pause;
         }
         // What is held here may be handed over here.
-        if after.is_some() || (others && !held) {
-            self.listen();
+        if after.is_some() || (contested && !held) {
+            self.register();
         }
         self.wait(next).await
     }
 
-    /// Returns when to ask again without a notification. The last attempt is made shortly before the
-    /// end.
-    fn next(&mut self, error: &AcquireError, end: Instant) -> Instant {
-        let notified = self.subscription.as_ref().is_some_and(Subscription::is_armed);
+    /// Returns when to ask again without a notification. The last attempt is made shortly before the end.
+    fn next(&mut self, error: &AcquireError) -> Instant {
+        let armed = self.subscription.as_ref().is_some_and(Subscription::is_armed);
         let retry_after = match error {
             AcquireError::Held { retry_after, .. } => Some(*retry_after),
             _ => None,
         };
-        let now = Instant::now();
-        let next = now + self.backoff.next(self.settings, retry_after, notified);
-        let last = end.checked_sub(self.settings.retry_delay / 2).unwrap_or(now);
-        if next >= end && last > now { last } else { next }
+        let (now, settings) = (Instant::now(), self.wanted.settings);
+        let next = now + self.backoff.next(settings, retry_after, armed);
+        let last = self.end.checked_sub(settings.retry_delay / 2).unwrap_or(now);
+        if next >= self.end && last > now { last } else { next }
     }
 
-    /// Has the servers note that it waits, or note it again.
-    fn listen(&mut self) {
+    /// Has the servers register the wait, or register it again.
+    fn register(&mut self) {
         match &self.subscription {
-            Some(subscription) => subscription.again(),
-            None => self.subscription = Some(self.backend.subscribe(self.resource, self.since)),
+            Some(subscription) => subscription.register(),
+            None => {
+                let Wanted { resource, notifications, .. } = self.wanted;
+                self.subscription = Some(notifications.subscribe(resource, self.since));
+            }
         }
     }
 
-    /// Waits until `next`, or until it is woken. While it cools down it is not registered, and the
-    /// servers notify another client: however many notifications come, it does not ask more often.
-    async fn wait(&mut self, mut next: Instant) -> Woken {
+    /// Waits until `next`, or until it is woken. During the cool-down after a lost race it is not registered, and
+    /// the servers notify another client: however many notifications come, it asks no more often.
+    async fn wait(&mut self, mut next: Instant) -> WokenBy {
         loop {
-            let hears = self.subscription.as_ref().filter(|_| self.cooldown_until.is_none());
-            let notified = notified(hears, self.grace());
+            let alarm = self.cooldown_until.map_or(next, |until| until.min(next));
             tokio::select! {
                 biased;
-                () = notified => return Woken::Notified,
+                () = self.notified() => return WokenBy::Notification,
                 () = self.queue.released.notified() => {}
-                () = sleep_until(self.cooldown_until.map_or(next, |until| until.min(next))) => {
-                    if self.cooldown_until.is_none_or(|until| until >= next) {
-                        return Woken::Paused;
+                () = sleep_until(alarm) => {
+                    if alarm >= next {
+                        return WokenBy::Pause;
                     }
                     self.cooldown_until = None;
-                    // Where servers tell one at a time, a notification until now is about a release that somebody
-                    // else has used. Where they tell everybody, the lock may be free since.
-                    if let (true, Some(subscription)) = (B::REPORTS_REMOTE_WAITERS, &self.subscription) {
-                        subscription.forget();
+                    if let Some(subscription) = &self.subscription {
+                        subscription.register_after_cooldown();
                     }
-                    self.listen();
                     continue;
                 }
             }
             if self.queue.take_hand_over() {
-                return Woken::HandedOver;
+                return WokenBy::HandOver;
             }
-            if !self.backend.has_remote_waiters(self.resource) {
-                return Woken::Here;
+            if !self.wanted.has_remote_waiters() {
+                return WokenBy::LocalRelease;
             }
-            // The servers tell who has waited longest, here or elsewhere.
+            // The servers notify the client that has waited longest, here or elsewhere.
             if self.subscription.is_none() {
-                self.listen();
+                self.register();
             }
-            next = next.min(Instant::now() + pause(self.settings));
+            next = next.min(self.in_a_pause());
         }
     }
 
-    /// Returns how long it waits for more servers to report what one has reported.
-    fn grace(&self) -> Duration {
-        let most = self.settings.budget() / 10;
-        most / 2 + jitter(most / 2)
-    }
-
-    /// Leases of one process follow one another for a time only: then others, who ask now and again,
-    /// get a pause in which to ask.
-    async fn give_way(&self, woken: Woken, end: Instant) {
-        match woken {
-            Woken::Notified => return self.queue.breaks_streak(),
-            // Nobody else knows that the lock is free.
-            Woken::HandedOver => return,
-            Woken::Here | Woken::Paused => {}
-        }
-        if self.queue.ends_streak(self.settings.retry_delay.saturating_mul(MAX_STREAK)) {
-            sleep_until(end.min(Instant::now() + pause(self.settings))).await;
+    /// Waits for notifications that are worth an attempt. When one server has reported a release, the others
+    /// have a moment to do so.
+    async fn notified(&self) {
+        let most = self.wanted.settings.budget() / 10;
+        match &self.subscription {
+            Some(subscription) if self.cooldown_until.is_none() => {
+                subscription.released(most / 2 + jitter(most / 2)).await;
+            }
+            _ => std::future::pending().await,
         }
     }
-}
 
-/// Waits until the servers have notified that the lock may be free.
-async fn notified(subscription: Option<&Subscription>, grace: Duration) {
-    match subscription {
-        Some(subscription) => subscription.released(grace).await,
-        None => std::future::pending().await,
+    /// Leases of one process follow one another up to a bound. Then clients that only poll get a pause in which to
+    /// ask.
+    async fn let_others_ask(&self, woken_by: WokenBy) {
+        match woken_by {
+            WokenBy::Notification => self.queue.break_streak(),
+            // No other client knows that the lock is free.
+            WokenBy::HandOver => {}
+            WokenBy::LocalRelease | WokenBy::Pause => {
+                if self.queue.ends_streak(self.wanted.settings.retry_delay) {
+                    sleep_until(self.end.min(self.in_a_pause())).await;
+                }
+            }
+        }
     }
 }

@@ -3,19 +3,20 @@ use std::time::Duration;
 use fencing_protocol::{Fault, Resource};
 use futures_util::future::BoxFuture;
 
-/// The channel on which a server tells of releases. Everything that it tells is a hint: no rule depends
-/// on it. When the channel breaks, every call fails, and the caller opens a new one.
+/// The channel on which a server notifies this client of releases. No rule depends on a notification: a lost,
+/// late, repeated or forged one costs the pause of a poll. When the channel breaks, every call fails, and the
+/// caller opens a new one.
 pub trait ReleaseListener: Send + 'static {
-    /// Makes the server note that this client waits for the resource, and for how long it has waited.
-    /// When the lock is released, the server tells the client that has waited longest, and sends its
-    /// ticket back. Returns `true` if the lock is free there now and nobody else was told so: then the
-    /// server notes nothing.
+    /// Registers this client as waiting for the resource, and for how long it has waited. When the lock
+    /// is released, the server notifies the client that has waited longest, with the client's ticket, and
+    /// removes the registration. Returns `true` if the lock is free there now and no other client was
+    /// notified: then the server registers nothing.
     ///
     /// # Errors
-    /// [`Fault`]: why the server has not noted it.
+    /// [`Fault`]: why the server has not registered it.
     ///
     /// # Cancel safety
-    /// If you drop the future, the server may have noted the wait or not.
+    /// If you drop the future, the wait may be registered or not.
     fn wait(
         &mut self,
         resource: &Resource,
@@ -23,26 +24,20 @@ pub trait ReleaseListener: Send + 'static {
         waited: Duration,
     ) -> BoxFuture<'static, Result<bool, Fault>>;
 
-    /// Makes the server forget that this client waits. If this client was told of a release, and the
-    /// lock is still free, the server tells the next one.
+    /// Removes the registration. If this client was notified of a release, and the lock is still free,
+    /// the server notifies the next client.
     ///
     /// # Errors
-    /// [`Fault`]: why the server may still have the note.
+    /// [`Fault`]: why the wait may still be registered.
     ///
     /// # Cancel safety
-    /// If you drop the future, the server may have forgotten the wait or not.
+    /// If you drop the future, the wait may be registered or not.
     fn leave(&mut self, resource: &Resource, ticket: u64) -> BoxFuture<'static, Result<(), Fault>>;
 
-    /// Reports whether a wait stays noted after the client was told of a release. By default it
-    /// does not.
-    fn keeps(&self) -> bool {
-        false
-    }
-
-    /// Waits for the next release that the server tells of, and returns the resource and the ticket.
+    /// Waits for the next notification, and returns its resource and ticket.
     ///
     /// # Errors
-    /// [`Fault`]: why the server tells nothing any more.
+    /// [`Fault`]: why the server sends no notifications any more.
     ///
     /// # Cancel safety
     /// If you drop the future, it loses nothing.

@@ -1,13 +1,16 @@
-//! Waiting for a lease. Within a process one caller per resource asks the servers, and the others wait behind it, in
-//! order. What the servers tell of releases wakes it before its next poll.
+//! Waiting for a lease.
+//!
+//! Within a process the callers for a resource stand in a [`queue`], and its first is the [`acquirer`]: it asks the
+//! servers, and [backs off](backoff). Before its pause is over, one of three events wakes it: a lease of this
+//! process was released, such a lease was handed over (no other client knows), or servers have
+//! [notified](release_notifications) this client of a release by another process.
 
-mod acquirer;
+pub(crate) mod acquirer;
 pub(crate) mod backoff;
-pub(crate) mod groups;
 mod listener;
-pub(crate) mod listening;
-pub(crate) mod notifications;
 mod queue;
 pub(crate) mod queues;
+pub(crate) mod release_notifications;
+pub(crate) mod subscriptions;
 
 pub use listener::ReleaseListener;

@@ -2,51 +2,107 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fencing_protocol::Mode;
-use tokio::sync::{Mutex as FairMutex, Notify};
-use tokio::time::Instant;
+use tokio::sync::{Mutex as FairMutex, MutexGuard as FairGuard, Notify};
+use tokio::time::{Instant, timeout_at};
 
 use crate::lock::AcquireError;
 
-/// For how long, and for how many leases, a process hands the lock on within itself while others wait
-/// elsewhere.
+/// How long, and for how many leases, a process hands the lock over within itself while clients are known to
+/// wait elsewhere. The release behind that notifies one of them.
 const HAND_OVER_LIMIT: Duration = Duration::from_millis(20);
 const MAX_HAND_OVERS: u32 = 16;
+/// For how many retry delays leases of one process follow one another where no other client is known to
+/// wait. Then those that only poll get a pause in which to ask.
+const MAX_RETRY_DELAYS: u32 = 10;
 
-/// The queue of one resource in this process.
+/// How long a queue without callers is remembered after its last release.
+const RECENT: Duration = Duration::from_secs(1);
+
+/// The callers of this process that wait for the same, in order. The first of them is the acquirer: it asks
+/// the servers.
 #[derive(Default)]
 pub(crate) struct WaitQueue {
-    /// The contender holds it: the one who asks the servers.
-    pub(crate) turn: FairMutex<()>,
+    head: FairMutex<()>,
     state: Mutex<State>,
-    /// Wakes the contender: a lease of this process was released.
+    /// Wakes the acquirer: a lease of this process was released.
     pub(crate) released: Notify,
 }
 
 #[derive(Default)]
 struct State {
-    /// The last error that the contender got, and when the next may ask.
+    /// When the acquirer began to wait, if there is one.
+    acquirer_since: Option<Instant>,
+    /// The last error of an acquirer, and when the next may ask.
     last_error: Option<(AcquireError, Instant)>,
-    /// Whether a lease that came through this queue is held.
+    /// Callers for an exclusive lease, the acquirer included.
+    waiters: usize,
+    /// Whether an exclusive lease that came through this queue is held.
     held: bool,
-    /// Since when leases of this process have followed one another.
-    streak: Option<Instant>,
-    /// When the last of them was released.
-    released: Option<Instant>,
-    /// How many callers want to hold it alone, the contender included.
-    callers: usize,
-    /// Since when the process has its turn, and how many leases it had in it. Unset if nobody waits elsewhere.
-    turn: Option<(Instant, u32)>,
-    /// The last release told nobody elsewhere: the next caller asks at once.
+    released_at: Option<Instant>,
+    streak: Option<Streak>,
+    /// The last release notified no other client: the next caller asks at once.
     handed_over: bool,
 }
 
-/// One who wants to hold it alone, until this is dropped.
+/// Leases of this process that follow one another.
+#[derive(Clone, Copy)]
+struct Streak {
+    since: Instant,
+    leases: u32,
+    /// Whether clients in other processes are known to wait.
+    contested: bool,
+}
+
+impl Streak {
+    fn is_over(&self, retry_delay: Duration) -> bool {
+        let elapsed = self.since.elapsed();
+        if self.contested {
+            elapsed >= HAND_OVER_LIMIT || self.leases >= MAX_HAND_OVERS
+        } else {
+            elapsed > retry_delay.saturating_mul(MAX_RETRY_DELAYS)
+        }
+    }
+}
+
+impl State {
+    /// The first caller has come after all others have left.
+    fn begin(&mut self, remembers: bool) {
+        self.last_error = None;
+        if !remembers {
+            (self.held, self.streak) = (false, None);
+        }
+    }
+}
+
+/// What becomes of a caller that has entered the queue.
+pub(crate) enum Place<'a> {
+    /// It is the acquirer, which asks after this time.
+    Acquirer(Head<'a>, Option<Instant>),
+    /// It gets an error that an acquirer got.
+    Failed(AcquireError),
+    /// Its wait has ended before an acquirer had an answer.
+    TimedOut,
+}
+
+/// The place of the acquirer, until this is dropped.
+pub(crate) struct Head<'a> {
+    queue: &'a WaitQueue,
+    _first: FairGuard<'a, ()>,
+}
+
+impl Drop for Head<'_> {
+    fn drop(&mut self) {
+        self.queue.state().acquirer_since = None;
+    }
+}
+
+/// A caller that waits for an exclusive lease, until this is dropped.
 pub(crate) struct WaiterGuard<'a>(&'a WaitQueue);
 
 impl Drop for WaiterGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
-        state.callers = state.callers.saturating_sub(1);
+        state.waiters = state.waiters.saturating_sub(1);
     }
 }
 
@@ -55,100 +111,140 @@ impl WaitQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn last_error(&self) -> Option<(AcquireError, Instant)> {
-        self.state().last_error.clone()
+    /// Counts a caller that waits for an exclusive lease.
+    pub(crate) fn count(&self) -> WaiterGuard<'_> {
+        let mut state = self.state();
+        state.waiters = state.waiters.saturating_add(1);
+        drop(state);
+        WaiterGuard(self)
+    }
+
+    /// Waits for the first place until `end`. A caller that finds the queue empty asks after `first`; an empty
+    /// queue `remembers` its streak where nothing else shows that clients wait elsewhere.
+    ///
+    /// The callers get the acquirer's error: they must not ask all at one time, nor one after another when
+    /// the acquirer gives up.
+    pub(crate) async fn place(
+        &self,
+        (since, end): (Instant, Instant),
+        first: Option<Instant>,
+        remembers: bool,
+    ) -> Place<'_> {
+        let (head, after) = match self.head.try_lock() {
+            Ok(head) => {
+                self.state().begin(remembers);
+                (head, first)
+            }
+            Err(_) => {
+                let head = timeout_at(end, self.head.lock()).await;
+                let state = self.state();
+                match (head, state.last_error.clone()) {
+                    (Err(_), None) => return Place::TimedOut,
+                    (Err(_), Some((error, _))) => return Place::Failed(error),
+                    (Ok(_), Some((error, next))) if next >= end && !state.handed_over => {
+                        return Place::Failed(error);
+                    }
+                    (Ok(head), last_error) => (head, last_error.map(|(_, next)| next)),
+                }
+            }
+        };
+        self.state().acquirer_since = Some(since);
+        Place::Acquirer(Head { queue: self, _first: head }, after)
+    }
+
+    pub(crate) fn acquirer_since(&self) -> Option<Instant> {
+        self.state().acquirer_since
     }
 
     pub(crate) fn is_held(&self) -> bool {
         self.state().held
     }
 
-    /// Counts one who wants to hold it alone.
-    pub(crate) fn enter(&self) -> WaiterGuard<'_> {
-        let mut state = self.state();
-        state.callers = state.callers.saturating_add(1);
-        drop(state);
-        WaiterGuard(self)
-    }
-
-    /// Reports whether the lease that is about to be released is to go to the next caller of this process,
-    /// and nobody elsewhere is to be told: the process has its turn, and somebody is there to take it.
+    /// Reports whether the lease that is about to be released goes to the next caller of this process, and no
+    /// other client is to be notified.
     pub(crate) fn hands_over(&self) -> bool {
         let state = self.state();
-        let in_turn = state.turn.is_some_and(|(since, leases)| {
-            since.elapsed() < HAND_OVER_LIMIT && leases < MAX_HAND_OVERS
-        });
-        in_turn && state.held && state.callers > 0
+        let goes_on = |streak: Streak| streak.contested && !streak.is_over(Duration::ZERO);
+        state.held && state.waiters > 0 && state.streak.is_some_and(goes_on)
     }
 
-    /// Reports whether the last release left the lock to the next caller of this process.
-    pub(crate) fn is_handed_over(&self) -> bool {
-        self.state().handed_over
-    }
-
-    /// Takes what the last release left to the next caller of this process, if it did.
+    /// Takes what the last release handed over, if it did.
     pub(crate) fn take_hand_over(&self) -> bool {
         std::mem::take(&mut self.state().handed_over)
     }
 
-    /// Notes that the contender's lease begins the process's turn, or goes on with it.
-    pub(crate) fn on_hand_over(&self, handed_over: bool, has_remote_waiters: bool) {
+    /// Notes that the acquirer got a lease, `handed_over` or not.
+    pub(crate) fn on_acquired(
+        &self,
+        mode: Mode,
+        handed_over: bool,
+        contested: bool,
+        retry_delay: Duration,
+    ) {
         let mut state = self.state();
-        let turn = state.turn.filter(|_| handed_over);
-        let (since, leases) = turn.unwrap_or_else(|| (Instant::now(), 0));
-        state.turn = has_remote_waiters.then_some((since, leases.saturating_add(1)));
-        state.handed_over = false;
+        (state.last_error, state.handed_over) = (None, false);
+        // A shared lease keeps nobody here from asking.
+        state.held = mode == Mode::Exclusive;
+        if state.held {
+            let soon = state.released_at.is_some_and(|at| at.elapsed() <= retry_delay);
+            let last = state.streak.filter(|_| handed_over || (soon && !contested));
+            let (since, leases) =
+                last.map_or((Instant::now(), 0), |last| (last.since, last.leases));
+            state.streak = Some(Streak { since, leases: leases.saturating_add(1), contested });
+        }
     }
 
-    /// Notes that the contender got the lease. It follows the last one of this process if that was
-    /// released a `moment` ago at most. One that is shared keeps nobody here from asking.
-    pub(crate) fn on_acquired(&self, mode: Mode, moment: Duration) {
-        let mut state = self.state();
-        (state.last_error, state.held) = (None, mode == Mode::Exclusive);
-        if mode == Mode::Shared {
-            return;
-        }
-        if state.released.is_none_or(|at| at.elapsed() > moment) {
-            state.streak = None;
-        }
-        state.streak.get_or_insert_with(Instant::now);
+    /// Notes that the acquirer got the leases of a list.
+    pub(crate) fn on_acquired_list(&self) {
+        self.state().last_error = None;
     }
 
-    /// Notes that the contender did not get it, and when the next may ask.
+    /// Notes that an acquirer got an error, and when the next may ask.
     pub(crate) fn on_error(&self, error: &AcquireError, next: Instant) {
         let mut state = self.state();
         (state.last_error, state.held) = (Some((error.clone(), next)), false);
     }
 
-    /// Notes that a lease of this process was released, and wakes the contender. It was `handed_over` if nobody
-    /// elsewhere was told.
+    /// Notes that a lease of this process was released, and wakes the acquirer.
     pub(crate) fn on_released(&self, handed_over: bool) {
         let mut state = self.state();
-        (state.held, state.released, state.handed_over) =
-            (false, Some(Instant::now()), handed_over);
+        state.held = false;
+        (state.released_at, state.handed_over) = (Some(Instant::now()), handed_over);
         drop(state);
         self.released.notify_one();
     }
 
-    /// Reports whether leases of this process have followed one another for longer than that, and
-    /// begins to count anew.
-    pub(crate) fn ends_streak(&self, longest: Duration) -> bool {
+    /// Ends a streak that has reached its bound, and reports whether it has to let others ask. Where others are
+    /// notified, it need not.
+    pub(crate) fn ends_streak(&self, retry_delay: Duration) -> bool {
         let mut state = self.state();
-        let over = state.streak.is_some_and(|since| since.elapsed() > longest);
-        if over {
-            state.streak = None;
-        }
-        over
+        let over = |streak: &Streak| !streak.contested && streak.is_over(retry_delay);
+        state.streak.take_if(|streak| over(streak)).is_some()
     }
 
-    /// Others were first.
-    pub(crate) fn breaks_streak(&self) {
+    /// Another client was first.
+    pub(crate) fn break_streak(&self) {
         self.state().streak = None;
     }
 
-    /// Reports whether the queue has something to remember although nobody is in it.
-    pub(crate) fn is_recent(&self, moment: Duration) -> bool {
+    /// Reports whether there is something to remember when no caller is left.
+    pub(crate) fn is_recent(&self) -> bool {
         let state = self.state();
-        state.held || state.released.is_some_and(|at| at.elapsed() < moment)
+        state.held || state.released_at.is_some_and(|at| at.elapsed() < RECENT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_is_handed_over_only_while_somebody_waits_here() {
+        let queue = WaitQueue::default();
+        queue.on_acquired(Mode::Exclusive, false, true, Duration::from_millis(100));
+        let waiter = queue.count();
+        assert!(queue.hands_over());
+        drop(waiter);
+        assert!(!queue.hands_over());
     }
 }

@@ -1,124 +1,191 @@
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use fencing_protocol::{Mode, Resource};
+use fencing_protocol::{Mode, NonEmpty, Resource};
 use tokio::time::{Instant, timeout_at};
 
-use super::acquirer::Acquirer;
+use super::acquirer::{Acquirer, Wanted};
 use super::backoff::pause;
-use super::groups::Groups;
-use super::queue::WaitQueue;
-use crate::lock::AcquireError;
-use crate::lock::backend::LockBackend;
+use super::queue::{Place, WaitQueue};
+use crate::lock::error::{AcquireError, MOST};
 use crate::lock::settings::Settings;
 
 #[cfg(test)]
 mod tests;
 
-/// For how long a queue that is empty is remembered where that is needed.
-const RECENT: Duration = Duration::from_secs(10);
-
-/// The local queues. Within a process one contender per resource asks the servers, and the
-/// others wait behind it in the order in which they came. A lease that this process releases wakes the
-/// first of them.
+/// The queues of this process: one for each resource, and one for each list of resources. A lease that
+/// this process releases wakes the acquirer of its resource, and of the lists with it that one which has waited
+/// longest: if all asked at one time, their votes would split.
 #[derive(Default)]
-pub(crate) struct WaitQueues(Mutex<HashMap<Resource, Kept>>, Groups);
-
-/// A queue, which is forgotten when it is empty.
-struct Kept {
-    queue: Weak<WaitQueue>,
-    /// Keeps it for a time where nobody tells that others wait: its streak must not be forgotten.
-    longer: Option<Arc<WaitQueue>>,
+pub(crate) struct WaitQueues {
+    one: Registry<Resource>,
+    several: Registry<List>,
 }
 
-impl Kept {
-    fn is_needed(&self) -> bool {
-        let (users, own) = (self.queue.strong_count(), usize::from(self.longer.is_some()));
-        users > own || self.longer.as_ref().is_some_and(|queue| queue.is_recent(RECENT))
+/// Resources that a caller waits for in one call.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum List {
+    /// The first that is free, in this order.
+    Any(NonEmpty<Resource>),
+    /// All of them, in the order of their names and each of them once.
+    All(NonEmpty<Resource>),
+}
+
+impl List {
+    pub(crate) fn any(resources: &[Resource]) -> Result<List, AcquireError> {
+        bounded(resources.to_vec()).map(List::Any)
     }
+
+    pub(crate) fn all(resources: &[Resource]) -> Result<List, AcquireError> {
+        let mut resources = resources.to_vec();
+        resources.sort_unstable();
+        resources.dedup();
+        bounded(resources).map(List::All)
+    }
+
+    pub(crate) fn resources(&self) -> &NonEmpty<Resource> {
+        let (List::Any(resources) | List::All(resources)) = self;
+        resources
+    }
+}
+
+fn bounded(resources: Vec<Resource>) -> Result<NonEmpty<Resource>, AcquireError> {
+    let count = resources.len();
+    let wrong = AcquireError::WrongCount { count, most: MOST };
+    NonEmpty::from_vec(resources).filter(|_| count <= MOST).ok_or(wrong)
 }
 
 impl WaitQueues {
     /// Makes attempts until one succeeds or the wait limit is reached, in the order of the queue.
-    pub(crate) async fn acquire<B, F, L>(
+    pub(crate) async fn acquire<F, L>(
         &self,
-        (backend, resource, settings): (&B, &Resource, &Settings),
-        mode: Mode,
+        wanted: Wanted<'_>,
         attempt: impl Fn() -> F,
     ) -> Result<L, AcquireError>
     where
-        B: LockBackend,
+        F: Future<Output = Result<L, AcquireError>>,
+    {
+        let Wanted { resource, mode, settings, notifications } = wanted;
+        let since = Instant::now();
+        let span = (since, since + settings.wait);
+        let queue = self.one.queue(resource);
+        let waiter = (mode == Mode::Exclusive).then(|| queue.count());
+        // A caller for a shared lease has asked already, or lets another process come first.
+        let first = (mode == Mode::Shared).then(|| since + pause(settings));
+        let remembers = !notifications.report_remote_waiters();
+        let (_head, after) = match queue.place(span, first, remembers).await {
+            Place::Acquirer(head, after) => (head, after),
+            Place::Failed(error) => return Err(error),
+            Place::TimedOut => {
+                // It has no place in the queue: nothing can be handed over to it.
+                drop(waiter);
+                return attempt().await;
+            }
+        };
+        Acquirer::new(&queue, wanted, span).acquire(after, attempt).await
+    }
+
+    /// The same for several resources. Servers send no notifications for lists: their acquirers poll.
+    pub(crate) async fn acquire_list<F, L>(
+        &self,
+        list: &List,
+        settings: &Settings,
+        attempt: impl Fn() -> F,
+    ) -> Result<L, AcquireError>
+    where
         F: Future<Output = Result<L, AcquireError>>,
     {
         let since = Instant::now();
         let end = since + settings.wait;
-        let queue = self.of(resource, !B::REPORTS_REMOTE_WAITERS);
-        let caller = (mode == Mode::Exclusive).then(|| queue.enter());
-        let (_turn, after) = match queue.turn.try_lock() {
-            // Who shares it has asked a moment ago, or lets another process come first.
-            Ok(turn) => (turn, (mode == Mode::Shared).then(|| since + pause(settings))),
-            // All who wait here get the contender's error: they must not ask all at once, nor
-            // one after another when the contender gives up.
-            Err(_) => match (timeout_at(end, queue.turn.lock()).await, queue.last_error()) {
-                (Err(_), None) => {
-                    // It asks out of turn: nothing can be handed_over on to it.
-                    drop(caller);
-                    return attempt().await;
-                }
-                (Err(_), Some((error, _))) => return Err(error),
-                (Ok(_), Some((error, next))) if next >= end && !queue.is_handed_over() => {
-                    return Err(error);
-                }
-                (Ok(turn), Some((_, next))) => (turn, Some(next)),
-                (Ok(turn), None) => (turn, None),
-            },
+        let queue = self.several.queue(list);
+        let (_head, after) = match queue.place((since, end), None, false).await {
+            Place::Acquirer(head, after) => (head, after),
+            Place::Failed(error) => return Err(error),
+            Place::TimedOut => return attempt().await,
         };
-        let contender = Acquirer::new(&queue, (backend, resource, settings), mode, since);
-        contender.acquire(after, attempt).await
+        if let Some(after) = after {
+            let _ = timeout_at(after, queue.released.notified()).await;
+        }
+        loop {
+            let error = match attempt().await {
+                Ok(lease) => {
+                    queue.on_acquired_list();
+                    return Ok(lease);
+                }
+                Err(error) => error,
+            };
+            let (now, pause) = (Instant::now(), pause(settings));
+            queue.on_error(&error, now + pause);
+            if now + pause >= end {
+                return Err(error);
+            }
+            // The lists with the same resource ask together as often as one would.
+            let beside = match &error {
+                AcquireError::Held { resource, .. } => self.lists_with(resource).len().max(1),
+                _ => 1,
+            };
+            let pause = pause.saturating_mul(u32::try_from(beside).unwrap_or(u32::MAX));
+            let last = end.checked_sub(settings.retry_delay / 2).unwrap_or(now);
+            let _ = timeout_at((now + pause).min(last.max(now)), queue.released.notified()).await;
+        }
     }
 
-    /// Reports whether a lease that is about to be released is to go to the next caller of this process, and
-    /// nobody elsewhere is to be told.
+    /// Reports whether a lease that is about to be released goes to the next caller of this process, and no other
+    /// client is to be notified.
     pub(crate) fn hands_over(&self, resource: &Resource) -> bool {
-        self.existing(resource).is_some_and(|queue| queue.hands_over())
+        self.one.get(resource).is_some_and(|queue| queue.hands_over())
     }
 
-    /// Wakes the one who is first in the queue of a resource: a lease was released. It was `handed_over` if nobody
-    /// elsewhere was told.
+    /// Wakes the acquirer of a resource that was released, `handed_over` or not, and one of a list with it.
     pub(crate) fn wake(&self, resource: &Resource, handed_over: bool) {
-        self.1.wake(resource);
-        if let Some(queue) = self.existing(resource) {
+        let lists = self.lists_with(resource);
+        if let Some((_, queue)) = lists.iter().min_by_key(|(since, _)| *since) {
+            queue.released.notify_one();
+        }
+        if let Some(queue) = self.one.get(resource) {
             queue.on_released(handed_over);
         }
     }
 
-    fn existing(&self, resource: &Resource) -> Option<Arc<WaitQueue>> {
-        self.lock().get(resource).and_then(|kept| kept.queue.upgrade())
+    /// Returns the queues of lists with this resource that have an acquirer, and since when that waits.
+    fn lists_with(&self, resource: &Resource) -> Vec<(Instant, Arc<WaitQueue>)> {
+        let with = |(list, queue): (&List, &Arc<WaitQueue>)| {
+            let since = queue.acquirer_since()?;
+            list.resources().contains(resource).then(|| (since, Arc::clone(queue)))
+        };
+        self.several.lock().iter().filter_map(with).collect()
+    }
+}
+
+/// Queues, which are forgotten when they have no callers.
+struct Registry<K>(Mutex<HashMap<K, Arc<WaitQueue>>>);
+
+impl<K> Default for Registry<K> {
+    fn default() -> Registry<K> {
+        Registry(Mutex::default())
+    }
+}
+
+impl<K: Clone + Eq + Hash> Registry<K> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<K, Arc<WaitQueue>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the queues of those who wait for several resources.
-    pub(crate) fn groups(&self) -> &Groups {
-        &self.1
+    fn get(&self, key: &K) -> Option<Arc<WaitQueue>> {
+        self.lock().get(key).cloned()
     }
 
-    /// Returns the queue of a resource.
-    fn of(&self, resource: &Resource, longer: bool) -> Arc<WaitQueue> {
+    fn queue(&self, key: &K) -> Arc<WaitQueue> {
         let mut queues = self.lock();
-        if let Some(queue) = queues.get(resource).and_then(|kept| kept.queue.upgrade()) {
-            return queue;
+        if let Some(queue) = queues.get(key) {
+            return Arc::clone(queue);
         }
         if queues.len() >= 64 && queues.len().is_power_of_two() {
-            queues.retain(|_, kept| kept.is_needed());
+            queues.retain(|_, queue| Arc::strong_count(queue) > 1 || queue.is_recent());
         }
         let queue = Arc::<WaitQueue>::default();
-        let kept =
-            Kept { queue: Arc::downgrade(&queue), longer: longer.then(|| Arc::clone(&queue)) };
-        queues.insert(resource.clone(), kept);
+        queues.insert(key.clone(), Arc::clone(&queue));
         queue
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Resource, Kept>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

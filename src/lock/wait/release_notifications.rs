@@ -1,0 +1,222 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fencing_protocol::{Fault, Resource};
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
+use tokio::time::{Instant, interval, sleep, timeout};
+
+use super::listener::ReleaseListener;
+use super::subscriptions::{Attachment, Notifies, Subscription, Subscriptions};
+use crate::random::jitter;
+
+/// How long it is remembered that clients in other processes wait for a resource.
+const RECENT: Duration = Duration::from_secs(10);
+/// How long a server may take to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a connection stays open when nobody waits.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The shortest and the longest pause before a broken connection is opened again.
+const MIN_PAUSE: Duration = Duration::from_millis(100);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
+/// A notification that nobody here waits for is passed on to the next client, if no more calls than this are
+/// under way: forged ones are not worth it.
+const MAX_CALLS: usize = 64;
+
+/// Opens the channel on which a source notifies this client.
+pub(crate) type Opening = BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>>;
+
+/// A server that notifies clients of releases.
+pub(crate) struct Source {
+    name: String,
+    open: Box<dyn Fn() -> Opening + Send + Sync>,
+    /// The log has a warning that it sends no notifications.
+    warned: AtomicBool,
+}
+
+impl Source {
+    pub(crate) fn new(name: &str, open: impl Fn() -> Opening + Send + Sync + 'static) -> Source {
+        Source { name: name.to_owned(), open: Box::new(open), warned: AtomicBool::new(false) }
+    }
+}
+
+/// What the servers report of releases: that a lock may be free, and that clients in other processes wait.
+///
+/// No rule depends on it: a lost, late, repeated or forged notification costs the pause of a poll. While
+/// somebody waits, a task for each source keeps the waits registered there.
+#[derive(Clone)]
+pub struct ReleaseNotifications(Arc<Inner>);
+
+struct Inner {
+    subscriptions: Subscriptions,
+    sources: Vec<Arc<Source>>,
+    /// The sources that have sent the last release of a resource to another process, and when.
+    remote: Mutex<BTreeMap<Resource, (Instant, BTreeSet<usize>)>>,
+}
+
+impl ReleaseNotifications {
+    /// A release is believed at once if `needed` sources report it.
+    pub(crate) fn new(
+        needed: usize,
+        notifies: Notifies,
+        sources: Vec<Source>,
+    ) -> ReleaseNotifications {
+        let sources = sources.into_iter().map(Arc::new).collect();
+        let subscriptions = Subscriptions::new(needed, notifies);
+        ReleaseNotifications(Arc::new(Inner { subscriptions, sources, remote: Mutex::default() }))
+    }
+
+    /// Registers a wait that began at `since`, until what this returns is dropped.
+    pub(crate) fn subscribe(&self, resource: &Resource, since: Instant) -> Subscription {
+        let subscription = self.0.subscriptions.subscribe(resource, since);
+        for (number, source) in self.0.sources.iter().enumerate() {
+            if let Some(attachment) = self.0.subscriptions.attach(number) {
+                tokio::spawn(listen(attachment, Arc::clone(source)));
+            }
+        }
+        subscription
+    }
+
+    fn remote(&self) -> MutexGuard<'_, BTreeMap<Resource, (Instant, BTreeSet<usize>)>> {
+        self.0.remote.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes whether a source has notified another process of this process's release.
+    pub(crate) fn on_released(&self, resource: &Resource, source: usize, notified_another: bool) {
+        let (now, mut remote) = (Instant::now(), self.remote());
+        if notified_another {
+            if remote.len() >= 64 && remote.len().is_power_of_two() {
+                remote.retain(|_, (at, _)| now.saturating_duration_since(*at) < RECENT);
+            }
+            let (at, sources) = remote.entry(resource.clone()).or_insert((now, BTreeSet::new()));
+            *at = now;
+            sources.insert(source);
+        } else if let Some((_, sources)) = remote.get_mut(resource) {
+            sources.remove(&source);
+            if sources.is_empty() {
+                remote.remove(resource);
+            }
+        }
+    }
+
+    /// Reports whether the answer to a release says that another process was notified.
+    pub(crate) fn report_remote_waiters(&self) -> bool {
+        self.0.subscriptions.notifies() == Notifies::LongestWaiter
+    }
+
+    /// Reports whether clients in other processes are known to wait for the resource.
+    pub(crate) fn has_remote_waiters(&self, resource: &Resource) -> bool {
+        self.remote().get(resource).is_some_and(|(at, _)| at.elapsed() < RECENT)
+    }
+
+    /// Forgets them, until another process is notified of a release.
+    pub(crate) fn forget_remote_waiters(&self, resource: &Resource) {
+        self.remote().remove(resource);
+    }
+}
+
+/// Receives what one source sends, until nobody waits any more.
+async fn listen(mut attachment: Attachment, source: Arc<Source>) {
+    let (node, mut pause) = (&source.name, MIN_PAUSE);
+    loop {
+        let start = Instant::now();
+        let opening = timeout(ANSWER_TIMEOUT, (source.open)()).await;
+        let fault = match opening.unwrap_or(Err(Fault::TimedOut)) {
+            Ok(listener) => match receive(&mut attachment, listener).await {
+                Some(fault) => fault,
+                None => return,
+            },
+            Err(fault) => fault,
+        };
+        attachment.disconnected();
+        if matches!(fault, Fault::Denied(_) | Fault::Refused(_))
+            && !source.warned.swap(true, Ordering::Relaxed)
+        {
+            tracing::warn!(node, %fault, "no notifications of releases: waiting clients poll");
+        } else {
+            tracing::debug!(node, %fault, "no notifications of releases");
+        }
+        if start.elapsed() > MAX_PAUSE {
+            pause = MIN_PAUSE;
+        }
+        sleep(pause / 2 + jitter(pause / 2)).await;
+        pause = (pause * 2).min(MAX_PAUSE);
+        if attachment.detach_if_idle() {
+            return;
+        }
+    }
+}
+
+/// A call that is under way. The answer to a registration says whether the lock is free.
+type Call = BoxFuture<'static, Result<Option<(Resource, u64, bool)>, Fault>>;
+
+/// Keeps the waits registered and takes the notifications, until nobody waits, or the channel breaks: returns why.
+async fn receive(
+    attachment: &mut Attachment,
+    mut listener: Box<dyn ReleaseListener>,
+) -> Option<Fault> {
+    let mut changes = attachment.connected();
+    let once = attachment.subscriptions.notifies() == Notifies::LongestWaiter;
+    let mut registered = BTreeMap::<Resource, u64>::new();
+    let mut calls = FuturesUnordered::<Call>::new();
+    let (mut idle, mut used) = (interval(IDLE_TIMEOUT), Instant::now());
+    loop {
+        tokio::select! {
+            biased;
+            Some(answer) = calls.next(), if !calls.is_empty() => match answer {
+                Ok(Some((resource, ticket, free))) => attachment.registered(&resource, ticket, free),
+                Ok(None) => {}
+                Err(fault) => return Some(fault),
+            },
+            Some(resource) = changes.recv() => {
+                used = Instant::now();
+                let wanted = attachment.subscriptions.wanted(&resource);
+                if let Some(old) = registered.remove(&resource)
+                    && wanted.is_none_or(|(ticket, _)| ticket != old)
+                {
+                    calls.push(leave(&mut *listener, &resource, old));
+                }
+                if let Some((ticket, since)) = wanted {
+                    registered.insert(resource.clone(), ticket);
+                    calls.push(register(&mut *listener, resource, ticket, since));
+                }
+            }
+            notified = listener.notified() => match notified {
+                Ok((resource, ticket)) => {
+                    let waits = attachment.released(&resource, ticket);
+                    if once {
+                        registered.remove(&resource);
+                        if !waits && calls.len() < MAX_CALLS {
+                            calls.push(leave(&mut *listener, &resource, ticket));
+                        }
+                    }
+                }
+                Err(fault) => return Some(fault),
+            },
+            _ = idle.tick() => {
+                if used.elapsed() >= IDLE_TIMEOUT && attachment.detach_if_idle() {
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+fn register(
+    listener: &mut dyn ReleaseListener,
+    resource: Resource,
+    ticket: u64,
+    since: Instant,
+) -> Call {
+    let call = timeout(ANSWER_TIMEOUT, listener.wait(&resource, ticket, since.elapsed()));
+    let free = call.map(|answer| answer.unwrap_or(Err(Fault::TimedOut)));
+    async move { Ok(Some((resource, ticket, free.await?))) }.boxed()
+}
+
+fn leave(listener: &mut dyn ReleaseListener, resource: &Resource, ticket: u64) -> Call {
+    let call = timeout(ANSWER_TIMEOUT, listener.leave(resource, ticket));
+    call.map(|answer| answer.unwrap_or(Err(Fault::TimedOut)).map(|()| None)).boxed()
+}

@@ -1,0 +1,301 @@
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fencing_protocol::Resource;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{Instant, sleep_until};
+
+/// Whom the sources notify of a release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Notifies {
+    /// The client that has waited longest. Its registration ends with that.
+    LongestWaiter,
+    /// Every client that waits. They stay registered.
+    Everyone,
+}
+
+/// The waits of this process, and what each source has reported to them.
+#[derive(Clone)]
+pub(crate) struct Subscriptions(Arc<Inner>);
+
+struct Inner {
+    /// A release is believed at once when this many sources report it.
+    needed: usize,
+    notifies: Notifies,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    tickets: u64,
+    /// In order, so that a simulation can replay it.
+    waiting: BTreeMap<Resource, Waiting>,
+    /// The sources with a task, each with the way to report changed waits while it is connected.
+    attached: BTreeMap<usize, Option<mpsc::UnboundedSender<Resource>>>,
+}
+
+struct Waiting {
+    ticket: u64,
+    since: Instant,
+    reports: BTreeMap<usize, Report>,
+    changed: Arc<Notify>,
+}
+
+/// What a source has reported last.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Report {
+    /// It reports the next release.
+    Armed,
+    /// The lock was released.
+    Released,
+    /// The lock is free there.
+    Free,
+}
+
+impl Subscriptions {
+    pub(crate) fn new(needed: usize, notifies: Notifies) -> Subscriptions {
+        Subscriptions(Arc::new(Inner { needed, notifies, state: Mutex::default() }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn notifies(&self) -> Notifies {
+        self.0.notifies
+    }
+
+    pub(crate) fn subscribe(&self, resource: &Resource, since: Instant) -> Subscription {
+        let (mut state, changed) = (self.state(), Arc::<Notify>::default());
+        state.tickets += 1;
+        let (ticket, reports) = (state.tickets, BTreeMap::new());
+        let waiting = Waiting { ticket, since, reports, changed: Arc::clone(&changed) };
+        state.waiting.insert(resource.clone(), waiting);
+        state.announce(resource);
+        Subscription { subscriptions: self.clone(), resource: resource.clone(), ticket, changed }
+    }
+
+    /// Returns the ticket of the wait for a resource, and its begin.
+    pub(crate) fn wanted(&self, resource: &Resource) -> Option<(u64, Instant)> {
+        self.state().waiting.get(resource).map(|waiting| (waiting.ticket, waiting.since))
+    }
+
+    /// Returns the task's part in a source that has no task.
+    pub(crate) fn attach(&self, source: usize) -> Option<Attachment> {
+        let mut state = self.state();
+        if state.attached.contains_key(&source) {
+            return None;
+        }
+        state.attached.insert(source, None);
+        Some(Attachment { subscriptions: self.clone(), source, attached: true })
+    }
+}
+
+impl State {
+    /// Has the tasks look at the wait for this resource.
+    fn announce(&self, resource: &Resource) {
+        for changes in self.attached.values().flatten() {
+            let _ = changes.send(resource.clone());
+        }
+    }
+
+    fn waiting(&mut self, resource: &Resource, ticket: u64) -> Option<&mut Waiting> {
+        self.waiting.get_mut(resource).filter(|waiting| waiting.ticket == ticket)
+    }
+}
+
+/// The part of the task that reads one source, until it is dropped.
+pub(crate) struct Attachment {
+    pub(crate) subscriptions: Subscriptions,
+    source: usize,
+    attached: bool,
+}
+
+impl Attachment {
+    /// The source is connected. Returns the resources whose waits have to be registered or removed.
+    pub(crate) fn connected(&self) -> mpsc::UnboundedReceiver<Resource> {
+        let (sender, changes) = mpsc::unbounded_channel();
+        let mut state = self.subscriptions.state();
+        for resource in state.waiting.keys() {
+            let _ = sender.send(resource.clone());
+        }
+        state.attached.insert(self.source, Some(sender));
+        changes
+    }
+
+    /// Nothing comes from the source until it is connected again.
+    pub(crate) fn disconnected(&self) {
+        let mut state = self.subscriptions.state();
+        state.attached.insert(self.source, None);
+        for waiting in state.waiting.values_mut() {
+            if waiting.reports.get(&self.source) == Some(&Report::Armed) {
+                waiting.reports.remove(&self.source);
+            }
+        }
+    }
+
+    /// Takes the answer to a registration: the lock is free there, or the source reports the next release.
+    pub(crate) fn registered(&self, resource: &Resource, ticket: u64, free: bool) {
+        self.report(resource, ticket, if free { Report::Free } else { Report::Armed });
+    }
+
+    /// Takes a notification. Returns whether this process waits for it.
+    pub(crate) fn released(&self, resource: &Resource, ticket: u64) -> bool {
+        self.report(resource, ticket, Report::Released)
+    }
+
+    fn report(&self, resource: &Resource, ticket: u64, report: Report) -> bool {
+        let mut state = self.subscriptions.state();
+        let Some(waiting) = state.waiting(resource, ticket) else { return false };
+        let last = waiting.reports.entry(self.source).or_insert(report);
+        // A release that came while an attempt was made is not forgotten by the registration after it.
+        if report != Report::Armed && *last != Report::Released {
+            *last = report;
+        }
+        waiting.changed.notify_one();
+        true
+    }
+
+    /// Ends this part if nobody waits, and returns whether it did. The next wait starts another task.
+    pub(crate) fn detach_if_idle(&mut self) -> bool {
+        let mut state = self.subscriptions.state();
+        if state.waiting.is_empty() {
+            state.attached.remove(&self.source);
+            self.attached = false;
+        }
+        !self.attached
+    }
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        if self.attached {
+            self.disconnected();
+            self.subscriptions.state().attached.remove(&self.source);
+        }
+    }
+}
+
+/// A wait that is registered at the sources, until it is dropped.
+pub(crate) struct Subscription {
+    subscriptions: Subscriptions,
+    resource: Resource,
+    ticket: u64,
+    changed: Arc<Notify>,
+}
+
+impl Subscription {
+    /// Forgets the releases that were reported until now. Those that are reported during an attempt count for
+    /// the next one.
+    pub(crate) fn reset(&self) {
+        if let Some(waiting) = self.subscriptions.state().waiting(&self.resource, self.ticket) {
+            waiting.reports.retain(|_, report| *report == Report::Armed);
+        }
+    }
+
+    /// Has the sources register the wait again.
+    pub(crate) fn register(&self) {
+        self.subscriptions.state().announce(&self.resource);
+    }
+
+    /// Registers the wait again after a pause in which no notification was followed. If the sources notify one
+    /// client, another has used the releases of that time. If they notify everyone, the lock may be free since.
+    pub(crate) fn register_after_cooldown(&self) {
+        if self.subscriptions.notifies() == Notifies::LongestWaiter {
+            self.reset();
+        }
+        self.register();
+    }
+
+    /// Reports whether enough sources report the next release.
+    pub(crate) fn is_armed(&self) -> bool {
+        self.count(|report| report == Report::Armed) >= self.subscriptions.0.needed
+    }
+
+    fn count(&self, counts: impl Fn(Report) -> bool) -> usize {
+        let mut state = self.subscriptions.state();
+        let waiting = state.waiting(&self.resource, self.ticket);
+        waiting.map_or(0, |it| it.reports.values().filter(|report| counts(**report)).count())
+    }
+
+    /// Waits until enough sources have reported that the lock may be free, or until one has reported a
+    /// release, and the others have not for as long as the grace.
+    ///
+    /// # Cancel safety
+    /// You may drop it at any point.
+    pub(crate) async fn released(&self, grace: Duration) {
+        let mut end = None;
+        while self.count(|report| report != Report::Armed) < self.subscriptions.0.needed {
+            if end.is_none() && self.count(|report| report == Report::Released) > 0 {
+                end = Some(Instant::now() + grace);
+            }
+            let over = async {
+                match end {
+                    Some(end) => sleep_until(end).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = self.changed.notified() => {}
+                () = over => return,
+            }
+        }
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        let mut state = self.subscriptions.state();
+        if state.waiting(&self.resource, self.ticket).is_some() {
+            state.waiting.remove(&self.resource);
+            state.announce(&self.resource);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wait(needed: usize) -> (Subscriptions, Resource, Subscription) {
+        let subscriptions = Subscriptions::new(needed, Notifies::LongestWaiter);
+        let resource = Resource::new("invoice/42").unwrap();
+        let subscription = subscriptions.subscribe(&resource, Instant::now());
+        (subscriptions, resource, subscription)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_source_of_two_is_believed_after_the_grace() {
+        let (subscriptions, resource, subscription) = wait(2);
+        let sources = [0, 1].map(|source| subscriptions.attach(source).unwrap());
+        let (start, grace) = (Instant::now(), Duration::from_millis(50));
+        sources[0].released(&resource, subscription.ticket);
+        subscription.released(grace).await;
+        assert_eq!(start.elapsed(), grace);
+        sources[1].released(&resource, subscription.ticket);
+        subscription.released(grace).await;
+        assert_eq!(start.elapsed(), grace);
+    }
+
+    #[test]
+    fn a_source_that_is_disconnected_reports_no_release() {
+        let (subscriptions, resource, subscription) = wait(1);
+        let source = subscriptions.attach(0).unwrap();
+        source.registered(&resource, subscription.ticket, false);
+        assert!(subscription.is_armed());
+        source.disconnected();
+        assert!(!subscription.is_armed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_release_during_an_attempt_outlives_the_next_registration() {
+        let (subscriptions, resource, subscription) = wait(1);
+        let source = subscriptions.attach(0).unwrap();
+        subscription.reset();
+        source.released(&resource, subscription.ticket);
+        source.registered(&resource, subscription.ticket, false);
+        subscription.released(Duration::MAX).await;
+    }
+}
