@@ -70,7 +70,7 @@
 //!
 //! # Roll-out
 //! Begin with [`FenceLayer::shadow`]: it lets every request pass, and tells what the fence would have refused.
-//! [`FenceLayer::policy`] says for each request what it needs. A [`MarksAdmin`] shows and raises the marks.
+//! [`FenceLayer::policy`] says for each request what it needs.
 //!
 //! # With other layers
 //! - Put a concurrency limit below the fence: a request that waits for older ones has no place in
@@ -110,7 +110,6 @@
 //! - A handler is dropped only at an `.await`. One that blocks its thread, or a task that it has
 //!   spawned, goes on.
 
-mod admin;
 mod admissions;
 mod answer;
 mod attach;
@@ -130,7 +129,6 @@ mod service;
 mod stoppable;
 mod transaction;
 
-pub use admin::MarksAdmin;
 pub use attach::{AttachBody, AttachError, AttachLayer, AttachService, within};
 pub use body::{FenceBody, FenceBodyError};
 pub use extract::{Fenced, NotFenced};
