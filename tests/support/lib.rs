@@ -12,3 +12,4 @@ pub mod polled;
 pub mod postgres;
 pub mod process;
 pub mod redis;
+pub mod resp;

@@ -8,7 +8,7 @@ mod closed;
 mod crowd;
 mod deadline;
 mod delay;
-mod fleet;
+pub mod fleet;
 mod hand_over;
 mod late;
 mod named;

@@ -7,6 +7,7 @@ use fencing::testing::{Faults, FaultyNode};
 use fencing::{Redlock, Resource};
 use fencing_protocol::{Owner, Reply, Request};
 
+pub use crate::driver::fleet::{ran, resource, settle};
 use support::clock::TokioClock;
 
 pub const TTL: Duration = Duration::from_secs(10);
@@ -74,27 +75,4 @@ impl Fleet {
 /// The fleet of the five nodes.
 pub fn members() -> fencing_protocol::Fleet {
     fencing_protocol::Fleet::new((0..5).map(|number| format!("node-{number}"))).unwrap()
-}
-
-pub fn resource() -> Resource {
-    Resource::new("invoice/42").unwrap()
-}
-
-/// Lets everything run that can without time passing.
-pub async fn settle() {
-    for _ in 0..100 {
-        tokio::task::yield_now().await;
-    }
-}
-
-/// What a node has run for `resource()`, by name.
-pub fn ran(faults: &Faults) -> Vec<&'static str> {
-    let name = |request: &Request| match request {
-        Request::Acquire { resource: named, .. } if *named == resource() => Some("acquire"),
-        Request::Publish { resource: named, .. } if *named == resource() => Some("publish"),
-        Request::Renew { resource: named, .. } if *named == resource() => Some("renew"),
-        Request::Release { resource: named, .. } if *named == resource() => Some("release"),
-        _ => None,
-    };
-    faults.log().iter().filter_map(|(request, _)| name(request)).collect()
 }

@@ -1,4 +1,4 @@
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,6 +11,7 @@ use fencing_protocol::{Fleet, Incarnation, Nonce, Owner, Reply, Request};
 
 use crate::fuzz::bytes::{one, spoiled};
 use crate::fuzz::rounds;
+use support::resp::command;
 
 const NONCE: &str = "$32\r\n00112233445566778899aabbccddeeff\r\n";
 
@@ -96,24 +97,6 @@ fn serve(stream: TcpStream, mut rng: Rng) -> Option<()> {
         };
         writer.write_all(&answer).ok()?;
     }
-}
-
-/// Reads one command.
-fn command(reader: &mut impl BufRead) -> Option<Vec<String>> {
-    let mut words = Vec::new();
-    for _ in 0..number(reader, '*')? {
-        let mut word = vec![0; number(reader, '$')? + 2];
-        reader.read_exact(&mut word).ok()?;
-        word.truncate(word.len() - 2);
-        words.push(String::from_utf8(word).ok()?);
-    }
-    Some(words)
-}
-
-fn number(reader: &mut impl BufRead, sign: char) -> Option<usize> {
-    let mut line = String::new();
-    reader.read_line(&mut line).ok()?;
-    line.trim().strip_prefix(sign)?.parse().ok()
 }
 
 fn request(rng: &mut Rng) -> Request {

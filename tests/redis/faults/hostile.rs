@@ -1,6 +1,6 @@
 //! One or two of five nodes are no redis-servers at all.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use futures_util::FutureExt;
 
 use crate::faults::{TTL, resource};
 use support::redis::{RedisServer, five};
+use support::resp::command;
 
 /// What a fake server does with whatever it is sent.
 #[derive(Clone, Copy, Debug)]
@@ -137,24 +138,6 @@ fn numbered(bytes: &[u8], number: &str) -> Vec<u8> {
         }
         Err(_) => bytes.to_vec(),
     }
-}
-
-/// Reads one command.
-fn command(reader: &mut impl BufRead) -> Option<Vec<String>> {
-    let mut words = Vec::new();
-    for _ in 0..number(reader, '*')? {
-        let mut word = vec![0; number(reader, '$')? + 2];
-        reader.read_exact(&mut word).ok()?;
-        word.truncate(word.len() - 2);
-        words.push(String::from_utf8(word).ok()?);
-    }
-    Some(words)
-}
-
-fn number(reader: &mut impl BufRead, sign: char) -> Option<usize> {
-    let mut line = String::new();
-    reader.read_line(&mut line).ok()?;
-    line.trim().strip_prefix(sign)?.parse().ok()
 }
 
 const NONCE: &str = "$32\r\n00000000000000000000000000000000\r\n";
