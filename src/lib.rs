@@ -15,10 +15,10 @@ mod guide {}
 #[cfg(feature = "http")]
 pub mod http;
 pub mod lock;
+mod log_throttle;
 mod random;
 #[cfg(feature = "redis")]
 pub mod redis;
-mod seldom;
 pub mod sequencer;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 pub mod sql;

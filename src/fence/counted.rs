@@ -3,7 +3,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::FenceError;
-use crate::seldom::Seldom;
+use crate::log_throttle::LogThrottle;
 
 /// Counts a request as in flight in the metrics, until this is dropped.
 pub(super) struct Counted(());
@@ -23,7 +23,7 @@ impl Drop for Counted {
 
 /// Which refusals were logged lately. A client that does not know that it lost its lease may send thousands.
 #[derive(Default)]
-pub(super) struct Refusals(Mutex<BTreeMap<&'static str, Seldom>>);
+pub(super) struct Refusals(Mutex<BTreeMap<&'static str, LogThrottle>>);
 
 impl Refusals {
     /// Notes how an admission ended, and how long it took: zero if it had to wait for nothing. Each kind of

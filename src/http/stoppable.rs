@@ -1,9 +1,10 @@
 use std::pin::Pin;
 use std::sync::atomic::{Ordering, fence};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll, Waker, ready};
 
 use http_body::{Body, Frame, SizeHint};
+use parking_lot::Mutex;
 
 use super::admissions::Admissions;
 use crate::fence::{Stale, Stoppable};
@@ -92,7 +93,7 @@ impl<R> StoppableBody<R> {
     /// Works on the body, and obeys if a newer request came in the meantime.
     fn with<T>(&self, work: impl FnOnce(Option<&mut Held<R>>) -> T) -> T {
         let outcome = {
-            let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut held = self.held.lock();
             work(held.as_mut())
         };
         // With the one in `stop`: the second of the two sees what the other has done.
@@ -106,11 +107,7 @@ impl<R> StoppableBody<R> {
     /// Drops the body, then lets newer requests in. It does nothing while somebody works on
     /// the body, who will do it.
     fn end(&self) {
-        let held = match self.held.try_lock() {
-            Ok(mut held) => held.take(),
-            Err(TryLockError::Poisoned(held)) => held.into_inner().take(),
-            Err(TryLockError::WouldBlock) => None,
-        };
+        let held = self.held.try_lock().and_then(|mut held| held.take());
         let waker = held.and_then(|mut held| held.waker.take());
         if let Some(waker) = waker {
             waker.wake();

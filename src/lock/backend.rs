@@ -19,7 +19,7 @@ use crate::time::Clock;
 pub struct Ask {
     pub(crate) mode: Mode,
     /// Until when the caller asks again if it is not granted. Meanwhile a client that waits to hold a lock
-    /// alone keeps others from joining those who share it.
+    /// alone keeps others from joining a shared lease.
     pub(crate) waits: Option<Instant>,
 }
 
@@ -47,7 +47,7 @@ pub trait LockBackend: fmt::Debug + Clone + Send + Sync + 'static {
     /// Returns what the servers report of releases.
     fn notifications(&self) -> &ReleaseNotifications;
 
-    /// Asks every server how it stands, within the budget.
+    /// Asks every server for its state, within the budget.
     fn health(&self, settings: &Settings) -> impl Future<Output = Health> + Send;
 
     /// Returns the health for the case that every server has this fault.

@@ -34,7 +34,7 @@ impl Drop for Waiting {
     }
 }
 
-/// Counts one who may wait for a lock, and how long it took. One who gives up counts as `cancelled`.
+/// Counts a caller that may wait for a lock, and how long it took. A caller that gives up counts as `cancelled`.
 pub(super) async fn waited<T>(
     acquired: impl Future<Output = Result<T, AcquireError>>,
 ) -> Result<T, AcquireError> {

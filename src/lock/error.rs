@@ -4,7 +4,7 @@ use std::time::Duration;
 use fencing_protocol::{Fault, Resource, Token};
 
 use super::holder::Holder;
-use super::standing::Loss;
+use super::lease_state::Loss;
 
 /// Why a lock was not acquired.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

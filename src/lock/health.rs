@@ -14,11 +14,11 @@ pub struct Health {
     pub causes: Vec<NodeCause>,
     /// The names of the nodes: the identity of the fleet. Empty for a database.
     pub fleet: Vec<String>,
-    /// How each node that is admitted stands, quarantined or not. Empty for a database.
+    /// The state of each admitted node, quarantined or not. Empty for a database.
     pub nodes: Vec<NodeHealth>,
 }
 
-/// How one admitted node stands.
+/// The state of one admitted node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeHealth {

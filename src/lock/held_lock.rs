@@ -36,8 +36,8 @@ pub trait HeldLock: Send + Sync + 'static {
     fn release(&self, rest: Duration) -> BoxFuture<'_, Result<Released, ReleaseError>>;
 
     /// Releases at once, as [`release`](HeldLock::release) does, for the next caller of this process: where the
-    /// servers would tell those who wait elsewhere, they do not.
-    fn pass(&self) -> BoxFuture<'_, Result<Released, ReleaseError>> {
+    /// servers would notify waiters elsewhere, they do not.
+    fn hand_over(&self) -> BoxFuture<'_, Result<Released, ReleaseError>> {
         self.release(Duration::ZERO)
     }
 

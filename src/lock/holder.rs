@@ -11,7 +11,7 @@ const VARIABLE: &str = "FENCING_HOLDER";
 const LONGEST: usize = 64;
 /// The longest name of `host:pid`. With its owner it has 63 bytes: longer members of a sorted set take a part of
 /// a shared lock out of the compact form, which is several times as large.
-const LONGEST_OWN: usize = 30;
+const MAX_OWN_LEN: usize = 30;
 /// How far ahead another machine's clock may be, so that what it says is still shown.
 const AHEAD: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -30,7 +30,7 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// Reads what stands in a lock: an owner, and perhaps its name. A dot at the end says that it was released
+    /// Reads the value of a lock: an owner, and perhaps its name. A dot at the end says that it was released
     /// early, and stays closed for the rest of its time. Anybody may have written anything there.
     pub(crate) fn read(text: &str) -> Option<Holder> {
         let (owner, rest) = text.split_at_checked(32)?;
@@ -103,11 +103,11 @@ impl HolderName {
     }
 }
 
-/// Of a long name the end is kept: it tells the copies of one service apart.
+/// Of a long name the end is kept: it distinguishes the copies of one service.
 fn of_process(host: &str, process: u32) -> String {
     let host: String = host.chars().filter(|c| u8::try_from(*c).is_ok_and(is_fit)).collect();
     let process = format!(":{process}");
-    let cut = (host.len() + process.len()).saturating_sub(LONGEST_OWN);
+    let cut = (host.len() + process.len()).saturating_sub(MAX_OWN_LEN);
     format!("{}{process}", host.get(cut..).unwrap_or_default())
 }
 
@@ -216,7 +216,7 @@ mod tests {
         }
         let own = HolderName::of_process();
         assert_eq!(HolderName::new(own.as_str()), Ok(own.clone()));
-        assert!(own.as_str().len() <= LONGEST_OWN);
+        assert!(own.as_str().len() <= MAX_OWN_LEN);
         assert!(own.as_str().ends_with(&format!(":{}", std::process::id())));
     }
 }

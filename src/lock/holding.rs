@@ -1,17 +1,18 @@
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use fencing_protocol::NonEmpty;
+use parking_lot::Mutex;
 
 use super::error::NodeCause;
 use super::held_lock::{HeldLock, Renewed};
-use super::standing::{Loss, Standing};
+use super::lease_state::{LeaseState, Loss};
 use super::wait::queues::WaitQueues;
 use crate::sequencer::Sequencer;
 
 /// One held lease: what the lease and its watchdog share.
 pub(super) struct Holding {
     pub(super) locks: NonEmpty<Sequencer>,
-    pub(super) standing: Arc<Standing>,
+    pub(super) state: Arc<LeaseState>,
     pub(super) held: Arc<dyn HeldLock>,
     /// Why the last renewal failed, if it did.
     failure: Mutex<Vec<NodeCause>>,
@@ -20,41 +21,41 @@ pub(super) struct Holding {
 impl Holding {
     pub(super) fn new(
         locks: NonEmpty<Sequencer>,
-        standing: Arc<Standing>,
+        state: Arc<LeaseState>,
         held: Arc<dyn HeldLock>,
     ) -> Holding {
-        Holding { locks, standing, held, failure: Mutex::default() }
+        Holding { locks, state, held, failure: Mutex::default() }
     }
 
     /// Reports whether a release is to go to the next caller of this process, and nobody elsewhere is to be
     /// notified: never that of several locks, as others wait for a part of them.
-    pub(super) fn passes(&self, queues: &WaitQueues) -> bool {
+    pub(super) fn hands_over(&self, queues: &WaitQueues) -> bool {
         self.locks.tail().is_empty() && queues.hands_over(&self.locks.first().resource)
     }
 
-    /// Wakes those in this process who wait for the locks.
-    pub(super) fn wake(&self, queues: &WaitQueues, passed: bool) {
-        self.locks.iter().for_each(|lock| queues.wake(&lock.resource, passed));
+    /// Wakes the waiters of this process.
+    pub(super) fn wake(&self, queues: &WaitQueues, handed_over: bool) {
+        self.locks.iter().for_each(|lock| queues.wake(&lock.resource, handed_over));
     }
 
     /// Returns why the last renewal failed. Empty if none has, or it did not.
     pub(super) fn failure(&self) -> Vec<NodeCause> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.failure.lock().clone()
     }
 
     /// Tries once to renew. A lease that another has superseded is over then.
     pub(super) async fn renew(&self) -> Renewed {
         let renewed = self.held.renew().await;
         match &renewed {
-            Renewed::Until(until) => self.standing.renew(*until),
-            Renewed::Superseded => drop(self.standing.close(Loss::Superseded)),
+            Renewed::Until(until) => self.state.renew(*until),
+            Renewed::Superseded => drop(self.state.close(Loss::Superseded)),
             // Behind a release it is no failure.
-            Renewed::Failed(_) if self.standing.deadline() == Err(Loss::Released) => {}
+            Renewed::Failed(_) if self.state.deadline() == Err(Loss::Released) => {}
             Renewed::Failed(_) => metrics::counter!("fencing_renewals_failed_total").increment(1),
         }
         let failure =
             if let Renewed::Failed(causes) = &renewed { causes.clone() } else { Vec::new() };
-        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+        *self.failure.lock() = failure;
         renewed
     }
 }

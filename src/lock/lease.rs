@@ -12,9 +12,9 @@ use super::counted::Held;
 use super::error::{LeaseLost, NodeCause, ReleaseError, Released, RenewError};
 use super::held_lock::{Grant, Renewed};
 use super::holding::Holding;
+use super::lease_state::{LeaseState, Loss};
 use super::settings::Settings;
 use super::sleep::in_runtime;
-use super::standing::{Loss, Standing};
 use super::wait::queues::WaitQueues;
 use super::watchdog::{Watch, Watchdogs};
 use crate::sequencer::{HeldToken, Sequencer};
@@ -171,8 +171,8 @@ impl<K> Lease<K> {
         K: Kind,
     {
         let (kind, counted) = (K::of(&grant.locks), Some(Held::new()));
-        let standing = Arc::new(Standing::new(clock, grant.deadline, settings.max_hold));
-        let holding = Holding::new(grant.locks, standing, grant.held);
+        let state = Arc::new(LeaseState::new(clock, grant.deadline, settings.max_hold));
+        let holding = Holding::new(grant.locks, state, grant.held);
         let (holding, runtime) = (Arc::new(holding), Handle::current());
         let watch = || watchdogs.watch(&runtime, Arc::clone(&holding), settings.ttl);
         let watch = settings.renew.then(watch);
@@ -183,7 +183,7 @@ impl<K> Lease<K> {
     /// Returns how long the lease lasts from now unless it is renewed; zero when it is over.
     #[must_use]
     pub fn valid_for(&self) -> Duration {
-        self.holding.standing.valid_for()
+        self.holding.state.valid_for()
     }
 
     /// Waits until the lease is over, and returns why: at its deadline at the latest,
@@ -193,8 +193,8 @@ impl<K> Lease<K> {
     /// # Cancel safety
     /// You may await any number of these, and drop them.
     pub fn lost(&self) -> impl Future<Output = Loss> + Send + use<K> {
-        let standing = Arc::clone(&self.holding.standing);
-        async move { standing.over().await }
+        let state = Arc::clone(&self.holding.state);
+        async move { state.over().await }
     }
 
     /// Returns why the last renewal failed: each node's fault, or the database's. Empty if none has failed, or
@@ -223,7 +223,7 @@ impl<K> Lease<K> {
             let loss = match lost.as_mut().poll(context) {
                 Poll::Ready(loss) => Some(loss),
                 // Timers may lag behind the clock: never poll the work of a lapsed lease.
-                Poll::Pending => self.holding.standing.deadline().err(),
+                Poll::Pending => self.holding.state.deadline().err(),
             };
             match loss {
                 Some(loss) => Poll::Ready(Err(self.lost_by(loss))),
@@ -246,15 +246,15 @@ impl<K> Lease<K> {
     /// # Cancel safety
     /// If you drop the future, the lease may or may not have been renewed; it counts as not renewed here.
     pub async fn renew(&self) -> Result<Duration, RenewError> {
-        let standing = &self.holding.standing;
+        let state = &self.holding.state;
         let lost = |loss| RenewError::Lost(self.lost_by(loss));
-        let deadline = standing.deadline().map_err(lost)?;
-        if standing.is_last(deadline) {
+        let deadline = state.deadline().map_err(lost)?;
+        if state.is_last(deadline) {
             return Ok(self.valid_for());
         }
         let holding = Arc::clone(&self.holding);
         let renewed = in_runtime(&self.runtime, async move { holding.renew().await }).await;
-        standing.deadline().map_err(lost)?;
+        state.deadline().map_err(lost)?;
         let causes = match renewed {
             Some(Renewed::Failed(causes)) => causes,
             Some(_) => return Ok(self.valid_for()),
@@ -282,9 +282,9 @@ impl<K> Lease<K> {
         let release = async move {
             let held = &holding.held;
             if held.releases_in_order() {
-                let passed = !lapsed && rest.is_zero() && holding.passes(&queues);
-                let released = if passed { held.pass() } else { held.release(rest) };
-                holding.wake(&queues, passed);
+                let handed_over = !lapsed && rest.is_zero() && holding.hands_over(&queues);
+                let released = if handed_over { held.hand_over() } else { held.release(rest) };
+                holding.wake(&queues, handed_over);
                 return released.await;
             }
             let released = held.release(rest);
@@ -302,7 +302,7 @@ impl<K> Lease<K> {
 
     /// Returns for how long the lock has to stay closed.
     fn rest(&self) -> Duration {
-        self.closed_until.since(self.holding.standing.clock().now())
+        self.closed_until.since(self.holding.state.clock().now())
     }
 
     fn lost_by(&self, loss: Loss) -> LeaseLost {
@@ -315,13 +315,13 @@ impl<K> Lease<K> {
     fn close(&mut self) -> Loss {
         self.watch = None;
         self.counted = None;
-        self.holding.standing.close(Loss::Released)
+        self.holding.state.close(Loss::Released)
     }
 }
 
 impl<K: OfOne> HeldToken for Lease<K> {
     fn held(&self) -> Option<Sequencer> {
-        self.holding.standing.deadline().is_ok().then(|| self.sequencer())
+        self.holding.state.deadline().is_ok().then(|| self.sequencer())
     }
 }
 
@@ -331,13 +331,13 @@ impl<K> Drop for Lease<K> {
             let lost = self.close() != Loss::Released;
             let (held, rest) = (&self.holding.held, self.rest());
             let in_order = held.releases_in_order() && !lost && rest.is_zero();
-            let passed = in_order && self.holding.passes(&self.queues);
-            if passed {
-                drop(held.pass());
+            let handed_over = in_order && self.holding.hands_over(&self.queues);
+            if handed_over {
+                drop(held.hand_over());
             } else {
                 held.abandon(lost, rest);
             }
-            self.holding.wake(&self.queues, passed);
+            self.holding.wake(&self.queues, handed_over);
         }
     }
 }

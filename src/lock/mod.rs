@@ -27,13 +27,13 @@ mod held_lock;
 mod holder;
 mod holding;
 mod lease;
+mod lease_state;
 pub mod redlock;
 mod service;
 mod settings;
 mod sleep;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 pub mod sql;
-mod standing;
 mod wait;
 mod watchdog;
 
@@ -50,9 +50,9 @@ pub use fencing_protocol::Fault;
 pub use health::{Health, NodeHealth};
 pub use holder::Holder;
 pub use lease::{Exclusive, Kind, Lease, LeaseSet, OfOne, Several, Shared, SharedLease};
+pub use lease_state::Loss;
 pub use service::LockService;
 pub use settings::BuildError;
-pub use standing::Loss;
 pub use wait::ReleaseListener;
 
 /// A lock service: what hands out leases. Use it as `Arc<dyn Lock>` where the choice of back end

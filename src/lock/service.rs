@@ -1,12 +1,13 @@
 //! What every lock service does, over any back end: acquire, wait, make leases, report health.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fencing_protocol::{Fault, Mode, NonEmpty, Resource};
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 
@@ -241,14 +242,14 @@ impl<B: LockBackend> LockService<B> {
         mut resources: NonEmpty<Resource>,
         obstacle: &Mutex<Option<Resource>>,
     ) -> Result<LeaseSet, AcquireError> {
-        let first = obstacle.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let first = obstacle.lock().clone();
         if let Some(head) = first {
             let tail = resources.into_iter().filter(|resource| *resource != head).collect();
             resources = NonEmpty { head, tail };
         }
         let outcome = self.attempt(&resources, Ask::ONCE).await;
         if let Err(AcquireError::Held { resource, .. }) = &outcome {
-            *obstacle.lock().unwrap_or_else(PoisonError::into_inner) = Some(resource.clone());
+            *obstacle.lock() = Some(resource.clone());
         }
         outcome
     }

@@ -41,7 +41,7 @@ pub struct Settings {
     pub(super) budget: Option<Duration>,
     /// What the builder calls the budget.
     pub(super) budget_name: &'static str,
-    /// The budget where none is set: this, or one part in so many of a short TTL.
+    /// The budget where none is set: this, or this fraction of a short TTL.
     pub(super) default_budget: (Duration, u32),
     pub(super) lock_delay: Duration,
     /// How long a lock stays closed at least, counted from before it was asked for.
@@ -176,7 +176,7 @@ macro_rules! settings_setters {
         }
 
         /// Sets the first pause between two attempts of `acquire`, give or take a random half. Default:
-        /// 100 ms. The pauses grow: to ten of these where the servers tell of releases, to two where
+        /// 100 ms. The pauses grow: to ten of these where the servers notify of releases, to two where
         /// they do not.
         pub fn retry_delay(mut self, delay: std::time::Duration) -> Self {
             self.settings.retry_delay = delay;

@@ -2,23 +2,24 @@ use std::collections::{BTreeSet, HashMap};
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
+use parking_lot::Mutex;
 use tokio::runtime::{Handle, Id};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 use super::held_lock::Renewed;
 use super::holding::Holding;
+use super::lease_state::Loss;
 use super::sleep::sleep_until;
-use super::standing::Loss;
+use crate::log_throttle::LogThrottle;
 use crate::random::jitter;
-use crate::seldom::Seldom;
 use crate::sequencer::Sequencer;
 use crate::time::{Clock, Time};
 
@@ -33,8 +34,8 @@ const TOGETHER: Duration = Duration::from_millis(10);
 /// when they are too old to count. The next ones begin when those have ended, or a moment later.
 const MOST: usize = 256;
 
-/// The pauses before a task that fell in a panic starts anew: the first, and the longest.
-const FALLEN: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
+/// The pauses before a task starts again after a panic: the first, and the longest.
+const RESTART_PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 
 /// Renews the leases of one lock service, one task for each runtime in which leases were acquired.
 #[derive(Default)]
@@ -69,7 +70,7 @@ struct Kept {
     /// By how much the next look may be early.
     early: Duration,
     renewing: bool,
-    warnings: Seldom,
+    warnings: LogThrottle,
 }
 
 /// A lease that is renewed until this is dropped.
@@ -82,7 +83,7 @@ impl Watchdogs {
     /// Renews a lease from now on, in the current runtime.
     pub(super) fn watch(&self, runtime: &Handle, holding: Arc<Holding>, ttl: Duration) -> Watch {
         let watchdog = {
-            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = self.0.lock();
             if !all.contains_key(&runtime.id()) {
                 all.retain(|_, watchdog| Arc::strong_count(watchdog) > 1);
             }
@@ -90,14 +91,14 @@ impl Watchdogs {
         };
         let third = ttl / 3;
         // The clock may be the caller's code: it is not read under the lock.
-        let now = holding.standing.clock().now();
+        let now = holding.state.clock().now();
         let (look, early) = next_look(&holding, now, third);
-        let clock = Arc::clone(holding.standing.shared_clock());
+        let clock = Arc::clone(holding.state.shared_clock());
         let (number, start) = {
-            let mut watched = watchdog.watched();
+            let mut watched = watchdog.watched.lock();
             watched.number += 1;
             let number = watched.number;
-            let warnings = Seldom::default();
+            let warnings = LogThrottle::default();
             let kept = Kept { holding, third, look, early, renewing: false, warnings };
             watched.looks.insert((look, number));
             watched.leases.insert(number, kept);
@@ -115,7 +116,7 @@ impl Watchdogs {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let mut watched = self.watchdog.watched();
+        let mut watched = self.watchdog.watched.lock();
         if watched.forget(self.number).is_some_and(|kept| kept.renewing) {
             watched.ended.push(self.number);
             drop(watched);
@@ -124,11 +125,7 @@ impl Drop for Watch {
     }
 }
 
-impl Watchdog {
-    fn watched(&self) -> MutexGuard<'_, Watched> {
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl Watchdog {}
 
 impl Watched {
     fn forget(&mut self, number: u64) -> Option<Kept> {
@@ -202,9 +199,9 @@ impl Future for Renewal {
     }
 }
 
-/// Runs until no lease is left. After a panic, of the caller's clock perhaps, it starts anew.
+/// Runs until no lease is left. After a panic, of the caller's clock perhaps, it starts again.
 async fn keep(watchdog: Arc<Watchdog>, clock: Arc<dyn Clock>) {
-    let (first, longest) = FALLEN;
+    let (first, longest) = RESTART_PAUSES;
     let mut pause = first;
     loop {
         let start = Instant::now();
@@ -214,7 +211,7 @@ async fn keep(watchdog: Arc<Watchdog>, clock: Arc<dyn Clock>) {
         }
         pause = if start.elapsed() > longest * 10 { first } else { (pause * 2).min(longest) };
         sleep(pause).await;
-        let mut watched = watchdog.watched();
+        let mut watched = watchdog.watched.lock();
         // No lease is left, or the next one has started another task.
         if watched.leases.is_empty() || std::mem::replace(&mut watched.running, true) {
             return;
@@ -223,13 +220,13 @@ async fn keep(watchdog: Arc<Watchdog>, clock: Arc<dyn Clock>) {
 }
 
 /// The task of a watchdog. If it ends before its leases, with its runtime or in a panic, then it is started
-/// anew, by the next lease at the latest, and looks after all of them.
+/// again, by the next lease at the latest, and looks after all of them.
 struct Running(Option<Arc<Watchdog>>);
 
 impl Drop for Running {
     fn drop(&mut self) {
         let Some(watchdog) = self.0.take() else { return };
-        let mut watched = watchdog.watched();
+        let mut watched = watchdog.watched.lock();
         (watched.running, watched.asleep) = (false, None);
         let renewing = watched.leases.iter().filter(|(_, kept)| kept.renewing);
         let renewing: Vec<u64> = renewing.map(|(number, _)| *number).collect();
@@ -247,7 +244,7 @@ async fn run(watchdog: Arc<Watchdog>, clock: Arc<dyn Clock>) {
         let now = clock.now();
         let room = if now < crowded_until { MOST.saturating_sub(renewals.len()) } else { MOST };
         let (due, ended) = {
-            let mut watched = watchdog.watched();
+            let mut watched = watchdog.watched.lock();
             (watched.due(now, room), std::mem::take(&mut watched.ended))
         };
         // Is not put off by each renewal that begins: then slow ones would hold up all that wait.
@@ -267,7 +264,7 @@ async fn run(watchdog: Arc<Watchdog>, clock: Arc<dyn Clock>) {
             stopped.for_each(Renewal::stop);
         }
         let next = {
-            let mut watched = watchdog.watched();
+            let mut watched = watchdog.watched.lock();
             let first = watched.looks.first().map(|(look, _)| *look);
             // A lease that is due and found no room waits until there is some.
             watched.asleep = first.map(|look| if look <= now { crowded_until } else { look });
@@ -306,9 +303,9 @@ async fn run(watchdog: Arc<Watchdog>, clock: Arc<dyn Clock>) {
 /// Returns when to look at a lease that was just granted or renewed, and by how much that may be early. Where
 /// the answers came so late that less than a third is left, it is half of what is left.
 fn next_look(holding: &Holding, now: Time, third: Duration) -> (Time, Duration) {
-    match holding.standing.deadline() {
+    match holding.state.deadline() {
         Ok(deadline) if deadline <= now + third => {
-            if holding.standing.is_last(deadline) {
+            if holding.state.is_last(deadline) {
                 return (deadline, Duration::ZERO);
             }
             let half = deadline.since(now) / 2;
@@ -331,24 +328,24 @@ enum Look {
 
 /// Looks whether a lease is over, and what is to be done.
 fn look(watchdog: &Watchdog, number: u64, holding: &Holding, renewing: bool) -> Look {
-    let deadline = match holding.standing.deadline() {
+    let deadline = match holding.state.deadline() {
         Ok(deadline) => deadline,
         Err(loss) => {
-            if watchdog.watched().forget(number).is_some() {
+            if watchdog.watched.lock().forget(number).is_some() {
                 lost(holding, loss);
             }
             return Look::Over;
         }
     };
     // The lease's owner may have renewed it meanwhile: a renewal that is on its way goes on.
-    let renews = !renewing && !holding.standing.is_last(deadline);
-    let mut watched = watchdog.watched();
+    let renews = !renewing && !holding.state.is_last(deadline);
+    let mut watched = watchdog.watched.lock();
     watched.look_again(number, (deadline, Duration::ZERO), renewing || renews);
     if renews && watched.leases.contains_key(&number) { Look::Renews } else { Look::Waits }
 }
 
 fn on_renewed(watchdog: &Watchdog, number: u64, holding: &Holding, renewed: Renewed) {
-    let mut watched = watchdog.watched();
+    let mut watched = watchdog.watched.lock();
     let Some(kept) = watched.leases.get_mut(&number) else { return };
     let third = kept.third;
     let failed = matches!(renewed, Renewed::Failed(_));
@@ -365,15 +362,15 @@ fn on_renewed(watchdog: &Watchdog, number: u64, holding: &Holding, renewed: Rene
         }
         failed_pause = Some(third / 8 + jitter(third / 8));
     }
-    let now = holding.standing.clock().now();
-    let next = match (holding.standing.deadline(), failed_pause) {
+    let now = holding.state.clock().now();
+    let next = match (holding.state.deadline(), failed_pause) {
         // No time is left for another renewal.
         (Ok(deadline), Some(pause)) if deadline <= now + pause => (deadline, Duration::ZERO),
         (Ok(_), Some(pause)) => (now + pause, early(pause)),
         (Ok(_), None) => next_look(holding, now, third),
         (Err(_), _) => (now, Duration::ZERO),
     };
-    watchdog.watched().look_again(number, next, false);
+    watchdog.watched.lock().look_again(number, next, false);
 }
 
 fn lost(holding: &Holding, loss: Loss) {

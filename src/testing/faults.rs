@@ -1,7 +1,8 @@
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fencing_protocol::{Fault, Reply, Request};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 /// The requests that a node has run, in order, and its answers.
@@ -94,11 +95,11 @@ impl Faults {
     /// Returns the requests that have run so far, in order, and the node's answers.
     #[must_use]
     pub fn log(&self) -> Vec<(Request, Result<Reply, Fault>)> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.log.lock().clone()
     }
 
     pub(super) fn record(&self, request: Request, answer: &Result<Reply, Fault>) {
-        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut log = self.log.lock();
         log.push((request, answer.clone()));
     }
 

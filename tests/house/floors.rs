@@ -44,7 +44,7 @@ impl Room {
         let names: Vec<&str> = module.iter().map(String::as_str).collect();
         match names[..] {
             [] => FrontDoor,
-            ["sequencer" | "time" | "random" | "seldom", ..] => Words,
+            ["sequencer" | "time" | "random" | "log_throttle", ..] => Words,
             ["database", ..] => Database,
             ["lock", "redlock", "memory", ..] => MemoryNode,
             ["lock", "redlock", "redis", ..] => RedisNode,

@@ -20,7 +20,7 @@ pub(super) fn open(options: &ConnectOptions) -> Result<Opened, ConnectError> {
     Ok(Opened::ready(builder.build()?))
 }
 
-/// Returns one URL for each server. A server without a scheme shares what stands before the first
+/// Returns one URL for each server. A server without a scheme shares the text before the first
 /// host and behind the last: `redis://user@a,b/1` is `redis://user@a/1` and `redis://user@b/1`.
 fn urls(list: &str) -> Vec<String> {
     let parts = || list.split(',').map(str::trim).filter(|part| !part.is_empty());

@@ -1,10 +1,11 @@
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use fencing_protocol::{Fault, Reply, majority};
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
 use crate::time::{Clock, Time};
@@ -44,19 +45,15 @@ struct State {
     waker: Option<(Waker, usize)>,
 }
 
-/// The place of one answer. Dropped without an answer, it tells the caller that none will come.
+/// The place of one answer. Dropped without an answer, it gives the caller an error.
 pub(super) struct Slot {
     inbox: Arc<Inbox>,
     question: Option<usize>,
 }
 
 impl Inbox {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn put(&self, question: usize, answer: Answer) {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         state.come.push_back((question, answer));
         let enough = state.waker.as_ref().is_some_and(|(_, least)| state.come.len() >= *least);
         let waker = if enough { state.waker.take() } else { None };
@@ -86,7 +83,7 @@ impl Drop for Slot {
 }
 
 impl Answers {
-    /// Makes room for the answers of so many nodes.
+    /// Makes room for the answers of this many nodes.
     pub(super) fn new(nodes: usize, clock: &Arc<dyn Clock>) -> Answers {
         let state = State { come: VecDeque::with_capacity(nodes), waker: None };
         let inbox = Arc::new(Inbox(Mutex::new(state)));
@@ -96,7 +93,7 @@ impl Answers {
     }
 
     /// Says that all of `nodes` nodes are asked for a vote: the vote is open until a majority has
-    /// granted, or too many have refused for one. Before so many answers have come, none wakes the caller.
+    /// granted, or too many have refused for one. No answer wakes the caller before.
     pub(super) fn of_votes(nodes: usize, clock: &Arc<dyn Clock>) -> Answers {
         let least = majority(nodes).min(nodes + 1 - majority(nodes));
         Answers { undecided: least.saturating_sub(1), ..Answers::new(nodes, clock) }
@@ -114,7 +111,7 @@ impl Answers {
     }
 
     /// Returns the next answer with the number of its node, or `None` if no more are awaited. A lane
-    /// bounds its answers itself; the bound here is for a lane whose runtime stands still.
+    /// bounds its answers itself; the bound here is for a lane whose runtime is stuck.
     ///
     /// You may drop it at any point: no answer gets lost.
     pub(super) async fn next(&mut self) -> Option<(usize, Answer)> {
@@ -132,7 +129,7 @@ impl Answers {
 
     fn poll_come(&mut self, context: &mut Context<'_>) -> Poll<Option<(usize, Answer)>> {
         loop {
-            let mut state = self.inbox.state();
+            let mut state = self.inbox.0.lock();
             let least = (self.undecided + 1).min(self.open).max(1);
             if state.come.len() < least {
                 state.waker = Some((context.waker().clone(), least));
@@ -149,7 +146,7 @@ impl Answers {
     /// Takes the first answer that has come and is still awaited.
     fn come(&mut self) -> Option<(usize, Answer)> {
         loop {
-            let (question, answer) = self.inbox.state().come.pop_front()?;
+            let (question, answer) = self.inbox.0.lock().come.pop_front()?;
             if let Some(Awaited { node, end, .. }) =
                 self.awaited.get_mut(question).and_then(Option::take)
             {
@@ -194,7 +191,7 @@ mod tests {
         Instant::now() + SECOND * seconds
     }
 
-    /// The machine was suspended: timers stood still, and the clock of the leases went on.
+    /// The machine was suspended: timers did not run, and the clock of the leases went on.
     #[tokio::test(start_paused = true)]
     async fn an_answer_after_its_time_does_not_count_and_is_no_fault_of_the_node() {
         for (passed, counts) in [(SECOND, true), (SECOND + SECOND / 10, false)] {
@@ -209,7 +206,7 @@ mod tests {
         }
     }
 
-    /// A lane whose runtime stands still does not hold up the caller, and its late answer does not count as
+    /// A lane whose runtime is stuck does not hold up the caller, and its late answer does not count as
     /// another's.
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_was_given_up_takes_nobodys_place() {
@@ -228,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_whom_nobody_will_answer_is_told() {
+    async fn a_caller_whom_nobody_will_answer_gets_an_error() {
         let mut answers = Answers::new(1, &still());
         drop(answers.slot(0, in_seconds(60)));
         let next = answers.next().now_or_never().unwrap();

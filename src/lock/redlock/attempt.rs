@@ -18,7 +18,7 @@ use crate::random;
 use crate::sequencer::Sequencer;
 
 /// The longest that an attempt waits for its turn.
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+const MAX_WAIT: Duration = Duration::from_secs(30);
 
 /// Makes one attempt to acquire all of the resources. Dropped at any await point, or lost, it releases
 /// everywhere. Where others share the lock that it asks for alone, nobody joins them for as long as it `drains`.
@@ -33,7 +33,7 @@ pub(super) async fn attempt(
 ) -> Result<Grant, AcquireError> {
     readmission::start(nodes);
     let first = resources.first();
-    let end = Instant::now() + LONGEST_WAIT.min(terms.ttl / 2);
+    let end = Instant::now() + MAX_WAIT.min(terms.ttl / 2);
     loop {
         let left = end.saturating_duration_since(Instant::now());
         let Some(_turn) = nodes.turn(left).await else {

@@ -72,7 +72,7 @@ impl RedlockBuilder {
     }
 
     /// Leaves it to an operator to start a fleet in which too few nodes remember: new nodes, or a
-    /// fleet of which a majority forgot at once. Otherwise clients start it anew. Then order
+    /// fleet of which a majority forgot at once. Otherwise clients start it again. Then order
     /// depends on the nodes' clocks, and the nodes wait until all locks that may be held have
     /// expired. Default: off.
     pub fn strict(mut self, strict: bool) -> RedlockBuilder {

@@ -1,7 +1,7 @@
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use fencing_protocol::{Fault, Incarnation};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// Keeps note of the server that each lane has reached: one server must not vote through two lanes.
@@ -29,7 +29,7 @@ impl DistinctServers {
     /// # Errors
     /// [`Fault::SameServer`] if another lane counts for that server already.
     pub(super) fn reached(&self, lane: usize, name: &str, at: &Incarnation) -> Result<(), Fault> {
-        let mut distinct_servers = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut distinct_servers = self.reached.lock();
         let over = |lost: Instant| lost.elapsed() >= self.pause;
         distinct_servers.retain(|reached| reached.lane != lane && !reached.lost.is_some_and(over));
         if let Some(other) = distinct_servers.iter().find(|reached| reached.server == *at) {
@@ -46,7 +46,7 @@ impl DistinctServers {
 
     /// Notes that the lane has lost its session.
     pub(super) fn lost(&self, lane: usize) {
-        let mut distinct_servers = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut distinct_servers = self.reached.lock();
         for reached in distinct_servers.iter_mut().filter(|reached| reached.lane == lane) {
             reached.lost.get_or_insert_with(Instant::now);
         }

@@ -1,10 +1,11 @@
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fencing_protocol::{
     Attempt, NonEmpty, Owner, ReleaseAll, RenewAll, RenewOutcome, Request, Resource, Token,
 };
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 
 use super::answers::Answers;
 use super::nodes::Nodes;
@@ -26,7 +27,7 @@ impl HeldOnNodes {
 
     /// Renews no more, and sends a request for each lock.
     fn close(&self, release: impl Fn(Resource, Owner) -> Request) -> Answers {
-        *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.closed.lock() = true;
         let release =
             |(attempt, _): &(Attempt, Token)| release(attempt.resource.clone(), attempt.owner);
         self.nodes.submit_all(&Request::together(self.locks.iter().map(release).collect()))
@@ -53,7 +54,7 @@ impl HeldLock for HeldOnNodes {
             let mut renew = RenewAll::new(nodes, &self.locks, now);
             let mut answers = Answers::of_votes(nodes, self.nodes.clock());
             {
-                let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+                let closed = self.closed.lock();
                 if *closed {
                     return Renewed::Failed(Vec::new());
                 }
@@ -82,8 +83,8 @@ impl HeldLock for HeldOnNodes {
         Box::pin(self.released(answers))
     }
 
-    /// A lock that is shortened to nothing is gone, and no node tells of it.
-    fn pass(&self) -> BoxFuture<'_, Result<Released, ReleaseError>> {
+    /// A lock that is shortened to nothing is gone, and no node notifies of it.
+    fn hand_over(&self) -> BoxFuture<'_, Result<Released, ReleaseError>> {
         let rest = Duration::ZERO;
         let answers = self.close(|resource, owner| Request::Shorten { resource, owner, rest });
         Box::pin(self.released(answers))
@@ -97,7 +98,7 @@ impl HeldLock for HeldOnNodes {
     fn abandon(&self, lost: bool, rest: Duration) {
         let delayed = |(attempt, _): &(Attempt, Token)| !attempt.terms.lock_delay.is_zero();
         if lost && self.locks.iter().any(delayed) {
-            *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
+            *self.closed.lock() = true;
             return;
         }
         drop(self.close(|resource, owner| Request::release(resource, owner, rest)));

@@ -26,7 +26,7 @@ pub(super) struct InFlight {
     /// The calls that have time left, in the order of their numbers, without gaps up to `next`. `None`
     /// where the answer has come.
     in_time: VecDeque<Option<Sent>>,
-    /// Late calls, whose callers have been told so, with the releases among their requests: until when the session
+    /// Late calls, whose callers have an error, with the releases among their requests: until when the session
     /// may owe the answer.
     late: BTreeMap<u64, Sent>,
 }
@@ -50,7 +50,7 @@ pub(super) struct Ended {
     /// The session that it belongs to.
     pub(super) session: u64,
     pub(super) answer: Answer,
-    /// Whether it was late: its callers have been told so.
+    /// Whether it was late: its callers have an error.
     pub(super) late: bool,
     /// Its requests; the releases among them, if it was late.
     pub(super) jobs: Vec<Job>,

@@ -26,7 +26,7 @@ impl Job {
     }
 
     /// Returns why it was not sent in time. If its time was over before the session was ready, then the
-    /// node or the network was slow, and not this client. An attempt is made anew all the same, as it is
+    /// node or the network was slow, and not this client. An attempt is repeated all the same, as it is
     /// certain that nothing was sent.
     fn why_late(&self, ready_since: Instant) -> Fault {
         let asks =
@@ -76,7 +76,7 @@ impl Waiting {
         if !job.is_release() {
             return self.others.push_back((place, job));
         }
-        // Seldom more than one.
+        // Rarely more than one.
         let same = |(_, other): &(u64, Job)| other.owner() == job.owner();
         while let Some(found) = self.others.iter().position(same) {
             if let Some((_, mut withdrawn)) = self.others.remove(found) {

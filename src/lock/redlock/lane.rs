@@ -1,8 +1,9 @@
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fencing_protocol::{Fault, Request};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -13,10 +14,10 @@ use super::node::Node;
 use super::shared::Shared;
 
 /// How long a release may take that waits behind many others.
-const RELEASE_LIMIT: Duration = Duration::from_secs(10);
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How many requests may wait for a lane that its runtime does not drive, releases not counted.
-const MOST_QUEUED: usize = 100_000;
+const MAX_QUEUED: usize = 100_000;
 
 /// The way to one node. Requests run there in the order in which they were submitted, so that a
 /// release never overtakes the acquire that it undoes.
@@ -41,7 +42,7 @@ impl Running {
     /// Sends the job, or returns it if the driver is gone.
     fn send(&self, mut job: Job) -> Result<(), Job> {
         let queued = self.queued.fetch_add(1, Ordering::Relaxed);
-        if queued >= MOST_QUEUED && !job.is_release() {
+        if queued >= MAX_QUEUED && !job.is_release() {
             self.queued.fetch_sub(1, Ordering::Relaxed);
             job.answer(Err(Fault::Overloaded));
             return Ok(());
@@ -64,11 +65,11 @@ impl Lane {
     /// that already runs takes requests.
     pub(super) fn submit(&self, request: Request, answers: &mut Answers, now: Instant) {
         let (budget, release) = (self.shared.budget, request.is_release());
-        let rest = if release { RELEASE_LIMIT.max(budget) } else { budget };
+        let rest = if release { RELEASE_TIMEOUT.max(budget) } else { budget };
         let limit = now + rest;
         let slot = answers.slot(self.number, limit + budget);
         let mut job = Job::new(request, limit, slot, self.shared.outstanding.begin());
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.running.lock();
         if let Some(running) = running.as_ref() {
             match running.send(job) {
                 Ok(()) => return,

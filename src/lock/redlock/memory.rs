@@ -1,5 +1,5 @@
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use fencing_protocol::{
@@ -7,6 +7,7 @@ use fencing_protocol::{
 };
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::node::{Node, Session};
@@ -89,7 +90,7 @@ impl MemoryNode {
     /// Stops the node, as a crash does: its memory is lost, open sessions break, and it takes no new
     /// one until you [`start`](MemoryNode::start) it.
     pub fn stop(&self) {
-        let mut server = self.server();
+        let mut server = self.server.lock();
         server.up = false;
         server.life += 1;
         server.incarnation = life(server.life);
@@ -99,7 +100,7 @@ impl MemoryNode {
 
     /// Starts a node that was stopped, with nothing in its memory. It does nothing to one that runs.
     pub fn start(&self) {
-        let mut server = self.server();
+        let mut server = self.server.lock();
         if !server.up {
             server.up = true;
             server.since = Some(self.clock.now());
@@ -108,20 +109,16 @@ impl MemoryNode {
 
     /// Wipes the node's memory, as `FLUSHALL` does. Open sessions go on.
     pub fn flush(&self) {
-        self.server().store.forget();
+        self.server.lock().store.forget();
     }
 
     /// Deletes the lock of `resource`, as an early expiry does.
     pub fn expire(&self, resource: &Resource) {
-        self.server().store.expire_lock(resource);
-    }
-
-    fn server(&self) -> MutexGuard<'_, Server> {
-        self.server.lock().unwrap_or_else(PoisonError::into_inner)
+        self.server.lock().store.expire_lock(resource);
     }
 
     fn answer(&self, me: &Membership, request: &Request) -> Result<Reply, Fault> {
-        let mut server = self.server();
+        let mut server = self.server.lock();
         if server.incarnation != me.incarnation {
             return Err(restarted());
         }
@@ -187,7 +184,7 @@ impl Node for MemoryNode {
     }
 
     fn open(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
-        let server = self.server();
+        let server = self.server.lock();
         if !server.up {
             return ready(Err(stopped())).boxed();
         }
@@ -201,7 +198,7 @@ impl Node for MemoryNode {
         client: ClientId,
     ) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
         let (sender, told) = mpsc::unbounded_channel();
-        let server = self.server();
+        let server = self.server.lock();
         if !server.up {
             return ready(Err(stopped())).boxed();
         }
@@ -239,7 +236,7 @@ impl ReleaseListener for MemoryListener {
         ticket: u64,
         waited: Duration,
     ) -> BoxFuture<'static, Result<bool, Fault>> {
-        let (now, mut server) = (self.node.clock.now(), self.node.server());
+        let (now, mut server) = (self.node.clock.now(), self.node.server.lock());
         if server.life != self.life {
             return ready(Err(restarted())).boxed();
         }
@@ -250,7 +247,7 @@ impl ReleaseListener for MemoryListener {
     }
 
     fn leave(&mut self, resource: &Resource, ticket: u64) -> BoxFuture<'static, Result<(), Fault>> {
-        let (now, mut server) = (self.node.clock.now(), self.node.server());
+        let (now, mut server) = (self.node.clock.now(), self.node.server.lock());
         let locked = server.store.is_locked(resource, now);
         server.waiting.leave(resource, locked, now, (self.client, ticket));
         ready(Ok(())).boxed()

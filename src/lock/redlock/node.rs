@@ -11,6 +11,7 @@ use crate::lock::ReleaseListener;
 ///
 /// The messages of a [`Session`] are the protocol's, which is not public API: the nodes are those
 /// of this crate, [`MemoryNode`](super::MemoryNode) and `RedisNode`.
+#[auto_impl::auto_impl(Arc)]
 pub trait Node: Send + Sync + 'static {
     /// Returns its name for an operator, without password.
     fn name(&self) -> &str;
@@ -50,8 +51,8 @@ pub trait Node: Send + Sync + 'static {
         Box::pin(async move { Ok(Opened { session: opening.await?, motion: None }) })
     }
 
-    /// Opens the channel on which the node tells this client that a lock for which it waits was
-    /// released. By default a node tells nothing, and clients poll.
+    /// Opens the channel on which the node notifies this client that a lock for which it waits was released. By
+    /// default a node sends no notifications, and clients poll.
     ///
     /// # Errors
     /// [`Fault`]: why there is none.
@@ -63,36 +64,7 @@ pub trait Node: Send + Sync + 'static {
         client: ClientId,
     ) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
         let _ = client;
-        ready(Err(Fault::Refused("it does not tell of releases".into()))).boxed()
-    }
-}
-
-impl<N: Node + ?Sized> Node for Arc<N> {
-    fn name(&self) -> &str {
-        (**self).name()
-    }
-
-    fn member(&self) -> &str {
-        (**self).member()
-    }
-
-    fn named(&self, holder: &str) -> Option<Arc<dyn Node>> {
-        (**self).named(holder)
-    }
-
-    fn open(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
-        (**self).open(fleet)
-    }
-
-    fn open_driven(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Opened, Fault>> {
-        (**self).open_driven(fleet)
-    }
-
-    fn listen(
-        &self,
-        client: ClientId,
-    ) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
-        (**self).listen(client)
+        ready(Err(Fault::Refused("it sends no notifications of releases".into()))).boxed()
     }
 }
 
@@ -112,7 +84,7 @@ impl fmt::Debug for Opened {
 }
 
 /// How many calls of a session may be without an answer at one time. It must keep so many in their order.
-pub(super) const MOST_CALLS: usize = 4096;
+pub(super) const MAX_CALLS: usize = 4096;
 
 /// One connection to one incarnation of a node. It never reconnects: when it breaks, every call
 /// fails, and the caller opens a new one.

@@ -1,12 +1,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fencing_protocol::{
     ClientId, Fault, Fleet, Nonce, Readmission, ReleaseOutcome, Reply, Request, majority,
 };
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
 
@@ -99,7 +100,7 @@ impl Nodes {
         &self.clock
     }
 
-    /// Waits for a turn, in the order of those who came, and returns it. `None` if none comes in time.
+    /// Waits for a turn, first come, first served. `None` if none comes in time.
     pub(super) async fn turn(&self, limit: Duration) -> Option<SemaphorePermit<'_>> {
         let room = self.room.load(Ordering::Relaxed);
         timeout(limit, self.turns.acquire_many(room)).await.ok()?.ok()
@@ -121,7 +122,7 @@ impl Nodes {
         Duration::from_millis(self.longest.load(Ordering::SeqCst))
     }
 
-    /// Notes that this client acquires locks that last so long: a quarantine must outlast them.
+    /// Notes the duration of locks that this client acquires: a quarantine must outlast them.
     pub(super) fn outlast(&self, longest: Duration) {
         let longest = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX).saturating_add(1);
         self.longest.fetch_max(longest, Ordering::SeqCst);
@@ -158,7 +159,7 @@ impl Nodes {
 
     /// Notes why a node can't be brought back, or that it can.
     pub(super) fn set_blocked(&self, node: usize, why: Option<Fault>) {
-        let mut blocked = self.blocked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut blocked = self.blocked.lock();
         match why {
             Some(fault) => blocked.insert(node, fault),
             None => blocked.remove(&node),
@@ -208,7 +209,7 @@ impl Nodes {
     }
 
     pub(super) fn causes(&self, faults: Vec<(usize, Fault)>) -> Vec<NodeCause> {
-        let blocked = self.blocked.lock().unwrap_or_else(PoisonError::into_inner);
+        let blocked = self.blocked.lock();
         let cause = |(node, fault)| {
             let known = blocked.get(&node).filter(|why| match why {
                 Fault::EraAhead(_) => fault == Fault::Exhausted,
@@ -220,7 +221,7 @@ impl Nodes {
         faults.into_iter().map(cause).collect()
     }
 
-    /// Returns how a release ended, as its caller is told.
+    /// Returns the result of a release for its caller.
     pub(super) fn released(&self, outcome: ReleaseOutcome) -> Result<Released, ReleaseError> {
         match outcome {
             ReleaseOutcome::Released => Ok(Released::Released),

@@ -1,5 +1,4 @@
-use std::sync::{Mutex, PoisonError};
-
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::outstanding::OutstandingWork;
@@ -25,7 +24,7 @@ pub(super) type Pending = (Notice, OutstandingWork);
 
 impl Notices {
     pub(super) fn send(&self, notice: Notice, work: OutstandingWork) {
-        let sender = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let sender = self.0.lock();
         if let Some(sender) = sender.as_ref() {
             let _ = sender.try_send((notice, work));
         }
@@ -33,7 +32,7 @@ impl Notices {
 
     /// Returns the receiving end if no task holds one: the runtime of an earlier task may be gone.
     pub(super) fn unattended(&self) -> Option<mpsc::Receiver<Pending>> {
-        let mut sender = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sender = self.0.lock();
         if sender.as_ref().is_some_and(|sender| !sender.is_closed()) {
             return None;
         }

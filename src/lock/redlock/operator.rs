@@ -135,7 +135,7 @@ impl Operator {
     }
 
     /// Brings back every node that is not admitted, as clients do, with no client running.
-    /// Where too few nodes remember, the fleet is started anew: order then depends on the nodes'
+    /// Where too few nodes remember, the fleet is started again: order then depends on the nodes'
     /// clocks. Clients that are [`strict`](super::RedlockBuilder::strict) leave that decision to
     /// you.
     ///

@@ -33,11 +33,11 @@ impl OwnWakes {
         context: &mut Context<'_>,
         mut parts: impl FnMut(&mut Context<'_>) -> Poll<()>,
     ) -> Poll<()> {
-        /// After so many rounds the other tasks get a turn.
-        const MOST_ROUNDS: usize = 16;
+        /// After this many rounds the other tasks get a turn.
+        const MAX_ROUNDS: usize = 16;
         self.task.register(context.waker());
         let waker = Waker::from(Arc::clone(self));
-        for _ in 0..MOST_ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             self.polling.store(true, Ordering::SeqCst);
             // Swaps, to read too: from here on this task sees all that the wakers wrote before they woke it.
             self.woken.swap(false, Ordering::SeqCst);
@@ -67,7 +67,7 @@ mod tests {
         }
     }
 
-    /// Polls with parts that wake themselves so many times, and keeps their waker.
+    /// Polls with parts that wake themselves this many times, and keeps their waker.
     fn polled(wakes: &Arc<OwnWakes>, task: &Arc<Counts>, times: usize) -> (usize, Option<Waker>) {
         let (mut rounds, mut kept) = (0, None);
         let waker = Waker::from(Arc::clone(task));

@@ -10,13 +10,13 @@ use tokio::time::{Instant, sleep};
 
 use super::nodes::Nodes;
 use super::notices::{Notice, Pending};
+use crate::log_throttle::LogThrottle;
 use crate::random::jitter;
-use crate::seldom::Seldom;
 
 /// The pause after a re-admission that failed, before the next try.
 const PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause before counts are collected that were ahead of the clock.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const MAX_PAUSE: Duration = Duration::from_secs(10);
 
 /// How long a start of blank nodes waits for clients of another list, besides budgets. They connect again at most a second
 /// after a restart, which is the longest pause between two attempts.
@@ -32,7 +32,7 @@ pub(super) fn start(nodes: &Arc<Nodes>) {
 /// Brings nodes back that have forgotten, in the background, as soon as a client sees one.
 async fn run(nodes: Weak<Nodes>, mut notices: mpsc::Receiver<Pending>) {
     let mut not_before: BTreeMap<(usize, bool), Instant> = BTreeMap::new();
-    let mut warnings: BTreeMap<usize, Seldom> = BTreeMap::new();
+    let mut warnings: BTreeMap<usize, LogThrottle> = BTreeMap::new();
     while let Some((notice, _work)) = notices.recv().await {
         let (Notice::NotAdmitted(target) | Notice::Collect(target)) = notice;
         let collect = matches!(notice, Notice::Collect(_));
@@ -60,7 +60,7 @@ async fn run(nodes: Weak<Nodes>, mut notices: mpsc::Receiver<Pending>) {
         let mut pause = PAUSE / 2 + jitter(PAUSE);
         if let Err(ReadmitError::AheadOfClock { era, clock }) = outcome {
             // The clock takes a second for each era.
-            pause += Duration::from_secs((era + 1).saturating_sub(clock)).min(LONGEST_PAUSE);
+            pause += Duration::from_secs((era + 1).saturating_sub(clock)).min(MAX_PAUSE);
         }
         not_before.insert((target, collect), Instant::now() + pause);
         nodes.set_blocked(target, outcome.err().and_then(|error| blocked(&nodes, target, error)));

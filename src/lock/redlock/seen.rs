@@ -35,7 +35,7 @@ impl SeenHolders {
         }
     }
 
-    /// Returns the one whom most nodes have named.
+    /// Returns the holder that most nodes have named.
     pub(super) fn most(&self, lock: usize) -> Option<Holder> {
         let (holder, _) = self.locks.get(lock)?.iter().max_by_key(|(_, nodes)| *nodes)?;
         Holder::read(holder)

@@ -10,7 +10,7 @@ use crate::time::Time;
 pub(super) struct Signatures(BTreeMap<Resource, BTreeMap<Owner, Arc<str>>>);
 
 impl Signatures {
-    /// Notes the name under which a lock was granted or renewed, and tells who holds one that was not.
+    /// Notes the name under which a lock was granted or renewed, and returns the holder of one that was not.
     pub(super) fn sign(
         &mut self,
         (store, now): (&Store, Time),
@@ -60,7 +60,7 @@ impl Signatures {
         names.insert(owner, Arc::clone(name));
     }
 
-    /// Returns what stands in the lock on a Redis node.
+    /// Returns the value of the lock on a Redis node.
     fn shown(&self, resource: &Resource, owner: Owner) -> Arc<str> {
         let name = self.0.get(resource).and_then(|names| names.get(&owner));
         name.map_or_else(|| owner.to_string(), |name| format!("{owner} {name}")).into()

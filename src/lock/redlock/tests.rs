@@ -8,7 +8,7 @@ use super::*;
 use crate::lock::{AcquireError, Loss, Released, RenewError};
 use crate::time::{Clock, SystemClock, Time};
 
-/// The runtime's clock, which stands still and jumps in paused tests.
+/// The runtime's clock, which stops and jumps in paused tests.
 #[derive(Debug, Clone)]
 struct TokioClock(tokio::time::Instant);
 
@@ -247,7 +247,7 @@ impl Clock for Counting {
     }
 }
 
-/// The runtime of the lanes stands still, and they are full: a request that is refused at once is not repeated.
+/// The runtime of the lanes is stuck, and they are full: a request that is refused at once is not repeated.
 #[test]
 fn full_lanes_refuse_at_once_and_once() {
     let (nodes, clock) = (["a", "b", "c"].map(MemoryNode::new), Counting::default());

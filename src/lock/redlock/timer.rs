@@ -4,7 +4,7 @@ use std::task::{Context, Poll};
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// One timer for many limits. It is set anew only for an earlier one, and may wake the task early.
+/// One timer for many limits. It is set again only for an earlier one, and may wake the task early.
 pub(super) struct Timer {
     sleep: Pin<Box<Sleep>>,
     set: bool,

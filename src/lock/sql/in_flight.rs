@@ -1,7 +1,7 @@
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fencing_protocol::Resource;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 /// What this process has in flight to the database, by resource.
@@ -19,7 +19,7 @@ pub(super) struct InFlightStatement(
 impl InFlight {
     pub(super) fn enter(&self, resource: &Resource) -> InFlightStatement {
         let (sender, receiver) = watch::channel(());
-        let mut resources = self.lock();
+        let mut resources = self.0.lock();
         if resources.len() >= 64 && resources.len().is_power_of_two() {
             resources.retain(|_, receivers| receivers.iter().any(is_in_flight));
         }
@@ -31,23 +31,19 @@ impl InFlight {
 
     /// Waits for the end of all that is in flight for the resource now.
     pub(super) async fn clear(&self, resource: &Resource) {
-        let ahead = self.lock().get(resource).cloned().unwrap_or_default();
+        let ahead = self.0.lock().get(resource).cloned().unwrap_or_default();
         InFlight::ends(ahead).await;
     }
 
     /// Waits until nothing is in flight.
     pub(super) async fn over(&self) {
         loop {
-            let all: Vec<_> = self.lock().values().flatten().cloned().collect();
+            let all: Vec<_> = self.0.lock().values().flatten().cloned().collect();
             if !all.iter().any(is_in_flight) {
                 return;
             }
             InFlight::ends(all).await;
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Resource, Vec<watch::Receiver<()>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn ends(ahead: Vec<watch::Receiver<()>>) {

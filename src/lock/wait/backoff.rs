@@ -5,34 +5,34 @@ use tokio::time::Instant;
 use crate::lock::settings::Settings;
 use crate::random::jitter;
 
-/// The longest pause between two attempts, in retry delays, where the servers tell of releases.
-const LONGEST_TOLD: u32 = 10;
-/// The same where they do not: a release is found out by asking.
-const LONGEST_UNTOLD: u32 = 2;
+/// The longest pause between two attempts, in retry delays, where servers notify of releases.
+const MAX_DELAYS_NOTIFIED: u32 = 10;
+/// The same where they do not, and a client finds out about a release by asking.
+const MAX_DELAYS_POLLING: u32 = 2;
 
-/// The longest delay, if the retry delay is not longer: a pause is up to half as long again.
-const LONGEST_NOTED: Duration = Duration::from_secs(30);
+/// The longest delay, if the retry delay is not longer: a pause is up to half as long again. A node forgets a
+/// waiter after a minute, and the next attempt registers it again.
+const MAX_DELAY: Duration = Duration::from_secs(30);
 
-/// The pauses of one who waits for a lock, which grow.
+/// The growing pauses of a waiter.
 #[derive(Default)]
 pub(crate) struct Backoff {
     attempts: u32,
 }
 
 impl Backoff {
-    /// Returns the pause after one more attempt in vain. It is not longer than the lock lasts, give or
-    /// take a retry delay: not all who wait may ask at that moment.
+    /// Returns the pause after one more failed attempt. It ends with the lock at the latest, give or take a retry
+    /// delay: the waiters must not all ask at that moment.
     pub(crate) fn next(
         &mut self,
         settings: &Settings,
         retry_after: Option<Duration>,
-        told: bool,
+        notified: bool,
     ) -> Duration {
-        let longest = if told { LONGEST_TOLD } else { LONGEST_UNTOLD };
+        let longest = if notified { MAX_DELAYS_NOTIFIED } else { MAX_DELAYS_POLLING };
         let times = 2_u32.saturating_pow(self.attempts).min(longest);
         self.attempts = self.attempts.saturating_add(1);
-        // A node forgets after a minute that somebody waits: it is told again before.
-        let longest = LONGEST_NOTED.max(settings.retry_delay);
+        let longest = MAX_DELAY.max(settings.retry_delay);
         let delay = settings.retry_delay.saturating_mul(times).min(longest);
         let pause = delay / 2 + jitter(delay);
         match retry_after {
@@ -44,7 +44,7 @@ impl Backoff {
     }
 }
 
-/// For how long one who waits to hold a lock alone keeps others from joining those who share it.
+/// For how long a waiter for an exclusive lease keeps others from joining a shared one.
 #[derive(Clone, Copy)]
 pub(crate) struct Drains {
     longest: Duration,
@@ -54,8 +54,8 @@ pub(crate) struct Drains {
 impl Drains {
     /// Until it asks again, the request takes `way` at most, or until its wait ends.
     pub(crate) fn new(settings: &Settings, way: Duration, end: Instant) -> Drains {
-        let longest = LONGEST_NOTED.max(settings.retry_delay);
-        let pause = settings.retry_delay.saturating_mul(LONGEST_TOLD).min(longest);
+        let longest = MAX_DELAY.max(settings.retry_delay);
+        let pause = settings.retry_delay.saturating_mul(MAX_DELAYS_NOTIFIED).min(longest);
         Drains { longest: pause.saturating_mul(3) / 2 + way, end }
     }
 

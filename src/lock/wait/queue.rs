@@ -1,7 +1,7 @@
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fencing_protocol::Mode;
+use parking_lot::Mutex;
 use tokio::sync::{Mutex as FairMutex, MutexGuard as FairGuard, Notify};
 use tokio::time::{Instant, timeout_at};
 
@@ -92,7 +92,7 @@ pub(crate) struct Head<'a> {
 
 impl Drop for Head<'_> {
     fn drop(&mut self) {
-        self.queue.state().acquirer_since = None;
+        self.queue.state.lock().acquirer_since = None;
     }
 }
 
@@ -101,19 +101,15 @@ pub(crate) struct WaiterGuard<'a>(&'a WaitQueue);
 
 impl Drop for WaiterGuard<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.state();
+        let mut state = self.0.state.lock();
         state.waiters = state.waiters.saturating_sub(1);
     }
 }
 
 impl WaitQueue {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Counts a caller that waits for an exclusive lease.
     pub(crate) fn count(&self) -> WaiterGuard<'_> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.waiters = state.waiters.saturating_add(1);
         drop(state);
         WaiterGuard(self)
@@ -132,12 +128,12 @@ impl WaitQueue {
     ) -> Place<'_> {
         let (head, after) = match self.head.try_lock() {
             Ok(head) => {
-                self.state().begin(remembers);
+                self.state.lock().begin(remembers);
                 (head, first)
             }
             Err(_) => {
                 let head = timeout_at(end, self.head.lock()).await;
-                let state = self.state();
+                let state = self.state.lock();
                 match (head, state.last_error.clone()) {
                     (Err(_), None) => return Place::TimedOut,
                     (Err(_), Some((error, _))) => return Place::Failed(error),
@@ -148,29 +144,29 @@ impl WaitQueue {
                 }
             }
         };
-        self.state().acquirer_since = Some(since);
+        self.state.lock().acquirer_since = Some(since);
         Place::Acquirer(Head { queue: self, _first: head }, after)
     }
 
     pub(crate) fn acquirer_since(&self) -> Option<Instant> {
-        self.state().acquirer_since
+        self.state.lock().acquirer_since
     }
 
     pub(crate) fn is_held(&self) -> bool {
-        self.state().held
+        self.state.lock().held
     }
 
     /// Reports whether the lease that is about to be released goes to the next caller of this process, and no
     /// other client is to be notified.
     pub(crate) fn hands_over(&self) -> bool {
-        let state = self.state();
+        let state = self.state.lock();
         let goes_on = |streak: Streak| streak.contested && !streak.is_over(Duration::ZERO);
         state.held && state.waiters > 0 && state.streak.is_some_and(goes_on)
     }
 
     /// Takes what the last release handed over, if it did.
     pub(crate) fn take_hand_over(&self) -> bool {
-        std::mem::take(&mut self.state().handed_over)
+        std::mem::take(&mut self.state.lock().handed_over)
     }
 
     /// Notes that the acquirer got a lease, `handed_over` or not.
@@ -181,7 +177,7 @@ impl WaitQueue {
         contested: bool,
         retry_delay: Duration,
     ) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         (state.last_error, state.handed_over) = (None, false);
         // A shared lease keeps nobody here from asking.
         state.held = mode == Mode::Exclusive;
@@ -196,18 +192,18 @@ impl WaitQueue {
 
     /// Notes that the acquirer got the leases of a list.
     pub(crate) fn on_acquired_list(&self) {
-        self.state().last_error = None;
+        self.state.lock().last_error = None;
     }
 
     /// Notes that an acquirer got an error, and when the next may ask.
     pub(crate) fn on_error(&self, error: &AcquireError, next: Instant) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         (state.last_error, state.held) = (Some((error.clone(), next)), false);
     }
 
     /// Notes that a lease of this process was released, and wakes the acquirer.
     pub(crate) fn on_released(&self, handed_over: bool) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.held = false;
         (state.released_at, state.handed_over) = (Some(Instant::now()), handed_over);
         drop(state);
@@ -217,19 +213,19 @@ impl WaitQueue {
     /// Ends a streak that has reached its bound, and reports whether it has to let others ask. Where others are
     /// notified, it need not.
     pub(crate) fn ends_streak(&self, retry_delay: Duration) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let over = |streak: &Streak| !streak.contested && streak.is_over(retry_delay);
         state.streak.take_if(|streak| over(streak)).is_some()
     }
 
     /// Another client was first.
     pub(crate) fn break_streak(&self) {
-        self.state().streak = None;
+        self.state.lock().streak = None;
     }
 
     /// Reports whether there is something to remember when no caller is left.
     pub(crate) fn is_recent(&self) -> bool {
-        let state = self.state();
+        let state = self.state.lock();
         state.held || state.released_at.is_some_and(|at| at.elapsed() < RECENT)
     }
 }

@@ -1,8 +1,9 @@
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use fencing_protocol::{Mode, NonEmpty, Resource};
+use parking_lot::Mutex;
 use tokio::time::{Instant, timeout_at};
 
 use super::acquirer::{Acquirer, Wanted};
@@ -154,7 +155,7 @@ impl WaitQueues {
             let since = queue.acquirer_since()?;
             list.resources().contains(resource).then(|| (since, Arc::clone(queue)))
         };
-        self.several.lock().iter().filter_map(with).collect()
+        self.several.0.lock().iter().filter_map(with).collect()
     }
 }
 
@@ -168,16 +169,12 @@ impl<K> Default for Registry<K> {
 }
 
 impl<K: Clone + Eq + Hash> Registry<K> {
-    fn lock(&self) -> MutexGuard<'_, HashMap<K, Arc<WaitQueue>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn get(&self, key: &K) -> Option<Arc<WaitQueue>> {
-        self.lock().get(key).cloned()
+        self.0.lock().get(key).cloned()
     }
 
     fn queue(&self, key: &K) -> Arc<WaitQueue> {
-        let mut queues = self.lock();
+        let mut queues = self.0.lock();
         if let Some(queue) = queues.get(key) {
             return Arc::clone(queue);
         }

@@ -1,12 +1,13 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fencing_protocol::{Fault, Resource};
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
+use parking_lot::Mutex;
 use tokio::time::{Instant, interval, sleep, timeout};
 
 use super::listener::ReleaseListener;
@@ -80,13 +81,9 @@ impl ReleaseNotifications {
         subscription
     }
 
-    fn remote(&self) -> MutexGuard<'_, BTreeMap<Resource, (Instant, BTreeSet<usize>)>> {
-        self.0.remote.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Notes whether a source has notified another process of this process's release.
     pub(crate) fn on_released(&self, resource: &Resource, source: usize, notified_another: bool) {
-        let (now, mut remote) = (Instant::now(), self.remote());
+        let (now, mut remote) = (Instant::now(), self.0.remote.lock());
         if notified_another {
             if remote.len() >= 64 && remote.len().is_power_of_two() {
                 remote.retain(|_, (at, _)| now.saturating_duration_since(*at) < RECENT);
@@ -109,12 +106,12 @@ impl ReleaseNotifications {
 
     /// Reports whether clients in other processes are known to wait for the resource.
     pub(crate) fn has_remote_waiters(&self, resource: &Resource) -> bool {
-        self.remote().get(resource).is_some_and(|(at, _)| at.elapsed() < RECENT)
+        self.0.remote.lock().get(resource).is_some_and(|(at, _)| at.elapsed() < RECENT)
     }
 
     /// Forgets them, until another process is notified of a release.
     pub(crate) fn forget_remote_waiters(&self, resource: &Resource) {
-        self.remote().remove(resource);
+        self.0.remote.lock().remove(resource);
     }
 }
 

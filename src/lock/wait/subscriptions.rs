@@ -1,8 +1,9 @@
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fencing_protocol::Resource;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep_until};
 
@@ -58,16 +59,12 @@ impl Subscriptions {
         Subscriptions(Arc::new(Inner { needed, notifies, state: Mutex::default() }))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn notifies(&self) -> Notifies {
         self.0.notifies
     }
 
     pub(crate) fn subscribe(&self, resource: &Resource, since: Instant) -> Subscription {
-        let (mut state, changed) = (self.state(), Arc::<Notify>::default());
+        let (mut state, changed) = (self.0.state.lock(), Arc::<Notify>::default());
         state.tickets += 1;
         let (ticket, reports) = (state.tickets, BTreeMap::new());
         let waiting = Waiting { ticket, since, reports, changed: Arc::clone(&changed) };
@@ -78,12 +75,12 @@ impl Subscriptions {
 
     /// Returns the ticket of the wait for a resource, and its begin.
     pub(crate) fn wanted(&self, resource: &Resource) -> Option<(u64, Instant)> {
-        self.state().waiting.get(resource).map(|waiting| (waiting.ticket, waiting.since))
+        self.0.state.lock().waiting.get(resource).map(|waiting| (waiting.ticket, waiting.since))
     }
 
     /// Returns the task's part in a source that has no task.
     pub(crate) fn attach(&self, source: usize) -> Option<Attachment> {
-        let mut state = self.state();
+        let mut state = self.0.state.lock();
         if state.attached.contains_key(&source) {
             return None;
         }
@@ -116,7 +113,7 @@ impl Attachment {
     /// The source is connected. Returns the resources whose waits have to be registered or removed.
     pub(crate) fn connected(&self) -> mpsc::UnboundedReceiver<Resource> {
         let (sender, changes) = mpsc::unbounded_channel();
-        let mut state = self.subscriptions.state();
+        let mut state = self.subscriptions.0.state.lock();
         for resource in state.waiting.keys() {
             let _ = sender.send(resource.clone());
         }
@@ -126,7 +123,7 @@ impl Attachment {
 
     /// Nothing comes from the source until it is connected again.
     pub(crate) fn disconnected(&self) {
-        let mut state = self.subscriptions.state();
+        let mut state = self.subscriptions.0.state.lock();
         state.attached.insert(self.source, None);
         for waiting in state.waiting.values_mut() {
             if waiting.reports.get(&self.source) == Some(&Report::Armed) {
@@ -146,7 +143,7 @@ impl Attachment {
     }
 
     fn report(&self, resource: &Resource, ticket: u64, report: Report) -> bool {
-        let mut state = self.subscriptions.state();
+        let mut state = self.subscriptions.0.state.lock();
         let Some(waiting) = state.waiting(resource, ticket) else { return false };
         let last = waiting.reports.entry(self.source).or_insert(report);
         // A release that came while an attempt was made is not forgotten by the registration after it.
@@ -159,7 +156,7 @@ impl Attachment {
 
     /// Ends this part if nobody waits, and returns whether it did. The next wait starts another task.
     pub(crate) fn detach_if_idle(&mut self) -> bool {
-        let mut state = self.subscriptions.state();
+        let mut state = self.subscriptions.0.state.lock();
         if state.waiting.is_empty() {
             state.attached.remove(&self.source);
             self.attached = false;
@@ -172,7 +169,7 @@ impl Drop for Attachment {
     fn drop(&mut self) {
         if self.attached {
             self.disconnected();
-            self.subscriptions.state().attached.remove(&self.source);
+            self.subscriptions.0.state.lock().attached.remove(&self.source);
         }
     }
 }
@@ -189,14 +186,16 @@ impl Subscription {
     /// Forgets the releases that were reported until now. Those that are reported during an attempt count for
     /// the next one.
     pub(crate) fn reset(&self) {
-        if let Some(waiting) = self.subscriptions.state().waiting(&self.resource, self.ticket) {
+        if let Some(waiting) =
+            self.subscriptions.0.state.lock().waiting(&self.resource, self.ticket)
+        {
             waiting.reports.retain(|_, report| *report == Report::Armed);
         }
     }
 
     /// Has the sources register the wait again.
     pub(crate) fn register(&self) {
-        self.subscriptions.state().announce(&self.resource);
+        self.subscriptions.0.state.lock().announce(&self.resource);
     }
 
     /// Registers the wait again after a pause in which no notification was followed. If the sources notify one
@@ -214,7 +213,7 @@ impl Subscription {
     }
 
     fn count(&self, counts: impl Fn(Report) -> bool) -> usize {
-        let mut state = self.subscriptions.state();
+        let mut state = self.subscriptions.0.state.lock();
         let waiting = state.waiting(&self.resource, self.ticket);
         waiting.map_or(0, |it| it.reports.values().filter(|report| counts(**report)).count())
     }
@@ -247,7 +246,7 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        let mut state = self.subscriptions.state();
+        let mut state = self.subscriptions.0.state.lock();
         if state.waiting(&self.resource, self.ticket).is_some() {
             state.waiting.remove(&self.resource);
             state.announce(&self.resource);

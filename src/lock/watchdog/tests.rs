@@ -7,7 +7,7 @@ use tokio::time::{Instant, advance, sleep};
 
 use super::*;
 use crate::lock::held_lock::HeldLock;
-use crate::lock::standing::Standing;
+use crate::lock::lease_state::LeaseState;
 use crate::lock::{NodeCause, ReleaseError, Released};
 
 const TTL: Duration = Duration::from_secs(30);
@@ -45,7 +45,7 @@ struct Lock {
 
 impl Lock {
     fn renewed(&self) -> Vec<Duration> {
-        self.renewed.lock().unwrap().clone()
+        self.renewed.lock().clone()
     }
 }
 
@@ -61,7 +61,7 @@ impl HeldLock for Lock {
             let begin = self.clock.now();
             let before = self.renewed().len();
             assert!(before < 100, "it is renewed again and again");
-            self.renewed.lock().unwrap().push(self.clock.start.elapsed());
+            self.renewed.lock().push(self.clock.start.elapsed());
             let mut dropped = Dropped(Some(&self.dropped));
             if !self.takes.is_zero() {
                 sleep(self.takes).await;
@@ -92,10 +92,10 @@ impl Service {
         let (renewed, dropped) = (Mutex::default(), AtomicUsize::new(0));
         let lock = Arc::new(Lock { clock: clock.clone(), takes, fails, renewed, dropped });
         let deadline = clock.now() + TTL;
-        let standing = Arc::new(Standing::new(Arc::new(clock.clone()), deadline, None));
+        let state = Arc::new(LeaseState::new(Arc::new(clock.clone()), deadline, None));
         let locks = NonEmpty::new("1 invoice/42".parse().unwrap());
         let held = Arc::clone(&lock);
-        let holding = Arc::new(Holding::new(locks, standing, held));
+        let holding = Arc::new(Holding::new(locks, state, held));
         (lock, self.0.watch(&Handle::current(), holding, TTL))
     }
 }
@@ -171,9 +171,9 @@ async fn a_renewal_that_never_ends_is_dropped_at_the_deadline() {
     assert_eq!(lock.dropped.load(Ordering::SeqCst), 1);
 }
 
-/// Where a clock has panicked the task starts anew, for all leases, and needs no next lease for that.
+/// Where a clock has panicked the task starts again, for all leases, and needs no next lease for that.
 #[tokio::test(start_paused = true)]
-async fn a_watchdog_that_fell_starts_anew() {
+async fn a_watchdog_starts_again_after_a_panic() {
     let (service, clock) = (Service::default(), Service::clock());
     let (first, _first) = service.lease(&clock, TTL / 6, false);
     // In the middle of a renewal.
@@ -216,7 +216,7 @@ async fn a_log_that_panics_takes_no_lease() {
     let (service, clock) = (Service::default(), Service::clock());
     let (failing, _failing) = service.lease(&clock, AT_ONCE, true);
     let (falling, _falling) = service.lease(&clock, AT_ONCE, false);
-    falling.renewed.lock().unwrap().resize(1000, TTL);
+    falling.renewed.lock().resize(1000, TTL);
     let (slow, _slow) = service.lease(&clock, TTL / 6, false);
     sleep(TTL * 2).await;
     assert!(failing.renewed().len() > 8, "{:?}", failing.renewed());
@@ -247,11 +247,11 @@ async fn slow_renewals_do_not_hold_up_those_that_find_no_room() {
 async fn the_first_look_comes_at_the_deadline_at_the_latest() {
     let (service, clock) = (Service::default(), Service::clock());
     let deadline = clock.now() + TTL / 10;
-    let standing = Arc::new(Standing::new(Arc::new(clock.clone()), deadline, None));
+    let state = Arc::new(LeaseState::new(Arc::new(clock.clone()), deadline, None));
     let locks = NonEmpty::new("1 invoice/42".parse().unwrap());
     let (renewed, dropped) = (Mutex::default(), AtomicUsize::new(0));
     let held = Arc::new(Lock { clock, takes: AT_ONCE, fails: true, renewed, dropped });
-    let holding = Arc::new(Holding::new(locks, standing, held));
+    let holding = Arc::new(Holding::new(locks, state, held));
     let _watch = service.0.watch(&Handle::current(), Arc::clone(&holding), TTL);
     sleep(TTL / 5).await;
     // The watchdog has forgotten it.

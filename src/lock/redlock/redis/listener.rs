@@ -1,4 +1,3 @@
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ::redis::aio::{AsyncPushSender, MultiplexedConnection, SendError};
@@ -8,6 +7,7 @@ use ::redis::{
 use fencing_protocol::{ClientId, Fault, Resource};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::fault::fault;
@@ -113,7 +113,7 @@ struct Pushed(Mutex<Option<mpsc::Sender<(Resource, u64)>>>);
 
 impl AsyncPushSender for Pushed {
     fn send(&self, push: PushInfo) -> Result<(), SendError> {
-        let mut sender = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sender = self.0.lock();
         match push.kind {
             PushKind::Disconnection => *sender = None,
             PushKind::Message => {

@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 
 use super::fault::unreachable;
-use crate::lock::redlock::node::MOST_CALLS;
+use crate::lock::redlock::node::MAX_CALLS;
 
 /// After how much silence the other end of a connection is asked whether it is still there.
 const KEEPALIVE: Duration = Duration::from_secs(10);
@@ -78,7 +78,7 @@ pub(super) fn config() -> AsyncConnectionConfig {
     AsyncConnectionConfig::new()
         .set_connection_timeout(None)
         .set_response_timeout(None)
-        .set_pipeline_buffer_size(MOST_CALLS)
+        .set_pipeline_buffer_size(MAX_CALLS)
 }
 
 #[cfg(test)]

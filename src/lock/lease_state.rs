@@ -24,9 +24,9 @@ pub enum Loss {
     Released,
 }
 
-/// Where a lease stands, as far as this process can tell. A lease that is over stays so: each
-/// look at it and each change is one step.
-pub(super) struct Standing {
+/// The state of a lease as this process knows it. A lease that is over stays so: each look and each change
+/// is one step.
+pub(super) struct LeaseState {
     clock: Arc<dyn Clock>,
     /// When `max_hold` is reached.
     end: Option<Time>,
@@ -40,15 +40,15 @@ enum Now {
     Over(Loss),
 }
 
-impl Standing {
+impl LeaseState {
     pub(super) fn new(
         clock: Arc<dyn Clock>,
         deadline: Time,
         max_hold: Option<Duration>,
-    ) -> Standing {
+    ) -> LeaseState {
         let end = max_hold.map(|most| clock.now() + most);
         let deadline = end.map_or(deadline, |end| deadline.min(end));
-        Standing { clock, end, now: watch::Sender::new(Now::Until(deadline)) }
+        LeaseState { clock, end, now: watch::Sender::new(Now::Until(deadline)) }
     }
 
     pub(super) fn clock(&self) -> &dyn Clock {
@@ -102,13 +102,13 @@ impl Standing {
         }
     }
 
-    /// Changes where a lease stands that is not over, in one step, and returns where it stands
+    /// Changes the state of a lease that is not over, in one step, and returns the state
     /// then. A deadline that has passed ends it first.
     fn change(&self, next: impl FnOnce(Time) -> Option<Now>) -> Result<Time, Loss> {
         // Read outside of the step, as the clock may be anybody's code. That is early enough: a lease
         // that was reported as over is noted as over, and nothing revives it.
         let time = self.clock.now();
-        let mut stands = Err(Loss::Expired);
+        let mut state = Err(Loss::Expired);
         self.now.send_if_modified(|now| {
             let changed = match *now {
                 Now::Over(_) => None,
@@ -117,12 +117,12 @@ impl Standing {
                 Now::Until(_) => Some(Now::Over(Loss::Expired)),
             };
             *now = changed.unwrap_or(*now);
-            stands = match *now {
+            state = match *now {
                 Now::Until(deadline) => Ok(deadline),
                 Now::Over(loss) => Err(loss),
             };
             changed.is_some()
         });
-        stands
+        state
     }
 }
