@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::start::{Beginning, Start};
 use super::world::{TTL, World, readmission, resource};
 use super::*;
 use crate::time::Time;
@@ -113,4 +114,78 @@ fn counts_are_not_collected_from_clocks_while_a_majority_remembers() {
     }
     let (first, second) = (won(&first), won(&second));
     assert!(first.is_none() || second.is_none() || first != second, "{first:?} twice");
+}
+
+fn seen(node: usize, (admitted, era): (bool, u64), reserved: u64) -> Prepared {
+    let state = State { nonce: Nonce(node as u128), era, reserved, longest: TTL };
+    let (incarnation, clock) = (Incarnation::new(&format!("{node:02x}")), Duration::from_secs(9));
+    let (blank, crowded, other, uptime) = (false, false, None, Duration::MAX);
+    Prepared { incarnation, admitted, blank, crowded, other, state, clock, uptime }
+}
+
+/// Starts three nodes that show themselves so in each of three rounds: admitted or not, and in which era.
+fn start(rounds: [[(bool, u64); 3]; 3]) -> Option<Result<(), ReadmitError>> {
+    let (nonce, longest, strict, nothing_out) = (Nonce(1), TTL, false, false);
+    let mut start = Start::new(3, Beginning { nonce, longest, strict, nothing_out, from: None });
+    let (mut asked, mut reserved) = (0, 0);
+    while let Some((node, request)) = start.next_request() {
+        let reply = match request {
+            Request::Prepare { .. } => {
+                asked += 1;
+                Reply::Prepared(seen(node, rounds[(asked - 1) / 3][node], reserved))
+            }
+            Request::Reserve { era, .. } => {
+                reserved = era;
+                Reply::Reserved { nonce: Nonce(node as u128) }
+            }
+            _ => Reply::Activated,
+        };
+        start.on_reply(start.phase(), node, Ok(reply));
+    }
+    start.outcome()
+}
+
+/// Nonces stay: the nodes forgot nothing in between. But a node that left and came back did, to the fleet.
+#[test]
+fn a_start_is_overtaken_by_a_node_that_came_back_or_left_meanwhile() {
+    let (away, here) = ((false, 5), (true, 5));
+    assert_eq!(start([[away; 3]; 3]), Some(Ok(())));
+    let again = [away, away, (false, 6)];
+    assert_eq!(start([[away; 3], [away; 3], again]), Some(Err(ReadmitError::Overtaken)));
+    assert_eq!(start([[away; 3], again, again]), Some(Err(ReadmitError::Overtaken)));
+    // Node 0 remembered when the second round began, and node 1 when the third did.
+    let rounds = [[away; 3], [here, away, away], [away, here, away]];
+    assert_eq!(start(rounds), Some(Err(ReadmitError::Overtaken)));
+}
+
+#[test]
+fn a_move_is_overtaken_by_nodes_that_came_back_and_left_again_in_the_same_memory() {
+    let list = |name: &str| Fleet::new((0..3).map(|node| format!("{name}{node}"))).unwrap();
+    let run = |last_era| {
+        let (old, new, nonce) = (list("a"), list("b"), Nonce(1));
+        let mut moving = Move::new(Relocation { old, new, nonce, longest: TTL, lost: false });
+        let (mut promises, mut reserved) = (0, 0);
+        while let Some((side, node, request)) = moving.next_request() {
+            let reply = match request {
+                Request::Prepare { .. } => Reply::Prepared(seen(node, (false, 5), reserved)),
+                Request::Seal { step, .. } => {
+                    if let Sealing::Promise(era @ 1..) = step {
+                        (promises, reserved) = (promises + 1, era);
+                    }
+                    let era = if promises > 3 { last_era } else { 5 };
+                    Reply::Sealed(seen(node, (false, era), reserved).state)
+                }
+                Request::Reserve { era, .. } => {
+                    reserved = era;
+                    Reply::Reserved { nonce: Nonce(node as u128) }
+                }
+                _ => Reply::Activated,
+            };
+            assert!(side == Side::New || matches!(reply, Reply::Sealed(_)), "{reply:?}");
+            moving.on_reply(moving.phase(), node, Ok(reply));
+        }
+        moving.outcome()
+    };
+    assert_eq!(run(5), Some(Ok(())));
+    assert_eq!(run(6), Some(Err(MoveError::Overtaken)));
 }

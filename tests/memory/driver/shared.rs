@@ -56,7 +56,14 @@ async fn a_reader_lets_the_one_who_was_told_come_first() {
     let (here, elsewhere) = (process(&fleet), process(&fleet));
     for _ in 0..5 {
         let lease = here.acquire(&resource()).await.unwrap();
-        let waiter = waits(&elsewhere);
+        let writer = elsewhere.clone();
+        let waiter = tokio::spawn(async move {
+            let lease = writer.acquire(&resource()).await.unwrap();
+            let at = Instant::now();
+            sleep(RETRY / 4).await;
+            lease.release().await.unwrap();
+            at
+        });
         sleep(RETRY * 20).await;
         lease.release().await.unwrap();
         let start = Instant::now();

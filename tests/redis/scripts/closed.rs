@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fencing::lock::AcquireError;
 use fencing::{Redlock, Resource};
-use fencing_protocol::{Fault, Reply, Request};
+use fencing_protocol::{Fault, Prepared, Reply, Request};
 
 use crate::scripts::member::{Member, OTHER, OWNER, QUARANTINE, TTL};
 use crate::scripts::resource;
@@ -49,5 +49,27 @@ async fn a_client_is_told_that_the_node_is_closed() {
             assert!(matches!(causes[0].cause, Fault::Quarantined(_)), "{causes:?}");
         }
         other => panic!("{other:?}"),
+    }
+}
+
+/// An operator closes a node that has not been started, for good or for longer than a start takes.
+#[tokio::test]
+async fn a_start_shortens_no_quarantine() {
+    let server = RedisServer::start();
+    for (options, least) in [(&[][..], 3600), (&["PX", "600000"], 60)] {
+        server.cli(&["FLUSHALL"]);
+        let member = Member::alone(&server).await;
+        let Prepared { incarnation, state, .. } = member.prepare().await;
+        assert_eq!(server.cli(&[&["SET", QUARANTINE, "1"], options].concat()), "OK");
+        let (nonce, quarantine) = (state.nonce, Duration::from_secs(1));
+        let (era, collect, new) = (7, false, true);
+        let start = Request::Activate { incarnation, nonce, era, collect, quarantine, new };
+        assert_eq!(member.ask(start).await, Reply::Activated);
+        let reply = member.acquire(resource(), OWNER, TTL).await;
+        let least = Duration::from_secs(least);
+        assert!(
+            matches!(reply, Reply::Quarantined { remaining } if remaining > least),
+            "{reply:?}"
+        );
     }
 }

@@ -13,10 +13,11 @@ use fencing::sql::{self, Protect};
 use fencing::{Fence, Resource};
 use http_body_util::BodyExt;
 use sqlx::{Executor, PgPool};
+use support::postgres::PostgresServer;
 use tokio::sync::Barrier;
 use tower::ServiceExt;
 
-use super::place::Place;
+use super::place::{Place, pool};
 use crate::common::{resource, token};
 
 type Tx = InTransaction<PgPool>;
@@ -74,6 +75,30 @@ async fn a_session_that_ends_in_its_commit_leaves_it_in_doubt() {
     place.pool.execute("ALTER TABLE files DISABLE TRIGGER dies").await.unwrap();
     assert_eq!(send(&app, "/files/a", 33).await.0, 200);
     assert_eq!(count(&place).await, 1);
+}
+
+/// The connection breaks, and nothing says why.
+#[tokio::test]
+async fn a_server_that_dies_in_a_commit_leaves_it_in_doubt() {
+    let mut postgres = PostgresServer::start();
+    let pool = pool(postgres.database().await);
+    sql::migrate(&pool).await.unwrap();
+    let slow = "CREATE TABLE files (id INT);
+        CREATE FUNCTION sleeps() RETURNS trigger LANGUAGE plpgsql AS
+            'BEGIN PERFORM pg_sleep(600); RETURN NULL; END';
+        CREATE CONSTRAINT TRIGGER sleeps AFTER INSERT ON files DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW EXECUTE FUNCTION sleeps()";
+    pool.execute(slow).await.unwrap();
+    let app = server(pool.clone(), insert());
+    let committing = async {
+        let asleep = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+        while sqlx::query_scalar::<_, i64>(asleep).fetch_one(&pool).await.unwrap() == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        postgres.kill();
+    };
+    let ((status, problem), ()) = tokio::join!(send(&app, "/files/a", 33), committing);
+    assert_eq!((status.as_u16(), problem.unwrap().kind.as_str()), (503, Problem::IN_DOUBT));
 }
 
 #[tokio::test]

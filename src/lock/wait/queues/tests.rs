@@ -1,5 +1,9 @@
 use std::cell::Cell;
+use std::pin::pin;
 use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::sync::Notify;
 
 use super::*;
 use crate::lock::wait::release_notifications::ReleaseNotifications;
@@ -68,4 +72,29 @@ async fn a_process_pauses_now_and_again_for_clients_that_only_poll() {
     }
     // Ten retry delays.
     assert!(without_a_pause >= 100, "{without_a_pause}");
+}
+
+/// A caller without a place makes its last attempt while the lease comes and goes in front of it. It takes no
+/// hand-over: the release must notify other clients.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_handed_over_to_one_that_left_the_queue() {
+    let parts = Parts::new(Duration::ZERO);
+    parts.notifications.on_released(&parts.resource, 0, true);
+    let [acquired, last] = [const { Notify::const_new() }; 2];
+    let first = parts.queues.acquire(parts.wanted(), async || {
+        acquired.notified().await;
+        Ok::<(), AcquireError>(())
+    });
+    let late = parts.queues.acquire(parts.wanted(), async || {
+        acquired.notify_one();
+        last.notified().await;
+        Err::<(), _>(AcquireError::WrongCount { count: 0, most: 0 })
+    });
+    let (mut first, mut late) = (pin!(first), pin!(late));
+    assert!(first.as_mut().now_or_never().is_none());
+    assert!(late.as_mut().now_or_never().is_none());
+    assert_eq!(first.await, Ok(()));
+    assert!(!parts.queues.hands_over(&parts.resource));
+    last.notify_one();
+    late.await.unwrap_err();
 }
