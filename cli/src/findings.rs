@@ -95,10 +95,21 @@ impl Findings {
         closed.get(self.needed().saturating_sub(1)).copied()
     }
 
-    /// Prints a line for each node.
+    /// Prints a line for each node that answers, and each finding once, with the nodes that have it.
     pub(crate) fn print(&self) {
+        let mut problems: Vec<(String, Vec<&str>)> = Vec::new();
         for finding in &self.nodes {
-            say::out(format_args!("{}: {}\n", finding.node, finding.line(self)));
+            if let Some(facts) = finding.facts() {
+                say::out(format_args!("{}: {facts}\n", finding.node));
+            }
+            let Some(problem) = finding.advised(self) else { continue };
+            match problems.iter_mut().find(|(other, _)| *other == problem) {
+                Some((_, nodes)) => nodes.push(&finding.node),
+                None => problems.push((problem, vec![&finding.node])),
+            }
+        }
+        for (problem, nodes) in problems {
+            say::out(format_args!("{}: {problem}\n", nodes.join(", ")));
         }
     }
 
@@ -130,15 +141,18 @@ impl Finding {
             && self.report.as_ref().is_ok_and(|it| known(it) && list.members().eq(&it.fleet))
     }
 
-    fn line(&self, findings: &Findings) -> String {
-        let report = match &self.report {
-            Ok(report) => report,
-            Err(fault) => return format!("{fault}{}", advice(fault, self, findings)),
-        };
+    /// Returns the problem with what to do about it. A quarantine ends by itself and is none.
+    fn advised(&self, findings: &Findings) -> Option<String> {
+        let fault = self.problem.as_ref().filter(|_| !self.is_admitted())?;
+        Some(format!("{fault}{}", advice(fault, self, findings)))
+    }
+
+    fn facts(&self) -> Option<String> {
+        let report = self.report.as_ref().ok()?;
         let state = match &self.problem {
-            None => "admitted".to_owned(),
-            Some(Fault::Quarantined(left)) => format!("admitted, {}", quarantined(*left)),
-            Some(fault) => format!("{fault}{}", advice(fault, self, findings)),
+            None => "admitted; ".to_owned(),
+            Some(Fault::Quarantined(left)) => format!("admitted, {}; ", quarantined(*left)),
+            Some(_) => String::new(),
         };
         let era = report.era.map_or_else(|| "none".to_owned(), |era| era.to_string());
         let policy = &report.maxmemory_policy;
@@ -148,11 +162,11 @@ impl Finding {
             longest => about(longest),
         };
         let crowded = if report.crowded { " (crowded)" } else { "" };
-        format!(
-            "{state}; era {era}, {} counts{crowded}, longest lock {longest}, run_id {}, policy \
+        Some(format!(
+            "{state}era {era}, {} counts{crowded}, longest lock {longest}, run_id {}, policy \
              {policy}{unlimited}",
             report.counts, report.run_id
-        )
+        ))
     }
 
     /// Returns whether the node has left its fleet for this list and was not started in it.

@@ -52,6 +52,25 @@ fn a_job_with_groups_and_sessions_of_its_own_ends_with_a_lost_lease() {
     assert!(!pids.iter().any(|pid| runs(*pid)));
 }
 
+/// A stopped process gets SIGTERM only when it goes on, and then has its grace.
+#[test]
+fn a_job_that_was_stopped_ends_in_order() {
+    let (servers, folder) = (five(), tempfile::tempdir().unwrap());
+    let [ready, ended] = ["ready", "ended"].map(|name| folder.path().join(name));
+    let script = format!(
+        "trap 'echo > {}; exit' TERM; echo $$ > {}; while :; do sleep 0.05; done",
+        ended.display(),
+        ready.display()
+    );
+    let child = run(&servers, &["--ttl", "60s"], &script).spawn().unwrap();
+    let job: u32 = line(&ready).parse().unwrap();
+    signal(job, "STOP");
+    signal(child.id(), "KILL");
+    until("the end of the job", || !runs(job));
+    assert!(ended.exists());
+    end(child);
+}
+
 #[test]
 fn it_ends_with_a_signal() {
     let (servers, folder) = (five(), tempfile::tempdir().unwrap());

@@ -2,13 +2,18 @@
 
 use serde_json::Value;
 
-use support::cli::{Ended, fencing, finish, five, run, urls};
+use support::cli::{Ended, fencing, finish, five, lines_of, run, urls};
 use support::redis::{self, RedisServer};
 
 fn nodes(servers: &[RedisServer]) -> Ended {
     let mut command = fencing(servers);
     command.args(["nodes", "--node-budget", "500ms"]);
     finish(command)
+}
+
+/// For each node, the lines that name it.
+fn lines(servers: &[RedisServer], ended: &Ended) -> Vec<String> {
+    servers.iter().map(|server| lines_of(&ended.stdout, &server.url())).collect()
 }
 
 fn json(servers: &[RedisServer]) -> (Option<i32>, Vec<Value>) {
@@ -66,10 +71,14 @@ fn nothing_is_changed_on_a_blank_node() {
     let ended = nodes(&servers);
     assert_eq!(ended.code, Some(69));
     assert!(ended.stderr.contains("no quorum: 0 of 5 nodes can grant a lock now, 3 are needed"));
-    assert_eq!(ended.stdout.lines().count(), 5, "{}", ended.stdout);
-    for (server, line) in servers.iter().zip(ended.stdout.lines()) {
-        assert!(line.contains("not admitted: it knows of no locks"), "{line}");
-        assert!(line.contains("era none"), "{line}");
+    // Each node has its line; what all of them have is printed once.
+    let lines: Vec<&str> = ended.stdout.lines().collect();
+    assert_eq!(lines.len(), 6, "{}", ended.stdout);
+    let all: Vec<String> = servers.iter().map(RedisServer::url).collect();
+    let once = format!("{}: not admitted: it knows of no locks", all.join(", "));
+    assert!(lines[5].starts_with(&once), "{}", lines[5]);
+    for (server, line) in servers.iter().zip(lines) {
+        assert!(line.starts_with(&format!("{}: era none, ", server.url())), "{line}");
         assert_eq!(server.cli(&["DBSIZE"]), "0");
     }
     let (code, objects) = json(&servers);
@@ -88,7 +97,7 @@ fn killed_and_stopped_nodes() {
     servers[1].signal("STOP");
     let ended = nodes(&servers);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    let lines: Vec<&str> = ended.stdout.lines().collect();
+    let lines = lines(&servers, &ended);
     assert!(lines[0].starts_with(&format!("{}: unreachable: ", servers[0].url())), "{}", lines[0]);
     assert!(lines[0].contains("is it running?"), "{}", lines[0]);
     assert!(lines[1].contains("timed out: no answer within 500ms"), "{}", lines[1]);
@@ -114,7 +123,7 @@ fn forgetful_nodes() {
     assert_eq!(ended.code, Some(69));
     let words = "2 of 5 nodes can grant a lock now, 3 are needed, 1 more is quarantined";
     assert!(ended.stderr.contains(words), "{}", ended.stderr);
-    let lines: Vec<&str> = ended.stdout.lines().collect();
+    let lines = lines(&servers, &ended);
     assert!(lines[0].contains("not admitted: it knows of no locks"), "{}", lines[0]);
     assert!(lines[1].contains("not admitted: it has restarted since"), "{}", lines[1]);
     assert!(lines[2].contains("admitted, grants nothing for another "), "{}", lines[2]);
@@ -134,7 +143,7 @@ fn nodes_that_cannot_keep_locks() {
     servers[1].cli(&["REPLICAOF", "127.0.0.1", "1"]);
     servers[2].cli(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
     let ended = nodes(&servers);
-    let lines: Vec<&str> = ended.stdout.lines().collect();
+    let lines = lines(&servers, &ended);
     assert!(
         lines[0].contains("maxmemory-policy is allkeys-lru; it must be noeviction"),
         "{}",
@@ -155,7 +164,7 @@ fn a_node_that_wants_a_password() {
     let servers = five_admitted();
     servers[0].cli(&["CONFIG", "SET", "requirepass", "s3cret"]);
     let ended = nodes(&servers);
-    let line = ended.stdout.lines().next().unwrap();
+    let line = &lines(&servers, &ended)[0];
     assert!(line.contains("not permitted: "), "{line}");
     assert!(line.contains("(check user, password and ACL)"), "{line}");
     for (password, words) in [("s3cret", ": admitted"), ("wr0ng", "not permitted: ")] {

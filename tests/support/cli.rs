@@ -148,6 +148,14 @@ pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// The first line of a file that a script writes, when it is there.
+/// The lines of `fencing nodes` that name this node.
+pub fn lines_of(said: &str, node: &str) -> String {
+    let names = |line: &&str| {
+        line.split_once(": ").is_some_and(|(names, _)| names.split(", ").any(|name| name == node))
+    };
+    said.lines().filter(names).collect::<Vec<_>>().join("\n")
+}
+
 pub fn line(path: &std::path::Path) -> String {
     let mut text = String::new();
     until(&path.display().to_string(), || {

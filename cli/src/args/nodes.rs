@@ -5,9 +5,10 @@ use crate::duration;
 
 /// Reports how the nodes stand, and changes nothing on them.
 ///
-/// Prints one line for each node. A node that is not admitted has forgotten its locks; the next
-/// client that wants a lock brings it back, or `fencing fleet admit` does. A node that is
-/// quarantined grants nothing until the locks that it may have forgotten have expired.
+/// Prints one line for each node that answers, and below them each problem once, with the nodes that have it. A
+/// node that is not admitted has forgotten its locks; the next client that wants a lock brings it back, or
+/// `fencing fleet admit` does. A node that is quarantined grants nothing until the locks that it may have forgotten
+/// have expired.
 #[derive(Debug, clap::Args)]
 #[command(after_help = STATUS)]
 pub(crate) struct Nodes {

@@ -36,6 +36,45 @@ fn a_client_that_dawdles_loses_its_connection() {
     stream.read_to_end(&mut Vec::new()).unwrap();
 }
 
+/// Nobody reads it any more, and it never pauses: it would keep its resource closed.
+#[test]
+fn an_answer_without_a_client_has_a_bound() {
+    let upstream = Upstream::start();
+    let options = ["--longest", "300ms", "--quarantine", "100ms", "--limit", "10m"];
+    let door = Door::proxy(&upstream, &options);
+    let clients = ["33", "34"].map(|token| {
+        let mut stream = connect(door.requests);
+        let headers = [("Fencing-Token", token), ("Content-Length", "0")];
+        stream.write_all(head("PUT", "/drip/a", &headers).as_bytes()).unwrap();
+        if token == "33" {
+            upstream.until("begin PUT /drip/a 33");
+            stream.shutdown(std::net::Shutdown::Both).unwrap();
+        }
+        stream
+    });
+    upstream.until("begin PUT /drip/a 34");
+    drop(clients);
+}
+
+/// The service may close an unused connection just now: the request would be in doubt.
+#[test]
+fn a_request_with_a_token_uses_no_connection_twice() {
+    let upstream = Upstream::start();
+    let door = Door::proxy(&upstream, &["--ignore-reads"]);
+    for (first, token) in [(0, 33), (3, 0)] {
+        assert_eq!(upstream.connections(), first);
+        for more in 0..3 {
+            let answer = match token {
+                0 => get(door.requests, "/kept/a"),
+                token => super::client::put(door.requests, "/kept/a", token + more, ""),
+            };
+            assert_eq!(answer.status, 200, "{answer:?}");
+        }
+    }
+    // Reads share one, besides those of the writes.
+    assert_eq!(upstream.connections(), 4);
+}
+
 #[test]
 fn heads_have_a_bound() {
     let upstream = Upstream::start();

@@ -2,18 +2,21 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use support::cli::until;
 
 /// What the path begins with says how it answers: `/slow/` when the gate is open, `/cut/` not at all,
 /// `/half/` with a second half when the gate is open, `/torn/` with no second half for token 33, `/early/` before
-/// it reads the body (`/early/none` with nothing, `/early/chunks` in chunks), `/many/` with a GiB, `/kept/` and keeps its
-/// connection, and else with the head of the request.
+/// it reads the body (`/early/none` with nothing, `/early/chunks` in chunks), `/many/` with a GiB, `/drip/` with a GiB
+/// that takes days, `/kept/` and keeps its connection, and else with the head of the request.
 #[derive(Clone)]
 pub struct Upstream {
     pub address: SocketAddr,
     events: Arc<Mutex<Vec<String>>>,
+    connections: Arc<AtomicUsize>,
     gate: Arc<(Mutex<bool>, Condvar)>,
 }
 
@@ -24,10 +27,12 @@ impl Upstream {
     pub fn start() -> Upstream {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let upstream = Upstream { address, events: Arc::default(), gate: Arc::default() };
+        let (events, connections, gate) = (Arc::default(), Arc::default(), Arc::default());
+        let upstream = Upstream { address, events, connections, gate };
         let serving = upstream.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
+                serving.connections.fetch_add(1, Ordering::SeqCst);
                 let serving = serving.clone();
                 std::thread::spawn(move || serving.serve(stream));
             }
@@ -42,6 +47,11 @@ impl Upstream {
     /// What it has done: `begin PUT /slow/a 33`, `end PUT /slow/a 33`.
     pub fn events(&self) -> Vec<String> {
         self.events.lock().unwrap().clone()
+    }
+
+    /// How many connections it has taken.
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
     }
 
     pub fn until(&self, event: &str) {
@@ -124,6 +134,13 @@ impl Upstream {
             out.write_all(length(MANY).as_bytes()).ok()?;
             let piece = vec![b'x'; 1 << 20];
             return (0..MANY >> 20).try_for_each(|_| out.write_all(&piece).ok());
+        }
+        if path.starts_with("/drip/") {
+            out.write_all(length(MANY).as_bytes()).ok()?;
+            loop {
+                out.write_all(b"drip").ok()?;
+                std::thread::sleep(Duration::from_millis(1));
+            }
         }
         if path.starts_with("/kept/") {
             return out.write_all(length(0).as_bytes()).ok();
