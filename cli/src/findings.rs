@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use fencing::Redlock;
-use fencing::lock::Fault;
 use fencing::lock::redlock::{BuildError, Fleet, Node, NodeReport, RedisNode};
+use fencing::lock::{Fault, NodeCause};
 
 use crate::duration::{about, show};
 use crate::say;
@@ -74,6 +74,14 @@ impl Findings {
 
     pub(crate) fn has_quorum(&self) -> bool {
         self.granting() >= self.needed()
+    }
+
+    /// Reports whether the problem of a node is this one: then it need not be said twice.
+    pub(crate) fn show(&self, cause: &NodeCause) -> bool {
+        let same = |finding: &Finding| {
+            finding.node == cause.node && finding.problem.as_ref() == Some(&cause.cause)
+        };
+        self.nodes.iter().any(same)
     }
 
     pub(crate) fn count(&self, which: impl Fn(&Finding) -> bool) -> usize {

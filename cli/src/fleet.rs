@@ -99,11 +99,11 @@ async fn bring_back(admit: &Admit) -> Result<u8, NotDone> {
     let service = service.node_budget(budget).build()?;
     let operator = service.operator();
     let done = operator.admit().await;
-    for cause in &done.causes {
-        say::error(cause);
-    }
     let opened = if admit.now { Some(operator.open().await) } else { None };
     let findings = findings::ask(urls(), namespace, budget).await?;
+    for cause in done.causes.iter().filter(|cause| !findings.show(cause)) {
+        say::error(cause);
+    }
     findings.print();
     match opened {
         Some(Ok(nodes)) if nodes.is_empty() => say::out("no node was quarantined\n"),
