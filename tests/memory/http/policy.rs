@@ -47,7 +47,7 @@ async fn a_closure_says_what_each_request_needs() {
 
 #[tokio::test]
 async fn in_shadow_every_request_passes_and_its_response_tells() {
-    let app = with(layer(fence()).shadow());
+    let app = with(layer(fence().ceiling(token(1000))).shadow());
     let send = async |method: &str, tokens: &[&str]| {
         let response = app.clone().oneshot(request(method, tokens)).await.unwrap();
         let told = response.headers().get(SHADOW).map(|value| value.to_str().unwrap().to_owned());
@@ -55,6 +55,8 @@ async fn in_shadow_every_request_passes_and_its_response_tells() {
         (told, text(response).await)
     };
     let told = |status: &str| Some(status.to_owned());
+    // One that was not issued raises no mark.
+    assert_eq!(send("PUT", &["1001"]).await, (told("400"), "Some(1001)".into()));
     assert_eq!(send("PUT", &["34"]).await, (None, "Some(34)".into()));
     assert_eq!(send("PUT", &["33"]).await, (told("412"), "Some(33)".into()));
     assert_eq!(send("PUT", &[]).await, (told("428"), "None".into()));
