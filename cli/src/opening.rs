@@ -2,7 +2,7 @@
 
 use fencing::Token;
 use fencing::fence::Marks;
-use fencing::redis::{FencedError, RedisMarks, Standing};
+use fencing::redis::{FencedError, MarksState, RedisMarks};
 
 use crate::args::{Open, RedisPlace};
 use crate::pool::{Failure, usage};
@@ -16,7 +16,7 @@ pub(crate) fn is_redis(url: &str) -> bool {
 }
 
 /// Reaches marks, and says how they stand.
-pub(crate) async fn reach(url: &str, namespace: &str) -> Result<(RedisMarks, Standing), Failure> {
+pub(crate) async fn reach(url: &str, namespace: &str) -> Result<(RedisMarks, MarksState), Failure> {
     let marks =
         RedisMarks::new(url, namespace).map_err(|error| usage(format!("--marks: {error}")))?;
     let found = marks.look().await.map_err(failure)?;

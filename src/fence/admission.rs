@@ -1,19 +1,17 @@
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, pending};
 
 use fencing_protocol::{Resource, Token};
 
 use super::Stale;
-use super::counted::Counted;
-use super::gate::Flight;
+use super::gate::RequestInFlight;
 
 /// A request that the fence has admitted. While you hold it, the fence admits no newer token
 /// of the resource. Drop it when the write is done.
 #[must_use = "the request is in flight for as long as its admission is held"]
 pub struct Admission {
-    pub(super) flight: Flight,
+    pub(super) request: RequestInFlight,
     pub(super) drops_older: bool,
-    _counted: Counted,
 }
 
 impl fmt::Debug for Admission {
@@ -26,20 +24,21 @@ impl fmt::Debug for Admission {
 }
 
 impl Admission {
-    pub(super) fn new(flight: Flight, drops_older: bool) -> Admission {
-        Admission { flight, drops_older, _counted: Counted::new() }
+    pub(super) fn new(request: RequestInFlight, drops_older: bool) -> Admission {
+        metrics::gauge!("fencing_in_flight").increment(1.0);
+        Admission { request, drops_older }
     }
 
     /// Returns the resource that the request was admitted to.
     #[must_use]
     pub fn resource(&self) -> &Resource {
-        self.flight.resource()
+        self.request.resource()
     }
 
     /// Returns the token that was admitted.
     #[must_use]
     pub fn token(&self) -> Token {
-        self.flight.token
+        self.request.token
     }
 
     /// Waits until this request must stop because a newer token came and its
@@ -50,12 +49,18 @@ impl Admission {
     /// # Cancel safety
     /// You may await any number of these futures, and drop them at any time.
     pub fn superseded(&self) -> impl Future<Output = Stale> + Send + 'static {
-        let superseded = self.drops_older.then(|| self.flight.superseded());
+        let superseded = self.drops_older.then(|| self.request.superseded());
         async move {
             match superseded {
                 Some(superseded) => superseded.await,
-                None => std::future::pending().await,
+                None => pending().await,
             }
         }
+    }
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        metrics::gauge!("fencing_in_flight").decrement(1.0);
     }
 }

@@ -1,13 +1,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::error::Error;
-use std::fmt;
 use std::future::{Future, pending};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use fencing_protocol::{Resource, Token};
 use futures_util::TryFutureExt;
 use futures_util::future::{AbortHandle, BoxFuture, FutureExt, Shared, abortable};
+use parking_lot::Mutex;
 use tokio::time::{Instant, timeout_at};
 
 use crate::sequencer::Sequencer;
@@ -76,7 +76,10 @@ where
 
 /// A refusal: the lock service has not issued this token for this resource.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("token {presented} of {resource} was not issued{}", Above(.resource, .ceiling))]
+#[error("token {presented} of {resource} was not issued: {}", match .ceiling {
+    Some(ceiling) => format!("it is above the ceiling of {ceiling}"),
+    None => format!("acquire a lease of {} and send its token", .resource),
+})]
 #[non_exhaustive]
 pub struct NotIssued {
     /// The resource that the request was about.
@@ -87,21 +90,10 @@ pub struct NotIssued {
     pub ceiling: Option<Token>,
 }
 
-struct Above<'a>(&'a Resource, &'a Option<Token>);
-
-impl fmt::Display for Above<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.1 {
-            Some(ceiling) => write!(f, ": it is above the ceiling of {ceiling}"),
-            None => write!(f, ": acquire a lease of {} and send its token", self.0),
-        }
-    }
-}
-
-/// About how many tokens of one resource a fence asks at a time: one or two are honest.
-const TOKENS_OF_RESOURCE: usize = 16;
-/// About how many tokens a fence asks at a time.
-const TOKENS: usize = 1000;
+/// The number of tokens of one resource that a fence asks about at a time: one or two are honest.
+const MAX_TOKENS_OF_RESOURCE: usize = 16;
+/// The number of tokens that a fence asks about at a time.
+const MAX_TOKENS: usize = 1000;
 
 type Cause = Arc<dyn Error + Send + Sync>;
 
@@ -109,37 +101,40 @@ type Cause = Arc<dyn Error + Send + Sync>;
 /// same time share one.
 pub(super) struct Checks {
     check: Arc<dyn CheckSequencer>,
-    open: Mutex<Open>,
+    open: Arc<Mutex<OpenQuestions>>,
 }
 
 #[derive(Default)]
-struct Open {
-    /// How many questions were ever begun.
+struct OpenQuestions {
+    /// The number of questions that were ever begun.
     begun: u64,
-    /// How many tokens are asked about.
+    /// The number of tokens that are asked about.
     tokens: usize,
     /// The newest question of each token.
-    questions: HashMap<Resource, BTreeMap<Token, Kept>>,
+    newest: HashMap<Resource, BTreeMap<Token, NewestQuestion>>,
 }
 
-struct Kept {
-    question: Question,
-    /// How many requests hold it.
-    holders: usize,
+struct NewestQuestion {
+    number: u64,
+    question: Weak<Question>,
     abort: AbortHandle,
 }
 
-impl Open {
-    /// Finds room for one token more. A token that was issued is smaller than all that were not yet:
-    /// the largest of the resource gives way, and a forger keeps no holder from being asked about.
-    fn find_room(&mut self, resource: &Resource, token: Token) -> Result<(), Cause> {
-        let questions = self.questions.get_mut(resource);
-        let of_resource = questions.as_ref().map_or(0, |questions| questions.len());
-        if of_resource < TOKENS_OF_RESOURCE && self.tokens < TOKENS {
+impl OpenQuestions {
+    fn newest(&self, sequencer: &Sequencer) -> Option<&NewestQuestion> {
+        self.newest.get(&sequencer.resource)?.get(&sequencer.token)
+    }
+
+    /// Finds room for one more token. A token that was issued is smaller than all that are yet to be issued:
+    /// the largest one of the resource gives way, and a forger keeps no holder from being asked about.
+    fn find_room(&mut self, sequencer: &Sequencer) -> Result<(), Cause> {
+        let of_resource = self.newest.get_mut(&sequencer.resource);
+        let count = of_resource.as_ref().map_or(0, |questions| questions.len());
+        if count < MAX_TOKENS_OF_RESOURCE && self.tokens < MAX_TOKENS {
             return Ok(());
         }
-        match questions.and_then(|questions| questions.last_entry()) {
-            Some(largest) if *largest.key() > token => {
+        match of_resource.and_then(|questions| questions.last_entry()) {
+            Some(largest) if *largest.key() > sequencer.token => {
                 largest.remove().abort.abort();
                 self.tokens -= 1;
                 Ok(())
@@ -148,17 +143,13 @@ impl Open {
         }
     }
 
-    fn kept(&mut self, sequencer: &Sequencer) -> Option<&mut Kept> {
-        self.questions.get_mut(&sequencer.resource)?.get_mut(&sequencer.token)
-    }
-
     fn remove(&mut self, sequencer: &Sequencer) {
-        let Some(questions) = self.questions.get_mut(&sequencer.resource) else { return };
+        let Some(questions) = self.newest.get_mut(&sequencer.resource) else { return };
         if questions.remove(&sequencer.token).is_some() {
             self.tokens -= 1;
         }
         if questions.is_empty() {
-            self.questions.remove(&sequencer.resource);
+            self.newest.remove(&sequencer.resource);
         }
     }
 }
@@ -168,39 +159,40 @@ fn crowded() -> Cause {
 }
 
 /// Whether one token was issued. All requests that wait for the answer drive it, so that none depends on
-/// the first.
-#[derive(Clone)]
-struct Question {
+/// the first. The question is open until the last of them drops it.
+pub(super) struct Question {
+    sequencer: Sequencer,
     /// How many were begun before it.
     number: u64,
     since: Instant,
     answer: Shared<BoxFuture<'static, Result<bool, Cause>>>,
+    open: Arc<Mutex<OpenQuestions>>,
 }
 
 impl Checks {
     pub(super) fn new(check: impl CheckSequencer) -> Checks {
-        Checks { check: Arc::new(check), open: Mutex::default() }
+        Checks { check: Arc::new(check), open: Arc::default() }
     }
 
-    /// Asks whether the token was issued, or joins those who ask already. A question that has
-    /// no answer after `patience` is asked once more. If the token was issued, hold what this
-    /// returns until the mark is raised, after which nobody asks any more.
+    /// Asks whether the token was issued, or joins the requests that ask already. A question that has
+    /// no answer after `patience` is asked once more. If the token was issued, hold the question
+    /// until the mark is raised: then no request asks again.
     pub(super) async fn was_issued(
         &self,
         resource: &Resource,
         token: Token,
         patience: Duration,
-    ) -> Result<Option<Asked<'_>>, Cause> {
+    ) -> Result<Option<Arc<Question>>, Cause> {
         let sequencer = Sequencer::new(resource.clone(), token);
-        let came = self.open().begun;
+        let came = self.open.lock().begun;
         let first = self.ask(&sequencer, 0)?;
-        match timeout_at(first.question.since + patience, first.answer()).await {
+        match timeout_at(first.since + patience, first.answer()).await {
             // It was asked before this request came: the token may have been issued since.
-            Ok(Ok(false)) if first.question.number < came => {}
+            Ok(Ok(false)) if first.number < came => {}
             Ok(answer) => return Ok(answer?.then_some(first)),
             Err(_) => {}
         }
-        let second = self.ask(&sequencer, came.max(first.question.number + 1))?;
+        let second = self.ask(&sequencer, came.max(first.number + 1))?;
         let first_says_yes = async {
             if !matches!(first.answer().await, Ok(true)) {
                 pending().await
@@ -215,73 +207,59 @@ impl Checks {
     }
 
     /// Joins the newest question of this token, or begins one if that has a number below `least`.
-    fn ask(&self, sequencer: &Sequencer, least: u64) -> Result<Asked<'_>, Cause> {
-        let mut open = self.open();
-        let question = match open.kept(sequencer) {
-            Some(kept) if kept.question.number >= least => {
-                kept.holders += 1;
-                kept.question.clone()
-            }
-            kept => {
-                if kept.is_none() {
-                    open.find_room(&sequencer.resource, sequencer.token)?;
-                    open.tokens += 1;
+    fn ask(&self, sequencer: &Sequencer, least: u64) -> Result<Arc<Question>, Cause> {
+        let mut open = self.open.lock();
+        match open.newest(sequencer) {
+            // Only a question that is returned is upgraded: its last owner locks `open` to drop it.
+            Some(newest) if newest.number >= least => {
+                if let Some(question) = newest.question.upgrade() {
+                    return Ok(question);
                 }
-                let (question, abort) = self.begin(sequencer.clone(), open.begun);
-                open.begun += 1;
-                let kept = Kept { question: question.clone(), holders: 1, abort };
-                let questions = open.questions.entry(sequencer.resource.clone()).or_default();
-                questions.insert(sequencer.token, kept);
-                question
             }
-        };
-        Ok(Asked { checks: self, sequencer: sequencer.clone(), question })
-    }
-
-    fn begin(&self, sequencer: Sequencer, number: u64) -> (Question, AbortHandle) {
-        let check = Arc::clone(&self.check);
-        let answer = async move { check.was_issued(&sequencer).await.map_err(Arc::from) };
+            Some(_) => {}
+            None => {
+                open.find_room(sequencer)?;
+                open.tokens += 1;
+            }
+        }
+        let number = open.begun;
+        open.begun += 1;
+        let (check, shown) = (Arc::clone(&self.check), sequencer.clone());
+        let answer = async move { check.was_issued(&shown).await.map_err(Arc::from) };
         let (answer, abort) = abortable(answer);
         let answer = answer.map(|answer| answer.unwrap_or_else(|_| Err(crowded())));
-        let answer = answer.boxed().shared();
-        (Question { number, since: Instant::now(), answer }, abort)
+        let question = Arc::new(Question {
+            sequencer: sequencer.clone(),
+            number,
+            since: Instant::now(),
+            answer: answer.boxed().shared(),
+            open: Arc::clone(&self.open),
+        });
+        let newest = NewestQuestion { number, question: Arc::downgrade(&question), abort };
+        let questions = open.newest.entry(sequencer.resource.clone()).or_default();
+        questions.insert(sequencer.token, newest);
+        Ok(question)
     }
 
     /// Counts the questions that are open.
     #[cfg(test)]
     pub(super) fn open_questions(&self) -> usize {
-        let open = self.open();
-        assert_eq!(open.tokens, open.questions.values().map(BTreeMap::len).sum::<usize>());
+        let open = self.open.lock();
+        assert_eq!(open.tokens, open.newest.values().map(BTreeMap::len).sum::<usize>());
         open.tokens
     }
-
-    fn open(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// A question that is open, for as long as somebody holds it.
-pub(super) struct Asked<'a> {
-    checks: &'a Checks,
-    sequencer: Sequencer,
-    question: Question,
-}
-
-impl Asked<'_> {
+impl Question {
     async fn answer(&self) -> Result<bool, Cause> {
-        self.question.answer.clone().await
+        self.answer.clone().await
     }
 }
 
-impl Drop for Asked<'_> {
+impl Drop for Question {
     fn drop(&mut self) {
-        let mut open = self.checks.open();
-        let Some(kept) = open.kept(&self.sequencer) else { return };
-        if kept.question.number != self.question.number {
-            return;
-        }
-        kept.holders -= 1;
-        if kept.holders == 0 {
+        let mut open = self.open.lock();
+        if open.newest(&self.sequencer).is_some_and(|newest| newest.number == self.number) {
             open.remove(&self.sequencer);
         }
     }

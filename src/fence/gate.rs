@@ -1,6 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::pending;
 use std::mem::replace;
-use std::sync::{Arc, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use fencing_protocol::{Resource, Token};
@@ -8,16 +9,16 @@ use tokio::sync::watch;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
-use super::in_flight::InFlight;
-use super::shards::{Key, Map, Shard, Shards};
+use super::shards::{Key, Shard, Shards};
+use super::token_counts::TokenCounts;
 use super::{FenceError, Stale};
 
-/// Which requests are in flight, resource by resource. It keeps nothing about a resource
-/// without requests in flight.
-pub(super) struct Gate(Shards<Entry>);
+/// The requests in flight. A newer token passes when requests with older ones have ended. The gate keeps
+/// nothing about a resource without requests in flight.
+pub(super) struct Gate(Shards<ResourceGate>);
 
-/// Into how many maps the resources with requests in flight are divided. They are small: with few of
-/// them all stay in the caches.
+/// The number of maps for resources with requests in flight. They are small: with few maps all stay in
+/// the processor's caches.
 const SHARDS: u16 = 64;
 
 impl Default for Gate {
@@ -28,43 +29,30 @@ impl Default for Gate {
 
 /// The work of a request that a newer one can end from outside.
 pub(crate) trait Stoppable: Send + Sync {
-    /// Drops the work, and its admission after it: now, or if somebody is at it just now, as
-    /// soon as that one lets go. It never waits.
+    /// Drops the work, and its admission after it: now, or when its current poll has ended. It never
+    /// waits.
     fn stop(&self, stale: Stale);
 }
 
-/// One resource with requests in flight.
-pub(super) struct Entry {
-    in_flight: InFlight,
-    /// How many requests have come in.
+/// A request, by its token and its number: requests may have equal tokens.
+pub(super) type RequestKey = (Token, u64);
+
+/// The gate of one resource that has requests in flight.
+pub(super) struct ResourceGate {
+    counts: TokenCounts,
+    /// The number of requests that have entered.
     entered: u64,
-    /// How long a request may go on after a newer one has passed the marks: the shortest, if
+    /// How long a request may go on after a newer one has passed the marks: the shortest grace, if
     /// the requests in flight differ.
     grace: Option<Duration>,
-    pub(super) view: View,
-    /// What most resources never have: requests with different tokens, or that wait.
-    crowd: Option<Box<Crowd>>,
+    pub(super) tokens: GateTokens,
+    /// Most resources have none.
+    contention: Option<Box<Contention>>,
 }
 
-/// What is known of requests that wait for others of their resource, or that others may stop.
-#[derive(Default)]
-pub(super) struct Crowd {
-    /// Since when requests that have passed the marks have waited for older ones.
-    overtaken: Option<Instant>,
-    /// Since when the marks have answered nobody.
-    unanswered: Option<Instant>,
-    /// The highest token that asks older requests to stop, and has passed the marks.
-    stopping: Option<Token>,
-    /// Requests that ask older ones to stop, and wait for the marks yet.
-    pressing: BTreeSet<(Token, u64)>,
-    pub(super) stoppable: BTreeMap<(Token, u64), Weak<dyn Stoppable>>,
-    /// Tells the view to those who wait for a change of it, if there are any.
-    told: Option<watch::Sender<View>>,
-}
-
-/// What the requests of a resource need to know of each other.
+/// The tokens by which a request decides whether it may go on.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) struct View {
+pub(super) struct GateTokens {
     /// The oldest token in flight.
     oldest: Token,
     /// The highest token that is known to have raised the mark, if any.
@@ -73,36 +61,50 @@ pub(super) struct View {
     pub(super) stop: Option<Token>,
 }
 
-impl Entry {
-    fn new(oldest: Token) -> Entry {
-        Entry {
-            in_flight: InFlight::default(),
+/// What a resource needs whose requests wait for each other, or may stop each other.
+#[derive(Default)]
+pub(super) struct Contention {
+    /// Since when requests that have passed the marks have waited for older ones.
+    overtaken: Option<Instant>,
+    /// Since when the marks have not answered any request.
+    unanswered: Option<Instant>,
+    /// The highest token that asks older requests to stop, and has passed the marks.
+    stopping: Option<Token>,
+    /// Requests that ask older ones to stop, and still wait for the marks.
+    pressing: BTreeSet<RequestKey>,
+    pub(super) stoppable: BTreeMap<RequestKey, Weak<dyn Stoppable>>,
+    /// Reports changes of the tokens, if a request waits for one.
+    changes: Option<watch::Sender<GateTokens>>,
+}
+
+impl ResourceGate {
+    fn new(oldest: Token) -> ResourceGate {
+        ResourceGate {
+            counts: TokenCounts::default(),
             entered: 0,
             grace: None,
-            view: View { oldest, highest: None, stop: None },
-            crowd: None,
+            tokens: GateTokens { oldest, highest: None, stop: None },
+            contention: None,
         }
     }
 
-    pub(super) fn crowd(&mut self) -> &mut Crowd {
-        self.crowd.get_or_insert_default()
+    pub(super) fn contention(&mut self) -> &mut Contention {
+        self.contention.get_or_insert_default()
     }
 
-    /// Changes the view, and tells those who wait for that.
-    fn change(&mut self, view: View) {
-        if replace(&mut self.view, view) != view
-            && let Some(told) = self.crowd.as_ref().and_then(|crowd| crowd.told.as_ref())
+    fn set(&mut self, tokens: GateTokens) {
+        if replace(&mut self.tokens, tokens) != tokens
+            && let Some(changes) = self.contention.as_ref().and_then(|c| c.changes.as_ref())
         {
-            told.send_replace(view);
+            changes.send_replace(tokens);
         }
     }
 
-    /// Tells older requests whether they must stop.
-    fn tell(&mut self) {
-        let Some(crowd) = &self.crowd else { return };
-        let pressing = crowd.pressing.last().map(|(token, _)| *token);
-        let stop = crowd.stopping.max(pressing);
-        self.change(View { stop, ..self.view });
+    fn update_stop(&mut self) {
+        let Some(contention) = &self.contention else { return };
+        let pressing = contention.pressing.last().map(|(token, _)| *token);
+        let stop = contention.stopping.max(pressing);
+        self.set(GateTokens { stop, ..self.tokens });
     }
 }
 
@@ -110,7 +112,7 @@ impl Gate {
     /// Refuses a token if a newer one is in flight and has passed the marks.
     pub(super) fn check(&self, resource: &Resource, token: Token) -> Result<(), Stale> {
         let (shard, key) = self.0.of(resource);
-        let highest = shard.lock().get(&key).and_then(|entry| entry.view.highest);
+        let highest = shard.lock().get(&key).and_then(|gate| gate.tokens.highest);
         Stale::check(resource, token, highest)
     }
 
@@ -121,17 +123,16 @@ impl Gate {
         resource: &Resource,
         token: Token,
         grace: Option<Duration>,
-    ) -> Result<Flight, Stale> {
+    ) -> Result<RequestInFlight, Stale> {
         let (shard, key) = self.0.of(resource);
-        let mut entries = shard.lock();
-        let entry = entries.entry(key.clone()).or_insert_with(|| Entry::new(token));
-        Stale::check(resource, token, entry.view.highest)?;
-        entry.in_flight.enter(token);
-        entry.entered += 1;
-        entry.grace = entry.grace.into_iter().chain(grace).min();
-        let oldest = entry.view.oldest.min(token);
-        entry.change(View { oldest, ..entry.view });
-        Ok(Flight { shard: Arc::clone(shard), key, token, number: entry.entered })
+        let mut gates = shard.lock();
+        let gate = gates.entry(key.clone()).or_insert_with(|| ResourceGate::new(token));
+        Stale::check(resource, token, gate.tokens.highest)?;
+        gate.counts.enter(token);
+        gate.entered += 1;
+        gate.grace = gate.grace.into_iter().chain(grace).min();
+        gate.set(GateTokens { oldest: gate.tokens.oldest.min(token), ..gate.tokens });
+        Ok(RequestInFlight { shard: Arc::clone(shard), key, token, number: gate.entered })
     }
 
     /// Counts the resources that have requests in flight.
@@ -141,96 +142,85 @@ impl Gate {
     }
 }
 
-/// One request in flight. It ends when this is dropped.
-pub(super) struct Flight {
-    shard: Arc<Shard<Entry>>,
-    pub(super) key: Key,
+/// A request that has entered the gate. It leaves when this is dropped.
+pub(super) struct RequestInFlight {
+    shard: Arc<Shard<ResourceGate>>,
+    key: Key,
     pub(super) token: Token,
-    /// Tells apart requests with equal tokens.
-    pub(super) number: u64,
+    number: u64,
 }
 
-impl Flight {
+impl RequestInFlight {
     pub(super) fn resource(&self) -> &Resource {
         &self.key.resource
     }
 
-    pub(super) fn entries(&self) -> MutexGuard<'_, Map<Entry>> {
-        self.shard.lock()
+    /// Runs `work` on the resource's gate. It exists for as long as the request is in flight.
+    pub(super) fn at_gate<T>(&self, work: impl FnOnce(&mut ResourceGate) -> T) -> Option<T> {
+        self.shard.lock().get_mut(&self.key).map(work)
     }
 
-    /// Notes that it asks the marks. Returns since when they have answered nobody.
-    pub(super) fn ask(&self) -> Option<Instant> {
-        let mut entries = self.entries();
-        let entry = entries.get_mut(&self.key)?;
-        Some(*entry.crowd().unanswered.get_or_insert_with(Instant::now))
+    /// Notes that it asks the marks. Returns since when they have not answered any request.
+    pub(super) fn ask_marks(&self) -> Instant {
+        let now = Instant::now();
+        self.at_gate(|gate| *gate.contention().unanswered.get_or_insert(now)).unwrap_or(now)
     }
 
     /// Notes that the marks have answered.
-    pub(super) fn answered(&self) {
-        if let Some(crowd) =
-            self.entries().get_mut(&self.key).and_then(|entry| entry.crowd.as_mut())
-        {
-            crowd.unanswered = None;
-        }
+    pub(super) fn marks_answered(&self) {
+        self.at_gate(|gate| gate.contention().unanswered = None);
     }
 
-    /// Notes that the marks let it pass: everything older is stale from now on. Returns whether it has
-    /// nothing to wait for: nothing older is in flight, and nothing newer has passed.
+    /// Notes that the request has passed the marks: everything older is stale from now on. Returns whether it
+    /// has nothing to wait for: nothing older is in flight, and nothing newer has passed.
     pub(super) fn confirm(&self) -> bool {
-        let mut entries = self.entries();
-        let Some(entry) = entries.get_mut(&self.key) else { return false };
-        let highest = entry.view.highest.max(Some(self.token));
-        entry.change(View { highest, ..entry.view });
-        if entry.view.oldest < self.token {
-            entry.crowd().overtaken.get_or_insert_with(Instant::now);
-        }
-        self.may_go(&entry.view) && highest == Some(self.token)
+        let confirmed = self.at_gate(|gate| {
+            let highest = gate.tokens.highest.max(Some(self.token));
+            gate.set(GateTokens { highest, ..gate.tokens });
+            if gate.tokens.oldest < self.token {
+                gate.contention().overtaken.get_or_insert_with(Instant::now);
+            }
+            gate.tokens.oldest >= self.token && highest == Some(self.token)
+        });
+        confirmed.unwrap_or(false)
     }
 
-    /// Counts those that wait as this one does: equal tokens wait for the same older requests,
-    /// and a newer one sends them all away.
-    pub(super) fn find_room(&self, limit: usize) -> Result<(), FenceError> {
-        let entries = self.entries();
-        let Some(entry) = entries.get(&self.key) else { return Ok(()) };
-        let View { oldest: in_flight, highest, .. } = entry.view;
-        let equal = entry.in_flight.count(self.token);
-        if in_flight >= self.token || highest > Some(self.token) || equal <= limit {
-            return Ok(());
-        }
+    /// Refuses the request if too many others with its token wait. Equal tokens wait for the same older
+    /// requests, and a newer one ends the wait of all of them.
+    pub(super) fn check_waiters(&self, limit: usize) -> Result<(), FenceError> {
+        let crowded = self.at_gate(|gate| {
+            let waits = !self.is_settled(&gate.tokens);
+            (waits && gate.counts.count(self.token) > limit).then_some(gate.tokens.oldest)
+        });
+        let Some(in_flight) = crowded.flatten() else { return Ok(()) };
         let (resource, presented) = (self.resource().clone(), self.token);
         Err(FenceError::Crowded { resource, presented, in_flight, limit })
     }
 
-    /// Asks older requests to stop, for as long as this one waits for the marks: they may be
-    /// in its way there.
+    /// Asks older requests to stop while this one waits for the marks: they may hold them up.
     pub(super) fn press(&self) {
-        self.stop_those_older(|entry| {
-            entry.crowd().pressing.insert((self.token, self.number));
+        self.stop_older(|contention| {
+            contention.pressing.insert(self.request_key());
         });
     }
 
-    /// Asks older requests to stop, as the marks have let this one pass. Returns whether there
-    /// was work that it could end from outside.
-    fn stop_older(&self) -> bool {
-        self.stop_those_older(|entry| {
-            let stopping = &mut entry.crowd().stopping;
-            *stopping = (*stopping).max(Some(self.token));
-        })
+    pub(super) fn request_key(&self) -> RequestKey {
+        (self.token, self.number)
     }
 
-    fn stop_those_older(&self, note: impl FnOnce(&mut Entry)) -> bool {
-        let older = {
-            let mut entries = self.entries();
-            let Some(entry) = entries.get_mut(&self.key) else { return false };
-            note(entry);
-            entry.tell();
-            let stoppable = &mut entry.crowd().stoppable;
+    /// Asks older requests to stop, and ends work that can be ended from outside. Returns whether there was
+    /// any.
+    fn stop_older(&self, note: impl FnOnce(&mut Contention)) -> bool {
+        let older = self.at_gate(|gate| {
+            note(gate.contention());
+            gate.update_stop();
+            let stoppable = &mut gate.contention().stoppable;
             let others = stoppable.split_off(&(self.token, 0));
             replace(stoppable, others)
-        };
-        let stops = !older.is_empty();
-        // Without the lock: what is dropped there may come to this gate.
+        });
+        let older = older.unwrap_or_default();
+        let any = !older.is_empty();
+        // Without the lock: what is dropped here may come to this gate.
         for ((token, _), work) in older {
             if let (Some(work), Err(stale)) =
                 (work.upgrade(), Stale::check(self.resource(), token, Some(self.token)))
@@ -238,31 +228,25 @@ impl Flight {
                 work.stop(stale);
             }
         }
-        stops
+        any
     }
 
     pub(super) fn check(&self, highest: Option<Token>) -> Result<(), Stale> {
         Stale::check(self.resource(), self.token, highest)
     }
 
-    /// Reports whether it has not to wait any more: nothing older is in flight, or it is stale.
-    fn may_go(&self, view: &View) -> bool {
-        view.oldest >= self.token || view.highest > Some(self.token)
+    /// Reports whether the wait is over: nothing older is in flight, or this one is stale.
+    fn is_settled(&self, tokens: &GateTokens) -> bool {
+        tokens.oldest >= self.token || tokens.highest > Some(self.token)
     }
 
-    /// Follows the view from now on. It ends with the last request in flight.
-    fn changes(&self) -> watch::Receiver<View> {
-        match self.entries().get_mut(&self.key) {
-            Some(entry) => {
-                let view = entry.view;
-                let told = &mut entry.crowd().told;
-                told.get_or_insert_with(|| watch::Sender::new(view)).subscribe()
-            }
-            None => {
-                let view = View { oldest: self.token, highest: Some(self.token), stop: None };
-                watch::Sender::new(view).subscribe()
-            }
-        }
+    /// Follows the tokens from now on, until the last request in flight ends.
+    fn changes(&self) -> Option<watch::Receiver<GateTokens>> {
+        self.at_gate(|gate| {
+            let tokens = gate.tokens;
+            let changes = &mut gate.contention().changes;
+            changes.get_or_insert_with(|| watch::Sender::new(tokens)).subscribe()
+        })
     }
 
     /// Waits until nothing older is in flight, or a newer token has passed the marks. It
@@ -274,8 +258,11 @@ impl Flight {
             {
                 return alone;
             }
-            if self.stop_older() {
-                // The tasks of those that were stopped hear of it first.
+            let stop = |contention: &mut Contention| {
+                contention.stopping = contention.stopping.max(Some(self.token));
+            };
+            if self.stop_older(stop) {
+                // The tasks of stopped requests notice first.
                 yield_now().await;
             }
         }
@@ -283,67 +270,63 @@ impl Flight {
     }
 
     async fn settled(&self) -> Result<(), Stale> {
-        let mut changes = self.changes();
-        // The entry, and with it the sender, stays as long as this flight does.
-        let view = changes.wait_for(|view| self.may_go(view)).await.map(|view| *view);
-        view.map_or(Ok(()), |view| self.check(view.highest))
+        let Some(mut changes) = self.changes() else { return Ok(()) };
+        let tokens = changes.wait_for(|tokens| self.is_settled(tokens)).await.map(|tokens| *tokens);
+        // The sender lives as long as this request is in flight.
+        tokens.map_or(Ok(()), |tokens| self.check(tokens.highest))
     }
 
     fn end_of_grace(&self) -> Option<Instant> {
-        let entries = self.entries();
-        let entry = entries.get(&self.key)?;
-        entry.crowd.as_ref()?.overtaken?.checked_add(entry.grace?)
+        let due =
+            self.at_gate(|gate| gate.contention.as_ref()?.overtaken?.checked_add(gate.grace?));
+        due.flatten()
     }
 
-    /// Waits until a newer token asks this one to stop.
+    /// Waits until a newer token asks this request to stop.
     pub(super) fn superseded(&self) -> impl Future<Output = Stale> + Send + 'static {
         let (resource, presented) = (self.resource().clone(), self.token);
-        let mut changes = self.changes();
+        let changes = self.changes();
         async move {
-            let check = |view: &View| Stale::check(&resource, presented, view.stop);
-            let view = changes.wait_for(|view| check(view).is_err()).await.map(|view| *view);
-            match view.map(|view| check(&view)) {
-                Ok(Err(stale)) => stale,
-                // The request ended first.
-                _ => std::future::pending().await,
+            let check = |tokens: &GateTokens| Stale::check(&resource, presented, tokens.stop);
+            if let Some(mut changes) = changes
+                && let Ok(tokens) = changes.wait_for(|tokens| check(tokens).is_err()).await
+                && let Err(stale) = check(&tokens)
+            {
+                return stale;
             }
+            // The request ended first.
+            pending().await
         }
     }
 
-    /// Makes the error of a request that waited for older ones in vain.
+    /// Makes the error of a request whose wait for older ones took too long.
     pub(super) fn busy(&self, waited: Duration) -> FenceError {
-        let oldest = self.entries().get(&self.key).map(|entry| entry.view.oldest);
-        let in_flight = oldest.unwrap_or(self.token);
-        FenceError::Busy {
-            resource: self.resource().clone(),
-            presented: self.token,
-            in_flight,
-            waited,
-        }
+        let in_flight = self.at_gate(|gate| gate.tokens.oldest).unwrap_or(self.token);
+        let (resource, presented) = (self.resource().clone(), self.token);
+        FenceError::Busy { resource, presented, in_flight, waited }
     }
 }
 
-impl Drop for Flight {
+impl Drop for RequestInFlight {
     fn drop(&mut self) {
-        let mut entries = self.entries();
-        let Some(entry) = entries.get_mut(&self.key) else { return };
-        if let Some(crowd) = &mut entry.crowd {
-            let key = (self.token, self.number);
-            crowd.stoppable.remove(&key);
-            if crowd.pressing.remove(&key) {
-                entry.tell();
+        let mut gates = self.shard.lock();
+        let Some(gate) = gates.get_mut(&self.key) else { return };
+        if let Some(contention) = &mut gate.contention {
+            contention.stoppable.remove(&self.request_key());
+            if contention.pressing.remove(&self.request_key()) {
+                gate.update_stop();
             }
         }
-        entry.in_flight.leave(self.token);
-        let Some(oldest) = entry.in_flight.oldest() else {
-            entries.remove(&self.key);
+        gate.counts.leave(self.token);
+        let Some(oldest) = gate.counts.oldest() else {
+            gates.remove(&self.key);
             return;
         };
-        entry.change(View { oldest, ..entry.view });
-        if entry.view.highest <= Some(oldest)
-            && let Some(crowd) = &mut entry.crowd
+        gate.set(GateTokens { oldest, ..gate.tokens });
+        if gate.tokens.highest <= Some(oldest)
+            && let Some(contention) = &mut gate.contention
         {
-            crowd.overtaken = None;
+            contention.overtaken = None;
         }
     }
 }

@@ -1,6 +1,6 @@
-use std::sync::Arc;
 use std::time::Duration;
 
+use auto_impl::auto_impl;
 use fencing_protocol::{Resource, Token};
 use futures_util::future::{BoxFuture, FutureExt, ready};
 
@@ -10,6 +10,7 @@ use super::Stale;
 ///
 /// **Fencing.** An implementation must compare and raise in one atomic step, and must
 /// never lower or forget a mark. [`Stale::check`] is the comparison.
+#[auto_impl(Arc)]
 pub trait Marks: Send + Sync + 'static {
     /// Compares `token` with the mark of `resource` and raises the mark to it, in one
     /// atomic step. Equal passes, lower is refused.
@@ -76,35 +77,6 @@ pub trait Marks: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<Vec<(Resource, Token)>, MarksError>> {
         let _ = (after, limit);
         ready(Err(MarksError::Unreachable("these marks do not list themselves".into()))).boxed()
-    }
-}
-
-impl<M: Marks + ?Sized> Marks for Arc<M> {
-    fn raise<'a>(
-        &'a self,
-        resource: &'a Resource,
-        token: Token,
-    ) -> BoxFuture<'a, Result<(), MarksError>> {
-        (**self).raise(resource, token)
-    }
-
-    fn raise_now(&self, resource: &Resource, token: Token) -> Option<Result<(), MarksError>> {
-        (**self).raise_now(resource, token)
-    }
-
-    fn highest<'a>(
-        &'a self,
-        resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<Option<Token>, MarksError>> {
-        (**self).highest(resource)
-    }
-
-    fn list<'a>(
-        &'a self,
-        after: Option<&'a Resource>,
-        limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<(Resource, Token)>, MarksError>> {
-        (**self).list(after, limit)
     }
 }
 

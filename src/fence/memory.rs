@@ -1,10 +1,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use fencing_protocol::{Resource, Token};
 use futures_util::future::{BoxFuture, FutureExt, ready};
+use parking_lot::Mutex;
 
 use super::shards::Shards;
 use super::{Marks, MarksError, Stale};
@@ -42,7 +43,7 @@ impl MemoryMarks {
     #[must_use]
     pub fn new(limit: usize) -> MemoryMarks {
         let shards = Arc::new(Shards::new(SHARDS));
-        let mut live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut live = LIVE.lock();
         live.retain(|marks| marks.strong_count() > 0);
         live.push(Arc::downgrade(&shards));
         MemoryMarks { shards, used: AtomicUsize::new(0), limit }
@@ -50,7 +51,7 @@ impl MemoryMarks {
 
     /// Logs an error when another fence of this process keeps a mark of the resource: a fence for each route, say.
     fn warn_of_another(&self, resource: &Resource) {
-        let live = LIVE.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let live = LIVE.lock().clone();
         let others = live.iter().filter_map(Weak::upgrade);
         let mut others = others.filter(|marks| !Arc::ptr_eq(marks, &self.shards));
         let has_one = |marks: Arc<Shards<Token>>| {
@@ -141,8 +142,8 @@ impl MemoryMarks {
 /// A mark was not lowered: it is not what it was expected to be, and stays as it is.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the mark of {resource} was not lowered from {from} to {to}: it {}; read it again, and ask \
-     again for the newest lease", Present(.mark)
+    "the mark of {resource} was not lowered from {from} to {to}: it is {}; read it again, and ask \
+     again for the newest lease", .mark.map_or("not set".into(), |mark| mark.to_string())
 )]
 #[non_exhaustive]
 pub struct NotLowered {
@@ -154,17 +155,6 @@ pub struct NotLowered {
     pub to: Token,
     /// What it is, if there is one.
     pub mark: Option<Token>,
-}
-
-struct Present<'a>(&'a Option<Token>);
-
-impl fmt::Display for Present<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(mark) => write!(f, "is {mark}"),
-            None => f.write_str("is not set"),
-        }
-    }
 }
 
 impl Default for MemoryMarks {

@@ -31,23 +31,20 @@
 //! that writes: see `fencing::sql`.
 
 mod admission;
+mod admit;
 mod check;
-mod counted;
 mod error;
 mod gate;
-mod in_flight;
-mod inspect;
+#[cfg(feature = "http")]
+mod layer;
 mod marks;
 mod memory;
-#[cfg(feature = "http")]
-mod observe;
+mod outcomes;
 mod shards;
 mod stale;
-mod steps;
-#[cfg(feature = "http")]
-mod stop;
 #[cfg(test)]
 mod tests;
+mod token_counts;
 mod transactions;
 
 use std::fmt;
@@ -55,11 +52,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use check::Checks;
-use counted::Refusals;
 use fencing_protocol::{Resource, Token};
 use gate::Gate;
-#[cfg(not(feature = "http"))]
-use steps::Begun;
+use outcomes::Outcomes;
 
 pub use admission::Admission;
 pub use check::{CheckSequencer, NotIssued};
@@ -69,14 +64,10 @@ pub(crate) use gate::Stoppable;
 pub use marks::{Marks, MarksError};
 pub use memory::{MemoryMarks, NotLowered};
 pub use stale::Stale;
-#[cfg(feature = "http")]
-pub(crate) use steps::{Begun, Open};
 pub use transactions::{CommitError, Transactions};
 
 /// The longest limit of a fence, and its longest grace.
-const LONGEST_LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
-/// How many requests with one token may wait for older ones, unless the fence is told otherwise.
-const WAITERS: usize = 1000;
+const MAX_LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Refuses tokens older than the highest seen, and keeps requests with different tokens
 /// apart. Clones share one fence.
@@ -90,11 +81,11 @@ pub struct Fence {
     /// How long older requests may go on when a newer one waits, if not forever.
     grace: Option<Duration>,
     waiters: usize,
-    /// What it asks before a token raises a mark, if anything.
+    /// Optional check that a token was issued, before it raises a mark.
     checks: Option<Arc<Checks>>,
     /// The highest token that can have been issued.
     ceiling: Token,
-    refusals: Arc<Refusals>,
+    outcomes: Arc<Outcomes>,
 }
 
 impl fmt::Debug for Fence {
@@ -119,10 +110,10 @@ impl Fence {
             gate: Arc::default(),
             limit: Duration::from_secs(5),
             grace: None,
-            waiters: WAITERS,
+            waiters: 1000,
             checks: None,
             ceiling: Token::MAX,
-            refusals: Arc::default(),
+            outcomes: Arc::default(),
         }
     }
 
@@ -148,7 +139,7 @@ impl Fence {
     /// [waits](Fence::wait_for_older) are not stopped.
     #[must_use]
     pub fn drop_older_after(self, grace: Duration) -> Fence {
-        Fence { grace: Some(grace.min(LONGEST_LIMIT)), ..self }
+        Fence { grace: Some(grace.min(MAX_LIMIT)), ..self }
     }
 
     /// Lets newer requests wait until older ones in flight end by themselves, for as long as
@@ -211,27 +202,29 @@ impl Fence {
         Fence { ceiling, ..self }
     }
 
-    /// Admits a request with `token`: asks whether it was issued, if the fence
-    /// [does that](Fence::check_sequencer), raises the mark, then waits until no request with
-    /// an older token is in flight. Requests with equal tokens run side by side.
-    ///
-    /// Hold the [`Admission`] until the write is done. Poll the future inside a tokio
-    /// runtime whose timers are enabled.
+    /// Reads the mark of `resource`, if it has one. For operators: see [`Marks::highest`].
     ///
     /// # Errors
-    /// Returns a [`FenceError`]: [`Stale`](FenceError::Stale) if a newer token was seen.
-    /// Whatever the error is, nothing may be written.
+    /// Returns [`FenceError::Unreachable`] if the mark cannot be read.
     ///
     /// # Cancel safety
-    /// If you drop the future, the mark may have been raised, and nothing stays in flight.
+    /// It changes nothing.
+    pub async fn highest(&self, resource: &Resource) -> Result<Option<Token>, FenceError> {
+        Ok(self.marks.highest(resource).await?)
+    }
+
+    /// Lists the marks. For operators: see [`Marks::list`].
     ///
-    /// **Fencing.** Once this has returned `Ok`, this fence and its clones admit no older
-    /// token any more, and none is in flight. Other processes on the same marks let no older
-    /// token pass either, but one that passed before may still be writing there.
-    pub async fn admit(&self, resource: &Resource, token: Token) -> Result<Admission, FenceError> {
-        match self.begin(resource, token) {
-            Begun::Ended(outcome) => outcome,
-            Begun::Open(open) => self.finish(resource, token, open).await,
-        }
+    /// # Errors
+    /// Returns [`FenceError::Unreachable`] if they cannot be read, or do not list themselves.
+    ///
+    /// # Cancel safety
+    /// It changes nothing.
+    pub async fn marks(
+        &self,
+        after: Option<&Resource>,
+        limit: usize,
+    ) -> Result<Vec<(Resource, Token)>, FenceError> {
+        Ok(self.marks.list(after, limit).await?)
     }
 }

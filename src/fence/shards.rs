@@ -1,11 +1,12 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use fencing_protocol::Resource;
+use parking_lot::{Mutex, MutexGuard};
 
 /// One value for each resource, in many maps: requests for different resources seldom wait for each
-/// other, also while a map grows.
+/// other, even while a map grows.
 pub(super) struct Shards<V> {
     /// All but the last.
     shards: Box<[Arc<Shard<V>>]>,
@@ -16,7 +17,7 @@ pub(super) struct Shards<V> {
 /// One of the maps.
 pub(super) struct Shard<V>(Mutex<Map<V>>);
 
-pub(super) type Map<V> = HashMap<Key, V, BuildHasherDefault<Hashed>>;
+pub(super) type Map<V> = HashMap<Key, V, BuildHasherDefault<KeyHasher>>;
 
 /// A resource and its hash, which is worked out once for each request.
 #[derive(Clone, PartialEq, Eq)]
@@ -31,11 +32,11 @@ impl Hash for Key {
     }
 }
 
-/// Takes what is a hash already.
+/// Uses the hash of the key as it is.
 #[derive(Default)]
-pub(super) struct Hashed(u64);
+pub(super) struct KeyHasher(u64);
 
-impl Hasher for Hashed {
+impl Hasher for KeyHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -81,7 +82,7 @@ impl<V> Shards<V> {
 
 impl<V> Shard<V> {
     pub(super) fn lock(&self) -> MutexGuard<'_, Map<V>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,93 +1,78 @@
 use std::sync::Weak;
+use std::task::{Context, Poll};
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, pending, select_all};
 
-use super::Refusal;
-use crate::fence::{Admission, Fence, Open, Stale, Stoppable};
+use super::{Fenced, Refusal};
+use crate::fence::{Admission, Fence, Stale, Stoppable};
 use crate::sequencer::Sequencer;
 
 /// A request that the fence has admitted to all its resources. Most have one.
 pub(super) struct Admissions {
     first: Admission,
     others: Vec<Admission>,
+    /// Made when the request has to wait for something.
+    superseded: Option<BoxFuture<'static, Stale>>,
 }
 
 impl From<Admission> for Admissions {
     fn from(first: Admission) -> Admissions {
-        Admissions { first, others: Vec::new() }
+        Admissions { first, others: Vec::new(), superseded: None }
     }
 }
 
 impl Admissions {
+    /// Admits the request to all its resources, or to none. All requests are admitted in the order of their
+    /// resources: no two wait for each other.
+    pub(super) async fn wait(fence: Fence, fenced: Fenced) -> Result<Admissions, Refusal> {
+        let mut admitted: Vec<Admission> = Vec::new();
+        for Sequencer { resource, token } in fenced.in_order() {
+            let admission = tokio::select! {
+                biased;
+                // While this request waits for one resource, a newer one may wait for another that it holds.
+                stale = superseded(&admitted) => return Err(Refusal::Stale(stale)),
+                admission = fence.admit_later(&resource, token) => admission,
+            };
+            let refused = |error| Refusal::before_the_handler(resource, token, error);
+            admitted.push(admission.map_err(refused)?);
+        }
+        let mut admitted = admitted.into_iter();
+        let first = admitted.next().ok_or(Refusal::Missing)?;
+        Ok(Admissions { others: admitted.collect(), ..first.into() })
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Admission> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+
     /// Reports whether a newer request may stop this one.
     pub(super) fn may_be_stopped(&self) -> bool {
         self.first.may_be_stopped()
     }
 
     /// Waits until the request must stop, because a newer token of one of its resources came.
-    pub(super) fn superseded(&self) -> BoxFuture<'static, Stale> {
-        match self.others.is_empty() {
-            true => self.first.superseded().boxed(),
-            false => any_superseded(std::iter::once(&self.first).chain(&self.others)),
+    pub(super) fn poll_superseded(&mut self, context: &mut Context<'_>) -> Poll<Stale> {
+        if !self.may_be_stopped() {
+            return Poll::Pending;
         }
+        let any = self.superseded.take().unwrap_or_else(|| superseded(self.all()));
+        self.superseded.insert(any).poll_unpin(context)
     }
 
-    /// Lets newer requests stop this work from outside.
+    /// Lets newer requests stop this work from outside. Returns the refusal if one has asked for that already.
     pub(super) fn on_stop(&self, work: &Weak<dyn Stoppable>) -> Option<Stale> {
-        let all = std::iter::once(&self.first).chain(&self.others);
-        all.fold(None, |stale, admission| {
+        self.all().fold(None, |stale, admission| {
             let another = admission.on_stop(work.clone());
             stale.or(another)
         })
     }
 }
 
-fn any_superseded<'a>(held: impl Iterator<Item = &'a Admission>) -> BoxFuture<'static, Stale> {
-    let all: Vec<_> = held.map(|admission| admission.superseded().boxed()).collect();
+fn superseded<'a>(held: impl IntoIterator<Item = &'a Admission>) -> BoxFuture<'static, Stale> {
+    let all: Vec<_> = held.into_iter().map(|one| one.superseded().boxed()).collect();
     match all.is_empty() {
         true => pending().boxed(),
         false => select_all(all).map(|(stale, ..)| stale).boxed(),
-    }
-}
-
-/// Does the rest of what the fence has begun, for a request with one resource.
-pub(super) async fn finish(
-    fence: &Fence,
-    Sequencer { resource, token }: Sequencer,
-    open: Open,
-) -> Result<Admissions, Refusal> {
-    match fence.finish(&resource, token, open).await {
-        Ok(admission) => Ok(admission.into()),
-        Err(error) => Err(Refusal::before_the_handler(resource, token, error)),
-    }
-}
-
-/// Admits the request to all its resources, or to none. `sequencers` are in the order of their
-/// resources: two requests never wait for each other.
-pub(super) async fn admit(
-    fence: &Fence,
-    sequencers: Vec<Sequencer>,
-) -> Result<Admissions, Refusal> {
-    let mut held: Vec<Admission> = Vec::new();
-    let mut first = None;
-    for Sequencer { resource, token } in sequencers {
-        let superseded = any_superseded(first.iter().chain(&held));
-        let admitted = tokio::select! {
-            biased;
-            // While this request waits for one resource, a newer one may wait for another that it holds.
-            stale = superseded => return Err(Refusal::Stale(stale)),
-            admitted = fence.admit(&resource, token) => admitted,
-        };
-        let refused = |error| Refusal::before_the_handler(resource, token, error);
-        let admission = admitted.map_err(refused)?;
-        match first {
-            None => first = Some(admission),
-            Some(_) => held.push(admission),
-        }
-    }
-    match first {
-        Some(first) => Ok(Admissions { first, others: held }),
-        None => Err(Refusal::Missing),
     }
 }

@@ -1,44 +1,308 @@
+//! A refusal as a response.
+
+use std::error::Error;
+use std::io;
+use std::mem::take;
+
 use bytes::Bytes;
-use http::Response;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 
-use super::refusal::Style;
-use super::{HEADER, Refusal};
+use super::problem::grpc_text;
+use super::{HEADER, Problem, Refusal};
+use crate::fence::{FenceError, NotIssued, Stale};
 
-/// Marks an answer that a handler made of a refusal; it stands in the answer's extensions. The layer knows
-/// what the client may be told, and makes such an answer anew.
-#[derive(Debug, Clone, Copy)]
-struct OfTheHandler;
+/// How the client wants its answer, and what it may know.
+#[derive(Debug, Clone)]
+pub(super) struct AnswerStyle {
+    pub(super) grpc: bool,
+    pub(super) header: HeaderName,
+    pub(super) hides_highest: bool,
+}
+
+impl AnswerStyle {
+    /// The style of a client without a layer's settings.
+    pub(super) const fn plain(grpc: bool) -> AnswerStyle {
+        AnswerStyle { grpc, header: HEADER, hides_highest: false }
+    }
+}
+
+/// Returns whether the client reads the statuses of gRPC rather than those of HTTP.
+pub(super) fn is_grpc<B>(request: &Request<B>) -> bool {
+    let kind = request.headers().get(CONTENT_TYPE).map_or(&[][..], HeaderValue::as_bytes);
+    let rest = kind.strip_prefix(b"application/grpc");
+    request.method() == Method::POST
+        && rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
+}
+
+/// A status of HTTP, and the one of gRPC for the same outcome.
+type Statuses = (StatusCode, u16);
+
+const STALE: Statuses = (StatusCode::PRECONDITION_FAILED, 10);
+const MISSING: Statuses = (StatusCode::PRECONDITION_REQUIRED, 9);
+const INVALID: Statuses = (StatusCode::BAD_REQUEST, 3);
+const INTERNAL: Statuses = (StatusCode::INTERNAL_SERVER_ERROR, 13);
+const UNAVAILABLE: Statuses = (StatusCode::SERVICE_UNAVAILABLE, 14);
+const IN_DOUBT: Statuses = (StatusCode::SERVICE_UNAVAILABLE, 2);
+const ROLLED_BACK: Statuses = (StatusCode::SERVICE_UNAVAILABLE, 13);
+
+const MALFORMED_REQUEST: &str = "Malformed request";
+const FENCE_UNAVAILABLE: &str = "Fence unavailable";
+
+/// What is constant in the answer to a kind of refusal.
+struct Terms {
+    statuses: Statuses,
+    kind: &'static str,
+    title: &'static str,
+    /// Its label in the metrics.
+    label: &'static str,
+}
 
 impl Refusal {
-    /// Makes an answer for a handler, or for a layer below the fence. The fence makes it anew.
+    fn terms(&self) -> Terms {
+        let (statuses, kind, title, label) = match self {
+            Refusal::Stale(_) => (STALE, Problem::STALE, "Stale fencing token", "stale"),
+            Refusal::NotIssued(_) => {
+                (INVALID, Problem::NOT_ISSUED, "Fencing token was never issued", "not_issued")
+            }
+            Refusal::Superseded(_) => {
+                (IN_DOUBT, Problem::SUPERSEDED, "Superseded by a newer token", "superseded")
+            }
+            Refusal::Missing => (MISSING, Problem::MISSING, "Fencing token required", "missing"),
+            Refusal::Malformed(_) | Refusal::Repeated | Refusal::Mismatch(_) => {
+                (INVALID, Problem::MALFORMED, MALFORMED_REQUEST, "malformed")
+            }
+            Refusal::Resource(_) => (INVALID, Problem::MALFORMED, MALFORMED_REQUEST, "no_resource"),
+            Refusal::NoResource(_) => {
+                (INTERNAL, Problem::UNAVAILABLE, FENCE_UNAVAILABLE, "no_resource")
+            }
+            Refusal::NotSetUp(_) => {
+                (INTERNAL, Problem::UNAVAILABLE, FENCE_UNAVAILABLE, "not_set_up")
+            }
+            Refusal::Unnamed(_) | Refusal::Unavailable { .. } => {
+                (UNAVAILABLE, Problem::UNAVAILABLE, FENCE_UNAVAILABLE, "unavailable")
+            }
+            Refusal::Conflict(_) => {
+                (UNAVAILABLE, Problem::CONFLICT, "Another transaction was in the way", "retryable")
+            }
+            Refusal::RolledBack(_) if self.may_pass_later() => {
+                (UNAVAILABLE, Problem::ROLLED_BACK, "Rolled back", "rolled_back")
+            }
+            Refusal::RolledBack(_) => {
+                (ROLLED_BACK, Problem::ROLLED_BACK, "Rolled back", "rolled_back")
+            }
+            Refusal::Kept => (INTERNAL, Problem::ROLLED_BACK, "Rolled back", "kept"),
+            Refusal::InDoubt(_) => {
+                (IN_DOUBT, Problem::IN_DOUBT, "Commit failed, in doubt", "in_doubt")
+            }
+            Refusal::Failed(_) => (IN_DOUBT, Problem::UNAVAILABLE, "Write failed", "failed"),
+        };
+        Terms { statuses, kind, title, label }
+    }
+
+    /// Returns the HTTP status of its response. A gRPC client gets 200 and a gRPC status.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        self.terms().statuses.0
+    }
+
+    /// Counts a refusal that the fence has not counted.
+    pub(super) fn count(&self) {
+        let outcome = self.terms().label;
+        metrics::counter!("fencing_admissions_total", "door" => "http", "outcome" => outcome)
+            .increment(1);
+    }
+
+    /// Counts and logs a refusal in shadow mode, which lets the request pass.
+    pub(super) fn note_shadow(&self) {
+        tracing::info!(refusal = %self, "request would be refused");
+        let outcome = format!("shadow_{}", self.terms().label);
+        metrics::counter!("fencing_admissions_total", "door" => "http", "outcome" => outcome)
+            .increment(1);
+    }
+
+    /// Returns whether the same request may succeed when it is sent again.
+    fn may_pass_later(&self) -> bool {
+        match self {
+            Refusal::Unavailable { cause, .. } => {
+                !matches!(**cause, FenceError::Full { .. } | FenceError::NoRuntime)
+            }
+            Refusal::RolledBack(cause) => is_broken_connection(&**cause),
+            Refusal::Unnamed(_) | Refusal::Conflict(_) | Refusal::Failed(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Explains it to the client, without causes inside the server.
+    fn detail(&self, style: &AnswerStyle) -> String {
+        let header = &style.header;
+        match self {
+            Refusal::Stale(stale) if style.hides_highest => {
+                let Stale { resource, presented, .. } = stale;
+                format!("token {presented} of {resource} is stale: a newer one has been seen")
+            }
+            Refusal::Stale(stale) => stale.to_string(),
+            // A client that looks for the ceiling is not told where it is.
+            Refusal::NotIssued(NotIssued { resource, presented, ceiling: Some(_) }) => {
+                format!("token {presented} of {resource} was not issued")
+            }
+            Refusal::NotIssued(not_issued) => not_issued.to_string(),
+            Refusal::Superseded(Stale { resource, presented, .. }) => format!(
+                "token {presented} of {resource} was cut off by a newer one; \
+                 what it wrote may or may not be stored"
+            ),
+            Refusal::Missing => {
+                format!("send the token of your lease in the header {header}")
+            }
+            Refusal::Malformed(error) => format!("header {header}: {error}"),
+            Refusal::Repeated => format!("header {header} was sent more than once"),
+            Refusal::Mismatch(error) | Refusal::Resource(error) => error.clone(),
+            Refusal::NoResource(_) => {
+                "the server cannot name the resource; nothing was written".into()
+            }
+            Refusal::NotSetUp(_) => "the server's fence is not set up; nothing was written".into(),
+            Refusal::Unnamed(_) => {
+                "the server cannot name the resource now; nothing was written; try again".into()
+            }
+            Refusal::Unavailable { resource, cause, .. } => match &**cause {
+                FenceError::Busy { .. } | FenceError::Crowded { .. } => cause.to_string(),
+                FenceError::Full { .. } => {
+                    format!("no room for a high-water mark of {resource}; nothing was written")
+                }
+                FenceError::Closed(_) => {
+                    "the high-water marks are closed until an operator opens them; nothing was written"
+                        .into()
+                }
+                FenceError::Quarantine { .. } => format!("{cause}; nothing was written; try again"),
+                FenceError::NoRuntime => {
+                    "the server's fence can't run here; nothing was written".into()
+                }
+                FenceError::Unchecked { .. } => {
+                    "the lock service cannot be asked about the token; nothing was written; try again"
+                        .into()
+                }
+                FenceError::NoConnection(_) => {
+                    "the server has no connection to its database free; nothing was written; try again".into()
+                }
+                _ => "the high-water marks are unreachable; nothing was written; try again".into(),
+            },
+            Refusal::Conflict(_) => {
+                "another transaction was in the way, and this one was rolled back; try again".into()
+            }
+            Refusal::RolledBack(_) if self.may_pass_later() => {
+                "the transaction was rolled back; nothing was written; try again".into()
+            }
+            Refusal::RolledBack(_) => "the transaction was rolled back; nothing was written".into(),
+            Refusal::InDoubt(_) => {
+                "the commit is in doubt: what the request wrote may or may not be stored; \
+                 read before you try again"
+                    .into()
+            }
+            Refusal::Kept => "the server kept the transaction open; nothing was written".into(),
+            Refusal::Failed(_) => {
+                "the write failed; it may or may not be stored; read before you try again".into()
+            }
+        }
+    }
+
+    fn problem(&self, style: &AnswerStyle) -> Problem {
+        let Terms { statuses: (status, _), kind, title, .. } = self.terms();
+        let (resource, presented, highest) = match self {
+            Refusal::Stale(stale) | Refusal::Superseded(stale) => (
+                Some(stale.resource.clone()),
+                Some(stale.presented),
+                (!style.hides_highest).then_some(stale.highest),
+            ),
+            Refusal::NotIssued(NotIssued { resource, presented, .. })
+            | Refusal::Unavailable { resource, presented, .. } => {
+                (Some(resource.clone()), Some(*presented), None)
+            }
+            _ => (None, None, None),
+        };
+        Problem {
+            kind: kind.into(),
+            title: title.into(),
+            status: status.as_u16(),
+            detail: self.detail(style),
+            resource,
+            presented,
+            highest,
+        }
+    }
+
+    /// Writes the refusal into the head of a gRPC response, or into its trailers.
+    pub(super) fn grpc_metadata(&self, style: &AnswerStyle) -> HeaderMap {
+        let mut metadata = HeaderMap::new();
+        metadata.insert("grpc-status", HeaderValue::from(self.terms().statuses.1));
+        if let Ok(message) = HeaderValue::try_from(grpc_text(&self.detail(style))) {
+            metadata.insert("grpc-message", message);
+        }
+        self.problem(style).write_grpc(&mut metadata);
+        metadata
+    }
+
+    /// Makes the response, with the body that `body` makes of its text.
+    pub(super) fn answer<B>(
+        self,
+        style: &AnswerStyle,
+        body: impl FnOnce(Option<Bytes>) -> B,
+    ) -> Response<B> {
+        let mut headers = HeaderMap::new();
+        let (status, text) = if style.grpc {
+            headers = self.grpc_metadata(style);
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+            (StatusCode::OK, None)
+        } else {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(Problem::CONTENT_TYPE));
+            if self.may_pass_later() {
+                headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            }
+            (self.status(), serde_json::to_vec(&self.problem(style)).ok().map(Bytes::from))
+        };
+        let mut response = Response::new(body(text));
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
+        response.extensions_mut().insert(self);
+        response
+    }
+
+    /// Makes an answer for a handler, or for a layer below the fence. The fence replaces it.
     pub(super) fn answer_below<B>(self, body: impl FnOnce(Option<Bytes>) -> B) -> Response<B> {
-        let style = Style { grpc: false, header: HEADER, hides_highest: false };
-        let mut response = self.answer(&style, body);
-        response.extensions_mut().insert(OfTheHandler);
+        let mut response = self.answer(&AnswerStyle::plain(false), body);
+        response.extensions_mut().insert(FromHandler);
         response
     }
 }
 
+/// Whether the connection broke, not a statement or a constraint: then another connection may do.
+fn is_broken_connection(cause: &(dyn Error + 'static)) -> bool {
+    cause.is::<io::Error>() || cause.source().is_some_and(is_broken_connection)
+}
+
+/// Marks an answer that a handler made of a refusal, in the answer's extensions. The layer knows
+/// what the client may read, and replaces such an answer.
+#[derive(Debug, Clone, Copy)]
+struct FromHandler;
+
 /// Takes the refusal out of a handler's answer, if the answer is a refusal and still has its status.
-pub(super) fn of_the_handler<B>(response: &mut Response<B>) -> Option<Refusal> {
+pub(super) fn refusal_of_handler<B>(response: &mut Response<B>) -> Option<Refusal> {
     let extensions = response.extensions_mut();
-    extensions.remove::<OfTheHandler>()?;
+    extensions.remove::<FromHandler>()?;
     let refusal = extensions.get::<Refusal>()?.clone();
     (response.status() == refusal.status()).then_some(refusal)
 }
 
 /// Replaces the handler's answer by the layer's, and keeps the handler's other headers.
-pub(super) fn answer_anew<B, C>(handlers: Response<B>, mut answer: Response<C>) -> Response<C> {
+pub(super) fn replace_answer<B, C>(handlers: Response<B>, mut answer: Response<C>) -> Response<C> {
     let (mut parts, body) = handlers.into_parts();
     // Drops the body before the request stops counting as in flight.
     drop(body);
     for name in [CONTENT_TYPE, CONTENT_LENGTH, CONTENT_ENCODING, RETRY_AFTER] {
         parts.headers.remove(name);
     }
-    parts.headers.extend(std::mem::take(answer.headers_mut()));
+    parts.headers.extend(take(answer.headers_mut()));
     *answer.headers_mut() = parts.headers;
-    let own = std::mem::replace(answer.extensions_mut(), parts.extensions);
-    answer.extensions_mut().extend(own);
+    parts.extensions.extend(take(answer.extensions_mut()));
+    *answer.extensions_mut() = parts.extensions;
     answer
 }

@@ -10,13 +10,13 @@ use pin_project_lite::pin_project;
 
 use super::Refusal;
 use super::admissions::Admissions;
-use super::refusal::Style;
-use super::stoppable::{StoppableBody, hint_at_end};
+use super::answer::AnswerStyle;
+use super::stoppable::{StoppableBody, poll_next};
 use crate::fence::Stale;
 
 pin_project! {
-    /// The body of a response behind a fence. The request stays in flight until the body has
-    /// ended or is dropped.
+    /// The body of a response behind a fence, or on the client's side of one. Behind a fence, the request
+    /// stays in flight until the body has ended or is dropped.
     ///
     /// The inner body is dropped at its end, before a newer request is let in. The default is an
     /// empty body, which layers outside use for answers of their own.
@@ -32,9 +32,9 @@ pin_project! {
         Refusal { text: Option<Bytes> },
         Passing { #[pin] body: R },
         // The trailers that tell a gRPC client why its stream is cut off.
-        Admitted { body: Arc<StoppableBody<R>>, grpc: Option<Style> },
-        // Nobody may stop it. The body is dropped before newer requests are let in.
-        Kept { #[pin] body: R, _admissions: Admissions },
+        Stoppable { body: Arc<StoppableBody<R>>, grpc: Option<AnswerStyle> },
+        // Newer requests do not stop it. The body is dropped before newer requests are let in.
+        Admitted { #[pin] body: R, _admissions: Admissions },
         Ended { hint: SizeHint },
     }
 }
@@ -75,17 +75,17 @@ impl<R> FenceBody<R> {
 }
 
 impl<R: Body + Send + 'static> FenceBody<R> {
-    pub(super) fn admitted(body: R, admissions: Admissions, style: &Style) -> FenceBody<R> {
+    pub(super) fn admitted(body: R, admissions: Admissions, style: &AnswerStyle) -> FenceBody<R> {
         let content = if body.is_end_stream() {
             let hint = body.size_hint();
             drop(body);
             drop(admissions);
             Content::Ended { hint }
         } else if !admissions.may_be_stopped() {
-            Content::Kept { body, _admissions: admissions }
+            Content::Admitted { body, _admissions: admissions }
         } else {
             let grpc = style.grpc.then(|| style.clone());
-            Content::Admitted { body: StoppableBody::new(body, admissions), grpc }
+            Content::Stoppable { body: StoppableBody::new(body, admissions), grpc }
         };
         FenceBody { content }
     }
@@ -105,29 +105,15 @@ where
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<R::Data>, FenceBodyError>>> {
         let mut this = self.project();
-        let (frame, hint) = match this.content.as_mut().project() {
+        let (frame, ends) = match this.content.as_mut().project() {
             ContentProjection::Ended { .. } => return Poll::Ready(None),
             ContentProjection::Refusal { text } => {
                 return Poll::Ready(text.take().map(|text| Ok(Frame::data(text.into()))));
             }
-            ContentProjection::Passing { body } => {
-                return body
-                    .poll_frame(context)
-                    .map_err(|error| FenceBodyError::Inner(error.into()));
-            }
-            ContentProjection::Kept { mut body, .. } => {
-                let frame = ready!(body.as_mut().poll_frame(context));
-                let hint = hint_at_end(&*body, &frame);
-                (
-                    frame.map(|frame| frame.map_err(|error| FenceBodyError::Inner(error.into()))),
-                    hint,
-                )
-            }
-            ContentProjection::Admitted { body, grpc } => match ready!(body.poll_frame(context)) {
-                Ok((frame, hint)) => {
-                    let inner = |error: R::Error| FenceBodyError::Inner(error.into());
-                    (frame.map(|frame| frame.map_err(inner)), hint)
-                }
+            ContentProjection::Passing { body } => (ready!(body.poll_frame(context)), false),
+            ContentProjection::Admitted { body, .. } => ready!(poll_next(body, context)),
+            ContentProjection::Stoppable { body, grpc } => match ready!(body.poll_next(context)) {
+                Ok(next) => next,
                 Err(stale) => {
                     let end = match grpc {
                         Some(style) => {
@@ -135,21 +121,23 @@ where
                         }
                         None => Err(FenceBodyError::Superseded(stale)),
                     };
-                    (Some(end), Some(SizeHint::with_exact(0)))
+                    this.content.set(Content::Ended { hint: SizeHint::with_exact(0) });
+                    return Poll::Ready(Some(end));
                 }
             },
         };
-        if let Some(hint) = hint {
-            this.content.set(Content::Ended { hint });
+        if ends {
+            this.content.set(Content::Ended { hint: SizeHint::with_exact(0) });
         }
-        Poll::Ready(frame)
+        let inner = |error: R::Error| FenceBodyError::Inner(error.into());
+        Poll::Ready(frame.map(|frame| frame.map_err(inner)))
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.content {
             Content::Refusal { text } => text.is_none(),
-            Content::Passing { body } | Content::Kept { body, .. } => body.is_end_stream(),
-            Content::Admitted { body, .. } => body.is_end_stream(),
+            Content::Passing { body } | Content::Admitted { body, .. } => body.is_end_stream(),
+            Content::Stoppable { body, .. } => body.is_end_stream(),
             Content::Ended { .. } => true,
         }
     }
@@ -159,8 +147,8 @@ where
             Content::Refusal { text } => {
                 SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64))
             }
-            Content::Passing { body } | Content::Kept { body, .. } => body.size_hint(),
-            Content::Admitted { body, .. } => body.size_hint(),
+            Content::Passing { body } | Content::Admitted { body, .. } => body.size_hint(),
+            Content::Stoppable { body, .. } => body.size_hint(),
             Content::Ended { hint } => hint.to_owned(),
         }
     }

@@ -29,10 +29,16 @@ impl Fenced {
         Fenced { resource, token, others }
     }
 
-    /// Returns the sequencer, if there is only one.
-    pub(super) fn one(&self) -> Option<Sequencer> {
-        let first = || Sequencer::new(self.resource.clone(), self.token);
-        self.others.is_empty().then(first)
+    /// Returns whether the request is about one resource.
+    pub(super) fn is_alone(&self) -> bool {
+        self.others.is_empty()
+    }
+
+    /// Returns the sequencers in the order in which all requests are admitted.
+    pub(super) fn in_order(&self) -> Vec<Sequencer> {
+        let mut sequencers = self.sequencers();
+        sequencers.sort_by(|a, b| a.resource.cmp(&b.resource));
+        sequencers
     }
 
     /// Returns every resource of the request with its token, in the order of the extractor. The first is
@@ -44,7 +50,7 @@ impl Fenced {
     }
 }
 
-/// Stands in the extensions of a request that a layer let pass without a token.
+/// Marks a request that a layer let pass without a token, in the request's extensions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WithoutToken;
 

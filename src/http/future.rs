@@ -11,36 +11,11 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use super::admissions::{self, Admissions};
-use super::answer::{answer_anew, of_the_handler};
-use super::refusal::Style;
+use super::admissions::Admissions;
+use super::answer::{AnswerStyle, refusal_of_handler, replace_answer};
 use super::{FenceBody, Fenced, Refusal, SHADOW};
-use crate::fence::{Begun, Fence, Stale};
+use crate::fence::Fence;
 use crate::sequencer::Sequencer;
-
-/// A request in flight, until this is dropped.
-struct AdmittedRequest {
-    /// Made when the request has to wait for something.
-    superseded: Option<BoxFuture<'static, Stale>>,
-    admissions: Admissions,
-}
-
-impl From<Admissions> for AdmittedRequest {
-    fn from(admissions: Admissions) -> AdmittedRequest {
-        AdmittedRequest { superseded: None, admissions }
-    }
-}
-
-impl AdmittedRequest {
-    /// Waits until the request must stop, because a newer one came.
-    fn poll_superseded(&mut self, context: &mut Context<'_>) -> Poll<Stale> {
-        let AdmittedRequest { superseded, admissions } = self;
-        if !admissions.may_be_stopped() {
-            return Poll::Pending;
-        }
-        superseded.get_or_insert_with(|| admissions.superseded()).poll_unpin(context)
-    }
-}
 
 pin_project! {
     /// The response of a [`FenceService`](super::FenceService).
@@ -55,35 +30,37 @@ pin_project! {
         S: Service<Request<B>>,
     {
         #[pin]
-        stage: Stage<S, B, S::Future>,
-        style: Style,
+        step: Step<S, B, S::Future>,
+        style: AnswerStyle,
         // What a layer in shadow mode would have answered.
-        would_be: Option<Refusal>,
+        shadow: Option<Refusal>,
     }
 }
 
 pin_project! {
-    #[project = StageProjection]
-    enum Stage<S, B, F> {
+    #[project = StepProjection]
+    enum Step<S, B, F> {
         Refused { refusal: Option<Refusal> },
-        Admitting {
-            admit: BoxFuture<'static, Result<Admissions, Refusal>>,
-            waiting: Option<Waiting<S, B>>,
+        AskingFence {
+            asked: BoxFuture<'static, Result<Passage, Refusal>>,
+            call: Option<UnsentCall<S, B>>,
         },
-        Observing {
-            observe: BoxFuture<'static, Result<(), Refusal>>,
-            waiting: Option<Waiting<S, B>>,
-        },
-        // The request ends before newer ones are let in, here and below. One that carries no token
-        // is not admitted.
-        Readying { waiting: Option<Waiting<S, B>>, admitted: Option<AdmittedRequest> },
-        Running { #[pin] future: F, admitted: Option<AdmittedRequest> },
+        // In the next two, the request ends before newer ones are let in. One without a token has no
+        // admissions.
+        WaitingForService { call: Option<UnsentCall<S, B>>, admissions: Option<Admissions> },
+        Handling { #[pin] handler: F, admissions: Option<Admissions> },
     }
 }
 
-/// A request whose handler is not called yet. The service below is asked whether it is ready when
-/// the request is admitted: those that wait have no place in a limit there.
-pub(super) struct Waiting<S, B> {
+/// What lets a request through.
+struct Passage {
+    admissions: Option<Admissions>,
+    shadow: Option<Refusal>,
+}
+
+/// A request, and the service that is to handle it. The service is asked whether it is ready when
+/// the request is admitted: a waiting request takes no place in a limit below.
+pub(super) struct UnsentCall<S, B> {
     pub(super) request: Request<B>,
     pub(super) service: S,
 }
@@ -98,102 +75,87 @@ impl<S, B> FenceFuture<S, B>
 where
     S: Service<Request<B>>,
 {
-    pub(super) fn refused(refusal: Refusal, style: Style) -> FenceFuture<S, B> {
-        FenceFuture { stage: Stage::Refused { refusal: Some(refusal) }, style, would_be: None }
+    fn at(step: Step<S, B, S::Future>, style: AnswerStyle) -> FenceFuture<S, B> {
+        FenceFuture { step, style, shadow: None }
     }
 
-    /// Lets a request pass that carries no token, or in shadow mode one that would be refused.
+    pub(super) fn refused(refusal: Refusal, style: AnswerStyle) -> FenceFuture<S, B> {
+        FenceFuture::at(Step::Refused { refusal: Some(refusal) }, style)
+    }
+
+    /// Lets a request without a token pass, or in shadow mode one that would be refused.
     pub(super) fn passing(
-        waiting: Waiting<S, B>,
-        would_be: Option<Refusal>,
-        style: Style,
+        call: UnsentCall<S, B>,
+        shadow: Option<Refusal>,
+        style: AnswerStyle,
     ) -> FenceFuture<S, B> {
-        would_be.iter().for_each(tell);
-        let stage = Stage::Readying { waiting: Some(waiting), admitted: None };
-        FenceFuture { stage, style, would_be }
+        shadow.iter().for_each(Refusal::note_shadow);
+        let step = Step::WaitingForService { call: Some(call), admissions: None };
+        FenceFuture { step, style, shadow }
     }
 
-    /// Asks the fence, and lets the request pass whatever it says.
+    /// Asks the fence, and lets the request pass whatever the answer is.
     pub(super) fn observing(
         fence: Fence,
         fenced: Fenced,
-        waiting: Waiting<S, B>,
-        style: Style,
+        call: UnsentCall<S, B>,
+        style: AnswerStyle,
     ) -> FenceFuture<S, B> {
-        let observe = async move {
-            let mut seen = Ok(());
-            for Sequencer { resource, token } in in_order(&fenced) {
-                let outcome = fence.observe(&resource, token).await;
-                seen = seen.and(
-                    outcome.map_err(|error| Refusal::before_the_handler(resource, token, error)),
-                );
+        let asked = async move {
+            let mut shadow = None;
+            for Sequencer { resource, token } in fenced.in_order() {
+                if let Err(error) = fence.observe(&resource, token).await {
+                    let refused = || Refusal::before_the_handler(resource, token, error);
+                    shadow.get_or_insert_with(refused);
+                }
             }
-            seen
+            shadow.iter().for_each(Refusal::note_shadow);
+            Ok(Passage { admissions: None, shadow })
         };
-        let stage = Stage::Observing { observe: observe.boxed(), waiting: Some(waiting) };
-        FenceFuture { stage, style, would_be: None }
+        FenceFuture::at(Step::AskingFence { asked: asked.boxed(), call: Some(call) }, style)
     }
 
-    /// Asks the fence, and waits only where it has to.
+    /// Asks the fence, and waits only if it has to.
     pub(super) fn admitting(
         fence: &Fence,
         fenced: Fenced,
-        waiting: Waiting<S, B>,
-        style: Style,
+        call: UnsentCall<S, B>,
+        style: AnswerStyle,
     ) -> FenceFuture<S, B> {
-        let begun = match fenced.one() {
-            Some(Sequencer { resource, token }) => match fence.begin(&resource, token) {
-                Begun::Ended(Ok(admission)) => {
-                    let admitted = Some(Admissions::from(admission).into());
-                    let stage = Stage::Readying { waiting: Some(waiting), admitted };
-                    return FenceFuture { stage, style, would_be: None };
-                }
-                Begun::Ended(Err(error)) => {
-                    let refusal = Refusal::before_the_handler(resource, token, error);
-                    return FenceFuture::refused(refusal, style);
-                }
-                Begun::Open(open) => Some((Sequencer { resource, token }, open)),
-            },
-            None => None,
+        let now = match fenced.is_alone() {
+            true => fence.admit_now(&fenced.resource, fenced.token),
+            false => None,
         };
-        let fence = fence.clone();
-        let admit = async move {
-            match begun {
-                Some((one, open)) => admissions::finish(&fence, one, open).await,
-                None => admissions::admit(&fence, in_order(&fenced)).await,
+        let call = Some(call);
+        let step = match now {
+            Some(Ok(admission)) => {
+                Step::WaitingForService { call, admissions: Some(admission.into()) }
+            }
+            Some(Err(error)) => {
+                let refusal = Refusal::before_the_handler(fenced.resource, fenced.token, error);
+                return FenceFuture::refused(refusal, style);
+            }
+            None => {
+                let asked = Admissions::wait(fence.clone(), fenced)
+                    .map(|admitted| Ok(Passage { admissions: Some(admitted?), shadow: None }));
+                Step::AskingFence { asked: asked.boxed(), call }
             }
         };
-        let stage = Stage::Admitting { admit: admit.boxed(), waiting: Some(waiting) };
-        FenceFuture { stage, style, would_be: None }
+        FenceFuture::at(step, style)
     }
-}
-
-/// The order in which all requests are admitted.
-fn in_order(fenced: &Fenced) -> Vec<Sequencer> {
-    let mut sequencers = fenced.sequencers();
-    sequencers.sort_by(|a, b| a.resource.cmp(&b.resource));
-    sequencers
-}
-
-/// Tells what a layer in shadow mode would have refused.
-fn tell(refusal: &Refusal) {
-    tracing::info!(%refusal, "request would be refused");
-    let outcome = refusal.shadow_label();
-    metrics::counter!("fencing_admissions_total", "door" => "http", "outcome" => outcome)
-        .increment(1);
 }
 
 /// Makes the layer's response of the handler's.
 fn answered<R: Body + Send + 'static>(
     mut response: Response<R>,
-    admitted: Option<AdmittedRequest>,
-    style: &Style,
+    admissions: Option<Admissions>,
+    style: &AnswerStyle,
 ) -> Response<FenceBody<R>> {
-    match (of_the_handler(&mut response), admitted) {
-        (Some(refusal), _admitted) => {
-            answer_anew(response, refusal.answer(style, FenceBody::refusal))
+    match (refusal_of_handler(&mut response), admissions) {
+        (Some(refusal), _admissions) => {
+            replace_answer(response, refusal.answer(style, FenceBody::refusal))
         }
-        (None, Some(AdmittedRequest { admissions, .. })) => {
+        (None, Some(admissions)) => {
             response.map(|body| FenceBody::admitted(body, admissions, style))
         }
         (None, None) => response.map(FenceBody::passing),
@@ -211,8 +173,8 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         loop {
-            let next = match this.stage.as_mut().project() {
-                StageProjection::Refused { refusal } => match refusal.take() {
+            let next = match this.step.as_mut().project() {
+                StepProjection::Refused { refusal } => match refusal.take() {
                     Some(refusal) => {
                         let response = refusal.answer(this.style, FenceBody::refusal);
                         return Poll::Ready(Ok(response));
@@ -220,67 +182,57 @@ where
                     // Polled after the end.
                     None => return Poll::Pending,
                 },
-                StageProjection::Admitting { admit, waiting } => match admit.poll_unpin(context) {
-                    Poll::Ready(Ok(admissions)) => Stage::Readying {
-                        waiting: waiting.take(),
-                        admitted: Some(admissions.into()),
-                    },
-                    Poll::Ready(Err(refusal)) => Stage::Refused { refusal: Some(refusal) },
-                    Poll::Pending => return Poll::Pending,
-                },
-                StageProjection::Observing { observe, waiting } => {
-                    let seen = ready!(observe.poll_unpin(context));
-                    *this.would_be = seen.err();
-                    this.would_be.iter().for_each(tell);
-                    Stage::Readying { waiting: waiting.take(), admitted: None }
+                StepProjection::AskingFence { asked, call } => {
+                    match ready!(asked.poll_unpin(context)) {
+                        Ok(Passage { admissions, shadow }) => {
+                            *this.shadow = shadow;
+                            Step::WaitingForService { call: call.take(), admissions }
+                        }
+                        Err(refusal) => Step::Refused { refusal: Some(refusal) },
+                    }
                 }
-                StageProjection::Readying { waiting, admitted } => {
-                    let Some(Waiting { request, mut service }) = waiting.take() else {
+                StepProjection::WaitingForService { call, admissions } => {
+                    let Some(UnsentCall { request, mut service }) = call.take() else {
                         return Poll::Pending;
                     };
                     match service.poll_ready(context) {
-                        Poll::Ready(Ok(())) => Stage::Running {
-                            future: service.call(request),
-                            admitted: admitted.take(),
+                        Poll::Ready(Ok(())) => Step::Handling {
+                            handler: service.call(request),
+                            admissions: admissions.take(),
                         },
                         Poll::Ready(Err(error)) => {
                             drop((request, service));
-                            this.stage.set(Stage::Refused { refusal: None });
+                            this.step.set(Step::Refused { refusal: None });
                             return Poll::Ready(Err(error));
                         }
                         Poll::Pending => {
-                            *waiting = Some(Waiting { request, service });
-                            let Some(admitted) = admitted else { return Poll::Pending };
-                            let stale = ready!(admitted.poll_superseded(context));
-                            Stage::Refused { refusal: Some(Refusal::Stale(stale)) }
+                            *call = Some(UnsentCall { request, service });
+                            let Some(admissions) = admissions else { return Poll::Pending };
+                            let stale = ready!(admissions.poll_superseded(context));
+                            Step::Refused { refusal: Some(Refusal::Stale(stale)) }
                         }
                     }
                 }
-                StageProjection::Running { future, admitted } => {
+                StepProjection::Handling { handler, admissions } => {
                     // The handler first: what it has finished is no longer in doubt.
-                    if let Poll::Ready(response) = future.poll(context) {
-                        let admitted = admitted.take();
+                    if let Poll::Ready(response) = handler.poll(context) {
+                        let admissions = admissions.take();
                         // A future that is ready may still hold what it works on, such as a
                         // timeout its handler.
-                        this.stage.set(Stage::Refused { refusal: None });
-                        return Poll::Ready(match response {
-                            Ok(response) => {
-                                let mut response = answered(response, admitted, this.style);
-                                if let Some(refusal) = this.would_be {
-                                    let status = HeaderValue::from(refusal.status().as_u16());
-                                    response.headers_mut().insert(SHADOW, status);
-                                }
-                                Ok(response)
-                            }
-                            Err(error) => Err(error),
-                        });
+                        this.step.set(Step::Refused { refusal: None });
+                        let mut response = answered(response?, admissions, this.style);
+                        if let Some(refusal) = this.shadow {
+                            let status = HeaderValue::from(refusal.status().as_u16());
+                            response.headers_mut().insert(SHADOW, status);
+                        }
+                        return Poll::Ready(Ok(response));
                     }
-                    let Some(admitted) = admitted else { return Poll::Pending };
-                    let stale = ready!(admitted.poll_superseded(context));
-                    Stage::Refused { refusal: Some(Refusal::Superseded(stale)) }
+                    let Some(admissions) = admissions else { return Poll::Pending };
+                    let stale = ready!(admissions.poll_superseded(context));
+                    Step::Refused { refusal: Some(Refusal::Superseded(stale)) }
                 }
             };
-            this.stage.set(next);
+            this.step.set(next);
         }
     }
 }

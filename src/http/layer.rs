@@ -4,7 +4,7 @@ use std::sync::Arc;
 use http::HeaderName;
 use http::request::Parts;
 
-use super::policy::Rule;
+use super::policy::is_read;
 use super::{HEADER, Policy, Require, Resources};
 use crate::fence::Fence;
 
@@ -21,7 +21,9 @@ pub struct FenceLayer<X> {
     pub(super) fence: Fence,
     pub(super) extractor: X,
     pub(super) header: HeaderName,
-    pub(super) rule: Rule,
+    require: Require,
+    ignores_reads: bool,
+    policy: Option<Arc<dyn Fn(&Parts) -> Policy + Send + Sync>>,
     pub(super) hides_highest: bool,
     pub(super) shadow: bool,
 }
@@ -31,7 +33,9 @@ impl<X> fmt::Debug for FenceLayer<X> {
         f.debug_struct("FenceLayer")
             .field("fence", &self.fence)
             .field("header", &self.header)
-            .field("rule", &self.rule)
+            .field("require", &self.require)
+            .field("ignores_reads", &self.ignores_reads)
+            .field("policy", &self.policy.is_some())
             .field("hides_highest", &self.hides_highest)
             .field("shadow", &self.shadow)
             .finish_non_exhaustive()
@@ -58,7 +62,9 @@ impl<X> FenceLayer<X> {
             fence,
             extractor,
             header: HEADER,
-            rule: Rule::Methods { require: Require::default(), ignores_reads: false },
+            require: Require::default(),
+            ignores_reads: false,
+            policy: None,
             hides_highest: false,
             shadow: false,
         }
@@ -74,11 +80,8 @@ impl<X> FenceLayer<X> {
     /// Sets which requests need a token. Default: those with unsafe methods. A
     /// [`policy`](FenceLayer::policy) of your own goes before it.
     #[must_use]
-    pub fn require(mut self, to: Require) -> FenceLayer<X> {
-        if let Rule::Methods { require, .. } = &mut self.rule {
-            *require = to;
-        }
-        self
+    pub fn require(self, require: Require) -> FenceLayer<X> {
+        FenceLayer { require, ..self }
     }
 
     /// Asks this closure what each request needs, in place of [`require`](FenceLayer::require) and
@@ -101,7 +104,7 @@ impl<X> FenceLayer<X> {
         self,
         policy: impl Fn(&Parts) -> Policy + Send + Sync + 'static,
     ) -> FenceLayer<X> {
-        FenceLayer { rule: Rule::Own(Arc::new(policy)), ..self }
+        FenceLayer { policy: Some(Arc::new(policy)), ..self }
     }
 
     /// Lets reads pass without a look at their tokens, even with [`Require::Always`]: those with a safe
@@ -112,11 +115,8 @@ impl<X> FenceLayer<X> {
     /// seal: an older holder may write between the read of a newer one and its write, so let the
     /// newer one read behind a route that seals, or in the transaction that writes.
     #[must_use]
-    pub fn ignore_reads(mut self) -> FenceLayer<X> {
-        if let Rule::Methods { ignores_reads, .. } = &mut self.rule {
-            *ignores_reads = true;
-        }
-        self
+    pub fn ignore_reads(self) -> FenceLayer<X> {
+        FenceLayer { ignores_reads: true, ..self }
     }
 
     /// Lets every request through, and reports what the fence would have refused. Use it to bring
@@ -142,5 +142,16 @@ impl<X> FenceLayer<X> {
     #[must_use]
     pub fn hide_highest(self) -> FenceLayer<X> {
         FenceLayer { hides_highest: true, ..self }
+    }
+
+    pub(super) fn policy_of(&self, parts: &Parts) -> Policy {
+        match &self.policy {
+            Some(policy) => policy(parts),
+            None if is_read(&parts.method) && self.ignores_reads => Policy::Ignored,
+            None if is_read(&parts.method) && self.require == Require::UnsafeMethods => {
+                Policy::Optional
+            }
+            None => Policy::Required,
+        }
     }
 }

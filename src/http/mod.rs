@@ -129,7 +129,7 @@ mod service;
 mod stoppable;
 mod transaction;
 
-pub use attach::{AttachBody, AttachError, AttachLayer, AttachService, within};
+pub use attach::{AttachError, AttachLayer, AttachService, within};
 pub use body::{FenceBody, FenceBodyError};
 pub use extract::{Fenced, NotFenced};
 pub use future::FenceFuture;

@@ -1,4 +1,4 @@
-use std::fmt::{self, Display};
+use std::fmt;
 use std::mem::replace;
 use std::task::{Context, Poll};
 
@@ -9,9 +9,8 @@ use http::{Request, Response};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::refusal::Style;
-use super::service::{count, is_grpc};
-use super::{FenceBody, HEADER, PathError, Refusal, Resources};
+use super::answer::{AnswerStyle, is_grpc};
+use super::{FenceBody, PathError, Refusal, Resources};
 
 /// Names the resources of a request by an async closure, which may read its body or ask a database. It
 /// stands above a [`FenceLayer`](super::FenceLayer) whose own closure is [`named`].
@@ -84,9 +83,9 @@ impl<S, F> fmt::Debug for NameService<S, F> {
     }
 }
 
-/// Stands in the extensions of a request.
+/// The resources of a request, in its extensions.
 #[derive(Clone)]
-struct Named(Resources);
+struct NamedResources(Resources);
 
 impl<S, F, A, N, E, B, R> Service<Request<B>> for NameService<S, F>
 where
@@ -110,32 +109,25 @@ where
         // Calls the service that said it is ready, and keeps the clone.
         let next = self.inner.clone();
         let mut inner = replace(&mut self.inner, next);
-        let style = Style { grpc: is_grpc(&request), header: HEADER, hides_highest: false };
+        let style = AnswerStyle::plain(is_grpc(&request));
         let naming = (self.namer)(request);
         async move {
             let named = naming.await.map_err(|error| refused(error.into()));
             let (mut request, resources) = match named {
                 Ok((request, resources)) => (request, resources.into()),
                 Err(refusal) => {
-                    count(&refusal);
+                    refusal.count();
                     return Ok(refusal.answer(&style, FenceBody::refusal));
                 }
             };
-            request.extensions_mut().insert(Named(resources));
+            request.extensions_mut().insert(NamedResources(resources));
             Ok(inner.call(request).await?.map(FenceBody::passing))
         }
         .boxed()
     }
 }
 
-impl Refusal {
-    /// Makes the refusal of a request that names its resource wrongly: a 400, with the text of the error.
-    pub fn unnamed<E: Display>(error: E) -> Refusal {
-        Refusal::Resource(error.to_string())
-    }
-}
-
-/// Nobody has written anything yet.
+/// Turns a failure into one before any write.
 fn refused(refusal: Refusal) -> Refusal {
     match refusal {
         Refusal::Failed(cause) => {
@@ -152,7 +144,7 @@ fn refused(refusal: Refusal) -> Refusal {
 /// # Errors
 /// Returns [`PathError::NoRoute`] if none stands above. The client gets a 500.
 pub fn named(parts: &Parts) -> Result<Resources, PathError> {
-    let Some(Named(resources)) = parts.extensions.get() else {
+    let Some(NamedResources(resources)) = parts.extensions.get() else {
         return Err(PathError::NoRoute { missing: "NameLayer" });
     };
     Ok(resources.clone())

@@ -12,39 +12,36 @@ use crate::fence::{Stale, Stoppable};
 /// A body that a newer request can drop from outside. A server does not poll the body of a
 /// response whose client has stopped reading: it would never notice that it must end.
 pub(super) struct StoppableBody<R> {
-    held: Mutex<Option<Held<R>>>,
+    live: Mutex<Option<LiveBody<R>>>,
     stale: OnceLock<Stale>,
 }
 
-/// They are dropped in this order: the body is gone before newer requests are let in.
-struct Held<R> {
+/// Its fields are dropped in this order: the body is gone before newer requests are let in.
+struct LiveBody<R> {
     body: Pin<Box<R>>,
     waker: Option<Waker>,
     admissions: Admissions,
 }
 
-/// A frame, and what the body would say of its size if the frame is the last.
-pub(super) type Polled<R> =
-    (Option<Result<Frame<<R as Body>::Data>, <R as Body>::Error>>, Option<SizeHint>);
+/// A frame, if there is one more, and whether the body ends with it.
+pub(super) type NextFrame<R> = (Option<Result<Frame<<R as Body>::Data>, <R as Body>::Error>>, bool);
 
-/// Returns what the body says of its size, if this frame is its last.
-pub(super) fn hint_at_end<R: Body>(
-    body: &R,
-    frame: &Option<Result<Frame<R::Data>, R::Error>>,
-) -> Option<SizeHint> {
-    match frame {
-        Some(Ok(_)) if body.is_end_stream() => Some(body.size_hint()),
-        Some(Ok(_)) => None,
-        _ => Some(SizeHint::with_exact(0)),
-    }
+/// Polls the next frame of a body.
+pub(super) fn poll_next<R: Body>(
+    mut body: Pin<&mut R>,
+    context: &mut Context<'_>,
+) -> Poll<NextFrame<R>> {
+    let frame = ready!(body.as_mut().poll_frame(context));
+    let ends = !matches!(frame, Some(Ok(_))) || body.is_end_stream();
+    Poll::Ready((frame, ends))
 }
 
 impl<R: Body + Send + 'static> StoppableBody<R> {
     pub(super) fn new(body: R, admissions: Admissions) -> Arc<StoppableBody<R>> {
-        let held = Held { body: Box::pin(body), waker: None, admissions };
-        let this = Arc::new(StoppableBody { held: Mutex::new(Some(held)), stale: OnceLock::new() });
+        let live = LiveBody { body: Box::pin(body), waker: None, admissions };
+        let this = Arc::new(StoppableBody { live: Mutex::new(Some(live)), stale: OnceLock::new() });
         let weak: Weak<dyn Stoppable> = Arc::downgrade(&this) as Weak<StoppableBody<R>>;
-        if let Some(stale) = this.with(|held| held.and_then(|held| held.admissions.on_stop(&weak)))
+        if let Some(stale) = this.with(|live| live.and_then(|live| live.admissions.on_stop(&weak)))
         {
             this.stop(stale);
         }
@@ -54,47 +51,44 @@ impl<R: Body + Send + 'static> StoppableBody<R> {
 
 impl<R: Body> StoppableBody<R> {
     /// Polls the body. Returns the refusal if a newer request has dropped it.
-    pub(super) fn poll_frame(&self, context: &mut Context<'_>) -> Poll<Result<Polled<R>, Stale>> {
-        let polled = self.with(|held| {
-            let held = held?;
-            let frame = held.body.as_mut().poll_frame(context);
-            if frame.is_pending() {
-                held.waker = Some(context.waker().clone());
+    pub(super) fn poll_next(&self, context: &mut Context<'_>) -> Poll<Result<NextFrame<R>, Stale>> {
+        let polled = self.with(|live| {
+            let live = live?;
+            let polled = poll_next(live.body.as_mut(), context);
+            if polled.is_pending() {
+                live.waker = Some(context.waker().clone());
             }
-            Some(frame.map(|frame| {
-                let hint = hint_at_end(&*held.body, &frame);
-                (frame, hint)
-            }))
+            Some(polled)
         });
         match (polled, self.stale.get()) {
             (Some(polled), _) => {
-                let (frame, hint) = ready!(polled);
-                if hint.is_some() {
+                let (frame, ends) = ready!(polled);
+                if ends {
                     self.end();
                 }
-                Poll::Ready(Ok((frame, hint)))
+                Poll::Ready(Ok((frame, ends)))
             }
             (None, Some(stale)) => Poll::Ready(Err(stale.clone())),
-            (None, None) => Poll::Ready(Ok((None, Some(SizeHint::with_exact(0))))),
+            (None, None) => Poll::Ready(Ok((None, true))),
         }
     }
 
-    /// One that was dropped half way is not at its end: who asks is to be told.
+    /// A body that was dropped before its end has not ended: its next poll says so.
     pub(super) fn is_end_stream(&self) -> bool {
-        self.with(|held| held.is_some_and(|held| held.body.is_end_stream()))
+        self.with(|live| live.is_some_and(|live| live.body.is_end_stream()))
     }
 
     pub(super) fn size_hint(&self) -> SizeHint {
-        self.with(|held| held.map_or_else(SizeHint::default, |held| held.body.size_hint()))
+        self.with(|live| live.map_or_else(SizeHint::default, |live| live.body.size_hint()))
     }
 }
 
 impl<R> StoppableBody<R> {
     /// Works on the body, and obeys if a newer request came in the meantime.
-    fn with<T>(&self, work: impl FnOnce(Option<&mut Held<R>>) -> T) -> T {
+    fn with<T>(&self, work: impl FnOnce(Option<&mut LiveBody<R>>) -> T) -> T {
         let outcome = {
-            let mut held = self.held.lock();
-            work(held.as_mut())
+            let mut live = self.live.lock();
+            work(live.as_mut())
         };
         // With the one in `stop`: the second of the two sees what the other has done.
         fence(Ordering::SeqCst);
@@ -107,8 +101,8 @@ impl<R> StoppableBody<R> {
     /// Drops the body, then lets newer requests in. It does nothing while somebody works on
     /// the body, who will do it.
     fn end(&self) {
-        let held = self.held.try_lock().and_then(|mut held| held.take());
-        let waker = held.and_then(|mut held| held.waker.take());
+        let live = self.live.try_lock().and_then(|mut live| live.take());
+        let waker = live.and_then(|mut live| live.waker.take());
         if let Some(waker) = waker {
             waker.wake();
         }

@@ -14,7 +14,7 @@ pub(super) struct Answer {
 impl Answer {
     /// Reads an answer, and returns what it refuses whatever was asked for.
     pub(super) fn of(value: Value) -> Result<Answer, FencedError> {
-        let Value::Array(parts) = value else { return Err(strange(&value)) };
+        let Value::Array(parts) = value else { return Err(unknown(&value)) };
         let mut parts = parts.into_iter();
         let Some(word) = parts.next().as_ref().and_then(text) else {
             return Err(FencedError::InDoubt("an answer without a word".into()));
@@ -36,7 +36,7 @@ impl Answer {
     pub(super) fn number(&self, at: usize) -> Result<u64, FencedError> {
         match self.rest.get(at) {
             Some(Value::Int(number)) if *number >= 0 => Ok(number.cast_unsigned()),
-            other => Err(strange(other.unwrap_or(&Value::Nil))),
+            other => Err(unknown(other.unwrap_or(&Value::Nil))),
         }
     }
 
@@ -54,7 +54,7 @@ impl Answer {
                 found: short(&self.text(0)),
             }),
             "wrong-type" => Err(FencedError::WrongType { found: short(&self.text(0)) }),
-            _ => Err(FencedError::InDoubt("an answer that no script gives".into())),
+            _ => Err(FencedError::InDoubt("an unknown answer".into())),
         }
     }
 }
@@ -68,8 +68,8 @@ pub(super) fn mark(resource: &Resource, found: &str) -> Result<Option<Token>, Fe
     found.parse().map(Some).map_err(corrupt)
 }
 
-pub(super) fn strange(value: &Value) -> FencedError {
-    FencedError::InDoubt(short(&format!("an answer that no script gives: {value:?}")))
+pub(super) fn unknown(value: &Value) -> FencedError {
+    FencedError::InDoubt(short(&format!("an unknown answer: {value:?}")))
 }
 
 fn text(value: &Value) -> Option<String> {

@@ -1,6 +1,5 @@
 use std::collections::BTreeMap;
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,15 +9,15 @@ use futures_util::future::BoxFuture;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use super::answer::{Answer, mark, strange};
-use super::session::Session;
+use super::answer::{mark, unknown};
+use super::connection::MarksConnection;
 use super::{FencedError, SettingsError};
 use crate::fence::{Marks, MarksError};
 
 /// What the field of a mark begins with, before the name of the resource.
 pub(super) const FIELD: &str = "m:";
 /// The longest budget.
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX_BUDGET: Duration = Duration::from_secs(60);
 
 /// High-water marks in a Redis, and writes to it that are fenced by them.
 ///
@@ -40,7 +39,7 @@ pub struct RedisMarks {
     /// The hash of the marks.
     pub(super) key: String,
     budget: Duration,
-    session: Arc<Mutex<Option<Session>>>,
+    connection: Arc<Mutex<Option<MarksConnection>>>,
 }
 
 impl fmt::Debug for RedisMarks {
@@ -71,66 +70,59 @@ impl RedisMarks {
         let client = Client::open(info).map_err(|_| SettingsError::Url)?;
         let key = format!("{{{namespace}}}:marks");
         let budget = Duration::from_secs(2);
-        Ok(RedisMarks { client, key, budget, session: Arc::default() })
+        Ok(RedisMarks { client, key, budget, connection: Arc::default() })
     }
 
     /// Limits how long one call may take, its connection included. Default: 2 s; at most 60 s.
     #[must_use]
     pub fn budget(self, budget: Duration) -> RedisMarks {
-        RedisMarks { budget: budget.min(LONGEST), ..self }
+        RedisMarks { budget: budget.min(MAX_BUDGET), ..self }
     }
 
-    /// Does something on a connection, within the budget. A connection that failed is not used again.
-    pub(super) async fn on<T, F>(&self, work: impl FnOnce(Session) -> F) -> Result<T, FencedError>
+    /// Does `work` on a connection, within the budget. A connection that failed is not used again.
+    pub(super) async fn on<T, F>(
+        &self,
+        work: impl FnOnce(MarksConnection) -> F,
+    ) -> Result<T, FencedError>
     where
         F: Future<Output = Result<T, FencedError>>,
     {
-        let mut sent = None;
+        let mut used = None;
         let all = async {
-            let session = self.session().await?;
-            sent = Some(session.clone());
-            work(session).await
+            let connection = self.connection().await?;
+            used = Some(connection.clone());
+            work(connection).await
         };
-        let outcome = timeout(self.budget, all).await;
-        let late = || format!("no answer within {} ms", self.budget.as_millis());
-        let outcome = match (outcome, &sent) {
-            (Ok(outcome), _) => outcome,
-            (Err(_), Some(_)) => Err(FencedError::InDoubt(late())),
-            (Err(_), None) => Err(FencedError::Unreachable(late())),
-        };
-        if let (Err(FencedError::InDoubt(_) | FencedError::Unfit(_)), Some(sent)) = (&outcome, sent)
+        let outcome = timeout(self.budget, all).await.unwrap_or_else(|_| {
+            let late = format!("no answer within {} ms", self.budget.as_millis());
+            Err(match used {
+                Some(_) => FencedError::InDoubt(late),
+                None => FencedError::Unreachable(late),
+            })
+        });
+        if let (Err(FencedError::InDoubt(_) | FencedError::Unfit(_)), Some(failed)) =
+            (&outcome, used)
         {
-            self.forget(&sent).await;
+            // Unless there is a newer one already.
+            self.connection.lock().await.take_if(|connection| connection.is(&failed));
         }
         outcome
     }
 
-    async fn session(&self) -> Result<Session, FencedError> {
-        let mut held = self.session.lock().await;
-        if let Some(session) = &*held {
-            return Ok(session.clone());
+    async fn connection(&self) -> Result<MarksConnection, FencedError> {
+        let mut kept = self.connection.lock().await;
+        if let Some(connection) = &*kept {
+            return Ok(connection.clone());
         }
-        let session = Session::open(&self.client).await?;
-        *held = Some(session.clone());
-        Ok(session)
-    }
-
-    /// Gives up a connection, unless there is a newer one already.
-    async fn forget(&self, failed: &Session) {
-        let mut held = self.session.lock().await;
-        if held.as_ref().is_some_and(|session| session.is(failed)) {
-            *held = None;
-        }
+        Ok(kept.insert(MarksConnection::open(&self.client).await?).clone())
     }
 
     async fn read(&self, resource: &Resource) -> Result<Option<Token>, FencedError> {
-        let answer = self.on(async |session: Session| {
-            let mut command = ::redis::cmd("EVAL");
-            command.arg(include_str!("read.lua")).arg(1).arg(&self.key);
-            command.arg(&session.life).arg(format!("{FIELD}{resource}"));
-            session.send(command).await
+        let field = format!("{FIELD}{resource}");
+        let answer = self.on(async |connection: MarksConnection| {
+            connection.run(include_str!("read.lua"), &self.key, &[&field]).await
         });
-        mark(resource, &Answer::of(answer.await?)?.text(0))
+        mark(resource, &answer.await?.text(0))
     }
 
     async fn first(
@@ -144,11 +136,13 @@ impl RedisMarks {
             let mut command = ::redis::cmd("HSCAN");
             command.arg(&self.key).arg(&cursor).arg("MATCH").arg(format!("{FIELD}*"));
             command.arg("COUNT").arg(1000);
-            let answer = self.on(|session| session.send(command)).await?;
+            let answer = self
+                .on(async |connection: MarksConnection| connection.send(&command).await)
+                .await?;
             let Ok((next, fields)) =
                 ::redis::from_redis_value_ref::<(Vec<u8>, Vec<(Vec<u8>, Vec<u8>)>)>(&answer)
             else {
-                return Err(strange(&answer));
+                return Err(unknown(&answer));
             };
             for (field, value) in fields {
                 // What is not a valid mark is left out.

@@ -48,14 +48,13 @@
 //! master, as long as it runs and clients reach it, lets its own clients write: they write to
 //! a copy that is given up.
 
-mod admit;
 mod answer;
+mod connection;
 mod error;
 mod marks;
 mod open;
-mod session;
 mod write;
 
 pub use error::{Closed, FencedError, SettingsError, Unfit};
 pub use marks::RedisMarks;
-pub use open::{Standing, StandingError};
+pub use open::{MarksState, MarksStateError};

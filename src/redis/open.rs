@@ -3,15 +3,15 @@ use std::str::FromStr;
 
 use fencing_protocol::Token;
 
-use super::answer::{Answer, short};
-use super::session::Session;
-use super::{FencedError, RedisMarks};
+use super::answer::short;
+use super::connection::MarksConnection;
+use super::{Closed, FencedError, RedisMarks};
 
-/// How the marks of a namespace stand, for an operator.
+/// The state of the marks of a namespace, for an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Standing {
-    /// How many marks there are.
+pub struct MarksState {
+    /// The number of marks.
     pub marks: u64,
     /// The floor: where a resource has no mark, smaller tokens are refused.
     pub floor: Option<Token>,
@@ -22,7 +22,7 @@ pub struct Standing {
     pub opened_in: Option<String>,
 }
 
-impl Standing {
+impl MarksState {
     /// Returns whether they are open: whether they were opened in this life of the server.
     #[must_use]
     pub fn is_open(&self) -> bool {
@@ -31,7 +31,7 @@ impl Standing {
 }
 
 /// Writes it as one word, `LIFE/OPENED_IN/MARKS/FLOOR`, to be read again when the operator has decided.
-impl fmt::Display for Standing {
+impl fmt::Display for MarksState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let opened_in = self.opened_in.as_deref().unwrap_or_default();
         write!(f, "{}/{opened_in}/{}/", self.life, self.marks)?;
@@ -39,24 +39,26 @@ impl fmt::Display for Standing {
     }
 }
 
-/// Why a text is no [`Standing`].
+/// Why a text is no [`MarksState`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not what a look at the marks has printed: LIFE/OPENED_IN/MARKS/FLOOR")]
-pub struct StandingError;
+pub struct MarksStateError;
 
-impl FromStr for Standing {
-    type Err = StandingError;
+impl FromStr for MarksState {
+    type Err = MarksStateError;
 
-    fn from_str(text: &str) -> Result<Standing, StandingError> {
+    fn from_str(text: &str) -> Result<MarksState, MarksStateError> {
         let parts: Vec<&str> = text.split('/').collect();
-        let [life, opened_in, marks, floor] = *parts.as_slice() else { return Err(StandingError) };
+        let [life, opened_in, marks, floor] = *parts.as_slice() else {
+            return Err(MarksStateError);
+        };
         if life.is_empty() {
-            return Err(StandingError);
+            return Err(MarksStateError);
         }
         let floor = Some(floor).filter(|floor| !floor.is_empty()).map(str::parse).transpose();
-        Ok(Standing {
-            marks: marks.parse().map_err(|_| StandingError)?,
-            floor: floor.map_err(|_| StandingError)?,
+        Ok(MarksState {
+            marks: marks.parse().map_err(|_| MarksStateError)?,
+            floor: floor.map_err(|_| MarksStateError)?,
             life: life.to_owned(),
             opened_in: Some(opened_in.to_owned()).filter(|life| !life.is_empty()),
         })
@@ -64,7 +66,7 @@ impl FromStr for Standing {
 }
 
 impl RedisMarks {
-    /// Says how the marks stand. It opens nothing. Where they were opened in another life, it writes that down as closed:
+    /// Returns the state of the marks. It opens nothing. If they were opened in another life, it marks them as closed:
     /// the server of that life refuses them then as well, should it copy this one and become a master again.
     ///
     /// # Errors
@@ -73,28 +75,20 @@ impl RedisMarks {
     ///
     /// # Cancel safety
     /// If you drop the future, an opening of another life may be closed or not. Nothing is opened.
-    pub async fn look(&self) -> Result<Standing, FencedError> {
-        let asked = self.on(async |session: Session| {
-            let mut command = ::redis::cmd("EVAL");
-            command.arg(include_str!("look.lua")).arg(1).arg(&self.key);
-            command.arg(&session.life);
-            Ok((session.send(command).await?, session.life))
+    pub async fn look(&self) -> Result<MarksState, FencedError> {
+        let asked = self.on(async |connection: MarksConnection| {
+            let answer = connection.run(include_str!("look.lua"), &self.key, &[]).await?;
+            Ok((answer, connection.life))
         });
-        let (value, life) = asked.await?;
-        let answer = Answer::of(value)?;
+        let (answer, life) = asked.await?;
         let named = |text: String| Some(text).filter(|text| !text.is_empty());
-        let floor = match named(answer.text(1)).map(|text| text.parse()) {
-            None => None,
-            Some(Ok(floor)) => Some(floor),
-            Some(Err(_)) => {
-                return Err(FencedError::CorruptFloor { found: short(&answer.text(1)) });
-            }
-        };
-        Ok(Standing { marks: answer.number(2)?, floor, life, opened_in: named(answer.text(0)) })
+        let corrupt = |_| FencedError::CorruptFloor { found: short(&answer.text(1)) };
+        let floor = named(answer.text(1)).map(|text| text.parse().map_err(corrupt)).transpose()?;
+        Ok(MarksState { marks: answer.number(2)?, floor, life, opened_in: named(answer.text(0)) })
     }
 
-    /// Opens the marks for the rest of this life of the server, if they still stand as they were
-    /// [found](RedisMarks::look). It writes a warning to the log. For operators: never let a program do it by itself.
+    /// Opens the marks for the rest of this life of the server, if their state is still the one that
+    /// was [found](RedisMarks::look). It writes a warning to the log. For operators: never let a program do it by itself.
     ///
     /// With a `floor`, a resource counts as marked with it unless its mark is higher: smaller tokens are refused. A
     /// floor never falls.
@@ -110,20 +104,19 @@ impl RedisMarks {
     /// whose mark is lower than the highest token that it has seen, until a newer one has come. Give a floor that no
     /// token of before reaches, and see that the lock service grants tokens above it; or stop the writers, open the
     /// marks, raise those of the resources that matter by the tokens of their newest leases, and start the writers.
-    pub async fn open(&self, found: &Standing, floor: Option<Token>) -> Result<(), FencedError> {
-        let asked = self.on(async |session: Session| {
-            if session.life != found.life {
-                return Err(FencedError::Closed(super::Closed::Moved));
+    pub async fn open(&self, found: &MarksState, floor: Option<Token>) -> Result<(), FencedError> {
+        let (opened_in, marks) = (found.opened_in.as_deref().unwrap_or_default(), found.marks);
+        let (seen, floor_text) =
+            (marks.to_string(), floor.map(|f| f.to_string()).unwrap_or_default());
+        let asked = self.on(async |connection: MarksConnection| {
+            if connection.life != found.life {
+                return Err(FencedError::Closed(Closed::Moved));
             }
-            let mut command = ::redis::cmd("EVAL");
-            command.arg(include_str!("open.lua")).arg(1).arg(&self.key).arg(&session.life);
-            command.arg(found.opened_in.as_deref().unwrap_or_default()).arg(found.marks);
-            command.arg(floor.map(|floor| floor.to_string()).unwrap_or_default());
-            session.send(command).await
+            let arguments = [opened_in, &seen, &floor_text];
+            connection.run(include_str!("open.lua"), &self.key, &arguments).await
         });
-        Answer::of(asked.await?)?;
-        let (key, marks) = (&self.key, found.marks);
-        tracing::warn!(%key, marks, ?floor, "high-water marks opened by an operator");
+        asked.await?;
+        tracing::warn!(key = self.key, marks, ?floor, "high-water marks opened by an operator");
         Ok(())
     }
 }

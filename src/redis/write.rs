@@ -1,10 +1,23 @@
 use fencing_protocol::{Resource, Token};
 
-use super::admit::Write;
+use super::connection::MarksConnection;
+use super::marks::FIELD;
 use super::{FencedError, RedisMarks};
 
-/// How many fields can be written at once: a script has room for no more than some thousand arguments.
-const FIELDS: usize = 1000;
+/// The most fields that can be written at once: a script has room for no more than some thousand arguments.
+const MAX_FIELDS: usize = 1000;
+/// The ends of the keys that this crate keeps for itself, in any namespace.
+const OWN_KEYS: [&[u8]; 2] = [b"}:marks", b"}:memory"];
+
+/// A command that the script runs after its check.
+struct FencedCommand<'a> {
+    name: &'static str,
+    /// The type that the key must have if it exists; empty if any will do.
+    kind: &'static str,
+    key: &'a [u8],
+    /// What follows the key.
+    arguments: Vec<&'a [u8]>,
+}
 
 impl RedisMarks {
     /// Sets a key, if `token` is not stale: compares it with the mark of `resource`, raises the mark, and writes,
@@ -34,8 +47,8 @@ impl RedisMarks {
         value: impl AsRef<[u8]>,
     ) -> Result<(), FencedError> {
         let (key, arguments) = (key.as_ref(), vec![value.as_ref()]);
-        let write = Write { command: "SET", kind: "", key, arguments };
-        self.admit(resource, token, write).await.map(drop)
+        let command = FencedCommand { name: "SET", kind: "", key, arguments };
+        self.write(resource, token, command).await.map(drop)
     }
 
     /// Deletes a key, if `token` is not stale, as [`fenced_set`](RedisMarks::fenced_set) writes one. Returns whether it
@@ -52,8 +65,9 @@ impl RedisMarks {
         token: Token,
         key: impl AsRef<[u8]>,
     ) -> Result<bool, FencedError> {
-        let write = Write { command: "DEL", kind: "", key: key.as_ref(), arguments: Vec::new() };
-        Ok(self.admit(resource, token, write).await? > 0)
+        let command =
+            FencedCommand { name: "DEL", kind: "", key: key.as_ref(), arguments: Vec::new() };
+        Ok(self.write(resource, token, command).await? > 0)
     }
 
     /// Sets up to 1000 fields of a hash, if `token` is not stale, as [`fenced_set`](RedisMarks::fenced_set) writes a key.
@@ -73,12 +87,61 @@ impl RedisMarks {
         key: impl AsRef<[u8]>,
         fields: &[(F, V)],
     ) -> Result<u64, FencedError> {
-        if fields.is_empty() || fields.len() > FIELDS {
-            return Err(FencedError::WrongCount { count: fields.len(), most: FIELDS });
+        if fields.is_empty() || fields.len() > MAX_FIELDS {
+            return Err(FencedError::WrongCount { count: fields.len(), most: MAX_FIELDS });
         }
         let arguments =
             fields.iter().flat_map(|(field, value)| [field.as_ref(), value.as_ref()]).collect();
-        let write = Write { command: "HSET", kind: "hash", key: key.as_ref(), arguments };
-        self.admit(resource, token, write).await
+        let command = FencedCommand { name: "HSET", kind: "hash", key: key.as_ref(), arguments };
+        self.write(resource, token, command).await
+    }
+
+    /// Raises the mark, and writes nothing else.
+    pub(super) async fn touch(&self, resource: &Resource, token: Token) -> Result<(), FencedError> {
+        self.admit(resource, token, None).await.map(drop)
+    }
+
+    /// Checks the token, raises the mark and writes. Returns what the command returned.
+    async fn write(
+        &self,
+        resource: &Resource,
+        token: Token,
+        command: FencedCommand<'_>,
+    ) -> Result<u64, FencedError> {
+        let outcome = match OWN_KEYS.iter().any(|end| command.key.ends_with(end)) {
+            true => Err(FencedError::OwnKey),
+            false => self.admit(resource, token, Some(command)).await,
+        };
+        if let Err(error) = &outcome {
+            tracing::info!(%error, "write not admitted");
+        }
+        let label = outcome.as_ref().map_or_else(FencedError::label, |_| "admitted");
+        metrics::counter!("fencing_admissions_total", "door" => "redis", "outcome" => label)
+            .increment(1);
+        outcome
+    }
+
+    /// Checks the token, raises the mark and runs the command, in one script.
+    async fn admit(
+        &self,
+        resource: &Resource,
+        token: Token,
+        command: Option<FencedCommand<'_>>,
+    ) -> Result<u64, FencedError> {
+        let answer = self.on(async |connection: MarksConnection| {
+            let arguments = |script: &mut ::redis::Cmd| {
+                let key = command.as_ref().map(|command| command.key);
+                script.arg(1 + usize::from(key.is_some())).arg(&self.key).arg(key);
+                script.arg(&connection.life).arg(format!("{FIELD}{resource}")).arg(token.get());
+                match &command {
+                    Some(command) => {
+                        script.arg(command.kind).arg(command.name).arg(&command.arguments)
+                    }
+                    None => script.arg("").arg(""),
+                };
+            };
+            connection.admit(arguments).await
+        });
+        answer.await?.passed(resource, token)
     }
 }

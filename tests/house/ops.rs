@@ -181,8 +181,8 @@ fn labels(path: &str, from: &str) -> BTreeSet<String> {
     let from = text.split(from).nth(1).unwrap_or_else(|| panic!("{path} has no `{from}`"));
     let to = from.find("\n    }\n").into_iter().chain(from.find("\n    };\n")).min().unwrap();
     let behind = from[..to].lines().map(|line| line.split("=>").last().unwrap());
-    let quoted = behind.flat_map(|line| line.split('"').skip(1).step_by(2).map(str::to_owned));
-    quoted.collect()
+    let last = |line: &str| Some(line.rsplit('"').nth(1)?.to_owned());
+    behind.filter_map(last).collect()
 }
 
 #[test]
@@ -200,12 +200,15 @@ fn every_outcome_raises_its_alert_and_no_other() {
     };
     let admissions = [
         ("src/fence/error.rs", "fn label("),
-        ("src/http/refusal.rs", "fn labels("),
+        ("src/http/answer.rs", "fn terms("),
         ("src/sql/error.rs", "fn label("),
         ("src/sql/shadow.rs", "let label = match"),
         ("src/redis/error.rs", "fn label("),
     ];
-    let of_code = admissions.into_iter().flat_map(|(path, from)| labels(path, from)).collect();
+    let mut of_code: BTreeSet<String> =
+        admissions.into_iter().flat_map(|(path, from)| labels(path, from)).collect();
+    let of_layer = labels("src/http/answer.rs", "fn terms(");
+    of_code.extend(of_layer.iter().map(|label| format!("shadow_{label}")));
     assert_eq!(placed("fencing_admissions_total"), of_code);
     assert_eq!(placed("fencing_attempts_total"), labels("src/lock/error.rs", "fn label("));
 

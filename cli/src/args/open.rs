@@ -1,5 +1,5 @@
 use fencing::Token;
-use fencing::redis::Standing;
+use fencing::redis::MarksState;
 
 /// Opens the marks in a Redis. Until then everything is refused there: a server that is new, was flushed or
 /// restarted, or took the place of another one, may have forgotten marks.
@@ -22,7 +22,7 @@ pub(crate) struct Open {
     /// How the marks stood when you looked: the word that the command prints without --yes. If they have changed since,
     /// nothing is opened.
     #[arg(long, value_name = "WORD")]
-    pub(crate) seen: Option<Standing>,
+    pub(crate) seen: Option<MarksState>,
     /// Opens them as they were --seen. Without this, the command only says what it would do.
     #[arg(long, requires = "seen")]
     pub(crate) yes: bool,

@@ -2,37 +2,33 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 /// A future that goes on in the background for a while if it is dropped before its end.
-pub(super) struct Lingering<F: Future + Send + 'static>
-where
-    F::Output: Send,
-{
-    future: Option<Pin<Box<F>>>,
+pub(super) struct Lingering<T: Send + 'static> {
+    future: Option<BoxFuture<'static, T>>,
     grace: Duration,
 }
 
-impl<F: Future + Send + 'static> Lingering<F>
-where
-    F::Output: Send,
-{
-    pub(super) fn new(future: F, grace: Duration) -> Lingering<F> {
-        Lingering { future: Some(Box::pin(future)), grace }
+impl<T: Send + 'static> Lingering<T> {
+    pub(super) fn new(
+        future: impl Future<Output = T> + Send + 'static,
+        grace: Duration,
+    ) -> Lingering<T> {
+        Lingering { future: Some(future.boxed()), grace }
     }
 }
 
-impl<F: Future + Send + 'static> Future for Lingering<F>
-where
-    F::Output: Send,
-{
-    type Output = F::Output;
+impl<T: Send + 'static> Future for Lingering<T> {
+    type Output = T;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        // Out of its place while it is polled: one that panics must not be polled again.
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        // It is taken out while it is polled: a future that has panicked must not be polled again.
         let Some(mut future) = self.future.take() else { return Poll::Pending };
-        let polled = future.as_mut().poll(context);
+        let polled = future.poll_unpin(context);
         if polled.is_pending() {
             self.future = Some(future);
         }
@@ -40,17 +36,13 @@ where
     }
 }
 
-impl<F: Future + Send + 'static> Drop for Lingering<F>
-where
-    F::Output: Send,
-{
+impl<T: Send + 'static> Drop for Lingering<T> {
     fn drop(&mut self) {
         let Some(future) = self.future.take() else { return };
-        let grace = self.grace;
-        if !grace.is_zero()
+        if !self.grace.is_zero()
             && let Ok(runtime) = Handle::try_current()
         {
-            runtime.spawn(async move { drop(timeout(grace, future).await) });
+            runtime.spawn(timeout(self.grace, future));
         }
     }
 }

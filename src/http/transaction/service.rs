@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, ready};
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::Body;
 use tokio::time::timeout;
 use tower_service::Service;
 
 use super::OpenTransaction;
+use super::handle::TransactionOwner;
 use super::lingering::Lingering;
-use super::slot::Owner;
 use crate::fence::{CommitError, FenceError, Transactions};
-use crate::http::answer::{answer_anew, of_the_handler};
+use crate::http::answer::{refusal_of_handler, replace_answer};
 use crate::http::extract::WithoutToken;
 use crate::http::{FenceBody, Fenced, Refusal};
 
@@ -60,32 +60,30 @@ where
         // Calls the service that said it is ready, and keeps the clone.
         let next = self.inner.clone();
         let mut inner = replace(&mut self.inner, next);
-        let Some(fenced) = request.extensions().get::<Fenced>().cloned() else {
-            if request.extensions().get::<WithoutToken>().is_some() {
+        let extensions = request.extensions();
+        let error = match extensions.get::<Fenced>().cloned() {
+            None if extensions.get::<WithoutToken>().is_some() => {
                 let passed = inner.call(request);
                 return async move { Ok(passed.await?.map(FenceBody::passing)) }.boxed();
             }
-            let error = "the FenceLayer must stand outside of the TransactionLayer: the last `route_layer` is \
-                the outermost";
-            tracing::error!(error, "request not carried out");
-            return async { Ok(wrongly_built()) }.boxed();
+            // The inner transaction would wait for the outer one, which waits for the handler.
+            Some(_) if extensions.get::<OpenTransaction<T>>().is_some() => {
+                "two TransactionLayers stand around the handler; take one of them away"
+            }
+            Some(fenced) => {
+                let storage = self.storage.clone();
+                return async move { run(&mut inner, &storage, fenced, request).await }.boxed();
+            }
+            None => {
+                "the FenceLayer must stand outside of the TransactionLayer: the last `route_layer` is \
+                 the outermost"
+            }
         };
-        // The inner transaction would wait for the outer one, which waits for the handler.
-        if request.extensions().get::<OpenTransaction<T>>().is_some() {
-            let error = "two TransactionLayers stand around the handler; take one of them away";
-            tracing::error!(error, "request not carried out");
-            return async { Ok(wrongly_built()) }.boxed();
-        }
-        let storage = self.storage.clone();
-        async move { run(&mut inner, &storage, fenced, request).await }.boxed()
+        tracing::error!(error, "request not carried out");
+        let mut response = Response::new(FenceBody::refusal(None));
+        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+        ready(Ok(response)).boxed()
     }
-}
-
-/// Answers for a server that is set up wrongly. The log says how.
-fn wrongly_built<R>() -> Response<FenceBody<R>> {
-    let mut response = Response::new(FenceBody::refusal(None));
-    *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-    response
 }
 
 /// How long an answer waits for the rollback. Where it takes longer, it goes on without the request.
@@ -109,7 +107,7 @@ where
     R::Data: From<Bytes>,
 {
     let owner = match storage.begin(&fenced.sequencers()).await {
-        Ok(transaction) => Owner::new(transaction),
+        Ok(transaction) => TransactionOwner::<T>::new(transaction),
         Err(error) => {
             let refusal = Refusal::before_the_handler(fenced.resource, fenced.token, error);
             if let Refusal::Unavailable { .. } | Refusal::NotSetUp(_) = &refusal {
@@ -118,7 +116,7 @@ where
             return Ok(refusal.answer_below(FenceBody::refusal));
         }
     };
-    request.extensions_mut().insert(OpenTransaction::<T>::new(owner.handle()));
+    request.extensions_mut().insert(owner.handle());
     let response = match Lingering::new(inner.call(request), T::GRACE).await {
         Ok(response) if is_success(&response) => response,
         failed => {
@@ -127,10 +125,10 @@ where
                 drop(timeout(ROLLBACK, T::rollback(transaction)).await);
             }
             let mut response = failed?;
-            return Ok(match of_the_handler(&mut response) {
+            return Ok(match refusal_of_handler(&mut response) {
                 Some(refusal) => {
                     let answer = refusal.rolled_back().answer_below(FenceBody::refusal);
-                    answer_anew(response, answer)
+                    replace_answer(response, answer)
                 }
                 None => response.map(FenceBody::passing),
             });
@@ -145,7 +143,9 @@ where
         Err(refusal) => {
             // If the body has kept the transaction, this ends it.
             drop(response);
-            tell(&refusal);
+            // The handler never learns of it.
+            tracing::error!(%refusal, "request not committed");
+            refusal.count();
             refusal.answer_below(FenceBody::refusal)
         }
     })
@@ -156,14 +156,6 @@ fn is_success<R>(response: &Response<R>) -> bool {
     let status = response.status();
     let grpc = response.headers().get("grpc-status").map_or(&b"0"[..], HeaderValue::as_bytes);
     (status.is_success() || status.is_redirection()) && grpc == b"0"
-}
-
-/// Counts and logs a commit that failed: the handler never learns of it.
-fn tell(refusal: &Refusal) {
-    tracing::error!(%refusal, "request not committed");
-    let outcome = refusal.label();
-    metrics::counter!("fencing_admissions_total", "door" => "http", "outcome" => outcome)
-        .increment(1);
 }
 
 impl Refusal {

@@ -142,7 +142,7 @@ async fn the_sequencer_belongs_to_the_request() {
     let error = client.oneshot(to("/files/b")).await.unwrap_err();
     let AttachError::Refused(problem) = error else { panic!("{error:?}") };
     assert_eq!((problem.status, problem.kind.as_str()), (400, Problem::MALFORMED));
-    assert!(problem.detail.contains("came with a request about files/b"), "{}", problem.detail);
+    assert!(problem.detail.contains("the request is about files/b"), "{}", problem.detail);
 
     let put = async |token: Option<&str>, sequencer: &[&str]| {
         let mut request = Request::builder().method("PUT").uri("/files/a");

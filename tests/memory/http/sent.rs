@@ -12,7 +12,7 @@ fn client(
     lease: Arc<fencing::Lease>,
 ) -> impl Service<
     Request<String>,
-    Response = Response<fencing::http::AttachBody<reqwest::Body>>,
+    Response = Response<fencing::http::FenceBody<reqwest::Body>>,
     Error = AttachError<reqwest::Error>,
 > + Clone {
     let client = reqwest::Client::new();

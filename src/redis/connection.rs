@@ -1,14 +1,14 @@
-use std::future::Future;
 use std::sync::Arc;
 
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
 
+use super::answer::Answer;
 use super::{FencedError, Unfit};
 
 /// A connection, and the life of the server at its other end.
 #[derive(Clone)]
-pub(super) struct Session {
+pub(super) struct MarksConnection {
     connection: MultiplexedConnection,
     /// The server's `run_id`: another one after each restart.
     pub(super) life: String,
@@ -22,9 +22,9 @@ pub(super) struct Session {
 /// The script that writes.
 const ADMIT: &str = include_str!("admit.lua");
 
-impl Session {
+impl MarksConnection {
     /// Connects, and refuses a server that can't keep marks. The caller bounds the time.
-    pub(super) async fn open(client: &Client) -> Result<Session, FencedError> {
+    pub(super) async fn open(client: &Client) -> Result<MarksConnection, FencedError> {
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
         let unreachable = |error: RedisError| match refused(&error) {
@@ -41,46 +41,48 @@ impl Session {
             Err(error) if refused(&error).is_some() => None,
             Err(error) => return Err(unreachable(error)),
         };
-        Ok(Session { connection, life, digest, this: Arc::default() })
+        Ok(MarksConnection { connection, life, digest, this: Arc::default() })
     }
 
     /// Returns whether the other one is on the same connection.
-    pub(super) fn is(&self, other: &Session) -> bool {
+    pub(super) fn is(&self, other: &MarksConnection) -> bool {
         Arc::ptr_eq(&self.this, &other.this)
     }
 
-    /// Sends the script that writes, with what comes behind it. It is sent again, whole, if the server has lost
-    /// it: then nothing was done.
-    pub(super) async fn admit(&self, arguments: impl Fn(&mut Cmd)) -> Result<Value, FencedError> {
-        let whole = || {
-            let mut command = ::redis::cmd("EVAL");
-            arguments(command.arg(ADMIT));
-            command
-        };
-        let Some(digest) = &self.digest else { return self.send(whole()).await };
-        let mut command = ::redis::cmd("EVALSHA");
-        arguments(command.arg(digest));
-        match self.connection.clone().send_packed_command(&command).await {
-            Ok(answer) => match answer.extract_error() {
-                Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                    self.send(whole()).await
-                }
-                answer => answer.map_err(|error| failed(&error)),
-            },
-            Err(error) => Err(failed(&error)),
+    /// Runs the script that writes. If the server has lost it, nothing was done, and the whole script is sent.
+    pub(super) async fn admit(&self, arguments: impl Fn(&mut Cmd)) -> Result<Answer, FencedError> {
+        if let Some(digest) = &self.digest {
+            let mut command = ::redis::cmd("EVALSHA");
+            arguments(command.arg(digest));
+            match self.ask(&command).await {
+                Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {}
+                answer => return Answer::of(answer.map_err(|error| failed(&error))?),
+            }
         }
+        let mut command = ::redis::cmd("EVAL");
+        arguments(command.arg(ADMIT));
+        Answer::of(self.send(&command).await?)
+    }
+
+    /// Runs another script on the hash of the marks. Its first argument is the life of the server.
+    pub(super) async fn run(
+        &self,
+        script: &str,
+        key: &str,
+        arguments: &[&str],
+    ) -> Result<Answer, FencedError> {
+        let mut command = ::redis::cmd("EVAL");
+        command.arg(script).arg(1).arg(key).arg(&self.life).arg(arguments);
+        Answer::of(self.send(&command).await?)
     }
 
     /// Sends a command, once. The caller bounds the time.
-    pub(super) fn send(
-        &self,
-        command: Cmd,
-    ) -> impl Future<Output = Result<Value, FencedError>> + Send + use<> {
-        let mut connection = self.connection.clone();
-        async move {
-            let answer = connection.send_packed_command(&command).await;
-            answer.and_then(Value::extract_error).map_err(|error| failed(&error))
-        }
+    pub(super) async fn send(&self, command: &Cmd) -> Result<Value, FencedError> {
+        self.ask(command).await.map_err(|error| failed(&error))
+    }
+
+    async fn ask(&self, command: &Cmd) -> Result<Value, RedisError> {
+        self.connection.clone().send_packed_command(command).await?.extract_error()
     }
 }
 

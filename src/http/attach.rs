@@ -1,26 +1,28 @@
+//! The client side: a layer that gives each request the token of its lease.
+
 use std::error::Error;
 use std::fmt;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::future::Future;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue, Request, Response};
 use http_body::Body;
+use http_body_util::{BodyExt, Limited};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::{AttachBody, AttachError};
-use crate::http::header::sequencer_value;
-use crate::http::{HEADER, Problem, SEQUENCER};
+use super::header::sequencer_value;
+use super::{FenceBody, HEADER, Problem, SEQUENCER};
+use crate::fence::Stale;
 use crate::sequencer::HeldToken;
 
-/// How many bytes of a refusal are read.
-const MOST: usize = 64 * 1024;
+/// The most bytes of a refusal that are read.
+const MAX_REFUSAL: usize = 64 * 1024;
 
 tokio::task_local! {
     static CURRENT: Arc<dyn HeldToken>;
@@ -137,7 +139,7 @@ where
     R::Data: From<Bytes> + Send,
     R::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    type Response = Response<AttachBody<R>>;
+    type Response = Response<FenceBody<R>>;
     type Error = AttachError<S::Error>;
     type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
 
@@ -160,41 +162,61 @@ where
 
 /// Tells the refusals of a fence from all other responses. One over gRPC passes: the client reads its status
 /// there, and would call an error of this layer UNKNOWN, which says that the write may be stored.
-async fn read<R, E>(response: Response<R>) -> Result<Response<AttachBody<R>>, AttachError<E>>
+async fn read<R, E>(response: Response<R>) -> Result<Response<FenceBody<R>>, AttachError<E>>
 where
     R: Body,
     R::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let kind = response.headers().get(CONTENT_TYPE).map_or(&[][..], HeaderValue::as_bytes);
     if response.status().is_success() || !kind.starts_with(Problem::CONTENT_TYPE.as_bytes()) {
-        return Ok(response.map(AttachBody::passing));
+        return Ok(response.map(FenceBody::passing));
     }
     let (parts, body) = response.into_parts();
-    let text = all(body).await.map_err(AttachError::Response)?;
+    let text = Limited::new(body, MAX_REFUSAL).collect().await.map_err(AttachError::Response)?;
+    let text = text.to_bytes();
     match Problem::read(&parts.headers, &text) {
         Ok(problem) if problem.kind.starts_with(Problem::OURS) => {
             Err(AttachError::Refused(Box::new(problem)))
         }
-        _ => Ok(Response::from_parts(parts, AttachBody::read(text))),
+        _ => Ok(Response::from_parts(
+            parts,
+            FenceBody::refusal(Some(text).filter(|text| !text.is_empty())),
+        )),
     }
 }
 
-async fn all<R>(body: R) -> Result<Bytes, Box<dyn Error + Send + Sync>>
-where
-    R: Body,
-    R::Error: Into<Box<dyn Error + Send + Sync>>,
-{
-    let (mut body, mut text) = (pin!(body), Vec::new());
-    while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
-        let Ok(mut data) = frame.map_err(Into::into)?.into_data() else { continue };
-        if text.len() + data.remaining() > MOST {
-            return Err(format!("it is longer than {MOST} bytes").into());
-        }
-        while data.has_remaining() {
-            text.extend_from_slice(data.chunk());
-            let length = data.chunk().len();
-            data.advance(length);
+/// Why a request under a lease came to nothing. `E` is the error of the service that sends.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AttachError<E> {
+    /// The lease is over. Nothing was sent.
+    #[error("the lease is over: the request was not sent")]
+    LeaseOver,
+    /// The layer takes the lease of the [task](super::within), and the task has none. Nothing was sent.
+    #[error("no lease: send the request inside http::within(lease, ...)")]
+    NoLease,
+    /// The fence of the server has refused the request, or its outcome is in doubt: see
+    /// [`Problem::kind`]. With [`Problem::SUPERSEDED`], [`Problem::IN_DOUBT`] and
+    /// [`Problem::UNAVAILABLE`] the write may be stored. A refusal over gRPC is no such error but a
+    /// response: its client gets the status, and [`Problem::read_grpc`] reads the rest from the metadata.
+    #[error("refused by the fence: {}", .0.detail)]
+    Refused(Box<Problem>),
+    /// The problem details in the response break off, or are longer than 64 KiB.
+    #[error("the refusal cannot be read: {0}")]
+    Response(#[source] Box<dyn Error + Send + Sync>),
+    /// The service that sends the request failed. Its error says whether the request may have
+    /// arrived.
+    #[error(transparent)]
+    Service(E),
+}
+
+impl<E> AttachError<E> {
+    /// Returns the refusal of a stale token, if it is one and the server has sent every part of it.
+    #[must_use]
+    pub fn stale(&self) -> Option<Stale> {
+        match self {
+            AttachError::Refused(problem) => problem.stale(),
+            _ => None,
         }
     }
-    Ok(text.into())
 }

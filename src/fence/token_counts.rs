@@ -2,15 +2,15 @@ use std::collections::BTreeMap;
 
 use fencing_protocol::Token;
 
-/// How many requests with each token are in flight. The smallest token stands by itself: mostly there is only
-/// one, and it takes no allocation.
+/// How many requests with each token are in flight. The smallest token has a field of its own: mostly there is
+/// no other, and it takes no allocation.
 #[derive(Default)]
-pub(super) struct InFlight {
+pub(super) struct TokenCounts {
     oldest: Option<(Token, usize)>,
     newer: BTreeMap<Token, usize>,
 }
 
-impl InFlight {
+impl TokenCounts {
     /// Returns the smallest token in flight.
     pub(super) fn oldest(&self) -> Option<Token> {
         self.oldest.map(|(token, _)| token)
@@ -69,8 +69,8 @@ mod tests {
         assert_eq!(orders.len(), 24);
         for coming in &orders {
             for going in &orders {
-                let (mut flight, mut model) = (InFlight::default(), Vec::new());
-                let check = |flight: &InFlight, model: &Vec<Token>| {
+                let (mut flight, mut model) = (TokenCounts::default(), Vec::new());
+                let check = |flight: &TokenCounts, model: &Vec<Token>| {
                     assert_eq!(flight.oldest(), model.iter().min().copied());
                     for token in tokens {
                         let count = model.iter().filter(|other| **other == token).count();

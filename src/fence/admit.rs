@@ -1,0 +1,194 @@
+//! The way of a token through the fence.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::{Duration, Instant as StdInstant};
+
+use fencing_protocol::{Resource, Token};
+use tokio::runtime::Handle;
+use tokio::time::{Instant, timeout_at};
+use tracing::Instrument;
+
+use super::check::{NotIssued, Question};
+use super::gate::RequestInFlight;
+use super::{Admission, Fence, FenceError, MAX_LIMIT, MarksError, Stale};
+
+/// How long the marks may take before the fence asks older requests to stop.
+const SLOW_MARKS: Duration = Duration::from_millis(100);
+
+impl Fence {
+    /// Admits a request with `token`: asks whether it was issued, if the fence
+    /// [does that](Fence::check_sequencer), raises the mark, then waits until no request with
+    /// an older token is in flight. Requests with equal tokens run side by side.
+    ///
+    /// Hold the [`Admission`] until the write is done. Poll the future inside a tokio
+    /// runtime whose timers are enabled.
+    ///
+    /// # Errors
+    /// Returns a [`FenceError`]: [`Stale`](FenceError::Stale) if a newer token was seen.
+    /// Whatever the error is, nothing may be written.
+    ///
+    /// # Cancel safety
+    /// If you drop the future, the mark may have been raised, and nothing stays in flight.
+    ///
+    /// **Fencing.** Once this has returned `Ok`, this fence and its clones admit no older
+    /// token any more, and none is in flight. Other processes on the same marks let no older
+    /// token pass either, but one that passed before may still be writing there.
+    pub async fn admit(&self, resource: &Resource, token: Token) -> Result<Admission, FenceError> {
+        match self.admit_now(resource, token) {
+            Some(outcome) => outcome,
+            None => self.admit_later(resource, token).await,
+        }
+    }
+
+    /// Admits or refuses without a wait, as is usual with marks in memory. Returns `None` if the request
+    /// has to wait: it is not in flight then, and [`admit_later`](Fence::admit_later) admits it.
+    pub(crate) fn admit_now(
+        &self,
+        resource: &Resource,
+        token: Token,
+    ) -> Option<Result<Admission, FenceError>> {
+        let outcome = self.pass_now(resource, token).transpose()?;
+        let span = tracing::debug_span!("fencing.admit", %resource, %token);
+        span.in_scope(|| self.outcomes.note(Duration::ZERO, outcome.as_ref().map(drop)));
+        Some(outcome)
+    }
+
+    /// Admits a request that may have to wait for the lock service, for the marks or for older requests.
+    pub(crate) async fn admit_later(
+        &self,
+        resource: &Resource,
+        token: Token,
+    ) -> Result<Admission, FenceError> {
+        let since = StdInstant::now();
+        let pass = async {
+            let outcome = self.pass(resource, token).await;
+            self.outcomes.note(since.elapsed(), outcome.as_ref().map(drop));
+            outcome
+        };
+        pass.instrument(tracing::debug_span!("fencing.admit", %resource, %token)).await
+    }
+
+    fn pass_now(&self, resource: &Resource, token: Token) -> Result<Option<Admission>, FenceError> {
+        check_runtime()?;
+        if token > self.ceiling || self.checks.is_some() {
+            return Ok(None);
+        }
+        let request = self.gate.enter(resource, token, self.grace)?;
+        let Some(raised) = self.marks.raise_now(resource, token) else { return Ok(None) };
+        raised?;
+        Ok(request.confirm().then(|| self.admission(request)))
+    }
+
+    async fn pass(&self, resource: &Resource, token: Token) -> Result<Admission, FenceError> {
+        check_runtime()?;
+        let end = self.end();
+        let question = self.check(resource, token, end).await?;
+        // It enters the gate before the marks are asked: a request that passes them later sees
+        // this one, however long it pauses in between.
+        let request = self.gate.enter(resource, token, self.grace)?;
+        self.in_time(end, &question, self.raise(&request)).await?;
+        request.confirm();
+        drop(question);
+        request.check_waiters(self.waiters)?;
+        match timeout_at(end, request.alone()).await {
+            Ok(alone) => alone?,
+            Err(_) => return Err(request.busy(self.limit)),
+        }
+        Ok(self.admission(request))
+    }
+
+    fn admission(&self, request: RequestInFlight) -> Admission {
+        Admission::new(request, self.grace.is_some())
+    }
+
+    pub(super) fn end(&self) -> Instant {
+        Instant::now() + self.limit.min(MAX_LIMIT)
+    }
+
+    /// Checks that the token was issued, if it would raise the mark. The request is not in flight
+    /// meanwhile: no request waits for a token that was made up. Hold the question until the mark is raised.
+    pub(super) async fn check(
+        &self,
+        resource: &Resource,
+        token: Token,
+        end: Instant,
+    ) -> Result<Option<Arc<Question>>, FenceError> {
+        let refuse = |ceiling| NotIssued { resource: resource.clone(), presented: token, ceiling };
+        if token > self.ceiling {
+            return Err(refuse(Some(self.ceiling)).into());
+        }
+        let Some(checks) = &self.checks else { return Ok(None) };
+        self.gate.check(resource, token)?;
+        // An older request may hold up the marks. Only a request in flight can ask it to stop.
+        let soon = end.min(Instant::now() + SLOW_MARKS);
+        if let Ok(highest) = timeout_at(soon, self.marks.highest(resource)).await {
+            let highest = highest?;
+            Stale::check(resource, token, highest)?;
+            if highest == Some(token) {
+                return Ok(None);
+            }
+        }
+        let asked = checks.was_issued(resource, token, self.limit.min(MAX_LIMIT) / 2);
+        match timeout_at(end, asked).await.unwrap_or_else(|_| Err(self.too_late("").into())) {
+            Ok(Some(question)) => Ok(Some(question)),
+            Ok(None) => Err(refuse(None).into()),
+            Err(cause) => {
+                Err(FenceError::Unchecked { resource: resource.clone(), presented: token, cause })
+            }
+        }
+    }
+
+    pub(super) async fn in_time(
+        &self,
+        end: Instant,
+        question: &Option<Arc<Question>>,
+        raise: impl Future<Output = Result<(), MarksError>>,
+    ) -> Result<(), FenceError> {
+        match timeout_at(end, raise).await {
+            Ok(raised) => Ok(raised?),
+            Err(_) => {
+                let left = question.as_ref().map_or("", |_| "what the lock service had left of ");
+                Err(FenceError::Unreachable(self.too_late(left)))
+            }
+        }
+    }
+
+    fn too_late(&self, left: &str) -> Box<dyn Error + Send + Sync> {
+        format!("no answer within {left}{} ms", self.limit.as_millis()).into()
+    }
+
+    /// Raises the mark. If the marks are slow, the transaction of an older request may hold them:
+    /// a fence that drops older requests asks them to stop.
+    async fn raise(&self, request: &RequestInFlight) -> Result<(), MarksError> {
+        let mut raise = self.marks.raise(request.resource(), request.token);
+        let unanswered_since = request.ask_marks();
+        let raised = match self.grace {
+            None => raise.await,
+            Some(grace) => {
+                let due = (unanswered_since + grace).max(Instant::now() + SLOW_MARKS);
+                match timeout_at(due, &mut raise).await {
+                    Ok(raised) => raised,
+                    Err(_) => {
+                        request.press();
+                        raise.await
+                    }
+                }
+            }
+        };
+        if !matches!(raised, Err(MarksError::Unreachable(_))) {
+            request.marks_answered();
+        }
+        raised
+    }
+}
+
+/// Without a runtime the timers would panic, and only in requests that have to wait.
+pub(super) fn check_runtime() -> Result<(), FenceError> {
+    // All threads share the handle of a runtime, and its counter is slow for that. Most requests run in
+    // a task.
+    if tokio::task::try_id().is_some() {
+        return Ok(());
+    }
+    Handle::try_current().map(drop).map_err(|_| FenceError::NoRuntime)
+}
