@@ -1,5 +1,4 @@
 use std::sync::Weak;
-use std::task::{Context, Poll};
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, pending, select_all};
@@ -12,13 +11,11 @@ use crate::sequencer::Sequencer;
 pub(super) struct Admissions {
     first: Admission,
     others: Vec<Admission>,
-    /// Made when the request has to wait for something.
-    superseded: Option<BoxFuture<'static, Stale>>,
 }
 
 impl From<Admission> for Admissions {
     fn from(first: Admission) -> Admissions {
-        Admissions { first, others: Vec::new(), superseded: None }
+        Admissions { first, others: Vec::new() }
     }
 }
 
@@ -39,7 +36,7 @@ impl Admissions {
         }
         let mut admitted = admitted.into_iter();
         let first = admitted.next().ok_or(Refusal::Missing)?;
-        Ok(Admissions { others: admitted.collect(), ..first.into() })
+        Ok(Admissions { first, others: admitted.collect() })
     }
 
     fn all(&self) -> impl Iterator<Item = &Admission> {
@@ -52,12 +49,8 @@ impl Admissions {
     }
 
     /// Waits until the request must stop, because a newer token of one of its resources came.
-    pub(super) fn poll_superseded(&mut self, context: &mut Context<'_>) -> Poll<Stale> {
-        if !self.may_be_stopped() {
-            return Poll::Pending;
-        }
-        let any = self.superseded.take().unwrap_or_else(|| superseded(self.all()));
-        self.superseded.insert(any).poll_unpin(context)
+    pub(super) fn superseded(&self) -> BoxFuture<'static, Stale> {
+        superseded(self.all())
     }
 
     /// Lets newer requests stop this work from outside. Returns the refusal if one has asked for that already.

@@ -14,7 +14,7 @@ use tower_service::Service;
 use super::admissions::Admissions;
 use super::answer::{AnswerStyle, refusal_of_handler, replace_answer};
 use super::{FenceBody, Fenced, Refusal, SHADOW};
-use crate::fence::Fence;
+use crate::fence::{Fence, Stale};
 use crate::sequencer::Sequencer;
 
 pin_project! {
@@ -32,6 +32,8 @@ pin_project! {
         #[pin]
         step: Step<S, B, S::Future>,
         style: AnswerStyle,
+        // Made when the request has to wait for something.
+        superseded: Option<BoxFuture<'static, Stale>>,
         // What a layer in shadow mode would have answered.
         shadow: Option<Refusal>,
     }
@@ -76,7 +78,7 @@ where
     S: Service<Request<B>>,
 {
     fn at(step: Step<S, B, S::Future>, style: AnswerStyle) -> FenceFuture<S, B> {
-        FenceFuture { step, style, shadow: None }
+        FenceFuture { step, style, superseded: None, shadow: None }
     }
 
     pub(super) fn refused(refusal: Refusal, style: AnswerStyle) -> FenceFuture<S, B> {
@@ -91,7 +93,7 @@ where
     ) -> FenceFuture<S, B> {
         shadow.iter().for_each(Refusal::note_shadow);
         let step = Step::WaitingForService { call: Some(call), admissions: None };
-        FenceFuture { step, style, shadow }
+        FenceFuture { shadow, ..FenceFuture::at(step, style) }
     }
 
     /// Asks the fence, and lets the request pass whatever the answer is.
@@ -142,6 +144,18 @@ where
             }
         };
         FenceFuture::at(step, style)
+    }
+}
+
+/// Waits until the request must stop, because a newer one came.
+fn poll_superseded(
+    admissions: &Admissions,
+    superseded: &mut Option<BoxFuture<'static, Stale>>,
+    context: &mut Context<'_>,
+) -> Poll<Stale> {
+    match admissions.may_be_stopped() {
+        true => superseded.get_or_insert_with(|| admissions.superseded()).poll_unpin(context),
+        false => Poll::Pending,
     }
 }
 
@@ -208,7 +222,8 @@ where
                         Poll::Pending => {
                             *call = Some(UnsentCall { request, service });
                             let Some(admissions) = admissions else { return Poll::Pending };
-                            let stale = ready!(admissions.poll_superseded(context));
+                            let stale =
+                                ready!(poll_superseded(admissions, this.superseded, context));
                             Step::Refused { refusal: Some(Refusal::Stale(stale)) }
                         }
                     }
@@ -228,7 +243,7 @@ where
                         return Poll::Ready(Ok(response));
                     }
                     let Some(admissions) = admissions else { return Poll::Pending };
-                    let stale = ready!(admissions.poll_superseded(context));
+                    let stale = ready!(poll_superseded(admissions, this.superseded, context));
                     Step::Refused { refusal: Some(Refusal::Superseded(stale)) }
                 }
             };
