@@ -39,6 +39,15 @@ pub fn retryable<T>(result: Result<T, AdmitError>) {
     }
 }
 
+#[track_caller]
+pub fn unpresented<T>(result: Result<T, AdmitError>) {
+    match result {
+        Err(AdmitError::Unpresented(_)) => {}
+        Err(error) => panic!("presented: {error:?}"),
+        Ok(_) => panic!("admitted"),
+    }
+}
+
 /// The SQL under this heading of docs/sql.md: tests run what stands there.
 pub fn documented(heading: &str) -> String {
     let text = include_str!("../../docs/sql.md");

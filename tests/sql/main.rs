@@ -7,11 +7,14 @@
 mod common;
 mod galera;
 mod rounds;
+mod service;
 
 mod sqlite {
     use support::place::sqlite as place;
 
     mod own;
+    #[path = "../setup.rs"]
+    mod setup;
     #[path = "../suite/mod.rs"]
     mod suite;
     mod tables;
@@ -20,11 +23,11 @@ mod sqlite {
 
 mod postgres {
     use support::place::postgres as place;
+    use support::postgres::PostgresServer as Server;
 
     mod bulk;
     mod commits;
     mod conflicts;
-    mod crash;
     mod locks;
     mod marks;
     mod migrating;
@@ -33,35 +36,39 @@ mod postgres {
     mod prune;
     mod restore;
     mod rights;
+    #[path = "../server/mod.rs"]
+    mod server;
+    #[path = "../setup.rs"]
+    mod setup;
     mod snapshots;
     #[path = "../suite/mod.rs"]
     mod suite;
     mod trees;
     mod triggers;
-    #[path = "../users.rs"]
-    mod users;
     #[path = "../zombies.rs"]
     mod zombies;
 }
 
 mod mysql {
+    use support::mariadb::MariadbServer as Server;
     use support::place::mysql as place;
 
     mod bulk;
     mod commits;
-    mod crash;
     mod interrupted;
     mod migrating;
     mod own;
     mod prune;
     mod rights;
+    #[path = "../server/mod.rs"]
+    mod server;
+    #[path = "../setup.rs"]
+    mod setup;
     mod shadows;
     mod shares;
     #[path = "../suite/mod.rs"]
     mod suite;
     mod triggers;
-    #[path = "../users.rs"]
-    mod users;
     #[path = "../zombies.rs"]
     mod zombies;
 }

@@ -12,7 +12,7 @@ use sqlx::Transaction;
 use tokio::task::JoinSet;
 
 use super::place::{self, Db, Place};
-use super::suite::{file, ready};
+use super::setup::{file, ready};
 use crate::common::{resource, token};
 
 /// Changes the row each time, for a database may take back the transaction that has changed less. Writes that landed

@@ -5,6 +5,7 @@ pub mod clients;
 pub mod clock;
 pub mod galera;
 pub mod history;
+mod keeper;
 pub mod mariadb;
 pub mod pgbouncer;
 pub mod place;

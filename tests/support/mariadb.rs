@@ -1,27 +1,15 @@
 //! Private MariaDB servers: real, on sockets in a temporary folder, gone with the test.
 
-use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
 
+use crate::keeper::{Keeper, first_of, instead_of_root, own_folder};
 use crate::process;
-
-/// Stops the server and removes its folder at the end of the input, which comes however
-/// the test process ends.
-const KEEPER: &str = r#"
-trap '' HUP INT TERM
-folder=$1; shift
-"$@" </dev/null & server=$!
-echo $server >"$folder/pid"
-cat >/dev/null
-kill -KILL $server 2>/dev/null; wait $server
-cd /; rm -rf "$folder""#;
 
 /// The kernel's contexts for asynchronous writes are few, and many servers may run.
 const NO_AIO: &str = "--innodb-use-native-aio=0";
@@ -30,7 +18,7 @@ const NO_AIO: &str = "--innodb-use-native-aio=0";
 pub struct MariadbServer {
     folder: PathBuf,
     settings: Vec<String>,
-    keeper: Option<Child>,
+    keeper: Keeper,
     databases: AtomicUsize,
 }
 
@@ -42,60 +30,21 @@ impl MariadbServer {
 
     /// Starts a server with these settings besides, such as `max-connections=300`.
     pub fn with(settings: &[&str]) -> MariadbServer {
-        let folder = tempfile::Builder::new().prefix("fencing-my").tempdir();
-        let folder = folder.expect("a temporary folder").keep();
-        if let Some((uid, gid)) = other_user() {
-            chown(&folder, Some(uid), Some(gid)).expect("root may");
-        }
+        let folder = own_folder("fencing-my", &USER);
         install(&folder);
-        let settings = settings.iter().map(ToString::to_string).collect();
-        let databases = AtomicUsize::new(0);
-        let mut server = MariadbServer { folder, settings, keeper: None, databases };
-        server.launch();
-        server
-    }
-
-    fn launch(&mut self) {
-        let mut keeper = Command::new("sh");
-        keeper.args(["-c", KEEPER, "sh"]).arg(&self.folder).arg(server_binary());
-        keeper.args(["--no-defaults", "--skip-networking", NO_AIO]).args(as_user());
-        keeper.args(places(&self.folder));
-        keeper.arg(format!("--socket={}", self.socket().display()));
-        keeper.args(["--character-set-server=utf8mb4", "--innodb-buffer-pool-size=64M"]);
-        keeper.args(self.settings.iter().map(|setting| format!("--{setting}")));
-        let log = std::fs::File::create(self.folder.join("log")).expect("a file");
-        keeper.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log);
-        self.keeper = Some(keeper.spawn().expect("sh runs"));
-        let end = Instant::now() + Duration::from_secs(60);
-        loop {
-            let mut ready = self.client("");
-            let ready = ready.args(["-e", "SELECT 1"]).stdin(Stdio::null());
-            if ready.output().expect("the client runs").status.success() {
-                return;
-            }
-            let log = || std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
-            assert!(Instant::now() < end, "mariadbd does not answer:\n{}", log());
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.folder.join("socket")
+        let settings: Vec<String> = settings.iter().map(ToString::to_string).collect();
+        let keeper = launch(&folder, &settings);
+        MariadbServer { folder, settings, keeper, databases: AtomicUsize::new(0) }
     }
 
     /// The `mariadb` client on this database.
     pub fn client(&self, database: &str) -> Command {
-        let mut client = self.program("mariadb");
-        client.args(["--batch", "--skip-column-names", database]);
-        client
+        client(&self.folder, database)
     }
 
     /// A program of MariaDB on this server.
     pub fn program(&self, name: &str) -> Command {
-        let mut program = Command::new(name);
-        program.args(["--no-defaults", "-u", "root", "--default-character-set=utf8mb4"]);
-        program.arg(format!("--socket={}", self.socket().display()));
-        program
+        program(&self.folder, name)
     }
 
     /// A new, empty database.
@@ -115,7 +64,7 @@ impl MariadbServer {
     }
 
     fn options(&self) -> MySqlConnectOptions {
-        MySqlConnectOptions::new().socket(self.socket()).username("root")
+        MySqlConnectOptions::new().socket(socket(&self.folder)).username("root")
     }
 
     /// Kills the server with SIGKILL.
@@ -130,19 +79,47 @@ impl MariadbServer {
 
     /// The process of the server.
     pub fn pid(&self) -> u32 {
-        let pid = std::fs::read_to_string(self.folder.join("pid")).expect("the server runs");
-        pid.trim().parse().expect("a process id")
+        self.keeper.pid()
     }
 
     /// Starts the server again on the same folder after it was killed.
     pub fn restart(&mut self) {
-        // The keeper of the dead server must not remove the folder.
-        if let Some(mut keeper) = self.keeper.take() {
-            keeper.kill().expect("the keeper is ours");
-            keeper.wait().expect("the keeper is ours");
-        }
-        self.launch();
+        self.keeper.leave();
+        self.keeper = launch(&self.folder, &self.settings);
     }
+}
+
+fn launch(folder: &Path, settings: &[String]) -> Keeper {
+    let server = first_of(["/usr/sbin/mariadbd", "/usr/local/sbin/mariadbd", "/usr/bin/mariadbd"]);
+    let mut program = vec![server.into(), "--no-defaults".into(), "--skip-networking".into()];
+    program.extend(as_user().map(Into::into));
+    program.extend(places(folder).map(Into::into));
+    program.push(format!("--socket={}", socket(folder).display()).into());
+    let own = [NO_AIO, "--character-set-server=utf8mb4", "--innodb-buffer-pool-size=64M"];
+    program.extend(own.map(Into::into));
+    program.extend(settings.iter().map(|setting| format!("--{setting}").into()));
+    Keeper::start(Command::new("sh"), folder, "KILL", program, || {
+        let mut ready = client(folder, "");
+        let ready = ready.args(["-e", "SELECT 1"]).stdin(Stdio::null());
+        ready.output().expect("the client runs").status.success()
+    })
+}
+
+fn socket(folder: &Path) -> PathBuf {
+    folder.join("socket")
+}
+
+fn client(folder: &Path, database: &str) -> Command {
+    let mut client = program(folder, "mariadb");
+    client.args(["--batch", "--skip-column-names", database]);
+    client
+}
+
+fn program(folder: &Path, name: &str) -> Command {
+    let mut program = Command::new(name);
+    program.args(["--no-defaults", "-u", "root", "--default-character-set=utf8mb4"]);
+    program.arg(format!("--socket={}", socket(folder).display()));
+    program
 }
 
 /// A server that starts removes the temporary tables in its folder for them, whoever's they
@@ -174,31 +151,9 @@ fn install(folder: &Path) {
     panic!("{said}");
 }
 
-impl Drop for MariadbServer {
-    fn drop(&mut self) {
-        if let Some(mut keeper) = self.keeper.take() {
-            drop(keeper.stdin.take());
-            let _ = keeper.wait();
-        }
-    }
-}
-
-/// Where the server is that a path for users may not show.
-fn server_binary() -> &'static Path {
-    let places = ["/usr/sbin/mariadbd", "/usr/local/sbin/mariadbd", "/usr/bin/mariadbd"];
-    let mut places = places.into_iter().map(Path::new);
-    places.find(|path| path.exists()).unwrap_or(Path::new("mariadbd"))
-}
-
 /// MariaDB refuses to run as root unless it is told as whom instead.
-fn other_user() -> Option<(u32, u32)> {
-    let id = |arguments: &[&str]| {
-        let output = Command::new("id").args(arguments).output().ok()?;
-        String::from_utf8(output.stdout).ok()?.trim().parse::<u32>().ok()
-    };
-    (id(&["-u"]) == Some(0)).then(|| Some((id(&["-u", "mysql"])?, id(&["-g", "mysql"])?)))?
-}
+const USER: [&str; 1] = ["mysql"];
 
 fn as_user() -> Option<&'static str> {
-    other_user().map(|_| "--user=mysql")
+    instead_of_root(&USER).map(|_| "--user=mysql")
 }

@@ -1,31 +1,20 @@
 //! Private PostgreSQL servers: real, on sockets in a temporary folder, gone with the test.
 
-use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
 
+use crate::keeper::{Keeper, instead_of_root, own_folder};
 use crate::process;
-
-/// Stops the server, also one that was stopped by a signal, and removes its folder at the end of the input, which comes however
-/// the test process ends.
-const KEEPER: &str = r#"
-trap '' HUP INT TERM
-folder=$1; shift
-"$@" </dev/null & server=$!
-cat >/dev/null
-kill -QUIT $server 2>/dev/null; kill -CONT $server 2>/dev/null; wait $server
-cd /; rm -rf "$folder""#;
 
 /// One private server.
 pub struct PostgresServer {
     folder: PathBuf,
     settings: Vec<String>,
-    keeper: Option<Child>,
+    keeper: Keeper,
     databases: AtomicUsize,
 }
 
@@ -37,29 +26,22 @@ impl PostgresServer {
 
     /// Starts a server with these settings besides, such as `fsync=off`.
     pub fn with(settings: &[&str]) -> PostgresServer {
-        let folder = own_folder();
+        let folder = own_folder("fencing-pg", &USERS);
         let mut initdb = as_owner(&folder, &binary("initdb"));
         initdb.args(["-U", "fencing", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]);
         let output = initdb.arg("-D").arg(folder.join("data")).output().expect("initdb runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let settings = settings.iter().map(ToString::to_string).collect();
-        let databases = AtomicUsize::new(0);
-        let mut server = PostgresServer { folder, settings, keeper: None, databases };
-        server.launch();
-        server
+        PostgresServer::on_folder(folder, settings.iter().map(ToString::to_string).collect())
     }
 
     /// A server that follows this one, and answers reads.
     pub fn standby(&self) -> PostgresServer {
-        let folder = own_folder();
+        let folder = own_folder("fencing-pg", &USERS);
         let mut copy = as_owner(&folder, &binary("pg_basebackup"));
         copy.args(["-U", "fencing", "--checkpoint=fast", "-R", "-h"]).arg(&self.folder);
         let output = copy.arg("-D").arg(folder.join("data")).output().expect("it runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let (settings, databases) = (self.settings.clone(), AtomicUsize::new(0));
-        let mut server = PostgresServer { folder, settings, keeper: None, databases };
-        server.launch();
-        server
+        PostgresServer::on_folder(folder, self.settings.clone())
     }
 
     /// Where its socket is.
@@ -72,26 +54,9 @@ impl PostgresServer {
         self.options(database)
     }
 
-    fn launch(&mut self) {
-        let mut keeper = as_owner(&self.folder, Path::new("sh"));
-        keeper.args(["-c", KEEPER, "sh"]).arg(&self.folder).arg(binary("postgres"));
-        keeper.arg("-D").arg(self.folder.join("data")).arg("-k").arg(&self.folder);
-        keeper.args(["-c", "listen_addresses="]);
-        keeper.args(self.settings.iter().flat_map(|setting| ["-c", setting]));
-        let log = std::fs::File::create(self.folder.join("log")).expect("a file");
-        keeper.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log);
-        self.keeper = Some(keeper.spawn().expect("sh runs"));
-        let end = Instant::now() + Duration::from_secs(30);
-        loop {
-            let mut ready = Command::new(binary("pg_isready"));
-            ready.args(["-q", "-U", "fencing", "-d", "postgres", "-h"]).arg(&self.folder);
-            if ready.status().expect("pg_isready runs").success() {
-                return;
-            }
-            let log = || std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
-            assert!(Instant::now() < end, "postgres does not answer:\n{}", log());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+    fn on_folder(folder: PathBuf, settings: Vec<String>) -> PostgresServer {
+        let keeper = launch(&folder, &settings);
+        PostgresServer { folder, settings, keeper, databases: AtomicUsize::new(0) }
     }
 
     /// A new, empty database.
@@ -129,40 +94,26 @@ impl PostgresServer {
 
     /// The processes of the server.
     pub fn processes(&self) -> Vec<u32> {
-        let file = self.folder.join("data/postmaster.pid");
-        let text = std::fs::read_to_string(file).expect("the server runs");
-        let main = text.lines().next().expect("a process id").parse().expect("a process id");
+        let main = self.keeper.pid();
         std::iter::once(main).chain(process::children_of(main)).collect()
     }
 
     /// Starts the server again on the same folder after it was killed.
     pub fn restart(&mut self) {
-        // The keeper of the dead server must not remove the folder.
-        if let Some(mut keeper) = self.keeper.take() {
-            keeper.kill().expect("the keeper is ours");
-            keeper.wait().expect("the keeper is ours");
-        }
-        self.launch();
+        self.keeper.leave();
+        self.keeper = launch(&self.folder, &self.settings);
     }
 }
 
-impl Drop for PostgresServer {
-    fn drop(&mut self) {
-        if let Some(mut keeper) = self.keeper.take() {
-            drop(keeper.stdin.take());
-            let _ = keeper.wait();
-        }
-    }
-}
-
-/// A new folder that belongs to the user of the servers.
-pub(crate) fn own_folder() -> PathBuf {
-    let folder = tempfile::Builder::new().prefix("fencing-pg").tempdir();
-    let folder = folder.expect("a temporary folder").keep();
-    if let Some((uid, gid)) = other_user() {
-        chown(&folder, Some(uid), Some(gid)).expect("root may");
-    }
-    folder
+fn launch(folder: &Path, settings: &[String]) -> Keeper {
+    let mut program = vec![binary("postgres").into(), "-D".into(), folder.join("data").into()];
+    program.extend(["-k".into(), folder.into(), "-c".into(), "listen_addresses=".into()]);
+    program.extend(settings.iter().flat_map(|setting| ["-c".into(), setting.into()]));
+    Keeper::start(as_owner(folder, Path::new("sh")), folder, "QUIT", program, || {
+        let mut ready = Command::new(binary("pg_isready"));
+        ready.args(["-q", "-U", "fencing", "-d", "postgres", "-h"]).arg(folder);
+        ready.status().expect("pg_isready runs").success()
+    })
 }
 
 /// The newest of the installed ones.
@@ -175,18 +126,11 @@ fn binary(name: &str) -> PathBuf {
     found.expect("PostgreSQL is installed: tests/run does that").join("bin").join(name)
 }
 
-/// PostgreSQL refuses to run as root: the user and group that it shall run as instead.
-fn other_user() -> Option<(u32, u32)> {
-    let id = |arguments: &[&str]| {
-        let output = Command::new("id").args(arguments).output().ok()?;
-        String::from_utf8(output.stdout).ok()?.trim().parse::<u32>().ok()
-    };
-    let users = ["postgres", "nobody"].into_iter().filter(|_| id(&["-u"]) == Some(0));
-    users.filter_map(|user| Some((id(&["-u", user])?, id(&["-g", user])?))).next()
-}
+/// PostgreSQL refuses to run as root: the users that it may run as instead.
+pub(crate) const USERS: [&str; 2] = ["postgres", "nobody"];
 
 pub(crate) fn as_owner(folder: &Path, program: &Path) -> Command {
-    let mut command = match other_user() {
+    let mut command = match instead_of_root(&USERS) {
         Some((uid, gid)) => {
             let mut command = Command::new("setpriv");
             command.args([format!("--reuid={uid}"), format!("--regid={gid}")]);

@@ -6,6 +6,7 @@ use sqlx::mysql::MySqlPoolOptions;
 use sqlx::{AssertSqlSafe, Executor, MySqlPool};
 
 use super::place::Place;
+use super::setup::{run, with};
 use crate::common::{resource, token};
 
 /// A pool of one connection, whose statements end after this time.
@@ -38,9 +39,7 @@ async fn writes_what_stays(place: &Place, pool: &MySqlPool, number: i64) {
 }
 
 async fn with_orders() -> Place {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    place.pool.execute("CREATE TABLE orders (number BIGINT) ENGINE = InnoDB").await.unwrap();
+    let place = with("CREATE TABLE orders (number BIGINT) ENGINE = InnoDB").await;
     place
 }
 
@@ -78,7 +77,7 @@ async fn a_begin_whose_handlers_were_skipped_leaves_no_transaction_open() {
             SIGNAL SQLSTATE '70100' SET MYSQL_ERRNO = 1317, MESSAGE_TEXT = 'interrupted';
         END",
     ] {
-        sqlx::raw_sql(skipped).execute(&place.pool).await.unwrap();
+        run(&place.pool, skipped).await;
     }
     let pool = single(&place, "SET SESSION max_statement_time = 0");
     let error = sql::begin(&pool, &resource(), token(34)).await.unwrap_err();

@@ -8,6 +8,7 @@ use fencing::sql::{self, AdmitError, Protect, Prune};
 use sqlx::AssertSqlSafe;
 
 use super::place::{LEVELS, Place};
+use super::setup::{attempt, migrated, number, raise, run, with};
 use crate::common::{resource, retryable, stale, token};
 
 /// A first contact of token 33 stops before its mark is written, until the lock is free.
@@ -26,7 +27,7 @@ async fn trapped(place: &Place) {
     let waiting = "SELECT COUNT(*) FROM information_schema.processlist
         WHERE db = DATABASE() AND state = 'User lock'";
     let end = Instant::now() + Duration::from_secs(15);
-    while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&place.pool).await.unwrap() == 0 {
+    while number(&place.pool, waiting).await == 0 {
         assert!(Instant::now() < end, "nobody waits");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -40,12 +41,9 @@ async fn a_floor_does_not_rise_past_who_is_about_to_create_a_mark() {
         if level.contains("SERIALIZABLE") {
             continue;
         }
-        let place = Place::empty().await;
-        sql::migrate(&place.pool).await.unwrap();
-        sqlx::raw_sql(TRAP).execute(&place.pool).await.unwrap();
+        let place = with(TRAP).await;
         let mut holder = place.pool.acquire().await.unwrap();
-        let lock = "SELECT GET_LOCK(DATABASE(), 0)";
-        sqlx::raw_sql(lock).execute(&mut *holder).await.unwrap();
+        run(&mut *holder, "SELECT GET_LOCK(DATABASE(), 0)").await;
         let pool = place.pool.clone();
         let old = tokio::spawn(async move {
             if level == each_by_itself {
@@ -58,11 +56,10 @@ async fn a_floor_does_not_rise_past_who_is_about_to_create_a_mark() {
             admitted
         });
         trapped(&place).await;
-        sql::begin(&place.pool, &resource(), token(34)).await.unwrap().commit().await.unwrap();
+        raise(&place.pool, &resource(), 34).await;
         let raise = sqlx::raw_sql("CALL fencing_raise_floor(34, FALSE)").execute(&place.pool).await;
-        sqlx::raw_sql("CALL fencing_prune(0, '', 10)").execute(&place.pool).await.unwrap();
-        let unlock = "SELECT RELEASE_LOCK(DATABASE())";
-        sqlx::raw_sql(unlock).execute(&mut *holder).await.unwrap();
+        run(&place.pool, "CALL fencing_prune(0, '', 10)").await;
+        run(&mut *holder, "SELECT RELEASE_LOCK(DATABASE())").await;
         // It finds the newer mark; or it was in a deadlock with it.
         match old.await.unwrap() {
             Err(AdmitError::Stale(stale)) => assert_eq!(stale.highest, token(34)),
@@ -78,18 +75,14 @@ async fn a_floor_does_not_rise_past_who_is_about_to_create_a_mark() {
 /// By each way: in a statement that fires triggers, InnoDB takes other locks.
 #[tokio::test]
 async fn first_contacts_of_different_resources_and_leases_do_not_wait_for_each_other() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    let table = "CREATE TABLE documents (path VARCHAR(20) PRIMARY KEY)";
-    sqlx::raw_sql(table).execute(&place.pool).await.unwrap();
+    let place = with("CREATE TABLE documents (path VARCHAR(20) PRIMARY KEY)").await;
     Protect::rows("documents", "path").unwrap().apply(&place.pool).await.unwrap();
     let pool = place.impatient();
     let mut open = Vec::new();
     for path in ["a", "c", "e"] {
         let mut tx = pool.begin().await.unwrap();
         sql::present(&mut tx, token(33)).await.unwrap();
-        let insert = AssertSqlSafe(format!("INSERT INTO documents VALUES ('{path}')"));
-        sqlx::raw_sql(insert).execute(&mut *tx).await.unwrap();
+        run(&mut *tx, &format!("INSERT INTO documents VALUES ('{path}')")).await;
         open.push(tx);
     }
     open.push(sql::begin(&pool, &named("g"), token(33)).await.unwrap());
@@ -97,21 +90,19 @@ async fn first_contacts_of_different_resources_and_leases_do_not_wait_for_each_o
     assert_eq!(lease.token(), token(1));
     // The floor waits for them, and they do not wait for it but for that moment.
     let raise = "CALL fencing_raise_floor(20, FALSE)";
-    let error = sqlx::raw_sql(raise).execute(&place.pool).await.unwrap_err();
-    assert!(AdmitError::from(error).is_retryable());
+    retryable(attempt(&place.pool, raise).await);
     open.push(sql::begin(&pool, &named("k"), token(33)).await.unwrap());
     for tx in open {
         tx.commit().await.unwrap();
     }
-    sqlx::raw_sql(raise).execute(&place.pool).await.unwrap();
+    run(&place.pool, raise).await;
 }
 
 #[tokio::test]
 async fn who_is_refused_by_the_floor_keeps_no_neighbour_out() {
     for &level in LEVELS {
-        let place = Place::empty().await;
-        sql::migrate(&place.pool).await.unwrap();
-        sql::begin(&place.pool, &resource(), token(34)).await.unwrap().commit().await.unwrap();
+        let place = migrated().await;
+        raise(&place.pool, &resource(), 34).await;
         Prune::older_than(Duration::ZERO).run(&place.pool).await.unwrap();
         let mut refused = place.pool.begin_with(level).await.unwrap();
         stale(sql::admit(&mut refused, &named("m"), token(34)).await);
@@ -121,7 +112,7 @@ async fn who_is_refused_by_the_floor_keeps_no_neighbour_out() {
         }
         for name in ["l", "n"] {
             let pool = place.impatient();
-            sql::begin(&pool, &named(name), token(35)).await.unwrap().commit().await.unwrap();
+            raise(&pool, &named(name), 35).await;
         }
         refused.rollback().await.unwrap();
     }
@@ -138,10 +129,9 @@ async fn hold(place: &Place, level: &str, number: u64, seen: &str) -> Result<(),
 #[tokio::test]
 async fn a_mark_that_came_after_the_look_counts_for_more_than_the_floor() {
     for &level in LEVELS {
-        let place = Place::empty().await;
-        sql::migrate(&place.pool).await.unwrap();
-        sql::begin(&place.pool, &resource(), token(60)).await.unwrap().commit().await.unwrap();
-        sqlx::raw_sql("CALL fencing_raise_floor(100, TRUE)").execute(&place.pool).await.unwrap();
+        let place = migrated().await;
+        raise(&place.pool, &resource(), 60).await;
+        run(&place.pool, "CALL fencing_raise_floor(100, TRUE)").await;
         hold(&place, level, 60, "NULL").await.unwrap();
         assert_eq!(stale(hold(&place, level, 59, "NULL").await).highest, token(60));
         // It would be raised, under a snapshot that may be older than the wait for it.
@@ -156,16 +146,14 @@ async fn a_mark_that_came_after_the_look_counts_for_more_than_the_floor() {
 #[tokio::test]
 async fn a_mark_that_only_a_snapshot_shows_is_not_looked_for_again() {
     for &level in LEVELS {
-        let place = Place::empty().await;
-        sql::migrate(&place.pool).await.unwrap();
-        sql::begin(&place.pool, &resource(), token(34)).await.unwrap().commit().await.unwrap();
-        sqlx::raw_sql("CALL fencing_raise_floor(100, TRUE)").execute(&place.pool).await.unwrap();
+        let place = migrated().await;
+        raise(&place.pool, &resource(), 34).await;
+        run(&place.pool, "CALL fencing_raise_floor(100, TRUE)").await;
         let mut old = place.pool.begin_with(level).await.unwrap();
-        sqlx::raw_sql("SET max_statement_time = 15").execute(&mut *old).await.unwrap();
-        let look = "SELECT CAST(COUNT(*) AS CHAR) FROM fencing_floor";
-        sqlx::raw_sql(look).execute(&mut *old).await.unwrap();
+        run(&mut *old, "SET max_statement_time = 15").await;
+        run(&mut *old, "SELECT CAST(COUNT(*) AS CHAR) FROM fencing_floor").await;
         if !level.contains("SERIALIZABLE") {
-            sqlx::raw_sql("CALL fencing_prune(0, '', 10)").execute(&place.pool).await.unwrap();
+            run(&place.pool, "CALL fencing_prune(0, '', 10)").await;
             assert_eq!(sql::highest(&place.pool, &resource()).await.unwrap(), None);
             stale(sql::admit(&mut old, &resource(), token(34)).await);
             let hold = "CALL fencing_hold('files/a', 34, NULL)";
@@ -179,36 +167,32 @@ async fn a_mark_that_only_a_snapshot_shows_is_not_looked_for_again() {
 /// The target has its fence already, and a floor of 0. The row is in the way of the one that is restored.
 #[tokio::test]
 async fn marks_that_are_restored_alone_bring_their_floor_or_nothing() {
-    let source = Place::empty().await;
-    sql::migrate(&source.pool).await.unwrap();
+    let source = migrated().await;
     for (name, number) in [("r", 10), ("s", 500)] {
-        let begun = sql::begin(&source.pool, &named(name), token(number)).await.unwrap();
-        begun.commit().await.unwrap();
+        raise(&source.pool, &named(name), number).await;
     }
     let pruned = Prune::older_than(Duration::ZERO).up_to(token(10)).run(&source.pool).await;
     assert_eq!(pruned.unwrap().floor, Some(token(10)));
     let options = ["--no-create-info", "--skip-triggers", "--skip-comments"];
     let dump = source.dump(&options, &["fencing_floor", "fencing_marks"]);
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
+    let place = migrated().await;
     let guards = crate::common::documented("## A mark that is too high");
-    sqlx::raw_sql(AssertSqlSafe(guards)).execute(&place.pool).await.unwrap();
+    run(&place.pool, &guards).await;
     let error = place.client(&dump).unwrap_err();
     assert!(error.contains("Duplicate entry"), "{error}");
     assert_eq!(sql::marks(&place.pool, &[], 1).await.unwrap(), []);
 
     // What has no floor yet admits nobody.
-    sqlx::raw_sql("DELETE FROM fencing_floor").execute(&place.pool).await.unwrap();
+    run(&place.pool, "DELETE FROM fencing_floor").await;
     let error = sql::begin(&place.pool, &named("r"), token(34)).await.unwrap_err();
     assert!(matches!(error, AdmitError::Corrupt { .. }), "{error:?}");
-    let raise = "CALL fencing_raise_floor(10, TRUE)";
-    let error = sqlx::raw_sql(raise).execute(&place.pool).await.unwrap_err();
+    let error = attempt(&place.pool, "CALL fencing_raise_floor(10, TRUE)").await.unwrap_err();
     assert!(error.to_string().contains("fencing_floor has no row"), "{error}");
     place.client(&dump).unwrap();
     for (name, number) in [("r", 5), ("r", 10), ("s", 499)] {
         stale(sql::begin(&place.pool, &named(name), token(number)).await);
     }
-    sql::begin(&place.pool, &named("s"), token(500)).await.unwrap().commit().await.unwrap();
+    raise(&place.pool, &named("s"), 500).await;
     let error = place.client("DELETE FROM fencing_floor").unwrap_err();
     assert!(error.contains("a mark is never lowered"), "{error}");
 }

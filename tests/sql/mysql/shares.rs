@@ -5,13 +5,11 @@ use fencing::sql::{self, AdmitError, Protect};
 use sqlx::{Executor, Row, raw_sql};
 
 use super::place::Place;
+use super::setup::{raise, with};
 use crate::common::{resource, retryable, token};
 
 async fn ready() -> Place {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    let rows = "CREATE TABLE shop (id INT PRIMARY KEY, n INT NOT NULL); INSERT INTO shop VALUES (1, 0), (2, 0)";
-    raw_sql(rows).execute(&place.pool).await.unwrap();
+    let place = with("CREATE TABLE shop (id INT PRIMARY KEY, n INT NOT NULL); INSERT INTO shop VALUES (1, 0), (2, 0)").await;
     place
 }
 
@@ -51,7 +49,7 @@ async fn a_prepared_transaction_keeps_newer_tokens_out() {
         retryable(sql::begin(&place.impatient(), &resource(), token(34)).await);
         old.execute(raw_sql(sqlx::AssertSqlSafe(format!("XA COMMIT '{branch}'")))).await.unwrap();
     }
-    sql::begin(&place.pool, &resource(), token(34)).await.unwrap().commit().await.unwrap();
+    raise(&place.pool, &resource(), 34).await;
 }
 
 #[tokio::test]

@@ -2,22 +2,18 @@
 //! fills in.
 
 use fencing::sql::{self, MigrateError, Protect};
-use sqlx::{AssertSqlSafe, Executor};
 
 use super::place::Place;
+use super::setup::{by_path, migrated, run, with};
 
 /// A protected table with these first columns, before the triggers of the application are there.
 async fn protected(columns: &str) -> Place {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    let create = format!("CREATE TABLE files ({columns}, body TEXT)");
-    place.pool.execute(AssertSqlSafe(create)).await.unwrap();
-    let protect = Protect::rows("files", "path").unwrap().prefix("files/").unwrap();
-    protect.apply(&place.pool).await.unwrap();
+    let place = with(&format!("CREATE TABLE files ({columns}, body TEXT)")).await;
+    by_path("files").apply(&place.pool).await.unwrap();
     place
 }
 
-fn with(token: u64, write: &str) -> String {
+fn presenting(token: u64, write: &str) -> String {
     format!("SET @fencing_token = {token}; {write}")
 }
 
@@ -27,7 +23,7 @@ async fn bodies(place: &Place) -> Vec<String> {
 }
 
 fn is_stale(place: &Place, resource: &str, write: &str) {
-    let error = place.client(&with(1, write)).expect_err(write);
+    let error = place.client(&presenting(1, write)).expect_err(write);
     let words = format!("fencing: token 1 is stale, high water 34, resource {resource}");
     assert!(error.contains(&words), "{write}: {error}");
 }
@@ -36,14 +32,17 @@ fn is_stale(place: &Place, resource: &str, write: &str) {
 async fn a_trigger_that_renames_later_is_seen() {
     let place = protected("path VARCHAR(50) COLLATE utf8mb4_bin PRIMARY KEY").await;
     for (name, event) in [("zz_insert", "INSERT"), ("zz_update", "UPDATE")] {
-        let lower = format!(
-            "CREATE TRIGGER {name} BEFORE {event} ON files FOR EACH ROW
+        run(
+            &place.pool,
+            &format!(
+                "CREATE TRIGGER {name} BEFORE {event} ON files FOR EACH ROW
             SET NEW.path = LOWER(NEW.path)"
-        );
-        place.pool.execute(AssertSqlSafe(lower)).await.unwrap();
+            ),
+        )
+        .await;
     }
-    place.client(&with(34, "INSERT INTO files VALUES ('A', 'new')")).unwrap();
-    place.client(&with(1, "INSERT INTO files VALUES ('B', 'b')")).unwrap();
+    place.client(&presenting(34, "INSERT INTO files VALUES ('A', 'new')")).unwrap();
+    place.client(&presenting(1, "INSERT INTO files VALUES ('B', 'b')")).unwrap();
     for write in [
         "INSERT INTO files VALUES ('A', 'stale') ON DUPLICATE KEY UPDATE body = 'stale'",
         "REPLACE INTO files VALUES ('A', 'stale')",
@@ -52,7 +51,7 @@ async fn a_trigger_that_renames_later_is_seen() {
         is_stale(&place, "files/a", write);
     }
     // The row is gone, and its mark is not.
-    place.client(&with(34, "DELETE FROM files WHERE path = 'a'")).unwrap();
+    place.client(&presenting(34, "DELETE FROM files WHERE path = 'a'")).unwrap();
     for write in [
         "INSERT INTO files VALUES ('A', 'stale')",
         "INSERT IGNORE INTO files VALUES ('A', 'stale')",
@@ -63,7 +62,7 @@ async fn a_trigger_that_renames_later_is_seen() {
         is_stale(&place, "files/a", write);
     }
     assert_eq!(bodies(&place).await, ["b"]);
-    place.client(&with(35, "UPDATE files SET body = 'newer', path = 'A'")).unwrap();
+    place.client(&presenting(35, "UPDATE files SET body = 'newer', path = 'A'")).unwrap();
     assert_eq!(bodies(&place).await, ["newer"]);
 }
 
@@ -75,8 +74,8 @@ async fn a_column_that_the_database_fills_in_names_the_resource() {
         ("path BIGINT AS (7 - id) VIRTUAL, id BIGINT PRIMARY KEY", "files/6"),
     ] {
         let place = protected(columns).await;
-        place.client(&with(34, "INSERT INTO files (id, body) VALUES (1, 'new')")).unwrap();
-        place.client(&with(1, "INSERT INTO files (id, body) VALUES (2, 'b')")).unwrap();
+        place.client(&presenting(34, "INSERT INTO files (id, body) VALUES (1, 'new')")).unwrap();
+        place.client(&presenting(1, "INSERT INTO files (id, body) VALUES (2, 'b')")).unwrap();
         is_stale(&place, resource, "UPDATE files SET body = 'stale' WHERE body = 'new'");
         is_stale(&place, resource, "DELETE FROM files WHERE body = 'new'");
         assert_eq!(bodies(&place).await, ["b", "new"]);
@@ -86,11 +85,10 @@ async fn a_column_that_the_database_fills_in_names_the_resource() {
 /// Where nothing can be rolled back, a row that is refused would stay.
 #[tokio::test]
 async fn a_table_without_transactions_is_not_protected() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
+    let place = migrated().await;
     for engine in ["MyISAM", "Aria", "MEMORY"] {
-        let create = format!("CREATE TABLE {engine} (path VARCHAR(50)) ENGINE = {engine}");
-        place.pool.execute(AssertSqlSafe(create)).await.unwrap();
+        run(&place.pool, &format!("CREATE TABLE {engine} (path VARCHAR(50)) ENGINE = {engine}"))
+            .await;
         let protect = Protect::rows(engine, "path").unwrap();
         let error = protect.apply(&place.pool).await.expect_err(engine);
         let words = format!("the table {engine} can't be protected: its engine {engine} has no");
@@ -102,7 +100,7 @@ async fn a_table_without_transactions_is_not_protected() {
 #[tokio::test]
 async fn a_table_that_has_lost_its_transactions_is_not_whole() {
     let place = protected("path VARCHAR(50) PRIMARY KEY").await;
-    let protect = Protect::rows("files", "path").unwrap().prefix("files/").unwrap();
+    let protect = by_path("files");
     for (table, expected) in [
         ("files", "its engine MyISAM has no transactions"),
         ("fencing_marks", "fencing_marks has the engine MyISAM"),
@@ -110,7 +108,7 @@ async fn a_table_that_has_lost_its_transactions_is_not_whole() {
     ] {
         let alter = async |engine| {
             let alter = format!("ALTER TABLE {table} ENGINE = {engine}");
-            place.pool.execute(AssertSqlSafe(alter)).await.unwrap();
+            run(&place.pool, &alter).await;
         };
         alter("MyISAM").await;
         for name in [None, Some("files")] {
@@ -148,12 +146,11 @@ async fn the_catalogue_says_what_is_missing_and_what_gets_past() {
         ),
     ] {
         let place = protected("path VARCHAR(50) PRIMARY KEY").await;
-        place.pool.execute(change).await.unwrap();
+        run(&place.pool, change).await;
         let found = sql::protected(&place.pool, None).await.unwrap();
         let faults = found[0].faults.join("; ");
         assert!(faults.contains(expected), "{change}: {faults}");
-        let protect = Protect::rows("files", "path").unwrap().prefix("files/").unwrap();
-        protect.apply(&place.pool).await.unwrap();
+        by_path("files").apply(&place.pool).await.unwrap();
         assert!(sql::protected(&place.pool, None).await.unwrap()[0].is_whole());
     }
 }
@@ -163,20 +160,14 @@ async fn the_catalogue_says_what_is_missing_and_what_gets_past() {
 async fn a_table_that_was_made_anew_is_said_not_to_be_protected() {
     let place = protected("path VARCHAR(50) PRIMARY KEY").await;
     for change in ["CREATE TABLE anew LIKE files", "RENAME TABLE files TO old, anew TO files"] {
-        place.pool.execute(change).await.unwrap();
+        run(&place.pool, change).await;
     }
     let found = sql::protected(&place.pool, Some("files")).await.unwrap();
     assert!(found[0].faults[0].starts_with("it is not protected"), "{found:?}");
     let old = sql::protected(&place.pool, Some("old")).await.unwrap();
     assert!(old[0].faults.join(";").contains("for a table of another name"), "{old:?}");
     // Under its new name it gets triggers of that name, and no others.
-    Protect::rows("old", "path")
-        .unwrap()
-        .prefix("files/")
-        .unwrap()
-        .apply(&place.pool)
-        .await
-        .unwrap();
+    by_path("old").apply(&place.pool).await.unwrap();
     assert!(sql::protected(&place.pool, Some("old")).await.unwrap()[0].is_whole());
     Protect::rows("files", "path").unwrap().apply(&place.pool).await.unwrap();
     assert!(sql::protected(&place.pool, Some("files")).await.unwrap()[0].is_whole());
@@ -184,15 +175,14 @@ async fn a_table_that_was_made_anew_is_said_not_to_be_protected() {
 
 #[tokio::test]
 async fn foreign_keys_that_get_past_are_named() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
+    let place = migrated().await;
     for create in [
         "CREATE TABLE folders (name VARCHAR(50) PRIMARY KEY)",
         "CREATE TABLE files (path VARCHAR(50) PRIMARY KEY, folder VARCHAR(50), other VARCHAR(50),
             CONSTRAINT in_folder FOREIGN KEY (folder) REFERENCES folders (name) ON DELETE CASCADE,
             CONSTRAINT harmless FOREIGN KEY (other) REFERENCES folders (name))",
     ] {
-        place.pool.execute(create).await.unwrap();
+        run(&place.pool, create).await;
     }
     Protect::rows("files", "path").unwrap().apply(&place.pool).await.unwrap();
     let found = sql::protected(&place.pool, None).await.unwrap();

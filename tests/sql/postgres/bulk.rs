@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
-use fencing::sql::{self, AdmitError, Protect};
+use fencing::sql::{self, AdmitError};
 use fencing::{Resource, Token};
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, Executor, PgPool};
 use support::postgres::PostgresServer;
 
 use super::place::{self, Place};
+use super::setup::{attempt, by_path, number, raise, run};
 use crate::common::{resource, retryable, stale, token};
 
 async fn protected(pool: &PgPool) {
     sql::migrate(pool).await.unwrap();
-    pool.execute("CREATE TABLE files (path text PRIMARY KEY, body text)").await.unwrap();
-    let protect = Protect::rows("files", "path").unwrap().prefix("files/").unwrap();
-    protect.apply(pool).await.unwrap();
+    run(pool, "CREATE TABLE files (path text PRIMARY KEY, body text)").await;
+    by_path("files").apply(pool).await.unwrap();
 }
 
 async fn write(pool: &PgPool, number: u64, statement: &str) -> Result<(), AdmitError> {
@@ -40,10 +40,10 @@ async fn one_transaction_writes_thirty_thousand_resources() {
     stale(write(&pool, 34, update).await);
     let admit = "SELECT fencing_admit('others/' || i, 34) FROM generate_series(1, 30000) AS i";
     for _ in 0..2 {
-        pool.execute(admit).await.unwrap();
+        run(&pool, admit).await;
     }
     let marks = "SELECT count(*) FROM fencing_marks WHERE token = 35";
-    assert_eq!(sqlx::query_scalar::<_, i64>(marks).fetch_one(&pool).await.unwrap(), 30_000);
+    assert_eq!(number(&pool, marks).await, 30_000);
 }
 
 /// Also those that it has not queued for.
@@ -57,10 +57,10 @@ async fn it_keeps_newer_tokens_out_of_all_of_them() {
     for _ in 0..2 {
         let mut tx = place.pool.begin().await.unwrap();
         sql::present(&mut tx, token(34)).await.unwrap();
-        tx.execute("UPDATE files SET body = '34'").await.unwrap();
+        run(&mut *tx, "UPDATE files SET body = '34'").await;
         let queued = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'
             AND pid = pg_backend_pid()";
-        let queued = sqlx::query_scalar::<_, i64>(queued).fetch_one(&mut *tx).await.unwrap();
+        let queued = number(&mut *tx, queued).await;
         assert!((1..100).contains(&queued), "{queued}");
         let impatient = place.impatient();
         for number in [1, 50, 100] {
@@ -72,7 +72,7 @@ async fn it_keeps_newer_tokens_out_of_all_of_them() {
     }
     for number in [1, 50, 100] {
         let name = Resource::new(format!("files/{number}")).unwrap();
-        sql::begin(&place.pool, &name, token(35)).await.unwrap().commit().await.unwrap();
+        raise(&place.pool, &name, 35).await;
     }
     stale(write(&place.pool, 34, "UPDATE files SET body = '34'").await);
 }
@@ -88,12 +88,9 @@ async fn what_was_admitted_behind_a_savepoint_is_not_after_it() {
         .connect_lazy_with(place.pool.connect_options().as_ref().clone());
     let mut tx = pool.begin().await.unwrap();
     sql::present(&mut tx, token(34)).await.unwrap();
-    tx.execute("SAVEPOINT one; UPDATE files SET body = '34'; ROLLBACK TO SAVEPOINT one")
-        .await
-        .unwrap();
+    run(&mut *tx, "SAVEPOINT one; UPDATE files SET body = '34'; ROLLBACK TO SAVEPOINT one").await;
     sql::begin(&pool, &resource(), Token::new(35).unwrap()).await.unwrap().commit().await.unwrap();
-    let error = tx.execute("UPDATE files SET body = '34'").await.unwrap_err();
-    stale::<()>(Err(error.into()));
+    stale(attempt(&mut *tx, "UPDATE files SET body = '34'").await);
 }
 
 /// A transaction that has written with a token, and admits a newer one itself, does not write with the older one again.
@@ -105,12 +102,10 @@ async fn what_was_admitted_before_a_raise_of_its_own_is_stale_after_it() {
     let mut tx = place.pool.begin().await.unwrap();
     sql::present(&mut tx, token(33)).await.unwrap();
     for body in ["one", "two"] {
-        let update = format!("UPDATE files SET body = '{body}'");
-        tx.execute(AssertSqlSafe(update)).await.unwrap();
+        run(&mut *tx, &format!("UPDATE files SET body = '{body}'")).await;
     }
     sql::admit(&mut tx, &resource(), token(34)).await.unwrap();
-    let error = tx.execute("UPDATE files SET body = 'three'").await.unwrap_err();
-    stale::<()>(Err(error.into()));
+    stale(attempt(&mut *tx, "UPDATE files SET body = 'three'").await);
 }
 
 /// Two fences in one database have marks of their own, also for one name.
@@ -120,7 +115,7 @@ async fn what_one_fence_has_admitted_another_one_refuses() {
     let schema = async |name: &'static str| {
         let options = (*place.pool.connect_options()).clone().options([("search_path", name)]);
         let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(options);
-        pool.execute(AssertSqlSafe(format!("CREATE SCHEMA {name}"))).await.unwrap();
+        run(&pool, &format!("CREATE SCHEMA {name}")).await;
         protected(&pool).await;
         pool
     };
@@ -130,7 +125,6 @@ async fn what_one_fence_has_admitted_another_one_refuses() {
     }
     let mut tx = one.begin().await.unwrap();
     sql::present(&mut tx, token(33)).await.unwrap();
-    tx.execute("UPDATE one.files SET body = '33'").await.unwrap();
-    let error = tx.execute("UPDATE other.files SET body = '33'").await.unwrap_err();
-    stale::<()>(Err(error.into()));
+    run(&mut *tx, "UPDATE one.files SET body = '33'").await;
+    stale(attempt(&mut *tx, "UPDATE other.files SET body = '33'").await);
 }

@@ -5,47 +5,32 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::{Request, StatusCode};
+use axum::http::Request;
 use axum::routing::{MethodRouter, put};
 use fencing::fence::MemoryMarks;
 use fencing::http::{self, FenceLayer, Fenced, InTransaction, Problem, Refusal, TransactionLayer};
 use fencing::sql::{self, Protect};
 use fencing::{Fence, Resource};
-use http_body_util::BodyExt;
-use sqlx::{Executor, PgPool};
+use sqlx::PgPool;
 use support::postgres::PostgresServer;
 use tokio::sync::Barrier;
 use tower::ServiceExt;
 
 use super::place::{Place, pool};
+use super::setup::{number, run, with};
 use crate::common::{resource, token};
+use crate::service::{Answer, send, server};
 
 type Tx = InTransaction<PgPool>;
 
-fn server(pool: PgPool, handler: MethodRouter) -> Router {
-    let fence = Fence::new(MemoryMarks::default());
-    let handler = handler
-        .route_layer(TransactionLayer::new(pool))
-        .route_layer(FenceLayer::new(fence, http::path));
-    Router::new().route("/files/{name}", handler)
-}
-
-async fn send(app: &Router, path: &str, number: u64) -> (StatusCode, Option<Problem>) {
-    let request = Request::put(path).header("fencing-token", number).body(Body::empty()).unwrap();
-    let (parts, body) = app.clone().oneshot(request).await.unwrap().into_parts();
-    let body = body.collect().await.unwrap().to_bytes();
-    (parts.status, Problem::read(&parts.headers, &body).ok())
-}
-
-async fn ready(tables: &'static str) -> Place {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    place.pool.execute(tables).await.unwrap();
-    place
-}
-
 async fn count(place: &Place) -> i64 {
-    sqlx::query_scalar("SELECT count(*) FROM files").fetch_one(&place.pool).await.unwrap()
+    number(&place.pool, "SELECT count(*) FROM files").await
+}
+
+fn is_refused((status, problem): Answer, kind: &str) -> Problem {
+    let problem = problem.unwrap();
+    assert_eq!((status.as_u16(), problem.kind.as_str()), (503, kind));
+    problem
 }
 
 fn insert() -> MethodRouter {
@@ -57,7 +42,7 @@ fn insert() -> MethodRouter {
 
 #[tokio::test]
 async fn a_session_that_ends_in_its_commit_leaves_it_in_doubt() {
-    let place = ready(
+    let place = with(
         "CREATE TABLE files (id INT);
         CREATE FUNCTION dies() RETURNS trigger LANGUAGE plpgsql AS
             'BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END';
@@ -66,13 +51,11 @@ async fn a_session_that_ends_in_its_commit_leaves_it_in_doubt() {
     )
     .await;
     let app = server(place.pool.clone(), insert());
-    let (status, problem) = send(&app, "/files/a", 33).await;
-    let problem = problem.unwrap();
-    assert_eq!((status.as_u16(), problem.kind.as_str()), (503, Problem::IN_DOUBT));
+    let problem = is_refused(send(&app, "/files/a", 33).await, Problem::IN_DOUBT);
     assert!(problem.detail.contains("may or may not be stored"), "{}", problem.detail);
     assert_eq!(count(&place).await, 0);
     // The pool goes on.
-    place.pool.execute("ALTER TABLE files DISABLE TRIGGER dies").await.unwrap();
+    run(&place.pool, "ALTER TABLE files DISABLE TRIGGER dies").await;
     assert_eq!(send(&app, "/files/a", 33).await.0, 200);
     assert_eq!(count(&place).await, 1);
 }
@@ -83,27 +66,30 @@ async fn a_server_that_dies_in_a_commit_leaves_it_in_doubt() {
     let mut postgres = PostgresServer::start();
     let pool = pool(postgres.database().await);
     sql::migrate(&pool).await.unwrap();
-    let slow = "CREATE TABLE files (id INT);
+    run(
+        &pool,
+        "CREATE TABLE files (id INT);
         CREATE FUNCTION sleeps() RETURNS trigger LANGUAGE plpgsql AS
             'BEGIN PERFORM pg_sleep(600); RETURN NULL; END';
         CREATE CONSTRAINT TRIGGER sleeps AFTER INSERT ON files DEFERRABLE INITIALLY DEFERRED
-            FOR EACH ROW EXECUTE FUNCTION sleeps()";
-    pool.execute(slow).await.unwrap();
+            FOR EACH ROW EXECUTE FUNCTION sleeps()",
+    )
+    .await;
     let app = server(pool.clone(), insert());
     let committing = async {
         let asleep = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
-        while sqlx::query_scalar::<_, i64>(asleep).fetch_one(&pool).await.unwrap() == 0 {
+        while number(&pool, asleep).await == 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         postgres.kill();
     };
-    let ((status, problem), ()) = tokio::join!(send(&app, "/files/a", 33), committing);
-    assert_eq!((status.as_u16(), problem.unwrap().kind.as_str()), (503, Problem::IN_DOUBT));
+    let (answer, ()) = tokio::join!(send(&app, "/files/a", 33), committing);
+    is_refused(answer, Problem::IN_DOUBT);
 }
 
 #[tokio::test]
 async fn a_session_that_ends_before_its_commit_has_stored_nothing() {
-    let place = ready("CREATE TABLE files (id INT)").await;
+    let place = with("CREATE TABLE files (id INT)").await;
     let admin = place.other();
     let handler = put(move |mut tx: Tx| async move {
         sqlx::query("INSERT INTO files VALUES (1)").execute(&mut **tx).await?;
@@ -118,9 +104,7 @@ async fn a_session_that_ends_before_its_commit_has_stored_nothing() {
 
 /// The same request may succeed: nothing was wrong with it.
 async fn rolled_back_for_now(place: &Place, app: &Router) {
-    let (status, problem) = send(app, "/files/a", 33).await;
-    let problem = problem.unwrap();
-    assert_eq!((status.as_u16(), problem.kind.as_str()), (503, Problem::ROLLED_BACK));
+    let problem = is_refused(send(app, "/files/a", 33).await, Problem::ROLLED_BACK);
     assert!(problem.detail.contains("try again"), "{}", problem.detail);
     assert_eq!(count(place).await, 0);
 }
@@ -128,7 +112,7 @@ async fn rolled_back_for_now(place: &Place, app: &Router) {
 /// The server ends the session because the handler pauses for too long between two statements.
 #[tokio::test]
 async fn a_session_that_ends_in_a_pause_has_stored_nothing() {
-    let place = ready("CREATE TABLE files (id INT)").await;
+    let place = with("CREATE TABLE files (id INT)").await;
     let admin = place.other();
     let handler = put(move |mut tx: Tx| async move {
         sqlx::query("INSERT INTO files VALUES (1)").execute(&mut **tx).await?;
@@ -148,18 +132,17 @@ async fn a_session_that_ends_in_a_pause_has_stored_nothing() {
 
 #[tokio::test]
 async fn a_constraint_that_is_checked_at_the_end_stores_nothing() {
-    let place = ready("CREATE TABLE files (id INT UNIQUE DEFERRABLE INITIALLY DEFERRED)").await;
+    let place = with("CREATE TABLE files (id INT UNIQUE DEFERRABLE INITIALLY DEFERRED)").await;
     let app = server(place.pool.clone(), insert());
     assert_eq!(send(&app, "/files/a", 33).await.0, 200);
-    let (status, problem) = send(&app, "/files/a", 33).await;
-    assert_eq!((status.as_u16(), problem.unwrap().kind.as_str()), (503, Problem::ROLLED_BACK));
+    is_refused(send(&app, "/files/a", 33).await, Problem::ROLLED_BACK);
     assert_eq!(count(&place).await, 1);
 }
 
 /// Two that each read what the other writes. One must fail, and the token is not to blame.
 #[tokio::test]
 async fn a_serialization_failure_is_a_conflict_and_not_stale() {
-    let place = ready("CREATE TABLE files (id INT)").await;
+    let place = with("CREATE TABLE files (id INT)").await;
     let serializable = place.with(&[("default_transaction_isolation", "serializable")]);
     let barrier = Arc::new(Barrier::new(2));
     let both = Arc::clone(&barrier);
@@ -181,8 +164,7 @@ async fn a_serialization_failure_is_a_conflict_and_not_stale() {
         false => ("/files/a", (two, one)),
     };
     assert_eq!(won.0, 200);
-    let problem = lost.1.unwrap();
-    assert_eq!((lost.0.as_u16(), problem.kind.as_str()), (503, Problem::CONFLICT));
+    is_refused(lost, Problem::CONFLICT);
     assert_eq!(count(&place).await, 1);
     // Sent again, it passes.
     assert_eq!(send(&app, path, 34).await.0, 200);
@@ -191,7 +173,7 @@ async fn a_serialization_failure_is_a_conflict_and_not_stale() {
 /// The transaction presents what it was admitted with.
 #[tokio::test]
 async fn a_protected_table_takes_the_writes_of_the_request_and_no_others() {
-    let place = ready("CREATE TABLE files (path TEXT PRIMARY KEY, body TEXT)").await;
+    let place = with("CREATE TABLE files (path TEXT PRIMARY KEY, body TEXT)").await;
     Protect::rows("files", "path").unwrap().apply(&place.pool).await.unwrap();
     let handler = put(|mut tx: Tx| async move {
         sqlx::query("INSERT INTO files VALUES ('files/a', 'x')").execute(&mut **tx).await?;
@@ -207,7 +189,7 @@ async fn a_protected_table_takes_the_writes_of_the_request_and_no_others() {
 /// Two requests that name the same resources in different orders never wait for each other.
 #[tokio::test]
 async fn several_resources_are_admitted_in_one_order() {
-    let place = ready("CREATE TABLE files (id INT)").await;
+    let place = with("CREATE TABLE files (id INT)").await;
     let server = |names: [&'static str; 2]| {
         let name = move |_: &axum::http::request::Parts| {
             names.map(Resource::new).into_iter().collect::<Result<Vec<_>, _>>()
@@ -225,7 +207,7 @@ async fn several_resources_are_admitted_in_one_order() {
     let waiting = async |wanted: i64| {
         let waiting = "SELECT count(*) FROM pg_stat_activity
             WHERE datname = current_database() AND wait_event_type = 'Lock'";
-        while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&place.pool).await.unwrap() < wanted {
+        while number(&place.pool, waiting).await < wanted {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
     };

@@ -2,17 +2,15 @@
 
 use fencing::fence::{Marks, MarksError};
 use fencing::sql::{self, AdmitError, SqlMarks};
-use sqlx::AssertSqlSafe;
 
 use super::place::Place;
+use super::setup::with;
 use crate::common::{resource, retryable, token};
 
 /// A database whose first writes of a mark fail with this code. A sequence does not roll
 /// back, so that it can count them.
 async fn failing(times: u32, code: &str) -> Place {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    let trap = format!(
+    let place = with(&format!(
         "CREATE SEQUENCE tries;
         CREATE FUNCTION trap() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
             IF nextval('tries') <= {times} THEN
@@ -22,8 +20,8 @@ async fn failing(times: u32, code: &str) -> Place {
         END $$;
         CREATE TRIGGER trap BEFORE INSERT ON fencing_marks
             FOR EACH ROW EXECUTE FUNCTION trap()"
-    );
-    sqlx::raw_sql(AssertSqlSafe(trap)).execute(&place.pool).await.unwrap();
+    ))
+    .await;
     place
 }
 
@@ -59,13 +57,13 @@ async fn marks_try_again_after_a_conflict_and_give_up_after_some() {
 
 #[tokio::test]
 async fn a_mark_that_does_not_stay_admits_nobody() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    let trap = "CREATE FUNCTION trap() RETURNS trigger LANGUAGE plpgsql AS
+    let place = with(
+        "CREATE FUNCTION trap() RETURNS trigger LANGUAGE plpgsql AS
             $$ BEGIN RETURN NULL; END $$;
         CREATE TRIGGER trap BEFORE INSERT ON fencing_marks
-            FOR EACH ROW EXECUTE FUNCTION trap()";
-    sqlx::raw_sql(trap).execute(&place.pool).await.unwrap();
+            FOR EACH ROW EXECUTE FUNCTION trap()",
+    )
+    .await;
     let error = sql::begin(&place.pool, &resource(), token(33)).await.unwrap_err();
     assert!(matches!(error, AdmitError::Corrupt { .. }), "{error:?}");
 }

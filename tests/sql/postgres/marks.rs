@@ -9,7 +9,7 @@ use fencing::{Fence, Resource};
 use sqlx::postgres::PgPoolOptions;
 use support::postgres::PostgresServer;
 
-use super::place::Place;
+use super::setup::{migrated, run};
 use crate::common::{resource, token};
 
 /// As where a proxy sends reads to a replica.
@@ -26,7 +26,7 @@ async fn a_replica_that_is_behind_passes_no_token() {
     let replica =
         PgPoolOptions::new().connect_lazy_with(standby.on(options.get_database().unwrap()));
     // It has copied 33, and stops there.
-    sqlx::query("SELECT pg_wal_replay_pause()").execute(&replica).await.unwrap();
+    run(&replica, "SELECT pg_wal_replay_pause()").await;
     marks.raise(&resource(), token(34)).await.unwrap();
     assert_eq!(sql::highest(&replica, &resource()).await.unwrap(), Some(token(33)));
     SqlMarks::new(replica).raise(&resource(), token(33)).await.unwrap_err();
@@ -35,8 +35,7 @@ async fn a_replica_that_is_behind_passes_no_token() {
 
 #[tokio::test]
 async fn a_client_asleep_in_its_transaction_holds_up_its_own_resource_only() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
+    let place = migrated().await;
     let mut asleep = sql::begin(&place.pool, &resource(), token(33)).await.unwrap();
     let pool = place.other();
     let fence = Fence::new(SqlMarks::new(pool.clone())).limit(Duration::from_millis(500));
@@ -52,7 +51,7 @@ async fn a_client_asleep_in_its_transaction_holds_up_its_own_resource_only() {
     while fence.admit(&other, token(2)).await.is_err() {
         assert!(Instant::now() < end, "the pool is taken");
     }
-    sqlx::query("SELECT 1").execute(&mut *asleep).await.unwrap();
+    run(&mut *asleep, "SELECT 1").await;
     asleep.commit().await.unwrap();
     let fence = fence.limit(Duration::from_secs(20));
     assert!(fence.admit(&resource(), token(34)).await.is_ok());

@@ -1,36 +1,34 @@
 //! A role that may not create anything.
 
 use fencing::sql::{self, MigrateError, Protect};
+use sqlx::PgPool;
 use sqlx::postgres::PgPoolOptions;
-use sqlx::{AssertSqlSafe, PgPool};
 
 use super::place::Place;
+use super::setup::{is_lost, migrate_again, migrated, run, with};
 
 /// A pool of a role of its own, after these GRANTs to it: `$role` stands for its name.
 async fn role(place: &Place, grants: &str) -> PgPool {
     let options = (*place.pool.connect_options()).clone();
     let role = format!("writer_{}", options.get_database().unwrap());
     let grants = format!("CREATE ROLE $role LOGIN; {grants}").replace("$role", &role);
-    sqlx::raw_sql(AssertSqlSafe(grants)).execute(&place.pool).await.unwrap();
+    run(&place.pool, &grants).await;
     PgPoolOptions::new().connect_lazy_with(options.username(&role))
 }
 
 #[tokio::test]
 async fn who_may_only_read_may_migrate_where_nothing_is_to_be_done() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
+    let place = migrated().await;
     let pool = role(&place, "GRANT SELECT ON _fencing_migrations TO $role").await;
     sql::migrate(&pool).await.unwrap();
     // The applied one is another, and that is for somebody else to put right.
-    let change = "UPDATE _fencing_migrations SET checksum = ''";
-    sqlx::query(change).execute(&place.pool).await.unwrap();
+    run(&place.pool, "UPDATE _fencing_migrations SET checksum = ''").await;
     sql::migrate(&pool).await.unwrap_err();
 }
 
 #[tokio::test]
 async fn who_may_not_even_read_is_told_what_is_missing() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
+    let place = migrated().await;
     let pool = role(&place, "").await;
     let error = sql::migrate(&pool).await.unwrap_err();
     assert!(matches!(error, MigrateError::Database(_)), "{error:?}");
@@ -48,9 +46,7 @@ async fn a_trigger_on_the_marks_that_does_not_fire_is_lost() {
             FOR EACH ROW EXECUTE FUNCTION other.fencing_guard();
         CREATE FUNCTION other.fencing_check(text) RETURNS void LANGUAGE sql AS '';
         RESET search_path";
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    sqlx::raw_sql(OTHER).execute(&place.pool).await.unwrap();
+    let place = with(OTHER).await;
     for (change, lost) in [
         ("ALTER TABLE fencing_marks DISABLE TRIGGER fencing_marks_lower", "fencing_marks_lower"),
         (
@@ -66,27 +62,21 @@ async fn a_trigger_on_the_marks_that_does_not_fire_is_lost() {
         ),
         ("DROP FUNCTION fencing_check", "fencing_check"),
     ] {
-        sqlx::raw_sql(change).execute(&place.pool).await.unwrap();
-        let error = sql::migrate(&place.pool).await.unwrap_err();
-        assert!(matches!(error, MigrateError::Lost { .. }), "{change}: {error:?}");
-        assert!(error.to_string().contains(lost), "{change}: {error}");
-        sqlx::query("DELETE FROM _fencing_migrations").execute(&place.pool).await.unwrap();
-        sql::migrate(&place.pool).await.unwrap();
+        run(&place.pool, change).await;
+        is_lost(&place.pool, lost).await;
+        migrate_again(&place).await;
     }
 }
 
 /// A crash empties a table that is not logged: the marks would start again.
 #[tokio::test]
 async fn marks_that_a_crash_would_empty_are_refused() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    let files = "CREATE TABLE files (path text)";
-    sqlx::raw_sql(files).execute(&place.pool).await.unwrap();
+    let place = with("CREATE TABLE files (path text)").await;
     Protect::rows("files", "path").unwrap().apply(&place.pool).await.unwrap();
     for table in ["fencing_marks", "fencing_leases"] {
         let alter = async |to| {
             let alter = format!("ALTER TABLE {table} SET {to}");
-            sqlx::raw_sql(AssertSqlSafe(alter)).execute(&place.pool).await.unwrap();
+            run(&place.pool, &alter).await;
         };
         alter("UNLOGGED").await;
         let words = format!("{table} is not logged");

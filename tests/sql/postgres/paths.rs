@@ -1,27 +1,25 @@
 //! What a session brings along: its search path, temporary tables, and a token.
 
 use fencing::fence::Marks;
-use fencing::lock::sql::SqlLock;
 use fencing::sql::{self, AdmitError, Protect, SqlMarks};
 use sqlx::postgres::PgPoolOptions;
-use sqlx::{AssertSqlSafe, Executor, PgPool};
+use sqlx::{Executor, PgPool};
 
 use super::place::Place;
-use crate::common::{resource, stale, token};
+use super::setup::{attempt, by_path, raise, run, with};
+use crate::common::{resource, stale, token, unpresented};
 
 const OTHER: &str = "(resource text PRIMARY KEY, token bigint)";
 
 /// A protected table with the row `a`, whose mark is 34.
 async fn at_34() -> Place {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    let files = "CREATE TABLE files (path text PRIMARY KEY, body text);
-        INSERT INTO files VALUES ('a', 'old')";
-    sqlx::raw_sql(files).execute(&place.pool).await.unwrap();
-    let protect = Protect::rows("files", "path").unwrap().prefix("files/").unwrap();
-    protect.apply(&place.pool).await.unwrap();
-    let tx = sql::begin(&place.pool, &resource(), token(34)).await.unwrap();
-    tx.commit().await.unwrap();
+    let place = with(
+        "CREATE TABLE files (path text PRIMARY KEY, body text);
+        INSERT INTO files VALUES ('a', 'old')",
+    )
+    .await;
+    by_path("files").apply(&place.pool).await.unwrap();
+    raise(&place.pool, &resource(), 34).await;
     place
 }
 
@@ -52,31 +50,14 @@ async fn is_stale_in_every_way(pool: &PgPool) {
     assert_eq!(sql::highest(pool, &resource()).await.unwrap(), Some(token(34)));
     stale(write(pool, Some(33)).await);
     write(pool, Some(34)).await.unwrap();
-    sql::begin(pool, &resource(), token(34)).await.unwrap().commit().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_temporary_table_does_not_stand_for_the_marks() {
-    let place = at_34().await;
-    let pool = single(
-        &place,
-        "CREATE TEMPORARY TABLE fencing_marks (resource text PRIMARY KEY, token bigint);
-        INSERT INTO fencing_marks VALUES ('files/a', 33)",
-    );
-    is_stale_in_every_way(&pool).await;
-    // A lease has a token above the mark, and an operator sees the mark.
-    let lock = SqlLock::new(pool.clone());
-    assert_eq!(lock.acquire(&resource()).await.unwrap().token(), token(35));
-    assert!(lock.health().await.has_quorum());
-    let listed = sql::marks(&pool, &[], 10).await.unwrap();
-    assert_eq!(listed[0].number, Some(34), "{listed:?}");
+    raise(pool, &resource(), 34).await;
 }
 
 #[tokio::test]
 async fn a_schema_in_front_does_not_stand_for_the_marks() {
     let place = at_34().await;
     let evil = format!("CREATE SCHEMA evil; CREATE TABLE evil.fencing_marks {OTHER}");
-    sqlx::raw_sql(AssertSqlSafe(evil)).execute(&place.pool).await.unwrap();
+    run(&place.pool, &evil).await;
     is_stale_in_every_way(&single(&place, "SET search_path = evil, public")).await;
 }
 
@@ -92,13 +73,13 @@ async fn a_protected_table_is_written_under_an_empty_path() {
 #[tokio::test]
 async fn a_second_table_of_marks_on_the_path_is_not_created() {
     let place = at_34().await;
-    place.pool.execute("CREATE SCHEMA app").await.unwrap();
+    run(&place.pool, "CREATE SCHEMA app").await;
     let error = sql::migrate(&single(&place, "SET search_path = app, public")).await.unwrap_err();
     assert!(error.to_string().contains("public.fencing_marks"), "{error}");
     // Schemas that no path joins have fences of their own.
     sql::migrate(&single(&place, "SET search_path = app")).await.unwrap();
     let app = single(&place, "SET search_path = app");
-    sql::begin(&app, &resource(), token(1)).await.unwrap().commit().await.unwrap();
+    raise(&app, &resource(), 1).await;
     assert_eq!(sql::highest(&app, &resource()).await.unwrap(), Some(token(1)));
     assert_eq!(sql::highest(&place.pool, &resource()).await.unwrap(), Some(token(34)));
 }
@@ -110,10 +91,12 @@ async fn a_token_counts_in_the_transaction_that_presents_it() {
     // Kept for the session in the form that counted before.
     let mut tx = pool.begin().await.unwrap();
     sql::present(&mut tx, token(34)).await.unwrap();
-    let keep =
-        "SELECT set_config('fencing.sequencer', current_setting('fencing.sequencer'), false)";
-    tx.execute(keep).await.unwrap();
-    tx.execute("UPDATE public.files SET body = 'first'").await.unwrap();
+    run(
+        &mut *tx,
+        "SELECT set_config('fencing.sequencer', current_setting('fencing.sequencer'), false)",
+    )
+    .await;
+    run(&mut *tx, "UPDATE public.files SET body = 'first'").await;
     tx.commit().await.unwrap();
     assert!(matches!(write(&pool, None).await, Err(AdmitError::Unpresented(_))));
     write(&pool, Some(34)).await.unwrap();
@@ -125,7 +108,7 @@ async fn a_setting_that_stays_in_the_session_is_used_up() {
     let place = at_34().await;
     for set in ["fencing.token = '34'", "fencing.sequencer = '34 files/a'"] {
         let pool = single(&place, "SELECT 1");
-        pool.execute(AssertSqlSafe(format!("SET {set}"))).await.unwrap();
+        run(&pool, &format!("SET {set}")).await;
         let mut tx = pool.begin().await.unwrap();
         for statement in [
             "UPDATE files SET body = 'first'",
@@ -146,17 +129,17 @@ async fn a_setting_that_stays_in_the_session_is_used_up() {
         for _ in 0..3 {
             let mut tx = pool.begin().await.unwrap();
             for set in [set, "fencing.token = '34'", set] {
-                tx.execute(AssertSqlSafe(format!("SET LOCAL {set}"))).await.unwrap();
-                tx.execute("UPDATE files SET body = 'local'").await.unwrap();
+                run(&mut *tx, &format!("SET LOCAL {set}")).await;
+                run(&mut *tx, "UPDATE files SET body = 'local'").await;
             }
             tx.commit().await.unwrap();
             assert!(matches!(write(&pool, None).await, Err(AdmitError::Unpresented(_))), "{set}");
         }
         // Where the writers send two tokens, the second counts from there on.
         let mut tx = pool.begin().await.unwrap();
-        tx.execute("SET LOCAL fencing.token = '34'").await.unwrap();
-        tx.execute("UPDATE files SET body = 'local'").await.unwrap();
-        tx.execute("SET LOCAL fencing.token = '33'").await.unwrap();
+        run(&mut *tx, "SET LOCAL fencing.token = '34'").await;
+        run(&mut *tx, "UPDATE files SET body = 'local'").await;
+        run(&mut *tx, "SET LOCAL fencing.token = '33'").await;
         let error = tx.execute("UPDATE files SET body = 'local'").await.unwrap_err();
         stale(Err::<(), _>(error.into()));
     }
@@ -171,9 +154,9 @@ async fn the_function_of_another_schema_is_not_the_fence() {
         CREATE FUNCTION elsewhere.fencing_protect_truncate() RETURNS trigger LANGUAGE plpgsql
             AS 'BEGIN RETURN NULL; END'";
     let place = at_34().await;
-    place.pool.execute(ELSEWHERE).await.unwrap();
+    run(&place.pool, ELSEWHERE).await;
     assert!(sql::protected(&place.pool, None).await.unwrap()[0].is_whole());
-    let protect = Protect::rows("files", "path").unwrap().prefix("files/").unwrap();
+    let protect = by_path("files");
     // What a path leads to that has another schema in front is refused, and nothing is changed.
     let error = protect.apply(&single(&place, "SET search_path = elsewhere, public")).await;
     let error = error.unwrap_err().to_string();
@@ -190,8 +173,11 @@ async fn the_function_of_another_schema_is_not_the_fence() {
             "BEFORE TRUNCATE ON files EXECUTE FUNCTION elsewhere.fencing_protect_truncate()",
         ),
     ] {
-        let change = format!("DROP TRIGGER {trigger} ON files; CREATE TRIGGER {trigger} {create}");
-        place.pool.execute(AssertSqlSafe(change)).await.unwrap();
+        run(
+            &place.pool,
+            &format!("DROP TRIGGER {trigger} ON files; CREATE TRIGGER {trigger} {create}"),
+        )
+        .await;
         let words = format!(
             "the trigger {trigger} on files calls elsewhere.{trigger}(), and the session finds the \
              marks in public"
@@ -209,8 +195,7 @@ async fn the_function_of_another_schema_is_not_the_fence() {
 #[tokio::test]
 async fn the_tables_of_another_fence_are_not_listed() {
     let place = at_34().await;
-    let app = "CREATE SCHEMA app; CREATE TABLE app.papers (path text)";
-    sqlx::raw_sql(app).execute(&place.pool).await.unwrap();
+    run(&place.pool, "CREATE SCHEMA app; CREATE TABLE app.papers (path text)").await;
     let app = single(&place, "SET search_path = app");
     sql::migrate(&app).await.unwrap();
     Protect::rows("papers", "path").unwrap().apply(&app).await.unwrap();
@@ -228,43 +213,41 @@ async fn the_tables_of_another_fence_are_not_listed() {
 #[tokio::test]
 async fn what_begin_admits_it_presents() {
     let place = at_34().await;
-    place
-        .pool
-        .execute("BEGIN; SELECT fencing_present('5'); INSERT INTO files VALUES ('b', 'b'); COMMIT")
-        .await
-        .unwrap();
+    run(
+        &place.pool,
+        "BEGIN; SELECT fencing_present('5'); INSERT INTO files VALUES ('b', 'b'); COMMIT",
+    )
+    .await;
     for isolation in ["read committed", "serializable"] {
-        let level = format!(
-            "ALTER DATABASE {} SET default_transaction_isolation = '{isolation}'",
-            place.pool.connect_options().get_database().unwrap()
-        );
-        place.pool.execute(AssertSqlSafe(level)).await.unwrap();
+        run(
+            &place.pool,
+            &format!(
+                "ALTER DATABASE {} SET default_transaction_isolation = '{isolation}'",
+                place.pool.connect_options().get_database().unwrap()
+            ),
+        )
+        .await;
         let pool = place.other();
         let mut tx = sql::begin(&pool, &resource(), token(35)).await.unwrap();
-        tx.execute("UPDATE files SET body = 'a' WHERE path = 'a'").await.unwrap();
-        tx.execute("SAVEPOINT one").await.unwrap();
+        run(&mut *tx, "UPDATE files SET body = 'a' WHERE path = 'a'").await;
+        run(&mut *tx, "SAVEPOINT one").await;
         let error = tx.execute("UPDATE files SET body = 'a' WHERE path = 'b'").await.unwrap_err();
         assert!(
             error.to_string().contains("35 files/a of another resource, high water "),
             "{error}"
         );
         assert!(matches!(AdmitError::from(error), AdmitError::Unpresented(_)));
-        tx.execute("ROLLBACK TO SAVEPOINT one; SET LOCAL fencing.token = '99'").await.unwrap();
-        let error = tx.execute("UPDATE files SET body = 'a' WHERE path = 'b'").await.unwrap_err();
-        assert!(matches!(AdmitError::from(error), AdmitError::Unpresented(_)));
-        tx.execute("ROLLBACK TO SAVEPOINT one; SET LOCAL fencing.sequencer = '6 files/b'")
-            .await
-            .unwrap();
-        tx.execute("UPDATE files SET body = 'b' WHERE path = 'b'").await.unwrap();
+        run(&mut *tx, "ROLLBACK TO SAVEPOINT one; SET LOCAL fencing.token = '99'").await;
+        unpresented(attempt(&mut *tx, "UPDATE files SET body = 'a' WHERE path = 'b'").await);
+        run(&mut *tx, "ROLLBACK TO SAVEPOINT one; SET LOCAL fencing.sequencer = '6 files/b'").await;
+        run(&mut *tx, "UPDATE files SET body = 'b' WHERE path = 'b'").await;
         tx.commit().await.unwrap();
         // Without SET LOCAL at the end of the transaction nothing is left.
-        let error = pool.execute("UPDATE files SET body = 'c' WHERE path = 'b'").await.unwrap_err();
-        assert!(matches!(AdmitError::from(error), AdmitError::Unpresented(_)));
+        unpresented(attempt(&pool, "UPDATE files SET body = 'c' WHERE path = 'b'").await);
     }
     for bad in ["35", "35 ", "@35 files/a", "x files/a"] {
         let mut tx = place.pool.begin().await.unwrap();
-        let set = format!("SET LOCAL fencing.sequencer = '{bad}'");
-        tx.execute(AssertSqlSafe(set)).await.unwrap();
+        run(&mut *tx, &format!("SET LOCAL fencing.sequencer = '{bad}'")).await;
         tx.execute("UPDATE files SET body = 'bad'").await.unwrap_err();
     }
 }
@@ -273,12 +256,12 @@ async fn what_begin_admits_it_presents() {
 #[tokio::test]
 async fn a_schema_that_was_renamed_is_named() {
     let place = Place::empty().await;
-    place.pool.execute("CREATE SCHEMA one").await.unwrap();
+    run(&place.pool, "CREATE SCHEMA one").await;
     let one = place.with(&[("search_path", "one")]);
     sql::migrate(&one).await.unwrap();
     one.execute("CREATE TABLE files (path text)").await.unwrap();
     Protect::rows("files", "path").unwrap().apply(&one).await.unwrap();
-    place.pool.execute("ALTER SCHEMA one RENAME TO two").await.unwrap();
+    run(&place.pool, "ALTER SCHEMA one RENAME TO two").await;
     let two = place.with(&[("search_path", "two")]);
     let error = sql::migrate(&two).await.unwrap_err();
     assert!(matches!(error, sql::MigrateError::Lost { .. }), "{error:?}");

@@ -14,6 +14,7 @@ use support::pgbouncer::PgBouncer;
 use support::postgres::PostgresServer;
 
 use super::place::LEVELS;
+use super::setup::{by_path, raise, run};
 use crate::common::{below, pause, resource, stale, token};
 use crate::rounds::{refused, rounds, stall};
 
@@ -44,8 +45,8 @@ impl Pooled {
             (pooled.pool.begin().await.unwrap(), pooled.pool.begin().await.unwrap());
         for tx in [&mut one, &mut two] {
             for number in 1..20 {
-                let leave = format!("PREPARE sqlx_s_{number} AS SELECT 'another program'");
-                sqlx::raw_sql(AssertSqlSafe(leave)).execute(&mut **tx).await.unwrap();
+                run(&mut **tx, &format!("PREPARE sqlx_s_{number} AS SELECT 'another program'"))
+                    .await;
             }
         }
         one.commit().await.unwrap();
@@ -74,7 +75,7 @@ async fn to_migrate_fails_and_leaves_nothing_behind() {
     let pooled = Pooled::migrated().await;
     let error = sql::migrate(&pooled.pool).await.unwrap_err();
     assert!(error.to_string().contains("prepared statement"), "{error}");
-    sql::begin(&pooled.pool, &resource(), token(33)).await.unwrap().commit().await.unwrap();
+    raise(&pooled.pool, &resource(), 33).await;
     let direct = pool(&pooled.direct);
     tokio::time::timeout(Duration::from_secs(60), sql::migrate(&direct)).await.unwrap().unwrap();
 }
@@ -89,8 +90,7 @@ async fn marks_and_transactions_are_fenced() {
         sql::admit(&mut tx, &resource(), token(33)).await.unwrap();
         sql::present(&mut tx, token(33)).await.unwrap();
         tx.commit().await.unwrap();
-        let tx = sql::begin(&pooled.pool, &resource(), token(33)).await.unwrap();
-        tx.commit().await.unwrap();
+        raise(&pooled.pool, &resource(), 33).await;
     }
     marks.raise(&resource(), token(34)).await.unwrap();
     marks.raise(&resource(), token(33)).await.unwrap_err();
@@ -107,8 +107,7 @@ async fn marks_and_transactions_are_fenced() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_client_writes_by_the_token_of_another() {
     let pooled = Pooled::migrated().await;
-    let protect = Protect::rows("files", "path").unwrap().prefix("files/").unwrap();
-    protect.apply(&pooled.pool).await.unwrap();
+    by_path("files").apply(&pooled.pool).await.unwrap();
     let clients = (0..10).map(|path| {
         let pool = pooled.other();
         tokio::spawn(async move {
@@ -219,7 +218,7 @@ async fn play(pooled: &Pooled, level: &'static str, guard: Guard, rounds: u64) -
         CREATE TABLE papers (path text PRIMARY KEY, body bigint, late bigint NOT NULL);
         INSERT INTO papers VALUES ('{name}', 0, 0)"
     );
-    sqlx::raw_sql(AssertSqlSafe(papers)).execute(&direct).await.unwrap();
+    run(&direct, &papers).await;
     if matches!(guard, Guard::Begin | Guard::Present) {
         Protect::rows("papers", "path").unwrap().apply(&direct).await.unwrap();
     }

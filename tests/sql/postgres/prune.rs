@@ -6,7 +6,8 @@ use fencing::Resource;
 use fencing::lock::sql::SqlLock;
 use fencing::sql::{self, AdmitError, Prune};
 
-use super::place::{LEVELS, Place, conflict};
+use super::place::{LEVELS, conflict};
+use super::setup::{migrated, raise, run, with};
 use crate::common::{resource, retryable, stale, token};
 
 /// A first contact of token 33 stops before its mark is written, until the lock 7 is free.
@@ -22,11 +23,9 @@ const ALL: Duration = Duration::ZERO;
 #[tokio::test]
 async fn a_mark_that_came_and_went_before_the_first_contact_is_over_refuses_it() {
     for &level in LEVELS {
-        let place = Place::empty().await;
-        sql::migrate(&place.pool).await.unwrap();
-        sqlx::raw_sql(TRAP).execute(&place.pool).await.unwrap();
+        let place = with(TRAP).await;
         let mut holder = place.pool.acquire().await.unwrap();
-        sqlx::raw_sql("SELECT pg_advisory_lock(7)").execute(&mut *holder).await.unwrap();
+        run(&mut *holder, "SELECT pg_advisory_lock(7)").await;
         let pool = place.pool.clone();
         let old = tokio::spawn(async move {
             let mut tx = pool.begin_with(level).await?;
@@ -37,11 +36,10 @@ async fn a_mark_that_came_and_went_before_the_first_contact_is_over_refuses_it()
             admitted
         });
         place.blocked().await;
-        let new = sql::begin(&place.pool, &resource(), token(34)).await.unwrap();
-        new.commit().await.unwrap();
+        raise(&place.pool, &resource(), 34).await;
         let pruned = Prune::older_than(ALL).run(&place.pool).await.unwrap();
         assert_eq!((pruned.marks, pruned.floor), (1, Some(token(34))));
-        sqlx::raw_sql("SELECT pg_advisory_unlock(7)").execute(&mut *holder).await.unwrap();
+        run(&mut *holder, "SELECT pg_advisory_unlock(7)").await;
         match old.await.unwrap() {
             Err(AdmitError::Stale(stale)) if level == LEVELS[0] => {
                 assert_eq!(stale.highest, token(35));
@@ -55,11 +53,10 @@ async fn a_mark_that_came_and_went_before_the_first_contact_is_over_refuses_it()
 #[tokio::test]
 async fn neither_waits_for_the_other() {
     for &level in LEVELS {
-        let place = Place::empty().await;
-        sql::migrate(&place.pool).await.unwrap();
+        let place = migrated().await;
         for (name, number) in [("old", 50), ("held", 40)] {
             let name = Resource::new(name).unwrap();
-            sql::begin(&place.pool, &name, token(number)).await.unwrap().commit().await.unwrap();
+            raise(&place.pool, &name, number).await;
         }
         let begin = async |name: &str, number| {
             let mut tx = place.impatient().begin_with(level).await.unwrap();
@@ -71,7 +68,7 @@ async fn neither_waits_for_the_other() {
         assert_eq!((pruned.marks, pruned.floor), (1, Some(token(50))), "{level}: one is held");
         // A prune that is not over.
         let mut prune = place.pool.begin().await.unwrap();
-        sqlx::raw_sql("SELECT fencing_prune(0, '', 10)").execute(&mut *prune).await.unwrap();
+        run(&mut *prune, "SELECT fencing_prune(0, '', 10)").await;
         drop(begin("third", 51).await.unwrap());
         prune.commit().await.unwrap();
         held.commit().await.unwrap();
@@ -88,16 +85,18 @@ async fn neither_waits_for_the_other() {
 /// At each level a mark that has moved would fail the statement; a temporary table would come first.
 #[tokio::test]
 async fn marks_are_pruned_whatever_the_path_and_the_level_of_the_session_are() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    sql::begin(&place.pool, &resource(), token(34)).await.unwrap().commit().await.unwrap();
+    let place = migrated().await;
+    raise(&place.pool, &resource(), 34).await;
     let serializable = place.at("serializable");
     let pool = serializable.options().clone().max_connections(1);
     let pool = pool.connect_lazy_with((*serializable.connect_options()).clone());
-    let shadow = "CREATE TEMPORARY TABLE fencing_marks (resource text PRIMARY KEY, token bigint);
+    run(
+        &pool,
+        "CREATE TEMPORARY TABLE fencing_marks (resource text PRIMARY KEY, token bigint);
         CREATE TEMPORARY TABLE fencing_floor (token bigint);
-        INSERT INTO fencing_floor VALUES (0)";
-    sqlx::raw_sql(shadow).execute(&pool).await.unwrap();
+        INSERT INTO fencing_floor VALUES (0)",
+    )
+    .await;
     let pruned = Prune::older_than(ALL).run(&pool).await.unwrap();
     assert_eq!((pruned.marks, pruned.floor), (1, Some(token(34))));
     for pool in [&pool, &place.pool] {
@@ -109,16 +108,15 @@ async fn marks_are_pruned_whatever_the_path_and_the_level_of_the_session_are() {
 /// One that was lowered meanwhile would not refuse what the deleted marks did.
 #[tokio::test]
 async fn the_floor_is_not_lowered_while_marks_are_deleted() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    sql::begin(&place.pool, &resource(), token(34)).await.unwrap().commit().await.unwrap();
-    sqlx::raw_sql("SELECT fencing_raise_floor(34)").execute(&place.pool).await.unwrap();
+    let place = migrated().await;
+    raise(&place.pool, &resource(), 34).await;
+    run(&place.pool, "SELECT fencing_raise_floor(34)").await;
     let lower = async || {
         let lower = sqlx::raw_sql("SELECT fencing_lower('', 34, 10)");
         lower.execute(&place.impatient()).await.map(drop).map_err(AdmitError::from)
     };
     let mut prune = place.pool.begin().await.unwrap();
-    sqlx::raw_sql("SELECT fencing_prune(0, '', 10)").execute(&mut *prune).await.unwrap();
+    run(&mut *prune, "SELECT fencing_prune(0, '', 10)").await;
     retryable(lower().await);
     prune.commit().await.unwrap();
     lower().await.unwrap();
@@ -127,8 +125,7 @@ async fn the_floor_is_not_lowered_while_marks_are_deleted() {
 /// A lease that lasts gets its mark before the floor rises.
 #[tokio::test]
 async fn a_floor_waits_for_who_has_created_the_mark_of_a_lease() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
+    let place = migrated().await;
     let lease = SqlLock::new(place.pool.clone()).try_acquire(&resource()).await.unwrap();
     let mut open = place.pool.begin().await.unwrap();
     sql::admit(&mut open, &resource(), lease.token()).await.unwrap();
@@ -142,22 +139,19 @@ async fn a_floor_waits_for_who_has_created_the_mark_of_a_lease() {
 
 #[tokio::test]
 async fn a_floor_that_rises_twice_at_once_is_retryable_and_not_stale() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    sqlx::raw_sql(TRAP).execute(&place.pool).await.unwrap();
+    let place = with(TRAP).await;
     let lease = SqlLock::new(place.pool.clone()).try_acquire(&resource()).await.unwrap();
-    let jump = "UPDATE fencing_leases SET token = 33";
-    sqlx::raw_sql(jump).execute(&place.pool).await.unwrap();
+    run(&place.pool, "UPDATE fencing_leases SET token = 33").await;
     let mut holder = place.pool.acquire().await.unwrap();
-    sqlx::raw_sql("SELECT pg_advisory_lock(7)").execute(&mut *holder).await.unwrap();
+    run(&mut *holder, "SELECT pg_advisory_lock(7)").await;
     let pool = place.pool.clone();
     let raise = tokio::spawn(async move {
         let raise = sqlx::raw_sql("SELECT fencing_raise_floor(40)").execute(&pool).await;
         raise.map(drop).map_err(AdmitError::from)
     });
     place.blocked().await;
-    sqlx::raw_sql("UPDATE fencing_floor SET token = 40").execute(&place.pool).await.unwrap();
-    sqlx::raw_sql("SELECT pg_advisory_unlock(7)").execute(&mut *holder).await.unwrap();
+    run(&place.pool, "UPDATE fencing_floor SET token = 40").await;
+    run(&mut *holder, "SELECT pg_advisory_unlock(7)").await;
     retryable(raise.await.unwrap());
     drop(lease);
 }

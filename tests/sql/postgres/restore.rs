@@ -9,6 +9,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use support::clients::output;
 
 use super::place::{self, Place};
+use super::setup::{attempt, migrated, raise, run};
 use crate::common::{resource, stale, token};
 
 /// A program of PostgreSQL on this database.
@@ -20,11 +21,10 @@ fn program(name: &str, database: &PgConnectOptions) -> Command {
 }
 
 async fn at_34() -> Place {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
+    let place = migrated().await;
     let documents = "CREATE TABLE documents (path text PRIMARY KEY, body text);
         CREATE TABLE papers (path text PRIMARY KEY, body text)";
-    sqlx::raw_sql(documents).execute(&place.pool).await.unwrap();
+    run(&place.pool, documents).await;
     for table in ["documents", "papers"] {
         let protect = Protect::rows(table, "path").unwrap().prefix("files/").unwrap();
         protect.apply(&place.pool).await.unwrap();
@@ -70,9 +70,9 @@ async fn data_alone_is_restored_by_who_presents_a_token() {
 async fn a_whole_database_comes_back_with_its_marks_and_guards() {
     let place = at_34().await;
     let other = Resource::new("other").unwrap();
-    sql::begin(&place.pool, &other, token(50)).await.unwrap().commit().await.unwrap();
-    sqlx::raw_sql(place::OLDER).execute(&place.pool).await.unwrap();
-    sql::begin(&place.pool, &resource(), token(35)).await.unwrap().commit().await.unwrap();
+    raise(&place.pool, &other, 50).await;
+    run(&place.pool, place::OLDER).await;
+    raise(&place.pool, &resource(), 35).await;
     let pruned = Prune::older_than(Duration::from_secs(3600)).run(&place.pool).await.unwrap();
     assert_eq!((pruned.marks, pruned.floor), (1, Some(token(50))));
     let folder = tempfile::tempdir().unwrap();
@@ -87,7 +87,7 @@ async fn a_whole_database_comes_back_with_its_marks_and_guards() {
     assert!(found.len() == 2 && found.iter().all(sql::Protected::is_whole), "{found:?}");
     stale(sql::begin(&again.pool, &other, token(50)).await);
     // Below the floor, and it has its mark.
-    sql::begin(&again.pool, &resource(), token(35)).await.unwrap().commit().await.unwrap();
+    raise(&again.pool, &resource(), 35).await;
     stale(sql::begin(&again.pool, &resource(), token(34)).await);
     let pathless = (*again.pool.connect_options()).clone().options([("search_path", "")]);
     let pathless = PgPoolOptions::new().max_connections(1).connect_lazy_with(pathless);
@@ -104,8 +104,7 @@ async fn marks_that_are_restored_alone_bring_their_floor_or_nothing() {
     let mut dump = program("pg_dump", &source.pool.connect_options());
     dump.args(["-a", "--disable-triggers", "-t", "fencing_marks", "-t", "fencing_floor", "-f"]);
     output(dump.arg(&file)).unwrap();
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
+    let place = migrated().await;
     let restore = || {
         let mut psql = program("psql", &place.pool.connect_options());
         output(psql.args(["-q", "-1", "-v", "ON_ERROR_STOP=1", "-f"]).arg(&file))
@@ -115,11 +114,10 @@ async fn marks_that_are_restored_alone_bring_their_floor_or_nothing() {
     assert_eq!(sql::marks(&place.pool, &[], 1).await.unwrap(), []);
 
     // What has no floor yet admits nobody.
-    sqlx::raw_sql("DELETE FROM fencing_floor").execute(&place.pool).await.unwrap();
+    run(&place.pool, "DELETE FROM fencing_floor").await;
     let error = sql::begin(&place.pool, &resource(), token(34)).await.unwrap_err();
     assert!(matches!(error, AdmitError::Corrupt { .. }), "{error:?}");
-    let raise = "SELECT fencing_raise_floor(10)";
-    let error = sqlx::raw_sql(raise).execute(&place.pool).await.unwrap_err();
+    let error = attempt(&place.pool, "SELECT fencing_raise_floor(10)").await.unwrap_err();
     assert!(error.to_string().contains("fencing_floor has no row"), "{error}");
     restore().unwrap();
     for (name, number) in [("r", 5), ("r", 10), ("low", 4), ("s", 499)] {
@@ -128,25 +126,26 @@ async fn marks_that_are_restored_alone_bring_their_floor_or_nothing() {
     }
     for (name, number) in [("r", 11), ("low", 5), ("s", 500)] {
         let name = Resource::new(name).unwrap();
-        sql::begin(&place.pool, &name, token(number)).await.unwrap().commit().await.unwrap();
+        raise(&place.pool, &name, number).await;
     }
     for statement in ["DELETE FROM fencing_floor", "TRUNCATE fencing_floor"] {
-        let error = sqlx::raw_sql(statement).execute(&place.pool).await.unwrap_err();
+        let error = attempt(&place.pool, statement).await.unwrap_err();
         assert!(error.to_string().contains("a mark is never lowered"), "{error}");
     }
 }
 
 /// The mark of `r` was 10 and is pruned, that of `s` is above the floor, that of `low` below.
 async fn pruned_at_10() -> Place {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
+    let place = migrated().await;
     for (name, number) in [("r", 10), ("s", 500), ("low", 5)] {
         let name = Resource::new(name).unwrap();
-        sql::begin(&place.pool, &name, token(number)).await.unwrap().commit().await.unwrap();
+        raise(&place.pool, &name, number).await;
     }
-    let older =
-        "UPDATE fencing_marks SET raised_at = raised_at - interval '2 hours' WHERE resource = 'r'";
-    sqlx::raw_sql(older).execute(&place.pool).await.unwrap();
+    run(
+        &place.pool,
+        "UPDATE fencing_marks SET raised_at = raised_at - interval '2 hours' WHERE resource = 'r'",
+    )
+    .await;
     let pruned = Prune::older_than(Duration::from_secs(3600)).run(&place.pool).await.unwrap();
     assert_eq!((pruned.marks, pruned.floor), (1, Some(token(10))));
     place

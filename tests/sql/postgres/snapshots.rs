@@ -5,18 +5,13 @@ use fencing::sql::{self, SqlMarks};
 use sqlx::{Postgres, Transaction};
 
 use super::place::{LEVELS, Place};
+use super::setup::{migrated, number, raise, run, with};
 use crate::common::{resource, retryable, stale, token};
-
-async fn raise(place: &Place, number: u64) {
-    let tx = sql::begin(&place.pool, &resource(), token(number)).await.unwrap();
-    tx.commit().await.unwrap();
-}
 
 /// A transaction that has taken its snapshot, if its level has one.
 async fn snapshot(place: &Place, level: &'static str) -> Transaction<'static, Postgres> {
     let mut tx = place.pool.begin_with(level).await.unwrap();
-    let count = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM fencing_marks");
-    count.fetch_one(&mut *tx).await.unwrap();
+    number(&mut *tx, "SELECT count(*) FROM fencing_marks").await;
     tx
 }
 
@@ -37,13 +32,12 @@ async fn an_old_snapshot_never_lets_a_stale_token_in() {
     for &level in LEVELS {
         for &(before, after, presented) in CASES {
             let case = format!("{level}: {before} {after} {presented}");
-            let place = Place::empty().await;
-            sql::migrate(&place.pool).await.unwrap();
+            let place = migrated().await;
             if before > 0 {
-                raise(&place, before).await;
+                raise(&place.pool, &resource(), before).await;
             }
             let mut tx = snapshot(&place, level).await;
-            raise(&place, after).await;
+            raise(&place.pool, &resource(), after).await;
             let result = sql::admit(&mut tx, &resource(), token(presented)).await;
             if level.ends_with("COMMITTED") {
                 if presented < after {
@@ -96,11 +90,11 @@ async fn sessions_of_any_default_level_migrate_and_raise() {
 /// Above READ COMMITTED a transaction does not see what others have kept since its snapshot.
 #[tokio::test]
 async fn what_shadow_mode_keeps_has_an_end_on_every_level() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    let fill = "INSERT INTO fencing_refusals (place, resource, cause, writer, message)
-        SELECT 'admit', 'files/' || nr, 'unpresented', '', '' FROM generate_series(1, 1999) AS nr";
-    sqlx::query(fill).execute(&place.pool).await.unwrap();
+    let place = with(
+        "INSERT INTO fencing_refusals (place, resource, cause, writer, message)
+        SELECT 'admit', 'files/' || nr, 'unpresented', '', '' FROM generate_series(1, 1999) AS nr",
+    )
+    .await;
     let level = "BEGIN ISOLATION LEVEL REPEATABLE READ";
     for round in 0..5 {
         let mut old = snapshot(&place, level).await;
@@ -110,24 +104,19 @@ async fn what_shadow_mode_keeps_has_an_end_on_every_level() {
         }
         new.commit().await.unwrap();
         old.commit().await.unwrap();
-        let count = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM fencing_refusals");
-        assert_eq!(count.fetch_one(&place.pool).await.unwrap(), 2001, "round {round}");
+        let kept = number(&place.pool, "SELECT count(*) FROM fencing_refusals").await;
+        assert_eq!(kept, 2001, "round {round}");
     }
 }
 
 /// Writes go on where nothing can be kept.
 #[tokio::test]
 async fn a_refusal_that_cannot_be_kept_refuses_nothing() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    sqlx::raw_sql("CREATE TABLE files (path text); DROP TABLE fencing_refusals")
-        .execute(&place.pool)
-        .await
-        .unwrap();
+    let place = with("CREATE TABLE files (path text); DROP TABLE fencing_refusals").await;
     sql::Protect::rows("files", "path").unwrap().shadow().apply(&place.pool).await.unwrap();
     let mut tx = place.pool.begin().await.unwrap();
     let said = sql::admit_in_shadow(&mut tx, &resource(), None).await.unwrap();
     assert!(said.unwrap().contains("no token presented"));
-    sqlx::query("INSERT INTO files VALUES ('a')").execute(&mut *tx).await.unwrap();
+    run(&mut *tx, "INSERT INTO files VALUES ('a')").await;
     tx.commit().await.unwrap();
 }

@@ -1,23 +1,22 @@
 //! Protected tables that consist of several: partitions, and children by INHERITS.
 
-use fencing::sql::{self, Protect};
+use fencing::sql;
 
 use super::place::Place;
+use super::setup::{by_path, migrated, number, run};
 
 /// A protected table `files` with two further ones, `files_1` and `files_2`, and the row `a` with
 /// the mark 34 in one of them.
 async fn tree(create: &'static str) -> Place {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    sqlx::raw_sql(create).execute(&place.pool).await.unwrap();
+    let place = migrated().await;
+    run(&place.pool, create).await;
     protect(&place).await;
     protect(&place).await;
     place
 }
 
 async fn protect(place: &Place) {
-    let protect = Protect::rows("files", "path").unwrap().prefix("files/").unwrap();
-    protect.apply(&place.pool).await.unwrap();
+    by_path("files").apply(&place.pool).await.unwrap();
 }
 
 const PARTITIONS: &str = "CREATE TABLE files (path text, body text) PARTITION BY LIST (path);
@@ -30,13 +29,13 @@ const CHILDREN: &str = "CREATE TABLE files (path text, body text);
     CREATE TABLE files_1_1 () INHERITS (files_1);
     CREATE TABLE files_2 () INHERITS (files)";
 
-fn with(token: u64, write: &str) -> String {
+fn presenting(token: u64, write: &str) -> String {
     format!("BEGIN; SELECT fencing_present('{token}'); {write}; COMMIT")
 }
 
 async fn is_guarded(place: &Place, tables: &[&str]) {
     let insert = "INSERT INTO files_1_1 (path, body) VALUES ('a', 'new')";
-    place.client(&with(34, insert)).unwrap();
+    place.client(&presenting(34, insert)).unwrap();
     for table in tables {
         let error = place.client(&format!("TRUNCATE {table} CASCADE")).expect_err(table);
         assert!(error.contains("no token presented"), "{table}: {error}");
@@ -47,7 +46,7 @@ async fn is_guarded(place: &Place, tables: &[&str]) {
             format!("DELETE FROM {table}"),
             format!("INSERT INTO {table} (path, body) VALUES ('a', 'stale')"),
         ] {
-            let error = place.client(&with(33, &write)).expect_err(&write);
+            let error = place.client(&presenting(33, &write)).expect_err(&write);
             let words = "fencing: token 33 is stale, high water 34, resource files/a";
             assert!(error.contains(words), "{write}: {error}");
             place.client(&write).expect_err(&write);
@@ -62,24 +61,27 @@ async fn partitions_are_guarded_each() {
     let place = tree(PARTITIONS).await;
     is_guarded(&place, &["files", "files_1", "files_1_1", "files_2"]).await;
     // A row that moves to another partition is deleted from the one and inserted in the other.
-    place.client(&with(40, "INSERT INTO files VALUES ('b', 'b')")).unwrap();
-    place.client(&with(40, "DELETE FROM files WHERE path = 'b'")).unwrap();
+    place.client(&presenting(40, "INSERT INTO files VALUES ('b', 'b')")).unwrap();
+    place.client(&presenting(40, "DELETE FROM files WHERE path = 'b'")).unwrap();
     let moved = "UPDATE files SET path = 'b' WHERE path = 'a'";
     for number in [33, 39] {
-        let error = place.client(&with(number, moved)).unwrap_err();
+        let error = place.client(&presenting(number, moved)).unwrap_err();
         assert!(error.contains("is stale"), "{error}");
     }
-    place.client(&with(40, moved)).unwrap();
+    place.client(&presenting(40, moved)).unwrap();
 }
 
 #[tokio::test]
 async fn a_partition_that_comes_later_is_guarded_against_rows_and_after_a_second_time_whole() {
     let place = tree(PARTITIONS).await;
-    let later = "CREATE TABLE files_3 (path text, body text);
-        ALTER TABLE files ATTACH PARTITION files_3 FOR VALUES IN ('c')";
-    sqlx::raw_sql(later).execute(&place.pool).await.unwrap();
-    place.client(&with(34, "INSERT INTO files_3 VALUES ('c', 'new')")).unwrap();
-    place.client(&with(33, "UPDATE files_3 SET body = 'stale'")).unwrap_err();
+    run(
+        &place.pool,
+        "CREATE TABLE files_3 (path text, body text);
+        ALTER TABLE files ATTACH PARTITION files_3 FOR VALUES IN ('c')",
+    )
+    .await;
+    place.client(&presenting(34, "INSERT INTO files_3 VALUES ('c', 'new')")).unwrap();
+    place.client(&presenting(33, "UPDATE files_3 SET body = 'stale'")).unwrap_err();
     protect(&place).await;
     is_guarded(&place, &["files_3"]).await;
 }
@@ -88,8 +90,7 @@ async fn a_partition_that_comes_later_is_guarded_against_rows_and_after_a_second
 async fn children_are_guarded_as_well() {
     let place = tree(CHILDREN).await;
     is_guarded(&place, &["files", "files_1", "files_1_1", "files_2"]).await;
-    let later = "CREATE TABLE files_3 () INHERITS (files)";
-    sqlx::raw_sql(later).execute(&place.pool).await.unwrap();
+    run(&place.pool, "CREATE TABLE files_3 () INHERITS (files)").await;
     protect(&place).await;
     let found = sql::protected(&place.pool, None).await.unwrap();
     assert!(found.iter().all(sql::Protected::is_whole), "{found:?}");
@@ -130,7 +131,7 @@ async fn the_catalogue_says_what_is_missing() {
     ] {
         let place = tree(PARTITIONS).await;
         assert_eq!(faults(&place).await, [""; 0]);
-        sqlx::raw_sql(change).execute(&place.pool).await.unwrap();
+        run(&place.pool, change).await;
         let found = sql::protected(&place.pool, None).await.unwrap();
         let faults = found[0].faults.join("; ");
         assert!(faults.contains(expected), "{change}: {faults}");
@@ -151,7 +152,7 @@ async fn the_triggers_of_all_are_taken_off() {
         let found = sql::protected(&place.pool, Some("public.files")).await.unwrap();
         found[0].remove(&place.pool).await.unwrap();
         let left = "SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'fencing%' AND tgrelid::regclass::text LIKE 'files%'";
-        assert_eq!(sqlx::query_scalar::<_, i64>(left).fetch_one(&place.pool).await.unwrap(), 0);
+        assert_eq!(number(&place.pool, left).await, 0);
         assert_eq!(sql::protected(&place.pool, None).await.unwrap(), []);
     }
 }
@@ -160,9 +161,12 @@ async fn the_triggers_of_all_are_taken_off() {
 #[tokio::test]
 async fn a_table_that_was_made_anew_is_said_not_to_be_protected() {
     let place = tree("CREATE TABLE files (path text, body text)").await;
-    let rebuilt = "CREATE TABLE anew (LIKE files INCLUDING ALL);
-        ALTER TABLE files RENAME TO old; ALTER TABLE anew RENAME TO files";
-    sqlx::raw_sql(rebuilt).execute(&place.pool).await.unwrap();
+    run(
+        &place.pool,
+        "CREATE TABLE anew (LIKE files INCLUDING ALL);
+        ALTER TABLE files RENAME TO old; ALTER TABLE anew RENAME TO files",
+    )
+    .await;
     let found = sql::protected(&place.pool, Some("files")).await.unwrap();
     assert_eq!(found[0].faults, ["it is not protected"]);
     assert_eq!(sql::protected(&place.pool, None).await.unwrap()[0].table, "old");

@@ -1,10 +1,8 @@
 //! Triggers of the application beside those of a protected table, and columns that the database
 //! fills in.
 
-use fencing::sql::{self, Protect};
-use sqlx::{AssertSqlSafe, Executor};
-
 use super::place::Place;
+use super::setup::{by_path, run, with};
 
 const LOWER: &str = "CREATE FUNCTION lower_path() RETURNS trigger LANGUAGE plpgsql AS
     'BEGIN NEW.path := lower(NEW.path); RETURN NEW; END';
@@ -13,16 +11,14 @@ const LOWER: &str = "CREATE FUNCTION lower_path() RETURNS trigger LANGUAGE plpgs
 
 /// A protected table with this column, before the triggers of the application are there.
 async fn protected(column: &str) -> Place {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    let create = format!("CREATE TABLE files (id bigint PRIMARY KEY, body text, path {column})");
-    place.pool.execute(AssertSqlSafe(create)).await.unwrap();
-    let protect = Protect::rows("files", "path").unwrap().prefix("files/").unwrap();
-    protect.apply(&place.pool).await.unwrap();
+    let place =
+        with(&format!("CREATE TABLE files (id bigint PRIMARY KEY, body text, path {column})"))
+            .await;
+    by_path("files").apply(&place.pool).await.unwrap();
     place
 }
 
-fn with(token: u64, write: &str) -> String {
+fn presenting(token: u64, write: &str) -> String {
     format!("BEGIN; SELECT fencing_present('{token}'); {write}; COMMIT")
 }
 
@@ -40,34 +36,37 @@ fn is_stale(place: &Place, write: &str) {
 #[tokio::test]
 async fn a_trigger_that_renames_later_is_seen() {
     let place = protected("text UNIQUE").await;
-    sqlx::raw_sql(LOWER).execute(&place.pool).await.unwrap();
-    place.client(&with(34, "INSERT INTO files VALUES (1, 'new', 'A')")).unwrap();
-    place.client(&with(1, "INSERT INTO files VALUES (2, 'b', 'B')")).unwrap();
+    run(&place.pool, LOWER).await;
+    place.client(&presenting(34, "INSERT INTO files VALUES (1, 'new', 'A')")).unwrap();
+    place.client(&presenting(1, "INSERT INTO files VALUES (2, 'b', 'B')")).unwrap();
     for write in [
         "INSERT INTO files VALUES (3, 'stale', 'A')
             ON CONFLICT (path) DO UPDATE SET body = excluded.body",
         "UPDATE files SET body = 'stale', path = 'A' WHERE path = 'a'",
     ] {
-        is_stale(&place, &with(1, write));
+        is_stale(&place, &presenting(1, write));
     }
     // The row is gone, and its mark is not.
-    place.client(&with(34, "DELETE FROM files WHERE path = 'a'")).unwrap();
-    is_stale(&place, &with(1, "INSERT INTO files VALUES (3, 'stale', 'A')"));
-    is_stale(&place, &with(1, "UPDATE files SET body = 'stale', path = 'A' WHERE path = 'b'"));
+    place.client(&presenting(34, "DELETE FROM files WHERE path = 'a'")).unwrap();
+    is_stale(&place, &presenting(1, "INSERT INTO files VALUES (3, 'stale', 'A')"));
+    is_stale(
+        &place,
+        &presenting(1, "UPDATE files SET body = 'stale', path = 'A' WHERE path = 'b'"),
+    );
     assert_eq!(bodies(&place).await, ["b"]);
-    place.client(&with(35, "UPDATE files SET body = 'newer', path = 'A'")).unwrap();
+    place.client(&presenting(35, "UPDATE files SET body = 'newer', path = 'A'")).unwrap();
     assert_eq!(bodies(&place).await, ["newer"]);
 }
 
 #[tokio::test]
 async fn a_generated_column_names_the_resource() {
     let place = protected("text GENERATED ALWAYS AS (chr(96 + id::int)) STORED").await;
-    place.client(&with(34, "INSERT INTO files VALUES (1, 'new')")).unwrap();
-    place.client(&with(1, "INSERT INTO files VALUES (2, 'b')")).unwrap();
-    is_stale(&place, &with(1, "UPDATE files SET body = 'stale' WHERE id = 1"));
-    place.client(&with(34, "DELETE FROM files WHERE id = 1")).unwrap();
-    is_stale(&place, &with(1, "INSERT INTO files VALUES (1, 'stale')"));
-    is_stale(&place, &with(1, "UPDATE files SET id = 1, body = 'stale' WHERE id = 2"));
+    place.client(&presenting(34, "INSERT INTO files VALUES (1, 'new')")).unwrap();
+    place.client(&presenting(1, "INSERT INTO files VALUES (2, 'b')")).unwrap();
+    is_stale(&place, &presenting(1, "UPDATE files SET body = 'stale' WHERE id = 1"));
+    place.client(&presenting(34, "DELETE FROM files WHERE id = 1")).unwrap();
+    is_stale(&place, &presenting(1, "INSERT INTO files VALUES (1, 'stale')"));
+    is_stale(&place, &presenting(1, "UPDATE files SET id = 1, body = 'stale' WHERE id = 2"));
     assert_eq!(bodies(&place).await, ["b"]);
 }
 
@@ -78,12 +77,12 @@ async fn what_a_foreign_key_changes_is_checked() {
         ALTER TABLE files ADD FOREIGN KEY (folder) REFERENCES folders
             ON DELETE CASCADE ON UPDATE CASCADE;
         INSERT INTO folders VALUES ('f')";
-    sqlx::raw_sql(folders).execute(&place.pool).await.unwrap();
-    place.client(&with(34, "INSERT INTO files VALUES (1, 'new', 'a', 'f')")).unwrap();
+    run(&place.pool, folders).await;
+    place.client(&presenting(34, "INSERT INTO files VALUES (1, 'new', 'a', 'f')")).unwrap();
     for write in ["DELETE FROM folders", "UPDATE folders SET name = 'g'"] {
-        is_stale(&place, &with(1, write));
+        is_stale(&place, &presenting(1, write));
         place.client(write).unwrap_err();
     }
-    place.client(&with(34, "DELETE FROM folders")).unwrap();
+    place.client(&presenting(34, "DELETE FROM folders")).unwrap();
     assert_eq!(bodies(&place).await, [""; 0]);
 }

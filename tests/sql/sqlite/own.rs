@@ -1,18 +1,17 @@
 //! What is SQLite's own.
 
 use fencing::Resource;
-use fencing::fence::Marks;
-use fencing::sql::{self, AdmitError, SqlMarks};
+use fencing::sql::{self, AdmitError};
 use sqlx::SqlitePool;
 use sqlx::sqlite::{SqliteJournalMode, SqlitePoolOptions};
 
 use super::place::{self, Place};
+use super::setup::{migrated, raise, run, with};
 use crate::common::{resource, retryable, stale, token};
 
 #[tokio::test]
 async fn a_deferred_transaction_with_an_old_snapshot_is_a_conflict() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
+    let place = migrated().await;
     let mut old = place.pool.begin().await.unwrap();
     let count =
         sqlx::query_scalar::<_, i64>("SELECT count(*) FROM fencing_marks WHERE resource <> ''");
@@ -55,47 +54,19 @@ async fn a_database_in_memory_has_a_fence_too() {
     let pool = pool.unwrap();
     sql::migrate(&pool).await.unwrap();
     sql::migrate(&pool).await.unwrap();
-    let tx = sql::begin(&pool, &resource(), token(34)).await.unwrap();
-    tx.commit().await.unwrap();
+    raise(&pool, &resource(), 34).await;
     stale(sql::begin(&pool, &resource(), token(33)).await);
     assert_eq!(sql::highest(&pool, &resource()).await.unwrap(), Some(token(34)));
 }
 
 #[tokio::test]
 async fn a_database_that_may_not_be_written_admits_nobody() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
+    let place = migrated().await;
     let mut conn = place.pool.acquire().await.unwrap();
-    sqlx::query("PRAGMA query_only = ON").execute(&mut *conn).await.unwrap();
+    run(&mut *conn, "PRAGMA query_only = ON").await;
     let mut tx = sqlx::Connection::begin(&mut *conn).await.unwrap();
     let error = sql::admit(&mut tx, &resource(), token(33)).await.unwrap_err();
     assert!(matches!(error, AdmitError::Database(_)), "{error:?}");
-}
-
-#[tokio::test]
-async fn a_temporary_table_does_not_stand_for_the_marks() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    let tx = sql::begin(&place.pool, &resource(), token(34)).await.unwrap();
-    tx.commit().await.unwrap();
-    let single = SqlitePoolOptions::new().max_connections(1);
-    let pool = single.connect_lazy_with((*place.pool.connect_options()).clone());
-    let shadow = "CREATE TEMP TABLE fencing_marks (resource TEXT PRIMARY KEY, token INTEGER);
-        CREATE TEMP TABLE fencing_admit (resource TEXT, token INTEGER)";
-    sqlx::raw_sql(shadow).execute(&pool).await.unwrap();
-    stale(sql::begin(&pool, &resource(), token(33)).await);
-    let mut tx = pool.begin().await.unwrap();
-    stale(sql::admit(&mut tx, &resource(), token(33)).await);
-    tx.rollback().await.unwrap();
-    SqlMarks::new(pool.clone()).raise(&resource(), token(33)).await.unwrap_err();
-    assert_eq!(sql::highest(&pool, &resource()).await.unwrap(), Some(token(34)));
-    let admit = sqlx::query(sql::statement::sqlite::ADMIT).bind("files/a").bind(33_i64);
-    stale::<()>(Err(admit.execute(&pool).await.unwrap_err().into()));
-    let highest = sqlx::query_scalar::<_, i64>(sql::statement::sqlite::HIGHEST).bind("files/a");
-    assert_eq!(highest.fetch_one(&pool).await.unwrap(), 34);
-    let tx = sql::begin(&pool, &resource(), token(35)).await.unwrap();
-    tx.commit().await.unwrap();
-    assert_eq!(sql::highest(&place.pool, &resource()).await.unwrap(), Some(token(35)));
 }
 
 /// Eight that write, and none that would wait for the file.
@@ -122,9 +93,7 @@ async fn eight_write(pool: &SqlitePool) -> Vec<Result<(), AdmitError>> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn in_a_pool_of_one_writer_nobody_is_in_anothers_way() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    sqlx::query("CREATE TABLE log (writer INTEGER)").execute(&place.pool).await.unwrap();
+    let place = with("CREATE TABLE log (writer INTEGER)").await;
     let options = (*place.impatient().connect_options()).clone();
     for done in eight_write(&sql::single_writer(options.clone())).await {
         done.unwrap();
@@ -138,8 +107,7 @@ async fn in_a_pool_of_one_writer_nobody_is_in_anothers_way() {
 /// It writes before it reads: its snapshot is never older than what it waited for.
 #[tokio::test]
 async fn a_look_in_shadow_mode_waits_as_the_write_alone_would() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
+    let place = migrated().await;
     let holder = sql::begin(&place.pool, &resource(), token(34)).await.unwrap();
     let pool = place.patient();
     let look = tokio::spawn(async move {
@@ -158,11 +126,11 @@ async fn a_look_in_shadow_mode_waits_as_the_write_alone_would() {
 /// A dump has the marks first, and then the floor.
 #[tokio::test]
 async fn a_floor_that_is_inserted_raises_the_one_that_is_there() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    let restore = "INSERT INTO fencing_marks VALUES ('low', 5, 1), ('s', 500, 1);
-        INSERT INTO fencing_floor VALUES (1, 10)";
-    sqlx::raw_sql(restore).execute(&place.pool).await.unwrap();
+    let place = with(
+        "INSERT INTO fencing_marks VALUES ('low', 5, 1), ('s', 500, 1);
+        INSERT INTO fencing_floor VALUES (1, 10)",
+    )
+    .await;
     let floor = async || {
         let floor = sqlx::query_scalar::<_, i64>("SELECT token FROM fencing_floor");
         floor.fetch_all(&place.pool).await.unwrap()
@@ -174,8 +142,7 @@ async fn a_floor_that_is_inserted_raises_the_one_that_is_there() {
         let error = insert.unwrap_err().to_string();
         assert!(error.contains("a mark is never lowered"), "{way}: {error}");
     }
-    let higher = "INSERT OR REPLACE INTO fencing_floor VALUES (1, 11)";
-    sqlx::raw_sql(higher).execute(&place.pool).await.unwrap();
+    run(&place.pool, "INSERT OR REPLACE INTO fencing_floor VALUES (1, 11)").await;
     assert_eq!(floor().await, [11]);
     for (name, number) in [("r", 5), ("r", 11), ("low", 4), ("s", 499)] {
         let name = Resource::new(name).unwrap();
@@ -183,7 +150,7 @@ async fn a_floor_that_is_inserted_raises_the_one_that_is_there() {
     }
     for (name, number) in [("low", 5), ("s", 500), ("r", 12)] {
         let name = Resource::new(name).unwrap();
-        sql::begin(&place.pool, &name, token(number)).await.unwrap().commit().await.unwrap();
+        raise(&place.pool, &name, number).await;
     }
 }
 
@@ -194,8 +161,7 @@ async fn a_session_that_trusts_no_schema_writes_behind_the_fence() {
     let options = (*place.pool.connect_options()).clone().pragma("trusted_schema", "OFF");
     let pool = SqlitePoolOptions::new().connect_lazy_with(options);
     sql::migrate(&pool).await.unwrap();
-    let files = "CREATE TABLE documents (path TEXT, body TEXT)";
-    sqlx::raw_sql(files).execute(&pool).await.unwrap();
+    run(&pool, "CREATE TABLE documents (path TEXT, body TEXT)").await;
     sql::Protect::rows("documents", "path").unwrap().apply(&pool).await.unwrap();
     let write = async |token: Option<&str>| {
         let insert = sqlx::AssertSqlSafe(place::insert(token, "a", "x"));

@@ -1,24 +1,17 @@
 //! Tables that SQLite has and others do not.
 
 use fencing::sql::{self, AdmitError, Protect, ProtectError};
-use sqlx::{AssertSqlSafe, Executor};
+use sqlx::Executor;
 
 use super::place::Place;
-use crate::common::stale;
+use super::setup::{attempt, by_path, faults, number, run, with};
+use crate::common::{stale, unpresented};
 
-async fn with(create: &str) -> Place {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    place.pool.execute(AssertSqlSafe(create.to_owned())).await.unwrap();
-    place
-}
+const TRIGGERS: &str =
+    "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'files'";
 
 async fn protect(place: &Place) -> Result<(), ProtectError> {
-    Protect::rows("files", "path").unwrap().prefix("files/").unwrap().apply(&place.pool).await
-}
-
-async fn write(place: &Place, write: &'static str) -> Result<(), AdmitError> {
-    Ok(place.pool.execute(write).await.map(drop)?)
+    by_path("files").apply(&place.pool).await
 }
 
 /// Many rows may have one value in a column that is named like the number of a row.
@@ -31,19 +24,19 @@ async fn a_column_may_be_named_rowid() {
             "INSERT INTO files (path, rowid, fencing_token) VALUES ('a', NULL, 34)",
             "INSERT INTO files (path, rowid, fencing_token) VALUES ('b', 'same', 35)",
         ] {
-            write(&place, insert).await.unwrap();
+            run(&place.pool, insert).await;
         }
         let deletion = "UPDATE files SET fencing_token = -34 WHERE path = 'a'";
-        write(&place, deletion).await.unwrap();
+        run(&place.pool, deletion).await;
         let paths = sqlx::query_scalar::<_, String>("SELECT path FROM files");
         assert_eq!(paths.fetch_all(&place.pool).await.unwrap(), ["b"], "{columns}");
         let insert = "INSERT INTO files (path, rowid, fencing_token) VALUES (NULL, 'same', 34)";
-        write(&place, insert).await.unwrap_err();
+        attempt(&place.pool, insert).await.unwrap_err();
         let left = sqlx::query_scalar::<_, i64>(
             "SELECT count(*) FROM files WHERE fencing_token IS NOT NULL",
         );
         assert_eq!(left.fetch_one(&place.pool).await.unwrap(), 0);
-        stale(write(&place, "UPDATE files SET fencing_token = 34 WHERE path = 'b'").await);
+        stale(attempt(&place.pool, "UPDATE files SET fencing_token = 34 WHERE path = 'b'").await);
     }
 }
 
@@ -72,10 +65,7 @@ async fn a_table_that_the_triggers_could_not_guard_is_refused() {
         let error = protect(&place).await.expect_err(create);
         assert!(matches!(error, ProtectError::Unguardable { .. }), "{create}: {error:?}");
         assert!(error.to_string().contains(why), "{create}: {error}");
-        let ours = "SELECT count(*) FROM sqlite_schema WHERE tbl_name = 'files'
-            AND type = 'trigger'";
-        let ours = sqlx::query_scalar::<_, i64>(ours).fetch_one(&place.pool).await.unwrap();
-        assert_eq!(ours, 0);
+        assert_eq!(number(&place.pool, TRIGGERS).await, 0);
     }
 }
 
@@ -91,19 +81,12 @@ async fn what_a_foreign_key_deletes_is_checked() {
     protect(&place).await.unwrap();
     let insert = "INSERT INTO folders VALUES ('f');
         INSERT INTO files (path, folder, fencing_token) VALUES ('a', 'f', 34)";
-    write(&place, insert).await.unwrap();
-    let error = write(&place, "DELETE FROM folders").await.unwrap_err();
-    assert!(matches!(error, AdmitError::Unpresented(_)), "{error:?}");
+    run(&place.pool, insert).await;
+    unpresented(attempt(&place.pool, "DELETE FROM folders").await);
     Protect::rows("folders", "name").unwrap().apply(&place.pool).await.unwrap();
-    stale(write(&place, "UPDATE folders SET fencing_token = -33").await);
-    write(&place, "UPDATE folders SET fencing_token = -34").await.unwrap();
-    let files = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM files");
-    assert_eq!(files.fetch_one(&place.pool).await.unwrap(), 0);
-}
-
-async fn faults(place: &Place) -> String {
-    let found = sql::protected(&place.pool, Some("files")).await.unwrap();
-    found[0].faults.join("; ")
+    stale(attempt(&place.pool, "UPDATE folders SET fencing_token = -33").await);
+    run(&place.pool, "UPDATE folders SET fencing_token = -34").await;
+    assert_eq!(number(&place.pool, "SELECT count(*) FROM files").await, 0);
 }
 
 #[tokio::test]
@@ -128,7 +111,7 @@ async fn the_catalogue_says_what_is_missing() {
         let place = with("CREATE TABLE files (path TEXT PRIMARY KEY, body TEXT, rowid TEXT)").await;
         protect(&place).await.unwrap();
         assert_eq!(faults(&place).await, "");
-        place.pool.execute(change).await.unwrap();
+        run(&place.pool, change).await;
         let found = faults(&place).await;
         assert!(found.contains(expected) && found.is_empty() == expected.is_empty(), "{found}");
         protect(&place).await.unwrap();
@@ -140,13 +123,12 @@ async fn the_catalogue_says_what_is_missing() {
 async fn a_table_that_was_renamed_has_one_set_of_triggers() {
     let place = with("CREATE TABLE other (path TEXT PRIMARY KEY)").await;
     Protect::rows("other", "path").unwrap().apply(&place.pool).await.unwrap();
-    place.pool.execute("ALTER TABLE other RENAME TO files").await.unwrap();
+    run(&place.pool, "ALTER TABLE other RENAME TO files").await;
     assert!(faults(&place).await.contains("for a table of another name"));
-    write(&place, "INSERT INTO files (path) VALUES ('a')").await.unwrap_err();
+    attempt(&place.pool, "INSERT INTO files (path) VALUES ('a')").await.unwrap_err();
     protect(&place).await.unwrap();
     assert_eq!(faults(&place).await, "");
-    let ours = "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'files'";
-    assert_eq!(sqlx::query_scalar::<_, i64>(ours).fetch_one(&place.pool).await.unwrap(), 5);
+    assert_eq!(number(&place.pool, TRIGGERS).await, 5);
 }
 
 /// SQLite fires no trigger for the row that gives way, unless the session asks for that.
@@ -157,18 +139,18 @@ async fn what_replace_removes_is_said_not_to_be_seen() {
     let found = sql::protected(&place.pool, None).await.unwrap();
     assert!(found[0].unseen.join("; ").contains("OR REPLACE"), "{found:?}");
     let insert = "INSERT INTO files (path, id, fencing_token) VALUES ('a', 1, 34)";
-    write(&place, insert).await.unwrap();
+    run(&place.pool, insert).await;
     // The row that gives way has the name that is checked.
     for replace in [
         "REPLACE INTO files (path, id, fencing_token) VALUES ('a', 2, 33)",
         "INSERT OR REPLACE INTO files (path, id, fencing_token) VALUES ('a', 1, 33)",
     ] {
-        stale(write(&place, replace).await);
+        stale(attempt(&place.pool, replace).await);
     }
     let insert = "INSERT INTO files (path, id, fencing_token) VALUES ('b', 2, 1)";
-    write(&place, insert).await.unwrap();
+    run(&place.pool, insert).await;
     let replace = "UPDATE OR REPLACE files SET path = 'a', fencing_token = 33 WHERE path = 'b'";
-    stale(write(&place, replace).await);
+    stale(attempt(&place.pool, replace).await);
     // It has another name.
     let mut conn = place.pool.acquire().await.unwrap();
     conn.execute("PRAGMA recursive_triggers = ON").await.unwrap();

@@ -1,10 +1,10 @@
 //! Triggers of the application beside those of a protected table.
 
-use fencing::sql::{self, AdmitError, Protect};
-use sqlx::{AssertSqlSafe, Executor};
+use fencing::sql::AdmitError;
 
 use super::place::Place;
-use crate::common::stale;
+use super::setup::{attempt, by_path, faults, run, with};
+use crate::common::{stale, unpresented};
 
 const UPDATED_AT: &str = "CREATE TRIGGER files_updated_at AFTER UPDATE ON files BEGIN
         UPDATE files SET updated_at = datetime('now') WHERE rowid = NEW.rowid;
@@ -24,35 +24,24 @@ const LOWER: &str = "CREATE TRIGGER files_lower AFTER UPDATE ON files BEGIN
 
 /// A protected table with these triggers, created before those of the fence or after them.
 async fn protected(triggers: &'static [&'static str], first: bool) -> Place {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    let create = "CREATE TABLE files (
-        path TEXT PRIMARY KEY, body TEXT, updated_at TEXT, writes INTEGER NOT NULL DEFAULT 0)";
-    place.pool.execute(create).await.unwrap();
-    let protect = Protect::rows("files", "path").unwrap().prefix("files/").unwrap();
-    let create = sqlx::raw_sql(AssertSqlSafe(triggers.join(";")));
+    let place = with(
+        "CREATE TABLE files (
+        path TEXT PRIMARY KEY, body TEXT, updated_at TEXT, writes INTEGER NOT NULL DEFAULT 0)",
+    )
+    .await;
     if first {
-        create.execute(&place.pool).await.unwrap();
-        protect.apply(&place.pool).await.unwrap();
-    } else {
-        protect.apply(&place.pool).await.unwrap();
-        create.execute(&place.pool).await.unwrap();
+        run(&place.pool, &triggers.join(";")).await;
+    }
+    by_path("files").apply(&place.pool).await.unwrap();
+    if !first {
+        run(&place.pool, &triggers.join(";")).await;
     }
     place
-}
-
-async fn write(place: &Place, write: &'static str) -> Result<(), AdmitError> {
-    Ok(place.pool.execute(write).await.map(drop)?)
 }
 
 async fn files(place: &Place) -> Vec<(String, String, Option<i64>)> {
     let files = sqlx::query_as("SELECT path, body, fencing_token FROM files ORDER BY path");
     files.fetch_all(&place.pool).await.unwrap()
-}
-
-/// What `--check` says of the table.
-async fn faults(place: &Place) -> String {
-    sql::protected(&place.pool, Some("files")).await.unwrap()[0].faults.join("; ")
 }
 
 fn file(path: &str, body: &str) -> (String, String, Option<i64>) {
@@ -64,26 +53,22 @@ async fn triggers_that_write_the_same_row_do_not_make_every_write_fail() {
     for triggers in [&[UPDATED_AT][..], &[UPDATED_AT, COUNTED], &[LOWER, UPDATED_AT, COUNTED]] {
         for first in [true, false] {
             let place = protected(triggers, first).await;
-            write(&place, "INSERT INTO files (path, body, fencing_token) VALUES ('a', '1', 33)")
-                .await
-                .unwrap();
-            write(&place, "UPDATE files SET body = '2', fencing_token = 34").await.unwrap();
-            write(
-                &place,
+            run(&place.pool, "INSERT INTO files (path, body, fencing_token) VALUES ('a', '1', 33)")
+                .await;
+            run(&place.pool, "UPDATE files SET body = '2', fencing_token = 34").await;
+            run(
+                &place.pool,
                 "INSERT INTO files (path, body, fencing_token) VALUES ('a', '', 34)
                 ON CONFLICT DO UPDATE SET body = '3', fencing_token = 34",
             )
-            .await
-            .unwrap();
+            .await;
             assert_eq!(files(&place).await, [file("a", "3")], "{triggers:?} {first}");
             let at = sqlx::query_scalar::<_, Option<String>>("SELECT updated_at FROM files");
             assert!(at.fetch_one(&place.pool).await.unwrap().is_some());
-            stale(write(&place, "UPDATE files SET body = '4', fencing_token = 33").await);
-            let error = write(&place, "UPDATE files SET body = '4'").await.unwrap_err();
-            assert!(matches!(error, AdmitError::Unpresented(_)), "{error:?}");
-            let error = write(&place, "DELETE FROM files").await.unwrap_err();
-            assert!(matches!(error, AdmitError::Unpresented(_)), "{error:?}");
-            write(&place, "UPDATE files SET fencing_token = -34").await.unwrap();
+            stale(attempt(&place.pool, "UPDATE files SET body = '4', fencing_token = 33").await);
+            unpresented(attempt(&place.pool, "UPDATE files SET body = '4'").await);
+            unpresented(attempt(&place.pool, "DELETE FROM files").await);
+            run(&place.pool, "UPDATE files SET fencing_token = -34").await;
             assert_eq!(files(&place).await, []);
         }
     }
@@ -94,19 +79,20 @@ async fn a_trigger_that_renames_later_is_seen() {
     for triggers in [&[LOWER][..], &[LOWER, UPDATED_AT], &[COUNTED, LOWER]] {
         for first in [true, false] {
             let place = protected(triggers, first).await;
-            write(&place, "INSERT INTO files (path, body, fencing_token) VALUES ('a', 'new', 34)")
-                .await
-                .unwrap();
+            run(
+                &place.pool,
+                "INSERT INTO files (path, body, fencing_token) VALUES ('a', 'new', 34)",
+            )
+            .await;
             assert_eq!(files(&place).await, [file("a", "new")], "{triggers:?} {first}");
-            write(&place, "UPDATE files SET fencing_token = -34").await.unwrap();
-            write(&place, "INSERT INTO files (path, body, fencing_token) VALUES ('B', 'b', 1)")
-                .await
-                .unwrap();
+            run(&place.pool, "UPDATE files SET fencing_token = -34").await;
+            run(&place.pool, "INSERT INTO files (path, body, fencing_token) VALUES ('B', 'b', 1)")
+                .await;
             for statement in [
                 "INSERT INTO files (path, body, fencing_token) VALUES ('A', 'stale', 1)",
                 "UPDATE files SET path = 'A', body = 'stale', fencing_token = 1",
             ] {
-                let refused = stale(write(&place, statement).await);
+                let refused = stale(attempt(&place.pool, statement).await);
                 assert_eq!(refused.resource, crate::common::resource(), "{triggers:?} {first}");
             }
             assert_eq!(files(&place).await, [file("b", "b")]);
@@ -126,14 +112,12 @@ async fn a_trigger_that_writes_another_row_needs_the_token_for_that_too() {
             "INSERT INTO files (path, body, fencing_token) VALUES ('index', '', 34)",
             "INSERT INTO files (path, body, fencing_token) VALUES ('a', '1', 1)",
         ] {
-            write(&place, insert).await.unwrap();
+            run(&place.pool, insert).await;
         }
         let statement = "UPDATE files SET body = '2', fencing_token = 1 WHERE path = 'a'";
-        let refused = stale(write(&place, statement).await);
+        let refused = stale(attempt(&place.pool, statement).await);
         assert_eq!(refused.resource.as_str(), "files/index");
-        write(&place, "UPDATE files SET body = '2', fencing_token = 34 WHERE path = 'a'")
-            .await
-            .unwrap();
+        run(&place.pool, "UPDATE files SET body = '2', fencing_token = 34 WHERE path = 'a'").await;
         assert_eq!(files(&place).await, [file("a", "2"), file("index", "")]);
     }
 }
@@ -144,16 +128,16 @@ async fn a_trigger_that_keeps_the_token_in_the_row_is_refused() {
     const NOOP: &str = "CREATE TRIGGER files_noop BEFORE UPDATE ON files WHEN NEW.body IS OLD.body
         BEGIN SELECT RAISE(IGNORE); END";
     let place = protected(&[], true).await;
-    write(&place, "INSERT INTO files (path, body, fencing_token) VALUES ('a', '1', 33)")
-        .await
-        .unwrap();
-    place.pool.execute(NOOP).await.unwrap();
-    let error = write(&place, "UPDATE files SET body = '2', fencing_token = 34").await;
+    run(&place.pool, "INSERT INTO files (path, body, fencing_token) VALUES ('a', '1', 33)").await;
+    run(&place.pool, NOOP).await;
+    let error = attempt(&place.pool, "UPDATE files SET body = '2', fencing_token = 34").await;
     let error = error.unwrap_err().to_string();
     assert!(error.contains("RAISE(IGNORE)"), "{error}");
     assert_eq!(files(&place).await, [file("a", "1")]);
-    write(&place, "UPDATE files SET body = 'no token'").await.unwrap_err();
-    write(&place, "UPDATE files SET body = 'no token', fencing_token = NULL").await.unwrap_err();
+    attempt(&place.pool, "UPDATE files SET body = 'no token'").await.unwrap_err();
+    attempt(&place.pool, "UPDATE files SET body = 'no token', fencing_token = NULL")
+        .await
+        .unwrap_err();
     assert_eq!(files(&place).await, [file("a", "1")]);
 }
 
@@ -170,20 +154,19 @@ async fn a_token_that_a_failed_statement_leaves_behind_is_not_presented_again() 
             "INSERT INTO files (path, body, fencing_token) VALUES ('a', '1', 33)",
             "INSERT INTO files (path, body, fencing_token) VALUES ('b', '1', 33)",
         ] {
-            write(&place, insert).await.unwrap();
+            run(&place.pool, insert).await;
         }
         let bad = "UPDATE files SET body = 'bad', fencing_token = 34 WHERE path = 'a'";
-        write(&place, bad).await.unwrap_err();
+        attempt(&place.pool, bad).await.unwrap_err();
         assert!(faults(&place).await.contains("stands in fencing_presented"));
         // Another statement has another time, unless it begins in the same millisecond.
         let failed = sqlx::query_scalar::<_, f64>(NOW).fetch_one(&place.pool).await.unwrap();
         while sqlx::query_scalar::<_, f64>(NOW).fetch_one(&place.pool).await.unwrap() <= failed {}
-        let error = write(&place, "UPDATE files SET body = 'no token' WHERE path = 'b'").await;
+        let error =
+            attempt(&place.pool, "UPDATE files SET body = 'no token' WHERE path = 'b'").await;
         let error = error.unwrap_err();
         assert!(matches!(error, AdmitError::Unpresented(_)), "{error:?}");
-        write(&place, "UPDATE files SET body = '2', fencing_token = 34 WHERE path = 'b'")
-            .await
-            .unwrap();
+        run(&place.pool, "UPDATE files SET body = '2', fencing_token = 34 WHERE path = 'b'").await;
         assert_eq!(files(&place).await[1], file("b", "2"));
         assert_eq!(faults(&place).await, "");
     }
@@ -195,16 +178,14 @@ async fn a_token_that_a_failed_statement_leaves_in_the_row_is_cleared_by_the_nex
         BEGIN SELECT RAISE(FAIL, 'locked'); END";
     for first in [true, false] {
         let place = protected(&[LOCKED], first).await;
-        write(&place, "INSERT INTO files (path, body, fencing_token) VALUES ('a', '1', 33)")
-            .await
-            .unwrap();
-        write(&place, "UPDATE files SET fencing_token = -34").await.unwrap_err();
+        run(&place.pool, "INSERT INTO files (path, body, fencing_token) VALUES ('a', '1', 33)")
+            .await;
+        attempt(&place.pool, "UPDATE files SET fencing_token = -34").await.unwrap_err();
         assert_eq!(files(&place).await, [("a".to_owned(), "1".to_owned(), Some(-34))]);
         assert!(faults(&place).await.contains("a row keeps a token"));
-        write(&place, "UPDATE files SET body = '2', fencing_token = 35").await.unwrap();
+        run(&place.pool, "UPDATE files SET body = '2', fencing_token = 35").await;
         assert_eq!(faults(&place).await, "");
         assert_eq!(files(&place).await, [file("a", "2")]);
-        let error = write(&place, "UPDATE files SET body = 'no token'").await.unwrap_err();
-        assert!(matches!(error, AdmitError::Unpresented(_)), "{error:?}");
+        unpresented(attempt(&place.pool, "UPDATE files SET body = 'no token'").await);
     }
 }

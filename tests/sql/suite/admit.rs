@@ -88,15 +88,3 @@ async fn names_that_a_collation_would_merge_stay_apart() {
         assert_eq!(highest(&place, name).await, Some(number), "{name:?}");
     }
 }
-
-#[tokio::test]
-async fn begin_opens_a_transaction_that_is_admitted() {
-    let place = ready().await;
-    let mut tx = sql::begin(&place.pool, &resource(), token(34)).await.unwrap();
-    write(&mut tx, token(34)).await.unwrap();
-    tx.commit().await.unwrap();
-    assert_eq!(file(&place).await, (34, 0));
-    stale(sql::begin(&place.pool, &resource(), token(33)).await);
-    // The refused one has been rolled back: it holds nobody up.
-    admit(&place, &resource(), 35).await.unwrap();
-}

@@ -7,18 +7,14 @@ use super::*;
 /// A table that the database guards, with `a` written by token 34.
 async fn protected(protect: Protect) -> Place {
     let place = ready().await;
-    let create = "CREATE TABLE documents (path VARCHAR(255) PRIMARY KEY, body VARCHAR(255))";
-    sqlx::query(create).execute(&place.pool).await.unwrap();
+    run(&place.pool, "CREATE TABLE documents (path VARCHAR(255) PRIMARY KEY, body VARCHAR(255))")
+        .await;
     protect.apply(&place.pool).await.unwrap();
     // Again: nothing is in its own way.
     protect.apply(&place.pool).await.unwrap();
     place.client(&place::insert(Some("34"), "a", "new")).unwrap();
     assert_eq!(bodies(&place).await, ["new"]);
     place
-}
-
-fn by_path() -> Protect {
-    Protect::rows("documents", "path").unwrap().prefix("files/").unwrap()
 }
 
 async fn bodies(place: &Place) -> Vec<String> {
@@ -57,7 +53,7 @@ async fn any_language_calls_the_fence() {
 
 #[tokio::test]
 async fn a_protected_table_refuses_whoever_has_no_token() {
-    let place = protected(by_path()).await;
+    let place = protected(by_path("documents")).await;
     for write in [
         place::update(None, "a", "bad"),
         place::delete(None, "a"),
@@ -79,7 +75,7 @@ async fn a_protected_table_refuses_whoever_has_no_token() {
 
 #[tokio::test]
 async fn a_protected_table_refuses_whoever_is_stale() {
-    let place = protected(by_path()).await;
+    let place = protected(by_path("documents")).await;
     for write in [place::update(Some("33"), "a", "bad"), place::delete(Some("33"), "a")] {
         let error = place.client(&write).unwrap_err();
         let words = "fencing: token 33 is stale, high water 34, resource files/a";
@@ -106,7 +102,7 @@ async fn a_protected_table_refuses_whoever_is_stale() {
 
 #[tokio::test]
 async fn a_row_that_changes_its_resource_needs_the_token_for_both() {
-    let place = protected(by_path()).await;
+    let place = protected(by_path("documents")).await;
     place.client(&place::insert(Some("40"), "b", "b")).unwrap();
     place.client(&place::delete(Some("40"), "b")).unwrap();
     place.client(&place::rename(Some("39"), "a", "b")).unwrap_err();
@@ -127,81 +123,45 @@ async fn a_table_may_be_one_resource() {
 
 #[tokio::test]
 async fn the_refusals_of_triggers_are_the_crates_own() {
-    let place = protected(by_path()).await;
-    let write = async |number: u64, present: bool| {
+    let place = protected(by_path("documents")).await;
+    let write = async |number: u64| {
         let mut tx = place.pool.begin().await.unwrap();
-        if present {
-            sql::present(&mut tx, token(number)).await?;
-        }
-        let update = place::guarded(present.then_some(number));
-        sqlx::query(update).execute(&mut *tx).await?;
-        tx.commit().await?;
-        Ok(())
+        sql::present(&mut tx, token(number)).await?;
+        attempt(&mut *tx, &place::guarded(Some(number))).await?;
+        Ok(tx.commit().await?)
     };
     assert_eq!(
-        Err(stale(write(33, true).await)),
+        Err(stale(write(33).await)),
         fencing::fence::Stale::check(&resource(), token(33), Some(token(34)))
     );
-    let error: AdmitError = match write(35, false).await {
-        Err(error) => error,
-        Ok(()) => panic!("written without a token"),
-    };
-    assert!(matches!(error, AdmitError::Unpresented(_)), "{error:?}");
-    write(35, true).await.unwrap();
+    unpresented(attempt(&place.pool, &place::guarded(None)).await);
+    write(35).await.unwrap();
     assert_eq!(highest(&place, &resource()).await, Some(35));
     // What admits, and what the triggers check, are one.
     let mut tx = sql::begin(&place.pool, &resource(), token(36)).await.unwrap();
     sql::present(&mut tx, token(36)).await.unwrap();
-    sqlx::query(place::guarded(Some(36))).execute(&mut *tx).await.unwrap();
+    run(&mut *tx, &place::guarded(Some(36))).await;
     tx.commit().await.unwrap();
     assert_eq!(bodies(&place).await, ["guarded"]);
-}
-
-/// A pool hands the session on to the next, who presents nothing.
-#[tokio::test]
-async fn a_presented_token_is_not_left_behind() {
-    let place = protected(by_path()).await;
-    let single = place.pool.options().clone().max_connections(1);
-    let single = single.connect_lazy_with((*place.pool.connect_options()).clone());
-    let write = async |number: Option<u64>| -> Result<(), AdmitError> {
-        let mut tx = single.begin().await?;
-        if let Some(number) = number {
-            sql::present(&mut tx, token(number)).await?;
-        }
-        sqlx::query(place::guarded(number)).execute(&mut *tx).await?;
-        Ok(tx.commit().await?)
-    };
-    for _ in 0..2 {
-        write(Some(34)).await.unwrap();
-        let error = write(None).await.unwrap_err();
-        assert!(matches!(error, AdmitError::Unpresented(_)), "{error:?}");
-        stale(write(Some(33)).await);
-        let error = write(None).await.unwrap_err();
-        assert!(matches!(error, AdmitError::Unpresented(_)), "{error:?}");
-    }
-    // Presented for nothing.
-    let mut tx = single.begin().await.unwrap();
-    sql::present(&mut tx, token(34)).await.unwrap();
-    tx.commit().await.unwrap();
-    let other = Resource::new("other").unwrap();
-    let mut tx = sql::begin(&single, &other, token(34)).await.unwrap();
-    let error = sqlx::query(place::guarded(None)).execute(&mut *tx).await.unwrap_err();
-    assert!(matches!(error.into(), AdmitError::Unpresented(_)));
 }
 
 #[tokio::test]
 async fn names_are_quoted() {
     let place = ready().await;
-    let table = "t\"'`; DROP TABLE files; --";
-    let column = "c\"'`;%I$1?";
+    let table = "t\"'`; NEW`; DROP TABLE files; --";
+    let column = "c\"'`;%I$1?NEW.\"";
     let create = place::create(table, column);
-    sqlx::raw_sql(sqlx::AssertSqlSafe(create)).execute(&place.pool).await.unwrap();
+    run(&place.pool, &create).await;
     let protect = Protect::rows(table, column).unwrap().prefix("p'\\\"`").unwrap();
     protect.apply(&place.pool).await.unwrap();
     protect.apply(&place.pool).await.unwrap();
     let error = place.client(&place::insert_into(table, "a")).unwrap_err();
     assert!(error.contains("no token presented, high water none, resource p'"), "{error}");
     assert_eq!(file(&place).await, (0, 0), "the table is still there");
+    let found = sql::protected(&place.pool, Some(table)).await.unwrap();
+    assert!(found[0].is_whole(), "{found:?}");
+    found[0].remove(&place.pool).await.unwrap();
+    assert!(!sql::protected(&place.pool, Some(table)).await.unwrap()[0].is_protected());
     for bad in ["", "a\0b", "a\nb", "a."] {
         assert!(Protect::rows(bad, "c").is_err(), "{bad:?}");
     }

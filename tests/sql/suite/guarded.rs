@@ -233,28 +233,6 @@ async fn folded_writes_race_with_neighbouring_tokens_and_nothing_lands_late() {
     }
 }
 
-/// A temporary table comes before the real one on PostgreSQL, and elsewhere where a statement names no
-/// schema.
-#[tokio::test]
-async fn a_temporary_table_with_the_name_of_the_marks_lets_nothing_in() {
-    let place = ready().await;
-    admit(&place, &resource(), 34).await.unwrap();
-    let single = place.pool.options().clone().max_connections(1);
-    let single = single.connect_lazy_with((*place.pool.connect_options()).clone());
-    sqlx::raw_sql("CREATE TEMPORARY TABLE fencing_marks (resource VARCHAR(255), token BIGINT)")
-        .execute(&single)
-        .await
-        .unwrap();
-    let insert = sqlx::raw_sql("INSERT INTO fencing_marks VALUES ('files/a', 33)");
-    insert.execute(&single).await.unwrap();
-    stale(begin(&single, 33).await);
-    stale(execute(&single, 33).await);
-    assert_eq!(file(&place).await, (0, 0));
-    assert_eq!(execute(&single, 34).await.unwrap(), 1);
-    execute(&single, 35).await.unwrap();
-    assert_eq!(highest(&place, &resource()).await, Some(35));
-}
-
 #[tokio::test]
 async fn a_folded_write_dropped_at_any_poll_leaves_no_lock_and_no_half_of_it() {
     let place = ready().await;
@@ -265,7 +243,7 @@ async fn a_folded_write_dropped_at_any_poll_leaves_no_lock_and_no_half_of_it() {
         })
         .await;
         let other = place.other();
-        sql::begin(&other, &resource(), token(polls)).await.unwrap().commit().await.unwrap();
+        raise(&other, &resource(), polls).await;
         let (written, late) = file(&place).await;
         assert!(written <= polls.cast_signed());
         assert_eq!(late, 0);

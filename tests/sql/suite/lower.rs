@@ -10,8 +10,7 @@ use crate::common::documented;
 async fn guarded() -> Place {
     let place = ready().await;
     if place::GUARD {
-        let guard = sqlx::AssertSqlSafe(documented("## A mark that is too high"));
-        sqlx::raw_sql(guard).execute(&place.pool).await.unwrap();
+        run(&place.pool, &documented("## A mark that is too high")).await;
     }
     for number in [34, 34, 35] {
         admit(&place, &resource(), number).await.unwrap();
@@ -23,7 +22,7 @@ async fn guarded() -> Place {
 async fn a_mark_is_neither_lowered_nor_deleted() {
     let place = guarded().await;
     for raise in ["UPDATE fencing_marks SET token = 35", "UPDATE fencing_marks SET token = 36"] {
-        sqlx::query(raise).execute(&place.pool).await.unwrap();
+        run(&place.pool, raise).await;
     }
     for lower in place::LOWER {
         let error = sqlx::raw_sql(*lower).execute(&place.pool).await.unwrap_err().to_string();
@@ -130,8 +129,7 @@ async fn what_was_not_named_is_not_lowered_along_with_the_lease() {
     let lock = SqlLock::new(place.pool.clone());
     let next = async || next(&lock).await;
     let run_out = async || {
-        let lease = "UPDATE fencing_leases SET token = 999999999999999";
-        sqlx::query(lease).execute(&place.pool).await.unwrap();
+        run(&place.pool, "UPDATE fencing_leases SET token = 999999999999999").await;
         next().await.unwrap_err();
     };
     assert_eq!(next().await.unwrap(), 36);
@@ -152,8 +150,8 @@ async fn what_was_not_named_is_not_lowered_along_with_the_lease() {
     // Nobody has a mark, and the lease alone has run out.
     let other = Resource::new("other").unwrap();
     drop(lock.try_acquire(&other).await.unwrap());
-    let lease = "UPDATE fencing_leases SET token = 999999999999999 WHERE resource = 'other'";
-    sqlx::query(lease).execute(&place.pool).await.unwrap();
+    run(&place.pool, "UPDATE fencing_leases SET token = 999999999999999 WHERE resource = 'other'")
+        .await;
     sql::lower(&place.pool, &other, Token::MAX, token(7)).await.unwrap();
     assert_eq!(highest(&place, &other).await, None);
 }

@@ -1,55 +1,20 @@
-use std::sync::Arc;
-
 use fencing::fence::{Marks, MarksError};
 use fencing::sql::SqlMarks;
+use fencing::testing::marks_contract;
 
 use super::*;
 
 #[tokio::test]
-async fn marks_compare_and_raise() {
+async fn marks_keep_their_contract_and_are_those_of_admit() {
     let place = ready().await;
-    let marks = SqlMarks::new(place.pool.clone());
-    for number in [33, 33, 34] {
-        marks.raise(&resource(), token(number)).await.unwrap();
-        assert_eq!(highest(&place, &resource()).await, Some(number));
-    }
+    let marks = SqlMarks::new(place.other());
+    marks_contract(&marks).await.unwrap();
+    admit(&place, &resource(), 34).await.unwrap();
     let refused = marks.raise(&resource(), token(33)).await;
-    let Err(MarksError::Stale(stale)) = refused else { panic!("{refused:?}") };
-    assert_eq!((stale.presented, stale.highest), (token(33), token(34)));
-    marks.raise(&Resource::new("files/b").unwrap(), token(1)).await.unwrap();
-    // The same marks as those of `admit`.
-    crate::common::stale(admit(&place, &resource(), 33).await);
-    admit(&place, &resource(), 35).await.unwrap();
-    assert!(matches!(marks.raise(&resource(), token(34)).await, Err(MarksError::Stale(_))));
-}
-
-#[tokio::test]
-async fn marks_raised_by_many_keep_the_highest() {
-    let place = ready().await;
-    // As two processes would.
-    let pools = [place.other(), place.other()];
-    let highest_seen = Arc::new(std::sync::atomic::AtomicU64::new(0));
-    let tasks = (0..40_u64).map(|number| {
-        let marks = SqlMarks::new(pools[usize::from(number % 2 == 0)].clone());
-        let number = (number * 7) % 20 + 1;
-        let seen = Arc::clone(&highest_seen);
-        tokio::spawn(async move {
-            let before = seen.load(std::sync::atomic::Ordering::SeqCst);
-            match marks.raise(&resource(), token(number)).await {
-                Ok(()) => {
-                    assert!(number >= before, "{number} passed after {before}");
-                    seen.fetch_max(number, std::sync::atomic::Ordering::SeqCst);
-                }
-                Err(MarksError::Stale(stale)) => assert!(stale.highest.get() > number),
-                Err(error) => panic!("{error:?}"),
-            }
-            number
-        })
-    });
-    for task in tasks.collect::<Vec<_>>() {
-        task.await.unwrap();
-    }
-    assert_eq!(highest(&place, &resource()).await, Some(20));
+    let Err(MarksError::Stale(refused)) = refused else { panic!("{refused:?}") };
+    assert_eq!((refused.presented, refused.highest), (token(33), token(34)));
+    marks.raise(&resource(), token(35)).await.unwrap();
+    stale(admit(&place, &resource(), 34).await);
 }
 
 #[tokio::test]

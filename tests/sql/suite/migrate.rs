@@ -19,8 +19,7 @@ async fn versions(place: &Place, query: &'static str) -> Vec<i64> {
 
 #[tokio::test]
 async fn migrating_again_changes_nothing() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
+    let place = migrated().await;
     admit(&place, &resource(), 34).await.unwrap();
     for _ in 0..3 {
         sql::migrate(&place.pool).await.unwrap();
@@ -74,10 +73,9 @@ async fn the_application_has_migrations_of_its_own() {
 
 #[tokio::test]
 async fn a_table_that_another_tool_made_is_taken_over() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
+    let place = migrated().await;
     admit(&place, &resource(), 34).await.unwrap();
-    sqlx::query("DROP TABLE _fencing_migrations").execute(&place.pool).await.unwrap();
+    run(&place.pool, "DROP TABLE _fencing_migrations").await;
     sql::migrate(&place.pool).await.unwrap();
     stale(admit(&place, &resource(), 33).await);
 }
@@ -85,10 +83,13 @@ async fn a_table_that_another_tool_made_is_taken_over() {
 #[tokio::test]
 async fn a_newer_version_has_migrated_already() {
     let place = ready().await;
-    let newer = "INSERT INTO _fencing_migrations
+    run(
+        &place.pool,
+        "INSERT INTO _fencing_migrations
         (version, description, success, checksum, execution_time)
-        SELECT 1000, description, success, checksum, 0 FROM _fencing_migrations WHERE version = 1";
-    sqlx::query(newer).execute(&place.pool).await.unwrap();
+        SELECT 1000, description, success, checksum, 0 FROM _fencing_migrations WHERE version = 1",
+    )
+    .await;
     sql::migrate(&place.pool).await.unwrap();
 }
 
@@ -101,7 +102,7 @@ async fn a_changed_migration_is_an_error() {
     let error = sql::migrate(&place.pool).await.unwrap_err();
     assert!(matches!(error, MigrateError::Changed(_)), "{error:?}");
     // The failure has left no lock behind.
-    sqlx::query("DELETE FROM _fencing_migrations").execute(&place.pool).await.unwrap();
+    run(&place.pool, "DELETE FROM _fencing_migrations").await;
     sql::migrate(&place.other()).await.unwrap();
 }
 
@@ -130,7 +131,7 @@ async fn the_fence_is_removed_but_not_under_a_protected_table() {
         protected[0].remove(&place.pool).await.unwrap();
     }
     for _ in 0..2 {
-        sqlx::raw_sql(sql::removal::<Db>()).execute(&place.pool).await.unwrap();
+        run(&place.pool, sql::removal::<Db>()).await;
         assert_eq!(tables(&place).await, ["files"]);
     }
     sql::migrate(&place.pool).await.unwrap();

@@ -6,10 +6,9 @@ use super::*;
 
 #[tokio::test]
 async fn what_is_lost_is_named_and_comes_back_and_no_mark_is_changed() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
+    let place = migrated().await;
     admit(&place, &resource(), 34).await.unwrap();
-    sqlx::raw_sql(place::LOSE).execute(&place.pool).await.unwrap();
+    run(&place.pool, place::LOSE).await;
     for _ in 0..2 {
         let error = sql::migrate(&place.pool).await.unwrap_err();
         assert!(matches!(error, MigrateError::Lost { .. }), "{error:?}");
@@ -17,20 +16,8 @@ async fn what_is_lost_is_named_and_comes_back_and_no_mark_is_changed() {
         assert!(text.contains(place::LOST) && text.contains("_fencing_migrations"), "{text}");
         assert!(text.matches("fencing_").count() == 2, "names what is there: {text}");
     }
-    sqlx::query("DELETE FROM _fencing_migrations").execute(&place.pool).await.unwrap();
-    sql::migrate(&place.pool).await.unwrap();
+    migrate_again(&place).await;
     stale(admit(&place, &resource(), 33).await);
-}
-
-/// The checked faults of the table `files`.
-async fn faults(place: &Place) -> String {
-    let found = sql::protected(&place.pool, Some("files")).await.unwrap();
-    assert_eq!(found[0].is_whole(), found[0].faults.is_empty());
-    found[0].faults.join("; ")
-}
-
-async fn delete_record(place: &Place) {
-    sqlx::query("DELETE FROM _fencing_migrations").execute(&place.pool).await.unwrap();
 }
 
 #[tokio::test]
@@ -39,18 +26,17 @@ async fn a_protected_table_is_not_whole_without_its_routines_or_with_others() {
     Protect::rows("files", "path").unwrap().apply(&place.pool).await.unwrap();
     assert_eq!(faults(&place).await, "");
     for change in [place::LOSE, place::CHANGE] {
-        sqlx::raw_sql(change).execute(&place.pool).await.unwrap();
+        run(&place.pool, change).await;
         let found = faults(&place).await;
         assert!(found.contains(place::LOST), "{found}");
         assert_eq!(found.contains("has another text"), change == place::CHANGE, "{found}");
         assert!(!found.contains("fencing_hold"), "{found}");
     }
     // As the message says.
-    delete_record(&place).await;
     if faults(&place).await.contains("drop it first") {
-        sqlx::raw_sql(place::LOSE).execute(&place.pool).await.unwrap();
+        run(&place.pool, place::LOSE).await;
     }
-    sql::migrate(&place.pool).await.unwrap();
+    migrate_again(&place).await;
     assert_eq!(faults(&place).await, "");
 }
 
@@ -60,8 +46,7 @@ async fn lost_marks_are_named_and_nothing_is_created_in_their_place() {
         let place = ready().await;
         Protect::rows("files", "path").unwrap().apply(&place.pool).await.unwrap();
         admit(&place, &resource(), 50).await.unwrap();
-        let drop = sqlx::AssertSqlSafe(format!("DROP TABLE {table}"));
-        sqlx::raw_sql(drop).execute(&place.pool).await.unwrap();
+        run(&place.pool, &format!("DROP TABLE {table}")).await;
         if table == "fencing_marks" {
             let error = admit(&place, &resource(), 51).await.unwrap_err();
             assert!(matches!(error, AdmitError::NotMigrated(_)), "{error:?}");
@@ -71,7 +56,7 @@ async fn lost_marks_are_named_and_nothing_is_created_in_their_place() {
         for more in
             ["SELECT 1", "DELETE FROM _fencing_migrations", "DROP TABLE _fencing_migrations"]
         {
-            sqlx::raw_sql(more).execute(&place.pool).await.unwrap();
+            run(&place.pool, more).await;
             let error = sql::migrate(&place.pool).await.unwrap_err();
             assert!(matches!(error, MigrateError::MarksLost { .. }), "{more}: {error:?}");
             let said = error.to_string();
@@ -80,7 +65,7 @@ async fn lost_marks_are_named_and_nothing_is_created_in_their_place() {
         }
         // As the message says.
         for (_, _, sql) in sql::migrations::<Db>() {
-            sqlx::raw_sql(*sql).execute(&place.pool).await.unwrap();
+            run(&place.pool, *sql).await;
         }
         admit(&place, &resource(), 50).await.unwrap();
         sql::migrate(&place.pool).await.unwrap();
@@ -92,10 +77,7 @@ async fn lost_marks_are_named_and_nothing_is_created_in_their_place() {
 #[tokio::test]
 async fn another_table_that_is_lost_is_named_and_comes_back() {
     let place = ready().await;
-    sqlx::raw_sql("DROP TABLE fencing_leases").execute(&place.pool).await.unwrap();
-    let error = sql::migrate(&place.pool).await.unwrap_err();
-    assert!(matches!(error, MigrateError::Lost { .. }), "{error:?}");
-    assert!(error.to_string().contains("the table fencing_leases"), "{error}");
-    delete_record(&place).await;
-    sql::migrate(&place.pool).await.unwrap();
+    run(&place.pool, "DROP TABLE fencing_leases").await;
+    is_lost(&place.pool, "the table fencing_leases").await;
+    migrate_again(&place).await;
 }

@@ -5,13 +5,13 @@ use super::*;
 
 async fn documents() -> Place {
     let place = ready().await;
-    let create = "CREATE TABLE documents (path VARCHAR(255) PRIMARY KEY,
-        body VARCHAR(255) NOT NULL, fence_token BIGINT NULL DEFAULT 0)";
-    sqlx::query(create).execute(&place.pool).await.unwrap();
-    sqlx::query("INSERT INTO documents (path, body) VALUES ('a', 'old'), ('b', 'old')")
-        .execute(&place.pool)
-        .await
-        .unwrap();
+    run(
+        &place.pool,
+        "CREATE TABLE documents (path VARCHAR(255) PRIMARY KEY,
+        body VARCHAR(255) NOT NULL, fence_token BIGINT NULL DEFAULT 0)",
+    )
+    .await;
+    run(&place.pool, "INSERT INTO documents (path, body) VALUES ('a', 'old'), ('b', 'old')").await;
     place
 }
 
@@ -53,7 +53,7 @@ async fn stale_missing_and_done_are_told_apart() {
     assert_eq!(update(&place, "c", "34", 34, true).await, Outcome::Missing);
     // Another row has a token of its own.
     assert_eq!(update(&place, "b", "1", 1, true).await, Outcome::Done);
-    sqlx::query("UPDATE documents SET fence_token = NULL").execute(&place.pool).await.unwrap();
+    run(&place.pool, "UPDATE documents SET fence_token = NULL").await;
     assert_eq!(update(&place, "a", "35", 35, true).await, Outcome::Unmatched);
 }
 
@@ -91,4 +91,19 @@ async fn guarded(place: &Place, level: &'static str, number: u64) -> bool {
             Err(error) => assert!(sql::is_retryable(&error), "{level}: {error}"),
         }
     }
+}
+
+/// As in an HTTP handler, which any thread may run.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_is_looked_at_in_a_spawned_task() {
+    let place = ready().await;
+    let (pool, name) = (place.pool.clone(), resource());
+    let task = tokio::spawn(async move {
+        Outcome::of(&name, token(33), 0, async || {
+            let look = sqlx::query_scalar("SELECT token FROM files WHERE path = 'nowhere'");
+            look.fetch_optional(&pool).await
+        })
+        .await
+    });
+    assert_eq!(task.await.unwrap().unwrap(), Outcome::Missing);
 }

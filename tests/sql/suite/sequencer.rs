@@ -13,11 +13,10 @@ fn pair(text: &str) -> Sequencer {
 /// Two protected tables. In `documents` the mark of `a` is 34, that of `b` is 5.
 async fn protected() -> Place {
     let place = ready().await;
-    let create = "CREATE TABLE documents (path VARCHAR(255) PRIMARY KEY, body VARCHAR(255))";
-    sqlx::query(create).execute(&place.pool).await.unwrap();
+    run(&place.pool, "CREATE TABLE documents (path VARCHAR(255) PRIMARY KEY, body VARCHAR(255))")
+        .await;
     // No key: on MySQL one takes two of the names for one, and refuses a row before the fence does.
-    let create = "CREATE TABLE papers (path VARCHAR(255) NOT NULL, body TEXT)";
-    sqlx::query(create).execute(&place.pool).await.unwrap();
+    run(&place.pool, "CREATE TABLE papers (path VARCHAR(255) NOT NULL, body TEXT)").await;
     let documents = Protect::rows("documents", "path").unwrap().prefix("docs/").unwrap();
     documents.apply(&place.pool).await.unwrap();
     Protect::rows("papers", "path").unwrap().apply(&place.pool).await.unwrap();
@@ -43,11 +42,6 @@ async fn write(pool: &Pool<Db>, sequencer: &Sequencer, path: &str) -> Result<(),
     sql::present(&mut tx, sequencer).await?;
     insert(&mut tx, path, &sequencer.to_string()).await?;
     Ok(tx.commit().await?)
-}
-
-fn unpresented(result: Result<(), AdmitError>) {
-    let error = result.unwrap_err();
-    assert!(matches!(error, AdmitError::Unpresented(_)), "{error:?}");
 }
 
 #[tokio::test]
@@ -146,23 +140,31 @@ async fn a_transaction_presents_one_pair_after_the_other() {
 
 /// A pool hands the session on to the next, who presents nothing.
 #[tokio::test]
-async fn a_pair_is_not_left_behind() {
+async fn what_was_presented_is_not_left_behind() {
     let place = protected().await;
-    let single = place.pool.options().clone().max_connections(1);
-    let single = single.connect_lazy_with((*place.pool.connect_options()).clone());
-    let mine = pair("34 docs/a");
-    let mut tx = single.begin().await.unwrap();
-    sql::present(&mut tx, &mine).await.unwrap();
-    sqlx::query(place::guarded(Some(34))).execute(&mut *tx).await.unwrap();
-    tx.commit().await.unwrap();
-    let error = sqlx::query(place::guarded(None)).execute(&single).await.unwrap_err();
-    unpresented(Err(error.into()));
-    // Presented for nothing.
-    let mut tx = single.begin().await.unwrap();
-    sql::present(&mut tx, &mine).await.unwrap();
-    tx.commit().await.unwrap();
-    let mut tx =
-        sql::begin(&single, &pair("34 other").resource, pair("34 other").token).await.unwrap();
-    let error = sqlx::query(place::guarded(None)).execute(&mut *tx).await.unwrap_err();
-    unpresented(Err(error.into()));
+    let single = single(&place);
+    for alone in [true, false] {
+        let present = async |number: u64| {
+            let mut tx = single.begin().await.unwrap();
+            let own = pair(&format!("{number} docs/a"));
+            match alone {
+                true => sql::present(&mut tx, own.token).await.unwrap(),
+                false => sql::present(&mut tx, &own).await.unwrap(),
+            }
+            tx
+        };
+        let mut tx = present(34).await;
+        run(&mut *tx, &place::guarded(Some(34))).await;
+        tx.commit().await.unwrap();
+        unpresented(attempt(&single, &place::guarded(None)).await);
+        let mut tx = present(33).await;
+        stale(attempt(&mut *tx, &place::guarded(Some(33))).await);
+        tx.rollback().await.unwrap();
+        unpresented(attempt(&single, &place::guarded(None)).await);
+        // Presented for nothing.
+        present(34).await.commit().await.unwrap();
+        let other = Resource::new("other").unwrap();
+        let mut tx = sql::begin(&single, &other, token(34)).await.unwrap();
+        unpresented(attempt(&mut *tx, &place::guarded(None)).await);
+    }
 }

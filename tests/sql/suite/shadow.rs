@@ -9,17 +9,17 @@ use fencing::sql::{Protect, Refused};
 use super::*;
 
 fn protect() -> Protect {
-    Protect::rows("documents", "path").unwrap().prefix("files/").unwrap()
+    by_path("documents")
 }
 
 /// A table of a service that knows nothing of fencing, with rows for some writers, in shadow mode.
 async fn shadowed() -> Place {
     let place = ready().await;
-    let create = "CREATE TABLE documents (path VARCHAR(255) PRIMARY KEY, body VARCHAR(255))";
-    sqlx::query(create).execute(&place.pool).await.unwrap();
+    run(&place.pool, "CREATE TABLE documents (path VARCHAR(255) PRIMARY KEY, body VARCHAR(255))")
+        .await;
     for path in ["hot", "w0", "w1", "w2", "w3"] {
-        let insert = format!("INSERT INTO documents (path, body) VALUES ('{path}', '')");
-        sqlx::query(sqlx::AssertSqlSafe(insert)).execute(&place.pool).await.unwrap();
+        run(&place.pool, &format!("INSERT INTO documents (path, body) VALUES ('{path}', '')"))
+            .await;
     }
     protect().shadow().apply(&place.pool).await.unwrap();
     place
@@ -114,8 +114,7 @@ async fn an_unguarded_service_is_looked_at_under_load_and_then_guarded() {
     let tables = sql::protected(&place.pool, None).await.unwrap();
     assert!(!tables[0].shadow && tables[0].is_whole(), "{tables:?}");
     assert_eq!(stale(written(&place, "w0", Some(("w0", 28))).await).highest, token(29));
-    let error = written(&place, "w0", None).await.unwrap_err();
-    assert!(matches!(error, AdmitError::Unpresented(_)), "{error:?}");
+    unpresented(written(&place, "w0", None).await);
     written(&place, "w0", Some(("w0", 29))).await.unwrap();
     assert_eq!(sql::refusals(&place.pool).await.unwrap(), refusals);
     // And back.
@@ -131,10 +130,10 @@ async fn what_is_rolled_back_has_not_been_written_and_is_not_kept() {
     tx.rollback().await.unwrap();
     let mut tx = place.pool.begin().await.unwrap();
     update(&mut tx, "w1", Some(("w1", 7))).await.unwrap();
-    sqlx::query("SAVEPOINT here").execute(&mut *tx).await.unwrap();
+    run(&mut *tx, "SAVEPOINT here").await;
     update(&mut tx, "w1", None).await.unwrap();
     update(&mut tx, "w2", Some(("w2", 7))).await.unwrap();
-    sqlx::query("ROLLBACK TO SAVEPOINT here").execute(&mut *tx).await.unwrap();
+    run(&mut *tx, "ROLLBACK TO SAVEPOINT here").await;
     update(&mut tx, "w1", Some(("w1", 6))).await.unwrap();
     tx.commit().await.unwrap();
     let refusals = sql::refusals(&place.pool).await.unwrap();
@@ -199,8 +198,8 @@ async fn the_table_does_not_grow_without_end() {
     let place = shadowed().await;
     let mut tx = place.pool.begin().await.unwrap();
     for number in 0..1100 {
-        let insert = format!("INSERT INTO documents (path, body) VALUES ('n{number}', '')");
-        sqlx::query(sqlx::AssertSqlSafe(insert)).execute(&mut *tx).await.unwrap();
+        run(&mut *tx, &format!("INSERT INTO documents (path, body) VALUES ('n{number}', '')"))
+            .await;
     }
     tx.commit().await.unwrap();
     let refusals = sql::refusals(&place.pool).await.unwrap();

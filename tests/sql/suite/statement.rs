@@ -56,7 +56,7 @@ async fn what_it_admits_stays_until_the_transaction_ends() {
 async fn another_tool_may_apply_the_migrations_twice_and_the_crate_after_it() {
     let place = Place::empty().await;
     for (_, _, statements) in MIGRATIONS.iter().chain(MIGRATIONS) {
-        sqlx::raw_sql(*statements).execute(&place.pool).await.unwrap();
+        run(&place.pool, *statements).await;
     }
     admit(&place, &resource(), 34).await.unwrap();
     sql::migrate(&place.pool).await.unwrap();
@@ -69,12 +69,18 @@ async fn a_name_of_any_kind_is_known_again() {
     let long = "ä".repeat(Resource::MAX_BYTES / 2);
     for name in ["it's \"all\" `of` \\ it", "a, resource b...", &long] {
         let name = Resource::new(name).unwrap();
-        admit(&place, &name, 34).await.unwrap();
+        raise(&place.pool, &name, 34).await;
         let admit = sqlx::query(ADMIT).bind(place::name(&name)).bind(33_i64);
         let mut tx = place.pool.begin().await.unwrap();
         let error = admit.execute(&mut *tx).await.unwrap_err();
         tx.rollback().await.unwrap();
-        let stale = sql::stale(&error, &name, token(33)).expect("it is refused");
-        assert_eq!((stale.resource, stale.highest), (name, token(34)));
+        let refused = sql::stale(&error, &name, token(33)).expect("it is refused");
+        assert_eq!((refused.resource, refused.highest), (name, token(34)));
+    }
+    for name in ["ä'\\\"`$1;--", "x'41'", "\\x41", "%s ?", "🔒"] {
+        let name = Resource::new(name).unwrap();
+        raise(&place.pool, &name, 34).await;
+        assert_eq!(highest(&place, &name).await, Some(34), "{name}");
+        assert_eq!(stale(sql::begin(&place.pool, &name, token(33)).await).resource, name);
     }
 }

@@ -31,12 +31,15 @@ async fn what_is_no_token_is_not_let_in() {
 /// The table as somebody may leave it who means well.
 async fn altered(token: &str) -> Place {
     let place = ready().await;
-    sqlx::query("DROP TABLE fencing_marks").execute(&place.pool).await.unwrap();
-    let create = format!(
-        "CREATE TABLE fencing_marks (resource VARCHAR(255) PRIMARY KEY, token {token}{})",
-        place::MORE
-    );
-    sqlx::query(sqlx::AssertSqlSafe(create)).execute(&place.pool).await.unwrap();
+    run(&place.pool, "DROP TABLE fencing_marks").await;
+    run(
+        &place.pool,
+        &format!(
+            "CREATE TABLE fencing_marks (resource VARCHAR(255) PRIMARY KEY, token {token}{})",
+            place::MORE
+        ),
+    )
+    .await;
     place
 }
 
@@ -46,7 +49,7 @@ async fn a_mark_that_is_no_token_admits_nobody() {
     let marks = SqlMarks::new(place.pool.clone());
     let bad = [Some(0), Some(-1), Some(i64::MIN), Some(1_000_000_000_000_000), Some(i64::MAX)];
     for bad in bad.into_iter().chain([None]) {
-        sqlx::query("DELETE FROM fencing_marks").execute(&place.pool).await.unwrap();
+        run(&place.pool, "DELETE FROM fencing_marks").await;
         let insert = sqlx::query(place::sql(
             "INSERT INTO fencing_marks (resource, token) VALUES ('files/a', $1)",
         ))
@@ -71,8 +74,7 @@ async fn a_mark_that_is_no_token_admits_nobody() {
 #[tokio::test]
 async fn a_mark_of_another_type_admits_nobody() {
     let place = altered("TEXT").await;
-    let insert = "INSERT INTO fencing_marks (resource, token) VALUES ('files/a', 'x')";
-    sqlx::query(insert).execute(&place.pool).await.unwrap();
+    run(&place.pool, "INSERT INTO fencing_marks (resource, token) VALUES ('files/a', 'x')").await;
     let error = admit(&place, &resource(), 33).await.unwrap_err();
     let right = matches!(error, AdmitError::Corrupt { .. } | AdmitError::Database(_));
     assert!(right, "{error:?}");

@@ -57,33 +57,12 @@ async fn work_that_fails_is_rolled_back_with_its_mark() {
 }
 
 #[tokio::test]
-async fn names_of_any_kind_begin_a_transaction() {
-    let place = ready().await;
-    for name in ["ä'\\\"`$1;--", "x'41'", "\\x41", "%s ?", "🔒"] {
-        let name = Resource::new(name).unwrap();
-        let empty = async |number| -> Result<(), AdmitError> {
-            Ok(sql::begin(&place.pool, &name, token(number)).await?.commit().await?)
-        };
-        empty(34).await.unwrap();
-        assert_eq!(highest(&place, &name).await, Some(34), "{name}");
-        assert_eq!(stale(empty(33).await).resource, name);
-    }
-}
-
-#[tokio::test]
-async fn a_transaction_that_is_not_migrated_says_so() {
-    let place = Place::empty().await;
-    let error = sql::begin(&place.pool, &resource(), token(33)).await.unwrap_err();
-    assert!(matches!(error, AdmitError::NotMigrated(_)), "{error:?}");
-}
-
-#[tokio::test]
 async fn a_transaction_dropped_at_any_poll_leaves_no_lock_and_no_half_of_it() {
     let place = ready().await;
     for polls in 1..40 {
         crate::common::poll(polls, fenced(&place, polls)).await;
         let other = place.other();
-        sql::begin(&other, &resource(), token(polls)).await.unwrap().commit().await.unwrap();
+        raise(&other, &resource(), polls).await;
         let (written, late) = file(&place).await;
         assert!(written <= polls.cast_signed());
         assert_eq!(late, 0);
@@ -94,8 +73,7 @@ async fn a_transaction_dropped_at_any_poll_leaves_no_lock_and_no_half_of_it() {
 #[tokio::test]
 async fn a_begin_dropped_or_refused_leaves_the_connection_as_it_was() {
     let place = ready().await;
-    let single = place.pool.options().clone().max_connections(1);
-    let single = single.connect_lazy_with((*place.pool.connect_options()).clone());
+    let single = single(&place);
     admit(&place, &resource(), 1).await.unwrap();
     let name = resource();
     let (mut begun, mut refused) = (0, 0);

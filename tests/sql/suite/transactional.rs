@@ -2,37 +2,27 @@
 //! each other but the database.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{Request, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use axum::routing::{MethodRouter, put};
 use fencing::Fence;
 use fencing::fence::MemoryMarks;
 use fencing::http::{self, FenceLayer, Fenced, InTransaction, Problem, Refusal, TransactionLayer};
-use http_body_util::BodyExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tower::ServiceExt;
 
 use super::*;
+use crate::service::{self, Answer, answer, behind, request, server};
 
 type Pool = sqlx::Pool<Db>;
 type Tx = InTransaction<Pool>;
-
-/// A server with a fence of its own, which no other server shares.
-fn server(pool: Pool, handler: MethodRouter) -> Router {
-    let fence = Fence::new(MemoryMarks::default());
-    let handler = handler
-        .route_layer(TransactionLayer::new(pool))
-        .route_layer(FenceLayer::new(fence, http::path));
-    Router::new().route("/files/{name}", handler)
-}
 
 /// Where a write waits between its check and its write.
 #[derive(Clone, Default)]
@@ -59,22 +49,10 @@ fn writer(pause: &Pause) -> MethodRouter {
     })
 }
 
-fn request(number: u64) -> Request<Body> {
-    let request = Request::put("/files/a").header("fencing-token", number);
-    request.body(Body::empty()).unwrap()
-}
-
-async fn read(response: Response) -> (StatusCode, Option<Problem>) {
-    let (parts, body) = response.into_parts();
-    let body = body.collect().await.unwrap().to_bytes();
-    (parts.status, Problem::read(&parts.headers, &body).ok())
-}
-
 /// Sends a write until no other transaction is in its way.
-async fn send(app: &Router, number: u64, refused: &Notify) -> (StatusCode, Option<Problem>) {
+async fn send(app: &Router, number: u64, refused: &Notify) -> Answer {
     loop {
-        let response = app.clone().oneshot(request(number)).await.unwrap();
-        match read(response).await {
+        match service::send(app, "/files/a", number).await {
             (StatusCode::SERVICE_UNAVAILABLE, Some(problem))
                 if problem.kind == Problem::CONFLICT =>
             {
@@ -93,7 +71,7 @@ async fn between_servers_33_never_lands_after_34() {
     let (one, two) =
         (server(place.pool.clone(), writer(&pause)), server(place.other(), writer(&pause)));
     let refused = Arc::new(Notify::new());
-    let old = tokio::spawn(one.clone().oneshot(request(33)));
+    let old = tokio::spawn(one.clone().oneshot(request("/files/a", 33)));
     pause.arrived.notified().await;
     let mut new = tokio::spawn({
         let (two, refused) = (two.clone(), Arc::clone(&refused));
@@ -133,42 +111,15 @@ async fn without_the_transaction_33_lands_after_34() {
             Ok::<_, Refusal>("written")
         });
         let fence = Fence::new(sql::SqlMarks::new(pool.clone()));
-        let handler = handler.route_layer(FenceLayer::new(fence, http::path));
-        Router::new().route("/files/{name}", handler).with_state(pool)
+        behind(fence, handler.with_state(pool))
     };
     let (one, two) = (naive(place.pool.clone()), naive(place.other()));
-    let old = tokio::spawn(one.oneshot(request(33)));
+    let old = tokio::spawn(one.oneshot(request("/files/a", 33)));
     pause.arrived.notified().await;
-    assert_eq!(two.oneshot(request(34)).await.unwrap().status(), 200);
+    assert_eq!(two.oneshot(request("/files/a", 34)).await.unwrap().status(), 200);
     pause.go.notify_one();
     assert_eq!(old.await.unwrap().unwrap().status(), 200);
     assert_eq!(file(&place).await, (33, 1));
-}
-
-#[tokio::test]
-async fn servers_race_with_growing_tokens() {
-    let place = Arc::new(ready().await);
-    let next = Arc::new(AtomicU64::new(100));
-    let pause = Pause::default();
-    let servers =
-        [server(place.pool.clone(), writer(&pause)), server(place.other(), writer(&pause))];
-    let clients = (0..6).map(|client| {
-        let (app, next) = (servers[client % 2].clone(), Arc::clone(&next));
-        tokio::spawn(async move {
-            for _ in 0..6 {
-                let number = next.fetch_add(1, Ordering::SeqCst);
-                for _ in 0..2 {
-                    crate::common::pause().await;
-                    let (status, _) = send(&app, number, &Notify::new()).await;
-                    assert!(status == 200 || status == 412, "{status}");
-                }
-            }
-        })
-    });
-    for client in clients.collect::<Vec<_>>() {
-        client.await.unwrap();
-    }
-    assert_eq!(file(&place).await, (135, 0));
 }
 
 /// What a handler does after it has written.
@@ -184,8 +135,7 @@ enum End {
 #[tokio::test]
 async fn what_fails_leaves_nothing_behind() {
     let place = ready().await;
-    let single = place.pool.options().clone().max_connections(1);
-    let single = single.connect_lazy_with((*place.pool.connect_options()).clone());
+    let single = single(&place);
     let ends = [End::Status(404), End::Status(500), End::Grpc, End::Error, End::Panic, End::Hang];
     for (round, end) in (0..).zip(ends) {
         let handler = put(move |fenced: Fenced, mut tx: Tx| async move {
@@ -203,7 +153,10 @@ async fn what_fails_leaves_nothing_behind() {
         });
         let app = server(single.clone(), handler);
         let number = u64::try_from(round).unwrap() + 1;
-        let sent = tokio::time::timeout(Duration::from_millis(300), app.oneshot(request(number)));
+        let sent = tokio::time::timeout(
+            Duration::from_millis(300),
+            app.oneshot(request("/files/a", number)),
+        );
         let answer = tokio::spawn(sent).await;
         match end {
             End::Panic => assert!(answer.unwrap_err().is_panic()),
@@ -230,14 +183,14 @@ async fn a_request_dropped_at_any_poll_is_stored_whole_or_not_at_all() {
     for polls in 1..40 {
         // A connection that has not prepared the write yet: it must survive that a statement is dropped while
         // it is prepared.
-        let single = place.pool.options().clone().max_connections(1);
-        let single = single.connect_lazy_with((*place.pool.connect_options()).clone());
+        let single = single(&place);
         let number = 100 + 2 * polls;
         let idle = server(single.clone(), put(async |_: Tx| "not written"));
         let (status, problem) = send(&idle, number, &Notify::new()).await;
         assert_eq!(status, 200, "{problem:?}");
         let app = server(single, writer(&Pause::default()));
-        let answer = crate::common::poll(polls, app.clone().oneshot(request(number + 1))).await;
+        let answer =
+            crate::common::poll(polls, app.clone().oneshot(request("/files/a", number + 1))).await;
         let (other, resource) = (place.other(), resource());
         sql::begin(&other, &resource, token(number + 1)).await.unwrap().commit().await.unwrap();
         let (written, late) = file(&place).await;
@@ -275,8 +228,7 @@ async fn a_pool_without_places_is_called_so() {
 async fn a_client_that_hangs_up_in_the_middle_is_rolled_back() {
     let place = ready().await;
     let pause = Pause::default();
-    let single = place.pool.options().clone().max_connections(1);
-    let single = single.connect_lazy_with((*place.pool.connect_options()).clone());
+    let single = single(&place);
     let held = pause.clone();
     let handler = put(move |fenced: Fenced, mut tx: Tx| async move {
         write(&mut tx, fenced.token).await?;
@@ -392,7 +344,7 @@ async fn several_resources_are_admitted_in_one_transaction() {
         let shown: Vec<fencing::Sequencer> =
             shown.iter().map(|text| text.parse().unwrap()).collect();
         http::attach_all(request.headers_mut(), &shown);
-        read(server().oneshot(request).await.unwrap()).await
+        answer(server().oneshot(request).await.unwrap()).await
     };
     assert_eq!(moving(33, 7).await.0, 200);
     assert_eq!(file(&place).await, (7, 0));

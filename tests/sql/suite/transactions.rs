@@ -34,8 +34,7 @@ async fn what_is_read_under_several_is_not_older_than_their_admission() {
             () = refused.notified() => {}
             _ = &mut new => panic!("{level}: 34 did not wait"),
         }
-        let add = "UPDATE files SET token = token + 100";
-        sqlx::raw_sql(add).execute(&mut *old).await.unwrap();
+        run(&mut *old, "UPDATE files SET token = token + 100").await;
         old.commit().await.unwrap();
         let mut new = new.await.unwrap();
         let read = sqlx::query_scalar::<_, i64>("SELECT token FROM files");

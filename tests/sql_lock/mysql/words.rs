@@ -6,6 +6,9 @@ pub const EXPIRE: &str = "UPDATE fencing_leases SET expires_at = 1 WHERE expires
 /// The row is set free, as an operator may do it.
 pub const FREE: &str = "UPDATE fencing_leases SET expires_at = 0";
 
+/// The row never expires.
+pub const CLOSE_FOR_EVER: &str = "UPDATE fencing_leases SET expires_at = 9223372036854775807";
+
 /// When the row expires, in milliseconds.
 pub const EXPIRES_AT: &str = "SELECT expires_at DIV 1000 FROM fencing_leases WHERE resource = ?";
 

@@ -5,17 +5,10 @@ use std::time::Duration;
 use fencing::lock::Released;
 use fencing::lock::sql::SqlLock;
 use fencing::sql;
-use fencing_protocol::Fault;
-use sqlx::PgPool;
 
 use super::place::Place;
-use super::server::conflicts::{LOCK_ROW, nothing_waits};
-use super::words;
-use crate::common::{LONG, fault, held, resource};
-
-fn service(pool: &PgPool, budget: Duration) -> SqlLock<sqlx::Postgres> {
-    SqlLock::builder(pool.clone()).ttl(LONG).budget(budget).build().unwrap()
-}
+use super::server::conflicts::{LOCK_ROW, nothing_waits, service};
+use crate::common::resource;
 
 #[tokio::test]
 async fn a_row_that_somebody_keeps_locked_holds_no_renewal_or_release_up() {
@@ -32,42 +25,6 @@ async fn a_row_that_somebody_keeps_locked_holds_no_renewal_or_release_up() {
     by_hand.rollback().await.unwrap();
     // It was tried again.
     lock.settle().await;
-}
-
-#[tokio::test]
-async fn a_row_that_is_closed_is_not_waited_for() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    let lock = service(&place.other(), Duration::from_secs(20));
-    let _lease = lock.acquire(&resource()).await.unwrap();
-    let mut by_hand = place.pool.begin().await.unwrap();
-    sqlx::query(LOCK_ROW).execute(&mut *by_hand).await.unwrap();
-    held(lock.try_acquire(&resource()).await);
-    by_hand.rollback().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_database_that_may_not_be_written_grants_nothing() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    let pool = place.with(&[("default_transaction_read_only", "on")]);
-    let cause = fault(service(&pool, Duration::from_secs(10)).try_acquire(&resource()).await);
-    assert!(matches!(cause, Fault::Refused(_)), "{cause:?}");
-}
-
-#[tokio::test]
-async fn a_row_that_is_closed_for_ever_is_held() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    let lock = service(&place.pool, Duration::from_secs(10));
-    drop(lock.acquire(&resource()).await.unwrap().release().await);
-    sqlx::query("UPDATE fencing_leases SET expires_at = 'infinity'")
-        .execute(&place.pool)
-        .await
-        .unwrap();
-    held(lock.try_acquire(&resource()).await);
-    sqlx::query(words::FREE).execute(&place.pool).await.unwrap();
-    drop(lock.acquire(&resource()).await.unwrap());
 }
 
 /// Renewals stop on their way into the table for a while; nothing else does.

@@ -7,6 +7,9 @@ pub const EXPIRE: &str = "UPDATE fencing_leases
 /// The row is set free, as an operator may do it.
 pub const FREE: &str = "UPDATE fencing_leases SET expires_at = '-infinity'";
 
+/// The row never expires.
+pub const CLOSE_FOR_EVER: &str = "UPDATE fencing_leases SET expires_at = 'infinity'";
+
 /// When the row expires, in milliseconds.
 pub const EXPIRES_AT: &str = "SELECT (extract(epoch FROM expires_at) * 1000)::bigint
     FROM fencing_leases WHERE resource = $1";

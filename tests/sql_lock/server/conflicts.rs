@@ -11,18 +11,18 @@ use fencing_protocol::Fault;
 use sqlx::Pool;
 use tokio::time::sleep;
 
-use super::place::{Db, Place};
+use super::place::{DEFAULTS, Db, Place};
 use super::words;
 use crate::common::{LONG, fault, held, resource};
 
 pub const LOCK_ROW: &str = "SELECT token FROM fencing_leases FOR UPDATE";
 
-fn service(pool: &Pool<Db>, budget: Duration) -> SqlLock<Db> {
+pub fn service(pool: &Pool<Db>, budget: Duration) -> SqlLock<Db> {
     SqlLock::builder(pool.clone()).ttl(LONG).budget(budget).build().unwrap()
 }
 
 /// A database with a row that was released.
-async fn released() -> Place {
+pub async fn released() -> Place {
     let place = Place::empty().await;
     sql::migrate(&place.pool).await.unwrap();
     let lease = service(&place.pool, LONG / 2).acquire(&resource()).await.unwrap();
@@ -81,6 +81,28 @@ async fn what_somebody_keeps_locked_is_no_holder() {
         sqlx::raw_sql(*unlock).execute(&mut *by_hand).await.unwrap();
     }
     drop(service(&place.other(), Duration::from_secs(20)).acquire(&resource()).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_row_that_is_closed_is_not_waited_for() {
+    let place = released().await;
+    let _lease = service(&place.pool, LONG / 2).acquire(&resource()).await.unwrap();
+    let mut by_hand = place.pool.begin().await.unwrap();
+    sqlx::query(LOCK_ROW).execute(&mut *by_hand).await.unwrap();
+    for level in DEFAULTS {
+        held(service(&place.at(level), Duration::from_secs(15)).try_acquire(&resource()).await);
+    }
+    by_hand.rollback().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_row_that_is_closed_for_ever_is_held() {
+    let place = released().await;
+    let lock = service(&place.pool, Duration::from_secs(10));
+    sqlx::query(words::CLOSE_FOR_EVER).execute(&place.pool).await.unwrap();
+    held(lock.try_acquire(&resource()).await);
+    sqlx::query(words::FREE).execute(&place.pool).await.unwrap();
+    drop(lock.acquire(&resource()).await.unwrap());
 }
 
 #[tokio::test]

@@ -74,16 +74,6 @@ async fn a_database_in_memory_has_one_connection() {
 }
 
 #[tokio::test]
-async fn a_database_that_may_not_be_written_grants_nothing() {
-    let place = Place::empty().await;
-    sql::migrate(&place.pool).await.unwrap();
-    let options = (*place.pool.connect_options()).clone().read_only(true);
-    let pool = SqlitePoolOptions::new().connect_with(options).await.unwrap();
-    let cause = fault(service(&pool, Duration::from_secs(10)).try_acquire(&resource()).await);
-    assert!(matches!(cause, Fault::Denied(_)), "{cause:?}");
-}
-
-#[tokio::test]
 async fn a_lease_that_cannot_be_renewed_is_lost_at_its_own_deadline() {
     let place = Place::empty().await;
     sql::migrate(&place.pool).await.unwrap();

@@ -1,68 +1,6 @@
-use std::sync::Arc;
+use fencing_protocol::Fault;
 
 use super::*;
-use fencing::Lock;
-
-#[tokio::test]
-async fn it_is_held_until_it_is_released() {
-    let place = ready().await;
-    let (lock, other) = (service(&place.pool), service(&place.other()));
-    let lease = lock.acquire(&resource()).await.unwrap();
-    assert_eq!(lease.resource(), &resource());
-    assert!(lease.valid_for() > LONG / 2 && lease.valid_for() <= LONG);
-    for lock in [&lock, &other] {
-        let retry_after = held(lock.try_acquire(&resource()).await);
-        assert!(retry_after > LONG / 2 && retry_after <= LONG, "{retry_after:?}");
-    }
-    let lost = lease.lost();
-    assert_eq!(lease.release().await, Ok(Released::Released));
-    assert_eq!(lost.await, Loss::Released);
-    let next = other.try_acquire(&resource()).await.unwrap();
-    assert_eq!(next.release().await, Ok(Released::Released));
-}
-
-#[tokio::test]
-async fn a_dropped_lease_is_released() {
-    let place = ready().await;
-    let lock = service(&place.pool);
-    for _ in 0..5 {
-        // At once, as the next of the same process goes behind the release.
-        drop(lock.try_acquire(&resource()).await.unwrap());
-    }
-    drop(lock.try_acquire(&resource()).await.unwrap());
-    drop(service(&place.other()).acquire(&resource()).await.unwrap());
-}
-
-#[tokio::test]
-async fn names_that_a_collation_would_merge_stay_apart() {
-    let place = ready().await;
-    let lock = service(&place.pool);
-    let long = "x".repeat(Resource::MAX_BYTES);
-    let names = ["R", "r", "a b", "ab", "ä", "a\u{308}", "ß", "ss", "ı", "i", "I", "%", "'; --"];
-    let mut leases = Vec::new();
-    for name in names.into_iter().chain([&*long, &long[1..]]) {
-        let resource = Resource::new(name).unwrap();
-        leases.push(lock.try_acquire(&resource).await.unwrap());
-    }
-    for lease in leases {
-        held(lock.try_acquire(lease.resource()).await);
-        assert_eq!(lease.release().await, Ok(Released::Released));
-    }
-}
-
-#[tokio::test]
-async fn it_is_a_lock_as_any_other() {
-    async fn work(lock: &impl Lock) -> u64 {
-        let lease = lock.acquire(&resource()).await.unwrap();
-        held(lock.try_acquire(&resource()).await);
-        lease.run(async { 7 }).await.unwrap()
-    }
-    let place = ready().await;
-    let lock = Arc::new(service(&place.pool));
-    // Its futures may go to other threads.
-    let spawned = tokio::spawn(async move { work(&*lock).await });
-    assert_eq!(spawned.await.unwrap(), 7);
-}
 
 #[tokio::test]
 async fn without_the_tables_it_says_what_to_do() {
@@ -93,6 +31,13 @@ async fn wrong_values_are_named() {
     let lock = SqlLock::new(place.pool.clone());
     lock.with_ttl(Duration::from_millis(100)).unwrap();
     assert!(format!("{lock:?}").contains("budget: 2s"), "{lock:?}");
+}
+
+#[tokio::test]
+async fn a_database_that_may_not_be_written_grants_nothing() {
+    let place = ready().await;
+    let cause = fault(service(&place.read_only()).try_acquire(&resource()).await);
+    assert!(matches!(cause, Fault::Refused(_) | Fault::Denied(_)), "{cause:?}");
 }
 
 /// Else the next correction of the clock would count from the first one.

@@ -17,28 +17,6 @@ async fn a_lease_that_nobody_renews_expires() {
 }
 
 #[tokio::test]
-async fn the_watchdog_keeps_it() {
-    let place = ready().await;
-    let lock = short(&place.pool, Duration::from_secs(3)).build().unwrap();
-    let lease = lock.acquire(&resource()).await.unwrap();
-    let renewed = async {
-        let mut seen = Vec::new();
-        while seen.len() < 4 {
-            let expires_at = sqlx::query_scalar::<_, i64>(words::EXPIRES_AT);
-            let expires_at = expires_at.bind(resource().as_str().to_owned());
-            let expires_at = expires_at.fetch_one(&place.pool).await.unwrap();
-            if seen.last().is_none_or(|last| expires_at > *last) {
-                seen.push(expires_at);
-            }
-            held(lock.try_acquire(&resource()).await);
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    lease.run(renewed).await.unwrap();
-    assert_eq!(lease.release().await, Ok(Released::Released));
-}
-
-#[tokio::test]
 async fn it_is_kept_while_the_application_uses_every_connection() {
     let place = ready().await;
     let pool = sqlx::pool::PoolOptions::<Db>::new().max_connections(1);
@@ -49,9 +27,7 @@ async fn it_is_kept_while_the_application_uses_every_connection() {
     let renewed = async {
         let mut seen = Vec::new();
         while seen.len() < 5 {
-            let expires_at = sqlx::query_scalar::<_, i64>(words::EXPIRES_AT);
-            let expires_at = expires_at.bind(resource().as_str().to_owned());
-            let expires_at = expires_at.fetch_one(&place.pool).await.unwrap();
+            let expires_at = expires_at(&place).await;
             if seen.last().is_none_or(|last| expires_at > *last) {
                 seen.push(expires_at);
             }
@@ -98,9 +74,7 @@ async fn a_lease_that_expired_in_the_database_alone_is_renewed_if_nobody_came() 
     run(&place, words::EXPIRE).await;
     let renewed = async {
         loop {
-            let expires_at = sqlx::query_scalar::<_, i64>(words::EXPIRES_AT);
-            let expires_at = expires_at.bind(resource().as_str().to_owned());
-            let before = expires_at.fetch_one(&place.pool).await.unwrap();
+            let before = expires_at(&place).await;
             let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
             if before > i64::try_from(now.as_millis()).unwrap() {
                 return;

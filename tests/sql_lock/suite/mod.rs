@@ -47,6 +47,12 @@ fn short(pool: &Pool<Db>, ttl: Duration) -> SqlLockBuilder<Db> {
     builder(pool).ttl(ttl).budget(ttl / 2)
 }
 
+/// When the row expires, in milliseconds.
+async fn expires_at(place: &Place) -> i64 {
+    let query = sqlx::query_scalar(words::EXPIRES_AT).bind(resource().as_str().to_owned());
+    query.fetch_one(&place.pool).await.unwrap()
+}
+
 async fn run(place: &Place, statement: &'static str) {
     loop {
         match sqlx::query(statement).execute(&place.pool).await {

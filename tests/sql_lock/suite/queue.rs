@@ -42,30 +42,6 @@ async fn a_wait_has_an_end() {
 }
 
 #[tokio::test]
-async fn of_many_at_once_over_several_pools_one_at_a_time_gets_it() {
-    let place = ready().await;
-    let locks = [service(&place.other()), service(&place.other()), service(&place.other())];
-    let last = Arc::new(tokio::sync::Mutex::new(0));
-    let mut tasks = Vec::new();
-    for number in 0..24 {
-        let (lock, last) = (locks[number % 3].clone(), Arc::clone(&last));
-        tasks.push(tokio::spawn(async move {
-            let lease = lock.acquire(&resource()).await.unwrap();
-            let mut last = last.try_lock().expect("nobody else holds it");
-            assert!(lease.token().get() > *last);
-            *last = lease.token().get();
-            tokio::time::sleep(Duration::from_millis(2)).await;
-            drop(last);
-            assert_eq!(lease.release().await, Ok(Released::Released));
-        }));
-    }
-    for task in tasks {
-        task.await.unwrap();
-    }
-    assert_eq!(*last.lock().await, 24);
-}
-
-#[tokio::test]
 async fn a_closed_pool_is_a_fault() {
     let place = ready().await;
     let lock = service(&place.pool);

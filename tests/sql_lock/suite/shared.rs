@@ -280,9 +280,7 @@ async fn a_clock_that_is_set_back_closes_no_shared_lock_for_longer_than_a_lease(
             let joined = gone.acquire_shared(&resource()).await.unwrap();
             assert_eq!(joined.release().await, Ok(Released::Released));
             // The row is right again, with the part that is left.
-            let expires_at = sqlx::query_scalar::<_, i64>(words::EXPIRES_AT);
-            let expires_at = expires_at.bind(resource().as_str().to_owned());
-            let expires_at = expires_at.fetch_one(&place.pool).await.unwrap();
+            let expires_at = expires_at(&place).await;
             let latest = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
             let latest = latest.as_millis() + 3000;
             assert!(u128::try_from(expires_at).unwrap() <= latest, "{expires_at}, {latest}");

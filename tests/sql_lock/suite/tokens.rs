@@ -10,15 +10,6 @@ async fn next(lock: &SqlLock<Db>) -> u64 {
 }
 
 #[tokio::test]
-async fn they_grow_by_one() {
-    let place = ready().await;
-    let locks = [service(&place.pool), service(&place.other())];
-    for token in 1..10 {
-        assert_eq!(next(&locks[token as usize % 2]).await, token);
-    }
-}
-
-#[tokio::test]
 async fn they_are_above_the_mark() {
     let place = ready().await;
     let lock = service(&place.pool);

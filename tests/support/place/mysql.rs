@@ -55,6 +55,9 @@ pub fn lower(resource: &str, from: u64, to: u64) -> String {
     format!("CALL fencing_lower('{resource}', {from}, {to})")
 }
 
+/// What else a session may hide behind a temporary table.
+pub const TEMPORARY: &str = "SELECT 1";
+
 /// Loses the floor.
 pub const DROP_FLOOR: &[&str] = &["DELETE FROM fencing_floor"];
 
@@ -139,8 +142,8 @@ pub fn presents(_: &fencing::Sequencer) -> String {
 }
 
 /// The same through the driver, where the token was presented before.
-pub fn guarded(_: Option<u64>) -> &'static str {
-    "UPDATE documents SET body = 'guarded' WHERE path = 'a'"
+pub fn guarded(_: Option<u64>) -> String {
+    "UPDATE documents SET body = 'guarded' WHERE path = 'a'".to_owned()
 }
 
 /// Writes a path, and what was presented before.
@@ -177,6 +180,12 @@ pub const DEFAULTS: &[&str] = &[
     "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE",
 ];
 
+/// Keeps a migration waiting, for as long as the transaction is open.
+pub const STOPS_MIGRATIONS: &str = "SELECT resource FROM fencing_marks_base";
+
+/// How long a patient session waits for a lock.
+pub const PATIENCE: (&str, i64) = ("SELECT CAST(@@lock_wait_timeout AS SIGNED)", 86400);
+
 /// One database of its own, on a server that the tests share.
 pub struct Place {
     options: MySqlConnectOptions,
@@ -212,6 +221,11 @@ impl Place {
         self.with(level)
     }
 
+    /// A pool that may not write.
+    pub fn read_only(&self) -> MySqlPool {
+        self.with("SET SESSION TRANSACTION READ ONLY")
+    }
+
     /// A pool that hardly waits for a lock.
     pub fn impatient(&self) -> MySqlPool {
         self.with("SET innodb_lock_wait_timeout = 0")
@@ -237,6 +251,17 @@ impl Place {
     pub fn client(&self, statements: &str) -> Result<String, String> {
         let database = self.options.get_database().unwrap();
         output(SHARED.get().unwrap().client(database).arg("-e").arg(statements))
+    }
+
+    /// Ends every other session of this database.
+    pub async fn end_sessions(&self) {
+        let others = "SELECT id FROM information_schema.processlist
+            WHERE db = DATABASE() AND id <> CONNECTION_ID()";
+        let mut own = self.other().acquire().await.unwrap();
+        for id in sqlx::query_scalar::<_, i64>(others).fetch_all(&mut *own).await.unwrap() {
+            let kill = AssertSqlSafe(format!("KILL {id}"));
+            sqlx::query(kill).execute(&mut *own).await.unwrap();
+        }
     }
 
     /// Waits until somebody waits for a lock. `innodb_trx` would be an old copy as long

@@ -53,6 +53,9 @@ pub fn lower(resource: &str, from: u64, to: u64) -> String {
     format!("SELECT fencing_lower('{resource}', {from}, {to})")
 }
 
+/// What else a session may hide behind a temporary table.
+pub const TEMPORARY: &str = "SELECT 1";
+
 /// Loses the floor.
 pub const DROP_FLOOR: &[&str] =
     &["ALTER TABLE fencing_floor DISABLE TRIGGER USER", "DELETE FROM fencing_floor"];
@@ -145,8 +148,8 @@ pub fn presents(_: &fencing::Sequencer) -> String {
 }
 
 /// The same through the driver, where the token was presented before.
-pub fn guarded(_: Option<u64>) -> &'static str {
-    "UPDATE documents SET body = 'guarded' WHERE path = 'a'"
+pub fn guarded(_: Option<u64>) -> String {
+    "UPDATE documents SET body = 'guarded' WHERE path = 'a'".to_owned()
 }
 
 /// Writes a path, and what was presented before.
@@ -177,6 +180,13 @@ pub const XA: bool = false;
 
 /// The levels that a session may begin its transactions on.
 pub const DEFAULTS: &[&str] = &["read committed", "repeatable read", "serializable"];
+
+/// Keeps a migration waiting, for as long as the transaction is open.
+pub const STOPS_MIGRATIONS: &str = "SELECT pg_advisory_xact_lock(28821972413148775)";
+
+/// How long a patient session waits for a lock.
+pub const PATIENCE: (&str, i64) =
+    ("SELECT setting::bigint FROM pg_settings WHERE name = 'lock_timeout'", 0);
 
 /// One database of its own, on a server that the tests share.
 pub struct Place {
@@ -213,6 +223,11 @@ impl Place {
         self.with(&[("default_transaction_isolation", level)])
     }
 
+    /// A pool that may not write.
+    pub fn read_only(&self) -> PgPool {
+        self.with(&[("default_transaction_read_only", "on")])
+    }
+
     /// A pool that hardly waits for a lock.
     pub fn impatient(&self) -> PgPool {
         self.with(&[("lock_timeout", "50ms")])
@@ -227,6 +242,13 @@ impl Place {
     pub fn client(&self, statements: &str) -> Result<String, String> {
         let database = self.options.get_database().unwrap();
         output(SHARED.get().unwrap().client(database).arg("-c").arg(statements))
+    }
+
+    /// Ends every other session of this database.
+    pub async fn end_sessions(&self) {
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE datname = current_database() AND pid <> pg_backend_pid()";
+        sqlx::query(end).execute(&self.other()).await.unwrap();
     }
 
     /// Waits until somebody waits for a lock.

@@ -48,6 +48,9 @@ pub fn lower(resource: &str, from: u64, to: u64) -> String {
     format!("INSERT INTO main.fencing_lower VALUES ('{resource}', {from}, {to})")
 }
 
+/// What else a session may hide behind a temporary table.
+pub const TEMPORARY: &str = "CREATE TEMP TABLE fencing_admit (resource TEXT, token INTEGER)";
+
 /// Loses the floor.
 pub const DROP_FLOOR: &[&str] = &["DROP TRIGGER fencing_floor_delete", "DELETE FROM fencing_floor"];
 
@@ -123,9 +126,8 @@ pub fn presents(sequencer: &fencing::Sequencer) -> String {
 }
 
 /// The same through the driver.
-pub fn guarded(token: Option<u64>) -> sqlx::AssertSqlSafe<String> {
-    let token = token.map(|token| token.to_string());
-    sqlx::AssertSqlSafe(update(token.as_deref(), "a", "guarded"))
+pub fn guarded(token: Option<u64>) -> String {
+    update(token.map(|token| token.to_string()).as_deref(), "a", "guarded")
 }
 
 /// Writes a path, and presents this.
@@ -198,6 +200,12 @@ impl Place {
     /// A pool whose sessions begin on this level.
     pub fn at(&self, _: &'static str) -> SqlitePool {
         self.pool.clone()
+    }
+
+    /// A pool that may not write.
+    pub fn read_only(&self) -> SqlitePool {
+        let options = (*self.pool.connect_options()).clone().read_only(true);
+        SqlitePoolOptions::new().connect_lazy_with(options)
     }
 
     /// A pool that hardly waits for a lock.

@@ -1,0 +1,148 @@
+//! Who waits for whom.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fencing::Resource;
+use fencing::sql::{self, AdmitError, MigrateError, Protect};
+use sqlx::{Pool, Transaction};
+use tokio::task::JoinHandle;
+
+use super::place::{self, DEFAULTS, Db, LEVELS, Place};
+use super::setup::{migrated, number, raise, run, with};
+use crate::common::{resource, retryable, stale, token};
+
+/// A database whose mark is at 33, and a pool on which a wait fails.
+pub async fn at_33() -> (Arc<Place>, Pool<Db>) {
+    let place = migrated().await;
+    raise(&place.pool, &resource(), 33).await;
+    let impatient = place.impatient();
+    (Arc::new(place), impatient)
+}
+
+pub type Begun = Result<Transaction<'static, Db>, AdmitError>;
+
+/// Begins with this token in a task of its own, where it waits.
+pub async fn waiting(place: &Arc<Place>, number: u64) -> JoinHandle<Begun> {
+    let pool = place.pool.clone();
+    let begin = tokio::spawn(async move { sql::begin(&pool, &resource(), token(number)).await });
+    place.blocked().await;
+    begin
+}
+
+#[tokio::test]
+async fn equal_tokens_run_side_by_side_and_a_newer_one_waits_for_all() {
+    for &level in LEVELS {
+        let (place, impatient) = at_33().await;
+        let mut one = impatient.begin_with(level).await.unwrap();
+        let mut two = impatient.begin_with(level).await.unwrap();
+        sql::admit(&mut one, &resource(), token(33)).await.unwrap();
+        sql::admit(&mut two, &resource(), token(33)).await.unwrap();
+        retryable(sql::begin(&impatient, &resource(), token(34)).await);
+        let new = waiting(&place, 34).await;
+        one.commit().await.unwrap();
+        // The other one still holds it up.
+        place.blocked().await;
+        two.commit().await.unwrap();
+        let new = new.await.unwrap().unwrap();
+        stale(sql::begin(&impatient, &resource(), token(33)).await);
+        new.commit().await.unwrap();
+        stale(sql::begin(&impatient, &resource(), token(33)).await);
+    }
+}
+
+#[tokio::test]
+async fn one_that_waited_for_a_newer_token_is_stale_if_that_commits() {
+    for commits in [true, false] {
+        let (place, _) = at_33().await;
+        let mut new = place.pool.begin().await.unwrap();
+        sql::admit(&mut new, &resource(), token(34)).await.unwrap();
+        let old = waiting(&place, 33).await;
+        if commits {
+            new.commit().await.unwrap();
+            assert_eq!(stale(old.await.unwrap()).highest, token(34));
+        } else {
+            new.rollback().await.unwrap();
+            old.await.unwrap().unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stale_client_that_lingers_holds_nobody_up() {
+    let (place, impatient) = at_33().await;
+    // On MySQL, every read locks under SERIALIZABLE.
+    let levels = LEVELS.iter().filter(|level| !level.contains("SERIALIZABLE"));
+    for (&level, number) in levels.zip(34..) {
+        let mut old = place.pool.begin_with(level).await.unwrap();
+        stale(sql::admit(&mut old, &resource(), token(32)).await);
+        raise(&impatient, &resource(), number).await;
+    }
+}
+
+#[tokio::test]
+async fn other_resources_do_not_wait() {
+    let (_place, impatient) = at_33().await;
+    let _one = sql::begin(&impatient, &resource(), token(34)).await.unwrap();
+    for name in ["files/b", "files/0", "FILES/A", "files/aa"] {
+        raise(&impatient, &Resource::new(name).unwrap(), 1).await;
+    }
+}
+
+#[tokio::test]
+async fn two_that_raise_what_both_hold_are_a_deadlock_and_one_goes_on() {
+    let (place, _) = at_33().await;
+    let mut one = sql::begin(&place.pool, &resource(), token(33)).await.unwrap();
+    let mut two = sql::begin(&place.pool, &resource(), token(33)).await.unwrap();
+    let (name, newer) = (resource(), token(34));
+    let (first, second) =
+        tokio::join!(sql::admit(&mut one, &name, newer), sql::admit(&mut two, &name, newer));
+    let (winner, loser) = if first.is_ok() { (one, second) } else { (two, first) };
+    retryable(loser);
+    winner.commit().await.unwrap();
+    assert_eq!(sql::highest(&place.pool, &resource()).await.unwrap(), Some(token(34)));
+}
+
+/// The row of the mark does not tell that 33 wrote: only when the snapshot was taken does.
+#[tokio::test]
+async fn a_client_that_waited_reads_what_was_written_meanwhile() {
+    for level in DEFAULTS {
+        let (place, _) = at_33().await;
+        run(&place.pool, "CREATE TABLE files (token INT); INSERT INTO files VALUES (1)").await;
+        let pool = place.at(level);
+        let mut old = sql::begin(&place.pool, &resource(), token(33)).await.unwrap();
+        let new = tokio::spawn(async move {
+            let mut new = sql::begin(&pool, &resource(), token(34)).await.unwrap();
+            let read = sqlx::query_scalar::<_, i32>("SELECT token FROM files");
+            read.fetch_one(&mut *new).await.unwrap()
+        });
+        place.blocked().await;
+        run(&mut *old, "UPDATE files SET token = 33").await;
+        old.commit().await.unwrap();
+        assert_eq!(new.await.unwrap(), 33, "{level}");
+    }
+}
+
+/// All who come later would wait behind it.
+#[tokio::test]
+async fn a_migration_does_not_wait_for_ever_and_leaves_the_session_as_it_was() {
+    let place = with("DELETE FROM _fencing_migrations").await;
+    let mut other = place.pool.begin().await.unwrap();
+    sqlx::query(place::STOPS_MIGRATIONS).fetch_all(&mut *other).await.unwrap();
+    let pool = place.patient();
+    let migrate = tokio::time::timeout(Duration::from_secs(60), sql::migrate(&pool));
+    let error = migrate.await.expect("it waits for ever").unwrap_err();
+    assert!(matches!(error, MigrateError::Locked(_)), "{error:?}");
+    number(&place.pool, "SELECT count(*) FROM fencing_marks").await;
+    other.rollback().await.unwrap();
+    sql::migrate(&pool).await.unwrap();
+    run(&pool, "CREATE TABLE files (path VARCHAR(9))").await;
+    Protect::rows("files", "path").unwrap().apply(&pool).await.unwrap();
+    let mut sessions = Vec::new();
+    while sessions.is_empty() || sessions.len() < pool.size() as usize {
+        let mut session = pool.acquire().await.unwrap();
+        let (query, patience) = place::PATIENCE;
+        assert_eq!(number(&mut *session, query).await, patience);
+        sessions.push(session);
+    }
+}

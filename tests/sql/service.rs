@@ -1,0 +1,40 @@
+//! A service behind the fence, and what its clients are told.
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use axum::response::Response;
+use axum::routing::MethodRouter;
+use fencing::Fence;
+use fencing::fence::{MemoryMarks, Transactions};
+use fencing::http::{self, FenceLayer, Problem, TransactionLayer};
+use http_body_util::BodyExt;
+use tower::ServiceExt;
+
+pub type Answer = (StatusCode, Option<Problem>);
+
+/// A server that opens a transaction for each request. It shares its fence with no other server.
+pub fn server<T: Transactions>(storage: T, handler: MethodRouter) -> Router {
+    let fence = Fence::new(MemoryMarks::default());
+    behind(fence, handler.route_layer(TransactionLayer::new(storage)))
+}
+
+/// A server behind this fence.
+pub fn behind(fence: Fence, handler: MethodRouter) -> Router {
+    let handler = handler.route_layer(FenceLayer::new(fence, http::path));
+    Router::new().route("/files/{name}", handler)
+}
+
+pub fn request(path: &str, number: u64) -> Request<Body> {
+    Request::put(path).header("fencing-token", number).body(Body::empty()).unwrap()
+}
+
+pub async fn answer(response: Response) -> Answer {
+    let (parts, body) = response.into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    (parts.status, Problem::read(&parts.headers, &body).ok())
+}
+
+pub async fn send(app: &Router, path: &str, number: u64) -> Answer {
+    answer(app.clone().oneshot(request(path, number)).await.unwrap()).await
+}

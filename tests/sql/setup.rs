@@ -1,0 +1,111 @@
+//! A database for a test, and short ways to use it.
+
+use fencing::sql::{self, AdmitError, MigrateError, Protect};
+use fencing::{Resource, Token};
+use sqlx::{AssertSqlSafe, Executor, Pool, Transaction};
+
+use super::place::{self, Db, Place};
+use crate::common::token;
+
+/// A database with the tables of the fence.
+pub async fn migrated() -> Place {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    place
+}
+
+/// A database with the tables of the fence and those of an application.
+pub async fn with(tables: &str) -> Place {
+    let place = migrated().await;
+    run(&place.pool, tables).await;
+    place
+}
+
+/// A database with the tables of the fence and one of an application, which counts the
+/// writes that landed on top of a newer one.
+pub async fn ready() -> Place {
+    with(
+        "CREATE TABLE files (
+            path VARCHAR(255) PRIMARY KEY, token BIGINT NOT NULL, late BIGINT NOT NULL);
+        INSERT INTO files VALUES ('files/a', 0, 0)",
+    )
+    .await
+}
+
+/// What a client writes to that table: its token. MySQL sets one column after the other.
+pub async fn write(tx: &mut Transaction<'_, Db>, token: Token) -> sqlx::Result<()> {
+    write_with(tx, token, "").await
+}
+
+/// The same, and what the write itself presents.
+pub async fn write_with(
+    tx: &mut Transaction<'_, Db>,
+    token: Token,
+    presents: &str,
+) -> sqlx::Result<()> {
+    let update = format!(
+        "UPDATE files SET late = late + CASE WHEN token > $1 THEN 1 ELSE 0 END, token = $2{presents}
+        WHERE path = 'files/a'"
+    );
+    let update = sqlx::query(place::sql(&update)).bind(i64::from(token)).bind(i64::from(token));
+    update.execute(&mut **tx).await.map(drop)
+}
+
+/// The token of the last write, and how many writes were late.
+pub async fn file(place: &Place) -> (i64, i64) {
+    let query = sqlx::query_as::<_, (i64, i64)>("SELECT token, late FROM files");
+    query.fetch_one(&place.pool).await.unwrap()
+}
+
+/// Runs statements, whatever comes of them.
+pub async fn attempt<'e>(
+    on: impl Executor<'e, Database = Db>,
+    statements: &str,
+) -> Result<(), AdmitError> {
+    Ok(sqlx::raw_sql(AssertSqlSafe(statements.to_owned())).execute(on).await.map(drop)?)
+}
+
+/// Runs statements, which must succeed.
+pub async fn run<'e>(on: impl Executor<'e, Database = Db>, statements: &str) {
+    attempt(on, statements).await.unwrap_or_else(|error| panic!("{statements}: {error}"));
+}
+
+/// The one number that a query finds.
+pub async fn number<'e>(on: impl Executor<'e, Database = Db>, query: &str) -> i64 {
+    let query = sqlx::query_scalar(AssertSqlSafe(query.to_owned()));
+    query.fetch_one(on).await.unwrap()
+}
+
+/// Raises a mark, in a transaction that does nothing else.
+pub async fn raise(pool: &Pool<Db>, resource: &Resource, number: u64) {
+    sql::begin(pool, resource, token(number)).await.unwrap().commit().await.unwrap();
+}
+
+/// A pool of one connection to the same database.
+pub fn single(place: &Place) -> Pool<Db> {
+    let single = place.pool.options().clone().max_connections(1);
+    single.connect_lazy_with((*place.pool.connect_options()).clone())
+}
+
+/// Guards the rows of a table: that with the path `a` is the resource `files/a`.
+pub fn by_path(table: &str) -> Protect {
+    Protect::rows(table, "path").unwrap().prefix("files/").unwrap()
+}
+
+/// What the catalogue finds wrong with the protected table `files`.
+pub async fn faults(place: &Place) -> String {
+    sql::protected(&place.pool, Some("files")).await.unwrap()[0].faults.join("; ")
+}
+
+/// A migration says that this part is lost.
+pub async fn is_lost(pool: &Pool<Db>, part: &str) {
+    let error = sql::migrate(pool).await.unwrap_err();
+    assert!(matches!(error, MigrateError::Lost { .. }), "{error:?}");
+    assert!(error.to_string().contains(part), "{error}");
+}
+
+/// Migrates as where nothing was migrated before.
+pub async fn migrate_again(place: &Place) {
+    run(&place.pool, "DELETE FROM _fencing_migrations").await;
+    sql::migrate(&place.pool).await.unwrap();
+}
