@@ -5,8 +5,6 @@ use fencing::lock::{AcquireError, redlock::BuildError};
 use fencing::{ResourceError, sql};
 use serde_json::json;
 
-use crate::locks::LeaseError;
-
 /// What a request may come to besides success.
 pub enum ApiError {
     Refused(Box<Refusal>),
@@ -50,23 +48,18 @@ impl IntoResponse for ApiError {
     }
 }
 
-impl From<ResourceError> for ApiError {
-    fn from(error: ResourceError) -> ApiError {
-        ApiError::Bad(error.to_string())
-    }
+/// What the client has asked for in a wrong way.
+macro_rules! bad {
+    ($($error:ty),*) => { $(
+        impl From<$error> for ApiError {
+            fn from(error: $error) -> ApiError {
+                ApiError::Bad(error.to_string())
+            }
+        }
+    )* };
 }
 
-impl From<PathError> for ApiError {
-    fn from(error: PathError) -> ApiError {
-        ApiError::Bad(error.to_string())
-    }
-}
-
-impl From<BuildError> for ApiError {
-    fn from(error: BuildError) -> ApiError {
-        ApiError::Bad(error.to_string())
-    }
-}
+bad!(ResourceError, PathError, BuildError);
 
 impl From<AcquireError> for ApiError {
     fn from(error: AcquireError) -> ApiError {
@@ -76,15 +69,6 @@ impl From<AcquireError> for ApiError {
                 ApiError::Held { detail, retry_after_ms: retry_after.as_millis() }
             }
             _ => ApiError::Unavailable(detail),
-        }
-    }
-}
-
-impl From<LeaseError> for ApiError {
-    fn from(error: LeaseError) -> ApiError {
-        match error {
-            LeaseError::Build(error) => error.into(),
-            LeaseError::Acquire(error) => error.into(),
         }
     }
 }

@@ -1,5 +1,5 @@
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
@@ -9,12 +9,12 @@ use axum::http::header::{CONTENT_TYPE, ORIGIN};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use fencing::{Lease, Resource};
+use parking_lot::{Mutex, MutexGuard};
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::locks;
 
 /// How many leases may be out at once.
 const MOST: usize = 10_000;
@@ -29,8 +29,8 @@ const LONGEST_WAIT: u64 = 60_000;
 pub struct Leases(Mutex<HashMap<String, Lease>>);
 
 impl Leases {
-    fn table(&self) -> std::sync::MutexGuard<'_, HashMap<String, Lease>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn table(&self) -> MutexGuard<'_, HashMap<String, Lease>> {
+        self.0.lock()
     }
 
     pub async fn release_all(&self) {
@@ -87,7 +87,12 @@ pub async fn acquire(
     let (lock, wait) = (app.lock.with_ttl(Duration::from_millis(wish.ttl_ms))?, wish.wait_ms);
     let mut stopped = app.stop.subscribe();
     let lease = tokio::select! {
-        lease = locks::acquire(&*lock, &resource, Duration::from_millis(wait)) => lease?,
+        lease = async {
+            match wait {
+                0 => Ok(lock.try_acquire(&resource).await?),
+                wait => Ok(lock.with_wait(Duration::from_millis(wait))?.acquire(&resource).await?),
+            }
+        } => lease.map_err(|error: ApiError| error)?,
         _ = stopped.wait_for(|stopped| *stopped) => {
             return Err(ApiError::Unavailable("the service stops".into()));
         }

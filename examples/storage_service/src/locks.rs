@@ -2,10 +2,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencing::Redlock;
+use fencing::lock::Lock;
 use fencing::lock::redlock::{BuildError, MemoryNode, RedlockBuilder};
 use fencing::lock::sql::{Database, SqlLock};
-use fencing::lock::{AcquireError, Lease, Lock};
-use fencing::resource::Resource;
 use sqlx::Pool;
 
 /// How long a lease lasts if its client does not say.
@@ -54,25 +53,4 @@ impl Nodes {
 /// Returns a lock service in a database.
 pub fn in_database<DB: Database>(pool: &Pool<DB>) -> Result<Arc<dyn Lock>, BuildError> {
     Ok(Arc::new(SqlLock::builder(pool.clone()).renew(false).ttl(TTL).build()?))
-}
-
-/// Makes one attempt, or as many as fit into `wait`.
-pub async fn acquire(
-    lock: &dyn Lock,
-    resource: &Resource,
-    wait: Duration,
-) -> Result<Lease, LeaseError> {
-    if wait.is_zero() {
-        return Ok(lock.try_acquire(resource).await?);
-    }
-    Ok(lock.with_wait(wait)?.acquire(resource).await?)
-}
-
-/// Why there is no lease.
-#[derive(Debug, thiserror::Error)]
-pub enum LeaseError {
-    #[error(transparent)]
-    Build(#[from] BuildError),
-    #[error(transparent)]
-    Acquire(#[from] AcquireError),
 }

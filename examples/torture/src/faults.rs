@@ -47,25 +47,7 @@ pub enum Fault {
 impl Fault {
     /// Needs servers of our own.
     pub fn is_to_servers(self) -> bool {
-        use Fault::{
-            Clock, Evict, FlushScripts, Flushall, Flushdb, Kill, Move, PauseWrites, StopMajority,
-            StopNode, Truncate, Unlink,
-        };
-        matches!(
-            self,
-            StopNode
-                | StopMajority
-                | PauseWrites
-                | FlushScripts
-                | Kill
-                | Truncate
-                | Flushall
-                | Flushdb
-                | Unlink
-                | Evict
-                | Move
-                | Clock
-        )
+        !self.is_to_the_network() && !matches!(self, Fault::StopClient | Fault::StopStorage)
     }
 
     /// A node has forgotten something after it.

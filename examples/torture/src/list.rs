@@ -1,10 +1,10 @@
 //! Which of the servers are the nodes at the moment, and how that changes.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fencing::Redlock;
+use parking_lot::{Mutex, MutexGuard};
 
 /// For how long a move is tried.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -39,11 +39,11 @@ impl List {
 
     /// The list stays as it is while this is held.
     pub fn hold(&self) -> MutexGuard<'_, ()> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+        self.turn.lock()
     }
 
     pub fn members(&self) -> Vec<usize> {
-        self.members.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.members.lock().clone()
     }
 
     fn publish(&self) {
@@ -83,7 +83,7 @@ impl List {
         moved.map_err(|error| {
             format!("the fleet was not moved from {before:?} to {after:?}: {error}")
         })?;
-        *self.members.lock().unwrap_or_else(PoisonError::into_inner) = after.clone();
+        *self.members.lock() = after.clone();
         self.publish();
         let end = Instant::now() + PATIENCE;
         let gone: Vec<usize> =

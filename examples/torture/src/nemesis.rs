@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::client::now;
 use crate::faults::Fault;
@@ -67,14 +69,14 @@ impl Nemesis {
     }
 
     pub fn count(&self, fault: Fault) {
-        *self.counts.lock().unwrap_or_else(PoisonError::into_inner).entry(fault).or_default() += 1;
+        *self.counts.lock().entry(fault).or_default() += 1;
     }
 
     /// Waits until so many clients have had a lease.
     pub fn first_leases(&self, clients: usize) -> Result<(), String> {
         let end = Instant::now() + Duration::from_secs(60);
         while Instant::now() < end {
-            let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+            let events = self.events.lock();
             let leased = events.iter().filter_map(|event| match event {
                 Event::Attempt(a) if a.outcome.token().is_some() => Some(a.client),
                 _ => None,
@@ -90,7 +92,7 @@ impl Nemesis {
 
     /// Whether every client has got a lease alone and written since it was healed.
     pub fn recovered(&self, clients: u32) -> bool {
-        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let events = self.events.lock();
         let healed = events.iter().rposition(|event| matches!(event, Event::Healed(_)));
         let since = &events[healed.unwrap_or(0)..];
         let at = since.iter().find_map(|event| match event {
@@ -117,7 +119,7 @@ impl Nemesis {
 
     pub fn progress(&self) -> String {
         let (mut leases, mut writes, mut refused) = (0, 0, 0);
-        for event in &*self.events.lock().unwrap_or_else(PoisonError::into_inner) {
+        for event in &*self.events.lock() {
             match event {
                 Event::Attempt(a) => leases += u64::from(a.outcome.token().is_some()),
                 Event::Write(write) => {
@@ -127,7 +129,7 @@ impl Nemesis {
                 _ => {}
             }
         }
-        let faults: u64 = self.counts.lock().unwrap_or_else(PoisonError::into_inner).values().sum();
+        let faults: u64 = self.counts.lock().values().sum();
         format!(
             "{faults} faults, {leases} leases, {writes} writes, {refused} of them stale, refused"
         )
@@ -141,14 +143,14 @@ impl Nemesis {
     pub fn heal(&self) {
         for server in &self.servers {
             // Whatever was to last until a time that is far ahead is over.
-            server.lock().unwrap_or_else(PoisonError::into_inner).set_clock(5000);
+            server.lock().set_clock(5000);
         }
-        self.events.lock().unwrap_or_else(PoisonError::into_inner).push(Event::Healed(now()));
+        self.events.lock().push(Event::Healed(now()));
     }
 
     fn server(&self, rng: &mut fastrand::Rng) -> (usize, MutexGuard<'_, RedisServer>) {
         let node = rng.usize(0..self.servers.len());
-        (node, self.servers[node].lock().unwrap_or_else(PoisonError::into_inner))
+        (node, self.servers[node].lock())
     }
 
     fn make(&self, fault: Fault, rng: &mut fastrand::Rng) {
@@ -171,10 +173,7 @@ impl Nemesis {
             Fault::FlushScripts => {
                 for _ in 0..20 {
                     for server in &self.servers {
-                        server
-                            .lock()
-                            .unwrap_or_else(PoisonError::into_inner)
-                            .cli(&["SCRIPT", "FLUSH"]);
+                        server.lock().cli(&["SCRIPT", "FLUSH"]);
                     }
                 }
             }
@@ -183,13 +182,10 @@ impl Nemesis {
                 let far = if rng.u8(0..8) == 0 { rng.i64(-3600..=3600) } else { 0 };
                 let node = rng.usize(0..self.servers.len());
                 let near = rng.i64(-8..=8);
-                self.servers[node]
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .set_clock(near + far);
+                self.servers[node].lock().set_clock(near + far);
                 if far != 0 {
                     std::thread::sleep(time);
-                    let server = self.servers[node].lock().unwrap_or_else(PoisonError::into_inner);
+                    let server = self.servers[node].lock();
                     server.set_clock(near);
                     // A pause ends by this clock: it would last for the hour.
                     server.cli(&["CLIENT", "UNPAUSE"]);
@@ -197,7 +193,7 @@ impl Nemesis {
             }
             Fault::Move => {
                 if let Err(failure) = self.list.change(rng, |node| self.has_left(node)) {
-                    self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
+                    self.failures.lock().push(failure);
                 }
             }
             fault if fault.forgets() => self.forget(fault, rng),
@@ -206,26 +202,23 @@ impl Nemesis {
     }
 
     fn has_left(&self, node: usize) -> bool {
-        nodes::has_left(&self.servers[node].lock().unwrap_or_else(PoisonError::into_inner))
+        nodes::has_left(&self.servers[node].lock())
     }
 
     fn forget(&self, fault: Fault, rng: &mut fastrand::Rng) {
         let members = self.list.members();
         let node = members[rng.usize(0..members.len())];
         {
-            let mut server = self.servers[node].lock().unwrap_or_else(PoisonError::into_inner);
+            let mut server = self.servers[node].lock();
             nodes::forget(&mut server, fault, rng);
         }
         let members = || self.list.members();
         if !nodes::is_back(&self.servers[node], node, members, Duration::from_secs(120)) {
             let mut failure = format!("node {node} did not come back after {}", fault.name());
             for server in &self.servers {
-                failure.push_str(&format!(
-                    "\n  {}",
-                    nodes::state(&server.lock().unwrap_or_else(PoisonError::into_inner))
-                ));
+                failure.push_str(&format!("\n  {}", nodes::state(&server.lock())));
             }
-            self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
+            self.failures.lock().push(failure);
         }
     }
 
@@ -237,20 +230,13 @@ impl Nemesis {
         order.truncate(order.len() / 2 + 1);
         // In one order, as others may wait for two of them as well.
         order.sort_unstable();
-        let servers: Vec<_> = order
-            .iter()
-            .map(|node| self.servers[*node].lock().unwrap_or_else(PoisonError::into_inner))
-            .collect();
+        let servers: Vec<_> = order.iter().map(|node| self.servers[*node].lock()).collect();
         servers.iter().for_each(|server| server.signal("STOP"));
         let from = now();
         std::thread::sleep(time);
         let to = now();
         servers.iter().for_each(|server| server.signal("CONT"));
-        self.events.lock().unwrap_or_else(PoisonError::into_inner).push(Event::Outage {
-            client: None,
-            from,
-            to,
-        });
+        self.events.lock().push(Event::Outage { client: None, from, to });
     }
 
     fn weather(&self, fault: Fault, time: Duration, rng: &mut fastrand::Rng) {

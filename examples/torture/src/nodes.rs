@@ -1,8 +1,9 @@
 //! The nodes, and what is done to them.
 
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::faults::Fault;
 use support::redis::{RedisServer, SHIM_SOURCE};
@@ -121,7 +122,7 @@ pub fn is_back(
         if !members.contains(&node) {
             return true;
         }
-        let server = server.lock().unwrap_or_else(PoisonError::into_inner);
+        let server = server.lock();
         let admitted = server.cli(&["HGET", "{fencing}:memory", "admitted"]);
         let fleet = admitted.split_once(' ').map_or("", |(_, fleet)| fleet);
         let names: Vec<String> = members.iter().map(|number| format!("n{number}")).collect();

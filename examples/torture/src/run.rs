@@ -1,11 +1,12 @@
 use std::error::Error;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
+use parking_lot::Mutex;
 
 use crate::args::Args;
 use crate::client::{Orders, now};
@@ -29,7 +30,7 @@ pub async fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
     println!("seed {seed}, commit {}, {} minutes", commit(), args.minutes);
     let (servers, jumps) = if args.redis.is_empty() { nodes::start() } else { (Vec::new(), false) };
     let places: Vec<Place> = if args.redis.is_empty() {
-        servers.iter().map(|server| Place::Socket(server.lock().unwrap().socket())).collect()
+        servers.iter().map(|server| Place::Socket(server.lock().socket())).collect()
     } else {
         args.redis.iter().map(|url| place(url)).collect::<Result<_, _>>()?
     };
@@ -95,7 +96,7 @@ async fn work(args: &Args, nemesis: &Arc<Nemesis>) {
     nemesis.stop.store(true, Ordering::SeqCst);
     for thread in threads {
         if tokio::task::spawn_blocking(|| thread.join()).await.is_ok_and(|ended| ended.is_err()) {
-            nemesis.failures.lock().unwrap().push("the nemesis has failed".into());
+            nemesis.failures.lock().push("the nemesis has failed".into());
         }
     }
     nemesis.heal();
@@ -112,8 +113,7 @@ async fn checked(
     nemesis: &Nemesis,
     storages: &[Storage],
 ) -> Result<Report, Box<dyn Error>> {
-    let mut history =
-        History { events: nemesis.events.lock().unwrap().clone(), ..History::default() };
+    let mut history = History { events: nemesis.events.lock().clone(), ..History::default() };
     for storage in storages {
         let (accepted, stored) = storage.read().await?;
         history.accepted.extend(accepted);
@@ -124,11 +124,11 @@ async fn checked(
 
 /// The table, and whether nothing was found in enough work.
 fn told(args: &Args, report: &Report, nemesis: &Nemesis) -> bool {
-    for (fault, count) in &*nemesis.counts.lock().unwrap() {
+    for (fault, count) in &*nemesis.counts.lock() {
         println!("{count:>10} {}", fault.name());
     }
     println!("{report}");
-    let failures = nemesis.failures.lock().unwrap();
+    let failures = nemesis.failures.lock();
     failures.iter().for_each(|failure| println!("FAILED: {failure}"));
     let leases = report.leases as f64 >= LEAST_LEASES * args.minutes;
     let stale = report.stale as f64 >= LEAST_STALE * args.minutes
@@ -208,7 +208,7 @@ fn listen(output: impl BufRead, pid: u32, seed: u64, nemesis: &Nemesis) {
     for line in output.lines().map_while(Result::ok) {
         let Ok(event) = serde_json::from_str::<Event>(&line) else { continue };
         let granted = matches!(&event, Event::Attempt(a) if a.outcome.token().is_some());
-        nemesis.events.lock().unwrap().push(event);
+        nemesis.events.lock().push(event);
         if granted && nemesis.stops_clients() && rng.u8(0..4) == 0 {
             nemesis.count(Fault::StopClient);
             stopped(pid, TTL.mul_f64(0.5 + 3.5 * rng.f64()));

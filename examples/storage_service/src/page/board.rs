@@ -1,8 +1,9 @@
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
@@ -29,14 +30,9 @@ pub struct Event {
 
 impl Default for Board {
     fn default() -> Board {
-        let (events, newest) = (Mutex::default(), watch::Sender::new(0));
-        Board {
-            start: Instant::now(),
-            run: std::process::id(),
-            events,
-            newest,
-            watchers: AtomicUsize::new(0),
-        }
+        let (start, run) = (Instant::now(), std::process::id());
+        let (events, newest, watchers) = Default::default();
+        Board { start, run, events, newest, watchers }
     }
 }
 
@@ -85,7 +81,7 @@ impl Board {
     }
 
     fn events(&self) -> MutexGuard<'_, VecDeque<Event>> {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+        self.events.lock()
     }
 
     pub fn is_watched(&self) -> bool {

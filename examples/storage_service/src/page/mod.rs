@@ -6,4 +6,4 @@ mod nodes;
 mod routes;
 mod sleep;
 
-pub use routes::{Page, asset, from_the_page, router};
+pub use routes::{Page, SCRIPT, file, from_the_page, router};

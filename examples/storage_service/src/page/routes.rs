@@ -6,9 +6,9 @@ use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn};
+use axum::response::Response;
 use axum::response::sse::{Event, KeepAlive, Sse};
-use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
 use fencing::lock::redlock::MemoryNode;
 use futures_util::{Stream, StreamExt, stream};
 use tokio::sync::watch;
@@ -63,32 +63,33 @@ pub fn router(page: Arc<Page>) -> Router {
         .route("/page/nodes/{node}/{deed}", post(deed))
         .route_layer(from_fn(from_the_page));
     Router::new()
-        .route("/", get(|| asset(include_str!("../../assets/page.html"), "text/html")))
-        .route("/page.css", get(|| asset(include_str!("../../assets/page.css"), "text/css")))
-        .route("/page.js", get(|| script(include_str!("../../assets/page.js"))))
-        .route("/world.js", get(|| script(include_str!("../../assets/world.js"))))
-        .route("/words.js", get(|| script(include_str!("../../assets/words.js"))))
-        .route("/lanes.js", get(|| script(include_str!("../../assets/lanes.js"))))
-        .route("/story.js", get(|| script(include_str!("../../assets/story.js"))))
-        .route("/icon.svg", get(|| asset(include_str!("../../assets/icon.svg"), "image/svg+xml")))
+        .route("/", file("text/html", include_str!("../../assets/page.html")))
+        .route("/page.css", file("text/css", include_str!("../../assets/page.css")))
+        .route("/page.js", file(SCRIPT, include_str!("../../assets/page.js")))
+        .route("/world.js", file(SCRIPT, include_str!("../../assets/world.js")))
+        .route("/words.js", file(SCRIPT, include_str!("../../assets/words.js")))
+        .route("/lanes.js", file(SCRIPT, include_str!("../../assets/lanes.js")))
+        .route("/story.js", file(SCRIPT, include_str!("../../assets/story.js")))
+        .route("/icon.svg", file("image/svg+xml", include_str!("../../assets/icon.svg")))
         .route("/page/events", get(events))
         .merge(orders)
         .with_state(page)
 }
 
-/// Returns what the browser is given, with what it may load besides.
-pub async fn asset(text: &'static str, kind: &'static str) -> Response {
+pub const SCRIPT: &str = "text/javascript";
+
+/// Returns a route that gives the browser this file, with what it may load besides.
+pub fn file<S>(kind: &'static str, text: &'static str) -> MethodRouter<S>
+where
+    S: Clone + Send + Sync + 'static,
+{
     let headers = [
         (header::CONTENT_TYPE, format!("{kind}; charset=utf-8")),
         (header::CONTENT_SECURITY_POLICY, POLICY.into()),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff".into()),
         (header::CACHE_CONTROL, "no-cache".into()),
     ];
-    (headers, text).into_response()
-}
-
-async fn script(text: &'static str) -> Response {
-    asset(text, "text/javascript").await
+    get(async move || (headers, text))
 }
 
 /// `GET /page/events`: all that has happened and happens, until the service stops.

@@ -5,8 +5,9 @@ use protocol::model::node::{ask, count_once, owner, resource};
 use protocol::model::state::{Node, State, Vote};
 use protocol::model::world::{Action, World};
 
+use super::narrator::Narrator;
 use super::scene::{About, Card, Kind, Scene, letter};
-use super::{told, words};
+use super::words;
 
 impl<const N: usize, const C: usize, const R: usize> Scene for World<N, C, R> {
     type State = State<N, C, R>;
@@ -87,11 +88,18 @@ impl<const N: usize, const C: usize, const R: usize> Scene for World<N, C, R> {
             }
             Second => (Kind::Fault, None, None, false, 0),
         };
-        About { kind, label: told::label(self, state, action), client, node, awake, message }
+        About {
+            kind,
+            label: Narrator { world: self, state }.label(action),
+            client,
+            node,
+            awake,
+            message,
+        }
     }
 
     fn tell(&self, before: &State<N, C, R>, action: Action) -> String {
-        told::tell(self, before, action)
+        Narrator { world: self, state: before }.tell(action)
     }
 
     fn nodes(&self, state: &State<N, C, R>) -> Vec<Card> {

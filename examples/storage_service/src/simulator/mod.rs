@@ -2,11 +2,11 @@
 
 mod lists;
 mod locks;
+mod narrator;
 mod play;
 mod routes;
 mod rules;
 mod scene;
-mod told;
 mod words;
 
 pub use routes::router;

@@ -1,6 +1,5 @@
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn;
-use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
@@ -8,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::play::{Played, Player, Script, Told};
 use super::rules::{self, Rule};
 use crate::error::ApiError;
-use crate::page::{asset, from_the_page};
+use crate::page::{SCRIPT, file, from_the_page};
 
 /// The largest question, in bytes.
 const LARGEST: usize = 1 << 14;
@@ -53,26 +52,13 @@ struct Parting {
 pub fn router() -> Router {
     let play = post(play).layer(DefaultBodyLimit::max(LARGEST)).layer(from_fn(from_the_page));
     Router::new()
-        .route(
-            "/simulator",
-            get(|| asset(include_str!("../../assets/simulator.html"), "text/html")),
-        )
-        .route(
-            "/simulator.css",
-            get(|| asset(include_str!("../../assets/simulator.css"), "text/css")),
-        )
-        .route(
-            "/simulator.js",
-            get(|| asset(include_str!("../../assets/simulator.js"), "text/javascript")),
-        )
-        .route("/protocol.md", get(protocol))
+        .route("/simulator", file("text/html", include_str!("../../assets/simulator.html")))
+        .route("/simulator.css", file("text/css", include_str!("../../assets/simulator.css")))
+        .route("/simulator.js", file(SCRIPT, include_str!("../../assets/simulator.js")))
+        // What the rules are taken from.
+        .route("/protocol.md", file("text/plain", include_str!("../../../../docs/protocol.md")))
         .route("/simulator/rules", get(async || Json(Rule::all())))
         .route("/simulator/play", play)
-}
-
-/// What the rules are taken from.
-async fn protocol() -> Response {
-    asset(include_str!("../../../../docs/protocol.md"), "text/plain").await
 }
 
 /// `POST /simulator/play`: what comes of these moves, and what can happen next.

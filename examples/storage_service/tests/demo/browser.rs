@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use fantoccini::wd::{Capabilities, WebDriverCompatibleCommand};
 use fantoccini::{Client, ClientBuilder, Locator};
-use serde_json::json;
+use serde_json::{Value, json};
 use support::cli::PATIENCE;
 use tempfile::TempDir;
 
@@ -58,8 +58,7 @@ impl Browser {
     pub async fn until(&self, script: &str) {
         let (end, script) = (Instant::now() + PATIENCE, format!("return {script}"));
         loop {
-            let value = self.client.execute(&script, vec![]).await.expect("the script runs");
-            if value == json!(true) {
+            if self.ask(&script).await == json!(true) {
                 return;
             }
             assert!(Instant::now() < end, "never came: {script}\n{}", self.log().await);
@@ -80,7 +79,8 @@ impl Browser {
 
     /// Returns what the page told its console.
     async fn log(&self) -> String {
-        let log = self.client.issue_cmd(ConsoleLog).await.expect("the console");
+        let log = DriverCommand { path: "se/log", body: json!({ "type": "browser" }) };
+        let log = self.client.issue_cmd(log).await.expect("the console");
         log.as_array().into_iter().flatten().map(|line| format!("{line}\n")).collect()
     }
 
@@ -90,9 +90,9 @@ impl Browser {
         assert_eq!(self.log().await, "");
         let foreign = "return performance.getEntriesByType('resource').map((it) => it.name)
             .filter((name) => !name.startsWith(location.origin))";
-        assert_eq!(self.client.execute(foreign, vec![]).await.expect("it runs"), json!([]));
+        assert_eq!(self.ask(foreign).await, json!([]));
         let wider = "return document.documentElement.scrollWidth - window.innerWidth";
-        let wider = self.client.execute(wider, vec![]).await.expect("it runs");
+        let wider = self.ask(wider).await;
         assert!(wider.as_i64().expect("a number") <= 0, "{wider} pixels wider than the window");
         self.client.clone().close().await.expect("it closes");
     }
@@ -101,28 +101,47 @@ impl Browser {
     pub async fn resize(&self, width: u32, height: u32) {
         let screen =
             json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
-        let metrics = DevTools("Emulation.setDeviceMetricsOverride", screen);
+        let metrics = DriverCommand::tools("Emulation.setDeviceMetricsOverride", screen);
         self.client.issue_cmd(metrics).await.expect("a screen");
         self.until(&format!("innerWidth === {width} && innerHeight === {height}")).await;
     }
 
     /// Returns what the script returns.
-    pub async fn ask(&self, script: &str) -> serde_json::Value {
+    pub async fn ask(&self, script: &str) -> Value {
         self.client.execute(script, vec![]).await.expect("the script runs")
     }
 
     /// Has the page believe that the system is dark.
-    pub async fn darken(&self) {
+    async fn darken(&self) {
         let features = json!([{ "name": "prefers-color-scheme", "value": "dark" }]);
-        let media = ("Emulation.setEmulatedMedia", json!({ "features": features }));
-        self.client.issue_cmd(DevTools(media.0, media.1)).await.expect("a dark system");
+        let media =
+            DriverCommand::tools("Emulation.setEmulatedMedia", json!({ "features": features }));
+        self.client.issue_cmd(media).await.expect("a dark system");
         self.until("matchMedia('(prefers-color-scheme: dark)').matches").await;
+    }
+
+    /// Fails if the page cannot be read, or looks the same when the system becomes dark.
+    pub async fn assert_darkens(&self) {
+        const BACKGROUND: &str = "return getComputedStyle(document.body).backgroundColor";
+        self.assert_readable().await;
+        let light = self.ask(BACKGROUND).await;
+        self.darken().await;
+        assert_ne!(self.ask(BACKGROUND).await, light);
+        self.assert_readable().await;
+    }
+
+    /// Presses a button by keyboard when it can be pressed.
+    pub async fn press(&self, label: &str) {
+        let button = format!("document.querySelector('[aria-label=\"{label}\"]')");
+        self.until(&format!("{button} !== null && !{button}.disabled")).await;
+        self.ask(&format!("{button}.focus()")).await;
+        self.client.active_element().await.unwrap().send_keys("\u{e007}").await.unwrap();
     }
 
     /// Fails if a text that is shown has less contrast with what is behind it than people need to read
     /// it: 4.5 to 1, or 3 to 1 where it is large (WCAG 2.1, 1.4.3). What is disabled may have less.
     pub async fn assert_readable(&self) {
-        let faint = self.client.execute(FAINT, vec![]).await.expect("it runs");
+        let faint = self.ask(FAINT).await;
         assert_eq!(faint["faint"], json!([]));
         assert!(faint["looked"].as_u64() > Some(20), "{faint}");
     }
@@ -131,7 +150,7 @@ impl Browser {
     pub async fn picture(&self, name: &str) {
         let Ok(folder) = std::env::var("SCREENSHOTS") else { return };
         let size = "return [window.innerWidth, document.documentElement.scrollHeight]";
-        let size = self.client.execute(size, vec![]).await.expect("it runs");
+        let size = self.ask(size).await;
         if let (Some(width @ 500..), Some(height)) = (size[0].as_u64(), size[1].as_u64()) {
             let resized = self.client.set_window_size(width as u32, height as u32).await;
             resized.expect("a size");
@@ -211,39 +230,31 @@ while (texts.nextNode()) {
 }
 return { looked, faint };"#;
 
-/// What a command of Chromium's developer tools is to do.
+/// A command that is not part of WebDriver: this driver's own.
 #[derive(Debug)]
-struct DevTools(&'static str, serde_json::Value);
+struct DriverCommand {
+    path: &'static str,
+    body: Value,
+}
 
-impl WebDriverCompatibleCommand for DevTools {
-    fn endpoint(
-        &self,
-        base: &url::Url,
-        session: Option<&str>,
-    ) -> Result<url::Url, url::ParseError> {
-        base.join(&format!("session/{}/goog/cdp/execute", session.unwrap_or_default()))
-    }
-
-    fn method_and_body(&self, _: &url::Url) -> (axum::http::Method, Option<String>) {
-        let command = json!({ "cmd": self.0, "params": self.1 });
-        (axum::http::Method::POST, Some(command.to_string()))
+impl DriverCommand {
+    /// One of Chromium's developer tools.
+    fn tools(command: &str, parameters: Value) -> DriverCommand {
+        let body = json!({ "cmd": command, "params": parameters });
+        DriverCommand { path: "goog/cdp/execute", body }
     }
 }
 
-/// The console is not part of WebDriver: it is this driver's own.
-#[derive(Debug)]
-struct ConsoleLog;
-
-impl WebDriverCompatibleCommand for ConsoleLog {
+impl WebDriverCompatibleCommand for DriverCommand {
     fn endpoint(
         &self,
         base: &url::Url,
         session: Option<&str>,
     ) -> Result<url::Url, url::ParseError> {
-        base.join(&format!("session/{}/se/log", session.unwrap_or_default()))
+        base.join(&format!("session/{}/{}", session.unwrap_or_default(), self.path))
     }
 
     fn method_and_body(&self, _: &url::Url) -> (axum::http::Method, Option<String>) {
-        (axum::http::Method::POST, Some(json!({ "type": "browser" }).to_string()))
+        (axum::http::Method::POST, Some(self.body.to_string()))
     }
 }

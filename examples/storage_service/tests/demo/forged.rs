@@ -3,7 +3,7 @@
 use sqlx::ConnectOptions;
 
 use super::service::{Answer, Service};
-use support::cli::{five, until, urls};
+use support::cli::{five, urls};
 use support::postgres::PostgresServer;
 
 const GIANT: u64 = 999_999_999_999_999;
@@ -30,8 +30,7 @@ fn refused(answer: &Answer) {
 
 /// A forged token before the first lease, and one after it, in a write and in a read.
 fn forge(service: &[&str]) {
-    let service = Service::start(service);
-    until("ready", || service.send("GET", "/readyz", &[], b"").status == 200);
+    let service = Service::start(service).ready();
     refused(&service.put(GIANT, "forged"));
     let first = lease(&service);
     assert_eq!(service.put(first, "first").status, 204);

@@ -1,5 +1,4 @@
 use super::service::{Answer, Service};
-use support::cli::until;
 
 fn lease(service: &Service, resource: &str, wish: &str) -> Answer {
     let kind = ["Content-Type: application/json"];
@@ -89,15 +88,14 @@ fn leases_can_be_played_with_by_hand() {
 fn it_says_whether_it_is_ready() {
     let service = Service::start(&[]);
     assert_eq!(service.send("GET", "/livez", &[], b"").status, 200);
-    until("ready", || service.send("GET", "/readyz", &[], b"").status == 200);
+    service.ready();
 }
 
 #[test]
 fn without_a_quorum_it_is_not_ready_and_grants_nothing() {
     let mut nodes = support::cli::five();
     let urls = support::cli::urls(&nodes);
-    let service = Service::start(&["--redis", &urls]);
-    until("ready", || service.send("GET", "/readyz", &[], b"").status == 200);
+    let service = Service::start(&["--redis", &urls]).ready();
     nodes.iter_mut().take(3).for_each(support::redis::RedisServer::kill);
     let ready = service.send("GET", "/readyz", &[], b"");
     assert_eq!(ready.status, 503);

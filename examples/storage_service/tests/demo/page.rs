@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 
-use support::cli::{five, until, urls};
+use support::cli::{five, urls};
 use support::process::signal;
 
 use super::browser::Browser;
@@ -17,20 +17,18 @@ async fn play(browser: &Browser) {
 
 /// Plays the story up to a step.
 pub async fn play_to(browser: &Browser, last: usize) {
+    let number = async |step: usize| {
+        let shown = format!(
+            "document.querySelector('#step-number').textContent === 'Step {step} of {STEPS}'"
+        );
+        browser.until(&shown).await;
+    };
     for step in 1..last {
-        browser
-            .until(&format!(
-                "document.querySelector('#step-number').textContent === 'Step {step} of {STEPS}'"
-            ))
-            .await;
+        number(step).await;
         browser.until("!document.querySelector('#next').disabled").await;
         browser.click("#next").await;
     }
-    browser
-        .until(&format!(
-            "document.querySelector('#step-number').textContent === 'Step {last} of {STEPS}'"
-        ))
-        .await;
+    number(last).await;
 }
 
 pub async fn told(browser: &Browser, kind: &str, count: usize) {
@@ -41,7 +39,7 @@ pub async fn told(browser: &Browser, kind: &str, count: usize) {
 #[tokio::test]
 async fn the_story_ends_with_one_file_kept_and_one_corrupted() {
     let service = Service::start(&[]);
-    let browser = Browser::open(&format!("http://{}/", service.address), 1280).await;
+    let browser = Browser::open(&service.url("/"), 1280).await;
     play(&browser).await;
     told(&browser, "refused", 1).await;
     told(&browser, "stored", 5).await;
@@ -63,7 +61,7 @@ async fn the_story_ends_with_one_file_kept_and_one_corrupted() {
 #[tokio::test]
 async fn without_the_fence_the_page_shows_both_corrupted() {
     let service = Service::start(&["--unguarded"]);
-    let browser = Browser::open(&format!("http://{}/", service.address), 360).await;
+    let browser = Browser::open(&service.url("/"), 360).await;
     browser.until("!document.querySelector('#unguarded').hidden").await;
     play(&browser).await;
     told(&browser, "refused", 0).await;
@@ -76,7 +74,7 @@ async fn without_the_fence_the_page_shows_both_corrupted() {
 #[tokio::test]
 async fn nodes_that_are_killed_and_wiped_are_seen() {
     let service = Service::start(&[]);
-    let browser = Browser::open(&format!("http://{}/", service.address), 360).await;
+    let browser = Browser::open(&service.url("/"), 360).await;
     browser.until("document.querySelectorAll('#nodes li.grants').length === 5").await;
     // Where nothing was granted, nothing can have been forgotten.
     browser.click("#mode-free").await;
@@ -105,14 +103,8 @@ async fn nodes_that_are_killed_and_wiped_are_seen() {
 #[tokio::test]
 async fn free_play_works_by_keyboard() {
     let service = Service::start(&[]);
-    let browser = Browser::open(&format!("http://{}/", service.address), 1600).await;
-    let press = async |label: &str| {
-        let button = format!("document.querySelector('[aria-label=\"{label}\"]')");
-        browser.until(&format!("{button} !== null && !{button}.disabled")).await;
-        let focus = format!("{button}.focus()");
-        browser.client.execute(&focus, vec![]).await.unwrap();
-        browser.client.active_element().await.unwrap().send_keys("\u{e007}").await.unwrap();
-    };
+    let browser = Browser::open(&service.url("/"), 1600).await;
+    let press = async |label: &str| browser.press(label).await;
     browser.click("#mode-free").await;
     press("Acquire: client 1").await;
     press("Write: client 1").await;
@@ -134,7 +126,7 @@ async fn free_play_works_by_keyboard() {
 async fn on_redis_nodes_it_is_the_same_story() {
     let servers = five();
     let service = Service::start(&["--redis", &urls(&servers)]);
-    let browser = Browser::open(&format!("http://{}/", service.address), 1280).await;
+    let browser = Browser::open(&service.url("/"), 1280).await;
     play(&browser).await;
     told(&browser, "refused", 1).await;
     // Nobody stops servers that belong to others.
@@ -146,23 +138,13 @@ async fn on_redis_nodes_it_is_the_same_story() {
 #[tokio::test]
 async fn on_a_dark_system_it_can_be_read() {
     let service = Service::start(&[]);
-    let browser = Browser::open(&format!("http://{}/", service.address), 1280).await;
-    browser.assert_readable().await;
-    let light = background(&browser).await;
-    browser.darken().await;
-    assert_ne!(background(&browser).await, light);
-    browser.assert_readable().await;
+    let browser = Browser::open(&service.url("/"), 1280).await;
+    browser.assert_darkens().await;
     play(&browser).await;
     told(&browser, "refused", 1).await;
     browser.assert_readable().await;
     browser.picture("dark.png").await;
     browser.close().await;
-}
-
-/// Returns the colour behind the page.
-pub async fn background(browser: &Browser) -> serde_json::Value {
-    let colour = "return getComputedStyle(document.body).backgroundColor";
-    browser.client.execute(colour, vec![]).await.unwrap()
 }
 
 /// A page of another site gives no orders, and where there are no nodes there is no page.
@@ -186,10 +168,5 @@ fn the_service_stops_while_the_page_is_open() {
     stream.write_all(b"GET /page/events HTTP/1.1\r\nHost: demo\r\n\r\n").unwrap();
     stream.read_exact(&mut [0; 100]).unwrap();
     signal(service.child.id(), "TERM");
-    let mut status = None;
-    until("the end", || {
-        status = service.child.try_wait().unwrap();
-        status.is_some()
-    });
-    assert!(status.unwrap().success());
+    service.ends_well();
 }

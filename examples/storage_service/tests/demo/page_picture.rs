@@ -33,16 +33,10 @@ async fn stop_the_clock(browser: &Browser, time: &str) {
 }
 
 async fn free(service: &Service, width: u32) -> Browser {
-    let browser = Browser::open(&format!("http://{}/", service.address), width).await;
+    let browser = Browser::open(&service.url("/"), width).await;
     browser.until("document.querySelectorAll('#nodes li.grants').length === 5").await;
     browser.click("#mode-free").await;
     browser
-}
-
-async fn press(browser: &Browser, label: &str) {
-    let button = format!("document.querySelector('[aria-label=\"{label}\"]')");
-    browser.until(&format!("{button} !== null && !{button}.disabled")).await;
-    browser.click(&format!("[aria-label='{label}']")).await;
 }
 
 /// A token of a new era has a smaller count, and is shown so that one sees that it is larger.
@@ -52,9 +46,9 @@ async fn a_token_shows_its_era() {
     let browser = free(&service, 1280).await;
     let mut seen = Vec::new();
     for client in [1, 2] {
-        press(&browser, &format!("Acquire: client {client}")).await;
+        browser.press(&format!("Acquire: client {client}")).await;
         told(&browser, "granted", client).await;
-        press(&browser, &format!("Write: client {client}")).await;
+        browser.press(&format!("Write: client {client}")).await;
         told(&browser, "stored", 2 * client).await;
         let mark = browser.ask("return document.querySelector('#with .mark').textContent").await;
         let title = browser.ask("return document.querySelector('#with .mark').title").await;
@@ -64,16 +58,16 @@ async fn a_token_shows_its_era() {
         assert!(title.contains(&format!("{era}000001)")), "{title}");
         assert!(browser.text("#log").await.contains(&title));
         seen.push((era.parse::<u64>().unwrap(), era.to_owned()));
-        press(&browser, &format!("Release: client {client}")).await;
+        browser.press(&format!("Release: client {client}")).await;
         if client == 1 {
             for node in [1, 2, 3] {
-                press(&browser, &format!("wipe node {node}")).await;
+                browser.press(&format!("wipe node {node}")).await;
             }
             browser.until("document.querySelector('#log [data-kind=era]') !== null").await;
             browser.until("document.querySelectorAll('#nodes li.grants').length === 5").await;
             // Of the three that are left, one has forgotten and two have not: all must grant.
             for node in [2, 3] {
-                press(&browser, &format!("kill node {node}")).await;
+                browser.press(&format!("kill node {node}")).await;
             }
         }
     }
@@ -97,7 +91,7 @@ async fn the_verdict_is_in_view() {
     let verdicts = ["#step-text", "#next", "#with .verdict", "#without .verdict"];
     let clients = ["#belief-1", "#truth-1", "#belief-2", "#truth-2"];
     for (width, height) in [(1280, 857), (360, 800)] {
-        let browser = Browser::open(&format!("http://{}/", service.address), width).await;
+        let browser = Browser::open(&service.url("/"), width).await;
         browser.resize(width, height).await;
         play_to(&browser, 6).await;
         browser.until("document.querySelector('.differ #truth-1') !== null").await;
@@ -123,7 +117,7 @@ async fn the_verdict_is_in_view() {
 #[tokio::test]
 async fn the_whole_story_stays_in_the_picture() {
     let service = Service::start(&[]);
-    let browser = Browser::open(&format!("http://{}/", service.address), 1280).await;
+    let browser = Browser::open(&service.url("/"), 1280).await;
     play_to(&browser, 7).await;
     stop_the_clock(&browser, "world.events.at(-1).at + 60000").await;
     let shown = browser
@@ -148,10 +142,10 @@ async fn the_line_of_the_fence_steps_with_each_rise() {
     let service = Service::start(&[]);
     let browser = free(&service, 1280).await;
     for time in 1..=4 {
-        press(&browser, "Acquire: client 1").await;
-        press(&browser, "Write: client 1").await;
+        browser.press("Acquire: client 1").await;
+        browser.press("Write: client 1").await;
         told(&browser, "stored", 2 * time).await;
-        press(&browser, "Release: client 1").await;
+        browser.press("Release: client 1").await;
         told(&browser, "released", time).await;
     }
     stop_the_clock(&browser, "world.events.at(-1).at + 500").await;
@@ -180,12 +174,12 @@ async fn the_line_of_the_fence_steps_with_each_rise() {
 async fn a_lease_that_is_over_leaves_the_picture() {
     let service = Service::start(&[]);
     let browser = free(&service, 1280).await;
-    press(&browser, "Acquire: client 1").await;
-    press(&browser, "Write, and fall asleep before it is sent: client 1").await;
+    browser.press("Acquire: client 1").await;
+    browser.press("Write, and fall asleep before it is sent: client 1").await;
     browser
         .until("document.querySelector('#truth-1').textContent.includes('its lease ended')")
         .await;
-    press(&browser, "Wake up: client 1").await;
+    browser.press("Wake up: client 1").await;
     told(&browser, "lost", 1).await;
     // Nobody else has written: the file says why it took the write.
     assert!(browser.text("#with .verdict").await.contains("although the lease was over"));

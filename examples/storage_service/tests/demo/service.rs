@@ -2,7 +2,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
-use support::cli::PATIENCE;
+use support::cli::{PATIENCE, until};
 
 /// The service, without the caller's environment for it.
 pub fn storage_service() -> Command {
@@ -30,6 +30,26 @@ impl Service {
         // Somebody has to read on, or the service blocks.
         std::thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
         Service { child, address: address.to_owned() }
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// Waits until it is ready.
+    pub fn ready(self) -> Service {
+        until("ready", || self.send("GET", "/readyz", &[], b"").status == 200);
+        self
+    }
+
+    /// Waits until it ends without an error.
+    pub fn ends_well(&mut self) {
+        let mut status = None;
+        until("the end", || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        assert!(status.unwrap().success());
     }
 
     pub fn connect(&self) -> TcpStream {

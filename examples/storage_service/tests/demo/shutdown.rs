@@ -20,12 +20,7 @@ fn requests_in_flight_finish() {
     assert!(service.child.try_wait().unwrap().is_none(), "it waits for the request");
     request.write_all(b"56789").unwrap();
     assert_eq!(Answer::read(request).status, 204);
-    let mut status = None;
-    until("the end", || {
-        status = service.child.try_wait().unwrap();
-        status.is_some()
-    });
-    assert!(status.unwrap().success());
+    service.ends_well();
 }
 
 const JSON: [&str; 1] = ["Content-Type: application/json"];
@@ -41,10 +36,5 @@ fn whoever_waits_for_a_lease_is_told() {
     assert_eq!(service.send("POST", "/leases/a", &[], b"").status, 409);
     signal(service.child.id(), "TERM");
     assert_eq!(Answer::read(waiting).status, 503);
-    let mut status = None;
-    until("the end", || {
-        status = service.child.try_wait().unwrap();
-        status.is_some()
-    });
-    assert!(status.unwrap().success());
+    service.ends_well();
 }

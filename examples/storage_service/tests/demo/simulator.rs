@@ -4,7 +4,6 @@
 use serde_json::{Value, json};
 
 use super::browser::Browser;
-use super::page::background;
 use super::service::Service;
 
 fn rules(service: &Service) -> Vec<Value> {
@@ -116,7 +115,7 @@ fn questions_are_bounded() {
 }
 
 async fn open(service: &Service, width: u32) -> Browser {
-    let browser = Browser::open(&format!("http://{}/simulator", service.address), width).await;
+    let browser = Browser::open(&service.url("/simulator"), width).await;
     calm(&browser).await;
     browser
 }
@@ -217,10 +216,7 @@ async fn a_world_is_played_by_hand() {
     let browser = open(&service, 360).await;
     choose(&browser, "world", "three").await;
     let press = async |label: &str| {
-        let button = format!("document.querySelector('[aria-label=\"{label}\"]')");
-        browser.until(&format!("{button} !== null")).await;
-        browser.client.execute(&format!("{button}.focus()"), vec![]).await.unwrap();
-        browser.client.active_element().await.unwrap().send_keys("\u{e007}").await.unwrap();
+        browser.press(label).await;
         calm(&browser).await;
     };
     let until = async |label: &str, count: usize| {
@@ -260,10 +256,7 @@ async fn a_world_is_played_by_hand() {
 async fn on_a_dark_system_the_simulator_can_be_read() {
     let service = Service::start(&[]);
     let browser = open(&service, 1280).await;
-    browser.assert_readable().await;
-    let light = background(&browser).await;
-    browser.darken().await;
-    assert_ne!(background(&browser).await, light);
+    browser.assert_darkens().await;
     press(&browser, "#end").await;
     browser.assert_readable().await;
     browser.picture("simulator-dark.png").await;
@@ -284,16 +277,13 @@ async fn a_node_that_forgets_is_seen() {
     for rule in forgets {
         choose(&browser, "rule", rule["name"].as_str().unwrap()).await;
         browser.until("!document.querySelector('#forgets').hidden").await;
-        let mut seen =
-            browser.ask("return document.querySelector('#nodes .forgot') !== null").await;
+        let forgot = "return document.querySelector('#nodes .forgot') !== null";
+        let mut seen = browser.ask(forgot).await == true;
         for _ in rule["schedule"].as_array().unwrap() {
             press(&browser, "#step").await;
-            if seen == false {
-                seen =
-                    browser.ask("return document.querySelector('#nodes .forgot') !== null").await;
-            }
+            seen |= browser.ask(forgot).await == true;
         }
-        assert_eq!(seen, true, "{rule}");
+        assert!(seen, "{rule}");
         browser.until("document.querySelector('#no-step').textContent.includes('is over')").await;
     }
     browser.close().await;

@@ -85,34 +85,29 @@ async fn the_write_of_a_client_that_was_stopped_past_its_lease_is_refused() {
     corrupted(scenario(&[&service[..], &["--unguarded"]].concat(), locks, "500ms"));
 }
 
+/// With locks and files in one database.
+fn in_one_database(url: &str, ttl: &str) {
+    let service = ["--lock", "database", "--database", url];
+    refused(scenario(&service, ["--database", url], ttl));
+    corrupted(scenario(&[&service[..], &["--unguarded"]].concat(), ["--database", url], ttl));
+}
+
 #[tokio::test]
 async fn with_lock_and_files_in_one_postgresql() {
     let postgres = PostgresServer::start();
-    let database = postgres.database().await.to_url_lossy().to_string();
-    let service = ["--lock", "database", "--database", &database];
-    let locks = ["--database", &database];
-    refused(scenario(&service, locks, "2s"));
-    corrupted(scenario(&[&service[..], &["--unguarded"]].concat(), locks, "2s"));
+    in_one_database(postgres.database().await.to_url_lossy().as_str(), "2s");
 }
 
 #[tokio::test]
 async fn with_lock_and_files_in_one_mariadb() {
     let mariadb = MariadbServer::start();
-    let database = mariadb.database().await.to_url_lossy().to_string();
-    let service = ["--lock", "database", "--database", &database];
-    let locks = ["--database", &database];
-    refused(scenario(&service, locks, "2s"));
-    corrupted(scenario(&[&service[..], &["--unguarded"]].concat(), locks, "2s"));
+    in_one_database(mariadb.database().await.to_url_lossy().as_str(), "2s");
 }
 
 #[test]
 fn with_lock_and_files_in_one_sqlite_file() {
     let folder = tempfile::tempdir().unwrap();
-    let database = format!("sqlite:{}/files.db", folder.path().display());
-    let service = ["--lock", "database", "--database", &database];
-    let locks = ["--database", &database];
     // Long enough that the first is not stopped in the middle of a renewal: a process
     // that sleeps in mid-transaction keeps all others from writing.
-    refused(scenario(&service, locks, "4s"));
-    corrupted(scenario(&[&service[..], &["--unguarded"]].concat(), locks, "4s"));
+    in_one_database(&format!("sqlite:{}/files.db", folder.path().display()), "4s");
 }
