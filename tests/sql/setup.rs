@@ -48,7 +48,7 @@ pub async fn write_with(
         WHERE path = 'files/a'"
     );
     let update = sqlx::query(place::sql(&update)).bind(i64::from(token)).bind(i64::from(token));
-    update.execute(&mut **tx).await.map(drop)
+    update.persistent(false).execute(&mut **tx).await.map(drop)
 }
 
 /// The token of the last write, and how many writes were late.

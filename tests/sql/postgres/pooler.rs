@@ -7,16 +7,17 @@ use std::time::Duration;
 use fencing::fence::Marks;
 use fencing::lock::sql::SqlLock;
 use fencing::sql::{self, AdmitError, Protect, Retry, SqlMarks};
-use fencing::{Resource, Sequencer};
+use fencing::{Sequencer, Token};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, PgPool};
 use support::pgbouncer::PgBouncer;
 use support::postgres::PostgresServer;
 
 use super::place::LEVELS;
-use super::setup::{by_path, raise, run};
+use super::setup::{by_path, number, raise, run};
+use super::suite::rounds::{Way, attempt_write};
 use crate::common::{below, pause, resource, stale, token};
-use crate::rounds::{refused, rounds, stall};
+use crate::rounds::{refused, rounds};
 
 struct Pooled {
     pool: PgPool,
@@ -35,8 +36,8 @@ impl Pooled {
         let direct = server.database().await;
         let pooler = PgBouncer::before(&server, 2);
         sql::migrate(&pool(&direct)).await.unwrap();
-        let files = "CREATE TABLE files (path text PRIMARY KEY, body bigint NOT NULL);
-            INSERT INTO files SELECT n::text, 0 FROM generate_series(0, 9) AS n";
+        let files = "CREATE TABLE papers (path text PRIMARY KEY, body bigint NOT NULL);
+            INSERT INTO papers SELECT n::text, 0 FROM generate_series(0, 9) AS n";
         sqlx::raw_sql(files).execute(&pool(&direct)).await.unwrap();
         let options = pooler.on(direct.get_database().unwrap());
         let pooled =
@@ -66,7 +67,7 @@ fn pool(options: &PgConnectOptions) -> PgPool {
 }
 
 fn write(path: usize, body: u64) -> AssertSqlSafe<String> {
-    AssertSqlSafe(format!("UPDATE files SET body = {body} WHERE path = '{path}'"))
+    AssertSqlSafe(format!("UPDATE papers SET body = {body} WHERE path = '{path}'"))
 }
 
 /// The driver's migrations name their statements. Migrate over a connection of its own.
@@ -107,7 +108,7 @@ async fn marks_and_transactions_are_fenced() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_client_writes_by_the_token_of_another() {
     let pooled = Pooled::migrated().await;
-    by_path("files").apply(&pooled.pool).await.unwrap();
+    by_path("papers").apply(&pooled.pool).await.unwrap();
     let clients = (0..10).map(|path| {
         let pool = pooled.other();
         tokio::spawn(async move {
@@ -131,7 +132,7 @@ async fn no_client_writes_by_the_token_of_another() {
     for client in clients.collect::<Vec<_>>() {
         client.await.unwrap();
     }
-    let foreign = "SELECT count(*) FROM files, fencing_marks
+    let foreign = "SELECT count(*) FROM papers, fencing_marks
         WHERE resource = 'files/' || path AND token <> body";
     let foreign = sqlx::query_scalar::<_, i64>(foreign).persistent(false);
     let mut tx = pooled.pool.begin().await.unwrap();
@@ -171,64 +172,24 @@ async fn leases_are_acquired_renewed_and_released() {
     assert_eq!(all.len(), 40);
 }
 
-/// How the writers of a round check their tokens.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Guard {
-    None,
-    Begin,
-    Admit,
-    Present,
-}
-
-/// Writes the one row under this sequencer.
-async fn attempt(
-    pool: &PgPool,
-    level: &'static str,
-    own: &Sequencer,
-    guard: Guard,
-) -> Result<(), AdmitError> {
-    stall().await;
-    let mut tx = match guard {
-        Guard::Begin => sql::begin(pool, &own.resource, own.token).await?,
-        _ => pool.begin_with(level).await?,
-    };
-    stall().await;
-    match guard {
-        Guard::Admit => sql::admit(&mut tx, &own.resource, own.token).await?,
-        Guard::Present => sql::present(&mut tx, own).await?,
-        _ => {}
-    }
-    stall().await;
-    // A write in two steps, as of one who reads and writes.
-    sqlx::raw_sql("SELECT late FROM papers").execute(&mut *tx).await?;
-    stall().await;
-    let number = own.token;
-    let update = format!("UPDATE papers SET late = late + (body > {number})::int, body = {number}");
-    sqlx::raw_sql(AssertSqlSafe(update)).execute(&mut *tx).await?;
-    stall().await;
-    Ok(tx.commit().await?)
-}
-
 /// Refused, and landed on top of a newer token's write.
-async fn play(pooled: &Pooled, level: &'static str, guard: Guard, rounds: u64) -> (u64, i64) {
+async fn play(pooled: &Pooled, level: &'static str, way: Way, rounds: u64) -> (u64, i64) {
     let direct = pool(&pooled.direct);
-    let name = Resource::new(format!("{level} {guard:?}")).unwrap();
-    let papers = format!(
-        "DROP TABLE IF EXISTS papers;
-        CREATE TABLE papers (path text PRIMARY KEY, body bigint, late bigint NOT NULL);
-        INSERT INTO papers VALUES ('{name}', 0, 0)"
-    );
-    run(&direct, &papers).await;
-    if matches!(guard, Guard::Begin | Guard::Present) {
-        Protect::rows("papers", "path").unwrap().apply(&direct).await.unwrap();
+    let files = "DROP TABLE IF EXISTS files;
+        CREATE TABLE files (path text PRIMARY KEY, token bigint NOT NULL, late bigint NOT NULL);
+        INSERT INTO files VALUES ('files/a', 0, 0)";
+    run(&direct, files).await;
+    let protected = matches!(way, Way::Begin | Way::Present);
+    if protected {
+        Protect::rows("files", "path").unwrap().apply(&direct).await.unwrap();
     }
+    let before = sql::highest(&direct, &resource()).await.unwrap().map_or(0, Token::get);
     let refused = refused(rounds, async |number| {
-        let own = Sequencer::new(name.clone(), token(number));
-        attempt(&pooled.pool, level, &own, guard).await
+        let own = Sequencer::new(resource(), token(before + number));
+        attempt_write(&pooled.pool, Some(level), &own, way, protected).await
     });
     let refused = refused.await;
-    let late = sqlx::query_scalar::<_, i64>("SELECT late FROM papers").fetch_one(&direct).await;
-    (refused, late.unwrap())
+    (refused, number(&direct, "SELECT late FROM files").await)
 }
 
 #[tokio::test]
@@ -236,19 +197,19 @@ async fn no_stale_write_is_accepted_at_any_level() {
     let pooled = Pooled::migrated().await;
     let rounds = rounds();
     for &level in LEVELS {
-        for guard in [Guard::Begin, Guard::Admit, Guard::Present] {
+        for way in [Way::Begin, Way::Admit, Way::Present] {
             // It begins at the default level.
-            if guard == Guard::Begin && level != LEVELS[0] {
+            if way == Way::Begin && level != LEVELS[0] {
                 continue;
             }
-            let (refused, late) = play(&pooled, level, guard, rounds).await;
+            let (refused, late) = play(&pooled, level, way, rounds).await;
             println!(
-                "pooled: {level}: {guard:?}: {rounds} rounds, {refused} refused, {late} stale writes"
+                "pooled: {level}: {way:?}: {rounds} rounds, {refused} refused, {late} stale writes"
             );
-            assert_eq!(late, 0, "{level} {guard:?}");
+            assert_eq!(late, 0, "{level} {way:?}");
         }
         let few = rounds.clamp(100, 1000);
-        let (_, late) = play(&pooled, level, Guard::None, few).await;
+        let (_, late) = play(&pooled, level, Way::Unfenced, few).await;
         println!("pooled: {level}: unguarded: {few} rounds, {late} stale writes");
         assert!(late > 0, "{level}: without the guard nothing went wrong: nothing was tested");
     }

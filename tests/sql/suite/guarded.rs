@@ -141,29 +141,6 @@ async fn what_the_write_says_is_passed_on() {
     }
 }
 
-/// Runs it until it is through or stale.
-async fn client(pool: &Pool<Db>, number: u64, pauses: bool, refused: &Notify) -> bool {
-    loop {
-        let done = match begin(pool, number).await {
-            Ok((tx, rows)) => {
-                assert_eq!(rows, 1);
-                if pauses {
-                    pause().await;
-                }
-                tx.commit().await.map_err(AdmitError::from)
-            }
-            Err(error) => Err(error),
-        };
-        match done {
-            Ok(()) => return true,
-            Err(AdmitError::Stale(_)) => return false,
-            Err(AdmitError::Retryable(_)) => refused.notify_one(),
-            Err(error) => panic!("{error:?}"),
-        }
-        pause().await;
-    }
-}
-
 #[tokio::test]
 async fn a_newer_token_waits_for_one_that_is_paused_after_its_folded_check() {
     for level in DEFAULTS {
@@ -198,54 +175,5 @@ async fn a_newer_token_waits_for_one_that_is_paused_after_its_folded_check() {
             stale(execute(&pool, 33).await);
             assert_eq!(highest(&place, &resource()).await, Some(34), "{level}, mark {before}");
         }
-    }
-}
-
-#[tokio::test]
-async fn folded_writes_race_with_neighbouring_tokens_and_nothing_lands_late() {
-    for level in DEFAULTS {
-        let place = Arc::new(ready().await);
-        let pool = place.at(level);
-        let mut refused = 0;
-        for round in 0..20 {
-            let (old, new) = (2 * round + 1, 2 * round + 2);
-            let client = |number, pauses| {
-                let pool = pool.clone();
-                async move { client(&pool, number, pauses, &Notify::new()).await }
-            };
-            // Each at once with its equal: first contacts meet as well.
-            let clients = [(new, false), (old, true), (new, true), (old, false)]
-                .map(|(number, pauses)| (number, tokio::spawn(client(number, pauses))));
-            for (number, client) in clients {
-                match client.await.unwrap() {
-                    true => {}
-                    false if number == new => panic!("{level}: the newest is never stale"),
-                    false => refused += 1,
-                }
-            }
-            assert_eq!(file(&place).await, (new.cast_signed(), 0), "{level}, round {round}");
-            if round % 4 == 0 {
-                assert!(!client(old, round % 8 == 0).await);
-                refused += 1;
-            }
-        }
-        assert!(refused >= 5, "{level}: {refused} refused");
-    }
-}
-
-#[tokio::test]
-async fn a_folded_write_dropped_at_any_poll_leaves_no_lock_and_no_half_of_it() {
-    let place = ready().await;
-    for polls in 1..40 {
-        crate::common::poll(polls, async {
-            let (tx, _) = begin(&place.pool, polls).await?;
-            tx.commit().await.map_err(AdmitError::from)
-        })
-        .await;
-        let other = place.other();
-        raise(&other, &resource(), polls).await;
-        let (written, late) = file(&place).await;
-        assert!(written <= polls.cast_signed());
-        assert_eq!(late, 0);
     }
 }

@@ -11,7 +11,7 @@ mod parts;
 mod protect;
 mod prune;
 mod race;
-mod rounds;
+pub mod rounds;
 mod row;
 mod sequencer;
 mod shadow;

@@ -11,7 +11,7 @@ use crate::rounds::{refused, rounds, stall};
 
 /// How a writer checks its token.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Way {
+pub enum Way {
     Unfenced,
     Admit,
     Begin,
@@ -39,7 +39,8 @@ async fn read_and_write(
     protected: bool,
 ) -> Result<(), AdmitError> {
     stall().await;
-    sqlx::query_scalar::<_, i64>("SELECT late FROM files").fetch_one(&mut **tx).await?;
+    let read = sqlx::query_scalar::<_, i64>("SELECT late FROM files").persistent(false);
+    read.fetch_one(&mut **tx).await?;
     stall().await;
     let mut presented = String::new();
     if protected {
@@ -100,7 +101,8 @@ async fn in_xa(pool: &Pool<Db>, own: &Sequencer) -> Result<(), AdmitError> {
     Ok(())
 }
 
-async fn attempt(
+/// Writes once. Through a pooler no statement may have a name.
+pub async fn attempt_write(
     pool: &Pool<Db>,
     level: Option<&'static str>,
     own: &Sequencer,
@@ -133,7 +135,7 @@ async fn play(level: &'static str, way: Way, protected: bool, rounds: u64) -> (u
     }
     let refused = refused(rounds, async |number| {
         let own = Sequencer::new(resource(), token(number));
-        let once = async || attempt(&place.pool, Some(level), &own, way, protected).await;
+        let once = async || attempt_write(&place.pool, Some(level), &own, way, protected).await;
         if way == Retry { sql::retry(sql::Retry::new(), once).await } else { once().await }
     });
     let refused = refused.await;
@@ -176,7 +178,7 @@ fn meetings(protected: bool) -> impl Iterator<Item = (Way, Way)> {
     let pairs = WAYS.iter().flat_map(|old| WAYS.iter().map(|new| (*old, *new)));
     pairs.filter(move |(old, new)| {
         let meets = |way| *old == way || *new == way;
-        old != new
+        (old != new || *old == Guarded)
             && meets(Guarded) != protected
             && !(meets(Guarded) && meets(Present))
             && (place::XA || !meets(Xa))
@@ -197,7 +199,7 @@ async fn writers_that_are_fenced_in_different_ways_refuse_each_other() {
                 late_tokens += refused(rounds, async |number| {
                     let way = if number % 2 == 1 { old } else { new };
                     let own = Sequencer::new(resource(), token(number + 2 * played));
-                    attempt(&pool, None, &own, way, protected).await
+                    attempt_write(&pool, None, &own, way, protected).await
                 })
                 .await;
                 played += rounds;

@@ -59,10 +59,18 @@ async fn work_that_fails_is_rolled_back_with_its_mark() {
 #[tokio::test]
 async fn a_transaction_dropped_at_any_poll_leaves_no_lock_and_no_half_of_it() {
     let place = ready().await;
-    for polls in 1..40 {
-        crate::common::poll(polls, fenced(&place, polls)).await;
-        let other = place.other();
-        raise(&other, &resource(), polls).await;
+    let folded = async |number: u64| {
+        let write = sql::guarded(place::GUARDED, "path = 'files/a'");
+        let write = write.bind(number.cast_signed()).bind(number.cast_signed());
+        let (tx, _) = write.begin(&place.pool, &resource(), token(number)).await?;
+        Ok::<_, AdmitError>(tx.commit().await?)
+    };
+    for polls in 1..80 {
+        match polls % 2 {
+            0 => crate::common::poll(polls / 2, fenced(&place, polls)).await,
+            _ => crate::common::poll(polls / 2 + 1, folded(polls)).await,
+        };
+        raise(&place.other(), &resource(), polls).await;
         let (written, late) = file(&place).await;
         assert!(written <= polls.cast_signed());
         assert_eq!(late, 0);
