@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencing_protocol::{
-    AcquireAll, Attempt, Fault, Lost, Mode, NonEmpty, Owner, Request, Resource, Terms, Won,
+    AcquireAll, Attempt, Fault, Lost, Mode, NonEmpty, Owner, Reply, Request, Resource, Terms, Won,
 };
 use tokio::time::Instant;
 
@@ -10,7 +10,6 @@ use super::answers::Answers;
 use super::held::HeldOnNodes;
 use super::nodes::Nodes;
 use super::readmission;
-use super::seen::SeenHolders;
 use crate::lock::held_lock::Grant;
 use crate::lock::wait::backoff::Drains;
 use crate::lock::{AcquireError, Holder};
@@ -90,7 +89,7 @@ async fn ask(
     let acquire = AcquireAll::new(nodes.size(), attempts, nodes.clock().now());
     let mut asked = ReleaseOnDrop { nodes: Some(nodes), resources, owner, acquire };
     let mut answers = Answers::of_votes(nodes.size(), nodes.clock());
-    let mut seen = SeenHolders::new(resources.len());
+    let mut seen = SeenHolders(vec![Vec::new(); resources.len()]);
     let outcome = loop {
         while let Some((node, request)) = asked.acquire.next_request() {
             nodes.submit(node, request, &mut answers);
@@ -115,7 +114,7 @@ async fn ask(
         }
         Err(lost) => {
             let holder = match lost {
-                Lost::Held { part, .. } => seen.most(part),
+                Lost::Held { part, .. } => seen.most_named(part),
                 Lost::NoQuorum { .. } => None,
             };
             Err((lost, holder))
@@ -142,5 +141,30 @@ impl Drop for ReleaseOnDrop<'_> {
             // If a node has answered that another owner holds the lock, it has nothing of this owner.
             nodes.submit_to(&request, &mut answers, |node| !self.acquire.is_refused(node));
         }
+    }
+}
+
+/// The holders that the nodes have named: for each lock that was asked for, with the number of nodes.
+struct SeenHolders(Vec<Vec<(Arc<str>, usize)>>);
+
+impl SeenHolders {
+    fn note(&mut self, reply: &Result<Reply, Fault>) {
+        for (seen, part) in self.0.iter_mut().zip(reply.iter().flat_map(Reply::parts)) {
+            let (Reply::Held { holder: Some(holder), .. }
+            | Reply::Shared { holder: Some(holder), .. }) = part
+            else {
+                continue;
+            };
+            match seen.iter_mut().find(|(other, _)| other == holder) {
+                Some((_, nodes)) => *nodes += 1,
+                None => seen.push((Arc::clone(holder), 1)),
+            }
+        }
+    }
+
+    /// Returns the holder that most nodes have named.
+    fn most_named(&self, lock: usize) -> Option<Holder> {
+        let (holder, _) = self.0.get(lock)?.iter().max_by_key(|(_, nodes)| *nodes)?;
+        Holder::read(holder)
     }
 }

@@ -8,10 +8,10 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::answers::Answers;
+use super::context::LaneContext;
 use super::driver::Driver;
-use super::job::Job;
 use super::node::Node;
-use super::shared::Shared;
+use super::send_queue::Job;
 
 /// How long a release may take that waits behind many others.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -27,7 +27,7 @@ const MAX_QUEUED: usize = 100_000;
 pub(super) struct Lane {
     number: usize,
     node: Arc<dyn Node>,
-    shared: Shared,
+    context: Arc<LaneContext>,
     running: Mutex<Option<Running>>,
 }
 
@@ -52,8 +52,8 @@ impl Running {
 }
 
 impl Lane {
-    pub(super) fn new(number: usize, node: Arc<dyn Node>, shared: Shared) -> Lane {
-        Lane { number, node, shared, running: Mutex::default() }
+    pub(super) fn new(number: usize, node: Arc<dyn Node>, context: Arc<LaneContext>) -> Lane {
+        Lane { number, node, context, running: Mutex::default() }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -64,11 +64,11 @@ impl Lane {
     /// a release may take longer. Dropping the answers undoes nothing. Outside of a runtime only a lane
     /// that already runs takes requests.
     pub(super) fn submit(&self, request: Request, answers: &mut Answers, now: Instant) {
-        let (budget, release) = (self.shared.budget, request.is_release());
+        let (budget, release) = (self.context.budget, request.is_release());
         let rest = if release { RELEASE_TIMEOUT.max(budget) } else { budget };
         let limit = now + rest;
         let slot = answers.slot(self.number, limit + budget);
-        let mut job = Job::new(request, limit, slot, self.shared.outstanding.begin());
+        let mut job = Job::new(request, limit, slot, self.context.outstanding.begin());
         let mut running = self.running.lock();
         if let Some(running) = running.as_ref() {
             match running.send(job) {
@@ -80,8 +80,8 @@ impl Lane {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let (jobs, receiver) = mpsc::unbounded_channel();
             let new = Running { jobs, queued: Arc::default() };
-            let (node, shared) = (Arc::clone(&self.node), self.shared.clone());
-            let driver = Driver::new(self.number, node, shared, Arc::clone(&new.queued));
+            let (node, context) = (Arc::clone(&self.node), Arc::clone(&self.context));
+            let driver = Driver::new(self.number, node, context, Arc::clone(&new.queued));
             runtime.spawn(driver.run(receiver));
             let _ = new.send(job);
             *running = Some(new);

@@ -23,29 +23,25 @@ mod answers;
 mod attempt;
 mod backend;
 mod builder;
+mod connection;
+mod context;
 mod distinct_servers;
 mod driver;
 mod held;
-mod in_flight;
-mod job;
 mod lane;
 mod memory;
 mod node;
 mod nodes;
-mod notices;
 mod operator;
-mod outstanding;
-mod own_wakes;
 mod readmission;
 #[cfg(feature = "redis")]
 mod redis;
-mod seen;
-mod shared;
+mod send_queue;
 mod signatures;
 #[cfg(test)]
 mod tests;
-mod timer;
 mod waiting_list;
+mod wakes;
 
 use std::sync::Arc;
 

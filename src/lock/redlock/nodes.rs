@@ -1,24 +1,22 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use fencing_protocol::{
     ClientId, Fault, Fleet, Nonce, Readmission, ReleaseOutcome, Reply, Request, majority,
 };
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 use tokio::time::{Instant, timeout};
 
 use super::answers::Answers;
+use super::context::{LaneContext, Outstanding, Recovery};
 use super::distinct_servers::DistinctServers;
-use super::driver::ANSWER_LIMIT;
+use super::driver::ANSWER_TIMEOUT;
 use super::lane::Lane;
 use super::node::Node;
-use super::notices::Notices;
-use super::outstanding::Outstanding;
-use super::shared::Shared;
 use crate::lock::wait::release_notifications::{ReleaseNotifications, Source};
 use crate::lock::wait::subscriptions::Notifies;
 use crate::lock::{NodeCause, ReleaseError, Released};
@@ -32,7 +30,7 @@ const TURNS: u32 = 128;
 /// The nodes of one lock service, and what all of its clones share.
 pub struct Nodes {
     lanes: Vec<Lane>,
-    shared: Shared,
+    context: Arc<LaneContext>,
     clock: Arc<dyn Clock>,
     starting: Starting,
     /// How many more attempts may ask the nodes now.
@@ -76,24 +74,22 @@ impl Nodes {
         };
         let sources = nodes.iter().map(source).collect();
         let needed = majority(nodes.len());
-        let shared = Shared {
+        let context = Arc::new(LaneContext {
             fleet,
             budget,
-            notices: Arc::default(),
             // An attempt asks each node twice at most, and waits for each answer for two budgets.
-            distinct_servers: Arc::new(DistinctServers::new(
-                ANSWER_LIMIT.max(budget.saturating_mul(4)),
-            )),
+            distinct_servers: DistinctServers::new(ANSWER_TIMEOUT.max(budget.saturating_mul(4))),
             outstanding: Outstanding::default(),
             client,
             notifications: ReleaseNotifications::new(needed, Notifies::LongestWaiter, sources),
-            in_use: Arc::default(),
-        };
-        let lane = |(number, node)| Lane::new(number, node, shared.clone());
+            in_use: AtomicBool::new(false),
+            recoveries: Mutex::default(),
+        });
+        let lane = |(number, node)| Lane::new(number, node, Arc::clone(&context));
         let lanes = nodes.into_iter().enumerate().map(lane).collect();
         let (longest, blocked) = (AtomicU64::new(0), Mutex::default());
         let (turns, room) = (Semaphore::new(TURNS as usize), AtomicU32::new(1));
-        Nodes { lanes, shared, clock, starting, turns, room, longest, blocked }
+        Nodes { lanes, context, clock, starting, turns, room, longest, blocked }
     }
 
     pub(super) fn clock(&self) -> &Arc<dyn Clock> {
@@ -132,29 +128,30 @@ impl Nodes {
     pub(super) fn readmission(&self, target: usize, collect: bool) -> Readmission {
         // The user spoke of the nodes as they were before the first lock.
         let Starting { strict, mut nothing_out } = self.starting;
-        nothing_out &= !self.shared.in_use.load(Ordering::Relaxed);
+        nothing_out &= !self.context.in_use.load(Ordering::Relaxed);
         let (nonce, longest) = (Nonce(random::u128()), self.longest());
         Readmission { target, collect, nonce, longest, strict, nothing_out }
     }
 
     pub(super) fn fleet(&self) -> &Fleet {
-        &self.shared.fleet
+        &self.context.fleet
     }
 
     pub(super) fn budget(&self) -> Duration {
-        self.shared.budget
+        self.context.budget
     }
 
     pub(super) fn notifications(&self) -> &ReleaseNotifications {
-        &self.shared.notifications
+        &self.context.notifications
     }
 
-    pub(super) fn notices(&self) -> &Notices {
-        &self.shared.notices
+    /// Returns the recoveries, if no task attends to them.
+    pub(super) fn unattended(&self) -> Option<mpsc::Receiver<Recovery>> {
+        self.context.unattended()
     }
 
     pub(super) fn outstanding(&self) -> &Outstanding {
-        &self.shared.outstanding
+        &self.context.outstanding
     }
 
     /// Notes why a node can't be brought back, or that it can.

@@ -8,8 +8,8 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
+use super::context::Recovery;
 use super::nodes::Nodes;
-use super::notices::{Notice, Pending};
 use crate::log_throttle::LogThrottle;
 use crate::random::jitter;
 
@@ -24,18 +24,18 @@ const OTHERS_FIRST: Duration = Duration::from_millis(1200);
 
 /// Starts the task that brings nodes back, if none runs.
 pub(super) fn start(nodes: &Arc<Nodes>) {
-    if let Some(notices) = nodes.notices().unattended() {
-        tokio::spawn(run(Arc::downgrade(nodes), notices));
+    if let Some(recoveries) = nodes.unattended() {
+        tokio::spawn(run(Arc::downgrade(nodes), recoveries));
     }
 }
 
 /// Brings nodes back that have forgotten, in the background, as soon as a client sees one.
-async fn run(nodes: Weak<Nodes>, mut notices: mpsc::Receiver<Pending>) {
+async fn run(nodes: Weak<Nodes>, mut recoveries: mpsc::Receiver<Recovery>) {
     let mut not_before: BTreeMap<(usize, bool), Instant> = BTreeMap::new();
     let mut warnings: BTreeMap<usize, LogThrottle> = BTreeMap::new();
-    while let Some((notice, _work)) = notices.recv().await {
-        let (Notice::NotAdmitted(target) | Notice::Collect(target)) = notice;
-        let collect = matches!(notice, Notice::Collect(_));
+    // Each counts as outstanding until it is done.
+    while let Some(recovery) = recoveries.recv().await {
+        let Recovery { node: target, collect, .. } = recovery;
         if not_before.get(&(target, collect)).is_some_and(|at| Instant::now() < *at) {
             continue;
         }

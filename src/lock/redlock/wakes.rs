@@ -1,8 +1,11 @@
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
+use futures_util::future::BoxFuture;
 use futures_util::task::AtomicWaker;
+use tokio::time::{Instant, Sleep, sleep_until};
 
 /// Lets a task whose parts wake one another go on at once. The runtime would put the task back into its
 /// queue for each such wake, and wake a thread for it.
@@ -50,6 +53,38 @@ impl OwnWakes {
         context.waker().wake_by_ref();
         Poll::Pending
     }
+}
+
+/// One timer for many limits. It is set again only for an earlier one, and may wake the task early.
+pub(super) struct Timer {
+    sleep: Pin<Box<Sleep>>,
+    set: bool,
+}
+
+impl Timer {
+    pub(super) fn new() -> Timer {
+        Timer { sleep: Box::pin(sleep_until(Instant::now())), set: false }
+    }
+
+    /// Waits until `limit`, or until an earlier limit that it was set for.
+    pub(super) fn poll_until(&mut self, limit: Instant, context: &mut Context<'_>) -> Poll<()> {
+        if !self.set || limit < self.sleep.deadline() {
+            self.sleep.as_mut().reset(limit);
+            self.set = true;
+        }
+        let polled = self.sleep.as_mut().poll(context);
+        self.set = polled.is_pending();
+        polled
+    }
+}
+
+/// Polls a future, if there is one.
+pub(super) fn poll_optional<T>(
+    future: &mut Option<BoxFuture<'static, T>>,
+    context: &mut Context<'_>,
+) -> Option<T> {
+    let polled = future.as_mut()?.as_mut().poll(context);
+    if let Poll::Ready(done) = polled { Some(done) } else { None }
 }
 
 #[cfg(test)]

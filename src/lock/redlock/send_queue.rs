@@ -4,7 +4,7 @@ use fencing_protocol::{Fault, Owner, Reply, Request};
 use tokio::time::Instant;
 
 use super::answers::Slot;
-use super::outstanding::OutstandingWork;
+use super::context::OutstandingWork;
 
 /// A request on its way to one node.
 pub(super) struct Job {
@@ -49,16 +49,16 @@ impl Job {
     }
 }
 
-/// The requests that were not sent yet, each with its place in the order. Releases have a queue of their own: thousands may
-/// wait, and nothing searches them.
+/// The requests that were not sent yet, each with its place in the order. Releases have a queue of their own:
+/// thousands may wait, and nothing searches them.
 #[derive(Default)]
-pub(super) struct Waiting {
+pub(super) struct SendQueue {
     releases: VecDeque<(u64, Job)>,
     others: VecDeque<(u64, Job)>,
     next: u64,
 }
 
-impl Waiting {
+impl SendQueue {
     pub(super) fn is_empty(&self) -> bool {
         self.releases.is_empty() && self.others.is_empty()
     }
@@ -68,7 +68,7 @@ impl Waiting {
         !self.others.is_empty()
     }
 
-    /// Adds a request. A release takes the earlier requests of its owner out: it may then go
+    /// Adds a request. A release withdraws the earlier requests of its owner: it may then go
     /// before others, and no acquire comes behind the release that undoes it.
     pub(super) fn push(&mut self, job: Job) {
         let place = self.next;

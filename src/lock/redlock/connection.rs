@@ -1,0 +1,170 @@
+use std::collections::VecDeque;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use fencing_protocol::{Fault, Reply, Request};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::time::{Instant, timeout};
+use tracing::Span;
+
+use super::node::{Opened, Session};
+use super::send_queue::Job;
+use super::wakes::poll_optional;
+
+/// A session that was idle for this long may be gone: it is checked before it is used.
+const IDLE: Duration = Duration::from_secs(1);
+
+pub(super) type Answer = Result<Reply, Fault>;
+
+/// A session with a node, and the calls on it that have no answer yet.
+pub(super) struct Connection {
+    session: Box<dyn Session>,
+    /// Moves the bytes of the session.
+    motion: Option<BoxFuture<'static, ()>>,
+    check: Option<BoxFuture<'static, Result<(), Fault>>>,
+    /// In the order in which they were sent, which is the order of the answers. All have the same budget, so the
+    /// late ones come first.
+    calls: VecDeque<Call>,
+    late: usize,
+    /// The requests of the calls that have time left.
+    in_time: usize,
+    late_since: Instant,
+    last_answer: Instant,
+    /// When it was opened, or found to be well after it was idle.
+    ready_since: Instant,
+}
+
+/// A call of the session. It may carry several requests.
+struct Call {
+    /// Of a late call, whose callers have an error, only the releases.
+    jobs: Vec<Job>,
+    /// When the call is late; of a late one, when the session is given up.
+    due: Instant,
+    span: Span,
+    answer: BoxFuture<'static, Answer>,
+}
+
+impl Connection {
+    pub(super) fn new(Opened { session, motion }: Opened) -> Connection {
+        let (now, calls) = (Instant::now(), VecDeque::new());
+        Connection {
+            session,
+            motion,
+            check: None,
+            calls,
+            late: 0,
+            in_time: 0,
+            late_since: now,
+            last_answer: now,
+            ready_since: now,
+        }
+    }
+
+    pub(super) fn ready_since(&self) -> Instant {
+        self.ready_since
+    }
+
+    /// Reports whether it is being checked, and takes no request until then.
+    pub(super) fn is_checked(&self) -> bool {
+        self.check.is_some()
+    }
+
+    /// Returns since when the node owes an answer that is late, if it does.
+    pub(super) fn owes_since(&self) -> Option<Instant> {
+        (self.late > 0).then_some(self.late_since)
+    }
+
+    /// Returns how many requests are on their way, those of late calls counted once for each call.
+    pub(super) fn on_the_way(&self) -> usize {
+        self.in_time + self.late
+    }
+
+    /// Checks a session that was idle, and reports whether it does: a request that is lost with the session may not
+    /// be sent again.
+    pub(super) fn check_if_idle(&mut self, budget: Duration) -> bool {
+        let idle = self.on_the_way() == 0 && self.last_answer.elapsed() > IDLE;
+        if idle {
+            let check = timeout(budget, self.session.check());
+            self.check = Some(check.map(|it| it.unwrap_or(Err(Fault::TimedOut))).boxed());
+        }
+        idle
+    }
+
+    /// Starts a call at once, so that calls reach the session in the order of the jobs.
+    pub(super) fn call(&mut self, jobs: Vec<Job>, due: Instant, span: Span) {
+        let request = Request::together(jobs.iter().map(|job| job.request.clone()).collect());
+        let mut answer = self.session.call(request);
+        if let Some(at_once) = span.in_scope(|| (&mut answer).now_or_never()) {
+            answer = std::future::ready(at_once).boxed();
+        }
+        self.in_time += jobs.len();
+        self.calls.push_back(Call { jobs, due, span, answer });
+    }
+
+    /// Moves bytes, and polls the check. Returns whether the check has ended.
+    ///
+    /// # Errors
+    /// The session is of no use any more.
+    pub(super) fn poll_motion(&mut self, context: &mut Context<'_>) -> Result<bool, Fault> {
+        if poll_optional(&mut self.motion, context).is_some() {
+            self.motion = None;
+            return Err(Fault::Disconnected("the server has closed the connection".into()));
+        }
+        let Some(checked) = poll_optional(&mut self.check, context) else { return Ok(false) };
+        self.check = None;
+        checked?;
+        self.last_answer = Instant::now();
+        self.ready_since = self.last_answer;
+        Ok(true)
+    }
+
+    /// Returns the next answer, with the jobs of its call.
+    pub(super) fn poll_answer(&mut self, context: &mut Context<'_>) -> Poll<(Vec<Job>, Answer)> {
+        // No answer comes before that of the first call in time. A late one may never come.
+        for place in 0..=self.late {
+            let Some(call) = self.calls.get_mut(place) else { break };
+            let Poll::Ready(answer) = call.span.in_scope(|| call.answer.poll_unpin(context)) else {
+                continue;
+            };
+            let Some(Call { jobs, .. }) = self.calls.remove(place) else { break };
+            if place < self.late {
+                self.late -= 1;
+            } else {
+                self.in_time -= jobs.len();
+            }
+            self.last_answer = Instant::now();
+            return Poll::Ready((jobs, answer));
+        }
+        Poll::Pending
+    }
+
+    /// Returns when the next call is late, or the session is to be given up.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        let due = |place| self.calls.get(place).map(|call: &Call| call.due);
+        due(0).into_iter().chain(due(self.late)).min()
+    }
+
+    /// Answers the callers of late calls. Returns whether an answer is late by more than `limit`.
+    pub(super) fn give_up(&mut self, now: Instant, limit: Duration) -> bool {
+        while let Some(call) = self.calls.get_mut(self.late).filter(|call| call.due <= now) {
+            self.in_time -= call.jobs.len();
+            call.jobs.iter_mut().for_each(|job| job.answer(Err(Fault::TimedOut)));
+            call.jobs.retain(Job::is_release);
+            call.due = now + limit;
+            if self.late == 0 {
+                self.late_since = now;
+            }
+            self.late += 1;
+        }
+        self.late > 0 && self.calls.front().is_some_and(|call| call.due <= now)
+    }
+
+    /// Ends the session. Returns the calls without an answer, and the answers that have just come.
+    pub(super) fn close(self, fault: Fault) -> impl Iterator<Item = (Vec<Job>, Answer)> {
+        self.calls.into_iter().map(move |call| {
+            let answer = call.answer.now_or_never();
+            (call.jobs, answer.unwrap_or_else(|| Err(fault.clone())))
+        })
+    }
+}

@@ -1,0 +1,111 @@
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use fencing_protocol::{ClientId, Fault, Fleet, Reply, Request};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, mpsc};
+
+use super::distinct_servers::DistinctServers;
+use crate::lock::wait::release_notifications::ReleaseNotifications;
+
+/// How many recovery orders wait for the background task. More are dropped: the next answer brings another.
+const MAX_RECOVERIES: usize = 256;
+
+/// What the lanes of one lock service share.
+pub(super) struct LaneContext {
+    pub(super) fleet: Fleet,
+    pub(super) budget: Duration,
+    pub(super) distinct_servers: DistinctServers,
+    pub(super) outstanding: Outstanding,
+    pub(super) client: ClientId,
+    pub(super) notifications: ReleaseNotifications,
+    /// Whether a node has shown this client a lock, its own or another's.
+    pub(super) in_use: AtomicBool,
+    /// The way to the task that brings nodes back, if one runs.
+    pub(super) recoveries: Mutex<Option<mpsc::Sender<Recovery>>>,
+}
+
+/// What a node's answer asks the background task to do.
+pub(super) struct Recovery {
+    pub(super) node: usize,
+    /// Whether its counts are to be collected; otherwise it has forgotten, and is to be brought back.
+    pub(super) collect: bool,
+    _work: OutstandingWork,
+}
+
+impl LaneContext {
+    /// Notes what else a node's answer says: that the node is to be brought back, that its counts are to be
+    /// collected, that locks are in use, or whether the node has announced a release to another client.
+    pub(super) fn note(&self, node: usize, request: &Request, answer: &Result<Reply, Fault>) {
+        let Ok(reply) = answer else { return };
+        let (forgotten, collect) = (reply.is_not_admitted(), reply.is_full());
+        if (forgotten || collect)
+            && let Some(recoveries) = self.recoveries.lock().as_ref()
+        {
+            let _work = self.outstanding.begin();
+            let _ = recoveries.try_send(Recovery { node, collect: !forgotten, _work });
+        }
+        if reply.shows_use() {
+            self.in_use.store(true, Ordering::Relaxed);
+        }
+        for (request, reply) in request.parts().iter().zip(reply.parts()) {
+            let Request::Release { resource, .. } = request else { continue };
+            match reply {
+                Reply::Passed { to } => {
+                    self.notifications.on_released(resource, node, *to != self.client);
+                }
+                Reply::Released => self.notifications.on_released(resource, node, false),
+                _ => {}
+            }
+        }
+    }
+
+    /// Returns the receiving end of the recoveries if no task holds one: the runtime of an earlier task may be gone.
+    pub(super) fn unattended(&self) -> Option<mpsc::Receiver<Recovery>> {
+        let mut sender = self.recoveries.lock();
+        if sender.as_ref().is_some_and(|sender| !sender.is_closed()) {
+            return None;
+        }
+        let (recoveries, receiver) = mpsc::channel(MAX_RECOVERIES);
+        *sender = Some(recoveries);
+        Some(receiver)
+    }
+}
+
+/// Counts what a client still has on its way: requests without an answer, and re-admissions.
+#[derive(Clone, Default)]
+pub(super) struct Outstanding(Arc<(AtomicUsize, Notify)>);
+
+/// One of them, until it is dropped.
+pub(super) struct OutstandingWork(Outstanding);
+
+impl Outstanding {
+    pub(super) fn begin(&self) -> OutstandingWork {
+        self.0.0.fetch_add(1, Ordering::SeqCst);
+        OutstandingWork(self.clone())
+    }
+
+    /// Waits until nothing is on its way. You may drop it at any point.
+    pub(super) async fn over(&self) {
+        let (count, over) = &*self.0;
+        loop {
+            let mut over = pin!(over.notified());
+            over.as_mut().enable();
+            if count.load(Ordering::SeqCst) == 0 {
+                return;
+            }
+            over.await;
+        }
+    }
+}
+
+impl Drop for OutstandingWork {
+    fn drop(&mut self) {
+        let (count, over) = &*self.0.0;
+        if count.fetch_sub(1, Ordering::SeqCst) == 1 {
+            over.notify_waiters();
+        }
+    }
+}
