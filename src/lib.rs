@@ -12,6 +12,7 @@ pub mod fence;
 #[doc = include_str!("../docs/guide/moving.md")]
 #[doc = include_str!("../docs/http.md")]
 mod guide {}
+mod holder;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod lock;

@@ -1,7 +1,7 @@
 use std::future::Future;
 use std::time::Instant;
 
-use super::AcquireError;
+use crate::lock::error::AcquireError;
 
 /// Counts a lease as held in the metrics, until this is dropped.
 pub(super) struct Held(Instant);

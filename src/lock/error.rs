@@ -3,8 +3,7 @@ use std::time::Duration;
 
 use fencing_protocol::{Fault, Resource, Token};
 
-use super::holder::Holder;
-use super::lease_state::Loss;
+use crate::holder::Holder;
 
 /// Why a lock was not acquired.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -109,6 +108,24 @@ impl AcquireError {
             AcquireError::Unavailable { .. } => "unavailable",
         }
     }
+}
+
+/// Why a lease is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Loss {
+    /// Its deadline passed without a renewal.
+    #[error("the lease expired")]
+    Expired,
+    /// Another client has acquired the resource since, or the lock was removed.
+    #[error("another client has acquired the resource since, or an operator has released it")]
+    Superseded,
+    /// It was held for as long as `max_hold` allows.
+    #[error("the lease reached its longest hold")]
+    MaxHold,
+    /// It was released.
+    #[error("the lease was released")]
+    Released,
 }
 
 /// The lease was lost while work went on under it.

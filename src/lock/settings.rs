@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use fencing_protocol::Terms;
 
-use super::holder::HolderName;
+use crate::holder::HolderName;
 
 /// The longest TTL and the longest lock-delay.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
@@ -162,6 +162,13 @@ fn between(
 /// Writes the setters that every builder has, once. The builder has a field `settings`.
 macro_rules! settings_setters {
     () => {
+        /// Takes all settings, but for the defaults of the budget.
+        pub(in crate::lock) fn settings(mut self, settings: &Settings) -> Self {
+            let Settings { budget_name, default_budget, .. } = self.settings;
+            self.settings = Settings { budget_name, default_budget, ..settings.clone() };
+            self
+        }
+
         /// Sets how long a lease lasts unless it is renewed. Default: 10 s.
         pub fn ttl(mut self, ttl: std::time::Duration) -> Self {
             self.settings.ttl = ttl;

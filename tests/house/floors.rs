@@ -44,7 +44,7 @@ impl Room {
         let names: Vec<&str> = module.iter().map(String::as_str).collect();
         match names[..] {
             [] => FrontDoor,
-            ["sequencer" | "time" | "random" | "log_throttle", ..] => Words,
+            ["sequencer" | "holder" | "time" | "random" | "log_throttle", ..] => Words,
             ["database", ..] => Database,
             ["lock", "redlock", "memory", ..] => MemoryNode,
             ["lock", "redlock", "redis", ..] => RedisNode,
@@ -55,7 +55,7 @@ impl Room {
             ["lock", "sql", ..] => LockSql,
             ["lock", "connect", ..] => Connect,
             // A file of the core. A folder is a back end, and needs a room of its own.
-            ["lock"] | ["lock", _] | ["lock", "wait", ..] => Lock,
+            ["lock"] | ["lock", _] | ["lock", "lease" | "service" | "wait", ..] => Lock,
             ["fence", "memory", ..] => MemoryMarks,
             ["fence", ..] => Fence,
             ["redis", ..] => RedisMarks,

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
-use crate::lock::{BuildError, Lock};
+use crate::lock::service::api::Lock;
+use crate::lock::settings::BuildError;
 
 /// Every scheme, and the feature that it needs.
 const FEATURES: &[(&str, &str)] = &[

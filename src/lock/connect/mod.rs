@@ -1,17 +1,10 @@
 //! Makes a lock service from a URL. Nothing else in `lock` knows every back end.
 
 mod error;
-mod memory;
-#[cfg(feature = "mysql")]
-mod mysql;
-#[cfg(feature = "postgres")]
-mod postgres;
 #[cfg(feature = "redis")]
-mod redis;
+mod redis_urls;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod sql;
-#[cfg(feature = "sqlite")]
-mod sqlite;
 #[cfg(test)]
 mod tests;
 
@@ -22,7 +15,8 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 
-use super::Lock;
+use super::redlock::{MemoryNode, Redlock, RedlockBuilder};
+use super::service::api::Lock;
 use super::settings::Settings;
 
 pub use error::ConnectError;
@@ -59,12 +53,7 @@ pub async fn connect(url: &str) -> Result<Arc<dyn Lock>, ConnectError> {
 pub struct ConnectOptions {
     url: String,
     namespace: Option<String>,
-    ttl: Duration,
-    wait: Duration,
-    at_least: Duration,
-    budget: Option<Duration>,
-    renew: bool,
-    holder: Option<String>,
+    settings: Settings,
 }
 
 impl fmt::Debug for ConnectOptions {
@@ -77,10 +66,9 @@ impl fmt::Debug for ConnectOptions {
 impl ConnectOptions {
     /// Takes a URL as [`connect`] does.
     pub fn new(url: impl Into<String>) -> ConnectOptions {
-        let Settings { ttl, wait, at_least, renew, .. } =
-            Settings::new("budget", (Duration::ZERO, 1));
-        let (url, namespace, budget, holder) = (url.into(), None, None, None);
-        ConnectOptions { url, namespace, ttl, wait, at_least, budget, renew, holder }
+        // Each back end has its own default of the budget.
+        let settings = Settings::new("budget", (Duration::ZERO, 1));
+        ConnectOptions { url: url.into(), namespace: None, settings }
     }
 
     /// Sets what the keys on Redis servers begin with. Default: `fencing`. Databases have none.
@@ -91,41 +79,41 @@ impl ConnectOptions {
 
     /// Sets how long a lease lasts unless it is renewed. Default: 10 s.
     pub fn ttl(mut self, ttl: Duration) -> ConnectOptions {
-        self.ttl = ttl;
+        self.settings.ttl = ttl;
         self
     }
 
     /// Sets how long `acquire` waits. Default: 30 s.
     pub fn wait(mut self, limit: Duration) -> ConnectOptions {
-        self.wait = limit;
+        self.settings.wait = limit;
         self
     }
 
     /// Sets the least time for which a lock stays closed, counted from before it was asked for. A
     /// release before that leaves the lock in place for the rest. At most the TTL. Default: zero.
     pub fn lock_at_least_for(mut self, least: Duration) -> ConnectOptions {
-        self.at_least = least;
+        self.settings.at_least = least;
         self
     }
 
     /// Sets how long one server may take to answer. Default for Redis: 50 ms, and at most a quarter
     /// of the TTL. Default for a database: 2 s, and at most half of the TTL.
     pub fn budget(mut self, budget: Duration) -> ConnectOptions {
-        self.budget = Some(budget);
+        self.settings.budget = Some(budget);
         self
     }
 
     /// Sets whether a watchdog renews leases each third of their TTL. Default: it does. Without it you
     /// call [`Lease::renew`](crate::lock::Lease::renew).
     pub fn renew(mut self, renew: bool) -> ConnectOptions {
-        self.renew = renew;
+        self.settings.renew = renew;
         self
     }
 
     /// Sets the name that locks are held under, for people: see
     /// [`RedlockBuilder::holder`](crate::lock::redlock::RedlockBuilder::holder).
     pub fn holder(mut self, name: impl Into<String>) -> ConnectOptions {
-        self.holder = Some(name.into());
+        self.settings.holder = Some(name.into());
         self
     }
 
@@ -146,41 +134,62 @@ impl ConnectOptions {
         else {
             return Err(ConnectError::unknown(scheme));
         };
-        let opened = open(&self)?;
-        match opened.ready.await {
-            Ok(()) => Ok(opened.lock),
-            Err(source) => Err(ConnectError::NotReady { lock: opened.lock, source }),
+        let connected = open(&self)?;
+        match connected.ready.await {
+            Ok(()) => Ok(connected.lock),
+            Err(source) => Err(ConnectError::NotReady { lock: connected.lock, source }),
         }
     }
 }
 
 /// A lock service, and what makes it ready.
-struct Opened {
+struct Connected {
     lock: Arc<dyn Lock>,
     ready: BoxFuture<'static, Result<(), Box<dyn std::error::Error + Send + Sync>>>,
 }
 
-impl Opened {
+impl Connected {
     /// It needs nothing before the first acquisition.
-    fn ready(lock: impl Lock + 'static) -> Opened {
-        Opened { lock: Arc::new(lock), ready: Box::pin(std::future::ready(Ok(()))) }
+    fn ready(lock: impl Lock + 'static) -> Connected {
+        Connected { lock: Arc::new(lock), ready: Box::pin(std::future::ready(Ok(()))) }
     }
 }
 
-type Open = fn(&ConnectOptions) -> Result<Opened, ConnectError>;
+type Open = fn(&ConnectOptions) -> Result<Connected, ConnectError>;
 
 /// Every back end that is compiled in, by the schemes of its URLs. Add the next one here.
 const BACK_ENDS: &[(&[&str], Open)] = &[
-    (&["memory"], memory::open),
+    (&["memory"], memory),
     #[cfg(feature = "redis")]
-    (&["redis", "rediss", "valkey", "valkeys", "unix", "redis+unix", "valkey+unix"], redis::open),
+    (&["redis", "rediss", "valkey", "valkeys", "unix", "redis+unix", "valkey+unix"], redis),
     #[cfg(feature = "postgres")]
-    (&["postgres", "postgresql"], postgres::open),
+    (&["postgres", "postgresql"], sql::postgres),
     #[cfg(feature = "mysql")]
-    (&["mysql", "mariadb"], mysql::open),
+    (&["mysql", "mariadb"], sql::mysql),
     #[cfg(feature = "sqlite")]
-    (&["sqlite"], sqlite::open),
+    (&["sqlite"], sql::sqlite),
 ];
+
+/// How many nodes a lock service in memory has.
+const MEMORY_NODES: usize = 5;
+
+fn memory(options: &ConnectOptions) -> Result<Connected, ConnectError> {
+    let nodes = (1..=MEMORY_NODES).map(|number| MemoryNode::new(format!("memory-{number}")));
+    redlock(options, Redlock::builder().nodes(nodes))
+}
+
+#[cfg(feature = "redis")]
+fn redis(options: &ConnectOptions) -> Result<Connected, ConnectError> {
+    redlock(options, Redlock::builder().redis(redis_urls::urls(&options.url)))
+}
+
+fn redlock(options: &ConnectOptions, builder: RedlockBuilder) -> Result<Connected, ConnectError> {
+    let mut builder = builder.settings(&options.settings);
+    if let Some(namespace) = &options.namespace {
+        builder = builder.namespace(namespace);
+    }
+    Ok(Connected::ready(builder.build()?))
+}
 
 /// Returns the scheme of the first URL, which may have a name in front (`a=redis://...`). Nothing
 /// else: what is not a URL may be a password.

@@ -3,7 +3,7 @@ use std::time::Duration;
 use fencing_protocol::Resource;
 
 use super::*;
-use crate::lock::AcquireError;
+use crate::lock::error::AcquireError;
 
 #[tokio::test]
 async fn memory_gives_leases_and_every_clone_shares_them() {

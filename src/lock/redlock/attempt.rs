@@ -10,9 +10,10 @@ use super::answers::Answers;
 use super::held::HeldOnNodes;
 use super::nodes::Nodes;
 use super::readmission;
-use crate::lock::held_lock::Grant;
+use crate::holder::Holder;
+use crate::lock::error::AcquireError;
+use crate::lock::lease::held_lock::Grant;
 use crate::lock::wait::backoff::Drains;
-use crate::lock::{AcquireError, Holder};
 use crate::random;
 use crate::sequencer::Sequencer;
 

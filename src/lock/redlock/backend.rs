@@ -7,12 +7,13 @@ use fencing_protocol::{
 use super::attempt::attempt;
 use super::nodes::Nodes;
 use super::readmission;
-use crate::lock::backend::{Ask, LockBackend};
-use crate::lock::held_lock::Grant;
+use crate::lock::error::AcquireError;
+use crate::lock::lease::held_lock::Grant;
+use crate::lock::service::backend::{Ask, LockBackend};
+use crate::lock::service::health::{Health, NodeHealth};
 use crate::lock::settings::Settings;
 use crate::lock::wait::backoff::Drains;
 use crate::lock::wait::release_notifications::ReleaseNotifications;
-use crate::lock::{AcquireError, Health, NodeHealth};
 use crate::time::Clock;
 
 impl LockBackend for Arc<Nodes> {

@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 
 use super::answers::Answers;
 use super::nodes::Nodes;
-use crate::lock::held_lock::{HeldLock, Renewed};
-use crate::lock::{ReleaseError, Released};
+use crate::lock::error::{ReleaseError, Released};
+use crate::lock::lease::held_lock::{HeldLock, Renewed};
 
 /// Locks of one lease that are held on the nodes.
 pub(super) struct HeldOnNodes {

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use super::node::{Node, Session};
 use super::signatures::Signatures;
 use super::waiting_list::{Entry, WaitingList};
-use crate::lock::ReleaseListener;
+use crate::lock::wait::listener::ReleaseListener;
 use crate::time::{Clock, SystemClock, Time};
 
 /// A node in this process, running the same protocol as a Redis node.

@@ -49,7 +49,9 @@ use nodes::Nodes;
 
 use super::service::LockService;
 
-pub use super::{BuildError, Health, ReleaseListener};
+pub use super::service::health::Health;
+pub use super::settings::BuildError;
+pub use super::wait::listener::ReleaseListener;
 pub use builder::RedlockBuilder;
 pub use fencing_protocol::{Fleet, FleetError};
 pub use memory::MemoryNode;

@@ -5,7 +5,7 @@ use fencing_protocol::{ClientId, Fault, Fleet, Incarnation, Reply, Request};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 
-use crate::lock::ReleaseListener;
+use crate::lock::wait::listener::ReleaseListener;
 
 /// One independent master.
 ///

@@ -17,9 +17,9 @@ use super::distinct_servers::DistinctServers;
 use super::driver::ANSWER_TIMEOUT;
 use super::lane::Lane;
 use super::node::Node;
+use crate::lock::error::{NodeCause, ReleaseError, Released};
 use crate::lock::wait::release_notifications::{ReleaseNotifications, Source};
 use crate::lock::wait::subscriptions::Notifies;
-use crate::lock::{NodeCause, ReleaseError, Released};
 use crate::random;
 use crate::time::Clock;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fencing_protocol::{Request, Resource};
 
 use super::*;
-use crate::lock::{AcquireError, Loss, Released, RenewError};
+use crate::lock::error::{AcquireError, Loss, Released, RenewError};
 use crate::time::{Clock, SystemClock, Time};
 
 /// The runtime's clock, which stops and jumps in paused tests.

@@ -11,9 +11,10 @@ use super::in_flight::InFlightStatement;
 use super::rows::LeaseRows;
 use super::table::LeaseTable;
 use crate::database::{AcquireAnswer, Claim, Database};
-use crate::lock::held_lock::Grant;
+use crate::holder::Holder;
+use crate::lock::error::AcquireError;
+use crate::lock::lease::held_lock::Grant;
 use crate::lock::wait::backoff::Drains;
-use crate::lock::{AcquireError, Holder};
 use crate::sequencer::Sequencer;
 
 /// Makes one attempt for all of the rows, one after another in the order of the list. It waits for

@@ -5,12 +5,13 @@ use fencing_protocol::{Fault, NonEmpty, Resource};
 use super::attempt::attempt;
 use super::table::LeaseTable;
 use crate::database::Database;
-use crate::lock::backend::{Ask, LockBackend};
-use crate::lock::held_lock::Grant;
+use crate::lock::error::AcquireError;
+use crate::lock::lease::held_lock::Grant;
+use crate::lock::service::backend::{Ask, LockBackend};
+use crate::lock::service::health::Health;
 use crate::lock::settings::Settings;
 use crate::lock::wait::backoff::Drains;
 use crate::lock::wait::release_notifications::ReleaseNotifications;
-use crate::lock::{AcquireError, Health};
 use crate::time::Clock;
 
 impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {

@@ -6,7 +6,7 @@ use sqlx::Pool;
 use super::table::LeaseTable;
 use super::{BuildError, SqlLock};
 use crate::database::Database;
-use crate::lock::holder::HolderName;
+use crate::holder::HolderName;
 use crate::lock::settings::{Settings, settings_setters};
 use crate::time::{Clock, SystemClock};
 

@@ -7,8 +7,8 @@ use tokio::time::timeout;
 
 use super::rows::LeaseRows;
 use crate::database::{Claim, Database};
-use crate::lock::held_lock::{HeldLock, Renewed};
-use crate::lock::{ReleaseError, Released};
+use crate::lock::error::{ReleaseError, Released};
+use crate::lock::lease::held_lock::{HeldLock, Renewed};
 
 /// The held rows of one lease.
 ///

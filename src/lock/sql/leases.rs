@@ -7,7 +7,7 @@ use sqlx::Pool;
 
 use super::fault;
 use crate::database::{Database, Kind, Texts};
-use crate::lock::Holder;
+use crate::holder::Holder;
 
 /// A lease that lasts, as it stands in the database, for an operator. A row that several share stands here once
 /// for each of them.

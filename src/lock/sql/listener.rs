@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::fault;
 use crate::database::{Channels, Database};
-use crate::lock::ReleaseListener;
+use crate::lock::wait::listener::ReleaseListener;
 
 /// Returns the channel on which releases of the resource are told: a hash of its name (FNV-1a), as
 /// channels have short names. Two that share one cost each other a look at the row.

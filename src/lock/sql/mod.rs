@@ -80,7 +80,7 @@ use table::LeaseTable;
 
 use super::service::LockService;
 
-pub use super::BuildError;
+pub use super::settings::BuildError;
 pub use crate::database::Database;
 pub use builder::SqlLockBuilder;
 pub use leases::{SqlLease, force_release, lease_of, leases};

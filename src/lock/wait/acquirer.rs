@@ -7,7 +7,7 @@ use super::backoff::{Backoff, pause};
 use super::queue::WaitQueue;
 use super::release_notifications::ReleaseNotifications;
 use super::subscriptions::Subscription;
-use crate::lock::AcquireError;
+use crate::lock::error::AcquireError;
 use crate::lock::settings::Settings;
 use crate::random::jitter;
 

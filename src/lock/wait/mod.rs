@@ -7,10 +7,8 @@
 
 pub(crate) mod acquirer;
 pub(crate) mod backoff;
-mod listener;
+pub(crate) mod listener;
 mod queue;
 pub(crate) mod queues;
 pub(crate) mod release_notifications;
 pub(crate) mod subscriptions;
-
-pub use listener::ReleaseListener;

@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Mutex as FairMutex, MutexGuard as FairGuard, Notify};
 use tokio::time::{Instant, timeout_at};
 
-use crate::lock::AcquireError;
+use crate::lock::error::AcquireError;
 
 /// How long, and for how many leases, a process hands the lock over within itself while clients are known to
 /// wait elsewhere. The release behind that notifies one of them.

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::fault::fault;
 use super::keys::Keys;
-use crate::lock::ReleaseListener;
+use crate::lock::wait::listener::ReleaseListener;
 
 const WAIT: &str = concat!(include_str!("free.lua"), include_str!("wait.lua"));
 const LEAVE: &str =

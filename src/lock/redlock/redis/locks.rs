@@ -11,8 +11,8 @@ use super::info::Info;
 use super::node::{RedisNode, connect, info};
 use super::script;
 use super::words::field;
-use crate::lock::Holder;
-use crate::lock::holder::HolderName;
+use crate::holder::Holder;
+use crate::holder::HolderName;
 
 const LOCKS: &str = include_str!("locks.lua");
 const FORCE: &str = concat!(

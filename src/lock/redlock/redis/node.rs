@@ -19,8 +19,8 @@ use super::listener::RedisListener;
 use super::script::{self, Digests};
 use super::stream::{self, config, settings};
 use super::url::refused;
-use crate::lock::ReleaseListener;
 use crate::lock::redlock::{BuildError, Node, Opened, Session};
+use crate::lock::wait::listener::ReleaseListener;
 use crate::random;
 
 /// One Redis master without failover, as Redlock asks.

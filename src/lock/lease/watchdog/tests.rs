@@ -6,9 +6,9 @@ use futures_util::FutureExt;
 use tokio::time::{Instant, advance, sleep};
 
 use super::*;
-use crate::lock::held_lock::HeldLock;
-use crate::lock::lease_state::LeaseState;
-use crate::lock::{NodeCause, ReleaseError, Released};
+use crate::lock::error::{NodeCause, ReleaseError, Released};
+use crate::lock::lease::held_lock::HeldLock;
+use crate::lock::lease::state::LeaseState;
 
 const TTL: Duration = Duration::from_secs(30);
 

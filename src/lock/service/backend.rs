@@ -7,11 +7,11 @@ use std::sync::Arc;
 use fencing_protocol::{Fault, Mode, NonEmpty, Resource};
 use tokio::time::Instant;
 
-use super::AcquireError;
 use super::health::Health;
-use super::held_lock::Grant;
-use super::settings::Settings;
-use super::wait::release_notifications::ReleaseNotifications;
+use crate::lock::error::AcquireError;
+use crate::lock::lease::held_lock::Grant;
+use crate::lock::settings::Settings;
+use crate::lock::wait::release_notifications::ReleaseNotifications;
 use crate::time::Clock;
 
 /// How an attempt asks for a lock.

@@ -16,8 +16,8 @@ use tokio::time::{Instant, sleep};
 
 use super::held_lock::Renewed;
 use super::holding::Holding;
-use super::lease_state::Loss;
-use super::sleep::sleep_until;
+use crate::lock::error::Loss;
+use crate::lock::sleep::sleep_until;
 use crate::log_throttle::LogThrottle;
 use crate::random::jitter;
 use crate::sequencer::Sequencer;
@@ -39,7 +39,7 @@ const RESTART_PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duratio
 
 /// Renews the leases of one lock service, one task for each runtime in which leases were acquired.
 #[derive(Default)]
-pub(super) struct Watchdogs(Mutex<HashMap<Id, Arc<Watchdog>>>);
+pub(in crate::lock) struct Watchdogs(Mutex<HashMap<Id, Arc<Watchdog>>>);
 
 /// Renews each lease after a third of its TTL, sooner after a failure, until the lease is over, and
 /// says so in log and metrics. Renewals that are due at one time go together.

@@ -1,3 +1,8 @@
+pub(crate) mod held_lock;
+mod holding;
+mod state;
+pub(super) mod watchdog;
+
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -8,17 +13,17 @@ use std::time::Duration;
 use fencing_protocol::{NonEmpty, Resource, Token};
 use tokio::runtime::Handle;
 
-use super::counted::Held;
-use super::error::{LeaseLost, NodeCause, ReleaseError, Released, RenewError};
-use super::held_lock::{Grant, Renewed};
-use super::holding::Holding;
-use super::lease_state::{LeaseState, Loss};
-use super::settings::Settings;
-use super::sleep::in_runtime;
-use super::wait::queues::WaitQueues;
-use super::watchdog::{Watch, Watchdogs};
+use crate::lock::counted::Held;
+use crate::lock::error::{LeaseLost, Loss, NodeCause, ReleaseError, Released, RenewError};
+use crate::lock::settings::Settings;
+use crate::lock::sleep::in_runtime;
+use crate::lock::wait::queues::WaitQueues;
 use crate::sequencer::{HeldToken, Sequencer};
 use crate::time::{Clock, Time};
+use held_lock::{Grant, Renewed};
+use holding::Holding;
+use state::LeaseState;
+use watchdog::{Watch, Watchdogs};
 
 /// What a client holds: a lock for a limited time, and the token that fences it.
 ///

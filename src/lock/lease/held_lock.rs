@@ -4,7 +4,7 @@ use std::time::Duration;
 use fencing_protocol::NonEmpty;
 use futures_util::future::BoxFuture;
 
-use super::error::{NodeCause, ReleaseError, Released};
+use crate::lock::error::{NodeCause, ReleaseError, Released};
 use crate::sequencer::Sequencer;
 use crate::time::Time;
 

@@ -1,5 +1,9 @@
 //! What every lock service does, over any back end: acquire, wait, make leases, report health.
 
+pub(super) mod api;
+pub(super) mod backend;
+pub(super) mod health;
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,15 +15,17 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 
-use super::backend::{Ask, LockBackend};
-use super::counted::waited;
-use super::lease::Kind;
-use super::settings::Settings;
-use super::sleep::within;
-use super::wait::acquirer::Wanted;
-use super::wait::queues::{List, WaitQueues};
-use super::watchdog::Watchdogs;
-use super::{AcquireError, BuildError, Health, Lease, LeaseSet, Lock, SharedLease};
+use crate::lock::counted::waited;
+use crate::lock::error::AcquireError;
+use crate::lock::lease::watchdog::Watchdogs;
+use crate::lock::lease::{Kind, Lease, LeaseSet, SharedLease};
+use crate::lock::settings::{BuildError, Settings};
+use crate::lock::sleep::within;
+use crate::lock::wait::acquirer::Wanted;
+use crate::lock::wait::queues::{List, WaitQueues};
+use api::Lock;
+use backend::{Ask, LockBackend};
+use health::Health;
 
 /// How long `try_acquire` waits for servers that start for the first time.
 const FIRST_START: Duration = Duration::from_millis(1500);

@@ -1,28 +1,6 @@
-use super::{ConnectError, ConnectOptions, Opened};
-use crate::lock::redlock::Redlock;
-
-pub(super) fn open(options: &ConnectOptions) -> Result<Opened, ConnectError> {
-    let builder = Redlock::builder().redis(urls(&options.url));
-    let builder = builder.ttl(options.ttl).wait(options.wait);
-    let builder = builder.lock_at_least_for(options.at_least).renew(options.renew);
-    let builder = match &options.namespace {
-        Some(namespace) => builder.namespace(namespace),
-        None => builder,
-    };
-    let builder = match &options.holder {
-        Some(name) => builder.holder(name),
-        None => builder,
-    };
-    let builder = match options.budget {
-        Some(budget) => builder.node_budget(budget),
-        None => builder,
-    };
-    Ok(Opened::ready(builder.build()?))
-}
-
 /// Returns one URL for each server. A server without a scheme shares the text before the first
 /// host and behind the last: `redis://user@a,b/1` is `redis://user@a/1` and `redis://user@b/1`.
-fn urls(list: &str) -> Vec<String> {
+pub(super) fn urls(list: &str) -> Vec<String> {
     let parts = || list.split(',').map(str::trim).filter(|part| !part.is_empty());
     let first = parts().next().unwrap_or_default();
     let Some(scheme_end) = first.find("://").map(|at| at + 3) else {

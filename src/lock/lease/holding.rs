@@ -3,10 +3,11 @@ use std::sync::Arc;
 use fencing_protocol::NonEmpty;
 use parking_lot::Mutex;
 
-use super::error::NodeCause;
 use super::held_lock::{HeldLock, Renewed};
-use super::lease_state::{LeaseState, Loss};
-use super::wait::queues::WaitQueues;
+use super::state::LeaseState;
+use crate::lock::error::Loss;
+use crate::lock::error::NodeCause;
+use crate::lock::wait::queues::WaitQueues;
 use crate::sequencer::Sequencer;
 
 /// One held lease: what the lease and its watchdog share.

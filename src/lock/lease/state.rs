@@ -3,26 +3,9 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::sleep::sleep_until;
+use crate::lock::error::Loss;
+use crate::lock::sleep::sleep_until;
 use crate::time::{Clock, Time};
-
-/// Why a lease is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Loss {
-    /// Its deadline passed without a renewal.
-    #[error("the lease expired")]
-    Expired,
-    /// Another client has acquired the resource since, or the lock was removed.
-    #[error("another client has acquired the resource since, or an operator has released it")]
-    Superseded,
-    /// It was held for as long as `max_hold` allows.
-    #[error("the lease reached its longest hold")]
-    MaxHold,
-    /// It was released.
-    #[error("the lease was released")]
-    Released,
-}
 
 /// The state of a lease as this process knows it. A lease that is over stays so: each look and each change
 /// is one step.

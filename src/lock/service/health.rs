@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::NodeCause;
+use crate::lock::error::NodeCause;
 
 /// How the servers stand, as this client sees them: the nodes, or the one database.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,0 +1,127 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fencing_protocol::Resource;
+use futures_util::future::BoxFuture;
+
+use super::health::Health;
+use crate::lock::error::AcquireError;
+use crate::lock::lease::{Lease, LeaseSet, SharedLease};
+use crate::lock::settings::BuildError;
+
+/// A lock service: what hands out leases. Use it as `Arc<dyn Lock>` where the choice of back end
+/// is a matter of configuration; [`connect`](crate::lock::connect) gives you one.
+#[auto_impl::auto_impl(Arc)]
+pub trait Lock: fmt::Debug + Send + Sync {
+    /// Acquires the lease of `resource`. Waits while another client holds it, up to the wait
+    /// limit.
+    ///
+    /// # Errors
+    /// [`AcquireError`] of the last attempt.
+    ///
+    /// # Cancel safety
+    /// If you drop the future, it releases what it can, and leaves no lock behind for longer than the TTL and
+    /// the lock-delay.
+    fn acquire<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Lease, AcquireError>>;
+
+    /// Acquires the lease of `resource` in one attempt. Waits only for nodes that start for the
+    /// first time, about a second.
+    ///
+    /// # Errors
+    /// [`AcquireError`].
+    ///
+    /// # Cancel safety
+    /// As for [`acquire`](Lock::acquire).
+    fn try_acquire<'a>(
+        &'a self,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, Result<Lease, AcquireError>>;
+
+    /// Acquires a part in the lock of `resource`, which others may share. Waits while somebody holds the
+    /// lock alone, or waits to hold it alone, up to the wait limit.
+    ///
+    /// # Errors
+    /// [`AcquireError`] of the last attempt.
+    ///
+    /// # Cancel safety
+    /// As for [`acquire`](Lock::acquire).
+    fn acquire_shared<'a>(
+        &'a self,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, Result<SharedLease, AcquireError>>;
+
+    /// Acquires a part in the lock of `resource`, which others may share, in one attempt.
+    ///
+    /// # Errors
+    /// [`AcquireError`]: `Held` if another client holds the lock alone, or waits to hold it alone.
+    ///
+    /// # Cancel safety
+    /// As for [`acquire`](Lock::acquire).
+    fn try_acquire_shared<'a>(
+        &'a self,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, Result<SharedLease, AcquireError>>;
+
+    /// Acquires the lease of the first of the resources that is free, or becomes free within the wait
+    /// limit. It asks for each in its order.
+    ///
+    /// # Errors
+    /// [`AcquireError`]: [`WrongCount`](AcquireError::WrongCount) if the list is empty or longer than
+    /// 128.
+    ///
+    /// # Cancel safety
+    /// As for [`acquire`](Lock::acquire).
+    fn acquire_any<'a>(
+        &'a self,
+        resources: &'a [Resource],
+    ) -> BoxFuture<'a, Result<Lease, AcquireError>>;
+
+    /// Acquires one lease of all of the resources, with a token for each. Waits until all are free at
+    /// one time, up to the wait limit, and holds none of them meanwhile: clients never wait for each
+    /// other. A resource that is named twice counts once.
+    ///
+    /// # Errors
+    /// [`AcquireError`] of the last attempt: [`WrongCount`](AcquireError::WrongCount) if the list is
+    /// empty or has more than 128 resources.
+    ///
+    /// # Cancel safety
+    /// As for [`acquire`](Lock::acquire).
+    fn acquire_all<'a>(
+        &'a self,
+        resources: &'a [Resource],
+    ) -> BoxFuture<'a, Result<LeaseSet, AcquireError>>;
+
+    /// Asks the servers how they stand.
+    ///
+    /// # Cancel safety
+    /// It changes nothing.
+    fn health(&self) -> BoxFuture<'_, Health>;
+
+    /// Waits until everything that this client has sent is answered or was given up, for a minute
+    /// at most. Call it at the end of a program.
+    ///
+    /// # Cancel safety
+    /// It changes nothing.
+    fn settle(&self) -> BoxFuture<'_, ()>;
+
+    /// Returns the same lock service with another TTL.
+    ///
+    /// # Errors
+    /// [`BuildError`] if the TTL is out of bounds, or too short for other settings.
+    fn with_ttl(&self, ttl: Duration) -> Result<Arc<dyn Lock>, BuildError>;
+
+    /// Returns the same lock service with another wait limit of [`acquire`](Lock::acquire).
+    ///
+    /// # Errors
+    /// [`BuildError`] if it is longer than a year.
+    fn with_wait(&self, wait: Duration) -> Result<Arc<dyn Lock>, BuildError>;
+
+    /// Returns the same lock service with another least time for which a lock stays closed, counted
+    /// from before it was asked for. A release before that time is over leaves the lock in place
+    /// for the rest.
+    ///
+    /// # Errors
+    /// [`BuildError`] if it is longer than the TTL.
+    fn with_lock_at_least_for(&self, least: Duration) -> Result<Arc<dyn Lock>, BuildError>;
+}
