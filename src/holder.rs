@@ -5,10 +5,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fencing_protocol::{EPOCH, Owner};
 
-/// What a client is called that was given no name.
+/// The environment variable with the name of a client that was given none.
 const VARIABLE: &str = "FENCING_HOLDER";
 /// The longest name, in bytes.
-const LONGEST: usize = 64;
+const MAX_LEN: usize = 64;
 /// The longest name of `host:pid`. With its owner it has 63 bytes: longer members of a sorted set take a part of
 /// a shared lock out of the compact form, which is several times as large.
 const MAX_OWN_LEN: usize = 30;
@@ -17,7 +17,7 @@ const AHEAD: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Who holds a lock, in its own words and by its own clock.
 ///
-/// It is for people: no decision rests on it. Whoever may take a lock may call itself what it likes.
+/// It is for people: no decision rests on it. A client that may take a lock may call itself what it likes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
@@ -53,7 +53,7 @@ impl Holder {
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name.as_deref().unwrap_or("one without a name"))?;
+        f.write_str(self.name.as_deref().unwrap_or("unknown holder"))?;
         match self.since_utc() {
             Some(since) => write!(f, " since {since}"),
             None => Ok(()),
@@ -69,13 +69,13 @@ impl HolderName {
     /// Takes 1 to 64 bytes of printable ASCII: no spaces, quotation marks and backslashes, and no dot
     /// at the end.
     pub(crate) fn new(name: &str) -> Result<HolderName, String> {
-        let fits = !name.is_empty() && name.len() <= LONGEST && name.bytes().all(is_fit);
+        let fits = !name.is_empty() && name.len() <= MAX_LEN && name.bytes().all(is_fit);
         if fits && !name.ends_with('.') {
             return Ok(HolderName(name.into()));
         }
-        let shown: String = name.chars().take(LONGEST).collect();
+        let shown: String = name.chars().take(MAX_LEN).collect();
         Err(format!(
-            "{shown:?} is not a valid holder name: give 1 to {LONGEST} bytes of printable ASCII, without spaces, quotation \
+            "{shown:?} is not a valid holder name: give 1 to {MAX_LEN} bytes of printable ASCII, without spaces, quotation \
              marks or backslashes, and without a dot at the end"
         ))
     }
@@ -206,11 +206,11 @@ mod tests {
 
     #[test]
     fn names_are_short_and_plain() {
-        let longest = "x".repeat(LONGEST);
+        let longest = "x".repeat(MAX_LEN);
         for name in ["billing-7", "host.example:17", "a/b@c", &longest] {
             assert_eq!(HolderName::new(name).unwrap().as_str(), name);
         }
-        let too_long = "x".repeat(LONGEST + 1);
+        let too_long = "x".repeat(MAX_LEN + 1);
         for name in ["", "a b", "a.", "ä", "a\n", "\"", "'", "\\", &too_long] {
             assert!(HolderName::new(name).is_err(), "{name:?}");
         }

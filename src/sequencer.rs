@@ -35,7 +35,7 @@ pub struct Sequencer {
     pub token: Token,
 }
 
-/// Whoever knows a token that it may still show: a [`Lease`](crate::lock::Lease) until it is over.
+/// A source of a token that may still be shown: a [`Lease`](crate::lock::Lease) until it is over.
 pub trait HeldToken: Send + Sync {
     /// Returns the token together with its resource, or `None` when the lease is over. Then nothing more
     /// may be sent under it.
@@ -48,7 +48,7 @@ impl<H: HeldToken + ?Sized> HeldToken for std::sync::Arc<H> {
     }
 }
 
-/// One that somebody else holds the lease of. Only that one knows when it is over.
+/// The pair of another client's lease. Only that client knows when the lease is over.
 impl HeldToken for Sequencer {
     fn held(&self) -> Option<Sequencer> {
         Some(self.clone())

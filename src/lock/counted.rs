@@ -4,29 +4,29 @@ use std::time::Instant;
 use crate::lock::error::AcquireError;
 
 /// Counts a lease as held in the metrics, until this is dropped.
-pub(super) struct Held(Instant);
+pub(super) struct HeldGauge(Instant);
 
-impl Held {
-    pub(super) fn new() -> Held {
+impl HeldGauge {
+    pub(super) fn new() -> HeldGauge {
         metrics::gauge!("fencing_leases").increment(1.0);
-        Held(Instant::now())
+        HeldGauge(Instant::now())
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldGauge {
     fn drop(&mut self) {
         metrics::gauge!("fencing_leases").decrement(1.0);
         metrics::histogram!("fencing_hold_seconds").record(self.0.elapsed());
     }
 }
 
-/// One who may wait for a lock, in the metrics, until this is dropped.
-struct Waiting {
+/// Counts a caller that may wait for a lock in the metrics, until this is dropped.
+struct WaitingGauge {
     since: Instant,
     outcome: &'static str,
 }
 
-impl Drop for Waiting {
+impl Drop for WaitingGauge {
     fn drop(&mut self) {
         metrics::gauge!("fencing_waiting").decrement(1.0);
         let took = self.since.elapsed();
@@ -39,7 +39,7 @@ pub(super) async fn waited<T>(
     acquired: impl Future<Output = Result<T, AcquireError>>,
 ) -> Result<T, AcquireError> {
     metrics::gauge!("fencing_waiting").increment(1.0);
-    let mut waiting = Waiting { since: Instant::now(), outcome: "cancelled" };
+    let mut waiting = WaitingGauge { since: Instant::now(), outcome: "cancelled" };
     let acquired = acquired.await;
     waiting.outcome = acquired.as_ref().err().map_or("acquired", AcquireError::label);
     acquired

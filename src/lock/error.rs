@@ -21,8 +21,7 @@ pub enum AcquireError {
         resource: Resource,
         /// When the lock will have expired unless its holder renews or releases it.
         retry_after: Duration,
-        /// Who holds it, if that is known: for people. Of those who share it, it is the one whose part ends
-        /// last.
+        /// The holder, for display. For a shared lock, the one whose lease ends last.
         holder: Option<Holder>,
     },
     /// Too few nodes gave a vote. Perhaps no client holds the lock.
@@ -82,7 +81,7 @@ impl fmt::Display for By<'_> {
 }
 
 /// How many resources one call takes.
-pub(super) const MOST: usize = 128;
+pub(super) const MAX_RESOURCES: usize = 128;
 
 impl AcquireError {
     /// Returns why the servers did not grant it: the cause of each node, or that of the database.

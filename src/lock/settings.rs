@@ -6,7 +6,7 @@ use fencing_protocol::Terms;
 use crate::holder::HolderName;
 
 /// The longest TTL and the longest lock-delay.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// A value that a lock service can't be built with.
@@ -115,7 +115,7 @@ impl Settings {
             _ => Ok(()),
         };
         let settings = Settings { ttl, ..self.clone() };
-        between("ttl", ttl, Duration::from_millis(10), LONGEST)?;
+        between("ttl", ttl, Duration::from_millis(10), MAX_DURATION)?;
         fits(self.budget_name, self.budget)?;
         fits("drift", self.drift)?;
         if self.at_least > ttl {
@@ -127,15 +127,15 @@ impl Settings {
 
     /// Returns the settings if all of them can be.
     pub(super) fn checked(self) -> Result<Settings, BuildError> {
-        between("ttl", self.ttl, Duration::from_millis(10), LONGEST)?;
+        between("ttl", self.ttl, Duration::from_millis(10), MAX_DURATION)?;
         between(self.budget_name, self.budget(), Duration::from_millis(1), self.ttl / 2)?;
         between("drift", self.drift(), Duration::ZERO, self.ttl / 2)?;
-        between("retry_delay", self.retry_delay, Duration::from_millis(1), LONGEST)?;
-        between("lock_delay", self.lock_delay, Duration::ZERO, LONGEST)?;
+        between("retry_delay", self.retry_delay, Duration::from_millis(1), MAX_DURATION)?;
+        between("lock_delay", self.lock_delay, Duration::ZERO, MAX_DURATION)?;
         between("lock_at_least_for", self.at_least, Duration::ZERO, self.ttl)?;
         between("wait", self.wait, Duration::ZERO, YEAR)?;
         if let Some(most) = self.max_hold {
-            between("max_hold", most, self.ttl, LONGEST * 365)?;
+            between("max_hold", most, self.ttl, MAX_DURATION * 365)?;
         }
         if let Some(name) = &self.holder {
             HolderName::new(name).map_err(wrong_holder)?;

@@ -31,7 +31,7 @@ pub trait HeldLock: Send + Sync + 'static {
     /// Tries once to renew.
     fn renew(&self) -> BoxFuture<'_, Renewed>;
 
-    /// Sends the release everywhere at once, then waits for what comes of it. The lock stays closed
+    /// Sends the release everywhere at once, then waits for its result. The lock stays closed
     /// for the `rest`.
     fn release(&self, rest: Duration) -> BoxFuture<'_, Result<Released, ReleaseError>>;
 

@@ -28,7 +28,7 @@ impl Holding {
         Holding { locks, state, held, failure: Mutex::default() }
     }
 
-    /// Reports whether a release is to go to the next caller of this process, and nobody elsewhere is to be
+    /// Reports whether a release is to go to the next caller of this process, and no client elsewhere is to be
     /// notified: never that of several locks, as others wait for a part of them.
     pub(super) fn hands_over(&self, queues: &WaitQueues) -> bool {
         self.locks.tail().is_empty() && queues.hands_over(&self.locks.first().resource)

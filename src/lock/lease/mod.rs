@@ -13,7 +13,7 @@ use std::time::Duration;
 use fencing_protocol::{NonEmpty, Resource, Token};
 use tokio::runtime::Handle;
 
-use crate::lock::counted::Held;
+use crate::lock::counted::HeldGauge;
 use crate::lock::error::{LeaseLost, Loss, NodeCause, ReleaseError, Released, RenewError};
 use crate::lock::settings::Settings;
 use crate::lock::sleep::in_runtime;
@@ -44,7 +44,7 @@ pub struct Lease<K = Exclusive> {
     queues: Arc<WaitQueues>,
     watch: Option<Watch>,
     /// Counts it in the metrics.
-    counted: Option<Held>,
+    counted: Option<HeldGauge>,
     /// The lock is not free before this, by `lock_at_least_for`.
     closed_until: Time,
     released: bool,
@@ -56,7 +56,7 @@ pub struct Lease<K = Exclusive> {
 /// itself; the lock is free when the last part is gone.
 ///
 /// **Fencing.** The token is larger than that of every lease before that held the lock alone, and smaller
-/// than that of each one after. Those who share the lock have equal tokens where the counts of the nodes
+/// than that of each one after. The holders of a shared lock have equal tokens where the counts of the nodes
 /// agree, and may have different ones where they do not. So a storage that compares tokens refuses a
 /// reader once a later writer has written. It does not fence the writes of readers against each other. If
 /// your token is smaller than another reader's, the storage may refuse you after that reader has written:
@@ -175,7 +175,7 @@ impl<K> Lease<K> {
     where
         K: Kind,
     {
-        let (kind, counted) = (K::of(&grant.locks), Some(Held::new()));
+        let (kind, counted) = (K::of(&grant.locks), Some(HeldGauge::new()));
         let state = Arc::new(LeaseState::new(clock, grant.deadline, settings.max_hold));
         let holding = Holding::new(grant.locks, state, grant.held);
         let (holding, runtime) = (Arc::new(holding), Handle::current());
@@ -293,7 +293,7 @@ impl<K> Lease<K> {
                 return released.await;
             }
             let released = held.release(rest);
-            let _waiters = Waiters { queues: &queues, holding: &holding };
+            let _wake = WakeOnDrop { queues: &queues, holding: &holding };
             released.await
         };
         let outcome = in_runtime(&self.runtime, release).await;
@@ -347,14 +347,13 @@ impl<K> Drop for Lease<K> {
     }
 }
 
-/// Those in this process who wait for the locks. They are woken when this is dropped, also where nobody
-/// waits for the end of the release.
-struct Waiters<'a> {
+/// Wakes the waiters of this process on drop, also if the future of the release is dropped.
+struct WakeOnDrop<'a> {
     queues: &'a WaitQueues,
     holding: &'a Holding,
 }
 
-impl Drop for Waiters<'_> {
+impl Drop for WakeOnDrop<'_> {
     fn drop(&mut self) {
         self.holding.wake(self.queues, false);
     }

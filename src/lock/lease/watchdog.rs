@@ -1,12 +1,12 @@
 use std::collections::{BTreeSet, HashMap};
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{AbortHandle, BoxFuture, abortable};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use parking_lot::Mutex;
@@ -32,7 +32,7 @@ const TOGETHER: Duration = Duration::from_millis(10);
 
 /// How many renewals are begun at one time. With more, this task would come to look at the answers
 /// when they are too old to count. The next ones begin when those have ended, or a moment later.
-const MOST: usize = 256;
+const MAX_RENEWALS: usize = 256;
 
 /// The pauses before a task starts again after a panic: the first, and the longest.
 const RESTART_PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
@@ -46,30 +46,29 @@ pub(in crate::lock) struct Watchdogs(Mutex<HashMap<Id, Arc<Watchdog>>>);
 #[derive(Default)]
 struct Watchdog {
     watched: Mutex<Watched>,
-    /// Wakes the task: a lease is due before the task would wake, or a renewal is to be dropped.
+    /// Wakes the task: a lease is due before the task would wake.
     changed: Notify,
 }
 
 #[derive(Default)]
 struct Watched {
-    leases: HashMap<u64, Kept>,
+    leases: HashMap<u64, WatchedLease>,
     /// When each lease is looked at next.
     looks: BTreeSet<(Time, u64)>,
     number: u64,
     /// Until when the task sleeps, if it does.
     asleep: Option<Time>,
     running: bool,
-    /// Leases that were released in the middle of a renewal.
-    ended: Vec<u64>,
 }
 
-struct Kept {
+struct WatchedLease {
     holding: Arc<Holding>,
     third: Duration,
     look: Time,
     /// By how much the next look may be early.
     early: Duration,
-    renewing: bool,
+    /// Drops the renewal that is on its way.
+    renewal: Option<AbortHandle>,
     warnings: LogThrottle,
 }
 
@@ -99,9 +98,9 @@ impl Watchdogs {
             watched.number += 1;
             let number = watched.number;
             let warnings = LogThrottle::default();
-            let kept = Kept { holding, third, look, early, renewing: false, warnings };
+            let lease = WatchedLease { holding, third, look, early, renewal: None, warnings };
             watched.looks.insert((look, number));
-            watched.leases.insert(number, kept);
+            watched.leases.insert(number, lease);
             if watched.asleep.is_none_or(|until| look < until) {
                 watchdog.changed.notify_one();
             }
@@ -116,87 +115,61 @@ impl Watchdogs {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let mut watched = self.watchdog.watched.lock();
-        if watched.forget(self.number).is_some_and(|kept| kept.renewing) {
-            watched.ended.push(self.number);
-            drop(watched);
-            self.watchdog.changed.notify_one();
-        }
+        self.watchdog.watched.lock().forget(self.number);
     }
 }
 
-impl Watchdog {}
-
 impl Watched {
-    fn forget(&mut self, number: u64) -> Option<Kept> {
-        let kept = self.leases.remove(&number)?;
-        self.looks.remove(&(kept.look, number));
-        Some(kept)
+    /// Watches a lease no more, and drops its renewal. Returns whether it was watched.
+    fn forget(&mut self, number: u64) -> bool {
+        let Some(lease) = self.leases.remove(&number) else { return false };
+        self.looks.remove(&(lease.look, number));
+        if let Some(renewal) = lease.renewal {
+            renewal.abort();
+        }
+        true
     }
 
     /// Looks at the lease again at `at`, or up to `early` sooner, if it is still watched.
-    fn look_again(&mut self, number: u64, (at, early): (Time, Duration), renewing: bool) {
-        if let Some(kept) = self.leases.get_mut(&number) {
-            self.looks.remove(&(kept.look, number));
-            (kept.look, kept.early, kept.renewing) = (at, early, renewing);
+    fn look_again(&mut self, number: u64, (at, early): (Time, Duration)) {
+        if let Some(lease) = self.leases.get_mut(&number) {
+            self.looks.remove(&(lease.look, number));
+            (lease.look, lease.early) = (at, early);
             self.looks.insert((at, number));
         }
     }
 
+    fn end_renewal(&mut self, number: u64) {
+        if let Some(lease) = self.leases.get_mut(&number) {
+            lease.renewal = None;
+        }
+    }
+
     /// Returns the leases that are to be looked at now, `room` at most: the one that is due the longest first.
-    fn due(&self, now: Time, room: usize) -> Vec<(u64, Arc<Holding>, bool)> {
+    fn due(&self, now: Time, room: usize) -> Vec<(u64, Arc<Holding>)> {
         let soon = self.looks.range(..=(now + TOGETHER, u64::MAX));
         let due = soon.filter_map(|(look, number)| {
-            let kept = self.leases.get(number)?;
-            let due = *look <= now + kept.early;
-            due.then(|| (*number, Arc::clone(&kept.holding), kept.renewing))
+            let lease = self.leases.get(number)?;
+            let due = *look <= now + lease.early;
+            due.then(|| (*number, Arc::clone(&lease.holding)))
         });
         due.take(room).collect()
     }
 }
 
-/// A renewal on its way.
-struct Renewal {
-    number: u64,
-    holding: Arc<Holding>,
-    /// `None` when it is dropped, because the lease is over.
-    renewed: Option<BoxFuture<'static, Renewed>>,
-    waker: Option<Waker>,
-}
+/// A renewal on its way. `None` if it was dropped, because the lease is over.
+type Renewal = BoxFuture<'static, Option<(u64, Arc<Holding>, Renewed)>>;
 
-impl Renewal {
-    fn new(number: u64, holding: Arc<Holding>) -> Renewal {
-        let renewing = Arc::clone(&holding);
-        let renewed = Box::pin(async move { renewing.renew().await });
-        Renewal { number, holding, renewed: Some(renewed), waker: None }
-    }
-
-    fn stop(&mut self) {
-        self.renewed = None;
-        if let Some(waker) = self.waker.take() {
-            waker.wake();
-        }
-    }
-}
-
-impl Future for Renewal {
-    type Output = Option<(u64, Arc<Holding>, Renewed)>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        let Some(renewed) = &mut this.renewed else { return Poll::Ready(None) };
-        // A panic in the middle of one renewal ends no other.
-        let polled = catch_unwind(AssertUnwindSafe(|| renewed.as_mut().poll(context)));
-        match polled.unwrap_or(Poll::Ready(Renewed::Failed(Vec::new()))) {
-            Poll::Ready(renewed) => {
-                Poll::Ready(Some((this.number, Arc::clone(&this.holding), renewed)))
-            }
-            Poll::Pending => {
-                this.waker = Some(context.waker().clone());
-                Poll::Pending
-            }
-        }
-    }
+fn renewal(number: u64, holding: Arc<Holding>) -> (Renewal, AbortHandle) {
+    let renewing = Arc::clone(&holding);
+    // A panic in the middle of one renewal ends no other.
+    let renewed = AssertUnwindSafe(async move { renewing.renew().await }).catch_unwind();
+    let (renewed, abort) = abortable(renewed);
+    let renewal = async move {
+        let renewed = renewed.await.ok()?.unwrap_or(Renewed::Failed(Vec::new()));
+        Some((number, holding, renewed))
+    };
+    (renewal.boxed(), abort)
 }
 
 /// Runs until no lease is left. After a panic, of the caller's clock perhaps, it starts again.
@@ -228,10 +201,11 @@ impl Drop for Running {
         let Some(watchdog) = self.0.take() else { return };
         let mut watched = watchdog.watched.lock();
         (watched.running, watched.asleep) = (false, None);
-        let renewing = watched.leases.iter().filter(|(_, kept)| kept.renewing);
-        let renewing: Vec<u64> = renewing.map(|(number, _)| *number).collect();
-        let at_once = (Time::default(), Duration::ZERO);
-        renewing.into_iter().for_each(|number| watched.look_again(number, at_once, false));
+        let renewing = watched.leases.iter().filter(|(_, lease)| lease.renewal.is_some());
+        for number in renewing.map(|(number, _)| *number).collect::<Vec<_>>() {
+            watched.end_renewal(number);
+            watched.look_again(number, (Time::default(), Duration::ZERO));
+        }
     }
 }
 
@@ -239,35 +213,25 @@ impl Drop for Running {
 async fn run(watchdog: Arc<Watchdog>, clock: Arc<dyn Clock>) {
     let mut running = Running(Some(Arc::clone(&watchdog)));
     let mut renewals = FuturesUnordered::new();
-    let mut crowded_until = Time::default();
+    let mut busy_until = Time::default();
     loop {
         let now = clock.now();
-        let room = if now < crowded_until { MOST.saturating_sub(renewals.len()) } else { MOST };
-        let (due, ended) = {
-            let mut watched = watchdog.watched.lock();
-            (watched.due(now, room), std::mem::take(&mut watched.ended))
+        let room = if now < busy_until {
+            MAX_RENEWALS.saturating_sub(renewals.len())
+        } else {
+            MAX_RENEWALS
         };
+        let due = watchdog.watched.lock().due(now, room);
         // Is not put off by each renewal that begins: then slow ones would hold up all that wait.
-        if !due.is_empty() && now >= crowded_until {
-            crowded_until = now + TOGETHER;
+        if !due.is_empty() && now >= busy_until {
+            busy_until = now + TOGETHER;
         }
-        let mut over: BTreeSet<u64> = ended.into_iter().collect();
-        for (number, holding, renewing) in due {
-            match look(&watchdog, number, &holding, renewing) {
-                Look::Renews => renewals.push(Renewal::new(number, holding)),
-                Look::Waits => {}
-                Look::Over => _ = over.insert(number),
-            }
-        }
-        if !over.is_empty() {
-            let stopped = renewals.iter_mut().filter(|renewal| over.contains(&renewal.number));
-            stopped.for_each(Renewal::stop);
-        }
+        renewals.extend(due.into_iter().filter_map(|lease| look(&watchdog, lease)));
         let next = {
             let mut watched = watchdog.watched.lock();
             let first = watched.looks.first().map(|(look, _)| *look);
             // A lease that is due and found no room waits until there is some.
-            watched.asleep = first.map(|look| if look <= now { crowded_until } else { look });
+            watched.asleep = first.map(|look| if look <= now { busy_until } else { look });
             if watched.asleep.is_none() && renewals.is_empty() {
                 watched.running = false;
                 running.0 = None;
@@ -284,14 +248,14 @@ async fn run(watchdog: Arc<Watchdog>, clock: Arc<dyn Clock>) {
         let mut changed = pin!(watchdog.changed.notified());
         // Notes all renewals that have ended before the next look.
         poll_fn(|context| {
-            let mut news = changed.as_mut().poll(context).is_ready();
+            let mut progress = changed.as_mut().poll(context).is_ready();
             while let Poll::Ready(Some(ended)) = renewals.poll_next_unpin(context) {
-                news = true;
+                progress = true;
                 if let Some((number, holding, renewed)) = ended {
                     on_renewed(&watchdog, number, &holding, renewed);
                 }
             }
-            if news || timer.as_mut().poll(context).is_ready() {
+            if progress || timer.as_mut().poll(context).is_ready() {
                 return Poll::Ready(());
             }
             Poll::Pending
@@ -320,36 +284,37 @@ fn early(pause: Duration) -> Duration {
     TOGETHER.min(pause / 8)
 }
 
-enum Look {
-    Renews,
-    Waits,
-    Over,
-}
-
-/// Looks whether a lease is over, and what is to be done.
-fn look(watchdog: &Watchdog, number: u64, holding: &Holding, renewing: bool) -> Look {
+/// Looks whether a lease is over, and returns a renewal if one is to begin.
+fn look(watchdog: &Watchdog, (number, holding): (u64, Arc<Holding>)) -> Option<Renewal> {
     let deadline = match holding.state.deadline() {
         Ok(deadline) => deadline,
         Err(loss) => {
-            if watchdog.watched.lock().forget(number).is_some() {
-                lost(holding, loss);
+            let forgotten = watchdog.watched.lock().forget(number);
+            if forgotten {
+                lost(&holding, loss);
             }
-            return Look::Over;
+            return None;
         }
     };
-    // The lease's owner may have renewed it meanwhile: a renewal that is on its way goes on.
-    let renews = !renewing && !holding.state.is_last(deadline);
     let mut watched = watchdog.watched.lock();
-    watched.look_again(number, (deadline, Duration::ZERO), renewing || renews);
-    if renews && watched.leases.contains_key(&number) { Look::Renews } else { Look::Waits }
+    watched.look_again(number, (deadline, Duration::ZERO));
+    let lease = watched.leases.get_mut(&number)?;
+    // The lease's owner may have renewed it meanwhile: a renewal that is on its way goes on.
+    if lease.renewal.is_some() || holding.state.is_last(deadline) {
+        return None;
+    }
+    let (renewal, abort) = renewal(number, holding);
+    lease.renewal = Some(abort);
+    Some(renewal)
 }
 
 fn on_renewed(watchdog: &Watchdog, number: u64, holding: &Holding, renewed: Renewed) {
     let mut watched = watchdog.watched.lock();
-    let Some(kept) = watched.leases.get_mut(&number) else { return };
-    let third = kept.third;
+    watched.end_renewal(number);
+    let Some(lease) = watched.leases.get_mut(&number) else { return };
+    let third = lease.third;
     let failed = matches!(renewed, Renewed::Failed(_));
-    let warning = if failed { kept.warnings.next() } else { None };
+    let warning = if failed { lease.warnings.next() } else { None };
     drop(watched);
     let mut failed_pause = None;
     if let Renewed::Failed(causes) = renewed {
@@ -370,7 +335,7 @@ fn on_renewed(watchdog: &Watchdog, number: u64, holding: &Holding, renewed: Rene
         (Ok(_), None) => next_look(holding, now, third),
         (Err(_), _) => (now, Duration::ZERO),
     };
-    watchdog.watched.lock().look_again(number, next, false);
+    watchdog.watched.lock().look_again(number, next);
 }
 
 fn lost(holding: &Holding, loss: Loss) {
@@ -381,7 +346,7 @@ fn lost(holding: &Holding, loss: Loss) {
     }
 }
 
-/// Calls what the caller's log and metrics hear. Their panic is no reason to let go of leases.
+/// Calls the caller's log or metrics. Their panic is no reason to give up leases.
 fn isolated(note: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(note));
 }

@@ -21,7 +21,7 @@ use crate::sequencer::Sequencer;
 const MAX_WAIT: Duration = Duration::from_secs(30);
 
 /// Makes one attempt to acquire all of the resources. Dropped at any await point, or lost, it releases
-/// everywhere. Where others share the lock that it asks for alone, nobody joins them for as long as it `drains`.
+/// everywhere. Where others share the lock that it asks for alone, no client joins them for as long as it `drains`.
 ///
 /// An attempt that failed because this client itself was too slow says nothing of the nodes: it waits for
 /// another turn and asks again, for another owner, within the time in which it may wait.
@@ -71,7 +71,7 @@ pub(super) async fn attempt(
     }
 }
 
-/// Reports whether a node was not asked in time, or not heard in time, because of this client: then this
+/// Reports whether a node was not asked in time, or its answer not read in time, because of this client: then this
 /// client may be to blame for the other faults, too. Requests that were refused before a budget has passed do not
 /// count: they would be refused again.
 fn was_late(nodes: &Nodes, begin: Instant, faults: &[(usize, Fault)]) -> bool {

@@ -53,7 +53,7 @@ impl LockBackend for Arc<Nodes> {
         }
         reports.sort_by_key(|(node, _)| *node);
         faults.sort_by_key(|(node, _)| *node);
-        let stands = |(node, report): (usize, Report)| NodeHealth {
+        let health = |(node, report): (usize, Report)| NodeHealth {
             node: self.name(node).to_owned(),
             era: report.state.era,
             longest: report.state.longest,
@@ -61,7 +61,7 @@ impl LockBackend for Arc<Nodes> {
             counts: report.counts,
             crowded: report.counts >= CROWDED as u64,
         };
-        Health { nodes: reports.into_iter().map(stands).collect(), ..self.health_with(faults) }
+        Health { nodes: reports.into_iter().map(health).collect(), ..self.health_with(faults) }
     }
 
     fn failing(&self, fault: Fault) -> Health {
@@ -73,7 +73,7 @@ impl LockBackend for Arc<Nodes> {
     }
 
     fn prepare(&self, settings: &Settings) {
-        self.outlast(settings.terms().closed_for());
+        self.raise_longest(settings.terms().closed_for());
     }
 
     async fn settle(&self) {

@@ -3,23 +3,23 @@ use std::time::Duration;
 
 use fencing_protocol::Fleet;
 
-use super::nodes::{Nodes, Starting};
+use super::nodes::{Nodes, StartRules};
 use super::{BuildError, Node, Redlock};
 use crate::lock::settings::{Settings, settings_setters};
 use crate::time::{Clock, SystemClock};
 
 /// Makes a node when the namespace is known.
-type Source = Arc<dyn Fn(&str) -> Result<Arc<dyn Node>, BuildError> + Send + Sync>;
+type NodeSource = Arc<dyn Fn(&str) -> Result<Arc<dyn Node>, BuildError> + Send + Sync>;
 
 /// Builds a [`Redlock`].
 #[derive(Clone)]
 #[must_use]
 pub struct RedlockBuilder {
-    sources: Vec<Source>,
+    sources: Vec<NodeSource>,
     namespace: String,
     clock: Arc<dyn Clock>,
     settings: Settings,
-    starting: Starting,
+    start_rules: StartRules,
 }
 
 impl Default for RedlockBuilder {
@@ -29,7 +29,7 @@ impl Default for RedlockBuilder {
             namespace: "fencing".into(),
             clock: Arc::new(SystemClock),
             settings: Settings::new("node_budget", (Duration::from_millis(50), 4)),
-            starting: Starting::default(),
+            start_rules: StartRules::default(),
         }
     }
 }
@@ -44,7 +44,7 @@ impl RedlockBuilder {
     }
 
     /// Adds a node that is made when the namespace is known.
-    pub(super) fn source(mut self, source: Source) -> RedlockBuilder {
+    pub(super) fn source(mut self, source: NodeSource) -> RedlockBuilder {
         self.sources.push(source);
         self
     }
@@ -76,7 +76,7 @@ impl RedlockBuilder {
     /// depends on the nodes' clocks, and the nodes wait until all locks that may be held have
     /// expired. Default: off.
     pub fn strict(mut self, strict: bool) -> RedlockBuilder {
-        self.starting.strict = strict;
+        self.start_rules.strict = strict;
         self
     }
 
@@ -89,8 +89,8 @@ impl RedlockBuilder {
     /// tests, and where you start new nodes. Do not leave it set in every client: a client that starts
     /// says it again, also of nodes that all restarted without their data. `fencing fleet init` says
     /// the same once.
-    pub fn first_start(mut self, nothing_can_be_out: bool) -> RedlockBuilder {
-        self.starting.nothing_out = nothing_can_be_out;
+    pub fn first_start(mut self, assume_no_locks: bool) -> RedlockBuilder {
+        self.start_rules.assume_no_locks = assume_no_locks;
         self
     }
 
@@ -111,7 +111,7 @@ impl RedlockBuilder {
         // The nodes keep the budget that they begin with.
         let budget = settings.budget();
         settings.budget = Some(budget);
-        let nodes = Nodes::new(nodes, fleet, self.clock, budget, self.starting);
+        let nodes = Nodes::new(nodes, fleet, self.clock, budget, self.start_rules);
         Ok(Redlock::over(Arc::new(nodes), settings))
     }
 }

@@ -105,7 +105,7 @@ impl Connection {
     /// Moves bytes, and polls the check. Returns whether the check has ended.
     ///
     /// # Errors
-    /// The session is of no use any more.
+    /// [`Fault`]: the session is broken.
     pub(super) fn poll_motion(&mut self, context: &mut Context<'_>) -> Result<bool, Fault> {
         if poll_optional(&mut self.motion, context).is_some() {
             self.motion = None;

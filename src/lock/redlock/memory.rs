@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::node::{Node, Session};
 use super::signatures::Signatures;
-use super::waiting_list::{Entry, WaitingList};
+use super::waiting_list::{Waiter, WaitingList};
 use crate::lock::wait::listener::ReleaseListener;
 use crate::time::{Clock, SystemClock, Time};
 
@@ -26,7 +26,7 @@ pub struct MemoryNode {
     clock: Arc<dyn Clock>,
     /// What the node's clock showed, since 2026, when `clock` showed its beginning.
     base: Duration,
-    /// What the client is called that uses this clone.
+    /// The name of the client that uses this clone.
     holder: Option<Arc<str>>,
     server: Arc<Mutex<Server>>,
 }
@@ -127,19 +127,19 @@ impl MemoryNode {
         let uptime = server.since.map_or(Duration::MAX, |since| now.since(since));
         let mut reply = server.store.answer(me, request, Moment { now, clock, uptime });
         let Server { store, signatures, .. } = &mut *server;
-        signatures.sign((store, now), self.holder.as_ref(), request, &mut reply);
-        Ok(server.tell(request, reply, now))
+        signatures.sign(store, self.holder.as_ref(), request, &mut reply);
+        Ok(server.notify(request, reply, now))
     }
 }
 
 impl Server {
-    /// Tells those who wait for what a request has set free, and notes in its answer who was told.
-    fn tell(&mut self, request: &Request, reply: Reply, now: Time) -> Reply {
+    /// Notifies a waiter for what a request has set free, and names it in the answer.
+    fn notify(&mut self, request: &Request, reply: Reply, now: Time) -> Reply {
         let (resource, reply) = match (request, reply) {
             (Request::Several(requests), Reply::Several(replies)) => {
                 let both = requests.iter().zip(replies);
-                let told = both.map(|(request, reply)| self.tell(request, reply, now));
-                return Reply::Several(told.collect());
+                let replies = both.map(|(request, reply)| self.notify(request, reply, now));
+                return Reply::Several(replies.collect());
             }
             (Request::Release { resource, .. } | Request::Share { resource, .. }, reply) => {
                 (resource, reply)
@@ -149,13 +149,13 @@ impl Server {
         let free = !self.store.is_locked(resource, now);
         match reply {
             Reply::Released if free => {
-                let to = self.waiting.tell(resource, now);
+                let to = self.waiting.notify(resource, now);
                 return to.map_or(reply, |to| Reply::Passed { to });
             }
             // The next one may share it as well.
-            Reply::Granted { .. } => drop(self.waiting.tell(resource, now)),
+            Reply::Granted { .. } => drop(self.waiting.notify(resource, now)),
             // It is free for one who waits to hold it alone.
-            Reply::Held { .. } if free => drop(self.waiting.tell(resource, now)),
+            Reply::Held { .. } if free => drop(self.waiting.notify(resource, now)),
             _ => {}
         }
         reply
@@ -197,14 +197,14 @@ impl Node for MemoryNode {
         &self,
         client: ClientId,
     ) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
-        let (sender, told) = mpsc::unbounded_channel();
+        let (sender, notified) = mpsc::unbounded_channel();
         let server = self.server.lock();
         if !server.up {
             return ready(Err(stopped())).boxed();
         }
         let life = server.life;
         let listener: Box<dyn ReleaseListener> =
-            Box::new(MemoryListener { node: self.clone(), life, client, sender, told });
+            Box::new(MemoryListener { node: self.clone(), life, client, sender, notified });
         ready(Ok(listener)).boxed()
     }
 }
@@ -226,7 +226,7 @@ struct MemoryListener {
     life: u64,
     client: ClientId,
     sender: mpsc::UnboundedSender<(Resource, u64)>,
-    told: mpsc::UnboundedReceiver<(Resource, u64)>,
+    notified: mpsc::UnboundedReceiver<(Resource, u64)>,
 }
 
 impl ReleaseListener for MemoryListener {
@@ -240,10 +240,10 @@ impl ReleaseListener for MemoryListener {
         if server.life != self.life {
             return ready(Err(restarted())).boxed();
         }
-        let (since, told) = (now - waited, self.sender.clone());
-        let entry = Entry { client: self.client, ticket, since, told };
+        let (since, notifications) = (now - waited, self.sender.clone());
+        let waiter = Waiter { client: self.client, ticket, since, notifications };
         let locked = server.store.is_locked(resource, now);
-        ready(Ok(server.waiting.wait(resource, locked, now, entry))).boxed()
+        ready(Ok(server.waiting.wait(resource, locked, now, waiter))).boxed()
     }
 
     fn leave(&mut self, resource: &Resource, ticket: u64) -> BoxFuture<'static, Result<(), Fault>> {
@@ -254,6 +254,6 @@ impl ReleaseListener for MemoryListener {
     }
 
     fn notified(&mut self) -> BoxFuture<'_, Result<(Resource, u64), Fault>> {
-        async { self.told.recv().await.ok_or_else(restarted) }.boxed()
+        async { self.notified.recv().await.ok_or_else(restarted) }.boxed()
     }
 }

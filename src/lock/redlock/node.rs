@@ -83,7 +83,7 @@ impl fmt::Debug for Opened {
     }
 }
 
-/// How many calls of a session may be without an answer at one time. It must keep so many in their order.
+/// The most calls of a session without an answer. It keeps the order of this many.
 pub(super) const MAX_CALLS: usize = 4096;
 
 /// One connection to one incarnation of a node. It never reconnects: when it breaks, every call
@@ -105,7 +105,7 @@ pub trait Session: Send + Sync + 'static {
     /// an idle session again.
     ///
     /// # Errors
-    /// [`Fault`]: the session is of no use any more.
+    /// [`Fault`]: the session is broken.
     fn check(&self) -> BoxFuture<'static, Result<(), Fault>> {
         Box::pin(ready(Ok(())))
     }

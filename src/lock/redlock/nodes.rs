@@ -25,18 +25,18 @@ use crate::time::Clock;
 
 /// How many attempts ask the nodes at one time. The others wait before they have asked any: a vote must not
 /// grow old while another node is waited for.
-const TURNS: u32 = 128;
+const MAX_TURNS: u32 = 128;
 
 /// The nodes of one lock service, and what all of its clones share.
 pub struct Nodes {
     lanes: Vec<Lane>,
     context: Arc<LaneContext>,
     clock: Arc<dyn Clock>,
-    starting: Starting,
-    /// How many more attempts may ask the nodes now.
+    start_rules: StartRules,
+    /// The attempts that may ask the nodes now.
     turns: Semaphore,
-    /// How many turns an attempt takes: more where this client was late with its attempts.
-    room: AtomicU32,
+    /// The turns that an attempt takes: more where this client was late with its attempts.
+    turns_each: AtomicU32,
     /// The longest that a lock of this client may stay on a node, in milliseconds.
     longest: AtomicU64,
     /// Why a node that is not admitted was not brought back when that was last tried.
@@ -45,11 +45,11 @@ pub struct Nodes {
 
 /// What a client may do where too few nodes remember.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Starting {
+pub(super) struct StartRules {
     /// It leaves a new start to an operator.
     pub(super) strict: bool,
     /// The user has said that no lock can be out where all nodes are blank.
-    pub(super) nothing_out: bool,
+    pub(super) assume_no_locks: bool,
 }
 
 impl fmt::Debug for Nodes {
@@ -65,7 +65,7 @@ impl Nodes {
         fleet: Fleet,
         clock: Arc<dyn Clock>,
         budget: Duration,
-        starting: Starting,
+        start_rules: StartRules,
     ) -> Nodes {
         let client = ClientId(random::u128());
         let source = |node: &Arc<dyn Node>| {
@@ -88,8 +88,8 @@ impl Nodes {
         let lane = |(number, node)| Lane::new(number, node, Arc::clone(&context));
         let lanes = nodes.into_iter().enumerate().map(lane).collect();
         let (longest, blocked) = (AtomicU64::new(0), Mutex::default());
-        let (turns, room) = (Semaphore::new(TURNS as usize), AtomicU32::new(1));
-        Nodes { lanes, context, clock, starting, turns, room, longest, blocked }
+        let (turns, turns_each) = (Semaphore::new(MAX_TURNS as usize), AtomicU32::new(1));
+        Nodes { lanes, context, clock, start_rules, turns, turns_each, longest, blocked }
     }
 
     pub(super) fn clock(&self) -> &Arc<dyn Clock> {
@@ -98,7 +98,7 @@ impl Nodes {
 
     /// Waits for a turn, first come, first served. `None` if none comes in time.
     pub(super) async fn turn(&self, limit: Duration) -> Option<SemaphorePermit<'_>> {
-        let room = self.room.load(Ordering::Relaxed);
+        let room = self.turns_each.load(Ordering::Relaxed);
         timeout(limit, self.turns.acquire_many(room)).await.ok()?.ok()
     }
 
@@ -106,8 +106,8 @@ impl Nodes {
     /// one; when attempts are in time, more do again.
     pub(super) fn was_late(&self, late: bool) {
         let next = |room: u32| if late { room * 2 } else { room.saturating_sub(1) };
-        let next = |room| Some(next(room).clamp(1, TURNS));
-        let _ = self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        let next = |room| Some(next(room).clamp(1, MAX_TURNS));
+        let _ = self.turns_each.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
     }
 
     pub(super) fn size(&self) -> usize {
@@ -118,8 +118,8 @@ impl Nodes {
         Duration::from_millis(self.longest.load(Ordering::SeqCst))
     }
 
-    /// Notes the duration of locks that this client acquires: a quarantine must outlast them.
-    pub(super) fn outlast(&self, longest: Duration) {
+    /// Notes the duration of locks that this client acquires: a quarantine must be longer.
+    pub(super) fn raise_longest(&self, longest: Duration) {
         let longest = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX).saturating_add(1);
         self.longest.fetch_max(longest, Ordering::SeqCst);
     }
@@ -127,10 +127,10 @@ impl Nodes {
     /// Returns the order to bring a node back, or to collect its counts.
     pub(super) fn readmission(&self, target: usize, collect: bool) -> Readmission {
         // The user spoke of the nodes as they were before the first lock.
-        let Starting { strict, mut nothing_out } = self.starting;
-        nothing_out &= !self.context.in_use.load(Ordering::Relaxed);
+        let StartRules { strict, mut assume_no_locks } = self.start_rules;
+        assume_no_locks &= !self.context.in_use.load(Ordering::Relaxed);
         let (nonce, longest) = (Nonce(random::u128()), self.longest());
-        Readmission { target, collect, nonce, longest, strict, nothing_out }
+        Readmission { target, collect, nonce, longest, strict, nothing_out: assume_no_locks }
     }
 
     pub(super) fn fleet(&self) -> &Fleet {

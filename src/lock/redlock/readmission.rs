@@ -14,13 +14,13 @@ use crate::log_throttle::LogThrottle;
 use crate::random::jitter;
 
 /// The pause after a re-admission that failed, before the next try.
-const PAUSE: Duration = Duration::from_millis(100);
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// The longest pause before counts are collected that were ahead of the clock.
 const MAX_PAUSE: Duration = Duration::from_secs(10);
 
 /// How long a start of blank nodes waits for clients of another list, besides budgets. They connect again at most a second
 /// after a restart, which is the longest pause between two attempts.
-const OTHERS_FIRST: Duration = Duration::from_millis(1200);
+const OTHER_LISTS_TIMEOUT: Duration = Duration::from_millis(1200);
 
 /// Starts the task that brings nodes back, if none runs.
 pub(super) fn start(nodes: &Arc<Nodes>) {
@@ -57,7 +57,7 @@ async fn run(nodes: Weak<Nodes>, mut recoveries: mpsc::Receiver<Recovery>) {
             }
         }
         // Answers from before the admission are still on their way here.
-        let mut pause = PAUSE / 2 + jitter(PAUSE);
+        let mut pause = RETRY_INTERVAL / 2 + jitter(RETRY_INTERVAL);
         if let Err(ReadmitError::AheadOfClock { era, clock }) = outcome {
             // The clock takes a second for each era.
             pause += Duration::from_secs((era + 1).saturating_sub(clock)).min(MAX_PAUSE);
@@ -106,14 +106,14 @@ fn is_silence(fault: &Fault) -> bool {
 }
 
 /// What a re-admission brought back.
-pub(super) struct Back {
+pub(super) struct Readmitted {
     /// How long it still grants nothing.
     closed: Duration,
     /// Whether it was the whole fleet, and not one node.
     fleet: bool,
 }
 
-impl Back {
+impl Readmitted {
     /// Returns what clients wait for, and how an operator skips that.
     fn words(&self) -> &'static str {
         /// How long each start takes.
@@ -133,10 +133,10 @@ impl Back {
 }
 
 /// Runs one re-admission.
-pub(super) async fn readmit(nodes: &Nodes, order: Readmission) -> Result<Back, ReadmitError> {
+pub(super) async fn readmit(nodes: &Nodes, order: Readmission) -> Result<Readmitted, ReadmitError> {
     let mut readmit = Readmit::new(nodes.size(), order);
     let mut calls = FuturesUnordered::new();
-    let mut back = Back { closed: Duration::ZERO, fleet: false };
+    let mut back = Readmitted { closed: Duration::ZERO, fleet: false };
     let mut waited = false;
     // A start that an operator vouches for, and nodes with a trace of this fleet, belong to no other list.
     let mut others_waited = order.nothing_out;
@@ -157,7 +157,7 @@ pub(super) async fn readmit(nodes: &Nodes, order: Readmission) -> Result<Back, R
             // Blank nodes may belong to a longer list, whose clients bring them back meanwhile: the promise is
             // then refused. Later it would be too late, as a node that is active is bound to this list.
             if matches!(request, Request::Reserve { memory: Some(_), .. }) && !others_waited {
-                sleep(OTHERS_FIRST + nodes.budget() * 4).await;
+                sleep(OTHER_LISTS_TIMEOUT + nodes.budget() * 4).await;
                 others_waited = true;
             }
             let answer = nodes.ask(node, request);

@@ -3,24 +3,22 @@ use std::sync::Arc;
 
 use fencing_protocol::{Owner, Reply, Request, Resource, Store};
 
-use crate::time::Time;
-
-/// Under which names the locks of a node in this process are held.
+/// The names under which the locks of a node in this process are held.
 #[derive(Default)]
-pub(super) struct Signatures(BTreeMap<Resource, BTreeMap<Owner, Arc<str>>>);
+pub(super) struct Signatures(BTreeMap<Owner, (Resource, Arc<str>)>);
 
 impl Signatures {
     /// Notes the name under which a lock was granted or renewed, and returns the holder of one that was not.
     pub(super) fn sign(
         &mut self,
-        (store, now): (&Store, Time),
+        store: &Store,
         name: Option<&Arc<str>>,
         request: &Request,
         reply: &mut Reply,
     ) {
         if let (Request::Several(requests), Reply::Several(replies)) = (request, &mut *reply) {
             for (request, reply) in requests.iter().zip(replies) {
-                self.sign((store, now), name, request, reply);
+                self.sign(store, name, request, reply);
             }
             return;
         }
@@ -31,38 +29,24 @@ impl Signatures {
         else {
             return;
         };
-        match reply {
-            Reply::Granted { .. } | Reply::Renewed => {
-                if let Some(name) = name {
-                    self.note((store, now), resource, *owner, name);
+        match (reply, name) {
+            (Reply::Granted { .. } | Reply::Renewed, Some(name)) => {
+                // Now and then those of locks that are over are dropped.
+                if self.0.len().is_power_of_two() && !self.0.contains_key(owner) {
+                    self.0.retain(|owner, (resource, _)| store.is_owner(resource, *owner));
                 }
+                self.0.insert(*owner, (resource.clone(), Arc::clone(name)));
             }
-            Reply::Held { holder, .. } | Reply::Shared { holder, .. } => {
-                *holder = store.owner(resource).map(|owner| self.shown(resource, owner));
+            (Reply::Held { holder, .. } | Reply::Shared { holder, .. }, _) => {
+                *holder = store.owner(resource).map(|owner| self.shown(owner));
             }
             _ => {}
         }
     }
 
-    fn note(
-        &mut self,
-        (store, now): (&Store, Time),
-        resource: &Resource,
-        owner: Owner,
-        name: &Arc<str>,
-    ) {
-        // Now and then those of locks that are over are dropped.
-        if self.0.len().is_power_of_two() && !self.0.contains_key(resource) {
-            self.0.retain(|resource, _| store.is_locked(resource, now));
-        }
-        let names = self.0.entry(resource.clone()).or_default();
-        names.retain(|owner, _| store.is_owner(resource, *owner));
-        names.insert(owner, Arc::clone(name));
-    }
-
     /// Returns the value of the lock on a Redis node.
-    fn shown(&self, resource: &Resource, owner: Owner) -> Arc<str> {
-        let name = self.0.get(resource).and_then(|names| names.get(&owner));
-        name.map_or_else(|| owner.to_string(), |name| format!("{owner} {name}")).into()
+    fn shown(&self, owner: Owner) -> Arc<str> {
+        let name = self.0.get(&owner);
+        name.map_or_else(|| owner.to_string(), |(_, name)| format!("{owner} {name}")).into()
     }
 }

@@ -33,7 +33,7 @@ pub struct NodeHealth {
     pub quarantine: Option<Duration>,
     /// For how many resources it keeps a count.
     pub counts: u64,
-    /// Whether it keeps so many that clients have them collected.
+    /// Whether it holds 100,000 counters or more, so that clients collect them.
     pub crowded: bool,
 }
 

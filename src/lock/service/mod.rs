@@ -28,12 +28,12 @@ use backend::{Ask, LockBackend};
 use health::Health;
 
 /// How long `try_acquire` waits for servers that start for the first time.
-const FIRST_START: Duration = Duration::from_millis(1500);
+const FIRST_START_TIMEOUT: Duration = Duration::from_millis(1500);
 /// The pause before it asks them again.
-const FIRST_START_PAUSE: Duration = Duration::from_millis(20);
+const FIRST_START_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The longest that `settle` waits: longer than anything is tried.
-const SETTLE_LIMIT: Duration = Duration::from_secs(60);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A lock service over one back end: [`Redlock`](super::redlock::Redlock), or `SqlLock` over a database.
 ///
@@ -190,7 +190,7 @@ impl<B: LockBackend> LockService<B> {
 
     /// Waits until everything that this client has sent is answered or was given up: see [`Lock::settle`].
     pub async fn settle(&self) {
-        within(SETTLE_LIMIT, self.backend.settle()).await;
+        within(SETTLE_TIMEOUT, self.backend.settle()).await;
     }
 
     /// Returns what a caller waits for that wants a lease of this resource.
@@ -202,11 +202,11 @@ impl<B: LockBackend> LockService<B> {
     /// Makes one attempt, and more only while servers start for the first time.
     async fn once<K: Kind>(&self, resource: &Resource, ask: Ask) -> Result<Lease<K>, AcquireError> {
         self.runtime(resource)?;
-        let end = Instant::now() + FIRST_START;
+        let end = Instant::now() + FIRST_START_TIMEOUT;
         loop {
             match self.attempt_one(resource, ask).await {
                 Err(error) if starts(&error) && Instant::now() < end => {
-                    sleep(FIRST_START_PAUSE).await;
+                    sleep(FIRST_START_INTERVAL).await;
                 }
                 outcome => return outcome,
             }

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 use super::acquirer::{Acquirer, Wanted};
 use super::backoff::pause;
 use super::queue::{Place, WaitQueue};
-use crate::lock::error::{AcquireError, MOST};
+use crate::lock::error::{AcquireError, MAX_RESOURCES};
 use crate::lock::settings::Settings;
 
 #[cfg(test)]
@@ -53,8 +53,8 @@ impl List {
 
 fn bounded(resources: Vec<Resource>) -> Result<NonEmpty<Resource>, AcquireError> {
     let count = resources.len();
-    let wrong = AcquireError::WrongCount { count, most: MOST };
-    NonEmpty::from_vec(resources).filter(|_| count <= MOST).ok_or(wrong)
+    let wrong = AcquireError::WrongCount { count, most: MAX_RESOURCES };
+    NonEmpty::from_vec(resources).filter(|_| count <= MAX_RESOURCES).ok_or(wrong)
 }
 
 impl WaitQueues {

@@ -31,12 +31,12 @@ struct Inner {
 struct State {
     tickets: u64,
     /// In order, so that a simulation can replay it.
-    waiting: BTreeMap<Resource, Waiting>,
+    waiting: BTreeMap<Resource, WaitEntry>,
     /// The sources with a task, each with the way to report changed waits while it is connected.
     attached: BTreeMap<usize, Option<mpsc::UnboundedSender<Resource>>>,
 }
 
-struct Waiting {
+struct WaitEntry {
     ticket: u64,
     since: Instant,
     reports: BTreeMap<usize, Report>,
@@ -67,7 +67,7 @@ impl Subscriptions {
         let (mut state, changed) = (self.0.state.lock(), Arc::<Notify>::default());
         state.tickets += 1;
         let (ticket, reports) = (state.tickets, BTreeMap::new());
-        let waiting = Waiting { ticket, since, reports, changed: Arc::clone(&changed) };
+        let waiting = WaitEntry { ticket, since, reports, changed: Arc::clone(&changed) };
         state.waiting.insert(resource.clone(), waiting);
         state.announce(resource);
         Subscription { subscriptions: self.clone(), resource: resource.clone(), ticket, changed }
@@ -97,7 +97,7 @@ impl State {
         }
     }
 
-    fn waiting(&mut self, resource: &Resource, ticket: u64) -> Option<&mut Waiting> {
+    fn waiting(&mut self, resource: &Resource, ticket: u64) -> Option<&mut WaitEntry> {
         self.waiting.get_mut(resource).filter(|waiting| waiting.ticket == ticket)
     }
 }

@@ -227,7 +227,7 @@ async fn a_log_that_panics_takes_no_lease() {
 /// Renewals that take long hold up the others for a moment only, however many of them there are.
 #[tokio::test(start_paused = true)]
 async fn slow_renewals_do_not_hold_up_those_that_find_no_room() {
-    for slow in [MOST - 1, MOST, MOST * 2] {
+    for slow in [MAX_RENEWALS - 1, MAX_RENEWALS, MAX_RENEWALS * 2] {
         let (service, clock) = (Service::default(), Service::clock());
         let slow: Vec<_> = (0..slow).map(|_| service.lease(&clock, TTL / 3, false)).collect();
         // A moment later, so that the slow ones come first.

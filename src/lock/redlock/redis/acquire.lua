@@ -29,5 +29,5 @@ if not set or set.err then
 end
 redis.call('HSET', KEYS[1], ARGV[4], count + 1)
 if not memory[4] then redis.call('HSET', KEYS[1], 'granted', 1) end
-outlast(tonumber(ARGV[3]))
+extend_latest(tonumber(ARGV[3]))
 return {'granted', era, count + 1, memory[2], crowded}

@@ -1,7 +1,7 @@
 -- Grant several locks, or none of them: what comes between several.lua and its loop.
 -- Returns: number several, and held ms holder, shared ms holder or free for each | number exhausted | what one lock is answered
 local function in_the_way()
-  -- It stands against each of them.
+  -- This refuses each of them.
   if redis.call('HGET', KEYS[1], 'admitted') ~= ARGV[1] or redis.call('PTTL', KEYS[2]) ~= -2 then
     return one(of(1))
   end

@@ -37,7 +37,7 @@ end
 -- Notes until when a lock may be out. A long one is noted by itself, so that its release ends it;
 -- for the others the latest end will do, an eighth too late, or each grant would write it again.
 -- Without memory left for writes an expiry can still be moved.
-local function outlast(ttl)
+local function extend_latest(ttl)
   if ttl > 60000 then
     local now = clock()
     redis.pcall('ZREMRANGEBYSCORE', KEYS[4], '-inf', now)
@@ -84,8 +84,8 @@ end
 -- Notes until when a part may be out, beside others that last for `left`. Only a long one takes the place of
 -- what is noted of the lock, and must not be shorter than the others. A short one does not pass `left` on: if
 -- the clock was set back it is too long, and nobody would correct it.
-local function outlast_part(left, ttl)
-  outlast(ttl > 60000 and math.max(left, ttl) or ttl)
+local function extend_latest_of_part(left, ttl)
+  extend_latest(ttl > 60000 and math.max(left, ttl) or ttl)
 end
 -- Writes a member of a shared lock, which lasts as long as its last one.
 local function write_part(member, ttl)

@@ -2,7 +2,7 @@
 -- KEYS: 1 memory (hash), 2 quarantine, 3 latest, 4 long (sorted set), 5 lock of the resource
 -- ARGV: 1 marker of the session, 2 for how long in ms
 -- Returns: draining | a refusal
--- Why: the one who waits would never find the lock free. Those who share it may still renew. Why `drained`: where one
+-- Why: the one who waits would never find the lock free. The holders that share it may still renew. Why `drained`: where one
 -- of them stays, clients that wait again and again would keep others out for ever. After 20 s others may join for as long.
 if redis.call('HGET', KEYS[1], 'admitted') ~= ARGV[1] then return refusal() end
 local holder, lasting = lock(), tonumber(ARGV[2])

@@ -32,6 +32,6 @@ pub(super) fn unreachable(error: &RedisError) -> Fault {
 }
 
 /// Returns the fault of an answer that no node gives.
-pub(super) fn nonsense(text: &str) -> Fault {
+pub(super) fn invalid(text: &str) -> Fault {
     Fault::Nonsense(text.chars().take(200).collect())
 }

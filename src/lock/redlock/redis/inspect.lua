@@ -1,4 +1,4 @@
--- Report to an operator how the node stands.
+-- Report the state of the node to an operator.
 -- KEYS: 1 memory (hash), 2 quarantine, 3 latest, 4 long (sorted set)
 -- ARGV: 1 marker of the session
 -- Returns: report nonce era reserved longest quarantine counts | a refusal. Quarantine -2: none.

@@ -4,11 +4,11 @@ use ::redis::Value;
 use fencing_protocol::{CROWDED, Fault, Fleet};
 use tokio::time::timeout;
 
-use super::fault::{fault, nonsense};
+use super::fault::{fault, invalid};
 use super::info::{Info, unfit};
 use super::node::{RedisNode, connect, info};
 
-/// How a node stands, for an operator.
+/// The state of a node, for an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeReport {
@@ -44,7 +44,7 @@ pub struct NodeReport {
     pub longest: Duration,
     /// For how many resources it keeps a count.
     pub counts: u64,
-    /// Whether it keeps so many that clients have them collected.
+    /// Whether it holds 100,000 counters or more, so that clients collect them.
     pub crowded: bool,
 }
 
@@ -76,7 +76,7 @@ impl NodeReport {
 }
 
 impl RedisNode {
-    /// Asks the node how it stands, over a connection of its own, within `budget`.
+    /// Asks the node for its state, over a connection of its own, within `budget`.
     ///
     /// It only reads. It neither prepares nor admits the node.
     ///
@@ -125,7 +125,7 @@ impl RedisNode {
             pipe.cmd("GET").arg(&self.keys.latest);
             let value: Result<Value, _> = pipe.query_async(&mut connection).await;
             let value = value.map_err(|error| fault(&error))?;
-            read(&mut report, &value).ok_or_else(|| nonsense(&format!("{value:?}")))?;
+            read(&mut report, &value).ok_or_else(|| invalid(&format!("{value:?}")))?;
         }
         Ok(report)
     }

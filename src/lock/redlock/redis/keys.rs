@@ -8,9 +8,6 @@ pub(super) struct Keys {
     pub(super) quarantine: String,
     /// Lasts for as long as a short lock that was granted or renewed on the node may be out.
     pub(super) latest: String,
-    /// What the keys of those who wait begin with, and those of who was told.
-    pub(super) waiting: String,
-    pub(super) told: String,
     /// What the channels of the clients begin with.
     pub(super) channel: String,
     /// The long locks that were granted or renewed on the node, by their end.
@@ -29,8 +26,6 @@ impl Keys {
             latest: key("latest"),
             long: key("long"),
             audit: key("audit"),
-            waiting: key("waiting:"),
-            told: key("told:"),
             channel: key("wake:"),
             prefix,
         }
@@ -38,6 +33,21 @@ impl Keys {
 
     pub(super) fn lock(&self, resource: &Resource) -> String {
         format!("{}:lock:{resource}", self.prefix)
+    }
+
+    /// Returns the key of the clients that wait for a resource.
+    pub(super) fn waiting(&self, resource: &Resource) -> String {
+        format!("{}:waiting:{resource}", self.prefix)
+    }
+
+    /// Returns the key of the client that was notified of the last release.
+    pub(super) fn notified(&self, resource: &Resource) -> String {
+        format!("{}:notified:{resource}", self.prefix)
+    }
+
+    /// Returns the field of the memory that has the count of a resource.
+    pub(super) fn count(resource: &Resource) -> String {
+        format!("c:{resource}")
     }
 
     /// Returns the pattern of the keys of all locks.

@@ -16,21 +16,21 @@ use crate::lock::wait::listener::ReleaseListener;
 
 const WAIT: &str = concat!(include_str!("free.lua"), include_str!("wait.lua"));
 const LEAVE: &str =
-    concat!(include_str!("free.lua"), include_str!("tell.lua"), include_str!("leave.lua"));
+    concat!(include_str!("free.lua"), include_str!("notify.lua"), include_str!("leave.lua"));
 
-/// For how long a node notes somebody who waits. Whoever waits for longer asks now and again, and is noted
-/// again.
-const NOTED: Duration = Duration::from_secs(60);
+/// For how long a node keeps a waiter registered. A client that waits for longer asks now and again, and is
+/// registered again.
+const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(60);
 /// How many notifications may wait until they are read. More are dropped, as others may be lost.
-const MOST: usize = 1024;
+const MAX_QUEUED: usize = 1024;
 
-/// A connection of its own, on which a server tells one client of releases: on a channel that only this
+/// A connection of its own, on which a server notifies one client of releases: on a channel that only this
 /// client listens to.
 pub(super) struct RedisListener {
     connection: MultiplexedConnection,
     keys: Keys,
     client: ClientId,
-    told: mpsc::Receiver<(Resource, u64)>,
+    notified: mpsc::Receiver<(Resource, u64)>,
 }
 
 impl RedisListener {
@@ -45,7 +45,7 @@ impl RedisListener {
             let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
             let info = info.clone().set_redis_settings(settings);
             let client = Client::open(info).map_err(|error| fault(&error))?;
-            let (sender, told) = mpsc::channel(MOST);
+            let (sender, notified) = mpsc::channel(MAX_QUEUED);
             let config = AsyncConnectionConfig::new()
                 .set_connection_timeout(None)
                 .set_response_timeout(None)
@@ -57,7 +57,7 @@ impl RedisListener {
             let channel = format!("{}{id}", keys.channel);
             connection.subscribe(channel).await.map_err(|error| fault(&error))?;
             let listener: Box<dyn ReleaseListener> =
-                Box::new(RedisListener { connection, keys, client: id, told });
+                Box::new(RedisListener { connection, keys, client: id, notified });
             Ok(listener)
         }
         .boxed()
@@ -66,8 +66,7 @@ impl RedisListener {
     fn script(&self, script: &str, resource: &Resource) -> Cmd {
         let mut cmd = ::redis::cmd("EVAL");
         cmd.arg(script).arg(3).arg(self.keys.lock(resource));
-        cmd.arg(format!("{}{resource}", self.keys.waiting));
-        cmd.arg(format!("{}{resource}", self.keys.told));
+        cmd.arg(self.keys.waiting(resource)).arg(self.keys.notified(resource));
         cmd
     }
 
@@ -90,7 +89,9 @@ impl ReleaseListener for RedisListener {
     ) -> BoxFuture<'static, Result<bool, Fault>> {
         let mut cmd = self.script(WAIT, resource);
         let waited = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
-        cmd.arg(format!("{} {ticket}", self.client)).arg(waited).arg(NOTED.as_millis() as u64);
+        cmd.arg(format!("{} {ticket}", self.client))
+            .arg(waited)
+            .arg(REGISTRATION_TIMEOUT.as_millis() as u64);
         self.run(cmd)
     }
 
@@ -104,7 +105,7 @@ impl ReleaseListener for RedisListener {
 
     fn notified(&mut self) -> BoxFuture<'_, Result<(Resource, u64), Fault>> {
         let gone = || Fault::Disconnected("the server closed the connection".into());
-        async move { self.told.recv().await.ok_or_else(gone) }.boxed()
+        async move { self.notified.recv().await.ok_or_else(gone) }.boxed()
     }
 }
 
@@ -117,8 +118,8 @@ impl AsyncPushSender for Pushed {
         match push.kind {
             PushKind::Disconnection => *sender = None,
             PushKind::Message => {
-                if let Some((sender, told)) = sender.as_ref().zip(parse(&push.data)) {
-                    let _ = sender.try_send(told);
+                if let Some((sender, notified)) = sender.as_ref().zip(parse(&push.data)) {
+                    let _ = sender.try_send(notified);
                 }
             }
             _ => {}

@@ -1,11 +1,11 @@
--- Report to an operator how locks stand.
+-- Report to an operator the state of locks.
 -- KEYS: 1 memory (hash), 2 and on: the locks
--- ARGV: 1 how many of those who share a lock are named, 2 and on: the field of each lock's count
+-- ARGV: 1 how many holders of a shared lock are named, 2 and on: the field of each lock's count
 -- Returns: what the node is admitted as, the era, then for each lock: free count | alone count 1 holder ms | shared
 -- count owners (holder ms)...
 -- Why not by scores: users of the library have no right to ZRANGEBYSCORE. What is not a lock
--- of ours stands there as one without a holder.
--- Why no marker: it only reads. Whoever acts on the answer compares the marker.
+-- of ours is reported as one without a holder.
+-- Why no marker: it only reads. A client that acts on the answer compares the marker.
 local memory = redis.call('HMGET', KEYS[1], 'admitted', 'era')
 local time = redis.call('TIME')
 local now, answers = time[1] * 1000 + math.floor(time[2] / 1000), {memory[1] or '', memory[2] or ''}

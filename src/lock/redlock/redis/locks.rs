@@ -6,43 +6,42 @@ use ::redis::aio::MultiplexedConnection;
 use fencing_protocol::{Fault, Fleet, Membership, Reply, Resource, Stamp, Token};
 use tokio::time::timeout;
 
-use super::fault::{fault, nonsense};
+use super::fault::{fault, invalid};
 use super::info::Info;
+use super::keys::Keys;
 use super::node::{RedisNode, connect, info};
 use super::script;
-use super::words::field;
 use crate::holder::Holder;
 use crate::holder::HolderName;
 
 const LOCKS: &str = include_str!("locks.lua");
 const FORCE: &str = concat!(
     include_str!("common.lua"),
-    include_str!("tell.lua"),
+    include_str!("notify.lua"),
     include_str!("note.lua"),
     include_str!("force.lua")
 );
 
 /// How many keys the server looks at in one step.
 const BATCH: usize = 200;
-/// How many of those who share a lock are named in a list.
-const NAMED: usize = 100;
-/// How many of them are named where only one lock is asked for.
-const ALL: usize = 100_000;
-/// How much of what stands in a lock is written down.
-const SHOWN: usize = 128;
-/// How many holders are written down.
-const FEW: usize = 16;
+/// The holders of a shared lock that are named in a list.
+const MAX_LISTED: usize = 100;
+/// The same where only one lock is asked for.
+const MAX_HOLDERS: usize = 100_000;
+/// The length of a lock's value in the audit, in characters.
+const MAX_SHOWN: usize = 128;
+/// The holders that a line of the audit names.
+const MAX_SHOWN_HOLDERS: usize = 16;
 
-/// A lock as it stands on one node, for an operator. A lock that several share stands there once for each of
-/// them.
+/// A lock on one node, for an operator. A shared lock is listed once for each holder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeLock {
     /// What is locked.
     pub resource: Resource,
-    /// What the node has written down as the holder. It is another one for each lease.
+    /// The value of the lock on the node. It is another one for each lease.
     pub value: Vec<u8>,
-    /// Who that is, if it can be read.
+    /// The holder, if the value can be read.
     pub holder: Option<Holder>,
     /// Whether the holder shares the lock, perhaps with others.
     pub shared: bool,
@@ -56,11 +55,11 @@ pub struct NodeLock {
     pub token: Option<Token>,
 }
 
-/// How one resource stands on a node that is admitted in a fleet, for an operator.
+/// The state of one resource on a node that is admitted in a fleet, for an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeView {
-    /// Who holds the lock there. Empty if nobody does.
+    /// The holders of the lock there. Empty if it is free.
     pub locks: Vec<NodeLock>,
     /// The last token of the resource that the node knows of, also where nobody holds the lock. Where it knows of
     /// none, it is the one before the first of its era.
@@ -70,21 +69,21 @@ pub struct NodeView {
     resource: Resource,
 }
 
-/// What became of a release by force on one node.
+/// The result of a forced release on one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Forced {
-    /// So many of the holders had the lock there, and have lost it.
+    /// Removed from this many holders.
     Taken(usize),
-    /// None of them had it, and nobody else. The node has noted that their token is used up.
+    /// The lock was free. The node has noted that the holders' token is used up.
     Free,
-    /// Somebody else has it there, and keeps it. Nothing was noted: where that is an attempt which comes to nothing,
-    /// the holder may get this node back.
+    /// Another holder has it there, and keeps it. Nothing was noted: if that is an attempt that fails, the old
+    /// holder may acquire this node again.
     HeldByAnother,
 }
 
-/// What a node says of some locks.
-struct Answers {
+/// What a node reports of some locks.
+struct LockReports {
     admitted: Vec<u8>,
     era: u64,
     /// The count of each, and who holds it.
@@ -119,7 +118,7 @@ impl RedisNode {
             let names: Vec<Resource> = names.filter(&wanted).collect();
             for names in names.chunks(BATCH) {
                 let answers =
-                    within(budget, self.read_locks(&mut connection, names, NAMED)).await?;
+                    within(budget, self.read_locks(&mut connection, names, MAX_LISTED)).await?;
                 for lock in answers.locks.into_iter().flat_map(|(_, locks)| locks) {
                     // A key may be seen twice.
                     found.insert((lock.resource.clone(), lock.value.clone()), lock);
@@ -149,7 +148,7 @@ impl RedisNode {
             let mut connection = connect(&self.client).await?;
             let (_, marker) = member(&mut connection, fleet).await?;
             let resources = std::slice::from_ref(resource);
-            let answers = self.read_locks(&mut connection, resources, ALL).await?;
+            let answers = self.read_locks(&mut connection, resources, MAX_HOLDERS).await?;
             if answers.admitted != marker.as_bytes() {
                 return Err(Fault::NotAdmitted);
             }
@@ -162,7 +161,7 @@ impl RedisNode {
     }
 
     /// Takes the lock of `resource` from these holders on the node, over a connection of its own, within
-    /// `budget`: see [`NodeLock::value`]. Whoever has got the lock since they were seen keeps it.
+    /// `budget`: see [`NodeLock::value`]. A holder that has got the lock since they were seen keeps it.
     ///
     /// The lock is free, and the holder's next renewal fails, when a majority of the nodes has answered
     /// [`Forced::Taken`] or [`Forced::Free`]. With fewer, run it again.
@@ -175,7 +174,7 @@ impl RedisNode {
     /// The node writes it down, with the name of this process, in the sorted set `{namespace}:audit`, which
     /// keeps the last 1000 lines.
     ///
-    /// **Fencing.** It stops nobody. A holder goes on until its next renewal, which fails once a majority has answered as above, or until its lease
+    /// **Fencing.** It stops no holder: it goes on until its next renewal, which fails once a majority has answered as above, or until its lease
     /// ends. Only a storage that compares tokens refuses its writes, once
     /// it has seen a newer one.
     ///
@@ -207,12 +206,12 @@ impl RedisNode {
             let mut force = ::redis::cmd("EVAL");
             force.arg(FORCE).arg(6).arg(&keys.memory).arg(&keys.quarantine).arg(&keys.latest);
             force.arg(&keys.long).arg(keys.lock(resource)).arg(&keys.audit).arg(marker).arg(line);
-            force.arg(resource.as_str()).arg(field(resource));
-            force.arg(format!("{}{resource}", keys.waiting));
-            force.arg(format!("{}{resource}", keys.told)).arg(&keys.channel);
+            force.arg(resource.as_str()).arg(Keys::count(resource));
+            force.arg(keys.waiting(resource));
+            force.arg(keys.notified(resource)).arg(&keys.channel);
             force.arg(era).arg(count).arg(values);
             let value: Value = query(&mut connection, &force).await?;
-            let odd = || nonsense("this is not an answer to a release by force");
+            let odd = || invalid("this is not an answer to a release by force");
             let Value::Array(parts) = &value else { return Err(odd()) };
             if let [Value::BulkString(forced), Value::Int(taken)] = parts.as_slice()
                 && forced == b"forced"
@@ -243,7 +242,7 @@ impl RedisNode {
         connection: &mut MultiplexedConnection,
         resources: &[Resource],
         most: usize,
-    ) -> Result<Answers, Fault> {
+    ) -> Result<LockReports, Fault> {
         let mut locks = ::redis::cmd("EVAL");
         locks.arg(LOCKS).arg(resources.len() + 1).arg(&self.keys.memory);
         for resource in resources {
@@ -251,10 +250,10 @@ impl RedisNode {
         }
         locks.arg(most);
         for resource in resources {
-            locks.arg(field(resource));
+            locks.arg(Keys::count(resource));
         }
         let value: Value = query(connection, &locks).await?;
-        read(resources, &value).ok_or_else(|| nonsense("this is not a list of locks"))
+        read(resources, &value).ok_or_else(|| invalid("this is not a list of locks"))
     }
 }
 
@@ -269,17 +268,18 @@ async fn member(
     Ok((me, marker))
 }
 
-/// Returns what stands in a lock as it is written down: anybody may have written anything there.
+/// Returns the value of a lock for the audit: anybody may have written anything there.
 fn shown(value: &[u8]) -> String {
     let text = String::from_utf8_lossy(value);
-    text.chars().flat_map(char::escape_debug).take(SHOWN).collect()
+    text.chars().flat_map(char::escape_debug).take(MAX_SHOWN).collect()
 }
 
 /// Returns the first holders. A lock may have very many, and a line of the audit must stay short.
 fn all_shown(values: &[Vec<u8>]) -> String {
-    let mut holders: Vec<_> = values.iter().take(FEW).map(|value| shown(value)).collect();
-    if values.len() > FEW {
-        holders.push(format!("and {} more", values.len() - FEW));
+    let mut holders: Vec<_> =
+        values.iter().take(MAX_SHOWN_HOLDERS).map(|value| shown(value)).collect();
+    if values.len() > MAX_SHOWN_HOLDERS {
+        holders.push(format!("and {} more", values.len() - MAX_SHOWN_HOLDERS));
     }
     holders.join(", ")
 }
@@ -298,7 +298,7 @@ async fn query<T: ::redis::FromRedisValue>(
     command.query_async(connection).await.map_err(|error| fault(&error))
 }
 
-fn read(resources: &[Resource], value: &Value) -> Option<Answers> {
+fn read(resources: &[Resource], value: &Value) -> Option<LockReports> {
     let Value::Array(answers) = value else { return None };
     let [Value::BulkString(admitted), era, answers @ ..] = answers.as_slice() else { return None };
     // A node that has never been admitted has none.
@@ -332,7 +332,7 @@ fn read(resources: &[Resource], value: &Value) -> Option<Answers> {
         }
         locks.push((count, holders));
     }
-    Some(Answers { admitted: admitted.clone(), era: known.unwrap_or(0), locks })
+    Some(LockReports { admitted: admitted.clone(), era: known.unwrap_or(0), locks })
 }
 
 fn number(value: &Value) -> Option<u64> {

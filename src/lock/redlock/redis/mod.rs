@@ -8,10 +8,8 @@ mod listener;
 mod locks;
 mod node;
 mod script;
-mod several;
 mod stream;
 mod url;
-mod words;
 
 use std::sync::Arc;
 

@@ -12,7 +12,7 @@ use fencing_protocol::{ClientId, Fault, Fleet, Incarnation, Membership, Reply, R
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use super::fault::{fault, nonsense, unreachable};
+use super::fault::{fault, invalid, unreachable};
 use super::info::Info;
 use super::keys::Keys;
 use super::listener::RedisListener;
@@ -30,7 +30,7 @@ pub struct RedisNode {
     member: String,
     pub(super) client: Client,
     pub(super) keys: Keys,
-    /// What stands behind the owner in the locks of its client: a space and the client's name, or nothing.
+    /// The text behind the owner in the locks of its client: a space and the client's name, or nothing.
     signature: Arc<str>,
 }
 
@@ -161,9 +161,15 @@ async fn begin(
     let digests = load(&mut connection).await?;
     // Not from zero: a proxy may share a connection among clients, whose numbers must differ.
     let number = AtomicU64::new(random::u128() as u64);
-    let place =
-        Arc::new(Place { keys, me, marker, signature, digests, flushed: AtomicBool::new(false) });
-    Ok(Box::new(RedisSession { connection, place, number }))
+    let context = Arc::new(SessionContext {
+        keys,
+        me,
+        marker,
+        signature,
+        digests,
+        flushed: AtomicBool::new(false),
+    });
+    Ok(Box::new(RedisSession { connection, context, number }))
 }
 
 /// The error that ends a session: see [`script::answer_to`].
@@ -171,25 +177,25 @@ const ANOTHERS: &str = "the answer is another request's";
 
 struct RedisSession {
     connection: MultiplexedConnection,
-    place: Arc<Place>,
+    context: Arc<SessionContext>,
     /// The number of the next request.
     number: AtomicU64,
 }
 
 /// What all requests of a session have in common.
-struct Place {
+struct SessionContext {
     keys: Keys,
     me: Membership,
     /// The value of `admitted` where the node was admitted in this life, in this fleet.
     marker: String,
-    /// What stands behind the owner in a lock.
+    /// The text behind the owner in a lock.
     signature: Arc<str>,
     digests: Digests,
     /// Whether the server has lost the scripts. Until the session ends, requests carry them.
     flushed: AtomicBool,
 }
 
-impl Place {
+impl SessionContext {
     fn command(&self, request: &Request, number: u64) -> Cmd {
         let none = Digests::default();
         let digests = if self.flushed.load(Ordering::Relaxed) { &none } else { &self.digests };
@@ -200,11 +206,11 @@ impl Place {
 impl Session for RedisSession {
     fn call(&self, request: Request) -> BoxFuture<'static, Result<Reply, Fault>> {
         let mut connection = self.connection.clone();
-        let place = Arc::clone(&self.place);
+        let context = Arc::clone(&self.context);
         let number = self.number.fetch_add(1, Ordering::Relaxed);
-        let command = place.command(&request, number);
+        let command = context.command(&request, number);
         async move {
-            let incarnation = &place.me.incarnation;
+            let incarnation = &context.me.incarnation;
             let uptime = match &request {
                 // Settings are looked at again before a node is admitted.
                 Request::Prepare { .. } => Info::parse(&info(&mut connection).await?)?.uptime,
@@ -215,12 +221,12 @@ impl Session for RedisSession {
             };
             let mut answer = send(&mut connection, &command).await;
             if answer.as_ref().is_err_and(is_flushed) {
-                place.flushed.store(true, Ordering::Relaxed);
+                context.flushed.store(true, Ordering::Relaxed);
                 // Nothing is ever sent twice but a release, which may come late and often.
                 if !request.is_release() {
                     return Err(Fault::Refused("the server has lost the scripts".into()));
                 }
-                let whole = place.command(&request, number);
+                let whole = context.command(&request, number);
                 answer = send(&mut connection, &whole).await;
             }
             let value = answer.map_err(|error| fault(&error))?;
@@ -228,7 +234,7 @@ impl Session for RedisSession {
                 return Err(Fault::Disconnected(ANOTHERS.into()));
             };
             let reply = script::reply(incarnation, uptime, parts);
-            reply.ok_or_else(|| nonsense(&format!("{value:?}")))
+            reply.ok_or_else(|| invalid(&format!("{value:?}")))
         }
         .boxed()
     }
@@ -250,7 +256,7 @@ impl Session for RedisSession {
     }
 
     fn server(&self) -> Option<&Incarnation> {
-        Some(&self.place.me.incarnation)
+        Some(&self.context.me.incarnation)
     }
 }
 
@@ -288,6 +294,6 @@ pub(super) async fn info(connection: &mut MultiplexedConnection) -> Result<Strin
     match value {
         Value::BulkString(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
         Value::VerbatimString { text, .. } | Value::SimpleString(text) => Ok(text),
-        _ => Err(nonsense("INFO is not a text")),
+        _ => Err(invalid("INFO is not a text")),
     }
 }

@@ -24,5 +24,5 @@ else
   redis.call('SET', KEYS[5], ARGV[2], 'PX', ARGV[3])
 end
 if not memory[3] then redis.pcall('HSET', KEYS[1], 'granted', 1) end
-outlast(tonumber(ARGV[3]))
+extend_latest(tonumber(ARGV[3]))
 return {'renewed'}

@@ -2,7 +2,7 @@
 -- KEYS: 1 memory (hash), 2 quarantine, 3 latest, 4 long (sorted set), 5 lock of the resource
 -- ARGV: 1 marker of the session, 2 owner, 3 ttl in ms, 4 field of the count, 5 era, 6 count of the lease
 -- Returns: renewed | held ms | not-owner | quarantined ms | a refusal
--- Why the count is raised: an owner that joins is not counted. A count that stands below the token of
+-- Why the count is raised: an owner that joins is not counted. A count below the token of
 -- a lease that shares the lock may be the token of one that held it alone.
 local memory = redis.call('HMGET', KEYS[1], 'admitted', 'nonce', 'era', ARGV[4], 'prepared', 'reserved', 'granted')
 if memory[1] ~= ARGV[1] then return refusal() end
@@ -17,5 +17,5 @@ if not holder or not redis.call('ZSCORE', KEYS[5], ARGV[2]) then
 end
 if not memory[7] then redis.pcall('HSET', KEYS[1], 'granted', 1) end
 write_part(ARGV[2], tonumber(ARGV[3]))
-outlast_part(holder and holder.left or 0, tonumber(ARGV[3]))
+extend_latest_of_part(holder and holder.left or 0, tonumber(ARGV[3]))
 return {'renewed'}

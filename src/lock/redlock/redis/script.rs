@@ -1,15 +1,13 @@
-use ::redis::{Cmd, Value};
-
-use super::keys::Keys;
-use super::several;
-use super::words::{field, millis, signed};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::redis::{Cmd, Value};
 use fencing_protocol::{
-    ClientId, EPOCH, Fleet, Incarnation, Membership, Nonce, Prepared, Reply, Report, Request,
-    Resource, Sealing, Stamp, State, Token,
+    ClientId, EPOCH, Fleet, Incarnation, Membership, Nonce, Owner, Prepared, Reply, Report,
+    Request, Resource, Sealing, Stamp, State, Token,
 };
+
+use super::keys::Keys;
 
 /// A script whose answer begins with the number of the request, its last argument. The number comes
 /// first because Redis cuts an array off at a nil.
@@ -24,16 +22,60 @@ macro_rules! numbered {
     };
 }
 
-/// The scripts of a lock's life, which a session loads when it opens.
-const LOADED: [&str; 8] = [ACQUIRE, SHARE, PUBLISH, RENEW, RENEW_SHARE, RELEASE, SHORTEN, DRAIN];
-const ACQUIRE: &str = numbered!("acquire.lua");
-const SHARE: &str = numbered!("tell.lua", "share.lua");
-const DRAIN: &str = numbered!("drain.lua");
-const RENEW_SHARE: &str = numbered!("renew_share.lua");
-const PUBLISH: &str = numbered!("publish.lua");
-const RENEW: &str = numbered!("renew.lua");
-const RELEASE: &str = numbered!("tell.lua", "release.lua");
-const SHORTEN: &str = numbered!("shorten.lua");
+/// A script that does to each of several locks what the files do to one. Inside, `KEYS` and `ARGV` are those of one.
+macro_rules! each {
+    ($($file:literal),+; $before:expr) => {
+        concat!(
+            "local function one(KEYS, ARGV)\n",
+            include_str!("common.lua"),
+            $(include_str!($file),)+
+            "end\n",
+            include_str!("several.lua"),
+            $before,
+            "return each()\n"
+        )
+    };
+}
+
+/// What is run for one lock.
+struct LockScript {
+    source: &'static str,
+    /// For several locks in one step; empty where there is no such request.
+    each: &'static str,
+    /// The number of arguments of each lock.
+    arguments: usize,
+}
+
+/// The scripts of a lock's life, which a session loads when it opens. Those for several locks go with each
+/// request: they are seldom, and a session opens faster without them.
+const LOADED: [&LockScript; 8] =
+    [&ACQUIRE, &SHARE, &PUBLISH, &RENEW, &RENEW_SHARE, &RELEASE, &SHORTEN, &DRAIN];
+const ACQUIRE: LockScript = LockScript {
+    source: numbered!("acquire.lua"),
+    each: each!("acquire.lua"; concat!(
+        "local function holder_of(KEYS, ARGV)\n",
+        include_str!("common.lua"),
+        "return lock()\nend\n",
+        include_str!("all_or_none.lua")
+    )),
+    arguments: 3,
+};
+const PUBLISH: LockScript =
+    LockScript { source: numbered!("publish.lua"), each: each!("publish.lua"; ""), arguments: 5 };
+const RENEW: LockScript =
+    LockScript { source: numbered!("renew.lua"), each: each!("renew.lua"; ""), arguments: 5 };
+const RELEASE: LockScript = LockScript {
+    source: numbered!("notify.lua", "release.lua"),
+    each: each!("notify.lua", "release.lua"; ""),
+    arguments: 5,
+};
+const SHORTEN: LockScript =
+    LockScript { source: numbered!("shorten.lua"), each: each!("shorten.lua"; ""), arguments: 2 };
+const SHARE: LockScript =
+    LockScript { source: numbered!("notify.lua", "share.lua"), each: "", arguments: 7 };
+const RENEW_SHARE: LockScript =
+    LockScript { source: numbered!("renew_share.lua"), each: "", arguments: 5 };
+const DRAIN: LockScript = LockScript { source: numbered!("drain.lua"), each: "", arguments: 1 };
 
 /// The digests under which a server keeps the scripts that were loaded. None of them if it takes none:
 /// then each request carries its script.
@@ -44,8 +86,8 @@ impl Digests {
     /// Returns the commands that load the scripts.
     pub(super) fn load() -> ::redis::Pipeline {
         let mut load = ::redis::pipe();
-        for source in LOADED {
-            load.cmd("SCRIPT").arg("LOAD").arg(source);
+        for script in LOADED {
+            load.cmd("SCRIPT").arg("LOAD").arg(script.source);
         }
         load
     }
@@ -58,14 +100,15 @@ impl Digests {
         Digests(if whole { answers } else { Vec::new() })
     }
 
-    fn of_script(&self, source: &str) -> Option<&str> {
-        let place = LOADED.iter().position(|loaded| *loaded == source)?;
+    fn of_script(&self, script: &LockScript) -> Option<&str> {
+        let place = LOADED.iter().position(|loaded| loaded.source == script.source)?;
         self.0.get(place).map(String::as_str)
     }
 }
 
 /// Returns the command that runs a request as one script, by its digest where it was loaded, for the session
-/// with this marker, of a client whose locks are signed like that. The number comes back with the answer, see [`answer_to`].
+/// with this marker, of a client whose locks are signed like that. The number comes back with the answer, see
+/// [`answer_to`].
 pub(super) fn command(
     keys: &Keys,
     (marker, signature): (&str, &str),
@@ -73,80 +116,113 @@ pub(super) fn command(
     request: &Request,
     number: u64,
 ) -> Cmd {
-    let script = |source: &'static str, resource: Option<&Resource>| {
-        // Room for what a lock of a usual name needs.
-        let mut cmd = Cmd::with_capacity(20, 640);
-        match digests.of_script(source) {
-            Some(digest) => cmd.arg("EVALSHA").arg(digest),
-            None => cmd.arg("EVAL").arg(source),
-        };
-        cmd.arg(if resource.is_some() { 5 } else { 4 });
-        cmd.arg(&keys.memory).arg(&keys.quarantine).arg(&keys.latest).arg(&keys.long);
-        if let Some(resource) = resource {
-            cmd.arg(keys.lock(resource));
+    // Room for what a lock of a usual name needs.
+    let mut cmd = Cmd::with_capacity(20, 640);
+    let parts = request.parts();
+    match (of_lock(request), parts.first().and_then(of_lock)) {
+        (Some((script, resource)), _) => {
+            match digests.of_script(script) {
+                Some(digest) => cmd.arg("EVALSHA").arg(digest),
+                None => cmd.arg("EVAL").arg(script.source),
+            };
+            node_keys(&mut cmd, keys, 1).arg(keys.lock(resource)).arg(marker);
+            arguments(&mut cmd, keys, signature, request);
         }
-        cmd.arg(marker);
-        cmd
+        (None, Some((script, _))) => {
+            cmd.arg("EVAL").arg(script.each);
+            node_keys(&mut cmd, keys, parts.len());
+            for (_, resource) in parts.iter().filter_map(of_lock) {
+                cmd.arg(keys.lock(resource));
+            }
+            cmd.arg(marker).arg(script.arguments);
+            parts.iter().for_each(|part| arguments(&mut cmd, keys, signature, part));
+        }
+        (None, None) => of_node(&mut cmd, keys, marker, request),
+    }
+    cmd.arg(number);
+    cmd
+}
+
+fn node_keys<'a>(cmd: &'a mut Cmd, keys: &Keys, locks: usize) -> &'a mut Cmd {
+    cmd.arg(4 + locks).arg(&keys.memory).arg(&keys.quarantine).arg(&keys.latest).arg(&keys.long)
+}
+
+/// Returns the script of a request about one lock.
+fn of_lock(request: &Request) -> Option<(&'static LockScript, &Resource)> {
+    Some(match request {
+        Request::Acquire { resource, .. } => (&ACQUIRE, resource),
+        Request::Share { resource, .. } => (&SHARE, resource),
+        Request::Drain { resource, .. } => (&DRAIN, resource),
+        Request::RenewShare { resource, .. } => (&RENEW_SHARE, resource),
+        Request::Publish { resource, .. } => (&PUBLISH, resource),
+        Request::Renew { resource, .. } => (&RENEW, resource),
+        Request::Release { resource, .. } => (&RELEASE, resource),
+        Request::Shorten { resource, .. } => (&SHORTEN, resource),
+        _ => return None,
+    })
+}
+
+/// Adds the arguments of a request about one lock, behind the marker.
+fn arguments(cmd: &mut Cmd, keys: &Keys, signature: &str, request: &Request) {
+    let stamp = |cmd: &mut Cmd, token: &Token| {
+        let Stamp { era, count } = Stamp::from(*token);
+        cmd.arg(era).arg(count);
     };
-    let stamp = |token: &Token| Stamp::from(*token);
-    let mut cmd;
+    let waiters = |cmd: &mut Cmd, resource: &Resource| {
+        cmd.arg(keys.waiting(resource)).arg(keys.notified(resource));
+        cmd.arg(&keys.channel).arg(resource.as_str());
+    };
+    if let Some(owner) = request.owner() {
+        cmd.arg(signed(&owner, signature));
+    }
     match request {
-        Request::Acquire { resource, owner, ttl } => {
-            cmd = script(ACQUIRE, Some(resource));
-            cmd.arg(signed(owner, signature)).arg(millis(*ttl)).arg(field(resource));
+        Request::Acquire { resource, ttl, .. } => {
+            cmd.arg(millis(*ttl)).arg(Keys::count(resource));
         }
-        Request::Share { resource, owner, ttl } => {
-            cmd = script(SHARE, Some(resource));
-            cmd.arg(signed(owner, signature)).arg(millis(*ttl)).arg(field(resource));
-            cmd.arg(format!("{}{resource}", keys.waiting));
-            cmd.arg(format!("{}{resource}", keys.told)).arg(&keys.channel).arg(resource.as_str());
+        Request::Share { resource, ttl, .. } => {
+            cmd.arg(millis(*ttl)).arg(Keys::count(resource));
+            waiters(cmd, resource);
         }
-        Request::Drain { resource, lasting } => {
-            cmd = script(DRAIN, Some(resource));
+        Request::Renew { resource, token, ttl, .. }
+        | Request::RenewShare { resource, token, ttl, .. } => {
+            cmd.arg(millis(*ttl)).arg(Keys::count(resource));
+            stamp(cmd, token);
+        }
+        Request::Publish { resource, nonce, token, .. } => {
+            cmd.arg(nonce.to_string()).arg(Keys::count(resource));
+            stamp(cmd, token);
+        }
+        Request::Release { resource, .. } => waiters(cmd, resource),
+        Request::Shorten { rest: lasting, .. } | Request::Drain { lasting, .. } => {
             cmd.arg(millis(*lasting));
         }
-        Request::RenewShare { resource, owner, token, ttl } => {
-            cmd = script(RENEW_SHARE, Some(resource));
-            cmd.arg(signed(owner, signature)).arg(millis(*ttl)).arg(field(resource));
-            cmd.arg(stamp(token).era).arg(stamp(token).count);
-        }
-        Request::Publish { resource, owner, nonce, token } => {
-            cmd = script(PUBLISH, Some(resource));
-            cmd.arg(signed(owner, signature)).arg(nonce.to_string()).arg(field(resource));
-            cmd.arg(stamp(token).era).arg(stamp(token).count);
-        }
-        Request::Renew { resource, owner, token, ttl } => {
-            cmd = script(RENEW, Some(resource));
-            cmd.arg(signed(owner, signature)).arg(millis(*ttl)).arg(field(resource));
-            cmd.arg(stamp(token).era).arg(stamp(token).count);
-        }
-        Request::Release { resource, owner } => {
-            cmd = script(RELEASE, Some(resource));
-            cmd.arg(signed(owner, signature)).arg(format!("{}{resource}", keys.waiting));
-            cmd.arg(format!("{}{resource}", keys.told)).arg(&keys.channel).arg(resource.as_str());
-        }
-        Request::Shorten { resource, owner, rest } => {
-            cmd = script(SHORTEN, Some(resource));
-            cmd.arg(signed(owner, signature)).arg(millis(*rest));
-        }
-        Request::Several(parts) => cmd = several::command(keys, (marker, signature), parts),
+        _ => {}
+    }
+}
+
+/// Adds what a request about the whole node runs.
+fn of_node(cmd: &mut Cmd, keys: &Keys, marker: &str, request: &Request) {
+    let mut script = |source: &'static str| {
+        cmd.arg("EVAL").arg(source);
+        node_keys(cmd, keys, 0).arg(marker);
+    };
+    match request {
         Request::Prepare { nonce, from } => {
-            cmd = script(numbered!("session.lua", "prepare.lua"), None);
+            script(numbered!("session.lua", "prepare.lua"));
             cmd.arg(nonce.to_string()).arg(from.as_ref().map_or("", Fleet::as_str));
         }
-        Request::Read => cmd = script(numbered!("read.lua"), None),
-        Request::Inspect => cmd = script(numbered!("inspect.lua"), None),
+        Request::Read => script(numbered!("read.lua")),
         Request::Reserve { era, memory } => {
-            cmd = script(numbered!("session.lua", "reserve.lua"), None);
+            script(numbered!("session.lua", "reserve.lua"));
             cmd.arg(*era).arg(memory.map_or_else(String::new, |nonce| nonce.to_string()));
         }
         Request::Activate { nonce, era, collect, quarantine, new, .. } => {
-            cmd = script(numbered!("session.lua", "activate.lua"), None);
+            script(numbered!("session.lua", "activate.lua"));
             cmd.arg(nonce.to_string()).arg(*era).arg(u8::from(*collect)).arg(millis(*quarantine));
             cmd.arg(u8::from(*new));
         }
         Request::Seal { to, step } => {
-            cmd = script(numbered!("session.lua", "seal.lua"), None);
+            script(numbered!("session.lua", "seal.lua"));
             let (step, era) = match step {
                 Sealing::Leave => ("leave", 0),
                 Sealing::Promise(era) => ("promise", *era),
@@ -155,12 +231,23 @@ pub(super) fn command(
             cmd.arg(to.as_str()).arg(step).arg(era);
         }
         Request::Open { nonce } => {
-            cmd = script(numbered!("open.lua"), None);
+            script(numbered!("open.lua"));
             cmd.arg(nonce.to_string());
         }
+        // What is left is `Inspect`, which changes nothing.
+        _ => script(numbered!("inspect.lua")),
     }
-    cmd.arg(number);
-    cmd
+}
+
+/// Returns whole milliseconds, rounded up, at least one unless zero: Redis refuses `PX 0`.
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+/// Returns the value of a lock that an owner holds, or its member: the owner, and behind a space the name
+/// of its client, for people. The scripts compare the whole of it.
+fn signed(owner: &Owner, signature: &str) -> String {
+    format!("{owner}{signature}")
 }
 
 /// Returns the value of `admitted` on a node that was admitted in this life, in this fleet.

@@ -1,10 +1,10 @@
 -- Lock a resource for an owner and others that share it, if nobody holds it alone or waits for that.
 -- KEYS: 1 memory (hash), 2 quarantine, 3 latest, 4 long (sorted set), 5 lock of the resource
--- ARGV: 1 marker of the session, 2 owner, 3 ttl in ms, 4 field of the count, 5 key of those who wait, 6 key of
--- who was told, 7 what the channels begin with, 8 the resource
+-- ARGV: 1 marker of the session, 2 owner, 3 ttl in ms, 4 field of the count, 5 key of the waiters, 6 key of
+-- who was notified, 7 what the channels begin with, 8 the resource
 -- Returns: granted era count nonce crowded | held ms (holder) | quarantined ms | exhausted | a refusal
--- Why only the first is counted: those who share a lock get one token, and do not make each other
--- stale. Whoever held it alone before them was counted, and has a smaller one. Why the next one is told: it
+-- Why only the first is counted: holders that share a lock get one token, and do not make each other
+-- stale. A holder that had it alone before them was counted, and has a smaller one. Why the next one is notified: it
 -- may share the lock as well; or it waits to hold the lock alone, which is free.
 -- Why it looks up a score first: a user without the right to that must not get a part that nobody can release.
 redis.call('ZSCORE', KEYS[4], KEYS[5])
@@ -18,7 +18,7 @@ local holder, joins, left = lock(), false, 0
 if type(holder) == 'table' then
   if redis.call('ZSCORE', KEYS[5], ARGV[2]) then return {'granted', era, count, memory[2], crowded} end
   if holder.drains then
-    if holder.owners == 0 then tell(ARGV[5], ARGV[6], ARGV[7], ARGV[8]) end
+    if holder.owners == 0 then notify(ARGV[5], ARGV[6], ARGV[7], ARGV[8]) end
     return {'held', holder.drains}
   end
   joins, left = count > 0, holder.left
@@ -35,6 +35,6 @@ if not joins then
 end
 if not memory[4] then redis.call('HSET', KEYS[1], 'granted', 1) end
 write_part(ARGV[2], tonumber(ARGV[3]))
-outlast_part(left, tonumber(ARGV[3]))
-tell(ARGV[5], ARGV[6], ARGV[7], ARGV[8])
+extend_latest_of_part(left, tonumber(ARGV[3]))
+notify(ARGV[5], ARGV[6], ARGV[7], ARGV[8])
 return {'granted', era, count, memory[2], crowded}

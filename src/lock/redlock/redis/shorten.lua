@@ -1,4 +1,4 @@
--- Let a lock end after the rest of its time, if the owner holds it: at once, if there is none. Nobody is told.
+-- Let a lock end after the rest of its time, if the owner holds it: at once, if there is none. No client is notified.
 -- KEYS: 1 memory (hash), 2 quarantine, 3 latest, 4 long (sorted set), 5 lock of the resource
 -- ARGV: 1 marker of the session, 2 owner, 3 rest in ms
 -- Returns: released | not-owner | a refusal
