@@ -36,16 +36,11 @@ pub struct Sequencer {
 }
 
 /// A source of a token that may still be shown: a [`Lease`](crate::lock::Lease) until it is over.
+#[auto_impl::auto_impl(Arc)]
 pub trait HeldToken: Send + Sync {
     /// Returns the token together with its resource, or `None` when the lease is over. Then nothing more
     /// may be sent under it.
     fn held(&self) -> Option<Sequencer>;
-}
-
-impl<H: HeldToken + ?Sized> HeldToken for std::sync::Arc<H> {
-    fn held(&self) -> Option<Sequencer> {
-        (**self).held()
-    }
 }
 
 /// The pair of another client's lease. Only that client knows when the lease is over.

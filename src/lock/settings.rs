@@ -85,6 +85,12 @@ impl Settings {
         }
     }
 
+    /// Returns these settings for a back end with these defaults.
+    pub(super) fn with_defaults_of(&self, defaults: &Settings) -> Settings {
+        let Settings { budget_name, default_budget, .. } = *defaults;
+        Settings { budget_name, default_budget, ..self.clone() }
+    }
+
     pub(super) fn terms(&self) -> Terms {
         Terms { ttl: self.ttl, lock_delay: self.lock_delay, drift: self.drift() }
     }
@@ -162,13 +168,6 @@ fn between(
 /// Writes the setters that every builder has, once. The builder has a field `settings`.
 macro_rules! settings_setters {
     () => {
-        /// Takes all settings, but for the defaults of the budget.
-        pub(in crate::lock) fn settings(mut self, settings: &Settings) -> Self {
-            let Settings { budget_name, default_budget, .. } = self.settings;
-            self.settings = Settings { budget_name, default_budget, ..settings.clone() };
-            self
-        }
-
         /// Sets how long a lease lasts unless it is renewed. Default: 10 s.
         pub fn ttl(mut self, ttl: std::time::Duration) -> Self {
             self.settings.ttl = ttl;

@@ -3,20 +3,12 @@ use std::sync::Arc;
 use crate::lock::service::api::Lock;
 use crate::lock::settings::BuildError;
 
-/// Every scheme, and the feature that it needs.
-const FEATURES: &[(&str, &str)] = &[
-    ("redis", "redis"),
-    ("rediss", "redis"),
-    ("valkey", "redis"),
-    ("valkeys", "redis"),
-    ("unix", "redis"),
-    ("redis+unix", "redis"),
-    ("valkey+unix", "redis"),
-    ("postgres", "postgres"),
-    ("postgresql", "postgres"),
-    ("mysql", "mysql"),
-    ("mariadb", "mysql"),
-    ("sqlite", "sqlite"),
+/// Every feature, and the schemes that need it.
+const FEATURES: &[(&str, &[&str])] = &[
+    ("redis", &["redis", "rediss", "valkey", "valkeys", "unix", "redis+unix", "valkey+unix"]),
+    ("postgres", &["postgres", "postgresql"]),
+    ("mysql", &["mysql", "mariadb"]),
+    ("sqlite", &["sqlite"]),
 ];
 
 /// Why a URL gave no lock service.
@@ -68,8 +60,8 @@ pub enum ConnectError {
 impl ConnectError {
     /// Returns the error of a scheme that no back end in this build has.
     pub(super) fn unknown(scheme: &str) -> ConnectError {
-        match FEATURES.iter().find(|(known, _)| *known == scheme) {
-            Some((_, feature)) => ConnectError::Feature { scheme: scheme.to_owned(), feature },
+        match FEATURES.iter().find(|(_, schemes)| schemes.contains(&scheme)) {
+            Some((feature, _)) => ConnectError::Feature { scheme: scheme.to_owned(), feature },
             None => ConnectError::Scheme(Some(scheme.to_owned())),
         }
     }

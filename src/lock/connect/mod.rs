@@ -17,7 +17,7 @@ use tokio::runtime::Handle;
 
 use super::redlock::{MemoryNode, Redlock, RedlockBuilder};
 use super::service::api::Lock;
-use super::settings::Settings;
+use super::settings::{Settings, settings_setters};
 
 pub use error::ConnectError;
 
@@ -77,43 +77,12 @@ impl ConnectOptions {
         self
     }
 
-    /// Sets how long a lease lasts unless it is renewed. Default: 10 s.
-    pub fn ttl(mut self, ttl: Duration) -> ConnectOptions {
-        self.settings.ttl = ttl;
-        self
-    }
-
-    /// Sets how long `acquire` waits. Default: 30 s.
-    pub fn wait(mut self, limit: Duration) -> ConnectOptions {
-        self.settings.wait = limit;
-        self
-    }
-
-    /// Sets the least time for which a lock stays closed, counted from before it was asked for. A
-    /// release before that leaves the lock in place for the rest. At most the TTL. Default: zero.
-    pub fn lock_at_least_for(mut self, least: Duration) -> ConnectOptions {
-        self.settings.at_least = least;
-        self
-    }
+    settings_setters!();
 
     /// Sets how long one server may take to answer. Default for Redis: 50 ms, and at most a quarter
     /// of the TTL. Default for a database: 2 s, and at most half of the TTL.
     pub fn budget(mut self, budget: Duration) -> ConnectOptions {
         self.settings.budget = Some(budget);
-        self
-    }
-
-    /// Sets whether a watchdog renews leases each third of their TTL. Default: it does. Without it you
-    /// call [`Lease::renew`](crate::lock::Lease::renew).
-    pub fn renew(mut self, renew: bool) -> ConnectOptions {
-        self.settings.renew = renew;
-        self
-    }
-
-    /// Sets the name that locks are held under, for people: see
-    /// [`RedlockBuilder::holder`](crate::lock::redlock::RedlockBuilder::holder).
-    pub fn holder(mut self, name: impl Into<String>) -> ConnectOptions {
-        self.settings.holder = Some(name.into());
         self
     }
 
@@ -183,8 +152,11 @@ fn redis(options: &ConnectOptions) -> Result<Connected, ConnectError> {
     redlock(options, Redlock::builder().redis(redis_urls::urls(&options.url)))
 }
 
-fn redlock(options: &ConnectOptions, builder: RedlockBuilder) -> Result<Connected, ConnectError> {
-    let mut builder = builder.settings(&options.settings);
+fn redlock(
+    options: &ConnectOptions,
+    mut builder: RedlockBuilder,
+) -> Result<Connected, ConnectError> {
+    builder.settings = options.settings.with_defaults_of(&builder.settings);
     if let Some(namespace) = &options.namespace {
         builder = builder.namespace(namespace);
     }

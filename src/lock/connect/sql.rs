@@ -67,7 +67,9 @@ pub(super) fn sqlite(options: &ConnectOptions) -> Result<Connected, ConnectError
 /// Opens a lock service in the database of this pool. Where its tables are missing, or nothing
 /// can be read from them, it is ready when they have been created.
 fn open<DB: Database>(options: &ConnectOptions, pool: Pool<DB>) -> Result<Connected, ConnectError> {
-    let lock = SqlLock::builder(pool.clone()).settings(&options.settings).build()?;
+    let mut builder = SqlLock::builder(pool.clone());
+    builder.settings = options.settings.with_defaults_of(&builder.settings);
+    let lock = builder.build()?;
     let opened = lock.clone();
     let limit = options.connect_limit();
     let ready = async move {

@@ -75,7 +75,7 @@ pub(super) async fn attempt(
 /// client may be to blame for the other faults, too. Requests that were refused before a budget has passed do not
 /// count: they would be refused again.
 fn was_late(nodes: &Nodes, begin: Instant, faults: &[(usize, Fault)]) -> bool {
-    begin.elapsed() >= nodes.budget() && faults.iter().any(|(_, it)| it.is_own())
+    begin.elapsed() >= nodes.context.budget && faults.iter().any(|(_, it)| it.is_own())
 }
 
 /// Asks the nodes once. Says also who holds the lock, if the nodes have said that.

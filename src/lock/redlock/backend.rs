@@ -33,7 +33,7 @@ impl LockBackend for Arc<Nodes> {
     }
 
     fn notifications(&self) -> &ReleaseNotifications {
-        Nodes::notifications(self)
+        &self.context.notifications
     }
 
     async fn health(&self, _: &Settings) -> Health {
@@ -77,7 +77,7 @@ impl LockBackend for Arc<Nodes> {
     }
 
     async fn settle(&self) {
-        self.outstanding().over().await;
+        self.context.outstanding.over().await;
     }
 }
 
@@ -102,7 +102,7 @@ impl Nodes {
             needed: majority(self.size()),
             granting: self.size() - faults.len(),
             causes: self.causes(faults),
-            fleet: self.fleet().members().map(str::to_owned).collect(),
+            fleet: self.context.fleet.members().map(str::to_owned).collect(),
             nodes: Vec::new(),
         }
     }

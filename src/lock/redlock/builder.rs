@@ -18,7 +18,7 @@ pub struct RedlockBuilder {
     sources: Vec<NodeSource>,
     namespace: String,
     clock: Arc<dyn Clock>,
-    settings: Settings,
+    pub(in crate::lock) settings: Settings,
     start_rules: StartRules,
 }
 

@@ -8,11 +8,11 @@ use fencing_protocol::{
     ClientId, Fault, Fleet, Nonce, Readmission, ReleaseOutcome, Reply, Request, majority,
 };
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
 
 use super::answers::Answers;
-use super::context::{LaneContext, Outstanding, Recovery};
+use super::context::{LaneContext, Outstanding};
 use super::distinct_servers::DistinctServers;
 use super::driver::ANSWER_TIMEOUT;
 use super::lane::Lane;
@@ -30,7 +30,7 @@ const MAX_TURNS: u32 = 128;
 /// The nodes of one lock service, and what all of its clones share.
 pub struct Nodes {
     lanes: Vec<Lane>,
-    context: Arc<LaneContext>,
+    pub(super) context: Arc<LaneContext>,
     clock: Arc<dyn Clock>,
     start_rules: StartRules,
     /// The attempts that may ask the nodes now.
@@ -54,7 +54,7 @@ pub(super) struct StartRules {
 
 impl fmt::Debug for Nodes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.fleet().members().collect::<Vec<_>>();
+        let names = self.context.fleet.members().collect::<Vec<_>>();
         f.debug_tuple("Nodes").field(&names).finish()
     }
 }
@@ -131,27 +131,6 @@ impl Nodes {
         assume_no_locks &= !self.context.in_use.load(Ordering::Relaxed);
         let (nonce, longest) = (Nonce(random::u128()), self.longest());
         Readmission { target, collect, nonce, longest, strict, nothing_out: assume_no_locks }
-    }
-
-    pub(super) fn fleet(&self) -> &Fleet {
-        &self.context.fleet
-    }
-
-    pub(super) fn budget(&self) -> Duration {
-        self.context.budget
-    }
-
-    pub(super) fn notifications(&self) -> &ReleaseNotifications {
-        &self.context.notifications
-    }
-
-    /// Returns the recoveries, if no task attends to them.
-    pub(super) fn unattended(&self) -> Option<mpsc::Receiver<Recovery>> {
-        self.context.unattended()
-    }
-
-    pub(super) fn outstanding(&self) -> &Outstanding {
-        &self.context.outstanding
     }
 
     /// Notes why a node can't be brought back, or that it can.

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use fencing_protocol::{
     Fault, Move, MoveError, Nonce, Prepared, Readmission, ReadmitError, Relocation, Reply, Report,
-    Request, Side, majority,
+    Request, Side, fault_of, majority,
 };
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -13,11 +13,10 @@ use super::Redlock;
 use super::nodes::Nodes;
 use super::readmission;
 use crate::lock::error::{Causes, NodeCause};
-use crate::random;
-use crate::random::jitter;
+use crate::random::{self, jitter};
 
 /// How often an operation is tried when others, or nodes that forget, get in its way.
-const TRIES: u32 = 20;
+const MAX_TRIES: u32 = 20;
 /// How long a fleet that was started grants nothing, in any case.
 const SETTLED: Duration = Duration::from_secs(1);
 
@@ -78,7 +77,7 @@ pub enum OperatorError {
     Refused(String),
 }
 
-/// What became of the nodes.
+/// The result of bringing nodes back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AdmitNodes {
@@ -104,7 +103,6 @@ impl Operator {
     /// # Cancel safety
     /// If you drop the future, it may have been done in part; run it again.
     pub async fn init(&self) -> Result<(), OperatorError> {
-        let longest = self.nodes.longest();
         self.repeat(|| async move {
             let prepared = self.prepared().await?;
             let admitted = prepared.iter().filter(|node| node.admitted).count();
@@ -116,14 +114,10 @@ impl Operator {
                 return Ok(());
             }
             let target = prepared.iter().position(|node| !node.admitted).unwrap_or(0);
-            let nonce = Nonce(random::u128());
             let order = Readmission {
-                target,
-                collect: false,
-                nonce,
-                longest,
                 strict: true,
                 nothing_out: true,
+                ..self.nodes.readmission(target, false)
             };
             match readmission::readmit(&self.nodes, order).await {
                 // A client that started them at the same time has closed them.
@@ -188,7 +182,7 @@ impl Operator {
     pub async fn open(&self) -> Result<Vec<String>, OperatorError> {
         let (mut closed, mut faults) = (Vec::new(), Vec::new());
         for node in 0..self.nodes.size() {
-            match self.ask(node, Request::Inspect).await {
+            match self.nodes.ask(node, Request::Inspect).await {
                 Ok(Reply::Report(Report { state, quarantine: Some(left), .. })) => {
                     closed.push((node, state.nonce, left));
                 }
@@ -202,7 +196,7 @@ impl Operator {
         sleep(longest.min(SETTLED)).await;
         let mut opened = Vec::new();
         for (node, nonce, _) in closed {
-            match self.ask(node, Request::Open { nonce }).await {
+            match self.nodes.ask(node, Request::Open { nonce }).await {
                 Ok(Reply::Opened) => opened.push(self.nodes.name(node).to_owned()),
                 Ok(_) => faults.push((node, Fault::NotAdmitted)),
                 Err(fault) => faults.push((node, fault)),
@@ -218,7 +212,7 @@ impl Operator {
     /// renewed any more and end. Clients of the new list get leases as soon as those have
     /// ended, with larger tokens. Give clients the new list once this has succeeded.
     ///
-    /// You may interrupt it at any point and run it again; somebody else may run it at the same time.
+    /// You may interrupt it at any point and run it again; others may run it at the same time.
     ///
     /// # Errors
     /// [`OperatorError`].
@@ -243,15 +237,15 @@ impl Operator {
     }
 
     async fn relocate(&self, new: &Redlock, lost: bool) -> Result<(), OperatorError> {
-        if self.nodes.fleet() == new.backend.fleet() {
+        if self.nodes.context.fleet == new.backend.context.fleet {
             return Err(OperatorError::SameList);
         }
         let to = Operator::of(&new.backend);
         let to = &to;
         self.repeat(|| async move {
             let order = Relocation {
-                old: self.nodes.fleet().clone(),
-                new: to.nodes.fleet().clone(),
+                old: self.nodes.context.fleet.clone(),
+                new: to.nodes.context.fleet.clone(),
                 nonce: Nonce(random::u128()),
                 longest: to.nodes.longest(),
                 lost,
@@ -265,7 +259,7 @@ impl Operator {
                 }
                 // One of the old list that did not answer while that was sealed.
                 MoveError::Elsewhere(Side::New, _, Fault::OtherFleet { members })
-                    if members.iter().eq(self.nodes.fleet().members()) =>
+                    if members.iter().eq(self.nodes.context.fleet.members()) =>
                 {
                     None
                 }
@@ -301,21 +295,15 @@ impl Operator {
         }
     }
 
-    async fn ask(&self, node: usize, request: Request) -> Result<Reply, Fault> {
-        self.nodes.ask(node, request).await
-    }
-
     /// Asks every node to prepare, which marks a node that has forgotten and changes nothing else.
     async fn prepared(&self) -> Result<Vec<Prepared>, Option<OperatorError>> {
-        let mut answers = {
-            let (nonce, from) = (Nonce(random::u128()), None);
-            self.nodes.submit_all(&Request::Prepare { nonce, from })
-        };
+        let nonce = Nonce(random::u128());
+        let mut answers = self.nodes.submit_all(&Request::Prepare { nonce, from: None });
         let (mut prepared, mut faults) = (Vec::new(), Vec::new());
         while let Some((node, answer)) = answers.next().await {
             match answer {
                 Ok(Reply::Prepared(answer)) => prepared.push((node, answer)),
-                other => faults.push((node, fencing_protocol::fault_of(other))),
+                other => faults.push((node, fault_of(other))),
             }
         }
         if !faults.is_empty() {
@@ -357,7 +345,7 @@ impl Operator {
     where
         F: Future<Output = Result<(), Option<OperatorError>>>,
     {
-        for _ in 0..TRIES {
+        for _ in 0..MAX_TRIES {
             match attempt().await {
                 Ok(()) => return Ok(()),
                 Err(Some(error)) => return Err(error),

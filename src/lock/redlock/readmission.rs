@@ -24,7 +24,7 @@ const OTHER_LISTS_TIMEOUT: Duration = Duration::from_millis(1200);
 
 /// Starts the task that brings nodes back, if none runs.
 pub(super) fn start(nodes: &Arc<Nodes>) {
-    if let Some(recoveries) = nodes.unattended() {
+    if let Some(recoveries) = nodes.context.unattended() {
         tokio::spawn(run(Arc::downgrade(nodes), recoveries));
     }
 }
@@ -151,13 +151,13 @@ pub(super) async fn readmit(nodes: &Nodes, order: Readmission) -> Result<Readmit
             // A request that was on its way to the others when the target forgot is given up
             // by its client before they are asked what may be out.
             if matches!(request, Request::Reserve { memory: None, .. }) && !waited {
-                sleep(nodes.budget() * 2).await;
+                sleep(nodes.context.budget * 2).await;
                 waited = true;
             }
             // Blank nodes may belong to a longer list, whose clients bring them back meanwhile: the promise is
             // then refused. Later it would be too late, as a node that is active is bound to this list.
             if matches!(request, Request::Reserve { memory: Some(_), .. }) && !others_waited {
-                sleep(OTHER_LISTS_TIMEOUT + nodes.budget() * 4).await;
+                sleep(OTHER_LISTS_TIMEOUT + nodes.context.budget * 4).await;
                 others_waited = true;
             }
             let answer = nodes.ask(node, request);

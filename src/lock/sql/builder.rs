@@ -19,7 +19,7 @@ const BUDGET: Duration = Duration::from_secs(2);
 pub struct SqlLockBuilder<DB: Database> {
     pool: Pool<DB>,
     clock: Arc<dyn Clock>,
-    settings: Settings,
+    pub(in crate::lock) settings: Settings,
 }
 
 impl<DB: Database> SqlLockBuilder<DB> {
