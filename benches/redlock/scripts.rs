@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fencing::lock::redlock::{Node, RedisNode, Session};
 use fencing::{Resource, Token};
-use fencing_protocol::{Fleet, Owner, Reply, Request};
+use fencing_protocol::{Fleet, Mode, Owner, Reply, Request};
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
@@ -35,7 +35,8 @@ impl Scripts {
         let number = self.owners.fetch_add(1, Ordering::Relaxed);
         let owner = Owner((u128::from(std::process::id()) << 64) | u128::from(number));
         let resource = Resource::new(format!("scripts/{name}")).unwrap();
-        let request = Request::Acquire { resource: resource.clone(), owner, ttl: TTL };
+        let request =
+            Request::Acquire { mode: Mode::Exclusive, resource: resource.clone(), owner, ttl: TTL };
         let granted = self.majority(&request, |reply| matches!(reply, Reply::Granted { .. })).await;
         granted.then_some((resource, owner))
     }
@@ -50,7 +51,13 @@ impl Scripts {
         let renewals = held.iter().map(|(resource, owner)| {
             let (resource, owner) = (resource.clone(), *owner);
             // The lock is still held: nobody looks at the token.
-            let request = Request::Renew { resource, owner, token: Token::MIN, ttl: TTL };
+            let request = Request::Renew {
+                mode: Mode::Exclusive,
+                resource,
+                owner,
+                token: Token::MIN,
+                ttl: TTL,
+            };
             async move { self.all(&request, |reply| *reply == Reply::Renewed).await }
         });
         let renewed: Vec<bool> = join_all(renewals).await;

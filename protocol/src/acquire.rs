@@ -1,24 +1,27 @@
+use std::cmp::{Ordering, Reverse};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::message::{Reply, Request};
-use super::{Attempt, Fault, Fleet, Mode, Nonce, Stamp, majority};
-use crate::time::Time;
-use crate::token::Token;
+use super::message::{Reply, Request, fault_of};
+use super::{Attempt, Fault, NonEmpty, Nonce, Time, Token, majority};
 
-/// How one attempt ended.
+/// An attempt that has acquired all of its resources, with time left.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum AcquireOutcome {
-    /// A majority is published and there is time left.
-    Won {
-        /// The lease's token.
-        token: Token,
-        /// When the lease ends unless it is renewed.
-        deadline: Time,
-    },
-    /// Enough nodes answered, and another owner holds the lock on too many of them.
+pub struct Won {
+    /// The locks, in the order of the attempt, each with its token.
+    pub locks: NonEmpty<(Attempt, Token)>,
+    /// When the lease ends unless it is renewed.
+    pub deadline: Time,
+}
+
+/// Why an attempt has acquired none of its resources.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Lost {
+    /// Enough nodes answered, and another owner holds one of the locks on too many of them.
     Held {
-        /// When enough of the locks seen will have expired; zero if the vote was split.
+        /// Which of the resources: the one that is held for longest.
+        part: usize,
+        /// When enough of its locks seen will have expired; zero if the vote was split.
         retry_after: Duration,
         /// Whether others share it, and the attempt would hold it alone.
         shared: bool,
@@ -27,57 +30,61 @@ pub enum AcquireOutcome {
     NoQuorum {
         /// How many granted.
         granted: usize,
-        /// Who did not, and why.
+        /// The nodes that did not, and why.
         faults: Vec<(usize, Fault)>,
     },
 }
 
+/// One attempt to acquire one resource, or several together, as a state machine: protocol, "Acquire" and
+/// "Several at once".
+///
+/// Feed it replies and send what [`next_request`](Acquire::next_request) says until
+/// [`outcome`](Acquire::outcome) answers. If that is not [`Won`], release everywhere. Each resource has votes
+/// and a token of its own; what they have for one node goes there as one request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum NodeVote {
+pub struct Acquire {
+    started: Time,
+    parts: NonEmpty<Ballot>,
+    outbox: VecDeque<(usize, Request)>,
+}
+
+/// One resource of an attempt, and the vote of each node on it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Ballot {
+    attempt: Attempt,
+    votes: Vec<Vote>,
+    chosen: Option<Token>,
+    shared: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Vote {
     Asked,
-    Granted { stamp: Stamp, token: Token, nonce: Nonce },
+    Granted { token: Token, nonce: Nonce },
     Publishing,
     Published,
     Held(Duration),
     Failed(Fault),
 }
 
-/// One attempt to acquire, as a state machine: protocol, "Acquire".
-///
-/// Feed it replies and send what [`next_request`](Acquire::next_request) says until
-/// [`outcome`](Acquire::outcome) answers. If that is not `Won`, release everywhere.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Acquire {
-    attempt: Attempt,
-    started: Time,
-    nodes: Vec<NodeVote>,
-    chosen: Option<Token>,
-    shared: bool,
-    outbox: VecDeque<(usize, Request)>,
-}
-
 impl Acquire {
-    /// Starts an attempt over `nodes` nodes.
+    /// Starts an attempt over `nodes` nodes, of one owner for different resources.
     #[must_use]
-    pub fn new(nodes: usize, attempt: Attempt, now: Time) -> Acquire {
-        let (resource, owner) = (attempt.resource.clone(), attempt.owner);
-        let ttl = attempt.terms.closed_for();
-        let ask = match attempt.mode {
-            Mode::Exclusive => Request::Acquire { resource, owner, ttl },
-            Mode::Shared => Request::Share { resource, owner, ttl },
+    pub fn new(nodes: usize, attempts: NonEmpty<Attempt>, now: Time) -> Acquire {
+        let ask = |attempt: &Attempt| Request::Acquire {
+            resource: attempt.resource.clone(),
+            owner: attempt.owner,
+            mode: attempt.mode,
+            ttl: attempt.terms.closed_for(),
         };
+        let request = Request::together(attempts.iter().map(ask).collect());
+        let votes = vec![Vote::Asked; nodes];
+        let part = |attempt| Ballot { attempt, votes: votes.clone(), chosen: None, shared: false };
         Acquire {
-            attempt,
             started: now,
-            nodes: vec![NodeVote::Asked; nodes],
-            chosen: None,
-            shared: false,
-            outbox: (0..nodes).map(|node| (node, ask.clone())).collect(),
+            parts: attempts.map(part),
+            outbox: (0..nodes).map(|node| (node, request.clone())).collect(),
         }
-    }
-
-    pub(super) fn attempt(&self) -> &Attempt {
-        &self.attempt
     }
 
     /// What to send next, and to which node.
@@ -85,169 +92,169 @@ impl Acquire {
         self.outbox.pop_front()
     }
 
-    /// Takes what a node answered, or why it did not.
+    /// Takes what a node answered, or why it did not. An answer that the network repeated does not count.
     pub fn on_reply(&mut self, node: usize, reply: Result<Reply, Fault>) {
-        let Some(standing) = self.nodes.get_mut(node) else { return };
-        self.shared |= matches!(reply, Ok(Reply::Shared { .. }));
-        match standing {
-            NodeVote::Asked => *standing = NodeVote::of_grant(reply),
-            NodeVote::Publishing => {
-                *standing = match reply {
-                    Ok(Reply::Published) => NodeVote::Published,
-                    Ok(Reply::NotOwner) => NodeVote::Failed(Fault::TooLate),
-                    other => NodeVote::Failed(fault_of(other)),
-                }
-            }
-            // The network repeated an answer.
-            _ => return,
+        let awaits = |part: &&mut Ballot| {
+            matches!(part.votes.get(node), Some(Vote::Asked | Vote::Publishing))
+        };
+        let awaiting: Vec<&mut Ballot> = self.parts.iter_mut().filter(awaits).collect();
+        let replies = all_or_none(Reply::apart(reply, awaiting.len()));
+        for (part, reply) in awaiting.into_iter().zip(replies) {
+            part.on_reply(node, reply);
         }
-        self.choose();
-        self.publish();
+        for node in 0..self.parts.head.votes.len() {
+            let publish = self.parts.iter_mut().filter_map(|part| part.publish(node)).collect();
+            let request = Request::together(publish);
+            if !request.parts().is_empty() {
+                self.outbox.push_back((node, request));
+            }
+        }
     }
 
-    /// Reports whether the node has answered that another owner holds the lock: then the node
+    /// Reports whether the node has answered that other owners hold all of the locks: then the node
     /// holds nothing for this owner, and there is nothing to release.
     #[must_use]
     pub fn is_refused(&self, node: usize) -> bool {
-        matches!(self.nodes.get(node), Some(NodeVote::Held(_)))
+        self.parts.iter().all(|part| matches!(part.votes.get(node), Some(Vote::Held(_))))
+    }
+
+    /// How the attempt ended, as soon as no further reply can change it. It is won when each
+    /// resource is, and lost when one is.
+    #[must_use]
+    pub fn outcome(&self, now: Time) -> Option<Result<Won, Lost>> {
+        let deadlines = self.parts.iter().map(|part| part.attempt.terms.deadline(self.started));
+        let deadline = deadlines.min()?;
+        let (mut locks, mut held) = (Vec::new(), None);
+        for (number, part) in self.parts.iter().enumerate() {
+            match part.outcome(number, now < deadline) {
+                Some(Ok(token)) => locks.push((part.attempt.clone(), token)),
+                Some(Err(Lost::Held { part, retry_after, shared })) => {
+                    held = held.max(Some((retry_after, Reverse(part), shared)));
+                }
+                Some(Err(lost)) => return Some(Err(lost)),
+                None => {}
+            }
+        }
+        if let Some((retry_after, Reverse(part), shared)) = held {
+            return Some(Err(Lost::Held { part, retry_after, shared }));
+        }
+        let locks = NonEmpty::from_vec(locks).filter(|locks| locks.len() == self.parts.len())?;
+        Some(Ok(Won { locks, deadline }))
+    }
+}
+
+/// A node grants all or none. Grants beside anything else count for nothing, or the resources would be won by
+/// different nodes.
+fn all_or_none(replies: Vec<Result<Reply, Fault>>) -> Vec<Result<Reply, Fault>> {
+    let is_grant = |reply: &Result<Reply, Fault>| match reply {
+        Ok(Reply::Granted { stamp, .. }) => stamp.token().is_some(),
+        _ => false,
+    };
+    let grants = replies.iter().filter(|reply| is_grant(reply)).count();
+    if grants == 0 || grants == replies.len() {
+        return replies;
+    }
+    let invalid = Fault::InvalidReply("granted a part of what was asked for".into());
+    vec![Err(invalid); replies.len()]
+}
+
+impl Ballot {
+    fn on_reply(&mut self, node: usize, reply: Result<Reply, Fault>) {
+        let Some(vote) = self.votes.get_mut(node) else { return };
+        self.shared |= matches!(reply, Ok(Reply::Shared { .. }));
+        *vote = match (&vote, reply) {
+            (Vote::Asked, Ok(Reply::Granted { stamp, nonce, .. })) => match stamp.token() {
+                Some(token) => Vote::Granted { token, nonce },
+                None => Vote::Failed(Fault::InvalidReply(format!("{stamp:?}"))),
+            },
+            (Vote::Asked, Ok(Reply::Held { remaining, .. } | Reply::Shared { remaining, .. })) => {
+                Vote::Held(remaining)
+            }
+            (Vote::Asked, Ok(Reply::Free)) => Vote::Held(Duration::ZERO),
+            (Vote::Publishing, Ok(Reply::Published)) => Vote::Published,
+            (Vote::Publishing, Ok(Reply::NotOwner)) => Vote::Failed(Fault::GrantedTooLate),
+            (_, other) => Vote::Failed(fault_of(other)),
+        };
+        self.choose();
     }
 
     /// The token is the largest among the grants counted when a majority had granted.
     fn choose(&mut self) {
-        if self.chosen.is_some() || self.granted() < majority(self.nodes.len()) {
-            return;
-        }
-        self.chosen = self.nodes.iter().filter_map(NodeVote::token).max();
-    }
-
-    /// A grant equal to the token is published; one below it is sent the token; one
-    /// above it came too late and must not count.
-    fn publish(&mut self) {
-        let Some(chosen) = self.chosen else { return };
-        for (node, standing) in self.nodes.iter_mut().enumerate() {
-            let NodeVote::Granted { token, nonce, .. } = *standing else { continue };
-            *standing = match token.cmp(&chosen) {
-                std::cmp::Ordering::Equal => NodeVote::Published,
-                std::cmp::Ordering::Greater => NodeVote::Failed(Fault::TooLate),
-                std::cmp::Ordering::Less => {
-                    let request = Request::Publish {
-                        resource: self.attempt.resource.clone(),
-                        owner: self.attempt.owner,
-                        nonce,
-                        token: chosen,
-                    };
-                    self.outbox.push_back((node, request));
-                    NodeVote::Publishing
-                }
+        if self.chosen.is_none() && self.granted() >= majority(self.votes.len()) {
+            let token = |vote: &Vote| match vote {
+                Vote::Granted { token, .. } => Some(*token),
+                _ => None,
             };
+            self.chosen = self.votes.iter().filter_map(token).max();
         }
     }
 
-    fn count(&self, which: impl Fn(&NodeVote) -> bool) -> usize {
-        self.nodes.iter().filter(|standing| which(standing)).count()
+    /// Compares a node's grant with the token. An equal one is published; one below it is sent the token; one
+    /// above it came too late and must not count.
+    fn publish(&mut self, node: usize) -> Option<Request> {
+        let (chosen, vote) = (self.chosen?, self.votes.get_mut(node)?);
+        let Vote::Granted { token, nonce } = *vote else { return None };
+        *vote = match token.cmp(&chosen) {
+            Ordering::Equal => Vote::Published,
+            Ordering::Greater => Vote::Failed(Fault::GrantedTooLate),
+            Ordering::Less => Vote::Publishing,
+        };
+        let (resource, owner) = (self.attempt.resource.clone(), self.attempt.owner);
+        let publish = Request::Publish { resource, owner, nonce, token: chosen };
+        (*vote == Vote::Publishing).then_some(publish)
+    }
+
+    fn count(&self, which: impl Fn(&Vote) -> bool) -> usize {
+        self.votes.iter().filter(|vote| which(vote)).count()
     }
 
     fn granted(&self) -> usize {
-        self.count(|standing| {
-            matches!(
-                standing,
-                NodeVote::Granted { .. } | NodeVote::Publishing | NodeVote::Published
-            )
+        self.count(|vote| matches!(vote, Vote::Granted { .. } | Vote::Publishing | Vote::Published))
+    }
+
+    fn outcome(&self, part: usize, in_time: bool) -> Option<Result<Token, Lost>> {
+        let needed = majority(self.votes.len());
+        let published = self.count(|vote| *vote == Vote::Published);
+        if let Some(token) = self.chosen.filter(|_| published >= needed && in_time) {
+            return Some(Ok(token));
+        }
+        let (granted, open) = (self.granted(), self.count(|vote| *vote == Vote::Asked));
+        if granted + open >= needed && in_time {
+            return None;
+        }
+        // Lost. Whether somebody else holds it may depend on nodes that have not answered.
+        let failed = self.count(|vote| matches!(vote, Vote::Failed(_)));
+        if self.votes.len() - failed - open >= needed && in_time {
+            let (retry_after, shared) = (self.retry_after(needed - granted), self.shared);
+            return Some(Err(Lost::Held { part, retry_after, shared }));
+        }
+        (open == 0 || failed > self.votes.len() - needed || !in_time).then(|| {
+            let faults = self.votes.iter().enumerate();
+            let faults = faults.filter_map(|(node, vote)| Some((node, vote.fault(in_time)?)));
+            Err(Lost::NoQuorum { granted, faults: faults.collect() })
         })
     }
 
-    /// How the attempt ended, as soon as no further reply can change it.
-    #[must_use]
-    pub fn outcome(&self, now: Time) -> Option<AcquireOutcome> {
-        let needed = majority(self.nodes.len());
-        let deadline = self.attempt.terms.deadline(self.started);
-        let published = self.count(|standing| *standing == NodeVote::Published);
-        if let Some(token) = self.chosen
-            && published >= needed
-            && now < deadline
-        {
-            return Some(AcquireOutcome::Won { token, deadline });
-        }
-        let open = self.count(|standing| *standing == NodeVote::Asked);
-        if self.granted() + open >= needed && now < deadline {
-            return None;
-        }
-        // Lost. Whether somebody else holds it may hang on nodes that have not answered.
-        let faults = self.count(|standing| matches!(standing, NodeVote::Failed(_)));
-        let voted = self.nodes.len() - faults - open;
-        if voted >= needed && now < deadline {
-            let (retry_after, shared) = (self.retry_after(needed), self.shared);
-            return Some(AcquireOutcome::Held { retry_after, shared });
-        }
-        (open == 0 || faults > self.nodes.len() - needed || now >= deadline)
-            .then(|| self.no_quorum(now >= deadline))
-    }
-
-    fn retry_after(&self, needed: usize) -> Duration {
-        let mut held: Vec<Duration> = self
-            .nodes
-            .iter()
-            .filter_map(|standing| match standing {
-                NodeVote::Held(remaining) => Some(*remaining),
-                _ => None,
-            })
-            .collect();
+    /// Returns when that many of the locks seen will have expired.
+    fn retry_after(&self, missing: usize) -> Duration {
+        let remaining = |vote: &Vote| match vote {
+            Vote::Held(remaining) => Some(*remaining),
+            _ => None,
+        };
+        let mut held: Vec<Duration> = self.votes.iter().filter_map(remaining).collect();
         held.sort_unstable();
-        let missing = needed.saturating_sub(self.granted());
         missing.checked_sub(1).and_then(|last| held.get(last).copied()).unwrap_or_default()
     }
-
-    fn no_quorum(&self, late: bool) -> AcquireOutcome {
-        let fault = |standing: &NodeVote| match standing {
-            NodeVote::Failed(fault) => Some(fault.clone()),
-            // Not needed any more to tell that it is lost, which is no fault of theirs.
-            NodeVote::Asked | NodeVote::Held(_) => None,
-            // A grant is at fault only when time is up.
-            _ => late.then_some(Fault::TooLate),
-        };
-        let faults = self.nodes.iter().enumerate();
-        let faults = faults.filter_map(|(node, standing)| Some((node, fault(standing)?))).collect();
-        AcquireOutcome::NoQuorum { granted: self.granted(), faults }
-    }
 }
 
-impl NodeVote {
-    fn of_grant(reply: Result<Reply, Fault>) -> NodeVote {
-        match reply {
-            Ok(Reply::Granted { stamp, nonce, .. }) => match stamp.token() {
-                Some(token) => NodeVote::Granted { stamp, token, nonce },
-                None => NodeVote::Failed(Fault::Nonsense(format!("{stamp:?}"))),
-            },
-            Ok(Reply::Held { remaining, .. } | Reply::Shared { remaining, .. }) => {
-                NodeVote::Held(remaining)
-            }
-            other => NodeVote::Failed(fault_of(other)),
-        }
-    }
-
-    fn token(&self) -> Option<Token> {
+impl Vote {
+    fn fault(&self, in_time: bool) -> Option<Fault> {
         match self {
-            NodeVote::Granted { token, .. } => Some(*token),
-            _ => None,
+            Vote::Failed(fault) => Some(fault.clone()),
+            // The attempt is lost without it, which is no fault of the node.
+            Vote::Asked | Vote::Held(_) => None,
+            // A grant is at fault only when time is up.
+            _ => (!in_time).then_some(Fault::GrantedTooLate),
         }
     }
-}
-
-/// The fault that a reply amounts to where it was not asked for.
-pub fn fault_of(reply: Result<Reply, Fault>) -> Fault {
-    match reply {
-        Err(fault) => fault,
-        Ok(Reply::NotAdmitted) => Fault::NotAdmitted,
-        Ok(Reply::OtherFleet(fleet)) => Fault::OtherFleet { members: names(&fleet) },
-        Ok(Reply::Moved(fleet)) => Fault::Moved { to: names(&fleet) },
-        Ok(Reply::Quarantined { remaining }) => Fault::Quarantined(remaining),
-        Ok(Reply::Exhausted) => Fault::Exhausted,
-        // As many as a server likes.
-        Ok(Reply::Several(_)) => Fault::Nonsense("several answers".into()),
-        Ok(other) => Fault::Nonsense(format!("{other:?}")),
-    }
-}
-
-fn names(fleet: &Fleet) -> Vec<String> {
-    fleet.members().map(str::to_owned).collect()
 }

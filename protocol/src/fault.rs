@@ -73,7 +73,7 @@ pub enum Fault {
     /// Its count in this era has run out. Clients begin a new era by themselves.
     #[error("count exhausted (clients begin a new era by themselves: try again)")]
     Exhausted,
-    /// Its count has run out, and a new era can't begin for so long: the present one is ahead of the node's clock,
+    /// Its count has run out, and no new era can begin for this long: the present one is ahead of the node's clock,
     /// as a clock was ahead when it began.
     #[error(
         "count exhausted; the present era is ahead of this node's clock, so a new one begins only in {} s. If that \
@@ -90,7 +90,7 @@ pub enum Fault {
     /// It is a replica. A node must be a master of its own, without failover.
     #[error("not a master")]
     NotMaster,
-    /// It is the server that this other name stands for. One server has one vote.
+    /// It is the same server as the node of this name. One server has one vote.
     #[error("the same server as {0}")]
     SameServer(String),
     /// It is loading its data set.
@@ -98,17 +98,17 @@ pub enum Fault {
     Loading,
     /// It granted, but too late, or the grant was gone before its count was published.
     #[error("granted, but not in time (try again)")]
-    TooLate,
+    GrantedTooLate,
     /// It was not asked: the call came from outside of a tokio runtime.
     #[error("not asked: the call came from outside of a tokio runtime")]
     NoRuntime,
-    /// It gave an answer that no node gives.
-    #[error("answered what no node answers: {0}")]
-    Nonsense(String),
+    /// Its reply is none that a node gives.
+    #[error("invalid reply: {0}")]
+    InvalidReply(String),
 }
 
 impl Fault {
-    /// Reports whether this client is to blame, and not the node.
+    /// Reports whether the client itself caused the fault, and not the node.
     pub fn is_own(&self) -> bool {
         matches!(self, Fault::Overloaded | Fault::Unsent | Fault::Unread)
     }

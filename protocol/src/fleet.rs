@@ -14,42 +14,42 @@ pub struct Fleet(Arc<str>);
 #[non_exhaustive]
 pub enum FleetError {
     /// There are no names, or too many.
-    #[error("there must be 1 to {most} nodes", most = Fleet::MOST)]
+    #[error("there must be 1 to {most} nodes", most = Fleet::MAX_NODES)]
     Number,
-    /// This name stands there twice.
+    /// The list has this name twice.
     #[error("{0} is given twice")]
     Twice(String),
-    /// This name can't stand in a list: it is empty, too long, or has a comma or a control
+    /// This name is not valid in a list: it is empty, too long, or has a comma or a control
     /// character.
     #[error(
         "{0:?} can't name a node: 1 to {most} bytes, no comma, no control character; \
          a node can be given a name in front of its URL, as in a=redis://host:6379",
-        most = Fleet::LONGEST_NAME
+        most = Fleet::MAX_NAME_BYTES
     )]
     Name(String),
 }
 
 impl Fleet {
-    /// The most nodes of a fleet.
-    pub const MOST: usize = 99;
+    /// The largest number of nodes in a fleet.
+    pub const MAX_NODES: usize = 99;
     /// The longest name of a node, in bytes.
-    pub const LONGEST_NAME: usize = 255;
+    pub const MAX_NAME_BYTES: usize = 255;
 
     /// Makes the fleet of these nodes. The order of the names does not matter.
     ///
     /// # Errors
-    /// Returns a [`FleetError`] if there are too many names or none, or if one is unfit or stands
-    /// there twice.
+    /// Returns a [`FleetError`] if there are too many names or none, or if one is not valid or
+    /// is there twice.
     pub fn new<N: AsRef<str>>(names: impl IntoIterator<Item = N>) -> Result<Fleet, FleetError> {
         let mut sorted: Vec<String> =
             names.into_iter().map(|name| name.as_ref().to_owned()).collect();
         sorted.sort_unstable();
-        if sorted.is_empty() || sorted.len() > Fleet::MOST {
+        if sorted.is_empty() || sorted.len() > Fleet::MAX_NODES {
             return Err(FleetError::Number);
         }
         let unfit = |name: &&String| {
             name.is_empty()
-                || name.len() > Fleet::LONGEST_NAME
+                || name.len() > Fleet::MAX_NAME_BYTES
                 || name.contains(|c: char| c == ',' || c.is_control())
         };
         if let Some(name) = sorted.iter().find(unfit) {
@@ -78,6 +78,11 @@ impl Fleet {
     #[must_use]
     pub fn majority(&self) -> usize {
         super::majority(self.members().count())
+    }
+
+    /// Returns the names, sorted, as texts of their own.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.members().map(str::to_owned).collect()
     }
 
     /// Returns the names, sorted.

@@ -1,130 +1,94 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Mode, Owner};
-use crate::time::Time;
+use super::{Mode, Owner, Time};
 
-/// Those who hold the lock of one resource on a node, each until its end.
+/// The holders of one resource's lock on a node: one alone, or several that share it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Holders {
-    One(Owner, Time),
-    Several {
-        ends: BTreeMap<Owner, Time>,
-        /// Until when nobody joins them, because somebody waits for all of them to leave.
-        draining: Option<Time>,
-        /// Until when this time and the turn of those who join go on. It is of no use by itself.
-        drained: Option<Time>,
-    },
+pub(super) struct Holders {
+    mode: Mode,
+    /// When the part of each ends.
+    ends: BTreeMap<Owner, Time>,
+    /// Until when nobody joins a shared lock, because somebody waits for all of them to leave.
+    draining: Option<Time>,
+    /// When the drain and the time after it end, in which others may join. It is of no use by itself.
+    drained: Option<Time>,
 }
 
-/// For how long others are kept from joining at most, however many wait for that. After that they may join for as long.
-const LONGEST_DRAIN: Duration = Duration::from_secs(20);
+/// The longest drain, however many clients wait for it. After it, others may join for as long.
+const MAX_DRAIN: Duration = Duration::from_secs(20);
 
 impl Holders {
     pub(super) fn new(mode: Mode, owner: Owner, until: Time) -> Holders {
-        match mode {
-            Mode::Exclusive => Holders::One(owner, until),
-            Mode::Shared => {
-                let ends = BTreeMap::from([(owner, until)]);
-                Holders::Several { ends, draining: None, drained: None }
-            }
-        }
+        let ends = BTreeMap::from([(owner, until)]);
+        Holders { mode, ends, draining: None, drained: None }
     }
 
     /// Returns the mode, if anybody holds the lock.
     pub(super) fn mode(&self) -> Option<Mode> {
-        match self {
-            Holders::One(..) => Some(Mode::Exclusive),
-            Holders::Several { ends, .. } => (!ends.is_empty()).then_some(Mode::Shared),
-        }
+        (!self.ends.is_empty()).then_some(self.mode)
     }
 
     pub(super) fn has(&self, owner: Owner) -> bool {
-        match self {
-            Holders::One(holder, _) => *holder == owner,
-            Holders::Several { ends, .. } => ends.contains_key(&owner),
-        }
+        self.ends.contains_key(&owner)
     }
 
     /// Returns the one whose part ends last.
     pub(super) fn last(&self) -> Option<Owner> {
-        match self {
-            Holders::One(holder, _) => Some(*holder),
-            Holders::Several { ends, .. } => {
-                ends.iter().max_by_key(|(_, until)| **until).map(|(owner, _)| *owner)
-            }
-        }
+        self.ends.iter().max_by_key(|(_, until)| **until).map(|(owner, _)| *owner)
     }
 
     /// Returns when the last of them ends.
     pub(super) fn until(&self) -> Time {
-        match self {
-            Holders::One(_, until) => *until,
-            Holders::Several { ends, .. } => ends.values().copied().max().unwrap_or_default(),
-        }
+        self.ends.values().copied().max().unwrap_or_default()
     }
 
     /// Returns until when nobody joins, if somebody waits for all of them to leave.
     pub(super) fn draining(&self) -> Option<Time> {
-        match self {
-            Holders::One(..) => None,
-            Holders::Several { draining, .. } => *draining,
-        }
+        self.draining
     }
 
-    /// Keeps others from joining for a time, unless they have been kept from it for long.
+    /// Keeps others from joining for a time, within the limit of [`MAX_DRAIN`].
     pub(super) fn drain(&mut self, lasting: Duration, now: Time) {
-        if let Holders::Several { draining, drained, .. } = self {
-            let turns = now + LONGEST_DRAIN * 2;
-            let end = drained.map_or(turns, |end| end.min(turns));
-            *drained = Some(end);
-            let lasting = lasting.min(end.since(now).saturating_sub(LONGEST_DRAIN));
-            if !lasting.is_zero() {
-                *draining = (*draining).max(Some(now + lasting));
-            }
+        if self.mode == Mode::Exclusive {
+            return;
+        }
+        let latest = now + MAX_DRAIN * 2;
+        let end = self.drained.map_or(latest, |end| end.min(latest));
+        self.drained = Some(end);
+        let lasting = lasting.min(end.since(now).saturating_sub(MAX_DRAIN));
+        if !lasting.is_zero() {
+            self.draining = self.draining.max(Some(now + lasting));
         }
     }
 
     /// Adds an owner, or moves its end. Of two modes the new one takes the place of the old one.
     pub(super) fn add(&mut self, mode: Mode, owner: Owner, until: Time) {
-        match (self, mode) {
-            (Holders::Several { ends, .. }, Mode::Shared) => drop(ends.insert(owner, until)),
-            (holders, mode) => *holders = Holders::new(mode, owner, until),
+        if (self.mode, mode) == (Mode::Shared, Mode::Shared) {
+            self.ends.insert(owner, until);
+        } else {
+            *self = Holders::new(mode, owner, until);
         }
     }
 
-    /// Has the part of an owner end then, if it does not end before.
+    /// Ends the part of an owner at `until`, if it does not end before.
     pub(super) fn shorten(&mut self, owner: Owner, until: Time) {
-        let end = match self {
-            Holders::One(_, end) => Some(end),
-            Holders::Several { ends, .. } => ends.get_mut(&owner),
-        };
-        if let Some(end) = end {
+        if let Some(end) = self.ends.get_mut(&owner) {
             *end = until.min(*end);
         }
     }
 
-    /// Takes off an owner. `true` if nothing is left.
+    /// Removes an owner. `true` if nothing is left.
     pub(super) fn remove(&mut self, owner: Owner) -> bool {
-        match self {
-            Holders::One(holder, _) => *holder == owner,
-            Holders::Several { ends, draining, .. } => {
-                ends.remove(&owner);
-                ends.is_empty() && draining.is_none()
-            }
-        }
+        self.ends.remove(&owner);
+        self.ends.is_empty() && self.draining.is_none()
     }
 
-    /// Takes off what has ended. `true` if nothing is left.
+    /// Removes what has ended. `true` if nothing is left.
     pub(super) fn expire(&mut self, now: Time) -> bool {
-        match self {
-            Holders::One(_, until) => *until <= now,
-            Holders::Several { ends, draining, drained } => {
-                ends.retain(|_, until| *until > now);
-                *draining = draining.filter(|until| *until > now);
-                *drained = drained.filter(|until| *until > now);
-                ends.is_empty() && draining.is_none()
-            }
-        }
+        self.ends.retain(|_, until| *until > now);
+        self.draining = self.draining.filter(|until| *until > now);
+        self.drained = self.drained.filter(|until| *until > now);
+        self.ends.is_empty() && self.draining.is_none()
     }
 }

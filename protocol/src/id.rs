@@ -33,8 +33,8 @@ macro_rules! random_id {
 }
 
 random_id! {
-    /// The holder of a lock: 128 bits, new for every attempt. No rule of the protocol rests on what they are but
-    /// that no two attempts have the same.
+    /// The holder of a lock: 128 bits, new for every attempt. The protocol only needs them to differ
+    /// between attempts.
     Owner
 }
 
@@ -45,7 +45,7 @@ random_id! {
 }
 
 random_id! {
-    /// A client as those know it who tell it of releases: 128 random bits. No rule of the protocol rests
+    /// The address of a client for notifications of releases: 128 random bits. No rule of the protocol depends
     /// on it.
     ClientId
 }

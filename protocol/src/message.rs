@@ -1,88 +1,51 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{ClientId, Fault, Fleet, Incarnation, Nonce, Owner, Prepared, Report, Stamp, State};
-use crate::resource::Resource;
-use crate::token::Token;
+use super::node::{NodeReport, NodeState, Prepared};
+use super::{ClientId, Fault, Fleet, Incarnation, Mode, Nonce, Owner, Resource, Stamp, Token};
 
 /// A client's request to one node, which carries it out in one atomic step.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names of most fields say enough")]
 pub enum Request {
-    /// Lock `resource` for `owner` if it is free, and count.
+    /// Lock `resource` for `owner` if it is free, and count. In shared mode, others may share it already,
+    /// unless somebody waits to hold it alone; then the grant is not counted.
     Acquire {
-        /// What to lock.
         resource: Resource,
-        /// Who asks for it.
         owner: Owner,
-        /// When the lock expires by itself, lock delay included.
-        ttl: Duration,
-    },
-    /// Lock `resource` for `owner` and for others that share it, if nobody holds it alone or waits for
-    /// that. Count if nobody shares it yet.
-    Share {
-        /// What to lock.
-        resource: Resource,
-        /// Who asks for it.
-        owner: Owner,
-        /// When its part of the lock expires by itself, lock delay included.
+        mode: Mode,
+        /// When the owner's part of the lock expires by itself, lock delay included.
         ttl: Duration,
     },
     /// Keep new owners from sharing the lock, because somebody waits to hold it alone.
-    Drain {
-        /// What is locked.
-        resource: Resource,
-        /// For how long.
-        lasting: Duration,
-    },
+    Drain { resource: Resource, lasting: Duration },
     /// Raise the count to `token`, if the count is not above it and the lock and the memory
     /// are still those of the grant.
     Publish {
-        /// What is locked.
         resource: Resource,
-        /// Who must still hold it.
         owner: Owner,
         /// The nonce that the grant came with.
         nonce: Nonce,
-        /// The chosen token.
         token: Token,
     },
-    /// Let the lock of `owner` last for another `ttl`, or set it again where it is missing.
+    /// Let the lock of `owner` last for another `ttl`, or set it again where it is missing. Where a shared
+    /// lock is set again, the count is raised to `token`: an owner that joins is not counted, and must not be
+    /// granted a token from before.
     Renew {
-        /// What is locked.
         resource: Resource,
-        /// Who must still hold it.
         owner: Owner,
-        /// The lease's token, which stays.
+        mode: Mode,
         token: Token,
-        /// When the lock expires by itself, counted from now.
-        ttl: Duration,
-    },
-    /// The same for a lock that is shared. Where it is set again, the count is raised to `token`: an owner
-    /// that joins is not counted, and must not be granted a token from before.
-    RenewShare {
-        /// What is locked.
-        resource: Resource,
-        /// Who must still share it.
-        owner: Owner,
-        /// The lease's token, which stays.
-        token: Token,
-        /// When its part of the lock expires by itself, counted from now.
+        /// When the owner's part of the lock expires by itself, counted from now.
         ttl: Duration,
     },
     /// Unlock, if `owner` holds the lock.
-    Release {
-        /// What to unlock.
-        resource: Resource,
-        /// Who must hold it.
-        owner: Owner,
-    },
+    Release { resource: Resource, owner: Owner },
     /// Let the lock of `owner` end in `rest`, if it does not end before: a release of a lock that
-    /// has to stay closed for a while. It is renewed no more. Nobody is told: with no `rest` it is a
-    /// release for the next caller of the same process.
+    /// has to stay closed for a while. It is renewed no more. No waiter is notified: with a `rest` of zero
+    /// it is a hand-over to the next caller of the same process.
     Shorten {
-        /// What is locked.
         resource: Resource,
-        /// Who must hold it.
         owner: Owner,
         /// When the lock ends, counted from now.
         rest: Duration,
@@ -100,11 +63,10 @@ pub enum Request {
     },
     /// Report the era, what was promised, and how long locks may still be out.
     Read,
-    /// Report to an operator how the node stands. No rule of the protocol rests on it.
+    /// Report the state of the node to an operator. No rule of the protocol depends on it.
     Inspect,
     /// Promise that no smaller era begins again.
     Reserve {
-        /// The era to promise.
         era: u64,
         /// Set where a fleet is about to start: the node promises also if it is not admitted but
         /// prepared, and this is the nonce of its memory.
@@ -116,7 +78,6 @@ pub enum Request {
         incarnation: Incarnation,
         /// The nonce that `Prepare` answered.
         nonce: Nonce,
-        /// The era to begin.
         era: u64,
         /// Whether to drop the counts of a node that is admitted and still crowded.
         collect: bool,
@@ -127,12 +88,7 @@ pub enum Request {
     },
     /// Leave the fleet of the session for another one. From then on the node does not grant,
     /// renew or publish under the old one. The first seal stays.
-    Seal {
-        /// The new fleet.
-        to: Fleet,
-        /// The step of the move.
-        step: Sealing,
-    },
+    Seal { to: Fleet, step: Sealing },
     /// End the quarantine, because an operator has said that no lock can be out.
     Open {
         /// The nonce of the memory that the operator has looked at.
@@ -153,12 +109,24 @@ pub enum Sealing {
 }
 
 impl Request {
-    /// Returns the request that ends the lock of `owner`: at once, or in `rest` if that is not zero.
+    /// Returns the request that ends the lock of `owner` in `rest`, or at once if that is zero.
     pub fn release(resource: Resource, owner: Owner, rest: Duration) -> Request {
         if rest.is_zero() {
             return Request::Release { resource, owner };
         }
         Request::Shorten { resource, owner, rest }
+    }
+
+    /// Returns the request that makes a node count in this era, in the memory that it reports.
+    pub(super) fn activate(
+        node: &Prepared,
+        era: u64,
+        collect: bool,
+        quarantine: Duration,
+        new: bool,
+    ) -> Request {
+        let (incarnation, nonce) = (node.incarnation.clone(), node.state.nonce);
+        Request::Activate { incarnation, nonce, era, collect, quarantine, new }
     }
 
     /// Returns one request for all of these, which are of one kind: a single one as it is.
@@ -187,10 +155,8 @@ impl Request {
     pub fn owner(&self) -> Option<Owner> {
         match self {
             Request::Acquire { owner, .. }
-            | Request::Share { owner, .. }
             | Request::Publish { owner, .. }
             | Request::Renew { owner, .. }
-            | Request::RenewShare { owner, .. }
             | Request::Release { owner, .. }
             | Request::Shorten { owner, .. } => Some(*owner),
             Request::Several(parts) => parts.first()?.owner(),
@@ -202,27 +168,19 @@ impl Request {
     pub(super) fn resource(&self) -> Option<&Resource> {
         match self {
             Request::Acquire { resource, .. }
-            | Request::Share { resource, .. }
             | Request::Drain { resource, .. }
-            | Request::RenewShare { resource, .. }
             | Request::Publish { resource, .. }
             | Request::Renew { resource, .. }
             | Request::Release { resource, .. }
             | Request::Shorten { resource, .. } => Some(resource),
-            Request::Several(_)
-            | Request::Prepare { .. }
-            | Request::Read
-            | Request::Inspect
-            | Request::Reserve { .. }
-            | Request::Activate { .. }
-            | Request::Seal { .. }
-            | Request::Open { .. } => None,
+            _ => None,
         }
     }
 }
 
 /// A node's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names of most fields say enough")]
 pub enum Reply {
     /// The lock is the owner's.
     Granted {
@@ -230,15 +188,15 @@ pub enum Reply {
         stamp: Stamp,
         /// This stretch of the node's memory.
         nonce: Nonce,
-        /// Whether the node keeps so many counts that a new era should begin.
+        /// Whether the node keeps enough counts that a new era should begin.
         crowded: bool,
     },
     /// Another owner holds the lock.
     Held {
         /// How long until it expires by itself, unless it is renewed.
         remaining: Duration,
-        /// Who, as the node has written it down: for people. [`Store`] says it of nobody: what carries
-        /// its answers does.
+        /// The name of the holder that the node has stored, for display. [`Store`] leaves it out: the node around
+        /// it adds it.
         ///
         /// [`Store`]: super::Store
         holder: Option<Arc<str>>,
@@ -247,10 +205,10 @@ pub enum Reply {
     Shared {
         /// How long until the last of them expires by itself, unless it is renewed.
         remaining: Duration,
-        /// Who the last of them is, as above.
+        /// The name of the last of them, for display.
         holder: Option<Arc<str>>,
     },
-    /// Nobody joins those who share the lock.
+    /// No new owner joins the shared lock.
     Draining,
     /// The lock is free. It was not granted because another one of the list is not.
     Free,
@@ -259,10 +217,7 @@ pub enum Reply {
     /// The count of this era has run out: a new era must begin.
     Exhausted,
     /// The node is closed and does not grant yet.
-    Quarantined {
-        /// How long it stays closed.
-        remaining: Duration,
-    },
+    Quarantined { remaining: Duration },
     /// The node has forgotten something, or was never admitted. It gives no vote.
     NotAdmitted,
     /// The node belongs to this fleet, which is not the one of the session. It gives no vote.
@@ -276,35 +231,29 @@ pub enum Reply {
     Renewed,
     /// The lock was the owner's, and is gone or ends when it was asked to.
     Released,
-    /// The lock was the owner's and is gone, and a client that waits for it was told. [`Store`]
-    /// tells nobody: what carries its answers does.
+    /// The lock was the owner's and is gone, and a waiting client was notified. [`Store`]
+    /// notifies no client: the node around it does.
     ///
     /// [`Store`]: super::Store
-    Passed {
-        /// Who was told.
-        to: ClientId,
-    },
+    Passed { to: ClientId },
     /// The lock or the memory of the grant is not the owner's any more, or another owner has
     /// been granted the lock since.
     NotOwner,
     /// The node's memory is marked.
     Prepared(Prepared),
     /// The era, the promise, and how long locks may still be out.
-    State(State),
-    /// How the node stands, for an operator.
-    Report(Report),
+    State(NodeState),
+    /// The state of the node, for an operator.
+    Report(NodeReport),
     /// The era is promised.
-    Reserved {
-        /// The memory that holds the promise.
-        nonce: Nonce,
-    },
+    Reserved { nonce: Nonce },
     /// The node is admitted.
     Activated,
     /// The node has left the fleet of the session for the one asked for.
-    Sealed(State),
+    Sealed(NodeState),
     /// The quarantine is over.
     Opened,
-    /// The memory is not the one that was prepared, or the era is not above what stands there.
+    /// The memory is not the one that was prepared, or the era is not above the node's own.
     Forgotten,
 }
 
@@ -337,17 +286,44 @@ impl Reply {
         })
     }
 
-    /// Returns the answer to each of the parts of a request. What the node says of all counts for each.
+    /// Returns the answer to each of the parts of a request. A reply about the node counts for each part.
     pub fn apart(reply: Result<Reply, Fault>, parts: usize) -> Vec<Result<Reply, Fault>> {
         match reply {
             Ok(Reply::Several(replies)) if replies.len() == parts => {
                 replies.into_iter().map(Ok).collect()
             }
             Ok(Reply::Several(_)) => {
-                let nonsense = Fault::Nonsense("as many answers as were not asked for".into());
-                vec![Err(nonsense); parts]
+                let invalid = Fault::InvalidReply("a wrong number of answers".into());
+                vec![Err(invalid); parts]
             }
             other => vec![other; parts],
         }
+    }
+
+    pub(super) fn prepared(&self) -> Option<Prepared> {
+        if let Reply::Prepared(prepared) = self { Some(prepared.clone()) } else { None }
+    }
+
+    pub(super) fn state(&self) -> Option<NodeState> {
+        if let Reply::State(state) = self { Some(*state) } else { None }
+    }
+
+    pub(super) fn sealed(&self) -> Option<NodeState> {
+        if let Reply::Sealed(state) = self { Some(*state) } else { None }
+    }
+}
+
+/// Returns the fault that an unexpected reply stands for.
+pub fn fault_of(reply: Result<Reply, Fault>) -> Fault {
+    match reply {
+        Err(fault) => fault,
+        Ok(Reply::NotAdmitted) => Fault::NotAdmitted,
+        Ok(Reply::OtherFleet(fleet)) => Fault::OtherFleet { members: fleet.names() },
+        Ok(Reply::Moved(fleet)) => Fault::Moved { to: fleet.names() },
+        Ok(Reply::Quarantined { remaining }) => Fault::Quarantined(remaining),
+        Ok(Reply::Exhausted) => Fault::Exhausted,
+        // A server may send any number of them.
+        Ok(Reply::Several(_)) => Fault::InvalidReply("several answers".into()),
+        Ok(other) => Fault::InvalidReply(format!("{other:?}")),
     }
 }

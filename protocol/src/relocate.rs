@@ -1,11 +1,10 @@
 use std::time::Duration;
 
 use super::message::{Reply, Request, Sealing};
-use super::readmit_error::ReadmitError;
-use super::round::Round;
-use super::start::{Beginning, Start};
-use super::state::{Prepared, State};
-use super::{Fault, Fleet, Nonce, Stamp, majority};
+use super::node::NodeState;
+use super::round::{ReadmitError, Round};
+use super::start::{Start, StartOrder};
+use super::{Fault, Fleet, Nonce, Stamp};
 
 /// The order to move a fleet to another list of nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -34,7 +33,7 @@ pub enum Side {
 
 /// Why a fleet was not moved. Run the move again: it goes on from what has been done.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum MoveError {
+pub enum RelocateError {
     /// These nodes of the new list do not answer, and every one must.
     #[error("every node of the new list must answer, and some do not; try again when they do")]
     NewMissing(Vec<(usize, Fault)>),
@@ -62,11 +61,31 @@ pub enum MoveError {
     Overtaken,
 }
 
+impl From<ReadmitError> for RelocateError {
+    fn from(error: ReadmitError) -> RelocateError {
+        match error {
+            ReadmitError::Overtaken => RelocateError::Overtaken,
+            ReadmitError::NotStarted(faults) => RelocateError::NewMissing(faults),
+            ReadmitError::Elsewhere(node, fault) => {
+                RelocateError::Elsewhere(Side::New, node, fault)
+            }
+            error => RelocateError::NotStarted(error),
+        }
+    }
+}
+
+/// The next phase, or why there is none.
+type Step = Result<Phase, RelocateError>;
+
+/// What each node of the old list answered, if it has left.
+type States = Vec<Option<NodeState>>;
+
+/// How far a move has come.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Phase {
-    /// Looks how the new list stands.
+    /// Reads the state of the new list.
     Look,
-    /// Looks whether the old list was left: the new one has a majority in this era.
+    /// Checks that the old list was left: the new one has a majority in this era.
     Peek(u64),
     Seal,
     /// Marks the new nodes, and reads them.
@@ -74,60 +93,63 @@ enum Phase {
     /// Reads what the sealed nodes know. A node of both lists has its mark by now.
     Count(Start),
     /// Keeps what each sealed node of the old list answered, and the era.
-    Promise(Vec<Option<State>>, u64, Start),
-    Confirm(Vec<Option<State>>, u64, Start),
+    Promise(States, u64, Start),
+    Confirm(States, u64, Start),
     Start(Start, u64),
     /// Seals members of the old list that came back late. The move is done.
     Sweep,
-    Done(Result<(), MoveError>),
+    Done(Result<(), RelocateError>),
 }
 
 /// One move of a fleet to another list of nodes, as a state machine: protocol, "Moving a fleet".
 ///
 /// You may interrupt it anywhere, run it again, and run it twice at once.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Move {
+pub struct Relocate {
     order: Relocation,
     phase: Phase,
     old: Round,
     new: Round,
 }
 
-impl Move {
+impl Relocate {
     /// Starts to move a fleet.
     #[must_use]
-    pub fn new(order: Relocation) -> Move {
-        let (old, new) = (order.old.members().count(), order.new.members().count());
-        let mut moving =
-            Move { order, phase: Phase::Look, old: Round::new(old), new: Round::new(new) };
-        let look = Request::Prepare { nonce: moving.order.nonce, from: None };
-        moving.new.ask_all(&look, None);
-        moving
+    pub fn new(order: Relocation) -> Relocate {
+        let mut old = Round::new(order.old.members().count());
+        let mut new = Round::new(order.new.members().count());
+        // The first phase asks the new list and the later ones the old: their numbers differ.
+        old.number_after(1);
+        new.ask_those(&Request::Prepare { nonce: order.nonce, from: None }, |_| true);
+        Relocate { order, phase: Phase::Look, old, new }
+    }
+
+    fn side(&self) -> Side {
+        match self.phase {
+            Phase::Look | Phase::Mark(_) | Phase::Start(..) => Side::New,
+            _ => Side::Old,
+        }
+    }
+
+    fn round(&mut self) -> &mut Round {
+        if self.side() == Side::New { &mut self.new } else { &mut self.old }
     }
 
     /// Returns what to send next, and to which node of which list.
     pub fn next_request(&mut self) -> Option<(Side, usize, Request)> {
-        let (side, next) = match &mut self.phase {
-            Phase::Start(start, _) | Phase::Mark(start) => (Side::New, start.next_request()),
-            Phase::Look => (Side::New, self.new.next_request()),
-            _ => (Side::Old, self.old.next_request()),
-        };
-        next.map(|(node, request)| (side, node, request))
+        let side = self.side();
+        self.round().next_request().map(|(node, request)| (side, node, request))
     }
 
     /// Returns the number of the phase, which you give back with each reply.
     #[must_use]
     pub fn phase(&self) -> u8 {
-        const STARTS: u8 = 16;
-        match &self.phase {
-            Phase::Start(start, _) | Phase::Mark(start) => STARTS + start.phase(),
-            _ => self.old.number(),
-        }
+        if self.side() == Side::New { self.new.number() } else { self.old.number() }
     }
 
     /// Returns how it ended, once it has.
     #[must_use]
-    pub fn outcome(&self) -> Option<Result<(), MoveError>> {
+    pub fn outcome(&self) -> Option<Result<(), RelocateError>> {
         match &self.phase {
             Phase::Done(outcome) => Some(outcome.clone()),
             _ => None,
@@ -136,241 +158,178 @@ impl Move {
 
     /// Takes what a node answered to a request of `phase`, or why it did not.
     pub fn on_reply(&mut self, phase: u8, node: usize, reply: Result<Reply, Fault>) {
-        if phase != self.phase() {
+        let round = self.round();
+        if !round.take(phase, node, reply) || !round.is_over() {
             return;
         }
-        if let Phase::Start(start, _) | Phase::Mark(start) = &mut self.phase {
-            start.on_reply(start.phase(), node, reply);
-            let outcome = match start.outcome() {
-                None => return self.marked(),
-                Some(Ok(())) => return self.sweep(),
-                Some(Err(ReadmitError::Overtaken)) => MoveError::Overtaken,
-                Some(Err(ReadmitError::NotStarted(faults))) => MoveError::NewMissing(faults),
-                Some(Err(ReadmitError::Elsewhere(node, fault))) => {
-                    MoveError::Elsewhere(Side::New, node, fault)
-                }
-                Some(Err(error)) => MoveError::NotStarted(error),
-            };
-            self.phase = Phase::Done(Err(outcome));
-            return;
-        }
-        let round = if self.phase == Phase::Look { &mut self.new } else { &mut self.old };
-        let number = round.number();
-        if !round.take(number, node, reply) || !round.is_over() {
-            return;
-        }
-        let outcome = match self.phase.clone() {
+        let next = match self.phase.clone() {
             Phase::Look => self.looked(),
             Phase::Peek(era) => self.peeked(era),
             Phase::Seal => self.sealed(),
+            Phase::Mark(start) => self.marked(start),
             Phase::Count(start) => self.counted(start),
             Phase::Promise(before, era, start) => self.promised(&before, era, start),
             Phase::Confirm(before, era, start) => self.confirmed(&before, era, start),
-            Phase::Sweep => {
-                self.phase = Phase::Done(Ok(()));
-                Ok(())
-            }
-            Phase::Start(..) | Phase::Mark(_) | Phase::Done(_) => Ok(()),
+            Phase::Start(start, era) => self.started(start, era),
+            Phase::Sweep => Ok(Phase::Done(Ok(()))),
+            done @ Phase::Done(_) => Ok(done),
         };
-        if outcome.is_err() {
-            self.phase = Phase::Done(outcome);
-        }
-    }
-
-    fn needed(&self) -> usize {
-        majority(self.old.nodes())
+        self.phase = next.unwrap_or_else(|error| Phase::Done(Err(error)));
     }
 
     /// Checks, before anything is sealed, whether the new list can be started, or was.
-    fn looked(&mut self) -> Result<(), MoveError> {
-        let prepared = |reply: &Reply| match reply {
-            Reply::Prepared(prepared) => Some(Some(prepared.clone())),
+    fn looked(&mut self) -> Step {
+        let fits = |reply: &Reply| match reply {
             // A node of the old list that has not been sealed yet.
-            Reply::OtherFleet(fleet) if *fleet == self.order.old => Some(None),
-            // A node that has left a list before.
-            Reply::Moved(_) => Some(None),
-            _ => None,
+            Reply::OtherFleet(fleet) => *fleet == self.order.old,
+            // The second one is a node that has left a list before.
+            reply => matches!(reply, Reply::Prepared(_) | Reply::Moved(_)),
         };
-        let faults = self.new.faults(prepared);
-        if let Some((node, fault)) = elsewhere(&faults) {
-            return Err(MoveError::Elsewhere(Side::New, node, fault));
-        }
+        let faults = self.new.faults(fits);
+        check_elsewhere(Side::New, &faults)?;
         if !faults.is_empty() {
-            return Err(MoveError::NewMissing(faults));
+            return Err(RelocateError::NewMissing(faults));
         }
-        let answers: Vec<Prepared> =
-            self.new.each(prepared).into_iter().flatten().flatten().collect();
-        let admitted = answers.iter().filter(|answer| answer.admitted).count();
-        if admitted >= majority(self.new.nodes()) {
-            let era = answers.iter().filter(|a| a.admitted).map(|a| a.state.era).max();
-            self.phase = Phase::Peek(era.unwrap_or(0));
-            self.old.ask_all(&Request::Read, None);
-            return Ok(());
+        let answers = self.new.each(|reply| reply.prepared().filter(|answer| answer.admitted));
+        let admitted = || answers.iter().flatten().map(|answer| answer.state.era);
+        if admitted().count() >= self.new.majority() {
+            self.old.ask_those(&Request::Read, |_| true);
+            return Ok(Phase::Peek(admitted().max().unwrap_or(0)));
         }
-        self.phase = Phase::Seal;
         self.seal(Sealing::Leave, |_| true);
-        Ok(())
+        Ok(Phase::Seal)
     }
 
     /// Ends the move if the new list, which has a majority already, goes on where the old one
     /// ended. If the old one goes on as well, that is an error.
-    fn peeked(&mut self, era: u64) -> Result<(), MoveError> {
-        let in_use = |reply: &Reply| matches!(reply, Reply::State(_)).then_some(());
-        if self.old.each(in_use).into_iter().flatten().count() >= self.needed() {
-            return Err(MoveError::BothInUse);
+    fn peeked(&mut self, era: u64) -> Step {
+        if self.old.count(|reply| reply.state().is_some()) >= self.old.majority() {
+            return Err(RelocateError::BothInUse);
         }
-        self.sweep_below(era);
-        Ok(())
+        Ok(self.sweep(era))
     }
 
     /// Seals the old list once more. A member may have come back to it while the others left, and
     /// would stay there for good. Those that have left may join other lists from now on. What
     /// they answer does not matter.
-    fn sweep(&mut self) {
-        let Phase::Start(_, era) = self.phase else { return };
-        self.sweep_below(era);
-    }
-
-    fn sweep_below(&mut self, era: u64) {
-        self.phase = Phase::Sweep;
+    fn sweep(&mut self, era: u64) -> Phase {
         self.seal(Sealing::Done(era), |_| true);
+        Phase::Sweep
     }
 
     fn seal(&mut self, step: Sealing, which: impl Fn(usize) -> bool) {
-        let request = Request::Seal { to: self.order.new.clone(), step };
-        let nodes = (0..self.old.nodes()).filter(|node| which(*node));
-        self.old.ask(nodes.map(|node| (node, request.clone())).collect::<Vec<_>>());
+        self.old.ask_those(&Request::Seal { to: self.order.new.clone(), step }, which);
     }
 
-    fn sealed(&mut self) -> Result<(), MoveError> {
+    /// Has the nodes promise the era that gave these answers.
+    fn reserve(&mut self, era: u64, states: &States) {
+        self.seal(Sealing::Promise(era), |node| matches!(states.get(node), Some(Some(_))));
+    }
+
+    fn sealed(&mut self) -> Step {
         self.check_left()?;
-        self.phase = Phase::Mark(self.start());
-        Ok(())
+        let order = StartOrder {
+            nonce: self.order.nonce,
+            longest: self.order.longest,
+            strict: false,
+            assume_no_locks: false,
+            from: Some(self.order.old.clone()),
+        };
+        Ok(Phase::Mark(Start::new(order, &mut self.new)))
     }
 
     /// Checks that a majority has left, unless an operator has said that the list is lost.
-    fn check_left(&self) -> Result<(), MoveError> {
-        let left = self.old.each(sealed).into_iter().flatten().count();
-        if left >= self.needed() || self.order.lost {
+    fn check_left(&self) -> Result<(), RelocateError> {
+        let left = self.old.count(|reply| reply.sealed().is_some());
+        if left >= self.old.majority() || self.order.lost {
             return Ok(());
         }
-        Err(match elsewhere(&self.old.faults(sealed)) {
-            Some((node, fault)) => MoveError::Elsewhere(Side::Old, node, fault),
-            None => self.old_missing(),
-        })
+        check_elsewhere(Side::Old, &self.old.faults(|reply| reply.sealed().is_some()))?;
+        Err(self.old_missing())
     }
 
-    fn marked(&mut self) {
-        let Phase::Mark(start) = &self.phase else { return };
-        if start.highest().is_some() {
-            self.phase = Phase::Count(start.clone());
-            // From here on no node leaves: a node that has come back since does not leave again.
-            self.seal(Sealing::Promise(0), |_| true);
+    fn marked(&mut self, start: Start) -> Step {
+        let start = start.step(&mut self.new)?;
+        if start.highest().is_none() {
+            return Ok(Phase::Mark(start));
         }
+        // From here on no node leaves: a node that has come back since does not leave again.
+        self.seal(Sealing::Promise(0), |_| true);
+        Ok(Phase::Count(start))
     }
 
     /// Chooses the era, above everything that is known on either side.
-    fn counted(&mut self, mut start: Start) -> Result<(), MoveError> {
+    fn counted(&mut self, start: Start) -> Step {
         self.check_left()?;
-        let states = self.old.each(sealed);
-        let known = states.iter().flatten().map(State::highest);
-        let highest = known.chain(start.highest()).max().unwrap_or(0);
-        let era = highest.saturating_add(1);
+        let states = self.old.each(Reply::sealed);
+        let known = states.iter().flatten().map(NodeState::highest);
+        let era = known.chain(start.highest()).max().unwrap_or(0).saturating_add(1);
         if era > Stamp::MAX_ERA {
-            return Err(MoveError::NotStarted(ReadmitError::NoEra));
+            return Err(RelocateError::NotStarted(ReadmitError::NoEra));
         }
-        if states.iter().flatten().count() >= self.needed() {
-            self.seal(Sealing::Promise(era), |node| states.get(node).is_some_and(Option::is_some));
-            self.phase = Phase::Promise(states, era, start);
-        } else {
-            let out = states.iter().flatten().map(|state| state.longest);
-            start.go_on(era, out.fold(self.order.longest, Duration::max));
-            self.phase = Phase::Start(start, era);
+        if states.iter().flatten().count() >= self.old.majority() {
+            self.reserve(era, &states);
+            return Ok(Phase::Promise(states, era, start));
         }
-        Ok(())
+        let longest = longest(&states).max(self.order.longest);
+        Ok(Phase::Start(start.go_on(era, longest, &mut self.new), era))
     }
 
-    fn old_missing(&self) -> MoveError {
-        MoveError::OldMissing {
-            sealed: self.old.each(sealed).into_iter().flatten().count(),
-            needed: self.needed(),
+    fn old_missing(&self) -> RelocateError {
+        let sealed = |reply: &Reply| reply.sealed().is_some();
+        RelocateError::OldMissing {
+            sealed: self.old.count(sealed),
+            needed: self.old.majority(),
             faults: self.old.faults(sealed),
         }
     }
 
     /// Goes on with those that answer a second time in the same memory: all of them were sealed
     /// at one moment, when this round began.
-    fn promised(
-        &mut self,
-        before: &[Option<State>],
-        era: u64,
-        start: Start,
-    ) -> Result<(), MoveError> {
-        let states = self.same_memory(before, |_| true)?;
-        self.seal(Sealing::Promise(era), |node| states.get(node).is_some_and(Option::is_some));
-        self.phase = Phase::Confirm(states, era, start);
-        Ok(())
+    fn promised(&mut self, before: &States, era: u64, start: Start) -> Step {
+        let states = self.same_memory(before, 0)?;
+        self.reserve(era, &states);
+        Ok(Phase::Confirm(states, era, start))
     }
 
     /// Goes on with those that held the promise at one moment as well.
-    fn confirmed(
-        &mut self,
-        before: &[Option<State>],
-        era: u64,
-        mut start: Start,
-    ) -> Result<(), MoveError> {
-        let states = self.same_memory(before, |state| state.highest() >= era)?;
-        let out = states.iter().flatten().map(|state| state.longest).max().unwrap_or_default();
-        start.go_on(era, out);
-        self.phase = Phase::Start(start, era);
-        Ok(())
+    fn confirmed(&mut self, before: &States, era: u64, start: Start) -> Step {
+        let states = self.same_memory(before, era)?;
+        Ok(Phase::Start(start.go_on(era, longest(&states), &mut self.new), era))
     }
 
-    /// Returns the answers of the nodes that answered before from the same memory, if they are a
-    /// majority.
-    fn same_memory(
-        &self,
-        before: &[Option<State>],
-        holds: impl Fn(&State) -> bool,
-    ) -> Result<Vec<Option<State>>, MoveError> {
-        let now = self.old.each(sealed);
-        let pairs = before.iter().zip(now);
-        let states: Vec<Option<State>> = pairs
-            .map(|(before, now)| {
-                let same = before.as_ref().zip(now.as_ref());
-                now.filter(|now| {
-                    same.is_some_and(|(a, b)| a.nonce == b.nonce && a.era == b.era) && holds(now)
-                })
-            })
-            .collect();
-        if states.iter().flatten().count() >= self.needed() {
+    /// Returns the answers of the nodes that answered before from the same memory and know of `era`, if they
+    /// are a majority.
+    fn same_memory(&self, before: &States, era: u64) -> Result<States, RelocateError> {
+        let same = |(before, now): (&Option<NodeState>, Option<NodeState>)| {
+            let (before, now) = (before.as_ref()?, now?);
+            let same = before.nonce == now.nonce && before.era == now.era;
+            (same && now.highest() >= era).then_some(now)
+        };
+        let states: Vec<_> = before.iter().zip(self.old.each(Reply::sealed)).map(same).collect();
+        if states.iter().flatten().count() >= self.old.majority() {
             return Ok(states);
         }
-        let faults = self.old.faults(sealed);
-        Err(if faults.is_empty() { MoveError::Overtaken } else { self.old_missing() })
+        let faults = self.old.faults(|reply| reply.sealed().is_some());
+        Err(if faults.is_empty() { RelocateError::Overtaken } else { self.old_missing() })
     }
 
-    fn start(&self) -> Start {
-        let order = Beginning {
-            nonce: self.order.nonce,
-            longest: self.order.longest,
-            strict: false,
-            nothing_out: false,
-            from: Some(self.order.old.clone()),
-        };
-        Start::new(self.new.nodes(), order)
+    fn started(&mut self, start: Start, era: u64) -> Step {
+        let start = start.step(&mut self.new)?;
+        Ok(if start.is_done() { self.sweep(era) } else { Phase::Start(start, era) })
     }
 }
 
-fn sealed(reply: &Reply) -> Option<State> {
-    match reply {
-        Reply::Sealed(state) => Some(*state),
-        _ => None,
-    }
+/// Returns how long a lock that these nodes know of may still be out.
+fn longest(states: &States) -> Duration {
+    states.iter().flatten().map(|state| state.longest).max().unwrap_or_default()
 }
 
-/// Returns the first node that belongs to another fleet, and which one that is.
-fn elsewhere(faults: &[(usize, Fault)]) -> Option<(usize, Fault)> {
+/// Fails with the first node that belongs to another fleet.
+fn check_elsewhere(side: Side, faults: &[(usize, Fault)]) -> Result<(), RelocateError> {
     let other = |fault: &Fault| matches!(fault, Fault::OtherFleet { .. } | Fault::Moved { .. });
-    faults.iter().find(|(_, fault)| other(fault)).cloned()
+    match faults.iter().find(|(_, fault)| other(fault)).cloned() {
+        Some((node, fault)) => Err(RelocateError::Elsewhere(side, node, fault)),
+        None => Ok(()),
+    }
 }

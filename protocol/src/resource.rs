@@ -5,14 +5,15 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// The validated name of a resource, such as `invoice/42`.
 ///
 /// A name has 1 to 255 bytes of UTF-8, no control characters (nor characters that break or
 /// reorder a line of text), and no white space at either end. Two names mean the same
 /// resource exactly if their bytes are equal. A clone shares the name's memory.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Resource(Arc<str>);
 
 /// Why a text is not a valid [`Resource`].
@@ -24,23 +25,16 @@ pub struct ResourceError {
     defect: Defect,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 enum Defect {
+    #[error("this one is empty")]
     Empty,
+    #[error("this one has {0} bytes")]
     TooLong(usize),
+    #[error("this one contains {0:?}")]
     Control(char),
+    #[error("this one begins or ends with white space")]
     Space,
-}
-
-impl fmt::Display for Defect {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Defect::Empty => f.write_str("this one is empty"),
-            Defect::TooLong(bytes) => write!(f, "this one has {bytes} bytes"),
-            Defect::Control(found) => write!(f, "this one contains {found:?}"),
-            Defect::Space => f.write_str("this one begins or ends with white space"),
-        }
-    }
 }
 
 impl Resource {
@@ -138,19 +132,6 @@ impl TryFrom<String> for Resource {
 
     fn try_from(name: String) -> Result<Resource, ResourceError> {
         Resource::new(name)
-    }
-}
-
-impl Serialize for Resource {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for Resource {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Resource, D::Error> {
-        let name = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        Resource::new(name).map_err(serde::de::Error::custom)
     }
 }
 

@@ -1,13 +1,48 @@
 use std::collections::VecDeque;
 
-use super::Fault;
-use super::acquire::fault_of;
-use super::message::{Reply, Request};
+use super::message::{Reply, Request, fault_of};
+use super::{Fault, majority};
 
-/// One question to some nodes, and what they answer.
+/// Why a node was not re-admitted, or a fleet not started. Nothing is lost: any client may try
+/// again.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum ReadmitError {
+    /// These nodes did not answer, or refused.
+    #[error("a node that is needed does not answer, or refuses; try again")]
+    Missing(Vec<(usize, Fault)>),
+    /// Too few nodes remember. A new start needs an answer from every node, and these nodes did
+    /// not give one.
+    #[error("too few nodes remember, and a new start needs an answer from every node")]
+    NotStarted(Vec<(usize, Fault)>),
+    /// Too few nodes remember, and `strict` rules out a start that leans on clocks.
+    #[error("too few nodes remember, and `strict` leaves a new start to an operator")]
+    Strict,
+    /// This node belongs to another fleet.
+    #[error("{1}")]
+    Elsewhere(usize, Fault),
+    /// No era is left.
+    #[error("no era is left: the largest one is in use")]
+    NoEra,
+    /// Counts are not collected in an era that the node's clock has not reached: after a loss of
+    /// all nodes the clocks must be ahead of every era in use.
+    #[error(
+        "counts are not collected yet: era {era} is ahead of the node's clock ({clock}); try later"
+    )]
+    AheadOfClock {
+        /// The era that would begin.
+        era: u64,
+        /// The node's clock as an era.
+        clock: u64,
+    },
+    /// Something changed meanwhile: try again.
+    #[error("overtaken by another re-admission or by a node that forgot; try again")]
+    Overtaken,
+}
+
+/// One question to some nodes, and their answers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Round {
-    /// How many rounds there were: it tells late answers of an earlier round apart.
+    /// It tells late answers of an earlier round apart.
     number: u8,
     /// By node: `None` where no answer is awaited, or it has not come yet.
     replies: Vec<Option<Result<Reply, Fault>>>,
@@ -16,16 +51,26 @@ pub(super) struct Round {
 }
 
 impl Round {
+    /// Starts with a round that has asked all of `nodes` nodes.
     pub(super) fn new(nodes: usize) -> Round {
-        Round { number: 0, replies: vec![None; nodes], awaited: 0, outbox: VecDeque::new() }
+        Round { number: 0, replies: vec![None; nodes], awaited: nodes, outbox: VecDeque::new() }
     }
 
     pub(super) fn nodes(&self) -> usize {
         self.replies.len()
     }
 
+    pub(super) fn majority(&self) -> usize {
+        majority(self.nodes())
+    }
+
     pub(super) fn number(&self) -> u8 {
         self.number
+    }
+
+    /// Numbers the rounds that follow from the one after `number`.
+    pub(super) fn number_after(&mut self, number: u8) {
+        self.number = number;
     }
 
     /// Begins the next round. Answers to the one before do not count any more.
@@ -36,9 +81,9 @@ impl Round {
         self.awaited = self.outbox.len();
     }
 
-    /// Asks each node the same, except `besides`.
-    pub(super) fn ask_all(&mut self, request: &Request, besides: Option<usize>) {
-        let nodes = (0..self.nodes()).filter(|node| Some(*node) != besides);
+    /// Asks each of these nodes the same.
+    pub(super) fn ask_those(&mut self, request: &Request, which: impl Fn(usize) -> bool) {
+        let nodes = (0..self.nodes()).filter(|node| which(*node));
         self.ask(nodes.map(|node| (node, request.clone())).collect::<Vec<_>>());
     }
 
@@ -56,42 +101,54 @@ impl Round {
         true
     }
 
+    /// Has the nodes that have not answered time out.
+    pub(super) fn end(&mut self) {
+        for reply in self.replies.iter_mut().filter(|reply| reply.is_none()) {
+            *reply = Some(Err(Fault::TimedOut));
+        }
+    }
+
     /// Returns whether every answer has come.
     pub(super) fn is_over(&self) -> bool {
         self.awaited == 0
     }
 
-    pub(super) fn reply(&self, node: usize) -> Option<&Result<Reply, Fault>> {
-        self.replies.get(node)?.as_ref()
-    }
-
     /// Returns what `read` takes from each answer, by node.
     pub(super) fn each<T>(&self, read: impl Fn(&Reply) -> Option<T>) -> Vec<Option<T>> {
-        let answer = |reply: &Option<Result<Reply, Fault>>| match reply {
-            Some(Ok(reply)) => read(reply),
-            _ => None,
-        };
-        self.replies.iter().map(answer).collect()
+        let answers = self.replies.iter().map(|reply| reply.as_ref()?.as_ref().ok());
+        answers.map(|answer| answer.and_then(&read)).collect()
     }
 
-    /// Returns the nodes that `read` takes nothing from, and why each gave nothing.
-    pub(super) fn faults<T>(&self, read: impl Fn(&Reply) -> Option<T>) -> Vec<(usize, Fault)> {
-        let fault = |reply: &Option<Result<Reply, Fault>>| match reply {
-            Some(Ok(reply)) if read(reply).is_some() => None,
-            Some(reply) => Some(fault_of(reply.clone())),
+    pub(super) fn count(&self, fits: impl Fn(&Reply) -> bool) -> usize {
+        self.each(|reply| fits(reply).then_some(())).iter().flatten().count()
+    }
+
+    /// Returns the nodes whose answers do not fit, and why.
+    pub(super) fn faults(&self, fits: impl Fn(&Reply) -> bool) -> Vec<(usize, Fault)> {
+        let fault = |(node, reply): (usize, &Option<Result<Reply, Fault>>)| match reply {
+            Some(Ok(reply)) if fits(reply) => None,
+            Some(reply) => Some((node, fault_of(reply.clone()))),
             None => None,
         };
-        let replies = self.replies.iter().enumerate();
-        replies.filter_map(|(node, reply)| Some((node, fault(reply)?))).collect()
+        self.replies.iter().enumerate().filter_map(fault).collect()
     }
 
-    /// Returns the first node that belongs to another fleet, and which one that is.
-    pub(super) fn elsewhere(&self) -> Option<(usize, Fault)> {
-        self.replies.iter().enumerate().find_map(|(node, reply)| match reply {
-            Some(reply @ Ok(Reply::OtherFleet(_) | Reply::Moved(_))) => {
-                Some((node, fault_of(reply.clone())))
-            }
-            _ => None,
-        })
+    /// Fails with the first node that belongs to another fleet.
+    pub(super) fn check_fleet(&self) -> Result<(), ReadmitError> {
+        let other = |reply: &Reply| matches!(reply, Reply::OtherFleet(_) | Reply::Moved(_));
+        let found = self.each(|reply| other(reply).then(|| fault_of(Ok(reply.clone()))));
+        match found.into_iter().enumerate().find_map(|(node, fault)| Some((node, fault?))) {
+            Some((node, fault)) => Err(ReadmitError::Elsewhere(node, fault)),
+            None => Ok(()),
+        }
+    }
+
+    /// Fails if every answer has come and the step that waits for them could not be taken.
+    pub(super) fn check_open(&self, fits: impl Fn(&Reply) -> bool) -> Result<(), ReadmitError> {
+        if !self.is_over() {
+            return Ok(());
+        }
+        let faults = self.faults(fits);
+        Err(if faults.is_empty() { ReadmitError::Overtaken } else { ReadmitError::Missing(faults) })
     }
 }

@@ -4,30 +4,41 @@ use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
 use sqlx::{Database, Decode, Encode, Type};
 
-use crate::resource::Resource;
-use crate::token::Token;
+use crate::{Resource, Token};
 
-impl<DB: Database> Type<DB> for Token
-where
-    i64: Type<DB>,
-{
-    fn type_info() -> DB::TypeInfo {
-        i64::type_info()
-    }
+/// Gives a type the column type of another one, and the way to write it.
+macro_rules! column {
+    ($name:ty as $column:ty, $value:ident => $written:expr) => {
+        impl<DB: Database> Type<DB> for $name
+        where
+            $column: Type<DB>,
+        {
+            fn type_info() -> DB::TypeInfo {
+                <$column>::type_info()
+            }
 
-    fn compatible(other: &DB::TypeInfo) -> bool {
-        i64::compatible(other)
-    }
+            fn compatible(other: &DB::TypeInfo) -> bool {
+                <$column>::compatible(other)
+            }
+        }
+
+        impl<'q, DB: Database> Encode<'q, DB> for $name
+        where
+            $column: Encode<'q, DB>,
+        {
+            fn encode_by_ref(
+                &self,
+                buffer: &mut DB::ArgumentBuffer,
+            ) -> Result<IsNull, BoxDynError> {
+                let $value = self;
+                $written.encode(buffer)
+            }
+        }
+    };
 }
 
-impl<'q, DB: Database> Encode<'q, DB> for Token
-where
-    i64: Encode<'q, DB>,
-{
-    fn encode_by_ref(&self, buffer: &mut DB::ArgumentBuffer) -> Result<IsNull, BoxDynError> {
-        i64::from(*self).encode_by_ref(buffer)
-    }
-}
+column!(Token as i64, token => i64::from(*token));
+column!(Resource as String, resource => resource.as_str().to_owned());
 
 impl<'r, DB: Database> Decode<'r, DB> for Token
 where
@@ -36,28 +47,6 @@ where
     fn decode(value: DB::ValueRef<'r>) -> Result<Token, BoxDynError> {
         let number = i64::decode(value)?;
         Token::try_from(number).map_err(|error| format!("{number}: {error}").into())
-    }
-}
-
-impl<DB: Database> Type<DB> for Resource
-where
-    String: Type<DB>,
-{
-    fn type_info() -> DB::TypeInfo {
-        String::type_info()
-    }
-
-    fn compatible(other: &DB::TypeInfo) -> bool {
-        String::compatible(other)
-    }
-}
-
-impl<'q, DB: Database> Encode<'q, DB> for Resource
-where
-    String: Encode<'q, DB>,
-{
-    fn encode_by_ref(&self, buffer: &mut DB::ArgumentBuffer) -> Result<IsNull, BoxDynError> {
-        self.as_str().to_owned().encode(buffer)
     }
 }
 

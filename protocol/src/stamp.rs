@@ -1,4 +1,4 @@
-use crate::token::Token;
+use crate::Token;
 
 /// Counts per era: the low six decimal digits of a token.
 const COUNTS: u64 = 1_000_000;

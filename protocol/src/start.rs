@@ -1,39 +1,36 @@
 use std::time::Duration;
 
 use super::message::{Reply, Request};
-use super::readmit_error::ReadmitError;
-use super::round::Round;
-use super::state::Prepared;
-use super::{Fault, Fleet, Nonce, Stamp, majority};
+use super::node::Prepared;
+use super::round::{ReadmitError, Round};
+use super::{Fault, Fleet, Nonce, Stamp};
 
-/// The order for the start of a fleet.
+/// The order for the start of a fleet: the terms of a re-admission.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Beginning {
-    /// 128 fresh random bits.
+pub(super) struct StartOrder {
     pub(super) nonce: Nonce,
-    /// The longest TTL that this client uses, lock delay included.
     pub(super) longest: Duration,
-    /// Whether to refuse a start that leans on clocks, unless `nothing_out`.
     pub(super) strict: bool,
-    /// Whether an operator has said that no lock can be out if all nodes are blank.
-    pub(super) nothing_out: bool,
+    pub(super) assume_no_locks: bool,
     /// The fleet that moves here, if one does. Its move chooses the era.
     pub(super) from: Option<Fleet>,
 }
 
+/// The next phase, or why there is none.
+type Step = Result<Phase, ReadmitError>;
+
+/// How far a start has come, with what each node answered before.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Phase {
     Mark,
-    /// Keeps what each node answered before, as the phases below do.
     Look(Vec<Prepared>),
     /// Waits until the move has chosen the era.
     Wait(Vec<Prepared>),
-    /// Keeps the era, too.
     Promise(Vec<Prepared>, u64),
-    /// Keeps which nodes have promised, too.
-    Confirm(Vec<Prepared>, u64, Vec<bool>),
+    /// With the nodes that have promised the era.
+    Confirm(Vec<Prepared>, u64, Vec<Option<()>>),
     Activate,
-    Done(Result<(), ReadmitError>),
+    Done,
 }
 
 /// The start of a fleet in which too few nodes remember: protocol, "Too few remember".
@@ -43,84 +40,57 @@ enum Phase {
 /// any node counts in it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Start {
-    order: Beginning,
+    order: StartOrder,
     phase: Phase,
-    round: Round,
 }
 
 impl Start {
-    pub(super) fn new(nodes: usize, order: Beginning) -> Start {
-        let mut start = Start { order, phase: Phase::Mark, round: Round::new(nodes) };
-        start.prepare(1);
+    /// Asks the nodes first. The numbers of its rounds tell them apart from those of the machine that starts.
+    pub(super) fn new(order: StartOrder, round: &mut Round) -> Start {
+        round.number_after(16);
+        let start = Start { order, phase: Phase::Mark };
+        start.prepare(1, round);
         start
     }
 
-    pub(super) fn next_request(&mut self) -> Option<(usize, Request)> {
-        self.round.next_request()
+    pub(super) fn is_done(&self) -> bool {
+        self.phase == Phase::Done
     }
 
-    pub(super) fn phase(&self) -> u8 {
-        self.round.number()
-    }
-
-    pub(super) fn outcome(&self) -> Option<Result<(), ReadmitError>> {
-        match &self.phase {
-            Phase::Done(outcome) => Some(outcome.clone()),
-            _ => None,
+    /// Takes the step that follows a round, once that is over.
+    pub(super) fn step(self, round: &mut Round) -> Result<Start, ReadmitError> {
+        if !round.is_over() {
+            return Ok(self);
         }
-    }
-
-    pub(super) fn on_reply(&mut self, phase: u8, node: usize, reply: Result<Reply, Fault>) {
-        if !self.round.take(phase, node, reply) || !self.round.is_over() {
-            return;
-        }
-        let outcome = match self.phase.clone() {
-            Phase::Mark => self.marked(),
-            Phase::Look(before) => self.looked(&before),
-            Phase::Promise(before, era) => {
-                let reserved =
-                    |reply: &Reply| matches!(reply, Reply::Reserved { .. }).then_some(());
-                let promised = self.round.each(reserved).iter().map(Option::is_some).collect();
-                self.phase = Phase::Confirm(before, era, promised);
-                self.prepare(3);
-                Ok(())
+        let phase = match self.phase.clone() {
+            Phase::Mark => {
+                let answers = answers(round)?;
+                self.prepare(2, round);
+                Phase::Look(answers)
             }
-            Phase::Confirm(before, era, promised) => self.confirmed(&before, era, &promised),
-            Phase::Activate => self.activated(),
-            Phase::Wait(_) | Phase::Done(_) => Ok(()),
+            Phase::Look(before) => self.looked(&before, round)?,
+            Phase::Promise(before, era) => {
+                let is_promise = |reply: &Reply| matches!(reply, Reply::Reserved { .. });
+                let promised = round.each(|reply| is_promise(reply).then_some(()));
+                self.prepare(3, round);
+                Phase::Confirm(before, era, promised)
+            }
+            Phase::Confirm(before, era, promised) => {
+                self.confirmed(&before, era, &promised, round)?
+            }
+            Phase::Activate => activated(round)?,
+            waits @ (Phase::Wait(_) | Phase::Done) => waits,
         };
-        if outcome.is_err() {
-            self.phase = Phase::Done(outcome);
-        }
+        Ok(Start { phase, ..self })
     }
 
     /// Asks every node, with a nonce of this round's own: the same nonce could mark two stretches
     /// of memory if it were sent again.
-    fn prepare(&mut self, round: u128) {
-        let nonce = Nonce(self.order.nonce.0.wrapping_add(round));
+    fn prepare(&self, number: u128, round: &mut Round) {
+        let nonce = Nonce(self.order.nonce.0.wrapping_add(number));
         // Nodes that have left a fleet join when they are marked, and only then.
-        let from = self.order.from.clone().filter(|_| round == 1);
-        self.round.ask_all(&Request::Prepare { nonce, from }, None);
-    }
-
-    /// Returns what every node answered.
-    fn answers(&self) -> Result<Vec<Prepared>, ReadmitError> {
-        let prepared = |reply: &Reply| match reply {
-            Reply::Prepared(prepared) => Some(prepared.clone()),
-            _ => None,
-        };
-        if let Some((node, fault)) = self.round.elsewhere() {
-            return Err(ReadmitError::Elsewhere(node, fault));
-        }
-        let answers: Option<Vec<Prepared>> = self.round.each(prepared).into_iter().collect();
-        answers.ok_or_else(|| ReadmitError::NotStarted(self.round.faults(prepared)))
-    }
-
-    fn marked(&mut self) -> Result<(), ReadmitError> {
-        let answers = self.answers()?;
-        self.phase = Phase::Look(answers);
-        self.prepare(2);
-        Ok(())
+        let from = self.order.from.clone().filter(|_| number == 1);
+        round.ask_those(&Request::Prepare { nonce, from }, |_| true);
     }
 
     /// Returns the largest era that the nodes showed after they were marked, by clock or in
@@ -134,67 +104,48 @@ impl Start {
 
     /// Goes on with the era that the move has chosen. `longest` is how long locks of the old
     /// list may still be out.
-    pub(super) fn go_on(&mut self, era: u64, longest: Duration) {
+    pub(super) fn go_on(mut self, era: u64, longest: Duration, round: &mut Round) -> Start {
         self.order.longest = longest;
-        if let Phase::Wait(answers) = self.phase.clone() {
-            self.promise(answers, era);
+        if let Phase::Wait(answers) = self.phase {
+            self.phase = promise(answers, era, round);
         }
-    }
-
-    fn promise(&mut self, answers: Vec<Prepared>, era: u64) {
-        let requests = answers.iter().enumerate().map(|(node, answer)| {
-            (node, Request::Reserve { era, memory: Some(answer.state.nonce) })
-        });
-        let requests: Vec<_> = requests.collect();
-        self.phase = Phase::Promise(answers, era);
-        self.round.ask(requests);
+        self
     }
 
     /// Chooses the era, above all that is read after every memory was marked. If another client
     /// started a node, which forgot before it was marked, other nodes show the promise of that
     /// era.
-    fn looked(&mut self, before: &[Prepared]) -> Result<(), ReadmitError> {
-        let answers = self.answers()?;
+    fn looked(&self, before: &[Prepared], round: &mut Round) -> Step {
+        let answers = answers(round)?;
         if !same_memory(before, &answers) {
             return Err(ReadmitError::Overtaken);
         }
         let admitted = answers.iter().filter(|answer| answer.admitted).count();
         if admitted == answers.len() && self.order.from.is_none() {
-            self.phase = Phase::Done(Ok(()));
-            return Ok(());
+            return Ok(Phase::Done);
         }
-        if admitted >= majority(answers.len()) {
+        if admitted >= round.majority() {
             return Err(ReadmitError::Overtaken);
         }
-        self.check_fleet(&answers)?;
-        let blank = answers.iter().all(|answer| answer.blank);
-        if self.order.strict && !(blank && self.order.nothing_out) {
+        // Only an operator starts nodes that carry traces of another fleet, by a move.
+        let mut others = answers.iter().map(|answer| answer.other.as_ref()).enumerate();
+        if self.order.from.is_none()
+            && let Some((node, Some(fleet))) = others.find(|(_, other)| other.is_some())
+        {
+            let fault = Fault::OtherFleet { members: fleet.names() };
+            return Err(ReadmitError::Elsewhere(node, fault));
+        }
+        if self.order.strict && !(all_blank(&answers) && self.order.assume_no_locks) {
             return Err(ReadmitError::Strict);
         }
         if self.order.from.is_some() {
-            self.phase = Phase::Wait(answers);
-            return Ok(());
+            return Ok(Phase::Wait(answers));
         }
         let era = highest(&answers).saturating_add(1);
         if era > Stamp::MAX_ERA {
             return Err(ReadmitError::NoEra);
         }
-        self.promise(answers, era);
-        Ok(())
-    }
-
-    /// Refuses nodes that carry traces of another fleet: only an operator starts these, by a
-    /// move.
-    fn check_fleet(&self, answers: &[Prepared]) -> Result<(), ReadmitError> {
-        let mut others = answers.iter().enumerate();
-        let other = others.find_map(|(node, answer)| Some((node, answer.other.as_ref()?)));
-        match other.filter(|_| self.order.from.is_none()) {
-            Some((node, fleet)) => {
-                let members = fleet.members().map(str::to_owned).collect();
-                Err(ReadmitError::Elsewhere(node, Fault::OtherFleet { members }))
-            }
-            None => Ok(()),
-        }
+        Ok(promise(answers, era, round))
     }
 
     /// Checks that the era may be used. The answers of a round are not of one moment. A node
@@ -203,81 +154,76 @@ impl Start {
     /// used that no node has promised before. And a node that has promised, and still has the
     /// promise in that memory, held it when this round began.
     fn confirmed(
-        &mut self,
+        &self,
         before: &[Prepared],
         era: u64,
-        promised: &[bool],
-    ) -> Result<(), ReadmitError> {
-        let answers = self.answers()?;
-        let nodes = answers.len();
-        let forgot = |(first, second): &(&Prepared, &Prepared)| !first.admitted && !second.admitted;
-        let forgotten = before.iter().zip(&answers).filter(forgot).count();
-        let holds =
-            |(answer, promised): &(&Prepared, &bool)| **promised && answer.state.highest() >= era;
-        let holding = answers.iter().zip(promised).filter(holds).count();
-        if !same_memory(before, &answers)
-            || nodes - forgotten >= majority(nodes)
-            || holding < majority(nodes)
-        {
-            return Err(ReadmitError::Overtaken);
-        }
-        let requests = self.activations(&answers, era);
-        self.phase = Phase::Activate;
-        self.round.ask(requests);
-        Ok(())
-    }
-
-    fn activations(&self, answers: &[Prepared], era: u64) -> Vec<(usize, Request)> {
-        let clock = answers.iter().map(|answer| answer.clock).max().unwrap_or_default();
-        // The clocks pass the era before it counts: if the fleet forgets everything again, the
-        // next start takes another one.
-        let second = Duration::from_secs(era.saturating_add(1)).saturating_sub(clock);
-        let settled = second.min(Duration::from_secs(1));
-        let quarantine = self.quarantine(answers).max(settled);
-        let new = self.order.from.is_none() && answers.iter().all(|answer| answer.blank);
-        let request = |(node, answer): (usize, &Prepared)| {
-            let request = Request::Activate {
-                incarnation: answer.incarnation.clone(),
-                nonce: answer.state.nonce,
-                era,
-                collect: false,
-                quarantine,
-                new,
-            };
-            (node, request)
+        promised: &[Option<()>],
+        round: &mut Round,
+    ) -> Step {
+        let (answers, needed) = (answers(round)?, round.majority());
+        let pairs = || before.iter().zip(&answers);
+        let remembering = pairs().filter(|(first, second)| first.admitted || second.admitted);
+        let holds = |(answer, promised): &(&Prepared, &Option<()>)| {
+            promised.is_some() && answer.state.highest() >= era
         };
-        answers.iter().enumerate().map(request).collect()
-    }
-
-    /// Returns how long locks that no node remembers may still be out.
-    fn quarantine(&self, answers: &[Prepared]) -> Duration {
-        let written = answers.iter().map(|answer| answer.state.longest).max().unwrap_or_default();
-        let all_blank = answers.iter().all(|answer| answer.blank);
-        if self.order.from.is_some() || !all_blank {
-            return written.max(self.order.longest);
-        }
-        if self.order.nothing_out {
-            return written;
-        }
-        // A blank node need not be new: by a restart a server forgets what it granted before.
-        let youngest = answers.iter().map(|answer| answer.uptime).min().unwrap_or_default();
-        written.max(self.order.longest.saturating_sub(youngest))
-    }
-
-    /// Ends the start once a majority is active. The others are brought back one by one.
-    fn activated(&mut self) -> Result<(), ReadmitError> {
-        let activated = |reply: &Reply| matches!(reply, Reply::Activated).then_some(());
-        let count = self.round.each(activated).into_iter().flatten().count();
-        if count >= majority(self.round.nodes()) {
-            self.phase = Phase::Done(Ok(()));
-            return Ok(());
-        }
-        let forgotten = |reply: &Reply| matches!(reply, Reply::Forgotten).then_some(());
-        if self.round.each(forgotten).into_iter().flatten().count() > 0 {
+        let holding = answers.iter().zip(promised).filter(holds).count();
+        if !same_memory(before, &answers) || remembering.count() >= needed || holding < needed {
             return Err(ReadmitError::Overtaken);
         }
-        Err(ReadmitError::NotStarted(self.round.faults(activated)))
+        let quarantine = self.quarantine(&answers, era);
+        let new = self.order.from.is_none() && all_blank(&answers);
+        let activate = |answer| Request::activate(answer, era, false, quarantine, new);
+        round.ask(answers.iter().map(activate).enumerate().collect::<Vec<_>>());
+        Ok(Phase::Activate)
     }
+
+    /// Returns how long locks that no node remembers may still be out, and until the clocks have passed the era:
+    /// if the fleet forgets everything again, the next start takes another one.
+    fn quarantine(&self, answers: &[Prepared], era: u64) -> Duration {
+        let clock = answers.iter().map(|answer| answer.clock).max().unwrap_or_default();
+        let second = Duration::from_secs(era.saturating_add(1)).saturating_sub(clock);
+        let written = answers.iter().map(|answer| answer.state.longest).max().unwrap_or_default();
+        let forgotten = if self.order.from.is_some() || !all_blank(answers) {
+            self.order.longest
+        } else if self.order.assume_no_locks {
+            Duration::ZERO
+        } else {
+            // A blank node need not be new: by a restart a server forgets what it granted before.
+            let youngest = answers.iter().map(|answer| answer.uptime).min().unwrap_or_default();
+            self.order.longest.saturating_sub(youngest)
+        };
+        written.max(forgotten).max(second.min(Duration::from_secs(1)))
+    }
+}
+
+/// Returns what every node answered.
+fn answers(round: &Round) -> Result<Vec<Prepared>, ReadmitError> {
+    round.check_fleet()?;
+    let answers: Option<Vec<Prepared>> = round.each(Reply::prepared).into_iter().collect();
+    let missing = || round.faults(|reply| reply.prepared().is_some());
+    answers.ok_or_else(|| ReadmitError::NotStarted(missing()))
+}
+
+fn promise(answers: Vec<Prepared>, era: u64, round: &mut Round) -> Phase {
+    let reserve = |answer: &Prepared| Request::Reserve { era, memory: Some(answer.state.nonce) };
+    round.ask(answers.iter().map(reserve).enumerate().collect::<Vec<_>>());
+    Phase::Promise(answers, era)
+}
+
+/// Ends the start once a majority is active. The others are brought back one by one.
+fn activated(round: &Round) -> Step {
+    let is_active = |reply: &Reply| *reply == Reply::Activated;
+    if round.count(is_active) >= round.majority() {
+        return Ok(Phase::Done);
+    }
+    if round.count(|reply| *reply == Reply::Forgotten) > 0 {
+        return Err(ReadmitError::Overtaken);
+    }
+    Err(ReadmitError::NotStarted(round.faults(is_active)))
+}
+
+fn all_blank(answers: &[Prepared]) -> bool {
+    answers.iter().all(|answer| answer.blank)
 }
 
 /// Returns whether no node has forgotten in between, nor left and come back.

@@ -1,16 +1,25 @@
+mod affiliation;
 mod locks;
-mod several;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::holders::Holders;
 use super::message::{Reply, Request, Sealing};
-use super::place::Place;
-use super::state::{Prepared, Report, State};
-use super::{Fleet, Membership, Mode, Moment, Nonce, Owner, Stamp};
-use crate::resource::Resource;
-use crate::time::Time;
+use super::node::{NodeReport, NodeState, Prepared};
+use super::{Fleet, Incarnation, Membership, Nonce, Owner, Resource, Stamp, Time};
+use affiliation::Affiliation;
+
+/// The server's clocks at one step.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Clocks {
+    /// The clock by which locks expire.
+    pub now: Time,
+    /// The clock by which eras are named: the time since 2026-01-01T00:00:00Z.
+    pub clock: Duration,
+    /// How long the server has been up.
+    pub uptime: Duration,
+}
 
 /// How many counts a node keeps before it asks for a new era.
 pub const CROWDED: usize = 100_000;
@@ -34,8 +43,8 @@ type Lasting = (Time, Duration);
 /// Everything that a node keeps or forgets as a whole: one hash on a Redis node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 struct Memory {
-    place: Place,
-    prepared: Option<(super::Incarnation, Nonce)>,
+    affiliation: Affiliation,
+    prepared: Option<(Incarnation, Nonce)>,
     /// Whether a node that has left its fleet has a nonce for the new one.
     joining: bool,
     era: u64,
@@ -48,60 +57,43 @@ struct Memory {
 
 impl Store {
     /// Answers one request of a session, in one atomic step.
-    pub fn answer(&mut self, me: &Membership, request: &Request, moment: Moment) -> Reply {
-        self.expire(request, moment.now);
+    pub fn answer(&mut self, me: &Membership, request: &Request, clocks: Clocks) -> Reply {
+        self.expire(request, clocks.now);
         match request {
-            Request::Several(parts) => return self.several(me, parts, moment),
-            Request::Prepare { nonce, from } => {
-                return self.prepare(me, *nonce, from.as_ref(), moment);
-            }
-            Request::Activate { .. } => return self.activate(me, request, moment.now),
-            Request::Reserve { era, memory } => return self.reserve(me, *era, *memory),
-            Request::Seal { to, step } => return self.seal(me, to, *step, moment.now),
-            _ => {}
-        }
-        if !self.admits(me) {
-            return self.refusal(me);
-        }
-        match request {
-            Request::Acquire { resource, owner, ttl } => {
-                self.acquire(resource, Mode::Exclusive, *owner, *ttl, moment.now)
-            }
-            Request::Share { resource, owner, ttl } => {
-                self.acquire(resource, Mode::Shared, *owner, *ttl, moment.now)
+            Request::Several(parts) => self.several(me, parts, clocks),
+            Request::Prepare { nonce, from } => self.prepare(me, *nonce, from.as_ref(), clocks),
+            Request::Activate { .. } => self.activate(me, request, clocks.now),
+            Request::Reserve { era, memory } => self.reserve(me, *era, *memory),
+            Request::Seal { to, step } => self.seal(me, to, *step, clocks.now),
+            _ if !self.admits(me) => self.refusal(me),
+            Request::Acquire { resource, owner, mode, ttl } => {
+                self.acquire(resource, *mode, *owner, *ttl, clocks.now)
             }
             Request::Drain { resource, lasting } => {
                 if let Some(holders) = self.locks.get_mut(resource) {
-                    holders.drain(*lasting, moment.now);
+                    holders.drain(*lasting, clocks.now);
                 }
                 Reply::Draining
             }
             Request::Publish { resource, owner, nonce, token } => {
                 self.publish(resource, *owner, *nonce, *token)
             }
-            Request::Renew { .. } | Request::RenewShare { .. } => self.renew(request, moment.now),
+            Request::Renew { .. } => self.renew(request, clocks.now),
             Request::Release { resource, owner } => self.release(resource, *owner),
             Request::Shorten { resource, owner, rest } => {
-                self.shorten(resource, *owner, *rest, moment.now)
+                self.shorten(resource, *owner, *rest, clocks.now)
             }
-            Request::Open { nonce } => {
-                if self.nonce() != Some(*nonce) {
-                    return Reply::Forgotten;
-                }
+            Request::Open { nonce } if self.nonce() == Some(*nonce) => {
                 self.quarantine = None;
                 Reply::Opened
             }
-            Request::Inspect => Reply::Report(Report {
-                state: self.state(moment.now),
-                quarantine: self.quarantine.map(|(until, _)| until.since(moment.now)),
+            Request::Open { .. } => Reply::Forgotten,
+            Request::Inspect => Reply::Report(NodeReport {
+                state: self.state(clocks.now),
+                quarantine: self.quarantine.map(|(until, _)| until.since(clocks.now)),
                 counts: self.memory.counts.len() as u64,
             }),
-            Request::Read
-            | Request::Several(_)
-            | Request::Prepare { .. }
-            | Request::Activate { .. }
-            | Request::Reserve { .. }
-            | Request::Seal { .. } => Reply::State(self.state(moment.now)),
+            Request::Read => Reply::State(self.state(clocks.now)),
         }
     }
 
@@ -116,14 +108,13 @@ impl Store {
     }
 
     /// Lets the part of `owner` in the lock vanish.
-    #[allow(dead_code, reason = "the model check has it happen")]
     pub fn expire_owner(&mut self, resource: &Resource, owner: Owner) {
         if self.locks.get_mut(resource).is_some_and(|holders| holders.remove(owner)) {
             self.locks.remove(resource);
         }
     }
 
-    /// Returns who holds the lock: of those who share it the one whose part ends last.
+    /// Returns the holder of the lock. Of several readers it is the one whose part ends last.
     #[must_use]
     pub fn owner(&self, resource: &Resource) -> Option<Owner> {
         self.locks.get(resource)?.last()
@@ -132,7 +123,7 @@ impl Store {
     /// Reports whether this owner holds the lock, perhaps with others.
     #[must_use]
     pub fn is_owner(&self, resource: &Resource, owner: Owner) -> bool {
-        self.holds(resource, owner)
+        self.locks.get(resource).is_some_and(|holders| holders.has(owner))
     }
 
     /// Reports whether somebody holds the lock of the resource.
@@ -155,22 +146,22 @@ impl Store {
     }
 
     fn admits(&self, me: &Membership) -> bool {
-        matches!(&self.memory.place, Place::Admitted(at) if at == me)
+        matches!(&self.memory.affiliation, Affiliation::Admitted(at) if at == me)
     }
 
     fn refusal(&self, me: &Membership) -> Reply {
-        self.memory.place.elsewhere(me).unwrap_or(Reply::NotAdmitted)
+        self.memory.affiliation.elsewhere(me).unwrap_or(Reply::NotAdmitted)
     }
 
     fn nonce(&self) -> Option<Nonce> {
         self.memory.prepared.as_ref().map(|(_, nonce)| *nonce)
     }
 
-    fn state(&self, now: Time) -> State {
+    fn state(&self, now: Time) -> NodeState {
         let left = |(until, most): &Lasting| until.since(now).min(*most);
         let out = self.out.values().chain(&self.quarantine).map(left).max();
         let longest = out.unwrap_or_default();
-        State {
+        NodeState {
             nonce: self.nonce().unwrap_or(Nonce(0)),
             era: self.memory.era,
             reserved: self.memory.reserved,
@@ -194,9 +185,10 @@ impl Store {
         me: &Membership,
         fresh: Nonce,
         from: Option<&Fleet>,
-        moment: Moment,
+        clocks: Clocks,
     ) -> Reply {
-        if let (Place::Sealed(at, to, started), Some(from)) = (&mut self.memory.place, from)
+        if let (Affiliation::Sealed { from: at, to, started }, Some(from)) =
+            (&mut self.memory.affiliation, from)
             && at.incarnation == me.incarnation
             && *to != me.fleet
             && (*started || to == from)
@@ -204,20 +196,21 @@ impl Store {
             *to = me.fleet.clone();
             self.memory.joining = false;
         }
-        if let Some(refusal) = self.memory.place.elsewhere(me) {
+        if let Some(refusal) = self.memory.affiliation.elsewhere(me) {
             return refusal;
         }
-        let older = |life: &super::Incarnation| *life != me.incarnation;
+        let older = |life: &Incarnation| *life != me.incarnation;
         let blank = !self.memory.granted
             && !self.memory.prepared.as_ref().is_some_and(|(life, _)| older(life))
-            && match &self.memory.place {
-                Place::Nowhere => true,
-                Place::Admitted(at) => at == me,
-                Place::Sealed(..) => false,
+            && match &self.memory.affiliation {
+                Affiliation::None => true,
+                Affiliation::Admitted(at) => at == me,
+                Affiliation::Sealed { .. } => false,
             };
         // A node that joins gets a nonce of its own. Otherwise a mover that was asleep while the
         // node came and went would believe that it had been away all the while.
-        let joins = !self.memory.joining && matches!(self.memory.place, Place::Sealed(..));
+        let joins =
+            !self.memory.joining && matches!(self.memory.affiliation, Affiliation::Sealed { .. });
         if joins || self.memory.prepared.as_ref().is_none_or(|(life, _)| older(life)) {
             self.memory.prepared = Some((me.incarnation.clone(), fresh));
             self.memory.joining = joins;
@@ -227,10 +220,10 @@ impl Store {
             admitted: self.admits(me),
             blank,
             crowded: self.admits(me) && self.crowded(),
-            other: self.memory.place.other(&me.fleet).cloned(),
-            state: self.state(moment.now),
-            clock: moment.clock,
-            uptime: moment.uptime,
+            other: self.memory.affiliation.other(&me.fleet).cloned(),
+            state: self.state(clocks.now),
+            clock: clocks.clock,
+            uptime: clocks.uptime,
         })
     }
 
@@ -242,7 +235,7 @@ impl Store {
     fn reserve(&mut self, me: &Membership, era: u64, memory: Option<Nonce>) -> Reply {
         let about_to_start = || {
             memory.is_some_and(|nonce| self.is_prepared(me, nonce))
-                && self.memory.place.elsewhere(me).is_none()
+                && self.memory.affiliation.elsewhere(me).is_none()
         };
         if !self.admits(me) && !about_to_start() {
             return self.refusal(me);
@@ -256,7 +249,7 @@ impl Store {
         else {
             return Reply::Forgotten;
         };
-        if let Some(refusal) = self.memory.place.elsewhere(me) {
+        if let Some(refusal) = self.memory.affiliation.elsewhere(me) {
             return refusal;
         }
         if *incarnation != me.incarnation || !self.is_prepared(me, *nonce) || *era > Stamp::MAX_ERA
@@ -275,7 +268,7 @@ impl Store {
             return Reply::Forgotten;
         }
         self.enter_era(*era);
-        self.memory.place = Place::Admitted(me.clone());
+        self.memory.affiliation = Affiliation::Admitted(me.clone());
         self.memory.granted = !new;
         self.memory.reserved = self.memory.reserved.max(*era);
         if !quarantine.is_zero() {
@@ -286,11 +279,11 @@ impl Store {
 
     fn seal(&mut self, me: &Membership, to: &Fleet, step: Sealing, now: Time) -> Reply {
         let there = Membership { fleet: to.clone(), ..me.clone() };
-        let left = match &self.memory.place {
-            Place::Sealed(at, other, _) => at == me && other == to,
+        let left = match &self.memory.affiliation {
+            Affiliation::Sealed { from, to: other, .. } => from == me && other == to,
             // It has left for the new fleet and belongs to that by now.
-            Place::Admitted(at) => *at == there && there != *me,
-            Place::Nowhere => false,
+            Affiliation::Admitted(at) => *at == there && there != *me,
+            Affiliation::None => false,
         };
         let leaves = match step {
             Sealing::Leave => true,
@@ -302,12 +295,15 @@ impl Store {
             if !leaves {
                 return Reply::Forgotten;
             }
-            self.memory.place = Place::Sealed(me.clone(), to.clone(), false);
+            self.memory.affiliation =
+                Affiliation::Sealed { from: me.clone(), to: to.clone(), started: false };
             self.memory.joining = false;
         } else if !left {
             return self.refusal(me);
         }
-        if let (Sealing::Done(_), Place::Sealed(_, _, started)) = (step, &mut self.memory.place) {
+        if let (Sealing::Done(_), Affiliation::Sealed { started, .. }) =
+            (step, &mut self.memory.affiliation)
+        {
             *started = true;
         }
         if let Sealing::Promise(era) = step {

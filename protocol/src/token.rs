@@ -4,8 +4,7 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::str::FromStr;
 
-use serde::de::{Error as _, Unexpected, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// A fencing token: an integer from 1 to 999,999,999,999,999 that a lease carries
 /// and a storage compares.
@@ -15,7 +14,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// it and store it; never compute with it.
 ///
 /// The idea is Martin Kleppmann's, "How to do distributed locking" (2016).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "u64", into = "u64")]
 pub struct Token(NonZeroU64);
 
 /// Why a number or a text is not a valid [`Token`].
@@ -134,38 +134,6 @@ impl From<Token> for i64 {
     /// Converts exactly: a token has fifteen digits at most.
     fn from(token: Token) -> i64 {
         token.get().cast_signed()
-    }
-}
-
-impl Serialize for Token {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u64(self.get())
-    }
-}
-
-impl<'de> Deserialize<'de> for Token {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Token, D::Error> {
-        struct Number;
-
-        impl Visitor<'_> for Number {
-            type Value = Token;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a fencing token between 1 and 999999999999999")
-            }
-
-            fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<Token, E> {
-                Token::new(number)
-                    .map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &self))
-            }
-
-            fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Token, E> {
-                Token::try_from(number)
-                    .map_err(|_| E::invalid_value(Unexpected::Signed(number), &self))
-            }
-        }
-
-        deserializer.deserialize_u64(Number).map_err(D::Error::custom)
     }
 }
 

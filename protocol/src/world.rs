@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::*;
-use crate::resource::Resource;
-use crate::time::Time;
-use crate::token::Token;
+use crate::Resource;
+use crate::Time;
+use crate::Token;
 
 pub(super) const TTL: Duration = Duration::from_secs(10);
 
@@ -52,7 +52,7 @@ impl World {
         let (life, store) = &mut self.nodes[node];
         let me = Membership { incarnation: life.clone(), fleet };
         // Nodes that have been up for long: what is blank is new.
-        let moment = Moment { now: self.now, clock: self.clock, uptime: Duration::MAX };
+        let moment = Clocks { now: self.now, clock: self.clock, uptime: Duration::MAX };
         store.answer(&me, request, moment)
     }
 
@@ -83,10 +83,10 @@ impl World {
     }
 
     /// An attempt in which only `reached` nodes get the requests; the others time out.
-    pub(super) fn acquire_on(&mut self, reached: &[usize]) -> (Owner, AcquireOutcome) {
+    pub(super) fn acquire_on(&mut self, reached: &[usize]) -> (Owner, Result<Won, Lost>) {
         let attempt = self.attempt();
         let owner = attempt.owner;
-        let mut acquire = Acquire::new(self.nodes.len(), attempt, self.now);
+        let mut acquire = Acquire::new(self.nodes.len(), NonEmpty::new(attempt), self.now);
         while let Some((node, request)) = acquire.next_request() {
             let reply = if reached.contains(&node) {
                 Ok(self.ask(node, &request))
@@ -99,7 +99,7 @@ impl World {
     }
 
     pub(super) fn release(&mut self, owner: Owner) -> ReleaseOutcome {
-        let mut release = Release::new(self.nodes.len());
+        let mut release = Release::new(self.nodes.len(), 1);
         for node in 0..self.nodes.len() {
             let reply = self.ask(node, &Request::Release { resource: resource(), owner });
             release.on_reply(node, Ok(reply));
@@ -109,16 +109,16 @@ impl World {
 
     pub(super) fn lease_on(&mut self, reached: &[usize]) -> Token {
         let (owner, outcome) = self.acquire_on(reached);
-        let AcquireOutcome::Won { token, .. } = outcome else { panic!("{outcome:?}") };
         self.release(owner);
-        token
+        outcome.unwrap().locks.head.1
     }
 
     /// A count runs out on the node: its counts are to be collected.
     pub(super) fn run_out(&mut self, node: usize) {
         let Attempt { owner, .. } = self.attempt();
         let full = Resource::new("full").unwrap();
-        let acquire = Request::Acquire { resource: full.clone(), owner, ttl: TTL };
+        let acquire =
+            Request::Acquire { mode: Mode::Exclusive, resource: full.clone(), owner, ttl: TTL };
         let Reply::Granted { stamp, nonce, .. } = self.ask(node, &acquire) else { panic!() };
         let token = Stamp { count: Stamp::MAX_COUNT, ..stamp }.token().unwrap();
         let publish = Request::Publish { resource: full.clone(), owner, nonce, token };
@@ -134,8 +134,8 @@ impl World {
 }
 
 pub(super) fn readmission(target: usize, nonce: Nonce) -> Readmission {
-    let (collect, strict, nothing_out) = (false, false, false);
-    Readmission { target, collect, nonce, longest: TTL, strict, nothing_out }
+    let (collect, strict, assume_no_locks) = (false, false, false);
+    Readmission { target, collect, nonce, longest: TTL, strict, assume_no_locks }
 }
 
 pub(super) fn resource() -> Resource {

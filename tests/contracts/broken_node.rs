@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fencing::Resource;
 use fencing::lock::redlock::{MemoryNode, Node, Session};
-use fencing_protocol::{Fault, Fleet, Incarnation, Nonce, Owner, Reply, Request};
+use fencing_protocol::{Fault, Fleet, Incarnation, Mode, Nonce, Owner, Reply, Request};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
@@ -113,8 +113,8 @@ fn bend(flaw: Flaw, request: &mut Request, holders: &HashMap<Resource, (Owner, N
         }
         (Flaw::NeverDrains, Request::Drain { lasting, .. }) => *lasting = Duration::ZERO,
         (Flaw::SharesNothing, request) => {
-            if let Request::Share { resource, owner, ttl } = request.clone() {
-                *request = Request::Acquire { resource, owner, ttl };
+            if let Request::Acquire { mode: Mode::Shared, resource, owner, ttl } = request.clone() {
+                *request = Request::Acquire { mode: Mode::Exclusive, resource, owner, ttl };
             }
         }
         (Flaw::NeverExpires, Request::Acquire { ttl, .. }) if *ttl < SHORT => *ttl *= 1000,

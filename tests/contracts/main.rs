@@ -154,39 +154,36 @@ async fn redlock_on_five_redis_servers() {
     lapse_contract(&brief.build().unwrap()).await;
 }
 
+/// Runs the suites on a pool.
+macro_rules! leases_in {
+    ($pool:expr) => {
+        let pool = $pool;
+        sql::migrate(&pool).await.unwrap();
+        lock_contract(&SqlLock::new(pool.clone())).await;
+        shared_contract(&SqlLock::new(pool.clone())).await;
+        let brief = SqlLock::builder(pool).ttl(Duration::from_secs(2)).renew(false);
+        lapse_contract(&brief.build().unwrap()).await;
+    };
+}
+
 #[tokio::test]
 async fn lease_in_sqlite() {
     let folder = tempfile::tempdir().unwrap();
     let file = SqliteConnectOptions::new().filename(folder.path().join("leases.db"));
     let file = file.create_if_missing(true).journal_mode(SqliteJournalMode::Wal);
-    let pool = SqlitePoolOptions::new().max_connections(8).connect_with(file).await.unwrap();
-    sql::migrate(&pool).await.unwrap();
-    lock_contract(&SqlLock::new(pool.clone())).await;
-    shared_contract(&SqlLock::new(pool.clone())).await;
-    let brief = SqlLock::builder(pool).ttl(Duration::from_secs(2)).renew(false);
-    lapse_contract(&brief.build().unwrap()).await;
+    leases_in!(SqlitePoolOptions::new().max_connections(8).connect_with(file).await.unwrap());
 }
 
 #[tokio::test]
 async fn lease_in_postgres() {
     let server = PostgresServer::with(&["fsync=off"]);
     let options = server.database().await;
-    let pool = PgPoolOptions::new().max_connections(8).connect_with(options).await.unwrap();
-    sql::migrate(&pool).await.unwrap();
-    lock_contract(&SqlLock::new(pool.clone())).await;
-    shared_contract(&SqlLock::new(pool.clone())).await;
-    let brief = SqlLock::builder(pool).ttl(Duration::from_secs(2)).renew(false);
-    lapse_contract(&brief.build().unwrap()).await;
+    leases_in!(PgPoolOptions::new().max_connections(8).connect_with(options).await.unwrap());
 }
 
 #[tokio::test]
 async fn lease_in_mariadb() {
     let server = MariadbServer::with(&["innodb-flush-log-at-trx-commit=0"]);
     let options = server.database().await;
-    let pool = MySqlPoolOptions::new().max_connections(8).connect_with(options).await.unwrap();
-    sql::migrate(&pool).await.unwrap();
-    lock_contract(&SqlLock::new(pool.clone())).await;
-    shared_contract(&SqlLock::new(pool.clone())).await;
-    let brief = SqlLock::builder(pool).ttl(Duration::from_secs(2)).renew(false);
-    lapse_contract(&brief.build().unwrap()).await;
+    leases_in!(MySqlPoolOptions::new().max_connections(8).connect_with(options).await.unwrap());
 }

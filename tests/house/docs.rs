@@ -1,29 +1,7 @@
 //! What the pages promise: their links lead somewhere, the tests that they name exist, and each
 //! claim about another system has a source.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
-/// Where the pages stand, seen from the package of the tests.
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-fn read(path: &Path) -> String {
-    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-/// Every page in a folder and below it.
-fn pages(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            pages(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "md") {
-            found.push(path);
-        }
-    }
-}
+use crate::{anchors, files_in, read, repository};
 
 /// The text without what stands in fences.
 fn prose(text: &str) -> String {
@@ -41,23 +19,12 @@ fn links(text: &str) -> Vec<&str> {
     text.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect()
 }
 
-/// The anchors of a page, as GitHub makes them from its headings.
-fn anchors(text: &str) -> Vec<String> {
-    let headings = text.lines().filter(|line| line.starts_with('#'));
-    let anchor = |line: &str| {
-        let kept = |c: &char| c.is_alphanumeric() || " -_".contains(*c);
-        let heading = line.trim_start_matches('#').trim().to_lowercase();
-        heading.chars().filter(kept).collect::<String>().replace(' ', "-")
-    };
-    headings.map(anchor).collect()
-}
-
 #[test]
 fn links_between_pages_lead_somewhere() {
     let root = repository();
     let mut all: Vec<_> =
         ["README.md", "CONTRIBUTING.md", "tests/README.md"].map(|page| root.join(page)).to_vec();
-    pages(&root.join("docs"), &mut all);
+    all.extend(files_in(&root.join("docs"), "md"));
     let mut broken = Vec::new();
     for page in all {
         let text = prose(&read(&page));

@@ -9,11 +9,45 @@ mod paths;
 mod seen;
 mod source;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use circles::{arrows, circles};
 use floors::breaches;
 use source::{File, crate_in};
+
+/// Where the repository stands, seen from the package of the tests.
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The files of this kind in a folder and below it, in order.
+fn files_in(folder: &Path, kind: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = |path: PathBuf| match path.is_dir() {
+        true => files_in(&path, kind),
+        false => {
+            Vec::from_iter(Some(path).filter(|path| path.extension().is_some_and(|k| k == kind)))
+        }
+    };
+    let mut found: Vec<PathBuf> = entries.flat_map(files).collect();
+    found.sort();
+    found
+}
+
+/// The anchors of a page, as GitHub makes them from its headings.
+fn anchors(page: &str) -> Vec<String> {
+    let headings = page.lines().filter(|line| line.starts_with('#'));
+    let anchor = |line: &str| {
+        let kept = |c: &char| c.is_alphanumeric() || " -_".contains(*c);
+        let heading = line.trim_start_matches('#').trim().to_lowercase();
+        heading.chars().filter(kept).collect::<String>().replace(' ', "-")
+    };
+    headings.map(anchor).collect()
+}
 
 fn library() -> Vec<File> {
     crate_in("src")
@@ -25,6 +59,10 @@ fn protocol() -> Vec<File> {
 
 fn program() -> Vec<File> {
     crate_in("cli/src")
+}
+
+fn all() -> impl Iterator<Item = File> {
+    [library(), protocol(), program()].into_iter().flatten()
 }
 
 #[test]
@@ -46,7 +84,7 @@ fn no_file_imports_itself_through_others() {
 
 #[test]
 fn features_switch_whole_modules() {
-    for file in library().iter().chain(&protocol()).chain(&program()) {
+    for file in all() {
         assert!(!file.text.contains("cfg!(feature"), "{}", file.path);
         let breach = partly_switched(&file.text);
         assert!(breach.is_none(), "{}: {}", file.path, breach.unwrap());
@@ -82,24 +120,19 @@ fn partly_switched(text: &str) -> Option<&str> {
 
 #[test]
 fn no_file_is_longer_than_it_can_be_read() {
-    for file in library().iter().chain(&protocol()).chain(&program()) {
+    for file in all() {
         assert!(file.text.lines().count() <= 400, "{} has more than 400 lines", file.path);
     }
 }
 
 #[test]
 fn small_examples_are_small() {
-    let mut found = 0;
-    for entry in
-        std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("examples"))
-            .unwrap()
-    {
-        let path = entry.unwrap().path();
-        if path.is_file() {
-            found += 1;
-            let lines = std::fs::read_to_string(&path).unwrap().lines().count();
-            assert!(lines < 60, "{} has {lines} lines", path.display());
-        }
+    let is_direct =
+        |path: &PathBuf| path.parent().is_some_and(|folder| folder.ends_with("examples"));
+    let examples = files_in(&repository().join("examples"), "rs");
+    let direct: Vec<_> = examples.into_iter().filter(is_direct).collect();
+    for path in &direct {
+        assert!(read(path).lines().count() < 60, "{} is long", path.display());
     }
-    assert!(found >= 8, "{found} examples");
+    assert!(direct.len() >= 8, "{} examples", direct.len());
 }

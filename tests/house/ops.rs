@@ -1,28 +1,17 @@
 //! What operators are given: alerts that Prometheus takes, and names in them that the code has.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
+use crate::{anchors, library, program, repository};
 
 fn read(path: &str) -> String {
-    fs::read_to_string(repository().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    crate::read(&repository().join(path))
 }
 
-/// The text of every file of the crate.
-fn sources(folder: &Path, text: &mut String) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            sources(&path, text);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            text.push_str(&fs::read_to_string(&path).unwrap());
-        }
-    }
+/// The code of the library and of the program.
+fn code() -> String {
+    library().into_iter().chain(program()).map(|file| file.text).collect()
 }
 
 /// The words of a text that begin with `fencing_`.
@@ -33,9 +22,7 @@ fn names(text: &str) -> BTreeSet<&str> {
 
 /// The metrics that the code has, as Prometheus names them.
 fn metrics() -> BTreeSet<String> {
-    let mut text = String::new();
-    sources(&repository().join("src"), &mut text);
-    sources(&repository().join("cli/src"), &mut text);
+    let text = code();
     let mut found = BTreeSet::new();
     for (kind, endings) in [
         ("counter!(", &[""][..]),
@@ -89,9 +76,7 @@ fn dashboard_and_alerts_name_metrics_that_exist() {
 
 #[test]
 fn outcomes_in_alerts_are_outcomes_of_the_code() {
-    let (mut text, alerts) = (String::new(), read("ops/alerts.yaml"));
-    sources(&repository().join("src"), &mut text);
-    sources(&repository().join("cli/src"), &mut text);
+    let (text, alerts) = (code(), read("ops/alerts.yaml"));
     let mut seen = 0;
     for part in alerts.split("outcome=").skip(1) {
         let value = part.trim_start_matches('~').trim_start_matches('"').split('"').next().unwrap();
@@ -131,20 +116,14 @@ fn prometheus_takes_the_alerts_and_they_fire() {
 
 #[test]
 fn alerts_lead_to_pages_that_exist() {
-    let anchor = |heading: &str| {
-        let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
-        kept.collect::<String>().to_lowercase().replace(' ', "-")
-    };
     let alerts = read("ops/alerts.yaml");
     let links: Vec<&str> =
         alerts.lines().filter_map(|line| line.trim().strip_prefix("runbook: ")).collect();
     assert!(links.len() >= 14, "{links:?}");
     for link in links {
         let (page, wanted) = link.split_once('#').unwrap_or((link, ""));
-        let text = read(page);
-        let mut headings = text.lines().filter(|line| line.starts_with('#'));
-        let found = headings.any(|line| anchor(line.trim_start_matches(['#', ' '])) == wanted);
-        assert!(wanted.is_empty() || found, "{link}");
+        let there = anchors(&read(page)).iter().any(|anchor| anchor == wanted);
+        assert!(wanted.is_empty() || there, "{link}");
     }
 }
 
@@ -232,7 +211,7 @@ fn every_outcome_raises_its_alert_and_no_other() {
     }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("outcomes.yaml");
-    fs::write(&path, &file).unwrap();
+    std::fs::write(&path, &file).unwrap();
     let ended = Command::new("promtool").args(["test", "rules"]).arg(&path).output().unwrap();
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
 }

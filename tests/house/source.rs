@@ -1,7 +1,11 @@
 //! The files of one crate, and the paths that each of them names.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::PathBuf;
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+
+use crate::{files_in, read, repository};
 
 /// A module path from the root of its crate.
 pub type Module = Vec<String>;
@@ -73,29 +77,16 @@ impl File {
 
 /// Every file below a folder of this repository, but tests.
 pub fn crate_in(folder: &str) -> Vec<File> {
-    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let root = repository.join(folder);
-    let (mut found, mut folders) = (Vec::new(), vec![root.clone()]);
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|kind| kind == "rs") {
-                found.push(path);
-            }
-        }
-    }
-    found.sort();
-    let file = |path: &std::path::PathBuf| {
+    let root = repository().join(folder);
+    let file = |path: PathBuf| {
         let below = path.strip_prefix(&root).unwrap().with_extension("");
         let names = below.iter().map(|name| name.to_str().unwrap().to_owned());
         let heads = ["mod", "lib", "main"];
         let module: Module = names.filter(|name| !heads.contains(&name.as_str())).collect();
-        let shown = path.strip_prefix(repository).unwrap().to_str().unwrap();
-        File::new(shown, module, &std::fs::read_to_string(path).unwrap())
+        let shown = path.strip_prefix(repository()).unwrap().to_str().unwrap();
+        File::new(shown, module, &read(&path))
     };
-    let files = found.iter().map(file);
+    let files = files_in(&root, "rs").into_iter().map(file);
     files.filter(|file| file.module.last().is_none_or(|last| last != "tests")).collect()
 }
 
@@ -143,56 +134,30 @@ fn tree(
 
 /// The words and marks of the code: without comments, literals, and modules of tests.
 fn tokens(text: &str) -> Vec<String> {
-    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
-    let mut found: Vec<String> = Vec::new();
-    let mut rest = text;
-    while let Some(first) = rest.chars().next() {
-        let length = if rest.starts_with("//") {
-            rest.find('\n').unwrap_or(rest.len())
-        } else if rest.starts_with("/*") {
-            rest.find("*/").map_or(rest.len(), |end| end + 2)
-        } else if let Some(length) = literal(rest) {
-            length
-        } else if first.is_alphanumeric() || first == '_' {
-            let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_'));
-            found.push(rest[..end.unwrap_or(rest.len())].to_owned());
-            end.unwrap_or(rest.len())
-        } else {
-            let mark = if rest.starts_with("::") { "::" } else { &rest[..first.len_utf8()] };
-            if !first.is_whitespace() {
-                found.push(mark.to_owned());
-            }
-            mark.len()
-        };
-        rest = &rest[length..];
-    }
+    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+    let mut found = Vec::new();
+    flatten(code.parse().unwrap(), &mut found);
     found
 }
 
-/// The length of the text or character that stands here, if one does.
-fn literal(text: &str) -> Option<usize> {
-    let raw = text.strip_prefix('b').unwrap_or(text).strip_prefix('r');
-    if let Some(raw) = raw {
-        let marks = raw.len() - raw.trim_start_matches('#').len();
-        if raw[marks..].starts_with('"') {
-            let end = format!("\"{}", "#".repeat(marks));
-            let start = text.len() - raw.len() + marks + 1;
-            return Some(start + text[start..].find(&end)? + end.len());
-        }
-    }
-    let quote = text.chars().next().filter(|c| matches!(c, '"' | '\''))?;
-    let mut escaped = false;
-    for (at, c) in text.char_indices().skip(1) {
-        match c {
-            // A lifetime, as in `'a`.
-            _ if quote == '\'' && at > 1 && c != '\'' && !text[1..].starts_with('\\') => {
-                return None;
+fn flatten(code: TokenStream, found: &mut Vec<String>) {
+    for tree in code {
+        match tree {
+            TokenTree::Group(group) => {
+                let marks = match group.delimiter() {
+                    Delimiter::Brace => ["{", "}"],
+                    _ => ["(", ")"],
+                };
+                found.push(marks[0].to_owned());
+                flatten(group.stream(), found);
+                found.push(marks[1].to_owned());
             }
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            _ if c == quote => return Some(at + 1),
-            _ => {}
+            TokenTree::Ident(name) => found.push(name.to_string()),
+            TokenTree::Punct(mark) => match found.last_mut() {
+                Some(last) if last == ":" && mark.as_char() == ':' => last.push(':'),
+                _ => found.push(mark.to_string()),
+            },
+            TokenTree::Literal(_) => {}
         }
     }
-    None
 }

@@ -8,8 +8,7 @@ use std::time::Duration;
 use fencing::Resource;
 use fencing::time::Time;
 use fencing_protocol::{
-    Acquire, AcquireAll, AcquireOutcome, Attempt, Mode, NonEmpty, Nonce, Owner, Reply, Request,
-    Stamp, Store, Terms, Won,
+    Acquire, Attempt, Mode, NonEmpty, Nonce, Owner, Reply, Request, Stamp, Store, Terms, Won,
 };
 
 use crate::model::node::{TTL, ask, incarnation, owner};
@@ -25,7 +24,7 @@ struct Node {
 
 /// An attempt, and an attempt for each of its resources.
 struct Client {
-    all: AcquireAll,
+    all: Acquire,
     each: Vec<Acquire>,
     asked: Vec<Option<Request>>,
     answered: Vec<Option<Reply>>,
@@ -76,7 +75,7 @@ fn node(era: u64, counts: [u8; 3]) -> Node {
 fn next_grant(store: &mut Store, name: &str) -> Stamp {
     let resource = resource(name);
     store.expire_lock(&resource);
-    let acquire = Request::Acquire { resource, owner: Owner(77), ttl: TTL };
+    let acquire = Request::Acquire { mode: Mode::Exclusive, resource, owner: Owner(77), ttl: TTL };
     let Reply::Granted { stamp, .. } = ask(store, 0, 0, &acquire) else { panic!("no grant") };
     stamp
 }
@@ -128,11 +127,13 @@ impl Client {
         let (owner, mode) = (owner(number), Mode::Exclusive);
         let attempt = |name: &&str| Attempt { resource: resource(name), owner, mode, terms };
         let attempts = NonEmpty::collect(names.iter().map(attempt)).unwrap();
-        let each = attempts.iter().map(|attempt| Acquire::new(NODES, attempt.clone(), now()));
+        let each = attempts
+            .iter()
+            .map(|attempt| Acquire::new(NODES, NonEmpty::new(attempt.clone()), now()));
         let (asked, answered) = (vec![None; NODES], vec![None; NODES]);
         let each = each.collect();
         let mut client =
-            Client { all: AcquireAll::new(NODES, attempts, now()), each, asked, answered };
+            Client { all: Acquire::new(NODES, attempts, now()), each, asked, answered };
         client.send();
         client
     }
@@ -155,11 +156,7 @@ impl Client {
     /// Each single attempt that has asked is given its part of the answer.
     fn take(&mut self, node: usize, reply: Reply, parts: &[usize]) {
         for (part, reply) in parts.iter().zip(reply.parts()) {
-            let vote = match reply {
-                Reply::Free => Reply::Held { remaining: Duration::ZERO, holder: None },
-                other => other.clone(),
-            };
-            self.each[*part].on_reply(node, Ok(vote));
+            self.each[*part].on_reply(node, Ok(reply.clone()));
         }
         self.all.on_reply(node, Ok(reply));
         self.send();
@@ -168,12 +165,9 @@ impl Client {
     /// Won when each is won, with their tokens; lost when one is lost.
     fn outcome(&self) -> Option<bool> {
         let each: Vec<_> = self.each.iter().map(|one| one.outcome(now())).collect();
-        let tokens = each.iter().map(|one| match one {
-            Some(AcquireOutcome::Won { token, .. }) => Some(*token),
-            _ => None,
-        });
-        let tokens: Option<Vec<_>> = tokens.collect();
-        let lost = |one: &AcquireOutcome| !matches!(one, AcquireOutcome::Won { .. });
+        let token = |one: &Option<Result<Won, _>>| Some(one.as_ref()?.as_ref().ok()?.locks.head.1);
+        let tokens: Option<Vec<_>> = each.iter().map(token).collect();
+        let lost = |one: &Result<Won, _>| one.is_err();
         match self.all.outcome(now()) {
             Some(Ok(Won { locks, .. })) => {
                 let all = locks.into_iter().map(|(_, token)| token).collect();

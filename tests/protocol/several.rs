@@ -6,7 +6,7 @@ use std::time::Duration;
 use fencing::time::Time;
 use fencing::{Resource, Token};
 use fencing_protocol::{
-    AcquireAll, Attempt, Mode, NonEmpty, Nonce, Owner, Reply, Request, Store, Terms, Won,
+    Acquire, Attempt, Mode, NonEmpty, Nonce, Owner, Reply, Request, Store, Terms, Won,
 };
 use stateright::{Model, Property};
 
@@ -47,7 +47,7 @@ struct State {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Client {
-    machine: Option<AcquireAll>,
+    machine: Option<Acquire>,
     /// The largest tokens that had been returned when it began, by resource.
     floor: Vec<u64>,
     /// Its own, once all are won, by resource; zero for none.
@@ -94,7 +94,7 @@ impl World {
         World { lists, mutant: None, expiry: true, losses: 0, ahead: Vec::new() }
     }
 
-    fn machine(&self, client: usize) -> AcquireAll {
+    fn machine(&self, client: usize) -> Acquire {
         let attempt = |name: &&str| Attempt {
             resource: resource(name),
             owner: owner(client as u8),
@@ -102,7 +102,7 @@ impl World {
             terms: terms(),
         };
         let attempts = NonEmpty::collect(self.lists[client].iter().map(attempt)).unwrap();
-        AcquireAll::new(NODES, attempts, Time::from_start(Duration::ZERO))
+        Acquire::new(NODES, attempts, Time::from_start(Duration::ZERO))
     }
 
     /// A node executes a request, with a rule left out perhaps.
@@ -161,7 +161,12 @@ impl Model for World {
         let mut nodes = vec![store; NODES];
         for node in &self.ahead {
             let (resource, owner) = (resource("a"), Owner(77));
-            let acquire = Request::Acquire { resource: resource.clone(), owner, ttl: TTL };
+            let acquire = Request::Acquire {
+                mode: Mode::Exclusive,
+                resource: resource.clone(),
+                owner,
+                ttl: TTL,
+            };
             ask(&mut nodes[*node], 0, 0, &acquire);
             ask(&mut nodes[*node], 0, 0, &Request::Release { resource, owner });
         }

@@ -1,20 +1,13 @@
 use std::time::Duration;
 
-use super::{CROWDED, Store};
+use super::{CROWDED, Clocks, Store};
 use crate::holders::Holders;
 use crate::message::{Reply, Request};
-use crate::resource::Resource;
-use crate::time::Time;
-use crate::token::Token;
-use crate::{Mode, Nonce, Owner, Stamp};
+use crate::{Membership, Mode, Nonce, Owner, Resource, Stamp, Time, Token};
 
 /// The life of a lock on a node: granted, published, renewed and released.
 impl Store {
-    pub(super) fn holds(&self, resource: &Resource, owner: Owner) -> bool {
-        self.locks.get(resource).is_some_and(|holders| holders.has(owner))
-    }
-
-    /// Answers why `owner` can't hold the lock in this mode, if others stand in the way.
+    /// Returns the refusal of a lock in this mode, if others hold it.
     pub(super) fn held(&self, resource: &Resource, mode: Mode, now: Time) -> Option<Reply> {
         let holders = self.locks.get(resource)?;
         let remaining = holders.until().since(now);
@@ -38,12 +31,10 @@ impl Store {
     }
 
     pub(super) fn release(&mut self, resource: &Resource, owner: Owner) -> Reply {
-        if !self.holds(resource, owner) {
+        if !self.is_owner(resource, owner) {
             return Reply::NotOwner;
         }
-        if self.locks.get_mut(resource).is_some_and(|holders| holders.remove(owner)) {
-            self.locks.remove(resource);
-        }
+        self.expire_owner(resource, owner);
         match self.locks.get(resource).filter(|holders| holders.mode().is_some()) {
             // The part that has left may have been the longest.
             Some(rest) => {
@@ -89,7 +80,7 @@ impl Store {
         let era = self.memory.era;
         let count = self.memory.counts.get(resource).copied().unwrap_or(0);
         // The network may repeat a request: it is answered and not counted again.
-        if self.holds(resource, owner) {
+        if self.is_owner(resource, owner) {
             return Reply::Granted { stamp: Stamp { era, count }, nonce, crowded };
         }
         if let Some(held) = self.held(resource, mode, now) {
@@ -99,7 +90,7 @@ impl Store {
         if let Some(until) = holders.and_then(Holders::draining) {
             return Reply::Held { remaining: until.since(now), holder: None };
         }
-        // Those who share it share its count.
+        // Readers share one count.
         if count > 0 && holders.is_some_and(|holders| holders.mode().is_some()) {
             self.lock(resource, mode, owner, ttl, now);
             return Reply::Granted { stamp: Stamp { era, count }, nonce, crowded };
@@ -127,7 +118,7 @@ impl Store {
         nonce: Nonce,
         token: Token,
     ) -> Reply {
-        if !self.holds(resource, owner) || self.nonce() != Some(nonce) {
+        if !self.is_owner(resource, owner) || self.nonce() != Some(nonce) {
             return Reply::NotOwner;
         }
         let stamp = Stamp::from(token);
@@ -141,24 +132,19 @@ impl Store {
     }
 
     pub(super) fn renew(&mut self, request: &Request, now: Time) -> Reply {
-        let (mode, resource, owner, token, ttl) = match request {
-            Request::Renew { resource, owner, token, ttl } => {
-                (Mode::Exclusive, resource, *owner, *token, *ttl)
-            }
-            Request::RenewShare { resource, owner, token, ttl } => {
-                (Mode::Shared, resource, *owner, *token, *ttl)
-            }
-            _ => return Reply::NotOwner,
+        let Request::Renew { resource, owner, mode, token, ttl } = request else {
+            return Reply::NotOwner;
         };
+        let (owner, mode) = (*owner, *mode);
         if let Some((until, _)) = self.quarantine {
             return Reply::Quarantined { remaining: until.since(now) };
         }
-        if !self.holds(resource, owner) {
+        if !self.is_owner(resource, owner) {
             if let Some(held) = self.held(resource, mode, now) {
                 return held;
             }
             // It is set again, but never over a count that another owner has taken since.
-            let (era, lease) = (self.memory.era, Stamp::from(token));
+            let (era, lease) = (self.memory.era, Stamp::from(*token));
             let count = self.memory.counts.get(resource).copied();
             if count.is_some_and(|count| Stamp { era, count } > lease) {
                 return Reply::NotOwner;
@@ -167,7 +153,7 @@ impl Store {
                 self.raise(resource, lease);
             }
         }
-        self.lock(resource, mode, owner, ttl, now);
+        self.lock(resource, mode, owner, *ttl, now);
         Reply::Renewed
     }
 
@@ -177,5 +163,42 @@ impl Store {
             self.enter_era(stamp.era);
         }
         self.memory.counts.insert(resource.clone(), stamp.count);
+    }
+
+    /// Answers requests of one kind for several resources, in one step. Of locks that are asked for it
+    /// grants all or none.
+    pub(super) fn several(&mut self, me: &Membership, parts: &[Request], clocks: Clocks) -> Reply {
+        if !self.admits(me) {
+            return self.refusal(me);
+        }
+        if let Some(refusal) = self.in_the_way(parts, clocks) {
+            return refusal;
+        }
+        Reply::Several(parts.iter().map(|part| self.answer(me, part, clocks)).collect())
+    }
+
+    /// Returns the refusal of a request to acquire several locks, unless all of them can be granted.
+    fn in_the_way(&mut self, parts: &[Request], clocks: Clocks) -> Option<Reply> {
+        let mut answers = Vec::new();
+        for part in parts {
+            let Request::Acquire { resource, owner, mode: Mode::Exclusive, .. } = part else {
+                continue;
+            };
+            self.expire(part, clocks.now);
+            if let Some((until, _)) = self.quarantine {
+                return Some(Reply::Quarantined { remaining: until.since(clocks.now) });
+            }
+            let has = self.is_owner(resource, *owner);
+            let held = self.held(resource, Mode::Exclusive, clocks.now).filter(|_| !has);
+            let count = self.memory.counts.get(resource);
+            let free = !has && held.is_none();
+            answers.push(held.unwrap_or(Reply::Free));
+            if free && count.is_some_and(|n| *n >= Stamp::MAX_COUNT) {
+                self.memory.full = true;
+                return Some(Reply::Exhausted);
+            }
+        }
+        let held = answers.iter().any(|answer| *answer != Reply::Free);
+        held.then_some(Reply::Several(answers))
     }
 }

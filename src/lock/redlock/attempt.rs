@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencing_protocol::{
-    AcquireAll, Attempt, Fault, Lost, Mode, NonEmpty, Owner, Reply, Request, Resource, Terms, Won,
+    Acquire, Attempt, Fault, Lost, Mode, NonEmpty, Owner, Reply, Request, Resource, Terms, Won,
 };
 use tokio::time::Instant;
 
@@ -87,7 +87,7 @@ async fn ask(
 ) -> Result<Grant, (Lost, Option<Holder>)> {
     let owner = Owner(random::stamped());
     let attempts = resources.clone().map(|resource| Attempt { resource, owner, mode, terms });
-    let acquire = AcquireAll::new(nodes.size(), attempts, nodes.clock().now());
+    let acquire = Acquire::new(nodes.size(), attempts, nodes.clock().now());
     let mut asked = ReleaseOnDrop { nodes: Some(nodes), resources, owner, acquire };
     let mut answers = Answers::of_votes(nodes.size(), nodes.clock());
     let mut seen = SeenHolders(vec![Vec::new(); resources.len()]);
@@ -128,7 +128,7 @@ struct ReleaseOnDrop<'a> {
     nodes: Option<&'a Arc<Nodes>>,
     resources: &'a NonEmpty<Resource>,
     owner: Owner,
-    acquire: AcquireAll,
+    acquire: Acquire,
 }
 
 impl Drop for ReleaseOnDrop<'_> {

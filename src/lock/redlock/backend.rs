@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use fencing_protocol::{
-    CROWDED, Fault, NonEmpty, Reply, Report, Request, Resource, fault_of, majority,
+    CROWDED, Fault, NodeReport, NonEmpty, Reply, Request, Resource, fault_of, majority,
 };
 
 use super::attempt::attempt;
@@ -53,7 +53,7 @@ impl LockBackend for Arc<Nodes> {
         }
         reports.sort_by_key(|(node, _)| *node);
         faults.sort_by_key(|(node, _)| *node);
-        let health = |(node, report): (usize, Report)| NodeHealth {
+        let health = |(node, report): (usize, NodeReport)| NodeHealth {
             node: self.name(node).to_owned(),
             era: report.state.era,
             longest: report.state.longest,

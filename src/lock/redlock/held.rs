@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencing_protocol::{
-    Attempt, NonEmpty, Owner, ReleaseAll, RenewAll, RenewOutcome, Request, Resource, Token,
+    Attempt, NonEmpty, Owner, Release, Renew, RenewOutcome, Request, Resource, Token,
 };
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
@@ -34,7 +34,7 @@ impl HeldOnNodes {
     }
 
     async fn released(&self, mut answers: Answers) -> Result<Released, ReleaseError> {
-        let mut release = ReleaseAll::new(self.nodes.size(), self.locks.len());
+        let mut release = Release::new(self.nodes.size(), self.locks.len());
         loop {
             if let Some(outcome) = release.outcome() {
                 return self.nodes.released(outcome);
@@ -51,7 +51,7 @@ impl HeldLock for HeldOnNodes {
     fn renew(&self) -> BoxFuture<'_, Renewed> {
         Box::pin(async {
             let (nodes, now) = (self.nodes.size(), self.nodes.clock().now());
-            let mut renew = RenewAll::new(nodes, &self.locks, now);
+            let mut renew = Renew::new(nodes, &self.locks, now);
             let mut answers = Answers::of_votes(nodes, self.nodes.clock());
             {
                 let closed = self.closed.lock();

@@ -3,7 +3,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use fencing_protocol::{
-    ClientId, EPOCH, Fault, Fleet, Incarnation, Membership, Moment, Reply, Request, Resource, Store,
+    ClientId, Clocks, EPOCH, Fault, Fleet, Incarnation, Membership, Mode, Reply, Request, Resource,
+    Store,
 };
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
@@ -125,7 +126,7 @@ impl MemoryNode {
         let now = self.clock.now();
         let clock = self.base.saturating_add(now.since(Default::default()));
         let uptime = server.since.map_or(Duration::MAX, |since| now.since(since));
-        let mut reply = server.store.answer(me, request, Moment { now, clock, uptime });
+        let mut reply = server.store.answer(me, request, Clocks { now, clock, uptime });
         let Server { store, signatures, .. } = &mut *server;
         signatures.sign(store, self.holder.as_ref(), request, &mut reply);
         Ok(server.notify(request, reply, now))
@@ -141,9 +142,11 @@ impl Server {
                 let replies = both.map(|(request, reply)| self.notify(request, reply, now));
                 return Reply::Several(replies.collect());
             }
-            (Request::Release { resource, .. } | Request::Share { resource, .. }, reply) => {
-                (resource, reply)
-            }
+            (
+                Request::Release { resource, .. }
+                | Request::Acquire { mode: Mode::Shared, resource, .. },
+                reply,
+            ) => (resource, reply),
             (_, reply) => return reply,
         };
         let free = !self.store.is_locked(resource, now);

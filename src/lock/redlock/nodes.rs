@@ -130,7 +130,7 @@ impl Nodes {
         let StartRules { strict, mut assume_no_locks } = self.start_rules;
         assume_no_locks &= !self.context.in_use.load(Ordering::Relaxed);
         let (nonce, longest) = (Nonce(random::u128()), self.longest());
-        Readmission { target, collect, nonce, longest, strict, nothing_out: assume_no_locks }
+        Readmission { target, collect, nonce, longest, strict, assume_no_locks }
     }
 
     /// Notes why a node can't be brought back, or that it can.

@@ -2,8 +2,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencing_protocol::{
-    Fault, Move, MoveError, Nonce, Prepared, Readmission, ReadmitError, Relocation, Reply, Report,
-    Request, Side, fault_of, majority,
+    Fault, NodeReport, Nonce, Prepared, Readmission, ReadmitError, Relocate, RelocateError,
+    Relocation, Reply, Request, Side, fault_of, majority,
 };
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -116,7 +116,7 @@ impl Operator {
             let target = prepared.iter().position(|node| !node.admitted).unwrap_or(0);
             let order = Readmission {
                 strict: true,
-                nothing_out: true,
+                assume_no_locks: true,
                 ..self.nodes.readmission(target, false)
             };
             match readmission::readmit(&self.nodes, order).await {
@@ -142,7 +142,7 @@ impl Operator {
                 .repeat(|| async move {
                     let order = Readmission {
                         strict: false,
-                        nothing_out: false,
+                        assume_no_locks: false,
                         ..self.nodes.readmission(target, false)
                     };
                     let outcome = readmission::readmit(&self.nodes, order).await;
@@ -183,7 +183,7 @@ impl Operator {
         let (mut closed, mut faults) = (Vec::new(), Vec::new());
         for node in 0..self.nodes.size() {
             match self.nodes.ask(node, Request::Inspect).await {
-                Ok(Reply::Report(Report { state, quarantine: Some(left), .. })) => {
+                Ok(Reply::Report(NodeReport { state, quarantine: Some(left), .. })) => {
                     closed.push((node, state.nonce, left));
                 }
                 Ok(_) => {}
@@ -252,31 +252,31 @@ impl Operator {
             };
             let outcome = self.relocate_once(to, order).await;
             outcome.map_err(|error| match error {
-                MoveError::NewMissing(faults) => Some(to.not_all(faults)),
-                MoveError::OldMissing { sealed, needed, faults } => {
+                RelocateError::NewMissing(faults) => Some(to.not_all(faults)),
+                RelocateError::OldMissing { sealed, needed, faults } => {
                     let causes = self.nodes.causes(faults);
                     Some(OperatorError::OldForgot { sealed, needed, causes })
                 }
                 // One of the old list that did not answer while that was sealed.
-                MoveError::Elsewhere(Side::New, _, Fault::OtherFleet { members })
+                RelocateError::Elsewhere(Side::New, _, Fault::OtherFleet { members })
                     if members.iter().eq(self.nodes.context.fleet.members()) =>
                 {
                     None
                 }
-                MoveError::Elsewhere(side, node, fault) => {
+                RelocateError::Elsewhere(side, node, fault) => {
                     let list = if side == Side::Old { self } else { to };
                     Some(list.other_fleet(node, fault))
                 }
-                MoveError::BothInUse => Some(OperatorError::BothInUse),
-                MoveError::NotStarted(error) => Some(OperatorError::Refused(error.to_string())),
-                MoveError::Overtaken => None,
+                RelocateError::BothInUse => Some(OperatorError::BothInUse),
+                RelocateError::NotStarted(error) => Some(OperatorError::Refused(error.to_string())),
+                RelocateError::Overtaken => None,
             })
         })
         .await
     }
 
-    async fn relocate_once(&self, to: &Operator, order: Relocation) -> Result<(), MoveError> {
-        let mut relocation = Move::new(order);
+    async fn relocate_once(&self, to: &Operator, order: Relocation) -> Result<(), RelocateError> {
+        let mut relocation = Relocate::new(order);
         let mut calls = FuturesUnordered::new();
         loop {
             while let Some((side, node, request)) = relocation.next_request() {
@@ -290,7 +290,7 @@ impl Operator {
             }
             match calls.next().await {
                 Some((phase, node, reply)) => relocation.on_reply(phase, node, reply),
-                None => return Err(MoveError::Overtaken),
+                None => return Err(RelocateError::Overtaken),
             }
         }
     }

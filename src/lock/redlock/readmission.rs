@@ -139,7 +139,7 @@ pub(super) async fn readmit(nodes: &Nodes, order: Readmission) -> Result<Readmit
     let mut back = Readmitted { closed: Duration::ZERO, fleet: false };
     let mut waited = false;
     // A start that an operator vouches for, and nodes with a trace of this fleet, belong to no other list.
-    let mut others_waited = order.nothing_out;
+    let mut others_waited = order.assume_no_locks;
     loop {
         while let Some((node, request)) = readmit.next_request() {
             let phase = readmit.phase();

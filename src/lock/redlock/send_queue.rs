@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 
-use fencing_protocol::{Fault, Owner, Reply, Request};
+use fencing_protocol::{Fault, Mode, Owner, Reply, Request};
 use tokio::time::Instant;
 
 use super::answers::Slot;
@@ -29,14 +29,13 @@ impl Job {
     /// node or the network was slow, and not this client. An attempt is repeated all the same, as it is
     /// certain that nothing was sent.
     fn why_late(&self, ready_since: Instant) -> Fault {
-        let asks =
-            |request: &Request| matches!(request, Request::Acquire { .. } | Request::Share { .. });
+        let asks = |request: &Request| matches!(request, Request::Acquire { .. });
         let again = self.request.parts().iter().any(asks);
         if self.limit <= ready_since && !again { Fault::TimedOut } else { Fault::Unsent }
     }
 
     fn is_renewal(&self) -> bool {
-        matches!(self.request, Request::Renew { .. })
+        matches!(self.request, Request::Renew { mode: Mode::Exclusive, .. })
     }
 
     /// Gives the caller its answer, unless it has one. It may have given up.

@@ -22,10 +22,8 @@ impl Signatures {
             }
             return;
         }
-        let (Request::Acquire { resource, owner, .. }
-        | Request::Share { resource, owner, .. }
-        | Request::Renew { resource, owner, .. }
-        | Request::RenewShare { resource, owner, .. }) = request
+        let (Request::Acquire { resource, owner, .. } | Request::Renew { resource, owner, .. }) =
+            request
         else {
             return;
         };

@@ -65,7 +65,7 @@ pub(super) async fn attempt<DB: Database>(
                 let held = Arc::new(HeldRows { rows, locks, terms });
                 return Ok(Grant { locks: sequencers, deadline, held });
             }
-            (first, Fault::TooLate)
+            (first, Fault::GrantedTooLate)
         }
         Ok(Ok((Err((number, obstacle)), _))) => {
             let resource = resources.get(number).unwrap_or(first);
@@ -131,7 +131,7 @@ impl<DB: Database> ReleaseOnDrop<DB> {
         self.asked = number + 1;
         match self.rows.table.acquire(claim, self.rows.budget).await {
             Ok(AcquireAnswer::Granted(token)) => Token::try_from(token)
-                .or_else(|error| fault(Fault::Nonsense(format!("token {token}: {error}")))),
+                .or_else(|error| fault(Fault::InvalidReply(format!("token {token}: {error}")))),
             Ok(AcquireAnswer::Held { left, shared, holder }) => {
                 // There is nothing to release in this row.
                 self.asked = number;
@@ -140,7 +140,7 @@ impl<DB: Database> ReleaseOnDrop<DB> {
                 Err((number, Obstacle::Held { retry_after, shared, holder }))
             }
             Ok(AcquireAnswer::Overtaken) => {
-                fault(Fault::Nonsense("neither granted nor held".into()))
+                fault(Fault::InvalidReply("neither granted nor held".into()))
             }
             Err(cause) => {
                 // No statement was sent.

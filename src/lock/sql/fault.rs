@@ -30,7 +30,7 @@ pub(super) fn of_statement(error: &sqlx::Error) -> Fault {
         sqlx::Error::WorkerCrashed | sqlx::Error::Protocol(_) => {
             Fault::Disconnected(error.to_string())
         }
-        sqlx::Error::ColumnDecode { .. } => Fault::Nonsense(error.to_string()),
+        sqlx::Error::ColumnDecode { .. } => Fault::InvalidReply(error.to_string()),
         error => refused(error),
     }
 }

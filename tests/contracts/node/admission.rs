@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use fencing_protocol::{Incarnation, Nonce, Reply, Request, Resource, Sealing, Stamp, Token};
+use fencing_protocol::{Incarnation, Mode, Nonce, Reply, Request, Resource, Sealing, Stamp, Token};
 use tokio::time::Instant;
 
 use super::probe::{ALICE, Probe, TTL};
@@ -26,9 +26,9 @@ pub async fn admit(mut probe: Probe) -> Probe {
 async fn no_vote(probe: &Probe, resource: &Resource, state: &str) {
     let (resource, owner, token) = (|| resource.clone(), ALICE, Token::MIN);
     let votes = [
-        Request::Acquire { resource: resource(), owner, ttl: TTL },
+        Request::Acquire { mode: Mode::Exclusive, resource: resource(), owner, ttl: TTL },
         Request::Publish { resource: resource(), owner, nonce: FIRST, token },
-        Request::Renew { resource: resource(), owner, token, ttl: TTL },
+        Request::Renew { mode: Mode::Exclusive, resource: resource(), owner, token, ttl: TTL },
         Request::Release { resource: resource(), owner },
         Request::Read,
         Request::Inspect,

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use fencing_protocol::{Nonce, Reply, Request, Resource, Sealing, Stamp, Token};
+use fencing_protocol::{Mode, Nonce, Reply, Request, Resource, Sealing, Stamp, Token};
 
 use super::probe::{ALICE, Probe, TTL, fleet_of};
 use crate::resource;
@@ -88,7 +88,12 @@ async fn elsewhere(probe: &Probe) {
 
 /// Lets the node join the new fleet, in an era above what it promised to the old one.
 async fn join(probe: &Probe, held: &Resource, stamp: Stamp, era: u64) {
-    let acquire = || Request::Acquire { resource: held.clone(), owner: ALICE, ttl: TTL };
+    let acquire = || Request::Acquire {
+        mode: Mode::Exclusive,
+        resource: held.clone(),
+        owner: ALICE,
+        ttl: TTL,
+    };
     let reply = probe.ask_foreign(acquire()).await;
     assert_eq!(reply, Reply::NotAdmitted, "acquire before it has joined");
     elsewhere(probe).await;
@@ -115,7 +120,13 @@ async fn join(probe: &Probe, held: &Resource, stamp: Stamp, era: u64) {
     let reply = probe.ask_foreign(activate(era + 1)).await;
     assert_eq!(reply, Reply::Activated, "join");
     let token = stamp.token().unwrap_or(Token::MIN);
-    let renew = Request::Renew { resource: held.clone(), owner: ALICE, token, ttl: TTL };
+    let renew = Request::Renew {
+        mode: Mode::Exclusive,
+        resource: held.clone(),
+        owner: ALICE,
+        token,
+        ttl: TTL,
+    };
     let theirs = Reply::OtherFleet(probe.foreign_fleet.clone());
     let reply = probe.ask(renew).await;
     assert_eq!(reply, theirs, "renew under the old fleet");
@@ -135,9 +146,9 @@ async fn join(probe: &Probe, held: &Resource, stamp: Stamp, era: u64) {
 fn votes(probe: &Probe, resource: &Resource) -> Vec<Request> {
     let (resource, owner, token) = (|| resource.clone(), ALICE, Token::MAX);
     vec![
-        Request::Acquire { resource: resource(), owner, ttl: TTL },
+        Request::Acquire { mode: Mode::Exclusive, resource: resource(), owner, ttl: TTL },
         Request::Publish { resource: resource(), owner, nonce: probe.nonce, token },
-        Request::Renew { resource: resource(), owner, token, ttl: TTL },
+        Request::Renew { mode: Mode::Exclusive, resource: resource(), owner, token, ttl: TTL },
         Request::Release { resource: resource(), owner },
         Request::Read,
         Request::Inspect,

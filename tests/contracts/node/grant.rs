@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use fencing_protocol::{Nonce, Reply, Request, Stamp};
+use fencing_protocol::{Mode, Nonce, Reply, Request, Stamp};
 use futures_util::future::join;
 use tokio::time::Instant;
 
@@ -42,7 +42,12 @@ async fn one_holder(probe: &Probe) {
     probe.granted(&resource, ALICE).await;
     let remaining = probe.held(&resource, "just now").await;
     assert!(remaining <= TTL, "remaining: {remaining:?}");
-    let other = Request::Acquire { resource: resource.clone(), owner: BOB, ttl: TTL };
+    let other = Request::Acquire {
+        mode: Mode::Exclusive,
+        resource: resource.clone(),
+        owner: BOB,
+        ttl: TTL,
+    };
     let reply = probe.ask_other(other).await;
     let held = matches!(reply, Reply::Held { .. });
     assert!(held, "acquire what is held, over another session: {reply:?}");
@@ -55,7 +60,8 @@ async fn one_holder(probe: &Probe) {
 async fn expiry(probe: &Probe) {
     let (resource, ttl) = (resource("expiry"), Duration::from_millis(200));
     let start = Instant::now();
-    let acquire = Request::Acquire { resource: resource.clone(), owner: ALICE, ttl };
+    let acquire =
+        Request::Acquire { mode: Mode::Exclusive, resource: resource.clone(), owner: ALICE, ttl };
     let reply = probe.ask(acquire).await;
     let granted = matches!(reply, Reply::Granted { .. });
     assert!(granted, "acquire expiry, which is free: {reply:?}");
@@ -74,7 +80,12 @@ async fn expiry(probe: &Probe) {
 /// Checks that a release that is sent behind its acquire takes it back.
 async fn in_order(probe: &Probe) {
     let resource = resource("order");
-    let acquire = Request::Acquire { resource: resource.clone(), owner: ALICE, ttl: TTL };
+    let acquire = Request::Acquire {
+        mode: Mode::Exclusive,
+        resource: resource.clone(),
+        owner: ALICE,
+        ttl: TTL,
+    };
     let release = Request::Release { resource: resource.clone(), owner: ALICE };
     let (acquired, released) = join(probe.call(acquire), probe.call(release)).await;
     let found = (acquired, released);

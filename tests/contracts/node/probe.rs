@@ -3,7 +3,7 @@ use std::time::Duration;
 use crate::{ANSWER_WITHIN, answered};
 
 use fencing_protocol::{
-    Fleet, Incarnation, Nonce, Owner, Prepared, Reply, Request, Resource, Stamp, State,
+    Fleet, Incarnation, Mode, NodeState, Nonce, Owner, Prepared, Reply, Request, Resource, Stamp,
 };
 use tokio::time::{Instant, sleep};
 
@@ -87,7 +87,13 @@ impl Probe {
     }
 
     pub async fn acquire(&self, resource: &Resource, owner: Owner) -> Reply {
-        self.ask(Request::Acquire { resource: resource.clone(), owner, ttl: TTL }).await
+        self.ask(Request::Acquire {
+            mode: Mode::Exclusive,
+            resource: resource.clone(),
+            owner,
+            ttl: TTL,
+        })
+        .await
     }
 
     /// Acquires a lock that is free.
@@ -149,10 +155,17 @@ impl Probe {
         ttl: Duration,
     ) -> Reply {
         let token = stamp.token().unwrap();
-        self.ask(Request::Renew { resource: resource.clone(), owner, token, ttl }).await
+        self.ask(Request::Renew {
+            mode: Mode::Exclusive,
+            resource: resource.clone(),
+            owner,
+            token,
+            ttl,
+        })
+        .await
     }
 
-    pub async fn state(&self) -> State {
+    pub async fn state(&self) -> NodeState {
         match self.ask(Request::Read).await {
             Reply::State(state) => state,
             other => panic!("read: {other:?}"),

@@ -1,4 +1,4 @@
-use fencing_protocol::{Nonce, Owner, Reply, Request, Resource, Stamp};
+use fencing_protocol::{Mode, Nonce, Owner, Reply, Request, Resource, Stamp};
 
 use super::probe::{ALICE, BOB, Probe, TTL};
 use crate::resource;
@@ -15,8 +15,12 @@ pub async fn suite(probe: &Probe) {
 
 /// Asks for all of them.
 async fn acquire(probe: &Probe, names: &[Resource; 3], owner: Owner) -> Reply {
-    let part =
-        |resource: &Resource| Request::Acquire { resource: resource.clone(), owner, ttl: TTL };
+    let part = |resource: &Resource| Request::Acquire {
+        mode: Mode::Exclusive,
+        resource: resource.clone(),
+        owner,
+        ttl: TTL,
+    };
     probe.ask(Request::Several(names.iter().map(part).collect())).await
 }
 
@@ -106,7 +110,7 @@ async fn published_and_renewed(probe: &Probe, names: &[Resource; 3]) {
     let renew = || {
         let part = |(resource, stamp): (&Resource, &Stamp)| {
             let (resource, token) = (resource.clone(), stamp.token().unwrap());
-            Request::Renew { resource, owner: ALICE, token, ttl: TTL * 4 }
+            Request::Renew { mode: Mode::Exclusive, resource, owner: ALICE, token, ttl: TTL * 4 }
         };
         probe.ask(Request::Several(names.iter().zip(&raised).map(part).collect()))
     };

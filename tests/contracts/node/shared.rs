@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use fencing_protocol::{Owner, Reply, Request, Resource, Stamp};
+use fencing_protocol::{Mode, Owner, Reply, Request, Resource, Stamp};
 use tokio::time::sleep;
 
 use super::probe::{ALICE, BOB, Probe, TTL};
@@ -22,7 +22,13 @@ pub async fn suite(probe: &Probe) {
 
 impl Probe {
     async fn share(&self, resource: &Resource, owner: Owner) -> Reply {
-        self.ask(Request::Share { resource: resource.clone(), owner, ttl: TTL }).await
+        self.ask(Request::Acquire {
+            mode: Mode::Shared,
+            resource: resource.clone(),
+            owner,
+            ttl: TTL,
+        })
+        .await
     }
 
     /// Shares a lock that nobody holds alone.
@@ -35,7 +41,7 @@ impl Probe {
 
     async fn renew_share(&self, resource: &Resource, owner: Owner, stamp: Stamp) -> Reply {
         let (resource, token) = (resource.clone(), stamp.token().unwrap());
-        self.ask(Request::RenewShare { resource, owner, token, ttl: TTL }).await
+        self.ask(Request::Renew { mode: Mode::Shared, resource, owner, token, ttl: TTL }).await
     }
 
     async fn drain(&self, resource: &Resource, lasting: Duration) {
@@ -164,8 +170,12 @@ async fn healing(probe: &Probe) {
 /// Checks that one lock of a list that others share keeps all of them from being granted.
 async fn beside(probe: &Probe) {
     let names = [resource("shared/free"), resource("shared/beside")];
-    let part =
-        |name: &Resource| Request::Acquire { resource: name.clone(), owner: CAROL, ttl: TTL };
+    let part = |name: &Resource| Request::Acquire {
+        mode: Mode::Exclusive,
+        resource: name.clone(),
+        owner: CAROL,
+        ttl: TTL,
+    };
     let all = || Request::Several(names.iter().map(part).collect());
     let [_, shared] = &names;
     probe.shared(shared, ALICE).await;
@@ -216,7 +226,8 @@ async fn shortened(probe: &Probe) {
 /// Checks that each part ends by itself.
 async fn parts(probe: &Probe) {
     let (resource, ttl) = (resource("shared/parts"), Duration::from_millis(200));
-    let share = Request::Share { resource: resource.clone(), owner: ALICE, ttl };
+    let share =
+        Request::Acquire { mode: Mode::Shared, resource: resource.clone(), owner: ALICE, ttl };
     probe.ask(share).await;
     probe.shared(&resource, BOB).await;
     for _ in 0..200 {
@@ -228,7 +239,8 @@ async fn parts(probe: &Probe) {
             return probe.free(&resource, BOB).await;
         }
         // The machine was slow: it had not ended.
-        let share = Request::Share { resource: resource.clone(), owner: ALICE, ttl };
+        let share =
+            Request::Acquire { mode: Mode::Shared, resource: resource.clone(), owner: ALICE, ttl };
         probe.ask(share).await;
         sleep(ttl).await;
     }

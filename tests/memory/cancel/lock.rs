@@ -3,7 +3,7 @@ use std::time::Duration;
 use fencing::Redlock;
 use fencing::lock::Loss;
 use fencing::lock::redlock::Node;
-use fencing_protocol::{Owner, Request};
+use fencing_protocol::{Mode, Owner, Request};
 
 use crate::faulty::fleet::{BUDGET, Fleet, TTL, members, resource, settle};
 use support::polled::polled;
@@ -35,7 +35,10 @@ async fn next_succeeds(fleet: &Fleet, redlock: &Redlock, what: &str) {
 async fn out_of_step(fleet: &Fleet) {
     let session = fleet.nodes[0].open(&members()).await.unwrap();
     let (owner, ttl) = (Owner(0xa5c), Duration::from_secs(1));
-    session.call(Request::Acquire { resource: resource(), owner, ttl }).await.unwrap();
+    session
+        .call(Request::Acquire { mode: Mode::Exclusive, resource: resource(), owner, ttl })
+        .await
+        .unwrap();
     session.call(Request::Release { resource: resource(), owner }).await.unwrap();
 }
 

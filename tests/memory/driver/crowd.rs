@@ -5,7 +5,7 @@ use std::time::Duration;
 use fencing::lock::redlock::{MemoryNode, Node};
 use fencing::testing::FaultyNode;
 use fencing::{Redlock, Resource};
-use fencing_protocol::{CROWDED, Fleet as List, Owner, Reply, Request};
+use fencing_protocol::{CROWDED, Fleet as List, Mode, Owner, Reply, Request};
 use tokio::time::sleep;
 
 use crate::driver::fleet::Fleet;
@@ -21,7 +21,8 @@ async fn crowd(node: &MemoryNode) {
     for number in 0..CROWDED {
         let resource = Resource::new(format!("r{number}")).unwrap();
         let (owner, ttl) = (Owner(1), Duration::from_millis(1));
-        let reply = session.call(Request::Acquire { resource, owner, ttl }).await;
+        let reply =
+            session.call(Request::Acquire { mode: Mode::Exclusive, resource, owner, ttl }).await;
         assert!(matches!(reply, Ok(Reply::Granted { .. })), "{reply:?}");
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fencing::lock::{AcquireError, Loss, SharedLease};
 use fencing::{Redlock, Resource};
-use fencing_protocol::Request;
+use fencing_protocol::{Mode, Request};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::driver::fleet::{DRIFT, Fleet, TTL, resource};
@@ -73,7 +73,9 @@ async fn a_reader_lets_the_one_who_was_told_come_first() {
     }
     // It has not split the votes before.
     let log = fleet.faults[0].log();
-    let asked = log.iter().filter(|(request, _)| matches!(request, Request::Share { .. }));
+    let asked = log
+        .iter()
+        .filter(|(request, _)| matches!(request, Request::Acquire { mode: Mode::Shared, .. }));
     assert_eq!(asked.count(), 5);
 }
 

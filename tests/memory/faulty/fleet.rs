@@ -5,7 +5,7 @@ use std::time::Duration;
 use fencing::lock::redlock::{MemoryNode, Node, RedlockBuilder};
 use fencing::testing::{Faults, FaultyNode};
 use fencing::{Redlock, Resource};
-use fencing_protocol::{Owner, Reply, Request};
+use fencing_protocol::{Mode, Owner, Reply, Request};
 
 pub use crate::driver::fleet::{ran, resource, settle};
 use support::clock::TokioClock;
@@ -58,7 +58,8 @@ impl Fleet {
         for node in &self.nodes {
             let session = node.open(&members()).await.unwrap();
             let (owner, ttl) = (Owner(0xa5c), Duration::from_secs(1));
-            let acquire = Request::Acquire { resource: resource(), owner, ttl };
+            let acquire =
+                Request::Acquire { mode: Mode::Exclusive, resource: resource(), owner, ttl };
             let reply = session.call(acquire).await.unwrap();
             let release = Request::Release { resource: resource(), owner };
             session.call(release).await.unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use fencing::Resource;
 use fencing::lock::redlock::{Node, RedisNode};
-use fencing_protocol::{Fleet, Incarnation, Nonce, Owner, Reply, Request};
+use fencing_protocol::{Fleet, Incarnation, Mode, Nonce, Owner, Reply, Request};
 
 use crate::fuzz::bytes::{one, spoiled};
 use crate::fuzz::rounds;
@@ -103,7 +103,7 @@ fn request(rng: &mut Rng) -> Request {
     let resource = Resource::new("invoice/42").unwrap();
     let (owner, nonce, ttl) = (Owner(7), Nonce(8), Duration::from_secs(1));
     match rng.u8(0..7) {
-        0..3 => Request::Acquire { resource, owner, ttl },
+        0..3 => Request::Acquire { mode: Mode::Exclusive, resource, owner, ttl },
         3 => Request::Prepare { nonce, from: None },
         4 => Request::Read,
         5 => Request::Release { resource, owner },

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use fencing_protocol::{
-    Fault, Fleet, Membership, Move, Nonce, Readmission, Readmit, Relocation, Reply, Request, Side,
-    Store,
+    Fault, Fleet, Membership, Nonce, Readmission, Readmit, Relocate, Relocation, Reply, Request,
+    Side, Store,
 };
 
 use crate::model::mutant::Mutant;
@@ -30,7 +30,7 @@ pub struct Open {
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Kind {
     Readmit(u8, Readmit),
-    Move(Move),
+    Move(Relocate),
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -124,7 +124,7 @@ impl Desk {
         let [old, new] = self.fleets.clone();
         let (nonce, longest) = (nonce(who), Duration::ZERO);
         let order = Relocation { old, new, nonce, longest, lost: false };
-        self.turn(Machine { kind: Kind::Move(Move::new(order)), marks: Vec::new() })
+        self.turn(Machine { kind: Kind::Move(Relocate::new(order)), marks: Vec::new() })
     }
 
     /// `first`: leans on clocks if too few remember.
@@ -135,7 +135,7 @@ impl Desk {
             nonce: nonce(who),
             longest: Duration::ZERO,
             strict: !first,
-            nothing_out: first,
+            assume_no_locks: first,
         };
         let readmit = Readmit::new(self.lists[list as usize].len(), order);
         self.turn(Machine { kind: Kind::Readmit(list, readmit), marks: Vec::new() })

@@ -3,7 +3,7 @@
 //! and it is left out by asking the real code something else or by forging its answer.
 
 use fencing::{Resource, Token};
-use fencing_protocol::{Nonce, Owner, Prepared, Reply, Request, Stamp, State, Store};
+use fencing_protocol::{Mode, NodeState, Nonce, Owner, Prepared, Reply, Request, Stamp, Store};
 
 use crate::model::node::{ask, count_once, incarnation, owner, token_of};
 use crate::model::seam::{CONFIRM, READ, START_CONFIRM, STARTS};
@@ -163,18 +163,32 @@ impl Mutant {
                 ask(store, life, second, &Request::Prepare { nonce, from: None });
                 ask(store, life, second, &activate(life, nonce, era))
             }
-            (Mutant::SharedIsNotCounted, Request::Share { resource, owner, ttl }) => {
+            (
+                Mutant::SharedIsNotCounted,
+                Request::Acquire { mode: Mode::Shared, resource, owner, ttl },
+            ) => {
                 let Some(token) = count_of(&before, life) else { return reply };
                 *store = before;
-                ask(store, life, second, &Request::RenewShare { resource, owner, token, ttl });
+                ask(
+                    store,
+                    life,
+                    second,
+                    &Request::Renew { mode: Mode::Shared, resource, owner, token, ttl },
+                );
                 ask(store, life, second, request)
             }
-            (Mutant::SharedHealsBelowToken, Request::RenewShare { resource, owner, ttl, .. })
-                if reply == Reply::Renewed =>
-            {
+            (
+                Mutant::SharedHealsBelowToken,
+                Request::Renew { mode: Mode::Shared, resource, owner, ttl, .. },
+            ) if reply == Reply::Renewed => {
                 let Some(token) = count_of(&before, life) else { return reply };
                 *store = before;
-                ask(store, life, second, &Request::RenewShare { resource, owner, token, ttl })
+                ask(
+                    store,
+                    life,
+                    second,
+                    &Request::Renew { mode: Mode::Shared, resource, owner, token, ttl },
+                )
             }
             _ => reply,
         }
@@ -204,16 +218,16 @@ impl Mutant {
             }
             // What is read before the era is chosen; the promise is still looked at.
             (Mutant::NobodyIsRead, Reply::State(state)) if phase == READ => {
-                Reply::State(State { era: 0, reserved: 0, ..state })
+                Reply::State(NodeState { era: 0, reserved: 0, ..state })
             }
             // It would be missed when the promise is confirmed.
             (Mutant::NoReserve, Reply::State(state)) if phase == CONFIRM => {
-                Reply::State(State { reserved: u64::MAX, ..state })
+                Reply::State(NodeState { reserved: u64::MAX, ..state })
             }
             (Mutant::NoConfirm, Reply::Reserved { .. }) => Reply::Reserved { nonce: Nonce(0) },
             (Mutant::NoConfirm, _) if phase == CONFIRM => {
                 let (nonce, longest) = Default::default();
-                Reply::State(State { nonce: Nonce(nonce), era: 0, reserved: u64::MAX, longest })
+                Reply::State(NodeState { nonce: Nonce(nonce), era: 0, reserved: u64::MAX, longest })
             }
             (_, reply) => reply,
         }
@@ -222,9 +236,10 @@ impl Mutant {
     /// A request to renew as the client sends it.
     pub fn renewal(self, request: Request) -> Request {
         match (self, request) {
-            (Mutant::HealsOverCounts, Request::Renew { resource, owner, ttl, .. }) => {
-                Request::Renew { resource, owner, ttl, token: Token::MAX }
-            }
+            (
+                Mutant::HealsOverCounts,
+                Request::Renew { mode: Mode::Exclusive, resource, owner, ttl, .. },
+            ) => Request::Renew { mode: Mode::Exclusive, resource, owner, ttl, token: Token::MAX },
             (_, request) => request,
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fencing::time::Time;
 use fencing::{Resource, Token};
 use fencing_protocol::{
-    Fleet, Incarnation, Membership, Moment, Nonce, Owner, Reply, Request, Stamp, Store,
+    Clocks, Fleet, Incarnation, Membership, Mode, Nonce, Owner, Reply, Request, Stamp, Store,
 };
 
 pub const TTL: Duration = Duration::from_secs(1000);
@@ -24,7 +24,7 @@ pub fn ask_as(me: &Membership, store: &mut Store, second: u8, request: &Request)
     if let Request::Activate { quarantine, .. } = &mut request {
         *quarantine = Duration::ZERO;
     }
-    let moment = Moment { now: Time::from_start(clock), clock, uptime: Duration::ZERO };
+    let moment = Clocks { now: Time::from_start(clock), clock, uptime: Duration::ZERO };
     let mut reply = store.answer(me, &request, moment);
     match &mut reply {
         Reply::Prepared(prepared) => prepared.state.longest = Duration::ZERO,
@@ -64,7 +64,8 @@ pub fn is_crowded(mut store: Store, life: u8) -> bool {
 /// Another resource's count runs out.
 pub fn run_out(store: &mut Store, life: u8) {
     let (resource, owner) = (Resource::new("full").unwrap(), owner(98));
-    let acquire = Request::Acquire { resource: resource.clone(), owner, ttl: TTL };
+    let acquire =
+        Request::Acquire { mode: Mode::Exclusive, resource: resource.clone(), owner, ttl: TTL };
     let Reply::Granted { stamp, nonce, .. } = ask(store, life, 0, &acquire) else { return };
     let token = token_of(Stamp { count: Stamp::MAX_COUNT, ..stamp });
     let publish = Request::Publish { resource: resource.clone(), owner, nonce, token };
@@ -76,7 +77,12 @@ pub fn run_out(store: &mut Store, life: u8) {
 /// Has nobody in particular take the lock, and tells the count.
 pub fn count_once(store: &mut Store, life: u8) -> Option<Stamp> {
     store.expire_lock(&resource());
-    let acquire = Request::Acquire { resource: resource(), owner: owner(99), ttl: TTL };
+    let acquire = Request::Acquire {
+        mode: Mode::Exclusive,
+        resource: resource(),
+        owner: owner(99),
+        ttl: TTL,
+    };
     match ask(store, life, 0, &acquire) {
         Reply::Granted { stamp, .. } => Some(stamp),
         _ => None,

@@ -6,8 +6,8 @@ use std::time::Duration;
 use fencing::Token;
 use fencing::time::Time;
 use fencing_protocol::{
-    Acquire, AcquireOutcome, Attempt, Mode, Nonce, Readmission, Readmit, Renew, RenewOutcome,
-    Reply, Request, Store, Terms, majority,
+    Acquire, Attempt, Mode, NonEmpty, Nonce, Readmission, Readmit, Renew, RenewOutcome, Reply,
+    Request, Store, Terms, majority,
 };
 
 use crate::model::mutant::Mutant;
@@ -118,7 +118,8 @@ impl Seam {
     pub fn attempt(&self, client: u8) -> (Id, Id) {
         self.begun.get(client, || {
             let nodes = if self.mutant == Some(Mutant::MajorityOfAnswers) { 1 } else { self.nodes };
-            let mut attempt = Acquire::new(nodes, self.terms(client), Time::default());
+            let mut attempt =
+                Acquire::new(nodes, NonEmpty::new(self.terms(client)), Time::default());
             let Some((_, request)) = attempt.next_request() else { panic!("it asks") };
             while attempt.next_request().is_some() {}
             let id = self.attempts.id(&attempt);
@@ -145,7 +146,7 @@ impl Seam {
                 }
             }
             let won = match machine.outcome(Time::default()) {
-                Some(AcquireOutcome::Won { token, .. }) => number(token),
+                Some(Ok(won)) => number(won.locks.head.1),
                 _ => 0,
             };
             let machine = self.attempts.id(&machine);
@@ -164,7 +165,7 @@ impl Seam {
                 nonce: Nonce((u128::from(who) + 1) * 100),
                 longest: TTL,
                 strict: false,
-                nothing_out: false,
+                assume_no_locks: false,
             };
             let mut machine = Readmit::new(self.nodes, order);
             let Some((_, request)) = machine.next_request() else { panic!("it prepares") };
@@ -294,7 +295,7 @@ impl Seam {
 
     fn renew(&self, nodes: usize, client: u8, token: u32) -> Renew {
         let token = Token::new(token.into()).unwrap();
-        Renew::new(nodes, self.terms(client), token, Time::default())
+        Renew::new(nodes, &NonEmpty::new((self.terms(client), token)), Time::default())
     }
 
     /// The store as it is after `change`.

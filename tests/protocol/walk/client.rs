@@ -2,9 +2,7 @@
 
 use fencing::time::Time;
 use fencing::{Resource, Token};
-use fencing_protocol::{
-    Acquire, AcquireOutcome, Move, Owner, Readmit, Renew, Reply, Request, Side,
-};
+use fencing_protocol::{Acquire, Owner, Readmit, Relocate, Renew, Reply, Request, Side};
 
 pub enum Machine {
     /// `floor`: the largest token that had been returned when it began.
@@ -23,7 +21,7 @@ pub enum Machine {
         machine: Renew,
     },
     Move {
-        machine: Move,
+        machine: Relocate,
     },
 }
 
@@ -68,10 +66,9 @@ impl Client {
     /// The token of an attempt that is won.
     pub fn token(&self) -> Option<Token> {
         match &self.machine {
-            Machine::Attempt { machine, .. } => match machine.outcome(Time::default()) {
-                Some(AcquireOutcome::Won { token, .. }) => Some(token),
-                _ => None,
-            },
+            Machine::Attempt { machine, .. } => {
+                Some(machine.outcome(Time::default())?.ok()?.locks.head.1)
+            }
             _ => None,
         }
     }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use fencing::Resource;
 use fencing::time::Time;
 use fencing_protocol::{
-    Fleet, Incarnation, Membership, Moment, Nonce, Owner, Reply, Request, Stamp, Store, majority,
+    Clocks, Fleet, Incarnation, Membership, Mode, Nonce, Owner, Reply, Request, Stamp, Store,
+    majority,
 };
 
 pub const TTL: Duration = Duration::from_secs(1000);
@@ -67,7 +68,7 @@ impl Servers {
         let Server { store, life, lost, .. } = &mut self.servers[number];
         let fleet = self.fleets[list].clone();
         let me = Membership { incarnation: incarnation(number, *life), fleet };
-        let moment = Moment { now: Time::default(), clock: CLOCK, uptime: Duration::ZERO };
+        let moment = Clocks { now: Time::default(), clock: CLOCK, uptime: Duration::ZERO };
         let reply = store.answer(&me, &request, moment);
         *lost &= !matches!((&request, &reply), (Request::Activate { .. }, Reply::Activated));
         reply
@@ -108,7 +109,8 @@ impl Servers {
     /// Another resource's count runs out: the counts are to be collected.
     pub fn run_out(&mut self, list: usize, node: usize) {
         let (resource, owner) = (Resource::new("full").unwrap(), Owner(0));
-        let acquire = Request::Acquire { resource: resource.clone(), owner, ttl: TTL };
+        let acquire =
+            Request::Acquire { mode: Mode::Exclusive, resource: resource.clone(), owner, ttl: TTL };
         if let Reply::Granted { stamp, nonce, .. } = self.ask(list, node, acquire.clone()) {
             let token = Stamp { count: Stamp::MAX_COUNT, ..stamp }.token().unwrap();
             let publish = Request::Publish { resource: resource.clone(), owner, nonce, token };

@@ -7,8 +7,8 @@ use fastrand::Rng;
 use fencing::Resource;
 use fencing::time::Time;
 use fencing_protocol::{
-    Acquire, Attempt, Mode, Move, Nonce, Owner, Readmission, Readmit, Relocation, Renew, Reply,
-    Request, Terms,
+    Acquire, Attempt, Mode, NonEmpty, Nonce, Owner, Readmission, Readmit, Relocate, Relocation,
+    Renew, Reply, Request, Terms,
 };
 
 use crate::walk::client::{Client, Machine};
@@ -206,7 +206,8 @@ impl World {
         let (lock_delay, drift) = (Duration::ZERO, Duration::ZERO);
         let terms = Terms { ttl: TTL, lock_delay, drift };
         let attempt = Attempt { resource: resource.clone(), owner, mode: Mode::Exclusive, terms };
-        let machine = Acquire::new(self.servers.nodes(list), attempt, Time::default());
+        let machine =
+            Acquire::new(self.servers.nodes(list), NonEmpty::new(attempt), Time::default());
         let floor = self.ledger.highest(&resource);
         self.begin(list, Machine::Attempt { machine, resource, owner, floor, won: false });
     }
@@ -222,8 +223,8 @@ impl World {
             return;
         }
         let nonce = Nonce(u128::from(self.fresh()) << 8);
-        let (longest, strict, nothing_out) = (TTL, false, false);
-        let order = Readmission { target, collect, nonce, longest, strict, nothing_out };
+        let (longest, strict, assume_no_locks) = (TTL, false, false);
+        let order = Readmission { target, collect, nonce, longest, strict, assume_no_locks };
         let machine = Readmit::new(self.servers.nodes(list), order);
         self.begin(list, Machine::Order { machine, collect });
     }
@@ -235,7 +236,7 @@ impl World {
         let nonce = Nonce(u128::from(self.fresh()) << 8);
         let [old, new] = self.servers.fleets.clone();
         let order = Relocation { old, new, nonce, longest: TTL, lost: false };
-        self.begin(1, Machine::Move { machine: Move::new(order) });
+        self.begin(1, Machine::Move { machine: Relocate::new(order) });
     }
 
     /// Somebody renews a lease that was won, however long ago.
@@ -251,7 +252,8 @@ impl World {
         let (ttl, lock_delay, drift) = (TTL, Duration::ZERO, Duration::ZERO);
         let terms = Terms { ttl, lock_delay, drift };
         let attempt = Attempt { resource, owner, mode: Mode::Exclusive, terms };
-        let machine = Renew::new(self.servers.nodes(list), attempt, token, Time::default());
+        let machine =
+            Renew::new(self.servers.nodes(list), &NonEmpty::new((attempt, token)), Time::default());
         let request = machine.request();
         self.begin(list, Machine::Renew { machine });
         self.tally.renewals += 1;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use fencing::time::Time;
 use fencing::{Resource, Token};
 use fencing_protocol::{
-    Acquire, AcquireOutcome, Attempt, Fleet, Incarnation, Membership, Mode, Moment, Move, Nonce,
-    Owner, Readmission, Readmit, Relocation, Reply, Request, Side, Store, Terms, majority,
+    Acquire, Attempt, Clocks, Fleet, Incarnation, Membership, Mode, NonEmpty, Nonce, Owner,
+    Readmission, Readmit, Relocate, Relocation, Reply, Request, Side, Store, Terms, majority,
 };
 
 pub const TTL: Duration = Duration::from_secs(10);
@@ -59,7 +59,7 @@ impl World {
         let (incarnation, store) = &mut self.servers[server];
         let me = Membership { incarnation: incarnation.clone(), fleet: fleet.clone() };
         let clock = self.clock - self.behind[server];
-        let moment = Moment { now: self.now, clock, uptime: Duration::MAX };
+        let moment = Clocks { now: self.now, clock, uptime: Duration::MAX };
         store.answer(&me, request, moment)
     }
 
@@ -71,9 +71,9 @@ impl World {
 
     pub fn readmit(&mut self, fleet: &[usize], server: usize) -> Open<Readmit> {
         let target = fleet.iter().position(|member| *member == server).unwrap();
-        let (nonce, strict, nothing_out) = (Nonce(self.fresh()), false, false);
+        let (nonce, strict, assume_no_locks) = (Nonce(self.fresh()), false, false);
         let order =
-            Readmission { target, collect: false, nonce, longest: TTL, strict, nothing_out };
+            Readmission { target, collect: false, nonce, longest: TTL, strict, assume_no_locks };
         Open::new(Readmit::new(fleet.len(), order), fleet, &[])
     }
 
@@ -85,12 +85,12 @@ impl World {
     }
 
     /// Moves the fleet; the machine is the one of `fencing fleet move`.
-    pub fn mover(&mut self, old: &[usize], new: &[usize]) -> Open<Move> {
+    pub fn mover(&mut self, old: &[usize], new: &[usize]) -> Open<Relocate> {
         self.mover_of(old, new, TTL)
     }
 
     /// A mover whose own leases last for `longest` at most.
-    pub fn mover_of(&mut self, old: &[usize], new: &[usize], longest: Duration) -> Open<Move> {
+    pub fn mover_of(&mut self, old: &[usize], new: &[usize], longest: Duration) -> Open<Relocate> {
         let order = Relocation {
             old: fleet(old),
             new: fleet(new),
@@ -98,7 +98,7 @@ impl World {
             longest,
             lost: false,
         };
-        Open::new(Move::new(order), new, old)
+        Open::new(Relocate::new(order), new, old)
     }
 
     pub fn attempt(&mut self, fleet: &[usize]) -> Open<Acquire> {
@@ -110,7 +110,7 @@ impl World {
             mode: Mode::Exclusive,
             terms,
         };
-        Open::new(Acquire::new(fleet.len(), attempt, self.now), fleet, &[])
+        Open::new(Acquire::new(fleet.len(), NonEmpty::new(attempt), self.now), fleet, &[])
     }
 
     /// One lease, of which only these servers hear. Later its time is up.
@@ -165,17 +165,17 @@ impl Machine for Readmit {
     }
 }
 
-impl Machine for Move {
+impl Machine for Relocate {
     fn next_request(&mut self) -> Option<(Side, usize, Request)> {
-        Move::next_request(self)
+        Relocate::next_request(self)
     }
 
     fn phase(&self) -> u8 {
-        Move::phase(self)
+        Relocate::phase(self)
     }
 
     fn on_reply(&mut self, phase: u8, node: usize, reply: Reply) {
-        Move::on_reply(self, phase, node, Ok(reply));
+        Relocate::on_reply(self, phase, node, Ok(reply));
     }
 }
 
@@ -263,9 +263,6 @@ impl<M: Machine> Open<M> {
 
 impl Open<Acquire> {
     pub fn token(&self, world: &World) -> Option<Token> {
-        match self.machine.outcome(world.now) {
-            Some(AcquireOutcome::Won { token, .. }) => Some(token),
-            _ => None,
-        }
+        Some(self.machine.outcome(world.now)?.ok()?.locks.head.1)
     }
 }

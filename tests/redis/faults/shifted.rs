@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use fencing::lock::redlock::{Node, RedisNode};
 use fencing::{Redlock, Resource};
-use fencing_protocol::{Fault, Fleet, Owner, Request};
+use fencing_protocol::{Fault, Fleet, Mode, Owner, Request};
 
 use crate::faults::{TTL, resource};
 use support::redis::RedisServer;
@@ -55,7 +55,12 @@ async fn an_answer_is_not_taken_for_the_one_before() {
     let session = RedisNode::new(&url, "fencing").unwrap().open(&fleet).await.unwrap();
     let free = Resource::new("free").unwrap();
     let acquire = |resource, owner| {
-        session.call(Request::Acquire { resource, owner: Owner(owner), ttl: TTL })
+        session.call(Request::Acquire {
+            mode: Mode::Exclusive,
+            resource,
+            owner: Owner(owner),
+            ttl: TTL,
+        })
     };
     swallow.store(true, Ordering::SeqCst);
     let mut held = acquire(resource(), 7);

@@ -114,7 +114,7 @@ async fn collect(member: &Member) -> Result<(), ReadmitError> {
         nonce: Nonce(1),
         longest: Duration::ZERO,
         strict: false,
-        nothing_out: false,
+        assume_no_locks: false,
     };
     let mut readmit = Readmit::new(1, order);
     loop {

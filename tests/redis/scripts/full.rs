@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fencing_protocol::{Fault, Fleet, Nonce, Reply, Request, Sealing};
+use fencing_protocol::{Fault, Fleet, Mode, Nonce, Reply, Request, Sealing};
 
 use crate::scripts::member::{LOCK, Member, OTHER, OWNER, TTL, fleet, left};
 use crate::scripts::resource;
@@ -17,7 +17,8 @@ async fn a_full_server_renews_what_it_has_and_can_be_left() {
     // It holds more than that by itself.
     server.cli(&["CONFIG", "SET", "maxmemory", "1000"]);
     let free = fencing::Resource::new("free").unwrap();
-    let acquire = Request::Acquire { resource: free, owner: OTHER, ttl: TTL };
+    let acquire =
+        Request::Acquire { mode: Mode::Exclusive, resource: free, owner: OTHER, ttl: TTL };
     assert_eq!(member.try_ask(acquire).await, Err(Fault::OutOfMemory));
     assert_eq!(member.renew(OWNER, token, TTL * 3).await, Reply::Renewed);
     let lasts = u64::try_from(left(&server, LOCK)).unwrap();
@@ -44,7 +45,8 @@ async fn a_full_server_still_says_who_holds_a_lock() {
     let server = RedisServer::with(&["--save", "", "--maxmemory", "8mb"]);
     let member = Member::alone(&server).await;
     member.admit(7).await;
-    let acquire = |owner| Request::Acquire { resource: resource(), owner, ttl: TTL };
+    let acquire =
+        |owner| Request::Acquire { mode: Mode::Exclusive, resource: resource(), owner, ttl: TTL };
     let full = |bytes: &str| server.cli(&["CONFIG", "SET", "maxmemory", bytes]);
     let granted = member.ask(acquire(OWNER)).await;
     full("1000");
@@ -56,7 +58,8 @@ async fn a_full_server_still_says_who_holds_a_lock() {
     member.ask(release).await;
     assert_eq!(member.try_ask(acquire(OTHER)).await, Err(Fault::OutOfMemory));
     full("8mb");
-    let share = Request::Share { resource: resource(), owner: OWNER, ttl: TTL };
+    let share =
+        Request::Acquire { mode: Mode::Shared, resource: resource(), owner: OWNER, ttl: TTL };
     member.ask(share).await;
     full("1000");
     let reply = member.ask(acquire(OTHER)).await;

@@ -1,7 +1,7 @@
 //! A server that was killed and came back with its data: it may lack the last of it, and gives no
 //! vote before it is admitted in its new life.
 
-use fencing_protocol::{Fleet, Reply, Request, Sealing};
+use fencing_protocol::{Fleet, Mode, Reply, Request, Sealing};
 
 use crate::scripts::member::{LOCK, MEMORY, Member, OWNER, TTL};
 use crate::scripts::resource;
@@ -30,9 +30,15 @@ async fn a_server_that_restarted_with_its_data_gives_no_vote() {
     let (resource, owner) = (resource, OWNER);
     let to = Fleet::new(["another"]).unwrap();
     let votes = [
-        ("acquire", Request::Acquire { resource: resource(), owner, ttl: TTL }),
+        (
+            "acquire",
+            Request::Acquire { mode: Mode::Exclusive, resource: resource(), owner, ttl: TTL },
+        ),
         ("publish", Request::Publish { resource: resource(), owner, nonce, token }),
-        ("renew", Request::Renew { resource: resource(), owner, token, ttl: TTL }),
+        (
+            "renew",
+            Request::Renew { mode: Mode::Exclusive, resource: resource(), owner, token, ttl: TTL },
+        ),
         ("release", Request::Release { resource: resource(), owner }),
         ("read", Request::Read),
         ("inspect", Request::Inspect),

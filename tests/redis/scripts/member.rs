@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fencing::lock::redlock::{Node, RedisNode, Session};
 use fencing::{Resource, Token};
-use fencing_protocol::{Fault, Fleet, Nonce, Owner, Prepared, Reply, Request, Stamp};
+use fencing_protocol::{Fault, Fleet, Mode, Nonce, Owner, Prepared, Reply, Request, Stamp};
 
 use crate::scripts::resource;
 use support::redis::RedisServer;
@@ -60,7 +60,7 @@ impl Member {
     }
 
     pub async fn acquire(&self, resource: Resource, owner: Owner, ttl: Duration) -> Reply {
-        self.ask(Request::Acquire { resource, owner, ttl }).await
+        self.ask(Request::Acquire { mode: Mode::Exclusive, resource, owner, ttl }).await
     }
 
     /// Acquires what is free, and says with which token and in which memory.
@@ -72,7 +72,8 @@ impl Member {
     }
 
     pub async fn renew(&self, owner: Owner, token: Token, ttl: Duration) -> Reply {
-        self.ask(Request::Renew { resource: resource(), owner, token, ttl }).await
+        self.ask(Request::Renew { mode: Mode::Exclusive, resource: resource(), owner, token, ttl })
+            .await
     }
 
     pub async fn release(&self, owner: Owner) -> Reply {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fencing::lock::redlock::{Node, RedisNode, Session};
-use fencing_protocol::{Fault, Fleet, Reply, Request};
+use fencing_protocol::{Fault, Fleet, Mode, Reply, Request};
 
 use crate::scripts::member::{Member, OTHER, OWNER, TTL, fleet};
 use crate::scripts::resource;
@@ -77,7 +77,8 @@ async fn the_answer_of_another_session_is_nobodys() {
     member.admit(7).await;
     let (url, next) = proxy(server.socket());
     let fleet = fleet(std::slice::from_ref(&server));
-    let acquire = |owner| Request::Acquire { resource: resource(), owner, ttl: TTL };
+    let acquire =
+        |owner| Request::Acquire { mode: Mode::Exclusive, resource: resource(), owner, ttl: TTL };
     let (first, second) = (session(&url, &fleet).await, session(&url, &fleet).await);
     *next.lock().unwrap() = Next::Kept;
     let unanswered = tokio::spawn(first.call(acquire(OWNER)));

@@ -2,7 +2,7 @@
 
 use fencing::Resource;
 use fencing::lock::redlock::{Node, Opened, RedisNode};
-use fencing_protocol::{Owner, Request};
+use fencing_protocol::{Mode, Owner, Request};
 use futures_util::FutureExt;
 use futures_util::future::{join_all, select};
 use tokio::task::unconstrained;
@@ -24,7 +24,7 @@ async fn no_release_overtakes_its_attempt() {
     unconstrained(async {
         let acquire = |number| {
             let (resource, owner) = (name(number), Owner(number));
-            session.call(Request::Acquire { resource, owner, ttl: TTL })
+            session.call(Request::Acquire { mode: Mode::Exclusive, resource, owner, ttl: TTL })
         };
         let mut calls: Vec<_> = (1..=120).map(acquire).collect();
         for call in &mut calls {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fencing::Redlock;
 use fencing::lock::redlock::RedlockBuilder;
-use fencing_protocol::{Reply, Request};
+use fencing_protocol::{Mode, Reply, Request};
 
 use crate::scripts::member::{LOCK, Member, OTHER, OWNER, QUARANTINE, left};
 use crate::scripts::resource;
@@ -114,7 +114,9 @@ async fn a_long_part_that_was_released_is_not_out() {
     let member = Member::alone(&server).await;
     member.admit(7).await;
     for (owner, ttl) in [(OWNER, HOUR * 24), (OTHER, HOUR)] {
-        let reply = member.ask(Request::Share { resource: resource(), owner, ttl }).await;
+        let reply = member
+            .ask(Request::Acquire { mode: Mode::Shared, resource: resource(), owner, ttl })
+            .await;
         assert!(matches!(reply, Reply::Granted { .. }), "{reply:?}");
     }
     let told = longest(&member).await;

@@ -121,7 +121,7 @@ async fn the_time_that_the_database_takes_is_taken_off_the_lease() {
             by_hand.rollback().await.unwrap();
         });
         if late {
-            assert_eq!(fault(outcome), Fault::TooLate);
+            assert_eq!(fault(outcome), Fault::GrantedTooLate);
             // And it is taken back.
             drop(lock.try_acquire(&resource()).await.unwrap());
         } else {

@@ -1,6 +1,6 @@
 //! What a step of clients that lock is called, and its outcome in words.
 
-use fencing_protocol::{Reply, Request};
+use fencing_protocol::{Mode, Reply, Request};
 use protocol::model::pool::Id;
 use protocol::model::state::{Client, State};
 use protocol::model::world::{Action, World};
@@ -181,7 +181,8 @@ impl<const N: usize, const C: usize, const R: usize> Narrator<'_, N, C, R> {
         }
         let others = self.expired(client, node, done);
         let asked = self.world.seam.requests.get(request);
-        let mode = if matches!(asked, Request::Share { .. }) { "shares" } else { "locks" };
+        let shared = matches!(asked, Request::Acquire { mode: Mode::Shared, .. });
+        let mode = if shared { "shares" } else { "locks" };
         format!("{others}Node {} {mode} the resource for {who}, and sends a grant.", letter(node))
     }
 

@@ -1,4 +1,4 @@
-use fencing_protocol::{Reply, Request, Sealing, Stamp};
+use fencing_protocol::{Mode, Reply, Request, Sealing, Stamp};
 
 /// Returns a token as its era and its count.
 pub fn token(token: u32) -> String {
@@ -13,10 +13,10 @@ pub fn stamp(stamp: Stamp) -> String {
 /// Returns what is asked.
 pub fn request(request: &Request) -> String {
     match request {
+        Request::Acquire { mode: Mode::Shared, .. } => "share".into(),
         Request::Acquire { .. } => "acquire".into(),
-        Request::Share { .. } => "share".into(),
         Request::Publish { token, .. } => format!("publish {}", stamp((*token).into())),
-        Request::Renew { .. } | Request::RenewShare { .. } => "renew".into(),
+        Request::Renew { .. } => "renew".into(),
         Request::Prepare { .. } => "prepare".into(),
         Request::Read => "read".into(),
         Request::Reserve { era, memory: None } => format!("reserve era {era}"),

@@ -33,5 +33,5 @@ pub(super) fn unreachable(error: &RedisError) -> Fault {
 
 /// Returns the fault of an answer that no node gives.
 pub(super) fn invalid(text: &str) -> Fault {
-    Fault::Nonsense(text.chars().take(200).collect())
+    Fault::InvalidReply(text.chars().take(200).collect())
 }

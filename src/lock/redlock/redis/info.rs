@@ -32,12 +32,12 @@ impl Info {
             value.map(|value| value.chars().filter(|c| !c.is_control()).take(129).collect())
         };
         let needed = |name: &str| -> Result<String, Fault> {
-            field(name).ok_or_else(|| Fault::Nonsense(format!("INFO without {name}")))
+            field(name).ok_or_else(|| Fault::InvalidReply(format!("INFO without {name}")))
         };
         let maxmemory: Option<String> = field("maxmemory");
         let (role, id) = (needed("role")?, needed("run_id")?);
         if id.is_empty() || id.len() > 128 {
-            return Err(Fault::Nonsense("run_id of a strange length".into()));
+            return Err(Fault::InvalidReply("run_id of a strange length".into()));
         }
         Ok(Info {
             incarnation: Incarnation::new(&id),
@@ -90,7 +90,7 @@ mod tests {
         let evicts = "maxmemory:100\r\nmaxmemory_policy:allkeys-lru";
         assert_eq!(with(evicts), Fault::MaxmemoryPolicy("allkeys-lru".into()));
         for text in ["", "run_id", "role:master", "role:master\nrun_id:", "\0\u{ff}:"] {
-            assert!(matches!(Info::parse(text), Err(Fault::Nonsense(_))), "{text:?}");
+            assert!(matches!(Info::parse(text), Err(Fault::InvalidReply(_))), "{text:?}");
         }
     }
 }

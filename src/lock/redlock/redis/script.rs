@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use ::redis::{Cmd, Value};
 use fencing_protocol::{
-    ClientId, EPOCH, Fleet, Incarnation, Membership, Nonce, Owner, Prepared, Reply, Report,
-    Request, Resource, Sealing, Stamp, State, Token,
+    ClientId, EPOCH, Fleet, Incarnation, Membership, Mode, NodeReport, NodeState, Nonce, Owner,
+    Prepared, Reply, Request, Resource, Sealing, Stamp, Token,
 };
 
 use super::keys::Keys;
@@ -150,12 +150,12 @@ fn node_keys<'a>(cmd: &'a mut Cmd, keys: &Keys, locks: usize) -> &'a mut Cmd {
 /// Returns the script of a request about one lock.
 fn of_lock(request: &Request) -> Option<(&'static LockScript, &Resource)> {
     Some(match request {
-        Request::Acquire { resource, .. } => (&ACQUIRE, resource),
-        Request::Share { resource, .. } => (&SHARE, resource),
+        Request::Acquire { resource, mode: Mode::Exclusive, .. } => (&ACQUIRE, resource),
+        Request::Acquire { resource, .. } => (&SHARE, resource),
         Request::Drain { resource, .. } => (&DRAIN, resource),
-        Request::RenewShare { resource, .. } => (&RENEW_SHARE, resource),
         Request::Publish { resource, .. } => (&PUBLISH, resource),
-        Request::Renew { resource, .. } => (&RENEW, resource),
+        Request::Renew { resource, mode: Mode::Exclusive, .. } => (&RENEW, resource),
+        Request::Renew { resource, .. } => (&RENEW_SHARE, resource),
         Request::Release { resource, .. } => (&RELEASE, resource),
         Request::Shorten { resource, .. } => (&SHORTEN, resource),
         _ => return None,
@@ -176,15 +176,13 @@ fn arguments(cmd: &mut Cmd, keys: &Keys, signature: &str, request: &Request) {
         cmd.arg(signed(&owner, signature));
     }
     match request {
-        Request::Acquire { resource, ttl, .. } => {
+        Request::Acquire { resource, mode, ttl, .. } => {
             cmd.arg(millis(*ttl)).arg(Keys::count(resource));
+            if *mode == Mode::Shared {
+                waiters(cmd, resource);
+            }
         }
-        Request::Share { resource, ttl, .. } => {
-            cmd.arg(millis(*ttl)).arg(Keys::count(resource));
-            waiters(cmd, resource);
-        }
-        Request::Renew { resource, token, ttl, .. }
-        | Request::RenewShare { resource, token, ttl, .. } => {
+        Request::Renew { resource, token, ttl, .. } => {
             cmd.arg(millis(*ttl)).arg(Keys::count(resource));
             stamp(cmd, token);
         }
@@ -289,7 +287,7 @@ pub(super) fn reply(incarnation: &Incarnation, uptime: Duration, parts: &[Value]
     let state = |part: usize| {
         let longest = Duration::from_millis(natural(part + 3)?);
         let (nonce, era, reserved) = (nonce(part)?, natural(part + 1)?, natural(part + 2)?);
-        Some(State { nonce, era, reserved, longest })
+        Some(NodeState { nonce, era, reserved, longest })
     };
     Some(match text(0)? {
         "granted" => Reply::Granted {
@@ -325,7 +323,7 @@ pub(super) fn reply(incarnation: &Incarnation, uptime: Duration, parts: &[Value]
         "state" => Reply::State(state(1)?),
         "report" => {
             let quarantine = if number(5)? == -2 { None } else { Some(remaining(5)?) };
-            Reply::Report(Report { state: state(1)?, quarantine, counts: natural(6)? })
+            Reply::Report(NodeReport { state: state(1)?, quarantine, counts: natural(6)? })
         }
         "reserved" => Reply::Reserved { nonce: nonce(1)? },
         "activated" => Reply::Activated,

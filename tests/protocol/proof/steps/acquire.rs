@@ -94,7 +94,7 @@ fn answer_again() -> Step {
     }
 }
 
-/// `Acquire::choose`: a majority has granted, and the token is the largest grant so far.
+/// `Ballot::choose`: a majority has granted, and the token is the largest grant so far.
 fn choose() -> Step {
     Step {
         name: "choose",
@@ -124,7 +124,7 @@ fn choose() -> Step {
 
 /// `Store::publish`: the node raises its count to the token, and its era with it.
 ///
-/// `M` is the memory of the grant for which `Acquire::publish` asked. The answer counts
+/// `M` is the memory of the grant for which `Ballot::publish` asked. The answer counts
 /// until the attempt is won.
 fn publish() -> Step {
     Step {

@@ -18,7 +18,7 @@ pub struct Prepared {
     /// it has left.
     pub other: Option<Fleet>,
     /// What is written on it, perhaps by an older life, with the nonce in force.
-    pub state: State,
+    pub state: NodeState,
     /// Its own clock: the time since 2026-01-01T00:00:00Z.
     pub clock: Duration,
     /// How long the server has been up.
@@ -27,7 +27,7 @@ pub struct Prepared {
 
 /// The part of a node's memory that other nodes' decisions rest on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct State {
+pub struct NodeState {
     /// This stretch of memory.
     pub nonce: Nonce,
     /// The era in which it counts.
@@ -38,7 +38,7 @@ pub struct State {
     pub longest: Duration,
 }
 
-impl State {
+impl NodeState {
     /// Returns the largest era that it knows of.
     #[must_use]
     pub fn highest(&self) -> u64 {
@@ -46,13 +46,13 @@ impl State {
     }
 }
 
-/// How an admitted node stands, for an operator.
+/// The state of an admitted node, for an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Report {
+pub struct NodeReport {
     /// Its memory.
-    pub state: State,
-    /// How long it stays closed.
+    pub state: NodeState,
+    /// For how long it is still quarantined.
     pub quarantine: Option<Duration>,
-    /// How many counts it keeps.
+    /// The number of counts that it keeps.
     pub counts: u64,
 }

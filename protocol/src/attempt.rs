@@ -1,8 +1,16 @@
 use std::time::Duration;
 
-use super::{Mode, Owner};
-use crate::resource::Resource;
-use crate::time::Time;
+use super::{Owner, Resource, Time};
+
+/// How a lock is held.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mode {
+    /// By one owner.
+    #[default]
+    Exclusive,
+    /// Together with others that share it.
+    Shared,
+}
 
 /// For how long a lease is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -11,7 +19,7 @@ pub struct Terms {
     pub ttl: Duration,
     /// How long the lock stays closed after that if nobody releases it.
     pub lock_delay: Duration,
-    /// What the clocks may differ by over one TTL.
+    /// How far two clocks may drift apart over one TTL.
     pub drift: Duration,
 }
 
@@ -30,12 +38,12 @@ impl Terms {
     }
 }
 
-/// One attempt to acquire, and then the lock that it has acquired.
+/// One attempt to acquire a resource, and then the lock that it has acquired.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Attempt {
-    /// What to lock.
+    /// The resource to lock.
     pub resource: Resource,
-    /// For whom; new for every attempt.
+    /// The owner of the lock; new for every attempt.
     pub owner: Owner,
     /// Alone or together with others.
     pub mode: Mode,
