@@ -69,7 +69,6 @@ enum Vote {
 
 impl Acquire {
     /// Starts an attempt over `nodes` nodes, of one owner for different resources.
-    #[must_use]
     pub fn new(nodes: usize, attempts: NonEmpty<Attempt>, now: Time) -> Acquire {
         let ask = |attempt: &Attempt| Request::Acquire {
             resource: attempt.resource.clone(),
@@ -113,14 +112,12 @@ impl Acquire {
 
     /// Reports whether the node has answered that other owners hold all of the locks: then the node
     /// holds nothing for this owner, and there is nothing to release.
-    #[must_use]
     pub fn is_refused(&self, node: usize) -> bool {
         self.parts.iter().all(|part| matches!(part.votes.get(node), Some(Vote::Held(_))))
     }
 
     /// How the attempt ended, as soon as no further reply can change it. It is won when each
     /// resource is, and lost when one is.
-    #[must_use]
     pub fn outcome(&self, now: Time) -> Option<Result<Won, Lost>> {
         let deadlines = self.parts.iter().map(|part| part.attempt.terms.deadline(self.started));
         let deadline = deadlines.min()?;

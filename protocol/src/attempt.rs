@@ -26,13 +26,11 @@ pub struct Terms {
 impl Terms {
     /// Returns when a lease ends that was asked for at `asked`: the TTL less drift later. It
     /// counts from before the question, because a node counts from when it answered.
-    #[must_use]
     pub fn deadline(&self, asked: Time) -> Time {
         asked + self.ttl.saturating_sub(self.drift)
     }
 
     /// Returns how long a lock stays closed unless it is renewed or released.
-    #[must_use]
     pub fn closed_for(&self) -> Duration {
         self.ttl.saturating_add(self.lock_delay)
     }

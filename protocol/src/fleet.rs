@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// The order of the tokens needs one list, because majorities of different lists need not
 /// meet. So a node remembers the fleet that it was admitted in, and gives no vote to a client
 /// with another list.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fleet(Arc<str>);
 
 /// Why names do not make a fleet.
@@ -94,12 +94,6 @@ impl Fleet {
 impl fmt::Display for Fleet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for Fleet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Fleet({})", self.0)
     }
 }
 

@@ -40,7 +40,6 @@ pub struct Renew {
 
 impl Renew {
     /// Starts a renewal over `nodes` nodes, of the locks that these attempts have acquired.
-    #[must_use]
     pub fn new(nodes: usize, held: &NonEmpty<(Attempt, Token)>, now: Time) -> Renew {
         let renew = |(attempt, token): &(Attempt, Token)| Request::Renew {
             resource: attempt.resource.clone(),
@@ -58,7 +57,6 @@ impl Renew {
     }
 
     /// What to send to every node.
-    #[must_use]
     pub fn request(&self) -> Request {
         self.request.clone()
     }
@@ -70,7 +68,6 @@ impl Renew {
 
     /// How the renewal ended, as soon as no further reply can change it. The majority is
     /// that of all nodes, not of those once acquired.
-    #[must_use]
     pub fn outcome(&self, now: Time) -> Option<RenewOutcome> {
         let renewed = |reply: &Reply| *reply == Reply::Renewed;
         let superseded = |reply: &Reply| {
@@ -104,7 +101,6 @@ pub struct Release(Vec<Round>);
 
 impl Release {
     /// Starts a release of `locks` locks over `nodes` nodes, all of which are asked.
-    #[must_use]
     pub fn new(nodes: usize, locks: usize) -> Release {
         Release(vec![Round::new(nodes); locks])
     }
@@ -116,7 +112,6 @@ impl Release {
 
     /// How it ended, as soon as no further reply can change it. It has lapsed when one lock has, and is
     /// in doubt when one is.
-    #[must_use]
     pub fn outcome(&self) -> Option<ReleaseOutcome> {
         let released = |reply: &Reply| matches!(reply, Reply::Released | Reply::Passed { .. });
         let lapsed = |reply: &Reply| *reply == Reply::NotOwner;

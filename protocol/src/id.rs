@@ -23,7 +23,6 @@ macro_rules! random_id {
 
         impl $name {
             /// Reads what `Display` writes: 32 hexadecimal digits.
-            #[must_use]
             pub fn parse(text: &str) -> Option<$name> {
                 let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
                 digits.then(|| u128::from_str_radix(text, 16).ok().map($name)).flatten()
@@ -56,13 +55,11 @@ pub struct Incarnation(Arc<str>);
 
 impl Incarnation {
     /// Makes the incarnation that the server gives this name.
-    #[must_use]
     pub fn new(name: &str) -> Incarnation {
         Incarnation(name.into())
     }
 
     /// Returns the server's name for it.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

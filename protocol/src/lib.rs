@@ -59,7 +59,6 @@ pub const EPOCH: Duration = Duration::from_secs(1_767_225_600);
 
 /// Returns how many of `nodes` are a majority. It is counted over all nodes, never over those
 /// that answered.
-#[must_use]
 pub const fn majority(nodes: usize) -> usize {
     nodes / 2 + 1
 }

@@ -130,13 +130,11 @@ impl Request {
     }
 
     /// Returns one request for all of these, which are of one kind: a single one as it is.
-    #[must_use]
     pub fn together(parts: Vec<Request>) -> Request {
         <[Request; 1]>::try_from(parts).map_or_else(Request::Several, |[one]| one)
     }
 
     /// Returns the requests that it is made of: itself, if it is not several.
-    #[must_use]
     pub fn parts(&self) -> &[Request] {
         match self {
             Request::Several(parts) => parts,
@@ -259,7 +257,6 @@ pub enum Reply {
 
 impl Reply {
     /// Returns the answers that it is made of: itself, if it is not several.
-    #[must_use]
     pub fn parts(&self) -> &[Reply] {
         match self {
             Reply::Several(parts) => parts,

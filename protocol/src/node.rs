@@ -40,7 +40,6 @@ pub struct NodeState {
 
 impl NodeState {
     /// Returns the largest era that it knows of.
-    #[must_use]
     pub fn highest(&self) -> u64 {
         self.era.max(self.reserved)
     }

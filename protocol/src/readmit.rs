@@ -49,7 +49,6 @@ pub struct Readmit {
 
 impl Readmit {
     /// Starts a re-admission among `nodes` nodes.
-    #[must_use]
     pub fn new(nodes: usize, order: Readmission) -> Readmit {
         let mut round = Round::new(nodes);
         round.ask([(order.target, Request::Prepare { nonce: order.nonce, from: None })]);
@@ -63,7 +62,6 @@ impl Readmit {
     }
 
     /// Returns how it ended, once it has.
-    #[must_use]
     pub fn outcome(&self) -> Option<Result<(), ReadmitError>> {
         match &self.phase {
             Phase::Done(outcome) => Some(outcome.clone()),
@@ -72,7 +70,6 @@ impl Readmit {
     }
 
     /// Returns the number of the phase, which you give back with each reply.
-    #[must_use]
     pub fn phase(&self) -> u8 {
         self.round.number()
     }

@@ -114,7 +114,6 @@ pub struct Relocate {
 
 impl Relocate {
     /// Starts to move a fleet.
-    #[must_use]
     pub fn new(order: Relocation) -> Relocate {
         let mut old = Round::new(order.old.members().count());
         let mut new = Round::new(order.new.members().count());
@@ -142,13 +141,11 @@ impl Relocate {
     }
 
     /// Returns the number of the phase, which you give back with each reply.
-    #[must_use]
     pub fn phase(&self) -> u8 {
         if self.side() == Side::New { self.new.number() } else { self.old.number() }
     }
 
     /// Returns how it ended, once it has.
-    #[must_use]
     pub fn outcome(&self) -> Option<Result<(), RelocateError>> {
         match &self.phase {
             Phase::Done(outcome) => Some(outcome.clone()),

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// A name has 1 to 255 bytes of UTF-8, no control characters (nor characters that break or
 /// reorder a line of text), and no white space at either end. Two names mean the same
 /// resource exactly if their bytes are equal. A clone shares the name's memory.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Resource(Arc<str>);
 
@@ -82,12 +82,6 @@ fn is_unsafe(found: char) -> bool {
 impl fmt::Display for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
-    }
-}
-
-impl fmt::Debug for Resource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Resource({:?})", &self.0)
     }
 }
 

@@ -22,7 +22,6 @@ impl Stamp {
 
     /// Returns the token, or `None` if a part is out of range or both are zero, which no sound
     /// node answers.
-    #[must_use]
     pub fn token(self) -> Option<Token> {
         if self.era > Stamp::MAX_ERA || self.count > Stamp::MAX_COUNT {
             return None;

@@ -115,19 +115,16 @@ impl Store {
     }
 
     /// Returns the holder of the lock. Of several readers it is the one whose part ends last.
-    #[must_use]
     pub fn owner(&self, resource: &Resource) -> Option<Owner> {
         self.locks.get(resource)?.last()
     }
 
     /// Reports whether this owner holds the lock, perhaps with others.
-    #[must_use]
     pub fn is_owner(&self, resource: &Resource, owner: Owner) -> bool {
         self.locks.get(resource).is_some_and(|holders| holders.has(owner))
     }
 
     /// Reports whether somebody holds the lock of the resource.
-    #[must_use]
     pub fn is_locked(&self, resource: &Resource, now: Time) -> bool {
         let holders = self.locks.get(resource);
         holders.is_some_and(|holders| holders.mode().is_some() && now < holders.until())
