@@ -8,6 +8,8 @@ use super::policy::is_read;
 use super::{HEADER, Policy, Require, Resources};
 use crate::fence::Fence;
 
+type ChoosePolicy = Arc<dyn Fn(&Parts) -> Policy + Send + Sync>;
+
 /// Puts a [`Fence`] before a service; see the [module](super).
 ///
 /// A read that carries a token raises the mark as a write does: after it, the fence refuses
@@ -23,7 +25,7 @@ pub struct FenceLayer<X> {
     pub(super) header: HeaderName,
     require: Require,
     ignores_reads: bool,
-    policy: Option<Arc<dyn Fn(&Parts) -> Policy + Send + Sync>>,
+    policy: Option<ChoosePolicy>,
     pub(super) hides_highest: bool,
     pub(super) shadow: bool,
 }
