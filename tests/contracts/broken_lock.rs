@@ -79,10 +79,12 @@ impl Lock for FlawedLock {
             if self.flaw == Flaw::DoesNotWait {
                 return self.try_acquire(resource).await;
             }
-            while self.flaw == Flaw::StarvesWriters {
-                match self.try_acquire(resource).await {
-                    Err(AcquireError::Held { .. }) => sleep(Duration::from_millis(20)).await,
-                    outcome => return outcome,
+            if self.flaw == Flaw::StarvesWriters {
+                loop {
+                    match self.try_acquire(resource).await {
+                        Err(AcquireError::Held { .. }) => sleep(Duration::from_millis(20)).await,
+                        outcome => return outcome,
+                    }
                 }
             }
             let (fleet, name) = self.call(resource);
