@@ -39,8 +39,7 @@ async fn writes_what_stays(place: &Place, pool: &MySqlPool, number: i64) {
 }
 
 async fn with_orders() -> Place {
-    let place = with("CREATE TABLE orders (number BIGINT) ENGINE = InnoDB").await;
-    place
+    with("CREATE TABLE orders (number BIGINT) ENGINE = InnoDB").await
 }
 
 #[tokio::test]

@@ -9,8 +9,7 @@ use super::setup::{raise, with};
 use crate::common::{resource, retryable, token};
 
 async fn ready() -> Place {
-    let place = with("CREATE TABLE shop (id INT PRIMARY KEY, n INT NOT NULL); INSERT INTO shop VALUES (1, 0), (2, 0)").await;
-    place
+    with("CREATE TABLE shop (id INT PRIMARY KEY, n INT NOT NULL); INSERT INTO shop VALUES (1, 0), (2, 0)").await
 }
 
 /// A statement that fires triggers locked the mark as a writer does, and waited for every other share of it.

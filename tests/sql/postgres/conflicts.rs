@@ -10,7 +10,7 @@ use crate::common::{resource, retryable, token};
 /// A database whose first writes of a mark fail with this code. A sequence does not roll
 /// back, so that it can count them.
 async fn failing(times: u32, code: &str) -> Place {
-    let place = with(&format!(
+    with(&format!(
         "CREATE SEQUENCE tries;
         CREATE FUNCTION trap() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
             IF nextval('tries') <= {times} THEN
@@ -21,8 +21,7 @@ async fn failing(times: u32, code: &str) -> Place {
         CREATE TRIGGER trap BEFORE INSERT ON fencing_marks
             FOR EACH ROW EXECUTE FUNCTION trap()"
     ))
-    .await;
-    place
+    .await
 }
 
 #[tokio::test]

@@ -65,7 +65,7 @@ async fn lost_marks_are_named_and_nothing_is_created_in_their_place() {
         }
         // As the message says.
         for (_, _, sql) in sql::migrations::<Db>() {
-            run(&place.pool, *sql).await;
+            run(&place.pool, sql).await;
         }
         admit(&place, &resource(), 50).await.unwrap();
         sql::migrate(&place.pool).await.unwrap();

@@ -56,7 +56,7 @@ async fn what_it_admits_stays_until_the_transaction_ends() {
 async fn another_tool_may_apply_the_migrations_twice_and_the_crate_after_it() {
     let place = Place::empty().await;
     for (_, _, statements) in MIGRATIONS.iter().chain(MIGRATIONS) {
-        run(&place.pool, *statements).await;
+        run(&place.pool, statements).await;
     }
     admit(&place, &resource(), 34).await.unwrap();
     sql::migrate(&place.pool).await.unwrap();
