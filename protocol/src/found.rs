@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use super::round::Round;
-use super::start::{Start, StartOrder};
+use super::start::{Beginning, Start};
 use super::world::{TTL, World, readmission, resource};
 use super::*;
-use crate::Time;
+use crate::time::Time;
 
 fn attempt(fleet: &mut World) -> (Acquire, Request) {
     let attempt = fleet.attempt();
-    let mut acquire = Acquire::new(3, NonEmpty::new(attempt), Time::default());
+    let mut acquire = Acquire::new(3, attempt, Time::default());
     let (_, ask) = acquire.next_request().unwrap();
     while acquire.next_request().is_some() {}
     (acquire, ask)
@@ -33,7 +32,10 @@ impl World {
 }
 
 fn won(acquire: &Acquire) -> Option<crate::token::Token> {
-    Some(acquire.outcome(Time::default())?.ok()?.locks.head.1)
+    match acquire.outcome(Time::default()) {
+        Some(AcquireOutcome::Won { token, .. }) => Some(token),
+        _ => None,
+    }
 }
 
 #[test]
@@ -61,14 +63,11 @@ fn a_repeated_acquire_does_not_make_the_publish_of_its_first_grant_count() {
 fn a_repeated_acquire_and_a_new_era_do_not_make_the_publish_count() {
     let mut fleet = World::started(3);
     let Attempt { owner, .. } = fleet.attempt();
-    let ask = Request::Acquire { mode: Mode::Exclusive, resource: resource(), owner, ttl: TTL };
+    let ask = Request::Acquire { resource: resource(), owner, ttl: TTL };
     let Reply::Granted { nonce, stamp, .. } = fleet.ask(0, &ask) else { panic!() };
     // Another owner comes and goes, the request is repeated, and the counts are collected.
     let Attempt { owner: other, .. } = fleet.attempt();
-    fleet.ask_free(
-        0,
-        &Request::Acquire { mode: Mode::Exclusive, resource: resource(), owner: other, ttl: TTL },
-    );
+    fleet.ask_free(0, &Request::Acquire { resource: resource(), owner: other, ttl: TTL });
     fleet.ask_free(0, &ask);
     let order = Readmission { collect: true, ..readmission(0, Nonce(1)) };
     assert_eq!(fleet.readmit_by(order), Ok(()));
@@ -118,7 +117,7 @@ fn counts_are_not_collected_from_clocks_while_a_majority_remembers() {
 }
 
 fn seen(node: usize, (admitted, era): (bool, u64), reserved: u64) -> Prepared {
-    let state = NodeState { nonce: Nonce(node as u128), era, reserved, longest: TTL };
+    let state = State { nonce: Nonce(node as u128), era, reserved, longest: TTL };
     let (incarnation, clock) = (Incarnation::new(&format!("{node:02x}")), Duration::from_secs(9));
     let (blank, crowded, other, uptime) = (false, false, None, Duration::MAX);
     Prepared { incarnation, admitted, blank, crowded, other, state, clock, uptime }
@@ -126,30 +125,26 @@ fn seen(node: usize, (admitted, era): (bool, u64), reserved: u64) -> Prepared {
 
 /// Starts three nodes that show themselves so in each of three rounds: admitted or not, and in which era.
 fn start(rounds: [[(bool, u64); 3]; 3]) -> Option<Result<(), ReadmitError>> {
-    let (nonce, longest, strict, assume_no_locks) = (Nonce(1), TTL, false, false);
-    let order = StartOrder { nonce, longest, strict, assume_no_locks, from: None };
-    let mut round = Round::new(3);
-    let mut start = Start::new(order, &mut round);
+    let (nonce, longest, strict, nothing_out) = (Nonce(1), TTL, false, false);
+    let mut start = Start::new(3, Beginning { nonce, longest, strict, nothing_out, from: None });
     let (mut asked, mut reserved) = (0, 0);
-    while let Some((node, request)) = round.next_request() {
+    while let Some((node, request)) = start.next_request() {
         let reply = match request {
             Request::Prepare { .. } => {
                 asked += 1;
                 Reply::Prepared(seen(node, rounds[(asked - 1) / 3][node], reserved))
             }
             Request::Reserve { era, .. } => {
+                let remember = rounds[1].iter().filter(|(admitted, _)| *admitted).count();
+                assert!(remember < 2, "it begins although a majority remembers");
                 reserved = era;
                 Reply::Reserved { nonce: Nonce(node as u128) }
             }
             _ => Reply::Activated,
         };
-        round.take(round.number(), node, Ok(reply));
-        match start.step(&mut round) {
-            Ok(next) => start = next,
-            Err(error) => return Some(Err(error)),
-        }
+        start.on_reply(start.phase(), node, Ok(reply));
     }
-    start.is_done().then_some(Ok(()))
+    start.outcome()
 }
 
 /// Nonces stay: the nodes forgot nothing in between. But a node that left and came back did, to the fleet.
@@ -160,6 +155,8 @@ fn a_start_is_overtaken_by_a_node_that_came_back_or_left_meanwhile() {
     let again = [away, away, (false, 6)];
     assert_eq!(start([[away; 3], [away; 3], again]), Some(Err(ReadmitError::Overtaken)));
     assert_eq!(start([[away; 3], again, again]), Some(Err(ReadmitError::Overtaken)));
+    let remember = [here, here, away];
+    assert_eq!(start([[away; 3], remember, remember]), Some(Err(ReadmitError::Overtaken)));
     // Node 0 remembered when the second round began, and node 1 when the third did.
     let rounds = [[away; 3], [here, away, away], [away, here, away]];
     assert_eq!(start(rounds), Some(Err(ReadmitError::Overtaken)));
@@ -170,7 +167,7 @@ fn a_move_is_overtaken_by_nodes_that_came_back_and_left_again_in_the_same_memory
     let list = |name: &str| Fleet::new((0..3).map(|node| format!("{name}{node}"))).unwrap();
     let run = |last_era| {
         let (old, new, nonce) = (list("a"), list("b"), Nonce(1));
-        let mut moving = Relocate::new(Relocation { old, new, nonce, longest: TTL, lost: false });
+        let mut moving = Move::new(Relocation { old, new, nonce, longest: TTL, lost: false });
         let (mut promises, mut reserved) = (0, 0);
         while let Some((side, node, request)) = moving.next_request() {
             let reply = match request {
@@ -194,5 +191,5 @@ fn a_move_is_overtaken_by_nodes_that_came_back_and_left_again_in_the_same_memory
         moving.outcome()
     };
     assert_eq!(run(5), Some(Ok(())));
-    assert_eq!(run(6), Some(Err(RelocateError::Overtaken)));
+    assert_eq!(run(6), Some(Err(MoveError::Overtaken)));
 }
