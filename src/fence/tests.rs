@@ -37,6 +37,14 @@ async fn equal_passes_and_lower_is_refused() {
     assert_eq!(fence.gate.busy(), 0);
 }
 
+#[tokio::test]
+async fn a_token_above_the_ceiling_raises_no_mark() {
+    let fence = fence().ceiling(token(1000));
+    let error = fence.admit(&resource(), token(1001)).await.unwrap_err();
+    assert!(matches!(error, FenceError::NotIssued(_)), "{error}");
+    drop(fence.admit(&resource(), token(1000)).await.unwrap());
+}
+
 #[tokio::test(start_paused = true)]
 async fn equal_tokens_run_side_by_side_and_a_newer_one_waits_for_all_of_them() {
     let fence = fence();

@@ -217,3 +217,49 @@ fn leave(listener: &mut dyn ReleaseListener, resource: &Resource, ticket: u64) -
     let call = timeout(ANSWER_TIMEOUT, listener.leave(resource, ticket));
     call.map(|answer| answer.unwrap_or(Err(Fault::TimedOut)).map(|()| None)).boxed()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    /// A channel that breaks at once.
+    struct Broken;
+
+    impl ReleaseListener for Broken {
+        fn wait(
+            &mut self,
+            _: &Resource,
+            _: u64,
+            _: Duration,
+        ) -> BoxFuture<'static, Result<bool, Fault>> {
+            pending().boxed()
+        }
+
+        fn leave(&mut self, _: &Resource, _: u64) -> BoxFuture<'static, Result<(), Fault>> {
+            pending().boxed()
+        }
+
+        fn notified(&mut self) -> BoxFuture<'_, Result<(Resource, u64), Fault>> {
+            ready(Err(Fault::TimedOut)).boxed()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_channel_that_breaks_is_opened_again_while_a_client_waits() {
+        let opened = Arc::<AtomicUsize>::default();
+        let counted = Arc::clone(&opened);
+        let source = Source::new("a", move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let listener: Box<dyn ReleaseListener> = Box::new(Broken);
+            ready(Ok(listener)).boxed()
+        });
+        let notifications = ReleaseNotifications::new(1, Notifies::LongestWaiter, vec![source]);
+        let resource = Resource::new("invoice/42").unwrap();
+        let _subscription = notifications.subscribe(&resource, Instant::now());
+        sleep(MAX_PAUSE).await;
+        assert!(opened.load(Ordering::Relaxed) > 1);
+    }
+}
