@@ -2,15 +2,14 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 
 use fencing::fence::Stale;
 use fencing::sql::AdmitError;
 use fencing::{Resource, Token};
+use support::polled::polled;
 use tokio::task::JoinHandle;
 
 pub fn resource() -> Resource {
@@ -69,19 +68,9 @@ pub async fn pause() {
     tokio::time::sleep(Duration::from_micros(below(3000))).await;
 }
 
-/// Polls a future this often at most, and drops it. What it gave, if it did by then.
+/// Polls a future this often at most, and drops it. Its output, if it was ready by then.
 pub async fn poll<F: Future>(polls: u64, future: F) -> Option<F::Output> {
-    let mut future = pin!(future);
-    let mut left = polls;
-    let enough = std::future::poll_fn(|context| {
-        left -= 1;
-        match future.as_mut().poll(context) {
-            Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending if left > 0 => Poll::Pending,
-            Poll::Pending => Poll::Ready(None),
-        }
-    });
-    enough.await
+    polled(future, polls.try_into().unwrap()).await
 }
 
 /// What was acknowledged.

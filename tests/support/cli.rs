@@ -147,7 +147,6 @@ pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// The first line of a file that a script writes, when it is there.
 /// The lines of `fencing nodes` that name this node.
 pub fn lines_of(said: &str, node: &str) -> String {
     let names = |line: &&str| {
@@ -156,6 +155,7 @@ pub fn lines_of(said: &str, node: &str) -> String {
     said.lines().filter(names).collect::<Vec<_>>().join("\n")
 }
 
+/// The first line of a file that a script writes, when it is there.
 pub fn line(path: &std::path::Path) -> String {
     let mut text = String::new();
     until(&path.display().to_string(), || {

@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use fencing::Sequencer;
 use fencing::fence::Marks;
 use fencing::lock::sql::SqlLock;
 use fencing::sql::{Protect, Prune, Pruned, SqlMarks};
 use sqlx::AssertSqlSafe;
 
+use super::rounds::{Way, attempt_write};
 use super::*;
 use crate::common::documented;
 
@@ -42,13 +44,11 @@ async fn until_gone(place: &Place, resource: &Resource) {
 }
 
 async fn execute(place: &Place, statement: &str) -> Result<(), String> {
-    let statement = AssertSqlSafe(statement.to_owned());
-    sqlx::raw_sql(statement).execute(&place.pool).await.map(drop).map_err(|error| error.to_string())
+    attempt(&place.pool, statement).await.map_err(|error| error.to_string())
 }
 
 async fn floor(place: &Place) -> i64 {
-    let floor = sqlx::query_scalar("SELECT token FROM fencing_floor");
-    floor.fetch_one(&place.pool).await.unwrap()
+    number(&place.pool, "SELECT token FROM fencing_floor").await
 }
 
 #[tokio::test]
@@ -302,50 +302,12 @@ async fn a_mark_that_a_snapshot_does_not_show_counts_for_more_than_the_floor() {
     }
 }
 
-/// How a writer is admitted.
-#[derive(Debug, Clone, Copy)]
-enum Door {
-    Admit,
-    Begin,
-    Guarded,
-    Trigger,
-}
-
-async fn attempt(
-    place: &Place,
-    level: &'static str,
-    door: Door,
-    own: Token,
-) -> Result<(), AdmitError> {
-    let mut tx = match door {
-        Door::Begin => sql::begin(&place.pool, &resource(), own).await?,
-        Door::Guarded => {
-            let write = sql::guarded("UPDATE files SET late = late", "path = 'files/a'");
-            write.begin(&place.pool, &resource(), own).await?.0
-        }
-        Door::Admit | Door::Trigger => place.pool.begin_with(level).await?,
-    };
-    pause().await;
-    let mut presents = String::new();
-    match door {
-        Door::Admit => sql::admit(&mut tx, &resource(), own).await?,
-        Door::Trigger => {
-            let own = fencing::Sequencer::new(resource(), own);
-            sql::present(&mut tx, &own).await?;
-            presents = place::presents(&own);
-        }
-        Door::Begin | Door::Guarded => {}
-    }
-    write_with(&mut tx, own, &presents).await?;
-    pause().await;
-    Ok(tx.commit().await?)
-}
-
 /// Writes until it is through or stale. Returns whether it was stale.
-async fn writer(place: Arc<Place>, level: &'static str, door: Door, own: Token) -> bool {
+async fn writer(place: Arc<Place>, level: &'static str, way: Way, number: u64) -> bool {
+    let own = Sequencer::new(resource(), token(number));
     loop {
         pause().await;
-        match attempt(&place, level, door, own).await {
+        match attempt_write(&place.pool, Some(level), &own, way, way == Way::Present).await {
             Err(AdmitError::Retryable(_)) => {}
             Err(AdmitError::Stale(_)) => return true,
             Ok(()) => return false,
@@ -357,12 +319,12 @@ async fn writer(place: Arc<Place>, level: &'static str, door: Door, own: Token) 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_stale_is_written_while_marks_are_pruned() {
     let rounds = crate::rounds::rounds() / 4;
-    for (&level, door) in LEVELS.iter().flat_map(|level| {
-        let first = [Door::Begin, Door::Guarded].into_iter().filter(|_| *level == LEVELS[0]);
-        [Door::Admit, Door::Trigger].into_iter().chain(first).map(move |door| (level, door))
+    for (&level, way) in LEVELS.iter().flat_map(|level| {
+        let first = [Way::Begin, Way::Guarded].into_iter().filter(|_| *level == LEVELS[0]);
+        [Way::Admit, Way::Present].into_iter().chain(first).map(move |way| (level, way))
     }) {
         let place = Arc::new(ready().await);
-        if let Door::Trigger = door {
+        if way == Way::Present {
             Protect::rows("files", "path").unwrap().apply(&place.pool).await.unwrap();
         }
         let (over, pruned) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
@@ -381,8 +343,8 @@ async fn nothing_stale_is_written_while_marks_are_pruned() {
         while round < rounds || refused == 0 || pruned.load(Ordering::SeqCst) == 0 {
             round += 1;
             let numbers = [10 * round + 2, 10 * round + 1, 10 * round + 1, 10 * round];
-            let writers = numbers
-                .map(|own| tokio::spawn(writer(Arc::clone(&place), level, door, token(own))));
+            let writers =
+                numbers.map(|own| tokio::spawn(writer(Arc::clone(&place), level, way, own)));
             for writer in writers {
                 refused += u64::from(writer.await.unwrap());
             }
@@ -390,7 +352,7 @@ async fn nothing_stale_is_written_while_marks_are_pruned() {
         over.store(true, Ordering::SeqCst);
         pruner.await.unwrap();
         let pruned = pruned.load(Ordering::SeqCst);
-        println!("{level}, {door:?}: {round} rounds, {refused} refused, {pruned} pruned");
-        assert_eq!(file(&place).await.1, 0, "{level}, {door:?}: a stale write was accepted");
+        println!("{level}, {way:?}: {round} rounds, {refused} refused, {pruned} pruned");
+        assert_eq!(file(&place).await.1, 0, "{level}, {way:?}: a stale write was accepted");
     }
 }
