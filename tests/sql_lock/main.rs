@@ -23,11 +23,11 @@ mod postgres {
     mod conflicts;
     mod crash;
     mod failover;
+    mod notifications;
     #[path = "../server/mod.rs"]
     mod server;
     #[path = "../suite/mod.rs"]
     mod suite;
-    mod told;
     mod words;
 }
 

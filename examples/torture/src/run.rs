@@ -76,7 +76,7 @@ pub async fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
 
     clients.end();
     let report = checked(seed, &nemesis, &storages).await?;
-    Ok(told(args, &report, &nemesis))
+    Ok(passed(args, &report, &nemesis))
 }
 
 /// Faults for as long as told; then some time to recover.
@@ -122,8 +122,8 @@ async fn checked(
     Ok(Report::new(seed, &history))
 }
 
-/// The table, and whether nothing was found in enough work.
-fn told(args: &Args, report: &Report, nemesis: &Nemesis) -> bool {
+/// Prints the table. Whether nothing was found in enough work.
+fn passed(args: &Args, report: &Report, nemesis: &Nemesis) -> bool {
     for (fault, count) in &*nemesis.counts.lock() {
         println!("{count:>10} {}", fault.name());
     }

@@ -22,7 +22,7 @@ pub struct Script {
 
 #[derive(Serialize)]
 pub struct Played {
-    pub steps: Vec<Told>,
+    pub steps: Vec<PlayedStep>,
     pub nodes: Vec<Card>,
     pub clients: Vec<Card>,
     /// What can happen next.
@@ -38,9 +38,9 @@ pub struct Played {
     pub trail: Vec<(Vec<Card>, Vec<Card>)>,
 }
 
-/// A move, and what it came to.
+/// A move, and its outcome.
 #[derive(Clone, PartialEq, Eq, Serialize)]
-pub struct Told {
+pub struct PlayedStep {
     #[serde(rename = "move")]
     pub name: String,
     pub text: String,
@@ -171,21 +171,21 @@ impl<S: Scene> Game<'_, S> {
     }
 
     /// Does what is named, be it in the world or by the player's hand.
-    fn take(&mut self, name: &str) -> Told {
-        let told = |text: String, done| Told { name: name.to_owned(), text, done };
+    fn take(&mut self, name: &str) -> PlayedStep {
+        let played = |text: String, done| PlayedStep { name: name.to_owned(), text, done };
         if let Some(text) = self.hold(name) {
-            return told(text, true);
+            return played(text, true);
         }
         let Some(step) = self.find(name) else {
-            return told(format!("Not possible here: nothing of “{name}” is on its way."), false);
+            return played(format!("Not possible here: nothing of “{name}” is on its way."), false);
         };
         let text = self.scene.tell(&self.state, step);
         match self.scene.step(&self.state, step) {
             Some(state) => {
                 self.state = state;
-                told(text, true)
+                played(text, true)
             }
-            None => told(text, false),
+            None => played(text, false),
         }
     }
 

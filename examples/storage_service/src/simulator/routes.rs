@@ -4,7 +4,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 
-use super::play::{Played, Player, Script, Told};
+use super::play::{Played, PlayedStep, Player, Script};
 use super::rules::{self, Rule};
 use crate::error::ApiError;
 use crate::page::{SCRIPT, file, from_the_page};
@@ -46,7 +46,7 @@ struct Answer {
 struct Parting {
     at: usize,
     /// What happens there instead.
-    instead: Option<Told>,
+    instead: Option<PlayedStep>,
 }
 
 pub fn router() -> Router {

@@ -31,7 +31,8 @@ pub async fn play_to(browser: &Browser, last: usize) {
     number(last).await;
 }
 
-pub async fn told(browser: &Browser, kind: &str, count: usize) {
+/// Waits until the log has this many events of a kind.
+pub async fn logged(browser: &Browser, kind: &str, count: usize) {
     let found = format!("document.querySelectorAll('#log [data-kind={kind}]').length === {count}");
     browser.until(&found).await;
 }
@@ -41,8 +42,8 @@ async fn the_story_ends_with_one_file_kept_and_one_corrupted() {
     let service = Service::start(&[]);
     let browser = Browser::open(&service.url("/"), 1280).await;
     play(&browser).await;
-    told(&browser, "refused", 1).await;
-    told(&browser, "stored", 5).await;
+    logged(&browser, "refused", 1).await;
+    logged(&browser, "stored", 5).await;
     assert!(browser.text("#log [data-kind=refused]").await.contains("REFUSED what client 1 wrote"));
     // By its name for those who do not see it.
     browser.until("document.querySelectorAll('#lane-with [aria-label^=\"refused: client 1\"]').length === 1").await;
@@ -64,7 +65,7 @@ async fn without_the_fence_the_page_shows_both_corrupted() {
     let browser = Browser::open(&service.url("/"), 360).await;
     browser.until("!document.querySelector('#unguarded').hidden").await;
     play(&browser).await;
-    told(&browser, "refused", 0).await;
+    logged(&browser, "refused", 0).await;
     for file in ["#with", "#without"] {
         assert!(browser.text(&format!("{file} .verdict")).await.contains("CORRUPTED"), "{file}");
     }
@@ -79,7 +80,7 @@ async fn nodes_that_are_killed_and_wiped_are_seen() {
     // Where nothing was granted, nothing can have been forgotten.
     browser.click("#mode-free").await;
     browser.click("[aria-label='Acquire: client 1']").await;
-    told(&browser, "granted", 1).await;
+    logged(&browser, "granted", 1).await;
     browser.click("[aria-label='kill node 2']").await;
     browser.until("document.querySelector('#nodes [data-node=\"2\"]').className === 'away'").await;
     browser.click("[aria-label='start node 2']").await;
@@ -108,7 +109,7 @@ async fn free_play_works_by_keyboard() {
     browser.click("#mode-free").await;
     press("Acquire: client 1").await;
     press("Write: client 1").await;
-    told(&browser, "stored", 2).await;
+    logged(&browser, "stored", 2).await;
     press("Fall asleep: client 1").await;
     press("Acquire: client 2").await;
     browser
@@ -116,9 +117,9 @@ async fn free_play_works_by_keyboard() {
         .await;
     assert!(browser.text("#belief-1").await.contains("s left"));
     press("Wake up: client 1").await;
-    told(&browser, "lost", 1).await;
+    logged(&browser, "lost", 1).await;
     press("Release: client 2").await;
-    told(&browser, "released", 1).await;
+    logged(&browser, "released", 1).await;
     browser.close().await;
 }
 
@@ -128,7 +129,7 @@ async fn on_redis_nodes_it_is_the_same_story() {
     let service = Service::start(&["--redis", &urls(&servers)]);
     let browser = Browser::open(&service.url("/"), 1280).await;
     play(&browser).await;
-    told(&browser, "refused", 1).await;
+    logged(&browser, "refused", 1).await;
     // Nobody stops servers that belong to others.
     browser.until("document.querySelectorAll('#nodes li').length === 5").await;
     browser.until("document.querySelectorAll('#nodes button').length === 0").await;
@@ -141,7 +142,7 @@ async fn on_a_dark_system_it_can_be_read() {
     let browser = Browser::open(&service.url("/"), 1280).await;
     browser.assert_darkens().await;
     play(&browser).await;
-    told(&browser, "refused", 1).await;
+    logged(&browser, "refused", 1).await;
     browser.assert_readable().await;
     browser.picture("dark.png").await;
     browser.close().await;

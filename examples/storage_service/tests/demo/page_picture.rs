@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::browser::Browser;
-use super::page::{play_to, told};
+use super::page::{logged, play_to};
 use super::service::Service;
 
 /// Returns the elements that are not wholly on the screen.
@@ -47,9 +47,9 @@ async fn a_token_shows_its_era() {
     let mut seen = Vec::new();
     for client in [1, 2] {
         browser.press(&format!("Acquire: client {client}")).await;
-        told(&browser, "granted", client).await;
+        logged(&browser, "granted", client).await;
         browser.press(&format!("Write: client {client}")).await;
-        told(&browser, "stored", 2 * client).await;
+        logged(&browser, "stored", 2 * client).await;
         let mark = browser.ask("return document.querySelector('#with .mark').textContent").await;
         let title = browser.ask("return document.querySelector('#with .mark').title").await;
         let (mark, title) = (mark.as_str().unwrap().to_owned(), title.as_str().unwrap().to_owned());
@@ -144,9 +144,9 @@ async fn the_line_of_the_fence_steps_with_each_rise() {
     for time in 1..=4 {
         browser.press("Acquire: client 1").await;
         browser.press("Write: client 1").await;
-        told(&browser, "stored", 2 * time).await;
+        logged(&browser, "stored", 2 * time).await;
         browser.press("Release: client 1").await;
-        told(&browser, "released", time).await;
+        logged(&browser, "released", time).await;
     }
     stop_the_clock(&browser, "world.events.at(-1).at + 500").await;
     let line = "const steps = [...document.querySelectorAll('#lane-with .step')];
@@ -180,7 +180,7 @@ async fn a_lease_that_is_over_leaves_the_picture() {
         .until("document.querySelector('#truth-1').textContent.includes('its lease ended')")
         .await;
     browser.press("Wake up: client 1").await;
-    told(&browser, "lost", 1).await;
+    logged(&browser, "lost", 1).await;
     // Nobody else has written: the file says why it took the write.
     assert!(browser.text("#with .verdict").await.contains("although the lease was over"));
     stop_the_clock(

@@ -1,4 +1,4 @@
-//! What the service tells the page about a client that falls asleep.
+//! What the page learns about a client that falls asleep.
 
 use std::io::{BufRead, BufReader, Write};
 use std::sync::{Arc, Mutex};
@@ -9,14 +9,14 @@ use support::cli::until;
 
 use super::service::Service;
 
-/// What the service has told, and when it came.
-type Told = Arc<Mutex<Vec<(Value, Instant)>>>;
+/// The events of the service, and when they came.
+type Events = Arc<Mutex<Vec<(Value, Instant)>>>;
 
-fn listen(service: &Service) -> Told {
-    let told = Told::default();
+fn listen(service: &Service) -> Events {
+    let events = Events::default();
     let mut stream = service.connect();
     stream.write_all(b"GET /page/events HTTP/1.1\r\nHost: demo\r\n\r\n").unwrap();
-    let heard = Arc::clone(&told);
+    let heard = Arc::clone(&events);
     std::thread::spawn(move || {
         for line in BufReader::new(stream).lines().map_while(Result::ok) {
             let event = line.strip_prefix("data:").and_then(|data| serde_json::from_str(data).ok());
@@ -25,18 +25,18 @@ fn listen(service: &Service) -> Told {
             }
         }
     });
-    told
+    events
 }
 
 /// Waits for the newest event of these kinds of client 1.
-fn newest(told: &Told, kinds: &[&str]) -> (Value, Instant) {
+fn newest(events: &Events, kinds: &[&str]) -> (Value, Instant) {
     let mut found = None;
     until(&kinds.join(" or "), || {
-        let told = told.lock().unwrap();
+        let events = events.lock().unwrap();
         let of = |(event, _): &&(Value, Instant)| {
             event["client"] == 1 && kinds.iter().any(|kind| event["kind"] == *kind)
         };
-        found = told.iter().rev().find(of).cloned();
+        found = events.iter().rev().find(of).cloned();
         found.is_some()
     });
     found.unwrap()
@@ -46,27 +46,27 @@ fn sleep_until(when: Instant) {
     std::thread::sleep(when.saturating_duration_since(Instant::now()));
 }
 
-/// A client that is renewed just before it falls asleep says so: what is told to be over is over. The
+/// A client that is renewed just before it falls asleep says so: what is shown to be over is over. The
 /// renewal comes 1,000 ms after the grant, and the client looks at its lease each 100 ms.
 #[test]
-fn a_lease_that_is_told_to_be_over_is_lost() {
+fn a_lease_that_is_shown_to_be_over_is_lost() {
     for awake in [1_005, 1_030, 1_060] {
         let service = Service::start(&[]);
-        let told = listen(&service);
+        let events = listen(&service);
         let order = |order: &str| {
             let path = format!("/page/clients/1/{order}");
             assert_eq!(service.send("POST", &path, &["X-Page: 1"], b"").status, 202);
         };
         order("acquire");
-        let (_, granted) = newest(&told, &["granted"]);
+        let (_, granted) = newest(&events, &["granted"]);
         sleep_until(granted + Duration::from_millis(awake));
         order("sleep");
-        newest(&told, &["asleep"]);
-        let (last, heard) = newest(&told, &["granted", "renewed"]);
+        newest(&events, &["asleep"]);
+        let (last, heard) = newest(&events, &["granted", "renewed"]);
         let left = last["until"].as_u64().unwrap() - last["at"].as_u64().unwrap();
         let over = heard + Duration::from_millis(left + 60);
         sleep_until(over);
         order("wake");
-        newest(&told, &["lost"]);
+        newest(&events, &["lost"]);
     }
 }

@@ -1,4 +1,4 @@
-//! The database tells those who wait of releases, on a connection of their own. It is a hint.
+//! The database notifies waiters of releases, on a connection of their own. It is a hint.
 
 use std::time::{Duration, Instant};
 
@@ -41,7 +41,7 @@ async fn until_listening(pool: &PgPool, many: i64) {
 }
 
 #[tokio::test]
-async fn a_release_tells_who_waits_elsewhere() {
+async fn a_release_notifies_waiters_elsewhere() {
     let place = migrated().await;
     let lease = service(place.other()).build().unwrap().acquire(&resource()).await.unwrap();
     let mut waiters = Vec::new();
@@ -58,8 +58,7 @@ async fn a_release_tells_who_waits_elsewhere() {
     }
 }
 
-/// Who has asked in vain follows no notification for a moment. What is told in that moment is followed
-/// behind it.
+/// After a lost wake-up a waiter ignores notifications for a moment. It follows one of that moment afterwards.
 #[tokio::test]
 async fn a_release_in_the_pause_after_forged_ones_is_followed() {
     let place = migrated().await;
