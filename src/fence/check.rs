@@ -52,8 +52,8 @@ pub trait CheckSequencer: Send + Sync + 'static {
     /// Returns why the lock service could not be asked. The token does not pass then.
     ///
     /// # Cancel safety
-    /// The fence drops the future when nobody waits for the answer any more, because limits have
-    /// run out or requests were dropped. It also drops it when it is asked about too many tokens.
+    /// The fence drops the future when no request waits for the answer any more, because limits have
+    /// run out or requests were dropped, and when it is asked about too many tokens.
     fn was_issued<'a>(
         &'a self,
         sequencer: &'a Sequencer,

@@ -44,7 +44,7 @@ pub enum FenceError {
         /// The fence's limit.
         waited: Duration,
     },
-    /// Too many requests with this token wait already for older ones to end. Try again later.
+    /// Too many requests with this token already wait for older ones to end. Try again later.
     #[error(
         "token {presented} of {resource} was not let in to wait for a request with token \
          {in_flight}: {limit} requests wait already; try again later"
@@ -56,7 +56,7 @@ pub enum FenceError {
         presented: Token,
         /// The oldest token in flight.
         in_flight: Token,
-        /// The fence's limit of those who wait.
+        /// The fence's limit of waiting requests.
         limit: usize,
     },
     /// The marks have no room for another resource, and never forget one to make room. Give
@@ -66,13 +66,13 @@ pub enum FenceError {
         /// How many resources may have a mark.
         limit: usize,
     },
-    /// The marks answer, and may have forgotten some: nobody passes until an operator has opened them.
+    /// The marks answer, but may have forgotten some: no request passes until an operator has opened them.
     #[error(transparent)]
     Closed(Box<dyn std::error::Error + Send + Sync>),
-    /// Requests of an earlier process may be at work: nobody passes for that long yet. Try again then.
+    /// Requests of an earlier process may still be at work: no request passes until the quarantine ends. Try again then.
     #[error("in quarantine for another {} s: requests of an earlier process may be at work", .left.as_secs() + 1)]
     Quarantine {
-        /// How long the quarantine lasts yet.
+        /// The time left of the quarantine.
         left: Duration,
     },
     /// The marks did not answer, or answered something that is not a mark. Try again.
@@ -87,10 +87,10 @@ pub enum FenceError {
         "no connection of the pool became free in time: find out who keeps them, or allow more: {0}"
     )]
     NoConnection(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// Another transaction was in the way: a serialization failure, a deadlock, a lock that did not
+    /// A conflict with another transaction: a serialization failure, a deadlock, a lock that did not
     /// become free in time. It says nothing about the token, and the transaction was rolled back. Run it
     /// again. Only a check inside a transaction returns this.
-    #[error("another transaction was in the way: {0}")]
+    #[error("conflicting transaction: {0}")]
     Conflict(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The future was not polled inside a tokio runtime, whose timers the fence needs.
     #[error("no tokio runtime: the fence needs its timers; admit requests inside of one")]

@@ -96,13 +96,13 @@ pub enum MarksError {
     /// The store has no marks: a table or a function is missing. To try again does not help.
     #[error("the storage of the high-water marks is not set up: {0}")]
     NotSetUp(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The marks answer, and may have forgotten some: nobody passes until an operator has opened them.
+    /// The marks answer, but may have forgotten some: no request passes until an operator has opened them.
     #[error(transparent)]
     Closed(Box<dyn std::error::Error + Send + Sync>),
-    /// Requests of an earlier process may be at work: nobody passes for that long yet.
+    /// Requests of an earlier process may still be at work: no request passes until the quarantine ends.
     #[error("in quarantine for another {} s: requests of an earlier process may be at work", .left.as_secs() + 1)]
     Quarantine {
-        /// How long the quarantine lasts yet.
+        /// The time left of the quarantine.
         left: Duration,
     },
     /// The store did not answer, or answered something that is not a mark.

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::shards::Shards;
 use super::{Marks, MarksError, Stale};
 
-/// Into how many maps the marks are divided. Each takes long to grow.
+/// The number of maps that the marks are divided into. A large map takes long to grow.
 const SHARDS: u16 = 256;
 
 /// High-water marks in the memory of this process.
@@ -19,7 +19,7 @@ const SHARDS: u16 = 256;
 /// memory: at the limit they refuse resources that have no mark yet.
 ///
 /// **Fencing.** The marks end with the process: after a restart an older token passes until
-/// a newer one has been seen. Where that matters, keep the marks beside the data.
+/// a newer one has been seen. If that matters, keep the marks beside the data.
 pub struct MemoryMarks {
     shards: Arc<Shards<Token>>,
     used: AtomicUsize,
@@ -115,7 +115,7 @@ impl MemoryMarks {
         Ok(())
     }
 
-    /// Takes a place for one mark more.
+    /// Takes a place for one more mark.
     fn find_room(&self) -> Result<(), MarksError> {
         let one_more = |used| (used < self.limit).then_some(used + 1);
         let found = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);

@@ -27,7 +27,7 @@
 //! ```
 //!
 //! **Fencing.** The gate closes the gap between check and write within one process only.
-//! Where several processes write to one storage, check the token inside the transaction
+//! If several processes write to one storage, check the token inside the transaction
 //! that writes: see `fencing::sql`.
 
 mod admission;
@@ -152,8 +152,8 @@ impl Fence {
         Fence { grace: None, ..self }
     }
 
-    /// Limits how many requests with one token may wait for older ones at a time. Those
-    /// beyond it are refused at once ([`FenceError::Crowded`]). Default: 1000.
+    /// Limits how many requests with one token may wait for older ones at a time. More
+    /// are refused at once ([`FenceError::Crowded`]). Default: 1000.
     #[must_use]
     pub fn waiters(self, waiters: usize) -> Fence {
         Fence { waiters, ..self }
@@ -171,19 +171,19 @@ impl Fence {
     ///
     /// **Fencing.** Without it, every client that may send requests can make up a large token, and so
     /// shut out all others for good. It costs one more read of the mark for each request, and one question for
-    /// each new token. Where that read takes more than 100 ms, the fence asks about the token in any
+    /// each new token. If that read takes more than 100 ms, the fence asks about the token in any
     /// case. It does not show that the sender holds the lease: a client that has heard
     /// another's token may send it, and so may one that guesses it.
     ///
     /// Give the marks and the lock service connections that no handler uses, such as a pool of
     /// their own. A handler that waits behind the fence with a connection of a shared pool
-    /// may hold up those who could end it.
+    /// may hold up the requests that could end it.
     #[must_use]
     pub fn check_sequencer(self, check: impl CheckSequencer) -> Fence {
         Fence { checks: Some(Arc::new(Checks::new(check))), ..self }
     }
 
-    /// Refuses every token above `ceiling` ([`FenceError::NotIssued`]) before it asks anybody. Use
+    /// Refuses every token above `ceiling` ([`FenceError::NotIssued`]) before it asks the lock service. Use
     /// it for lock services that cannot [say what they have issued](Fence::check_sequencer).
     /// Default: [`Token::MAX`].
     ///
@@ -192,7 +192,7 @@ impl Fence {
     /// back. If it is exactly the ceiling, and the lock service issues tokens above the marks, then all
     /// new tokens are above the ceiling and are refused, until an operator raises the ceiling, or
     /// lowers the mark and the lease together. Without a ceiling, a made-up token could use up the
-    /// numbers themselves. Clients are not told where the ceiling is.
+    /// numbers themselves. Clients do not learn the ceiling.
     ///
     /// Choose one far above what will ever be issued, and far below `Token::MAX`: leases in a database
     /// count from 1. Those from nodes begin with the time and make leaps, so the fence sets no limit

@@ -18,7 +18,7 @@ pub struct Stale {
 
 impl Stale {
     /// Compares a presented token with `highest`, the highest token seen of this resource:
-    /// equal passes, lower is refused. Where no token was seen, every token passes.
+    /// equal passes, lower is refused. If no token was seen, every token passes.
     ///
     /// Every fence of this crate decides by this comparison; inside a database its SQL does the
     /// same.

@@ -27,7 +27,7 @@ pub trait Transactions: Clone + Send + Sync + 'static {
     ///
     /// # Errors
     /// Returns a [`FenceError`]: [`Stale`](FenceError::Stale) if a newer token was seen,
-    /// [`Conflict`](FenceError::Conflict) if another transaction was in the way. In both cases no
+    /// [`Conflict`](FenceError::Conflict) if another transaction conflicts. In both cases no
     /// transaction is left open.
     ///
     /// # Cancel safety
@@ -57,9 +57,9 @@ pub trait Transactions: Clone + Send + Sync + 'static {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommitError {
-    /// Another transaction was in the way, and nothing of this one is stored. The same request may
+    /// A conflict with another transaction. Nothing of this one is stored. The same request may
     /// succeed when it is sent again.
-    #[error("another transaction was in the way, and this one was rolled back: {0}")]
+    #[error("conflicting transaction; this one was rolled back: {0}")]
     Conflict(#[source] Box<dyn Error + Send + Sync>),
     /// Nothing of the transaction is stored: one of its statements had failed, or it was lost before its
     /// commit.

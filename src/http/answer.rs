@@ -50,7 +50,7 @@ const MALFORMED_REQUEST: &str = "Malformed request";
 const FENCE_UNAVAILABLE: &str = "Fence unavailable";
 
 /// What is constant in the answer to a kind of refusal.
-struct Terms {
+struct AnswerTerms {
     statuses: Statuses,
     kind: &'static str,
     title: &'static str,
@@ -59,7 +59,7 @@ struct Terms {
 }
 
 impl Refusal {
-    fn terms(&self) -> Terms {
+    fn terms(&self) -> AnswerTerms {
         let (statuses, kind, title, label) = match self {
             Refusal::Stale(_) => (STALE, Problem::STALE, "Stale fencing token", "stale"),
             Refusal::NotIssued(_) => {
@@ -83,7 +83,7 @@ impl Refusal {
                 (UNAVAILABLE, Problem::UNAVAILABLE, FENCE_UNAVAILABLE, "unavailable")
             }
             Refusal::Conflict(_) => {
-                (UNAVAILABLE, Problem::CONFLICT, "Another transaction was in the way", "retryable")
+                (UNAVAILABLE, Problem::CONFLICT, "Conflicting transaction", "retryable")
             }
             Refusal::RolledBack(_) if self.may_pass_later() => {
                 (UNAVAILABLE, Problem::ROLLED_BACK, "Rolled back", "rolled_back")
@@ -97,7 +97,7 @@ impl Refusal {
             }
             Refusal::Failed(_) => (IN_DOUBT, Problem::UNAVAILABLE, "Write failed", "failed"),
         };
-        Terms { statuses, kind, title, label }
+        AnswerTerms { statuses, kind, title, label }
     }
 
     /// Returns the HTTP status of its response. A gRPC client gets 200 and a gRPC status.
@@ -187,7 +187,7 @@ impl Refusal {
                 _ => "the high-water marks are unreachable; nothing was written; try again".into(),
             },
             Refusal::Conflict(_) => {
-                "another transaction was in the way, and this one was rolled back; try again".into()
+                "conflicting transaction; this one was rolled back; try again".into()
             }
             Refusal::RolledBack(_) if self.may_pass_later() => {
                 "the transaction was rolled back; nothing was written; try again".into()
@@ -206,7 +206,7 @@ impl Refusal {
     }
 
     fn problem(&self, style: &AnswerStyle) -> Problem {
-        let Terms { statuses: (status, _), kind, title, .. } = self.terms();
+        let AnswerTerms { statuses: (status, _), kind, title, .. } = self.terms();
         let (resource, presented, highest) = match self {
             Refusal::Stale(stale) | Refusal::Superseded(stale) => (
                 Some(stale.resource.clone()),

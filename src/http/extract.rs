@@ -61,7 +61,7 @@ pub enum NotFenced {
     /// The request carries no token, and its method did not need one. The client gets a 428.
     #[error("the request carries no fencing token, and its handler needs one")]
     NoToken,
-    /// No [`FenceLayer`](super::FenceLayer) stands around the handler: the server is set up
+    /// The handler has no [`FenceLayer`](super::FenceLayer) around it: the server is set up
     /// wrongly. The client gets a 500.
     #[error("the handler takes a Fenced, and its route has no FenceLayer; add one to the route")]
     NoLayer,

@@ -13,10 +13,10 @@ pub const HEADER: HeaderName = HeaderName::from_static("fencing-token");
 /// [named another header](super::FenceLayer::header) for it.
 pub const SEQUENCER: HeaderName = HeaderName::from_static("fencing-sequencer");
 
-/// What a name needs encoded. A percent sign, or nobody could read the others back.
+/// The characters of a name that are encoded. The percent sign is one, so that a name can be decoded.
 const ENCODED: &AsciiSet = &CONTROLS.add(b'%');
 
-/// Client side: puts the token and its resource into a request's headers, in place of what stands
+/// Client side: puts the token and its resource into a request's headers, and replaces those that are
 /// there. A server refuses them where its layer names another resource for the request.
 pub fn attach_sequencer(headers: &mut HeaderMap, sequencer: &Sequencer) {
     attach(headers, sequencer.token);
@@ -49,13 +49,13 @@ pub(super) fn read_sequencer(text: &str) -> Result<Sequencer, SequencerError> {
     Ok(Sequencer::new(name.parse()?, token.parse()?))
 }
 
-/// The header of a response that tells what the fence would have answered, if the layer runs in
+/// The header of a response with the answer that the fence would have given, if the layer runs in
 /// [shadow mode](super::FenceLayer::shadow). It is an HTTP status, also for clients that speak
 /// gRPC.
 pub const SHADOW: HeaderName = HeaderName::from_static("fencing-shadow");
 
-/// Client side: puts the token of your lease into a request's headers, in place of one that
-/// stands there.
+/// Client side: puts the token of your lease into a request's headers, and replaces one that
+/// is there.
 pub fn attach(headers: &mut HeaderMap, token: Token) {
     headers.insert(HEADER, HeaderValue::from(token.get()));
 }

@@ -12,7 +12,7 @@ use super::path::{PathError, segments};
 /// text of the route's parameter `{name}`. All routes that lead to one file give it one name.
 ///
 /// `M` is the route that the router has matched, of which `template` gives the text, and `U` is the whole
-/// URI. Both stand in the request's extensions: axum's `MatchedPath` and `OriginalUri`, also below
+/// URI. Both are in the request's extensions: axum's `MatchedPath` and `OriginalUri`, also below
 /// `nest`. A parameter `{name}` is one segment, and `{*name}` all that follow; they are decoded.
 ///
 /// ```
@@ -60,7 +60,7 @@ where
     }
 }
 
-/// Finds the segments that a parameter of the route stands for in this path.
+/// Finds the segments of the path that match a parameter of the route.
 fn parameter_of(
     route: &str,
     path: &str,

@@ -1,4 +1,4 @@
-//! The HTTP door: a tower layer that keeps stale and unfenced requests from your handlers.
+//! A tower layer that keeps stale and unfenced requests from your handlers.
 //!
 //! [`FenceLayer`] reads the token from the header `Fencing-Token: 34` (or the gRPC metadata
 //! `fencing-token`), asks the [`Fence`](crate::fence::Fence), and lets the request through with
@@ -38,7 +38,7 @@
 //! | the marks are full, or the service does not run on tokio | 503 | `UNAVAILABLE` |
 //! | the server is set up wrongly, and does not find the [URI](path_of) or the [route](fn@matched) that names the resource | 500 | `INTERNAL` |
 //! | a statement of the handler's own transaction failed: in doubt | 503, `Retry-After` | `UNKNOWN` |
-//! | another transaction was in the way of the layer's transaction, which was rolled back | 503, `Retry-After` | `UNAVAILABLE` |
+//! | another transaction conflicts with the layer's transaction, which was rolled back | 503, `Retry-After` | `UNAVAILABLE` |
 //! | the [transaction](TransactionLayer) of the request was rolled back against the handler's will | 503, `Retry-After` if its connection broke | `UNAVAILABLE` if it broke, `INTERNAL` |
 //! | the commit of that transaction failed: in doubt | 503 | `UNKNOWN` |
 //! | the handler has kept that transaction beyond its response | 500 | `INTERNAL` |
@@ -69,7 +69,7 @@
 //! not speak gRPC, the body breaks off.
 //!
 //! # Roll-out
-//! Begin with [`FenceLayer::shadow`]: it lets every request pass, and tells what the fence would have refused.
+//! Begin with [`FenceLayer::shadow`]: it lets every request pass, and reports what the fence would have refused.
 //! [`FenceLayer::policy`] says for each request what it needs.
 //!
 //! # With other layers
@@ -78,7 +78,7 @@
 //!   use it up for all resources; [`Fence::waiters`](crate::fence::Fence::waiters) bounds them. The
 //!   layer itself is always ready: put a layer that sheds load when the service is not ready below
 //!   it.
-//! - Put authentication above the fence. Timeouts may stand on both sides.
+//! - Put authentication above the fence. Timeouts may be on both sides.
 //! - A refusal is sent before the upload is read, and the server closes the connection then. A
 //!   client that goes on sending may see a broken pipe instead of the answer. Let clients send
 //!   `Expect: 100-continue` with large uploads (curl does): then they get the refusal first, and send
@@ -101,7 +101,7 @@
 //!   issued may be guessed. To put back a mark in memory, use
 //!   [`MemoryMarks::lower`](crate::fence::MemoryMarks::lower).
 //! - A read that carries a token raises the mark, or the token before could write between the read
-//!   and the write of a newer one. Where some users may read but not write, let the layer
+//!   and the write of a newer one. If some users may read but not write, let the layer
 //!   [ignore reads](FenceLayer::ignore_reads).
 //! - An older request that does not end, such as one whose client pauses in the middle of its
 //!   upload or stops reading the response, holds up newer ones: each waits up to the fence's

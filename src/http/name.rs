@@ -12,8 +12,8 @@ use tower_service::Service;
 use super::answer::{AnswerStyle, is_grpc};
 use super::{FenceBody, PathError, Refusal, Resources};
 
-/// Names the resources of a request by an async closure, which may read its body or ask a database. It
-/// stands above a [`FenceLayer`](super::FenceLayer) whose own closure is [`named`].
+/// Names the resources of a request by an async closure, which may read its body or ask a database. Put
+/// it above a [`FenceLayer`](super::FenceLayer) whose own closure is [`named`].
 ///
 /// The closure takes the request whole, and gives it back with the name:
 ///
@@ -142,7 +142,7 @@ fn refused(refusal: Refusal) -> Refusal {
 /// [`FenceLayer`](super::FenceLayer).
 ///
 /// # Errors
-/// Returns [`PathError::NoRoute`] if none stands above. The client gets a 500.
+/// Returns [`PathError::NoRoute`] if there is none above. The client gets a 500.
 pub fn named(parts: &Parts) -> Result<Resources, PathError> {
     let Some(NamedResources(resources)) = parts.extensions.get() else {
         return Err(PathError::NoRoute { missing: "NameLayer" });

@@ -83,7 +83,7 @@ pub fn path(parts: &Parts) -> Result<Resource, PathError> {
 /// let app: Router = Router::new().nest("/tenants/{tenant}", files);
 /// ```
 ///
-/// Where the whole path is not the name either, such as under `/v1/files/a` and `/v2/files/a`, name
+/// If the whole path is not the name either, such as under `/v1/files/a` and `/v2/files/a`, name
 /// the resource by the path's parameters, with [`matched`](super::matched()). If a handler has to look
 /// something up for the name, do that in a middleware above the layer, which puts the [`segments`] into
 /// the extensions:

@@ -57,7 +57,7 @@ pub(super) fn grpc_text(text: &str) -> String {
 }
 
 impl Problem {
-    /// With this all kinds begin that this crate knows.
+    /// The prefix of all kinds of this crate.
     pub(super) const OURS: &'static str = "urn:fencing:";
     /// The content type of a problem.
     pub const CONTENT_TYPE: &'static str = "application/problem+json";
@@ -72,7 +72,7 @@ impl Problem {
     pub const NOT_ISSUED: &'static str = "urn:fencing:not-issued";
     /// The token or the name of the resource is malformed.
     pub const MALFORMED: &'static str = "urn:fencing:malformed";
-    /// Another transaction was in the way, and that of the request was rolled back. Try again.
+    /// A conflicting transaction: that of the request was rolled back. Try again.
     pub const CONFLICT: &'static str = "urn:fencing:conflict";
     /// The transaction of the request was rolled back: nothing of it is stored. Try again if the response
     /// carries `Retry-After`: then its connection broke. Otherwise a statement had failed, or a constraint.

@@ -70,11 +70,11 @@ pub enum Refusal {
     /// check that failed, and to try again does not help.
     #[error("the fence of the request is not set up: {0}")]
     NotSetUp(#[source] Arc<dyn Error + Send + Sync>),
-    /// Another transaction was in the way of the one that checks the token, which was rolled back. It says
+    /// Another transaction conflicts with the one that checks the token, which was rolled back. It says
     /// nothing about the token: the same request may succeed when it is sent again. Only a layer returns
     /// this, for its own transaction: `?` in a handler makes a [`Refusal::Failed`] of such an error, and a
     /// [`TransactionLayer`](super::TransactionLayer) around the handler turns that into this.
-    #[error("another transaction was in the way, and this one was rolled back: {0}")]
+    #[error("conflicting transaction; this one was rolled back: {0}")]
     Conflict(#[source] Arc<dyn Error + Send + Sync>),
     /// The handler succeeded, but its [transaction](super::TransactionLayer) was rolled back: one of its
     /// statements had failed, or the database has lost it. Nothing of it is stored.

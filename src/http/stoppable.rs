@@ -98,8 +98,8 @@ impl<R> StoppableBody<R> {
         outcome
     }
 
-    /// Drops the body, then lets newer requests in. It does nothing while somebody works on
-    /// the body, who will do it.
+    /// Drops the body, then lets newer requests in. While the body is in use it does nothing: `with`
+    /// does it then.
     fn end(&self) {
         let live = self.live.try_lock().and_then(|mut live| live.take());
         let waker = live.and_then(|mut live| live.waker.take());

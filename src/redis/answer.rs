@@ -6,14 +6,14 @@ use super::{Closed, FencedError};
 use crate::fence::Stale;
 
 /// What a script has answered: a word, and what it says besides.
-pub(super) struct Answer {
+pub(super) struct ScriptAnswer {
     pub(super) word: String,
     pub(super) rest: Vec<Value>,
 }
 
-impl Answer {
+impl ScriptAnswer {
     /// Reads an answer, and returns what it refuses whatever was asked for.
-    pub(super) fn of(value: Value) -> Result<Answer, FencedError> {
+    pub(super) fn of(value: Value) -> Result<ScriptAnswer, FencedError> {
         let Value::Array(parts) = value else { return Err(unknown(&value)) };
         let mut parts = parts.into_iter();
         let Some(word) = parts.next().as_ref().and_then(text) else {
@@ -23,7 +23,7 @@ impl Answer {
             "never-opened" => Err(FencedError::Closed(Closed::NeverOpened)),
             "other-life" => Err(FencedError::Closed(Closed::OtherLife)),
             "moved" => Err(FencedError::Closed(Closed::Moved)),
-            _ => Ok(Answer { word, rest: parts.collect() }),
+            _ => Ok(ScriptAnswer { word, rest: parts.collect() }),
         }
     }
 

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
 
-use super::answer::Answer;
+use super::answer::ScriptAnswer;
 use super::{FencedError, Unfit};
 
 /// A connection, and the life of the server at its other end.
@@ -50,18 +50,21 @@ impl MarksConnection {
     }
 
     /// Runs the script that writes. If the server has lost it, nothing was done, and the whole script is sent.
-    pub(super) async fn admit(&self, arguments: impl Fn(&mut Cmd)) -> Result<Answer, FencedError> {
+    pub(super) async fn admit(
+        &self,
+        arguments: impl Fn(&mut Cmd),
+    ) -> Result<ScriptAnswer, FencedError> {
         if let Some(digest) = &self.digest {
             let mut command = ::redis::cmd("EVALSHA");
             arguments(command.arg(digest));
             match self.ask(&command).await {
                 Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {}
-                answer => return Answer::of(answer.map_err(|error| failed(&error))?),
+                answer => return ScriptAnswer::of(answer.map_err(|error| failed(&error))?),
             }
         }
         let mut command = ::redis::cmd("EVAL");
         arguments(command.arg(ADMIT));
-        Answer::of(self.send(&command).await?)
+        ScriptAnswer::of(self.send(&command).await?)
     }
 
     /// Runs another script on the hash of the marks. Its first argument is the life of the server.
@@ -70,10 +73,10 @@ impl MarksConnection {
         script: &str,
         key: &str,
         arguments: &[&str],
-    ) -> Result<Answer, FencedError> {
+    ) -> Result<ScriptAnswer, FencedError> {
         let mut command = ::redis::cmd("EVAL");
         command.arg(script).arg(1).arg(key).arg(&self.life).arg(arguments);
-        Answer::of(self.send(&command).await?)
+        ScriptAnswer::of(self.send(&command).await?)
     }
 
     /// Sends a command, once. The caller bounds the time.

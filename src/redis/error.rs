@@ -17,25 +17,25 @@ pub enum FencedError {
     )]
     Closed(Closed),
     /// The key holds something of another type. Nothing was written, and the mark was not raised: an older token may
-    /// still write. Where the key may have another type, raise the mark first.
+    /// still write. If the key may have another type, raise the mark first.
     #[error("the key holds a {found}: nothing was written")]
     WrongType {
         /// The type of what is there, as `TYPE` names it.
         found: String,
     },
-    /// The mark is not a valid token, such as a value changed by hand. Nobody is admitted to this resource
-    /// until that is put right.
+    /// The mark is not a valid token, such as a value changed by hand. No request is admitted to this resource
+    /// until it is corrected.
     #[error("the mark of {resource} is not a valid token: {found:?}; correct it by hand")]
     Corrupt {
         /// Whose mark it is.
         resource: Resource,
-        /// What stands there.
+        /// The value that was found.
         found: String,
     },
-    /// The floor is not a valid token, such as a value changed by hand. Nobody is admitted until that is put right.
+    /// The floor is not a valid token, such as a value changed by hand. No request is admitted until it is corrected.
     #[error("the floor of the marks is not a valid token: {found:?}; correct it by hand")]
     CorruptFloor {
-        /// What stands there.
+        /// The value that was found.
         found: String,
     },
     /// The server cannot keep marks. Nothing was written.
@@ -116,7 +116,7 @@ pub enum Closed {
     /// They were opened in another life of the server.
     #[error("the server was restarted, or another one has taken its place, since they were opened")]
     OtherLife,
-    /// They do not stand any more as the operator has seen them.
+    /// Their state is no longer the one that the operator has seen.
     #[error("they have changed since they were looked at")]
     Moved,
 }

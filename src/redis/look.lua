@@ -1,4 +1,4 @@
--- Say to an operator how the marks stand. An opening in another life is written down as closed, as admit.lua does.
+-- Return the state of the marks, for an operator. An opening in another life is marked as closed, as in admit.lua.
 -- KEYS: 1 marks (hash)
 -- ARGV: 1 life of the server
 -- Returns: found life floor marks. Life and floor are empty if there is none.

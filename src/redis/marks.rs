@@ -14,7 +14,7 @@ use super::connection::MarksConnection;
 use super::{FencedError, SettingsError};
 use crate::fence::{Marks, MarksError};
 
-/// What the field of a mark begins with, before the name of the resource.
+/// The prefix of a mark's field, before the name of the resource.
 pub(super) const FIELD: &str = "m:";
 /// The longest budget.
 const MAX_BUDGET: Duration = Duration::from_secs(60);
@@ -22,8 +22,8 @@ const MAX_BUDGET: Duration = Duration::from_secs(60);
 /// High-water marks in a Redis, and writes to it that are fenced by them.
 ///
 /// The data may be in the same Redis: then [`fenced_set`](RedisMarks::fenced_set) and its neighbours check and write
-/// in one step. Where the writes go elsewhere, it is a [`Marks`] for a [fence](crate::fence), as `SqlMarks` is.
-/// Clones share one connection, which is opened when it is needed, and opened anew after it broke.
+/// in one step. If the writes go elsewhere, it is a [`Marks`] for a [fence](crate::fence), as `SqlMarks` is.
+/// Clones share one connection, which is opened when it is needed, and opened again after it broke.
 ///
 /// **Fencing.** See [the module](super) for what a Redis forgets. Everything is refused until an operator has
 /// [opened](RedisMarks::open) the marks, once for each life of the server. It does not guard against writers that do
@@ -50,7 +50,7 @@ impl fmt::Debug for RedisMarks {
 
 impl RedisMarks {
     /// Keeps marks in the Redis at this URL: `redis://`, `rediss://` or `unix://`, with ACL user, password and
-    /// database number if you need them. They stand in the hash `{namespace}:marks`, apart from those of other
+    /// database number if you need them. They are in the hash `{namespace}:marks`, apart from those of other
     /// namespaces. It does not connect yet.
     ///
     /// # Errors

@@ -23,7 +23,7 @@
 //!
 //! # What a Redis forgets
 //!
-//! A mark that is forgotten lets a stale token pass. All marks of a namespace stand in one hash,
+//! A mark that is forgotten lets a stale token pass. All marks of a namespace are in one hash,
 //! `{namespace}:marks`, together with the life of the server in which an operator has opened them. Whatever
 //! deletes, flushes or evicts the marks takes that field away as well, and a server that was restarted, or another one
 //! that took its place, has another life. In both cases everything is refused ([`FencedError::Closed`]) until an
@@ -39,10 +39,10 @@
 //!
 //! # What it cannot see
 //!
-//! A master that is made a replica of an older copy which nobody has asked for its marks, and then a master again,
+//! A master that is made a replica of an older copy that was never asked for its marks, and then a master again,
 //! without a restart: open that copy, or restart the old master, before you go back. An older copy of the hash that is put back by
 //! hand (`RESTORE`, `SWAPDB`, `COPY` and `RENAME`), or of the whole machine; one field that is changed, deleted or
-//! expires by itself (`HSET`, `HDEL`, `HEXPIRE`); two namespaces for the same data. And, where a proxy stands between this
+//! expires by itself (`HSET`, `HDEL`, `HEXPIRE`); two namespaces for the same data. And, if a proxy is between this
 //! client and several servers, a change of the server
 //! behind a connection that stays. A replica that was promoted has a life of its own and is refused, but the old
 //! master, as long as it runs and clients reach it, lets its own clients write: they write to

@@ -1,4 +1,4 @@
--- Open the marks in this life of the server, if they stand as the operator has seen them.
+-- Open the marks in this life of the server, if they are as the operator has seen them.
 -- KEYS: 1 marks (hash)
 -- ARGV: 1 life of the server, 2 life that the operator has seen (or empty), 3 marks that the operator has seen,
 --   4 floor (or empty)

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 /// The requests that a node has run, in order, and its answers.
-type Log = Vec<(Request, Result<Reply, Fault>)>;
+type RequestLog = Vec<(Request, Result<Reply, Fault>)>;
 
 /// The faults of one [`FaultyNode`](super::FaultyNode), which you switch at any time.
 /// Clones switch the same node. Unless a method says otherwise, a fault acts on requests
@@ -14,7 +14,7 @@ type Log = Vec<(Request, Result<Reply, Fault>)>;
 #[derive(Debug, Clone)]
 pub struct Faults {
     switches: Arc<watch::Sender<Switches>>,
-    log: Arc<Mutex<Log>>,
+    log: Arc<Mutex<RequestLog>>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]

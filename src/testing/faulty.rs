@@ -153,13 +153,13 @@ impl ReleaseListener for FaultyListener {
     }
 }
 
-struct Call {
+struct UnansweredCall {
     request: Request,
     reply: oneshot::Sender<Result<Reply, Fault>>,
 }
 
 struct FaultySession {
-    calls: mpsc::UnboundedSender<Call>,
+    calls: mpsc::UnboundedSender<UnansweredCall>,
     faults: Faults,
     breaks: u64,
     server: Option<Incarnation>,
@@ -184,7 +184,7 @@ impl Session for FaultySession {
                 return Err(broken());
             }
             let (reply, answer) = oneshot::channel();
-            let _ = calls.send(Call { request, reply });
+            let _ = calls.send(UnansweredCall { request, reply });
             let answered = async {
                 let answer = answer.await.unwrap_or_else(|_| Err(broken()));
                 let delay = faults.now().delay;
@@ -207,11 +207,11 @@ impl Session for FaultySession {
 async fn serve(
     session: Box<dyn Session>,
     faults: Faults,
-    mut waiting: mpsc::UnboundedReceiver<Call>,
+    mut waiting: mpsc::UnboundedReceiver<UnansweredCall>,
 ) {
     // Callers whose replies are lost go on waiting.
     let mut lost = Vec::new();
-    while let Some(Call { request, reply }) = waiting.recv().await {
+    while let Some(UnansweredCall { request, reply }) = waiting.recv().await {
         faults.awake().await;
         let mut answer = session.call(request.clone()).await;
         faults.record(request.clone(), &answer);

@@ -7,7 +7,6 @@ mod attach;
 mod ending;
 mod flight;
 mod grace;
-mod grpc;
 mod issued;
 mod layers;
 mod lingering;
@@ -16,7 +15,6 @@ mod policy;
 mod questions;
 mod reads;
 mod ready;
-
 mod said;
 mod sent;
 mod several;
@@ -29,6 +27,7 @@ mod visible;
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
@@ -36,7 +35,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::routing::put;
+use axum::routing::{MethodRouter, put};
 use fencing::fence::{FenceError, Marks, MarksError, MemoryMarks, Stale};
 use fencing::http::{FenceLayer, Fenced, HEADER, Problem, Refusal, Require, attach};
 use fencing::{Fence, Resource, Token};
@@ -44,8 +43,10 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::{HeaderName, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, StreamBody};
+use tokio::net::TcpListener;
 use tokio::sync::Notify;
-use tower::{Layer, Service, ServiceExt};
+use tower::util::BoxCloneSyncService;
+use tower::{BoxError, Layer, Service, ServiceExt};
 
 fn fence() -> Fence {
     Fence::new(MemoryMarks::default())
@@ -53,6 +54,36 @@ fn fence() -> Fence {
 
 fn token(number: u64) -> Token {
     Token::new(number).unwrap()
+}
+
+fn named(name: &str) -> Resource {
+    Resource::new(name).unwrap()
+}
+
+fn file() -> Resource {
+    named("files/a")
+}
+
+/// Marks that answer as a test says.
+struct RaisedBy<F>(F);
+
+impl<F, A> Marks for RaisedBy<F>
+where
+    F: Fn(Resource, Token) -> A + Send + Sync + 'static,
+    A: Future<Output = Result<(), MarksError>> + Send + 'static,
+{
+    fn raise<'a>(
+        &'a self,
+        resource: &'a Resource,
+        token: Token,
+    ) -> BoxFuture<'a, Result<(), MarksError>> {
+        self.0(resource.clone(), token).boxed()
+    }
+}
+
+/// Marks that cannot be reached.
+fn no_marks() -> impl Marks {
+    RaisedBy(|_, _| ready(Err(MarksError::Unreachable("secret-host refused".into()))))
 }
 
 fn layer(
@@ -68,7 +99,41 @@ fn app(fence: Fence) -> Router {
     let write =
         |Fenced { resource, token, .. }: Fenced| async move { format!("{resource} {token}") };
     let read = |fenced: Option<Fenced>| async move { format!("{:?}", fenced.map(|f| f.token)) };
-    Router::new().route("/files/{name}", put(write).get(read)).layer(layer(fence))
+    behind(fence, put(write).get(read))
+}
+
+/// A handler behind the fence.
+fn behind(fence: Fence, handler: MethodRouter) -> Router {
+    Router::new().route("/files/{name}", handler).layer(layer(fence))
+}
+
+async fn serve(app: Router) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    address
+}
+
+/// A service of one type, whatever its layers are.
+type Boxed<B> = BoxCloneSyncService<Request<B>, Response<Body>, BoxError>;
+
+fn boxed<B, S, R>(service: S) -> Boxed<B>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone + Send + Sync + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError> + 'static,
+    R: http_body::Body<Data = Bytes> + Send + 'static,
+    R::Error: Into<BoxError>,
+{
+    let service = service.map_response(|response: Response<R>| response.map(Body::new));
+    BoxCloneSyncService::new(service.map_err(Into::into))
+}
+
+/// Sends a request without a body.
+async fn send(app: &Router, method: &str, uri: &str, token: Option<&str>) -> Response<Body> {
+    let mut request = request(method, token.as_slice());
+    *request.uri_mut() = uri.parse().unwrap();
+    app.clone().oneshot(request).await.unwrap()
 }
 
 fn request(method: &str, tokens: &[&str]) -> Request<Body> {
@@ -77,6 +142,12 @@ fn request(method: &str, tokens: &[&str]) -> Request<Body> {
         request = request.header("Fencing-Token", *token);
     }
     request.body(Body::empty()).unwrap()
+}
+
+/// The request of a client that speaks gRPC.
+fn grpc(mut request: Request<Body>) -> Request<Body> {
+    request.headers_mut().insert(header::CONTENT_TYPE, "application/grpc".parse().unwrap());
+    request
 }
 
 async fn text(response: Response<impl http_body::Body<Error: std::fmt::Debug>>) -> String {
@@ -107,7 +178,7 @@ fn slow(fence: Fence) -> (Router, Arc<Notify>, Arc<AtomicUsize>) {
         }
         count.load(Ordering::SeqCst).to_string()
     };
-    (Router::new().route("/files/{name}", put(handler)).layer(layer(fence)), go, running)
+    (behind(fence, put(handler)), go, running)
 }
 
 #[tokio::test]

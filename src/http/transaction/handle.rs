@@ -66,8 +66,8 @@ impl<T: Transactions> Drop for TransactionOwner<T> {
 pub struct OpenTransaction<T: Transactions>(Arc<RequestTransaction<T>>);
 
 impl<T: Transactions> OpenTransaction<T> {
-    /// Takes the transaction, until what this returns is dropped. Returns `None` while somebody
-    /// else has the transaction, and once the response has been made.
+    /// Takes the transaction, until what this returns is dropped. Returns `None` while another user
+    /// has the transaction, and once the response has been made.
     #[must_use]
     pub fn take(&self) -> Option<InTransaction<T>> {
         if self.0.closed.load(Ordering::SeqCst) {
@@ -144,11 +144,11 @@ pub enum NoTransaction {
     /// The request carries no token, and its method did not need one. The client gets a 428.
     #[error("the request carries no fencing token, and its handler needs a transaction")]
     NoToken,
-    /// No [`TransactionLayer`](super::TransactionLayer) of this pool's kind stands around the handler: the
+    /// The handler has no [`TransactionLayer`](super::TransactionLayer) of this pool's kind around it: the
     /// server is set up wrongly. The client gets a 500.
     #[error("the handler takes a transaction, and its route has no TransactionLayer of that kind")]
     NoLayer,
-    /// Somebody else has it: another extractor, or a layer between. The client gets a 500.
+    /// It is in use: by another extractor, or by a layer between. The client gets a 500.
     #[error("the transaction of the request is taken already")]
     Taken,
 }

@@ -34,7 +34,7 @@ use super::TransactionService;
 ///     let fence = Fence::new(MemoryMarks::default());
 ///     let handler = put(write_file)
 ///         .route_layer(TransactionLayer::new(pool))
-///         .route_layer(FenceLayer::new(fence, http::path)); // the last stands outermost
+///         .route_layer(FenceLayer::new(fence, http::path)); // the last is outermost
 ///     Router::new().route("/files/{name}", handler)
 /// }
 /// # }
@@ -50,7 +50,7 @@ use super::TransactionService;
 ///
 /// A commit that fails is a 503: [`Problem::IN_DOUBT`](crate::http::Problem::IN_DOUBT) where the
 /// database has not said whether it committed, [`CONFLICT`](crate::http::Problem::CONFLICT) where another
-/// transaction was in the way, and [`ROLLED_BACK`](crate::http::Problem::ROLLED_BACK) where a statement
+/// transaction conflicts, and [`ROLLED_BACK`](crate::http::Problem::ROLLED_BACK) where a statement
 /// had failed and the handler did not say so. Each counts in `fencing_admissions_total` with `door="http"`.
 ///
 /// - **Streams.** The head of a response waits for the commit, and its body comes after it. A body that reads

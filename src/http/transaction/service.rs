@@ -86,11 +86,11 @@ where
     }
 }
 
-/// How long an answer waits for the rollback. Where it takes longer, it goes on without the request.
+/// How long an answer waits for the rollback. A longer rollback goes on without the request.
 const ROLLBACK: Duration = Duration::from_secs(1);
 
 /// Runs one request in a transaction. If the future is dropped, the handler has its grace, and what it wrote is rolled
-/// back: nobody is left to commit it.
+/// back: no future is left to commit it.
 async fn run<S, T, B, R>(
     inner: &mut S,
     storage: &T,

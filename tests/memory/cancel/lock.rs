@@ -42,55 +42,57 @@ async fn out_of_step(fleet: &Fleet) {
     session.call(Request::Release { resource: resource(), owner }).await.unwrap();
 }
 
+/// Drops what `act` makes after each number of polls, until it needs no more.
+async fn at_each_poll(
+    fleet: &Fleet,
+    redlock: &Redlock,
+    least: usize,
+    act: impl AsyncFn(usize) -> bool,
+) {
+    for polls in 0.. {
+        let done = act(polls).await;
+        next_succeeds(fleet, redlock, &format!("{polls} polls")).await;
+        assert!(polls < MANY);
+        if done {
+            assert!(polls > least, "nothing was ever dropped half way");
+            break;
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn acquire_and_try_acquire() {
     let (fleet, redlock) = slow().await;
     for single in [false, true] {
-        for polls in 0.. {
+        at_each_poll(&fleet, &redlock, 2, async |polls| {
             out_of_step(&fleet).await;
             let outcome = match single {
                 true => polled(redlock.try_acquire(&resource()), polls).await,
                 false => polled(redlock.acquire(&resource()), polls).await,
             };
-            let done = outcome.is_some();
-            drop(outcome);
-            next_succeeds(&fleet, &redlock, &format!("single {single}, {polls} polls")).await;
-            assert!(polls < MANY);
-            if done {
-                assert!(polls > 2, "nothing was ever dropped half way");
-                break;
-            }
-        }
+            outcome.is_some()
+        })
+        .await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn release() {
     let (fleet, redlock) = slow().await;
-    for polls in 0.. {
+    at_each_poll(&fleet, &redlock, 1, async |polls| {
         let lease = redlock.acquire(&resource()).await.unwrap();
-        let done = polled(lease.release(), polls).await.is_some();
-        next_succeeds(&fleet, &redlock, &format!("{polls} polls")).await;
-        assert!(polls < MANY);
-        if done {
-            assert!(polls > 1, "nothing was ever dropped half way");
-            break;
-        }
-    }
+        polled(lease.release(), polls).await.is_some()
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn health() {
     let (fleet, redlock) = slow().await;
-    for polls in 0.. {
-        let done = polled(redlock.health(), polls).await.is_some();
-        next_succeeds(&fleet, &redlock, &format!("{polls} polls")).await;
-        assert!(polls < MANY);
-        if done {
-            assert!(polls > 1, "nothing was ever dropped half way");
-            break;
-        }
-    }
+    at_each_poll(&fleet, &redlock, 1, async |polls| {
+        polled(redlock.health(), polls).await.is_some()
+    })
+    .await;
     assert_eq!(redlock.health().await.granting, 5);
 }
 

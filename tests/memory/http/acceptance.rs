@@ -1,7 +1,6 @@
 //! The one promise, in every configuration, over real connections: a request with token 33 that pauses
 //! after its check never lands after 34. A layer that only checks lets it land, in the same test.
 
-use std::net::SocketAddr;
 use std::sync::Mutex;
 
 use axum::extract::Request as AxumRequest;
@@ -10,7 +9,7 @@ use axum::response::IntoResponse;
 use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tower_http::timeout::TimeoutLayer;
 
@@ -182,10 +181,6 @@ impl Trial {
         assert!(written.contains(&34), "{written:?}");
         written
     }
-}
-
-fn file() -> Resource {
-    Resource::new("files/a").unwrap()
 }
 
 /// Sends a request and reads the answer to its end. Returns the status, or 0 if there was none.

@@ -6,12 +6,8 @@ use super::*;
 #[path = "../../../examples/marks_admin.rs"]
 mod marks_admin;
 
-async fn send(app: &Router, method: &str, uri: &str, number: Option<&str>) -> (u16, String) {
-    let mut request = Request::builder().method(method).uri(uri);
-    if let Some(number) = number {
-        request = request.header("fencing-token", number);
-    }
-    let response = app.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+async fn sent(app: &Router, method: &str, uri: &str, number: Option<&str>) -> (u16, String) {
+    let response = send(app, method, uri, number).await;
     (response.status().as_u16(), text(response).await)
 }
 
@@ -22,53 +18,47 @@ async fn marks_are_listed_shown_and_raised_and_never_lowered() {
     for (name, number) in [("files/b", 7), ("files/a", 34), ("ä b", 5)] {
         drop(fence.admit(&Resource::new(name).unwrap(), token(number)).await.unwrap());
     }
-    let (status, body) = send(&app, "GET", "/admin/marks", None).await;
+    let (status, body) = sent(&app, "GET", "/admin/marks", None).await;
     assert_eq!(status, 200);
     assert_eq!(
         body,
         r#"[{"resource":"files/a","token":34},{"resource":"files/b","token":7},{"resource":"ä b","token":5}]"#
     );
-    let (_, page) = send(&app, "GET", "/admin/marks?limit=1&after=files%2Fa", None).await;
+    let (_, page) = sent(&app, "GET", "/admin/marks?limit=1&after=files%2Fa", None).await;
     assert_eq!(page, r#"[{"resource":"files/b","token":7}]"#);
-    let (_, page) = send(&app, "GET", "/admin/marks?after=%C3%A4+b", None).await;
+    let (_, page) = sent(&app, "GET", "/admin/marks?after=%C3%A4+b", None).await;
     assert_eq!(page, "[]");
     for limit in ["65536", "x", "-1"] {
-        assert_eq!(send(&app, "GET", &format!("/admin/marks?limit={limit}"), None).await.0, 400);
+        assert_eq!(sent(&app, "GET", &format!("/admin/marks?limit={limit}"), None).await.0, 400);
     }
 
-    let shown = send(&app, "GET", "/admin/marks/files%2Fa", None).await;
+    let shown = sent(&app, "GET", "/admin/marks/files%2Fa", None).await;
     assert_eq!(shown, (200, r#"{"resource":"files/a","token":34}"#.into()));
-    assert_eq!(send(&app, "GET", "/admin/marks/%C3%A4%20b", None).await.0, 200);
-    assert_eq!(send(&app, "GET", "/admin/marks/nothing", None).await.0, 404);
-    assert_eq!(send(&app, "GET", "/admin/marks/%FF", None).await.0, 400);
+    assert_eq!(sent(&app, "GET", "/admin/marks/%C3%A4%20b", None).await.0, 200);
+    assert_eq!(sent(&app, "GET", "/admin/marks/nothing", None).await.0, 404);
+    assert_eq!(sent(&app, "GET", "/admin/marks/%FF", None).await.0, 400);
 
     // Raised, and from then on refused.
-    assert_eq!(send(&app, "PUT", "/admin/marks/files/a", Some("40")).await.0, 200);
+    assert_eq!(sent(&app, "PUT", "/admin/marks/files/a", Some("40")).await.0, 200);
     assert!(fence.admit(&Resource::new("files/a").unwrap(), token(39)).await.is_err());
     for (number, status) in [(Some("39"), 412), (Some("1001"), 400), (Some("x"), 400), (None, 428)]
     {
-        assert_eq!(send(&app, "PUT", "/admin/marks/files/a", number).await.0, status);
+        assert_eq!(sent(&app, "PUT", "/admin/marks/files/a", number).await.0, status);
     }
-    let shown = send(&app, "GET", "/admin/marks/files/a", None).await;
+    let shown = sent(&app, "GET", "/admin/marks/files/a", None).await;
     assert_eq!(shown, (200, r#"{"resource":"files/a","token":40}"#.into()));
     for method in ["POST", "DELETE", "PATCH"] {
-        assert_eq!(send(&app, method, "/admin/marks/files/a", Some("1")).await.0, 405);
+        assert_eq!(sent(&app, method, "/admin/marks/files/a", Some("1")).await.0, 405);
     }
-    assert_eq!(send(&app, "GET", "/admin/else", None).await.0, 404);
-    assert_eq!(send(&app, "GET", "/admin/marksman", None).await.0, 404);
+    assert_eq!(sent(&app, "GET", "/admin/else", None).await.0, 404);
+    assert_eq!(sent(&app, "GET", "/admin/marksman", None).await.0, 404);
 }
 
 #[tokio::test]
 async fn marks_that_do_not_list_themselves_say_so() {
-    struct Silent;
-    impl Marks for Silent {
-        fn raise<'a>(&'a self, _: &'a Resource, _: Token) -> BoxFuture<'a, Result<(), MarksError>> {
-            std::future::ready(Ok(())).boxed()
-        }
-    }
-    let app = marks_admin::admin(Fence::new(Silent));
-    assert_eq!(send(&app, "GET", "/marks", None).await.0, 503);
-    assert_eq!(send(&app, "GET", "/marks/a", None).await.0, 404);
+    let app = marks_admin::admin(Fence::new(RaisedBy(|_, _| ready(Ok(())))));
+    assert_eq!(sent(&app, "GET", "/marks", None).await.0, 503);
+    assert_eq!(sent(&app, "GET", "/marks/a", None).await.0, 404);
 }
 
 #[tokio::test]

@@ -7,11 +7,6 @@ fn refuses() -> Refusal {
     Refusal::Stale(Stale::check(&resource, token(33), Some(token(34))).unwrap_err())
 }
 
-fn grpc(mut request: Request<Body>) -> Request<Body> {
-    request.headers_mut().insert(header::CONTENT_TYPE, "application/grpc".parse().unwrap());
-    request
-}
-
 /// A server that is put together wrongly is not the client's fault.
 #[tokio::test]
 async fn a_handler_without_a_layer_is_an_error_of_the_server() {

@@ -11,7 +11,7 @@ use tower::limit::GlobalConcurrencyLimitLayer;
 use super::*;
 
 async fn lease(lock: &Arc<dyn Lock>, name: &str) -> Arc<Lease> {
-    Arc::new(lock.acquire(&Resource::new(name).unwrap()).await.unwrap())
+    Arc::new(lock.acquire(&super::named(name)).await.unwrap())
 }
 
 fn to(uri: &str) -> Request<Body> {
@@ -76,7 +76,7 @@ async fn a_lease_that_is_over_takes_no_place_of_a_limit() {
         .await
         .unwrap_err();
     assert!(matches!(error, AttachError::LeaseOver), "{error:?}");
-    let sequencer = Sequencer::new(Resource::new("files/a").unwrap(), token(34));
+    let sequencer = Sequencer::new(file(), token(34));
     let mut held = AttachLayer::new(sequencer).layer(limit);
     let ready =
         poll_fn(|context| Service::<Request<Body>>::poll_ready(&mut held, context)).now_or_never();
@@ -90,7 +90,7 @@ async fn a_lease_that_ran_out_is_over() {
     let node = fencing::lock::redlock::MemoryNode::new("a");
     let service = fencing::Redlock::builder().nodes([node]).renew(false);
     let service = service.ttl(Duration::from_millis(500)).build().unwrap();
-    let lease = service.acquire(&Resource::new("files/a").unwrap()).await.unwrap();
+    let lease = service.acquire(&file()).await.unwrap();
     assert_eq!(lease.held(), Some(lease.sequencer()));
     let over = lease.lost();
     over.await;
@@ -101,7 +101,7 @@ async fn a_lease_that_ran_out_is_over() {
 async fn a_task_has_a_lease_of_its_own() {
     let app = AttachLayer::of_the_task().layer(app(fence()));
     let send = async |number| {
-        let sequencer = Sequencer::new(Resource::new("files/a").unwrap(), token(number));
+        let sequencer = Sequencer::new(file(), token(number));
         let sent = app.clone().oneshot(to("/files/a"));
         within(Arc::new(sequencer), sent).await.map(|answer| answer.status().as_u16())
     };
@@ -136,7 +136,7 @@ async fn what_is_not_of_a_fence_stays_a_response() {
 #[tokio::test]
 async fn the_sequencer_belongs_to_the_request() {
     let app = app(fence());
-    let named = |name: &str| Sequencer::new(Resource::new(name).unwrap(), token(34));
+    let named = |name: &str| Sequencer::new(super::named(name), token(34));
     let client = AttachLayer::new(named("files/a")).with_resource().layer(app.clone());
     assert_eq!(client.clone().oneshot(to("/files/a")).await.unwrap().status(), 200);
     let error = client.oneshot(to("/files/b")).await.unwrap_err();
@@ -197,10 +197,7 @@ async fn every_name_fits_into_a_header() {
     let app = Router::new().fallback(async || "reached").layer(FenceLayer::new(fence(), extractor));
     for (path, name) in [("/a-b", "a b"), ("/a_b", "a%äb")] {
         let mut request = to(path);
-        attach_sequencer(
-            request.headers_mut(),
-            &Sequencer::new(Resource::new(name).unwrap(), token(34)),
-        );
+        attach_sequencer(request.headers_mut(), &Sequencer::new(super::named(name), token(34)));
         assert_eq!(app.clone().oneshot(request).await.unwrap().status(), 200, "{name}");
     }
 }
@@ -210,11 +207,8 @@ async fn every_name_fits_into_a_header() {
 async fn a_grpc_refusal_stays_a_response() {
     let app = app(fence());
     app.clone().oneshot(request("PUT", &["34"])).await.unwrap();
-    let client = AttachLayer::new(Sequencer::new(Resource::new("files/a").unwrap(), token(33)));
-    let mut request = to("/files/a");
-    *request.method_mut() = http::Method::POST;
-    request.headers_mut().insert(header::CONTENT_TYPE, "application/grpc".parse().unwrap());
-    let response = client.layer(app).oneshot(request).await.unwrap();
+    let client = AttachLayer::new(Sequencer::new(file(), token(33)));
+    let response = client.layer(app).oneshot(grpc(request("POST", &[]))).await.unwrap();
     assert_eq!(response.headers()["grpc-status"], "10");
     let problem = Problem::read_grpc(response.headers()).unwrap();
     assert_eq!(problem.stale().unwrap().highest, token(34));

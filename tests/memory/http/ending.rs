@@ -8,14 +8,12 @@ use std::sync::{Mutex, OnceLock};
 
 use fencing::http::FenceBody;
 use http_body::{Frame, SizeHint};
-use tower::BoxError;
 use tower::timeout::Timeout;
-use tower::util::BoxCloneSyncService;
 use tower_http::timeout::TimeoutLayer;
 
 use super::*;
 
-pub type Door = BoxCloneSyncService<Request<()>, Response<Body>, BoxError>;
+pub type Door = Boxed<()>;
 pub type Written = Arc<Mutex<Vec<u64>>>;
 
 /// What the handler has not written when it is cut off: a buffered writer does the same. While
@@ -127,19 +125,6 @@ fn put_with(token: u64) -> Request<()> {
     Request::builder().method("PUT").uri("/a").header(HEADER, token).body(()).unwrap()
 }
 
-/// Makes one type of all stacks.
-fn door<S, R>(service: S) -> Door
-where
-    S: Service<Request<()>, Response = Response<R>> + Clone + Send + Sync + 'static,
-    S::Future: Send + 'static,
-    S::Error: Into<BoxError> + 'static,
-    R: http_body::Body<Data = Bytes> + Send + 'static,
-    R::Error: Into<BoxError>,
-{
-    let service = service.map_response(|response: Response<R>| response.map(Body::new));
-    BoxCloneSyncService::new(service.map_err(Into::into))
-}
-
 /// Sends 33, which ends like this, and then 34, through the stack that `stack` builds. Returns
 /// what was written, in order.
 async fn written(ending: Ending, stack: impl FnOnce(Door) -> Door) -> Vec<u64> {
@@ -176,7 +161,7 @@ fn is_stale(written: &[u64]) -> bool {
 /// Checks the token and then lets the request through: what one would write oneself.
 fn naive(inner: Door) -> Door {
     let marks = Arc::new(MemoryMarks::default());
-    door(tower::service_fn(move |request: Request<()>| {
+    boxed(tower::service_fn(move |request: Request<()>| {
         let (marks, inner) = (Arc::clone(&marks), inner.clone());
         async move {
             let token = request.headers()[HEADER].to_str().unwrap().parse().unwrap();
@@ -193,7 +178,7 @@ where
     S: Clone + Send + Sync + 'static,
     S::Future: Send + 'static,
 {
-    door(layer(fence).layer(inner))
+    boxed(layer(fence).layer(inner))
 }
 
 fn timeout_of_tower(inner: Door) -> Timeout<Door> {
@@ -224,17 +209,17 @@ async fn timeouts_above_and_below_the_fence_end_a_request_before_a_newer_one() {
         |inner| fenced(fence(), timeout_of_tower_http(inner)),
         |inner| fenced(fence().drop_older_after(Duration::ZERO), timeout_of_tower(inner)),
         |inner| fenced(fence().drop_older_after(Duration::ZERO), timeout_of_tower_http(inner)),
-        |inner| door(timeout_of_tower(fenced(fence(), inner))),
-        |inner| door(timeout_of_tower_http(fenced(fence(), inner))),
+        |inner| boxed(timeout_of_tower(fenced(fence(), inner))),
+        |inner| boxed(timeout_of_tower_http(fenced(fence(), inner))),
     ];
     for (number, stack) in fenced_stacks.into_iter().enumerate() {
         assert_eq!(written(Ending::Never, stack).await, [33, 34], "stack {number}");
     }
     let naive_stacks: [Stack; 4] = [
-        |inner| naive(door(timeout_of_tower(inner))),
-        |inner| naive(door(timeout_of_tower_http(inner))),
-        |inner| door(timeout_of_tower(naive(inner))),
-        |inner| door(timeout_of_tower_http(naive(inner))),
+        |inner| naive(boxed(timeout_of_tower(inner))),
+        |inner| naive(boxed(timeout_of_tower_http(inner))),
+        |inner| boxed(timeout_of_tower(naive(inner))),
+        |inner| boxed(timeout_of_tower_http(naive(inner))),
     ];
     for (number, stack) in naive_stacks.into_iter().enumerate() {
         assert!(is_stale(&written(Ending::Never, stack).await), "{number}: nothing was tested");

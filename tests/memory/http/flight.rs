@@ -55,11 +55,11 @@ async fn an_older_request_that_has_ended_is_answered_as_it_ended() {
         }
     };
     let fence = fence().drop_older_after(Duration::ZERO);
-    let app = Router::new().route("/files/{name}", put(handler)).layer(layer(fence.clone()));
+    let app = behind(fence.clone(), put(handler));
     let mut older = Box::pin(app.oneshot(request("PUT", &["33"])));
     assert!((&mut older).now_or_never().is_none());
     written.notify_one();
-    let resource = Resource::new("files/a").unwrap();
+    let resource = file();
     let mut newer = Box::pin(fence.admit(&resource, token(34)));
     assert!((&mut newer).now_or_never().is_none(), "the older one is in flight");
     assert_eq!(older.await.unwrap().status(), 200);
@@ -92,7 +92,7 @@ async fn a_streaming_response_is_in_flight_until_its_end() {
             };
             Body::new(StreamBody::new(stream))
         };
-        let app = Router::new().route("/files/{name}", put(handler)).layer(layer(fence));
+        let app = behind(fence, put(handler));
         let older = app.clone().oneshot(request("PUT", &["33"])).await.unwrap();
         let mut body = older.into_body();
         assert!(body.frame().await.unwrap().is_ok());

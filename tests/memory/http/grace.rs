@@ -4,10 +4,6 @@ use tokio::time::Instant;
 
 use super::*;
 
-fn file() -> Resource {
-    Resource::new("files/a").unwrap()
-}
-
 /// How long newer requests are sent off before one is let in, in seconds.
 async fn closed_for(app: &Router) -> u64 {
     let begin = Instant::now();
@@ -72,29 +68,23 @@ async fn a_fence_that_waits_for_older_requests_stops_none() {
 }
 
 /// Marks that the transaction of an older request holds: nobody is answered while it lasts.
-#[derive(Default)]
-struct Held(MemoryMarks, Arc<AtomicUsize>);
-
-impl Marks for Held {
-    fn raise<'a>(
-        &'a self,
-        resource: &'a Resource,
-        token: Token,
-    ) -> BoxFuture<'a, Result<(), MarksError>> {
+fn held_marks(held: &Arc<AtomicUsize>) -> impl Marks + use<> {
+    let (marks, held) = (Arc::new(MemoryMarks::default()), Arc::clone(held));
+    RaisedBy(move |resource, token| {
+        let (marks, held) = (Arc::clone(&marks), Arc::clone(&held));
         async move {
-            while self.1.load(Ordering::SeqCst) == 1 {
+            while held.load(Ordering::SeqCst) == 1 {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
-            self.0.raise(resource, token).await
+            marks.raise(&resource, token).await
         }
-        .boxed()
-    }
+    })
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_request_that_holds_the_marks_is_stopped_when_its_grace_is_over() {
     let held = Arc::new(AtomicUsize::new(0));
-    let fence = Fence::new(Held(MemoryMarks::default(), Arc::clone(&held)));
+    let fence = Fence::new(held_marks(&held));
     let fence = fence.drop_older_after(Duration::from_secs(30));
     let older = fence.admit(&file(), token(33)).await.unwrap();
     held.store(1, Ordering::SeqCst);
@@ -115,8 +105,7 @@ async fn a_request_that_holds_the_marks_is_stopped_when_its_grace_is_over() {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_gave_up_at_the_marks_stops_nobody_any_more() {
     let held = Arc::new(AtomicUsize::new(0));
-    let fence = Fence::new(Held(MemoryMarks::default(), Arc::clone(&held)))
-        .drop_older_after(Duration::ZERO);
+    let fence = Fence::new(held_marks(&held)).drop_older_after(Duration::ZERO);
     let older = fence.admit(&file(), token(33)).await.unwrap();
     held.store(1, Ordering::SeqCst);
     let limited = fence.clone().limit(Duration::from_secs(1));

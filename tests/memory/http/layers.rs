@@ -2,8 +2,7 @@
 
 use http_body_util::Full;
 use http_body_util::combinators::BoxBody;
-use tower::util::BoxCloneService;
-use tower::{BoxError, ServiceBuilder};
+use tower::ServiceBuilder;
 use tower_http::compression::CompressionLayer;
 use tower_http::cors::CorsLayer;
 use tower_http::limit::RequestBodyLimitLayer;
@@ -13,20 +12,7 @@ use tower_http::validate_request::ValidateRequestHeaderLayer;
 
 use super::*;
 
-type App = BoxCloneService<Request<Full<Bytes>>, Response<Body>, BoxError>;
-
-/// Makes one type of all stacks.
-fn boxed<S, R>(service: S) -> App
-where
-    S: Service<Request<Full<Bytes>>, Response = Response<R>> + Clone + Send + 'static,
-    S::Future: Send + 'static,
-    S::Error: Into<BoxError> + 'static,
-    R: http_body::Body<Data = Bytes> + Send + 'static,
-    R::Error: Into<BoxError>,
-{
-    let service = service.map_response(|response: Response<R>| response.map(Body::new));
-    BoxCloneService::new(service.map_err(Into::into))
-}
+type App = Boxed<Full<Bytes>>;
 
 /// Takes its time if its body says so.
 async fn handler<B>(request: Request<B>) -> Result<Response<Full<Bytes>>, BoxError>

@@ -10,10 +10,7 @@ async fn a_path_with_a_second_name_names_nothing() {
     let handler = |axum::extract::Path(name): axum::extract::Path<String>| async move { name };
     let layer = FenceLayer::new(fence(), path);
     let app = Router::new().route("/files/{*name}", put(handler)).route_layer(layer);
-    let send = async |uri: &str, token: u64| {
-        let request = Request::builder().method("PUT").uri(uri).header(HEADER, token);
-        app.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
-    };
+    let send = async |uri: &str, token: u64| put_to(&app, uri, token).await;
     assert_eq!(send("/files/a", 34).await.status(), 200);
     for uri in ["/files/a", "/files/%61", "/files/a?x=1"] {
         assert_eq!(send(uri, 33).await.status(), 412, "{uri}");
@@ -43,8 +40,7 @@ async fn a_path_with_a_second_name_names_nothing() {
 }
 
 async fn put_to(app: &Router, uri: &str, token: u64) -> Response<Body> {
-    let request = Request::builder().method("PUT").uri(uri).header(HEADER, token);
-    app.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
+    send(app, "PUT", uri, Some(&token.to_string())).await
 }
 
 async fn resource_and_token(Fenced { resource, token, .. }: Fenced) -> String {

@@ -26,11 +26,7 @@ async fn a_closure_says_what_each_request_needs() {
     };
     let app = with(layer(fence()).policy(policy));
     let send = async |method: &str, uri: &str, token: Option<&str>| {
-        let mut request = Request::builder().method(method).uri(uri);
-        if let Some(token) = token {
-            request = request.header("Fencing-Token", token);
-        }
-        let response = app.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        let response = super::send(&app, method, uri, token).await;
         (response.status().as_u16(), text(response).await)
     };
     assert_eq!(send("PUT", "/files/a", None).await.0, 428);
@@ -69,20 +65,12 @@ async fn in_shadow_every_request_passes_and_its_response_tells() {
 
 #[tokio::test]
 async fn in_shadow_marks_that_fail_hold_nobody_up() {
-    let app = with(layer(Fence::new(NoMarks)).shadow());
+    let app = with(layer(Fence::new(no_marks())).shadow());
     let response = app.oneshot(request("PUT", &["34"])).await.unwrap();
     assert_eq!(
         (response.status().as_u16(), &response.headers()[SHADOW]),
         (200, &http::HeaderValue::from(503))
     );
-}
-
-struct NoMarks;
-
-impl Marks for NoMarks {
-    fn raise<'a>(&'a self, _: &'a Resource, _: Token) -> BoxFuture<'a, Result<(), MarksError>> {
-        ready(Err(MarksError::Unreachable("secret-host refused".into()))).boxed()
-    }
 }
 
 /// A newer request does not wait for an older one, and does not drop it.

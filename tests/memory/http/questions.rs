@@ -1,15 +1,12 @@
 //! Requests with one token share the question whether it was issued, and its answer where they may.
 
 use fencing::Sequencer;
+use fencing::fence::Admission;
 use tokio::sync::Semaphore;
 
 use super::*;
 
 const GIANT: u64 = 999_999_999_999_999;
-
-fn resource() -> Resource {
-    Resource::new("files/a").unwrap()
-}
 
 /// A lock service that has issued up to 34 and takes 100 ms, and how many questions it had at once.
 fn with_a_count() -> (Fence, Arc<AtomicUsize>) {
@@ -30,7 +27,7 @@ fn with_a_count() -> (Fence, Arc<AtomicUsize>) {
 #[tokio::test(start_paused = true)]
 async fn forged_tokens_are_asked_about_16_at_a_time_and_the_holder_among_them() {
     let (fence, most) = with_a_count();
-    let resource = resource();
+    let resource = file();
     let forged = (0..1000).map(|number| {
         let (fence, resource) = (fence.clone(), resource.clone());
         tokio::spawn(async move { fence.admit(&resource, token(35 + number)).await.map(drop) })
@@ -58,7 +55,7 @@ async fn forged_tokens_are_asked_about_16_at_a_time_and_the_holder_among_them() 
 #[tokio::test(start_paused = true)]
 async fn a_fence_asks_about_1000_tokens_at_a_time() {
     let (fence, most) = with_a_count();
-    let name = |number: u64| Resource::new(format!("files/{number}")).unwrap();
+    let name = |number: u64| named(&format!("files/{number}"));
     let forged = (0..5000).map(|number| {
         let fence = fence.clone();
         async move { fence.admit(&name(number), token(35)).await.map(drop) }
@@ -66,7 +63,7 @@ async fn a_fence_asks_about_1000_tokens_at_a_time() {
     let refused = futures_util::future::join_all(forged).await;
     let asked = refused.iter().filter(|no| matches!(no, Err(FenceError::NotIssued(_)))).count();
     assert_eq!((asked, most.load(Ordering::SeqCst)), (1000, 1000));
-    assert!(fence.admit(&resource(), token(34)).await.is_ok());
+    assert!(fence.admit(&file(), token(34)).await.is_ok());
 }
 
 /// Marks that need the one connection of a pool.
@@ -102,9 +99,9 @@ async fn a_stale_token_is_refused_at_the_gate_before_the_marks_are_asked() {
     let pool = Arc::new(Semaphore::new(1));
     let fence = Fence::new(Pooled(Arc::clone(&pool), Arc::default()))
         .check_sequencer(|_: Sequencer| async { Ok::<_, Infallible>(true) });
-    let _newer = fence.admit(&resource(), token(34)).await.unwrap();
+    let _newer = fence.admit(&file(), token(34)).await.unwrap();
     let _busy = pool.acquire().await.unwrap();
-    let stale = fence.admit(&resource(), token(33)).now_or_never();
+    let stale = fence.admit(&file(), token(33)).now_or_never();
     assert!(matches!(stale, Some(Err(FenceError::Stale(_)))), "it asks the marks: {stale:?}");
 }
 
@@ -120,40 +117,17 @@ async fn an_older_request_that_has_the_connection_of_the_marks_is_asked_to_stop(
         } else {
             fence
         };
-        let older = fence.admit(&resource(), token(33)).await.unwrap();
+        let older = fence.admit(&file(), token(33)).await.unwrap();
         let transaction = Arc::clone(&pool).acquire_owned().await.unwrap();
         let stop = older.superseded();
         let task = tokio::spawn(async move {
             stop.await;
             drop((transaction, older));
         });
-        let newer = fence.admit(&resource(), token(34)).await;
+        let newer = fence.admit(&file(), token(34)).await;
         assert!(newer.is_ok(), "{checks}: {newer:?}");
         task.await.unwrap();
     }
-}
-
-/// The same with marks in SQLite, whose one connection the handler has.
-#[tokio::test]
-async fn an_older_transaction_on_the_pool_of_the_marks_is_asked_to_stop() {
-    use fencing::sql;
-    let pool = sqlx::sqlite::SqlitePoolOptions::new().max_connections(1);
-    let pool = pool.connect("sqlite::memory:").await.unwrap();
-    sql::migrate(&pool).await.unwrap();
-    let fence = Fence::new(sql::SqlMarks::new(pool.clone()))
-        .limit(Duration::from_secs(20))
-        .drop_older_after(Duration::ZERO)
-        .check_sequencer(|_: Sequencer| async { Ok::<_, Infallible>(true) });
-    let older = fence.admit(&resource(), token(33)).await.unwrap();
-    let transaction = pool.begin().await.unwrap();
-    let stop = older.superseded();
-    let task = tokio::spawn(async move {
-        stop.await;
-        drop((transaction, older));
-    });
-    let newer = fence.admit(&resource(), token(34)).await;
-    assert!(newer.is_ok(), "{newer:?}");
-    task.await.unwrap();
 }
 
 /// The marks had little time, and are not said to be slow.
@@ -165,7 +139,7 @@ async fn marks_that_had_what_the_question_left_are_not_blamed_for_the_whole_limi
         tokio::time::sleep(Duration::from_secs(2)).await;
         Ok::<_, Infallible>(true)
     });
-    let error = fence.admit(&resource(), token(34)).await.unwrap_err().to_string();
+    let error = fence.admit(&file(), token(34)).await.unwrap_err().to_string();
     assert!(
         error.ends_with("no answer within what the lock service had left of 5000 ms"),
         "{error}"
@@ -202,12 +176,12 @@ impl Marks for LoweredAfterTheRead {
 #[tokio::test]
 async fn a_token_below_a_poisoned_mark_is_stale_even_if_the_mark_is_lowered_meanwhile() {
     let marks = Arc::new(MemoryMarks::default());
-    marks.raise(&resource(), token(GIANT)).await.unwrap();
+    marks.raise(&file(), token(GIANT)).await.unwrap();
     let fence = Fence::new(LoweredAfterTheRead(Arc::clone(&marks)))
         .check_sequencer(|_: Sequencer| async { Ok::<_, Infallible>(false) });
-    let refused = fence.admit(&resource(), token(GIANT - 1)).await;
+    let refused = fence.admit(&file(), token(GIANT - 1)).await;
     assert!(matches!(refused, Err(FenceError::Stale(_))), "{refused:?}");
-    assert_eq!(marks.highest(&resource()).await.unwrap(), Some(token(34)));
+    assert_eq!(marks.highest(&file()).await.unwrap(), Some(token(34)));
 }
 
 /// A lock service whose answers are on their way for 20 ms, and how many leases it has granted.
@@ -229,10 +203,10 @@ fn with_a_way_back() -> (Fence, Arc<AtomicUsize>) {
 async fn a_no_from_before_the_grant_does_not_refuse_the_holder() {
     let (fence, newest) = with_a_way_back();
     let forger = fence.clone();
-    let forger = tokio::spawn(async move { forger.admit(&resource(), token(35)).await.map(drop) });
+    let forger = tokio::spawn(async move { forger.admit(&file(), token(35)).await.map(drop) });
     tokio::time::sleep(Duration::from_millis(10)).await;
     newest.store(35, Ordering::SeqCst);
-    let holder = fence.admit(&resource(), token(35)).await;
+    let holder = fence.admit(&file(), token(35)).await;
     assert!(forger.await.unwrap().is_err());
     assert!(holder.is_ok(), "{holder:?}");
 }
@@ -245,7 +219,7 @@ async fn forgers_who_guess_the_next_token_refuse_no_holder() {
         tokio::spawn(async move {
             loop {
                 let next = newest.load(Ordering::SeqCst) as u64 + 1;
-                let _ = fence.admit(&resource(), token(next)).await.map(drop);
+                let _ = fence.admit(&file(), token(next)).await.map(drop);
                 tokio::time::sleep(Duration::from_millis(forger)).await;
             }
         });
@@ -253,7 +227,7 @@ async fn forgers_who_guess_the_next_token_refuse_no_holder() {
     for _ in 0..100 {
         tokio::time::sleep(Duration::from_millis(37)).await;
         let mine = newest.fetch_add(1, Ordering::SeqCst) as u64 + 1;
-        let outcome = fence.admit(&resource(), token(mine)).await;
+        let outcome = fence.admit(&file(), token(mine)).await;
         assert!(outcome.is_ok(), "{outcome:?}");
     }
 }
@@ -265,11 +239,16 @@ async fn a_request_that_nobody_polls_holds_up_no_equal_token() {
         tokio::time::sleep(Duration::from_millis(5)).await;
         Ok::<_, Infallible>(true)
     });
-    let mut first = Box::pin(async { fence.admit(&resource(), token(34)).await });
+    let mut first = Box::pin(async { fence.admit(&file(), token(34)).await });
     assert!((&mut first).now_or_never().is_none());
-    let second = fence.admit(&resource(), token(34)).await;
+    let second = fence.admit(&file(), token(34)).await;
     assert!(second.is_ok(), "{second:?}");
     drop(first);
+}
+
+async fn ten_at_once(fence: &Fence) -> Vec<Result<Admission, FenceError>> {
+    let resource = file();
+    futures_util::future::join_all((0..10).map(|_| fence.admit(&resource, token(34)))).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -286,9 +265,7 @@ async fn a_question_that_hangs_is_asked_once_more() {
             Ok::<_, Infallible>(true)
         }
     });
-    let resource = resource();
-    let all = futures_util::future::join_all((0..10).map(|_| fence.admit(&resource, token(34))));
-    for admitted in all.await {
+    for admitted in ten_at_once(&fence).await {
         assert!(admitted.is_ok(), "{admitted:?}");
     }
     assert_eq!(asked.load(Ordering::SeqCst), 2);
@@ -301,9 +278,7 @@ async fn a_late_yes_counts() {
         tokio::time::sleep(Duration::from_secs(4)).await;
         Ok::<_, Infallible>(true)
     });
-    let resource = resource();
-    let all = futures_util::future::join_all((0..10).map(|_| fence.admit(&resource, token(34))));
-    for admitted in all.await {
+    for admitted in ten_at_once(&fence).await {
         assert!(admitted.is_ok(), "{admitted:?}");
     }
 }
@@ -319,9 +294,7 @@ async fn all_who_ask_share_an_error() {
             Err::<bool, _>("it is down")
         }
     });
-    let resource = resource();
-    let all = futures_util::future::join_all((0..10).map(|_| fence.admit(&resource, token(34))));
-    for refused in all.await {
+    for refused in ten_at_once(&fence).await {
         assert!(refused.unwrap_err().to_string().contains("it is down"));
     }
     assert_eq!(asked.load(Ordering::SeqCst), 1);

@@ -12,12 +12,6 @@ fn writes_and_reads() -> axum::routing::MethodRouter {
     put(|_: Fenced| ok()).get(ok)
 }
 
-async fn send(app: &Router, method: &str, uri: &str, token: Option<&str>) -> Response<Body> {
-    let mut request = request(method, token.as_slice());
-    *request.uri_mut() = uri.parse().unwrap();
-    app.clone().oneshot(request).await.unwrap()
-}
-
 const GIANT: Option<&str> = Some("999999999999999");
 
 /// 34's read must shut out 33, or 33 could write between 34's read and 34's write.

@@ -2,7 +2,6 @@
 
 use fencing::http::{AttachError, AttachLayer};
 use fencing::lock::{self, Lock};
-use tokio::net::TcpListener;
 use tower::ServiceBuilder;
 
 use super::*;
@@ -25,17 +24,13 @@ fn client(
 
 #[tokio::test]
 async fn reqwest_sends_the_token_and_tells_a_refusal_by_its_type() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let server = app(fence());
-    tokio::spawn(async move { axum::serve(listener, server).await.unwrap() });
+    let address = serve(app(fence())).await;
     let to = |path: &str| {
         let uri = format!("http://{address}{path}");
         Request::builder().method("PUT").uri(uri).body("one".to_owned()).unwrap()
     };
     let lock = lock::connect("memory:").await.unwrap();
-    let name = Resource::new("files/a").unwrap();
-    let lease = Arc::new(lock.acquire(&name).await.unwrap());
+    let lease = Arc::new(lock.acquire(&file()).await.unwrap());
     let older = client(Arc::clone(&lease));
     let answer = older.clone().oneshot(to("/files/a")).await.unwrap();
     let body = answer.into_body().collect().await.unwrap().to_bytes();

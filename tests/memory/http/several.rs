@@ -38,7 +38,7 @@ fn app_of_several(fence: Fence) -> Router {
 }
 
 async fn admits(fence: &Fence, name: &str, number: u64) -> bool {
-    fence.admit(&Resource::new(name).unwrap(), token(number)).await.is_ok()
+    fence.admit(&named(name), token(number)).await.is_ok()
 }
 
 #[tokio::test]
@@ -86,26 +86,21 @@ async fn all_are_admitted_or_none() {
 }
 
 /// Marks that take their time, so that others come in between.
-struct SlowMarks(MemoryMarks);
-
-impl Marks for SlowMarks {
-    fn raise<'a>(
-        &'a self,
-        resource: &'a Resource,
-        token: Token,
-    ) -> BoxFuture<'a, Result<(), MarksError>> {
+fn slow_marks() -> impl Marks {
+    let marks = Arc::new(MemoryMarks::default());
+    RaisedBy(move |resource, token| {
+        let marks = Arc::clone(&marks);
         async move {
             tokio::time::sleep(Duration::from_millis(50)).await;
-            self.0.raise(resource, token).await
+            marks.raise(&resource, token).await
         }
-        .boxed()
-    }
+    })
 }
 
 /// Each is older than the other with one resource, and names them in another order.
 #[tokio::test]
 async fn requests_never_wait_for_each_other() {
-    let fence = Fence::new(SlowMarks(MemoryMarks::default())).limit(Duration::from_secs(60));
+    let fence = Fence::new(slow_marks()).limit(Duration::from_secs(60));
     let app = app_of_several(fence);
     let one = app.clone().oneshot(moving("/a+b", &["33 a", "34 b"]));
     let two = app.clone().oneshot(moving("/b+a", &["33 b", "34 a"]));
@@ -121,16 +116,11 @@ async fn requests_never_wait_for_each_other() {
 #[tokio::test]
 async fn one_that_waits_with_a_resource_gives_it_up() {
     let fence = fence().limit(Duration::from_secs(20));
-    let held = fence.admit(&Resource::new("b").unwrap(), token(33)).await.unwrap();
+    let held = fence.admit(&named("b"), token(33)).await.unwrap();
     let app = app_of_several(fence.clone().drop_older_after(Duration::ZERO));
     let waiting = tokio::spawn(app.clone().oneshot(moving("/a+b", &["34 a", "34 b"])));
-    while fence
-        .clone()
-        .limit(Duration::ZERO)
-        .admit(&Resource::new("a").unwrap(), token(33))
-        .await
-        .is_ok()
-    {
+    let hasty = fence.clone().limit(Duration::ZERO);
+    while admits(&hasty, "a", 33).await {
         tokio::task::yield_now().await;
     }
     let newer = app.clone().oneshot(moving("/a", &["35 a"]));

@@ -1,10 +1,8 @@
 //! Clients that stop in the middle: of their upload, or of what they read. Nobody polls a
 //! response then, and a newer token gets its turn all the same.
 
-use std::net::SocketAddr;
-
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 
 use super::*;
 
@@ -17,14 +15,7 @@ fn endless(fence: Fence) -> Router {
         let chunk = Bytes::from(vec![b'x'; 1 << 20]);
         Body::from_stream(futures_util::stream::repeat(Ok::<_, Infallible>(chunk)))
     };
-    Router::new().route("/files/{name}", put(handler)).layer(layer(fence))
-}
-
-async fn serve(app: Router) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move { axum::serve(listener, app).await });
-    address
+    behind(fence, put(handler))
 }
 
 async fn send(address: SocketAddr, token: u64, length: usize, body: &str) -> TcpStream {
@@ -116,8 +107,7 @@ async fn a_body_that_nobody_polls_is_dropped_first() {
             Body::from_stream(chunks)
         }
     };
-    let app = Router::new().route("/files/{name}", put(handler));
-    let app = app.layer(layer(fence().drop_older_after(Duration::ZERO)));
+    let app = behind(fence().drop_older_after(Duration::ZERO), put(handler));
     let mut older = app.clone().oneshot(request("PUT", &["33"])).await.unwrap().into_body();
     assert!(older.frame().await.unwrap().is_ok());
     assert_eq!(gone.load(Ordering::SeqCst), 0);
@@ -138,20 +128,18 @@ async fn a_newer_request_in_the_middle_of_a_poll_waits_for_its_end() {
         let fence = inner.clone();
         async move {
             let chunks = futures_util::stream::repeat_with(move || {
-                let resource = Resource::new("files/a").unwrap();
-                let newer = fence.admit(&resource, Token::new(34).unwrap()).now_or_never();
+                let newer = fence.admit(&file(), Token::new(34).unwrap()).now_or_never();
                 assert!(newer.is_none(), "33 is in flight yet");
                 Ok::<_, Infallible>(Bytes::from(token.to_string()))
             });
             Body::from_stream(chunks)
         }
     };
-    let app = Router::new().route("/files/{name}", put(handler)).layer(layer(fence.clone()));
+    let app = behind(fence.clone(), put(handler));
     let mut older = app.oneshot(request("PUT", &["33"])).await.unwrap().into_body();
     assert_eq!(older.frame().await.unwrap().unwrap().into_data().unwrap(), "33");
     assert!(older.frame().await.unwrap().is_err(), "cut off");
-    let resource = Resource::new("files/a").unwrap();
-    assert!(fence.admit(&resource, token(34)).now_or_never().unwrap().is_ok());
+    assert!(fence.admit(&file(), token(34)).now_or_never().unwrap().is_ok());
 }
 
 /// Each request is the newer one of the last, whose body is polled without a pause meanwhile.
@@ -176,9 +164,8 @@ async fn a_body_is_gone_before_a_newer_request_however_they_race() {
             Body::from_stream(chunks)
         }
     };
-    let app = Router::new().route("/files/{name}", put(handler));
     let fence = fence().drop_older_after(Duration::ZERO);
-    let app = app.layer(layer(fence.clone()));
+    let app = behind(fence.clone(), put(handler));
     let mut readers = Vec::new();
     for number in 1..=2000 {
         let response = app.clone().oneshot(request("PUT", &[&number.to_string()])).await.unwrap();
@@ -186,8 +173,7 @@ async fn a_body_is_gone_before_a_newer_request_however_they_race() {
         let mut body = response.into_body();
         readers.push(tokio::spawn(async move { while let Some(Ok(_)) = body.frame().await {} }));
     }
-    let resource = Resource::new("files/a").unwrap();
-    let _newest = fence.admit(&resource, token(3000)).await.unwrap();
+    let _newest = fence.admit(&file(), token(3000)).await.unwrap();
     for reader in readers {
         reader.await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! Which refusal has which status, and what it tells the client.
+//! Which refusal has which status, over HTTP and gRPC, and what it tells the client.
 
 use super::*;
 
@@ -11,8 +11,7 @@ async fn refusals_are_problems_that_a_client_can_read() {
     assert_eq!(response.status(), 412);
     assert!(matches!(response.extensions().get(), Some(Refusal::Stale(_))));
     let found = problem(response).await;
-    let resource = Resource::new("files/a").unwrap();
-    let stale = Stale::check(&resource, token(33), Some(token(34)));
+    let stale = Stale::check(&file(), token(33), Some(token(34)));
     assert_eq!(found.stale(), stale.err());
     assert_eq!(found.detail, "token 33 of files/a is stale, high water 34");
 
@@ -64,17 +63,9 @@ async fn full_marks_are_not_to_be_tried_again() {
     assert_eq!((found.kind.as_str(), found.detail.as_str()), (Problem::UNAVAILABLE, text));
 }
 
-struct NoMarks;
-
-impl Marks for NoMarks {
-    fn raise<'a>(&'a self, _: &'a Resource, _: Token) -> BoxFuture<'a, Result<(), MarksError>> {
-        ready(Err(MarksError::Unreachable("secret-host refused".into()))).boxed()
-    }
-}
-
 #[tokio::test]
 async fn unreachable_marks_let_nobody_pass_and_say_little() {
-    let response = app(Fence::new(NoMarks)).oneshot(request("PUT", &["34"])).await.unwrap();
+    let response = app(Fence::new(no_marks())).oneshot(request("PUT", &["34"])).await.unwrap();
     assert_eq!(response.status(), 503);
     assert!(response.headers().contains_key(header::RETRY_AFTER));
     let body = text(response).await;
@@ -101,4 +92,45 @@ fn without_a_tokio_runtime_requests_are_refused_and_nothing_panics() {
     assert!(!response.headers().contains_key(header::RETRY_AFTER));
     let refusal: &Refusal = response.extensions().get().unwrap();
     assert!(refusal.to_string().starts_with("no tokio runtime"), "{refusal}");
+}
+
+#[tokio::test]
+async fn grpc_is_answered_with_trailers_only() {
+    let app = app(Fence::new(MemoryMarks::new(1)).ceiling(token(1000)));
+    app.clone().oneshot(request("PUT", &["34"])).await.unwrap();
+    for (tokens, uri, status) in [
+        (&["33"] as &[&str], "/files/a", "10"),
+        (&[], "/files/a", "9"),
+        (&["x"], "/files/a", "3"),
+        (&["1001"], "/files/a", "3"),
+        (&["35"], "/files/b", "14"),
+    ] {
+        let mut request = request("POST", tokens);
+        *request.uri_mut() = uri.parse().unwrap();
+        let kind = "application/grpc+proto".parse().unwrap();
+        request.headers_mut().insert(header::CONTENT_TYPE, kind);
+        let response = app.clone().oneshot(request).await.unwrap();
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.headers()["grpc-status"], status, "{tokens:?}");
+        assert_eq!(response.headers()["content-type"], "application/grpc");
+        assert!(response.headers().contains_key("grpc-message"));
+        assert_eq!(text(response).await, "");
+    }
+}
+
+#[tokio::test]
+async fn only_grpc_is_answered_as_grpc() {
+    let app = app(fence());
+    app.clone().oneshot(request("PUT", &["34"])).await.unwrap();
+    for (method, kind) in [
+        ("PUT", "application/grpc"),
+        ("POST", "application/grpc-web"),
+        ("POST", "application/grpcx"),
+        ("POST", "application/json"),
+    ] {
+        let mut request = request(method, &["33"]);
+        request.headers_mut().insert(header::CONTENT_TYPE, kind.parse().unwrap());
+        let response = app.clone().oneshot(request).await.unwrap();
+        assert_eq!(response.status(), 412, "{method} {kind}");
+    }
 }

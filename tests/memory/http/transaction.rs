@@ -166,22 +166,22 @@ async fn the_head_of_the_response_waits_for_the_commit() {
 #[tokio::test]
 async fn what_fails_says_whether_anything_may_be_stored() {
     let cases = [
-        (Some("stale"), None, 412, Problem::STALE, false, "stale"),
-        (Some("conflict"), None, 503, Problem::CONFLICT, true, "try again"),
-        (Some("lost"), None, 503, Problem::UNAVAILABLE, true, "nothing was written"),
-        (None, Some("conflict"), 503, Problem::CONFLICT, true, "rolled back; try again"),
-        (None, Some("rolled back"), 503, Problem::ROLLED_BACK, false, "nothing was written"),
-        (None, Some("broken"), 503, Problem::ROLLED_BACK, true, "nothing was written"),
-        (None, Some("lost"), 503, Problem::IN_DOUBT, false, "in doubt"),
+        (Some("stale"), None, 412, "10", Problem::STALE, false, "stale"),
+        (Some("conflict"), None, 503, "14", Problem::CONFLICT, true, "try again"),
+        (Some("lost"), None, 503, "14", Problem::UNAVAILABLE, true, "nothing was written"),
+        (None, Some("conflict"), 503, "14", Problem::CONFLICT, true, "rolled back; try again"),
+        (None, Some("rolled back"), 503, "13", Problem::ROLLED_BACK, false, "nothing was written"),
+        (None, Some("broken"), 503, "14", Problem::ROLLED_BACK, true, "nothing was written"),
+        (None, Some("lost"), 503, "2", Problem::IN_DOUBT, false, "in doubt"),
     ];
-    for (begins, ends, status, kind, again, words) in cases {
+    for (begins, ends, status, grpc_status, kind, again, words) in cases {
         let storage = Storage { begins, ends, ..Storage::default() };
         let handler = async |tx: Option<InTransaction<Storage>>| {
             assert!(tx.is_some());
             ([("set-cookie", "written=yes")], "done")
         };
-        let app = behind(&storage, put(handler));
-        let response = app.oneshot(request("PUT", &["33"])).await.unwrap();
+        let app = behind(&storage, put(handler).post(handler));
+        let response = app.clone().oneshot(request("PUT", &["33"])).await.unwrap();
         assert_eq!(response.status(), status, "{kind}");
         assert_eq!(response.headers().contains_key(header::RETRY_AFTER), again, "{kind}");
         assert!(!response.headers().contains_key("set-cookie"), "it was not written");
@@ -189,26 +189,12 @@ async fn what_fails_says_whether_anything_may_be_stored() {
         assert_eq!(problem.kind, kind);
         assert!(problem.detail.contains(words), "{}", problem.detail);
         assert!(!problem.detail.contains("answer was lost"), "{}", problem.detail);
-    }
-}
 
-#[tokio::test]
-async fn a_client_that_speaks_grpc_is_told_in_its_own_words() {
-    for (begins, ends, status) in [
-        (Some("stale"), None, "10"),
-        (Some("conflict"), None, "14"),
-        (None, Some("rolled back"), "13"),
-        (None, Some("broken"), "14"),
-        (None, Some("lost"), "2"),
-    ] {
-        let storage = Storage { begins, ends, ..Storage::default() };
-        let app = behind(&storage, axum::routing::post(async || "done"));
-        let mut request = request("POST", &["33"]);
-        let kind = "application/grpc".parse().unwrap();
-        request.headers_mut().insert(header::CONTENT_TYPE, kind);
-        let response = app.oneshot(request).await.unwrap();
-        assert_eq!(response.status(), 200);
-        assert_eq!(response.headers()["grpc-status"], status);
+        let response = app.oneshot(grpc(request("POST", &["33"]))).await.unwrap();
+        assert_eq!(
+            (response.status().as_u16(), &response.headers()["grpc-status"]),
+            (200, &grpc_status.parse().unwrap())
+        );
         assert!(Problem::read_grpc(response.headers()).is_some());
     }
 }

@@ -1,29 +1,23 @@
 //! A large upload that is refused: the client learns why.
 
-use std::net::SocketAddr;
-
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 
 use super::*;
 
 const LENGTH: usize = 8 << 20;
 
-async fn serve() -> SocketAddr {
+async fn served() -> SocketAddr {
     let write = |_: Fenced, body: Bytes| async move { body.len().to_string() };
     let routes = put(write).layer(axum::extract::DefaultBodyLimit::disable());
-    let app = Router::new().route("/files/{name}", routes.route_layer(layer(fence())));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move { axum::serve(listener, app).await });
-    address
+    serve(behind(fence(), routes)).await
 }
 
 /// A client that asks first, as curl does from a mebibyte on, gets its refusal in place of the go-ahead,
 /// and sends nothing. One that is let in gets the go-ahead.
 #[tokio::test]
 async fn a_client_that_asks_first_is_refused_before_it_sends_its_upload() {
-    let address = serve().await;
+    let address = served().await;
     let ask = async |token: u64| {
         let head = format!(
             "PUT /files/a HTTP/1.1\r\nHost: x\r\nFencing-Token: {token}\r\n\
@@ -56,7 +50,7 @@ async fn a_client_that_asks_first_is_refused_before_it_sends_its_upload() {
 /// Over HTTP 2 the answer does not depend on what the client still sends.
 #[tokio::test]
 async fn over_http_2_the_refusal_arrives_in_the_middle_of_the_upload() {
-    let stream = TcpStream::connect(serve().await).await.unwrap();
+    let stream = TcpStream::connect(served().await).await.unwrap();
     let (client, connection) = h2::client::handshake(stream).await.unwrap();
     tokio::spawn(connection);
     let mut client = client.ready().await.unwrap();
