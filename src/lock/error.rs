@@ -12,7 +12,7 @@ pub enum AcquireError {
     /// Another client holds the lock. The servers answer.
     #[error(
         "{resource} is held by another client{}; try again in {} ms",
-        By(.holder.as_ref()),
+        by(.holder.as_ref()),
         .retry_after.as_millis()
     )]
     #[non_exhaustive]
@@ -29,7 +29,7 @@ pub enum AcquireError {
         "no quorum for {resource}: {needed} of {nodes} nodes must grant, and {}{} gave no vote: {}",
         if .causes.len() + .granted < *.nodes { "at least " } else { "" },
         .causes.len(),
-        Causes(.causes)
+        joined(.causes)
     )]
     #[non_exhaustive]
     NoQuorum {
@@ -72,12 +72,8 @@ pub enum AcquireError {
     },
 }
 
-struct By<'a>(Option<&'a Holder>);
-
-impl fmt::Display for By<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.map_or(Ok(()), |holder| write!(f, ", {holder}"))
-    }
+fn by(holder: Option<&Holder>) -> String {
+    holder.map_or_else(String::new, |holder| format!(", {holder}"))
 }
 
 /// How many resources one call takes.
@@ -129,7 +125,7 @@ pub enum Loss {
 
 /// The lease was lost while work went on under it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("lease lost, {resource} token {token}: {loss}{}", LastRenewal(.causes))]
+#[error("lease lost, {resource} token {token}: {loss}{}", last_renewal(.causes))]
 #[non_exhaustive]
 pub struct LeaseLost {
     /// What was locked.
@@ -142,14 +138,10 @@ pub struct LeaseLost {
     pub causes: Vec<NodeCause>,
 }
 
-struct LastRenewal<'a>(&'a [NodeCause]);
-
-impl fmt::Display for LastRenewal<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            return Ok(());
-        }
-        write!(f, "; the last renewal failed: {}", Causes(self.0))
+fn last_renewal(causes: &[NodeCause]) -> String {
+    match causes {
+        [] => String::new(),
+        causes => format!("; the last renewal failed: {}", joined(causes)),
     }
 }
 
@@ -161,7 +153,7 @@ pub enum RenewError {
     #[error(transparent)]
     Lost(#[from] LeaseLost),
     /// Too few servers answered. The lease lasts until its old deadline; try again.
-    #[error("lease not renewed yet, {resource} token {token}: {}", Causes(.causes))]
+    #[error("lease not renewed yet, {resource} token {token}: {}", joined(.causes))]
     #[non_exhaustive]
     Failed {
         /// What is locked.
@@ -189,18 +181,8 @@ impl fmt::Display for NodeCause {
     }
 }
 
-pub(super) struct Causes<'a>(pub(super) &'a [NodeCause]);
-
-impl fmt::Display for Causes<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, cause) in self.0.iter().enumerate() {
-            if number > 0 {
-                f.write_str("; ")?;
-            }
-            fmt::Display::fmt(cause, f)?;
-        }
-        Ok(())
-    }
+pub(super) fn joined(causes: &[NodeCause]) -> String {
+    causes.iter().map(NodeCause::to_string).collect::<Vec<_>>().join("; ")
 }
 
 /// What a release found.
@@ -215,7 +197,7 @@ pub enum Released {
 /// A release whose outcome is in doubt: it may have happened or not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[error("release in doubt, the lock is gone by the end of its TTL: {}", Causes(.causes))]
+#[error("release in doubt, the lock is gone by the end of its TTL: {}", joined(.causes))]
 pub struct ReleaseError {
     /// Which nodes did not answer, and why.
     pub causes: Vec<NodeCause>,

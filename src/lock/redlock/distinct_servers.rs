@@ -29,25 +29,20 @@ impl DistinctServers {
     /// # Errors
     /// [`Fault::SameServer`] if another lane counts for that server already.
     pub(super) fn reached(&self, lane: usize, name: &str, at: &Incarnation) -> Result<(), Fault> {
-        let mut distinct_servers = self.reached.lock();
+        let mut all = self.reached.lock();
         let over = |lost: Instant| lost.elapsed() >= self.pause;
-        distinct_servers.retain(|reached| reached.lane != lane && !reached.lost.is_some_and(over));
-        if let Some(other) = distinct_servers.iter().find(|reached| reached.server == *at) {
+        all.retain(|reached| reached.lane != lane && !reached.lost.is_some_and(over));
+        if let Some(other) = all.iter().find(|reached| reached.server == *at) {
             return Err(Fault::SameServer(other.name.clone()));
         }
-        distinct_servers.push(Reached {
-            lane,
-            name: name.to_owned(),
-            server: at.clone(),
-            lost: None,
-        });
+        all.push(Reached { lane, name: name.to_owned(), server: at.clone(), lost: None });
         Ok(())
     }
 
     /// Notes that the lane has lost its session.
     pub(super) fn lost(&self, lane: usize) {
-        let mut distinct_servers = self.reached.lock();
-        for reached in distinct_servers.iter_mut().filter(|reached| reached.lane == lane) {
+        let mut all = self.reached.lock();
+        for reached in all.iter_mut().filter(|reached| reached.lane == lane) {
             reached.lost.get_or_insert_with(Instant::now);
         }
     }

@@ -29,36 +29,19 @@ pub trait Node: Send + Sync + 'static {
         None
     }
 
-    /// Opens a session with the server as it runs now, one incarnation, for a client of `fleet`.
-    ///
-    /// # Errors
-    /// [`Fault`]: why there is none.
-    ///
-    /// # Cancel safety
-    /// If you drop the future, it leaves nothing behind.
+    /// Opens a session with the server as it runs now, one incarnation, for a client of `fleet`. If you drop the
+    /// future, it leaves nothing behind.
     fn open(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>>;
 
     /// Opens a session as [`open`](Node::open) does, for a caller that polls its [`Opened::motion`]
     /// as long as it uses the session: that spares a task for each connection.
-    ///
-    /// # Errors
-    /// Returns a [`Fault`] that says why there is no session.
-    ///
-    /// # Cancel safety
-    /// If the future is dropped, it leaves nothing behind.
     fn open_driven(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Opened, Fault>> {
         let opening = self.open(fleet);
         Box::pin(async move { Ok(Opened { session: opening.await?, motion: None }) })
     }
 
     /// Opens the channel on which the node notifies this client that a lock for which it waits was released. By
-    /// default a node sends no notifications, and clients poll.
-    ///
-    /// # Errors
-    /// [`Fault`]: why there is none.
-    ///
-    /// # Cancel safety
-    /// If you drop the future, it leaves nothing behind.
+    /// default a node sends no notifications, and clients poll. If you drop the future, it leaves nothing behind.
     fn listen(
         &self,
         client: ClientId,
@@ -89,23 +72,15 @@ pub(super) const MAX_CALLS: usize = 4096;
 /// One connection to one incarnation of a node. It never reconnects: when it breaks, every call
 /// fails, and the caller opens a new one.
 pub trait Session: Send + Sync + 'static {
-    /// Runs one request as one atomic step.
+    /// Runs one request as one atomic step. Requests run, and are answered, in the order in which the futures
+    /// are first polled.
     ///
-    /// Requests run in the order in which the futures are first polled.
-    ///
-    /// # Errors
-    /// [`Fault::Disconnected`] when the session is broken. After any error the
-    /// request may still have run.
-    ///
-    /// # Cancel safety
-    /// If you drop the future, the request may have run or may still run; it is not sent later.
+    /// After any error the request may still have run; after [`Fault::Disconnected`] the session is broken. If you
+    /// drop the future, the request may have run or may still run; it is not sent later.
     fn call(&self, request: Request) -> BoxFuture<'static, Result<Reply, Fault>>;
 
     /// Finds out whether the server still answers on this session. The caller asks this before it uses
-    /// an idle session again.
-    ///
-    /// # Errors
-    /// [`Fault`]: the session is broken.
+    /// an idle session again. After an error it is broken.
     fn check(&self) -> BoxFuture<'static, Result<(), Fault>> {
         Box::pin(ready(Ok(())))
     }

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use super::Redlock;
 use super::nodes::Nodes;
 use super::readmission;
-use crate::lock::error::{Causes, NodeCause};
+use crate::lock::error::{NodeCause, joined};
 use crate::random::{self, jitter};
 
 /// How often an operation is tried when others, or nodes that forget, get in its way.
@@ -34,7 +34,7 @@ pub struct Operator {
 #[non_exhaustive]
 pub enum OperatorError {
     /// Every node must answer, and these do not.
-    #[error("every node must answer: {}", Causes(.causes))]
+    #[error("every node must answer: {}", joined(.causes))]
     NotAll {
         /// Why they do not.
         causes: Vec<NodeCause>,
@@ -48,7 +48,7 @@ pub enum OperatorError {
     /// Too few nodes of the old list remember.
     #[error(
         "of the old list {needed} nodes must answer and remember, and {sealed} do: {}",
-        Causes(.causes)
+        joined(.causes)
     )]
     OldForgot {
         /// How many have left for the new list.

@@ -11,11 +11,6 @@ pub trait ReleaseListener: Send + 'static {
     /// is released, the server notifies the client that has waited longest, with the client's ticket, and
     /// removes the registration. Returns `true` if the lock is free there now and no other client was
     /// notified: then the server registers nothing.
-    ///
-    /// # Errors
-    /// [`Fault`]: why the server has not registered it.
-    ///
-    /// # Cancel safety
     /// If you drop the future, the wait may be registered or not.
     fn wait(
         &mut self,
@@ -25,21 +20,11 @@ pub trait ReleaseListener: Send + 'static {
     ) -> BoxFuture<'static, Result<bool, Fault>>;
 
     /// Removes the registration. If this client was notified of a release, and the lock is still free,
-    /// the server notifies the next client.
-    ///
-    /// # Errors
-    /// [`Fault`]: why the wait may still be registered.
-    ///
-    /// # Cancel safety
-    /// If you drop the future, the wait may be registered or not.
+    /// the server notifies the next client. After an error, or if you drop the future, the wait may still be
+    /// registered.
     fn leave(&mut self, resource: &Resource, ticket: u64) -> BoxFuture<'static, Result<(), Fault>>;
 
-    /// Waits for the next notification, and returns its resource and ticket.
-    ///
-    /// # Errors
-    /// [`Fault`]: why the server sends no notifications any more.
-    ///
-    /// # Cancel safety
-    /// If you drop the future, it loses nothing.
+    /// Waits for the next notification, and returns its resource and ticket. If you drop the future, it loses
+    /// nothing.
     fn notified(&mut self) -> BoxFuture<'_, Result<(Resource, u64), Fault>>;
 }
