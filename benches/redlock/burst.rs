@@ -7,7 +7,7 @@ use crate::contestant::Contestant;
 use crate::fleet::{self, Servers};
 use crate::table::Table;
 
-/// So many attempts at one moment, each for a free resource of its own, with the default budget.
+/// This many attempts at one moment, each for a free resource of its own, with the default budget.
 pub async fn measure(number: usize, table: &mut Table) {
     let servers = Servers::start(5).await;
     let contestants = [Contestant::fencing(&servers.urls())];

@@ -94,7 +94,7 @@ pub async fn in_eight_processes(table: &mut Table) {
     }
 }
 
-/// Runs the eight processes of one contestant. The turn of the scripts' client goes to the next process after so many
+/// Runs the eight processes of one contestant. The turn of the scripts' client goes to the next process after this many
 /// holds.
 async fn processes(servers: &Servers, name: &str, holds: u32) -> Seen {
     let folder = tempfile::tempdir().unwrap();

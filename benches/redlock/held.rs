@@ -19,7 +19,7 @@ const WATCHED: Duration = Duration::from_secs(20);
 /// The pause of the least client: as long as this crate lets renewals wait for one another.
 const BATCHES: Duration = Duration::from_millis(10);
 
-/// So many leases that are held, and nothing else.
+/// This many leases that are held, and nothing else.
 pub async fn measure(number: usize, table: &mut Table) {
     let servers = Servers::start(5).await;
     let contestants = [Contestant::fencing(&servers.urls())];
@@ -60,7 +60,7 @@ pub async fn measure(number: usize, table: &mut Table) {
     table.own("leases lost", "number", lost as f64);
 }
 
-/// The least that it takes to keep so many locks: the same scripts to the same nodes at the same rate, a batch after each
+/// The least that it takes to keep this many locks: the same scripts to the same nodes at the same rate, a batch after each
 /// pause, by a client that watches no deadline and has no lease to tell.
 async fn by_scripts(number: usize, servers: &Servers) -> Cpu {
     let scripts = Scripts::connect(&servers.urls()).await;

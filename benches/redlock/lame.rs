@@ -11,7 +11,7 @@ use crate::table::{Table, median};
 const ROUNDS: usize = 10;
 const PAIRS: usize = 20;
 
-/// Five nodes, each so many milliseconds away in each direction.
+/// Five nodes, each this many milliseconds away in each direction.
 pub async fn delayed(millis: u64, table: &mut Table) {
     let servers = Servers::start(5).await;
     let folder = tempfile::tempdir().unwrap();

@@ -16,7 +16,7 @@ pub async fn measure(nodes: usize, rounds: usize, table: &mut Table) {
     table.times(&mut rounds_of(&contestants, rounds, |_| PAIRS).await);
 }
 
-/// Runs interleaved rounds, with so many pairs of each contestant in a round.
+/// Runs interleaved rounds, with this many pairs of each contestant in a round.
 pub async fn rounds_of(
     contestants: &[Contestant],
     rounds: usize,

@@ -7,7 +7,7 @@ use tokio::net::UnixDatagram;
 use tokio::sync::Mutex;
 
 /// Whose turn it is among processes that only send scripts: a hand-over that is never wrong, lost or late. Within a
-/// process those who wait take it in their order, so many holds each time.
+/// process waiters take it in their order, this many holds each time.
 pub struct Turn {
     holds: u32,
     /// How many holds are left of this turn.
@@ -28,7 +28,7 @@ enum Way {
 const LIST: &str = "turn";
 
 impl Turn {
-    /// Returns the turn among those who wait in one process.
+    /// Returns the turn among waiters in one process.
     pub fn here() -> Turn {
         Turn { holds: u32::MAX, left: Mutex::new(u32::MAX), way: Way::Here }
     }

@@ -60,13 +60,13 @@ impl Faults {
     }
 
     /// Loses what the node tells those who wait, or delivers it again.
-    pub fn lose_told(&self, lose: bool) {
+    pub fn lose_notifications(&self, lose: bool) {
         self.switches.send_modify(|switches| switches.mute = lose);
     }
 
     /// Tells waiting clients each millisecond that a lock was released, although it was not; or stops
     /// that.
-    pub fn forge_told(&self, forge: bool) {
+    pub fn forge_notifications(&self, forge: bool) {
         self.switches.send_modify(|switches| switches.forging = forge);
     }
 

@@ -11,7 +11,7 @@ use tokio::sync::Mutex;
 /// One burst at a time.
 static ALONE: Mutex<()> = Mutex::const_new(());
 
-/// Makes so many attempts at one moment, with the default budget, and returns how many succeeded. The turn of each comes
+/// Makes this many attempts at one moment, with the default budget, and returns how many succeeded. The turn of each comes
 /// within half of the TTL.
 async fn burst(servers: &[RedisServer], attempts: usize) -> usize {
     let urls = servers.iter().map(RedisServer::url);
@@ -87,7 +87,7 @@ async fn no_release_of_a_burst_is_lost() {
     }
 }
 
-/// Acquires so many leases, 100 at a time.
+/// Acquires this many leases, 100 at a time.
 async fn held(redlock: &Redlock, count: usize) -> Vec<Lease> {
     let mut leases = Vec::with_capacity(count);
     while leases.len() < count {

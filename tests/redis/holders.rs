@@ -59,7 +59,7 @@ async fn force(fleet: &Fleet, servers: &[RedisServer], seen: &[NodeView]) -> usi
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_holds_it_is_told() {
+async fn the_error_names_the_holder() {
     let servers = five();
     let (a, b) = (named(&servers, "billing-7"), named(&servers, "billing-8"));
     let before = SystemTime::now() - Duration::from_secs(1);
@@ -149,7 +149,7 @@ async fn a_lock_that_was_taken_away_is_not_renewed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_came_since_keeps_the_lock() {
+async fn a_holder_that_came_since_keeps_the_lock() {
     let servers = five();
     let (a, b) = (named(&servers, "old"), named(&servers, "new"));
     let old = a.acquire(&resource()).await.unwrap();
@@ -312,16 +312,16 @@ async fn parts_are_counted_and_those_that_have_ended_are_not() {
     let owners: Vec<&[u8]> = views[0].locks.iter().map(|lock| &lock.value[..]).collect();
     assert_eq!(owners.len(), 120);
     assert!(!owners.contains(&&b"draining"[..]) && !owners.contains(&&b"owner-029"[..]));
-    // All 120 lose it; the pause for whoever waits to hold it alone goes on.
+    // All 120 lose it; the pause for a client that waits to hold it alone goes on.
     assert_eq!(force(&fleet(&servers), &servers, &views).await, 120);
     assert_eq!(servers[0].cli(&["ZRANGE", key, "0", "-1"]), "draining");
     let line = servers[0].cli(&["ZRANGE", "{fencing}:audit", "0", "-1"]);
     assert!(line.contains("and 104 more; done by ") && line.len() < 16 * 140, "{line}");
 }
 
-/// Whoever stands there may have asked with the same count, and has to publish its token.
+/// That holder may have asked with the same count, and has to publish its token.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_another_stands_nothing_is_noted() {
+async fn where_another_holds_it_nothing_is_noted() {
     let servers = five();
     let lease = named(&servers, "stuck").acquire(&resource()).await.unwrap();
     let fleet = fleet(&servers);

@@ -90,7 +90,7 @@ async fn proxy(socket: PathBuf, epoch: Arc<AtomicU64>) -> String {
 }
 
 #[tokio::test]
-async fn connections_that_go_dead_are_made_anew() {
+async fn connections_that_go_dead_are_opened_again() {
     let servers = five();
     let epoch = Arc::new(AtomicU64::new(0));
     let mut urls = Vec::new();

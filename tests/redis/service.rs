@@ -62,7 +62,7 @@ async fn two_names_of_one_server_are_one_vote() {
         }
         _ => panic!("{error}"),
     };
-    // Whoever has it wrong does not even start a fleet, which takes all its nodes.
+    // A client that has it wrong does not even start a fleet, which takes all its nodes.
     same(wrong.try_acquire(&resource()).await.unwrap_err());
     let right = service(&servers).build().unwrap();
     right.acquire(&resource()).await.unwrap().release().await.unwrap();

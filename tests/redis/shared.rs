@@ -72,7 +72,7 @@ async fn a_holder_that_is_stopped_loses_its_part() {
     let fence = Fence::new(MemoryMarks::default());
     let late = stopped.acquire_shared(&resource()).await.unwrap();
     let part = well.acquire_shared(&resource()).await.unwrap();
-    // Those who share the lock do not make each other stale: nothing has forgotten, so the counts agree.
+    // Clients that share the lock do not make each other stale: nothing has forgotten, so the counts agree.
     for token in [late.token(), part.token(), late.token()] {
         drop(fence.admit(&resource(), token).await.unwrap());
     }
@@ -103,9 +103,9 @@ async fn a_holder_that_is_stopped_loses_its_part() {
     }
 }
 
-/// Who waits to hold it alone is told by the last one that leaves, long before it would ask again.
+/// Who waits to hold it alone is notified by the last one that leaves, long before it would ask again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_last_one_that_leaves_tells_who_waits() {
+async fn the_last_holder_that_leaves_notifies_a_waiter() {
     let servers = five();
     let never = Duration::from_secs(3600);
     let second = Duration::from_secs(1);
@@ -120,19 +120,19 @@ async fn the_last_one_that_leaves_tells_who_waits() {
     let writer = tokio::spawn(async move { elsewhere.acquire(&resource()).await.unwrap() });
     let readers = [patient().build().unwrap(), patient().build().unwrap()];
     until(|| waiting(&servers, resource().as_str()) == 1).await;
-    // Closed to those who come now.
+    // Closed to clients that come now.
     let readers = readers.map(|reader| {
         tokio::spawn(async move { reader.acquire_shared(&resource()).await.unwrap() })
     });
     until(|| waiting(&servers, resource().as_str()) == 3).await;
-    assert_eq!(told(&servers), 0);
+    assert_eq!(notified(&servers), 0);
     for part in parts {
         part.release().await.unwrap();
     }
     let alone = tokio::time::timeout(Duration::from_secs(60), writer).await.unwrap().unwrap();
     assert!(readers.iter().all(|reader| !reader.is_finished()));
-    // Most have told; on a busy machine some are late.
-    let before = told(&servers);
+    // Most have notified; on a busy machine some are late.
+    let before = notified(&servers);
     assert!(before > 0, "{before}");
     let alone_token = alone.token();
     alone.release().await.unwrap();
@@ -141,9 +141,9 @@ async fn the_last_one_that_leaves_tells_who_waits() {
     let other = tokio::time::timeout(Duration::from_secs(60), other).await.unwrap().unwrap();
     // One that was late may have counted further.
     assert!(one.token() > alone_token && other.token() > alone_token);
-    // The release has told the one, and the grant to that one has told the other.
-    let told = told(&servers) - before;
-    assert!(told > 1, "{told}");
+    // The release has notified the one, and the grant to that one has notified the other.
+    let notified = notified(&servers) - before;
+    assert!(notified > 1, "{notified}");
 }
 
 /// A client that waits to hold it alone keeps others out in its turn, and not in theirs.
@@ -188,14 +188,14 @@ async fn gives_up(writer: &Redlock) {
     assert!(matches!(found, Err(AcquireError::Held { .. })), "{found:?}");
 }
 
-/// How often the servers have told somebody.
-fn told(servers: &[RedisServer]) -> usize {
-    let told = |server: &RedisServer| {
+/// How often the servers have notified somebody.
+fn notified(servers: &[RedisServer]) -> usize {
+    let notified = |server: &RedisServer| {
         let stats = server.cli(&["INFO", "commandstats"]);
-        let told = stats.lines().find_map(|line| line.strip_prefix("cmdstat_publish:calls="));
-        told.map_or(0, |told| told.split(',').next().unwrap().parse::<usize>().unwrap())
+        let notified = stats.lines().find_map(|line| line.strip_prefix("cmdstat_publish:calls="));
+        notified.map_or(0, |notified| notified.split(',').next().unwrap().parse::<usize>().unwrap())
     };
-    servers.iter().map(told).sum()
+    servers.iter().map(notified).sum()
 }
 
 async fn until(mut done: impl FnMut() -> bool) {

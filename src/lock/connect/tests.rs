@@ -52,7 +52,7 @@ fn outside_of_a_runtime_there_is_an_error() {
 }
 
 #[test]
-fn a_scheme_stands_before_the_rest_and_behind_a_name() {
+fn a_scheme_is_before_the_rest_and_behind_a_name() {
     for (url, found) in [
         ("redis://a,b", "redis"),
         ("a=rediss://h", "rediss"),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fencing::time::{Clock, SystemClock, Time};
 use rustix::time::{ClockId, clock_gettime};
 
-/// What tells the child that it is the child.
+/// What shows the child that it is the child.
 const CHILD: &str = "FENCING_SUSPENDED";
 /// For how long the child's machine was suspended, in seconds.
 const SUSPENDED: u64 = 1_000_000;

@@ -14,7 +14,7 @@ const CLIENTS: u64 = 20;
 /// How long each answer takes, and how long after one client the next one comes.
 const DELAY: Duration = Duration::from_millis(10);
 
-/// Lets the node count so many resources that it is crowded.
+/// Lets the node count enough resources to be crowded.
 async fn crowd(node: &MemoryNode) {
     let list = List::new(["node-0", "node-1", "node-2"]).unwrap();
     let session = node.open(&list).await.unwrap();

@@ -25,7 +25,7 @@ async fn an_acquire_past_its_time_is_not_sent() {
     for faults in &fleet.faults {
         assert_eq!(ran(faults), [""; 0]);
     }
-    // This client was late, and no node: it asks anew, and nothing of the first is sent behind that.
+    // This client was late, and no node: it asks again, and nothing of the first is sent behind that.
     let lease = attempt.await.unwrap();
     settle().await;
     for faults in &fleet.faults {
@@ -54,7 +54,7 @@ async fn a_renewal_past_its_time_is_not_sent_and_blames_no_node() {
 
 /// The same for several locks at once.
 #[tokio::test(start_paused = true)]
-async fn several_at_once_past_their_time_are_asked_for_anew() {
+async fn several_at_once_past_their_time_are_asked_for_again() {
     let fleet = Fleet::started().await;
     let redlock = fleet.connected().await.with_wait(Duration::ZERO).unwrap();
     let several = ["a", "b"].map(|name| Resource::new(name).unwrap());
@@ -79,7 +79,7 @@ async fn a_vote_past_its_time_does_not_count() {
         assert_eq!(ran(faults), ["acquire"]);
     }
     tokio::time::advance(2 * BUDGET + Duration::from_millis(1)).await;
-    // It was this client that stood still, so it asks anew. What was granted is taken back before that.
+    // It was this client that stood still, so it asks again. What was granted is taken back before that.
     let lease = attempt.await.unwrap();
     settle().await;
     for faults in &fleet.faults {
@@ -105,7 +105,7 @@ async fn a_release_past_its_time_is_sent() {
     assert!(redlock.try_acquire(&resource()).await.is_ok());
 }
 
-/// Who is told that another owner holds the lock has nothing there to take back.
+/// A client that learns that another owner holds the lock has nothing there to take back.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_refuses_is_sent_no_release() {
     let fleet = Fleet::started().await;

@@ -18,7 +18,7 @@ fn holder<L: std::fmt::Debug>(outcome: Result<L, AcquireError>) -> Holder {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_holds_it_is_told() {
+async fn the_error_names_the_holder() {
     let fleet = Fleet::started().await;
     let (a, b) = (named(&fleet, "a"), named(&fleet, "b"));
     let several = ["x", "y"].map(|name| Resource::new(name).unwrap());

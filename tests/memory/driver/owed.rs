@@ -159,7 +159,7 @@ async fn an_idle_session_that_is_gone_costs_no_vote() {
 }
 
 /// Half a connection costs the time in which it is tried, and is no sign that this client is overloaded. An
-/// attempt is made anew.
+/// attempt is made again.
 #[tokio::test(start_paused = true)]
 async fn an_idle_session_that_hangs_is_not_taken_for_an_overload() {
     let (wire, redlock) = started().await;

@@ -44,7 +44,7 @@ async fn a_new_start_waits_for_the_longest_ttl_of_the_client() {
     assert!(closed_for.iter().all(|left| *left <= HOUR), "{closed_for:?}");
 }
 
-/// The lock-delay counts, too, and so does what an operator starts anew.
+/// The lock-delay counts, too, and so does what an operator starts again.
 #[tokio::test(start_paused = true)]
 async fn a_new_start_waits_for_the_lock_delay_as_well() {
     let fleet = Fleet::started().await;

@@ -119,7 +119,7 @@ async fn it_is_lost_as_a_whole() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_wakes_those_who_wait_for_a_list() {
+async fn a_release_wakes_the_waiters_for_a_list() {
     let fleet = Fleet::started().await;
     let redlock = fleet.service().retry_delay(RETRY).build().unwrap();
     for all in [false, true] {
@@ -152,7 +152,7 @@ async fn a_release_wakes_those_who_wait_for_a_list() {
 #[tokio::test(start_paused = true)]
 async fn a_release_of_a_list_wakes_who_waits_for_one_of_it() {
     let fleet = Fleet::started().await;
-    fleet.faults.iter().for_each(|faults| faults.lose_told(true));
+    fleet.faults.iter().for_each(|faults| faults.lose_notifications(true));
     let redlock = fleet.service().retry_delay(RETRY).wait(TTL * 20).build().unwrap();
     for dropped in [false, true] {
         let lease = redlock.acquire_all(&list(&["a", "b"])).await.unwrap();
@@ -244,7 +244,7 @@ async fn waiting(redlock: &Redlock) -> Vec<JoinHandle<()>> {
     waiting
 }
 
-/// Lists that share a resource: a release wakes one of those who wait for it, and not all.
+/// Lists that share a resource: a release wakes one of its waiters, and not all.
 #[tokio::test(start_paused = true)]
 async fn a_release_wakes_one_of_many_lists() {
     let fleet = Fleet::started().await;

@@ -1,4 +1,4 @@
-//! A lock that several share, on nodes that are told to fail, on simulated time.
+//! A lock that several share, on nodes that fail, on simulated time.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::driver::fleet::{DRIFT, Fleet, TTL, resource};
 
 const RETRY: Duration = Duration::from_millis(100);
 /// The longest pause of one who waits.
-const LONGEST: Duration = Duration::from_millis(1500);
+const MAX_DELAY: Duration = Duration::from_millis(1500);
 
 fn process(fleet: &Fleet) -> Redlock {
     fleet.service().retry_delay(RETRY).wait(TTL * 20).build().unwrap()
 }
 
-/// Waits in a process of its own, and tells when it had the lock alone.
+/// Waits in a process of its own, and returns when it had the lock alone.
 fn waits(redlock: &Redlock) -> tokio::task::JoinHandle<Instant> {
     let redlock = redlock.clone();
     tokio::spawn(async move {
@@ -34,7 +34,7 @@ fn drains(fleet: &Fleet) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_one_that_leaves_tells_who_waits() {
+async fn the_last_holder_that_leaves_notifies_a_waiter() {
     let fleet = Fleet::started().await;
     let first = process(&fleet).acquire_shared(&resource()).await.unwrap();
     let last = process(&fleet).acquire_shared(&resource()).await.unwrap();
@@ -49,9 +49,9 @@ async fn the_last_one_that_leaves_tells_who_waits() {
     assert_eq!(waiter.await.unwrap() - start, Duration::ZERO);
 }
 
-/// Who was told comes before a reader of the process that has released.
+/// Who was notified comes before a reader of the process that has released.
 #[tokio::test(start_paused = true)]
-async fn a_reader_lets_the_one_who_was_told_come_first() {
+async fn a_reader_lets_the_notified_writer_come_first() {
     let fleet = Fleet::started().await;
     let (here, elsewhere) = (process(&fleet), process(&fleet));
     for _ in 0..5 {
@@ -79,9 +79,9 @@ async fn a_reader_lets_the_one_who_was_told_come_first() {
     assert_eq!(asked.count(), 5);
 }
 
-/// Those who come after that wait as one, and not one after another, whether hints arrive or not.
+/// Clients that come after that wait as one, and not one after another, whether hints arrive or not.
 #[tokio::test(start_paused = true)]
-async fn readers_wait_together_for_the_one_who_was_told() {
+async fn readers_wait_together_for_the_notified_writer() {
     let fleet = Fleet::started().await;
     let (here, elsewhere) = (process(&fleet), process(&fleet));
     let lease = here.acquire(&resource()).await.unwrap();
@@ -89,7 +89,7 @@ async fn readers_wait_together_for_the_one_who_was_told() {
     sleep(RETRY * 20).await;
     lease.release().await.unwrap();
     waiter.await.unwrap();
-    fleet.faults.iter().for_each(|faults| faults.lose_told(true));
+    fleet.faults.iter().for_each(|faults| faults.lose_notifications(true));
     let start = Instant::now();
     let readers: Vec<_> = (0..50)
         .map(|_| {
@@ -106,7 +106,7 @@ async fn readers_wait_together_for_the_one_who_was_told() {
     }
 }
 
-/// Each one that is let in has the next one told.
+/// Each one that is let in has the next one notified.
 #[tokio::test(start_paused = true)]
 async fn a_release_lets_all_in_who_wait_to_share() {
     let fleet = Fleet::started().await;
@@ -120,7 +120,7 @@ async fn a_release_lets_all_in_who_wait_to_share() {
             (Instant::now(), lease)
         }));
     }
-    sleep(LONGEST * 4).await;
+    sleep(MAX_DELAY * 4).await;
     let (token, start) = (lease.token(), Instant::now());
     lease.release().await.unwrap();
     let mut parts = Vec::new();
@@ -134,7 +134,7 @@ async fn a_release_lets_all_in_who_wait_to_share() {
     assert!(tokens.iter().all(|it| *it == tokens[0] && *it > token), "{tokens:?}");
 }
 
-/// One that has waited longer than the one which closed the lock is told first, may not join, and passes the
+/// One that has waited longer than the one which closed the lock is notified first, may not join, and passes the
 /// hint on.
 #[tokio::test(start_paused = true)]
 async fn one_that_may_not_join_passes_the_hint_on() {
@@ -153,7 +153,7 @@ async fn one_that_may_not_join_passes_the_hint_on() {
     };
     sleep(RETRY).await;
     let waiter = waits(&writer);
-    sleep(LONGEST * 4).await;
+    sleep(MAX_DELAY * 4).await;
     assert!(!shares.is_finished());
     let start = Instant::now();
     part.release().await.unwrap();

@@ -65,7 +65,7 @@ async fn one_that_a_node_refuses_does_not_spoil_the_others() {
     let nodes = ["a", "b", "c"].map(node);
     let redlock = Redlock::builder().nodes(nodes).clock(clock.clone()).ttl(TTL).build().unwrap();
     let mut leases = Vec::new();
-    // So many that those that are tried again come together as well.
+    // Enough that those that are tried again come together as well.
     for number in 0..2000 {
         let resource = Resource::new(format!("invoice/{number}")).unwrap();
         leases.push(redlock.acquire(&resource).await.unwrap());

@@ -33,7 +33,7 @@ async fn a_reply_lost_on_three_nodes_is_no_quorum_and_taken_back_everywhere() {
     assert!(causes.iter().all(|cause| cause.cause == Fault::TimedOut), "{error}");
     settle().await;
     assert_eq!(fleet.locked().await, [false; 5]);
-    // Whoever else comes finds it free, long before the TTL.
+    // Any other client finds it free, long before the TTL.
     fleet.faults.iter().for_each(|faults| faults.lose_replies(false));
     let start = tokio::time::Instant::now();
     let lease = fleet.connected().await.try_acquire(&resource()).await.unwrap();
@@ -80,7 +80,7 @@ async fn requests_that_run_twice_change_nothing() {
     let lease = redlock.try_acquire(&resource()).await.unwrap();
     assert_eq!(lease.token().get(), first.get() + 1);
     assert_eq!(fleet.locked().await, [true; 5]);
-    // The second of two releases finds nothing, which is what is told.
+    // The second of two releases finds nothing, which is what the client learns.
     assert_eq!(lease.release().await, Ok(Released::Lapsed));
     let next = redlock.try_acquire(&resource()).await.unwrap();
     assert_eq!(next.token().get(), first.get() + 2);

@@ -7,12 +7,12 @@ use fencing::lock::AcquireError;
 use crate::faulty::fleet::{Fleet, ran, resource};
 
 #[tokio::test(start_paused = true)]
-async fn those_who_waited_in_vain_are_told_what_the_contender_was_told() {
+async fn waiters_get_the_error_of_the_acquirer() {
     waiters(Duration::from_secs(2)).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn so_are_those_who_wait_for_less_than_the_contender() {
+async fn so_do_waiters_with_a_shorter_wait() {
     waiters(Duration::from_secs(5)).await;
 }
 

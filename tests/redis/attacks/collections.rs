@@ -11,7 +11,7 @@ use support::redis::RedisServer;
 
 const CLIENTS: usize = 16;
 
-/// Puts so many counts on the node that the next few grants make it crowded.
+/// Puts enough counts on the node for the next few grants to make it crowded.
 const STUFF: &str =
     "for i = 1, 99995 do redis.call('HSET', KEYS[1], 'c:some/resource/' .. i, 1) end";
 

@@ -33,7 +33,7 @@ async fn replaced(old: &[&str], new: &[&str]) {
     };
     let (old_service, new_service) = (service(old), service(new));
     let mut last = old_service.acquire(&resource()).await.unwrap().token();
-    // The new list gets no vote, and takes in no node, whoever does not answer.
+    // The new list gets no vote, and takes in no node, whichever does not answer.
     for cut in all.iter().copied().map(Some).chain([None]) {
         if let Some(name) = cut {
             nodes[name].faults().hang();

@@ -45,7 +45,7 @@ fn schedule(nodes: usize, abandoned: usize) -> (Option<Token>, Option<Token>) {
     let mut first = world.attempt(&fleet);
     let granted = [&[0, last], rest].concat();
     first.heard_by(&mut world, &granted);
-    // The node forgets again and is brought back by those who have not heard of its era.
+    // The node forgets again and is brought back by clients that have not heard of its era.
     world.forget(0);
     world.bring_back(&fleet, 0, &[forgetful, &rest[..1]].concat());
     first.heard_by(&mut world, &granted);

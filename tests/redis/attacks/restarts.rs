@@ -35,12 +35,12 @@ async fn no_lease_is_granted_beside_one_that_the_servers_have_forgotten() {
         let lease = first.acquire(&resource()).await.unwrap();
         servers.iter_mut().for_each(RedisServer::restart);
         let strict = service(&servers).strict(true).wait(TTL / 10).build().unwrap();
-        let told = causes(strict.acquire(&resource()).await.unwrap_err());
-        assert!(told.len() > nodes / 2, "{told:?}");
-        assert!(told.iter().all(|fault| *fault == Fault::Strict), "{told:?}");
+        let found = causes(strict.acquire(&resource()).await.unwrap_err());
+        assert!(found.len() > nodes / 2, "{found:?}");
+        assert!(found.iter().all(|fault| *fault == Fault::Strict), "{found:?}");
         let hasty = service(&servers).build().unwrap();
-        let told = causes(hasty.try_acquire(&resource()).await.unwrap_err());
-        assert!(told.iter().any(|fault| matches!(fault, Fault::Quarantined(_))), "{told:?}");
+        let found = causes(hasty.try_acquire(&resource()).await.unwrap_err());
+        assert!(found.iter().any(|fault| matches!(fault, Fault::Quarantined(_))), "{found:?}");
         let next = hasty.acquire(&resource()).await.unwrap();
         assert!(lease.valid_for().is_zero(), "{nodes} nodes: two leases are valid at once");
         assert!(next.token() > lease.token());

@@ -28,7 +28,7 @@ pub fn fleet(servers: &[usize]) -> Fleet {
 }
 
 impl World {
-    /// So many servers that were never started.
+    /// This many servers that were never started.
     pub fn blank(servers: usize) -> World {
         let life = |number: usize| Incarnation::new(&format!("life-{number}"));
         World {

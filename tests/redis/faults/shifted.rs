@@ -16,22 +16,23 @@ use fencing_protocol::{Fault, Fleet, Mode, Owner, Request};
 use crate::faults::{TTL, resource};
 use support::redis::RedisServer;
 
-/// The address of a proxy that swallows the next piece of what the server says when told.
+/// The address of a proxy that swallows the next piece of what the server says on command.
 fn proxy(server: PathBuf) -> (String, Arc<AtomicBool>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("redis://{}", listener.local_addr().unwrap());
     let swallow = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&swallow);
+    let command = Arc::clone(&swallow);
     std::thread::spawn(move || {
         for client in listener.incoming().flatten() {
             let server = UnixStream::connect(&server).unwrap();
             let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
             std::thread::spawn(move || std::io::copy(&mut from, &mut to));
-            let (mut from, mut to, told) = (server, client, Arc::clone(&told));
+            let (mut from, mut to, command) = (server, client, Arc::clone(&command));
             std::thread::spawn(move || {
                 let mut bytes = vec![0; 1 << 16];
                 while let Ok(count @ 1..) = from.read(&mut bytes) {
-                    if !told.swap(false, Ordering::SeqCst) && to.write_all(&bytes[..count]).is_err()
+                    if !command.swap(false, Ordering::SeqCst)
+                        && to.write_all(&bytes[..count]).is_err()
                     {
                         return;
                     }
@@ -72,7 +73,7 @@ async fn an_answer_is_not_taken_for_the_one_before() {
     assert!(matches!(answer, Err(Fault::Disconnected(_))), "{answer:?}");
 }
 
-/// Whoever goes on with such a connection never gets an answer in time again.
+/// A client that goes on with such a connection never gets an answer in time again.
 #[tokio::test]
 async fn a_client_goes_on_over_another_connection() {
     let server = RedisServer::start();

@@ -6,15 +6,13 @@ use fencing::lock::AcquireError;
 use fencing::{Redlock, Resource};
 use fencing_protocol::{Fault, Prepared, Reply, Request};
 
-use crate::scripts::member::{Member, OTHER, OWNER, QUARANTINE, TTL};
+use crate::scripts::member::{Member, OTHER, OWNER, QUARANTINE, TTL, admitted};
 use crate::scripts::resource;
 use support::redis::RedisServer;
 
 #[tokio::test]
 async fn a_quarantine_without_an_end_is_one() {
-    let server = RedisServer::start();
-    let member = Member::alone(&server).await;
-    member.admit(7).await;
+    let (server, member) = admitted().await;
     let (token, nonce) = member.granted(OWNER, TTL).await;
     assert_eq!(server.cli(&["SET", QUARANTINE, "1"]), "OK");
     let free = Resource::new("free").unwrap();
@@ -36,7 +34,7 @@ async fn a_quarantine_without_an_end_is_one() {
 }
 
 #[tokio::test]
-async fn a_client_is_told_that_the_node_is_closed() {
+async fn the_error_says_that_the_node_is_closed() {
     let server = RedisServer::start();
     // A busy machine takes the processor from the server.
     let redlock = Redlock::builder().redis([server.url()]).node_budget(Duration::from_secs(2));

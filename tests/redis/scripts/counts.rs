@@ -6,11 +6,11 @@ use fencing_protocol::{
 };
 use std::time::Duration;
 
-use crate::scripts::member::{MEMORY, Member, OTHER, OWNER, TTL};
+use crate::scripts::member::{MEMORY, Member, OTHER, OWNER, TTL, admitted};
 use crate::scripts::{resource, shim};
 use support::redis::RedisServer;
 
-/// Counts so many resources besides.
+/// Adds the counts of this many resources.
 pub fn fill(server: &RedisServer, counts: u32) {
     let script = "for i = 1, ARGV[1] do redis.call('HSET', KEYS[1], 'c:r' .. i, 1) end";
     server.cli(&["EVAL", script, "1", MEMORY, &counts.to_string()]);
@@ -34,13 +34,11 @@ async fn said(member: &Member, name: &str, owner: Owner) -> bool {
 
 #[tokio::test]
 async fn a_crowded_node_says_so_and_only_then() {
-    let server = RedisServer::start();
-    let member = Member::alone(&server).await;
-    member.admit(7).await;
+    let (server, member) = admitted().await;
     fill(&server, 99_900);
     assert!(!said(&member, "first", OWNER).await);
     assert!(!member.prepare().await.crowded);
-    // It is not collected by whoever thinks that it is.
+    // A client that takes it for crowded does not collect it.
     assert_eq!(member.collect(8).await, Reply::Activated);
     assert_eq!(field(&server, "era"), 7);
     fill(&server, 100_000);
@@ -51,9 +49,7 @@ async fn a_crowded_node_says_so_and_only_then() {
 
 #[tokio::test]
 async fn a_collection_drops_counts_and_nothing_else() {
-    let server = RedisServer::start();
-    let member = Member::alone(&server).await;
-    member.admit(7).await;
+    let (server, member) = admitted().await;
     let (token, nonce) = member.granted(OWNER, TTL).await;
     assert_eq!(member.ask(Request::Reserve { era: 30, memory: None }).await, granted(nonce));
     fill(&server, 100_000);
@@ -79,9 +75,7 @@ fn granted(nonce: Nonce) -> Reply {
 /// larger era as the first had reserved its own.
 #[tokio::test]
 async fn of_two_collections_that_race_one_is_done() {
-    let server = RedisServer::start();
-    let member = Member::alone(&server).await;
-    member.admit(7).await;
+    let (server, member) = admitted().await;
     fill(&server, 100_000);
     assert_eq!(member.collect(8).await, Reply::Activated);
     assert!(!said(&member, "other", OTHER).await);
@@ -93,9 +87,7 @@ async fn of_two_collections_that_race_one_is_done() {
 /// A count that has run out is collected as well.
 #[tokio::test]
 async fn a_count_that_ran_out_is_collected() {
-    let server = RedisServer::start();
-    let member = Member::alone(&server).await;
-    member.admit(7).await;
+    let (server, member) = admitted().await;
     let field_of = format!("c:{}", resource());
     server.cli(&["HSET", MEMORY, &field_of, &Stamp::MAX_COUNT.to_string()]);
     assert_eq!(member.acquire(resource(), OWNER, TTL).await, Reply::Exhausted);

@@ -81,6 +81,14 @@ impl Member {
     }
 }
 
+/// A server that is admitted in era 7.
+pub async fn admitted() -> (RedisServer, Member) {
+    let server = RedisServer::start();
+    let member = Member::alone(&server).await;
+    member.admit(7).await;
+    (server, member)
+}
+
 /// The fleet of these servers.
 pub fn fleet(servers: &[RedisServer]) -> Fleet {
     let node = |server: &RedisServer| RedisNode::new(&server.url(), "fencing").unwrap();

@@ -11,9 +11,8 @@ use std::time::Duration;
 use fencing::lock::redlock::{Node, RedisNode, Session};
 use fencing_protocol::{Fault, Fleet, Mode, Reply, Request};
 
-use crate::scripts::member::{Member, OTHER, OWNER, TTL, fleet};
+use crate::scripts::member::{OTHER, OWNER, TTL, admitted, fleet};
 use crate::scripts::resource;
-use support::redis::RedisServer;
 
 /// What becomes of the next answer of a script.
 enum Next {
@@ -25,35 +24,35 @@ enum Next {
     Swapped(Vec<u8>),
 }
 
-/// The address of a proxy, and what it is told.
+/// The address of a proxy, and what it does with the next answer.
 fn proxy(server: PathBuf) -> (String, Arc<Mutex<Next>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("redis://{}", listener.local_addr().unwrap());
     let next = Arc::new(Mutex::new(Next::Passes));
-    let told = Arc::clone(&next);
+    let command = Arc::clone(&next);
     std::thread::spawn(move || {
         for client in listener.incoming().flatten() {
             let server = UnixStream::connect(&server).unwrap();
             let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
             std::thread::spawn(move || std::io::copy(&mut from, &mut to));
-            let told = Arc::clone(&told);
-            std::thread::spawn(move || answers(server, client, &told));
+            let command = Arc::clone(&command);
+            std::thread::spawn(move || answers(server, client, &command));
         }
     });
     (url, next)
 }
 
-fn answers(mut server: UnixStream, mut client: TcpStream, told: &Mutex<Next>) {
+fn answers(mut server: UnixStream, mut client: TcpStream, command: &Mutex<Next>) {
     let mut bytes = vec![0; 1 << 16];
     while let Ok(count @ 1..) = server.read(&mut bytes) {
         let mut answer = bytes[..count].to_vec();
         // Only scripts answer with an array.
         if answer[0] == b'*' {
-            let mut told = told.lock().unwrap();
-            match std::mem::replace(&mut *told, Next::Passes) {
+            let mut command = command.lock().unwrap();
+            match std::mem::replace(&mut *command, Next::Passes) {
                 Next::Passes => {}
                 Next::Kept => {
-                    *told = Next::Swapped(answer);
+                    *command = Next::Swapped(answer);
                     continue;
                 }
                 Next::Swapped(kept) => answer = kept,
@@ -72,9 +71,7 @@ async fn session(url: &str, fleet: &Fleet) -> Box<dyn Session> {
 /// The grant of the first must not be taken for that of the second, who gets none.
 #[tokio::test]
 async fn the_answer_of_another_session_is_nobodys() {
-    let server = RedisServer::start();
-    let member = Member::alone(&server).await;
-    member.admit(7).await;
+    let (server, _member) = admitted().await;
     let (url, next) = proxy(server.socket());
     let fleet = fleet(std::slice::from_ref(&server));
     let acquire =

@@ -1,4 +1,4 @@
-//! For how long a lock may be out: what a node tells of that closes others that have forgotten.
+//! For how long a lock may be out: what a node reports of that closes others that have forgotten.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use fencing::Redlock;
 use fencing::lock::redlock::RedlockBuilder;
 use fencing_protocol::{Mode, Reply, Request};
 
-use crate::scripts::member::{LOCK, Member, OTHER, OWNER, QUARANTINE, left};
+use crate::scripts::member::{LOCK, Member, OTHER, OWNER, QUARANTINE, admitted, left};
 use crate::scripts::resource;
 use support::redis::RedisServer;
 
@@ -25,19 +25,17 @@ fn millis(duration: Duration) -> i64 {
 }
 
 #[tokio::test]
-async fn it_is_told_for_as_long_as_the_lock_lasts_renewals_too() {
-    let server = RedisServer::start();
-    let member = Member::alone(&server).await;
-    member.admit(7).await;
+async fn a_lock_is_reported_for_as_long_as_it_lasts_renewals_too() {
+    let (server, member) = admitted().await;
     assert_eq!(longest(&member).await, 0);
     let (token, _) = member.granted(OWNER, HOUR).await;
-    let told = longest(&member).await;
-    assert!(told >= left(&server, LOCK) && told <= millis(HOUR * 9 / 8), "{told}");
+    let reported = longest(&member).await;
+    assert!(reported >= left(&server, LOCK) && reported <= millis(HOUR * 9 / 8), "{reported}");
     assert_eq!(member.renew(OWNER, token, HOUR * 5).await, Reply::Renewed);
-    let told = longest(&member).await;
-    assert!(told >= left(&server, LOCK), "{told}");
-    assert!(told > millis(HOUR * 4) && told <= millis(HOUR * 5 * 9 / 8), "{told}");
-    // A shorter one takes nothing off, and a prepare tells the same.
+    let reported = longest(&member).await;
+    assert!(reported >= left(&server, LOCK), "{reported}");
+    assert!(reported > millis(HOUR * 4) && reported <= millis(HOUR * 5 * 9 / 8), "{reported}");
+    // A shorter one takes nothing off, and a prepare reports the same.
     let free = fencing::Resource::new("free").unwrap();
     let reply = member.acquire(free, OWNER, Duration::from_secs(1)).await;
     assert!(matches!(reply, Reply::Granted { .. }), "{reply:?}");
@@ -48,85 +46,75 @@ async fn it_is_told_for_as_long_as_the_lock_lasts_renewals_too() {
 
 /// Those of up to a minute are noted in another way.
 #[tokio::test]
-async fn it_is_told_of_short_locks_too() {
-    let server = RedisServer::start();
-    let member = Member::alone(&server).await;
-    member.admit(7).await;
+async fn short_locks_are_reported_too() {
+    let (server, member) = admitted().await;
     let (token, _) = member.granted(OWNER, Duration::from_secs(30)).await;
-    let told = longest(&member).await;
-    assert!(told >= left(&server, LOCK) && told <= 30_000 * 9 / 8, "{told}");
+    let reported = longest(&member).await;
+    assert!(reported >= left(&server, LOCK) && reported <= 30_000 * 9 / 8, "{reported}");
     assert_eq!(member.renew(OWNER, token, Duration::from_secs(60)).await, Reply::Renewed);
-    let told = longest(&member).await;
-    assert!(told >= left(&server, LOCK) && told <= 60_000 * 9 / 8, "{told}");
+    let reported = longest(&member).await;
+    assert!(reported >= left(&server, LOCK) && reported <= 60_000 * 9 / 8, "{reported}");
 }
 
 /// A lease of a day that was released must not close a node for a day.
 #[tokio::test]
 async fn a_long_lock_that_was_released_is_not_out() {
-    let server = RedisServer::start();
-    let member = Member::alone(&server).await;
-    member.admit(7).await;
+    let (_server, member) = admitted().await;
     let (token, _) = member.granted(OWNER, HOUR * 24).await;
     assert_eq!(member.renew(OWNER, token, HOUR * 24).await, Reply::Renewed);
     assert_eq!(member.release(OWNER).await, Reply::Released);
-    let told = longest(&member).await;
-    assert!(told <= 60_000 * 9 / 8, "{told}");
+    let reported = longest(&member).await;
+    assert!(reported <= 60_000 * 9 / 8, "{reported}");
 }
 
-/// The same where it was released for another caller of its process: nobody who waits is told.
+/// The same where it was released for another caller of its process: no waiter is notified.
 #[tokio::test]
-async fn a_long_lock_that_was_passed_on_is_not_out() {
-    let server = RedisServer::start();
-    let member = Member::alone(&server).await;
-    member.admit(7).await;
+async fn a_long_lock_that_was_handed_over_is_not_out() {
+    let (server, member) = admitted().await;
     member.granted(OWNER, HOUR * 24).await;
     server.cli(&["ZADD", WAITING, "0", &format!("{:032x} 1", 7)]);
     let pass = |owner| Request::Shorten { resource: resource(), owner, rest: Duration::ZERO };
     assert_eq!(member.ask(pass(OTHER)).await, Reply::NotOwner);
     assert_eq!(member.ask(pass(OWNER)).await, Reply::Released);
     assert_eq!(server.cli(&["EXISTS", LOCK]), "0");
-    let told = longest(&member).await;
-    assert!(told <= 60_000 * 9 / 8, "{told}");
+    let reported = longest(&member).await;
+    assert!(reported <= 60_000 * 9 / 8, "{reported}");
     assert_eq!(server.cli(&["ZCARD", WAITING]), "1");
     member.granted(OTHER, HOUR).await;
     assert_eq!(member.release(OTHER).await, Reply::Released);
     assert_eq!(server.cli(&["ZCARD", WAITING]), "0");
 }
 
-/// One that is still held is told, whatever else was released.
+/// One that is still held is reported, whatever else was released.
 #[tokio::test]
 async fn a_long_lock_that_is_held_is_out_though_others_were_released() {
-    let server = RedisServer::start();
-    let member = Member::alone(&server).await;
-    member.admit(7).await;
+    let (server, member) = admitted().await;
     let free = || fencing::Resource::new("free").unwrap();
     member.acquire(free(), OWNER, HOUR).await;
     member.granted(OWNER, HOUR * 24).await;
     assert_eq!(member.release(OWNER).await, Reply::Released);
-    let told = longest(&member).await;
-    assert!(told >= left(&server, "{fencing}:lock:free"), "{told}");
+    let reported = longest(&member).await;
+    assert!(reported >= left(&server, "{fencing}:lock:free"), "{reported}");
 }
 
-/// Of a lock that several share, the longest part is told, and when it has left the next one.
+/// Of a lock that several share, the longest part is reported, and when it has left the next one.
 #[tokio::test]
 async fn a_long_part_that_was_released_is_not_out() {
-    let server = RedisServer::start();
-    let member = Member::alone(&server).await;
-    member.admit(7).await;
+    let (_server, member) = admitted().await;
     for (owner, ttl) in [(OWNER, HOUR * 24), (OTHER, HOUR)] {
         let reply = member
             .ask(Request::Acquire { mode: Mode::Shared, resource: resource(), owner, ttl })
             .await;
         assert!(matches!(reply, Reply::Granted { .. }), "{reply:?}");
     }
-    let told = longest(&member).await;
-    assert!(told > millis(HOUR * 23), "{told}");
+    let reported = longest(&member).await;
+    assert!(reported > millis(HOUR * 23), "{reported}");
     assert_eq!(member.release(OWNER).await, Reply::Released);
-    let told = longest(&member).await;
-    assert!(told > millis(HOUR / 2) && told <= millis(HOUR), "{told}");
+    let reported = longest(&member).await;
+    assert!(reported > millis(HOUR / 2) && reported <= millis(HOUR), "{reported}");
     assert_eq!(member.release(OTHER).await, Reply::Released);
-    let told = longest(&member).await;
-    assert!(told <= 60_000 * 9 / 8, "{told}");
+    let reported = longest(&member).await;
+    assert!(reported <= 60_000 * 9 / 8, "{reported}");
 }
 
 fn service(servers: &[RedisServer]) -> RedlockBuilder {
@@ -161,12 +149,12 @@ async fn a_clock_that_is_set_back_closes_nobody_for_longer_than_a_lock_lasts() {
     member.granted(OWNER, ttl).await;
     server.set_clock(-3600);
     assert!(left(&server, LOCK) > millis(HOUR), "the lock itself lasts");
-    let told = longest(&member).await;
-    assert!(told > 0 && told <= millis(ttl * 9 / 8), "{told}");
-    // A longer lock after that is told for as long as it lasts.
+    let reported = longest(&member).await;
+    assert!(reported > 0 && reported <= millis(ttl * 9 / 8), "{reported}");
+    // A longer lock after that is reported for as long as it lasts.
     let free = fencing::Resource::new("free").unwrap();
     let reply = member.acquire(free, OWNER, ttl * 2).await;
     assert!(matches!(reply, Reply::Granted { .. }), "{reply:?}");
-    let told = longest(&member).await;
-    assert!(told >= millis(ttl * 15 / 8) && told <= millis(ttl * 2 * 9 / 8), "{told}");
+    let reported = longest(&member).await;
+    assert!(reported >= millis(ttl * 15 / 8) && reported <= millis(ttl * 2 * 9 / 8), "{reported}");
 }

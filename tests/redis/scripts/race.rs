@@ -41,9 +41,9 @@ async fn twenty_clients_collect_once() {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
-    // Whoever asked for an era behind others may have overtaken them: it is not always the next.
+    // A client that asked for an era behind others may have overtaken them: it is not always the next.
     assert!(era <= 7 + CLIENTS as u64, "{era}");
-    // Those who came later are done as well.
+    // Clients that came later are done as well.
     join_all(clients.iter().map(Redlock::settle)).await;
     tokio::time::sleep(Duration::from_millis(200)).await;
     join_all(clients.iter().map(Redlock::settle)).await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fencing_protocol::Reply;
 
-use crate::scripts::member::{Member, OTHER, OWNER};
+use crate::scripts::member::{OTHER, OWNER, admitted};
 use crate::scripts::resource;
 use support::redis::RedisServer;
 
@@ -16,9 +16,7 @@ fn asked(server: &RedisServer) -> Vec<String> {
 
 #[tokio::test]
 async fn a_part_of_a_millisecond_is_a_whole_one() {
-    let server = RedisServer::start();
-    let member = Member::alone(&server).await;
-    member.admit(7).await;
+    let (server, member) = admitted().await;
     server.cli(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]);
     let ttl = Duration::from_micros(600_000_500);
     let (token, _) = member.granted(OWNER, ttl).await;
@@ -34,9 +32,7 @@ async fn a_part_of_a_millisecond_is_a_whole_one() {
 /// Rounded down it would be nothing, and the server would refuse it.
 #[tokio::test]
 async fn less_than_a_millisecond_is_one() {
-    let server = RedisServer::start();
-    let member = Member::alone(&server).await;
-    member.admit(7).await;
+    let (_server, member) = admitted().await;
     let reply = member.acquire(resource(), OTHER, Duration::from_micros(400)).await;
     assert!(matches!(reply, Reply::Granted { .. }), "{reply:?}");
 }

@@ -41,7 +41,7 @@ async fn until_listening(pool: &PgPool, many: i64) {
 }
 
 #[tokio::test]
-async fn a_release_notifies_waiters_elsewhere() {
+async fn a_release_notifies_a_waiter_elsewhere() {
     let place = migrated().await;
     let lease = service(place.other()).build().unwrap().acquire(&resource()).await.unwrap();
     let mut waiters = Vec::new();

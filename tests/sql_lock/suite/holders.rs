@@ -27,7 +27,7 @@ fn name(lease: &SqlLease) -> Option<&str> {
 }
 
 #[tokio::test]
-async fn who_holds_it_is_told() {
+async fn the_error_names_the_holder() {
     assert_eq!(LONGEST.len(), 64);
     let place = ready().await;
     let (a, b) = (called(&place.pool, LONGEST), called(&place.other(), "b"));

@@ -1,4 +1,4 @@
-//! Between processes the nodes tell the one who has waited longest that a lock was released. It is a
+//! Between processes the nodes notify the one who has waited longest that a lock was released. It is a
 //! hint: lost, repeated or forged, it costs the pause of a poll, and no more.
 
 use std::time::Duration;
@@ -9,8 +9,8 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use crate::driver::fleet::{Fleet, TTL, ran, resource};
 
 const RETRY: Duration = Duration::from_millis(100);
-/// The longest pause of one who is told, give or take a half.
-const LONGEST: Duration = Duration::from_millis(1500);
+/// The longest pause of one who is notified, give or take a half.
+const MAX_DELAY: Duration = Duration::from_millis(1500);
 
 fn process(fleet: &Fleet) -> Redlock {
     fleet.service().retry_delay(RETRY).wait(TTL * 20).build().unwrap()
@@ -20,7 +20,7 @@ fn acquires(fleet: &Fleet) -> usize {
     ran(&fleet.faults[0]).iter().filter(|name| **name == "acquire").count()
 }
 
-/// Waits in a process of its own, and tells when it had the lease, which it keeps for `hold`.
+/// Waits in a process of its own, and returns when it had the lease, which it keeps for `hold`.
 fn waits(redlock: &Redlock, hold: Duration) -> tokio::task::JoinHandle<Instant> {
     let redlock = redlock.clone();
     tokio::spawn(async move {
@@ -33,7 +33,7 @@ fn waits(redlock: &Redlock, hold: Duration) -> tokio::task::JoinHandle<Instant> 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_tells_who_waits_elsewhere() {
+async fn a_release_notifies_a_waiter_elsewhere() {
     let fleet = Fleet::started().await;
     let lease = process(&fleet).acquire(&resource()).await.unwrap();
     let elsewhere = process(&fleet);
@@ -46,7 +46,7 @@ async fn a_release_tells_who_waits_elsewhere() {
 
 /// The same where the lease was of several resources.
 #[tokio::test(start_paused = true)]
-async fn a_release_of_several_tells_who_waits_for_one_of_them() {
+async fn a_release_of_several_notifies_the_waiter_for_one_of_them() {
     let fleet = Fleet::started().await;
     let several = [Resource::new("other").unwrap(), resource()];
     let lease = process(&fleet).acquire_all(&several).await.unwrap();
@@ -58,9 +58,9 @@ async fn a_release_of_several_tells_who_waits_for_one_of_them() {
     assert_eq!(waiter.await.unwrap() - start, Duration::ZERO);
 }
 
-/// One after another, each told by the one before it, in the order in which they came.
+/// One after another, each notified by the one before it, in the order in which they came.
 #[tokio::test(start_paused = true)]
-async fn who_has_waited_longest_is_told_first() {
+async fn the_longest_waiter_is_notified_first() {
     let fleet = Fleet::started().await;
     let lease = process(&fleet).acquire(&resource()).await.unwrap();
     let processes: Vec<Redlock> = (0..20).map(|_| process(&fleet)).collect();
@@ -69,7 +69,7 @@ async fn who_has_waited_longest_is_told_first() {
         waiters.push(waits(elsewhere, RETRY / 10));
         sleep(Duration::from_millis(1)).await;
     }
-    sleep(LONGEST * 4).await;
+    sleep(MAX_DELAY * 4).await;
     let asked = acquires(&fleet);
     let start = Instant::now();
     lease.release().await.unwrap();
@@ -78,14 +78,14 @@ async fn who_has_waited_longest_is_told_first() {
         turns.push((waiter.await.unwrap() - start, place));
     }
     turns.sort_unstable();
-    // One whose own look falls between a release and the one who was told comes first: seldom.
+    // One whose own look falls between a release and the notified client comes first: seldom.
     let overtakes = turns.windows(2).filter(|pair| pair[0].1 > pair[1].1).count();
     assert!(overtakes <= 1, "{turns:?}");
-    // Whoever comes, comes at once.
+    // The next one comes at once.
     for (turn, (time, place)) in turns.iter().enumerate() {
         assert_eq!(*time, RETRY / 10 * turn as u32, "{place}");
     }
-    // Besides, those who wait ask about once a second.
+    // Besides, waiters ask about once a second.
     let asked = acquires(&fleet) - asked;
     assert!(asked <= 20 + 10, "{asked}");
 }
@@ -117,9 +117,9 @@ async fn two_that_ask_again_at_once_take_turns() {
     }
 }
 
-/// While a lock is held, those who wait ask less and less.
+/// While a lock is held, waiters ask less and less.
 #[tokio::test(start_paused = true)]
-async fn those_who_wait_ask_seldom() {
+async fn waiters_ask_seldom() {
     let fleet = Fleet::started().await;
     let _lease = process(&fleet).acquire(&resource()).await.unwrap();
     let processes: Vec<Redlock> = (0..10).map(|_| process(&fleet)).collect();
@@ -137,7 +137,7 @@ async fn those_who_wait_ask_seldom() {
 async fn without_hints_a_release_is_found_out() {
     let fleet = Fleet::started().await;
     for faults in &fleet.faults {
-        faults.lose_told(true);
+        faults.lose_notifications(true);
     }
     let lease = process(&fleet).acquire(&resource()).await.unwrap();
     let elsewhere = process(&fleet);
@@ -146,7 +146,7 @@ async fn without_hints_a_release_is_found_out() {
     let start = Instant::now();
     lease.release().await.unwrap();
     let waited = waiter.await.unwrap() - start;
-    assert!(waited > Duration::ZERO && waited <= LONGEST, "{waited:?}");
+    assert!(waited > Duration::ZERO && waited <= MAX_DELAY, "{waited:?}");
 }
 
 /// However many hints are forged, they do not have a client ask more often than the poll once did.
@@ -157,7 +157,7 @@ async fn forged_hints_raise_no_storm() {
     let elsewhere = process(&fleet);
     let _waiter = waits(&elsewhere, Duration::ZERO);
     sleep(TTL).await;
-    fleet.faults.iter().for_each(|faults| faults.forge_told(true));
+    fleet.faults.iter().for_each(|faults| faults.forge_notifications(true));
     sleep(RETRY * 20).await;
     let asked = acquires(&fleet);
     sleep(RETRY * 100).await;
@@ -165,9 +165,9 @@ async fn forged_hints_raise_no_storm() {
     assert!(asked <= 110, "{asked}");
 }
 
-/// One who was told and does not want it any more has the next one told.
+/// One who was notified and does not want it any more has the next one notified.
 #[tokio::test(start_paused = true)]
-async fn who_gives_up_stands_in_nobodys_way() {
+async fn a_waiter_that_gives_up_is_in_nobodys_way() {
     let fleet = Fleet::started().await;
     let lease = process(&fleet).acquire(&resource()).await.unwrap();
     let (first, second) = (process(&fleet), process(&fleet));
@@ -183,7 +183,7 @@ async fn who_gives_up_stands_in_nobodys_way() {
 }
 
 /// The holder is gone: its lock ends by itself. All ask within a retry delay of that, one gets it, and
-/// from then on each tells the next.
+/// from then on each notifies the next.
 async fn crash(services: usize) {
     const WAITERS: usize = 64;
     let fleet = Fleet::started().await;
@@ -205,11 +205,11 @@ async fn crash(services: usize) {
         times.push(waiter.await.unwrap());
     }
     times.sort_unstable();
-    let last = end + LONGEST;
+    let last = end + MAX_DELAY;
     assert!(times[0] >= end && times[0] <= last, "{:?}", times[0] - start);
     for pair in times.windows(2) {
         let pause = pair[1] - pair[0];
-        assert!(pause >= hold && pause <= hold + LONGEST, "{pause:?}");
+        assert!(pause >= hold && pause <= hold + MAX_DELAY, "{pause:?}");
     }
     let whole = times[WAITERS - 1] - times[0];
     assert!(whole <= hold * WAITERS as u32, "{whole:?}");

@@ -1,4 +1,4 @@
-//! Real servers tell those who wait of releases, and nothing rests on it.
+//! Real servers notify waiters of releases, and nothing rests on it.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ async fn held(servers: &[RedisServer]) -> Lease {
     redlock.acquire(&resource()).await.unwrap()
 }
 
-/// Waits until so many wait for the lock.
+/// Waits until this many wait for the lock.
 fn until_waiting(servers: &[RedisServer], many: usize) {
     let end = Instant::now() + PATIENCE;
     while waiting(servers, resource().as_str()) != many {
@@ -39,9 +39,9 @@ fn until_waiting(servers: &[RedisServer], many: usize) {
     }
 }
 
-/// Each release is told.
+/// Each release is notified.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_tells_the_next_one_elsewhere() {
+async fn a_release_notifies_the_next_client_elsewhere() {
     let servers = five();
     let lease = held(&servers).await;
     let mut waiters = Vec::new();
@@ -64,14 +64,14 @@ async fn a_release_tells_the_next_one_elsewhere() {
     tokens.sort_unstable();
     tokens.dedup();
     assert_eq!(tokens.len(), 9);
-    // Each release was told by one server at least. In truth most tell; on a busy machine some are late.
-    let told = servers.iter().map(|server| {
+    // Each release was notified by one server at least. In truth most notify; on a busy machine some are late.
+    let notified = servers.iter().map(|server| {
         let stats = server.cli(&["INFO", "commandstats"]);
-        let told = stats.lines().find_map(|line| line.strip_prefix("cmdstat_publish:calls="));
-        told.map_or(0, |told| told.split(',').next().unwrap().parse::<usize>().unwrap())
+        let notified = stats.lines().find_map(|line| line.strip_prefix("cmdstat_publish:calls="));
+        notified.map_or(0, |notified| notified.split(',').next().unwrap().parse::<usize>().unwrap())
     });
-    let told: usize = told.sum();
-    assert!(told >= 8, "{told}");
+    let notified: usize = notified.sum();
+    assert!(notified >= 8, "{notified}");
     // Nobody waits any more.
     until_waiting(&servers, 0);
 }
@@ -95,7 +95,7 @@ async fn who_is_gone_is_passed_over() {
     tokio::time::timeout(PATIENCE, waiter).await.unwrap().unwrap().unwrap();
 }
 
-/// Users without the rights to tell and to hear wait, and poll.
+/// Users without the rights to notify and to hear wait, and poll.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_the_rights_a_client_polls() {
     for rights in ["-publish", "-subscribe", "resetchannels"] {
@@ -136,9 +136,9 @@ async fn forged_messages_do_no_harm() {
     tokio::time::timeout(PATIENCE, waiter).await.unwrap().unwrap().unwrap();
 }
 
-/// The rights of the guide are enough to acquire, to be told, and to tell.
+/// The rights of the guide are enough to acquire, to be notified, and to notify.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_user_with_the_rights_of_the_guide_is_told() {
+async fn a_user_with_the_rights_of_the_guide_is_notified() {
     let servers = five();
     let builder = as_the_guide_says(&servers);
     let first = builder.clone().build().unwrap();

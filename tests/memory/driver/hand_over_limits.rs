@@ -1,4 +1,4 @@
-//! While others wait elsewhere, a process hands the lock on within itself for a turn, and nobody elsewhere is told.
+//! While others wait elsewhere, a process hands the lock on within itself for a turn, and nobody elsewhere is notified.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,8 +10,8 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::driver::fleet::{Fleet, TTL, ran, resource};
 
 const RETRY: Duration = Duration::from_millis(100);
-/// The longest pause of one who is told, give or take a half.
-const LONGEST: Duration = Duration::from_millis(1500);
+/// The longest pause of one who is notified, give or take a half.
+const MAX_DELAY: Duration = Duration::from_millis(1500);
 /// The most leases in one turn.
 const MOST: usize = 16;
 
@@ -19,7 +19,7 @@ fn process(fleet: &Fleet) -> Redlock {
     fleet.service().retry_delay(RETRY).wait(TTL * 20).build().unwrap()
 }
 
-/// Two processes with so many callers each, who ask again and again for that time. Returns how many leases each had
+/// Two processes with this many callers each, who ask again and again for that time. Returns how many leases each had
 /// without a break, in their order, and the longest wait.
 async fn turns(
     fleet: &Fleet,
@@ -65,13 +65,13 @@ async fn short_holds_follow_one_another_within_a_process() {
     assert!(over <= turns.len() / 10, "{turns:?}");
     // Of seven who are ahead each holds it 20 times at most.
     assert!(longest < Duration::from_millis(7 * 20), "{longest:?}");
-    // Within a turn nobody is told, and so nobody notes a wait.
+    // Within a turn nobody is notified, and so nobody notes a wait.
     let ran = ran(&fleet.faults[0]);
-    let told = ran.iter().filter(|name| **name == "release").count();
-    assert!(told <= holds / 4, "{told} of {holds}");
+    let notified = ran.iter().filter(|name| **name == "release").count();
+    assert!(notified <= holds / 4, "{notified} of {holds}");
 }
 
-/// Where nobody else of the process waits, each release is told.
+/// Where nobody else of the process waits, each release is notified.
 #[tokio::test(start_paused = true)]
 async fn who_is_alone_has_no_turn() {
     let fleet = Fleet::started().await;
@@ -113,7 +113,7 @@ async fn callers_who_give_up_keep_nobody_out() {
     for _ in 0..100 {
         let asked = Instant::now();
         let lease = patient.acquire(&resource()).await.unwrap();
-        assert!(asked.elapsed() <= LONGEST, "{:?}", asked.elapsed());
+        assert!(asked.elapsed() <= MAX_DELAY, "{:?}", asked.elapsed());
         sleep(Duration::from_millis(1)).await;
         lease.release().await.unwrap();
     }
