@@ -124,10 +124,10 @@ impl Connected {
     }
 }
 
-type Open = fn(&ConnectOptions) -> Result<Connected, ConnectError>;
+type BackEnd = fn(&ConnectOptions) -> Result<Connected, ConnectError>;
 
 /// Every back end that is compiled in, by the schemes of its URLs. Add the next one here.
-const BACK_ENDS: &[(&[&str], Open)] = &[
+const BACK_ENDS: &[(&[&str], BackEnd)] = &[
     (&["memory"], memory),
     #[cfg(feature = "redis")]
     (&["redis", "rediss", "valkey", "valkeys", "unix", "redis+unix", "valkey+unix"], redis),

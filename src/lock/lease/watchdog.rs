@@ -194,9 +194,9 @@ async fn keep(watchdog: Arc<Watchdog>, clock: Arc<dyn Clock>) {
 
 /// The task of a watchdog. If it ends before its leases, with its runtime or in a panic, then it is started
 /// again, by the next lease at the latest, and looks after all of them.
-struct Running(Option<Arc<Watchdog>>);
+struct RunningGuard(Option<Arc<Watchdog>>);
 
-impl Drop for Running {
+impl Drop for RunningGuard {
     fn drop(&mut self) {
         let Some(watchdog) = self.0.take() else { return };
         let mut watched = watchdog.watched.lock();
@@ -211,7 +211,7 @@ impl Drop for Running {
 
 /// Runs until no lease is left.
 async fn run(watchdog: Arc<Watchdog>, clock: Arc<dyn Clock>) {
-    let mut running = Running(Some(Arc::clone(&watchdog)));
+    let mut running = RunningGuard(Some(Arc::clone(&watchdog)));
     let mut renewals = FuturesUnordered::new();
     let mut busy_until = Time::default();
     loop {

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::time::{Clock, Time};
 
-type Answer = Result<Reply, Fault>;
+pub(super) type Answer = Result<Reply, Fault>;
 
 /// The answers to one caller's requests. All lanes put their answers in here, so that the caller has one
 /// place, one waker and one timer for all of them.
@@ -35,10 +35,10 @@ struct Awaited {
 }
 
 #[derive(Default)]
-struct Inbox(Mutex<State>);
+struct Inbox(Mutex<InboxState>);
 
 #[derive(Default)]
-struct State {
+struct InboxState {
     /// Answers that have come, with the number of their question.
     come: VecDeque<(usize, Answer)>,
     /// The caller's waker, and how many answers must come before it is woken.
@@ -46,7 +46,7 @@ struct State {
 }
 
 /// The place of one answer. Dropped without an answer, it gives the caller an error.
-pub(super) struct Slot {
+pub(super) struct AnswerSlot {
     inbox: Arc<Inbox>,
     question: Option<usize>,
 }
@@ -64,7 +64,7 @@ impl Inbox {
     }
 }
 
-impl Slot {
+impl AnswerSlot {
     /// Gives the caller this answer, unless it has one.
     pub(super) fn answer(&mut self, answer: Answer) {
         if let Some(question) = self.question.take() {
@@ -73,7 +73,7 @@ impl Slot {
     }
 }
 
-impl Drop for Slot {
+impl Drop for AnswerSlot {
     fn drop(&mut self) {
         if let Some(question) = self.question.take() {
             let gone = Fault::Disconnected("the runtime is gone".into());
@@ -85,7 +85,7 @@ impl Drop for Slot {
 impl Answers {
     /// Makes room for the answers of this many nodes.
     pub(super) fn new(nodes: usize, clock: &Arc<dyn Clock>) -> Answers {
-        let state = State { come: VecDeque::with_capacity(nodes), waker: None };
+        let state = InboxState { come: VecDeque::with_capacity(nodes), waker: None };
         let inbox = Arc::new(Inbox(Mutex::new(state)));
         let begun = (Instant::now(), clock.now());
         let (clock, awaited) = (Arc::clone(clock), Vec::with_capacity(nodes));
@@ -101,13 +101,13 @@ impl Answers {
 
     /// Awaits one more answer, which counts until `bound`. A re-admission relies on this: requests sent
     /// before it are over by then.
-    pub(super) fn slot(&mut self, node: usize, bound: Instant) -> Slot {
+    pub(super) fn slot(&mut self, node: usize, bound: Instant) -> AnswerSlot {
         let question = Some(self.awaited.len());
         let (timer, clock) = self.begun;
         let end = clock + bound.saturating_duration_since(timer);
         self.awaited.push(Some(Awaited { node, bound, end }));
         self.open += 1;
-        Slot { inbox: Arc::clone(&self.inbox), question }
+        AnswerSlot { inbox: Arc::clone(&self.inbox), question }
     }
 
     /// Returns the next answer with the number of its node, or `None` if no more are awaited. A lane

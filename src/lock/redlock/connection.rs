@@ -2,20 +2,19 @@ use std::collections::VecDeque;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use fencing_protocol::{Fault, Reply, Request};
+use fencing_protocol::{Fault, Request};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, timeout};
 use tracing::Span;
 
+use super::answers::Answer;
 use super::node::{Opened, Session};
 use super::send_queue::Job;
 use super::wakes::poll_optional;
 
 /// A session that was idle for this long may be gone: it is checked before it is used.
 const IDLE: Duration = Duration::from_secs(1);
-
-pub(super) type Answer = Result<Reply, Fault>;
 
 /// A session with a node, and the calls on it that have no answer yet.
 pub(super) struct Connection {

@@ -12,7 +12,8 @@ use tokio::sync::mpsc;
 use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, timeout};
 
-use super::connection::{Answer, Connection};
+use super::answers::Answer;
+use super::connection::Connection;
 use super::context::LaneContext;
 use super::node::{Node, Opened};
 use super::send_queue::{Job, SendQueue};

@@ -28,17 +28,17 @@ pub(super) struct Lane {
     number: usize,
     node: Arc<dyn Node>,
     context: Arc<LaneContext>,
-    running: Mutex<Option<Running>>,
+    running: Mutex<Option<DriverHandle>>,
 }
 
 /// The way to a driver, and how many jobs wait for it. Each driver has a count of its own, because
 /// several first submissions may come at one time.
-struct Running {
+struct DriverHandle {
     jobs: mpsc::UnboundedSender<Job>,
     queued: Arc<AtomicUsize>,
 }
 
-impl Running {
+impl DriverHandle {
     /// Sends the job, or returns it if the driver is gone.
     fn send(&self, mut job: Job) -> Result<(), Job> {
         let queued = self.queued.fetch_add(1, Ordering::Relaxed);
@@ -79,7 +79,7 @@ impl Lane {
         // The first request, or the runtime that ran the lane is gone.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let (jobs, receiver) = mpsc::unbounded_channel();
-            let new = Running { jobs, queued: Arc::default() };
+            let new = DriverHandle { jobs, queued: Arc::default() };
             let (node, context) = (Arc::clone(&self.node), Arc::clone(&self.context));
             let driver = Driver::new(self.number, node, context, Arc::clone(&new.queued));
             runtime.spawn(driver.run(receiver));

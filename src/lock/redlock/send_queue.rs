@@ -3,7 +3,7 @@ use std::collections::VecDeque;
 use fencing_protocol::{Fault, Mode, Owner, Reply, Request};
 use tokio::time::Instant;
 
-use super::answers::Slot;
+use super::answers::AnswerSlot;
 use super::context::OutstandingWork;
 
 /// A request on its way to one node.
@@ -11,13 +11,18 @@ pub(super) struct Job {
     pub(super) request: Request,
     /// It is not sent after this. A release that has waited is, but is not sent again.
     pub(super) limit: Instant,
-    slot: Slot,
+    slot: AnswerSlot,
     _work: OutstandingWork,
 }
 
 impl Job {
     /// A job that may wait until `limit` before it is sent.
-    pub(super) fn new(request: Request, limit: Instant, slot: Slot, work: OutstandingWork) -> Job {
+    pub(super) fn new(
+        request: Request,
+        limit: Instant,
+        slot: AnswerSlot,
+        work: OutstandingWork,
+    ) -> Job {
         Job { request, limit, slot, _work: work }
     }
 

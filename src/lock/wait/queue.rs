@@ -23,13 +23,13 @@ const RECENT: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(crate) struct WaitQueue {
     head: FairMutex<()>,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     /// Wakes the acquirer: a lease of this process was released.
     pub(crate) released: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     /// When the acquirer began to wait, if there is one.
     acquirer_since: Option<Instant>,
     /// The last error of an acquirer, and when the next may ask.
@@ -64,7 +64,7 @@ impl Streak {
     }
 }
 
-impl State {
+impl QueueState {
     /// The first caller has come after all others have left.
     fn begin(&mut self, remembers: bool) {
         self.last_error = None;
@@ -75,7 +75,7 @@ impl State {
 }
 
 /// What becomes of a caller that has entered the queue.
-pub(crate) enum Place<'a> {
+pub(crate) enum Placement<'a> {
     /// It is the acquirer, which asks after this time.
     Acquirer(Head<'a>, Option<Instant>),
     /// It gets an error that an acquirer got.
@@ -125,7 +125,7 @@ impl WaitQueue {
         (since, end): (Instant, Instant),
         first: Option<Instant>,
         remembers: bool,
-    ) -> Place<'_> {
+    ) -> Placement<'_> {
         let (head, after) = match self.head.try_lock() {
             Ok(head) => {
                 self.state.lock().begin(remembers);
@@ -135,17 +135,17 @@ impl WaitQueue {
                 let head = timeout_at(end, self.head.lock()).await;
                 let state = self.state.lock();
                 match (head, state.last_error.clone()) {
-                    (Err(_), None) => return Place::TimedOut,
-                    (Err(_), Some((error, _))) => return Place::Failed(error),
+                    (Err(_), None) => return Placement::TimedOut,
+                    (Err(_), Some((error, _))) => return Placement::Failed(error),
                     (Ok(_), Some((error, next))) if next >= end && !state.handed_over => {
-                        return Place::Failed(error);
+                        return Placement::Failed(error);
                     }
                     (Ok(head), last_error) => (head, last_error.map(|(_, next)| next)),
                 }
             }
         };
         self.state.lock().acquirer_since = Some(since);
-        Place::Acquirer(Head { queue: self, _first: head }, after)
+        Placement::Acquirer(Head { queue: self, _first: head }, after)
     }
 
     pub(crate) fn acquirer_since(&self) -> Option<Instant> {

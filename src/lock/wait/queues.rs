@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::acquirer::{Acquirer, Wanted};
 use super::backoff::pause;
-use super::queue::{Place, WaitQueue};
+use super::queue::{Placement, WaitQueue};
 use crate::lock::error::{AcquireError, MAX_RESOURCES};
 use crate::lock::settings::Settings;
 
@@ -76,9 +76,9 @@ impl WaitQueues {
         let first = (mode == Mode::Shared).then(|| since + pause(settings));
         let remembers = !notifications.report_remote_waiters();
         let (_head, after) = match queue.place(span, first, remembers).await {
-            Place::Acquirer(head, after) => (head, after),
-            Place::Failed(error) => return Err(error),
-            Place::TimedOut => {
+            Placement::Acquirer(head, after) => (head, after),
+            Placement::Failed(error) => return Err(error),
+            Placement::TimedOut => {
                 // It has no place in the queue: nothing can be handed over to it.
                 drop(waiter);
                 return attempt().await;
@@ -101,9 +101,9 @@ impl WaitQueues {
         let end = since + settings.wait;
         let queue = self.several.queue(list);
         let (_head, after) = match queue.place((since, end), None, false).await {
-            Place::Acquirer(head, after) => (head, after),
-            Place::Failed(error) => return Err(error),
-            Place::TimedOut => return attempt().await,
+            Placement::Acquirer(head, after) => (head, after),
+            Placement::Failed(error) => return Err(error),
+            Placement::TimedOut => return attempt().await,
         };
         if let Some(after) = after {
             let _ = timeout_at(after, queue.released.notified()).await;

@@ -28,18 +28,21 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 const MAX_CALLS: usize = 64;
 
 /// Opens the channel on which a source notifies this client.
-pub(crate) type Opening = BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>>;
+pub(crate) type OpeningListener = BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>>;
 
 /// A server that notifies clients of releases.
 pub(crate) struct Source {
     name: String,
-    open: Box<dyn Fn() -> Opening + Send + Sync>,
+    open: Box<dyn Fn() -> OpeningListener + Send + Sync>,
     /// The log has a warning that it sends no notifications.
     warned: AtomicBool,
 }
 
 impl Source {
-    pub(crate) fn new(name: &str, open: impl Fn() -> Opening + Send + Sync + 'static) -> Source {
+    pub(crate) fn new(
+        name: &str,
+        open: impl Fn() -> OpeningListener + Send + Sync + 'static,
+    ) -> Source {
         Source { name: name.to_owned(), open: Box::new(open), warned: AtomicBool::new(false) }
     }
 }
@@ -49,9 +52,9 @@ impl Source {
 /// No rule depends on it: a lost, late, repeated or forged notification costs the pause of a poll. While
 /// somebody waits, a task for each source keeps the waits registered there.
 #[derive(Clone)]
-pub struct ReleaseNotifications(Arc<Inner>);
+pub struct ReleaseNotifications(Arc<NotificationSources>);
 
-struct Inner {
+struct NotificationSources {
     subscriptions: Subscriptions,
     sources: Vec<Arc<Source>>,
     /// The sources that have sent the last release of a resource to another process, and when.
@@ -67,7 +70,11 @@ impl ReleaseNotifications {
     ) -> ReleaseNotifications {
         let sources = sources.into_iter().map(Arc::new).collect();
         let subscriptions = Subscriptions::new(needed, notifies);
-        ReleaseNotifications(Arc::new(Inner { subscriptions, sources, remote: Mutex::default() }))
+        ReleaseNotifications(Arc::new(NotificationSources {
+            subscriptions,
+            sources,
+            remote: Mutex::default(),
+        }))
     }
 
     /// Registers a wait that began at `since`, until what this returns is dropped.
@@ -148,7 +155,7 @@ async fn listen(mut attachment: Attachment, source: Arc<Source>) {
 }
 
 /// A call that is under way. The answer to a registration says whether the lock is free.
-type Call = BoxFuture<'static, Result<Option<(Resource, u64, bool)>, Fault>>;
+type ListenerCall = BoxFuture<'static, Result<Option<(Resource, u64, bool)>, Fault>>;
 
 /// Keeps the waits registered and takes the notifications, until nobody waits, or the channel breaks: returns why.
 async fn receive(
@@ -158,7 +165,7 @@ async fn receive(
     let mut changes = attachment.connected();
     let once = attachment.subscriptions.notifies() == Notifies::LongestWaiter;
     let mut registered = BTreeMap::<Resource, u64>::new();
-    let mut calls = FuturesUnordered::<Call>::new();
+    let mut calls = FuturesUnordered::<ListenerCall>::new();
     let (mut idle, mut used) = (interval(IDLE_TIMEOUT), Instant::now());
     loop {
         tokio::select! {
@@ -207,13 +214,13 @@ fn register(
     resource: Resource,
     ticket: u64,
     since: Instant,
-) -> Call {
+) -> ListenerCall {
     let call = timeout(ANSWER_TIMEOUT, listener.wait(&resource, ticket, since.elapsed()));
     let free = call.map(|answer| answer.unwrap_or(Err(Fault::TimedOut)));
     async move { Ok(Some((resource, ticket, free.await?))) }.boxed()
 }
 
-fn leave(listener: &mut dyn ReleaseListener, resource: &Resource, ticket: u64) -> Call {
+fn leave(listener: &mut dyn ReleaseListener, resource: &Resource, ticket: u64) -> ListenerCall {
     let call = timeout(ANSWER_TIMEOUT, listener.leave(resource, ticket));
     call.map(|answer| answer.unwrap_or(Err(Fault::TimedOut)).map(|()| None)).boxed()
 }

@@ -18,17 +18,17 @@ pub(crate) enum Notifies {
 
 /// The waits of this process, and what each source has reported to them.
 #[derive(Clone)]
-pub(crate) struct Subscriptions(Arc<Inner>);
+pub(crate) struct Subscriptions(Arc<SubscriptionTable>);
 
-struct Inner {
+struct SubscriptionTable {
     /// A release is believed at once when this many sources report it.
     needed: usize,
     notifies: Notifies,
-    state: Mutex<State>,
+    state: Mutex<SubscriptionState>,
 }
 
 #[derive(Default)]
-struct State {
+struct SubscriptionState {
     tickets: u64,
     /// In order, so that a simulation can replay it.
     waiting: BTreeMap<Resource, WaitEntry>,
@@ -39,13 +39,13 @@ struct State {
 struct WaitEntry {
     ticket: u64,
     since: Instant,
-    reports: BTreeMap<usize, Report>,
+    reports: BTreeMap<usize, SourceReport>,
     changed: Arc<Notify>,
 }
 
 /// What a source has reported last.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Report {
+enum SourceReport {
     /// It reports the next release.
     Armed,
     /// The lock was released.
@@ -56,7 +56,7 @@ enum Report {
 
 impl Subscriptions {
     pub(crate) fn new(needed: usize, notifies: Notifies) -> Subscriptions {
-        Subscriptions(Arc::new(Inner { needed, notifies, state: Mutex::default() }))
+        Subscriptions(Arc::new(SubscriptionTable { needed, notifies, state: Mutex::default() }))
     }
 
     pub(crate) fn notifies(&self) -> Notifies {
@@ -89,7 +89,7 @@ impl Subscriptions {
     }
 }
 
-impl State {
+impl SubscriptionState {
     /// Has the tasks look at the wait for this resource.
     fn announce(&self, resource: &Resource) {
         for changes in self.attached.values().flatten() {
@@ -126,7 +126,7 @@ impl Attachment {
         let mut state = self.subscriptions.0.state.lock();
         state.attached.insert(self.source, None);
         for waiting in state.waiting.values_mut() {
-            if waiting.reports.get(&self.source) == Some(&Report::Armed) {
+            if waiting.reports.get(&self.source) == Some(&SourceReport::Armed) {
                 waiting.reports.remove(&self.source);
             }
         }
@@ -134,20 +134,20 @@ impl Attachment {
 
     /// Takes the answer to a registration: the lock is free there, or the source reports the next release.
     pub(crate) fn registered(&self, resource: &Resource, ticket: u64, free: bool) {
-        self.report(resource, ticket, if free { Report::Free } else { Report::Armed });
+        self.report(resource, ticket, if free { SourceReport::Free } else { SourceReport::Armed });
     }
 
     /// Takes a notification. Returns whether this process waits for it.
     pub(crate) fn released(&self, resource: &Resource, ticket: u64) -> bool {
-        self.report(resource, ticket, Report::Released)
+        self.report(resource, ticket, SourceReport::Released)
     }
 
-    fn report(&self, resource: &Resource, ticket: u64, report: Report) -> bool {
+    fn report(&self, resource: &Resource, ticket: u64, report: SourceReport) -> bool {
         let mut state = self.subscriptions.0.state.lock();
         let Some(waiting) = state.waiting(resource, ticket) else { return false };
         let last = waiting.reports.entry(self.source).or_insert(report);
         // A release that came while an attempt was made is not forgotten by the registration after it.
-        if report != Report::Armed && *last != Report::Released {
+        if report != SourceReport::Armed && *last != SourceReport::Released {
             *last = report;
         }
         waiting.changed.notify_one();
@@ -189,7 +189,7 @@ impl Subscription {
         if let Some(waiting) =
             self.subscriptions.0.state.lock().waiting(&self.resource, self.ticket)
         {
-            waiting.reports.retain(|_, report| *report == Report::Armed);
+            waiting.reports.retain(|_, report| *report == SourceReport::Armed);
         }
     }
 
@@ -209,10 +209,10 @@ impl Subscription {
 
     /// Reports whether enough sources report the next release.
     pub(crate) fn is_armed(&self) -> bool {
-        self.count(|report| report == Report::Armed) >= self.subscriptions.0.needed
+        self.count(|report| report == SourceReport::Armed) >= self.subscriptions.0.needed
     }
 
-    fn count(&self, counts: impl Fn(Report) -> bool) -> usize {
+    fn count(&self, counts: impl Fn(SourceReport) -> bool) -> usize {
         let mut state = self.subscriptions.0.state.lock();
         let waiting = state.waiting(&self.resource, self.ticket);
         waiting.map_or(0, |it| it.reports.values().filter(|report| counts(**report)).count())
@@ -225,8 +225,8 @@ impl Subscription {
     /// You may drop it at any point.
     pub(crate) async fn released(&self, grace: Duration) {
         let mut end = None;
-        while self.count(|report| report != Report::Armed) < self.subscriptions.0.needed {
-            if end.is_none() && self.count(|report| report == Report::Released) > 0 {
+        while self.count(|report| report != SourceReport::Armed) < self.subscriptions.0.needed {
+            if end.is_none() && self.count(|report| report == SourceReport::Released) > 0 {
                 end = Some(Instant::now() + grace);
             }
             let over = async {
