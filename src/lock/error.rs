@@ -112,7 +112,7 @@ pub enum Loss {
     /// Its deadline passed without a renewal.
     #[error("the lease expired")]
     Expired,
-    /// Another client has acquired the resource since, or the lock was removed.
+    /// Another client has acquired the resource since, or an operator has released it.
     #[error("another client has acquired the resource since, or an operator has released it")]
     Superseded,
     /// It was held for as long as `max_hold` allows.

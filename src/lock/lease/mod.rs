@@ -34,9 +34,8 @@ use watchdog::{Watch, Watchdogs};
 /// **Fencing.** A lease may be lost at any moment, even between a look at it and a write. Only a
 /// storage that compares [`token`](Lease::token) makes a late write safe.
 ///
-/// A [`SharedLease`] is a part in a lock that others may share, a [`LeaseSet`] is a lease of several
-/// resources. They are types of their own, so that code that must hold one lock alone, and asks for a
-/// `Lease`, can't take them.
+/// A [`SharedLease`] is a read lock, a [`LeaseSet`] is a lease of several resources. They are types of their own,
+/// so that code that needs an exclusive lease of one resource, and asks for a `Lease`, can't take them.
 #[must_use = "a lease that is dropped is released"]
 pub struct Lease<K = Exclusive> {
     holding: Arc<Holding>,
@@ -51,11 +50,11 @@ pub struct Lease<K = Exclusive> {
     kind: K,
 }
 
-/// A part in a lock that several share, from [`acquire_shared`](super::Lock::acquire_shared): nobody
-/// holds the lock alone meanwhile. It is renewed, lost and released as a [`Lease`] is, each part by
-/// itself; the lock is free when the last part is gone.
+/// A shared lease, from [`acquire_shared`](super::Lock::acquire_shared): a read lock. No client holds the lock
+/// exclusively meanwhile. It is renewed, lost and released as a [`Lease`] is, each shared lease by itself; the lock is
+/// free when the last one is gone.
 ///
-/// **Fencing.** The token is larger than that of every lease before that held the lock alone, and smaller
+/// **Fencing.** The token is larger than that of every exclusive lease before it, and smaller
 /// than that of each one after. The holders of a shared lock have equal tokens where the counts of the nodes
 /// agree, and may have different ones where they do not. So a storage that compares tokens refuses a
 /// reader once a later writer has written. It does not fence the writes of readers against each other. If

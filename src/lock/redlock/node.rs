@@ -7,7 +7,7 @@ use futures_util::future::{BoxFuture, ready};
 
 use crate::lock::wait::listener::ReleaseListener;
 
-/// One independent master.
+/// One independent lock server.
 ///
 /// The messages of a [`Session`] are the protocol's, which is not public API: the nodes are those
 /// of this crate, [`MemoryNode`](super::MemoryNode) and `RedisNode`.

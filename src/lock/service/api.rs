@@ -38,8 +38,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
         resource: &'a Resource,
     ) -> BoxFuture<'a, Result<Lease, AcquireError>>;
 
-    /// Acquires a part in the lock of `resource`, which others may share. Waits while somebody holds the
-    /// lock alone, or waits to hold it alone, up to the wait limit.
+    /// Acquires a shared lease of `resource`: a read lock. Waits while another client holds the lock
+    /// exclusively, or waits for that, up to the wait limit.
     ///
     /// # Errors
     /// [`AcquireError`] of the last attempt.
@@ -51,10 +51,10 @@ pub trait Lock: fmt::Debug + Send + Sync {
         resource: &'a Resource,
     ) -> BoxFuture<'a, Result<SharedLease, AcquireError>>;
 
-    /// Acquires a part in the lock of `resource`, which others may share, in one attempt.
+    /// Acquires a shared lease of `resource` in one attempt.
     ///
     /// # Errors
-    /// [`AcquireError`]: `Held` if another client holds the lock alone, or waits to hold it alone.
+    /// [`AcquireError`]: `Held` if another client holds the lock exclusively, or waits for that.
     ///
     /// # Cancel safety
     /// As for [`acquire`](Lock::acquire).
@@ -92,7 +92,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
         resources: &'a [Resource],
     ) -> BoxFuture<'a, Result<LeaseSet, AcquireError>>;
 
-    /// Asks the servers how they stand.
+    /// Asks the servers for their state.
     ///
     /// # Cancel safety
     /// It changes nothing.

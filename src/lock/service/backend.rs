@@ -18,17 +18,17 @@ use crate::time::Clock;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ask {
     pub(crate) mode: Mode,
-    /// Until when the caller asks again if it is not granted. Meanwhile a client that waits to hold a lock
-    /// alone keeps others from joining a shared lease.
+    /// Until when the caller asks again if it is not granted. Meanwhile a client that waits for an exclusive lease
+    /// keeps others from joining a shared one.
     pub(crate) waits: Option<Instant>,
 }
 
 impl Ask {
-    /// Asks to hold it alone, once.
+    /// Asks for an exclusive lease, once.
     pub(crate) const ONCE: Ask = Ask { mode: Mode::Exclusive, waits: None };
 }
 
-/// The port behind every lock service: what makes attempts and reports its health. Redlock's
+/// The port behind every lock service: it makes attempts and reports its health. Redlock's
 /// nodes and the table in a database are two back ends; etcd or ZooKeeper would be more. Nobody outside can
 /// name it.
 pub trait LockBackend: fmt::Debug + Clone + Send + Sync + 'static {
@@ -59,6 +59,6 @@ pub trait LockBackend: fmt::Debug + Clone + Send + Sync + 'static {
     /// Learns that locks with these settings are going to be acquired.
     fn prepare(&self, settings: &Settings);
 
-    /// Waits until all that this client has sent is answered or was given up.
+    /// Waits until every request of this client is answered or was given up.
     fn settle(&self) -> impl Future<Output = ()> + Send;
 }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use crate::lock::error::NodeCause;
 
-/// How the servers stand, as this client sees them: the nodes, or the one database.
+/// The state of the servers, as this client sees it: the nodes, or the one database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Health {
@@ -26,7 +26,7 @@ pub struct NodeHealth {
     pub node: String,
     /// The era in which it counts: the high nine digits of its tokens.
     pub era: u64,
-    /// How long a lock that it has granted or renewed may still be out. If it forgets, the fleet
+    /// How long a lock that it has granted or renewed may still be held. If it forgets, the fleet
     /// is closed for no longer than that.
     pub longest: Duration,
     /// For how long it still grants nothing, if it is quarantined.

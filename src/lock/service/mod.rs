@@ -1,4 +1,4 @@
-//! What every lock service does, over any back end: acquire, wait, make leases, report health.
+//! A lock service over any back end: it acquires, waits, makes leases, and reports health.
 
 pub(super) mod api;
 pub(super) mod backend;
@@ -113,7 +113,7 @@ impl<B: LockBackend> LockService<B> {
         self.once(resource, Ask::ONCE).await
     }
 
-    /// Acquires a part in the lock of `resource`, which others may share: see [`Lock::acquire_shared`].
+    /// Acquires a shared lease of `resource`: see [`Lock::acquire_shared`].
     ///
     /// # Errors
     /// [`AcquireError`] of the last attempt.
@@ -137,10 +137,10 @@ impl<B: LockBackend> LockService<B> {
         waited(acquired).await
     }
 
-    /// Acquires a part in the lock of `resource` in one attempt: see [`Lock::try_acquire_shared`].
+    /// Acquires a shared lease of `resource` in one attempt: see [`Lock::try_acquire_shared`].
     ///
     /// # Errors
-    /// [`AcquireError`]: `Held` if another client holds the lock alone, or waits to hold it alone.
+    /// [`AcquireError`]: `Held` if another client holds the lock exclusively, or waits for that.
     pub async fn try_acquire_shared(
         &self,
         resource: &Resource,
@@ -193,7 +193,6 @@ impl<B: LockBackend> LockService<B> {
         within(SETTLE_TIMEOUT, self.backend.settle()).await;
     }
 
-    /// Returns what a caller waits for that wants a lease of this resource.
     fn wanted<'a>(&'a self, resource: &'a Resource, mode: Mode) -> Wanted<'a> {
         let notifications = self.backend.notifications();
         Wanted { resource, mode, settings: &self.settings, notifications }

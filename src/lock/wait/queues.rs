@@ -72,7 +72,7 @@ impl WaitQueues {
         let span = (since, since + settings.wait);
         let queue = self.one.queue(resource);
         let waiter = (mode == Mode::Exclusive).then(|| queue.count());
-        // A caller for a shared lease has asked already, or lets another process come first.
+        // A caller for a shared lease has asked already, or lets another process be first.
         let first = (mode == Mode::Shared).then(|| since + pause(settings));
         let remembers = !notifications.report_remote_waiters();
         let (_head, after) = match queue.place(span, first, remembers).await {

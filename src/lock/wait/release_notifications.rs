@@ -18,13 +18,13 @@ use crate::random::jitter;
 const RECENT: Duration = Duration::from_secs(10);
 /// How long a server may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a connection stays open when nobody waits.
+/// How long a connection stays open without waiters.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The shortest and the longest pause before a broken connection is opened again.
 const MIN_PAUSE: Duration = Duration::from_millis(100);
 const MAX_PAUSE: Duration = Duration::from_secs(30);
-/// A notification that nobody here waits for is passed on to the next client, if no more calls than this are
-/// under way: forged ones are not worth it.
+/// A notification without a waiter here is passed on to the next client, if fewer calls than this are under way:
+/// that bounds the cost of forged notifications.
 const MAX_CALLS: usize = 64;
 
 /// Opens the channel on which a source notifies this client.
@@ -50,7 +50,7 @@ impl Source {
 /// What the servers report of releases: that a lock may be free, and that clients in other processes wait.
 ///
 /// No rule depends on it: a lost, late, repeated or forged notification costs the pause of a poll. While
-/// somebody waits, a task for each source keeps the waits registered there.
+/// there are waiters, a task for each source keeps them registered there.
 #[derive(Clone)]
 pub struct ReleaseNotifications(Arc<NotificationSources>);
 
@@ -122,7 +122,7 @@ impl ReleaseNotifications {
     }
 }
 
-/// Receives what one source sends, until nobody waits any more.
+/// Receives what one source sends, until there are no waiters.
 async fn listen(mut attachment: Attachment, source: Arc<Source>) {
     let (node, mut pause) = (&source.name, MIN_PAUSE);
     loop {
@@ -157,7 +157,7 @@ async fn listen(mut attachment: Attachment, source: Arc<Source>) {
 /// A call that is under way. The answer to a registration says whether the lock is free.
 type ListenerCall = BoxFuture<'static, Result<Option<(Resource, u64, bool)>, Fault>>;
 
-/// Keeps the waits registered and takes the notifications, until nobody waits, or the channel breaks: returns why.
+/// Keeps the waits registered and takes the notifications, until there are no waiters, or the channel breaks: returns why.
 async fn receive(
     attachment: &mut Attachment,
     mut listener: Box<dyn ReleaseListener>,

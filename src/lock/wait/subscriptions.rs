@@ -154,7 +154,7 @@ impl Attachment {
         true
     }
 
-    /// Ends this part if nobody waits, and returns whether it did. The next wait starts another task.
+    /// Detaches the task if there are no waiters, and returns whether it did. The next wait starts another task.
     pub(crate) fn detach_if_idle(&mut self) -> bool {
         let mut state = self.subscriptions.0.state.lock();
         if state.waiting.is_empty() {
