@@ -33,27 +33,6 @@ fn resource() -> Resource {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_newcomer_gets_a_lease_and_the_next_token_is_larger() {
-    let (nodes, clock) = nodes(5);
-    let redlock = service(&nodes, &clock).build().unwrap();
-    let first = redlock.try_acquire(&resource()).await.unwrap();
-    let token = first.token();
-    let error = redlock.try_acquire(&resource()).await.unwrap_err();
-    assert!(matches!(error, AcquireError::Held { .. }), "{error}");
-    assert_eq!(first.release().await, Ok(Released::Released));
-    let second = redlock.acquire(&resource()).await.unwrap();
-    assert!(second.token() > token);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_dropped_lease_is_released() {
-    let (nodes, clock) = nodes(5);
-    let redlock = service(&nodes, &clock).build().unwrap();
-    drop(redlock.acquire(&resource()).await.unwrap());
-    assert!(redlock.try_acquire(&resource()).await.is_ok());
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_watchdog_renews_until_max_hold() {
     let (nodes, clock) = nodes(5);
     let most = Duration::from_secs(60);
@@ -111,26 +90,6 @@ async fn wrong_values_are_named() {
     let twice = nodes.iter().chain(&nodes).cloned();
     let error = Redlock::builder().nodes(twice).build().unwrap_err();
     assert_eq!(error.to_string(), "nodes: memory-0 is given twice");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_future_dropped_at_any_point_leaves_no_lock() {
-    let (nodes, clock) = nodes(5);
-    let redlock = service(&nodes, &clock).build().unwrap();
-    redlock.acquire(&resource()).await.unwrap().release().await.unwrap();
-    for polls in 0..40 {
-        let resource = resource();
-        let mut acquire = Box::pin(redlock.acquire(&resource));
-        for _ in 0..polls {
-            if futures_util::FutureExt::now_or_never(&mut acquire).is_some() {
-                break;
-            }
-            tokio::task::yield_now().await;
-        }
-        drop(acquire);
-        let next = redlock.try_acquire(&resource).await;
-        assert!(next.is_ok(), "after {polls} polls: {next:?}");
-    }
 }
 
 #[tokio::test(start_paused = true)]
