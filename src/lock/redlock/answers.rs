@@ -147,24 +147,27 @@ impl Answers {
     fn come(&mut self) -> Option<(usize, Answer)> {
         loop {
             let (question, answer) = self.inbox.0.lock().come.pop_front()?;
-            if let Some(Awaited { node, end, .. }) =
-                self.awaited.get_mut(question).and_then(Option::take)
-            {
-                self.open -= 1;
-                self.undecided = self.undecided.saturating_sub(1);
+            if let Some(Awaited { node, end, .. }) = self.close(question) {
                 let late = answer.is_ok() && self.clock.now() > end;
                 return Some((node, if late { Err(Fault::Unread) } else { answer }));
             }
         }
     }
 
+    /// Awaits this answer no more.
+    fn close(&mut self, question: usize) -> Option<Awaited> {
+        let awaited = self.awaited.get_mut(question)?.take()?;
+        self.open -= 1;
+        self.undecided = self.undecided.saturating_sub(1);
+        Some(awaited)
+    }
+
     /// Gives up an answer whose time is over.
     fn late(&mut self) -> Option<(usize, Answer)> {
         let now = Instant::now();
-        let late = |slot: &&mut Option<Awaited>| slot.as_ref().is_some_and(|it| it.bound <= now);
-        let Awaited { node, .. } = self.awaited.iter_mut().find(late)?.take()?;
-        self.open -= 1;
-        self.undecided = self.undecided.saturating_sub(1);
+        let late = |it: &Option<Awaited>| it.as_ref().is_some_and(|it| it.bound <= now);
+        let question = self.awaited.iter().position(late)?;
+        let Awaited { node, .. } = self.close(question)?;
         Some((node, Err(Fault::TimedOut)))
     }
 }

@@ -288,52 +288,25 @@ impl<B: LockBackend> LockService<B> {
     }
 }
 
+/// Writes methods of the trait, which are those of the type in a box.
+macro_rules! boxed {
+    ($($name:ident($($arg:ident: $type:ty)?) -> $output:ty;)*) => {$(
+        fn $name<'a>(&'a self $(, $arg: &'a $type)?) -> BoxFuture<'a, $output> {
+            Box::pin(self.$name($($arg)?))
+        }
+    )*};
+}
+
 impl<B: LockBackend> Lock for LockService<B> {
-    fn acquire<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Lease, AcquireError>> {
-        Box::pin(self.acquire(resource))
-    }
-
-    fn try_acquire<'a>(
-        &'a self,
-        resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<Lease, AcquireError>> {
-        Box::pin(self.try_acquire(resource))
-    }
-
-    fn acquire_shared<'a>(
-        &'a self,
-        resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<SharedLease, AcquireError>> {
-        Box::pin(self.acquire_shared(resource))
-    }
-
-    fn try_acquire_shared<'a>(
-        &'a self,
-        resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<SharedLease, AcquireError>> {
-        Box::pin(self.try_acquire_shared(resource))
-    }
-
-    fn acquire_any<'a>(
-        &'a self,
-        resources: &'a [Resource],
-    ) -> BoxFuture<'a, Result<Lease, AcquireError>> {
-        Box::pin(self.acquire_any(resources))
-    }
-
-    fn acquire_all<'a>(
-        &'a self,
-        resources: &'a [Resource],
-    ) -> BoxFuture<'a, Result<LeaseSet, AcquireError>> {
-        Box::pin(self.acquire_all(resources))
-    }
-
-    fn health(&self) -> BoxFuture<'_, Health> {
-        Box::pin(self.health())
-    }
-
-    fn settle(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.settle())
+    boxed! {
+        acquire(resource: Resource) -> Result<Lease, AcquireError>;
+        try_acquire(resource: Resource) -> Result<Lease, AcquireError>;
+        acquire_shared(resource: Resource) -> Result<SharedLease, AcquireError>;
+        try_acquire_shared(resource: Resource) -> Result<SharedLease, AcquireError>;
+        acquire_any(resources: [Resource]) -> Result<Lease, AcquireError>;
+        acquire_all(resources: [Resource]) -> Result<LeaseSet, AcquireError>;
+        health() -> Health;
+        settle() -> ();
     }
 
     fn with_ttl(&self, ttl: Duration) -> Result<Arc<dyn Lock>, BuildError> {

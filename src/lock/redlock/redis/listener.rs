@@ -1,9 +1,7 @@
 use std::time::Duration;
 
 use ::redis::aio::{AsyncPushSender, MultiplexedConnection, SendError};
-use ::redis::{
-    AsyncConnectionConfig, Client, Cmd, ProtocolVersion, PushInfo, PushKind, RedisError, Value,
-};
+use ::redis::{Client, Cmd, ProtocolVersion, PushInfo, PushKind, RedisError, Value};
 use fencing_protocol::{ClientId, Fault, Resource};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -12,6 +10,7 @@ use tokio::sync::mpsc;
 
 use super::fault::fault;
 use super::keys::Keys;
+use super::stream::config;
 use crate::lock::wait::listener::ReleaseListener;
 
 const WAIT: &str = concat!(include_str!("free.lua"), include_str!("wait.lua"));
@@ -46,10 +45,7 @@ impl RedisListener {
             let info = info.clone().set_redis_settings(settings);
             let client = Client::open(info).map_err(|error| fault(&error))?;
             let (sender, notified) = mpsc::channel(MAX_QUEUED);
-            let config = AsyncConnectionConfig::new()
-                .set_connection_timeout(None)
-                .set_response_timeout(None)
-                .set_push_sender(Pushed(Mutex::new(Some(sender))));
+            let config = config().set_push_sender(Pushed(Mutex::new(Some(sender))));
             let mut connection = client
                 .get_multiplexed_async_connection_with_config(&config)
                 .await
