@@ -11,6 +11,7 @@ use super::backoff::pause;
 use super::queue::{Placement, WaitQueue};
 use crate::lock::error::{AcquireError, MAX_RESOURCES};
 use crate::lock::settings::Settings;
+use crate::random::jitter;
 
 #[cfg(test)]
 mod tests;
@@ -121,12 +122,14 @@ impl WaitQueues {
             if now + pause >= end {
                 return Err(error);
             }
-            // The lists with the same resource ask together as often as one would.
+            // The lists with the same resource ask together as often as one would: also where servers do not answer,
+            // which many attempts at one time would keep from it.
             let beside = match &error {
-                AcquireError::Held { resource, .. } => self.lists_with(resource).len().max(1),
-                _ => 1,
+                AcquireError::Held { resource, .. } => self.lists_with(resource).len(),
+                _ => list.resources().iter().map(|it| self.lists_with(it).len()).max().unwrap_or(1),
             };
-            let pause = pause.saturating_mul(u32::try_from(beside).unwrap_or(u32::MAX));
+            let others = u32::try_from(2 * beside.saturating_sub(1)).unwrap_or(u32::MAX);
+            let pause = pause + jitter(settings.retry_delay.saturating_mul(others));
             let last = end.checked_sub(settings.retry_delay / 2).unwrap_or(now);
             let _ = timeout_at((now + pause).min(last.max(now)), queue.released.notified()).await;
         }

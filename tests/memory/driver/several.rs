@@ -264,6 +264,18 @@ async fn a_release_wakes_one_of_many_lists() {
     assert!(took < RETRY * 4, "{took:?}");
 }
 
+/// Many at one time would keep busy servers from answering any.
+#[tokio::test(start_paused = true)]
+async fn without_a_quorum_many_lists_ask_as_often_as_one() {
+    let fleet = Fleet::started().await;
+    let redlock = fleet.service().retry_delay(RETRY).wait(TTL * 100).build().unwrap();
+    fleet.faults[1..].iter().for_each(Faults::hang);
+    let _waiting = waiting(&redlock).await;
+    sleep(RETRY * 100).await;
+    let asked = ran(&fleet.faults[0]).iter().filter(|(name, _)| *name == "acquire").count();
+    assert!((LISTS..LISTS * 5).contains(&asked), "{asked}");
+}
+
 /// They ask together as often as one would, and find out that a lock of another process is free.
 #[tokio::test(start_paused = true)]
 async fn many_lists_that_wait_ask_as_often_as_one() {
