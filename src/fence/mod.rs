@@ -7,23 +7,23 @@
 //! use fencing::fence::{FenceError, MemoryMarks};
 //! use fencing::{Fence, Resource, Token};
 //!
-//! #[tokio::main(flavor = "current_thread")]
-//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     let fence = Fence::new(MemoryMarks::default());
-//!     let file = Resource::new("files/a")?;
-//!     // Each client sends the token of its lease.
-//!     let (old, new) = (Token::try_from("33")?, Token::try_from("34")?);
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let fence = Fence::new(MemoryMarks::default());
+//! let file = Resource::new("files/a")?;
+//! // Each client sends the token of its lease.
+//! let (old, new) = (Token::try_from("33")?, Token::try_from("34")?);
 //!
-//!     let admission = fence.admit(&file, new).await?;
-//!     // Write the file here.
-//!     drop(admission);
+//! let admission = fence.admit(&file, new).await?;
+//! // Write the file here.
+//! drop(admission);
 //!
-//!     match fence.admit(&file, old).await {
-//!         Err(FenceError::Stale(stale)) => assert_eq!(stale.highest, new),
-//!         other => panic!("{other:?}"),
-//!     }
-//!     Ok(())
+//! match fence.admit(&file, old).await {
+//!     Err(FenceError::Stale(stale)) => assert_eq!(stale.highest, new),
+//!     other => panic!("{other:?}"),
 //! }
+//! # Ok(())
+//! # }
 //! ```
 //!
 //! **Fencing.** The gate closes the gap between check and write within one process only.

@@ -23,17 +23,17 @@ use crate::lock::redlock::{Node, Session};
 /// use fencing::testing::FaultyNode;
 /// use fencing::{Redlock, Resource};
 ///
-/// #[tokio::main(flavor = "current_thread")]
-/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
-///     let nodes = ["a", "b", "c"].map(MemoryNode::new).map(FaultyNode::new);
-///     let faults = nodes.each_ref().map(FaultyNode::faults);
-///     let redlock = Redlock::builder().nodes(nodes).build()?;
-///     let resource = Resource::new("invoice/42")?;
-///     redlock.acquire(&resource).await?.release().await?;
-///     faults[0].hang();
-///     redlock.acquire(&resource).await?; // The other two are a majority.
-///     Ok(())
-/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let nodes = ["a", "b", "c"].map(MemoryNode::new).map(FaultyNode::new);
+/// let faults = nodes.each_ref().map(FaultyNode::faults);
+/// let redlock = Redlock::builder().nodes(nodes).build()?;
+/// let resource = Resource::new("invoice/42")?;
+/// redlock.acquire(&resource).await?.release().await?;
+/// faults[0].hang();
+/// redlock.acquire(&resource).await?; // The other two are a majority.
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Debug, Clone)]
 pub struct FaultyNode<N> {

@@ -9,10 +9,10 @@
 //! use fencing::fence::MemoryMarks;
 //! use fencing::testing::{Breach, marks_contract};
 //!
-//! #[tokio::main(flavor = "current_thread")]
-//! async fn main() -> Result<(), Breach> {
-//!     marks_contract(&MemoryMarks::default()).await
-//! }
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Breach> {
+//! marks_contract(&MemoryMarks::default()).await
+//! # }
 //! ```
 
 mod breach;
