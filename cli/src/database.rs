@@ -62,6 +62,11 @@ fn print(args: &Migrate) -> Result<(), Failure> {
             .map(|(version, what, sql)| (format!("{version:04} {what}"), *sql))
             .collect(),
     };
+    if matches!(kind, Kind::MySql) && !args.down {
+        say::out(
+            "-- For `mysql --comments`: without it the client changes the routines, and `--check` finds that.\n\n",
+        );
+    }
     for (name, sql) in parts {
         let sql = sql.trim_end();
         match kind {
@@ -256,7 +261,8 @@ async fn run_raise_floor(args: &RaiseFloor) -> Result<(), Failure> {
     if !args.yes {
         say::error(format_args!(
             "would raise the floor to {floor}, if it is lower: where a resource has no mark, {floor} and all smaller \
-             tokens are refused from then on, for good, and new leases get larger ones. Add --yes to do it"
+             tokens are refused from then on, for good, and new leases in this database get larger ones. Leases on Redis \
+             nodes may not: for those name a --token below what they grant next. Add --yes to do it"
         ));
         return Err(Failure(exit::USAGE, String::new()));
     }

@@ -186,7 +186,9 @@ impl Finding {
 
 fn quarantined(left: Duration) -> String {
     if left == Duration::MAX {
-        "but its key {NAMESPACE}:quarantine never expires: delete that key".to_owned()
+        "grants nothing until an operator opens it: its quarantine has no end (if no lock is held, \
+         `fencing fleet admit --now`)"
+            .to_owned()
     } else {
         format!("grants nothing for another {}", about(left))
     }
@@ -205,7 +207,9 @@ fn advice(fault: &Fault, finding: &Finding, findings: &Findings) -> String {
         Fault::MaxmemoryPolicy(_) => {
             ", as other policies evict locks (CONFIG SET maxmemory-policy noeviction)"
         }
-        Fault::OtherFleet { .. } => " (`fencing fleet move` leads from one to another)",
+        Fault::OtherFleet { .. } => {
+            " (is that the newer list? then use it here, too; only `fencing fleet move` changes a fleet's list)"
+        }
         Fault::Moved { .. } => {
             " (give clients that list; if it grants nothing, run `fencing fleet move` again)"
         }

@@ -197,19 +197,19 @@ fn advised(error: OperatorError) -> NotDone {
              them back if no move has begun); if they are lost for good, see --lost"
         }
         OperatorError::BothInUse => {
-            "; if clients got the new list too early, stop them, delete the key {NAMESPACE}:memory \
-             on the nodes that are only in the new list, and run the same command again"
+            "; if clients got the new list too early, stop them, restart the nodes that are only in the \
+             new list without their data, and run the same command again"
         }
         OperatorError::NotAll { causes } if causes.iter().any(left_before) => {
             "; a node that its fleet has left in an earlier move can join this one when it knows that \
              the earlier one is done: run that one again, and then the same command. If that cannot be \
-             done, and no client has a list with this node any more, restart its server or delete its \
-             key {NAMESPACE}:memory instead"
+             done, and no client has a list with this node any more, restart its server without its data"
         }
         OperatorError::NotAll { .. } => {
             "; mend that and run the same command again. If an earlier run has begun the move, \
              nobody gets a lease until it is done"
         }
+        OperatorError::OtherFleet(_) => "; is --from the list that clients have now?",
         _ => "",
     };
     let stand_in = match &error {
@@ -265,8 +265,8 @@ const SKIP: &str = "If you know that no lock is held, `fencing fleet admit --now
 const NOW: &str = "\
 --now ends each quarantine: nodes that have forgotten locks grant at once. If a client still holds
 a lock that they have forgotten, two clients hold it at one time, until the storage refuses the
-older token. Use --now if no client has run for as long as its TTL, or if you have stopped all
-clients. Add --yes to do it.";
+older token; `fencing leases` does not show such a lock. Use --now if no client has run for as long
+as its TTL, or if you have stopped all clients. Add --yes to do it.";
 
 const LOST: &str = "\
 --lost starts the new list although no majority of the old one answers and remembers. The counts of

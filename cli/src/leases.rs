@@ -49,6 +49,12 @@ async fn on_nodes(args: &Leases, urls: &[String]) -> Result<u8, Failure> {
         );
         return Err(Failure(exit::UNAVAILABLE, text));
     }
+    if fleet.may_be_held(0) {
+        let (remember, size) = (fleet.remembering(), fleet.size);
+        say::error(format_args!(
+            "{remember} of {size} nodes remember: a lock that the others have forgotten may be held, and is not shown"
+        ));
+    }
     Ok(0)
 }
 

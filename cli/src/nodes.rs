@@ -40,8 +40,8 @@ pub(crate) fn verdict(findings: &Findings) -> u8 {
     }
     let closed = match findings.admitted() - findings.granting() {
         0 => String::new(),
-        1 => ", 1 more is quarantined".to_owned(),
-        closed => format!(", {closed} more are quarantined"),
+        1 => ", 1 more is quarantined, which ends by itself".to_owned(),
+        closed => format!(", {closed} more are quarantined, which ends by itself"),
     };
     say::error(format_args!(
         "no quorum: {} of {} nodes can grant a lock now, {} are needed{closed}",

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use super::about;
+
 /// Why a node gave no vote. Its text follows the node's name: `redis://a:6379: timed out`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
@@ -53,8 +55,8 @@ pub enum Fault {
     Strict,
     /// It is closed until the locks that it may have forgotten have expired.
     #[error(
-        "quarantined for {} ms (locks that it may have forgotten must expire first)",
-        .0.as_millis()
+        "quarantined for {} (locks that it may have forgotten must expire first)",
+        about(*.0)
     )]
     Quarantined(Duration),
     /// It belongs to another fleet: this client has another list of nodes. It gives no vote,
@@ -76,9 +78,9 @@ pub enum Fault {
     /// Its count has run out, and no new era can begin for this long: the present one is ahead of the node's clock,
     /// as a clock was ahead when it began.
     #[error(
-        "count exhausted; the present era is ahead of this node's clock, so a new one begins only in {} s. If that \
+        "count exhausted; the present era is ahead of this node's clock, so a new one begins only in {}. If that \
          is too long, restart the nodes without their data, one after another: each when the one before grants again",
-        .0.as_secs()
+        about(*.0)
     )]
     EraAhead(Duration),
     /// Its `maxmemory-policy` may evict locks. Set it to `noeviction`.

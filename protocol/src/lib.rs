@@ -44,7 +44,7 @@ pub use resource::{Resource, ResourceError};
 pub use round::ReadmitError;
 pub use stamp::Stamp;
 pub use store::{CROWDED, Clocks, Store};
-pub use time::Time;
+pub use time::{Time, about};
 pub use token::{Token, TokenError};
 
 #[cfg(test)]

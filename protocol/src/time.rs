@@ -23,6 +23,16 @@ impl Time {
     }
 }
 
+/// Writes a duration for a person who waits, as in `59m 57s`: from a second on, in whole seconds, rounded up.
+#[must_use]
+pub fn about(duration: Duration) -> String {
+    let seconds = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
+    match duration.as_millis() {
+        millis @ ..1000 => format!("{millis}ms"),
+        _ => humantime::format_duration(Duration::from_secs(seconds)).to_string(),
+    }
+}
+
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -46,6 +56,13 @@ impl Sub<Duration> for Time {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_person_reads_hours_minutes_and_seconds() {
+        assert_eq!(about(Duration::from_millis(999)), "999ms");
+        assert_eq!(about(Duration::from_millis(1500)), "2s");
+        assert_eq!(about(Duration::from_millis(3_596_999)), "59m 57s");
+    }
 
     #[test]
     fn arithmetic_saturates() {

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use fencing_protocol::{Fault, Resource, Token};
+use fencing_protocol::{Fault, Resource, Token, about};
 
 use crate::holder::Holder;
 
@@ -11,9 +11,9 @@ use crate::holder::Holder;
 pub enum AcquireError {
     /// Another client holds the lock. The servers answer.
     #[error(
-        "{resource} is held by another client{}; try again in {} ms",
+        "{resource} is held by another client{}; try again in {}",
         by(.holder.as_ref()),
-        .retry_after.as_millis()
+        about(*.retry_after)
     )]
     #[non_exhaustive]
     Held {

@@ -296,6 +296,11 @@ fn what_quarantined_nodes_have_forgotten_may_be_held() {
     assert_eq!((&found[0]["answered"], &found[0]["remember"]), (&5.into(), &2.into()), "{found:?}");
     let table = ask(fencing(&servers), &["leases"]);
     assert!(table.stdout.contains("2 of 2 that remember, of 5: perhaps held"), "{table:?}");
+    let forgotten = "2 of 5 nodes remember: a lock that the others have forgotten may be held";
+    assert!(table.stderr.contains(forgotten), "{table:?}");
+    let other = ask(fencing(&servers), &["release", "--resource", "invoice/43"]);
+    assert_eq!(other.code, Some(69), "{other:?}");
+    assert!(other.stderr.contains("2 of 5 nodes remember"), "{other:?}");
     let asked = ask(fencing(&servers), &["release", "--resource", "invoice/42"]);
     assert_eq!(asked.code, Some(64), "{asked:?}");
     assert!(asked.stderr.contains("(seen on 2 of 2 nodes that remember, of 5)"), "{asked:?}");

@@ -48,6 +48,9 @@ async fn on_nodes(args: &Release, urls: &[String]) -> Result<(), Failure> {
     let not_asked = fleet.faults.len();
     let (remember, size) = (fleet.remembering(), fleet.size);
     let held = Held::of(&views, fleet.needed, |nodes| fleet.may_be_held(nodes));
+    if held.is_empty() && fleet.may_be_held(0) {
+        return Err(forgotten(&resource, &fleet));
+    }
     if held.is_empty() {
         return free(&resource);
     }
@@ -170,6 +173,16 @@ fn enough(fleet: &Fleet) -> Result<(), Failure> {
         "{answered} of {size} nodes answered as nodes of this list: not a majority, so nothing was released; {next}"
     );
     Err(Failure(exit::UNAVAILABLE, text))
+}
+
+/// The lock is on no node that remembers, and they are too few to say that it is free.
+fn forgotten(resource: &Resource, fleet: &Fleet) -> Failure {
+    let (remember, size) = (fleet.remembering(), fleet.size);
+    let text = format!(
+        "nothing was released: {remember} of {size} nodes remember, and none of them has {resource}. The others may have \
+         forgotten it, so it may be held; it ends with their quarantine"
+    );
+    Failure(exit::UNAVAILABLE, text)
 }
 
 fn free(resource: &Resource) -> Result<(), Failure> {

@@ -5,6 +5,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::json;
 
 use super::table::Shown;
+use crate::duration::about;
 use crate::listen::{Answer, JSON, answer, problem};
 use crate::signing::{Keys, SIGNATURE};
 
@@ -112,8 +113,8 @@ pub(super) fn not_acquired(error: &AcquireError) -> Answer {
     match error {
         AcquireError::Held { resource, retry_after, .. } => {
             // Who holds it is for the log of a client that may ask the nodes.
-            let millis = retry_after.as_millis();
-            let text = format!("{resource} is held by another client; try again in {millis} ms");
+            let left = about(*retry_after);
+            let text = format!("{resource} is held by another client; try again in {left}");
             let seconds = u64::try_from(retry_after.as_millis().div_ceil(1000).max(1));
             problem(StatusCode::CONFLICT, HELD, &text, seconds.ok())
         }

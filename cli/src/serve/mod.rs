@@ -25,6 +25,7 @@ use tokio::time::timeout;
 
 use self::table::{NotRenewed, Table};
 use self::told::{Told, Unread};
+use crate::duration::about;
 use crate::listen::{
     Answer, Handler, JSON, Listener, Ready, Status, Upload, answer, record_metrics,
 };
@@ -212,8 +213,8 @@ impl Serve {
             Err(NotRenewed::Over(None)) => answers::no_lease(),
             Err(NotRenewed::Over(Some(loss))) => answers::lost(loss),
             Err(NotRenewed::Failed(left)) => answers::unavailable(&format!(
-                "not renewed: too few servers answered; the lease lasts for another {} ms",
-                left.as_millis()
+                "not renewed: too few servers answered; the lease lasts for another {}",
+                about(left)
             )),
         }
     }

@@ -59,10 +59,7 @@ pub enum OperatorError {
         causes: Vec<NodeCause>,
     },
     /// A node belongs to another fleet.
-    #[error(
-        "{0}. If that fleet is not in use any more, and no client has its list, delete the node's \
-         memory: the key of its namespace that ends in :memory"
-    )]
+    #[error("{0}. {way}", way = way_on(&.0.cause))]
     OtherFleet(NodeCause),
     /// The lists are the same.
     #[error("the old list and the new one are the same")]
@@ -75,6 +72,17 @@ pub enum OperatorError {
     /// It was refused for another reason.
     #[error("{0}")]
     Refused(String),
+}
+
+/// Says what to do with a node that another list claims.
+fn way_on(cause: &Fault) -> &'static str {
+    match cause {
+        Fault::Moved { .. } => "First run the move to that list again, which ends it",
+        _ => {
+            "Only if that fleet is not in use any more, and no client has its list, restart the \
+             node's server without its data"
+        }
+    }
 }
 
 /// The result of bringing nodes back.

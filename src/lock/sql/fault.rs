@@ -39,7 +39,9 @@ fn refused(error: &sqlx::Error) -> Fault {
     let Some(error) = error.as_database_error() else { return Fault::Refused(text(error)) };
     let text = error.message().to_owned();
     match meaning(error) {
-        Meaning::NotMigrated => Fault::Refused(format!("{text}: run fencing::sql::migrate first")),
+        Meaning::NotMigrated => Fault::Refused(format!(
+            "{text}: run fencing::sql::migrate first, or `fencing migrate`, which says whether marks are lost"
+        )),
         Meaning::Denied => Fault::Denied(text),
         Meaning::Closing => Fault::Disconnected(text),
         Meaning::Starting => Fault::Loading,

@@ -158,7 +158,7 @@ async fn another_fleet() {
     said.assert_code(69, "0 of 3 nodes can grant a lock now");
     for line in &said.lines[..2] {
         assert!(line.contains(": a node of another fleet: "), "{line}");
-        assert!(line.contains("`fencing fleet move` leads from one to another"), "{line}");
+        assert!(line.contains("only `fencing fleet move` changes a fleet's list"), "{line}");
     }
     assert!(said.lines[2].contains("it can't come back in this list"), "{}", said.lines[2]);
     let members: Vec<&str> = said.nodes[0]["fleet"]
