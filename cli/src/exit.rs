@@ -1,5 +1,7 @@
 //! The exit statuses besides the command's own; those of `sysexits.h` where one fits.
 
+use std::fmt::Display;
+
 /// Wrong usage (`EX_USAGE`).
 pub(crate) const USAGE: u8 = 64;
 /// The database refused, or the nodes do not allow it (`EX_DATAERR`).
@@ -16,6 +18,32 @@ pub(crate) const LOST: u8 = 76;
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
 /// The command was not found, as shells have it.
 pub(crate) const NOT_FOUND: u8 = 127;
+
+/// The exit status, and why the command failed: nothing more where the message is empty.
+#[derive(Debug)]
+pub(crate) struct Failure(pub(crate) u8, pub(crate) String);
+
+impl Failure {
+    pub(crate) fn new(status: u8, why: impl Display) -> Failure {
+        Failure(status, why.to_string())
+    }
+
+    pub(crate) fn usage(why: impl Display) -> Failure {
+        Failure::new(USAGE, why)
+    }
+
+    pub(crate) fn refused(why: impl Display) -> Failure {
+        Failure::new(REFUSED, why)
+    }
+
+    pub(crate) fn unavailable(why: impl Display) -> Failure {
+        Failure::new(UNAVAILABLE, why)
+    }
+
+    pub(crate) fn failed(why: impl Display) -> Failure {
+        Failure::new(FAILED, why)
+    }
+}
 
 /// Returns the status for an end by this signal, as shells have it.
 pub(crate) fn by_signal(signal: i32) -> u8 {

@@ -121,7 +121,7 @@ impl Findings {
         }
     }
 
-    /// Returns the fault of a node whose server stands in the list under another name, too.
+    /// Returns the fault of a node whose server is in the list under another name, too.
     fn twin(&self, report: &NodeReport) -> Option<Fault> {
         let same = |finding: &&Finding| {
             finding.report.as_ref().is_ok_and(|other| other.run_id == report.run_id)

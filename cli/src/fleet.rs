@@ -1,46 +1,39 @@
 use std::time::Duration;
 
 use fencing::Redlock;
-use fencing::lock::redlock::{BuildError, Fleet as Names, Node, OperatorError, RedisNode};
+use fencing::lock::redlock::{BuildError, Fleet, Node, OperatorError, RedisNode};
 use fencing::lock::{Fault, NodeCause};
 use rustix::process::Signal;
 
-use crate::args::fleet::{Admit, Fleet, FleetAction, Init, Move};
+use crate::args::fleet::{AdmitArgs, FleetAction, FleetArgs, InitArgs, MoveArgs};
 use crate::duration::about;
+use crate::exit::{self, Failure};
 use crate::findings::{self, Finding, Findings};
 use crate::nodes::verdict;
+use crate::say;
 use crate::signals::Signals;
-use crate::{exit, say};
 
-/// Why an operation was not done, and the exit status for that.
-struct NotDone(String, u8);
-
-impl From<BuildError> for NotDone {
-    fn from(error: BuildError) -> NotDone {
-        NotDone(error.to_string(), exit::USAGE)
+impl From<BuildError> for Failure {
+    fn from(error: BuildError) -> Failure {
+        Failure::usage(error)
     }
 }
 
-impl From<OperatorError> for NotDone {
-    fn from(error: OperatorError) -> NotDone {
-        let status = match error {
-            OperatorError::NotAll { .. } | OperatorError::OldForgot { .. } => exit::UNAVAILABLE,
-            OperatorError::SameList => exit::USAGE,
-            _ => exit::REFUSED,
-        };
-        NotDone(error.to_string(), status)
+impl From<OperatorError> for Failure {
+    fn from(error: OperatorError) -> Failure {
+        match error {
+            OperatorError::NotAll { .. } | OperatorError::OldForgot { .. } => {
+                Failure::unavailable(error)
+            }
+            OperatorError::SameList => Failure::usage(error),
+            _ => Failure::refused(error),
+        }
     }
 }
 
 /// Does what is asked, until it is done or a signal comes.
-pub(crate) async fn main(fleet: Fleet) -> u8 {
-    let mut signals = match Signals::listen() {
-        Ok(signals) => signals,
-        Err(error) => {
-            say::error(format_args!("cannot listen for signals: {error}"));
-            return exit::FAILED;
-        }
-    };
+pub(crate) async fn main(fleet: FleetArgs) -> Result<u8, Failure> {
+    let mut signals = Signals::listen()?;
     let action = async {
         match &fleet.action {
             FleetAction::Init(init) => start(init).await,
@@ -48,29 +41,23 @@ pub(crate) async fn main(fleet: Fleet) -> u8 {
             FleetAction::Move(order) => relocate(order).await,
         }
     };
-    let outcome = tokio::select! {
+    tokio::select! {
         biased;
-        signal = signals.next() => return interrupted(&fleet.action, signal),
-        outcome = action => outcome,
+        signal = signals.next() => Err(interrupted(&fleet.action, signal)),
+        outcome = action => outcome.map(|()| 0),
+    }
+}
+
+fn interrupted(action: &FleetAction, signal: Signal) -> Failure {
+    let moving = match action {
+        FleetAction::Move(_) => "; while the move is half done no client gets a lease",
+        _ => "",
     };
-    outcome.unwrap_or_else(|NotDone(why, status)| {
-        say::error(why);
-        status
-    })
+    let status = exit::by_signal(signal.as_raw());
+    Failure(status, format!("interrupted by a signal{moving}: run the same command again"))
 }
 
-fn interrupted(action: &FleetAction, signal: Signal) -> u8 {
-    say::error(match action {
-        FleetAction::Move(_) => {
-            "interrupted by a signal; while the move is half done nobody gets a lease: run the same \
-             command again"
-        }
-        _ => "interrupted by a signal: run the same command again",
-    });
-    exit::by_signal(signal.as_raw())
-}
-
-async fn start(init: &Init) -> Result<u8, NotDone> {
+async fn start(init: &InitArgs) -> Result<(), Failure> {
     let (urls, namespace) = (|| init.redis.urls(), &init.redis.namespace);
     let ttl = Duration::from_secs(10);
     let budget = init.budget.within(ttl);
@@ -79,19 +66,16 @@ async fn start(init: &Init) -> Result<u8, NotDone> {
     service.operator().init().await?;
     let findings = findings::ask(urls(), namespace, budget).await?;
     findings.print();
-    let status = verdict(&findings);
-    if status != 0 && findings.admitted() >= findings.needed() {
-        say::error(
-            "the nodes have been in use, and this command leaves them as they are; if no lock is \
-             held, end the quarantine by `fencing fleet admit --now`",
-        );
-    }
-    Ok(status)
+    verdict(&findings).map_err(|Failure(status, why)| {
+        let in_use = findings.admitted() >= findings.needed();
+        let more = if in_use { IN_USE } else { "" };
+        Failure(status, format!("{why}{more}"))
+    })
 }
 
-async fn bring_back(admit: &Admit) -> Result<u8, NotDone> {
+async fn bring_back(admit: &AdmitArgs) -> Result<(), Failure> {
     if admit.now && !admit.yes {
-        return Err(NotDone(NOW.into(), exit::USAGE));
+        return Err(Failure::usage(NOW));
     }
     let (urls, namespace) = (|| admit.redis.urls(), &admit.redis.namespace);
     let budget = admit.budget.within(admit.ttl);
@@ -112,22 +96,22 @@ async fn bring_back(admit: &Admit) -> Result<u8, NotDone> {
         None => {}
     }
     if admit.now || findings.admitted() < findings.needed() {
-        return Ok(verdict(&findings));
+        return verdict(&findings);
     }
     say::out(format_args!("{}\n", outlook(&findings)));
-    Ok(0)
+    Ok(())
 }
 
-async fn relocate(order: &Move) -> Result<u8, NotDone> {
+async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
     if order.lost && !order.yes {
-        return Err(NotDone(LOST.into(), exit::USAGE));
+        return Err(Failure::usage(LOST));
     }
     let budget = order.budget.within(order.ttl);
     let service = |urls: Vec<&str>| {
         let builder = Redlock::builder().redis(urls).namespace(&order.namespace);
         builder.ttl(order.ttl).node_budget(budget).build()
     };
-    let named = |which, error| NotDone(format!("{which}: {error}"), exit::USAGE);
+    let named = |which, error| Failure::usage(format_args!("{which}: {error}"));
     let old = service(order.from().collect()).map_err(|error| named("--from", error))?;
     let new = service(order.to().collect()).map_err(|error| named("--to", error))?;
     let (from, to) = (names(order.from(), order)?, names(order.to(), order)?);
@@ -167,15 +151,15 @@ async fn relocate(order: &Move) -> Result<u8, NotDone> {
             )),
         }
     }
-    Ok(0)
+    Ok(())
 }
 
 /// Returns the names of the nodes of a list, without user and password.
-fn names<'a>(urls: impl Iterator<Item = &'a str>, order: &Move) -> Result<Names, NotDone> {
+fn names<'a>(urls: impl Iterator<Item = &'a str>, order: &MoveArgs) -> Result<Fleet, Failure> {
     let nodes = urls.map(|url| RedisNode::new(url, &order.namespace));
     let nodes: Vec<RedisNode> = nodes.collect::<Result<_, _>>()?;
-    let names = Names::new(nodes.iter().map(Node::member));
-    names.map_err(|error| NotDone(error.to_string(), exit::USAGE))
+    let names = Fleet::new(nodes.iter().map(Node::member));
+    names.map_err(Failure::usage)
 }
 
 /// Returns the nodes of the old list whose servers are not in the new one under any name.
@@ -190,7 +174,7 @@ fn left<'a>(old: &'a Findings, new: &'a Findings) -> impl Iterator<Item = &'a st
 }
 
 /// Adds what to do about a move that was not done.
-fn advised(error: OperatorError) -> NotDone {
+fn advised(error: OperatorError) -> Failure {
     let more = match &error {
         OperatorError::OldForgot { .. } => {
             "; bring these nodes back and run the same command again (`fencing fleet admit` brings \
@@ -207,7 +191,7 @@ fn advised(error: OperatorError) -> NotDone {
         }
         OperatorError::NotAll { .. } => {
             "; mend that and run the same command again. If an earlier run has begun the move, \
-             nobody gets a lease until it is done"
+             no client gets a lease until it is done"
         }
         OperatorError::OtherFleet(_) => "; is --from the list that clients have now?",
         _ => "",
@@ -224,8 +208,8 @@ fn advised(error: OperatorError) -> NotDone {
              the old server for good: two servers with one name are two votes"
         )
     });
-    let NotDone(why, status) = error.into();
-    NotDone(format!("{why}{more}{stand_in}"), status)
+    let Failure(status, why) = error.into();
+    Failure(status, format!("{why}{more}{stand_in}"))
 }
 
 fn is_gone(cause: &NodeCause) -> bool {
@@ -259,6 +243,9 @@ fn outlook(findings: &Findings) -> String {
         None => "Too few nodes can grant a lease: see the lines above.".into(),
     }
 }
+
+const IN_USE: &str = "; the nodes have been in use, and this command leaves them as they are; if no lock is \
+                      held, end the quarantine by `fencing fleet admit --now`";
 
 const SKIP: &str = "If you know that no lock is held, `fencing fleet admit --now` ends the wait.";
 

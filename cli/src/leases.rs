@@ -5,52 +5,44 @@ use std::time::Duration;
 use fencing::Resource;
 use fencing::lock::{Fault, sql};
 use serde_json::json;
-
-use crate::args::{Chosen, Leases, trimmed};
-use crate::duration::about;
-use crate::pool::{self, Failure, Pool, answer, on};
-use crate::standing::{Fleet, Standing};
-use crate::{exit, say};
 use wildmatch::WildMatch;
+
+use crate::args::{Chosen, LeasesArgs};
+use crate::duration::about;
+use crate::exit::Failure;
+use crate::pool::{self, Pool, answer, on};
+use crate::say;
+use crate::voters::{LockView, Voters};
 
 /// How many leases are read from a database at once.
 const PAGE: u32 = 1000;
 const HEAD: [&str; 6] = ["RESOURCE", "HOLDER", "SINCE", "ENDS IN", "TOKEN", "NODES"];
 
 /// Prints the leases.
-pub(crate) async fn main(args: Leases) -> u8 {
-    let listed = match args.place.chosen() {
-        Ok(Chosen::Redis(urls)) => on_nodes(&args, &urls).await,
-        Ok(Chosen::Database(url)) => in_database(&args, url.trim()).await,
-        Err(error) => Err(pool::usage(error)),
-    };
-    match listed {
-        Ok(status) => status,
-        Err(Failure(status, text)) => {
-            say::error(say::without_passwords(&text));
-            status
+pub(crate) async fn main(args: LeasesArgs) -> Result<u8, Failure> {
+    let glob = WildMatch::new(&args.resource);
+    let (urls, budget) = match args.place.chosen()? {
+        Chosen::Redis(urls) => (urls, args.node_budget),
+        Chosen::Database(url) => {
+            let pool = pool::connect(&url, false, 1).await?;
+            print(&args, &in_pool(&pool, &glob).await?, None);
+            return Ok(0);
         }
-    }
-}
-
-async fn on_nodes(args: &Leases, urls: &[String]) -> Result<u8, Failure> {
-    let (urls, budget): (Vec<&str>, _) = (trimmed(urls).collect(), args.node_budget);
-    let fleet = Fleet::of(&urls, args.place.namespace(), budget).await;
-    let mut fleet = fleet.map_err(pool::usage)?;
-    let leases = fleet.locks(&WildMatch::new(&args.resource), budget, Duration::MAX).await;
-    print(args, &leases, Some(&fleet));
-    for (node, fault) in &fleet.faults {
+    };
+    let mut voters = Voters::of(&urls, args.place.namespace(), budget).await?;
+    let leases = voters.locks(&glob, budget, Duration::MAX).await;
+    print(&args, &leases, Some(&voters));
+    for (node, fault) in &voters.faults {
         say::error(format_args!("{node}: {fault}"));
     }
-    if fleet.nodes.len() < fleet.needed {
-        let (answered, size) = (fleet.nodes.len(), fleet.size);
-        let text = format!(
+    let (answered, size) = (voters.nodes.len(), voters.size);
+    if answered < voters.needed {
+        return Err(Failure::unavailable(format_args!(
             "{answered} of {size} nodes answered as nodes of this list: that is not a majority"
-        );
-        return Err(Failure(exit::UNAVAILABLE, text));
+        )));
     }
-    if fleet.may_be_held(0) {
-        let (remember, size) = (fleet.remembering(), fleet.size);
+    if voters.may_be_held(0) {
+        let remember = voters.remembering();
         say::error(format_args!(
             "{remember} of {size} nodes remember: a lock that the others have forgotten may be held, and is not shown"
         ));
@@ -58,41 +50,35 @@ async fn on_nodes(args: &Leases, urls: &[String]) -> Result<u8, Failure> {
     Ok(0)
 }
 
-async fn in_database(args: &Leases, url: &str) -> Result<u8, Failure> {
-    let pool = pool::connect(url, false, 1).await?;
-    let found = in_pool(&pool, &WildMatch::new(&args.resource)).await.map_err(refused)?;
-    print(args, &found, None);
-    Ok(0)
-}
-
 /// Reads the leases of this form.
-pub(crate) async fn in_pool(pool: &Pool, glob: &WildMatch) -> Result<Vec<Standing>, Fault> {
+pub(crate) async fn in_pool(pool: &Pool, glob: &WildMatch) -> Result<Vec<LockView>, Failure> {
     let (mut after, mut found) = (None::<Resource>, Vec::new());
     loop {
-        let page = on!(pool, pool => answer(sql::leases(pool, after.as_ref(), PAGE)).await)?;
+        let page = on!(pool, pool => answer(sql::leases(pool, after.as_ref(), PAGE)).await)
+            .map_err(refused)?;
         let Some(last) = page.last() else { return Ok(found) };
         after = Some(last.resource.clone());
         let fits = |lease: &sql::SqlLease| glob.matches(lease.resource.as_str());
-        found.extend(page.into_iter().filter(fits).map(Standing::from));
+        found.extend(page.into_iter().filter(fits).map(LockView::from));
     }
 }
 
 /// The failure of a database that did not answer, or refused.
 pub(crate) fn refused(fault: Fault) -> Failure {
-    Failure(exit::UNAVAILABLE, format!("the database: {fault}"))
+    Failure::unavailable(format_args!("the database: {fault}"))
 }
 
-/// Prints them, as the nodes of a fleet or a database showed them.
-fn print(args: &Leases, leases: &[Standing], fleet: Option<&Fleet>) {
+/// Prints them, as the nodes of a list or a database showed them.
+fn print(args: &LeasesArgs, leases: &[LockView], voters: Option<&Voters>) {
     if args.json {
         for lease in leases {
-            say::out(format_args!("{}\n", described(lease, fleet)));
+            say::out(format_args!("{}\n", described(lease, voters)));
         }
         return;
     }
     let head = HEAD.map(str::to_owned).to_vec();
     let rows: Vec<Vec<String>> =
-        std::iter::once(head).chain(leases.iter().map(|lease| row(lease, fleet))).collect();
+        std::iter::once(head).chain(leases.iter().map(|lease| row(lease, voters))).collect();
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
         cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
@@ -105,23 +91,23 @@ fn print(args: &Leases, leases: &[Standing], fleet: Option<&Fleet>) {
     }
 }
 
-fn row(lease: &Standing, fleet: Option<&Fleet>) -> Vec<String> {
+fn row(lease: &LockView, voters: Option<&Voters>) -> Vec<String> {
     let none = || "-".to_owned();
     let holder = lease.holder.as_ref();
     let name = holder.and_then(|holder| holder.name.clone()).unwrap_or_else(none);
     let shared = match lease.holders {
         _ if !lease.shared => String::new(),
         // No more than 100 of them are listed.
-        holders @ 101.. => format!(" (one of {holders} who share it)"),
+        holders @ 101.. => format!(" (one of {holders} that share it)"),
         _ => " (shared)".to_owned(),
     };
-    let on = match (lease.nodes, fleet) {
-        (Some(on), Some(fleet)) if lease.is_held => format!("{on}/{}", fleet.size),
-        (Some(on), Some(fleet)) if lease.perhaps => {
-            let (remember, size) = (fleet.remembering(), fleet.size);
+    let on = match (lease.nodes, voters) {
+        (Some(on), Some(voters)) if lease.is_held => format!("{on}/{}", voters.size),
+        (Some(on), Some(voters)) if lease.perhaps => {
+            let (remember, size) = (voters.remembering(), voters.size);
             format!("{on} of {remember} that remember, of {size}: perhaps held")
         }
-        (Some(on), Some(fleet)) => format!("{on}/{}, no majority", fleet.size),
+        (Some(on), Some(voters)) => format!("{on}/{}, no majority", voters.size),
         _ => String::new(),
     };
     vec![
@@ -134,7 +120,7 @@ fn row(lease: &Standing, fleet: Option<&Fleet>) -> Vec<String> {
     ]
 }
 
-fn described(lease: &Standing, fleet: Option<&Fleet>) -> serde_json::Value {
+fn described(lease: &LockView, voters: Option<&Voters>) -> serde_json::Value {
     let holder = lease.holder.as_ref();
     let millis = |left: Duration| u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
     json!({
@@ -146,8 +132,8 @@ fn described(lease: &Standing, fleet: Option<&Fleet>) -> serde_json::Value {
         "shared": lease.shared,
         "held": (!lease.perhaps).then_some(lease.is_held),
         "nodes": lease.nodes,
-        "answered": fleet.map(|fleet| fleet.nodes.len()),
-        "remember": fleet.map(Fleet::remembering),
-        "of": fleet.map(|fleet| fleet.size),
+        "answered": voters.map(|voters| voters.nodes.len()),
+        "remember": voters.map(Voters::remembering),
+        "of": voters.map(|voters| voters.size),
     })
 }

@@ -5,15 +5,16 @@ use fencing::lock::{AcquireError, ConnectError, ConnectOptions, Fault, Lock, Nod
 use fencing::{Lease, Redlock};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::args::{Chosen, Place, Run, trimmed};
+use crate::args::{Chosen, Place, RunArgs};
 use crate::duration::about;
-use crate::say;
+use crate::exit::Failure;
+use crate::{pool, say};
 
 /// The lock service that the command line asks for.
-pub(crate) struct Service {
-    lock: Arc<dyn Lock>,
+pub(crate) struct LockService {
+    pub(crate) lock: Arc<dyn Lock>,
     /// Why the tables of a database could not be created, if so.
-    not_ready: Option<String>,
+    pub(crate) not_ready: Option<String>,
 }
 
 /// The numbers of its leases.
@@ -29,41 +30,23 @@ pub(crate) struct Terms {
 }
 
 /// How long what is still on its way may take at the end.
-const LAST: Duration = Duration::from_secs(2);
-/// How long the lock is waited for before there is a word of what is waited for.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the lock is waited for before the user is told what is waited for.
 const SLICE: Duration = Duration::from_secs(1);
-/// The pause between two slices.
-const PAUSE: Duration = Duration::from_millis(100);
+const SLICE_INTERVAL: Duration = Duration::from_millis(100);
 
-impl Service {
-    pub(crate) async fn connect(run: &Run) -> Result<Service, String> {
-        let terms = Terms {
-            ttl: run.ttl,
-            wait: run.wait,
-            at_least: run.at_least,
-            node_budget: run.node_budget,
-            renew: true,
-            holder: run.holder.clone(),
-        };
-        Service::open(&run.place, &terms).await
-    }
-
+impl LockService {
     /// Opens the lock service in this place.
-    pub(crate) async fn open(place: &Place, terms: &Terms) -> Result<Service, String> {
+    pub(crate) async fn open(place: &Place, terms: &Terms) -> Result<LockService, Failure> {
         match place.chosen()? {
             Chosen::Redis(urls) => nodes(&urls, place.namespace(), terms),
-            Chosen::Database(url) => database(url.trim(), terms).await,
+            Chosen::Database(url) => database(&url, terms).await,
         }
-    }
-
-    /// Returns the lock service, and why its tables could not be created, if so.
-    pub(crate) fn into_lock(self) -> (Arc<dyn Lock>, Option<String>) {
-        (self.lock, self.not_ready)
     }
 
     /// Waits for the lock. Says once if it is nodes that are waited for, as that can be long, and
     /// ends where no wait helps.
-    pub(crate) async fn acquire(&self, run: &Run) -> Result<Lease, AcquireError> {
+    pub(crate) async fn acquire(&self, run: &RunArgs) -> Result<Lease, AcquireError> {
         let (start, mut said) = (Instant::now(), false);
         loop {
             let left = run.wait.saturating_sub(start.elapsed());
@@ -85,16 +68,16 @@ impl Service {
                 }
                 return outcome;
             }
-            sleep(PAUSE).await;
+            sleep(SLICE_INTERVAL).await;
         }
     }
 
-    /// Lets what was released, and a node that is being brought back, come to an end.
+    /// Waits for releases that are on their way, and for nodes that are being brought back.
     pub(crate) async fn settle(&self) {
-        drop(timeout(LAST, self.lock.settle()).await);
+        drop(timeout(SETTLE_TIMEOUT, self.lock.settle()).await);
     }
 
-    /// Reports whether so many nodes belong to another fleet by now that no wait helps.
+    /// Reports whether too few nodes belong to this fleet for any wait to help.
     async fn has_moved(&self, outcome: &Result<Lease, AcquireError>) -> bool {
         let elsewhere = |cause: &&NodeCause| {
             matches!(cause.cause, Fault::Moved { .. } | Fault::OtherFleet { .. })
@@ -109,8 +92,8 @@ impl Service {
     }
 }
 
-fn nodes(urls: &[String], namespace: &str, terms: &Terms) -> Result<Service, String> {
-    let builder = Redlock::builder().redis(trimmed(urls)).namespace(namespace).renew(terms.renew);
+fn nodes(urls: &[String], namespace: &str, terms: &Terms) -> Result<LockService, Failure> {
+    let builder = Redlock::builder().redis(urls).namespace(namespace).renew(terms.renew);
     let builder = builder.ttl(terms.ttl).wait(terms.wait).lock_at_least_for(terms.at_least);
     let builder = match terms.node_budget {
         Some(budget) => builder.node_budget(budget),
@@ -120,15 +103,12 @@ fn nodes(urls: &[String], namespace: &str, terms: &Terms) -> Result<Service, Str
         Some(name) => builder.holder(name),
         None => builder,
     };
-    let lock = builder.build().map_err(|error| error.to_string())?;
-    Ok(Service { lock: Arc::new(lock), not_ready: None })
+    let lock = builder.build().map_err(Failure::usage)?;
+    Ok(LockService { lock: Arc::new(lock), not_ready: None })
 }
 
-async fn database(url: &str, terms: &Terms) -> Result<Service, String> {
-    let scheme = url.split(':').next().unwrap_or_default();
-    if !matches!(scheme, "sqlite" | "postgres" | "postgresql" | "mysql" | "mariadb") {
-        return Err("--database: the URL begins with sqlite:, postgres: or mysql:".into());
-    }
+async fn database(url: &str, terms: &Terms) -> Result<LockService, Failure> {
+    pool::kind(url)?;
     let options = ConnectOptions::new(url).ttl(terms.ttl).wait(terms.wait).renew(terms.renew);
     let options = options.lock_at_least_for(terms.at_least);
     let options = match terms.node_budget {
@@ -140,13 +120,13 @@ async fn database(url: &str, terms: &Terms) -> Result<Service, String> {
         None => options,
     };
     match options.connect().await {
-        Ok(lock) => Ok(Service { lock, not_ready: None }),
+        Ok(lock) => Ok(LockService { lock, not_ready: None }),
         // It may come up later.
         Err(ConnectError::NotReady { lock, source, .. }) => {
-            Ok(Service { lock, not_ready: Some(say::chain(&*source)) })
+            Ok(LockService { lock, not_ready: Some(say::chain(&*source)) })
         }
-        Err(ConnectError::Build(error)) => Err(error.to_string()),
-        Err(error) => Err(format!("--database: {error}")),
+        Err(ConnectError::Build(error)) => Err(Failure::usage(error)),
+        Err(error) => Err(Failure::usage(format_args!("--database: {error}"))),
     }
 }
 

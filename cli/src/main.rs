@@ -1,9 +1,9 @@
 //! The command line. `fencing run` holds a lease while a command runs, `fencing nodes`
-//! reports how the nodes stand, `fencing leases` who holds what, `fencing watch` shows both again and again, and
+//! reports the state of the nodes, `fencing leases` who holds what, `fencing watch` shows both again and again, and
 //! `fencing release` takes a lock from its holder; `fencing fleet` starts them, brings them back and moves the
 //! locks to other nodes; `fencing migrate`, `marks` and `protect` work on a database. `fencing
 //! serve` is the lock service over HTTP, `fencing proxy` the fence before any HTTP service, and `fencing
-//! exporter` tells Prometheus how the nodes stand.
+//! exporter` exports the state of the nodes to Prometheus.
 //!
 //! `args/` says what can be asked; a file or folder for each subcommand does it. The exit
 //! statuses are in `exit.rs`; `fencing run` passes on that of its command. The program needs
@@ -21,18 +21,18 @@ mod fleet;
 mod leases;
 mod listen;
 mod lock;
+mod marks;
 mod nodes;
-mod opening;
 mod pool;
-mod protected;
 mod proxy;
+mod redis_marks;
 mod release;
 mod run;
 mod say;
 mod serve;
 mod signals;
 mod signing;
-mod standing;
+mod voters;
 mod watch;
 
 use std::io::IsTerminal;
@@ -44,17 +44,28 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use args::{Action, Args};
+use exit::Failure;
 
 fn main() -> ExitCode {
-    let status = program();
+    let status = program().unwrap_or_else(|Failure(status, why)| {
+        say::error(say::without_passwords(&why));
+        status
+    });
     say::flush();
-    status
+    ExitCode::from(status)
 }
 
-fn program() -> ExitCode {
+fn program() -> Result<u8, Failure> {
     let action = match Args::try_parse() {
         Ok(args) => args.action,
-        Err(error) => return usage(&error),
+        Err(error) if error.use_stderr() => {
+            say::raw(&say::without_passwords(&error.to_string()));
+            return Ok(exit::USAGE);
+        }
+        Err(help) => {
+            say::out(help);
+            return Ok(0);
+        }
     };
     let mut builder = match action {
         Action::Serve(_) | Action::Proxy(_) | Action::Exporter(_) => {
@@ -66,7 +77,7 @@ fn program() -> ExitCode {
             if !std::io::stderr().is_terminal() {
                 logs(None);
             }
-            // Keys and signals are heard while the answers are put together.
+            // Keys and signals are handled while answers are put together.
             let mut builder = tokio::runtime::Builder::new_multi_thread();
             builder.worker_threads(1);
             builder
@@ -78,57 +89,42 @@ fn program() -> ExitCode {
             tokio::runtime::Builder::new_current_thread()
         }
     };
-    let runtime = match builder.enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            say::error(format_args!("cannot start the runtime: {error}"));
-            return ExitCode::from(exit::FAILED);
+    let failed = |error| Failure::failed(format_args!("cannot start the runtime: {error}"));
+    let runtime = builder.enable_all().build().map_err(failed)?;
+    let status = runtime.block_on(async {
+        match action {
+            Action::Run(args) => run::main(args).await,
+            Action::Nodes(args) => nodes::main(args).await,
+            Action::Leases(args) => leases::main(args).await,
+            Action::Watch(args) => watch::main(args).await,
+            Action::Release(args) => release::main(args).await,
+            Action::Fleet(args) => fleet::main(args).await,
+            Action::Migrate(args) => database::migrate(args).await,
+            Action::Marks(args) => marks::main(args).await,
+            Action::Protect(args) => database::protect(args).await,
+            Action::Serve(args) => serve::main(args).await,
+            Action::Proxy(args) => proxy::main(args).await,
+            Action::Exporter(args) => exporter::main(args).await,
+            Action::Guard => run::guard::main().await,
         }
-    };
-    let status = match action {
-        Action::Run(run) => runtime.block_on(run::main(run)),
-        Action::Nodes(nodes) => runtime.block_on(nodes::main(nodes)),
-        Action::Leases(leases) => runtime.block_on(leases::main(leases)),
-        Action::Watch(watch) => runtime.block_on(watch::main(watch)),
-        Action::Release(release) => runtime.block_on(release::main(release)),
-        Action::Fleet(fleet) => runtime.block_on(fleet::main(fleet)),
-        Action::Migrate(migrate) => runtime.block_on(database::migrate(migrate)),
-        Action::Marks(marks) => runtime.block_on(database::marks(marks)),
-        Action::Protect(protect) => runtime.block_on(database::protect(protect)),
-        Action::Serve(serve) => runtime.block_on(serve::main(serve)),
-        Action::Proxy(proxy) => runtime.block_on(proxy::main(proxy)),
-        Action::Exporter(exporter) => runtime.block_on(exporter::main(exporter)),
-        Action::Guard => runtime.block_on(run::guard::main()),
-    };
+    });
     // A look-up of a name that hangs must not hold up the end.
     runtime.shutdown_background();
-    ExitCode::from(status)
+    status
 }
 
 /// Writes the log on stderr: what `RUST_LOG` says, as in `fencing=debug,warn`, or else down to this level.
 fn logs(level: Option<LevelFilter>) {
     let asked = std::env::var("RUST_LOG").ok().filter(|asked| !asked.is_empty());
-    let targets = match asked.as_deref().map(str::parse::<Targets>) {
-        Some(Ok(targets)) => Some(targets),
-        Some(Err(error)) => {
+    let targets = asked.and_then(|asked| {
+        let not_followed = |error| {
             say::error(format_args!("warning: RUST_LOG is not followed: {error}"));
-            None
-        }
-        None => None,
-    };
+        };
+        asked.parse::<Targets>().map_err(not_followed).ok()
+    });
     let Some(targets) = targets.or(level.map(|level| Targets::new().with_default(level))) else {
         return;
     };
     let log = tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE);
     log.with_writer(|| say::Log).with_ansi(false).finish().with(targets).init();
-}
-
-fn usage(error: &clap::Error) -> ExitCode {
-    if error.use_stderr() {
-        say::raw(&say::without_passwords(&error.to_string()));
-        ExitCode::from(exit::USAGE)
-    } else {
-        say::out(error);
-        ExitCode::SUCCESS
-    }
 }

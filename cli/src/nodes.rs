@@ -3,56 +3,50 @@ use std::time::Duration;
 use fencing::lock::Fault;
 use serde_json::{Value, json};
 
-use crate::args::Nodes;
+use crate::args::NodesArgs;
+use crate::exit::Failure;
 use crate::findings::{self, Finding, Findings};
-use crate::{exit, say};
+use crate::say;
 
 /// Asks all nodes at once and prints their answers.
-pub(crate) async fn main(nodes: Nodes) -> u8 {
-    let asked = findings::ask(nodes.redis.urls(), &nodes.redis.namespace, nodes.node_budget);
-    let findings = match asked.await {
-        Ok(findings) => findings,
-        Err(error) => {
-            say::error(error);
-            return exit::USAGE;
-        }
-    };
-    if nodes.json {
-        let array: Vec<Value> = findings.nodes.iter().map(json).collect();
+pub(crate) async fn main(args: NodesArgs) -> Result<u8, Failure> {
+    let NodesArgs { redis, node_budget, json } = args;
+    let asked = findings::ask(redis.urls(), &redis.namespace, node_budget);
+    let findings = asked.await.map_err(Failure::usage)?;
+    if json {
+        let array: Vec<Value> = findings.nodes.iter().map(described).collect();
         say::out(format_args!("{:#}\n", Value::Array(array)));
     } else {
         findings.print();
     }
-    verdict(&findings)
+    verdict(&findings).map(|()| 0)
 }
 
-/// Returns the exit status, and says why it is not zero.
-pub(crate) fn verdict(findings: &Findings) -> u8 {
+/// Fails if no majority can grant a lock now.
+pub(crate) fn verdict(findings: &Findings) -> Result<(), Failure> {
     if findings.count(|finding| matches!(finding.problem, Some(Fault::SameServer(_)))) > 0 {
-        say::error(
-            "one server stands in the list under two names; it has one vote: take one of the \
-             names out",
-        );
-        return exit::UNAVAILABLE;
+        return Err(Failure::unavailable(
+            "one server is in the list under two names, and has one vote: remove one of the \
+             names",
+        ));
     }
     if findings.has_quorum() {
-        return 0;
+        return Ok(());
     }
     let closed = match findings.admitted() - findings.granting() {
         0 => String::new(),
         1 => ", 1 more is quarantined, which ends by itself".to_owned(),
         closed => format!(", {closed} more are quarantined, which ends by itself"),
     };
-    say::error(format_args!(
+    Err(Failure::unavailable(format_args!(
         "no quorum: {} of {} nodes can grant a lock now, {} are needed{closed}",
         findings.granting(),
         findings.nodes.len(),
         findings.needed()
-    ));
-    exit::UNAVAILABLE
+    )))
 }
 
-fn json(finding: &Finding) -> Value {
+fn described(finding: &Finding) -> Value {
     let report = finding.report.as_ref().ok();
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let quarantine = report.and_then(|report| report.quarantine);

@@ -1,4 +1,3 @@
-use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -9,15 +8,12 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{Connection, MySqlConnection, MySqlPool, PgConnection, PgPool, SqlitePool};
 use tokio::time::timeout;
 
-use crate::exit;
+use crate::exit::Failure;
 
 /// How long a connection, or a lock of SQLite, is waited for.
-const DATABASE_LIMIT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a call may take that waits for a connection, and for a lock.
-const ANSWER_LIMIT: Duration = Duration::from_secs(30);
-
-/// The exit status, and why the command failed.
-pub(crate) struct Failure(pub(crate) u8, pub(crate) String);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A pool of connections.
 pub(crate) enum Pool {
@@ -52,37 +48,39 @@ pub(crate) fn kind(url: &str) -> Result<Kind, Failure> {
         Some("sqlite") => Ok(Kind::Sqlite),
         Some("postgres" | "postgresql") => Ok(Kind::Postgres),
         Some("mysql" | "mariadb") => Ok(Kind::MySql),
-        _ => Err(usage("--database: the URL begins with sqlite:, postgres: or mysql:")),
+        _ => Err(Failure::usage("--database: the URL begins with sqlite:, postgres: or mysql:")),
     }
 }
 
-/// Connects to the database with up to so many connections. SQLite has one in any case.
+/// Connects to the database with up to `most` connections. SQLite has one in any case.
 pub(crate) async fn connect(url: &str, create: bool, most: u32) -> Result<Pool, Failure> {
-    let wrong = |error: sqlx::Error| usage(format_args!("--database: {error}"));
+    let wrong = |error: sqlx::Error| Failure::usage(format_args!("--database: {error}"));
     let closed = |error: sqlx::Error| {
         let text = "the SQLite file cannot be opened; `fencing migrate` creates it";
-        Failure(exit::UNAVAILABLE, format!("{text}: {error}"))
+        Failure::unavailable(format_args!("{text}: {error}"))
     };
     Ok(match kind(url)? {
         Kind::Sqlite => {
             let options = SqliteConnectOptions::from_str(url).map_err(wrong)?;
-            let options = options.create_if_missing(create).busy_timeout(DATABASE_LIMIT);
-            let pool = SqlitePoolOptions::new().max_connections(1).acquire_timeout(DATABASE_LIMIT);
+            let options = options.create_if_missing(create).busy_timeout(CONNECT_TIMEOUT);
+            let pool = SqlitePoolOptions::new().max_connections(1).acquire_timeout(CONNECT_TIMEOUT);
             Pool::Sqlite(pool.connect_with(options).await.map_err(closed)?)
         }
         Kind::Postgres => {
             let options = PgConnectOptions::from_str(url).map_err(wrong)?;
-            let pool = PgPoolOptions::new().max_connections(most).acquire_timeout(DATABASE_LIMIT);
+            let pool = PgPoolOptions::new().max_connections(most).acquire_timeout(CONNECT_TIMEOUT);
             reach(PgConnection::connect_with(&options)).await?;
             Pool::Postgres(pool.connect_lazy_with(options))
         }
         Kind::MySql => {
             let options = MySqlConnectOptions::from_str(url).map_err(wrong)?;
             if options.get_database().is_none() {
-                return Err(usage("--database: the URL names no database: mysql://HOST/DATABASE"));
+                return Err(Failure::usage(
+                    "--database: the URL names no database: mysql://HOST/DATABASE",
+                ));
             }
             let pool =
-                MySqlPoolOptions::new().max_connections(most).acquire_timeout(DATABASE_LIMIT);
+                MySqlPoolOptions::new().max_connections(most).acquire_timeout(CONNECT_TIMEOUT);
             reach(MySqlConnection::connect_with(&options)).await?;
             Pool::MySql(pool.connect_lazy_with(options))
         }
@@ -93,28 +91,21 @@ pub(crate) async fn connect(url: &str, create: bool, most: u32) -> Result<Pool, 
 async fn reach<C: Connection>(
     connect: impl Future<Output = sqlx::Result<C>>,
 ) -> Result<(), Failure> {
-    let failure = |text: String| Failure(exit::UNAVAILABLE, text);
-    match timeout(DATABASE_LIMIT, connect).await {
+    let why = match timeout(CONNECT_TIMEOUT, connect).await {
         Ok(Ok(conn)) => {
             let _ = conn.close().await;
-            Ok(())
+            return Ok(());
         }
-        Ok(Err(sqlx::Error::Database(said))) => {
-            Err(failure(format!("the database server refused the connection: {}", said.message())))
+        Ok(Err(sqlx::Error::Database(error))) => {
+            format!("the database server refused the connection: {}", error.message())
         }
-        Ok(Err(error)) => Err(failure(format!("the database cannot be reached: {error}"))),
-        Err(_) => {
-            let text = "the database cannot be reached: no answer within";
-            Err(failure(format!("{text} {DATABASE_LIMIT:?}")))
-        }
-    }
+        Ok(Err(error)) => format!("the database cannot be reached: {error}"),
+        Err(_) => format!("the database cannot be reached: no answer within {CONNECT_TIMEOUT:?}"),
+    };
+    Err(Failure::unavailable(why))
 }
 
 /// Waits for the answer of a database, which may stop in the middle.
 pub(crate) async fn answer<T>(call: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
-    timeout(ANSWER_LIMIT, call).await.unwrap_or(Err(Fault::TimedOut))
-}
-
-pub(crate) fn usage(text: impl Display) -> Failure {
-    Failure(exit::USAGE, text.to_string())
+    timeout(ANSWER_TIMEOUT, call).await.unwrap_or(Err(Fault::TimedOut))
 }

@@ -10,31 +10,33 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-/// How many messages wait for the reader. More are dropped, and counted.
-const MOST: usize = 8192;
-/// How long the end of the program waits for the reader.
-const LAST: Duration = Duration::from_secs(1);
+use fencing::Token;
 
-static MESSAGES: LazyLock<Option<SyncSender<Message>>> = LazyLock::new(|| {
-    let (messages, waiting) = sync_channel(MOST);
+/// How many messages wait for the reader. More are dropped, and counted.
+const MAX_WAITING: usize = 8192;
+/// How long the end of the program waits for the reader.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+
+static MESSAGES: LazyLock<Option<SyncSender<Output>>> = LazyLock::new(|| {
+    let (messages, waiting) = sync_channel(MAX_WAITING);
     let writer = thread::Builder::new().name("messages".into());
     writer.spawn(move || write(&waiting)).is_ok().then_some(messages)
 });
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 
-enum Message {
+enum Output {
     Stderr(Vec<u8>),
     Stdout(Vec<u8>),
     /// All messages before this one are written.
     Written(SyncSender<()>),
 }
 
-fn write(waiting: &Receiver<Message>) {
+fn write(waiting: &Receiver<Output>) {
     for message in waiting {
         let _ = match message {
-            Message::Stderr(text) => stderr().write_all(&text),
-            Message::Stdout(text) => stdout().write_all(&text),
-            Message::Written(written) => {
+            Output::Stderr(text) => stderr().write_all(&text),
+            Output::Stdout(text) => stdout().write_all(&text),
+            Output::Written(written) => {
                 drop(written);
                 Ok(())
             }
@@ -47,7 +49,7 @@ fn write(waiting: &Receiver<Message>) {
     }
 }
 
-fn send(message: Message) {
+fn send(message: Output) {
     if MESSAGES.as_ref().is_none_or(|messages| messages.try_send(message).is_err()) {
         DROPPED.fetch_add(1, Ordering::Relaxed);
     }
@@ -58,7 +60,7 @@ pub(crate) struct Log;
 
 impl Write for Log {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        send(Message::Stderr(text.to_vec()));
+        send(Output::Stderr(text.to_vec()));
         Ok(text.len())
     }
 
@@ -70,23 +72,23 @@ impl Write for Log {
 /// Waits until all messages are written, for a second at most.
 pub(crate) fn flush() {
     let (written, waits) = sync_channel(0);
-    send(Message::Written(written));
-    let _ = waits.recv_timeout(LAST);
+    send(Output::Written(written));
+    let _ = waits.recv_timeout(FLUSH_TIMEOUT);
 }
 
 /// Prints a line on stderr, under the program's name. It never waits for the reader.
 pub(crate) fn error(text: impl Display) {
-    send(Message::Stderr(format!("fencing: {text}\n").into()));
+    send(Output::Stderr(format!("fencing: {text}\n").into()));
 }
 
 /// Prints text on stderr as it is. It never waits for the reader.
 pub(crate) fn raw(text: &str) {
-    send(Message::Stderr(text.into()));
+    send(Output::Stderr(text.into()));
 }
 
 /// Prints text on stdout as it is. It never waits for the reader.
 pub(crate) fn notice(text: &str) {
-    send(Message::Stdout(text.into()));
+    send(Output::Stdout(text.into()));
 }
 
 /// Prints a result on stdout, and waits for the reader.
@@ -107,6 +109,11 @@ pub(crate) fn chain(error: &dyn Error) -> String {
         next = error.source();
     }
     text.replace('\n', " ")
+}
+
+/// Writes a token or a mark, if there is one.
+pub(crate) fn or_none(token: Option<Token>) -> String {
+    token.map_or_else(|| "none".to_owned(), |token| token.to_string())
 }
 
 /// Hides what may be a password in a URL: clap repeats arguments that it does not understand.

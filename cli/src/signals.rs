@@ -5,6 +5,8 @@ use std::task::Poll;
 use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
+use crate::exit::Failure;
+
 /// The signals that end a wait for the lock and are passed on to the command.
 const PASSED_ON: [Signal; 6] =
     [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
@@ -16,12 +18,14 @@ impl Signals {
     /// Listens, but not for signals that this process was started to ignore: `nohup` and the
     /// shell's `&` rely on that, and a signal that is caught here would not be ignored by the
     /// command.
-    pub(crate) fn listen() -> io::Result<Signals> {
+    pub(crate) fn listen() -> Result<Signals, Failure> {
         let ignored = ignored();
         let wanted = PASSED_ON.iter().filter(|signal| ignored & bit(**signal) == 0);
         let stream =
             |wanted: &Signal| Ok((*wanted, signal(SignalKind::from_raw(wanted.as_raw()))?));
-        wanted.map(stream).collect::<io::Result<_>>().map(Signals)
+        let streams = wanted.map(stream).collect::<io::Result<_>>();
+        let failed = |error| Failure::failed(format_args!("cannot listen for signals: {error}"));
+        streams.map(Signals).map_err(failed)
     }
 
     /// Listens for Ctrl-Z, unless that is ignored.

@@ -2,13 +2,16 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
 use fencing::Sequencer;
 use http::HeaderName;
+use parking_lot::Mutex;
 use ring::hmac::{self, HMAC_SHA256, Key};
+
+use crate::exit::Failure;
 
 /// The header that carries a signature: the id of its key, a colon, and 64 hexadecimal digits.
 pub(crate) const SIGNATURE: HeaderName = HeaderName::from_static("fencing-signature");
@@ -16,9 +19,9 @@ pub(crate) const SIGNATURE: HeaderName = HeaderName::from_static("fencing-signat
 /// What is signed begins so: the same key may sign other things.
 const PREFIX: &str = "fencing-sequencer-v1\n";
 /// The shortest key, in bytes.
-const SHORTEST: usize = 32;
+const MIN_KEY: usize = 32;
 /// How long the thread pauses between two looks at the file.
-const PAUSE: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The keys in a file, one a line: an id, `=`, and hexadecimal digits. The first one signs, and all
 /// verify. A thread reads the file again and again: a file that does not answer holds up nothing else.
@@ -27,53 +30,47 @@ pub(crate) struct Keys(Arc<Mutex<Parsed>>);
 type Parsed = Vec<(String, Key)>;
 
 impl Keys {
-    pub(crate) fn open(path: &Path) -> Result<Keys, String> {
-        let text = read(path)?;
-        let keys = Arc::new(Mutex::new(parse(path, &text)?));
+    pub(crate) fn open(path: &Path) -> Result<Keys, Failure> {
+        let text = read(path).map_err(Failure::usage)?;
+        let keys = parse(path, &text).map_err(Failure::usage)?;
+        let keys = Arc::new(Mutex::new(keys));
         let (follower, path) = (Arc::downgrade(&keys), path.to_owned());
         let thread = thread::Builder::new().name("signing-keys".into());
         let started = thread.spawn(move || follow(&path, Ok(text), &follower));
-        started.map_err(|error| format!("{error}: the signing keys cannot be followed"))?;
+        let failed =
+            |error| Failure::failed(format_args!("cannot follow the signing keys: {error}"));
+        started.map_err(failed)?;
         Ok(Keys(keys))
     }
 
     /// Signs a sequencer with the first key.
     pub(crate) fn sign(&self, sequencer: &Sequencer) -> String {
-        self.with(|keys| {
-            keys.first().map_or(String::new(), |(id, key)| {
-                let tag = hmac::sign(key, text(sequencer).as_bytes());
-                let digits = tag.as_ref().iter().map(|byte| format!("{byte:02x}"));
-                format!("{id}:{}", digits.collect::<String>())
-            })
+        self.0.lock().first().map_or_else(String::new, |(id, key)| {
+            format!("{id}:{}", hex::encode(hmac::sign(key, text(sequencer).as_bytes())))
         })
     }
 
     /// Returns whether one of the keys has signed this sequencer.
     pub(crate) fn verify(&self, sequencer: &Sequencer, signature: &str) -> bool {
         let Some((id, digits)) = signature.split_once(':') else { return false };
-        let Some(tag) = bytes(digits) else { return false };
-        self.with(|keys| {
-            let mut keys = keys.iter().filter(|(known, _)| known == id);
-            keys.any(|(_, key)| hmac::verify(key, text(sequencer).as_bytes(), &tag).is_ok())
-        })
-    }
-
-    fn with<T>(&self, work: impl FnOnce(&[(String, Key)]) -> T) -> T {
-        work(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        let Ok(tag) = hex::decode(digits) else { return false };
+        let keys = self.0.lock();
+        let mut keys = keys.iter().filter(|(known, _)| known == id);
+        keys.any(|(_, key)| hmac::verify(key, text(sequencer).as_bytes(), &tag).is_ok())
     }
 }
 
 /// Takes new keys over when the content of the file has changed. Where it is none, the old keys stay.
 fn follow(path: &Path, mut seen: Result<String, String>, keys: &Weak<Mutex<Parsed>>) {
     loop {
-        thread::sleep(PAUSE);
+        thread::sleep(POLL_INTERVAL);
         let now = read(path);
         let Some(keys) = keys.upgrade() else { return };
         if now == seen {
             continue;
         }
         match now.clone().and_then(|text| parse(path, &text)) {
-            Ok(new) => *keys.lock().unwrap_or_else(PoisonError::into_inner) = new,
+            Ok(new) => *keys.lock() = new,
             Err(error) => tracing::error!(%error, "the old signing keys stay"),
         }
         seen = now;
@@ -99,23 +96,11 @@ fn parse(path: &Path, text: &str) -> Result<Parsed, String> {
         if id.is_empty() || !id.chars().all(plain) {
             return Err(wrong("the id has letters, digits, '-', '_' and '.' only"));
         }
-        let secret = bytes(digits).filter(|secret| secret.len() >= SHORTEST);
+        let secret = hex::decode(digits).ok().filter(|secret| secret.len() >= MIN_KEY);
         let secret = secret.ok_or_else(|| wrong("the key has 64 hexadecimal digits or more"))?;
         keys.push((id.to_owned(), Key::new(HMAC_SHA256, &secret)));
     }
     if keys.is_empty() { Err(format!("{}: no key", path.display())) } else { Ok(keys) }
-}
-
-fn bytes(digits: &str) -> Option<Vec<u8>> {
-    let digit =
-        |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let pairs = digits.as_bytes().chunks(2);
-    pairs
-        .map(|pair| match pair {
-            [high, low] => Some(digit(high)? << 4 | digit(low)?),
-            _ => None,
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -99,6 +99,16 @@ pub struct Ended {
     pub stderr: String,
 }
 
+impl Ended {
+    /// Asserts its exit status, and that it says these words on stderr.
+    #[track_caller]
+    pub fn says(self, code: i32, words: &str) -> Ended {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        assert!(self.stderr.contains(words), "{words:?} in {self:?}");
+        self
+    }
+}
+
 /// Waits for the end; kills the process and fails the test if there is none.
 pub fn end(mut child: Child) -> Ended {
     let read = |stream: Option<Box<dyn Read + Send>>| {

@@ -3,13 +3,13 @@ use std::time::Duration;
 use clap::Subcommand;
 use fencing::{Resource, Token};
 
-use super::open::Open;
+use super::open::OpenArgs;
 use crate::duration;
 
 /// Creates the tables and functions of the fence, or brings them up to date.
 #[derive(Debug, clap::Args)]
 #[command(after_help = STATUS)]
-pub(crate) struct Migrate {
+pub(crate) struct MigrateArgs {
     #[command(flatten)]
     pub(crate) database: Database,
     /// Prints the SQL instead, for other tools. The scheme of the URL is enough then.
@@ -23,10 +23,10 @@ pub(crate) struct Migrate {
 /// Lists the marks: for each resource, the highest token that the database has seen.
 #[derive(Debug, clap::Args)]
 #[command(after_help = STATUS, args_conflicts_with_subcommands = true)]
-pub(crate) struct Marks {
+pub(crate) struct MarksArgs {
     /// The database: sqlite:PATH, postgres://... or mysql://...
     #[arg(long = "database", value_name = "URL", env = "FENCING_DATABASE", hide_env_values = true)]
-    url: Option<String>,
+    pub(crate) url: Option<String>,
     /// Lists the mark of this resource only.
     #[arg(long, value_name = "NAME")]
     pub(crate) resource: Option<Resource>,
@@ -34,49 +34,40 @@ pub(crate) struct Marks {
     pub(crate) action: Option<MarksAction>,
 }
 
-impl Marks {
-    pub(crate) fn database(&self) -> Option<Database> {
-        self.url.clone().map(|url| Database { url })
-    }
-}
-
 #[derive(Debug, Subcommand)]
 pub(crate) enum MarksAction {
-    Raise(Raise),
-    Lower(Lower),
-    Prune(Prune),
-    RaiseFloor(RaiseFloor),
-    Open(Open),
+    Raise(RaiseArgs),
+    Lower(LowerArgs),
+    Prune(PruneArgs),
+    RaiseFloor(RaiseFloorArgs),
+    Open(OpenArgs),
 }
 
 /// Raises the mark of a resource by hand, for example after the lock service has lost its tokens.
 /// It never lowers one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = STATUS)]
-pub(crate) struct Raise {
+pub(crate) struct RaiseArgs {
     #[command(flatten)]
-    pub(crate) database: Database,
+    pub(crate) change: Change,
     /// The resource whose mark is raised.
     #[arg(long, value_name = "NAME")]
     pub(crate) resource: Resource,
     /// The new mark: all smaller tokens are refused from then on.
     #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Token,
-    /// Raises the mark. Without this, the command only says what it would do.
-    #[arg(long)]
-    pub(crate) yes: bool,
 }
 
 /// Lowers the mark of a resource by hand: the way back after a token that was never granted has
-/// raised it. A line in the table fencing_audit says who did it.
+/// raised it. The table fencing_audit records who did it.
 ///
 /// All tokens from the new mark on may write again, also those that were refused as stale. Choose
 /// one that is not below any that was granted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = STATUS)]
-pub(crate) struct Lower {
+pub(crate) struct LowerArgs {
     #[command(flatten)]
-    pub(crate) database: Database,
+    pub(crate) change: Change,
     /// The resource whose mark is lowered.
     #[arg(long, value_name = "NAME")]
     pub(crate) resource: Resource,
@@ -86,12 +77,9 @@ pub(crate) struct Lower {
     /// The new mark: this token and all larger ones may write from then on.
     #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Token,
-    /// Lowers the mark. Without this, the command only says what it would do.
-    #[arg(long)]
-    pub(crate) yes: bool,
 }
 
-/// Removes the marks that nobody has raised for a long time. The floor takes their place: where a
+/// Removes marks that were not raised for a long time. The floor takes their place: where a
 /// resource has no mark, the highest token that was removed, and all smaller ones, are refused for
 /// good.
 ///
@@ -100,18 +88,15 @@ pub(crate) struct Lower {
 /// below the tokens that the nodes grant now.
 #[derive(Debug, clap::Args)]
 #[command(after_help = STATUS)]
-pub(crate) struct Prune {
+pub(crate) struct PruneArgs {
     #[command(flatten)]
-    pub(crate) database: Database,
+    pub(crate) change: Change,
     /// For how long a mark must not have been raised: 90d, 12h.
-    #[arg(long, value_name = "AGE", value_parser = duration::parse_age)]
+    #[arg(long, value_name = "AGE", value_parser = duration::parse)]
     pub(crate) older_than: Duration,
     /// The highest floor: marks above it stay. Without --yes the command says where the floor would be.
     #[arg(long, value_name = "TOKEN", default_value_t = Token::MAX, hide_default_value = true)]
     pub(crate) floor: Token,
-    /// Removes the marks. Without this, the command only says what it would do.
-    #[arg(long)]
-    pub(crate) yes: bool,
 }
 
 /// Raises the floor above every token that a lease in this database may have been granted, after leases were lost: a
@@ -121,16 +106,13 @@ pub(crate) struct Prune {
 /// Do not use it where the tokens come from Redis nodes: they would be below the floor.
 #[derive(Debug, clap::Args)]
 #[command(after_help = STATUS)]
-pub(crate) struct RaiseFloor {
+pub(crate) struct RaiseFloorArgs {
     #[command(flatten)]
-    pub(crate) database: Database,
+    pub(crate) change: Change,
     /// The new floor: tokens are granted above it. Without this, the seconds since 2026 by the clock of this machine,
     /// and six zeros.
     #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Option<Token>,
-    /// Raises the floor. Without this, the command only says what it would do.
-    #[arg(long)]
-    pub(crate) yes: bool,
 }
 
 /// Makes the database refuse every write to a table without a token, or with a stale one.
@@ -141,7 +123,7 @@ pub(crate) struct RaiseFloor {
 /// column fencing_token of the write.
 #[derive(Debug, clap::Args)]
 #[command(after_help = STATUS)]
-pub(crate) struct ProtectTable {
+pub(crate) struct ProtectArgs {
     #[command(flatten)]
     pub(crate) database: Database,
     /// The table, as NAME or SCHEMA.NAME.
@@ -192,6 +174,16 @@ pub(crate) struct Database {
     /// ?ssl-mode=REQUIRED) asks for TLS.
     #[arg(long = "database", value_name = "URL", env = "FENCING_DATABASE", hide_env_values = true)]
     pub(crate) url: String,
+}
+
+/// A database, and whether it may be changed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Change {
+    #[command(flatten)]
+    pub(crate) database: Database,
+    /// Does it. Without this, the command only says what it would do.
+    #[arg(long)]
+    pub(crate) yes: bool,
 }
 
 const STATUS: &str = "\

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 
-use super::common::{Redis, trimmed};
+use super::place::{Redis, trimmed};
 use crate::duration;
 
 /// Starts new nodes, brings nodes back, or moves the locks to other nodes.
@@ -11,29 +11,29 @@ use crate::duration;
 /// the same list. Clients start a fleet and bring nodes back by themselves. These commands do
 /// the same while no client runs, and they do what only an operator may decide.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Fleet {
+pub(crate) struct FleetArgs {
     #[command(subcommand)]
     pub(crate) action: FleetAction,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum FleetAction {
-    Init(Init),
-    Admit(Admit),
-    Move(Move),
+    Init(InitArgs),
+    Admit(AdmitArgs),
+    Move(MoveArgs),
 }
 
 /// Starts new nodes at once.
 ///
 /// Without this command the first client starts them, and gets no lease until each server has
 /// been up for the client's TTL: to the client, a new server looks like one that was restarted
-/// without its data. By this command you say that the nodes are new, so that nobody can hold a
+/// without its data. By this command you say that the nodes are new, so that no client can hold a
 /// lock there. Never run it when nodes that were in use have restarted empty: nothing on them shows that, and a lock
 /// that all of them have forgotten may be held twice then. Nodes that have granted locks since they started stay as they
 /// are. You may run it again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = INIT_STATUS)]
-pub(crate) struct Init {
+pub(crate) struct InitArgs {
     #[command(flatten)]
     pub(crate) redis: Redis,
     #[command(flatten)]
@@ -43,12 +43,12 @@ pub(crate) struct Init {
 /// Brings back every node that has restarted or forgotten, with no client running.
 ///
 /// Where too few nodes remember, every node must answer, and this command starts the fleet
-/// anew. Then the order of the tokens depends on the nodes' clocks; clients that are strict leave
+/// again. Then the order of the tokens depends on the nodes' clocks; clients that are strict leave
 /// that decision to you. A node that comes back grants nothing until the locks that it may have
 /// forgotten have expired.
 #[derive(Debug, clap::Args)]
 #[command(after_help = ADMIT_STATUS)]
-pub(crate) struct Admit {
+pub(crate) struct AdmitArgs {
     #[command(flatten)]
     pub(crate) redis: Redis,
     /// The longest TTL of any client. Where the nodes know nothing of earlier locks, they grant
@@ -57,7 +57,7 @@ pub(crate) struct Admit {
     pub(crate) ttl: Duration,
     #[command(flatten)]
     pub(crate) budget: Budget,
-    /// Also ends each quarantine. By this you say that nobody can hold a lock any more. Needs
+    /// Also ends each quarantine. By this you say that no client can hold a lock any more. Needs
     /// --yes.
     #[arg(long)]
     pub(crate) now: bool,
@@ -76,14 +76,14 @@ pub(crate) struct Admit {
 /// early, and finds that all of its nodes are new, starts a fleet of its own.
 ///
 /// You may interrupt the command at any point and run it again, and you may run it twice at
-/// once. While the move is half done, nobody gets a lease.
+/// once. While the move is half done, no client gets a lease.
 ///
 /// A node's name is its URL without user and password, or the name that you write in front of
 /// the URL, as in a=redis://10.0.0.5:6379. A node with a name of its own may change its address
 /// without a move.
 #[derive(Debug, clap::Args)]
 #[command(after_help = MOVE_STATUS)]
-pub(crate) struct Move {
+pub(crate) struct MoveArgs {
     /// The old list, as clients have it now. Put URLs with passwords in the environment.
     #[arg(
         long,
@@ -120,7 +120,7 @@ pub(crate) struct Move {
     pub(crate) yes: bool,
 }
 
-impl Move {
+impl MoveArgs {
     pub(crate) fn from(&self) -> impl Iterator<Item = &str> {
         trimmed(&self.from)
     }

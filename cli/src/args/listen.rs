@@ -23,8 +23,8 @@ pub(crate) struct Listen {
     /// How long a client may pause while it sends a body, or reads an answer.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     pub(crate) client_timeout: Duration,
-    /// How many connections may be open at a time. One more ends the connection that has had no request for the
-    /// longest time, or waits while all of them have one.
+    /// How many connections may be open at a time. One more ends those that have had no request for a second, or
+    /// waits while all of them have one.
     #[arg(long, value_name = "NUMBER", default_value_t = 1024, value_parser = some)]
     pub(crate) connections: usize,
 }

@@ -1,13 +1,12 @@
 //! The command line's arguments: one file for each subcommand.
 
-mod common;
 pub(crate) mod database;
-mod exporter;
 pub(crate) mod fleet;
 mod leases;
 mod listen;
 mod nodes;
 mod open;
+mod place;
 mod proxy;
 mod run;
 mod serve;
@@ -15,16 +14,15 @@ mod watch;
 
 use clap::{Parser, Subcommand};
 
-pub(crate) use common::trimmed;
-pub(crate) use exporter::Exporter;
-pub(crate) use leases::{Leases, Release};
+pub(crate) use leases::{LeasesArgs, ReleaseArgs};
 pub(crate) use listen::Listen;
-pub(crate) use nodes::Nodes;
-pub(crate) use open::{NAMESPACE, Open, RedisPlace};
-pub(crate) use proxy::Proxy;
-pub(crate) use run::{Chosen, Place, Run};
-pub(crate) use serve::Serve;
-pub(crate) use watch::Watch;
+pub(crate) use nodes::{ExporterArgs, NodesArgs};
+pub(crate) use open::{NAMESPACE, OpenArgs, RedisPlace};
+pub(crate) use place::{Chosen, Place};
+pub(crate) use proxy::ProxyArgs;
+pub(crate) use run::RunArgs;
+pub(crate) use serve::ServeArgs;
+pub(crate) use watch::WatchArgs;
 
 /// Distributed locks with fencing tokens, from the shell.
 #[derive(Debug, Parser)]
@@ -36,18 +34,18 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
-    Run(Run),
-    Nodes(Nodes),
-    Fleet(fleet::Fleet),
-    Leases(Leases),
-    Watch(Watch),
-    Release(Release),
-    Migrate(database::Migrate),
-    Marks(database::Marks),
-    Protect(database::ProtectTable),
-    Serve(Serve),
-    Proxy(Proxy),
-    Exporter(Exporter),
+    Run(RunArgs),
+    Nodes(NodesArgs),
+    Fleet(fleet::FleetArgs),
+    Leases(LeasesArgs),
+    Watch(WatchArgs),
+    Release(ReleaseArgs),
+    Migrate(database::MigrateArgs),
+    Marks(database::MarksArgs),
+    Protect(database::ProtectArgs),
+    Serve(ServeArgs),
+    Proxy(ProxyArgs),
+    Exporter(ExporterArgs),
     /// Starts the command of `fencing run` and stops it in time; not for use by hand.
     #[command(hide = true)]
     Guard,

@@ -8,7 +8,7 @@ use fencing::redis::MarksState;
 /// are there: after a restart that lost no write (appendfsync always). Where some may be lost, give a floor.
 #[derive(Debug, clap::Args)]
 #[command(after_help = STATUS)]
-pub(crate) struct Open {
+pub(crate) struct OpenArgs {
     #[command(flatten)]
     pub(crate) place: RedisPlace,
     /// Where a resource has no higher mark, smaller tokens are refused from then on. Choose one that no token
@@ -19,7 +19,7 @@ pub(crate) struct Open {
     /// Says that a --floor above all marks that are there, and above the floor, is meant, and is no typo.
     #[arg(long, requires = "floor")]
     pub(crate) above_marks: bool,
-    /// How the marks stood when you looked: the word that the command prints without --yes. If they have changed since,
+    /// The state of the marks when you looked: the word that the command prints without --yes. If they have changed since,
     /// nothing is opened.
     #[arg(long, value_name = "WORD")]
     pub(crate) seen: Option<MarksState>,
@@ -38,7 +38,7 @@ pub(crate) struct RedisPlace {
     /// password in the environment.
     #[arg(long = "marks", value_name = "URL", env = "FENCING_MARKS", hide_env_values = true)]
     pub(crate) url: String,
-    /// The marks stand in the hash {NS}:marks.
+    /// The marks are in the hash {NS}:marks.
     #[arg(long, value_name = "NS", default_value = NAMESPACE)]
     pub(crate) namespace: String,
 }

@@ -24,7 +24,7 @@ use crate::proxy::Pattern;
 /// answer and for the end of the upload, or for --quarantine if they can no longer come.
 #[derive(Debug, clap::Args)]
 #[command(after_help = STATUS)]
-pub(crate) struct Proxy {
+pub(crate) struct ProxyArgs {
     #[command(flatten)]
     pub(crate) listen: Listen,
     /// The service: http://HOST:PORT, without a path.
@@ -44,7 +44,7 @@ pub(crate) struct Proxy {
         conflicts_with = "forget_marks_on_exit"
     )]
     pub(crate) marks: Option<String>,
-    /// In a Redis, the marks stand in the hash {NS}:marks. [default: fencing]
+    /// In a Redis, the marks are in the hash {NS}:marks. [default: fencing]
     #[arg(long, value_name = "NS")]
     pub(crate) namespace: Option<String>,
     /// Keeps the marks in this process instead. They end with it: after a restart, a stale token
@@ -55,8 +55,8 @@ pub(crate) struct Proxy {
     /// gateway in front of the proxy always sets itself, whatever the client has sent in it.
     #[arg(long, value_name = "NAME")]
     pub(crate) resource_header: Option<HeaderName>,
-    /// Which resources a request is about, by its path: PATTERN=NAME[,NAME...]. Given several times, the first
-    /// pattern that matches decides. {id} is one segment, {id:int} a number without leading zeros, {*rest} all that follow, and ** at the end
+    /// Which resources a request is about, by its path: PATTERN=NAME[,NAME...]. Given several times, the most
+    /// specific pattern that matches decides. {id} is one segment, {id:int} a number without leading zeros, {*rest} all that follow, and ** at the end
     /// anything: '/accounts/{id}/**=accounts/{id}'. A request about several resources carries a header
     /// Fencing-Sequencer for each: '/transfer/{from}/{to}=accounts/{from},accounts/{to}'. A path that no
     /// pattern matches names nothing: writes to it are refused.
@@ -71,10 +71,10 @@ pub(crate) struct Proxy {
     /// Lets every request pass, and only reports what it would refuse. It protects nothing then.
     #[arg(long)]
     pub(crate) shadow: bool,
-    /// Does not tell clients with a stale token what the highest one is.
+    /// Hides the highest token from clients with a stale one.
     #[arg(long)]
     pub(crate) hide_highest: bool,
-    /// Refuses tokens above this one, which nobody can have been given.
+    /// Refuses tokens above this one: none was granted.
     #[arg(long, value_name = "TOKEN")]
     pub(crate) ceiling: Option<Token>,
     /// Takes only tokens that `fencing serve` has signed, in the header Fencing-Signature: a file with a
@@ -117,7 +117,7 @@ pub(crate) struct Proxy {
     pub(crate) requests: usize,
 }
 
-impl Proxy {
+impl ProxyArgs {
     /// How long the service may be at work where no answer can come.
     pub(crate) fn quarantine(&self) -> Duration {
         self.quarantine.unwrap_or(self.upstream_timeout)

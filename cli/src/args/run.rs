@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use fencing::Resource;
 
+use super::place::Place;
 use crate::duration;
 
 /// Runs a command while it holds the lease of a resource.
@@ -13,7 +14,7 @@ use crate::duration;
 /// If the lease is not renewed, the command and all its descendants get SIGTERM a quarter of the TTL before the
 /// lease ends (5 s before, if that is less), and SIGKILL just before it ends. If the lease is lost
 /// at once, to `fencing release` for instance, they get SIGKILL at once. A guard does that, the parent of the command: also
-/// if `fencing` itself is killed or stands still. Nothing stops the command if both are killed at the same time.
+/// if `fencing` itself is killed or stopped. Nothing stops the command if both are killed at the same time.
 ///
 /// `fencing` passes INT, TERM, HUP, QUIT, USR1 and USR2 on to all of them. Processes that the command leaves in the
 /// background when it ends by itself go on without the lease.
@@ -26,7 +27,7 @@ use crate::duration;
 /// --help` says more. Every client must give the same list of nodes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = STATUS)]
-pub(crate) struct Run {
+pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) place: Place,
     /// What to lock: 1 to 255 bytes, no control characters.
@@ -56,68 +57,6 @@ pub(crate) struct Run {
     /// The command and its arguments.
     #[arg(last = true, required = true, num_args = 1.., value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
-}
-
-/// Where the locks are: on Redis nodes or in one database.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Place {
-    /// The nodes: independent masters. Other users can see a command line, so put URLs with
-    /// passwords in the environment [env: FENCING_REDIS].
-    #[arg(long, value_name = "URL,URL,...", value_delimiter = ',', conflicts_with = "database")]
-    redis: Vec<String>,
-    /// A database instead of nodes: sqlite:PATH, postgres://... or mysql://... Tables that are
-    /// missing are created [env: FENCING_DATABASE].
-    #[arg(long, value_name = "URL")]
-    database: Option<String>,
-    /// What the keys on the nodes begin with [default: fencing]. A database has no namespaces.
-    #[arg(long, value_name = "NS")]
-    namespace: Option<String>,
-}
-
-/// The place that was chosen.
-pub(crate) enum Chosen {
-    Redis(Vec<String>),
-    Database(String),
-}
-
-impl Place {
-    /// Returns what the keys on the nodes begin with.
-    pub(crate) fn namespace(&self) -> &str {
-        self.namespace.as_deref().unwrap_or("fencing")
-    }
-
-    /// Returns what the command line says, or else the environment.
-    pub(crate) fn chosen(&self) -> Result<Chosen, String> {
-        let chosen = self.named()?;
-        match (&chosen, &self.namespace) {
-            (Chosen::Database(_), Some(_)) => Err("--namespace is for nodes: in a database, \
-                the schema of its URL keeps locks apart"
-                .into()),
-            _ => Ok(chosen),
-        }
-    }
-
-    /// Returns the same, also where a namespace is given with a database.
-    pub(crate) fn named(&self) -> Result<Chosen, String> {
-        let set = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
-        let split = |urls: String| urls.split(',').map(str::to_owned).collect();
-        match (&self.redis[..], &self.database) {
-            ([], None) => match (set("FENCING_REDIS"), set("FENCING_DATABASE")) {
-                (Some(urls), None) => Ok(Chosen::Redis(split(urls))),
-                (None, Some(url)) => Ok(Chosen::Database(url)),
-                (None, None) => Err("no nodes and no database are given: give --redis or \
-                    --database, or set FENCING_REDIS or FENCING_DATABASE"
-                    .into()),
-                (Some(_), Some(_)) => {
-                    Err("both FENCING_REDIS and FENCING_DATABASE are set: unset one of them, or \
-                         give --redis or --database"
-                        .into())
-                }
-            },
-            ([], Some(url)) => Ok(Chosen::Database(url.clone())),
-            (urls, _) => Ok(Chosen::Redis(urls.to_vec())),
-        }
-    }
 }
 
 const STATUS: &str = "\

@@ -1,8 +1,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::Place;
 use super::listen::{Listen, some};
+use super::place::Place;
 use crate::duration;
 
 /// Hands out leases over HTTP, to clients in any language.
@@ -13,13 +13,13 @@ use crate::duration;
 /// that the lease is to protect.
 ///
 /// A lease is known to the process that has handed it out. When that process ends, its locks stay closed
-/// until their TTL, and nobody can renew them.
+/// until their TTL, and cannot be renewed.
 ///
 /// Every client that reaches the port can lock everything: put it behind your own authentication. Web pages are
 /// refused (Origin, Sec-Fetch-Site).
 #[derive(Debug, clap::Args)]
 #[command(after_help = STATUS)]
-pub(crate) struct Serve {
+pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) place: Place,
     #[command(flatten)]

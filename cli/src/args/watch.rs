@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::run::Place;
+use super::place::Place;
 use crate::duration;
 
 /// How often it may ask.
@@ -21,10 +21,10 @@ const EVERY: std::ops::RangeInclusive<Duration> =
 /// `fencing leases --json`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = STATUS)]
-pub(crate) struct Watch {
+pub(crate) struct WatchArgs {
     #[command(flatten)]
     pub(crate) place: Place,
-    /// Shows only leases of resources that match: * stands for any text, ? for any character.
+    /// Shows only leases of resources that match: * is any text, ? any character.
     #[arg(long, value_name = "GLOB", default_value = "*")]
     pub(crate) resource: String,
     /// How often it asks: from 500ms to 1h.
@@ -36,7 +36,7 @@ pub(crate) struct Watch {
     pub(crate) node_budget: Duration,
     /// Where the storage keeps its marks: sqlite:PATH, postgres://... or mysql://..., or redis://...
     /// (valkey://...) [default: the database of --database]. A Redis that was restarted writes down that its marks are
-    /// closed when somebody looks at them.
+    /// closed when they are read.
     #[arg(long, value_name = "URL", env = "FENCING_MARKS", hide_env_values = true)]
     pub(crate) marks: Option<String>,
 }

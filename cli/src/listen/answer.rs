@@ -1,26 +1,22 @@
-use bytes::Bytes;
+use axum::body::Body;
 use fencing::http::Problem;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 use serde_json::json;
 
-/// A body that is there as a whole.
-pub(crate) type Full = http_body_util::Full<Bytes>;
 /// An answer of this program's own.
-pub(crate) type Answer = Response<Full>;
+pub(crate) type Answer = Response<Body>;
 
-pub(crate) const JSON: &str = "application/json";
-
-/// Makes an answer that nobody keeps.
-pub(crate) fn answer(status: StatusCode, kind: &'static str, text: impl Into<Bytes>) -> Answer {
-    let mut answer = Response::new(Full::new(text.into()));
+/// Makes an answer that no cache keeps.
+pub(crate) fn answer(status: StatusCode, kind: &'static str, text: impl Into<Body>) -> Answer {
+    let mut answer = Response::new(text.into());
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     answer
 }
 
-/// Makes a problem (RFC 9457). With `retry_after` the client may try again after so many seconds.
+/// Makes a problem (RFC 9457). With `retry_after` the client may try again after this many seconds.
 pub(crate) fn problem(
     status: StatusCode,
     (kind, title): (&str, &str),

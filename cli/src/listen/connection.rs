@@ -1,174 +1,113 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use axum::body::Body;
 use fencing::http::Problem;
 use http::{Request, StatusCode};
-use http_body::Body;
 use http_body_util::BodyExt;
-use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use parking_lot::Mutex;
 use tokio::net::TcpStream;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_io_timeout::TimeoutWriter;
+use tokio_util::sync::CancellationToken;
 
 use super::ambiguous::ambiguous;
 use super::{Handler, problem};
 use crate::args::Listen;
 
 /// How many requests one connection in HTTP/2 may have at a time.
-const STREAMS: u32 = 100;
+const MAX_STREAMS: u32 = 100;
 /// The longest list of headers, in bytes.
 const MAX_HEADERS: u32 = 64 << 10;
+/// A connection that has had no request for this long may be ended for another one.
+const IDLE: Duration = Duration::from_secs(1);
 /// How long a connection that is ended has for its last bytes.
 const CLOSING: Duration = Duration::from_millis(100);
 
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
-/// One connection, as others see it.
+/// One connection of a client.
 pub(super) struct Connection {
-    work: Mutex<Work>,
-    close: Notify,
-}
-
-/// Whether a connection is at work, and since when it is not.
-struct Work {
-    requests: usize,
-    since: Instant,
-    /// Whether it has had a request.
-    begun: bool,
+    pub(super) stream: TcpStream,
+    pub(super) from: SocketAddr,
+    pub(super) settings: Listen,
+    /// Notified when another connection needs its place.
+    pub(super) full: Arc<Notify>,
+    pub(super) stop: CancellationToken,
 }
 
 impl Connection {
-    pub(super) fn new() -> Arc<Connection> {
-        let work = Work { requests: 0, since: Instant::now(), begun: false };
-        Arc::new(Connection { work: Mutex::new(work), close: Notify::new() })
-    }
-
-    /// Since when it has had no request.
-    pub(super) fn idle_since(&self) -> Option<Instant> {
-        let work = self.work();
-        (work.requests == 0).then_some(work.since)
-    }
-
-    /// Ends it, unless a request has come.
-    pub(super) fn close(&self) {
-        self.close.notify_one();
-    }
-
-    /// Waits until it is to end: for another one, or because the client sends no request. Within HTTP/1
-    /// hyper has its own timer for the next head.
-    async fn unused(&self, settings: &Listen) {
-        tokio::select! {
-            () = self.closed() => {}
-            () = self.idle(settings) => {}
-        }
-    }
-
-    async fn closed(&self) {
-        loop {
-            self.close.notified().await;
-            if self.idle_since().is_some() {
-                return;
+    /// Serves it until it ends, or until the process stops and its requests are done.
+    pub(super) async fn serve(self, handler: impl Handler) {
+        let Connection { stream, from, settings, full, stop } = self;
+        let _ = stream.set_nodelay(true);
+        // Ends a connection whose client does not read its answer.
+        let mut stream = TimeoutWriter::new(stream);
+        stream.set_timeout(Some(settings.client_timeout));
+        let use_of = Arc::new(Mutex::new(Use { requests: 0, since: Instant::now() }));
+        let counted = Arc::clone(&use_of);
+        let service = service_fn(move |request: Request<Incoming>| {
+            let (handler, working) = (handler.clone(), Working::begin(&counted));
+            async move {
+                let answer = match ambiguous(&request) {
+                    Some(why) => {
+                        note_malformed(why);
+                        let kind = (Problem::MALFORMED, "Malformed request");
+                        problem(StatusCode::BAD_REQUEST, kind, why, None)
+                    }
+                    None => handler.handle(request, from).await,
+                };
+                Ok::<_, Infallible>(answer.map(|body| working.until_end_of(body)))
             }
-        }
-    }
-
-    async fn idle(&self, settings: &Listen) {
-        loop {
-            let begun = self.work().begun;
-            let limit = if begun { settings.client_timeout } else { settings.header_timeout };
-            let next = self.idle_since().unwrap_or_else(Instant::now) + limit;
-            if next <= Instant::now() {
-                return;
-            }
-            sleep_until(next).await;
-        }
-    }
-
-    /// Waits until nothing is lost if it is cut off.
-    async fn ended(&self) {
-        loop {
-            sleep(CLOSING).await;
-            if self.idle_since().is_some() {
-                return;
-            }
-        }
-    }
-
-    fn work(&self) -> MutexGuard<'_, Work> {
-        self.work.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Serves one connection until it ends, or until it is told to stop and is done.
-pub(super) async fn serve<H: Handler>(
-    stream: TcpStream,
-    from: SocketAddr,
-    settings: Listen,
-    mut stop: watch::Receiver<bool>,
-    me: Arc<Connection>,
-    handler: H,
-) {
-    let _ = stream.set_nodelay(true);
-    // Ends a connection whose client does not read its answer.
-    let mut stream = TimeoutWriter::new(stream);
-    stream.set_timeout(Some(settings.client_timeout));
-    let counted = Arc::clone(&me);
-    let service = service_fn(move |request: Request<Incoming>| {
-        let (handler, working) = (handler.clone(), Working::begin(&counted));
-        async move {
-            let answer = match ambiguous(&request) {
-                Some(why) => {
-                    note_malformed(why);
-                    let kind = (Problem::MALFORMED, "Malformed request");
-                    let answer = problem(StatusCode::BAD_REQUEST, kind, why, None);
-                    answer.map(|body| working.until_end_of(body))
-                }
-                None => {
-                    let Ok(answer) = handler.handle(request, from).await;
-                    answer.map(|body| working.until_end_of(body))
-                }
-            };
-            Ok::<_, Infallible>(answer)
-        }
-    });
-    let mut builder = Builder::new(TokioExecutor::new());
-    let mut http1 = builder.http1();
-    http1.timer(TokioTimer::new()).header_read_timeout(settings.header_timeout);
-    http1.max_buf_size(MAX_HEADERS as usize);
-    let mut http2 = builder.http2();
-    http2.timer(TokioTimer::new()).max_concurrent_streams(STREAMS);
-    http2.keep_alive_interval(settings.client_timeout).max_header_list_size(MAX_HEADERS);
-    http2.keep_alive_timeout(settings.client_timeout);
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(Box::pin(stream)), service));
-    let stopped = async { drop(stop.wait_for(|stop| *stop).await) };
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = stopped => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-        () = me.unused(&settings) => {
-            connection.as_mut().graceful_shutdown();
+        });
+        let mut builder = Builder::new(TokioExecutor::new());
+        let mut http1 = builder.http1();
+        http1.timer(TokioTimer::new()).header_read_timeout(settings.header_timeout);
+        http1.max_buf_size(MAX_HEADERS as usize);
+        let mut http2 = builder.http2();
+        http2.timer(TokioTimer::new()).max_concurrent_streams(MAX_STREAMS);
+        http2.keep_alive_interval(settings.client_timeout).max_header_list_size(MAX_HEADERS);
+        http2.keep_alive_timeout(settings.client_timeout);
+        let mut connection =
+            pin!(builder.serve_connection(TokioIo::new(Box::pin(stream)), service));
+        // hyper has its own timer for the head of a request, but none for a connection without one.
+        let unused = async {
             tokio::select! {
-                ended = connection => ended,
-                () = me.ended() => return,
+                () = idle(&use_of, settings.header_timeout) => {}
+                () = displaced(&use_of, &full) => {}
             }
+        };
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = stop.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+            () = unused => {
+                connection.as_mut().graceful_shutdown();
+                // A request may have come just now.
+                let closed = async {
+                    sleep(CLOSING).await;
+                    idle(&use_of, Duration::ZERO).await;
+                };
+                tokio::select! {
+                    ended = connection => ended,
+                    () = closed => return,
+                }
+            }
+        };
+        let Err(error) = ended else { return };
+        if error.downcast_ref().is_some_and(hyper::Error::is_parse) {
+            return note_malformed(&error.to_string());
         }
-    };
-    let Err(error) = ended else { return };
-    if error.downcast_ref().is_some_and(hyper::Error::is_parse) {
-        return note_malformed(&error.to_string());
+        tracing::debug!(%error, "connection ended");
     }
-    tracing::debug!(%error, "connection ended");
 }
 
 fn note_malformed(why: &str) {
@@ -176,33 +115,58 @@ fn note_malformed(why: &str) {
     metrics::counter!("fencing_requests_malformed_total").increment(1);
 }
 
+/// How many requests a connection has, or since when it has had none.
+struct Use {
+    requests: usize,
+    since: Instant,
+}
+
+/// Waits until a connection has had no request for this long.
+async fn idle(use_of: &Mutex<Use>, limit: Duration) {
+    loop {
+        let due = match &*use_of.lock() {
+            Use { requests: 0, since } => *since + limit,
+            _ => Instant::now() + limit.max(CLOSING),
+        };
+        if due <= Instant::now() {
+            return;
+        }
+        sleep_until(due).await;
+    }
+}
+
+/// Waits until another connection needs the place of this one, which has had no request for a while.
+async fn displaced(use_of: &Mutex<Use>, full: &Notify) {
+    loop {
+        full.notified().await;
+        let Use { requests, since } = &*use_of.lock();
+        if *requests == 0 && since.elapsed() >= IDLE {
+            return;
+        }
+    }
+}
+
 /// One request at work.
-struct Working(Arc<Connection>);
+struct Working(Arc<Mutex<Use>>);
 
 impl Working {
-    fn begin(connection: &Arc<Connection>) -> Working {
-        let mut work = connection.work();
-        (work.requests, work.begun) = (work.requests + 1, true);
-        drop(work);
-        Working(Arc::clone(connection))
+    fn begin(use_of: &Arc<Mutex<Use>>) -> Working {
+        use_of.lock().requests += 1;
+        Working(Arc::clone(use_of))
     }
 
     /// Stays at work until the answer has ended.
-    fn until_end_of<B>(self, body: B) -> UnsyncBoxBody<Bytes, BoxError>
-    where
-        B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
-    {
-        let held = move |error: B::Error| {
+    fn until_end_of(self, body: Body) -> Body {
+        Body::new(body.map_err(move |error| {
             let _ = &self;
-            error.into()
-        };
-        body.map_err(held).boxed_unsync()
+            error
+        }))
     }
 }
 
 impl Drop for Working {
     fn drop(&mut self) {
-        let mut work = self.0.work();
+        let mut work = self.0.lock();
         work.requests -= 1;
         work.since = Instant::now();
     }

@@ -1,56 +1,57 @@
-//! What `serve` and `proxy` listen with: connections in HTTP/1 and HTTP/2 with bounds on everything, a
-//! second port for operators, and an end in order.
+//! What `serve`, `proxy` and `exporter` listen with: connections in HTTP/1 and HTTP/2 with bounds on
+//! everything, a second port for operators, and an end in order.
 
 mod ambiguous;
 mod answer;
 mod connection;
-mod recorder;
 mod status;
 mod upload;
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use axum::Router;
+use axum::body::Body;
 use http::{Request, Response};
-use http_body::Body;
 use hyper::body::Incoming;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower_service::Service;
 
-pub(crate) use answer::{Answer, Full, JSON, answer, problem};
-pub(crate) use recorder::{Recorder, record_metrics};
-pub(crate) use status::{Ready, Status};
-pub(crate) use upload::{Progress, Stalled, Upload};
+pub(crate) use answer::{Answer, answer, problem};
+pub(crate) use status::{record_metrics, status, yaml};
+pub(crate) use upload::{Progress, Upload, UploadError, UploadState};
 
 use connection::Connection;
 
 use crate::args::Listen;
 use crate::duration::show;
+use crate::exit::Failure;
 use crate::signals::Signals;
 use crate::{exit, say};
 
-/// How long it waits after an error of the system, such as too many open files.
-const PAUSE: Duration = Duration::from_millis(100);
-/// A connection that has had no request for this long may be ended for another one.
-const IDLE: Duration = Duration::from_secs(1);
+/// How long it waits after an error of the system, such as too many open files, and for a connection to end.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What answers requests.
-pub(crate) trait Handler: Clone + Send + 'static {
-    type Body: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
-        + Send
-        + 'static;
-
+pub(crate) trait Handler: Clone + Send + Sync + 'static {
     /// Answers one request. It is dropped when the client goes away.
     fn handle(
         &self,
         request: Request<Incoming>,
         from: SocketAddr,
-    ) -> impl Future<Output = Result<Response<Self::Body>, Infallible>> + Send;
+    ) -> impl Future<Output = Response<Body>> + Send;
+}
+
+impl Handler for Router {
+    async fn handle(&self, request: Request<Incoming>, _: SocketAddr) -> Response<Body> {
+        let Ok(response) = self.clone().call(request).await;
+        response
+    }
 }
 
 /// Two ports, bound.
@@ -58,149 +59,122 @@ pub(crate) struct Listener {
     requests: TcpListener,
     status: TcpListener,
     settings: Listen,
-    /// Turns true when the process is to stop.
-    stop: watch::Sender<bool>,
+    /// Cancelled when the process is to stop.
+    pub(crate) stop: CancellationToken,
 }
 
 impl Listener {
-    /// Binds both ports, and says where they are.
-    pub(crate) async fn bind(settings: &Listen) -> Result<Listener, String> {
-        let requests = bind(settings.listen).await?;
-        let status = bind(settings.status).await?;
+    /// Binds both ports.
+    pub(crate) async fn bind(settings: &Listen) -> Result<Listener, Failure> {
         Ok(Listener {
-            requests,
-            status,
+            requests: bind(settings.listen).await?,
+            status: bind(settings.status).await?,
             settings: settings.clone(),
-            stop: watch::Sender::new(false),
+            stop: CancellationToken::new(),
         })
     }
 
-    /// Turns true when the process is to stop.
-    pub(crate) fn stopping(&self) -> watch::Receiver<bool> {
-        self.stop.subscribe()
-    }
-
-    /// Answers requests until a signal comes. Then it takes no new connections, waits until those that
-    /// it has are done, and until `settled` is, and returns the exit status.
+    /// Answers requests until a signal comes. Then it takes no new connections, waits for the end of
+    /// those that it has and for `settled`, and returns the exit status.
     pub(crate) async fn run(
         self,
         handler: impl Handler,
-        status: impl Handler,
+        status: Router,
         settled: impl Future<Output = ()>,
-    ) -> u8 {
-        let mut signals = match Signals::listen() {
-            Ok(signals) => signals,
-            Err(error) => {
-                say::error(format_args!("cannot listen for signals: {error}"));
-                return exit::FAILED;
-            }
-        };
+    ) -> Result<u8, Failure> {
+        let mut signals = Signals::listen()?;
         if let (Ok(requests), Ok(status)) = (self.requests.local_addr(), self.status.local_addr()) {
             say::out(format_args!("requests on http://{requests}\nstatus on http://{status}\n"));
         }
-        let settings = &self.settings;
+        let Listener { settings, stop, .. } = self;
         // The second port answers until the end: it says that the process stops.
-        let (_last, never) = watch::channel(false);
-        let status = accept(self.status, settings.clone(), never, status);
-        let status = tokio::spawn(status);
-        let requests = accept(self.requests, settings.clone(), self.stop.subscribe(), handler);
+        tokio::spawn(accept(self.status, settings.clone(), CancellationToken::new(), status));
+        let requests = accept(self.requests, settings.clone(), stop.clone(), handler);
         let requests = tokio::spawn(requests);
         signals.next().await;
         say::notice("stopping: requests in flight finish\n");
-        self.stop.send_replace(true);
+        stop.cancel();
         let last = async {
             let _ = requests.await;
             settled.await;
         };
         let ended = tokio::select! {
-            ended = timeout(settings.stop_within, last) => ended.is_ok(),
+            ended = timeout(settings.stop_within, last) => ended,
             again = signals.next() => {
-                say::error("stopped by a second signal; some requests had not ended");
-                return exit::by_signal(again.as_raw());
+                let why = "stopped by a second signal; some requests had not ended";
+                return Err(Failure::new(exit::by_signal(again.as_raw()), why));
             }
         };
-        status.abort();
-        if ended {
-            return 0;
-        }
-        let bound = settings.stop_within;
-        say::error(format_args!(
-            "some requests had not ended after {}; what they do may go on",
-            show(bound)
-        ));
-        exit::HELD
+        let late = |_| {
+            let bound = show(settings.stop_within);
+            let why = "what they do may go on";
+            Failure::new(
+                exit::HELD,
+                format_args!("some requests had not ended after {bound}; {why}"),
+            )
+        };
+        ended.map(|()| 0).map_err(late)
     }
 }
 
-/// Answers on one port until a signal comes, and returns the exit status.
-pub(crate) async fn run_alone(settings: Listen, handler: impl Handler) -> Result<u8, String> {
-    let bound = bind(settings.listen).await?;
-    let mut signals =
-        Signals::listen().map_err(|error| format!("cannot listen for signals: {error}"))?;
-    let address = bound.local_addr().map_err(|error| error.to_string())?;
+/// Answers operators alone, on one port, until a signal comes.
+pub(crate) async fn run_alone(settings: Listen, status: Router) -> Result<u8, Failure> {
+    let listener = bind(settings.listen).await?;
+    let mut signals = Signals::listen()?;
+    let address = listener.local_addr().map_err(Failure::failed)?;
     say::out(format_args!("status on http://{address}\n"));
-    let stop = watch::Sender::new(false);
-    let (within, stopping) = (settings.stop_within, stop.subscribe());
-    let answers = tokio::spawn(accept(bound, settings, stopping, handler));
+    let (stop, within) = (CancellationToken::new(), settings.stop_within);
+    let answers = tokio::spawn(accept(listener, settings, stop.clone(), status));
     signals.next().await;
-    stop.send_replace(true);
+    stop.cancel();
     let _ = timeout(within, answers).await;
     Ok(0)
 }
 
-async fn bind(address: SocketAddr) -> Result<TcpListener, String> {
+async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
     let bound = TcpListener::bind(address).await;
-    bound.map_err(|error| format!("cannot listen on {address}: {error}"))
+    bound.map_err(|error| Failure::failed(format_args!("cannot listen on {address}: {error}")))
 }
 
-/// Takes connections until it is told to stop, and waits for those that it has.
-async fn accept<H: Handler>(
+/// Accepts connections until `stop`, and then waits until all of them have ended.
+async fn accept(
     listener: TcpListener,
     settings: Listen,
-    mut stop: watch::Receiver<bool>,
-    handler: H,
+    stop: CancellationToken,
+    handler: impl Handler,
 ) {
-    let (mut open, mut connections) = (Vec::<Weak<Connection>>::new(), JoinSet::new());
-    loop {
-        let accepted = tokio::select! {
-            biased;
-            _ = stop.wait_for(|stop| *stop) => break,
-            Some(_) = connections.join_next(), if !connections.is_empty() => continue,
-            accepted = listener.accept() => accepted,
-        };
-        let (stream, from) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                tracing::warn!(%error, "no connection taken");
-                sleep(PAUSE).await;
-                continue;
-            }
-        };
-        // The next ones wait in the queue of the system.
-        while connections.len() >= settings.connections && !*stop.borrow() {
-            close_idlest(&open);
-            let _ = timeout(PAUSE, connections.join_next()).await;
+    let connections = TaskTracker::new();
+    let places = Arc::new(Semaphore::new(settings.connections));
+    // Connections that are kept for later must not keep out a renewal.
+    let full = Arc::new(Notify::new());
+    let accepting = async {
+        loop {
+            let (stream, from) = match listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::warn!(%error, "no connection taken");
+                    sleep(RETRY_INTERVAL).await;
+                    continue;
+                }
+            };
+            // The next ones wait in the queue of the system.
+            let place = loop {
+                match timeout(RETRY_INTERVAL, Arc::clone(&places).acquire_owned()).await {
+                    Ok(place) => break place,
+                    Err(_) => full.notify_waiters(),
+                }
+            };
+            let (settings, full, stop) = (settings.clone(), Arc::clone(&full), stop.clone());
+            let connection = Connection { stream, from, settings, full, stop };
+            let served = connection.serve(handler.clone());
+            connections.spawn(async move {
+                served.await;
+                drop(place);
+            });
         }
-        if open.len() > 2 * connections.len() {
-            open.retain(|connection| connection.strong_count() > 0);
-        }
-        let connection = Connection::new();
-        open.push(Arc::downgrade(&connection));
-        let (handler, settings, stop) = (handler.clone(), settings.clone(), stop.clone());
-        connections.spawn(connection::serve(stream, from, settings, stop, connection, handler));
-    }
+    };
+    stop.run_until_cancelled(accepting).await;
     drop(listener);
-    while connections.join_next().await.is_some() {}
-}
-
-/// Ends the connection that has had no request for the longest time, if any has had none for a while: connections that
-/// are kept for later must not keep out a renewal.
-fn close_idlest(open: &[Weak<Connection>]) {
-    let idle = open.iter().filter_map(Weak::upgrade).filter_map(|connection| {
-        let since = connection.idle_since().filter(|since| since.elapsed() >= IDLE)?;
-        Some((since, connection))
-    });
-    if let Some((_, connection)) = idle.min_by_key(|(since, _)| *since) {
-        connection.close();
-    }
+    connections.close();
+    connections.wait().await;
 }

@@ -1,72 +1,71 @@
-use std::convert::Infallible;
-use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
-use http::{Method, Request, Response, StatusCode};
-use hyper::body::Incoming;
-use tokio::sync::watch;
-use tokio::time::timeout;
+use axum::Router;
+use axum::routing::get;
+use http::StatusCode;
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
-use super::{Answer, Full, Handler, Recorder, answer};
+use super::{Answer, answer};
+use crate::exit::Failure;
 
+/// The bounds of the buckets, in seconds.
+const BOUNDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 5.0, 30.0];
+/// How often records are put into buckets. Until then each of them takes memory.
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 /// How long the question whether the process is ready may take.
-const LIMIT: Duration = Duration::from_secs(3);
+const READY_TIMEOUT: Duration = Duration::from_secs(3);
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// Whether requests can be answered now, or why not.
-pub(crate) type Ready = Arc<dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
-
-/// The second port, for operators.
-#[derive(Clone)]
-pub(crate) struct Status {
-    pub(crate) ready: Ready,
-    pub(crate) recorder: Recorder,
-    /// The page /openapi.yaml, for those that have a first port.
-    pub(crate) openapi: Option<&'static str>,
-    pub(crate) stopping: watch::Receiver<bool>,
+/// Records the metrics of this process from now on.
+pub(crate) fn record_metrics() -> Result<PrometheusHandle, Failure> {
+    let builder = PrometheusBuilder::new().set_buckets(&BOUNDS).map_err(Failure::failed)?;
+    let recorder = builder.install_recorder().map_err(Failure::failed)?;
+    let kept = recorder.clone();
+    tokio::spawn(async move {
+        loop {
+            sleep(UPKEEP_INTERVAL).await;
+            kept.run_upkeep();
+        }
+    });
+    Ok(recorder)
 }
 
-impl Status {
-    async fn of(&self, method: &Method, path: &str) -> Answer {
-        let openapi = self.openapi.filter(|_| path == "/openapi.yaml");
-        if !matches!(path, "/livez" | "/readyz" | "/metrics") && openapi.is_none() {
-            return answer(StatusCode::NOT_FOUND, TEXT, "no such page\n");
+/// The pages for operators: whether the process is ready, its metrics, and the description of its routes if it has any.
+pub(crate) fn status<R, M>(
+    ready: impl Fn() -> R + Clone + Send + Sync + 'static,
+    metrics: impl Fn() -> M + Clone + Send + Sync + 'static,
+    openapi: Option<&'static str>,
+    stop: CancellationToken,
+) -> Router
+where
+    R: Future<Output = Result<(), String>> + Send + 'static,
+    M: Future<Output = String> + Send + 'static,
+{
+    let readiness = async move || {
+        if stop.is_cancelled() {
+            return Err("stopping".to_owned());
         }
-        if !matches!(*method, Method::GET | Method::HEAD) {
-            return answer(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET\n");
-        }
-        if let Some(openapi) = openapi {
-            return answer(StatusCode::OK, "application/yaml", openapi);
-        }
-        match path {
-            "/livez" => answer(StatusCode::OK, TEXT, "live\n"),
-            "/metrics" => answer(StatusCode::OK, TEXT, self.recorder.render()),
-            _ => match self.readiness().await {
-                Ok(()) => answer(StatusCode::OK, TEXT, "ready\n"),
-                Err(why) => answer(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{why}\n")),
-            },
-        }
-    }
-
-    async fn readiness(&self) -> Result<(), String> {
-        if *self.stopping.borrow() {
-            return Err("stopping".into());
-        }
-        let late = |_| format!("no answer within {LIMIT:?}");
-        timeout(LIMIT, (self.ready)()).await.map_err(late)?
+        let late = |_| format!("no answer within {READY_TIMEOUT:?}");
+        timeout(READY_TIMEOUT, ready()).await.map_err(late)?
+    };
+    let readyz = async move || match readiness().await {
+        Ok(()) => answer(StatusCode::OK, TEXT, "ready\n"),
+        Err(why) => answer(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{why}\n")),
+    };
+    let pages = Router::new()
+        .route("/livez", get(async || answer(StatusCode::OK, TEXT, "live\n")))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(async move || answer(StatusCode::OK, TEXT, metrics().await)))
+        .fallback(async || answer(StatusCode::NOT_FOUND, TEXT, "no such page\n"));
+    match openapi {
+        Some(text) => pages.route("/openapi.yaml", get(async move || yaml(text))),
+        None => pages,
     }
 }
 
-impl Handler for Status {
-    type Body = Full;
-
-    async fn handle(
-        &self,
-        request: Request<Incoming>,
-        _: SocketAddr,
-    ) -> Result<Response<Full>, Infallible> {
-        Ok(self.of(request.method(), request.uri().path()).await)
-    }
+/// Answers with a description in OpenAPI.
+pub(crate) fn yaml(text: &'static str) -> Answer {
+    answer(StatusCode::OK, "application/yaml", text)
 }

@@ -36,7 +36,7 @@ pub(super) const DESTINATION: HeaderName = HeaderName::from_static("destination"
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Takes away what some services read in another way than the fence: headers that override the
-/// method or the path, and those with a mark in their name that many servers do not tell from a hyphen.
+/// method or the path, and those with a character in their name that many servers take for a hyphen.
 pub(super) fn clean(headers: &mut HeaderMap) {
     let twisted = |name: &&HeaderName| {
         let name = name.as_str();
@@ -79,7 +79,7 @@ fn end_to_end(headers: &mut HeaderMap) {
         named.extend(names.filter_map(|name| HeaderName::try_from(name).ok()));
     }
     for name in OF_THE_CONNECTION.into_iter().chain(named) {
-        // The length of the body belongs to the message, whoever says otherwise.
+        // The length of the body belongs to the message, even if Connection names it.
         if name != CONTENT_LENGTH && name != HOST {
             headers.remove(name);
         }

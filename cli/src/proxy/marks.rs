@@ -6,12 +6,13 @@ use fencing::{Resource, Token};
 use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
-use crate::args::{NAMESPACE, Proxy};
-use crate::pool::{Failure, Pool, connect, on, usage};
-use crate::{exit, opening, say};
+use crate::args::{NAMESPACE, ProxyArgs};
+use crate::exit::Failure;
+use crate::pool::{Pool, connect, on};
+use crate::redis_marks;
 
 /// How many connections the marks may have.
-const CONNECTIONS: u32 = 8;
+const MAX_CONNECTIONS: u32 = 8;
 const NOT_OPEN: &str = "the marks in this Redis are not open: the server may have forgotten some; \
                         see `fencing marks open --help`";
 
@@ -49,26 +50,25 @@ impl Marks for ClosedMarks {
 }
 
 /// Opens the marks at the URL of the arguments, or in this process without one.
-pub(super) async fn open(args: &Proxy, probe: &Resource) -> Result<Arc<dyn Marks>, Failure> {
-    let redis = args.marks.as_deref().is_some_and(opening::is_redis);
+pub(super) async fn open(args: &ProxyArgs, probe: &Resource) -> Result<Arc<dyn Marks>, Failure> {
+    let redis = args.marks.as_deref().is_some_and(redis_marks::is_redis);
     if args.namespace.is_some() && !redis {
-        return Err(usage("--namespace is for --marks in a Redis"));
+        return Err(Failure::usage("--namespace is for --marks in a Redis"));
     }
     let Some(url) = &args.marks else { return Ok(Arc::new(MemoryMarks::default())) };
     if redis {
         let namespace = args.namespace.as_deref().unwrap_or(NAMESPACE);
-        let (marks, found) = opening::reach(url, namespace).await?;
+        let (marks, found) = redis_marks::reach(url, namespace).await?;
         return match found.is_open() {
             true => Ok(Arc::new(marks)),
-            false => Err(Failure(exit::REFUSED, NOT_OPEN.into())),
+            false => Err(Failure::refused(NOT_OPEN)),
         };
     }
-    let pool = connect(url, true, CONNECTIONS)
+    let pool = connect(url, true, MAX_CONNECTIONS)
         .await
         .map_err(|Failure(status, text)| Failure(status, text.replace("--database", "--marks")))?;
     if on!(&pool, pool => sql::highest(pool, probe).await).is_err() {
-        let migrated = on!(&pool, pool => sql::migrate(pool).await);
-        migrated.map_err(|error| Failure(exit::REFUSED, say::chain(&error)))?;
+        on!(&pool, pool => sql::migrate(pool).await)?;
     }
     Ok(match pool {
         Pool::Sqlite(pool) => Arc::new(SqlMarks::new(pool)),

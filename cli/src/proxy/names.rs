@@ -1,19 +1,41 @@
-use std::fmt::Display;
-
 use fencing::Resource;
 use fencing::http::path;
 use http::HeaderName;
 use http::request::Parts;
 use percent_encoding::percent_decode_str;
 
-/// Why a request names no resource, in words for the client.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct NameError(String);
+use super::name_error::NameError;
+use super::patterns::Patterns;
+use crate::args::ProxyArgs;
 
-impl NameError {
-    pub(super) fn new(why: impl Display) -> NameError {
-        NameError(why.to_string())
+/// What names the resources of a request.
+pub(super) enum Names {
+    Path,
+    /// A header that a gateway sets.
+    Header(HeaderName),
+    Patterns(Patterns),
+}
+
+impl Names {
+    pub(super) fn new(args: &ProxyArgs) -> Result<Names, String> {
+        match &args.resource_header {
+            Some(header) => Ok(Names::Header(header.clone())),
+            None if args.resource_from.is_empty() => Ok(Names::Path),
+            None => Patterns::new(&args.resource_from).map(Names::Patterns),
+        }
+    }
+
+    /// Whether a gateway that has seen the request names them.
+    pub(super) fn by_gateway(&self) -> bool {
+        matches!(self, Names::Header(_))
+    }
+
+    pub(super) fn of(&self, parts: &Parts) -> Result<Vec<Resource>, NameError> {
+        match self {
+            Names::Path => by_path(parts).map(|path| vec![path]),
+            Names::Header(header) => by_header(parts, header).map(|name| vec![name]),
+            Names::Patterns(patterns) => patterns.resources(by_path(parts)?.as_str()),
+        }
     }
 }
 
@@ -21,7 +43,7 @@ impl NameError {
 /// some services read as another path names nothing: encoded slashes, question marks and hashes (a service
 /// that decodes before it splits ends the path there), backslashes, parameters behind a semicolon, what is encoded
 /// twice, and a `%` that encodes nothing. Empty and dotted segments name nothing either.
-pub(super) fn by_path(parts: &Parts) -> Result<Resource, NameError> {
+fn by_path(parts: &Parts) -> Result<Resource, NameError> {
     let raw = parts.uri.path().as_bytes();
     if raw.windows(3).any(|three| three.eq_ignore_ascii_case(b"%2f")) {
         return Err(NameError::new("the path has an encoded slash; send the path without it"));
@@ -43,7 +65,7 @@ pub(super) fn by_path(parts: &Parts) -> Result<Resource, NameError> {
 }
 
 /// Returns the resource that a gateway has named in this header.
-pub(super) fn by_header(parts: &Parts, header: &HeaderName) -> Result<Resource, NameError> {
+fn by_header(parts: &Parts, header: &HeaderName) -> Result<Resource, NameError> {
     let mut values = parts.headers.get_all(header).iter();
     let (Some(value), None) = (values.next(), values.next()) else {
         return Err(NameError::new("the gateway must name the resource once"));
@@ -52,11 +74,11 @@ pub(super) fn by_header(parts: &Parts, header: &HeaderName) -> Result<Resource, 
     Resource::new(name).map_err(NameError::new)
 }
 
-/// The names of a request, or why it has none. They stand in the request's extensions.
+/// The names of a request, or why it has none: an extension of the request.
 #[derive(Clone)]
 pub(super) struct Named(pub(super) Result<Vec<Resource>, NameError>);
 
-/// Returns the names that stand in the request's extensions.
+/// Returns the names in the request's extensions.
 pub(super) fn named(parts: &Parts) -> Result<Vec<Resource>, NameError> {
     let named = parts.extensions.get::<Named>().map(|named| named.0.clone());
     named.unwrap_or_else(|| Err(NameError::new("the request was not named")))

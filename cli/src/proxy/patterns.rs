@@ -3,145 +3,69 @@
 use std::str::FromStr;
 
 use fencing::Resource;
+use matchit::{InsertError, Params, Router};
 
-use super::names::NameError;
+use super::name_error::NameError;
 
 /// A pattern of a path, and what it names.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
     text: String,
-    segments: Vec<Segment>,
-    end: End,
-    names: Vec<Vec<Part>>,
+    /// The routes of its paths. With `**` there are two: that may be nothing, or segments.
+    routes: Vec<String>,
+    /// The captures that are numbers without leading zeros: another text for the same number does not match.
+    integers: Vec<String>,
+    names: Vec<Template>,
 }
 
+/// The name of a resource: texts, each with the capture behind it, and the text at the end.
 #[derive(Debug, Clone)]
-enum Segment {
-    Plain(String),
-    Captured(String),
-    /// `{id:int}`: a number without leading zeros. What is another text for the same number does not match.
-    Integer(String),
-}
+struct Template(Vec<(String, String)>, String);
 
-/// What may stand behind the segments.
-#[derive(Debug, Clone)]
-enum End {
-    Nothing,
-    /// `**`: any number of segments.
-    Anything,
-    /// `{*name}`: one segment at least.
-    Captured(String),
-}
+/// The patterns of a proxy. Of two that match a path, the more specific one names its resources.
+pub(super) struct Patterns(Router<Pattern>);
 
-#[derive(Debug, Clone)]
-enum Part {
-    Plain(String),
-    /// The place of a capture.
-    Captured(usize),
-}
-
-/// Returns the resources of a path, without the slash at its beginning: what the first pattern that matches says.
-pub(super) fn by_patterns(patterns: &[Pattern], path: &str) -> Result<Vec<Resource>, NameError> {
-    let segments: Vec<&str> = path.split('/').collect();
-    let found = patterns.iter().find_map(|pattern| Some((pattern, pattern.captures(&segments)?)));
-    let Some((pattern, captures)) = found else {
-        return Err(NameError::new("no pattern of the proxy names a resource for this path"));
-    };
-    let mut resources = Vec::new();
-    for name in &pattern.names {
-        let name: String = name.iter().map(|part| part.fill(&captures)).collect();
-        let resource = Resource::new(name).map_err(NameError::new)?;
-        // From one to the same is one resource, with one token.
-        if !resources.contains(&resource) {
-            resources.push(resource);
-        }
-    }
-    Ok(resources)
-}
-
-/// Returns a pattern that can never decide, behind the earlier one that matches all of its paths.
-pub(super) fn hidden(patterns: &[Pattern]) -> Option<(&str, &str)> {
-    patterns.iter().enumerate().find_map(|(at, later)| {
-        let earlier = patterns.iter().take(at).find(|earlier| earlier.covers(later))?;
-        Some((earlier.text.as_str(), later.text.as_str()))
-    })
-}
-
-impl Pattern {
-    /// Returns whether it matches all paths that the other one matches. A path has one segment at least.
-    fn covers(&self, other: &Pattern) -> bool {
-        let Some(more) = other.segments.len().checked_sub(self.segments.len()) else {
-            return false;
-        };
-        let ends = match self.end {
-            End::Nothing => more == 0 && matches!(other.end, End::Nothing),
-            End::Anything => true,
-            End::Captured(_) => {
-                more > 0 || self.segments.is_empty() || matches!(other.end, End::Captured(_))
-            }
-        };
-        ends && self.segments.iter().zip(&other.segments).all(|(own, other)| own.covers(other))
-    }
-
-    /// Returns what it captures of a path that it matches.
-    fn captures(&self, path: &[&str]) -> Option<Vec<String>> {
-        let (head, rest) = path.split_at_checked(self.segments.len())?;
-        let mut captures = Vec::new();
-        for (segment, found) in self.segments.iter().zip(head) {
-            match segment {
-                Segment::Plain(text) if text == found => {}
-                Segment::Plain(_) => return None,
-                Segment::Integer(_) if !integer(found) => return None,
-                Segment::Captured(_) | Segment::Integer(_) => captures.push((*found).to_owned()),
+impl Patterns {
+    pub(super) fn new(patterns: &[Pattern]) -> Result<Patterns, String> {
+        let mut router = Router::new();
+        for pattern in patterns {
+            for route in &pattern.routes {
+                router.insert(route, pattern.clone()).map_err(|error| match error {
+                    InsertError::Conflict { with } => {
+                        format!("{}: another pattern matches the same paths: {with}", pattern.text)
+                    }
+                    error => format!("{}: {error}", pattern.text),
+                })?;
             }
         }
-        match self.end {
-            End::Nothing if !rest.is_empty() => return None,
-            End::Captured(_) if rest.is_empty() => return None,
-            End::Captured(_) => captures.push(rest.join("/")),
-            End::Nothing | End::Anything => {}
-        }
-        Some(captures)
+        Ok(Patterns(router))
     }
 
-    /// The names of its captures, in their order.
-    fn captured(&self) -> Vec<&str> {
-        let in_segments = self.segments.iter().filter_map(|segment| match segment {
-            Segment::Captured(name) | Segment::Integer(name) => Some(name.as_str()),
-            Segment::Plain(_) => None,
-        });
-        let last = match &self.end {
-            End::Captured(name) => Some(name.as_str()),
-            End::Nothing | End::Anything => None,
-        };
-        in_segments.chain(last).collect()
-    }
-}
-
-impl Segment {
-    fn covers(&self, other: &Segment) -> bool {
-        match (self, other) {
-            (Segment::Captured(_), _) | (Segment::Integer(_), Segment::Integer(_)) => true,
-            (Segment::Integer(_), Segment::Plain(text)) => integer(text),
-            (Segment::Plain(own), Segment::Plain(text)) => own == text,
-            _ => false,
+    /// Returns the resources of a path, without the slash at its beginning.
+    pub(super) fn resources(&self, path: &str) -> Result<Vec<Resource>, NameError> {
+        let none = || NameError::new("no pattern of the proxy names a resource for this path");
+        let path = format!("/{path}");
+        let found = self.0.at(&path).map_err(|_| none())?;
+        let (pattern, params) = (found.value, found.params);
+        if !pattern.integers.iter().all(|name| params.get(name).is_some_and(is_integer)) {
+            return Err(none());
         }
+        let mut resources = Vec::new();
+        for name in &pattern.names {
+            let resource = Resource::new(name.fill(&params)).map_err(NameError::new)?;
+            // From one to the same is one resource, with one token.
+            if !resources.contains(&resource) {
+                resources.push(resource);
+            }
+        }
+        Ok(resources)
     }
 }
 
 /// Returns whether a text is a number in the one way that this proxy reads.
-fn integer(text: &str) -> bool {
+fn is_integer(text: &str) -> bool {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     digits && (text == "0" || !text.starts_with('0'))
-}
-
-impl Part {
-    fn fill<'a>(&'a self, captures: &'a [String]) -> &'a str {
-        match self {
-            Part::Plain(text) => text,
-            Part::Captured(at) => captures.get(*at).map_or("", String::as_str),
-        }
-    }
 }
 
 impl FromStr for Pattern {
@@ -151,94 +75,95 @@ impl FromStr for Pattern {
         let (path, names) =
             text.split_once('=').ok_or("give PATTERN=NAME, as in /a/{id}/**=a/{id}")?;
         let path = path.strip_prefix('/').ok_or("a pattern begins with a slash")?;
-        let mut pattern = Pattern {
-            text: text.to_owned(),
-            segments: Vec::new(),
-            end: End::Nothing,
-            names: Vec::new(),
-        };
+        let (mut route, mut routes) = (String::new(), Vec::new());
+        let (mut captures, mut integers) = (Vec::new(), Vec::new());
         for segment in path.split('/') {
-            if !matches!(pattern.end, End::Nothing) {
-                return Err("** and {*name} stand at the end of a pattern".into());
+            if route.contains("{*") {
+                return Err("** and {*name} are allowed only at the end of a pattern".into());
             }
-            match segment {
-                "" | "." | ".." => return Err(format!("a segment of a pattern is {segment:?}")),
-                "**" => pattern.end = End::Anything,
-                _ => match capture(segment)? {
-                    Some(name) if name.starts_with('*') => {
-                        pattern.end = End::Captured(word(name.get(1..).unwrap_or(""))?);
-                    }
-                    Some(name) => pattern.segments.push(match name.split_once(':') {
-                        Some((name, "int")) => Segment::Integer(word(name)?),
-                        Some((_, kind)) => return Err(format!("{segment}: {kind:?} is not int")),
-                        None => Segment::Captured(word(name)?),
-                    }),
-                    None => pattern.segments.push(Segment::Plain(segment.to_owned())),
-                },
+            if segment == "**" {
+                routes.extend((!route.is_empty()).then(|| route.clone()));
+                route.push_str("/{*-}");
+                continue;
             }
+            let Some(capture) = capture(segment)? else {
+                route = format!("{route}/{segment}");
+                continue;
+            };
+            let name = capture.strip_prefix('*').unwrap_or(capture);
+            let name = match name.split_once(':') {
+                Some((name, "int")) if !capture.starts_with('*') => {
+                    integers.push(name.to_owned());
+                    name
+                }
+                Some((_, kind)) => return Err(format!("{segment}: {kind:?} is not int")),
+                None => name,
+            };
+            if name.is_empty() || !name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_') {
+                return Err(format!(
+                    "{segment}: a capture has a name of letters, digits and underscores"
+                ));
+            }
+            if captures.iter().any(|captured| captured == name) {
+                return Err(format!("{{{name}}} is twice in the pattern"));
+            }
+            captures.push(name.to_owned());
+            let star = if capture.starts_with('*') { "*" } else { "" };
+            route = format!("{route}/{{{star}{name}}}");
         }
-        let captured = pattern.captured();
-        if captured
-            .iter()
-            .enumerate()
-            .any(|(at, name)| captured.iter().take(at).any(|it| it == name))
-        {
-            return Err("a name stands twice in the pattern".into());
-        }
-        let names: Result<Vec<_>, String> =
-            names.split(',').map(|name| template(name, &captured)).collect();
-        pattern.names = names?;
-        Ok(pattern)
+        routes.push(route);
+        let names = names.split(',').map(|name| Template::read(name, &captures));
+        let names = names.collect::<Result<_, _>>()?;
+        Ok(Pattern { text: text.to_owned(), routes, integers, names })
     }
 }
 
-/// Returns what stands between the braces of a segment, if it is a capture as a whole.
+/// Returns the text between the braces of a segment, if it is a capture as a whole.
 fn capture(segment: &str) -> Result<Option<&str>, String> {
-    match segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
-        Some(name) => Ok(Some(name)),
-        None if segment.contains(['{', '}', '*']) => Err(format!(
-            "{segment}: a capture is a whole segment, and * stands only in ** and {{*name}}"
-        )),
+    let why = match segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
+        Some(name) => return Ok(Some(name)),
+        None if matches!(segment, "" | "." | "..") => "paths have no empty and no dotted segments",
+        None if segment.contains(['{', '}', '*']) => {
+            "a capture is a whole segment, and * is allowed only in ** and {*name}"
+        }
         None if segment.contains(|found: char| found.is_control() || r"%\;?#".contains(found)) => {
-            Err(format!(
-                "{segment:?}: paths are compared when they are decoded and without a query; % \\ ; ? # and \
-                 control characters match nothing"
-            ))
+            "paths are compared when they are decoded and without a query; % \\ ; ? # and control characters match \
+             nothing"
         }
-        None => Ok(None),
-    }
+        None => return Ok(None),
+    };
+    Err(format!("{segment:?}: {why}"))
 }
 
-fn word(name: &str) -> Result<String, String> {
-    match !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-    {
-        true => Ok(name.to_owned()),
-        false => {
-            Err(format!("{{{name}}}: a capture has a name of letters, digits and underscores"))
+impl Template {
+    /// Reads the name of a resource. A slash separates captures: `{a}{b}` would name two pairs alike.
+    fn read(text: &str, captures: &[String]) -> Result<Template, String> {
+        let (mut parts, mut rest) = (Vec::new(), text);
+        while let Some((before, after)) = rest.split_once('{') {
+            let (name, behind) = after.split_once('}').ok_or(format!("{text}: a brace is open"))?;
+            if !captures.iter().any(|capture| capture == name) {
+                return Err(format!("{text}: the pattern has no {{{name}}}"));
+            }
+            if !parts.is_empty() && !before.contains('/') {
+                return Err(format!("{text}: put a slash between two captures"));
+            }
+            parts.push((before.to_owned(), name.to_owned()));
+            rest = behind;
         }
+        if text.is_empty() || text.contains("}}") || rest.contains('}') {
+            return Err(format!("{text:?} is no name"));
+        }
+        Ok(Template(parts, rest.to_owned()))
     }
-}
 
-/// Reads what a resource is named. Two captures stand apart: `{a}{b}` would name two pairs alike.
-fn template(text: &str, captured: &[&str]) -> Result<Vec<Part>, String> {
-    let mut parts = Vec::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('{') {
-        let (name, behind) = after.split_once('}').ok_or(format!("{text}: a brace is open"))?;
-        let at = captured.iter().position(|captured| *captured == name);
-        let at = at.ok_or(format!("{text}: the pattern has no {{{name}}}"))?;
-        if !parts.is_empty() && !before.contains('/') {
-            return Err(format!("{text}: put a slash between two captures"));
+    fn fill(&self, params: &Params<'_, '_>) -> String {
+        let mut name = String::new();
+        for (before, capture) in &self.0 {
+            name.push_str(before);
+            name.push_str(params.get(capture).unwrap_or_default());
         }
-        parts.extend([Part::Plain(before.to_owned()), Part::Captured(at)]);
-        rest = behind;
+        name + &self.1
     }
-    parts.push(Part::Plain(rest.to_owned()));
-    let empty = parts.iter().all(|part| matches!(part, Part::Plain(text) if text.is_empty()));
-    if empty || text.contains("}}") || rest.contains('}') {
-        return Err(format!("{text:?} is no name"));
-    }
-    Ok(parts)
 }
 
 #[cfg(test)]
@@ -247,15 +172,16 @@ mod tests {
 
     fn names(patterns: &[&str], path: &str) -> Result<Vec<String>, String> {
         let patterns: Vec<Pattern> = patterns.iter().map(|text| text.parse().unwrap()).collect();
-        let found = by_patterns(&patterns, path).map_err(|error| error.to_string())?;
+        let found = Patterns::new(&patterns)?.resources(path).map_err(|error| error.to_string())?;
         Ok(found.iter().map(|name| name.as_str().to_owned()).collect())
     }
 
     #[test]
-    fn the_first_pattern_that_matches_decides() {
+    fn the_most_specific_pattern_that_matches_decides() {
         let patterns = [
-            "/accounts/closed=archive",
             "/accounts/{id}/**=accounts/{id}",
+            "/accounts/closed=archive",
+            "/{*path}=other",
             "/transfer/{from}/{to}=accounts/{from},accounts/{to}",
             "/{a}/{b}/x/{*rest}=all/{b}/{rest}",
         ];
@@ -272,7 +198,8 @@ mod tests {
             assert_eq!(names(&patterns, path).unwrap(), expected, "{path}");
         }
         for path in ["accounts", "transfer/7", "transfer/7/8/9", "a/b/x", "Accounts/7"] {
-            assert!(names(&patterns, path).unwrap_err().contains("no pattern"), "{path}");
+            assert_eq!(names(&patterns, path).unwrap(), ["other"], "{path}");
+            assert!(names(&patterns[..2], path).unwrap_err().contains("no pattern"), "{path}");
         }
     }
 
@@ -288,33 +215,27 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_could_never_decide_is_found() {
-        let found = |texts: [&str; 2]| {
+    fn patterns_for_the_same_paths_are_refused() {
+        let is_refused = |texts: [&str; 2]| {
             let patterns = texts.map(|text| text.parse::<Pattern>().unwrap());
-            hidden(&patterns).is_some()
+            Patterns::new(&patterns).is_err()
         };
-        for hides in [
+        for same in [
             ["/a/{x}=a", "/a/{y}=b"],
-            ["/{*path}={path}", "/a=b"],
-            ["/{*path}={path}", "/**=b"],
             ["/**=all", "/{*path}={path}"],
-            ["/a/**=a", "/a/b/{c}=c"],
-            ["/a/{*r}=a", "/a/b/**=c"],
             ["/a/{x}=a", "/a/{y:int}=b"],
-            ["/a/{x:int}=a", "/a/7=b"],
+            ["/a/{x}=a", "/a/{x}/**=b"],
+            ["/a/{x}/**=a", "/a/{y}=b"],
         ] {
-            assert!(found(hides), "{hides:?}");
+            assert!(is_refused(same), "{same:?}");
         }
         for apart in [
-            ["/a/{y:int}=b", "/a/{x}=a"],
-            ["/a/{x:int}=a", "/a/07=b"],
             ["/a/b=a", "/a/{x}=b"],
-            ["/a/{*r}=a", "/a/**=b"],
-            ["/a/{x}=a", "/a/{x}/**=b"],
-            ["/a/{x}/**=a", "/a/**=b"],
-            ["/a=a", "/{*path}={path}"],
+            ["/a/{x:int}=a", "/a/7=b"],
+            ["/{*path}={path}", "/a=b"],
+            ["/a/**=a", "/a/b/{c}=c"],
         ] {
-            assert!(!found(apart), "{apart:?}");
+            assert!(!is_refused(apart), "{apart:?}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! `fencing release`: takes a lock from its holder.
 
-mod ending;
-mod held;
+mod holders;
+mod outcome;
 
 use std::sync::Arc;
 
@@ -9,143 +9,143 @@ use fencing::lock::redlock::{Forced, NodeView};
 use fencing::lock::{Fault, sql};
 use fencing::{Resource, Token};
 
-use self::ending::{Answers, Ending};
-use self::held::{Held, named};
-use crate::args::{Chosen, Release, trimmed};
+use self::holders::{Holders, named};
+use self::outcome::{Answers, Outcome};
+use crate::args::{Chosen, ReleaseArgs};
+use crate::exit::Failure;
 use crate::leases::refused;
-use crate::pool::{self, Failure, answer, on};
-use crate::standing::Fleet;
-use crate::{exit, say};
+use crate::pool::{self, answer, on};
+use crate::say;
+use crate::voters::Voters;
 
 /// Releases the lock, or says what it would do.
-pub(crate) async fn main(args: Release) -> u8 {
-    let released = match args.place.chosen() {
-        Ok(Chosen::Redis(urls)) => on_nodes(&args, &urls).await,
-        Ok(Chosen::Database(url)) => in_database(&args, url.trim()).await,
-        Err(error) => Err(pool::usage(error)),
+pub(crate) async fn main(args: ReleaseArgs) -> Result<u8, Failure> {
+    let done = match args.place.chosen()? {
+        Chosen::Redis(urls) => on_nodes(&args, &urls).await?,
+        Chosen::Database(url) => in_database(&args, &url).await?,
     };
-    match released {
-        Ok(()) => 0,
-        Err(Failure(status, text)) => {
-            say::error(say::without_passwords(&text));
-            status
+    match done {
+        Some(done) => say::out(format_args!("{done}\n{HOLDER_GOES_ON}\n")),
+        None => {
+            say::out(format_args!("nobody holds {}\n", args.resource));
+            if args.resource.as_str().contains(['*', '?']) {
+                say::error("--resource is one name here, not a pattern");
+            }
         }
     }
+    Ok(0)
 }
 
-async fn on_nodes(args: &Release, urls: &[String]) -> Result<(), Failure> {
-    let (urls, budget): (Vec<&str>, _) = (trimmed(urls).collect(), args.node_budget);
-    let fleet = Fleet::of(&urls, args.place.namespace(), budget).await;
-    let mut fleet = fleet.map_err(pool::usage)?;
-    let (resource, list) = (args.resource.clone(), fleet.list.clone());
-    let views: Vec<NodeView> = fleet
+/// Returns what was released, or nothing if nobody holds the lock.
+async fn on_nodes(args: &ReleaseArgs, urls: &[String]) -> Result<Option<String>, Failure> {
+    let budget = args.node_budget;
+    let mut voters = Voters::of(urls, args.place.namespace(), budget).await?;
+    let (resource, list) = (args.resource.clone(), voters.list.clone());
+    let views: Vec<NodeView> = voters
         .each(|node| {
             let (list, resource) = (list.clone(), resource.clone());
             async move { node.lock(&list, &resource, budget).await }
         })
         .await;
-    enough(&fleet)?;
-    let not_asked = fleet.faults.len();
-    let (remember, size) = (fleet.remembering(), fleet.size);
-    let held = Held::of(&views, fleet.needed, |nodes| fleet.may_be_held(nodes));
-    if held.is_empty() && fleet.may_be_held(0) {
-        return Err(forgotten(&resource, &fleet));
+    check_majority(&voters)?;
+    let (not_asked, size) = (voters.faults.len(), voters.size);
+    let mut holders = Holders::of(&views, &voters);
+    if holders.is_empty() && voters.may_be_held(0) {
+        return Err(Failure::unavailable(format_args!(
+            "nothing was released: {} of {size} nodes remember, and none of them has {resource}. The others may have \
+             forgotten it, so it may be held; it ends with their quarantine",
+            voters.remembering()
+        )));
     }
-    if held.is_empty() {
-        return free(&resource);
+    if holders.is_empty() {
+        return Ok(None);
     }
-    let has = |token| held.iter().any(|held| held.has(token));
-    let only = held.iter().filter_map(Held::own_token).next();
-    let found = Held::told(&held, remember, size);
+    let found = Holders::describe(&holders, &voters);
     if let Some(token) = args.token
-        && held.iter().any(|held| held.perhaps)
+        && holders.iter().any(|holders| holders.uncertain)
     {
-        return Err(unclear(args, token, &found));
+        return Err(Failure::unavailable(format_args!(
+            "nothing was released: the nodes that remember do not show whether token {token} is that of the lease of \
+             {resource}; it is held by {found}. Run it again when more nodes do"
+        )));
     }
-    asked(args, &found, has, only)?;
-    let fits = |held: &Held| args.token.is_none_or(|token| held.has(token));
-    let held: Vec<Held> = held.into_iter().filter(fits).collect();
-    let told_of = Held::told(&held, remember, size);
-    let values: Vec<_> = held.into_iter().flat_map(|held| held.values).collect();
+    let only = holders.iter().filter_map(Holders::own_token).next();
+    check_agreed(args, &found, |token| holders.iter().any(|holders| holders.has(token)), only)?;
+    holders.retain(|holders| args.token.is_none_or(|token| holders.has(token)));
+    let found = Holders::describe(&holders, &voters);
+    let values: Vec<_> = holders.into_iter().flat_map(|holders| holders.values).collect();
     let views = Arc::new(views);
-    let forced = fleet
+    let forced = voters
         .each(|node| {
             let (list, resource, values) = (list.clone(), resource.clone(), values.clone());
             let views = Arc::clone(&views);
             async move { node.force_release(&list, &resource, &values, &views, budget).await }
         })
         .await;
-    for (place, (node, fault)) in fleet.faults.iter().enumerate() {
-        say::error(not_released(node, fault, place >= not_asked));
-    }
-    for ((node, _), forced) in fleet.nodes.iter().zip(&forced) {
+    let (unasked, failed) = voters.faults.split_at(not_asked);
+    unasked.iter().for_each(|(node, fault)| say_not_released(node, fault, false));
+    failed.iter().for_each(|(node, fault)| say_not_released(node, fault, !is_refusal(fault)));
+    for ((node, _), forced) in voters.nodes.iter().zip(&forced) {
         if *forced == Forced::HeldByAnother {
             say::error(format_args!("{node}: another client holds the lock there, and keeps it"));
         }
     }
-    let silent =
-        fleet.faults.iter().skip(not_asked).filter(|(_, fault)| !is_refusal(fault)).count();
+    let silent = failed.iter().filter(|(_, fault)| !is_refusal(fault)).count();
     let answers = Answers::of(&forced, silent);
     let Answers { taken, noted, others, .. } = answers;
-    let text = match answers.ending(fleet.needed) {
-        Ending::Released => {
-            told(&format!(
-                "released {resource}, held by {told_of}, on {taken} of {size} nodes; {noted} of {size} will refuse the \
+    Err(Failure::unavailable(match answers.outcome(voters.needed) {
+        Outcome::Released => {
+            return Ok(Some(format!(
+                "released {resource}, held by {found}, on {taken} of {size} nodes; {noted} of {size} will refuse the \
                  holder's renewal"
-            ));
-            return Ok(());
+            )));
         }
-        Ending::Gone => return Err(gone(&resource, &told_of, taken)),
-        Ending::Unknown => format!(
-            "it is not known whether {resource}, held by {told_of}, was released: {silent} of {size} nodes did not answer. \
+        Outcome::Gone => return Err(gone(&resource, &found, taken)),
+        Outcome::Unknown => format!(
+            "it is not known whether {resource}, held by {found}, was released: {silent} of {size} nodes did not answer. \
              {LOOK}"
         ),
-        Ending::TooFew => {
+        Outcome::TooFew => {
             let next = if others > 0 { LOOK } else { "Run this again." };
             format!(
-                "{resource}, held by {told_of}, was released on {taken} of {size} nodes, but only {noted} of them will \
+                "{resource}, held by {found}, was released on {taken} of {size} nodes, but only {noted} of them will \
                  refuse the holder's renewal: not a majority. Others may get the lock now, or the holder may keep it. \
-                 {next} {CANNOT}"
+                 {next} {HOLDER_GOES_ON}"
             )
         }
-    };
-    Err(Failure(exit::UNAVAILABLE, text))
+    }))
 }
 
-async fn in_database(args: &Release, url: &str) -> Result<(), Failure> {
+async fn in_database(args: &ReleaseArgs, url: &str) -> Result<Option<String>, Failure> {
     let (pool, resource) = (pool::connect(url, false, 1).await?, &args.resource);
     let leases = on!(&pool, pool => answer(sql::lease_of(pool, resource)).await);
     let leases = leases.map_err(refused)?;
-    let Some(lease) = leases.first() else { return free(resource) };
+    let Some(lease) = leases.first() else { return Ok(None) };
     let named = named(leases.iter().map(|lease| lease.holder.as_ref()));
     let found = format!("{named}, token {}", lease.token);
-    asked(args, &found, |token| token == lease.token, Some(lease.token))?;
+    check_agreed(args, &found, |token| token == lease.token, Some(lease.token))?;
     match on!(&pool, pool => answer(sql::force_release(pool, lease)).await) {
-        Ok(true) => told(&format!("released {resource}, held by {named}, token {}", lease.token)),
-        Ok(false) => return Err(gone(resource, &named, 0)),
+        Ok(true) => Ok(Some(format!("released {resource}, held by {found}"))),
+        Ok(false) => Err(gone(resource, &named, 0)),
         Err(fault @ (Fault::TimedOut | Fault::Disconnected(_))) => {
-            let text = format!(
+            Err(Failure::unavailable(format_args!(
                 "{resource} was perhaps released; the database did not answer: {fault}. {LOOK}"
-            );
-            return Err(Failure(exit::UNAVAILABLE, text));
+            )))
         }
-        Err(fault) => return Err(refused(fault)),
+        Err(fault) => Err(refused(fault)),
     }
-    Ok(())
 }
 
-/// Says why a node did not do it, or may have done it.
-fn not_released(node: &str, fault: &Fault, was_asked: bool) -> String {
-    match fault {
+/// Says why a node did not release the lock, or may have done it.
+fn say_not_released(node: &str, fault: &Fault, in_doubt: bool) {
+    say::error(match fault {
         Fault::Exhausted => format!(
             "{node}: not released: its count has run out, so it could not refuse the holder's renewal; the lock is free \
              when it expires"
         ),
-        _ if was_asked && !is_refusal(fault) => {
-            format!("{node}: perhaps released; it did not answer: {fault}")
-        }
+        _ if in_doubt => format!("{node}: perhaps released; it did not answer: {fault}"),
         _ => format!("{node}: not released: {fault}"),
-    }
+    });
 }
 
 /// Returns whether the node says that it has done nothing.
@@ -156,94 +156,59 @@ fn is_refusal(fault: &Fault) -> bool {
     )
 }
 
-fn enough(fleet: &Fleet) -> Result<(), Failure> {
-    if fleet.nodes.len() >= fleet.needed {
+fn check_majority(voters: &Voters) -> Result<(), Failure> {
+    let (answered, size) = (voters.nodes.len(), voters.size);
+    if answered >= voters.needed {
         return Ok(());
     }
-    for (node, fault) in &fleet.faults {
+    for (node, fault) in &voters.faults {
         say::error(format_args!("{node}: {fault}"));
     }
-    let (answered, size) = (fleet.nodes.len(), fleet.size);
     let other = |fault: &Fault| matches!(fault, Fault::OtherFleet { .. } | Fault::Moved { .. });
-    let next = match fleet.faults.iter().any(|(_, fault)| other(fault)) {
+    let next = match voters.faults.iter().any(|(_, fault)| other(fault)) {
         true => "is it the list that the clients have?",
         false => "run it again when more nodes answer",
     };
-    let text = format!(
+    Err(Failure::unavailable(format_args!(
         "{answered} of {size} nodes answered as nodes of this list: not a majority, so nothing was released; {next}"
-    );
-    Err(Failure(exit::UNAVAILABLE, text))
-}
-
-/// The lock is on no node that remembers, and they are too few to say that it is free.
-fn forgotten(resource: &Resource, fleet: &Fleet) -> Failure {
-    let (remember, size) = (fleet.remembering(), fleet.size);
-    let text = format!(
-        "nothing was released: {remember} of {size} nodes remember, and none of them has {resource}. The others may have \
-         forgotten it, so it may be held; it ends with their quarantine"
-    );
-    Failure(exit::UNAVAILABLE, text)
-}
-
-fn free(resource: &Resource) -> Result<(), Failure> {
-    say::out(format_args!("nobody holds {resource}\n"));
-    if resource.as_str().contains(['*', '?']) {
-        say::error("--resource is one name here, not a pattern");
-    }
-    Ok(())
+    )))
 }
 
 /// Refuses where the operator has not said yes, or has named another token than those that were found.
-fn asked(
-    args: &Release,
+fn check_agreed(
+    args: &ReleaseArgs,
     found: &str,
     has: impl Fn(Token) -> bool,
     only: Option<Token>,
 ) -> Result<(), Failure> {
     let resource = &args.resource;
     if let Some(token) = args.token.filter(|token| !has(*token)) {
-        let text = format!(
+        return Err(Failure::refused(format_args!(
             "nothing was released: {resource} has no lease with token {token}; it is held by {found}"
-        );
-        return Err(Failure(exit::REFUSED, text));
+        )));
     }
     if args.yes {
         return Ok(());
     }
     let only = only.filter(|_| args.token.is_none()).map_or_else(String::new, |token| {
-        format!(", and --token {token} so that nobody else can lose it")
+        format!(", and --token {token} so that no other client can lose it")
     });
-    Err(pool::usage(format_args!(
-        "would release {resource}, held by {found}. {CANNOT} Add --yes to do it{only}"
+    Err(Failure::usage(format_args!(
+        "would release {resource}, held by {found}. {HOLDER_GOES_ON} Add --yes to do it{only}"
     )))
-}
-
-/// Refuses where nodes that do not answer may have the lease of this token.
-fn unclear(args: &Release, token: Token, found: &str) -> Failure {
-    let text = format!(
-        "nothing was released: the nodes that remember do not show whether token {token} is that of the lease of {}; it is \
-         held by {found}. Run it again when more nodes do",
-        args.resource
-    );
-    Failure(exit::UNAVAILABLE, text)
 }
 
 /// The lock is another client's, or free. On less than a majority of the nodes something may have been taken all the same.
 fn gone(resource: &Resource, named: &str, taken: usize) -> Failure {
-    let text = match taken {
+    Failure::refused(match taken {
         0 => format!("{resource} is not held by {named} any more: nothing was released"),
         _ => format!(
             "{resource} is held by another client now, which keeps it; what {named} still had on {taken} nodes was released"
         ),
-    };
-    Failure(exit::REFUSED, text)
-}
-
-fn told(done: &str) {
-    say::out(format_args!("{done}\n{CANNOT}\n"));
+    })
 }
 
 const LOOK: &str = "Look who holds it now: run this again without --yes.";
-const CANNOT: &str = "\
+const HOLDER_GOES_ON: &str = "\
 This does not stop the holder: it goes on until its next renewal fails (each third of its TTL), or until its lease ends. Only a storage that \
 compares tokens refuses its writes, once it has seen a newer token. Stop the holder if you can.";

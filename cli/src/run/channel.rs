@@ -1,5 +1,6 @@
-//! What `fencing run` and its guard send each other: a file descriptor, then texts that end in NUL, as arguments do.
+//! What `fencing run` and its guard send each other: a file descriptor, then a line of JSON for each message.
 
+use std::ffi::OsString;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,8 +11,8 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
-use rustix::process::Signal;
 use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
 
 /// The clock that both sides read. It goes on while the machine is suspended, where there is such a clock.
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -24,31 +25,32 @@ pub(super) fn now() -> Duration {
     Duration::try_from(clock_gettime(CLOCK)).unwrap_or_default()
 }
 
+/// The first message of `fencing run` to its guard.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Start {
+    /// The process group of the command; zero for one of its own.
+    pub(super) group: i32,
+    /// The time between SIGTERM and the end of the lease.
+    pub(super) grace: Duration,
+    /// When the lease ends, by the clock of [`now`].
+    pub(super) deadline: Duration,
+    pub(super) command: Vec<OsString>,
+}
+
 /// What `fencing run` asks of its guard, once the command runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Message {
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Order {
     /// The lease lasts until then, by the clock of [`now`].
     Until(Duration),
     /// The command gets this signal.
-    Signal(Signal),
+    Signal(i32),
 }
 
-impl Message {
-    pub(super) fn write(self) -> String {
-        match self {
-            Message::Until(time) => format!("until {}\0", time.as_nanos()),
-            Message::Signal(signal) => format!("signal {}\0", signal.as_raw()),
-        }
-    }
-
-    pub(super) fn read(text: &[u8]) -> Option<Message> {
-        let (kind, number) = std::str::from_utf8(text).ok()?.split_once(' ')?;
-        match kind {
-            "until" => Some(Message::Until(Duration::from_nanos(number.parse().ok()?))),
-            "signal" => Some(Message::Signal(Signal::from_named_raw(number.parse().ok()?)?)),
-            _ => None,
-        }
-    }
+/// Writes one line for the other side.
+pub(super) fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    Ok(line)
 }
 
 /// Sends a file descriptor.
@@ -74,23 +76,4 @@ pub(super) fn receive(socket: &UnixStream) -> io::Result<OwnedFd> {
     });
     // The copy is closed when the command starts.
     file.ok_or(io::ErrorKind::UnexpectedEof)?.try_clone()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn messages_are_read_as_they_are_written() {
-        for message in [Message::Until(now()), Message::Signal(Signal::TERM)] {
-            let text = message.write();
-            assert_eq!(
-                text.strip_suffix('\0').map(|text| Message::read(text.as_bytes())),
-                Some(Some(message))
-            );
-        }
-        for text in ["", "until", "until x", "signal 0", "signal -1", "signal 9999", "all 12"] {
-            assert_eq!(Message::read(text.as_bytes()), None, "{text}");
-        }
-    }
 }

@@ -1,7 +1,6 @@
 use std::fs::File;
 use std::io::{self, stdin};
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream as Socket;
 use std::time::Duration;
 
@@ -14,29 +13,29 @@ use tokio::process::{Child, Command};
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 use tokio::time::sleep;
 
-use super::channel::{self, Message, now};
+use super::channel::{self, Order, Start, line, now};
 use super::family;
-use crate::args::Run;
+use crate::args::RunArgs;
 use crate::signals::Signals;
 
 /// The longest time between SIGTERM and SIGKILL.
-const GRACE: Duration = Duration::from_secs(5);
+const MAX_GRACE: Duration = Duration::from_secs(5);
 
 /// The command, as it runs under the lease: a child of the guard.
-pub(super) struct Running {
+pub(super) struct GuardedCommand {
     guard: Child,
     socket: UnixStream,
-    /// The requests to stand still. This process listens before the command starts: it would be stopped alone.
+    /// The terminal's requests to suspend. This process listens before the command starts: it would be stopped alone.
     pub(super) suspension: Option<Stream>,
 }
 
-impl Running {
+impl GuardedCommand {
     /// Starts the guard, and has it start the command.
     ///
     /// With a terminal the command stays in this process's group. Another would have to be made the
-    /// terminal's foreground group to read from it, and nobody could take the terminal back afterwards
+    /// terminal's foreground group to read from it, and no process could take the terminal back afterwards
     /// (a process in the background that tries is stopped by SIGTTOU).
-    pub(super) async fn start(run: &Run, lease: &Lease) -> io::Result<Running> {
+    pub(super) async fn start(run: &RunArgs, lease: &Lease) -> io::Result<GuardedCommand> {
         // A parent may have had SIGCHLD ignored: then no end of a child would be reported.
         let _ = signal(SignalKind::child())?;
         // For the case that the guard is killed.
@@ -62,37 +61,36 @@ impl Running {
         channel::send(&socket, stdin())?;
         socket.set_nonblocking(true)?;
         let mut socket = UnixStream::from_std(socket)?;
-        let group = if terminal { getpgrp().as_raw_nonzero().get() } else { 0 };
-        let (grace, deadline) = (GRACE.min(run.ttl / 4).as_nanos(), deadline(lease).as_nanos());
-        let arguments = run.command.len().saturating_sub(1);
-        let start = format!("{group}\0{grace}\0{deadline}\0{arguments}\0");
-        socket.write_all(start.as_bytes()).await?;
-        for argument in &run.command {
-            socket.write_all(&[argument.as_bytes(), &[0]].concat()).await?;
-        }
-        Ok(Running { guard, socket, suspension })
+        let start = Start {
+            group: if terminal { getpgrp().as_raw_nonzero().get() } else { 0 },
+            grace: MAX_GRACE.min(run.ttl / 4),
+            deadline: deadline(lease),
+            command: run.command.clone(),
+        };
+        socket.write_all(&line(&start)?).await?;
+        Ok(GuardedCommand { guard, socket, suspension })
     }
 
     /// Waits for what the guard reports next. Cancel safe.
-    pub(super) async fn next(&mut self) -> io::Result<Event> {
+    pub(super) async fn next(&mut self) -> io::Result<GuardEvent> {
         let ended = tokio::select! {
             biased;
-            Ok(_) = self.socket.read_u8() => return Ok(Event::Stopping),
+            Ok(_) = self.socket.read_u8() => return Ok(GuardEvent::Stopping),
             ended = self.guard.wait() => ended?,
         };
         if let Some(code) = ended.code() {
-            return Ok(Event::Ended(u8::try_from(code).unwrap_or(u8::MAX)));
+            return Ok(GuardEvent::Ended(u8::try_from(code).unwrap_or(u8::MAX)));
         }
         while family::reap(|_, _| {}) {
             family::signal(Signal::KILL);
             sleep(Duration::from_millis(10)).await;
         }
-        Ok(Event::Unguarded)
+        Ok(GuardEvent::Unguarded)
     }
 
     /// Has the command stopped when the lease ends, as far as it is known now.
     pub(super) fn keep(&self, lease: &Lease) {
-        self.send(Message::Until(deadline(lease)));
+        self.send(&Order::Until(deadline(lease)));
     }
 
     /// Passes a signal on, but not INT and QUIT where the terminal has already sent them to
@@ -100,7 +98,7 @@ impl Running {
     pub(super) fn pass_on(&self, signal: Signal) {
         let typed = || terminal().and_then(|file| tcgetpgrp(file).ok()) == Some(getpgrp());
         if !matches!(signal, Signal::INT | Signal::QUIT) || !typed() {
-            self.send(Message::Signal(signal));
+            self.send(&Order::Signal(signal.as_raw()));
         }
     }
 
@@ -108,19 +106,19 @@ impl Running {
     /// on while nobody renews its lease. In the terminal's own group the terminal has stopped
     /// both.
     pub(super) fn suspend(&self) {
-        self.send(Message::Signal(Signal::STOP));
+        self.send(&Order::Signal(Signal::STOP.as_raw()));
         let _ = kill_process(getpid(), Signal::STOP);
-        self.send(Message::Signal(Signal::CONT));
+        self.send(&Order::Signal(Signal::CONT.as_raw()));
     }
 
-    /// A guard that stands still is not waited for: the lease would not be renewed.
-    fn send(&self, message: Message) {
-        let _ = self.socket.try_write(message.write().as_bytes());
+    /// Does not wait for a guard that was stopped: the lease would not be renewed.
+    fn send(&self, order: &Order) {
+        let _ = line(order).and_then(|line| self.socket.try_write(&line));
     }
 }
 
 /// What the guard reports.
-pub(super) enum Event {
+pub(super) enum GuardEvent {
     /// It has begun to stop the command.
     Stopping,
     /// It has ended, and the command with it.

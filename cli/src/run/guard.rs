@@ -3,14 +3,11 @@
 //!
 //! It learns from a socket until when the lease lasts. The end of the socket is the death of `fencing run`.
 
-use std::ffi::OsString;
 use std::io::{self, ErrorKind, stdin};
 use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStringExt;
 use std::os::unix::net::UnixStream as Socket;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
-use std::str::FromStr;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
@@ -20,33 +17,33 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 use tokio::time::sleep;
 
-use super::channel::{self, Message, now};
+use super::channel::{self, Order, Start, now};
 use super::family;
 use super::plan::Plan;
+use crate::exit::{self, Failure};
+use crate::say;
 use crate::signals::Signals;
-use crate::{exit, say};
 
-/// The runtime's timers stand still while the machine is suspended: how often the clock is read.
-const SLICE: Duration = Duration::from_millis(250);
+/// How often the clock is read: the runtime's timers do not run while the machine is suspended.
+const CLOCK_INTERVAL: Duration = Duration::from_millis(250);
 /// After this long, SIGKILL should have ended everything.
-const SOON: Duration = Duration::from_secs(1);
+const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs as the guard, and returns the exit status: the command's own, or that of `fencing run`.
-pub(crate) async fn main() -> u8 {
+pub(crate) async fn main() -> Result<u8, Failure> {
     match Guard::start().await {
-        Ok(Ok(guard)) => guard.watch().await,
-        Ok(Err(status)) => status,
+        Ok(Ok(guard)) => Ok(guard.watch().await),
+        Ok(Err(status)) => Ok(status),
         // `fencing run` has died before it said what to start.
-        Err(error) if error.kind() == ErrorKind::UnexpectedEof => exit::FAILED,
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(exit::FAILED),
         Err(error) => {
-            say::error(format_args!("the guard cannot start the command: {error}"));
-            exit::FAILED
+            Err(Failure::failed(format_args!("the guard cannot start the command: {error}")))
         }
     }
 }
 
 struct Guard {
-    messages: Split<BufReader<OwnedReadHalf>>,
+    orders: Split<BufReader<OwnedReadHalf>>,
     notices: OwnedWriteHalf,
     children: Stream,
     /// Caught, so that none of them ends the guard. `fencing run` passes its own on.
@@ -60,23 +57,19 @@ struct Guard {
 impl Guard {
     /// Starts the command, or returns why it did not start as an exit status.
     async fn start() -> io::Result<Result<Guard, u8>> {
-        let signals = Signals::listen()?;
+        let signals = Signals::listen().map_err(|Failure(_, why)| io::Error::other(why))?;
         let children = signal(SignalKind::child())?;
         family::adopt()?;
         let socket = Socket::from(stdin().as_fd().try_clone_to_owned()?);
         let input = channel::receive(&socket)?;
         socket.set_nonblocking(true)?;
-        let (messages, notices) = UnixStream::from_std(socket)?.into_split();
-        let mut messages = BufReader::new(messages).split(0);
-        let group = number(&mut messages).await?;
-        let grace = Duration::from_nanos(number(&mut messages).await?);
-        let deadline = Duration::from_nanos(number(&mut messages).await?);
-        let arguments: usize = number(&mut messages).await?;
-        let program = OsString::from_vec(next(&mut messages).await?);
-        let mut command = Command::new(&program);
-        for _ in 0..arguments {
-            command.arg(OsString::from_vec(next(&mut messages).await?));
-        }
+        let (orders, notices) = UnixStream::from_std(socket)?.into_split();
+        let mut orders = BufReader::new(orders).split(b'\n');
+        let start = orders.next_segment().await?.ok_or(ErrorKind::UnexpectedEof)?;
+        let Start { group, grace, deadline, command } = serde_json::from_slice(&start)?;
+        let (program, arguments) = command.split_first().ok_or(ErrorKind::InvalidData)?;
+        let mut command = Command::new(program);
+        command.args(arguments);
         if now() >= deadline {
             return Ok(Err(exit::LOST));
         }
@@ -91,7 +84,7 @@ impl Guard {
         let command = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let command = command.ok_or_else(|| io::Error::other("the command has no process id"))?;
         Ok(Ok(Guard {
-            messages,
+            orders,
             notices,
             children,
             _signals: signals,
@@ -107,11 +100,11 @@ impl Guard {
             if let Some(status) = self.status() {
                 return status;
             }
-            let pause = self.plan.pause(now()).min(SLICE);
-            // First the messages: the lease may have been renewed since this process ran last.
+            let pause = self.plan.pause(now()).min(CLOCK_INTERVAL);
+            // First the orders: the lease may have been renewed since this process ran last.
             tokio::select! {
                 biased;
-                message = self.messages.next_segment(), if !self.plan.alone => self.heed(message),
+                order = self.orders.next_segment(), if !self.plan.alone => self.heed(order),
                 _ = self.children.recv() => {}
                 () = sleep(pause) => self.act(),
             }
@@ -139,14 +132,17 @@ impl Guard {
         Some(exit::LOST)
     }
 
-    fn heed(&mut self, message: io::Result<Option<Vec<u8>>>) {
-        match message {
-            Ok(Some(text)) => match Message::read(&text) {
-                Some(Message::Until(time)) => self.plan.until(time),
-                Some(Message::Signal(signal)) => self.signal(signal),
-                None => {}
-            },
-            Ok(None) | Err(_) => self.plan.alone = true,
+    fn heed(&mut self, order: io::Result<Option<Vec<u8>>>) {
+        let Ok(Some(order)) = order else {
+            self.plan.alone = true;
+            return;
+        };
+        match serde_json::from_slice(&order) {
+            Ok(Order::Until(time)) => self.plan.until(time),
+            Ok(Order::Signal(signal)) => {
+                Signal::from_named_raw(signal).into_iter().for_each(|signal| self.signal(signal));
+            }
+            Err(_) => {}
         }
     }
 
@@ -163,7 +159,7 @@ impl Guard {
         if before.is_none() {
             let _ = self.notices.try_write(&[0]);
         }
-        if !self.complained && before.is_some_and(|kill| now >= kill + SOON) {
+        if !self.complained && before.is_some_and(|kill| now >= kill + KILL_TIMEOUT) {
             self.complained = true;
             let left = family::all().into_iter();
             let left = left.map(|(process, state)| format!("{process} (state {state})"));
@@ -184,15 +180,6 @@ impl Guard {
             let _ = kill_process(self.command, signal);
         }
     }
-}
-
-async fn next(messages: &mut Split<BufReader<OwnedReadHalf>>) -> io::Result<Vec<u8>> {
-    Ok(messages.next_segment().await?.ok_or(ErrorKind::UnexpectedEof)?)
-}
-
-async fn number<T: FromStr>(messages: &mut Split<BufReader<OwnedReadHalf>>) -> io::Result<T> {
-    let text = String::from_utf8(next(messages).await?).ok();
-    Ok(text.and_then(|text| text.parse().ok()).ok_or(ErrorKind::InvalidData)?)
 }
 
 /// Returns the exit status that reports the command's own.

@@ -12,69 +12,54 @@ use std::time::Duration;
 use fencing::Lease;
 use fencing::lock::{AcquireError, Released};
 
-use self::command::Running;
-use crate::args::Run;
+use self::command::GuardedCommand;
+use crate::args::RunArgs;
 use crate::duration::show;
-use crate::lock::Service;
+use crate::exit::{self, Failure};
+use crate::lock::{LockService, Terms};
+use crate::say;
 use crate::signals::Signals;
-use crate::{exit, say};
 
 /// Runs the command while it holds the lease, and returns the exit status.
-pub(crate) async fn main(run: Run) -> u8 {
-    let mut signals = match Signals::listen() {
-        Ok(signals) => signals,
-        Err(error) => {
-            say::error(format_args!("cannot listen for signals: {error}"));
-            return exit::FAILED;
-        }
-    };
+pub(crate) async fn main(run: RunArgs) -> Result<u8, Failure> {
+    let mut signals = Signals::listen()?;
     if run.at_least > run.ttl {
         let (least, ttl) = (show(run.at_least), show(run.ttl));
-        say::error(format_args!(
+        return Err(Failure::usage(format_args!(
             "--at-least {least} is longer than --ttl {ttl}: give --ttl {least} or more"
-        ));
-        return exit::USAGE;
+        )));
     }
+    let terms = Terms {
+        ttl: run.ttl,
+        wait: run.wait,
+        at_least: run.at_least,
+        node_budget: run.node_budget,
+        renew: true,
+        holder: run.holder.clone(),
+    };
     let service = tokio::select! {
         biased;
-        signal = signals.next() => return exit::by_signal(signal.as_raw()),
-        service = Service::connect(&run) => service,
-    };
-    let service = match service {
-        Ok(service) => service,
-        Err(error) => {
-            say::error(error);
-            return exit::USAGE;
-        }
+        signal = signals.next() => return Ok(exit::by_signal(signal.as_raw())),
+        service = LockService::open(&run.place, &terms) => service?,
     };
     let outcome = tokio::select! {
         biased;
-        signal = signals.next() => Err(signal),
-        outcome = service.acquire(&run) => Ok(outcome),
+        // The acquisition is dropped, which releases.
+        signal = signals.next() => Ok(exit::by_signal(signal.as_raw())),
+        outcome = service.acquire(&run) => match outcome {
+            Ok(lease) => Ok(hold(lease, &run, &mut signals).await),
+            Err(error @ AcquireError::Held { .. }) => Err(Failure::new(exit::HELD, error)),
+            Err(error) => Err(Failure::unavailable(error)),
+        },
     };
-    match outcome {
-        Ok(Ok(lease)) => {
-            let status = hold(lease, &run, &mut signals).await;
-            service.settle().await;
-            status
-        }
-        Ok(Err(error)) => {
-            say::error(&error);
-            // Some nodes may have granted.
-            service.settle().await;
-            if matches!(error, AcquireError::Held { .. }) { exit::HELD } else { exit::UNAVAILABLE }
-        }
-        Err(signal) => {
-            // The acquisition was dropped, which releases.
-            service.settle().await;
-            exit::by_signal(signal.as_raw())
-        }
-    }
+    // Some nodes may have granted.
+    service.settle().await;
+    outcome
 }
 
 /// Holds the lease while the command runs.
-async fn hold(lease: Lease, run: &Run, signals: &mut Signals) -> u8 {
-    let status = match Running::start(run, &lease).await {
+async fn hold(lease: Lease, run: &RunArgs, signals: &mut Signals) -> u8 {
+    let status = match GuardedCommand::start(run, &lease).await {
         Ok(mut running) => watch::watch(&mut running, &lease, run, signals).await,
         Err(error) => {
             say::error(format_args!(

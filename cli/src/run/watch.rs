@@ -3,21 +3,21 @@ use fencing::lock::Loss;
 use tokio::signal::unix::Signal as Stream;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::command::{Event, Running};
-use crate::args::Run;
+use super::command::{GuardEvent, GuardedCommand};
+use crate::args::RunArgs;
 use crate::duration::about;
 use crate::signals::Signals;
 use crate::{exit, say};
 
-/// How many times per TTL the guard hears until when the lease lasts.
+/// How many times per TTL the guard gets the end of the lease.
 const REPORTS: u32 = 16;
 
 /// Waits for the command's end, and returns the exit status. If the lease was lost as well, the order of the two
 /// is unknown, and the lease counts as lost.
 pub(super) async fn watch(
-    running: &mut Running,
+    running: &mut GuardedCommand,
     lease: &Lease,
-    run: &Run,
+    run: &RunArgs,
     signals: &mut Signals,
 ) -> u8 {
     let mut stopping = false;
@@ -28,7 +28,7 @@ pub(super) async fn watch(
         tokio::select! {
             biased;
             event = running.next() => match event {
-                Ok(Event::Stopping) => {
+                Ok(GuardEvent::Stopping) => {
                     stopping = true;
                     let lost = lost_text(lease).await;
                     let next = match about(lease.valid_for()) {
@@ -37,8 +37,8 @@ pub(super) async fn watch(
                     };
                     say::error(format_args!("{lost}; the command {next}"));
                 }
-                Ok(Event::Ended(status)) => break status,
-                Ok(Event::Unguarded) => {
+                Ok(GuardEvent::Ended(status)) => break status,
+                Ok(GuardEvent::Unguarded) => {
                     say::error("the guard was killed: the command is stopped");
                     break exit::FAILED;
                 }

@@ -1,12 +1,13 @@
-use fencing::http::{HEADER, Problem, SEQUENCER, attach_sequencer};
+use fencing::http::{Problem, attach_sequencer};
 use fencing::lock::{AcquireError, Loss};
-use http::header::{ALLOW, LOCATION};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::header::{CONTENT_LENGTH, LOCATION};
+use http::{HeaderValue, StatusCode};
 use serde_json::json;
 
+use super::JSON;
 use super::table::Shown;
 use crate::duration::about;
-use crate::listen::{Answer, JSON, answer, problem};
+use crate::listen::{Answer, answer, problem};
 use crate::signing::{Keys, SIGNATURE};
 
 /// Another client holds the lock.
@@ -19,7 +20,7 @@ const UNAVAILABLE: (&str, &str) = (Problem::UNAVAILABLE, "Locks unavailable");
 const MALFORMED: (&str, &str) = (Problem::MALFORMED, "Malformed request");
 const IN_DOUBT: (&str, &str) = (Problem::IN_DOUBT, "Release in doubt");
 
-/// Shows a lease, and what was signed of it, if somebody signs.
+/// Shows a lease, with its signature if there are keys.
 pub(super) fn lease(status: StatusCode, lease: &Shown, keys: Option<&Keys>) -> Answer {
     let Shown { id, sequencer, ttl, valid_for } = lease;
     let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
@@ -35,19 +36,16 @@ pub(super) fn lease(status: StatusCode, lease: &Shown, keys: Option<&Keys>) -> A
     if let (Some(signature), Some(fields)) = (&signature, text.as_object_mut()) {
         fields.insert("signature".into(), signature.as_str().into());
     }
-    let mut answer = answer(status, JSON, text.to_string());
+    let text = text.to_string();
+    let length = HeaderValue::from(text.len());
+    let mut answer = answer(status, JSON, text);
     let headers = answer.headers_mut();
+    headers.insert(CONTENT_LENGTH, length);
     if let Some(Ok(signature)) = signature.map(HeaderValue::try_from) {
         headers.insert(SIGNATURE, signature);
     }
-    // In the form in which a client sends them on.
-    let mut shown = HeaderMap::new();
-    attach_sequencer(&mut shown, sequencer);
-    for name in [HEADER, SEQUENCER] {
-        if let Some(value) = shown.remove(&name) {
-            headers.insert(name, value);
-        }
-    }
+    // In the form in which a client sends it on.
+    attach_sequencer(headers, sequencer);
     if let Ok(location) = HeaderValue::try_from(format!("/leases/{id}"))
         && status == StatusCode::CREATED
     {
@@ -78,7 +76,7 @@ pub(super) fn unavailable(why: &str) -> Answer {
     problem(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE, why, Some(1))
 }
 
-pub(super) fn crowded(why: &str) -> Answer {
+pub(super) fn overloaded(why: &str) -> Answer {
     problem(StatusCode::TOO_MANY_REQUESTS, OVERLOADED, why, Some(1))
 }
 
@@ -101,11 +99,10 @@ pub(super) fn not_found() -> Answer {
     problem(StatusCode::NOT_FOUND, ("about:blank", "Not Found"), "see /openapi.yaml", None)
 }
 
-pub(super) fn wrong_method(allowed: &'static str) -> Answer {
+/// The router adds which methods are allowed.
+pub(super) fn wrong_method() -> Answer {
     let kind = ("about:blank", "Method Not Allowed");
-    let mut answer = problem(StatusCode::METHOD_NOT_ALLOWED, kind, allowed, None);
-    answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
-    answer
+    problem(StatusCode::METHOD_NOT_ALLOWED, kind, "see /openapi.yaml", None)
 }
 
 /// Says why there is no lease. The names of the servers go to the log only.
@@ -118,7 +115,7 @@ pub(super) fn not_acquired(error: &AcquireError) -> Answer {
             let seconds = u64::try_from(retry_after.as_millis().div_ceil(1000).max(1));
             problem(StatusCode::CONFLICT, HELD, &text, seconds.ok())
         }
-        AcquireError::Overloaded { .. } => crowded(&error.to_string()),
+        AcquireError::Overloaded { .. } => overloaded(&error.to_string()),
         AcquireError::NoQuorum { nodes, needed, .. } => {
             tracing::warn!(%error, "lease not acquired");
             unavailable(&format!("too few lock nodes granted: {needed} of {nodes} are needed"))

@@ -1,15 +1,18 @@
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Body;
 use fencing::lock::{Loss, ReleaseError, Released, RenewError};
 use fencing::{Lease, Sequencer};
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
+use http_body_util::BodyExt;
+use parking_lot::Mutex;
+use tokio::sync::{Mutex as AsyncMutex, OwnedSemaphorePermit, Semaphore};
 
-/// The leases that clients hold through this process, by ids that nobody can guess. Nobody renews them
-/// but their clients.
+/// The leases that clients hold through this process, by ids that cannot be guessed. Only their clients renew
+/// them.
 pub(super) struct Table {
-    leases: std::sync::Mutex<HashMap<String, Arc<Entry>>>,
+    leases: Mutex<HashMap<String, Arc<Entry>>>,
     places: Arc<Semaphore>,
 }
 
@@ -18,13 +21,13 @@ pub(super) type Place = OwnedSemaphorePermit;
 
 /// One lease, until it is released.
 struct Entry {
-    lease: Mutex<Option<Lease>>,
+    lease: AsyncMutex<Option<Lease>>,
     sequencer: Sequencer,
     ttl: Duration,
     _place: Place,
 }
 
-/// What a client is told of its lease.
+/// A lease as its client sees it.
 #[derive(Debug, Clone)]
 pub(super) struct Shown {
     pub(super) id: String,
@@ -43,10 +46,7 @@ pub(super) enum NotRenewed {
 
 impl Table {
     pub(super) fn new(most: usize) -> Arc<Table> {
-        Arc::new(Table {
-            leases: std::sync::Mutex::default(),
-            places: Arc::new(Semaphore::new(most)),
-        })
+        Arc::new(Table { leases: Mutex::default(), places: Arc::new(Semaphore::new(most)) })
     }
 
     /// Reserves a place for one lease, if there is one.
@@ -54,19 +54,20 @@ impl Table {
         Arc::clone(&self.places).try_acquire_owned().ok()
     }
 
-    /// Keeps a lease until it is released or over, and returns what its client is told.
+    /// Keeps a lease until it is released or over. The guard belongs into the answer, which may never reach the
+    /// client.
     pub(super) fn keep(
         self: &Arc<Table>,
         lease: Lease,
         ttl: Duration,
         place: Place,
-    ) -> Result<Shown, getrandom::Error> {
+    ) -> Result<(Shown, Unread), getrandom::Error> {
         let id = random_id()?;
         let (sequencer, valid_for, lost) = (lease.sequencer(), lease.valid_for(), lease.lost());
         let (resource, token) = (sequencer.resource.clone(), sequencer.token);
         let shown = Shown { id: id.clone(), sequencer: sequencer.clone(), ttl, valid_for };
-        let entry = Entry { lease: Mutex::new(Some(lease)), sequencer, ttl, _place: place };
-        self.entries().insert(id.clone(), Arc::new(entry));
+        let entry = Entry { lease: AsyncMutex::new(Some(lease)), sequencer, ttl, _place: place };
+        self.leases.lock().insert(id.clone(), Arc::new(entry));
         let table = Arc::downgrade(self);
         tokio::spawn(async move {
             let loss = lost.await;
@@ -80,7 +81,8 @@ impl Table {
             }
         });
         self.count();
-        Ok(shown)
+        let unread = Unread { table: Arc::clone(self), id: Some(shown.id.clone()) };
+        Ok((shown, unread))
     }
 
     /// Shows a lease, if it is not over.
@@ -115,27 +117,23 @@ impl Table {
     }
 
     /// Drops a lease, which sends the release if it is not over, and does not wait for it.
-    pub(super) fn forget(&self, id: &str) {
+    fn forget(&self, id: &str) {
         drop(self.remove(id));
     }
 
     fn remove(&self, id: &str) -> Option<Arc<Entry>> {
-        let entry = self.entries().remove(id);
+        let entry = self.leases.lock().remove(id);
         self.count();
         entry
     }
 
     fn find(&self, id: &str) -> Option<Arc<Entry>> {
-        self.entries().get(id).cloned()
+        self.leases.lock().get(id).cloned()
     }
 
     fn count(&self) {
-        let leases = self.entries().len();
+        let leases = self.leases.lock().len();
         metrics::gauge!("fencing_serve_leases").set(leases as f64);
-    }
-
-    fn entries(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Entry>>> {
-        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -146,9 +144,61 @@ impl Entry {
     }
 }
 
+/// Guard of a lease that its client does not know yet. Dropped, it releases the lease: the client has gone away before
+/// it read the answer.
+pub(super) struct Unread {
+    table: Arc<Table>,
+    id: Option<String>,
+}
+
+impl Unread {
+    /// Keeps the lease once this answer is read.
+    pub(super) fn until_read(mut self, answer: Body) -> Body {
+        Body::new(answer.map_frame(move |frame| {
+            let _ = self.id.take();
+            frame
+        }))
+    }
+}
+
+impl Drop for Unread {
+    fn drop(&mut self) {
+        if let Some(id) = &self.id {
+            self.table.forget(id);
+        }
+    }
+}
+
 /// Nobody can guess another client's lease.
 fn random_id() -> Result<String, getrandom::Error> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)?;
     Ok(format!("{:032x}", u128::from_le_bytes(bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use fencing::Resource;
+    use fencing::lock::ConnectOptions;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_lease_of_which_its_client_does_not_hear_is_released() {
+        let lock = ConnectOptions::new("memory:").renew(false).connect().await.unwrap();
+        let (table, resource) = (Table::new(2), Resource::new("a").unwrap());
+        let ttl = Duration::from_secs(10);
+        let answered = async || {
+            let lease = lock.acquire(&resource).await.unwrap();
+            let (shown, unread) = table.keep(lease, ttl, table.place().unwrap()).unwrap();
+            (shown.id, unread.until_read(Body::from("a")))
+        };
+        let (id, unread) = answered().await;
+        drop(unread);
+        assert!(table.show(&id).await.is_none());
+        let (id, read) = answered().await;
+        assert_eq!(read.collect().await.unwrap().to_bytes(), "a");
+        assert!(table.show(&id).await.is_some());
+        lock.try_acquire(&resource).await.unwrap_err();
+    }
 }

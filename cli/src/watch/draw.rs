@@ -1,4 +1,4 @@
-//! The picture: a title, nodes, marks, leases and the keys. It asks nobody, and reads no clock.
+//! Draws the picture: a title, nodes, marks, leases and the keys. It asks no server, and reads no clock.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Table, Widget};
 
 use super::sources::COUNTED;
-use super::view::{Leases, Marks, Moment, Part, State, View};
+use super::view::{LeaseList, Marks, Moment, NodeState, Part, View};
 use crate::duration::about;
 use crate::findings::Finding;
-use crate::standing::Standing;
+use crate::voters::LockView;
 
 /// Narrower screens leave out the token of a lease, and its beginning.
 const WITH_TOKEN: u16 = 72;
@@ -125,19 +125,19 @@ fn nodes(view: &View, now: Moment) -> Vec<Line<'static>> {
             },
         );
         let (word, colour, rest) = match (state, problem) {
-            (State::Grants, _) => ("grants", Color::Green, known),
+            (NodeState::Grants, _) => ("grants", Color::Green, known),
             (_, Some(Fault::Quarantined(Duration::MAX))) => {
                 ("QUARANTINED", Color::Yellow, format!("  for ever{known}"))
             }
             (_, Some(Fault::Quarantined(left))) => {
                 ("QUARANTINED", Color::Yellow, format!("  for {}{known}", about(*left)))
             }
-            (State::Silent, _) => ("NO ANSWER", Color::Red, seen),
+            (NodeState::Silent, _) => ("NO ANSWER", Color::Red, seen),
             _ => ("CLOSED", Color::Red, seen),
         };
         let name = Span::raw(format!("  {:widest$}  ", plain(node)));
         lines.push(Line::from(vec![name, Span::styled(word, colour), Span::raw(rest)]));
-        if let (State::Closed | State::Silent, Some(fault)) = (state, problem) {
+        if let (NodeState::Closed | NodeState::Silent, Some(fault)) = (state, problem) {
             lines.push(indented(&fault.to_string()).dim());
         }
     }
@@ -161,7 +161,7 @@ fn marks(view: &View, now: Moment) -> Vec<Line<'static>> {
 /// The heading of the leases, and which nodes have not listed theirs.
 fn leases(view: &View, now: Moment) -> Vec<Line<'static>> {
     let part = &view.leases;
-    let Some(Leases { all, nodes, faults }) = part.answer() else {
+    let Some(LeaseList { all, nodes, faults }) = part.answer() else {
         return heading(view, part, "LEASES", now);
     };
     let held = all.iter().filter(|lease| lease.is_held).count();
@@ -179,16 +179,17 @@ fn leases(view: &View, now: Moment) -> Vec<Line<'static>> {
         _ => format!("LEASES  {held} held{few}"),
     };
     // The nodes above say why they did not answer at all.
-    let grants =
-        |node| matches!(view.states.get(node), Some((State::Grants | State::Quarantined, _)));
+    let grants = |node| {
+        matches!(view.states.get(node), Some((NodeState::Grants | NodeState::Quarantined, _)))
+    };
     let faults = faults.iter().filter(|(node, _)| grants(node));
     let faults = faults.map(|(node, fault)| indented(&format!("not listed by {node}: {fault}")));
     heading(view, part, &title, now).into_iter().chain(faults).collect()
 }
 
 fn table_of<'a>(
-    leases: &Leases,
-    shown: impl Iterator<Item = &'a Standing>,
+    leases: &LeaseList,
+    shown: impl Iterator<Item = &'a LockView>,
     marks: Option<Option<&Marks>>,
     width: u16,
 ) -> Table<'static> {
@@ -201,7 +202,7 @@ fn table_of<'a>(
         ("NODES", leases.nodes.is_some(), Constraint::Length(5)),
         ("MARK", marks.is_some(), Constraint::Length(5)),
     ];
-    let row = |lease: &Standing| {
+    let row = |lease: &LockView| {
         let cells = cells(lease, leases, marks.flatten());
         Row::new(cells.into_iter().zip(&columns).filter(|(_, it)| it.1).map(|(cell, _)| cell))
     };
@@ -212,7 +213,7 @@ fn table_of<'a>(
         .column_spacing(1)
 }
 
-fn cells(lease: &Standing, leases: &Leases, marks: Option<&Marks>) -> [Cell<'static>; 7] {
+fn cells(lease: &LockView, leases: &LeaseList, marks: Option<&Marks>) -> [Cell<'static>; 7] {
     let none = || "-".to_owned();
     let since = lease.holder.as_ref().and_then(|holder| holder.since_utc()).unwrap_or_else(none);
     let ends = lease.remaining.map_or_else(|| "never".into(), about);
@@ -236,7 +237,7 @@ fn cells(lease: &Standing, leases: &Leases, marks: Option<&Marks>) -> [Cell<'sta
     [resource, holder, since, Cell::from(ends), Cell::from(token), nodes, mark]
 }
 
-fn holder(lease: &Standing) -> String {
+fn holder(lease: &LockView) -> String {
     let name = lease.holder.as_ref().and_then(|it| it.name.as_deref()).unwrap_or("-");
     if lease.shared { format!("{name} (shared)") } else { name.to_owned() }
 }

@@ -31,10 +31,11 @@ use tokio::task::spawn_blocking;
 use tokio::time::{interval, sleep, timeout};
 use wildmatch::WildMatch;
 
-use crate::args::{Chosen, Watch, trimmed};
-use crate::pool::{self, Failure, usage};
+use crate::args::{Chosen, WatchArgs};
+use crate::exit::{self, Failure};
+use crate::pool;
 use crate::signals::Signals;
-use crate::{exit, opening, say};
+use crate::{redis_marks, say};
 use sources::{Database, OnNodes, Shared, marks_in_redis};
 use view::{Moment, Part, View};
 
@@ -46,29 +47,22 @@ const GRACE: Duration = Duration::from_secs(2);
 const WIDTH: u16 = 120;
 
 /// Draws until you quit, and returns the exit status.
-pub(crate) async fn main(args: Watch) -> u8 {
-    run(&args).await.unwrap_or_else(|Failure(status, text)| {
-        say::error(say::without_passwords(&text));
-        status
-    })
-}
-
-async fn run(args: &Watch) -> Result<u8, Failure> {
+pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
     // The namespace may be that of marks on a Redis.
-    let on_redis = args.marks.as_deref().is_some_and(opening::is_redis);
+    let on_redis = args.marks.as_deref().is_some_and(redis_marks::is_redis);
     let place = if on_redis { args.place.named() } else { args.place.chosen() };
-    let place = place.map_err(usage)?;
+    let place = place?;
     let wanted = WildMatch::new(&args.resource);
     let mut described = match &place {
         Chosen::Redis(_) => format!("namespace {}", args.place.namespace()),
-        Chosen::Database(url) => say::without_passwords(url.trim()),
+        Chosen::Database(url) => say::without_passwords(url.as_str()),
     };
     if args.resource != "*" {
         described = format!("{described}  {}", args.resource);
     }
     let marks_url = match (args.marks.as_deref().filter(|url| !url.is_empty()), &place) {
         (Some(url), _) => Some(url),
-        (None, Chosen::Database(url)) => Some(url.trim()),
+        (None, Chosen::Database(url)) => Some(url.as_str()),
         (None, Chosen::Redis(_)) => None,
     };
     let mut view = View::new(described, args.every, args.node_budget);
@@ -77,15 +71,15 @@ async fn run(args: &Watch) -> Result<u8, Failure> {
     let view = RefCell::new(view);
     let shared = Shared { view, changed: Notify::new(), resumed: Notify::new() };
     let marks = async || match marks_url {
-        Some(url) if opening::is_redis(url) => {
+        Some(url) if redis_marks::is_redis(url) => {
             let marks = RedisMarks::new(url, args.place.namespace());
-            let marks = marks.map_err(|error| usage(format_args!("--marks: {error}")))?;
+            let marks = marks.map_err(|error| Failure::usage(format_args!("--marks: {error}")))?;
             let marks = marks.budget(args.node_budget);
             let ask = async || marks_in_redis(&marks, shared.on_screen()).await;
             shared.refresh(ask, |view, now, answer| set(&mut view.marks, now, answer)).await
         }
         Some(url) => {
-            pool::kind(url).map_err(|_| usage(NO_MARKS))?;
+            pool::kind(url).map_err(|_| Failure::usage(NO_MARKS))?;
             let mut database = Database::new(url);
             let ask = async || database.marks(shared.on_screen()).await;
             shared.refresh(ask, |view, now, answer| set(&mut view.marks, now, answer)).await
@@ -95,7 +89,7 @@ async fn run(args: &Watch) -> Result<u8, Failure> {
     let sources = async {
         match &place {
             Chosen::Redis(urls) => {
-                let urls = trimmed(urls).map(str::to_owned).collect();
+                let urls = urls.clone();
                 let namespace = args.place.namespace().to_owned();
                 let nodes = OnNodes { urls, namespace, budget: args.node_budget };
                 let states = shared.refresh(async || nodes.nodes().await, View::set_nodes);
@@ -106,8 +100,8 @@ async fn run(args: &Watch) -> Result<u8, Failure> {
                 tokio::try_join!(states, leases, marks()).map(|(never, ..)| never)
             }
             Chosen::Database(url) => {
-                pool::kind(url.trim())?;
-                let mut database = Database::new(url.trim());
+                pool::kind(url.as_str())?;
+                let mut database = Database::new(url.as_str());
                 let leases = shared.refresh(
                     async || database.leases(&wanted).await,
                     |view, now, answer| view.leases.set(now, answer),
@@ -119,7 +113,7 @@ async fn run(args: &Watch) -> Result<u8, Failure> {
     let shown = async {
         let ended =
             if has_terminal() { on_terminal(&shared).await } else { as_text(&shared).await };
-        ended.map_err(|error| Failure(exit::FAILED, format!("the terminal failed: {error}")))
+        ended.map_err(|error| Failure::failed(format_args!("the terminal failed: {error}")))
     };
     tokio::select! {
         ended = shown => ended,
@@ -266,7 +260,7 @@ fn gone() -> io::Error {
 /// Waits for the signal that ends the view. If the terminal takes nothing any more, the view cannot follow: then it
 /// is ended.
 fn stop() -> io::Result<oneshot::Receiver<Signal>> {
-    let mut signals = Signals::listen()?;
+    let mut signals = Signals::listen().map_err(|Failure(_, why)| io::Error::other(why))?;
     let (sent, received) = oneshot::channel();
     tokio::spawn(async move {
         let signal = signals.next().await;

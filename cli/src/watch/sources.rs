@@ -13,12 +13,13 @@ use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use wildmatch::WildMatch;
 
-use super::view::{Leases, Marks, Moment, View};
+use super::view::{LeaseList, Marks, Moment, View};
+use crate::exit::{self, Failure};
 use crate::findings::{self, Findings};
-use crate::leases::{in_pool, refused};
-use crate::pool::{self, Failure, Pool, on};
-use crate::standing::Fleet;
-use crate::{exit, say};
+use crate::leases::in_pool;
+use crate::pool::{self, Pool, on};
+use crate::say;
+use crate::voters::Voters;
 
 /// How long a database may take.
 const DATABASE: Duration = Duration::from_secs(10);
@@ -71,22 +72,17 @@ pub(super) struct OnNodes {
 }
 
 impl OnNodes {
-    fn urls(&self) -> Vec<&str> {
-        self.urls.iter().map(String::as_str).collect()
-    }
-
     pub(super) async fn nodes(&self) -> Result<Findings, Failure> {
-        let asked = findings::ask(self.urls().into_iter(), &self.namespace, self.budget).await;
-        asked.map_err(pool::usage)
+        let urls = self.urls.iter().map(String::as_str);
+        Ok(findings::ask(urls, &self.namespace, self.budget).await?)
     }
 
-    pub(super) async fn leases(&self, wanted: &WildMatch) -> Result<Leases, Failure> {
-        let fleet = Fleet::of(&self.urls(), &self.namespace, self.budget).await;
-        let mut fleet = fleet.map_err(pool::usage)?;
-        let all = fleet.locks(wanted, self.budget, self.budget.saturating_mul(LIST)).await;
-        let faults = fleet.faults.into_iter().map(|(node, fault)| (node, fault.to_string()));
-        let nodes = Some((fleet.nodes.len(), fleet.needed, fleet.size));
-        Ok(Leases { all, nodes, faults: faults.collect() })
+    pub(super) async fn leases(&self, wanted: &WildMatch) -> Result<LeaseList, Failure> {
+        let mut voters = Voters::of(&self.urls, &self.namespace, self.budget).await?;
+        let all = voters.locks(wanted, self.budget, self.budget.saturating_mul(LIST)).await;
+        let faults = voters.faults.into_iter().map(|(node, fault)| (node, fault.to_string()));
+        let nodes = Some((voters.nodes.len(), voters.needed, voters.size));
+        Ok(LeaseList { all, nodes, faults: faults.collect() })
     }
 }
 
@@ -101,9 +97,9 @@ impl Database {
         Database { url: url.to_owned(), pool: None }
     }
 
-    pub(super) async fn leases(&mut self, wanted: &WildMatch) -> Result<Leases, Failure> {
-        let all = self.ask(async |pool| in_pool(pool, wanted).await.map_err(refused)).await?;
-        Ok(Leases { all, nodes: None, faults: Vec::new() })
+    pub(super) async fn leases(&mut self, wanted: &WildMatch) -> Result<LeaseList, Failure> {
+        let all = self.ask(async |pool| in_pool(pool, wanted).await).await?;
+        Ok(LeaseList { all, nodes: None, faults: Vec::new() })
     }
 
     pub(super) async fn marks(&mut self, of: Vec<Resource>) -> Result<Marks, Failure> {
@@ -158,9 +154,9 @@ pub(super) async fn marks_in_redis(
 }
 
 fn late<T>(bound: Duration) -> Result<T, Failure> {
-    Err(Failure(exit::UNAVAILABLE, format!("no answer within {bound:?}")))
+    Err(Failure::unavailable(format_args!("no answer within {bound:?}")))
 }
 
 fn failed(error: impl std::error::Error) -> Failure {
-    Failure(exit::UNAVAILABLE, say::chain(&error))
+    Failure::unavailable(say::chain(&error))
 }

@@ -12,10 +12,10 @@ use fencing::{Resource, Token};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::view::{Leases, Marks, Moment, Part, View};
+use super::view::{LeaseList, Marks, Moment, Part, View};
 use super::{Screen, draw, picture};
 use crate::findings::{Finding, Findings};
-use crate::standing::Standing;
+use crate::voters::LockView;
 
 /// This many seconds after noon, when the view began.
 fn after(seconds: u64) -> Moment {
@@ -49,8 +49,8 @@ fn resource(name: &str) -> Resource {
     Resource::new(name).unwrap()
 }
 
-fn lease(name: &str, token: u64) -> Standing {
-    Standing {
+fn lease(name: &str, token: u64) -> LockView {
+    LockView {
         resource: resource(name),
         holder: None::<Holder>,
         shared: false,
@@ -63,8 +63,8 @@ fn lease(name: &str, token: u64) -> Standing {
     }
 }
 
-fn leases(all: Vec<Standing>) -> Leases {
-    Leases { all, nodes: Some((3, 2, 3)), faults: Vec::new() }
+fn leases(all: Vec<LockView>) -> LeaseList {
+    LeaseList { all, nodes: Some((3, 2, 3)), faults: Vec::new() }
 }
 
 fn marks(of: &[(&str, Option<u64>)]) -> Marks {

@@ -8,7 +8,7 @@ use fencing::time::{Clock, SystemClock, Time};
 use fencing::{Resource, Token};
 
 use crate::findings::{Finding, Findings};
-use crate::standing::Standing;
+use crate::voters::LockView;
 
 /// When something was seen: by the clock that goes on while the machine sleeps, and by the wall clock.
 #[derive(Debug, Clone, Copy)]
@@ -71,7 +71,7 @@ impl<T> Part<T> {
 
 /// Whether a node grants locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum NodeState {
     Grants,
     Quarantined,
     /// It answers, and grants nothing.
@@ -79,23 +79,23 @@ pub(super) enum State {
     Silent,
 }
 
-impl State {
-    pub(super) fn of(node: &Finding) -> State {
+impl NodeState {
+    pub(super) fn of(node: &Finding) -> NodeState {
         match (&node.report, &node.problem) {
-            (_, None) => State::Grants,
-            (_, Some(Fault::Quarantined(_))) => State::Quarantined,
+            (_, None) => NodeState::Grants,
+            (_, Some(Fault::Quarantined(_))) => NodeState::Quarantined,
             (Err(Fault::Unreachable(_) | Fault::TimedOut | Fault::Disconnected(_)), _) => {
-                State::Silent
+                NodeState::Silent
             }
-            _ => State::Closed,
+            _ => NodeState::Closed,
         }
     }
 }
 
 /// The leases that were listed.
 #[derive(Default)]
-pub(super) struct Leases {
-    pub(super) all: Vec<Standing>,
+pub(super) struct LeaseList {
+    pub(super) all: Vec<LockView>,
     /// How many nodes have answered, are needed, and are in the list. `None` for a database.
     pub(super) nodes: Option<(usize, usize, usize)>,
     /// Which nodes have not listed theirs, and why.
@@ -123,8 +123,8 @@ pub(super) struct View {
     /// `None` where there are none.
     pub(super) nodes: Option<Part<Findings>>,
     /// The state of each node, and since when it was seen.
-    pub(super) states: BTreeMap<String, (State, Moment)>,
-    pub(super) leases: Part<Leases>,
+    pub(super) states: BTreeMap<String, (NodeState, Moment)>,
+    pub(super) leases: Part<LeaseList>,
     pub(super) marks: Option<Part<Marks>>,
     /// When it ceased to ask.
     pub(super) paused: Option<Moment>,
@@ -152,7 +152,7 @@ impl View {
     pub(super) fn set_nodes(&mut self, now: Moment, answer: Result<Findings, String>) {
         let all = answer.as_ref().map_or(&[][..], |findings| &findings.nodes).iter();
         let states = all.map(|node| {
-            let state = State::of(node);
+            let state = NodeState::of(node);
             let same = self.states.get(&node.node).filter(|(last, _)| *last == state);
             (node.node.clone(), (state, same.map_or(now, |(_, since)| *since)))
         });

@@ -1,4 +1,4 @@
-//! How locks stand on the nodes of one list, and leases in a database.
+//! Locks on the nodes of one list, and leases in a database.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,12 +8,13 @@ use fencing::lock::sql::SqlLease;
 use fencing::lock::{Fault, Holder};
 use fencing::{Resource, Token};
 use tokio::time::timeout;
-
-use crate::findings;
 use wildmatch::WildMatch;
 
+use crate::exit::Failure;
+use crate::findings;
+
 /// A lock as its nodes, or its database, see it.
-pub(crate) struct Standing {
+pub(crate) struct LockView {
     pub(crate) resource: Resource,
     pub(crate) holder: Option<Holder>,
     pub(crate) shared: bool,
@@ -22,7 +23,7 @@ pub(crate) struct Standing {
     /// How long until it ends by itself; `None` if never.
     pub(crate) remaining: Option<Duration>,
     pub(crate) token: Option<Token>,
-    /// On how many nodes it stands.
+    /// How many nodes have it.
     pub(crate) nodes: Option<usize>,
     pub(crate) is_held: bool,
     /// Whether nodes that do not answer, or that have forgotten locks, could make it a majority.
@@ -31,7 +32,7 @@ pub(crate) struct Standing {
 
 /// The nodes of a list that answer and are admitted in it, each once. Others are in no majority of it: what they
 /// know must not count.
-pub(crate) struct Fleet {
+pub(crate) struct Voters {
     pub(crate) nodes: Vec<(String, RedisNode)>,
     pub(crate) list: redlock::Fleet,
     pub(crate) needed: usize,
@@ -42,34 +43,33 @@ pub(crate) struct Fleet {
     quarantined: BTreeSet<String>,
 }
 
-impl Fleet {
+impl Voters {
     /// Asks the nodes how they stand.
     pub(crate) async fn of(
-        urls: &[&str],
+        urls: &[String],
         namespace: &str,
         budget: Duration,
-    ) -> Result<Fleet, String> {
-        let findings = findings::ask(urls.iter().copied(), namespace, budget);
-        let findings = findings.await.map_err(|error| error.to_string())?;
+    ) -> Result<Voters, Failure> {
+        let findings = findings::ask(urls.iter().map(String::as_str), namespace, budget).await?;
         let (needed, size) = (findings.needed(), findings.nodes.len());
         let list = findings.fleet.clone();
         let (nodes, faults, quarantined) = (Vec::new(), Vec::new(), BTreeSet::new());
-        let mut fleet = Fleet { nodes, list, needed, size, faults, quarantined };
+        let mut voters = Voters { nodes, list, needed, size, faults, quarantined };
         for (url, finding) in urls.iter().zip(findings.nodes) {
             match finding.problem.clone() {
-                Some(problem) if !finding.is_counted(&fleet.list) => {
-                    fleet.faults.push((finding.node, problem));
+                Some(problem) if !finding.is_counted(&voters.list) => {
+                    voters.faults.push((finding.node, problem));
                 }
                 problem => {
-                    let node = RedisNode::new(url, namespace).map_err(|error| error.to_string())?;
+                    let node = RedisNode::new(url, namespace)?;
                     if matches!(problem, Some(Fault::Quarantined(_))) {
-                        fleet.quarantined.insert(node.name().to_owned());
+                        voters.quarantined.insert(node.name().to_owned());
                     }
-                    fleet.nodes.push((node.name().to_owned(), node));
+                    voters.nodes.push((node.name().to_owned(), node));
                 }
             }
         }
-        Ok(fleet)
+        Ok(voters)
     }
 
     /// Returns how many answer, and have forgotten no lock that may still be held.
@@ -78,7 +78,7 @@ impl Fleet {
         self.nodes.iter().filter(remembers).count()
     }
 
-    /// Returns whether a lock that stands on so many nodes may stand on a majority.
+    /// Returns whether a majority may have a lock that this many nodes have.
     pub(crate) fn may_be_held(&self, nodes: usize) -> bool {
         nodes + self.size.saturating_sub(self.remembering()) >= self.needed
     }
@@ -113,7 +113,7 @@ impl Fleet {
         glob: &WildMatch,
         budget: Duration,
         longest: Duration,
-    ) -> Vec<Standing> {
+    ) -> Vec<LockView> {
         let each = self.each(|node| {
             let glob = glob.clone();
             async move {
@@ -126,15 +126,15 @@ impl Fleet {
     }
 
     /// Puts together what the nodes say of each lock.
-    fn together(&self, locks: Vec<Vec<NodeLock>>) -> Vec<Standing> {
+    fn together(&self, locks: Vec<Vec<NodeLock>>) -> Vec<LockView> {
         let mut leases: BTreeMap<(Resource, Vec<u8>), Vec<NodeLock>> = BTreeMap::new();
         for lock in locks.into_iter().flatten() {
             leases.entry((lock.resource.clone(), lock.value.clone())).or_default().push(lock);
         }
-        leases.into_values().filter_map(|locks| self.standing(locks)).collect()
+        leases.into_values().filter_map(|locks| self.view(locks)).collect()
     }
 
-    fn standing(&self, mut locks: Vec<NodeLock>) -> Option<Standing> {
+    fn view(&self, mut locks: Vec<NodeLock>) -> Option<LockView> {
         // It lasts for as long as it does on a majority.
         let left = |lock: &NodeLock| lock.remaining.unwrap_or(Duration::MAX);
         locks.sort_by_key(|lock| std::cmp::Reverse(left(lock)));
@@ -149,7 +149,7 @@ impl Fleet {
         let NodeLock { resource, holder, shared, holders, .. } = first;
         let perhaps = !is_held && self.may_be_held(nodes);
         let nodes = Some(nodes);
-        Some(Standing {
+        Some(LockView {
             resource,
             holder,
             shared,
@@ -163,11 +163,11 @@ impl Fleet {
     }
 }
 
-impl From<SqlLease> for Standing {
-    fn from(lease: SqlLease) -> Standing {
+impl From<SqlLease> for LockView {
+    fn from(lease: SqlLease) -> LockView {
         let SqlLease { resource, token, holder, shared, remaining, .. } = lease;
         let (token, nodes, perhaps) = (Some(token), None, false);
-        Standing {
+        LockView {
             resource,
             holder,
             shared,

@@ -1,4 +1,4 @@
-//! What a release by force came to.
+//! The result of a release by force.
 
 use fencing::lock::redlock::Forced;
 
@@ -15,13 +15,13 @@ pub(super) struct Answers {
     silent: usize,
 }
 
-/// What it came to.
+/// The result, from all answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum Outcome {
     Released,
     /// The lock is another client's, or was free already.
     Gone,
-    /// Nobody who answered had it any more, and others did not answer.
+    /// No node that answered had it any more, and others did not answer.
     Unknown,
     /// The holder may keep it, or what is left of it.
     TooFew,
@@ -35,16 +35,16 @@ impl Answers {
         Answers { taken, noted: forced.len() - others, others, silent }
     }
 
-    pub(super) fn ending(self, needed: usize) -> Ending {
+    pub(super) fn outcome(self, needed: usize) -> Outcome {
         if self.others >= needed {
-            return Ending::Gone;
+            return Outcome::Gone;
         }
         match self.taken {
-            0 if self.silent > 0 => Ending::Unknown,
-            0 if self.noted + self.others >= needed => Ending::Gone,
-            0 => Ending::TooFew,
-            _ if self.noted >= needed => Ending::Released,
-            _ => Ending::TooFew,
+            0 if self.silent > 0 => Outcome::Unknown,
+            0 if self.noted + self.others >= needed => Outcome::Gone,
+            0 => Outcome::TooFew,
+            _ if self.noted >= needed => Outcome::Released,
+            _ => Outcome::TooFew,
         }
     }
 }
@@ -53,38 +53,38 @@ impl Answers {
 mod tests {
     use super::*;
 
-    fn ending(taken: usize, free: usize, others: usize, silent: usize) -> Ending {
+    fn outcome(taken: usize, free: usize, others: usize, silent: usize) -> Outcome {
         let of = |forced: Forced, times| std::iter::repeat_n(forced, times);
         let forced = of(Forced::Taken(1), taken)
             .chain(of(Forced::Free, free))
             .chain(of(Forced::HeldByAnother, others));
-        Answers::of(&forced.collect::<Vec<_>>(), silent).ending(3)
+        Answers::of(&forced.collect::<Vec<_>>(), silent).outcome(3)
     }
 
     #[test]
     fn a_majority_has_released_it_or_refuses_the_holder() {
-        assert_eq!(ending(5, 0, 0, 0), Ending::Released);
-        assert_eq!(ending(1, 2, 0, 2), Ending::Released);
-        assert_eq!(ending(2, 1, 2, 0), Ending::Released);
-        assert_eq!(ending(2, 0, 0, 3), Ending::TooFew);
-        assert_eq!(ending(2, 0, 2, 1), Ending::TooFew);
+        assert_eq!(outcome(5, 0, 0, 0), Outcome::Released);
+        assert_eq!(outcome(1, 2, 0, 2), Outcome::Released);
+        assert_eq!(outcome(2, 1, 2, 0), Outcome::Released);
+        assert_eq!(outcome(2, 0, 0, 3), Outcome::TooFew);
+        assert_eq!(outcome(2, 0, 2, 1), Outcome::TooFew);
     }
 
     /// What was left of an old lease may be taken from beside it.
     #[test]
     fn another_client_that_has_most_keeps_it() {
-        assert_eq!(ending(0, 0, 5, 0), Ending::Gone);
-        assert_eq!(ending(2, 0, 3, 0), Ending::Gone);
-        assert_eq!(ending(0, 0, 3, 2), Ending::Gone);
+        assert_eq!(outcome(0, 0, 5, 0), Outcome::Gone);
+        assert_eq!(outcome(2, 0, 3, 0), Outcome::Gone);
+        assert_eq!(outcome(0, 0, 3, 2), Outcome::Gone);
     }
 
     #[test]
     fn who_has_not_answered_may_have_released_it() {
-        assert_eq!(ending(0, 5, 0, 0), Ending::Gone);
-        assert_eq!(ending(0, 2, 2, 0), Ending::Gone);
-        assert_eq!(ending(0, 3, 0, 2), Ending::Unknown);
-        assert_eq!(ending(0, 0, 0, 5), Ending::Unknown);
+        assert_eq!(outcome(0, 5, 0, 0), Outcome::Gone);
+        assert_eq!(outcome(0, 2, 2, 0), Outcome::Gone);
+        assert_eq!(outcome(0, 3, 0, 2), Outcome::Unknown);
+        assert_eq!(outcome(0, 0, 0, 5), Outcome::Unknown);
         // All have refused.
-        assert_eq!(ending(0, 0, 0, 0), Ending::TooFew);
+        assert_eq!(outcome(0, 0, 0, 0), Outcome::TooFew);
     }
 }

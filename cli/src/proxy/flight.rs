@@ -1,0 +1,206 @@
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use http::header::CONNECTION;
+use http::{Response, Version};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+
+use super::counted::Counted;
+use crate::listen::{Progress, UploadState};
+
+/// A request that the fence has admitted, and the quarantine behind it. When it is dropped, the proxy
+/// sends nothing more of the request.
+pub(super) struct Flight {
+    upload: Progress,
+    quarantine: Duration,
+    /// Whether the service has said that it closes the connection behind its answer.
+    closes: bool,
+}
+
+/// What is left of a request that was given up.
+pub(super) enum Leftover {
+    /// An answer, which has an end.
+    Answer(Response<Incoming>),
+    /// Nothing: the service never saw it.
+    NotSent,
+    /// No answer can come any more, and the service may be at work.
+    Unknown,
+}
+
+/// The end of an upload, or of an answer.
+#[derive(PartialEq, Eq)]
+enum End {
+    Complete,
+    Broken,
+    /// Nothing has moved for too long.
+    Silent,
+}
+
+impl Flight {
+    pub(super) fn new(quarantine: Duration, upload: Progress) -> Flight {
+        Flight { upload, quarantine, closes: false }
+    }
+
+    /// Takes note of what the head of the answer says about the connection. Where it says that it closes,
+    /// the service wants no more of the upload.
+    pub(super) fn read_head<B>(&mut self, answer: &Response<B>) {
+        let mut named = answer.headers().get_all(CONNECTION).iter();
+        self.closes |= answer.version() < Version::HTTP_2
+            && named.any(|value| {
+                let names = value.to_str().unwrap_or_default().split(',');
+                names.map(str::trim).any(|name| name.eq_ignore_ascii_case("close"))
+            });
+    }
+
+    /// Whether all of it was sent, or as much as the service wanted.
+    pub(super) fn is_sent(&self) -> bool {
+        match self.upload.state() {
+            UploadState::Sent => true,
+            UploadState::Dropped => self.closes,
+            UploadState::Sending | UploadState::Failed => false,
+        }
+    }
+
+    /// Waits until the service has the rest of a request that it has answered. What the proxy still sends
+    /// of an older request must not come behind a newer one.
+    pub(super) async fn upload(self, patience: Duration) {
+        let sent = timeout_at(self.upload.until(), self.sent(patience)).await;
+        if sent != Ok(End::Complete) {
+            self.upload.stop();
+            tracing::warn!("the upload of a request that was answered broke off");
+            self.hold(std::future::ready(Leftover::Unknown), "upload").await;
+        }
+    }
+
+    /// Gives the request up. The future lasts until the service has answered as a whole, and has the whole
+    /// request. Where that breaks off, or nothing of either moves for the quarantine, or the request takes too
+    /// long, the proxy cuts its connection. An end of the connection says nothing about the work behind it: then
+    /// the quarantine begins.
+    pub(super) fn hold(
+        mut self,
+        answered: impl Future<Output = Leftover> + Send + 'static,
+        cause: &'static str,
+    ) -> BoxFuture<'static, ()> {
+        metrics::counter!("fencing_proxy_given_up_total", "cause" => cause).increment(1);
+        let counted = Counted::new("fencing_proxy_held", ());
+        let held = async move {
+            let _counted = counted;
+            // What is not waited for any more is dropped here, and its connection with it.
+            let end = timeout_at(self.upload.until(), self.completed(answered)).await;
+            if end != Ok(End::Complete) {
+                self.upload.stop();
+                sleep(self.quarantine).await;
+            }
+        };
+        held.boxed()
+    }
+
+    /// Waits for the answer and for the end of the upload. Counts from the last thing that has moved, in
+    /// either direction: a service that reads is at work.
+    async fn completed(&mut self, answered: impl Future<Output = Leftover>) -> End {
+        self.upload.note();
+        let leftover = tokio::select! {
+            biased;
+            leftover = answered => leftover,
+            () = no_progress(&self.upload, self.quarantine) => return End::Silent,
+        };
+        match leftover {
+            Leftover::Answer(answer) => {
+                self.read_head(&answer);
+                match self.answered(answer.into_body()).await {
+                    End::Complete => self.sent(self.quarantine).await,
+                    end => end,
+                }
+            }
+            Leftover::NotSent => End::Complete,
+            Leftover::Unknown => End::Broken,
+        }
+    }
+
+    /// Reads an answer to its end, and forgets it. It may pause for as long as the quarantine lasts, while the
+    /// upload does so, too.
+    async fn answered(&self, mut body: Incoming) -> End {
+        loop {
+            self.upload.note();
+            tokio::select! {
+                biased;
+                frame = body.frame() => match frame {
+                    Some(Ok(_)) => {}
+                    Some(Err(_)) => return End::Broken,
+                    None => return End::Complete,
+                },
+                () = no_progress(&self.upload, self.quarantine) => return End::Silent,
+            }
+        }
+    }
+
+    /// Waits until nothing more is sent, or nothing was for this long.
+    async fn sent(&self, patience: Duration) -> End {
+        tokio::select! {
+            biased;
+            _ = self.upload.ended() => {}
+            () = no_progress(&self.upload, patience) => return End::Silent,
+        }
+        if self.is_sent() { End::Complete } else { End::Broken }
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        self.upload.stop();
+    }
+}
+
+/// Waits until nothing has been sent for this long.
+pub(super) async fn no_progress(upload: &Progress, patience: Duration) {
+    loop {
+        let due = upload.last() + patience;
+        if due <= Instant::now() {
+            return;
+        }
+        sleep_until(due).await;
+    }
+}
+
+/// An answer as the fence sees it: a body without content. It ends when nothing of the request can be at work in
+/// the service any more, however early the client has its answer: until then the request is in flight.
+pub(super) struct AtWork(Option<BoxFuture<'static, ()>>);
+
+impl AtWork {
+    /// Lasts as long as this future.
+    pub(super) fn until(end: Option<BoxFuture<'static, ()>>) -> AtWork {
+        AtWork(end)
+    }
+}
+
+impl Body for AtWork {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if let Some(end) = &mut self.0 {
+            ready!(end.poll_unpin(context));
+            self.0 = None;
+        }
+        Poll::Ready(None)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(0)
+    }
+}

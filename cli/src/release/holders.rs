@@ -1,0 +1,103 @@
+//! Who holds a lock on nodes.
+
+use std::collections::BTreeMap;
+
+use fencing::Token;
+use fencing::lock::Holder;
+use fencing::lock::redlock::NodeView;
+
+use crate::voters::Voters;
+
+/// How many tokens an era has.
+const COUNTS: u64 = 1_000_000;
+
+/// The holder of a lock on nodes, or all who share it.
+#[derive(Default)]
+pub(super) struct Holders {
+    pub(super) values: Vec<Vec<u8>>,
+    names: Vec<Option<Holder>>,
+    /// The token, if a majority has the lock: the one that a majority knows of there, or else the largest. A lock on fewer
+    /// nodes has none yet, or none any more: the next holder may get the same.
+    token: Option<Token>,
+    known: Vec<Token>,
+    nodes: usize,
+    /// Whether a majority may have the lock: nodes that have not answered, or have forgotten locks, may have had it.
+    pub(super) uncertain: bool,
+}
+
+impl Holders {
+    /// Puts together who holds the lock. On less than a majority it is an attempt, or what is left of a lease: it counts
+    /// only where no client has a majority.
+    pub(super) fn of(views: &[NodeView], voters: &Voters) -> Vec<Holders> {
+        let mut all: BTreeMap<Option<&[u8]>, Holders> = BTreeMap::new();
+        for view in views {
+            let shared = view.locks.iter().any(|lock| lock.shared);
+            for (place, lock) in view.locks.iter().enumerate() {
+                let holders = all.entry((!shared).then_some(&lock.value)).or_default();
+                if place == 0 {
+                    holders.nodes += 1;
+                    holders.known.extend(view.known);
+                }
+                if !holders.values.contains(&lock.value) {
+                    holders.values.push(lock.value.clone());
+                    holders.names.push(lock.holder.clone());
+                }
+            }
+        }
+        let is_held = |holders: &Holders| holders.nodes >= voters.needed;
+        let any = all.values().any(is_held);
+        let mut all: Vec<Holders> = all.into_values().collect();
+        all.retain(|holders| !any || is_held(holders));
+        for holders in &mut all {
+            holders.uncertain = !any && voters.may_be_held(holders.nodes);
+            if any {
+                holders.known.sort_unstable();
+                let known = &holders.known;
+                let agreed = known.chunk_by(Token::eq).find(|same| same.len() >= voters.needed);
+                holders.token = agreed.unwrap_or(known).last().copied();
+            }
+        }
+        all
+    }
+
+    /// Returns whether the lock may have this token. What nodes know of no more is older than all that they do know of.
+    pub(super) fn has(&self, token: Token) -> bool {
+        match self.own_token() {
+            Some(own) => token == own,
+            None => self.token.is_some_and(|era| token < era),
+        }
+    }
+
+    /// The token, unless it is from before the present era: counts start again with each.
+    pub(super) fn own_token(&self) -> Option<Token> {
+        self.token.filter(|token| token.get() % COUNTS > 0)
+    }
+
+    /// Describes them for people.
+    pub(super) fn describe(all: &[Holders], voters: &Voters) -> String {
+        let (remember, size) = (voters.remembering(), voters.size);
+        let one = |holders: &Holders| {
+            let (named, nodes) = (named(holders.names.iter().map(Option::as_ref)), holders.nodes);
+            match holders.token {
+                Some(era) if holders.own_token().is_none() => {
+                    format!("{named}, with a token below {era}, from before the present era")
+                }
+                Some(token) => format!("{named}, token {token}"),
+                None if holders.uncertain => format!(
+                    "perhaps {named} (seen on {nodes} of {remember} nodes that remember, of {size})"
+                ),
+                None => format!(
+                    "{named} (on {nodes} of {size} nodes: an attempt, or what is left of a lease)"
+                ),
+            }
+        };
+        all.iter().map(one).collect::<Vec<_>>().join("; ")
+    }
+}
+
+pub(super) fn named<'a>(holders: impl Iterator<Item = Option<&'a Holder>>) -> String {
+    let one = |holder: Option<&Holder>| {
+        holder.map_or_else(|| "an unnamed holder".to_owned(), Holder::to_string)
+    };
+    holders.map(one).collect::<Vec<_>>().join(", ")
+}
