@@ -59,9 +59,7 @@ fn is_migrated_protected_and_told(
         ("nope", "path", "the table nope does not exist"),
     ] {
         let protect = ["protect", "--database", url, "--table", table, "--column", column];
-        let ended = fencing(&protect);
-        assert_eq!(ended.code, Some(65), "{}", ended.stderr);
-        assert!(ended.stderr.contains(what), "{}", ended.stderr);
+        fencing(&protect).says(65, what);
     }
     client("INSERT INTO files VALUES ('b', 'unprotected'); DELETE FROM files").unwrap();
     let protect = ["protect", "--database", url, "--table", "files", "--column", "path"];
@@ -74,14 +72,11 @@ fn is_migrated_protected_and_told(
     assert_eq!(done(&[&marks[..], &["--resource", "b"]].concat()), "none\tb\n");
 
     let raise = ["marks", "raise", "--database", url, "--resource", "a", "--token"];
-    let ended = fencing(&[&raise[..], &["40"]].concat());
-    assert_eq!(ended.code, Some(64));
-    assert!(ended.stderr.contains("raise the mark of a from 34 to 40"), "{}", ended.stderr);
+    fencing(&[&raise[..], &["40"]].concat()).says(64, "raise the mark of a from 34 to 40");
     assert_eq!(done(&marks), "34\ta\n");
     assert_eq!(done(&[&raise[..], &["40", "--yes"]].concat()), "40\ta\n");
-    let ended = fencing(&[&raise[..], &["39", "--yes"]].concat());
-    assert_eq!(ended.code, Some(65));
-    assert!(ended.stderr.contains("token 39 of a is stale, high water 40"), "{}", ended.stderr);
+    fencing(&[&raise[..], &["39", "--yes"]].concat())
+        .says(65, "token 39 of a is stale, high water 40");
     assert_eq!(done(&marks), "40\ta\n");
     let lower = ["marks", "lower", "--database", url, "--resource", "a", "--from"];
     let lower = [&lower[..], &["999999999999999", "--token"]].concat();
@@ -93,13 +88,8 @@ fn is_migrated_protected_and_told(
     assert_eq!(done(&marks), "999999999999999\ta\n");
     assert_eq!(done(&[&lower[..], &["40", "--yes"]].concat()), "40\ta\n");
     assert_eq!(done(&marks), "40\ta\n");
-    let ended = fencing(&[&lower[..], &["40", "--yes"]].concat());
-    assert_eq!(ended.code, Some(65));
-    assert!(
-        ended.stderr.contains("nothing was lowered from 999999999999999 to 40, high water 40"),
-        "{}",
-        ended.stderr
-    );
+    fencing(&[&lower[..], &["40", "--yes"]].concat())
+        .says(65, "nothing was lowered from 999999999999999 to 40, high water 40");
 
     let error = client(stale).unwrap_err();
     assert!(error.contains("token 39 is stale, high water 40, resource a"), "{error}");
@@ -113,9 +103,7 @@ fn is_migrated_protected_and_told(
 /// The floor is 40.
 fn has_its_floor_raised(url: &str) {
     let raise_floor = ["marks", "raise-floor", "--database", url];
-    let ended = fencing(&raise_floor);
-    assert_eq!(ended.code, Some(64));
-    assert!(ended.stderr.contains("would raise the floor to 2"), "{}", ended.stderr);
+    fencing(&raise_floor).says(64, "would raise the floor to 2");
     let is_refused = |token: &str| {
         let raise = ["marks", "raise", "--database", url, "--resource", "new", "--yes", "--token"];
         let ended = fencing(&[&raise[..], &[token]].concat());
@@ -147,12 +135,8 @@ fn is_pruned(url: &str) {
     assert_eq!(done(&["marks", "--database", url]), "");
     let raise =
         ["marks", "raise", "--database", url, "--resource", "new", "--token", "40", "--yes"];
-    let ended = fencing(&raise);
-    assert_eq!(ended.code, Some(65));
-    assert!(ended.stderr.contains("token 40 of new is stale, high water 41"), "{}", ended.stderr);
-    let ended = fencing(&[&prune[..], &["0s"]].concat());
-    assert_eq!(ended.code, Some(64));
-    assert!(ended.stderr.contains("no mark; the floor is 40"), "{}", ended.stderr);
+    fencing(&raise).says(65, "token 40 of new is stale, high water 41");
+    fencing(&[&prune[..], &["0s"]].concat()).says(64, "no mark; the floor is 40");
 }
 
 /// The table `files` is protected, and no other.
@@ -161,9 +145,7 @@ fn is_checked_and_removed(url: &str, client: Client<'_>, unfenced: &str) {
     let listed = done(&check);
     assert!(listed.starts_with("whole\tfiles\t{path}\n\tdoes not see: "), "{listed}");
     assert_eq!(done(&[&check[..], &["--table", "files"]].concat()), listed);
-    let ended = fencing(&[&check[..], &["--table", "nope"]].concat());
-    assert_eq!(ended.code, Some(65), "{}", ended.stderr);
-    assert!(ended.stderr.contains("the table nope does not exist"), "{}", ended.stderr);
+    fencing(&[&check[..], &["--table", "nope"]].concat()).says(65, "the table nope does not exist");
     client("CREATE TABLE other (path VARCHAR(9))").unwrap();
     let ended = fencing(&[&check[..], &["--table", "other"]].concat());
     assert_eq!(ended.code, Some(65), "{}", ended.stderr);
@@ -181,15 +163,11 @@ fn is_checked_and_removed(url: &str, client: Client<'_>, unfenced: &str) {
     assert_eq!(found[0]["whole"], false);
     assert_eq!(found[0]["protected"], false);
     let both = ["protect", "--database", url, "--table", "files", "--column", "path,body"];
-    let ended = fencing(&both);
-    assert_eq!(ended.code, Some(65), "{}", ended.stderr);
-    assert!(ended.stderr.contains("--table files --remove"), "{}", ended.stderr);
+    fencing(&both).says(65, "--table files --remove");
     assert!(done(&check).starts_with("whole\tfiles\t{path}\n"));
 
     let remove = ["protect", "--database", url, "--table", "files", "--remove"];
-    let ended = fencing(&remove);
-    assert_eq!(ended.code, Some(64), "{}", ended.stderr);
-    assert!(ended.stderr.contains("Add --yes"), "{}", ended.stderr);
+    fencing(&remove).says(64, "Add --yes");
     client(unfenced).unwrap_err();
     let remove = [&remove[..], &["--yes"]].concat();
     assert_eq!(done(&remove), "");
@@ -198,12 +176,8 @@ fn is_checked_and_removed(url: &str, client: Client<'_>, unfenced: &str) {
     assert_eq!(done(&both), "");
     assert!(done(&check).starts_with("whole\tfiles\t{path}/{body}\n"));
     assert_eq!(done(&remove), "");
-    let ended = fencing(&remove);
-    assert_eq!(ended.code, Some(65), "{}", ended.stderr);
-    assert!(ended.stderr.contains("the table files is not protected"), "{}", ended.stderr);
-    let ended = fencing(&check);
-    assert_eq!(ended.code, Some(65), "{}", ended.stderr);
-    assert!(ended.stderr.contains("not protected as") || ended.stderr.contains("no table is"));
+    fencing(&remove).says(65, "the table files is not protected");
+    fencing(&check).says(65, "protected");
 }
 
 #[test]
@@ -293,9 +267,7 @@ fn a_table_in_shadow_mode_is_named_until_it_is_protected() {
     let write = "INSERT INTO files (path, body) VALUES ('a', 'new')";
     execute(file, write).unwrap();
     let check = ["protect", "--database", url, "--check"];
-    let ended = fencing(&check);
-    assert_eq!(ended.code, Some(65), "{}", ended.stderr);
-    assert!(ended.stderr.contains("1 of 1 tables are in shadow mode"), "{}", ended.stderr);
+    let ended = fencing(&check).says(65, "1 of 1 tables are in shadow mode");
     let line = "\twould refuse: unpresented, first at ";
     assert!(ended.stdout.contains("shadow\tfiles\t{path}\n"), "{}", ended.stdout);
     assert!(ended.stdout.contains(line), "{}", ended.stdout);

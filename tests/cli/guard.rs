@@ -43,7 +43,7 @@ fn pids(files: &[PathBuf]) -> Vec<u32> {
 #[test]
 fn a_job_with_groups_and_sessions_of_its_own_ends_with_a_lost_lease() {
     let (servers, folder) = (five(), tempfile::tempdir().unwrap());
-    let (files, script) = strays(folder.path(), "");
+    let (files, script) = strays(folder.path(), "trap '' TERM HUP");
     let child = run(&servers, &["--ttl", "3s"], &script).spawn().unwrap();
     let pids = pids(&files);
     servers.iter().for_each(|server| server.signal("STOP"));
@@ -92,7 +92,11 @@ fn it_ends_with_fencing_whatever_it_ignores() {
     let pids = pids(&files);
     signal(child.id(), "KILL");
     until("the end of the job", || !pids.iter().any(|pid| runs(*pid)));
-    assert_eq!(end(child).signal, Some(9));
+    let ended = end(child);
+    assert_eq!(ended.signal, Some(9));
+    assert!(ended.stderr.contains("`fencing run` was killed: the command is stopped"), "{ended:?}");
+    // And the lock ends with its TTL.
+    assert_eq!(finish(run(&servers, &["--wait", "1m"], "exit 0")).code, Some(0));
 }
 
 #[test]
@@ -103,9 +107,7 @@ fn it_ends_with_its_guard() {
     let pids = pids(&files);
     let guard = children_of(child.id());
     guard.iter().for_each(|guard| signal(*guard, "KILL"));
-    let ended = end(child);
-    assert_eq!(ended.code, Some(71), "{}", ended.stderr);
-    assert!(ended.stderr.contains("the guard was killed"), "{}", ended.stderr);
+    end(child).says(71, "the guard was killed");
     assert!(!pids.iter().any(|pid| runs(*pid)));
 }
 

@@ -57,13 +57,8 @@ fn listed_and_released(command: impl Fn() -> Command, of: Option<u64>) {
         "{table:?}"
     );
 
-    let held = ask(command(), &["run", "--resource", "invoice/42", "--wait", "0s", "--", "true"]);
-    assert_eq!(held.code, Some(75), "{held:?}");
-    assert!(
-        held.stderr.contains("is held by another client, billing-7 since 20"),
-        "{}",
-        held.stderr
-    );
+    ask(command(), &["run", "--resource", "invoice/42", "--wait", "0s", "--", "true"])
+        .says(75, "is held by another client, billing-7 since 20");
 
     // It says what it would do, and what it cannot.
     let release = ["release", "--resource", "invoice/42"];
@@ -170,9 +165,7 @@ fn without_a_majority_nothing_is_released() {
     let (ready, go) = (folder.path().join("ready"), folder.path().join("go"));
     let holder = hold(run(&servers, &["--ttl", "10m"], &script(&ready, &go)), &ready);
     servers.iter_mut().take(3).for_each(RedisServer::kill);
-    let listed = ask(fencing(&servers), &["leases", "--json"]);
-    assert_eq!(listed.code, Some(69), "{listed:?}");
-    assert!(listed.stderr.contains("2 of 5 nodes answered"), "{listed:?}");
+    let listed = ask(fencing(&servers), &["leases", "--json"]).says(69, "2 of 5 nodes answered");
     assert!(!listed.stdout.contains("\"held\":true"), "{listed:?}");
     assert!(listed.stdout.contains("from-environment"), "{listed:?}");
     let released =
@@ -186,12 +179,7 @@ fn without_a_majority_nothing_is_released() {
 fn a_name_that_cannot_be_is_wrong_usage() {
     let mut command = fencing_at("unix:///nowhere");
     command.env("FENCING_HOLDER", "two words").args(["run", "--resource", "r", "--", "true"]);
-    let ended = finish(command);
-    assert_eq!(ended.code, Some(64), "{ended:?}");
-    assert!(
-        ended.stderr.contains("FENCING_HOLDER: \"two words\" is not a valid holder name"),
-        "{ended:?}"
-    );
+    finish(command).says(64, "FENCING_HOLDER: \"two words\" is not a valid holder name");
 }
 
 #[test]
@@ -241,9 +229,8 @@ fn a_lock_on_few_nodes_is_taken_only_where_nobody_has_most() {
     assert_eq!(left, ["", "", "", "minority", "minority"]);
 
     // It has no token: whoever comes next may get the same.
-    let asked = ask(fencing(&servers), &release);
-    assert_eq!(asked.code, Some(64), "{asked:?}");
-    assert!(asked.stderr.contains("on 2 of 5 nodes: an attempt, or what is left"), "{asked:?}");
+    let asked =
+        ask(fencing(&servers), &release).says(64, "on 2 of 5 nodes: an attempt, or what is left");
     assert!(!asked.stderr.contains(", token "), "{asked:?}");
     let token = servers[3].cli(&["HGET", "{fencing}:memory", "era"]) + "000001";
     for token in [token.as_str(), "1"] {
@@ -298,12 +285,10 @@ fn what_quarantined_nodes_have_forgotten_may_be_held() {
     assert!(table.stdout.contains("2 of 2 that remember, of 5: perhaps held"), "{table:?}");
     let forgotten = "2 of 5 nodes remember: a lock that the others have forgotten may be held";
     assert!(table.stderr.contains(forgotten), "{table:?}");
-    let other = ask(fencing(&servers), &["release", "--resource", "invoice/43"]);
-    assert_eq!(other.code, Some(69), "{other:?}");
-    assert!(other.stderr.contains("2 of 5 nodes remember"), "{other:?}");
-    let asked = ask(fencing(&servers), &["release", "--resource", "invoice/42"]);
-    assert_eq!(asked.code, Some(64), "{asked:?}");
-    assert!(asked.stderr.contains("(seen on 2 of 2 nodes that remember, of 5)"), "{asked:?}");
+    ask(fencing(&servers), &["release", "--resource", "invoice/43"])
+        .says(69, "2 of 5 nodes remember");
+    ask(fencing(&servers), &["release", "--resource", "invoice/42"])
+        .says(64, "(seen on 2 of 2 nodes that remember, of 5)");
     std::fs::write(&go, "").unwrap();
     end(holder);
 }
@@ -320,9 +305,7 @@ fn nodes_of_another_list_do_not_count() {
         let token = token.split('.').next().unwrap();
         ask(fencing(servers), &["release", "--resource", "invoice/42", "--token", token, "--yes"])
     };
-    let wrong = release(&servers[..3]);
-    assert_eq!(wrong.code, Some(69), "{wrong:?}");
-    assert!(wrong.stderr.contains("0 of 3 nodes answered as nodes of this list"), "{wrong:?}");
+    let wrong = release(&servers[..3]).says(69, "0 of 3 nodes answered as nodes of this list");
     assert!(wrong.stderr.contains("a node of another fleet"), "{wrong:?}");
     assert!(wrong.stderr.contains("is it the list that the clients have?"), "{wrong:?}");
     // One node has gone over to another list.

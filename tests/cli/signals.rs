@@ -86,24 +86,6 @@ fn what_is_ignored_stays_ignored() {
     assert_eq!(mask & 1, 1, "the command ignores HUP as it was meant to");
 }
 
-#[test]
-fn the_command_does_not_outlive_a_killed_fencing() {
-    let servers = five();
-    let folder = tempfile::tempdir().unwrap();
-    let (ready, other) = (folder.path().join("ready"), folder.path().join("other"));
-    let inner = format!("trap '' TERM; echo $$ > {}; while :; do sleep 0.1; done", other.display());
-    let script = format!("sh -c \"{}\" & {}", inner.replace('$', "\\$"), sleeper(&ready, ":"));
-    let child = run(&servers, &["--ttl", "3s", "--node-budget", "1s"], &script).spawn().unwrap();
-    let pids = [line(&ready), line(&other)].map(|pid| pid.parse::<u32>().unwrap());
-    signal(child.id(), "KILL");
-    let ended = end(child);
-    assert_eq!(ended.signal, Some(9));
-    assert!(ended.stderr.contains("`fencing run` was killed: the command is stopped"));
-    until("the end of the command's group", || !pids.iter().any(|pid| runs(*pid)));
-    // And the lock ends with its TTL.
-    assert_eq!(finish(run(&servers, &["--wait", "1m"], "exit 0")).code, Some(0));
-}
-
 /// The mask of the signals that a process catches.
 fn caught(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();

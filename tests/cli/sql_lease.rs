@@ -37,9 +37,8 @@ fn in_order(url: &str) {
     );
     let holder = run(&["--database", url], &script).spawn().unwrap();
     line(&ready);
-    let held = finish(run(&["--database", url, "--wait", "0s"], print));
-    assert_eq!(held.code, Some(75), "{}", held.stderr);
-    assert!(held.stderr.contains("invoice/42 is held by another"), "{}", held.stderr);
+    finish(run(&["--database", url, "--wait", "0s"], print))
+        .says(75, "invoice/42 is held by another");
     let waiting = run(&["--database", url], print).spawn().unwrap();
     std::fs::write(&go, "").unwrap();
     assert_eq!(end(holder).code, Some(0));
@@ -72,9 +71,8 @@ fn until_it_hangs_or_dies(url: &str, signal: impl Fn(&str)) {
     signal("CONT");
 
     signal("KILL");
-    let down = finish(run(&["--database", url, "--wait", "0s"], "true"));
-    assert_eq!(down.code, Some(69), "{}", down.stderr);
-    assert!(down.stderr.contains("invoice/42 was not acquired: "), "{}", down.stderr);
+    finish(run(&["--database", url, "--wait", "0s"], "true"))
+        .says(69, "invoice/42 was not acquired: ");
 }
 
 #[tokio::test]
@@ -122,15 +120,11 @@ fn wrong_use_is_told_and_passwords_are_not() {
             "Connection refused",
         ),
     ] {
-        let ended = finish(run(&options, "true"));
-        assert_eq!(ended.code, Some(code), "{options:?}: {}", ended.stderr);
-        assert!(ended.stderr.contains(words), "{options:?}: {}", ended.stderr);
+        let ended = finish(run(&options, "true")).says(code, words);
         assert!(!ended.stderr.contains("s3cret"), "{}", ended.stderr);
     }
     let mut both = run(&[], "true");
     both.env("FENCING_DATABASE", secret).env("FENCING_REDIS", "redis://h");
-    let ended = finish(both);
-    assert_eq!(ended.code, Some(64));
-    assert!(ended.stderr.contains("both FENCING_REDIS and FENCING_DATABASE"), "{}", ended.stderr);
+    let ended = finish(both).says(64, "both FENCING_REDIS and FENCING_DATABASE");
     assert!(!ended.stderr.contains("s3cret"), "{}", ended.stderr);
 }

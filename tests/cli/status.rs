@@ -52,9 +52,7 @@ fn what_cannot_be_run_is_told_as_shells_do_and_the_lease_released() {
     for (program, code) in [("no-such-program", 127), ("/etc/passwd", 126), ("/", 126)] {
         let mut command = fencing(&servers);
         command.args(["run", "--resource", "invoice/42", "--", program]);
-        let ended = finish(command);
-        assert_eq!(ended.code, Some(code), "{}", ended.stderr);
-        assert!(ended.stderr.contains(&format!("cannot run {program}: ")), "{}", ended.stderr);
+        finish(command).says(code, &format!("cannot run {program}: "));
     }
     assert_eq!(finish(run(&servers, &["--wait", "0s"], "exit 0")).code, Some(0));
 }
@@ -97,9 +95,7 @@ fn a_release_in_doubt_is_a_warning() {
     // The command stops three nodes and ends: they can't say that they released.
     let pids: Vec<String> = servers.iter().take(3).map(|s| s.pid().to_string()).collect();
     let script = format!("kill -STOP {}; exit 3", pids.join(" "));
-    let ended = finish(run(&servers, &[], &script));
-    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
-    assert!(ended.stderr.contains("warning: invoice/42 token "), "{}", ended.stderr);
+    let ended = finish(run(&servers, &[], &script)).says(3, "warning: invoice/42 token ");
     assert!(ended.stderr.contains("release in doubt"), "{}", ended.stderr);
 }
 
@@ -124,9 +120,7 @@ fn wrong_usage_is_64_and_help_is_0() {
         (with(&["--ttl", "1ms", "--", "true"]), "ttl: "),
         (with(&["--node-budget", "10s", "--", "true"]), "node_budget: "),
     ] {
-        let ended = bare(&arguments);
-        assert_eq!(ended.code, Some(64), "{arguments:?}: {}", ended.stderr);
-        assert!(ended.stderr.contains(words), "{arguments:?}: {}", ended.stderr);
+        let ended = bare(&arguments).says(64, words);
         assert_eq!(ended.stdout, "");
     }
     for arguments in [["--help"].as_slice(), &["--version"], &["run", "--help"], &["nodes", "-h"]] {

@@ -34,32 +34,18 @@ fn typed_with(
 }
 
 #[test]
-fn the_command_reads_from_the_terminal() {
-    let (servers, folder) = (five(), tempfile::tempdir().unwrap());
-    let ready = folder.path().join("ready");
-    let script = format!("echo > {}; read word; echo \"read $word\"; exit 5", ready.display());
-    let mut child = typed(&servers, &folder, &script);
-    line(&ready);
-    let mut terminal = child.stdin.take().unwrap();
-    terminal.write_all(b"hello\n").unwrap();
-    let ended = end(child);
-    assert_eq!(ended.code, Some(5), "{}", ended.stdout);
-    assert!(ended.stdout.contains("read hello"), "{}", ended.stdout);
-}
-
-#[test]
-fn also_where_stdin_is_no_terminal() {
-    let (servers, folder) = (five(), tempfile::tempdir().unwrap());
-    let ready = folder.path().join("ready");
-    let script =
-        format!("echo > {}; read word < /dev/tty; echo \"read $word\"; exit 5", ready.display());
-    let mut child = typed_with(&servers, &folder, &script, "< /dev/null");
-    line(&ready);
-    let mut terminal = child.stdin.take().unwrap();
-    terminal.write_all(b"hello\n").unwrap();
-    let ended = end(child);
-    assert_eq!(ended.code, Some(5), "{}", ended.stdout);
-    assert!(ended.stdout.contains("read hello"), "{}", ended.stdout);
+fn the_command_reads_from_the_terminal_also_where_stdin_is_none() {
+    for (word, redirection) in [("read word", ""), ("read word < /dev/tty", "< /dev/null")] {
+        let (servers, folder) = (five(), tempfile::tempdir().unwrap());
+        let ready = folder.path().join("ready");
+        let script = format!("echo > {}; {word}; echo \"read $word\"; exit 5", ready.display());
+        let mut child = typed_with(&servers, &folder, &script, redirection);
+        line(&ready);
+        child.stdin.take().unwrap().write_all(b"hello\n").unwrap();
+        let ended = end(child);
+        assert_eq!(ended.code, Some(5), "{}", ended.stdout);
+        assert!(ended.stdout.contains("read hello"), "{}", ended.stdout);
+    }
 }
 
 #[test]

@@ -69,13 +69,10 @@ async fn marks_in_mariadb_outlive_the_proxy() {
 fn marks_in_a_redis_outlive_the_proxy() {
     let server = RedisServer::start();
     let url = server.url();
-    let refused = fencing(&["proxy", "--upstream", "http://127.0.0.1:9", "--marks", &url]);
-    assert_eq!(refused.code, Some(65), "{}", refused.stderr);
-    assert!(refused.stderr.contains("fencing marks open"), "{}", refused.stderr);
+    fencing(&["proxy", "--upstream", "http://127.0.0.1:9", "--marks", &url])
+        .says(65, "fencing marks open");
     let open = ["marks", "open", "--marks", &url];
-    let looked = fencing(&open);
-    assert_eq!(looked.code, Some(64));
-    assert!(looked.stderr.contains("closed: never opened"), "{}", looked.stderr);
+    fencing(&open).says(64, "closed: never opened");
     assert_eq!(server.cli(&["DBSIZE"]), "0");
     assert_eq!(fencing(&[&open[..], &["--yes"]].concat()).code, Some(64));
     assert_eq!(fencing(&[&open[..], &["--yes", "--seen", "a/b"]].concat()).code, Some(64));
@@ -145,16 +142,12 @@ fn a_floor_above_all_marks_must_be_meant() {
     let open = ["marks", "open", "--marks", &url];
     open_now(&open);
     server.cli(&["HSET", "{fencing}:marks", "m:files/a", "34"]);
-    let refused = fencing(&[&open[..], &["--floor", "35"]].concat());
-    assert_eq!(refused.code, Some(64));
-    assert!(refused.stderr.contains("the highest is 34"), "{}", refused.stderr);
+    fencing(&[&open[..], &["--floor", "35"]].concat()).says(64, "the highest is 34");
     assert_eq!(open_now(&[&open[..], &["--floor", "34"]].concat()), "open, 1 marks, floor 34\n");
     let meant = [&open[..], &["--floor", "35", "--above-marks"]].concat();
     assert_eq!(open_now(&meant), "open, 1 marks, floor 35\n");
     server.cli(&["HSET", "{fencing}:marks", "floor", "1e3"]);
-    let corrupt = fencing(&open);
-    assert_eq!(corrupt.code, Some(65), "{}", corrupt.stderr);
-    assert!(corrupt.stderr.contains("the floor of the marks"), "{}", corrupt.stderr);
+    fencing(&open).says(65, "the floor of the marks");
 }
 
 #[test]

@@ -208,11 +208,10 @@ fn policies_of_the_layer_are_those_of_the_proxy() {
 
 #[test]
 fn marks_that_end_with_the_process_are_asked_for() {
-    let ended = finish({
+    finish({
         let mut command = proxy("http://127.0.0.1:1");
         command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
         command
-    });
-    assert_eq!(ended.code, Some(64), "{ended:?}");
-    assert!(ended.stderr.contains("--marks"), "{}", ended.stderr);
+    })
+    .says(64, "--marks");
 }

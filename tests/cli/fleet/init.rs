@@ -56,9 +56,7 @@ fn nodes_in_use_stay_as_they_are() {
     // Now a majority is closed: that is said, and stays.
     servers[1].cli(&["FLUSHALL"]);
     assert_eq!(fencing(&list, &["fleet", "admit"]).code, Some(0));
-    let ended = fencing(&list, &["fleet", "init"]);
-    assert_eq!(ended.code, Some(69), "{}", ended.stdout);
-    assert!(ended.stderr.contains("leaves them as they are"), "{}", ended.stderr);
+    fencing(&list, &["fleet", "init"]).says(69, "leaves them as they are");
     assert!(closed());
     assert_eq!(nodes(&list).era(2), era);
 }
@@ -83,9 +81,7 @@ fn every_node_must_answer_and_belong_here() {
     let (one, two) = (list(&servers[..3]), list(&servers[1..]));
     let dead = servers[0].url();
     servers[0].kill();
-    let ended = fencing(&one, &["fleet", "init"]);
-    assert_eq!(ended.code, Some(69), "{}", ended.stderr);
-    assert!(ended.stderr.contains(&format!("every node must answer: {dead}")), "{}", ended.stderr);
+    fencing(&one, &["fleet", "init"]).says(69, &format!("every node must answer: {dead}"));
     servers[0].restart();
     init(&one);
     let ended = fencing(&two, &["fleet", "init"]);
