@@ -67,6 +67,7 @@ mod tests {
     #[test]
     fn arithmetic_saturates() {
         let start = Time::default();
+        assert_eq!(start - Duration::MAX, start);
         assert_eq!((start + Duration::MAX).since(start), Duration::from_nanos(u64::MAX));
         assert_eq!(start.since(start + Duration::from_secs(1)), Duration::ZERO);
     }

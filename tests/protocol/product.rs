@@ -3,15 +3,12 @@
 //! nodes that execute each part of a request by itself.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use fencing::Resource;
 use fencing::time::Time;
-use fencing_protocol::{
-    Acquire, Attempt, Mode, NonEmpty, Nonce, Owner, Reply, Request, Stamp, Store, Terms, Won,
-};
+use fencing_protocol::{Acquire, Mode, NonEmpty, Owner, Reply, Request, Stamp, Store, Won};
 
-use crate::model::node::{TTL, ask, incarnation, owner};
+use crate::model::node::{acquire, ask, attempt, named, owner, started};
 
 const NODES: usize = 3;
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -39,14 +36,6 @@ struct Seen {
     larger_eras: usize,
 }
 
-fn resource(name: &str) -> Resource {
-    Resource::new(name).unwrap()
-}
-
-fn now() -> Time {
-    Time::from_start(Duration::ZERO)
-}
-
 /// The resource that one part of a request speaks of.
 fn of(part: &Request) -> &Resource {
     match part {
@@ -57,25 +46,21 @@ fn of(part: &Request) -> &Resource {
 
 /// A node in this era, with some counts.
 fn node(era: u64, counts: [u8; 3]) -> Node {
-    let (mut store, nonce) = (Store::default(), Nonce(1000));
-    ask(&mut store, 0, 0, &Request::Prepare { nonce, from: None });
-    let (incarnation, collect, quarantine) = (incarnation(0), false, Duration::ZERO);
-    let start = Request::Activate { incarnation, nonce, era, collect, quarantine, new: true };
-    assert_eq!(ask(&mut store, 0, 0, &start), Reply::Activated);
+    let mut store = started(era);
     for (name, count) in NAMES.iter().zip(counts) {
         for _ in 0..count {
             next_grant(&mut store, name);
         }
-        store.expire_lock(&resource(name));
+        store.expire_lock(&named(name));
     }
     Node { together: store.clone(), apart: store }
 }
 
 /// What the next one is granted.
 fn next_grant(store: &mut Store, name: &str) -> Stamp {
-    let resource = resource(name);
+    let resource = named(name);
     store.expire_lock(&resource);
-    let acquire = Request::Acquire { mode: Mode::Exclusive, resource, owner: Owner(77), ttl: TTL };
+    let acquire = acquire(resource, Owner(77));
     let Reply::Granted { stamp, .. } = ask(store, 0, 0, &acquire) else { panic!("no grant") };
     stamp
 }
@@ -99,7 +84,7 @@ impl Node {
 
     /// Executes one part. To the other resources it does nothing, or it raises the era.
     fn one(&mut self, part: &Request, seen: &mut Seen) -> Reply {
-        let other = |name: &&&str| *of(part) != resource(name);
+        let other = |name: &&&str| *of(part) != named(name);
         let before: Vec<_> = NAMES.iter().filter(other).map(|name| self.look(name)).collect();
         let reply = ask(&mut self.apart, 0, 0, part);
         for (name, (locked, next)) in NAMES.iter().filter(other).zip(before) {
@@ -116,24 +101,23 @@ impl Node {
     }
 
     fn look(&self, name: &str) -> (bool, Stamp) {
-        let locked = self.apart.is_locked(&resource(name), now());
+        let locked = self.apart.is_locked(&named(name), Time::default());
         (locked, next_grant(&mut self.apart.clone(), name))
     }
 }
 
 impl Client {
     fn new(number: u8, names: &[&str]) -> Client {
-        let terms = Terms { ttl: TTL, lock_delay: Duration::ZERO, drift: Duration::ZERO };
-        let (owner, mode) = (owner(number), Mode::Exclusive);
-        let attempt = |name: &&str| Attempt { resource: resource(name), owner, mode, terms };
+        let owner = owner(number);
+        let attempt = |name: &&str| attempt(named(name), owner, Mode::Exclusive);
         let attempts = NonEmpty::collect(names.iter().map(attempt)).unwrap();
         let each = attempts
             .iter()
-            .map(|attempt| Acquire::new(NODES, NonEmpty::new(attempt.clone()), now()));
+            .map(|attempt| Acquire::new(NODES, NonEmpty::new(attempt.clone()), Time::default()));
         let (asked, answered) = (vec![None; NODES], vec![None; NODES]);
         let each = each.collect();
         let mut client =
-            Client { all: Acquire::new(NODES, attempts, now()), each, asked, answered };
+            Client { all: Acquire::new(NODES, attempts, Time::default()), each, asked, answered };
         client.send();
         client
     }
@@ -164,11 +148,11 @@ impl Client {
 
     /// Won when each is won, with their tokens; lost when one is lost.
     fn outcome(&self) -> Option<bool> {
-        let each: Vec<_> = self.each.iter().map(|one| one.outcome(now())).collect();
+        let each: Vec<_> = self.each.iter().map(|one| one.outcome(Time::default())).collect();
         let token = |one: &Option<Result<Won, _>>| Some(one.as_ref()?.as_ref().ok()?.locks.head.1);
         let tokens: Option<Vec<_>> = each.iter().map(token).collect();
         let lost = |one: &Result<Won, _>| one.is_err();
-        match self.all.outcome(now()) {
+        match self.all.outcome(Time::default()) {
             Some(Ok(Won { locks, .. })) => {
                 let all = locks.into_iter().map(|(_, token)| token).collect();
                 assert_eq!(tokens, Some(all));
@@ -176,13 +160,13 @@ impl Client {
             Some(_) => assert!(each.iter().flatten().any(lost)),
             None => assert!(tokens.is_none() && !each.iter().flatten().any(lost)),
         }
-        self.all.outcome(now()).map(|_| tokens.is_some())
+        self.all.outcome(Time::default()).map(|_| tokens.is_some())
     }
 }
 
 /// The places of the resources that the parts of a request speak of.
 fn places(request: &Request, names: &[&str]) -> Vec<usize> {
-    let place = |part: &Request| names.iter().position(|name| *of(part) == resource(name));
+    let place = |part: &Request| names.iter().position(|name| *of(part) == named(name));
     request.parts().iter().map(|part| place(part).unwrap()).collect()
 }
 
@@ -201,7 +185,7 @@ fn walk(seed: u64, seen: &mut Seen) {
         let (number, at) = (random.usize(0..clients.len()), random.usize(0..NODES));
         let client = &mut clients[number];
         if random.u8(0..10) == 0 {
-            let gone = resource(NAMES[random.usize(0..NAMES.len())]);
+            let gone = named(NAMES[random.usize(0..NAMES.len())]);
             nodes[at].together.expire_lock(&gone);
             nodes[at].apart.expire_lock(&gone);
         } else if let Some(reply) = client.answered[at].take() {

@@ -1,17 +1,13 @@
 //! Every state of small worlds in which clients acquire two resources with one request, in different
 //! orders: see docs/reliability.md. Any lock may expire before somebody asks for it.
 
-use std::time::Duration;
-
+use fencing::Token;
 use fencing::time::Time;
-use fencing::{Resource, Token};
-use fencing_protocol::{
-    Acquire, Attempt, Mode, NonEmpty, Nonce, Owner, Reply, Request, Store, Terms, Won,
-};
+use fencing_protocol::{Acquire, Mode, NonEmpty, Owner, Reply, Request, Store, Won};
 use stateright::{Model, Property};
 
 use crate::model::check::search;
-use crate::model::node::{TTL, ask, incarnation, owner};
+use crate::model::node::{acquire, ask, attempt, named, owner, started};
 use crate::model::runs::long;
 
 const NODES: usize = 3;
@@ -80,14 +76,6 @@ enum Action {
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-fn resource(name: &str) -> Resource {
-    Resource::new(name).unwrap()
-}
-
-fn terms() -> Terms {
-    Terms { ttl: TTL, lock_delay: Duration::ZERO, drift: Duration::ZERO }
-}
-
 impl World {
     fn new(lists: &[&[&'static str]]) -> World {
         let lists = lists.iter().map(|list| list.to_vec()).collect();
@@ -95,14 +83,10 @@ impl World {
     }
 
     fn machine(&self, client: usize) -> Acquire {
-        let attempt = |name: &&str| Attempt {
-            resource: resource(name),
-            owner: owner(client as u8),
-            mode: Mode::Exclusive,
-            terms: terms(),
-        };
+        let owner = owner(client as u8);
+        let attempt = |name: &&str| attempt(named(name), owner, Mode::Exclusive);
         let attempts = NonEmpty::collect(self.lists[client].iter().map(attempt)).unwrap();
-        Acquire::new(NODES, attempts, Time::from_start(Duration::ZERO))
+        Acquire::new(NODES, attempts, Time::default())
     }
 
     /// A node executes a request, with a rule left out perhaps.
@@ -131,7 +115,7 @@ impl World {
         let names = &self.lists[client];
         let client = &mut state.clients[client];
         let Some(machine) = &client.machine else { return };
-        let now = Time::from_start(Duration::ZERO);
+        let now = Time::default();
         if let Some(Ok(Won { locks, .. })) = machine.outcome(now)
             && client.tokens.iter().all(|token| *token == 0)
         {
@@ -151,23 +135,10 @@ impl Model for World {
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
-        let mut store = Store::default();
-        let nonce = Nonce(1000);
-        ask(&mut store, 0, 0, &Request::Prepare { nonce, from: None });
-        let (incarnation, collect, quarantine) = (incarnation(0), false, Duration::ZERO);
-        let start =
-            Request::Activate { incarnation, nonce, era: 1, collect, quarantine, new: true };
-        assert_eq!(ask(&mut store, 0, 0, &start), Reply::Activated);
-        let mut nodes = vec![store; NODES];
+        let mut nodes = vec![started(1); NODES];
         for node in &self.ahead {
-            let (resource, owner) = (resource("a"), Owner(77));
-            let acquire = Request::Acquire {
-                mode: Mode::Exclusive,
-                resource: resource.clone(),
-                owner,
-                ttl: TTL,
-            };
-            ask(&mut nodes[*node], 0, 0, &acquire);
+            let (resource, owner) = (named("a"), Owner(77));
+            ask(&mut nodes[*node], 0, 0, &acquire(resource.clone(), owner));
             ask(&mut nodes[*node], 0, 0, &Request::Release { resource, owner });
         }
         let client = Client {
@@ -219,7 +190,7 @@ impl Model for World {
                     let before = state.nodes[node].clone();
                     self.lists[client]
                         .iter()
-                        .for_each(|name| state.nodes[node].expire_lock(&resource(name)));
+                        .for_each(|name| state.nodes[node].expire_lock(&named(name)));
                     if before == state.nodes[node] {
                         return None;
                     }

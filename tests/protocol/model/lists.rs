@@ -5,7 +5,7 @@ use fencing_protocol::{Nonce, Reply, Request, majority};
 
 use crate::model::desk::{Desk, Open, Turn};
 use crate::model::mutant::Mutant;
-use crate::model::node::incarnation;
+use crate::model::node::activate;
 use crate::model::pool::Id;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -101,16 +101,8 @@ impl<const Z: usize, const M: usize> Lists<Z, M> {
             let node = &mut state.nodes[*server as usize];
             let (mut store, nonce) = (self.desk.stores.get(node.store), Nonce(1000));
             self.desk.ask(&mut store, 0, 0, &Request::Prepare { nonce, from: None });
-            let (collect, quarantine) = Default::default();
-            let activate = Request::Activate {
-                incarnation: incarnation(0),
-                nonce,
-                era: 1,
-                collect,
-                quarantine,
-                new: true,
-            };
-            assert_eq!(self.desk.ask(&mut store, 0, 0, &activate), Reply::Activated);
+            let activated = self.desk.ask(&mut store, 0, 0, &activate(0, nonce, 1));
+            assert_eq!(activated, Reply::Activated);
             (node.store, node.top) = (self.desk.stores.id(&store), 1);
         }
         for who in 0..self.starters {

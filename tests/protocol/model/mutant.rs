@@ -5,7 +5,7 @@
 use fencing::{Resource, Token};
 use fencing_protocol::{Mode, NodeState, Nonce, Owner, Prepared, Reply, Request, Stamp, Store};
 
-use crate::model::node::{ask, count_once, incarnation, owner, token_of};
+use crate::model::node::{activate, ask, count_once, owner, token_of};
 use crate::model::seam::{CONFIRM, READ, START_CONFIRM, STARTS};
 
 /// A rule that is left out.
@@ -35,64 +35,44 @@ pub enum Mutant {
 }
 
 impl Mutant {
-    /// Every rule, in the order of docs/reliability.md.
-    pub const ALL: [Mutant; 21] = [
-        Mutant::NoPublish,
-        Mutant::PublishToAnyOwner,
-        Mutant::LateGrantsCount,
-        Mutant::MajorityOfAnswers,
-        Mutant::PublishBelowCount,
-        Mutant::EmptyNodesVote,
-        Mutant::NobodyIsRead,
-        Mutant::NoNewEra,
-        Mutant::PublishToAnyMemory,
-        Mutant::NoReserve,
-        Mutant::NoConfirm,
-        Mutant::ActivateAnyMemory,
-        Mutant::ActivateDropsAlways,
-        Mutant::StartsWhileRemembered,
-        Mutant::NoStartPromise,
-        Mutant::ReadsBeforeMarks,
-        Mutant::NoFleetCheck,
-        Mutant::HealsOverCounts,
-        Mutant::RenewalOfOne,
-        Mutant::SharedIsNotCounted,
-        Mutant::SharedHealsBelowToken,
+    /// Every rule in the words of the protocol, in the order of docs/reliability.md.
+    pub const ALL: [(Mutant, &str); 21] = [
+        (Mutant::NoPublish, "acquire, step 3: the publish"),
+        (Mutant::PublishToAnyOwner, "publish: still has this owner"),
+        (Mutant::LateGrantsCount, "a late grant above the token must not count"),
+        (Mutant::MajorityOfAnswers, "a majority of all nodes, not of those that answered"),
+        (Mutant::PublishBelowCount, "publish: the count is not above the token"),
+        (Mutant::EmptyNodesVote, "the admitted check: a node that forgot does not vote"),
+        (Mutant::NobodyIsRead, "re-admission, step 2: the read from a majority"),
+        (Mutant::NoNewEra, "re-admission: a new era, not the others' counts copied"),
+        (
+            Mutant::PublishToAnyMemory,
+            "publish: the nonce of that grant (and the count not above the token)",
+        ),
+        (Mutant::NoReserve, "re-admission, step 3: the reserve before activate"),
+        (Mutant::NoConfirm, "re-admission, step 4: the promises of one moment (N = 5)"),
+        (Mutant::ActivateAnyMemory, "activate: only if the nonce is still there"),
+        (Mutant::ActivateDropsAlways, "activate: counts dropped only for a larger era"),
+        (
+            Mutant::StartsWhileRemembered,
+            "first start: only where a majority has forgotten (and the promise)",
+        ),
+        (Mutant::NoStartPromise, "first start: a majority promises the era"),
+        (Mutant::ReadsBeforeMarks, "first start: the era is above what is read after the marks"),
+        (Mutant::NoFleetCheck, "the fleet check: a node of another fleet does not vote"),
+        (Mutant::HealsOverCounts, "renew: heals only where the count is not above the token"),
+        (Mutant::RenewalOfOne, "renew: a majority of all nodes"),
+        (Mutant::SharedIsNotCounted, "shared mode: the first that shares a lock is counted"),
+        (
+            Mutant::SharedHealsBelowToken,
+            "shared mode: where a lock is set again, the count is raised to the token",
+        ),
     ];
 
     /// The rule, in the words of the protocol.
     pub fn rule(self) -> &'static str {
-        match self {
-            Mutant::NoPublish => "acquire, step 3: the publish",
-            Mutant::PublishToAnyOwner => "publish: still has this owner",
-            Mutant::PublishToAnyMemory => {
-                "publish: the nonce of that grant (and the count not above the token)"
-            }
-            Mutant::PublishBelowCount => "publish: the count is not above the token",
-            Mutant::LateGrantsCount => "a late grant above the token must not count",
-            Mutant::MajorityOfAnswers => "a majority of all nodes, not of those that answered",
-            Mutant::EmptyNodesVote => "the admitted check: a node that forgot does not vote",
-            Mutant::NobodyIsRead => "re-admission, step 2: the read from a majority",
-            Mutant::NoReserve => "re-admission, step 3: the reserve before activate",
-            Mutant::NoConfirm => "re-admission, step 4: the promises of one moment (N = 5)",
-            Mutant::NoStartPromise => "first start: a majority promises the era",
-            Mutant::ReadsBeforeMarks => {
-                "first start: the era is above what is read after the marks"
-            }
-            Mutant::NoFleetCheck => "the fleet check: a node of another fleet does not vote",
-            Mutant::NoNewEra => "re-admission: a new era, not the others' counts copied",
-            Mutant::ActivateAnyMemory => "activate: only if the nonce is still there",
-            Mutant::ActivateDropsAlways => "activate: counts dropped only for a larger era",
-            Mutant::StartsWhileRemembered => {
-                "first start: only where a majority has forgotten (and the promise)"
-            }
-            Mutant::HealsOverCounts => "renew: heals only where the count is not above the token",
-            Mutant::RenewalOfOne => "renew: a majority of all nodes",
-            Mutant::SharedIsNotCounted => "shared mode: the first that shares a lock is counted",
-            Mutant::SharedHealsBelowToken => {
-                "shared mode: where a lock is set again, the count is raised to the token"
-            }
-        }
+        let all = Mutant::ALL.iter();
+        all.copied().find(|(mutant, _)| *mutant == self).map_or("", |(_, rule)| rule)
     }
 
     /// A node's answer with the rule left out.
@@ -168,13 +148,9 @@ impl Mutant {
                 Request::Acquire { mode: Mode::Shared, resource, owner, ttl },
             ) => {
                 let Some(token) = count_of(&before, life) else { return reply };
+                let renew = Request::Renew { mode: Mode::Shared, resource, owner, token, ttl };
                 *store = before;
-                ask(
-                    store,
-                    life,
-                    second,
-                    &Request::Renew { mode: Mode::Shared, resource, owner, token, ttl },
-                );
+                ask(store, life, second, &renew);
                 ask(store, life, second, request)
             }
             (
@@ -182,13 +158,9 @@ impl Mutant {
                 Request::Renew { mode: Mode::Shared, resource, owner, ttl, .. },
             ) if reply == Reply::Renewed => {
                 let Some(token) = count_of(&before, life) else { return reply };
+                let renew = Request::Renew { mode: Mode::Shared, resource, owner, token, ttl };
                 *store = before;
-                ask(
-                    store,
-                    life,
-                    second,
-                    &Request::Renew { mode: Mode::Shared, resource, owner, token, ttl },
-                )
+                ask(store, life, second, &renew)
             }
             _ => reply,
         }
@@ -261,9 +233,4 @@ fn count_of(store: &Store, life: u8) -> Option<Token> {
 fn holds(store: &Store, life: u8, second: u8, resource: Resource, owner: Owner) -> bool {
     let release = Request::Release { resource, owner };
     ask(&mut store.clone(), life, second, &release) == Reply::Released
-}
-
-fn activate(life: u8, nonce: Nonce, era: u64) -> Request {
-    let (collect, quarantine) = Default::default();
-    Request::Activate { incarnation: incarnation(life), nonce, era, collect, quarantine, new: true }
 }

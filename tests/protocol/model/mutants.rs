@@ -189,7 +189,7 @@ impl Visitor for Hunt {
 fn every_mutant_dies() {
     println!("| rule left out | found: property broken | steps | states |\n|---|---|---|---|");
     let mut wrong = Vec::new();
-    for mutant in Mutant::ALL {
+    for (mutant, _) in Mutant::ALL {
         let case = Case::of(mutant);
         let lead = if let Case::Locks(locks) = &case { locks.lead.clone() } else { Vec::new() };
         match case.visit(Some(mutant), Hunt { mutant, lead }) {

@@ -5,7 +5,8 @@ use std::time::Duration;
 use fencing::time::Time;
 use fencing::{Resource, Token};
 use fencing_protocol::{
-    Clocks, Fleet, Incarnation, Membership, Mode, Nonce, Owner, Reply, Request, Stamp, Store,
+    Attempt, Clocks, Fleet, Incarnation, Membership, Mode, Nonce, Owner, Reply, Request, Stamp,
+    Store, Terms,
 };
 
 pub const TTL: Duration = Duration::from_secs(1000);
@@ -44,7 +45,17 @@ pub fn incarnation(life: u8) -> Incarnation {
 }
 
 pub fn resource() -> Resource {
-    Resource::new("r").unwrap()
+    named("r")
+}
+
+pub fn named(name: &str) -> Resource {
+    Resource::new(name).unwrap()
+}
+
+/// An attempt whose time is never up.
+pub fn attempt(resource: Resource, owner: Owner, mode: Mode) -> Attempt {
+    let terms = Terms { ttl: TTL, lock_delay: Duration::ZERO, drift: Duration::ZERO };
+    Attempt { resource, owner, mode, terms }
 }
 
 pub fn owner(client: u8) -> Owner {
@@ -55,6 +66,23 @@ pub fn token_of(stamp: Stamp) -> Token {
     stamp.token().expect("a stamp of this model is a token")
 }
 
+pub fn acquire(resource: Resource, owner: Owner) -> Request {
+    Request::Acquire { resource, owner, mode: Mode::Exclusive, ttl: TTL }
+}
+
+pub fn activate(life: u8, nonce: Nonce, era: u64) -> Request {
+    let (incarnation, quarantine) = (incarnation(life), Duration::ZERO);
+    Request::Activate { incarnation, nonce, era, collect: false, quarantine, new: true }
+}
+
+/// A node that was admitted in its first life, in this era.
+pub fn started(era: u64) -> Store {
+    let (mut store, nonce) = (Store::default(), Nonce(1000));
+    ask(&mut store, 0, 0, &Request::Prepare { nonce, from: None });
+    assert_eq!(ask(&mut store, 0, 0, &activate(0, nonce, era)), Reply::Activated);
+    store
+}
+
 /// Whether the node's counts are to be collected.
 pub fn is_crowded(mut store: Store, life: u8) -> bool {
     let reply = ask(&mut store, life, 0, &Request::Prepare { nonce: Nonce(0), from: None });
@@ -63,9 +91,8 @@ pub fn is_crowded(mut store: Store, life: u8) -> bool {
 
 /// Another resource's count runs out.
 pub fn run_out(store: &mut Store, life: u8) {
-    let (resource, owner) = (Resource::new("full").unwrap(), owner(98));
-    let acquire =
-        Request::Acquire { mode: Mode::Exclusive, resource: resource.clone(), owner, ttl: TTL };
+    let (resource, owner) = (named("full"), owner(98));
+    let acquire = acquire(resource.clone(), owner);
     let Reply::Granted { stamp, nonce, .. } = ask(store, life, 0, &acquire) else { return };
     let token = token_of(Stamp { count: Stamp::MAX_COUNT, ..stamp });
     let publish = Request::Publish { resource: resource.clone(), owner, nonce, token };
@@ -77,13 +104,7 @@ pub fn run_out(store: &mut Store, life: u8) {
 /// Has nobody in particular take the lock, and tells the count.
 pub fn count_once(store: &mut Store, life: u8) -> Option<Stamp> {
     store.expire_lock(&resource());
-    let acquire = Request::Acquire {
-        mode: Mode::Exclusive,
-        resource: resource(),
-        owner: owner(99),
-        ttl: TTL,
-    };
-    match ask(store, life, 0, &acquire) {
+    match ask(store, life, 0, &acquire(resource(), owner(99))) {
         Reply::Granted { stamp, .. } => Some(stamp),
         _ => None,
     }

@@ -1,17 +1,15 @@
 //! The seam: every step of the model that is not bookkeeping is a call of `protocol`
 //! from here. Rules are switched off here too, so that the library has no switch.
 
-use std::time::Duration;
-
 use fencing::Token;
 use fencing::time::Time;
 use fencing_protocol::{
     Acquire, Attempt, Mode, NonEmpty, Nonce, Readmission, Readmit, Renew, RenewOutcome, Reply,
-    Request, Store, Terms, majority,
+    Request, Store, majority,
 };
 
 use crate::model::mutant::Mutant;
-use crate::model::node::{TTL, ask, count_once, owner, resource, run_out, token_of};
+use crate::model::node::{TTL, ask, attempt, count_once, owner, resource, run_out, token_of};
 use crate::model::pool::{Id, Memo, Pool};
 
 /// The numbers of the phases of a re-admission, and from where on those of a start are.
@@ -287,10 +285,8 @@ impl Seam {
     }
 
     fn terms(&self, client: u8) -> Attempt {
-        let (lock_delay, drift) = (Duration::ZERO, Duration::ZERO);
-        let terms = Terms { ttl: TTL, lock_delay, drift };
         let mode = if self.shares(client.into()) { Mode::Shared } else { Mode::Exclusive };
-        Attempt { resource: resource(), owner: owner(client), mode, terms }
+        attempt(resource(), owner(client), mode)
     }
 
     fn renew(&self, nodes: usize, client: u8, token: u32) -> Renew {

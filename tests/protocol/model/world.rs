@@ -1,9 +1,9 @@
 //! The world around the protocol: who may do what next.
 
-use fencing_protocol::{Nonce, Reply, Request, majority};
+use fencing_protocol::{Reply, Request, Store, majority};
 
 use crate::model::mutant::Mutant;
-use crate::model::node::{ask, incarnation, is_crowded};
+use crate::model::node::{ask, is_crowded, started};
 use crate::model::pool::{Id, Memo};
 use crate::model::seam::{Change, Seam};
 use crate::model::state::{Budget, Client, Node, Order, State};
@@ -115,16 +115,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
     }
 
     pub fn first(&self) -> State<N, C, R> {
-        let mut store = fencing_protocol::Store::default();
-        if !self.blank {
-            let nonce = Nonce(1000);
-            ask(&mut store, 0, 0, &Request::Prepare { nonce, from: None });
-            let (collect, quarantine) = Default::default();
-            let incarnation = incarnation(0);
-            let start =
-                Request::Activate { incarnation, nonce, era: 1, collect, quarantine, new: true };
-            assert_eq!(ask(&mut store, 0, 0, &start), Reply::Activated);
-        }
+        let store = if self.blank { Store::default() } else { started(1) };
         let start = State {
             nodes: [Node { store: self.seam.stores.id(&store), disk: 0, life: 0 }; N],
             clients: [Client::default(); C],

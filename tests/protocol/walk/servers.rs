@@ -5,11 +5,11 @@ use std::time::Duration;
 use fencing::Resource;
 use fencing::time::Time;
 use fencing_protocol::{
-    Clocks, Fleet, Incarnation, Membership, Mode, Nonce, Owner, Reply, Request, Stamp, Store,
-    majority,
+    Clocks, Fleet, Incarnation, Membership, Nonce, Owner, Reply, Request, Stamp, Store, majority,
 };
 
-pub const TTL: Duration = Duration::from_secs(1000);
+use crate::model::node::{acquire, named};
+
 /// Far above the eras in use, so that counts may be collected.
 const CLOCK: Duration = Duration::from_secs(1_000_000);
 
@@ -108,9 +108,8 @@ impl Servers {
 
     /// Another resource's count runs out: the counts are to be collected.
     pub fn run_out(&mut self, list: usize, node: usize) {
-        let (resource, owner) = (Resource::new("full").unwrap(), Owner(0));
-        let acquire =
-            Request::Acquire { mode: Mode::Exclusive, resource: resource.clone(), owner, ttl: TTL };
+        let (resource, owner) = (named("full"), Owner(0));
+        let acquire = acquire(resource.clone(), owner);
         if let Reply::Granted { stamp, nonce, .. } = self.ask(list, node, acquire.clone()) {
             let token = Stamp { count: Stamp::MAX_COUNT, ..stamp }.token().unwrap();
             let publish = Request::Publish { resource: resource.clone(), owner, nonce, token };

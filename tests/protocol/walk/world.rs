@@ -1,19 +1,18 @@
 //! Clients, messages, and one random step after the other. What nodes answer and what clients
 //! send next is the real `protocol`.
 
-use std::time::Duration;
-
 use fastrand::Rng;
 use fencing::Resource;
 use fencing::time::Time;
 use fencing_protocol::{
-    Acquire, Attempt, Mode, NonEmpty, Nonce, Owner, Readmission, Readmit, Relocate, Relocation,
-    Renew, Reply, Request, Terms,
+    Acquire, Mode, NonEmpty, Nonce, Owner, Readmission, Readmit, Relocate, Relocation, Renew,
+    Reply, Request,
 };
 
+use crate::model::node::{TTL, attempt};
 use crate::walk::client::{Client, Machine};
 use crate::walk::ledger::Ledger;
-use crate::walk::servers::{Servers, TTL};
+use crate::walk::servers::Servers;
 use crate::walk::tally::Tally;
 
 /// How many attempts, and how many others, are under way.
@@ -203,9 +202,7 @@ impl World {
         }
         let (list, resource) = (self.any_list(), self.any_resource());
         let owner = Owner(self.fresh().into());
-        let (lock_delay, drift) = (Duration::ZERO, Duration::ZERO);
-        let terms = Terms { ttl: TTL, lock_delay, drift };
-        let attempt = Attempt { resource: resource.clone(), owner, mode: Mode::Exclusive, terms };
+        let attempt = attempt(resource.clone(), owner, Mode::Exclusive);
         let machine =
             Acquire::new(self.servers.nodes(list), NonEmpty::new(attempt), Time::default());
         let floor = self.ledger.highest(&resource);
@@ -249,9 +246,7 @@ impl World {
         });
         let held: Vec<_> = held.collect();
         let Some((list, resource, owner, token)) = self.random.choice(held) else { return };
-        let (ttl, lock_delay, drift) = (TTL, Duration::ZERO, Duration::ZERO);
-        let terms = Terms { ttl, lock_delay, drift };
-        let attempt = Attempt { resource, owner, mode: Mode::Exclusive, terms };
+        let attempt = attempt(resource, owner, Mode::Exclusive);
         let machine =
             Renew::new(self.servers.nodes(list), &NonEmpty::new((attempt, token)), Time::default());
         let request = machine.request();

@@ -37,13 +37,14 @@ impl Rule {
             let forgets = play(None).forgets();
             Rule { name, rule: mutant.rule(), why, section, schedule, without, forgets }
         };
-        Mutant::ALL.into_iter().map(rule).collect()
+        Mutant::ALL.into_iter().map(|(mutant, _)| rule(mutant)).collect()
     }
 }
 
 /// Returns the rule of this name.
 pub fn find(name: &str) -> Option<Mutant> {
-    Mutant::ALL.into_iter().find(|mutant| described(*mutant).0 == name)
+    let mut mutants = Mutant::ALL.into_iter().map(|(mutant, _)| mutant);
+    mutants.find(|mutant| described(*mutant).0 == name)
 }
 
 fn schedule(mutant: Mutant) -> Vec<String> {
