@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use super::start::{Beginning, Start};
+use super::round::Round;
+use super::start::{Start, StartOrder};
 use super::world::{TTL, World, readmission, resource};
 use super::*;
-use crate::time::Time;
+use crate::Time;
 
 fn attempt(fleet: &mut World) -> (Acquire, Request) {
     let attempt = fleet.attempt();
-    let mut acquire = Acquire::new(3, attempt, Time::default());
+    let mut acquire = Acquire::new(3, NonEmpty::new(attempt), Time::default());
     let (_, ask) = acquire.next_request().unwrap();
     while acquire.next_request().is_some() {}
     (acquire, ask)
@@ -32,10 +33,7 @@ impl World {
 }
 
 fn won(acquire: &Acquire) -> Option<crate::token::Token> {
-    match acquire.outcome(Time::default()) {
-        Some(AcquireOutcome::Won { token, .. }) => Some(token),
-        _ => None,
-    }
+    Some(acquire.outcome(Time::default())?.ok()?.locks.head.1)
 }
 
 #[test]
@@ -63,11 +61,14 @@ fn a_repeated_acquire_does_not_make_the_publish_of_its_first_grant_count() {
 fn a_repeated_acquire_and_a_new_era_do_not_make_the_publish_count() {
     let mut fleet = World::started(3);
     let Attempt { owner, .. } = fleet.attempt();
-    let ask = Request::Acquire { resource: resource(), owner, ttl: TTL };
+    let ask = Request::Acquire { mode: Mode::Exclusive, resource: resource(), owner, ttl: TTL };
     let Reply::Granted { nonce, stamp, .. } = fleet.ask(0, &ask) else { panic!() };
     // Another owner comes and goes, the request is repeated, and the counts are collected.
     let Attempt { owner: other, .. } = fleet.attempt();
-    fleet.ask_free(0, &Request::Acquire { resource: resource(), owner: other, ttl: TTL });
+    fleet.ask_free(
+        0,
+        &Request::Acquire { mode: Mode::Exclusive, resource: resource(), owner: other, ttl: TTL },
+    );
     fleet.ask_free(0, &ask);
     let order = Readmission { collect: true, ..readmission(0, Nonce(1)) };
     assert_eq!(fleet.readmit_by(order), Ok(()));
@@ -117,7 +118,7 @@ fn counts_are_not_collected_from_clocks_while_a_majority_remembers() {
 }
 
 fn seen(node: usize, (admitted, era): (bool, u64), reserved: u64) -> Prepared {
-    let state = State { nonce: Nonce(node as u128), era, reserved, longest: TTL };
+    let state = NodeState { nonce: Nonce(node as u128), era, reserved, longest: TTL };
     let (incarnation, clock) = (Incarnation::new(&format!("{node:02x}")), Duration::from_secs(9));
     let (blank, crowded, other, uptime) = (false, false, None, Duration::MAX);
     Prepared { incarnation, admitted, blank, crowded, other, state, clock, uptime }
@@ -125,10 +126,12 @@ fn seen(node: usize, (admitted, era): (bool, u64), reserved: u64) -> Prepared {
 
 /// Starts three nodes that show themselves so in each of three rounds: admitted or not, and in which era.
 fn start(rounds: [[(bool, u64); 3]; 3]) -> Option<Result<(), ReadmitError>> {
-    let (nonce, longest, strict, nothing_out) = (Nonce(1), TTL, false, false);
-    let mut start = Start::new(3, Beginning { nonce, longest, strict, nothing_out, from: None });
+    let (nonce, longest, strict, assume_no_locks) = (Nonce(1), TTL, false, false);
+    let order = StartOrder { nonce, longest, strict, assume_no_locks, from: None };
+    let mut round = Round::new(3);
+    let mut start = Start::new(order, &mut round);
     let (mut asked, mut reserved) = (0, 0);
-    while let Some((node, request)) = start.next_request() {
+    while let Some((node, request)) = round.next_request() {
         let reply = match request {
             Request::Prepare { .. } => {
                 asked += 1;
@@ -142,9 +145,13 @@ fn start(rounds: [[(bool, u64); 3]; 3]) -> Option<Result<(), ReadmitError>> {
             }
             _ => Reply::Activated,
         };
-        start.on_reply(start.phase(), node, Ok(reply));
+        round.take(round.number(), node, Ok(reply));
+        match start.step(&mut round) {
+            Ok(next) => start = next,
+            Err(error) => return Some(Err(error)),
+        }
     }
-    start.outcome()
+    start.is_done().then_some(Ok(()))
 }
 
 /// Nonces stay: the nodes forgot nothing in between. But a node that left and came back did, to the fleet.
@@ -167,7 +174,7 @@ fn a_move_is_overtaken_by_nodes_that_came_back_and_left_again_in_the_same_memory
     let list = |name: &str| Fleet::new((0..3).map(|node| format!("{name}{node}"))).unwrap();
     let run = |last_era| {
         let (old, new, nonce) = (list("a"), list("b"), Nonce(1));
-        let mut moving = Move::new(Relocation { old, new, nonce, longest: TTL, lost: false });
+        let mut moving = Relocate::new(Relocation { old, new, nonce, longest: TTL, lost: false });
         let (mut promises, mut reserved) = (0, 0);
         while let Some((side, node, request)) = moving.next_request() {
             let reply = match request {
@@ -191,5 +198,5 @@ fn a_move_is_overtaken_by_nodes_that_came_back_and_left_again_in_the_same_memory
         moving.outcome()
     };
     assert_eq!(run(5), Some(Ok(())));
-    assert_eq!(run(6), Some(Err(MoveError::Overtaken)));
+    assert_eq!(run(6), Some(Err(RelocateError::Overtaken)));
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::world::{TTL, World, readmission, resource};
 use super::*;
-use crate::time::Time;
-use crate::token::Token;
+use crate::Time;
+use crate::Token;
 
 fn granted(reply: Reply) -> Token {
     let Reply::Granted { stamp, .. } = reply else { panic!("{reply:?}") };
@@ -16,11 +16,11 @@ fn granted(reply: Reply) -> Token {
 fn a_blank_fleet_starts_from_its_clocks_and_waits_out_the_second() {
     let mut fleet = World::blank(5);
     let (_, outcome) = fleet.acquire_on(&[0, 1, 2, 3, 4]);
-    let AcquireOutcome::NoQuorum { granted: 0, faults } = outcome else { panic!("{outcome:?}") };
+    let Err(Lost::NoQuorum { granted: 0, faults }) = outcome else { panic!("{outcome:?}") };
     assert!(faults.iter().all(|(_, fault)| *fault == Fault::NotAdmitted));
     fleet.readmit(3).unwrap();
     let (_, outcome) = fleet.acquire_on(&[0, 1, 2, 3, 4]);
-    assert!(matches!(outcome, AcquireOutcome::NoQuorum { .. }), "{outcome:?}");
+    assert!(matches!(outcome, Err(Lost::NoQuorum { .. })), "{outcome:?}");
     fleet.wait(Duration::from_secs(1));
     assert_eq!(fleet.lease_on(&[0, 1, 2, 3, 4]).get(), 1_000_000_001);
 }
@@ -54,14 +54,17 @@ fn counts_out_of_step_are_published_back() {
 fn publish_is_refused_where_the_lock_has_another_owner() {
     let mut fleet = World::started(3);
     let Attempt { owner, .. } = fleet.attempt();
-    let ask = Request::Acquire { resource: resource(), owner, ttl: TTL };
+    let ask = Request::Acquire { mode: Mode::Exclusive, resource: resource(), owner, ttl: TTL };
     let Reply::Granted { nonce, stamp, .. } = fleet.ask(0, &ask) else { panic!() };
     fleet.wait(TTL);
     let token = Stamp { count: stamp.count + 7, ..stamp }.token().unwrap();
     let publish = Request::Publish { resource: resource(), owner, nonce, token };
     assert_eq!(fleet.ask(0, &publish), Reply::NotOwner);
     let Attempt { owner: next, .. } = fleet.attempt();
-    fleet.ask(0, &Request::Acquire { resource: resource(), owner: next, ttl: TTL });
+    fleet.ask(
+        0,
+        &Request::Acquire { mode: Mode::Exclusive, resource: resource(), owner: next, ttl: TTL },
+    );
     assert_eq!(fleet.ask(0, &publish), Reply::NotOwner);
 }
 
@@ -69,7 +72,7 @@ fn publish_is_refused_where_the_lock_has_another_owner() {
 fn publish_is_refused_by_a_memory_that_did_not_grant() {
     let mut fleet = World::started(3);
     let Attempt { owner, .. } = fleet.attempt();
-    let ask = Request::Acquire { resource: resource(), owner, ttl: TTL };
+    let ask = Request::Acquire { mode: Mode::Exclusive, resource: resource(), owner, ttl: TTL };
     let Reply::Granted { nonce, stamp, .. } = fleet.ask(0, &ask) else { panic!() };
     // It restarts from a copy that still has the lock, and is re-admitted.
     let copy = fleet.nodes[0].1.clone();
@@ -84,7 +87,7 @@ fn publish_is_refused_by_a_memory_that_did_not_grant() {
 fn a_late_grant_above_the_token_does_not_count() {
     let now = Time::default();
     let attempt = World::blank(3).attempt();
-    let mut acquire = Acquire::new(3, attempt, now);
+    let mut acquire = Acquire::new(3, NonEmpty::new(attempt), now);
     let grant = |count| {
         let stamp = Stamp { era: 1, count };
         Ok(Reply::Granted { stamp, nonce: Nonce(1), crowded: false })
@@ -97,7 +100,7 @@ fn a_late_grant_above_the_token_does_not_count() {
     acquire.on_reply(2, grant(9));
     acquire.on_reply(1, Ok(Reply::NotOwner));
     let outcome = acquire.outcome(now);
-    assert!(matches!(outcome, Some(AcquireOutcome::NoQuorum { granted: 1, .. })), "{outcome:?}");
+    assert!(matches!(outcome, Some(Err(Lost::NoQuorum { granted: 1, .. }))), "{outcome:?}");
 }
 
 #[test]
@@ -107,13 +110,13 @@ fn an_empty_node_does_not_vote() {
         fleet.lease_on(&[0, 1]);
     }
     let (_, outcome) = fleet.acquire_on(&[0, 1]);
-    let AcquireOutcome::Won { token: before, .. } = outcome else { panic!("{outcome:?}") };
+    let before = outcome.unwrap().locks.head.1;
     fleet.restart(1, Store::default());
     let (owner, outcome) = fleet.acquire_on(&[1, 2]);
-    assert!(matches!(outcome, AcquireOutcome::NoQuorum { granted: 1, .. }), "{outcome:?}");
+    assert!(matches!(outcome, Err(Lost::NoQuorum { granted: 1, .. })), "{outcome:?}");
     fleet.release(owner);
     fleet.readmit(1).unwrap();
-    assert!(matches!(fleet.acquire_on(&[1, 2]).1, AcquireOutcome::NoQuorum { .. }), "quarantine");
+    assert!(matches!(fleet.acquire_on(&[1, 2]).1, Err(Lost::NoQuorum { .. })), "quarantine");
     fleet.wait(TTL);
     let after = fleet.lease_on(&[1, 2]);
     assert!(after > before, "{after} after {before}");
@@ -206,9 +209,10 @@ fn a_node_that_grants_a_part_of_several_has_no_vote() {
     let one = fleet.attempt();
     let other = Attempt { resource: Resource::new("other").unwrap(), ..one.clone() };
     let Attempt { resource, owner, .. } = one.clone();
-    let granted = fleet.ask(0, &Request::Acquire { resource, owner, ttl: TTL });
+    let granted =
+        fleet.ask(0, &Request::Acquire { mode: Mode::Exclusive, resource, owner, ttl: TTL });
     let held = Reply::Held { remaining: TTL, holder: None };
-    let mut all = AcquireAll::new(1, NonEmpty::from((one, vec![other])), fleet.now);
+    let mut all = Acquire::new(1, NonEmpty::from((one, vec![other])), fleet.now);
     all.on_reply(0, Ok(Reply::Several(vec![granted, held])));
     let Some(Err(Lost::NoQuorum { faults, .. })) = all.outcome(fleet.now) else { panic!() };
     assert_eq!(faults.len(), 1);
@@ -220,13 +224,10 @@ fn strict_leaves_a_lost_majority_to_the_operator() {
     fleet.lease_on(&[0, 1, 2]);
     fleet.restart(0, Store::default());
     fleet.restart(1, Store::default());
-    let order = Readmission { strict: true, nothing_out: true, ..readmission(0, Nonce(1)) };
+    let order = Readmission { strict: true, assume_no_locks: true, ..readmission(0, Nonce(1)) };
     assert_eq!(fleet.readmit_by(order), Err(ReadmitError::Strict));
     assert_eq!(fleet.readmit_by(Readmission { strict: false, ..order }), Ok(()));
-    assert!(
-        matches!(fleet.acquire_on(&[0, 1, 2]).1, AcquireOutcome::NoQuorum { .. }),
-        "quarantine"
-    );
+    assert!(matches!(fleet.acquire_on(&[0, 1, 2]).1, Err(Lost::NoQuorum { .. })), "quarantine");
 }
 
 #[test]
@@ -277,7 +278,7 @@ fn counts_are_not_collected_ahead_of_the_clock() {
 #[test]
 fn strict_starts_blank_nodes_on_an_operators_word_only() {
     let strict = Readmission { strict: true, ..readmission(0, Nonce(1)) };
-    let said = Readmission { nothing_out: true, ..strict };
+    let said = Readmission { assume_no_locks: true, ..strict };
     assert_eq!(World::blank(3).readmit_by(strict), Err(ReadmitError::Strict));
     assert_eq!(World::blank(3).readmit_by(said), Ok(()));
 }
@@ -290,21 +291,21 @@ fn held_and_down_are_told_apart() {
     let (_, outcome) = fleet.acquire_on(&[0, 1, 2]);
     assert_eq!(
         outcome,
-        AcquireOutcome::Held { retry_after: Duration::from_secs(6), shared: false }
+        Err(Lost::Held { part: 0, retry_after: Duration::from_secs(6), shared: false })
     );
-    assert!(matches!(fleet.acquire_on(&[0, 1]).1, AcquireOutcome::NoQuorum { granted: 0, .. }));
+    assert!(matches!(fleet.acquire_on(&[0, 1]).1, Err(Lost::NoQuorum { granted: 0, .. })));
     assert_eq!(fleet.release(owner), ReleaseOutcome::Released);
     assert_eq!(fleet.release(owner), ReleaseOutcome::Lapsed);
     // Nodes that granted in time are no cause.
     let faults = [0, 1, 3].map(|node| (node, Fault::TimedOut)).to_vec();
-    assert_eq!(fleet.acquire_on(&[2, 4]).1, AcquireOutcome::NoQuorum { granted: 2, faults });
+    assert_eq!(fleet.acquire_on(&[2, 4]).1, Err(Lost::NoQuorum { granted: 2, faults }));
 }
 
 #[test]
 fn a_repeated_request_is_not_counted_twice() {
     let mut fleet = World::started(1);
     let owner = Owner(1);
-    let ask = Request::Acquire { resource: resource(), owner, ttl: TTL };
+    let ask = Request::Acquire { mode: Mode::Exclusive, resource: resource(), owner, ttl: TTL };
     let [first, second] = [(); 2].map(|()| granted(fleet.ask(0, &ask)));
     assert_eq!(first, second);
 }
@@ -313,11 +314,11 @@ fn a_repeated_request_is_not_counted_twice() {
 fn renewal_needs_a_majority_of_all_and_never_revives_a_followed_lease() {
     let mut fleet = World::started(3);
     let (owner, outcome) = fleet.acquire_on(&[0, 1, 2]);
-    let AcquireOutcome::Won { token, .. } = outcome else { panic!("{outcome:?}") };
+    let token = outcome.unwrap().locks.head.1;
     let terms = Terms { ttl: TTL, lock_delay: Duration::ZERO, drift: Duration::ZERO };
     let attempt = Attempt { resource: resource(), owner, mode: Mode::Exclusive, terms };
     let renew = |fleet: &mut World, reached: &[usize]| {
-        let mut renew = Renew::new(3, attempt.clone(), token, fleet.now);
+        let mut renew = Renew::new(3, &NonEmpty::new((attempt.clone(), token)), fleet.now);
         for node in 0..3 {
             let request = renew.request();
             let reply = match reached.contains(&node) {
@@ -347,11 +348,11 @@ fn renewal_needs_a_majority_of_all_and_never_revives_a_followed_lease() {
 fn time_that_is_up_is_no_lease() {
     let mut fleet = World::started(1);
     let attempt = fleet.attempt();
-    let mut acquire = Acquire::new(1, attempt, fleet.now);
+    let mut acquire = Acquire::new(1, NonEmpty::new(attempt), fleet.now);
     let (node, request) = acquire.next_request().unwrap();
     let reply = fleet.ask(node, &request);
     fleet.wait(TTL);
     acquire.on_reply(node, Ok(reply));
-    let faults = vec![(0, Fault::TooLate)];
-    assert_eq!(acquire.outcome(fleet.now), Some(AcquireOutcome::NoQuorum { granted: 1, faults }));
+    let faults = vec![(0, Fault::GrantedTooLate)];
+    assert_eq!(acquire.outcome(fleet.now), Some(Err(Lost::NoQuorum { granted: 1, faults })));
 }
