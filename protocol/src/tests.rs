@@ -197,7 +197,8 @@ fn a_node_that_comes_back_begins_an_era_above_its_own_promise() {
 #[test]
 fn a_node_that_comes_back_stays_closed_for_the_locks_in_its_own_data() {
     let mut fleet = World::started(3);
-    fleet.acquire_on(&[0]);
+    let (_, outcome) = fleet.acquire_on(&[0]);
+    assert!(outcome.is_err());
     comes_back(&mut fleet, 0);
     let Reply::Report(report) = fleet.ask(0, &Request::Inspect) else { panic!() };
     assert_eq!(report.quarantine, Some(TTL));
