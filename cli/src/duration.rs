@@ -24,7 +24,7 @@ pub(crate) fn show(duration: Duration) -> String {
 pub(crate) fn about(duration: Duration) -> String {
     let seconds = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
     if duration < Duration::from_secs(1) {
-        return show(duration);
+        return format!("{}ms", duration.as_millis());
     }
     format_duration(Duration::from_secs(seconds)).to_string()
 }
@@ -44,7 +44,7 @@ mod tests {
             assert!(parse(text).is_err(), "{text}");
         }
         assert_eq!(show(Duration::from_secs(90)), "1m30s");
-        for (millis, text) in [(300, "300ms"), (1500, "2s"), (3_596_999, "59m 57s"), (0, "0s")] {
+        for (millis, text) in [(300, "300ms"), (1500, "2s"), (3_596_999, "59m 57s"), (0, "0ms")] {
             assert_eq!(about(Duration::from_millis(millis)), text);
         }
     }
