@@ -1,6 +1,6 @@
-use fencing_protocol::{Nonce, Reply, Request, Stamp};
+use fencing_protocol::{Mode, Nonce, Reply, Request, Resource, Stamp};
 
-use super::probe::{ALICE, BOB, Probe};
+use super::probe::{ALICE, BOB, Probe, TTL};
 use crate::resource;
 
 pub async fn suite(probe: &Probe) {
@@ -99,9 +99,20 @@ async fn grows(probe: &Probe) {
     probe.free(&held, BOB).await
 }
 
-/// Checks that no era begins beyond the largest.
+/// Checks that no count and no era goes beyond the largest.
 async fn bounded(probe: &Probe) {
     run_out(probe).await;
+    let (fresh, full) = (resource("era/fresh"), resource("era/full"));
+    let part = |name: &Resource| Request::Acquire {
+        resource: name.clone(),
+        mode: Mode::Exclusive,
+        owner: BOB,
+        ttl: TTL,
+    };
+    let reply = probe.ask(Request::Several(vec![part(&fresh), part(&full)])).await;
+    assert_eq!(reply, Reply::Exhausted, "acquire several, the count of one has run out");
+    let reply = probe.release(&fresh, BOB).await;
+    assert_eq!(reply, Reply::NotOwner, "release the other one after that");
     let before = probe.state().await;
     let reply = probe.ask(probe.activation(Stamp::MAX_ERA + 1, true)).await;
     assert_eq!(reply, Reply::Forgotten, "activate an era beyond the largest");

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use fencing::Redlock;
 use fencing::lock::Fault;
+use fencing_protocol::Request;
 use tokio::time::sleep;
 
-use crate::driver::fleet::{Fleet, TTL, resource, settle};
+use crate::driver::fleet::{BUDGET, Fleet, TTL, resource, settle};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -44,6 +45,18 @@ async fn a_new_start_waits_for_the_longest_ttl_of_the_client() {
     assert!(closed_for.iter().all(|left| *left <= HOUR), "{closed_for:?}");
 }
 
+/// It may have granted a lock before, however long the others have been up.
+#[tokio::test(start_paused = true)]
+async fn a_new_start_waits_for_the_server_that_came_up_last() {
+    let fleet = Fleet::started().await;
+    sleep(HOUR * 2).await;
+    fleet.nodes[0].restart();
+    fleet.nodes[1..].iter().for_each(|node| node.flush());
+    let redlock = fleet.service().ttl(HOUR).build().unwrap();
+    let closed = closed(&redlock).await;
+    assert!(closed.iter().all(|left| *left > HOUR - MINUTE), "{closed:?}");
+}
+
 /// The lock-delay counts, too, and so does what an operator starts again.
 #[tokio::test(start_paused = true)]
 async fn a_new_start_waits_for_the_lock_delay_as_well() {
@@ -57,6 +70,24 @@ async fn a_new_start_waits_for_the_lock_delay_as_well() {
         let closed = closed(&redlock).await;
         assert!(closed.iter().all(|left| *left > HOUR - MINUTE), "by hand {by_hand}: {closed:?}");
     }
+}
+
+/// A request that was on its way when the node forgot has come by then, or was given up.
+#[tokio::test(start_paused = true)]
+async fn the_others_are_asked_for_a_promise_after_two_budgets() {
+    let fleet = Fleet::started().await;
+    let promises = || {
+        let log = fleet.faults[0].log();
+        log.iter().filter(|(request, _)| matches!(request, Request::Reserve { .. })).count()
+    };
+    let before = promises();
+    fleet.nodes[1].restart();
+    let redlock = fleet.connected_to_two().await;
+    sleep(BUDGET * 3 / 2).await;
+    assert_eq!(promises(), before);
+    sleep(BUDGET).await;
+    assert_eq!(promises(), before + 1);
+    drop(redlock);
 }
 
 /// A lease of an hour is out, and clients with a short TTL bring a node back.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fencing::lock::{Lease, Loss, Released};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::faulty::fleet::{BUDGET, Fleet, TTL, ran, resource, settle};
 
@@ -126,6 +126,20 @@ async fn a_lease_that_lapsed_while_the_machine_slept_is_not_revived() {
     sleep(BUDGET).await;
     assert_eq!(lease.valid_for(), Duration::ZERO);
     assert_eq!(lease.lost().await, Loss::Expired);
+}
+
+/// Timers stand still while the machine sleeps. The clock says what time it is.
+#[tokio::test(start_paused = true)]
+async fn a_loss_while_the_machine_slept_is_noticed_soon() {
+    let fleet = Fleet::started().await;
+    let redlock = fleet.service().renew(false).build().unwrap();
+    let lease = redlock.try_acquire(&resource()).await.unwrap();
+    let mut lost = Box::pin(lease.lost());
+    assert!(timeout(BUDGET, &mut lost).await.is_err());
+    fleet.clock.jump(10);
+    let start = Instant::now();
+    assert_eq!(lost.await, Loss::Expired);
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
 }
 
 /// Answers of nodes to the renewal come each time when the caller has given up, so that

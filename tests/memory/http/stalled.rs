@@ -119,6 +119,32 @@ async fn a_body_that_nobody_polls_is_dropped_first() {
     assert!(older.frame().await.is_none() && http_body::Body::is_end_stream(&older));
 }
 
+/// The handler ends when the newer request has asked for the end of the older one, and nobody polls the body.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_comes_after_a_newer_request_is_dropped_at_once() {
+    let ends = Arc::new(tokio::sync::Notify::new());
+    let ended = Arc::clone(&ends);
+    let handler = move |Fenced { token, .. }: Fenced| {
+        let ended = Arc::clone(&ended);
+        async move {
+            if token.get() == 34 {
+                return Body::from("written");
+            }
+            ended.notified().await;
+            Body::from_stream(futures_util::stream::pending::<Result<Bytes, Infallible>>())
+        }
+    };
+    let app = behind(fence().drop_older_after(Duration::ZERO), put(handler));
+    let mut older = Box::pin(app.clone().oneshot(request("PUT", &["33"])));
+    assert!((&mut older).now_or_never().is_none());
+    let mut newer = Box::pin(app.oneshot(request("PUT", &["34"])));
+    assert!((&mut newer).now_or_never().is_none());
+    ends.notify_one();
+    let older = older.await.unwrap();
+    assert_eq!(newer.await.unwrap().status(), 200);
+    assert!(older.into_body().frame().await.unwrap().is_err());
+}
+
 /// The newer request comes while the older body is being polled, in the same task.
 #[tokio::test(start_paused = true)]
 async fn a_newer_request_in_the_middle_of_a_poll_waits_for_its_end() {

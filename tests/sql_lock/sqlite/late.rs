@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencing::lock::sql::{SqlLock, SqlLockBuilder};
-use fencing::lock::{Loss, Released};
+use fencing::lock::{AcquireError, Fault, Loss, Released, RenewError};
 use fencing::time::ManualClock;
 use fencing::{Lock, Resource};
 use sqlx::Sqlite;
@@ -13,6 +13,7 @@ use super::place::Place;
 use crate::common::{held, resource};
 
 const LATE: Duration = Duration::from_secs(5);
+const TTL: Duration = Duration::from_secs(60);
 
 async fn place() -> Place {
     let place = Place::empty().await;
@@ -22,15 +23,24 @@ async fn place() -> Place {
 
 fn builder(place: &Place, clock: &ManualClock) -> SqlLockBuilder<Sqlite> {
     let builder = SqlLock::builder(place.impatient()).clock(clock.clone()).renew(false);
-    builder.ttl(Duration::from_secs(60)).budget(Duration::from_secs(20))
+    builder.ttl(TTL).budget(Duration::from_secs(20))
 }
 
 /// Asks while another transaction is in the way, which ends five seconds later by the client's clock.
 async fn answered_late<T>(place: &Place, clock: &ManualClock, asked: impl Future<Output = T>) -> T {
+    answered_after(LATE, place, clock, asked).await
+}
+
+async fn answered_after<T>(
+    late: Duration,
+    place: &Place,
+    clock: &ManualClock,
+    asked: impl Future<Output = T>,
+) -> T {
     let writer = place.pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
     let (answer, ()) = tokio::join!(asked, async {
         tokio::time::sleep(Duration::from_millis(300)).await;
-        clock.advance(LATE);
+        clock.advance(late);
         writer.commit().await.unwrap();
     });
     answer
@@ -57,6 +67,30 @@ async fn a_set_of_leases_counts_from_before_the_question() {
     assert_eq!(late.valid_for(), whole - LATE);
     let left = answered_late(&place, &clock, late.renew()).await.unwrap();
     assert_eq!((left, late.valid_for()), (whole - LATE, whole - LATE));
+}
+
+#[tokio::test]
+async fn a_lease_that_is_over_when_it_is_granted_is_none() {
+    let (place, clock) = (place().await, ManualClock::default());
+    let lock = builder(&place, &clock).build().unwrap();
+    let resource = resource();
+    let asked = lock.try_acquire(&resource);
+    let error = answered_after(TTL, &place, &clock, asked).await.unwrap_err();
+    let AcquireError::Unavailable { cause, .. } = &error else { panic!("{error}") };
+    assert_eq!(cause.cause, Fault::GrantedTooLate);
+    // It was released.
+    lock.settle().await;
+    drop(lock.try_acquire(&resource).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_renewal_that_is_answered_after_the_end_revives_no_lease() {
+    let (place, clock) = (place().await, ManualClock::default());
+    let lease = builder(&place, &clock).build().unwrap().acquire(&resource()).await.unwrap();
+    clock.advance(TTL / 2);
+    let renewed = answered_after(TTL / 2, &place, &clock, lease.renew()).await;
+    assert!(matches!(renewed, Err(RenewError::Lost(_))), "{renewed:?}");
+    assert_eq!(lease.valid_for(), Duration::ZERO);
 }
 
 /// The holder may not know yet that it has lost the lease: the lock delay is its time to find out.
