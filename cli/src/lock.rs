@@ -11,7 +11,7 @@ use crate::exit::Failure;
 use crate::{pool, say};
 
 /// The lock service that the command line asks for.
-pub(crate) struct LockService {
+pub(crate) struct ChosenLock {
     pub(crate) lock: Arc<dyn Lock>,
     /// Why the tables of a database could not be created, if so.
     pub(crate) not_ready: Option<String>,
@@ -35,9 +35,9 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
 const SLICE: Duration = Duration::from_secs(1);
 const SLICE_INTERVAL: Duration = Duration::from_millis(100);
 
-impl LockService {
+impl ChosenLock {
     /// Opens the lock service in this place.
-    pub(crate) async fn open(place: &Place, terms: &Terms) -> Result<LockService, Failure> {
+    pub(crate) async fn open(place: &Place, terms: &Terms) -> Result<ChosenLock, Failure> {
         match place.chosen()? {
             Chosen::Redis(urls) => nodes(&urls, place.namespace(), terms),
             Chosen::Database(url) => database(&url, terms).await,
@@ -92,7 +92,7 @@ impl LockService {
     }
 }
 
-fn nodes(urls: &[String], namespace: &str, terms: &Terms) -> Result<LockService, Failure> {
+fn nodes(urls: &[String], namespace: &str, terms: &Terms) -> Result<ChosenLock, Failure> {
     let builder = Redlock::builder().redis(urls).namespace(namespace).renew(terms.renew);
     let builder = builder.ttl(terms.ttl).wait(terms.wait).lock_at_least_for(terms.at_least);
     let builder = match terms.node_budget {
@@ -104,10 +104,10 @@ fn nodes(urls: &[String], namespace: &str, terms: &Terms) -> Result<LockService,
         None => builder,
     };
     let lock = builder.build().map_err(Failure::usage)?;
-    Ok(LockService { lock: Arc::new(lock), not_ready: None })
+    Ok(ChosenLock { lock: Arc::new(lock), not_ready: None })
 }
 
-async fn database(url: &str, terms: &Terms) -> Result<LockService, Failure> {
+async fn database(url: &str, terms: &Terms) -> Result<ChosenLock, Failure> {
     pool::kind(url)?;
     let options = ConnectOptions::new(url).ttl(terms.ttl).wait(terms.wait).renew(terms.renew);
     let options = options.lock_at_least_for(terms.at_least);
@@ -120,10 +120,10 @@ async fn database(url: &str, terms: &Terms) -> Result<LockService, Failure> {
         None => options,
     };
     match options.connect().await {
-        Ok(lock) => Ok(LockService { lock, not_ready: None }),
+        Ok(lock) => Ok(ChosenLock { lock, not_ready: None }),
         // It may come up later.
         Err(ConnectError::NotReady { lock, source, .. }) => {
-            Ok(LockService { lock, not_ready: Some(say::chain(&*source)) })
+            Ok(ChosenLock { lock, not_ready: Some(say::chain(&*source)) })
         }
         Err(ConnectError::Build(error)) => Err(Failure::usage(error)),
         Err(error) => Err(Failure::usage(format_args!("--database: {error}"))),

@@ -16,7 +16,7 @@ use self::command::GuardedCommand;
 use crate::args::RunArgs;
 use crate::duration::show;
 use crate::exit::{self, Failure};
-use crate::lock::{LockService, Terms};
+use crate::lock::{ChosenLock, Terms};
 use crate::say;
 use crate::signals::Signals;
 
@@ -40,7 +40,7 @@ pub(crate) async fn main(run: RunArgs) -> Result<u8, Failure> {
     let service = tokio::select! {
         biased;
         signal = signals.next() => return Ok(exit::by_signal(signal.as_raw())),
-        service = LockService::open(&run.place, &terms) => service?,
+        service = ChosenLock::open(&run.place, &terms) => service?,
     };
     let outcome = tokio::select! {
         biased;

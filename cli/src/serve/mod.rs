@@ -30,7 +30,7 @@ use crate::args::ServeArgs;
 use crate::duration::about;
 use crate::exit::Failure;
 use crate::listen::{Answer, Handler, Listener, Upload, answer, record_metrics, status, yaml};
-use crate::lock::{LockService, Terms};
+use crate::lock::{ChosenLock, Terms};
 use crate::signing::Keys;
 
 /// The routes of this process, and what it answers.
@@ -77,7 +77,7 @@ pub(crate) async fn main(args: ServeArgs) -> Result<u8, Failure> {
         renew: false,
         holder: None,
     };
-    let LockService { lock, not_ready } = LockService::open(&args.place, &terms).await?;
+    let ChosenLock { lock, not_ready } = ChosenLock::open(&args.place, &terms).await?;
     if let Some(why) = not_ready {
         return Err(Failure::unavailable(why));
     }
