@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use fencing::lock::Released;
-use fencing::lock::redlock::RedlockBuilder;
+use fencing::lock::redlock::{Node, RedisNode, RedlockBuilder};
 use fencing::{Lease, Redlock, Resource};
+use fencing_protocol::ClientId;
 use support::redis::{RedisServer, five, waiting, with_rights};
 
 /// Longer than any test takes.
@@ -93,6 +94,23 @@ async fn who_is_gone_is_passed_over() {
     until_waiting(&servers, 4);
     lease.release().await.unwrap();
     tokio::time::timeout(PATIENCE, waiter).await.unwrap().unwrap().unwrap();
+}
+
+/// One that was notified and gives up lets the next one know.
+#[tokio::test]
+async fn who_leaves_after_it_was_notified_passes_it_on() {
+    let servers = [RedisServer::start()];
+    let lease = held(&servers).await;
+    lease.release().await.unwrap();
+    let node = RedisNode::new(&servers[0].url(), "fencing").unwrap();
+    let mut first = node.listen(ClientId(1)).await.unwrap();
+    let mut second = node.listen(ClientId(2)).await.unwrap();
+    let notified = format!("{{fencing}}:notified:{}", resource());
+    servers[0].cli(&["SET", &notified, &ClientId(1).to_string()]);
+    assert_eq!(second.wait(&resource(), 7, POLL).await, Ok(false));
+    first.leave(&resource(), 7).await.unwrap();
+    let next = tokio::time::timeout(PATIENCE, second.notified()).await.unwrap();
+    assert_eq!(next, Ok((resource(), 7)));
 }
 
 /// Users without the rights to notify and to hear wait, and poll.
