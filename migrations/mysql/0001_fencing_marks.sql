@@ -11,29 +11,27 @@ CREATE TABLE IF NOT EXISTS fencing_marks (
     raised_at DATETIME(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6)) INVISIBLE
 ) ENGINE = InnoDB;
 
--- The same table, for all that looks at the marks. A temporary table with the name of the
--- table would come before it for its session, but a view does not see it. Do not grant
--- CREATE TEMPORARY TABLES to writers: one with the name of the view would come first, too.
+-- The same table, for all reads and writes of marks. A view never resolves to a temporary table, which would hide
+-- `fencing_marks` from its session. Do not grant CREATE TEMPORARY TABLES to writers: one with the name of the view
+-- hides the view.
 CREATE OR REPLACE SQL SECURITY INVOKER VIEW fencing_marks_base AS
     SELECT resource, token, admissions, raised_at FROM fencing_marks;
 
--- For reads that share the mark's row. A statement that fires triggers locks each table that they may write as a
--- writer does, by its name. Through another name the read below a trigger shares the row, and equal tokens do not
--- deadlock.
+-- For reads that share the mark's row. A statement that fires triggers takes a writer's lock on each table that they
+-- may write, by its name. Under another name a read in a trigger shares the row, and equal tokens do not deadlock.
 CREATE OR REPLACE SQL SECURITY INVOKER VIEW fencing_marks_shared AS
     SELECT resource, token FROM fencing_marks AS shared;
 
--- The floor, in one row: it stands for the marks that were pruned. Where a resource has no mark, tokens
--- at or below the floor are refused. It never falls. It has a table of its own: in a statement that fires
--- triggers, a read that locks takes the lock of a writer in each table that they may write.
--- `server`: the server_id where the last lease was granted, see fencing_failed_over; 0 on a Galera cluster, whose nodes
--- lose no commit.
+-- The floor, in one row, replaces the marks that were pruned: where a resource has no mark, tokens at or below the
+-- floor are refused. It never falls. It has a table of its own, because no trigger writes it (see above).
+-- `server`: the server_id where the last lease was granted (fencing_failed_over), or 0 on a Galera cluster, whose
+-- nodes lose no commit.
 CREATE TABLE IF NOT EXISTS fencing_floor (
     one INT NOT NULL PRIMARY KEY DEFAULT 1 CHECK (one = 1),
     token BIGINT NOT NULL CHECK (token BETWEEN 0 AND 999999999999997),
     server BIGINT
 ) ENGINE = InnoDB;
--- A variable of the session: a replica that repeats the statement must keep this server's number.
+-- In a variable: a replica that repeats the statement must store this server's number.
 SET @fencing_server = @@GLOBAL.server_id /*M!100602 * (NOT EXISTS (SELECT 1 FROM information_schema.system_variables
     WHERE variable_name = 'WSREP_ON' AND global_value = 'ON')) */;
 INSERT INTO fencing_floor (token, server) VALUES (0, @fencing_server) ON DUPLICATE KEY UPDATE one = one;

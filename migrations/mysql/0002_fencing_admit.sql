@@ -3,15 +3,14 @@
 -- Equal passes. Errors: ZF412 the token is stale, ZF400 the token or the name is not valid,
 -- ZF500 the mark is not a valid token.
 --
--- The first look takes no lock, so that a token that is stale already delays nobody. It only
--- chooses the way. The last read decides: it locks the newest row, whatever the
--- transaction's snapshot is. SHARE admits equal tokens side by side and keeps a raise out
--- until they have ended.
+-- The first read takes no lock, so that a stale token delays nobody; it only chooses the way. The last read decides:
+-- it locks the newest row, whatever the transaction's snapshot is. SHARE admits equal tokens side by side, and a raise
+-- waits until they have ended.
 --
--- The lock ends with the transaction, and without one with the call. So it is an error there.
+-- Outside of a transaction the lock would end with the call: that is an error.
 --
--- `xa`: XA PREPARE releases locks that are shared, so an XA transaction writes the row. Only in such a transaction
--- is the name unknown (1397); elsewhere XA END is out of place (1399).
+-- `xa`: XA PREPARE releases shared locks, so an XA transaction writes the row. XA END fails with 1397 (unknown name) in
+-- such a transaction, and with 1399 elsewhere.
 DROP PROCEDURE IF EXISTS fencing_admit;
 CREATE PROCEDURE fencing_admit(IN the_resource VARBINARY(1024), IN the_token BIGINT)
     MODIFIES SQL DATA
@@ -38,11 +37,11 @@ BEGIN
 END;
 
 -- fencing_count(resource): on a Galera cluster, changes the row of the mark in every transaction
--- that is admitted. There a lock holds on one node only. What decides is the certification of
--- the commit: of two transactions on two nodes that have changed one row, the later one
+-- that is admitted. There a lock holds on one node only, and the certification of the commit
+-- decides: of two transactions on two nodes that have changed one row, the later one
 -- fails, with the error of a deadlock. So equal tokens do not run side by side there.
 --
--- A server without Galera may not know wsrep_on, and would refuse a procedure with its name.
+-- A server without Galera may not know wsrep_on, and would refuse a procedure that names it.
 DROP PROCEDURE IF EXISTS fencing_count;
 CREATE PROCEDURE fencing_count(IN the_resource VARBINARY(1024))
     MODIFIES SQL DATA
@@ -65,20 +64,19 @@ PREPARE fencing_text FROM @fencing_text;
 EXECUTE fencing_text;
 DEALLOCATE PREPARE fencing_text;
 
--- The second half of both, after the look at the mark.
+-- fencing_hold(resource, token, seen): the rest of an admission, after the first read of the mark.
 --
--- Where a mark was seen it is raised by UPDATE, and not created: it may have been pruned since, and a newer one
--- before that. Whoever creates a mark shares the floor's row until the transaction ends, and reads its newest
--- version. A prune raises the floor, which waits for them, and only then deletes: so each of them knows
--- of every mark that was deleted. (The statement that creates it looks as well, where each is a transaction
--- of its own.) On a cluster, a floor that rises on another node ends their transactions.
+-- A mark that was seen is raised by UPDATE, and not created: it may have been pruned since, after a newer token had
+-- raised it. A transaction that creates a mark shares the floor's row until it ends, and reads its newest version. A
+-- prune raises the floor, which waits for these transactions, and only then deletes: so each of them knows of every mark
+-- that was deleted. (The INSERT compares as well, for sessions where each statement is a transaction.) On a cluster, a
+-- floor that rises on another node ends their transactions.
 --
--- `known`: the floor as the snapshot of the transaction has it. If it has risen since, there may be a mark
--- that the snapshot does not show. To look for one locks a gap where there is none. If it has not, a look
--- without a lock tells: the mark may have come after the first look, and its token is not stale then. Where
--- it must be raised, the caller tries again (1205): the look has fixed what a transaction reads that has
--- just begun, and it would miss what is written while it waits. `gone`: a mark that was seen is not there
--- any more, and the snapshot may still show it.
+-- `known`: the floor in the snapshot of the transaction. If it has risen since, there may be a mark that the snapshot
+-- does not show; a read with a lock finds it, and locks a gap if there is none. If it has not risen, a read without a
+-- lock is enough: if it finds a mark, that came after the first read. If this mark must be raised, the caller tries
+-- again (1205): the read has fixed the snapshot of a transaction that has just begun, which would miss writes that come
+-- while it waits. `gone`: a mark that was seen was deleted, and the snapshot may still show it.
 DROP PROCEDURE IF EXISTS fencing_hold;
 CREATE PROCEDURE fencing_hold(
     IN the_resource VARBINARY(1024), IN the_token BIGINT, IN seen BIGINT)
@@ -162,7 +160,7 @@ BEGIN
     END IF;
 
     IF held BETWEEN 1 AND the_token - 1 THEN
-        -- The look saw what was taken back: READ UNCOMMITTED shows it.
+        -- The first read saw a raise that was rolled back: READ UNCOMMITTED shows it.
         SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1205, MESSAGE_TEXT =
             'fencing: the mark went back meanwhile: run the transaction again';
     ELSEIF held IS NULL OR held NOT BETWEEN the_token AND 999999999999999 THEN
@@ -171,24 +169,22 @@ BEGIN
         SET words = CONCAT('fencing: token ', the_token, ' is stale, high water ', held,
             ', resource ', CONVERT(the_resource USING utf8mb4));
         -- A message has at most 128 characters.
-        IF CHAR_LENGTH(words) > 128 THEN
-            SET words = CONCAT(LEFT(words, 125), '...');
-        END IF;
+        SET words = IF(CHAR_LENGTH(words) > 128, CONCAT(LEFT(words, 125), '...'), words);
         SIGNAL SQLSTATE 'ZF412' SET MESSAGE_TEXT = words;
     END IF;
 END;
 
--- fencing_check(resource, token): the same with what the session has presented, for the
+-- fencing_check(resource, token): admits what the session has presented, for the
 -- triggers of protected tables: @fencing_sequencer, a token together with its resource
 -- (`34 docs/a`: the token, one space, the name), which counts for rows of that resource; or
 -- @fencing_token, a bare token, which counts for rows of every resource. ZF428: none was
--- presented, or only one of another resource. ZF400: both were, or what was is malformed.
+-- presented, or only one of another resource. ZF400: both were presented, or a malformed text.
 --
--- The first statement that uses it clears it: a variable outlives the transaction, and
+-- The first statement that uses a presented variable clears it, because it outlives the transaction, and
 -- the session may be in a pool. Every row of one statement has the same NOW(6).
 --
--- A statement may write many rows of one resource. From the second on, one read that locks tells whether the mark is
--- still the token: it decides, and @fencing_admitted only chooses the way.
+-- A statement may write many rows of one resource. From the second row on, one read that locks decides whether the mark
+-- is still the token; @fencing_admitted only chooses the way.
 DROP PROCEDURE IF EXISTS fencing_check;
 CREATE PROCEDURE fencing_check(IN the_resource VARBINARY(1024), IN the_token VARBINARY(64))
     MODIFIES SQL DATA
@@ -213,7 +209,7 @@ BEGIN
     END IF;
 END;
 
--- fencing_presented(resource, token, digits): the first half of it. Returns the token.
+-- fencing_presented(resource, token, digits): reads what was presented for this resource. Returns the token.
 DROP PROCEDURE IF EXISTS fencing_presented;
 CREATE PROCEDURE fencing_presented(
     IN the_resource VARBINARY(1024), IN the_token VARBINARY(64), OUT digits VARBINARY(1024))
@@ -231,7 +227,7 @@ BEGIN
         SET @fencing_sequencer = NULL, @fencing_token = NULL, @fencing_used_at = NULL, @fencing_admitted = NULL;
         SET digits = SUBSTRING_INDEX(presented, ' ', 1);
         IF sequencer <> '' AND the_token <> '' THEN
-            -- One was left behind, and nobody knows which.
+            -- One was left behind by an earlier statement.
             SIGNAL SQLSTATE 'ZF400' SET MESSAGE_TEXT =
                 'fencing: @fencing_sequencer and @fencing_token were both set: set one of them';
         ELSEIF sequencer <> '' AND LENGTH(sequencer) < LENGTH(digits) + 2 THEN
@@ -256,19 +252,16 @@ BEGIN
                 ' of another resource'), ''),
             ', high water ', COALESCE(seen, 'none'),
             ', resource ', COALESCE(CONVERT(the_resource USING utf8mb4), 'NULL'));
-        IF CHAR_LENGTH(words) > 128 THEN
-            SET words = CONCAT(LEFT(words, 125), '...');
-        END IF;
+        SET words = IF(CHAR_LENGTH(words) > 128, CONCAT(LEFT(words, 125), '...'), words);
         SIGNAL SQLSTATE 'ZF428' SET MESSAGE_TEXT = words;
     END IF;
 END;
 
--- fencing_share(resource, token): admits a token whose mark is raised already, in a transaction that has done
--- nothing yet. It takes one read that locks, and so reads nothing older than its admission. Where the mark is
--- not this token, it ends the transaction at once, so that nobody waits for its lock, of a row or of a gap. ZF409:
--- the mark is not raised yet. Raise it in a transaction that does nothing else, and begin again: a transaction
--- that raised the mark and then waited for a row could meet one that has the row and waits for the mark (a table
--- protected by triggers), and the deadlock could take the raise back.
+-- fencing_share(resource, token): admits a token whose mark is raised already, as the first statement of a transaction,
+-- by one read that locks: so the transaction reads nothing older than its admission. If the mark is not this token, it
+-- ends the transaction at once, so that nobody waits for its lock on a row or a gap. ZF409: the mark is not raised yet.
+-- Raise it in a transaction that does nothing else, and begin again: if a transaction raised the mark and then waited
+-- for a row whose holder waits for the mark (a table protected by triggers), the deadlock could undo the raise.
 DROP PROCEDURE IF EXISTS fencing_share;
 CREATE PROCEDURE fencing_share(IN the_resource VARBINARY(1024), IN the_token BIGINT)
     MODIFIES SQL DATA
@@ -276,7 +269,7 @@ CREATE PROCEDURE fencing_share(IN the_resource VARBINARY(1024), IN the_token BIG
 BEGIN
     DECLARE held BIGINT;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
-    -- What an earlier transaction has presented for nothing.
+    -- Presented by an earlier transaction, and not used.
     SET @fencing_sequencer = NULL, @fencing_token = NULL, @fencing_used_at = NULL;
     CALL fencing_count(the_resource);
     SELECT token INTO held FROM fencing_marks_shared

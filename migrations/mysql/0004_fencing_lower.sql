@@ -1,7 +1,7 @@
--- A mark never falls by itself. The one way back is fencing_lower, for a mark that a token
--- raised which was never granted. Each time leaves a line in fencing_audit. With the
--- triggers of docs/sql.md no other statement lowers, renames or deletes a mark: they are not
--- created here, because with a binary log only few users may create triggers. None of them guards
+-- A mark never falls. The exception is fencing_lower, for a mark that was raised by a token that was
+-- never granted. Each call adds a line to fencing_audit. With the
+-- triggers of docs/sql.md no other statement lowers, renames or deletes a mark. They are not
+-- created here, because with a binary log only few users may create triggers. They do not guard
 -- the creation of a mark: only the procedures compare it with the floor.
 
 CREATE TABLE IF NOT EXISTS fencing_audit (
@@ -10,14 +10,14 @@ CREATE TABLE IF NOT EXISTS fencing_audit (
     from_token BIGINT NOT NULL,
     to_token BIGINT NOT NULL,
     lowered_by VARCHAR(255) CHARACTER SET utf8mb4 NOT NULL,
-    -- NULL within fencing_lower: the trigger lets this line be carried out.
+    -- NULL within fencing_lower: permits the trigger to lower this mark.
     lowered_at DATETIME(6) NULL
 ) ENGINE = InnoDB;
 
--- ZF403: who lowers, renames or deletes a mark. For the triggers; a mark that is deleted has
--- no new resource. It may be deleted at or below the floor, which refuses what it refused. A
--- value that is not a token may be put right. A floor of 0 may be deleted, which makes room for one
--- that is restored: without a row no procedure creates a mark.
+-- fencing_guard, for the triggers: refuses to lower, rename or delete a mark (ZF403). A mark that is deleted has
+-- no new resource. A mark at or below the floor may be deleted, because the floor refuses the same tokens. A
+-- value that is not a token may be corrected. A floor of 0 may be deleted, to restore another: without a
+-- row no procedure creates a mark.
 DROP PROCEDURE IF EXISTS fencing_guard;
 CREATE PROCEDURE fencing_guard(
     IN old_resource VARBINARY(255), IN old_token BIGINT,
@@ -44,14 +44,14 @@ END;
 -- granted. It waits for those who write at the mark. ZF403: the mark is not `from`, or that is
 -- not above `to`.
 --
--- If the lease in the same database has granted the last token there is, 999999999999999, it goes
--- on behind `to`. Then `from` may be that token as well: a mark that has no token left above it
--- is lowered along with the lease, and any other mark stays as it is.
+-- If the lease in the same database has granted the last token, 999999999999999, it continues after
+-- `to`. Then `from` may be that token as well: a mark that has no token left above it
+-- is lowered along with the lease, and any other mark stays.
 --
--- The empty name stands for the floor, where a prune has raised it too far. Then tokens above `to` may write
+-- The empty name is the floor, if a prune has raised it too far. Then tokens above `to` may write
 -- again wherever a mark was pruned.
 --
--- It is a transaction of its own, and rolls back what the session had open.
+-- It is a transaction of its own, and rolls back an open one of the session.
 DROP PROCEDURE IF EXISTS fencing_lower;
 CREATE PROCEDURE fencing_lower(
     IN the_resource VARBINARY(1024), IN the_from BIGINT, IN the_token BIGINT)
@@ -89,9 +89,7 @@ BEGIN
             ', high water ', COALESCE(mark, 'none'),
             COALESCE(CONCAT(', lease ', lease), ''), ', resource ',
             COALESCE(CONVERT(the_resource USING utf8mb4), 'NULL'));
-        IF CHAR_LENGTH(words) > 128 THEN
-            SET words = CONCAT(LEFT(words, 125), '...');
-        END IF;
+        SET words = IF(CHAR_LENGTH(words) > 128, CONCAT(LEFT(words, 125), '...'), words);
         SIGNAL SQLSTATE 'ZF403' SET MESSAGE_TEXT = words;
     END IF;
     INSERT INTO fencing_audit (resource, from_token, to_token, lowered_by)

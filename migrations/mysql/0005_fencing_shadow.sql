@@ -1,6 +1,6 @@
--- Shadow mode: what the fence would refuse is let through, and the first refusal of each place (a table, or `admit`),
--- resource, cause and writer is kept here. What a transaction rolls back it takes back here as well, for it has written
--- nothing. From 1000 rows on the name of the resource is empty, and from 2000 on nothing is kept. To look again:
+-- Shadow mode: the fence refuses nothing, and records the first refusal of each place (a table, or `admit`),
+-- resource, cause and writer here. A transaction that rolls back, and so has written nothing, removes its rows. From
+-- 1000 rows on the name of the resource is empty, and from 2000 on no row is added. To start over:
 -- DELETE FROM fencing_refusals.
 CREATE TABLE IF NOT EXISTS fencing_refusals (
     id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
@@ -13,12 +13,12 @@ CREATE TABLE IF NOT EXISTS fencing_refusals (
     KEY fencing_refusals_of (resource)
 ) ENGINE = InnoDB;
 
--- For reads below a trigger, as fencing_marks_shared is: by the table's own name they would lock what they read.
+-- For reads in a trigger, like fencing_marks_shared: by the table's own name they would lock what they read.
 CREATE OR REPLACE SQL SECURITY INVOKER VIEW fencing_refusals_kept AS
     SELECT place, resource, cause, writer FROM fencing_refusals AS kept;
 
--- fencing_note(place, resource, cause, message): keeps a refusal that is not there. It changes no row, and so waits for
--- nobody: transactions that meet keep a row each.
+-- fencing_note(place, resource, cause, message): records a refusal, if it is new. It changes no row, and so waits for
+-- nobody: concurrent transactions may add the same row.
 DROP PROCEDURE IF EXISTS fencing_note;
 CREATE PROCEDURE fencing_note(
     IN the_place VARCHAR(200) CHARACTER SET utf8mb4, IN the_resource VARBINARY(1024),
@@ -29,7 +29,7 @@ BEGIN
     DECLARE kept BIGINT;
     DECLARE name VARBINARY(255) DEFAULT LEFT(COALESCE(the_resource, 'NULL'), 255);
     DECLARE who VARCHAR(255) CHARACTER SET utf8mb4 DEFAULT LEFT(USER(), 255);
-    -- Not SET kept = (SELECT ...): where a session runs that again, MariaDB locks what it reads.
+    -- Not SET kept = (SELECT ...): when a session runs that again, MariaDB locks what it reads.
     SELECT COUNT(*) INTO kept FROM fencing_refusals_kept
     WHERE resource IN (name, '') AND place = the_place AND cause = the_cause AND writer = who;
     IF kept = 0 THEN
@@ -42,20 +42,20 @@ BEGIN
     END IF;
 END;
 
--- Who holds the row of a resource's hash may raise its mark in shadow mode. The others let it be:
--- two who create one mark would wait for each other, and a trigger cannot catch what comes of that.
+-- A transaction raises a mark in shadow mode only if it has locked the row of the resource's hash: two that
+-- create one mark would wait for each other, and a trigger cannot catch the deadlock.
 CREATE TABLE IF NOT EXISTS fencing_turns (hash INT NOT NULL PRIMARY KEY) ENGINE = InnoDB;
 INSERT IGNORE INTO fencing_turns (hash)
 WITH RECURSIVE hashes (hash) AS (SELECT 0 UNION ALL SELECT hash + 1 FROM hashes WHERE hash < 511)
 SELECT hash FROM hashes;
 
--- fencing_shadow(resource, token, place, refused): as fencing_admit, and refuses nothing. `refused` is
--- NULL if the token would be admitted, or the cause, a space, and the message. NULL for the
--- token stands for none. It raises the mark, if it need not wait for others in shadow mode, and holds
--- nobody else up: the cause `waits` says that the write would have waited for another transaction,
--- and perhaps have been refused after that. What ends the transaction is not hidden: a deadlock,
--- and, with innodb_snapshot_isolation, a mark that is newer than the snapshot (1020). A name of a resource has
--- 255 bytes at most, so the first 1024 say enough of a longer one.
+-- fencing_shadow(resource, token, place, refused): as fencing_admit, but refuses nothing. `refused` is
+-- NULL if the token would be admitted, or the cause, a space, and the message. A NULL
+-- token: none was presented. It raises the mark, unless it would have to wait for others in shadow mode: then the
+-- cause is `waits`, because the write would have waited for another transaction,
+-- and perhaps have been refused after that. Errors that end the transaction are not hidden: a deadlock,
+-- and, with innodb_snapshot_isolation, a mark that is newer than the snapshot (1020). A valid name has
+-- 255 bytes at most, so 1024 are enough of a longer one.
 DROP PROCEDURE IF EXISTS fencing_shadow;
 CREATE PROCEDURE fencing_shadow(
     IN the_name LONGBLOB, IN the_token BIGINT,
@@ -112,7 +112,7 @@ BEGIN
 END;
 
 -- fencing_check_shadow(resource, token, place): as fencing_check, for the triggers of a table in
--- shadow mode. It refuses nothing. A token of more than 64 bytes is malformed.
+-- shadow mode; it refuses nothing. A token of more than 64 bytes is malformed.
 DROP PROCEDURE IF EXISTS fencing_check_shadow;
 CREATE PROCEDURE fencing_check_shadow(
     IN the_name LONGBLOB, IN presented LONGBLOB,

@@ -1,10 +1,10 @@
--- Pruning: marks that were raised long ago may go. First the floor rises to the highest of them, and
--- is committed. Then they are deleted. fencing_hold says why nobody misses both. Each of these procedures is a
--- transaction of its own, and rolls back what the session had open.
+-- Pruning: marks that were raised long ago are deleted. First the floor rises to the highest of them, and
+-- that is committed. fencing_hold says why no transaction misses both. Each of these procedures is a
+-- transaction of its own, and rolls back an open one of the session.
 
--- fencing_prunable(seconds, highest): what may be pruned: the marks up to `highest` that were raised so
--- long ago, but for those whose lease lasts. Returns how many there are, the floor, and the highest
--- of them, its name in hexadecimal digits.
+-- fencing_prunable(seconds, highest): the marks that may be pruned: at most `highest`, last raised at least `seconds`
+-- ago, without a current lease. Returns their number, the floor, and the highest of them, its name in hexadecimal
+-- digits.
 DROP PROCEDURE IF EXISTS fencing_prunable;
 CREATE PROCEDURE fencing_prunable(IN seconds BIGINT, IN highest BIGINT)
     READS SQL DATA
@@ -26,9 +26,9 @@ BEGIN
     LEFT JOIN (SELECT resource, token FROM old ORDER BY token DESC LIMIT 1) AS top ON TRUE;
 END;
 
--- fencing_raise_floor(token, waits): raises the floor. A lease that lasts, and has no mark yet, gets it
--- before: its token would be refused. Fails at once where somebody shares the floor's row, unless it waits: then
--- all who come later wait behind it.
+-- fencing_raise_floor(token, waits): raises the floor. A current lease without a mark gets one
+-- first: otherwise its token would be refused. It fails at once if another transaction shares the floor's row, unless
+-- it `waits`: then later ones wait behind it.
 DROP PROCEDURE IF EXISTS fencing_raise_floor;
 CREATE PROCEDURE fencing_raise_floor(IN the_token BIGINT, IN waits BOOLEAN)
     MODIFIES SQL DATA
@@ -45,7 +45,7 @@ BEGIN
     ROLLBACK AND NO CHAIN NO RELEASE;
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     START TRANSACTION;
-    -- Shared: whoever creates a mark does so above the floor, see fencing_hold.
+    -- Shared, because a mark is created above the floor: see fencing_hold.
     SELECT token INTO floor FROM fencing_floor LOCK IN SHARE MODE;
     IF floor IS NULL THEN
         SIGNAL SQLSTATE 'ZF500' SET MESSAGE_TEXT = 'fencing: fencing_floor has no row';
@@ -70,8 +70,8 @@ BEGIN
     COMMIT AND NO CHAIN NO RELEASE;
 END;
 
--- fencing_failed_over(): raises the floor above every token that the server before may have granted, for the first
--- lease that another one grants: a replica that was promoted may have lost grants. The seconds since 2026, and six
+-- fencing_failed_over(): raises the floor above every token that the last server may have granted, for the first
+-- lease that another one grants: a promoted replica may have lost grants. The floor is the seconds since 2026 and six
 -- zeros: no resource has a million grants in a second.
 DROP PROCEDURE IF EXISTS fencing_failed_over;
 CREATE PROCEDURE fencing_failed_over()
@@ -89,10 +89,9 @@ BEGIN
     COMMIT AND NO CHAIN NO RELEASE;
 END;
 
--- fencing_prune(seconds, after, limit): deletes marks that may be pruned and are not above the floor:
--- so many at most, of those whose names come after this one. It leaves out marks that somebody
--- holds. Returns how many, and the last name in hexadecimal digits. The floor is shared, so that nobody
--- lowers it by hand meanwhile.
+-- fencing_prune(seconds, after, limit): deletes at most `limit` marks that may be pruned and are not above the floor, of
+-- resources after this one. It skips marks that are locked. Returns their number, and the last name in hexadecimal
+-- digits. It shares the floor, so that nobody lowers it by hand meanwhile.
 DROP PROCEDURE IF EXISTS fencing_prune;
 CREATE PROCEDURE fencing_prune(IN seconds BIGINT, IN after VARBINARY(255), IN at_most INT)
     MODIFIES SQL DATA

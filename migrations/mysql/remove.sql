@@ -1,6 +1,6 @@
 -- Removes the fence, the marks and the leases. Fails while a table is protected: its triggers need
 -- the procedures (`fencing protect --remove`). Stop all writers first: without marks nothing is
--- refused, and a fence that is created anew starts without them.
+-- refused, and a new fence starts without them.
 DROP PROCEDURE IF EXISTS fencing_removable;
 CREATE PROCEDURE fencing_removable()
     READS SQL DATA
@@ -28,14 +28,10 @@ DROP PROCEDURE IF EXISTS fencing_hold;
 DROP PROCEDURE IF EXISTS fencing_lease_acquire;
 DROP PROCEDURE IF EXISTS fencing_lease_close;
 DROP PROCEDURE IF EXISTS fencing_lease_drain;
-DROP PROCEDURE IF EXISTS fencing_lease_leave;
 DROP PROCEDURE IF EXISTS fencing_lease_open;
 DROP PROCEDURE IF EXISTS fencing_lease_parts;
 DROP PROCEDURE IF EXISTS fencing_lease_release;
 DROP PROCEDURE IF EXISTS fencing_lease_renew;
-DROP PROCEDURE IF EXISTS fencing_lease_renew_part;
-DROP PROCEDURE IF EXISTS fencing_lease_share;
-DROP PROCEDURE IF EXISTS fencing_lease_shorten;
 DROP PROCEDURE IF EXISTS fencing_lower;
 DROP PROCEDURE IF EXISTS fencing_note;
 DROP PROCEDURE IF EXISTS fencing_presented;

@@ -4,7 +4,7 @@
 -- "C" compares bytes: no two names count as one, and no update of the system's locale data
 -- breaks the index.
 
--- Two tables on one search path would be two fences: each writer may find another.
+-- Two tables on one search path would be two fences: writers could find different ones.
 DO $fencing$
 DECLARE
     other text := (SELECT format('%I.%I', nspname, relname)
@@ -14,7 +14,7 @@ DECLARE
 BEGIN
     IF other IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = '42P07', MESSAGE = format(
-            'fencing: the marks stand in %s already, and would be created in %I once more: '
+            'fencing: the marks are in %s already, and would be created in %I once more: '
             'set a search_path with one of these schemas alone', other, current_schema());
     END IF;
 END
@@ -26,8 +26,8 @@ CREATE TABLE IF NOT EXISTS fencing_marks (
     raised_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
--- The floor, in one row: it stands for the marks that were pruned. Where a resource has no mark, tokens
--- at or below the floor are refused. It never falls. `server`: where the last lease was granted, see fencing_last.
+-- The floor, in one row, replaces the marks that were pruned: where a resource has no mark, tokens at or below the
+-- floor are refused. It never falls. `server`: where the last lease was granted (fencing_last).
 CREATE TABLE IF NOT EXISTS fencing_floor (
     one boolean PRIMARY KEY DEFAULT true CHECK (one),
     token bigint NOT NULL CHECK (token BETWEEN 0 AND 999999999999997),

@@ -3,10 +3,9 @@
 -- Equal passes. Errors: ZF412 the token is stale, ZF400 the token or the name is not valid,
 -- ZF500 the mark is not a valid token.
 --
--- The functions that others call have the schema of the marks as their search_path (the end of
--- this file sets it): the table is the same one whatever the caller's path is, and whatever
--- temporary table has its name. Setting a path costs about 10 us for each call, so those that
--- only these call do without.
+-- The functions that clients and triggers call have the schema of the marks as their search_path, which the end of
+-- this file sets: they use the same table whatever the caller's path and temporary tables are. To set a path costs about
+-- 10 us for each call, so inner functions have none.
 CREATE OR REPLACE FUNCTION fencing_admit(the_resource text, the_token bigint)
     RETURNS void LANGUAGE plpgsql VOLATILE AS $fencing$
 BEGIN
@@ -14,8 +13,8 @@ BEGIN
 END
 $fencing$;
 
--- fencing_compare(resource, token): the same, and refuses without an error, which would end
--- the transaction: it returns NULL if the token is admitted, or else the mark.
+-- fencing_compare(resource, token): the same, but returns NULL if the token is admitted, or else the mark: an
+-- error would end the transaction.
 CREATE OR REPLACE FUNCTION fencing_compare(the_resource text, the_token bigint)
     RETURNS bigint LANGUAGE plpgsql VOLATILE AS $fencing$
 BEGIN
@@ -31,38 +30,46 @@ BEGIN
 END
 $fencing$;
 
+-- fencing_list(after, limit): reads marks of resources after this one.
+CREATE OR REPLACE FUNCTION fencing_list(after text, at_most integer)
+    RETURNS TABLE (resource text, token bigint) LANGUAGE plpgsql STABLE AS $fencing$
+BEGIN
+    RETURN QUERY SELECT mark.resource, mark.token FROM fencing_marks AS mark
+    WHERE mark.resource > after ORDER BY mark.resource LIMIT at_most;
+END
+$fencing$;
+
 -- fencing_hold(resource, token, raises): what both do.
 --
--- `seen`: the mark; or where there is none, and the floor refuses the token, one above the floor.
+-- `seen`: the mark; or, if there is none and the floor refuses the token, one above the floor.
 --
 -- `turn`: row locks are not fair. A transaction that shares one overtakes those that wait
--- for it, and a stream of equal tokens would keep the newer one out for ever. Advisory
--- locks queue. They are for fairness alone, the row locks below decide, so that two names
--- with one hash cost a wait and nothing else. A token that is stale already takes none: it
+-- for it, and a stream of equal tokens would keep a newer one out for ever. Advisory
+-- locks queue. They are for fairness alone and the row locks below decide, so two names
+-- with one hash cost a wait and nothing else. A stale token takes none: it
 -- must not delay the newer one.
 --
--- `queues`: they stand in a table of fixed size that all sessions share, about 64 for each. A
+-- `queues`: advisory locks are in a table of fixed size that all sessions share, about 64 for each. A
 -- transaction that has queued for 32 admissions takes row locks only, which have no limit.
--- fencing.turns counts; it ends with the transaction, and goes back with a savepoint as the
--- locks do.
+-- fencing.turns counts them; it ends with the transaction, and a savepoint takes it back like the
+-- locks.
 --
--- `held`: the mark is this token already. SHARE admits equal tokens side by side and keeps
--- a raise out until they have ended; KEY SHARE would let the raise through. After a wait
--- for another transaction, the token is tested again on the row that it left.
+-- `held`: the mark is this token already. SHARE admits equal tokens side by side, and a raise waits
+-- until they have ended; KEY SHARE would let it pass. After a wait
+-- for another transaction, the token is compared again with the newest row.
 --
--- `raised`: the first contact. It waits for every holder of an older token, and tests
--- `<` after the wait, on the newest row. It is not tried where the mark was as high
--- already: the upsert locks the row even where it refuses, and `held` may have left a
--- share of the row that has replaced its own, which two would then raise into a
--- deadlock. A mark below 1 stays, and is reported as corrupt. Where it creates a mark, a trigger
--- looks at the floor once more (fencing_above).
+-- `raised`: the first contact. It waits for every holder of an older token, and compares
+-- after the wait, with the newest row. It is not tried if the mark was as high already: an upsert
+-- locks the row even if it changes nothing, and `held` may share the row's newest version; two
+-- transactions that then lock it exclusively are a deadlock. A mark below 1 stays, and is reported as corrupt. If it
+-- creates a mark, a trigger compares with the floor once more (fencing_above).
 --
 -- Under REPEATABLE READ and SERIALIZABLE both fail with 40001 if the row is newer than
 -- the snapshot.
 --
--- After that the mark is read by a statement of its own: the snapshot of the first may be
--- older than what refused it. If an equal token came first, it is tried again: only `held`
--- and `raised` admit, for they take the locks.
+-- If neither admits, another statement reads the mark: the snapshot of the first may be
+-- older than the mark that refused it. If an equal token came first, it is tried again: only `held`
+-- and `raised` take the locks.
 CREATE OR REPLACE FUNCTION fencing_hold(the_resource text, the_token bigint, raises boolean)
     RETURNS bigint LANGUAGE plpgsql VOLATILE AS $fencing$
 DECLARE
@@ -83,8 +90,8 @@ BEGIN
     IF queues THEN
         counted := set_config('fencing.turns', (turns + 1)::text, true);
     END IF;
-    -- Most often the mark is this token already. Then this does what `held` below does, and
-    -- costs less. CASE: AND would not say what is tested first, and a stale token takes none.
+    -- Most often the mark is this token already. Then this does the same as `held` below, and
+    -- costs less. CASE fixes the order of the tests: a stale token takes no lock.
     PERFORM FROM fencing_marks
         WHERE resource = the_resource AND CASE WHEN token = the_token
             THEN CASE WHEN queues THEN pg_advisory_xact_lock_shared(
@@ -93,7 +100,7 @@ BEGIN
     IF FOUND THEN
         RETURN NULL;
     END IF;
-    -- What this transaction was admitted with before may be stale by its own raise.
+    -- The raise may make an earlier admission of this transaction stale.
     PERFORM set_config('fencing.admitted', '', true);
     FOR attempt IN 1..3 LOOP
         WITH seen AS MATERIALIZED (
@@ -143,14 +150,14 @@ $fencing$;
 -- fencing_begin(resource, token): admits a token whose mark is raised already, as the first statement of
 -- a transaction. ZF409: it is not raised yet. Raise it in a transaction that does nothing else, and begin again.
 --
--- The raise commits by itself because a transaction that raised the mark and then waited for a row could meet
--- one that has the row and waits for the mark (a table protected by triggers): a deadlock would take the raise
--- back, and admit the older token again. And under REPEATABLE READ and SERIALIZABLE the snapshot would be older
--- than the wait, and miss what the older token wrote meanwhile.
+-- The raise commits by itself: if a transaction raised the mark and then waited for a row whose holder waits for
+-- the mark (a table protected by triggers), the deadlock could undo the raise, and admit the older token again. And
+-- under REPEATABLE READ and SERIALIZABLE the snapshot would be older than the wait, and miss what the older token wrote
+-- meanwhile.
 --
 -- It presents the two to protected tables as well (fencing_present).
 --
--- It is a procedure because CALL costs less than SELECT. It starts like fencing_hold.
+-- It is a procedure because CALL costs less than SELECT.
 CREATE OR REPLACE PROCEDURE fencing_begin(the_resource text, the_token bigint)
     LANGUAGE plpgsql AS $fencing$
 BEGIN
@@ -178,10 +185,10 @@ $fencing$;
 -- writes from here on to rows of that resource. A bare token (`34`) counts for rows of every
 -- resource. ZF400: it is neither.
 --
--- The setting fencing.sequencer is then `@`, when this transaction began, a space, and what was
--- presented: what a session has kept from an earlier transaction presents nothing. Two settings
--- count as they are, for those who send them: SET LOCAL fencing.sequencer = '34 docs/a', or
--- SET LOCAL fencing.token = '34', which counts where there is no sequencer. Never send SET
+-- The setting fencing.sequencer is then `@`, the time when this transaction began, a space, and what was
+-- presented: so a value that stays in the session is not valid in a later transaction. Clients may also set
+-- these two: SET LOCAL fencing.sequencer = '34 docs/a', or
+-- SET LOCAL fencing.token = '34', which counts if there is no sequencer. Never send SET
 -- without LOCAL: it stays in the session until a transaction that has used it commits.
 CREATE OR REPLACE FUNCTION fencing_present(presented text)
     RETURNS void LANGUAGE plpgsql VOLATILE AS $fencing$
@@ -196,20 +203,20 @@ BEGIN
 END
 $fencing$;
 
--- fencing_check(resource): the same as fencing_admit with the token that the transaction has
+-- fencing_check(resource): admits the token that the transaction has
 -- presented, for the triggers of protected tables. ZF428: none was presented, or only one of
 -- another resource. ZF400: what was presented is malformed.
 --
--- `raw`: the setting that was sent as it is. The server does not say whether that was SET LOCAL or
--- SET. It is used up: what stays in the session is `@`, which presents nothing, and until the
--- transaction ends the setting is as fencing_present leaves it. A rollback takes that back.
+-- `raw`: a setting that the client has set itself, by SET LOCAL or SET, which the server does not
+-- tell apart. It is used up: the session keeps `@`, which presents nothing, and until the
+-- transaction ends the setting is as fencing_present leaves it. A rollback undoes that.
 --
 -- `shadow`: the table, if it is in shadow mode. Then a token that was presented is not refused.
 --
--- `same`: what this transaction was admitted with last, kept in fencing.admitted: a statement that writes many rows
--- of one resource looks at the mark once. The lock on the mark keeps every raise but the transaction's own out until it
--- ends, and fencing_hold forgets before it raises. Like the lock, the setting ends with the transaction, and goes back
--- with a savepoint. To set it by hand is to present a token that is not one's own, which needs no such setting.
+-- `same`: the last admission of this transaction, in fencing.admitted: a statement that writes many rows
+-- of one resource reads the mark once. The lock on the mark keeps every raise but the transaction's own out until it
+-- ends, and fencing_hold clears the setting before it raises. Like the lock, it ends with the transaction, and a
+-- savepoint takes it back. A client that sets it by hand presents a forged token, which needs no such setting.
 CREATE OR REPLACE FUNCTION fencing_check(the_resource text, shadow text DEFAULT NULL)
     RETURNS void LANGUAGE plpgsql VOLATILE AS $fencing$
 DECLARE
@@ -266,7 +273,7 @@ BEGIN
         PERFORM fencing_shadow(the_resource, digits::bigint, shadow);
     ELSE
         -- This transaction has locked a row already. If it waited for a newer token's raise, which may wait for
-        -- that row, the deadlock might take the raise back. So it gives way.
+        -- that row, the deadlock could undo the raise. So it fails at once.
         IF coalesce(nullif(current_setting('fencing.turns', true), ''), '0')::integer < 32
             AND (SELECT NOT pg_try_advisory_xact_lock_shared(
                     hashtextextended(the_resource, 28548280319532647))
@@ -341,7 +348,7 @@ BEGIN
     END IF;
     FOREACH called IN ARRAY ARRAY[
         'FUNCTION %1$I.fencing_admit(text, bigint)', 'FUNCTION %1$I.fencing_compare(text, bigint)',
-        'FUNCTION %1$I.fencing_highest(text)',
+        'FUNCTION %1$I.fencing_highest(text)', 'FUNCTION %1$I.fencing_list(text, integer)',
         'PROCEDURE %1$I.fencing_begin(text, bigint)', 'FUNCTION %1$I.fencing_protect()']
     LOOP
         EXECUTE format('ALTER ' || called || ' SET search_path = %1$I, pg_temp', home);

@@ -1,7 +1,6 @@
--- A mark never falls by itself: triggers refuse to lower, rename or delete one, by whatever
--- statement. The one way back is fencing_lower, for a mark that a token raised which was never
--- granted. Each time leaves a line in fencing_audit. A mark at or below the floor may be deleted: the
--- floor refuses what it refused.
+-- A mark never falls: triggers refuse every statement that lowers, renames or deletes one. The exception
+-- is fencing_lower, for a mark that was raised by a token that was never granted. Each call adds a line to
+-- fencing_audit. A mark at or below the floor may be deleted, because the floor refuses the same tokens.
 
 CREATE TABLE IF NOT EXISTS fencing_audit (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -9,11 +8,12 @@ CREATE TABLE IF NOT EXISTS fencing_audit (
     from_token bigint NOT NULL,
     to_token bigint NOT NULL,
     lowered_by text NOT NULL DEFAULT session_user,
-    -- NULL within fencing_lower: the trigger lets this line be carried out.
+    -- NULL within fencing_lower: permits the trigger to lower this mark.
     lowered_at timestamptz
 );
 
--- ZF403: who lowers, renames or deletes a mark, or lowers the floor. It reads the audit with the rights of its owner.
+-- fencing_guard: refuses to lower, rename or delete a mark, or to lower the floor (ZF403). It reads the audit with the
+-- rights of its owner.
 CREATE OR REPLACE FUNCTION fencing_guard() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
     AS $fencing$
 BEGIN
@@ -26,7 +26,7 @@ BEGIN
             RETURN NEW;
         END IF;
     ELSIF TG_TABLE_NAME = 'fencing_floor' THEN
-        -- Makes room for a floor that is restored. Without a row no mark is created.
+        -- To restore another floor. Without a row no mark is created.
         IF OLD.token = 0 THEN
             RETURN OLD;
         END IF;
@@ -47,7 +47,7 @@ BEGIN
 END
 $fencing$;
 
--- WHEN: to raise a mark costs no call. A value that is not a token may be put right.
+-- WHEN: to raise a mark costs no call. A value that is not a token may be corrected.
 DROP TRIGGER IF EXISTS fencing_marks_lower ON fencing_marks;
 CREATE TRIGGER fencing_marks_lower BEFORE UPDATE ON fencing_marks FOR EACH ROW
     WHEN (OLD.token BETWEEN 1 AND 999999999999999
@@ -80,11 +80,11 @@ CREATE TRIGGER fencing_floor_truncate BEFORE TRUNCATE ON fencing_floor
 -- granted. It waits for those who write at the mark. ZF403: the mark is not `from`, or that is
 -- not above `to`.
 --
--- If the lease in the same database has granted the last token there is, 999999999999999, it goes
--- on behind `to`. Then `from` may be that token as well: a mark that has no token left above it
--- is lowered along with the lease, and any other mark stays as it is.
+-- If the lease in the same database has granted the last token, 999999999999999, it continues after
+-- `to`. Then `from` may be that token as well: a mark that has no token left above it
+-- is lowered along with the lease, and any other mark stays.
 --
--- The empty name stands for the floor, where a prune has raised it too far. Then tokens above `to` may write
+-- The empty name is the floor, if a prune has raised it too far. Then tokens above `to` may write
 -- again wherever a mark was pruned.
 --
 -- It works with the rights of its owner, and nobody else may call it before you GRANT EXECUTE.
@@ -101,7 +101,7 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'ZF400',
             MESSAGE = 'fencing: a token lies between 1 and 999999999999999';
     END IF;
-    -- It queues as fencing_hold does: a stream of clients would keep it from the row.
+    -- It queues like fencing_hold: otherwise a stream of clients would keep it from the row.
     PERFORM pg_advisory_xact_lock(hashtextextended(the_resource, 28548280319532647));
     IF the_resource = '' THEN
         SELECT token INTO mark FROM fencing_floor FOR UPDATE;

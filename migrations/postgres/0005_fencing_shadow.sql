@@ -1,7 +1,7 @@
--- Shadow mode: what the fence would refuse is let through. The first refusal of each place (a table, or `admit`),
--- resource, cause and writer is logged by the server, and kept here. What a transaction rolls back it takes back here
--- as well, for it has written nothing; the server's log has it. From 1000 rows on the name of the resource is empty, and
--- from 2000 on nothing is kept. To look again: DELETE FROM fencing_refusals.
+-- Shadow mode: the fence refuses nothing. The first refusal of each place (a table, or `admit`),
+-- resource, cause and writer is written to the server's log and to this table. A transaction that rolls back, and so has
+-- written nothing, removes its rows here, but not from the log. From 1000 rows on the name of the resource is empty, and
+-- from 2000 on no row is added. To start over: DELETE FROM fencing_refusals.
 CREATE TABLE IF NOT EXISTS fencing_refusals (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     place text NOT NULL,
@@ -13,10 +13,10 @@ CREATE TABLE IF NOT EXISTS fencing_refusals (
 );
 CREATE INDEX IF NOT EXISTS fencing_refusals_of ON fencing_refusals (resource, place, cause);
 
--- fencing_note(place, resource, cause, message): keeps a refusal that is not there. It changes no row, and so waits for
--- nobody: transactions that meet keep a row each.
+-- fencing_note(place, resource, cause, message): records a refusal, if it is new. It changes no row, and so waits for
+-- nobody: concurrent transactions may add the same row.
 --
--- It works with the rights of its owner: a client that has no right on the fence is let through too.
+-- It works with the rights of its owner: a client without any right on the fence is let through as well.
 CREATE OR REPLACE FUNCTION fencing_note(the_place text, the_resource text, the_cause text,
     the_message text) RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $fencing$
 DECLARE
@@ -37,7 +37,7 @@ BEGIN
 END
 $fencing$;
 
--- fencing_try(resource, token): as fencing_admit, for 10 ms (the end of this file sets that).
+-- fencing_try(resource, token): as fencing_admit, but it waits 10 ms at most (the end of this file sets that).
 CREATE OR REPLACE FUNCTION fencing_try(the_resource text, the_token bigint)
     RETURNS void LANGUAGE plpgsql VOLATILE AS $fencing$
 BEGIN
@@ -45,12 +45,12 @@ BEGIN
 END
 $fencing$;
 
--- fencing_shadow(resource, token, place): as fencing_admit, and refuses nothing. It returns NULL if
--- the token would be admitted, or the cause, a space, and the message. NULL for the token stands for
--- none. It raises the mark, if it need not wait for that, and holds nobody else up: the cause
--- `waits` says that the write would have waited for another transaction, and perhaps have been
+-- fencing_shadow(resource, token, place): as fencing_admit, but refuses nothing. It returns NULL if
+-- the token would be admitted, or the cause, a space, and the message. A NULL token: none was
+-- presented. It raises the mark, unless it would have to wait for that: then the cause is
+-- `waits`, because the write would have waited for another transaction, and perhaps have been
 -- refused after that. An error of its own, such as a missing right, is a cause as well. A refusal that
--- it cannot keep stands in the server's log only.
+-- it cannot record is in the server's log only.
 CREATE OR REPLACE FUNCTION fencing_shadow(the_resource text, the_token bigint, the_place text)
     RETURNS text LANGUAGE plpgsql VOLATILE AS $fencing$
 DECLARE
@@ -90,8 +90,7 @@ BEGIN
 END
 $fencing$;
 
--- The triggers of a table in shadow mode. Their arguments are those of fencing_protect. Whatever
--- goes wrong, the write goes on.
+-- The trigger of a table in shadow mode. Its arguments are those of fencing_protect. No error stops the write.
 CREATE OR REPLACE FUNCTION fencing_protect_shadow() RETURNS trigger LANGUAGE plpgsql AS $fencing$
 DECLARE
     place text := format('%I.%I', TG_TABLE_SCHEMA, TG_TABLE_NAME);

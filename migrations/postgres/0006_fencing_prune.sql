@@ -1,12 +1,12 @@
--- Pruning: marks that were raised long ago may go. First the floor rises to the highest of them, and
--- is committed. Then they are deleted. So whoever finds no mark where one was finds the floor as high.
+-- Pruning: marks that were raised long ago are deleted. First the floor rises to the highest of them, and
+-- that is committed. So a transaction that does not find a deleted mark finds a floor as high.
 
 -- fencing_above(): refuses a new mark at or below the floor, ZF412, whatever statement creates it. It
--- looks when the row is there: from then on nobody else creates this mark before the transaction ends.
--- If one was there before that and is gone, the floor had risen by then. No lock is left behind.
+-- reads the floor after the row was inserted: from then on nobody else creates this mark until the transaction ends,
+-- and if an earlier mark was deleted, the floor had risen by then. It keeps no lock.
 --
--- Under REPEATABLE READ and SERIALIZABLE a mere read is as old as the snapshot. FOR SHARE fails with
--- 40001 if the floor has risen since. The lock itself is not needed, and goes with the block.
+-- Under REPEATABLE READ and SERIALIZABLE a plain read is as old as the snapshot. FOR SHARE fails with
+-- 40001 if the floor has risen since. The lock itself is not needed, and ends with the block.
 CREATE OR REPLACE FUNCTION fencing_above() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
     AS $fencing$
 DECLARE
@@ -39,9 +39,8 @@ DROP TRIGGER IF EXISTS fencing_marks_floor ON fencing_marks;
 CREATE TRIGGER fencing_marks_floor AFTER INSERT ON fencing_marks FOR EACH ROW
     EXECUTE FUNCTION fencing_above();
 
--- fencing_prunable(seconds, highest): what may be pruned: the marks up to `highest` that were raised so
--- long ago, but for those whose lease lasts. Returns how many there are, the floor, and the highest
--- of them.
+-- fencing_prunable(seconds, highest): the marks that may be pruned: at most `highest`, last raised at least `seconds`
+-- ago, without a current lease. Returns their number, the floor, and the highest of them.
 CREATE OR REPLACE FUNCTION fencing_prunable(seconds bigint, highest bigint)
     RETURNS TABLE (marks bigint, floor bigint, resource text, token bigint)
     LANGUAGE plpgsql STABLE SECURITY DEFINER AS $fencing$
@@ -59,10 +58,10 @@ BEGIN
 END
 $fencing$;
 
--- fencing_raise_floor(token): raises the floor. A lease that lasts, and has no mark yet, gets it
--- before: its token would be refused. In the order of their names, so that two who create several do not wait
--- for each other: it waits for a transaction that has created one of them and is still open. If the
--- floor rises between the look and the creation, the mark is refused: 40001, try again. ZF500: there is no floor.
+-- fencing_raise_floor(token): raises the floor. A current lease without a mark gets one
+-- first: otherwise its token would be refused. These marks are created in the order of their names, because it waits
+-- for an open transaction that has created one of them, and two that create several must not deadlock. If the
+-- floor rises between the read and the creation, the mark is refused: 40001, try again. ZF500: there is no floor.
 CREATE OR REPLACE FUNCTION fencing_raise_floor(the_token bigint)
     RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $fencing$
 BEGIN
@@ -85,7 +84,7 @@ BEGIN
 END
 $fencing$;
 
--- fencing_server(): the server and its timeline, which a promotion changes; NULL where it does not say.
+-- fencing_server(): the server and its timeline, which a promotion changes; NULL if they can't be read.
 CREATE OR REPLACE FUNCTION fencing_server() RETURNS text LANGUAGE plpgsql VOLATILE AS $fencing$
 BEGIN
     RETURN (SELECT system_identifier FROM pg_catalog.pg_control_system()) || '/'
@@ -95,8 +94,8 @@ EXCEPTION WHEN OTHERS THEN
 END
 $fencing$;
 
--- fencing_failed_over(): raises the floor above every token that the server before may have granted, if
--- this is another one: a replica that was promoted may have lost grants. The seconds since 2026, and six zeros:
+-- fencing_failed_over(): raises the floor above every token that the last server may have granted, if
+-- this is another one: a promoted replica may have lost grants. The floor is the seconds since 2026 and six zeros:
 -- no resource has a million grants in a second.
 CREATE OR REPLACE FUNCTION fencing_failed_over()
     RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $fencing$
@@ -114,8 +113,8 @@ BEGIN
 END
 $fencing$;
 
--- fencing_last(resource): reads the token that the next one granted must be above: the mark, or the
--- floor where that is higher.
+-- fencing_last(resource): the token that the next grant must be above: the mark or the floor, whichever is
+-- higher.
 CREATE OR REPLACE FUNCTION fencing_last(the_resource text)
     RETURNS bigint LANGUAGE plpgsql VOLATILE AS $fencing$
 BEGIN
@@ -129,10 +128,10 @@ $fencing$;
 
 UPDATE fencing_floor SET server = fencing_server() WHERE token = 0 AND server IS NULL;
 
--- fencing_prune(seconds, after, limit): deletes marks that may be pruned and are not above the floor:
--- so many at most, of those whose names come after this one. It leaves out marks that somebody
--- holds. Returns how many, and the last name. The floor is shared until the transaction ends, so that nobody
--- lowers it by hand meanwhile; in a statement of its own, so that the next one sees what it waited for.
+-- fencing_prune(seconds, after, limit): deletes at most `limit` marks that may be pruned and are not above the floor, of
+-- resources after this one. It skips marks that are locked. Returns their number, and the last name. It shares the
+-- floor until the transaction ends, so that nobody lowers it by hand meanwhile; in a statement of its own, so that the
+-- next one sees what it waited for.
 CREATE OR REPLACE FUNCTION fencing_prune(seconds bigint, after text, at_most integer)
     RETURNS TABLE (pruned bigint, last text)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $fencing$

@@ -8,8 +8,8 @@ CREATE TABLE IF NOT EXISTS fencing_marks (
     raised_at INTEGER NOT NULL DEFAULT (unixepoch())
 ) STRICT, WITHOUT ROWID;
 
--- The floor, in one row: it stands for the marks that were pruned. Where a resource has no mark, tokens
--- at or below the floor are refused. It never falls.
+-- The floor, in one row, replaces the marks that were pruned: where a resource has no mark, tokens at or below the
+-- floor are refused. It never falls.
 CREATE TABLE IF NOT EXISTS fencing_floor (
     one INTEGER PRIMARY KEY DEFAULT 1 CHECK (one = 1),
     token INTEGER NOT NULL CHECK (token BETWEEN 0 AND 999999999999997)

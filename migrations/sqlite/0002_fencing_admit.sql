@@ -2,11 +2,11 @@
 -- the resource and raises the mark to it, in the caller's transaction. Equal passes. Begin
 -- the transaction IMMEDIATE. The errors begin with `fencing: `.
 --
--- Before SQLite 3.47, RAISE takes no message that was built at run time. But json_extract
--- repeats a path that is not valid in its error.
+-- Before SQLite 3.47, RAISE takes no message that is built at run time. But json_extract
+-- repeats an invalid path in its error.
 --
--- No statement in here may meet a conflict: the policy of the outer one (OR IGNORE, say)
--- would decide what happens then.
+-- No statement in these triggers may meet a conflict: the policy of the outer statement, such as OR IGNORE,
+-- would apply to it.
 CREATE VIEW IF NOT EXISTS fencing_admit (resource, token) AS
     SELECT resource, token FROM fencing_marks;
 
@@ -35,10 +35,10 @@ CREATE TRIGGER IF NOT EXISTS fencing_admit INSTEAD OF INSERT ON fencing_admit BE
         WHERE NOT EXISTS (SELECT 1 FROM fencing_marks WHERE resource = NEW.resource);
 END;
 
--- INSERT INTO fencing_check VALUES (resource, presented): the same with what the write of a
+-- INSERT INTO fencing_check VALUES (resource, presented): admits what the write of a
 -- row presents, for the triggers of protected tables. A token together with its resource
 -- (`34 docs/a`: the token, one space, the name) counts for rows of that resource, a bare token
--- (34) for rows of every resource. A minus before either stands for a deletion.
+-- (34) for rows of every resource. A minus before either deletes the row.
 CREATE VIEW IF NOT EXISTS fencing_check (resource, presented) AS
     SELECT resource, token FROM fencing_marks;
 

@@ -1,18 +1,17 @@
--- A mark never falls by itself: triggers refuse to lower, rename or delete one, by whatever
--- statement. The one way back is fencing_lower, for a mark that a token raised which was never
--- granted. Each time leaves a line in fencing_audit. SQLite knows no users: anybody who may
--- write the file may also drop the triggers.
+-- A mark never falls: triggers refuse every statement that lowers, renames or deletes one. The exception
+-- is fencing_lower, for a mark that was raised by a token that was never granted. Each call adds a line to
+-- fencing_audit. SQLite has no users: anybody who may write the file may also drop the triggers.
 
 CREATE TABLE IF NOT EXISTS fencing_audit (
     id INTEGER PRIMARY KEY,
     resource TEXT COLLATE BINARY NOT NULL,
     from_token INTEGER NOT NULL,
     to_token INTEGER NOT NULL,
-    -- NULL within fencing_lower: the trigger lets this line be carried out. In UTC.
+    -- NULL within fencing_lower: permits the trigger to lower this mark. In UTC.
     lowered_at TEXT
 ) STRICT;
 
--- A value that is not a token may be put right.
+-- A value that is not a token may be corrected.
 CREATE TRIGGER IF NOT EXISTS fencing_marks_lower BEFORE UPDATE ON fencing_marks
     WHEN (NEW.token < OLD.token OR NEW.resource <> OLD.resource)
         AND OLD.token BETWEEN 1 AND 999999999999999
@@ -31,7 +30,7 @@ BEGIN
         'fencing: a mark is never lowered, renamed or deleted: that lets stale writes in');
 END;
 
--- What is at or below the floor may go: the floor refuses what it refused.
+-- A mark at or below the floor may be deleted, because the floor refuses the same tokens.
 CREATE TRIGGER IF NOT EXISTS fencing_marks_delete BEFORE DELETE ON fencing_marks
     WHEN OLD.token > coalesce((SELECT token FROM fencing_floor), 0)
 BEGIN
@@ -44,11 +43,11 @@ END;
 -- All tokens from `to` on may write again, also those that were refused: choose one that is not
 -- below any that was granted.
 --
--- If the lease in the same database has granted the last token there is, 999999999999999, it goes
--- on behind `to`. Then `from` may be that token as well: a mark that has no token left above it
--- is lowered along with the lease, and any other mark stays as it is.
+-- If the lease in the same database has granted the last token, 999999999999999, it continues after
+-- `to`. Then `from` may be that token as well: a mark that has no token left above it
+-- is lowered along with the lease, and any other mark stays.
 --
--- The empty name stands for the floor, where a prune has raised it too far. Then tokens above `to` may write
+-- The empty name is the floor, if a prune has raised it too far. Then tokens above `to` may write
 -- again wherever a mark was pruned.
 CREATE VIEW IF NOT EXISTS fencing_lower (resource, from_token, to_token) AS
     SELECT resource, token, token FROM fencing_marks;

@@ -1,6 +1,6 @@
--- Shadow mode: what the fence would refuse is let through, and the first refusal of each place (a table, or `admit`),
--- resource and cause is kept here. What a transaction rolls back it takes back here as well, for it has written nothing.
--- From 1000 rows on the name of the resource is empty, and from 2000 on nothing is kept. To look again:
+-- Shadow mode: the fence refuses nothing, and records the first refusal of each place (a table, or `admit`),
+-- resource and cause here. A transaction that rolls back, and so has written nothing, removes its rows.
+-- From 1000 rows on the name of the resource is empty, and from 2000 on no row is added. To start over:
 -- DELETE FROM fencing_refusals.
 CREATE TABLE IF NOT EXISTS fencing_refusals (
     id INTEGER PRIMARY KEY,
@@ -12,7 +12,7 @@ CREATE TABLE IF NOT EXISTS fencing_refusals (
 ) STRICT;
 CREATE INDEX IF NOT EXISTS fencing_refusals_of ON fencing_refusals (resource, place, cause);
 
--- INSERT INTO fencing_note VALUES (place, resource, cause, message): keeps a refusal that is not there.
+-- INSERT INTO fencing_note VALUES (place, resource, cause, message): records a refusal, if it is new.
 CREATE VIEW IF NOT EXISTS fencing_note (place, resource, cause, message) AS
     SELECT place, resource, cause, message FROM fencing_refusals;
 
@@ -26,7 +26,7 @@ BEGIN
     FROM (SELECT count(*) AS kept FROM fencing_refusals) WHERE kept < 2000;
 END;
 
--- INSERT INTO fencing_shadow VALUES (resource, presented, place): as fencing_check, and refuses
+-- INSERT INTO fencing_shadow VALUES (resource, presented, place): as fencing_check, but refuses
 -- nothing. It raises the mark if the token would be admitted.
 CREATE VIEW IF NOT EXISTS fencing_shadow (resource, presented, place) AS
     SELECT resource, token, '' FROM fencing_marks;
@@ -60,7 +60,7 @@ CREATE TRIGGER IF NOT EXISTS fencing_shadow INSTEAD OF INSERT ON fencing_shadow 
         END AS token);
 END;
 
--- What was decided there.
+-- Carries out the decision of fencing_shadow.
 CREATE VIEW IF NOT EXISTS fencing_decided (resource, presented, place, token, mark, cause) AS
     SELECT resource, token, '', token, token, '' FROM fencing_marks;
 

@@ -1,8 +1,8 @@
--- Pruning: marks that were raised long ago may go. First the floor rises to the highest of them. Then
--- they are deleted. The database has one writer at a time, so each write sees the newest floor.
+-- Pruning: marks that were raised long ago are deleted. First the floor rises to the highest of them.
+-- The database has one writer at a time, so each write sees the newest floor.
 
--- Refuses a new mark at or below the floor, whatever statement creates it. fencing_admit says why
--- it uses json_extract. An upsert that finds the mark does not fire it.
+-- Refuses a new mark at or below the floor, whatever statement creates it, by json_extract as in
+-- fencing_admit. An upsert that finds the mark does not fire it.
 CREATE TRIGGER IF NOT EXISTS fencing_marks_floor AFTER INSERT ON fencing_marks
     WHEN (NEW.token > (SELECT token FROM fencing_floor)) IS NOT TRUE
 BEGIN
@@ -22,8 +22,8 @@ BEGIN
         'fencing: a mark is never lowered, renamed or deleted: that lets stale writes in');
 END;
 
--- An INSERT OR REPLACE deletes the old row, and fires no trigger for that. Where there is a floor, a higher one
--- raises it and is not inserted: so a restore of data alone brings its floor along.
+-- An INSERT OR REPLACE deletes the old row, and fires no trigger for that. If there is a floor, a higher one
+-- raises it and is not inserted: so a restore of data alone restores its floor.
 CREATE TRIGGER IF NOT EXISTS fencing_floor_replace BEFORE INSERT ON fencing_floor
     WHEN EXISTS (SELECT 1 FROM fencing_floor)
 BEGIN

@@ -1,6 +1,6 @@
 -- Removes the fence, the marks and the leases. Fails while a table is protected: its triggers need the
 -- views (`fencing protect --remove`). Stop all writers first: without marks nothing is refused, and
--- a fence that is created anew starts without them. With the shell of SQLite: sqlite3 -bail.
+-- a new fence starts without them. With the shell of SQLite: sqlite3 -bail.
 SELECT json_extract('{}', 'fencing: the table ' || tbl_name
     || ' is protected: run fencing protect --remove first')
 FROM sqlite_schema

@@ -7,34 +7,23 @@ use sqlx::migrate::{Migrate, MigrateError, Migrator};
 /// Migrations by version: description and SQL.
 pub type Migrations = &'static [(i64, &'static str, &'static str)];
 
-/// The name of a resource and its mark, as they stand in the table.
-pub type Row = (Vec<u8>, Option<i64>);
-
 /// A row of texts.
 pub type Texts = Vec<Option<String>>;
 
-/// What may be pruned.
-pub struct Prunable {
-    pub marks: i64,
-    pub floor: i64,
-    /// The highest of them: the name in hexadecimal digits, and the token.
-    pub highest: Option<(String, i64)>,
-}
-
-/// What came of an admission.
+/// The result of an admission.
 pub enum AdmitAnswer {
     /// The token is admitted until the transaction ends.
     Admitted,
-    /// It is not. The mark is this, as [`FenceStatements::mark`] reads it.
-    Refused(Option<Option<i64>>),
+    /// The token is refused by this mark; `None` if the mark has to be read.
+    Refused(Option<i64>),
 }
 
-/// The SQL that opens a transaction which is admitted.
+/// The SQL that begins a transaction and admits a token in it.
 #[derive(Clone)]
 pub struct BeginAdmitted {
-    /// Begins the transaction. Where it fails, none is open.
+    /// Begins the transaction. If it fails, none is open.
     pub begin: String,
-    /// Admits in it, if the first text has not done that already.
+    /// Admits, unless the first text has done that.
     pub admit: Option<String>,
 }
 
@@ -43,13 +32,15 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
     /// Opens a transaction that is going to write behind the fence.
     const BEGIN: &'static str;
 
-    /// Opens one that waits a second at most for each lock, where the database can be told
-    /// so.
+    /// Opens one that waits a second at most for each lock, where the database can bound that.
     const BEGIN_BOUNDED: &'static str = Self::BEGIN;
 
-    /// Two statements that find out whether a transaction ended before its commit, because COMMIT may not say
-    /// so. The first, if one is needed, runs right after the transaction begins. The second runs right before
-    /// the commit, and fails if the transaction that was begun is over.
+    /// Opens one that raises a mark, and does nothing else.
+    const BEGIN_RAISING: &'static str = Self::BEGIN;
+
+    /// Two statements that detect whether a transaction ended before its commit, because COMMIT may not report
+    /// that. The first, if one is needed, runs right after the transaction begins. The second runs right before
+    /// the commit, and fails if the transaction is over.
     const WATCH: (Option<&'static str>, Option<&'static str>) = (None, None);
 
     /// What creates the tables and functions.
@@ -58,25 +49,19 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
     /// The SQL that removes the tables and functions. It fails while a table is protected.
     const REMOVAL: &'static str;
 
-    /// Reads which functions, procedures (`routine name`) and triggers (`trigger name`) there are in a schema, or in
-    /// the session's; the text of each, if it is to be compared; and what is wrong with it. A `*` for the name
+    /// Reads the functions and procedures (`routine name`) and triggers (`trigger name`) in a schema, or in
+    /// the session's; the text of each, if it can be compared; and its fault. A `*` for the name
     /// means that this user may not see all of them.
-    const PARTS: &'static str;
+    const OBJECTS: &'static str;
 
-    /// Reads which tables of the fence in a schema, or in the session's, lack what the fence needs:
-    /// transactions, or a log. Each row is a sentence that says so.
+    /// Reads which tables of the fence in a schema, or in the session's, have no transactions or no log, which
+    /// the fence needs. Each row is a sentence.
     const UNFIT: Option<&'static str> = None;
 
-    /// Returns the SQL that begins a transaction and admits in it a token whose mark is raised already, where the
-    /// raise must commit by itself first. What the transaction reads is not older than its admission. Where what
-    /// is presented ends with the transaction, it presents the two.
+    /// Returns the SQL that begins a transaction and admits a token whose mark is raised already, where the
+    /// raise must commit by itself first. The transaction reads nothing older than its admission. Where what
+    /// is presented ends with the transaction, it presents the resource and the token.
     fn begin_admitted(_: &Resource, _: Token) -> Option<BeginAdmitted> {
-        None
-    }
-
-    /// Returns the SQL that begins a transaction which raises the mark, and does nothing else. Where there is
-    /// none, any transaction does.
-    fn begin_raising(_: &Resource, _: Token) -> Option<BeginAdmitted> {
         None
     }
 
@@ -107,97 +92,81 @@ pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone>
         sql: String,
     ) -> impl Future<Output = sqlx::Result<()>> + Send;
 
-    /// Presents the token to the triggers of protected tables, for rows of this resource or, if
-    /// there is none, of every one.
-    fn present(
+    /// Reads all rows of a statement without bound values, as texts.
+    fn read(
         conn: &mut Self::Connection,
-        token: Token,
-        resource: Option<&Resource>,
-    ) -> impl Future<Output = sqlx::Result<()>> + Send;
+        sql: String,
+    ) -> impl Future<Output = sqlx::Result<Vec<Texts>>> + Send;
 
-    /// Reads rows whose columns are all texts or NULL, as those of a catalogue.
+    /// Reads rows whose columns are all texts or NULL, as those of a catalogue, with bound texts.
     fn texts(
         conn: &mut Self::Connection,
         sql: String,
         values: Vec<Option<String>>,
     ) -> impl Future<Output = sqlx::Result<Vec<Texts>>> + Send;
 
-    /// Applies the migrations, and keeps every other migration out meanwhile; false if
-    /// another one was at work. Dropped, it leaves no lock behind.
+    /// Reads the first text of the first row.
+    fn first_text(
+        conn: &mut Self::Connection,
+        sql: String,
+        values: Vec<Option<String>>,
+    ) -> impl Future<Output = sqlx::Result<Option<String>>> + Send {
+        async { Ok(Self::texts(conn, sql, values).await?.into_iter().flatten().next().flatten()) }
+    }
+
+    /// Applies the migrations, and keeps other processes from migrating meanwhile; false if
+    /// another one migrates. Dropped, it leaves no lock behind.
     fn migrate(
         pool: &Pool<Self>,
         migrator: Migrator,
     ) -> impl Future<Output = Result<bool, MigrateError>> + Send;
 
-    /// Returns why the fence does not hold on this server, if that is so: others of its cluster
-    /// take writes as well, and nothing makes their commits conflict.
+    /// Returns why the fence does not hold on this server, if other servers of its cluster
+    /// take writes as well and nothing makes their commits conflict.
     fn unguarded(
         _: &Pool<Self>,
     ) -> impl Future<Output = sqlx::Result<Option<&'static str>>> + Send {
         async { Ok(None) }
     }
 
-    /// Compares and raises. In a transaction, holds what it found until the end of it:
-    /// after `Admitted` no other token is admitted before.
+    /// Compares the token with the mark and raises it. After `Admitted` no newer token is admitted until the
+    /// transaction ends.
     fn admit(
         conn: &mut Self::Connection,
         resource: &Resource,
         token: Token,
     ) -> impl Future<Output = sqlx::Result<AdmitAnswer>> + Send;
 
-    /// Lowers the mark if it is `from`, and writes that down.
-    fn lower(
-        conn: &mut Self::Connection,
-        resource: &Resource,
-        from: Token,
-        to: Token,
-    ) -> impl Future<Output = sqlx::Result<()>> + Send;
+    /// Presents the token to the triggers of protected tables, for rows of this resource or, if
+    /// there is none, of every one. `None` where the write itself presents.
+    fn present(token: Token, resource: Option<&Resource>) -> Option<String>;
 
-    /// Looks which marks may be pruned: those up to `highest` that were raised so many seconds ago, but for
-    /// those whose lease lasts.
-    fn prunable(
-        conn: &mut Self::Connection,
-        seconds: i64,
-        highest: Token,
-    ) -> impl Future<Output = sqlx::Result<Prunable>> + Send;
+    /// Lowers the mark if it is `from`, and records that in the audit.
+    fn lower(resource: &Resource, from: Token, to: Token) -> String;
 
-    /// Raises the floor, in a transaction of its own. It fails as a conflict where others are in the
-    /// way, at once or after a second. Leases that last, and have no mark yet, get it before.
-    fn raise_floor(
-        conn: &mut Self::Connection,
-        to: Token,
-        waits: bool,
-    ) -> impl Future<Output = sqlx::Result<()>> + Send;
+    /// Selects the marks that may be pruned: at most `highest`, last raised at least `seconds` ago, without a
+    /// current lease. Columns: their number, the floor, and the name (in hexadecimal digits) and token of the
+    /// highest.
+    fn prunable(seconds: i64, highest: Token) -> String;
 
-    /// Deletes marks that may be pruned and are not above the floor: so many at most, of those whose
-    /// names come after this one. Returns how many, and the last name. Names are in hexadecimal digits.
-    fn prune(
-        conn: &mut Self::Connection,
-        seconds: i64,
-        after: String,
-        limit: u32,
-    ) -> impl Future<Output = sqlx::Result<(i64, Option<String>)>> + Send;
+    /// Raises the floor, in a transaction of its own. If other transactions are in the way it fails as a
+    /// conflict, at once or, if it `waits`, after a second. Current leases without a mark get one first.
+    fn raise_floor(to: Token, waits: bool) -> String;
 
-    /// Reads the rows whose names come after this one.
-    fn list(
-        conn: &mut Self::Connection,
-        after: &[u8],
-        limit: u32,
-    ) -> impl Future<Output = sqlx::Result<Vec<Row>>> + Send;
+    /// Deletes at most `limit` marks that may be pruned and are not above the floor, of resources after this
+    /// one. Columns: the number of marks, and the last name. Names are in hexadecimal digits.
+    fn prune(seconds: i64, after: &str, limit: u32) -> String;
 
-    /// Reads the mark as the connection sees it, without a lock. It may be NULL: somebody
-    /// may have altered the table by hand.
-    fn mark(
-        conn: &mut Self::Connection,
-        resource: &Resource,
-    ) -> impl Future<Output = sqlx::Result<Option<Option<i64>>>> + Send;
+    /// Reads at most `limit` marks of resources after this one. Columns: the name in hexadecimal digits, and the
+    /// token, which may be NULL or no token, where the table was altered by hand.
+    fn list(after: &[u8], limit: u32) -> String;
 
-    /// Reads the mark like [`mark`](FenceStatements::mark), or `None` unless it is surely the
-    /// newest one: a proxy may send reads to a replica, which is behind.
-    fn newest_mark(
-        conn: &mut Self::Connection,
-        resource: &Resource,
-    ) -> impl Future<Output = sqlx::Result<Option<Option<i64>>>> + Send {
-        Self::mark(conn, resource)
+    /// Reads the mark as the connection sees it, without a lock.
+    fn mark(resource: &Resource) -> String;
+
+    /// Reads the mark if it is the newest one. `None` if the database can't know that: a proxy may send reads to
+    /// a replica, which is behind.
+    fn newest_mark(resource: &Resource) -> Option<String> {
+        Some(Self::mark(resource))
     }
 }

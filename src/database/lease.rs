@@ -6,34 +6,34 @@ use futures_util::future::BoxFuture;
 use sqlx::Pool;
 
 /// What one attempt asks for.
-pub struct Claim {
+pub struct LeaseClaim {
     pub resource: Resource,
-    /// In hexadecimal, 32 digits, and behind a space the name of the holder, for people. New for every attempt,
+    /// 32 hexadecimal digits, a space, and the name of the holder, for display. New for every attempt,
     /// so that no statement of one attempt can touch the row of another.
     pub owner: String,
     /// How long the row is closed unless it is renewed, in milliseconds.
     pub lasting: i64,
     /// How long the statement may wait for other transactions, in milliseconds.
     pub patience: i64,
-    /// Whether it asks for a part in a row that others may share.
+    /// Whether others may share the row.
     pub shared: bool,
 }
 
-impl Claim {
+impl LeaseClaim {
     pub fn new(
         resource: &Resource,
         owner: impl Display,
         lasting: Duration,
         patience: Duration,
-    ) -> Claim {
+    ) -> LeaseClaim {
         let owner = owner.to_string();
         let (lasting, patience) = (millis(lasting), millis(patience));
-        Claim { resource: resource.clone(), owner, lasting, patience, shared: false }
+        LeaseClaim { resource: resource.clone(), owner, lasting, patience, shared: false }
     }
 
-    /// Asks for a part in the row.
-    pub fn shared(self, shared: bool) -> Claim {
-        Claim { shared, ..self }
+    /// Sets whether others may share the row.
+    pub fn shared(self, shared: bool) -> LeaseClaim {
+        LeaseClaim { shared, ..self }
     }
 }
 
@@ -42,69 +42,90 @@ pub fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)
 }
 
-/// What came of a claim.
+/// The result of a claim.
 pub enum AcquireAnswer {
     /// The lease is granted, with this token.
     Granted(i64),
-    /// Others stand in the way.
+    /// The row is closed.
     Held {
         /// For how many milliseconds.
         left: i64,
-        /// Whether they share the row.
+        /// Whether the claim is exclusive and others share the row.
         shared: bool,
-        /// What stands in the row as its owner; of those who share it, the one whose part ends last.
+        /// The owner in the row; of several, the one whose part ends last.
         holder: Option<String>,
     },
-    /// It was free, and another owner was faster.
-    Overtaken,
 }
 
-/// What came of a release.
+/// The result of a release.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum ReleaseAnswer {
-    /// The row was closed until now, and is free, or will be after the rest.
-    Released,
-    /// The part was held until now. Others have parts still, or the rest of this one stays.
+    /// The row is free now.
+    Freed,
+    /// The row is closed still, by others or for the rest.
     Left,
-    /// It was over before.
+    /// The lease was over before.
     Lapsed,
 }
 
-impl ReleaseAnswer {
-    /// Takes whether the row, which one held alone, was closed until now.
-    pub fn alone(held: bool) -> ReleaseAnswer {
-        if held { ReleaseAnswer::Released } else { ReleaseAnswer::Lapsed }
+impl From<i64> for ReleaseAnswer {
+    /// Reads the number that the procedures return.
+    fn from(number: i64) -> ReleaseAnswer {
+        match number {
+            2 => ReleaseAnswer::Freed,
+            1 => ReleaseAnswer::Left,
+            _ => ReleaseAnswer::Lapsed,
+        }
     }
+}
+
+/// The statements by which operators list leases and end one.
+pub struct LeaseQueries {
+    /// Columns: resource, token, the row's owner, the holder, and for how many milliseconds; and the parts
+    /// where Rust has to split them: then the holder is the time in microseconds.
+    pub list: &'static str,
+    /// The condition in the list: rows after this resource.
+    pub after: &'static str,
+    /// The condition in the list: this resource.
+    pub one: &'static str,
+    /// Locks the row if the lease of this resource, owner and token has not ended.
+    pub lock: &'static str,
+    /// Ends that lease.
+    pub end: &'static str,
+    /// Records the resource and the token in the audit.
+    pub audit: &'static str,
 }
 
 /// What a database does for leases: its statements and its clock.
 ///
-/// Each call is at most one statement that writes, outside any transaction, or one
-/// procedure that is a transaction. All of its answer is read before it counts: an error
-/// of the commit comes last.
+/// An exclusive lease is a part held alone: only a claim says whether it may share the row. Each call is one
+/// function, procedure or transaction, outside of any other transaction. All of its answer is read before it
+/// counts: an error of the commit comes last.
 pub trait LeaseStatements: sqlx::Database {
+    const LEASES: LeaseQueries;
+
     /// Acquires the row of the resource if it is free or has expired by the database's
-    /// clock, with a token above all that the row and the mark have seen. A claim for a part joins others
-    /// who share the row, with the row's token, unless somebody waits for them to leave.
+    /// clock, with a token above all that the row and the mark have seen. A shared claim joins others
+    /// who share the row, with the row's token, unless an exclusive one waits for them to leave.
     fn acquire<'a>(
         conn: &'a mut Self::Connection,
-        claim: &'a Claim,
+        claim: &'a LeaseClaim,
     ) -> BoxFuture<'a, sqlx::Result<AcquireAnswer>>;
 
-    /// Closes the row again for as long as the claim lasts, from now on, if it is still
-    /// this owner's under this token and was not released; or keeps this owner's part for as long. Returns
-    /// whether it is: if not, no later renewal can succeed.
+    /// Closes the row again, or keeps the part, for as long as the claim lasts, from now on, if this owner
+    /// still has it under this token. Returns whether it has: if not, no later renewal can succeed.
     fn renew<'a>(
         conn: &'a mut Self::Connection,
-        claim: &'a Claim,
+        claim: &'a LeaseClaim,
         token: i64,
     ) -> BoxFuture<'a, sqlx::Result<bool>>;
 
-    /// Releases the row if it is this owner's, or this owner's part. A row that this owner had
-    /// released before counts as released. A row or part that is released early stays closed for the
+    /// Releases the row, or the part, of this owner. An exclusive lease that this owner had
+    /// released before counts as released. What is released early stays closed for the
     /// `rest`, under a name by which no renewal that is still on its way finds it.
     fn release<'a>(
         conn: &'a mut Self::Connection,
-        claim: &'a Claim,
+        claim: &'a LeaseClaim,
         rest: Duration,
     ) -> BoxFuture<'a, sqlx::Result<ReleaseAnswer>>;
 
@@ -112,14 +133,14 @@ pub trait LeaseStatements: sqlx::Database {
     /// need not be on disk.
     fn drain<'a>(
         conn: &'a mut Self::Connection,
-        claim: &'a Claim,
+        claim: &'a LeaseClaim,
     ) -> BoxFuture<'a, sqlx::Result<()>>;
 
-    /// Whether the database can tell of releases.
-    const TELLS: bool = false;
+    /// Whether the database can notify of releases.
+    const NOTIFIES: bool = false;
 
-    /// Tells those who listen on the channel.
-    fn tell<'a>(
+    /// Notifies all that listen to the channel.
+    fn notify<'a>(
         conn: &'a mut Self::Connection,
         channel: &'a str,
     ) -> BoxFuture<'a, sqlx::Result<()>> {
@@ -128,10 +149,11 @@ pub trait LeaseStatements: sqlx::Database {
     }
 
     /// Opens a connection of its own that listens to channels, with the options of this pool. Fails
-    /// where it does not hear what is told through the pool.
+    /// where it does not receive what is sent through the pool.
     fn listen(pool: Pool<Self>) -> BoxFuture<'static, sqlx::Result<Box<dyn Channels>>> {
         drop(pool);
-        Box::pin(std::future::ready(Err(sqlx::Error::Configuration("it tells nothing".into()))))
+        let error = sqlx::Error::Configuration("this database sends no notifications".into());
+        Box::pin(std::future::ready(Err(error)))
     }
 
     /// Reads from the tables, to see whether that works.
@@ -140,9 +162,9 @@ pub trait LeaseStatements: sqlx::Database {
 
 /// A connection that listens to channels.
 pub trait Channels: Send {
-    /// Listens to the channel from now on, or no more.
+    /// Starts or stops listening to the channel.
     fn listen<'a>(&'a mut self, channel: &'a str, on: bool) -> BoxFuture<'a, sqlx::Result<()>>;
 
-    /// Waits until something is told, and returns the channel. Dropped, it loses nothing.
-    fn told(&mut self) -> BoxFuture<'_, sqlx::Result<String>>;
+    /// Waits for a notification, and returns its channel. Dropped, it loses nothing.
+    fn notified(&mut self) -> BoxFuture<'_, sqlx::Result<String>>;
 }

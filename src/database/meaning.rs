@@ -2,14 +2,14 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(dead_code, reason = "SQLite has no server")]
 pub enum Meaning {
-    /// Another transaction was in the way. The same one may succeed when it is run again.
+    /// A conflict with another transaction. This one may succeed when it is run again.
     Conflict,
     /// A table, function or procedure of this crate is missing.
     NotMigrated,
-    /// The user may not do that, or is not who it claims to be.
+    /// The user lacks a right, or was not authenticated.
     Denied,
     /// The server knows no such variable.
-    Unknown,
+    UnknownVariable,
     /// The server ends the session.
     Closing,
     /// The server starts, or recovers.

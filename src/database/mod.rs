@@ -1,51 +1,58 @@
-//! The ground that the fence in a database (`sql`) and the leases in a database
-//! (`lock::sql`) stand on: which databases there are, what each must be able to do for the
-//! two, and what its errors mean.
+//! What the fence in a database (`sql`) and the leases in a database (`lock::sql`) share: which databases
+//! there are, which statements each must have, and what its errors mean.
 
-mod codes;
+mod errors;
 mod fence;
 mod lease;
 mod meaning;
 #[cfg(feature = "mysql")]
 pub mod mysql;
 pub mod opening;
+mod plain;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod quoted;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
-mod texts;
 
 use sqlx::Connection;
 
-pub use codes::{meaning, text};
-pub use fence::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Prunable, Row, Texts};
-pub use lease::{AcquireAnswer, Channels, Claim, LeaseStatements, ReleaseAnswer, millis};
+pub use errors::{meaning, text};
+pub use fence::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Texts};
+pub use lease::{
+    AcquireAnswer, Channels, LeaseClaim, LeaseQueries, LeaseStatements, ReleaseAnswer, millis,
+};
 pub use meaning::Meaning;
-#[cfg(feature = "postgres")]
-pub use postgres::literal;
 
 /// A database that can keep marks and leases: PostgreSQL, MySQL and MariaDB, SQLite.
 ///
 /// Sealed: each needs statements, locks and a proof of its own.
-pub trait Database: Named + FenceStatements + LeaseStatements {}
+pub trait Database: FenceStatements + LeaseStatements {
+    /// Its dialect of SQL.
+    const DIALECT: Dialect;
 
-impl<DB: Named + FenceStatements + LeaseStatements> Database for DB {}
+    /// Returns the name of the database that these options lead to, without user and
+    /// password.
+    fn name(options: &<Self::Connection as Connection>::Options) -> String;
+}
 
-/// Which database it is.
+/// A dialect of SQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(dead_code, reason = "a database whose feature is off is never one")]
-pub enum Kind {
+#[allow(dead_code, reason = "a database whose feature is off has none")]
+pub enum Dialect {
     MySql,
     Postgres,
     Sqlite,
 }
 
-/// A database has a kind, and a name for operators.
-pub trait Named: sqlx::Database {
-    const KIND: Kind;
-
-    /// Returns the name of the database that these options lead to, without user and
-    /// password.
-    fn name(options: &<Self::Connection as Connection>::Options) -> String;
+impl Dialect {
+    /// Writes a text as an expression that needs no quoting, whatever the session's settings are.
+    pub fn literal(self, text: impl AsRef<[u8]>) -> String {
+        let digits = quoted::hex(text);
+        match self {
+            Dialect::MySql => format!("x'{digits}'"),
+            Dialect::Postgres => format!("convert_from(decode('{digits}', 'hex'), 'UTF8')"),
+            Dialect::Sqlite => format!("CAST(x'{digits}' AS TEXT)"),
+        }
+    }
 }

@@ -8,7 +8,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::{AssertSqlSafe, Pool, SqlSafeStr, Transaction};
 use tokio::runtime::Handle;
 
-use super::{BeginAdmitted, Database};
+use super::{BeginAdmitted, Database, Dialect};
 
 /// A transaction that is being opened.
 ///
@@ -72,6 +72,18 @@ impl<DB: Database> Drop for OpeningTransaction<DB> {
             });
         }
     }
+}
+
+/// Takes a connection for procedures and settings. On MySQL it is closed afterwards: an interrupted procedure leaves
+/// its transaction open, and settings and table locks belong to the session.
+pub async fn procedure_connection<DB: Database>(
+    pool: &Pool<DB>,
+) -> sqlx::Result<PoolConnection<DB>> {
+    let mut conn = pool.acquire().await?;
+    if DB::DIALECT == Dialect::MySql {
+        conn.close_on_drop();
+    }
+    Ok(conn)
 }
 
 /// Migrates where a transaction can create tables: all or nothing. `begin` or `lock` keep

@@ -2,7 +2,6 @@ use fencing_protocol::{Resource, Token};
 use sqlx::{Pool, Transaction};
 
 use super::AdmitError;
-use super::counted::counted;
 use super::error::is_to_raise_first;
 use crate::database::opening::OpeningTransaction;
 use crate::database::{AdmitAnswer, Database};
@@ -35,8 +34,8 @@ use crate::fence::Stale;
 /// first error.
 ///
 /// # Errors
-/// [`AdmitError::Stale`] if the mark is higher. [`AdmitError::Retryable`] if another
-/// transaction was in the way, which says nothing about the token: run the transaction
+/// [`AdmitError::Stale`] if the mark is higher. [`AdmitError::Retryable`] after a conflict with another
+/// transaction, which says nothing about the token: run the transaction
 /// again. After any other error, do not write. The database's settings say how long it waits
 /// for a lock (`lock_timeout`, `innodb_lock_wait_timeout`, `busy_timeout`).
 ///
@@ -63,7 +62,11 @@ pub(super) async fn compare_and_raise<DB: Database>(
     match DB::admit(conn, resource, token).await {
         Ok(AdmitAnswer::Admitted) => Ok(()),
         Ok(AdmitAnswer::Refused(mark)) => {
-            Stale::check(resource, token, parse(resource, Ok(mark))?)?;
+            let mark = match mark {
+                Some(number) => Some(parse(resource, Some(number.to_string()))?),
+                None => self::mark::<DB>(conn, resource).await?,
+            };
+            Stale::check(resource, token, mark)?;
             Err(AdmitError::corrupt(resource, "it was neither raised nor higher"))
         }
         Err(error) => Err(AdmitError::of(resource, token, error)),
@@ -78,13 +81,13 @@ pub(super) async fn compare_and_raise<DB: Database>(
 ///
 /// On PostgreSQL it presents the token to protected tables as well, together with the resource
 /// ([`present`](super::present())): the transaction may write rows of this resource, and no
-/// others. On MySQL what a session presents outlives the transaction, so `begin` presents
-/// nothing, and clears what an earlier transaction has left.
+/// others. On MySQL a presented token outlives the transaction, so `begin` presents
+/// nothing, and clears one that an earlier transaction has left.
 ///
 /// **Fencing.** As for [`admit`]. The transaction reads nothing that is older than its
 /// admission, on any level of isolation: everything that older tokens wrote is there. On
 /// PostgreSQL and MySQL the first contact of a token is a transaction of its own, which raises the mark and
-/// commits: it stays raised whatever becomes of this transaction, and costs one commit and four more round trips
+/// commits: the mark stays raised if this transaction rolls back, and that costs one commit and four more round trips
 /// (five on MySQL) for each token.
 ///
 /// # Errors
@@ -109,7 +112,7 @@ async fn open<DB: Database>(
     token: Token,
 ) -> Result<Transaction<'static, DB>, AdmitError> {
     let Some(share) = DB::begin_admitted(resource, token) else {
-        return step_by_step(pool, resource, token).await;
+        return step_by_step(pool, DB::BEGIN, resource, token).await;
     };
     let mut begun = OpeningTransaction::admitted(pool.acquire().await?, share.clone()).await;
     if begun.as_ref().is_err_and(is_to_raise_first) {
@@ -126,29 +129,42 @@ pub(super) async fn raise<DB: Database>(
     resource: &Resource,
     token: Token,
 ) -> Result<(), AdmitError> {
-    let raised = match DB::begin_raising(resource, token) {
-        Some(raise) => OpeningTransaction::admitted(pool.acquire().await?, raise)
-            .await
-            .map_err(|error| AdmitError::of(resource, token, error))?,
-        None => step_by_step(pool, resource, token).await?,
-    };
+    let raised = step_by_step(pool, DB::BEGIN_RAISING, resource, token).await?;
     Ok(raised.commit().await?)
 }
 
 async fn step_by_step<DB: Database>(
     pool: &Pool<DB>,
+    begin: &'static str,
     resource: &Resource,
     token: Token,
 ) -> Result<Transaction<'static, DB>, AdmitError> {
-    let mut tx = OpeningTransaction::new(pool.acquire().await?, DB::BEGIN.into()).await?;
+    let mut tx = OpeningTransaction::new(pool.acquire().await?, begin.into()).await?;
     match compare_and_raise::<DB>(&mut tx, resource, token).await {
         Ok(()) => Ok(tx),
         Err(error) => {
-            // If it were dropped, it would keep its locks until the connection's next use.
+            // A drop would keep its locks until the connection's next use.
             let _ = tx.rollback().await;
             Err(error)
         }
     }
+}
+
+/// Counts the result of an admission, and logs a refusal, as the fence in one process does.
+pub(super) fn counted<T>(outcome: Result<T, AdmitError>) -> Result<T, AdmitError> {
+    let label = match &outcome {
+        Ok(_) => "admitted",
+        Err(error @ AdmitError::Retryable(_)) => {
+            tracing::debug!(%error, "transaction not admitted");
+            error.label()
+        }
+        Err(error) => {
+            tracing::info!(%error, "transaction not admitted");
+            error.label()
+        }
+    };
+    metrics::counter!("fencing_admissions_total", "door" => "sql", "outcome" => label).increment(1);
+    outcome
 }
 
 /// Reads the mark of `resource`: the highest token that a committed transaction presented,
@@ -175,7 +191,8 @@ pub(super) async fn mark<DB: Database>(
     conn: &mut DB::Connection,
     resource: &Resource,
 ) -> Result<Option<Token>, AdmitError> {
-    parse(resource, DB::mark(conn, resource).await)
+    let rows = DB::read(conn, DB::mark(resource)).await?;
+    rows.into_iter().flatten().next().map(|number| parse(resource, number)).transpose()
 }
 
 /// Reads the mark over this connection, if that is surely the newest one.
@@ -183,23 +200,15 @@ pub(super) async fn newest_mark<DB: Database>(
     conn: &mut DB::Connection,
     resource: &Resource,
 ) -> Result<Option<Token>, AdmitError> {
-    parse(resource, DB::newest_mark(conn, resource).await)
+    let Some(read) = DB::newest_mark(resource) else { return Ok(None) };
+    let rows = DB::read(conn, read).await?;
+    rows.into_iter().flatten().next().map(|number| parse(resource, number)).transpose()
 }
 
-/// Reads what a query for a mark answered. Somebody may have altered the table by hand, so
-/// the column may hold NULL, or another type.
-fn parse(
-    resource: &Resource,
-    answer: sqlx::Result<Option<Option<i64>>>,
-) -> Result<Option<Token>, AdmitError> {
-    match answer {
-        Ok(None) => Ok(None),
-        Ok(Some(None)) => Err(AdmitError::corrupt(resource, "it is NULL")),
-        Ok(Some(Some(number))) => match Token::try_from(number) {
-            Ok(token) => Ok(Some(token)),
-            Err(error) => Err(AdmitError::corrupt(resource, format!("it is {number}: {error}"))),
-        },
-        Err(error @ sqlx::Error::ColumnDecode { .. }) => Err(AdmitError::corrupt(resource, error)),
-        Err(error) => Err(error.into()),
-    }
+/// Reads a mark. If the table was altered by hand, it may be NULL, or no token.
+fn parse(resource: &Resource, number: Option<String>) -> Result<Token, AdmitError> {
+    let number = number.ok_or_else(|| AdmitError::corrupt(resource, "it is NULL"))?;
+    number
+        .parse()
+        .map_err(|error| AdmitError::corrupt(resource, format!("it is {number}: {error}")))
 }

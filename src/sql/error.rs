@@ -4,7 +4,7 @@ use fencing_protocol::{Resource, Token};
 
 use super::message::{self, Message};
 use crate::database::{Meaning, meaning, text};
-use crate::fence::Stale;
+use crate::fence::{FenceError, Stale};
 
 /// Why a fenced transaction failed: at its admission, at a statement, or at its commit. After any
 /// of these errors, roll it back.
@@ -14,13 +14,13 @@ pub enum AdmitError {
     /// The mark is higher. It does not help to run the transaction again.
     #[error(transparent)]
     Stale(#[from] Stale),
-    /// Another transaction was in the way: a serialization failure, a deadlock, a lock that
+    /// A conflict with another transaction: a serialization failure, a deadlock, a lock that
     /// did not become free in time. This says nothing about the token. Roll back and run
     /// the whole transaction again.
-    #[error("another transaction was in the way: roll back and run it again: {}", text(.0))]
+    #[error("conflict with another transaction: roll back and run it again: {}", text(.0))]
     Retryable(#[source] sqlx::Error),
     /// The table holds something that is not a valid token, such as a value changed by
-    /// hand. Nobody is admitted to this resource until that is put right.
+    /// hand. No token is admitted to this resource until it is corrected.
     #[error("the mark of {resource} is not a valid token; correct it by hand: {source}")]
     Corrupt {
         /// Whose mark it is.
@@ -63,7 +63,28 @@ impl From<sqlx::Error> for AdmitError {
     }
 }
 
-/// Returns what the fence itself says in this error, and what the database's code means.
+/// So a handler behind the tower layer can answer the errors of a transaction with `?`.
+impl From<AdmitError> for FenceError {
+    fn from(error: AdmitError) -> FenceError {
+        match error {
+            AdmitError::Stale(stale) => FenceError::Stale(stale),
+            error @ AdmitError::Retryable(_) => FenceError::Conflict(Box::new(error)),
+            error @ AdmitError::Database(sqlx::Error::PoolTimedOut) => {
+                FenceError::NoConnection(Box::new(error))
+            }
+            error @ AdmitError::NotMigrated(_) => FenceError::NotSetUp(Box::new(error)),
+            error => FenceError::Unreachable(Box::new(error)),
+        }
+    }
+}
+
+impl From<sqlx::Error> for FenceError {
+    fn from(error: sqlx::Error) -> FenceError {
+        AdmitError::from(error).into()
+    }
+}
+
+/// Returns the message of the fence in this error, if there is one, and the meaning of the database's code.
 fn read(error: &sqlx::Error) -> (Option<Message>, Meaning) {
     match error.as_database_error() {
         Some(error) => (Message::of(error), meaning(error)),
@@ -92,10 +113,9 @@ fn hint(error: &sqlx::Error) -> &'static str {
     }
 }
 
-/// Whether the user may not do that. A server that lacks a variable it is asked for counts as well:
-/// MariaDB without Galera (1193).
+/// Whether the user lacks a right, or the server a variable: MariaDB without Galera (1193).
 pub(super) fn is_denied(error: &sqlx::Error) -> bool {
-    matches!(read(error), (None, Meaning::Denied | Meaning::Unknown))
+    matches!(read(error), (None, Meaning::Denied | Meaning::UnknownVariable))
 }
 
 impl AdmitError {
@@ -174,10 +194,10 @@ pub enum MigrateError {
     /// The tables are up to date, but guard nothing, because this server belongs to a cluster.
     #[error("the fence does not hold in this database: {0}")]
     Cluster(&'static str),
-    /// The table of the marks or of the floor was there once, and is not any more. If it were created anew, stale
+    /// The table of the marks or of the floor is lost. If it were created again, stale
     /// tokens would pass.
     #[error(
-        "the database has lost {what}, and with it knows no more which tokens are stale. Stop all writers. Then \
+        "the database has lost {what}, which says which tokens are stale. Stop all writers. Then \
          restore it, or create it by the SQL that `fencing migrate --print` prints. Then raise the marks, or the \
          floor, above all tokens that were granted: `fencing marks raise`, `fencing marks raise-floor`. Only \
          then start the writers"
@@ -186,8 +206,8 @@ pub enum MigrateError {
         /// The names of the tables.
         what: String,
     },
-    /// All was applied once, and other tables, or functions, procedures or triggers, are not there any more, or
-    /// look for the marks in another schema. On MySQL it is also said where you may not execute any of the
+    /// The migrations were applied, and other tables, functions, procedures or triggers are lost, or
+    /// look for the marks in another schema. On MySQL this is also the error of a user without EXECUTE on any of the
     /// procedures.
     #[error(
         "the database has lost {what}: a dump may have left them out (mysqldump takes --routines \
@@ -198,7 +218,7 @@ pub enum MigrateError {
         /// Their names.
         what: String,
     },
-    /// Another text of a migration was applied, as by a build between two releases.
+    /// A migration was applied with another text, as by a build between two releases.
     #[error(
         "the migration {0} was applied with another text than this version has. Run DELETE FROM \
          _fencing_migrations and migrate again: that applies all again and changes no mark. On MySQL, run all \

@@ -5,10 +5,8 @@ use sqlx::error::BoxDynError;
 use sqlx::{Arguments as _, Encode, Pool, Transaction, Type};
 
 use super::AdmitError;
-use super::admit::begin;
-use super::counted::counted;
+use super::admit::{begin, counted};
 use super::error::is_denied;
-use super::parameters::last_parameter;
 use crate::database::Database;
 use crate::database::opening::OpeningTransaction;
 
@@ -148,5 +146,54 @@ fn decided(written: sqlx::Result<u64>) -> Result<Option<u64>, AdmitError> {
         Ok(rows) => counted(Ok(Some(rows))),
         Err(error) if is_denied(&error) => Ok(None),
         Err(error) => counted(Err(error.into())),
+    }
+}
+
+/// Returns the number of the last parameter of a statement. Each begins with `mark` and has a number; a
+/// `?` without one follows the largest so far. Quoted texts do not count.
+fn last_parameter(sql: &str, mark: char) -> usize {
+    let (mut last, mut quote) = (0, None);
+    let mut rest = sql.chars().peekable();
+    while let Some(found) = rest.next() {
+        match quote {
+            Some(open) if found == open => quote = None,
+            Some(_) => {}
+            None if matches!(found, '\'' | '"') => quote = Some(found),
+            None if found == mark => {
+                let mut digits = String::new();
+                while let Some(digit) = rest.next_if(char::is_ascii_digit) {
+                    digits.push(digit);
+                }
+                last = match digits.parse::<usize>() {
+                    Ok(number) => last.max(number),
+                    Err(_) if mark == '?' => last + 1,
+                    Err(_) => last,
+                };
+            }
+            None => {}
+        }
+    }
+    last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_found_with_and_without_a_number() {
+        for (sql, mark, last) in [
+            ("a = 1", '$', 0),
+            ("UPDATE files SET body = $1 WHERE path = $2", '$', 2),
+            ("$2 $1 $12 $3", '$', 12),
+            ("body ? 'key' AND path = $1", '$', 1),
+            ("a = '$7 isn''t one $8' AND \"$9\" = $2", '$', 2),
+            ("$ $a", '$', 0),
+            ("a = ? AND b = ?", '?', 2),
+            ("a = ?5 AND b = ?", '?', 6),
+            ("a = '?' AND b = ?", '?', 1),
+        ] {
+            assert_eq!(last_parameter(sql, mark), last, "{sql}");
+        }
     }
 }

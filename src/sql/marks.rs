@@ -1,22 +1,17 @@
-use std::time::Duration;
-
 use fencing_protocol::{Resource, Token};
 use futures_util::future::BoxFuture;
 use sqlx::Pool;
 
 use super::AdmitError;
 use super::admit::{compare_and_raise, highest, newest_mark};
-use super::list::{Mark, marks};
-use crate::database::Database;
-use crate::database::opening::OpeningTransaction;
+use super::retry::{Retry, retry};
+use crate::database::opening::{OpeningTransaction, procedure_connection};
+use crate::database::quoted::unhex;
+use crate::database::{Database, Texts};
 use crate::fence::{Marks, MarksError, Stale};
-use crate::random::jitter;
 
-/// How often a raise is tried when other transactions are in the way.
-const TRIES: u32 = 5;
-
-/// The longest pause before the second try; it doubles from try to try.
-const PAUSE: Duration = Duration::from_millis(10);
+/// How a raise is tried again after conflicts with other transactions.
+const RETRY: Retry = Retry::new().tries(5);
 
 /// High-water marks in a database, for a [fence](crate::fence) whose writes go elsewhere.
 ///
@@ -56,15 +51,8 @@ impl<DB: Database> Marks for SqlMarks<DB> {
         token: Token,
     ) -> BoxFuture<'a, Result<(), MarksError>> {
         Box::pin(async move {
-            let mut pause = PAUSE;
-            for _ in 1..TRIES {
-                match raise(&self.pool, resource, token).await {
-                    Err(AdmitError::Retryable(_)) => tokio::time::sleep(jitter(pause)).await,
-                    result => return result.map_err(marks_error),
-                }
-                pause *= 2;
-            }
-            raise(&self.pool, resource, token).await.map_err(marks_error)
+            let raised = retry(RETRY, || raise(&self.pool, resource, token)).await;
+            raised.map_err(marks_error)
         })
     }
 
@@ -134,4 +122,82 @@ fn marks_error(error: AdmitError) -> MarksError {
         error @ AdmitError::NotMigrated(_) => MarksError::NotSetUp(Box::new(error)),
         error => MarksError::Unreachable(Box::new(error)),
     }
+}
+
+/// One row of the table of marks, valid or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Mark {
+    /// The bytes of the name. They should be those of a [`Resource`], but may be anything.
+    pub name: Vec<u8>,
+    /// The number. It should be that of a [`Token`], but may be anything.
+    pub number: Option<i64>,
+}
+
+impl Mark {
+    /// Returns the resource and its mark, if both are valid.
+    #[must_use]
+    pub fn parse(&self) -> Option<(Resource, Token)> {
+        let name = std::str::from_utf8(&self.name).ok()?;
+        Some((Resource::new(name).ok()?, Token::try_from(self.number?).ok()?))
+    }
+}
+
+/// Reads the marks whose names come after `after`, up to `limit` of them, ordered by the bytes
+/// of their names. For operators: start with `&[]` and go on with the last name.
+///
+/// **Fencing.** None, as for [`highest`](super::highest()).
+///
+/// # Errors
+/// As for [`highest`](super::highest()).
+///
+/// # Cancel safety
+/// It changes nothing.
+pub async fn marks<DB: Database>(
+    pool: &Pool<DB>,
+    after: &[u8],
+    limit: u32,
+) -> Result<Vec<Mark>, AdmitError> {
+    let mut conn = pool.acquire().await?;
+    let rows = DB::read(&mut conn, DB::list(after, limit)).await?;
+    let mark = |row: Texts| {
+        let mut columns = row.into_iter();
+        let name = columns.next().flatten().and_then(|digits| unhex(&digits));
+        let number = columns.next().flatten().and_then(|number| number.parse().ok());
+        Mark { name: name.unwrap_or_default(), number }
+    };
+    Ok(rows.into_iter().map(mark).collect())
+}
+
+/// Lowers the mark of `resource` from `from` to `to`. It is the way back for an operator, if a token that
+/// was never granted has raised the mark and all holders of leases are refused.
+///
+/// It leaves a line in the table `fencing_audit`: the resource, the mark before and after, when,
+/// and by whom (SQLite knows no users). It waits for transactions that write at the mark, on
+/// PostgreSQL for ten seconds at most. If
+/// [`SqlLock`](crate::lock::sql::SqlLock) has granted the last token there is, the next lease gets a token after
+/// `to`. Then `from` may also be that last token: the mark itself stays as it is in that case, unless no token is
+/// left above it. If the mark has moved since you read it, nothing happens: a second call, or a second operator,
+/// undoes nothing that newer tokens have raised. On MySQL it is a transaction of its own.
+///
+/// **Fencing.** It takes back what the fence promises: every token from `to` on may write again,
+/// even one that was refused as stale. Choose a token that is not below any that was granted, or
+/// stop all old writers first. Marks elsewhere, as in a [`MemoryMarks`](crate::fence::MemoryMarks),
+/// do not fall.
+///
+/// # Errors
+/// As for [`admit`](super::admit()), but never [`AdmitError::Stale`]. [`AdmitError::Database`]
+/// with the SQLSTATE `ZF403` and the present mark in its message if the mark is not
+/// exactly `from`, or `from` is not above `to`.
+///
+/// # Cancel safety
+/// If it is dropped, the mark was lowered and the line written, or neither.
+pub async fn lower<DB: Database>(
+    pool: &Pool<DB>,
+    resource: &Resource,
+    from: Token,
+    to: Token,
+) -> Result<(), AdmitError> {
+    let mut conn = procedure_connection(pool).await?;
+    Ok(DB::execute(&mut conn, DB::lower(resource, from, to)).await?)
 }

@@ -1,4 +1,4 @@
-//! What the functions, procedures and triggers of this crate say when they refuse. Their
+//! The messages of refusals by the functions, procedures and triggers of this crate. Their
 //! SQLSTATEs end like the HTTP statuses of the layer.
 
 use fencing_protocol::{Resource, Token};
@@ -42,15 +42,15 @@ impl Message {
     }
 }
 
-/// Reads `fencing: token 33 is stale, high water 34, resource files/a`, with whatever
-/// stands before it. The name goes on to the end: it may contain anything.
+/// Reads `fencing: token 33 is stale, high water 34, resource files/a`, after any text. The name is the rest:
+/// it may contain anything.
 fn parse(text: &str) -> Option<Stale> {
     let (_, presented, highest, name) = parts(text)?;
     Stale::check(&Resource::new(name.trim_end()).ok()?, presented, Some(highest)).err()
 }
 
-/// Finds the high water that refused this token of this resource. A library may have put
-/// more behind the message; SQLite puts all of it in quotes, which doubles those in the
+/// Finds the high water that refused this token of this resource. A library may append text to
+/// the message; SQLite quotes it, which doubles quotes in the
 /// name; MySQL may have cut the name.
 pub(super) fn highest(text: &str, resource: &Resource, token: Token) -> Option<Token> {
     let (before, presented, highest, name) = parts(text)?;
@@ -64,7 +64,7 @@ pub(super) fn highest(text: &str, resource: &Resource, token: Token) -> Option<T
     (is_own && presented == token).then_some(highest)
 }
 
-/// Splits it: what stands before it, the two tokens, and what follows.
+/// Splits the message: the text before it, the two tokens, and the name with the text after it.
 fn parts(text: &str) -> Option<(&str, Token, Token, &str)> {
     let (before, text) = text.split_once("fencing: token ")?;
     let (presented, text) = text.split_once(" is stale, high water ")?;

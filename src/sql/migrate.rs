@@ -5,12 +5,12 @@ use sqlx::{Pool, SqlSafeStr};
 use tokio::time::{Instant, sleep};
 
 use super::MigrateError;
-use super::parts::{lost, marks_lost};
-use crate::database::{Database, Kind, Meaning, meaning};
+use super::objects::{lost, marks_lost};
+use crate::database::{Database, Dialect, Meaning, meaning};
 use crate::random::jitter;
 
-/// How long a database that others keep locked is asked again.
-const LOCKED_LIMIT: Duration = Duration::from_secs(10);
+/// How long it tries again while others keep the database locked.
+const LOCKED_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The table that records what was applied.
 const RECORD: &str = "_fencing_migrations";
@@ -36,7 +36,7 @@ const RECORD: &str = "_fencing_migrations";
 /// If you drop the future, either everything is done or nothing. On MySQL a part may be done: run
 /// it again.
 pub async fn migrate<DB: Database>(pool: &Pool<DB>) -> Result<(), MigrateError> {
-    let end = Instant::now() + LOCKED_LIMIT;
+    let end = Instant::now() + LOCKED_TIMEOUT;
     loop {
         let locked = match attempt(pool).await {
             Ok(true) => {
@@ -54,7 +54,7 @@ pub async fn migrate<DB: Database>(pool: &Pool<DB>) -> Result<(), MigrateError> 
     }
 }
 
-/// Migrates if there is anything to do; false if another process is at that.
+/// Migrates if necessary; false if another process migrates.
 async fn attempt<DB: Database>(pool: &Pool<DB>) -> Result<bool, MigrateError> {
     let migrator = migrator::<DB>();
     // No connection is kept while the pool is asked for one.
@@ -81,7 +81,7 @@ async fn attempt<DB: Database>(pool: &Pool<DB>) -> Result<bool, MigrateError> {
     if unfit.is_empty() { Ok(true) } else { Err(MigrateError::Storage { what: unfit.join("; ") }) }
 }
 
-/// Says which tables of the fence would not hold, in this schema or the session's.
+/// Returns which tables of the fence have no transactions or no log, in this schema or the session's.
 pub(super) async fn unfit<DB: Database>(
     conn: &mut DB::Connection,
     schema: Option<String>,
@@ -110,18 +110,18 @@ async fn applied<DB: Database>(
 }
 
 /// Returns the record in the schema where migrations would be applied: on PostgreSQL the path may
-/// lead to another one, whose marks are not to be had twice.
+/// lead to the record of another schema.
 async fn record<DB: Database>(conn: &mut DB::Connection) -> sqlx::Result<String> {
-    if DB::KIND != Kind::Postgres {
+    if DB::DIALECT != Dialect::Postgres {
         return Ok(RECORD.into());
     }
-    let schema = DB::texts(conn, "SELECT quote_ident(current_schema())".into(), Vec::new()).await?;
-    let schema = schema.into_iter().flatten().flatten().next();
+    let schema = "SELECT quote_ident(current_schema())".to_owned();
+    let schema = DB::first_text(conn, schema, Vec::new()).await?;
     Ok(schema.map_or_else(|| RECORD.into(), |schema| format!("{schema}.{RECORD}")))
 }
 
-/// Before the first migration there is no record of them. A user that may not read it is told so; any
-/// other fault comes again where the migrations are applied.
+/// Before the first migration there is no record of them. A missing right is an error; any
+/// other fault returns when the migrations are applied.
 fn unless_missing<T>(error: sqlx::migrate::MigrateError) -> Result<Vec<T>, MigrateError> {
     let is_denied = match &error {
         sqlx::migrate::MigrateError::Execute(error) => {
@@ -143,8 +143,8 @@ pub fn migrations<DB: Database>() -> &'static [(i64, &'static str, &'static str)
 /// another tool, or by hand. It fails while a table is protected
 /// ([`Protected::remove`](super::Protected::remove)).
 ///
-/// **Fencing.** It takes back all that the fence promises: without marks nothing is refused, and a fence
-/// that is created anew starts without them. Stop all writers first.
+/// **Fencing.** It ends all promises of the fence: without marks nothing is refused, and a new fence
+/// starts without them. Stop all writers first.
 #[must_use]
 pub fn removal<DB: Database>() -> &'static str {
     DB::REMOVAL

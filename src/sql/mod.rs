@@ -36,17 +36,12 @@
 //! read as they are, as a `BIGINT` and as text.
 
 mod admit;
-mod counted;
 mod error;
-mod fence_error;
 mod guarded;
-mod list;
-mod lower;
 mod marks;
 mod message;
 mod migrate;
-mod parameters;
-mod parts;
+mod objects;
 mod present;
 mod protect;
 mod prune;
@@ -62,9 +57,7 @@ pub use crate::database::Database;
 pub use admit::{admit, begin, highest};
 pub use error::{AdmitError, MigrateError, stale};
 pub use guarded::{Guarded, guarded};
-pub use list::{Mark, marks};
-pub use lower::lower;
-pub use marks::SqlMarks;
+pub use marks::{Mark, SqlMarks, lower, marks};
 pub use migrate::{migrate, migrations, removal};
 pub use present::{Presented, present};
 pub use protect::{NameError, Protect, ProtectError, Protected, protected};

@@ -53,5 +53,8 @@ pub async fn present<DB: Database>(
     presented: impl Into<Presented<'_>>,
 ) -> Result<(), AdmitError> {
     let Presented { token, resource } = presented.into();
-    Ok(DB::present(tx, token, resource).await?)
+    match DB::present(token, resource) {
+        Some(present) => Ok(DB::execute(tx, present).await?),
+        None => Ok(()),
+    }
 }

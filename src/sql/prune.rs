@@ -1,31 +1,32 @@
+use std::str::FromStr;
 use std::time::Duration;
 
 use fencing_protocol::Token;
 use sqlx::Pool;
-use sqlx::pool::PoolConnection;
 use tokio::time::sleep;
 
 use super::AdmitError;
+use crate::database::opening::procedure_connection;
 use crate::database::quoted::unhex;
-use crate::database::{Database, Kind, Prunable};
+use crate::database::{Database, Texts};
 use crate::random::jitter;
 
-/// How many marks one transaction deletes. Whoever needs one of them waits for it.
+/// How many marks one transaction deletes. Clients that need one of them wait for it.
 const BATCH: u32 = 1000;
 
 /// The longest age: a hundred years, in seconds.
-const LONGEST: u64 = 100 * 366 * 24 * 60 * 60;
+const MAX_AGE: u64 = 100 * 366 * 24 * 60 * 60;
 
 /// The highest floor: some tokens are left above it.
-const HIGHEST: u64 = Token::MAX.get() - 2;
+const MAX_FLOOR: u64 = Token::MAX.get() - 2;
 
-/// How often the floor is asked for without a wait, and then how often with one.
+/// How often it tries to raise the floor without a wait, and then with one.
 const TRIES: (u32, u32) = (10, 3);
 
 /// The longest pause between two tries.
-const PAUSE: Duration = Duration::from_millis(100);
+const MAX_PAUSE: Duration = Duration::from_millis(100);
 
-/// Removes marks that nobody has raised for a long time. The floor takes their place. It is one
+/// Removes marks that were not raised for a long time. The floor replaces them. It is one
 /// token for all resources: where a resource has no mark, tokens at or below the floor are refused.
 ///
 /// The floor is the highest token that was pruned. It never falls.
@@ -65,7 +66,7 @@ pub struct Prune {
     up_to: Token,
 }
 
-/// What is pruned.
+/// The result of a prune, or its plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Pruned {
@@ -81,7 +82,7 @@ pub struct Pruned {
 }
 
 impl Prune {
-    /// Prunes the marks that nobody has raised for this long or longer. Rounds up to a second; takes at
+    /// Prunes the marks that were not raised for this long or longer. Rounds up to a second; takes at
     /// most a hundred years.
     #[must_use]
     pub fn older_than(older_than: Duration) -> Prune {
@@ -96,7 +97,7 @@ impl Prune {
         Prune { up_to, ..self }
     }
 
-    /// Says what [`run`](Prune::run) would do, and changes nothing.
+    /// Returns what [`run`](Prune::run) would do, and changes nothing.
     ///
     /// # Errors
     /// As for [`highest`](super::highest()).
@@ -104,8 +105,8 @@ impl Prune {
     /// # Cancel safety
     /// It changes nothing.
     pub async fn look<DB: Database>(&self, pool: &Pool<DB>) -> Result<Pruned, AdmitError> {
-        let mut conn = own(pool).await?;
-        Ok(plan(DB::prunable(&mut conn, self.seconds(), self.highest()).await?))
+        let mut conn = procedure_connection(pool).await?;
+        plan(DB::read(&mut conn, DB::prunable(self.seconds(), self.highest())).await?)
     }
 
     /// Raises the floor, and then removes the marks, a thousand at a time. Marks that a transaction has
@@ -120,7 +121,7 @@ impl Prune {
     ///
     /// # Errors
     /// As for [`admit`](super::admit()), but never [`AdmitError::Stale`]. [`AdmitError::Retryable`] if others
-    /// were in the way. What was done until then stays, and is consistent.
+    /// were in conflict with it. What was done until then stays, and is consistent.
     ///
     /// # Cancel safety
     /// If it is dropped, the floor may have risen, and some of the marks may be gone: run it again.
@@ -130,10 +131,11 @@ impl Prune {
         raise_floor(pool, floor).await?;
         let (mut marks, mut after) = (0, String::new());
         loop {
-            let mut conn = own(pool).await?;
-            let (pruned, last) = DB::prune(&mut conn, self.seconds(), after, BATCH).await?;
-            marks += u64::try_from(pruned).unwrap_or(0);
-            match last {
+            let mut conn = procedure_connection(pool).await?;
+            let prune = DB::prune(self.seconds(), &after, BATCH);
+            let rows = DB::read(&mut conn, prune).await?;
+            marks += rows.iter().filter_map(|row| number::<u64>(row, 0)).sum::<u64>();
+            match rows.into_iter().filter_map(|row| row.into_iter().nth(1)?).max() {
                 Some(last) => after = last,
                 None => return Ok(Pruned { marks, ..planned }),
             }
@@ -142,22 +144,12 @@ impl Prune {
 
     fn seconds(&self) -> i64 {
         let seconds = self.older_than.as_secs() + u64::from(self.older_than.subsec_nanos() > 0);
-        i64::try_from(seconds.min(LONGEST)).unwrap_or(i64::MAX)
+        i64::try_from(seconds.min(MAX_AGE)).unwrap_or(i64::MAX)
     }
 
     fn highest(&self) -> Token {
-        Token::new(HIGHEST).map_or(self.up_to, |highest| self.up_to.min(highest))
+        Token::new(MAX_FLOOR).map_or(self.up_to, |highest| self.up_to.min(highest))
     }
-}
-
-/// Takes a connection. A procedure of MySQL that is interrupted leaves its transaction open, and its settings
-/// belong to the session.
-async fn own<DB: Database>(pool: &Pool<DB>) -> sqlx::Result<PoolConnection<DB>> {
-    let mut conn = pool.acquire().await?;
-    if DB::KIND == Kind::MySql {
-        conn.close_on_drop();
-    }
-    Ok(conn)
 }
 
 /// Raises the floor to `to`, unless it is higher already: where a resource has no mark, `to` and all smaller tokens are
@@ -172,23 +164,31 @@ async fn own<DB: Database>(pool: &Pool<DB>) -> sqlx::Result<PoolConnection<DB>> 
 /// # Cancel safety
 /// If it is dropped, the floor may have risen.
 pub async fn raise_floor<DB: Database>(pool: &Pool<DB>, to: Token) -> Result<(), AdmitError> {
-    // Whoever waits for the floor makes others wait: so it asks without a wait first.
+    // A wait for the floor makes others wait: so it tries without a wait first.
     let tries = TRIES.0 + TRIES.1;
-    let mut conn = own(pool).await?;
+    let mut conn = procedure_connection(pool).await?;
     for tried in 1..tries {
-        match DB::raise_floor(&mut conn, to, tried > TRIES.0).await.map_err(AdmitError::from) {
-            Err(AdmitError::Retryable(_)) => sleep(jitter(PAUSE)).await,
+        let raise = DB::raise_floor(to, tried > TRIES.0);
+        match DB::execute(&mut conn, raise).await.map_err(AdmitError::from) {
+            Err(AdmitError::Retryable(_)) => sleep(jitter(MAX_PAUSE)).await,
             result => return result,
         }
     }
-    Ok(DB::raise_floor(&mut conn, to, true).await?)
+    Ok(DB::execute(&mut conn, DB::raise_floor(to, true)).await?)
 }
 
-fn plan(found: Prunable) -> Pruned {
-    let token = |number: i64| Token::try_from(number).ok();
-    let highest =
-        found.highest.and_then(|(digits, number)| Some((unhex(&digits)?, token(number)?)));
-    let from = token(found.floor);
+/// Reads a number in this column.
+fn number<T: FromStr>(row: &Texts, column: usize) -> Option<T> {
+    row.get(column)?.as_deref()?.parse().ok()
+}
+
+/// Reads what may be pruned.
+fn plan(rows: Vec<Texts>) -> Result<Pruned, AdmitError> {
+    let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+    let token = |column| number::<i64>(row, column).and_then(|number| Token::try_from(number).ok());
+    number::<i64>(row, 1).ok_or(sqlx::Error::RowNotFound)?;
+    let name = row.get(2).and_then(Option::as_deref).and_then(unhex);
+    let (highest, from) = (name.zip(token(3)), token(1));
     let floor = from.max(highest.as_ref().map(|(_, token)| *token));
-    Pruned { marks: u64::try_from(found.marks).unwrap_or(0), highest, from, floor }
+    Ok(Pruned { marks: number(row, 0).unwrap_or(0), highest, from, floor })
 }

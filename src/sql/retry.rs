@@ -4,15 +4,15 @@ use std::time::Duration;
 use super::AdmitError;
 use crate::random::jitter;
 
-/// How often a transaction is run again when another was in the way, and after which pause.
+/// How often a transaction is run again after a conflict with another, and after which pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
     tries: u32,
     pause: Duration,
 }
 
-/// The longest pause: nobody should wait for much longer than the others work.
-const LONGEST: Duration = Duration::from_secs(1);
+/// The longest pause between two tries.
+const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 impl Retry {
     /// Allows ten tries, with a random pause of up to 10 ms before the second, which doubles
@@ -68,7 +68,7 @@ impl Default for Retry {
 /// # }
 /// ```
 ///
-/// **Fencing.** Each try is admitted anew, so that one which waited is refused if a newer
+/// **Fencing.** Each try is admitted again, so that one that waited is refused if a newer
 /// token came meanwhile. A commit whose answer was lost is not run again.
 ///
 /// # Errors
@@ -82,13 +82,13 @@ where
     F: FnMut() -> Fut,
     Fut: Future<Output = Result<T, E>>,
 {
-    let mut pause = policy.pause.min(LONGEST);
+    let mut pause = policy.pause.min(MAX_PAUSE);
     for _ in 1..policy.tries {
         match transaction().await {
             Err(error) if is_retryable(&error) => tokio::time::sleep(jitter(pause)).await,
             result => return result,
         }
-        pause = pause.saturating_mul(2).min(LONGEST);
+        pause = pause.saturating_mul(2).min(MAX_PAUSE);
     }
     transaction().await
 }

@@ -62,7 +62,7 @@ where
     query.push("fence_token <= ").push_bind(i64::from(token))
 }
 
-/// What became of a guarded write to one row.
+/// The result of a guarded write to one row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "the write may have been refused"]
 pub enum Outcome {
@@ -78,7 +78,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Returns what became of the write. `matched` is the number of rows that the UPDATE
+    /// Returns the result of the write. `matched` is the number of rows that the UPDATE
     /// reported. `look` reads the row's `fence_token`; it runs only if no row was reported.
     ///
     /// Where the database counts changed rows instead of matched ones (MySQL without

@@ -1,25 +1,24 @@
-//! Shadow mode: what the fence would refuse is counted, logged, kept, and let through.
+//! Shadow mode: refusals are counted, logged and recorded, and the write continues.
 
 use fencing_protocol::{Resource, Token};
 use sqlx::{Pool, Transaction};
 
 use super::AdmitError;
-use crate::database::quoted::hex;
-use crate::database::{Database, Kind, Texts};
+use crate::database::{Database, Dialect};
 use crate::fence::Stale;
 
-/// What the fence would have refused, the first time: one row of the table `fencing_refusals`.
+/// A refusal in shadow mode: one row of the table `fencing_refusals`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Refused {
     /// The table in shadow mode, or `admit` for [`admit_in_shadow`].
     pub place: String,
-    /// The resource, or the empty text for all resources for which the table had no room.
+    /// The resource, or an empty text for all others once the table has 1000 rows.
     pub resource: String,
     /// `stale`, `unpresented`, `malformed`, `truncate`, `waits` (it would have waited for another
     /// transaction, and perhaps have been refused then) or `failed` (the message says why).
     pub cause: String,
-    /// Who did it: the user, on PostgreSQL also the application's name; empty on SQLite.
+    /// The user, on PostgreSQL also the application's name; empty on SQLite.
     pub writer: String,
     /// The message of the refusal.
     pub message: String,
@@ -28,9 +27,9 @@ pub struct Refused {
 }
 
 /// Checks whether [`admit`](super::admit()) would admit `token` to `resource`, and refuses nothing. Use it to
-/// bring fencing to writers that have run without. `None` stands for a writer without a token.
+/// bring fencing to existing writers. `None`: a writer without a token.
 ///
-/// It returns what the fence would have said, if it would have refused; logs that at INFO; counts it in
+/// It returns the message if the fence would have refused; logs it at INFO; counts it in
 /// the metric `fencing_admissions_total` with `door="sql"` and an outcome such as `shadow_stale`; and
 /// keeps it in the table `fencing_refusals` ([`refusals`]), if the transaction commits. It
 /// raises the mark as `admit` does, if it need not wait for that.
@@ -80,23 +79,18 @@ async fn look<DB: Database>(
     token: Option<Token>,
 ) -> sqlx::Result<Option<String>> {
     let number = token.map_or_else(|| "NULL".to_owned(), |token| token.to_string());
-    let name = hex(resource.as_str());
-    let first = |rows: Vec<Texts>| rows.into_iter().flatten().next().flatten();
-    match DB::KIND {
-        Kind::Postgres => {
-            let look = format!(
-                "SELECT fencing_shadow(convert_from(decode('{name}', 'hex'), 'UTF8'), {number}, 'admit')"
-            );
-            DB::texts(conn, look, Vec::new()).await.map(first)
+    let name = DB::DIALECT.literal(resource.as_str());
+    match DB::DIALECT {
+        Dialect::Postgres => {
+            let look = format!("SELECT fencing_shadow({name}, {number}, 'admit')");
+            DB::first_text(conn, look, Vec::new()).await
         }
-        Kind::MySql => {
-            let call =
-                format!("CALL fencing_shadow(x'{name}', {number}, 'admit', @fencing_refused)");
+        Dialect::MySql => {
+            let call = format!("CALL fencing_shadow({name}, {number}, 'admit', @fencing_refused)");
             DB::execute(conn, call).await?;
-            DB::texts(conn, "SELECT @fencing_refused".into(), Vec::new()).await.map(first)
+            DB::first_text(conn, "SELECT @fencing_refused".into(), Vec::new()).await
         }
-        Kind::Sqlite => {
-            let name = format!("CAST(x'{name}' AS TEXT)");
+        Dialect::Sqlite => {
             let note =
                 format!("INSERT INTO main.fencing_shadow VALUES ({name}, {number}, 'admit')");
             let mark = format!(
@@ -106,7 +100,7 @@ async fn look<DB: Database>(
             );
             // SQLite may refuse a write to a transaction that has read before. A refusal leaves the mark as it was.
             DB::execute(conn, note).await?;
-            let mark = DB::texts(conn, mark, Vec::new()).await.map(first)?;
+            let mark = DB::first_text(conn, mark, Vec::new()).await?;
             let Some(token) = token else {
                 let mark = mark.as_deref().unwrap_or("none");
                 return Ok(Some(format!(
@@ -124,8 +118,8 @@ async fn look<DB: Database>(
     }
 }
 
-/// Lists what was let through in shadow mode and would have been refused: the first refusal of each place, resource,
-/// cause and writer, in the order in which they came.
+/// Lists the recorded refusals of shadow mode: the first of each place, resource,
+/// cause and writer, in their order.
 ///
 /// # Errors
 /// As for [`highest`](super::highest()).
@@ -133,20 +127,20 @@ async fn look<DB: Database>(
 /// # Cancel safety
 /// It changes nothing.
 pub async fn refusals<DB: Database>(pool: &Pool<DB>) -> Result<Vec<Refused>, AdmitError> {
-    let (name, writer, at, table) = match DB::KIND {
-        Kind::Postgres => (
+    let (name, writer, at, table) = match DB::DIALECT {
+        Dialect::Postgres => (
             "resource",
             "writer",
             "to_char(first_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS')",
             "fencing_refusals",
         ),
-        Kind::MySql => (
+        Dialect::MySql => (
             "CONVERT(resource USING utf8mb4)",
             "writer",
             "CAST(CAST(first_at AS DATETIME) AS CHAR)",
             "fencing_refusals",
         ),
-        Kind::Sqlite => ("resource", "''", "substr(first_at, 1, 19)", "main.fencing_refusals"),
+        Dialect::Sqlite => ("resource", "''", "substr(first_at, 1, 19)", "main.fencing_refusals"),
     };
     let select =
         format!("SELECT place, {name}, cause, {writer}, message, {at} FROM {table} ORDER BY id");
@@ -158,7 +152,7 @@ pub async fn refusals<DB: Database>(pool: &Pool<DB>) -> Result<Vec<Refused>, Adm
         let (place, resource, cause) = (text(), text(), text());
         let next =
             Refused { place, resource, cause, writer: text(), message: text(), first_at: text() };
-        // Transactions that met have a row each.
+        // Concurrent transactions may have added the same row.
         let is_same = |own: &Refused| {
             (&own.place, &own.resource) == (&next.place, &next.resource)
                 && (&own.cause, &own.writer) == (&next.cause, &next.writer)

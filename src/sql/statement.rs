@@ -28,7 +28,7 @@ pub mod postgres {
     /// Creates the tables and functions, as [`migrations`](crate::sql::migrations) has it.
     pub const MIGRATIONS: &[(i64, &str, &str)] = sqlx::Postgres::MIGRATIONS;
 
-    /// Returns whether another transaction was in the way, by SQLSTATE: a serialization failure
+    /// Returns whether there was a conflict with another transaction, by SQLSTATE: a serialization failure
     /// (40001), a deadlock (40P01), a lock that did not become free in time (55P03), or a mark that
     /// has to be raised in a transaction of its own first (ZF409, only from `fencing_begin`).
     #[must_use]
@@ -63,7 +63,7 @@ pub mod mysql {
     /// Creates the tables and procedures, as [`migrations`](crate::sql::migrations) has it.
     pub const MIGRATIONS: &[(i64, &str, &str)] = sqlx::MySql::MIGRATIONS;
 
-    /// Returns whether another transaction was in the way, by the number of the error: 1213 (deadlock,
+    /// Returns whether there was a conflict with another transaction, by the number of the error: 1213 (deadlock,
     /// and a cluster's conflict), 1205 (a lock that did not become free in time), 1020, 1412, 3572, 3101.
     /// Their SQLSTATEs do not help: only 1213 has 40001.
     #[must_use]
@@ -93,7 +93,7 @@ pub mod sqlite {
     /// Creates the tables and triggers, as [`migrations`](crate::sql::migrations) has it.
     pub const MIGRATIONS: &[(i64, &str, &str)] = sqlx::Sqlite::MIGRATIONS;
 
-    /// Returns whether another transaction was in the way, by the code of the error, extended or
+    /// Returns whether there was a conflict with another transaction, by the code of the error, extended or
     /// not: BUSY (5), LOCKED (6), PROTOCOL (15).
     #[must_use]
     pub fn is_retryable(code: i32) -> bool {

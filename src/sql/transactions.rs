@@ -9,7 +9,7 @@ use sqlx::{Pool, Transaction};
 
 use super::AdmitError;
 use super::admit::{admit, begin, raise};
-use crate::database::{Database, Kind, Meaning, meaning};
+use crate::database::{Database, Dialect, Meaning, meaning};
 use crate::fence::{CommitError, FenceError, Transactions};
 use crate::sequencer::Sequencer;
 
@@ -27,9 +27,9 @@ impl<DB: Database> Transactions for Pool<DB> {
     type Transaction = Transaction<'static, DB>;
 
     // sqlx 0.9 never gives back a connection to MySQL on which the preparation of a statement was dropped.
-    const GRACE: Duration = match DB::KIND {
-        Kind::MySql => Duration::from_secs(2),
-        Kind::Postgres | Kind::Sqlite => Duration::ZERO,
+    const GRACE: Duration = match DB::DIALECT {
+        Dialect::MySql => Duration::from_secs(2),
+        Dialect::Postgres | Dialect::Sqlite => Duration::ZERO,
     };
 
     fn begin<'a>(
@@ -97,7 +97,7 @@ async fn commit<DB: Database>(mut tx: Transaction<'static, DB>) -> Result<(), Co
         return Err(match outcome_of::<DB>(&error) {
             Some(Unbroken::Failed) => CommitError::RolledBack(error.into()),
             Some(Unbroken::SessionEnded) => CommitError::RolledBack(session_ended(error).into()),
-            // The handler, or the database, has ended it: later statements wrote outside of any transaction.
+            // The handler or the database has ended it: later statements wrote outside of any transaction.
             None => CommitError::InDoubt(error.into()),
         });
     }
@@ -112,15 +112,15 @@ async fn commit<DB: Database>(mut tx: Transaction<'static, DB>) -> Result<(), Co
     })
 }
 
-/// Why a transaction that nobody has ended before cannot be committed.
+/// Why a transaction that is still open cannot be committed.
 enum Unbroken {
     Failed,
     SessionEnded,
 }
 
-/// Returns why the statement before the commit failed; `None` if the transaction may have ended before: what
-/// came after is stored. Where a statement that fails may end it without a word (MySQL), a session that ends says
-/// nothing of it.
+/// Returns why the statement before the commit failed; `None` if the transaction may have ended earlier: then
+/// later statements are stored. On MySQL a failed statement may have ended it, so the end of the session proves
+/// nothing.
 fn outcome_of<DB: Database>(error: &sqlx::Error) -> Option<Unbroken> {
     if DB::WATCH.0.is_some() {
         return None;
@@ -133,7 +133,7 @@ fn outcome_of<DB: Database>(error: &sqlx::Error) -> Option<Unbroken> {
     }
 }
 
-/// Says that another session may succeed, whether the server has said why it ended this one or not.
+/// Reports that another session may succeed, whatever ended this one.
 fn session_ended(error: sqlx::Error) -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionAborted, error)
 }

@@ -10,6 +10,9 @@ pub enum Room {
     Words,
     // Floor 1.
     Database,
+    Postgres,
+    Mysql,
+    Sqlite,
     // Floor 2.
     Lock,
     Fence,
@@ -18,9 +21,6 @@ pub enum Room {
     MemoryNode,
     RedisNode,
     LockSql,
-    SqliteLeases,
-    PostgresLeases,
-    MysqlLeases,
     MemoryMarks,
     RedisMarks,
     Sql,
@@ -34,8 +34,8 @@ pub enum Room {
 }
 
 use Room::{
-    Connect, Database, Fence, FrontDoor, Http, Lock, LockSql, MemoryMarks, MemoryNode, MysqlLeases,
-    PostgresLeases, RedisMarks, RedisNode, Redlock, Sql, SqliteLeases, Testing, Words,
+    Connect, Database, Fence, FrontDoor, Http, Lock, LockSql, MemoryMarks, MemoryNode, Mysql,
+    Postgres, RedisMarks, RedisNode, Redlock, Sql, Sqlite, Testing, Words,
 };
 
 impl Room {
@@ -45,13 +45,13 @@ impl Room {
         match names[..] {
             [] => FrontDoor,
             ["sequencer" | "holder" | "time" | "random" | "log_throttle", ..] => Words,
+            ["database", "postgres", ..] => Postgres,
+            ["database", "mysql", ..] => Mysql,
+            ["database", "sqlite", ..] => Sqlite,
             ["database", ..] => Database,
             ["lock", "redlock", "memory", ..] => MemoryNode,
             ["lock", "redlock", "redis", ..] => RedisNode,
             ["lock", "redlock", ..] => Redlock,
-            ["lock", "sql", "sqlite", ..] => SqliteLeases,
-            ["lock", "sql", "postgres", ..] => PostgresLeases,
-            ["lock", "sql", "mysql", ..] => MysqlLeases,
             ["lock", "sql", ..] => LockSql,
             ["lock", "connect", ..] => Connect,
             // A file of the core. A folder is a back end, and needs a room of its own.
@@ -70,15 +70,15 @@ impl Room {
     pub fn may_import(self, other: Room) -> bool {
         let rooms: &[Room] = match self {
             Words => &[],
-            Database => &[Words],
+            Database => &[Words, Postgres, Mysql, Sqlite],
+            Postgres | Mysql | Sqlite => &[Words, Database],
             Lock | Fence => &[Words],
             Redlock => &[Words, Lock],
             MemoryNode | RedisNode => &[Words, Lock, Redlock],
             LockSql => &[Words, Database, Lock],
-            SqliteLeases | PostgresLeases | MysqlLeases => &[Words, Database, Lock, LockSql],
             MemoryMarks => &[Words, Fence],
             RedisMarks => &[Words, Fence],
-            Sql => &[Words, Database, Fence],
+            Sql => &[Words, Database, Postgres, Mysql, Sqlite, Fence],
             Connect => &[Words, Database, Lock, Redlock, MemoryNode, RedisNode, LockSql, Sql],
             Http => &[Words, Fence],
             Testing => &[Words, Lock, Fence, Redlock],

@@ -3,7 +3,7 @@ use sqlx::mysql::MySqlDatabaseError;
 
 use crate::database::Meaning;
 
-/// Whether this number of an error says that another transaction was in the way.
+/// Whether this number of an error is a conflict with another transaction.
 pub fn is_conflict(number: u16) -> bool {
     // Lock wait timeout, deadlock, MariaDB's newer snapshot isolation ("record has
     // changed"), a table altered since the snapshot, NOWAIT, a cluster's conflict.
@@ -26,7 +26,7 @@ pub fn meaning(error: &dyn DatabaseError) -> Option<Meaning> {
         // Access denied: to the database, to this user, to a table or column, without a
         // privilege, to a procedure, without a password.
         1044 | 1045 | 1142 | 1143 | 1227 | 1370 | 1698 => Meaning::Denied,
-        1193 => Meaning::Unknown,
+        1193 => Meaning::UnknownVariable,
         number if is_closing(number) => Meaning::Closing,
         _ => Meaning::Other,
     })

@@ -1,14 +1,10 @@
 use fencing_protocol::{Resource, Token};
 
 use sqlx::migrate::{MigrateError, Migrator};
-use sqlx::mysql::MySqlArguments;
-use sqlx::{AssertSqlSafe, MySql, MySqlConnection, Pool};
+use sqlx::{MySql, MySqlConnection, Pool};
 
-use crate::database::quoted::hex;
-use crate::database::texts::texts;
-use crate::database::{
-    AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Prunable, Row, Texts,
-};
+use crate::database::plain::{migrations, plain_statements};
+use crate::database::{AdmitAnswer, BeginAdmitted, Dialect, FenceStatements, Migrations};
 
 /// Presents to the triggers of protected tables, for the next statement that writes to
 /// one: the text of a [`Sequencer`](crate::sequencer::Sequencer) as bytes. It counts for rows
@@ -21,17 +17,8 @@ pub const PRESENT_TOKEN: &str = "SET @fencing_token = ?, @fencing_sequencer = NU
 /// Reads the mark, without a lock: the resource as bytes. No row means no mark.
 pub const HIGHEST: &str = "SELECT token FROM fencing_marks_base WHERE resource = ?";
 
-const LOWER: &str = "CALL fencing_lower(?, ?, ?)";
-
-const PRUNABLE: &str = "CALL fencing_prunable(?, ?)";
-const RAISE_FLOOR: &str = "CALL fencing_raise_floor(?, ?)";
-
 /// How long it waits for others, who wait behind it.
 const IMPATIENT: &str = "SET SESSION innodb_lock_wait_timeout = 1, SESSION lock_wait_timeout = 1";
-
-const LIST: &str = "
-    SELECT resource, token FROM fencing_marks_base WHERE resource > ?
-    ORDER BY resource LIMIT ?";
 
 /// The name has no more than the 64 characters that MySQL takes.
 const LOCK: &str = "SELECT GET_LOCK(CONCAT('fencing:', SHA1(DATABASE())), 1)";
@@ -58,7 +45,7 @@ const TIDY: &str = "DELETE FROM _fencing_migrations WHERE success = FALSE";
 /// A user sees the routines and triggers to which it has a right. With none at all for the schema,
 /// what it does not see may be there; but a user of the fence sees some routine. MySQL 8 may keep another text than
 /// it was given.
-const PARTS: &str = "
+const OBJECTS: &str = "
     WITH own AS (
         SELECT privilege_type AS held FROM information_schema.user_privileges WHERE grantee = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')
         UNION ALL SELECT privilege_type FROM information_schema.schema_privileges
@@ -92,66 +79,23 @@ impl FenceStatements for MySql {
     const WATCH: (Option<&'static str>, Option<&'static str>) =
         (Some("SAVEPOINT fencing"), Some("RELEASE SAVEPOINT fencing"));
 
-    const PARTS: &'static str = PARTS;
+    const OBJECTS: &'static str = OBJECTS;
 
     const UNFIT: Option<&'static str> = Some(UNFIT);
 
     const REMOVAL: &'static str = include_str!("../../../migrations/mysql/remove.sql");
 
-    const MIGRATIONS: Migrations = &[
-        (1, "fencing marks", include_str!("../../../migrations/mysql/0001_fencing_marks.sql")),
-        (2, "fencing admit", include_str!("../../../migrations/mysql/0002_fencing_admit.sql")),
-        (3, "fencing leases", include_str!("../../../migrations/mysql/0003_fencing_leases.sql")),
-        (4, "fencing lower", include_str!("../../../migrations/mysql/0004_fencing_lower.sql")),
-        (5, "fencing shadow", include_str!("../../../migrations/mysql/0005_fencing_shadow.sql")),
-        (6, "fencing prune", include_str!("../../../migrations/mysql/0006_fencing_prune.sql")),
-    ];
+    const MIGRATIONS: Migrations = migrations!("mysql");
 
     /// Not in one text: if the second statement were interrupted (`max_statement_time`, KILL QUERY), the driver
     /// would not know that a transaction is open.
     fn begin_admitted(resource: &Resource, token: Token) -> Option<BeginAdmitted> {
-        let name = hex(resource.as_str());
-        let admit = Some(format!("CALL fencing_share(x'{name}', {token})"));
+        let name = Dialect::MySql.literal(resource.as_str());
+        let admit = Some(format!("CALL fencing_share({name}, {token})"));
         Some(BeginAdmitted { begin: Self::BEGIN.into(), admit })
     }
 
-    fn begin_raising(resource: &Resource, token: Token) -> Option<BeginAdmitted> {
-        Some(BeginAdmitted { begin: Self::BEGIN.into(), admit: Some(admission(resource, token)) })
-    }
-
-    async fn run(
-        conn: &mut MySqlConnection,
-        sql: String,
-        values: MySqlArguments,
-    ) -> sqlx::Result<u64> {
-        let run = sqlx::query_with(sqlx::AssertSqlSafe(sql), values);
-        Ok(run.execute(conn).await?.rows_affected())
-    }
-
-    async fn execute(conn: &mut MySqlConnection, sql: String) -> sqlx::Result<()> {
-        let sql = sqlx::AssertSqlSafe(sql);
-        sqlx::raw_sql(sql).execute(conn).await.map(drop)
-    }
-
-    async fn present(
-        conn: &mut MySqlConnection,
-        token: Token,
-        resource: Option<&Resource>,
-    ) -> sqlx::Result<()> {
-        let set = match resource {
-            Some(resource) => sqlx::query(PRESENT).bind(format!("{token} {resource}").into_bytes()),
-            None => sqlx::query(PRESENT_TOKEN).bind(i64::from(token)),
-        };
-        set.execute(conn).await.map(drop)
-    }
-
-    async fn texts(
-        conn: &mut MySqlConnection,
-        sql: String,
-        values: Vec<Option<String>>,
-    ) -> sqlx::Result<Vec<Texts>> {
-        texts::<Self>(conn, sql, values).await
-    }
+    plain_statements!();
 
     async fn migrate(pool: &Pool<MySql>, migrator: Migrator) -> Result<bool, MigrateError> {
         let mut conn = pool.acquire().await?;
@@ -182,77 +126,55 @@ impl FenceStatements for MySql {
         token: Token,
     ) -> sqlx::Result<AdmitAnswer> {
         // As text: a preparation that is dropped would end the connection for its pool.
-        let call = admission(resource, token);
-        Self::execute(conn, call).await.map(|()| AdmitAnswer::Admitted)
+        let name = Dialect::MySql.literal(resource.as_str());
+        Self::execute(conn, format!("CALL fencing_admit({name}, {token})"))
+            .await
+            .map(|()| AdmitAnswer::Admitted)
     }
 
-    async fn lower(
-        conn: &mut MySqlConnection,
-        resource: &Resource,
-        from: Token,
-        to: Token,
-    ) -> sqlx::Result<()> {
-        let lower = sqlx::query(LOWER).bind(resource.as_str().as_bytes());
-        let lower = lower.bind(i64::from(from)).bind(i64::from(to));
-        lower.execute(conn).await.map(drop)
+    fn present(token: Token, resource: Option<&Resource>) -> Option<String> {
+        Some(match resource {
+            Some(resource) => {
+                PRESENT.replace('?', &Dialect::MySql.literal(format!("{token} {resource}")))
+            }
+            None => PRESENT_TOKEN.replace('?', &token.to_string()),
+        })
     }
 
-    async fn prunable(
-        conn: &mut MySqlConnection,
-        seconds: i64,
-        highest: Token,
-    ) -> sqlx::Result<Prunable> {
-        let look = sqlx::query_as(PRUNABLE).bind(seconds).bind(i64::from(highest));
-        let rows = look.fetch_all(conn).await?;
-        let row = rows.into_iter().next().ok_or(sqlx::Error::RowNotFound)?;
-        let (marks, floor, name, token): (i64, i64, Option<String>, Option<i64>) = row;
-        Ok(Prunable { marks, floor, highest: name.zip(token) })
+    fn lower(resource: &Resource, from: Token, to: Token) -> String {
+        let name = Dialect::MySql.literal(resource.as_str());
+        format!("CALL fencing_lower({name}, {from}, {to})")
     }
 
-    async fn raise_floor(conn: &mut MySqlConnection, to: Token, waits: bool) -> sqlx::Result<()> {
-        sqlx::query(IMPATIENT).execute(&mut *conn).await?;
-        let raise = sqlx::query(RAISE_FLOOR).bind(i64::from(to)).bind(waits);
-        raise.execute(conn).await.map(drop)
+    fn prunable(seconds: i64, highest: Token) -> String {
+        format!("CALL fencing_prunable({seconds}, {highest})")
     }
 
-    async fn prune(
-        conn: &mut MySqlConnection,
-        seconds: i64,
-        after: String,
-        limit: u32,
-    ) -> sqlx::Result<(i64, Option<String>)> {
-        // The digits of a name.
-        let prune = format!("CALL fencing_prune({seconds}, x'{after}', {limit})");
-        let prune = sqlx::query_as(AssertSqlSafe(prune)).persistent(false);
-        let rows = prune.fetch_all(conn).await?;
-        rows.into_iter().next().ok_or(sqlx::Error::RowNotFound)
+    fn raise_floor(to: Token, waits: bool) -> String {
+        format!("{IMPATIENT}; CALL fencing_raise_floor({to}, {waits})")
     }
 
-    async fn list(conn: &mut MySqlConnection, after: &[u8], limit: u32) -> sqlx::Result<Vec<Row>> {
-        let list = sqlx::query_as(LIST).bind(after).bind(i64::from(limit));
-        list.fetch_all(conn).await
+    fn prune(seconds: i64, after: &str, limit: u32) -> String {
+        format!("CALL fencing_prune({seconds}, x'{after}', {limit})")
     }
 
-    async fn mark(
-        conn: &mut MySqlConnection,
-        resource: &Resource,
-    ) -> sqlx::Result<Option<Option<i64>>> {
-        let mark = sqlx::query_scalar(HIGHEST).bind(resource.as_str().as_bytes());
-        mark.fetch_optional(conn).await
+    fn list(after: &[u8], limit: u32) -> String {
+        let after = Dialect::MySql.literal(after);
+        format!(
+            "SELECT HEX(resource), token FROM fencing_marks_base WHERE resource > {after}
+            ORDER BY resource LIMIT {limit}"
+        )
     }
 
-    /// No plain read is sure: proxies send them to replicas, which cannot be told from the
+    fn mark(resource: &Resource) -> String {
+        HIGHEST.replace('?', &Dialect::MySql.literal(resource.as_str()))
+    }
+
+    /// A plain read may be old: proxies send it to replicas, which look like the
     /// primary, and another node of a cluster may have raised the mark.
-    async fn newest_mark(
-        _: &mut MySqlConnection,
-        _: &Resource,
-    ) -> sqlx::Result<Option<Option<i64>>> {
-        Ok(None)
+    fn newest_mark(_: &Resource) -> Option<String> {
+        None
     }
-}
-
-fn admission(resource: &Resource, token: Token) -> String {
-    format!("CALL fencing_admit(x'{}', {token})", hex(resource.as_str()))
 }
 
 /// Judges a server by these variables, and by whether `fencing_count` counts where Galera is on.

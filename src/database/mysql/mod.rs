@@ -2,16 +2,17 @@
 
 mod errors;
 mod fence;
+mod lease;
 
 use sqlx::MySql;
 use sqlx::mysql::MySqlConnectOptions;
 
 pub use self::errors::{is_closing, is_conflict, meaning};
 pub use self::fence::{HIGHEST, PRESENT, PRESENT_TOKEN};
-use super::{Kind, Named};
+use super::{Database, Dialect};
 
-impl Named for MySql {
-    const KIND: Kind = Kind::MySql;
+impl Database for MySql {
+    const DIALECT: Dialect = Dialect::MySql;
 
     fn name(options: &MySqlConnectOptions) -> String {
         let place = match options.get_socket() {

@@ -3,7 +3,7 @@ use sqlx::postgres::PgDatabaseError;
 
 use crate::database::Meaning;
 
-/// Whether this SQLSTATE says that another transaction was in the way.
+/// Whether this SQLSTATE is a conflict with another transaction.
 pub fn is_conflict(state: &str) -> bool {
     // serialization_failure, deadlock_detected, lock_not_available
     matches!(state, "40001" | "40P01" | "55P03")

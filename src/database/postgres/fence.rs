@@ -4,12 +4,10 @@ use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::PgArguments;
 use sqlx::{Arguments as _, AssertSqlSafe, PgConnection, Pool, Postgres, Row as _};
 
+use super::READ_COMMITTED;
 use crate::database::opening::in_one_transaction;
-use crate::database::quoted::unhex;
-use crate::database::texts::texts;
-use crate::database::{
-    AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Prunable, Row, Texts, literal,
-};
+use crate::database::plain::{migrations, plain_statements};
+use crate::database::{AdmitAnswer, BeginAdmitted, Dialect, FenceStatements, Migrations};
 
 /// Presents to the triggers of protected tables until the transaction ends: the text of a
 /// [`Sequencer`](crate::sequencer::Sequencer), which counts for rows of its resource, or a
@@ -26,12 +24,10 @@ pub const HIGHEST: &str = "SELECT token FROM fencing_highest($1)";
 const BEGIN_MIGRATION: &str =
     "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = 1000";
 
-/// Before another statement in one text, which is one transaction. Above READ COMMITTED it could not leave
-/// out a mark that has moved.
-const IMPATIENT: &str =
-    "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = 1000";
+/// How long it waits for others, who wait behind it.
+const IMPATIENT: &str = "SET LOCAL lock_timeout = 1000";
 
-/// The same where nobody waits behind it.
+/// The same where no others wait behind it.
 const PATIENT: &str = "SET LOCAL lock_timeout = 10000";
 
 /// Ends with the transaction. The migrator's own lock belongs to the session, and stays
@@ -41,7 +37,7 @@ const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(28821972413148775)";
 
 /// In the schema of the marks, and a trigger only if it is on the marks or the floor, fires, and calls the guard. A
 /// routine keeps its search_path when its schema is renamed.
-const PARTS: &str = "
+const OBJECTS: &str = "
     WITH home AS (
         SELECT oid AS id, nspname FROM pg_namespace
         WHERE nspname = COALESCE($1::text, current_schema()::text)
@@ -58,13 +54,6 @@ const PARTS: &str = "
             AND proname IN ('fencing_guard', 'fencing_above')
     WHERE tgenabled IN ('O', 'A')";
 
-/// Reads the name of the table of marks with its schema: a temporary table would come before it.
-const HOME: &str = "
-    SELECT format('%I.fencing_marks', nspname)
-    FROM unnest(current_schemas(false)) WITH ORDINALITY AS path (name, nr)
-        JOIN pg_namespace ON nspname = path.name JOIN pg_class ON relnamespace = pg_namespace.oid
-    WHERE relname = 'fencing_marks' ORDER BY nr LIMIT 1";
-
 const UNFIT: &str = "
     SELECT format('%s is not logged, and a crash empties it: ALTER TABLE %s SET LOGGED',
         relname, oid::regclass)
@@ -77,36 +66,25 @@ impl FenceStatements for Postgres {
 
     const BEGIN_BOUNDED: &'static str = "BEGIN; SET LOCAL lock_timeout = 1000";
 
+    const BEGIN_RAISING: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+
     /// COMMIT answers with success after a statement has failed, but rolls back. A SAVEPOINT fails then.
     const WATCH: (Option<&'static str>, Option<&'static str>) = (None, Some("SAVEPOINT fencing"));
 
-    const PARTS: &'static str = PARTS;
+    const OBJECTS: &'static str = OBJECTS;
 
     const UNFIT: Option<&'static str> = Some(UNFIT);
 
     const REMOVAL: &'static str = include_str!("../../../migrations/postgres/remove.sql");
 
-    const MIGRATIONS: Migrations = &[
-        (1, "fencing marks", include_str!("../../../migrations/postgres/0001_fencing_marks.sql")),
-        (2, "fencing admit", include_str!("../../../migrations/postgres/0002_fencing_admit.sql")),
-        (3, "fencing leases", include_str!("../../../migrations/postgres/0003_fencing_leases.sql")),
-        (4, "fencing lower", include_str!("../../../migrations/postgres/0004_fencing_lower.sql")),
-        (5, "fencing shadow", include_str!("../../../migrations/postgres/0005_fencing_shadow.sql")),
-        (6, "fencing prune", include_str!("../../../migrations/postgres/0006_fencing_prune.sql")),
-    ];
+    const MIGRATIONS: Migrations = migrations!("postgres");
 
     fn begin_admitted(resource: &Resource, token: Token) -> Option<BeginAdmitted> {
         // The text is an implicit transaction. A refusal ends it; otherwise BEGIN turns it
         // into an explicit one.
-        let name = literal(resource.as_str());
+        let name = Dialect::Postgres.literal(resource.as_str());
         let begin = format!("CALL fencing_begin({name}, {token}); BEGIN");
         Some(BeginAdmitted { begin, admit: None })
-    }
-
-    fn begin_raising(resource: &Resource, token: Token) -> Option<BeginAdmitted> {
-        let begin = "BEGIN ISOLATION LEVEL READ COMMITTED".to_owned();
-        let name = literal(resource.as_str());
-        Some(BeginAdmitted { begin, admit: Some(format!("SELECT fencing_admit({name}, {token})")) })
     }
 
     const PARAMETER: char = '$';
@@ -129,35 +107,7 @@ impl FenceStatements for Postgres {
         )))
     }
 
-    async fn run(conn: &mut PgConnection, sql: String, values: PgArguments) -> sqlx::Result<u64> {
-        let run = sqlx::query_with(sqlx::AssertSqlSafe(sql), values);
-        Ok(run.execute(conn).await?.rows_affected())
-    }
-
-    async fn execute(conn: &mut PgConnection, sql: String) -> sqlx::Result<()> {
-        let sql = sqlx::AssertSqlSafe(sql);
-        sqlx::raw_sql(sql).execute(conn).await.map(drop)
-    }
-
-    async fn present(
-        conn: &mut PgConnection,
-        token: Token,
-        resource: Option<&Resource>,
-    ) -> sqlx::Result<()> {
-        let presented = match resource {
-            Some(resource) => format!("{token} {resource}"),
-            None => token.to_string(),
-        };
-        Self::execute(conn, PRESENT.replace("$1", &literal(&presented))).await
-    }
-
-    async fn texts(
-        conn: &mut PgConnection,
-        sql: String,
-        values: Vec<Option<String>>,
-    ) -> sqlx::Result<Vec<Texts>> {
-        texts::<Self>(conn, sql, values).await
-    }
+    plain_statements!();
 
     async fn migrate(pool: &Pool<Postgres>, migrator: Migrator) -> Result<bool, MigrateError> {
         in_one_transaction(pool, BEGIN_MIGRATION, Some(MIGRATION_LOCK), migrator).await
@@ -168,99 +118,58 @@ impl FenceStatements for Postgres {
         resource: &Resource,
         token: Token,
     ) -> sqlx::Result<AdmitAnswer> {
-        // As `fencing_admit`, and it refuses without an error, which would end the transaction.
-        let name = literal(resource.as_str());
+        // As `fencing_admit`, but it refuses without an error, which would end the transaction.
+        let name = Dialect::Postgres.literal(resource.as_str());
         let admit = AssertSqlSafe(format!("SELECT fencing_compare({name}, {token})"));
         let mark = sqlx::raw_sql(admit).fetch_one(conn).await?.try_get::<Option<i64>, _>(0)?;
-        Ok(mark.map_or(AdmitAnswer::Admitted, |mark| AdmitAnswer::Refused(Some(Some(mark)))))
+        Ok(mark.map_or(AdmitAnswer::Admitted, |mark| AdmitAnswer::Refused(Some(mark))))
     }
 
-    async fn lower(
-        conn: &mut PgConnection,
-        resource: &Resource,
-        from: Token,
-        to: Token,
-    ) -> sqlx::Result<()> {
-        let name = literal(resource.as_str());
-        let lower = format!("{PATIENT}; SELECT fencing_lower({name}, {from}, {to})");
-        Self::execute(conn, lower).await
+    fn present(token: Token, resource: Option<&Resource>) -> Option<String> {
+        let presented = match resource {
+            Some(resource) => format!("{token} {resource}"),
+            None => token.to_string(),
+        };
+        Some(PRESENT.replace("$1", &Dialect::Postgres.literal(presented)))
     }
 
-    async fn prunable(
-        conn: &mut PgConnection,
-        seconds: i64,
-        highest: Token,
-    ) -> sqlx::Result<Prunable> {
-        let look = AssertSqlSafe(format!(
+    fn lower(resource: &Resource, from: Token, to: Token) -> String {
+        let name = Dialect::Postgres.literal(resource.as_str());
+        format!("{PATIENT}; SELECT fencing_lower({name}, {from}, {to})")
+    }
+
+    fn prunable(seconds: i64, highest: Token) -> String {
+        format!(
             "SELECT marks, floor, encode(convert_to(resource, 'UTF8'), 'hex'), token
             FROM fencing_prunable({seconds}, {highest})"
-        ));
-        let row = sqlx::raw_sql(look).fetch_one(conn).await?;
-        Ok(Prunable {
-            marks: row.try_get(0)?,
-            floor: row.try_get(1)?,
-            highest: row.try_get::<Option<_>, _>(2)?.zip(row.try_get(3)?),
-        })
+        )
     }
 
-    async fn raise_floor(conn: &mut PgConnection, to: Token, _: bool) -> sqlx::Result<()> {
-        let raise = format!("{IMPATIENT}; SELECT fencing_raise_floor({to})");
-        Self::execute(conn, raise).await
+    fn raise_floor(to: Token, _: bool) -> String {
+        format!("{READ_COMMITTED}; {IMPATIENT}; SELECT fencing_raise_floor({to})")
     }
 
-    async fn prune(
-        conn: &mut PgConnection,
-        seconds: i64,
-        after: String,
-        limit: u32,
-    ) -> sqlx::Result<(i64, Option<String>)> {
-        let prune = AssertSqlSafe(format!(
-            "{IMPATIENT}; SELECT pruned, encode(convert_to(last, 'UTF8'), 'hex')
+    fn prune(seconds: i64, after: &str, limit: u32) -> String {
+        format!(
+            "{READ_COMMITTED}; {IMPATIENT}; SELECT pruned, encode(convert_to(last, 'UTF8'), 'hex')
             FROM fencing_prune({seconds}, convert_from(decode('{after}', 'hex'), 'UTF8'), {limit})"
-        ));
-        let rows = sqlx::raw_sql(prune).fetch_all(conn).await?;
-        let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
-        Ok((row.try_get(0)?, row.try_get(1)?))
+        )
     }
 
-    async fn list(conn: &mut PgConnection, after: &[u8], limit: u32) -> sqlx::Result<Vec<Row>> {
-        let home = sqlx::raw_sql(HOME).fetch_optional(&mut *conn).await?;
-        let home = home.map(|row| row.try_get(0)).transpose()?;
-        let table = home.unwrap_or_else(|| "fencing_marks".to_owned());
-        let after = literal(after);
-        let list = AssertSqlSafe(format!(
-            "SELECT encode(convert_to(resource, 'UTF8'), 'hex'), token FROM {table}
-                WHERE resource > {after} ORDER BY resource LIMIT {limit}"
-        ));
-        let rows = sqlx::raw_sql(list).fetch_all(conn).await?;
-        rows.iter()
-            .map(|row| Ok((unhex(row.try_get(0)?).unwrap_or_default(), row.try_get(1)?)))
-            .collect()
+    fn list(after: &[u8], limit: u32) -> String {
+        let after = Dialect::Postgres.literal(after);
+        format!(
+            "SELECT encode(convert_to(resource, 'UTF8'), 'hex'), token
+            FROM fencing_list({after}, {limit})"
+        )
     }
 
-    async fn mark(
-        conn: &mut PgConnection,
-        resource: &Resource,
-    ) -> sqlx::Result<Option<Option<i64>>> {
-        highest(conn, resource, "").await
+    fn mark(resource: &Resource) -> String {
+        HIGHEST.replace("$1", &Dialect::Postgres.literal(resource.as_str()))
     }
 
-    async fn newest_mark(
-        conn: &mut PgConnection,
-        resource: &Resource,
-    ) -> sqlx::Result<Option<Option<i64>>> {
-        // A replica does not raise marks, and is behind the server that does.
-        highest(conn, resource, "WHERE NOT pg_is_in_recovery()").await
+    /// A replica raises no marks, and is behind the server that does.
+    fn newest_mark(resource: &Resource) -> Option<String> {
+        Some(format!("{} WHERE NOT pg_is_in_recovery()", Self::mark(resource)))
     }
-}
-
-async fn highest(
-    conn: &mut PgConnection,
-    resource: &Resource,
-    condition: &str,
-) -> sqlx::Result<Option<Option<i64>>> {
-    let name = literal(resource.as_str());
-    let select = AssertSqlSafe(format!("SELECT token FROM fencing_highest({name}) {condition}"));
-    let row = sqlx::raw_sql(select).fetch_optional(conn).await?;
-    row.map(|row| row.try_get(0)).transpose()
 }

@@ -1,18 +1,19 @@
 //! PostgreSQL.
 
+mod channels;
 mod errors;
 mod fence;
+mod lease;
 
 use sqlx::Postgres;
 use sqlx::postgres::PgConnectOptions;
 
 pub use self::errors::{is_closing, is_conflict, is_starting, meaning};
 pub use self::fence::{HIGHEST, PRESENT};
-use super::quoted::hex;
-use super::{Kind, Named};
+use super::{Database, Dialect};
 
-impl Named for Postgres {
-    const KIND: Kind = Kind::Postgres;
+impl Database for Postgres {
+    const DIALECT: Dialect = Dialect::Postgres;
 
     fn name(options: &PgConnectOptions) -> String {
         let place = match options.get_socket() {
@@ -24,11 +25,9 @@ impl Named for Postgres {
     }
 }
 
-/// Writes a text as an expression in SQL that needs no quoting.
+/// Before another statement in one text, which is one transaction.
 ///
-/// Statements of this crate carry their values in their text. The driver would send a statement
-/// with its values apart in two messages, and name it. A pooler in transaction mode (pgbouncer) may give
-/// each message to another session, where that name stands for a statement of somebody else.
-pub fn literal(text: impl AsRef<[u8]>) -> String {
-    format!("convert_from(decode('{}', 'hex'), 'UTF8')", hex(text))
-}
+/// Statements of this crate have their values in their text. The driver would send a statement
+/// with bound values in two messages, under a name. A pooler in transaction mode (pgbouncer) may give
+/// each message to another session, where that name is another client's statement.
+const READ_COMMITTED: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED";

@@ -2,16 +2,17 @@
 
 mod errors;
 mod fence;
+mod lease;
 
 use sqlx::Sqlite;
 use sqlx::sqlite::SqliteConnectOptions;
 
 pub use self::errors::{is_conflict, meaning};
 pub use self::fence::{BEGIN, HIGHEST};
-use super::{Kind, Named};
+use super::{Database, Dialect};
 
-impl Named for Sqlite {
-    const KIND: Kind = Kind::Sqlite;
+impl Database for Sqlite {
+    const DIALECT: Dialect = Dialect::Sqlite;
 
     fn name(options: &SqliteConnectOptions) -> String {
         format!("sqlite:{}", options.get_filename().display())

@@ -2,7 +2,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencing_protocol::{Fault, Mode, NonEmpty, Resource, Terms, Token};
-use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
@@ -10,20 +9,20 @@ use super::held::HeldRows;
 use super::in_flight::InFlightStatement;
 use super::rows::LeaseRows;
 use super::table::LeaseTable;
-use crate::database::{AcquireAnswer, Claim, Database};
+use crate::database::{AcquireAnswer, Database, LeaseClaim};
 use crate::holder::Holder;
 use crate::lock::error::AcquireError;
 use crate::lock::lease::held_lock::Grant;
 use crate::lock::wait::backoff::Drains;
 use crate::sequencer::Sequencer;
 
-/// Makes one attempt for all of the rows, one after another in the order of the list. It waits for
-/// none while it has another, so two clients never wait for each other. Dropped at any await point, or
-/// lost, it releases all of them. Where others share the row that it asks for alone, nobody joins them for as
+/// Makes one attempt for all of the rows, one after another in the order of the list. It never waits for
+/// a row while it holds another, so two clients never wait for each other. Dropped at any await point, or
+/// lost, it releases all of them. Where others share a row that it asks for alone, nobody joins them for as
 /// long as it `drains`.
 ///
-/// Each row is granted by a statement of its own, which is committed: a transaction of several
-/// statements would stay open for as long as its client is stopped in the middle of it.
+/// Each row is granted and committed by itself: a transaction for all of them would stay open for as long
+/// as its client is stopped in the middle of it.
 pub(super) async fn attempt<DB: Database>(
     table: &Arc<LeaseTable<DB>>,
     resources: &NonEmpty<Resource>,
@@ -34,23 +33,22 @@ pub(super) async fn attempt<DB: Database>(
     let rows = LeaseRows::new(table, resources, mode, terms, budget);
     // The first renewal comes after a third of the TTL and asks for one row after another as well.
     let end = Instant::now() + rows.budget_of_all().min(terms.ttl / 3).max(budget);
-    // What this process has on its way goes first, unless that hangs.
+    // Earlier statements of this process go first, unless they hang.
     let clear = Instant::now() + budget / 2;
     for resource in resources {
         let _ = timeout_at(clear, table.in_flight().clear(resource)).await;
     }
     let mut asked = ReleaseOnDrop { statements: rows.enter(), rows: rows.clone(), asked: 0 };
-    let (sender, answer) = oneshot::channel();
     // Before the database is asked: its expiry counts from a later moment.
     let start = table.clock().now();
-    // In a task of its own, which is not dropped with the attempt: a release that overtook a
-    // statement would find nothing to release.
+    // A task is not dropped with the attempt: a release that overtook a statement would find
+    // nothing to release.
     let acquire = async move {
         let outcome = asked.acquire(end).await;
         // If the caller has given up, or does before it reads this, it is dropped.
-        let _ = sender.send((outcome, asked));
+        (outcome, asked)
     };
-    tokio::spawn(acquire.in_current_span());
+    let answer = tokio::spawn(acquire.in_current_span());
     let first = resources.first();
     let (resource, fault) = match timeout_at(end, answer).await {
         Ok(Ok((Ok(locks), mut asked))) => {
@@ -58,7 +56,7 @@ pub(super) async fn attempt<DB: Database>(
             if table.clock().now() < deadline {
                 // From now on the lease releases.
                 asked.asked = 0;
-                let sequencer = |(claim, token): (Arc<Claim>, Token)| {
+                let sequencer = |(claim, token): (Arc<LeaseClaim>, Token)| {
                     Sequencer::new(claim.resource.clone(), token)
                 };
                 let sequencers = locks.clone().map(sequencer);
@@ -100,12 +98,12 @@ struct ReleaseOnDrop<DB: Database> {
 }
 
 impl<DB: Database> ReleaseOnDrop<DB> {
-    /// Asks for one row after another. Returns them with their tokens, or the number of the row that was not
+    /// Acquires one row after another. Returns them with their tokens, or the index of the row that was not
     /// granted, and why.
     async fn acquire(
         &mut self,
         end: Instant,
-    ) -> Result<NonEmpty<(Arc<Claim>, Token)>, (usize, Obstacle)> {
+    ) -> Result<NonEmpty<(Arc<LeaseClaim>, Token)>, (usize, Obstacle)> {
         let (first, others) = self.rows.claims.split_first();
         let (first, others) = (Arc::clone(first), others.to_vec());
         let mut locks =
@@ -120,11 +118,11 @@ impl<DB: Database> ReleaseOnDrop<DB> {
     async fn acquire_one(
         &mut self,
         number: usize,
-        claim: &Claim,
+        claim: &LeaseClaim,
         end: Instant,
     ) -> Result<Token, (usize, Obstacle)> {
         let fault = |fault| Err((number, Obstacle::Fault(fault)));
-        // Nobody waits for the rest.
+        // The caller has given up.
         if Instant::now() >= end {
             return fault(Fault::TimedOut);
         }
@@ -138,9 +136,6 @@ impl<DB: Database> ReleaseOnDrop<DB> {
                 let retry_after = Duration::from_millis(u64::try_from(left).unwrap_or(0));
                 let holder = holder.as_deref().and_then(Holder::read);
                 Err((number, Obstacle::Held { retry_after, shared, holder }))
-            }
-            Ok(AcquireAnswer::Overtaken) => {
-                fault(Fault::InvalidReply("neither granted nor held".into()))
             }
             Err(cause) => {
                 // No statement was sent.

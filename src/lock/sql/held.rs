@@ -6,17 +6,17 @@ use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
 use super::rows::LeaseRows;
-use crate::database::{Claim, Database};
+use crate::database::{Database, LeaseClaim};
 use crate::lock::error::{ReleaseError, Released};
 use crate::lock::lease::held_lock::{HeldLock, Renewed};
 
 /// The held rows of one lease.
 ///
-/// Nothing keeps a renewal that is still on its way from arriving after the release:
-/// that the database renews no row that was released is what keeps it from locking again.
+/// A renewal that is still on its way may arrive after the release. It does not lock again, because the database
+/// renews no row that was released.
 pub(super) struct HeldRows<DB: Database> {
     pub(super) rows: LeaseRows<DB>,
-    pub(super) locks: NonEmpty<(Arc<Claim>, Token)>,
+    pub(super) locks: NonEmpty<(Arc<LeaseClaim>, Token)>,
     pub(super) terms: Terms,
 }
 

@@ -4,10 +4,10 @@ use fencing_protocol::Resource;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-/// What this process has in flight to the database, by resource.
+/// The statements of this process in flight to the database, by resource.
 ///
-/// Statements go over any connection of the pool, in any order. A caller that drops a lease,
-/// or an attempt, and asks anew must not be held up by itself.
+/// Statements take any connection of the pool, in any order. A caller that drops a lease, or an attempt, and
+/// asks again must not be delayed by its own release.
 #[derive(Default)]
 pub(super) struct InFlight(Mutex<HashMap<Resource, Vec<watch::Receiver<()>>>>);
 
@@ -29,7 +29,7 @@ impl InFlight {
         InFlightStatement(sender)
     }
 
-    /// Waits for the end of all that is in flight for the resource now.
+    /// Waits for the end of all statements that are in flight for the resource now.
     pub(super) async fn clear(&self, resource: &Resource) {
         let ahead = self.0.lock().get(resource).cloned().unwrap_or_default();
         InFlight::ends(ahead).await;

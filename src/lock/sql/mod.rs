@@ -18,10 +18,10 @@
 //! # }
 //! ```
 //!
-//! One row per resource in the table `fencing_leases`, found through the connection's
-//! search path as any table is. Single statements (procedures on MySQL) acquire, renew and
-//! release it. Each statement is committed by itself, on a connection of the pool; no lease keeps a
-//! connection. A row is never deleted, or its tokens would start again. Several may share a row: each
+//! There is one row per resource in the table `fencing_leases`. It is acquired, renewed and released by
+//! functions on PostgreSQL, procedures on MySQL, and short transactions on SQLite, each on a connection of
+//! the pool and committed by itself; no lease keeps a connection. A row is never deleted, or its tokens would
+//! start again. Several may share a row: each
 //! has a part in it with an end of its own, and each renewal of a part writes the row with all of them.
 //!
 //! **Fencing.** Tokens of a resource strictly grow for as long as the database forgets
@@ -48,8 +48,8 @@
 //! granted or renewed meanwhile, to put the clock right is a jump forward: so is a step forward by less. A
 //! failover is a jump as well, by what the clocks of the two servers differ.
 //!
-//! On SQLite a process that is stopped in the middle of a statement keeps every other one
-//! from writing, and so from locking, until it goes on or is killed.
+//! On SQLite a process that is stopped in the middle of such a transaction keeps every other one
+//! from writing, and so from locking, until it continues or is killed.
 
 mod attempt;
 mod backend;
@@ -59,18 +59,8 @@ mod held;
 mod in_flight;
 mod leases;
 mod listener;
-#[cfg(feature = "mysql")]
-mod mysql;
-#[cfg(feature = "postgres")]
-mod postgres;
-#[cfg(feature = "postgres")]
-mod postgres_parts;
 mod reserve;
 mod rows;
-#[cfg(feature = "sqlite")]
-mod sqlite;
-#[cfg(feature = "sqlite")]
-mod sqlite_parts;
 mod table;
 
 use std::sync::Arc;

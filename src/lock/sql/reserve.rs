@@ -6,12 +6,12 @@ use tokio::task::AbortHandle;
 
 use crate::database::Database;
 
-/// One connection besides those of the application's pool, for what must not wait until the
-/// application is less busy. It is opened where the pool has none free, and stays until the pool is
-/// closed or the lock service is gone.
-pub(super) struct Reserve<DB: Database>(OnceLock<Opened<DB>>);
+/// One connection besides those of the application's pool, for renewals and releases, which must not wait until
+/// the application is less busy. It is opened when the pool has none free, and stays until the pool is
+/// closed or the lock service is dropped.
+pub(super) struct Reserve<DB: Database>(OnceLock<ReservePool<DB>>);
 
-struct Opened<DB: Database> {
+struct ReservePool<DB: Database> {
     pool: Pool<DB>,
     closes: AbortHandle,
 }
@@ -21,14 +21,14 @@ impl<DB: Database> Reserve<DB> {
         Reserve(OnceLock::new())
     }
 
-    /// Returns the connection, when nobody else has it.
+    /// Returns the connection as soon as it is free.
     pub(super) async fn acquire(&self, shared: &Pool<DB>) -> sqlx::Result<PoolConnection<DB>> {
-        self.0.get_or_init(|| Opened::beside(shared)).pool.acquire().await
+        self.0.get_or_init(|| ReservePool::beside(shared)).pool.acquire().await
     }
 }
 
-impl<DB: Database> Opened<DB> {
-    fn beside(shared: &Pool<DB>) -> Opened<DB> {
+impl<DB: Database> ReservePool<DB> {
+    fn beside(shared: &Pool<DB>) -> ReservePool<DB> {
         let options = shared.options().clone().min_connections(0).max_connections(1);
         let options = options.idle_timeout(None);
         let pool = options.connect_lazy_with((*shared.connect_options()).clone());
@@ -37,13 +37,13 @@ impl<DB: Database> Opened<DB> {
             closed.await;
             own.close().await;
         });
-        Opened { pool, closes: closes.abort_handle() }
+        ReservePool { pool, closes: closes.abort_handle() }
     }
 }
 
-impl<DB: Database> Drop for Opened<DB> {
+impl<DB: Database> Drop for ReservePool<DB> {
     fn drop(&mut self) {
-        // It has a handle of the pool, which would stay open.
+        // Its handle would keep the pool open.
         self.closes.abort();
     }
 }

@@ -3,18 +3,18 @@ use std::time::Duration;
 
 use fencing_protocol::{Fault, Mode, NonEmpty, Resource, Terms};
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::in_flight::InFlightStatement;
 use super::table::LeaseTable;
-use crate::database::{Claim, Database};
+use crate::database::{Database, LeaseClaim};
 
-/// The rows that one attempt asks for, and the way to them.
+/// The rows that one attempt asks for, and the table that has them.
 pub(super) struct LeaseRows<DB: Database> {
     pub(super) table: Arc<LeaseTable<DB>>,
-    pub(super) claims: NonEmpty<Arc<Claim>>,
+    pub(super) claims: NonEmpty<Arc<LeaseClaim>>,
     /// How long each statement may take.
     pub(super) budget: Duration,
     runtime: Handle,
@@ -37,7 +37,7 @@ impl<DB: Database> LeaseRows<DB> {
     ) -> LeaseRows<DB> {
         let owner = table.owner();
         let claim = |resource: Resource| {
-            let claim = Claim::new(&resource, &owner, terms.closed_for(), budget);
+            let claim = LeaseClaim::new(&resource, &owner, terms.closed_for(), budget);
             Arc::new(claim.shared(mode == Mode::Shared))
         };
         let (table, claims) = (Arc::clone(table), resources.clone().map(claim));
@@ -49,21 +49,20 @@ impl<DB: Database> LeaseRows<DB> {
         self.budget.saturating_mul(u32::try_from(self.claims.len()).unwrap_or(u32::MAX))
     }
 
-    /// Notes that a statement for each row is on its way, until what it returns is dropped.
+    /// Counts a statement for each row as in flight, until the returned values are dropped.
     pub(super) fn enter(&self) -> Vec<InFlightStatement> {
-        let enter = |claim: &Arc<Claim>| self.table.in_flight().enter(&claim.resource);
+        let enter = |claim: &Arc<LeaseClaim>| self.table.in_flight().enter(&claim.resource);
         self.claims.iter().map(enter).collect()
     }
 
-    /// Releases the rows that have one of the statements, in a task of its own and one after another: all at
-    /// once could use up the pool. They stay closed for the `rest`. Reports the worst outcome of the first
-    /// tries: a fault, or that one was not held any more. Each row goes on by itself if its first try fails.
+    /// Releases the first rows, one for each of the statements, in a task and one after another: all at
+    /// once could use up the pool. They stay closed for the `rest`. Returns the worst result of the first
+    /// tries: a fault, or that one was not held any more. Each row whose first try fails is tried again.
     pub(super) fn release(
         &self,
         statements: Vec<InFlightStatement>,
         rest: Duration,
-    ) -> oneshot::Receiver<Result<bool, Fault>> {
-        let (sender, answer) = oneshot::channel();
+    ) -> JoinHandle<Result<bool, Fault>> {
         let (LeaseRows { table, claims, budget, .. }, end) = (self.clone(), Instant::now() + rest);
         let release = async move {
             let mut worst = Ok(true);
@@ -75,9 +74,8 @@ impl<DB: Database> LeaseRows<DB> {
                     (Err(fault), _) | (_, Err(fault)) => Err(fault),
                 };
             }
-            let _ = sender.send(worst);
+            worst
         };
-        self.runtime.spawn(release.in_current_span());
-        answer
+        self.runtime.spawn(release.in_current_span())
     }
 }

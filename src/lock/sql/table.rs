@@ -13,7 +13,7 @@ use super::fault;
 use super::in_flight::InFlight;
 use super::listener;
 use super::reserve::Reserve;
-use crate::database::{AcquireAnswer, Claim, Database, Kind, ReleaseAnswer};
+use crate::database::{AcquireAnswer, Database, Dialect, LeaseClaim, ReleaseAnswer};
 use crate::holder::HolderName;
 use crate::lock::error::NodeCause;
 use crate::lock::service::health::Health;
@@ -23,39 +23,36 @@ use crate::random;
 use crate::random::jitter;
 use crate::time::Clock;
 
-/// How long an answer is waited for after the caller has given up, and how long a release
-/// is tried.
-const ANSWER_LIMIT: Duration = Duration::from_secs(30);
-/// The longest pause after another transaction was in the way.
-const PAUSE: Duration = Duration::from_millis(10);
+/// The longest wait for an answer after the caller has given up, and for a release to succeed.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// The longest pause after a conflict with another transaction.
+const MAX_CONFLICT_PAUSE: Duration = Duration::from_millis(10);
 /// The longest pause between two tries to release.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// How often a free row is asked for when others are faster.
-const ROUNDS: usize = 3;
+const MAX_RELEASE_PAUSE: Duration = Duration::from_secs(1);
 
 /// The table of leases in one database, and the way to it.
 pub struct LeaseTable<DB: Database> {
     pool: Pool<DB>,
-    /// What keeps or ends a lease does not wait for the pool for long.
+    /// Renewals and releases use it where the pool has no connection free.
     reserve: Reserve<DB>,
     name: String,
     holder: HolderName,
     clock: Arc<dyn Clock>,
     in_flight: InFlight,
     notifications: ReleaseNotifications,
-    /// What is told of releases.
-    telling: InFlight,
+    /// The hints on their way: notifications and drains.
+    hints: InFlight,
 }
 
 /// When a call gives up.
 #[derive(Clone, Copy)]
 struct Limits {
-    /// The end of the wait for the pool, if the reserve may be taken then.
+    /// The end of the wait for the pool, if the reserve may be used after it.
     shared: Option<Instant>,
-    /// The end of the wait for a connection: a part of the budget, so that there is time left
-    /// to report that none was free. The pool itself tries again until then.
+    /// The end of the wait for a connection: a part of the budget, which leaves time to report
+    /// that none was free. The pool itself tries again until then.
     connection: Instant,
-    /// The end of the repetitions after other transactions were in the way.
+    /// The end of the repetitions after conflicts.
     repeat: Instant,
     /// The end of the wait for an answer.
     answer: Instant,
@@ -83,13 +80,13 @@ impl<DB: Database> fmt::Debug for LeaseTable<DB> {
 impl<DB: Database> LeaseTable<DB> {
     pub(super) fn new(pool: Pool<DB>, holder: HolderName, clock: Arc<dyn Clock>) -> LeaseTable<DB> {
         let name = DB::name(&pool.connect_options());
-        let (in_flight, telling) = (InFlight::default(), InFlight::default());
+        let (in_flight, hints) = (InFlight::default(), InFlight::default());
         let opened = pool.clone();
         let source = || Source::new(&name, move || listener::open::<DB>(opened.clone()));
-        let sources = DB::TELLS.then(source).into_iter().collect();
+        let sources = DB::NOTIFIES.then(source).into_iter().collect();
         let notifications = ReleaseNotifications::new(1, Notifies::Everyone, sources);
         let reserve = Reserve::new();
-        LeaseTable { pool, reserve, name, holder, clock, in_flight, notifications, telling }
+        LeaseTable { pool, reserve, name, holder, clock, in_flight, notifications, hints }
     }
 
     /// Returns a new owner, signed with the name of this client.
@@ -112,7 +109,7 @@ impl<DB: Database> LeaseTable<DB> {
     /// Waits until nothing is in flight.
     pub(super) async fn over(&self) {
         self.in_flight.over().await;
-        self.telling.over().await;
+        self.hints.over().await;
     }
 
     pub(super) fn cause(&self, cause: Fault) -> NodeCause {
@@ -123,23 +120,16 @@ impl<DB: Database> LeaseTable<DB> {
     /// that overtook the statement would find nothing to release.
     pub(super) async fn acquire(
         &self,
-        claim: &Claim,
+        claim: &LeaseClaim,
         budget: Duration,
     ) -> Result<AcquireAnswer, Fault> {
-        let limits = Limits::of(budget, ANSWER_LIMIT.max(budget));
-        for _ in 0..ROUNDS {
-            match self.call(claim, limits, DB::acquire).await? {
-                AcquireAnswer::Overtaken => {}
-                answer => return Ok(answer),
-            }
-        }
-        Ok(AcquireAnswer::Held { left: 0, shared: false, holder: None })
+        self.call(claim, Limits::of(budget, ANSWER_TIMEOUT.max(budget)), DB::acquire).await
     }
 
     /// Renews the row, within the budget.
     pub(super) async fn renew(
         &self,
-        claim: &Claim,
+        claim: &LeaseClaim,
         token: i64,
         budget: Duration,
     ) -> Result<bool, Fault> {
@@ -149,79 +139,76 @@ impl<DB: Database> LeaseTable<DB> {
         timeout(budget, renewal).await.unwrap_or(Err(Fault::TimedOut))
     }
 
-    /// Releases the row, and returns the outcome of the first try. If that failed, it goes on trying for a
-    /// while in a task of its own: the owner keeps it from other rows. The row stays closed until `closed`.
+    /// Releases the lease, which stays closed until `closed`, and returns whether it was held until now, by the
+    /// first try. If that fails, a task goes on trying: the owner in the claim keeps it from other leases.
     pub(super) async fn release(
         self: &Arc<Self>,
-        claim: Arc<Claim>,
+        claim: Arc<LeaseClaim>,
         budget: Duration,
         closed: Instant,
     ) -> Result<bool, Fault> {
-        let (end, opens) = (Instant::now() + ANSWER_LIMIT, closed <= Instant::now());
+        let end = Instant::now() + ANSWER_TIMEOUT;
         let first = self.try_release(&claim, budget, closed).await;
-        let freed = move |answer: &Result<ReleaseAnswer, Fault>| {
-            DB::TELLS && opens && matches!(answer, Ok(ReleaseAnswer::Released))
-        };
-        let (mut tells, mut done) = (freed(&first), first.is_ok());
-        if tells || !done {
-            let (table, note) =
-                (Arc::clone(self), tells.then(|| self.telling.enter(&claim.resource)));
-            let go_on = async move {
-                let mut pause = PAUSE;
-                while !done && Instant::now() < end {
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+        let notifies = |answer| DB::NOTIFIES && answer == Ok(ReleaseAnswer::Freed);
+        let held = first.clone().map(|answer| answer != ReleaseAnswer::Lapsed);
+        let hint = notifies(first.clone()).then(|| self.hints.enter(&claim.resource));
+        if hint.is_some() || first.is_err() {
+            let (table, mut answer) = (Arc::clone(self), first);
+            let finish = async move {
+                let mut pause = MAX_CONFLICT_PAUSE;
+                while answer.is_err() && Instant::now() < end {
+                    pause = (pause * 2).min(MAX_RELEASE_PAUSE);
                     sleep(pause / 2 + jitter(pause / 2)).await;
-                    let again = table.try_release(&claim, budget, closed).await;
-                    (tells, done) = (freed(&again), again.is_ok());
+                    answer = table.try_release(&claim, budget, closed).await;
                 }
-                if tells {
-                    table.tell(&claim.resource, budget).await;
+                if notifies(answer) {
+                    table.notify(&claim.resource, budget).await;
                 }
-                drop(note);
+                drop(hint);
             };
-            tokio::spawn(go_on.in_current_span());
+            tokio::spawn(finish.in_current_span());
         }
-        first.map(|answer| !matches!(answer, ReleaseAnswer::Lapsed))
+        held
     }
 
-    /// Tells those who wait in other processes, in a transaction of its own: on PostgreSQL those that
-    /// tell are committed one after another, and this one has nothing to write to disk.
-    async fn tell(&self, resource: &Resource, budget: Duration) {
+    /// Notifies other processes, in a transaction of its own: PostgreSQL commits those that
+    /// notify one after another, and this one has nothing to write to disk.
+    async fn notify(&self, resource: &Resource, budget: Duration) {
         let channel = listener::channel(resource);
         let limits = Limits::of(budget, budget);
-        let told = self.call(&channel, limits, |conn, channel| DB::tell(conn, channel)).await;
-        if let Err(fault) = told {
-            tracing::debug!(%resource, %fault, "a release was not told");
+        let sent = self.call(&channel, limits, |conn, channel| DB::notify(conn, channel)).await;
+        if let Err(fault) = sent {
+            tracing::debug!(%resource, %fault, "no notification of a release");
         }
     }
 
-    /// Keeps others from joining those who share the row, in a task of its own. If that fails, whoever
-    /// waits asks again.
+    /// Keeps others from joining those who share the row, in a task of its own. If that fails, the waiter
+    /// asks again.
     pub(super) fn drain(
         self: &Arc<Self>,
         resource: &Resource,
         lasting: Duration,
         budget: Duration,
     ) {
-        let (table, note) = (Arc::clone(self), self.telling.enter(resource));
-        let claim = Claim::new(resource, "", lasting, budget);
+        let (table, hint) = (Arc::clone(self), self.hints.enter(resource));
+        let claim = LeaseClaim::new(resource, "", lasting, budget);
         let drain = async move {
             let limits = Limits::of(budget, budget);
             if let Err(fault) = table.call(&claim, limits, DB::drain).await {
                 tracing::debug!(resource = %claim.resource, %fault, "others may still join");
             }
-            drop(note);
+            drop(hint);
         };
         tokio::spawn(drain.in_current_span());
     }
 
     async fn try_release(
         &self,
-        claim: &Claim,
+        claim: &LeaseClaim,
         budget: Duration,
         closed: Instant,
     ) -> Result<ReleaseAnswer, Fault> {
-        let limits = Limits::with_reserve(budget, ANSWER_LIMIT.max(budget));
+        let limits = Limits::with_reserve(budget, ANSWER_TIMEOUT.max(budget));
         let rest = move || closed.saturating_duration_since(Instant::now());
         self.call(claim, limits, move |conn, claim| DB::release(conn, claim, rest())).await
     }
@@ -237,7 +224,7 @@ impl<DB: Database> LeaseTable<DB> {
         Health { needed: 1, granting: 1 - causes.len(), causes, fleet, nodes }
     }
 
-    /// Runs statements on a connection, and again when other transactions were in the way.
+    /// Runs statements on a connection, and again after a conflict with other transactions.
     async fn call<T, C: Sync>(
         &self,
         context: &C,
@@ -248,7 +235,7 @@ impl<DB: Database> LeaseTable<DB> {
             let conn = self.connection(limits).await;
             let mut conn = conn.map_err(|error| fault::of_connection(&error))?;
             let Ok(answer) = timeout_at(limits.answer, run(&mut conn, context)).await else {
-                // In the pool it would wait for the answer for ever.
+                // The pool would wait for the answer for ever.
                 conn.close_on_drop();
                 return Err(Fault::TimedOut);
             };
@@ -256,10 +243,10 @@ impl<DB: Database> LeaseTable<DB> {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            let pause = jitter(PAUSE);
+            let pause = jitter(MAX_CONFLICT_PAUSE);
             let conflict = fault::is_conflict(&error);
             // A procedure of MySQL may leave its transaction open where it is interrupted.
-            if DB::KIND == Kind::MySql && !conflict {
+            if DB::DIALECT == Dialect::MySql && !conflict {
                 conn.close_on_drop();
             }
             if !conflict || Instant::now() + pause >= limits.repeat {

@@ -48,12 +48,12 @@ pub enum ProtectError {
         /// Its type.
         kind: String,
     },
-    /// The table is protected already, and names its rows otherwise. Under other names the marks that
-    /// stand would not count.
+    /// The table is protected already, and names its rows differently. The present marks would not count under
+    /// other names.
     #[error(
         "the table {table} is protected, and its rows are named {names}: as {others} they would have \
-         no marks, and stale tokens could write. To name them otherwise, stop the writers and take \
-         the protection off first (`fencing protect --table {table} --remove`)"
+         no marks, and stale tokens could write. To change the names, stop the writers and remove \
+         the protection first (`fencing protect --table {table} --remove`)"
     )]
     OtherNames {
         /// The table.
@@ -78,8 +78,7 @@ pub enum ProtectError {
         text(.0)
     )]
     NotMigrated(#[source] sqlx::Error),
-    /// Others used the table for longer than a second. Long transactions and backups do; nobody
-    /// waits any more.
+    /// Others used the table for longer than a second, as long transactions and backups do.
     #[error(
         "others kept the table locked for longer than a second, try again when their \
          transactions have ended: {}",

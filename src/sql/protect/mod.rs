@@ -1,9 +1,8 @@
 //! Triggers that refuse a write without a token or with a stale one, in any language.
 
-mod ddl;
 mod error;
 mod mysql;
-mod named;
+mod naming;
 mod postgres;
 mod protected;
 mod sqlite;
@@ -12,31 +11,31 @@ mod target;
 use sqlx::Pool;
 
 pub use self::error::{NameError, ProtectError};
-use self::named::quote_mark;
+use self::naming::quote_mark;
 pub use self::protected::Protected;
 pub use self::target::Protect;
 use crate::database::quoted::quote;
-use crate::database::{Database, Kind};
+use crate::database::{Database, Dialect};
 use crate::sql::migrate::unfit;
-use crate::sql::parts::{lost, marks_lost};
+use crate::sql::objects::{lost, marks_lost};
 
 impl Protect {
-    /// Returns the statements that protect the table, or protect it again. They leave out what
+    /// Returns the statements that protect the table, or protect it again, without those that depend on what
     /// [`apply`](Protect::apply) finds in the database: partitions, children, the application's
     /// triggers.
     #[must_use]
     pub fn statements<DB: Database>(&self) -> Vec<String> {
-        match DB::KIND {
-            Kind::MySql => mysql::statements(self),
-            Kind::Postgres => postgres::statements(self),
-            Kind::Sqlite => sqlite::statements(self, "rowid"),
+        match DB::DIALECT {
+            Dialect::MySql => mysql::statements(self),
+            Dialect::Postgres => postgres::statements(self),
+            Dialect::Sqlite => sqlite::statements(self, "rowid"),
         }
     }
 
     /// Protects the table, on PostgreSQL with its partitions and the children that inherit from
-    /// it. It reads the whole table first (not in shadow mode): nobody could change a row whose name is NULL,
-    /// empty or longer than 255 bytes. It waits a second at most for others who use the table, because everybody who comes
-    /// later waits behind it. On MySQL each statement commits by itself: if you may not LOCK TABLES,
+    /// it. It reads the whole table first (not in shadow mode), because a row whose name is NULL,
+    /// empty or longer than 255 bytes could not be changed. It waits a second at most for others who use the table, because
+    /// later ones wait behind it. On MySQL each statement commits by itself: if you may not LOCK TABLES,
     /// a table that was protected before is open for a moment.
     ///
     /// # Errors
@@ -48,19 +47,19 @@ impl Protect {
     /// If you drop the future, the table is protected or as it was before. On MySQL it may be half
     /// done: run it again.
     pub async fn apply<DB: Database>(&self, pool: &Pool<DB>) -> Result<(), ProtectError> {
-        let mut tx = ddl::begin(pool).await?;
+        let mut tx = protected::begin_change(pool).await?;
         DB::execute(&mut tx, "SELECT token FROM fencing_marks LIMIT 0".into()).await?;
         self.check::<DB>(&mut tx, None).await?;
-        for column in self.named.columns() {
+        for column in self.naming.columns() {
             self.check::<DB>(&mut tx, Some(column)).await?;
             self.check_text::<DB>(&mut tx, column).await?;
         }
         self.check_names::<DB>(&mut tx).await?;
         self.check_rows::<DB>(&mut tx).await?;
-        match DB::KIND {
-            Kind::MySql => mysql::apply::<DB>(self, &mut tx).await?,
-            Kind::Postgres => postgres::apply::<DB>(self, &mut tx).await?,
-            Kind::Sqlite => sqlite::apply::<DB>(self, &mut tx).await?,
+        match DB::DIALECT {
+            Dialect::MySql => mysql::apply::<DB>(self, &mut tx).await?,
+            Dialect::Postgres => postgres::apply::<DB>(self, &mut tx).await?,
+            Dialect::Sqlite => sqlite::apply::<DB>(self, &mut tx).await?,
         }
         Ok(tx.commit().await?)
     }
@@ -72,7 +71,7 @@ impl Protect {
         conn: &mut DB::Connection,
         column: Option<&str>,
     ) -> Result<(), ProtectError> {
-        let mark = quote_mark(DB::KIND);
+        let mark = quote_mark(DB::DIALECT);
         // SQLite would take a name alone for a text if it does not know it.
         let what = column.map(|column| format!("fenced.{}", quote(column, mark)));
         let (what, table) = (what.as_deref().unwrap_or("1"), self.path(mark));
@@ -93,32 +92,31 @@ impl Protect {
         let found = found::<DB>(conn, Some(path)).await?;
         let own = found.into_iter().find(|protected| protected.is(path));
         match own.as_ref().and_then(|own| own.protect.as_ref()) {
-            Some(protect) if protect.named != self.named => {
-                let (names, others) = (protect.named.pattern(), self.named.pattern());
+            Some(protect) if protect.naming != self.naming => {
+                let (names, others) = (protect.naming.pattern(), self.naming.pattern());
                 Err(ProtectError::OtherNames { table: path.to_owned(), names, others })
             }
             _ => Ok(()),
         }
     }
 
-    /// Refuses a table with rows that the triggers would refuse whatever token is presented: nobody could change or
-    /// delete them.
+    /// Refuses a table with rows that the triggers would refuse with any token: they could not be changed or deleted.
     async fn check_rows<DB: Database>(
         &self,
         conn: &mut DB::Connection,
     ) -> Result<(), ProtectError> {
-        if self.shadow || self.named.columns().is_empty() {
+        if self.shadow || self.naming.columns().is_empty() {
             return Ok(());
         }
-        let name = self.named.expression(DB::KIND, "fenced");
-        let (bytes, text) = match DB::KIND {
-            Kind::MySql => (format!("LENGTH({name})"), "CHAR"),
-            Kind::Postgres => (format!("octet_length({name})"), "text"),
-            Kind::Sqlite => (format!("length(CAST({name} AS BLOB))"), "TEXT"),
+        let name = self.naming.expression(DB::DIALECT, "fenced");
+        let (bytes, text) = match DB::DIALECT {
+            Dialect::MySql => (format!("LENGTH({name})"), "CHAR"),
+            Dialect::Postgres => (format!("octet_length({name})"), "text"),
+            Dialect::Sqlite => (format!("length(CAST({name} AS BLOB))"), "TEXT"),
         };
         let from = format!(
             "FROM {} AS fenced WHERE {name} IS NULL OR {bytes} NOT BETWEEN 1 AND 255",
-            self.path(quote_mark(DB::KIND))
+            self.path(quote_mark(DB::DIALECT))
         );
         let count =
             format!("SELECT CAST(count(*) AS {text}), CAST(count({name}) AS {text}) {from}");
@@ -144,22 +142,17 @@ impl Protect {
         conn: &mut DB::Connection,
         column: &str,
     ) -> Result<(), ProtectError> {
-        let (sql, mut values) = match DB::KIND {
-            Kind::Sqlite => return Ok(()),
-            Kind::Postgres => (postgres::SESSION_DEPENDENT, vec![Some(self.path('"'))]),
-            Kind::MySql => {
+        let (sql, mut values) = match DB::DIALECT {
+            Dialect::Sqlite => return Ok(()),
+            Dialect::Postgres => (postgres::SESSION_DEPENDENT, vec![Some(self.path('"'))]),
+            Dialect::MySql => {
                 (mysql::SESSION_DEPENDENT, vec![self.schema.clone(), Some(self.table.clone())])
             }
         };
         values.push(Some(column.to_owned()));
-        let kind = DB::texts(conn, sql.into(), values).await?;
-        match kind.into_iter().flatten().flatten().next() {
-            None => Ok(()),
-            Some(kind) => {
-                let (table, column) = (self.table.clone(), column.to_owned());
-                Err(ProtectError::SessionDependent { table, column, kind })
-            }
-        }
+        let Some(kind) = DB::first_text(conn, sql.into(), values).await? else { return Ok(()) };
+        let (table, column) = (self.table.clone(), column.to_owned());
+        Err(ProtectError::SessionDependent { table, column, kind })
     }
 }
 
@@ -191,12 +184,12 @@ pub async fn protected<DB: Database>(
                 None => (None, table),
             };
             Protect::unknown(schema, name.to_owned()).check::<DB>(&mut conn, None).await?;
-            return Ok(vec![Protected::none(table, DB::KIND)]);
+            return Ok(vec![Protected::none(table, DB::DIALECT)]);
         }
     }
     for protected in &mut found {
         if let Some(protect) = &protected.protect {
-            for column in protect.named.columns() {
+            for column in protect.naming.columns() {
                 let read = protect.check::<DB>(&mut conn, Some(column)).await;
                 let fault = match read {
                     Ok(()) => protect.check_text::<DB>(&mut conn, column).await,
@@ -205,11 +198,11 @@ pub async fn protected<DB: Database>(
                 protected.faults.extend(fault.err().map(|error| error.to_string()));
             }
         }
-        let home = match DB::KIND {
+        let home = match DB::DIALECT {
             // A trigger finds the marks in the schema of its table.
-            Kind::MySql => Some(protected.path.0.clone()),
-            Kind::Postgres => postgres::home::<DB>(&mut conn, &protected.path).await?,
-            Kind::Sqlite => None,
+            Dialect::MySql => Some(protected.path.0.clone()),
+            Dialect::Postgres => postgres::home::<DB>(&mut conn, &protected.path).await?,
+            Dialect::Sqlite => None,
         };
         let marks = marks_lost::<DB>(&mut conn, home.as_deref(), true).await?;
         let others = lost::<DB>(&mut conn, home.as_deref(), true).await?;
@@ -223,12 +216,12 @@ async fn found<DB: Database>(
     conn: &mut DB::Connection,
     table: Option<&str>,
 ) -> sqlx::Result<Vec<Protected>> {
-    match DB::KIND {
-        Kind::MySql => {
+    match DB::DIALECT {
+        Dialect::MySql => {
             let schema = table.and_then(|table| table.split_once('.')).map(|(schema, _)| schema);
             mysql::found::<DB>(conn, schema).await
         }
-        Kind::Postgres => postgres::found::<DB>(conn, table.is_some()).await,
-        Kind::Sqlite => sqlite::found::<DB>(conn).await,
+        Dialect::Postgres => postgres::found::<DB>(conn, table.is_some()).await,
+        Dialect::Sqlite => sqlite::found::<DB>(conn).await,
     }
 }

@@ -1,11 +1,11 @@
 use fencing_protocol::Resource;
 
 use super::error::ProtectError;
-use super::named::Named;
+use super::naming::Naming;
 use super::protected::{Found, Protected, by_table, trigger_faults};
 use super::target::Protect;
 use crate::database::quoted::{hex, unhex};
-use crate::database::{Database, Kind, Meaning, meaning};
+use crate::database::{Database, Dialect, Meaning, meaning};
 use crate::sql::migrate::unfit;
 
 /// A TIMESTAMP is read in the session's time zone.
@@ -52,13 +52,13 @@ const DDL: &str = "TRUNCATE, and DDL that drops, truncates or exchanges a partit
 const SHADOW: &str = "CALL fencing_check_shadow(";
 
 /// The longest name of a trigger.
-const LONGEST: usize = 64;
+const MAX_NAME: usize = 64;
 
 /// Returns the name of each trigger, its event and what it does. AFTER sees the row that lands, with what the database
 /// and other triggers have filled in.
 fn triggers(protect: &Protect) -> Vec<(String, &'static str, String)> {
     let trigger = |(kind, event, row)| {
-        let name = protect.named.expression(Kind::MySql, row);
+        let name = protect.naming.expression(Dialect::MySql, row);
         let call = match protect.shadow {
             false => format!("CALL fencing_check({name}, @fencing_token)"),
             true => {
@@ -75,7 +75,7 @@ fn triggers(protect: &Protect) -> Vec<(String, &'static str, String)> {
         ("delete", "DELETE", "OLD"),
     ];
     // Where all rows are of one resource none moves to another.
-    let moves = matches!(protect.named, Named::Columns { .. });
+    let moves = matches!(protect.naming, Naming::Columns { .. });
     events.into_iter().filter(|(kind, ..)| moves || *kind != "move").map(trigger).collect()
 }
 
@@ -101,36 +101,36 @@ fn drop_trigger(schema: Option<&str>, name: &str) -> String {
 /// Names a trigger. Those of a schema must differ, so a name that is cut ends in a hash.
 fn trigger(event: &str, table: &str) -> String {
     let name = format!("fencing_{event}_{table}");
-    if name.chars().count() <= LONGEST {
+    if name.chars().count() <= MAX_NAME {
         return name;
     }
     let hash = table.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
-    name.chars().take(LONGEST - 17).collect::<String>() + &format!("_{hash:016x}")
+    name.chars().take(MAX_NAME - 17).collect::<String>() + &format!("_{hash:016x}")
 }
 
-/// Reads from what a trigger does how the rows are named.
-fn named_of(call: &str) -> Option<Named> {
+/// Reads the naming of rows from the body of a trigger.
+fn naming_of(call: &str) -> Option<Naming> {
     let (_, arguments) =
         call.split_once("CALL fencing_check(").or_else(|| call.split_once(SHADOW))?;
     let (arguments, _) = arguments.rsplit_once(", @fencing_token")?;
     let text = |digits| String::from_utf8(unhex(digits)?).ok();
     if let Some(digits) = arguments.strip_prefix("x'").and_then(|rest| rest.strip_suffix('\'')) {
-        return Some(Named::Whole(Resource::new(text(digits)?).ok()?));
+        return Some(Naming::Whole(Resource::new(text(digits)?).ok()?));
     }
     let (digits, rest) = arguments.strip_prefix("CONCAT(x'")?.split_once('\'')?;
-    Named::of_expression(text(digits)?, rest, '`')
+    Naming::of_expression(text(digits)?, rest, '`')
 }
 
-/// Says that the table's engine has no transactions, if that is so.
+/// Returns the fault if the table's engine has no transactions.
 async fn not_transactional<DB: Database>(
     protect: &Protect,
     conn: &mut DB::Connection,
 ) -> sqlx::Result<Option<String>> {
     let table = vec![protect.schema.clone(), Some(protect.table.clone())];
-    let engine = DB::texts(conn, NOT_TRANSACTIONAL.into(), table).await?;
-    Ok(engine.into_iter().flatten().flatten().next().map(|engine| {
+    let engine = DB::first_text(conn, NOT_TRANSACTIONAL.into(), table).await?;
+    Ok(engine.map(|engine| {
         format!(
             "its engine {engine} has no transactions, and a write that is refused would stay. \
              ALTER TABLE ... ENGINE = InnoDB"
@@ -138,10 +138,10 @@ async fn not_transactional<DB: Database>(
     }))
 }
 
-/// Says that writers in shadow mode wait here, if that is so: with such a binary log reads lock.
+/// Returns the fault if writers in shadow mode wait, because reads lock with such a binary log.
 async fn waiting<DB: Database>(conn: &mut DB::Connection) -> sqlx::Result<Option<String>> {
-    let format = DB::texts(conn, LOGGED.into(), Vec::new()).await?;
-    Ok(format.into_iter().flatten().flatten().next().map(|format| {
+    let format = DB::first_text(conn, LOGGED.into(), Vec::new()).await?;
+    Ok(format.map(|format| {
         format!(
             "in shadow mode its writers wait for each other, because binlog_format is {format}: set \
              it to ROW"
@@ -159,7 +159,7 @@ pub(super) async fn apply<DB: Database>(
     if let Some(why) = unfit::<DB>(conn, protect.schema.clone()).await?.into_iter().next() {
         return Err(protect.unguardable(why));
     }
-    // What a table that was renamed has brought along.
+    // Triggers of an earlier name of the table.
     let expected = triggers(protect);
     let found = DB::texts(conn, FOUND.into(), vec![protect.schema.clone()]).await?;
     let names = found.iter().filter(|row| row.get(1) == Some(&Some(protect.table.clone())));
@@ -168,8 +168,7 @@ pub(super) async fn apply<DB: Database>(
     let others = others.map(|name| drop_trigger(protect.schema.as_deref(), name));
     let statements: Vec<_> = statements(protect).into_iter().chain(others).collect();
 
-    // Nobody writes between two statements, and only this one waits. A user that may not lock tables
-    // does without.
+    // Keeps others from writing between two statements. A user without the right to lock tables goes without.
     let lock = DB::execute(conn, format!("LOCK TABLES {} WRITE", protect.path('`'))).await;
     let is_denied = |error: &sqlx::Error| {
         error.as_database_error().is_some_and(|error| meaning(error) == Meaning::Denied)
@@ -193,8 +192,8 @@ pub(super) async fn found<DB: Database>(
     let mut found = Vec::new();
     let rows = DB::texts(conn, FOUND.into(), vec![schema.map(str::to_owned)]).await?;
     for (mut table, is_visible, triggers) in by_table(rows) {
-        if let Some(named) = triggers.iter().find_map(|(_, call)| named_of(call)) {
-            table.named = named;
+        if let Some(naming) = triggers.iter().find_map(|(_, call)| naming_of(call)) {
+            table.naming = naming;
         }
         table.shadow = triggers.iter().any(|(_, call)| call.contains(SHADOW));
         let mut unseen = vec![DDL.to_owned()];

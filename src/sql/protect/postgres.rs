@@ -1,7 +1,7 @@
 use fencing_protocol::Resource;
 
 use super::error::ProtectError;
-use super::named::Named;
+use super::naming::Naming;
 use super::protected::{Found, Protected, trigger_faults};
 use super::target::Protect;
 use crate::database::Database;
@@ -105,7 +105,7 @@ fn drops(protect: &Protect) -> Vec<String> {
 /// BEFORE sees. A partition gets the trigger for rows from its table.
 fn creates(protect: &Protect, is_partition: bool) -> Vec<String> {
     let table = protect.path('"');
-    let arguments: Vec<_> = arguments(&protect.named).iter().map(|text| literal(text)).collect();
+    let arguments: Vec<_> = arguments(&protect.naming).iter().map(|text| literal(text)).collect();
     let shadow = if protect.shadow { "_shadow" } else { "" };
     let rows = format!(
         "CREATE TRIGGER fencing_protect AFTER INSERT OR UPDATE OR DELETE ON {table}\n    \
@@ -120,26 +120,26 @@ fn creates(protect: &Protect, is_partition: bool) -> Vec<String> {
 }
 
 /// Lists the first column, the text before it, and further columns; or nothing and the whole name.
-fn arguments(named: &Named) -> Vec<String> {
-    match named {
-        Named::Columns { prefix, columns } => {
+fn arguments(naming: &Naming) -> Vec<String> {
+    match naming {
+        Naming::Columns { prefix, columns } => {
             let mut arguments = columns.clone();
             arguments.insert(1.min(arguments.len()), prefix.clone());
             arguments
         }
-        Named::Whole(resource) => vec![String::new(), resource.to_string()],
+        Naming::Whole(resource) => vec![String::new(), resource.to_string()],
     }
 }
 
 /// Reads the arguments back. Each ends in a NUL.
-fn named(hex: &str) -> Option<Named> {
+fn naming(hex: &str) -> Option<Naming> {
     let text = String::from_utf8(unhex(hex)?).ok()?;
     let mut arguments = text.strip_suffix('\0')?.split('\0').map(str::to_owned);
     let (first, prefix) = (arguments.next()?, arguments.next()?);
     if first.is_empty() {
-        return Some(Named::Whole(Resource::new(prefix).ok()?));
+        return Some(Naming::Whole(Resource::new(prefix).ok()?));
     }
-    Some(Named::Columns { prefix, columns: std::iter::once(first).chain(arguments).collect() })
+    Some(Naming::Columns { prefix, columns: std::iter::once(first).chain(arguments).collect() })
 }
 
 /// A table of the tree.
@@ -175,8 +175,7 @@ pub(super) async fn home<DB: Database>(
     (schema, table): &(String, String),
 ) -> sqlx::Result<Option<String>> {
     let table = vec![Some(schema.clone()), Some(table.clone())];
-    let home = DB::texts(conn, HOME.into(), table).await?;
-    Ok(home.into_iter().flatten().flatten().next())
+    DB::first_text(conn, HOME.into(), table).await
 }
 
 /// Protects the table and all below it.
@@ -213,8 +212,8 @@ pub(super) async fn found<DB: Database>(
         let mut table = Protect::unknown(schema.clone(), name.clone());
         let tree = tree::<DB>(&table, conn).await?;
         let rows = tree.first().and_then(|root| root.rows.clone()).unwrap_or_default();
-        if let Some(named) = named(rows.trim_start_matches('~')) {
-            table.named = named;
+        if let Some(naming) = naming(rows.trim_start_matches('~')) {
+            table.naming = naming;
         }
         table.shadow = is_shadow(&rows);
         let mut unseen = vec![SESSIONS.to_owned()];

@@ -1,9 +1,9 @@
-use sqlx::Pool;
+use sqlx::{Pool, Transaction};
 
-use super::ddl::begin;
 use super::error::ProtectError;
 use super::target::Protect;
-use crate::database::{Database, Kind, Texts};
+use crate::database::opening::{OpeningTransaction, procedure_connection};
+use crate::database::{Database, Dialect, Texts};
 
 /// A protected table, as the database's catalogue shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,12 +45,12 @@ impl From<Found> for Protected {
         let schema = protect.schema.clone().unwrap_or_else(|| "main".to_owned());
         Protected {
             table: if is_visible { name.clone() } else { format!("{schema}.{name}") },
-            resource: protect.named.pattern(),
+            resource: protect.naming.pattern(),
             faults,
             unseen,
             shadow: protect.shadow,
             path: (schema, name),
-            protect: Some(protect).filter(|protect| protect.named.is_known()),
+            protect: Some(protect).filter(|protect| protect.naming.is_known()),
             drops,
         }
     }
@@ -99,6 +99,21 @@ pub(super) fn trigger_faults(expected: &[Trigger], found: &[Trigger]) -> Vec<Str
     faults
 }
 
+/// Opens a transaction that changes triggers. It waits a second at most for others who use the
+/// table, because later ones wait behind it.
+pub(super) async fn begin_change<DB: Database>(
+    pool: &Pool<DB>,
+) -> sqlx::Result<Transaction<'static, DB>> {
+    let mut conn = procedure_connection(pool).await?;
+    if DB::DIALECT == Dialect::MySql {
+        // A trigger works in the SQL mode of the session that creates it.
+        let set = "SET SESSION lock_wait_timeout = 1,
+            sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'";
+        DB::execute(&mut conn, set.into()).await?;
+    }
+    OpeningTransaction::new(conn, DB::BEGIN_BOUNDED.into()).await
+}
+
 impl Protected {
     /// Returns whether the table is guarded as [`Protect`](super::Protect) would guard it today. One in
     /// shadow mode is not guarded.
@@ -114,10 +129,12 @@ impl Protected {
     }
 
     /// A table that has no trigger of the fence.
-    pub(super) fn none(table: &str, kind: Kind) -> Protected {
-        let fault = match kind {
-            Kind::MySql => "it is not protected, or you lack the right TRIGGER to see its triggers",
-            Kind::Postgres | Kind::Sqlite => "it is not protected",
+    pub(super) fn none(table: &str, dialect: Dialect) -> Protected {
+        let fault = match dialect {
+            Dialect::MySql => {
+                "it is not protected, or you lack the right TRIGGER to see its triggers"
+            }
+            Dialect::Postgres | Dialect::Sqlite => "it is not protected",
         };
         Protected {
             table: table.to_owned(),
@@ -146,7 +163,7 @@ impl Protected {
     /// If you drop the future, the triggers are all removed or all there. On MySQL it may be half
     /// done: run it again.
     pub async fn remove<DB: Database>(&self, pool: &Pool<DB>) -> Result<(), ProtectError> {
-        let mut tx = begin(pool).await?;
+        let mut tx = begin_change(pool).await?;
         for drop in &self.drops {
             DB::execute(&mut tx, drop.clone()).await?;
         }

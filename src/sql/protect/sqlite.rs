@@ -1,11 +1,11 @@
 use fencing_protocol::Resource;
 
 use super::error::ProtectError;
-use super::named::Named;
+use super::naming::Naming;
 use super::protected::{Found, Protected, Trigger, by_table, trigger_faults};
 use super::target::Protect;
 use crate::database::quoted::{quote, unquote};
-use crate::database::{Database, Kind};
+use crate::database::{Database, Dialect};
 
 /// The events that have a trigger each, in the order in which the triggers are created: the
 /// newest one fires first, so that a token is cleared last.
@@ -40,16 +40,16 @@ const REPLACE: &str = "the row that INSERT OR REPLACE or UPDATE OR REPLACE remov
     key other than its name, unless the session has PRAGMA recursive_triggers = ON, which refuses it";
 
 /// Every writer presents its token in the column `fencing_token`. The last trigger clears it, so
-/// at rest it is NULL, and a write that does not mention it presents nothing. GLOB: a token may
-/// stand with its resource, in a text, and a minus before either deletes the row.
+/// at rest it is NULL, and a write that does not mention it presents nothing. GLOB: the value may be a
+/// text with token and resource, and a minus before either deletes the row.
 ///
-/// Clearing is an UPDATE, which fires the triggers of the application. What they write in turn
-/// is part of the same write. So is what they wrote before, where the row still has the token.
-/// While a token is cleared it stands in `fencing_presented`, above those of the writes around
-/// it. No trigger fires inside itself, and so none that checks writes to the table.
+/// Clearing is an UPDATE, which fires the triggers of the application. Their writes
+/// are part of the same write, also earlier ones, while the row still has the token.
+/// While a token is cleared it is in `fencing_presented`, above those of the enclosing
+/// writes. No trigger fires inside itself, and so none that checks writes to the table.
 ///
-/// RAISE(FAIL) ends a statement and keeps what it has changed, this row included: it counts only
-/// in the statement that wrote it, which has one time from its begin to its end. RAISE(IGNORE)
+/// RAISE(FAIL) ends a statement and keeps its changes, this row included: the row counts only
+/// in the statement that wrote it, which has one time from start to end. RAISE(IGNORE)
 /// skips the clearing: the write is refused, since the token would count as presented for good.
 ///
 /// AFTER: before an insert, a key that the database generates is not known.
@@ -77,8 +77,8 @@ fn trigger(protect: &Protect, event: &str) -> Protect {
 fn body(protect: &Protect, event: &str, rowid: &str) -> String {
     let own = quote(&protect.table, '"');
     let (old, new) = (
-        protect.named.expression(Kind::Sqlite, "OLD"),
-        protect.named.expression(Kind::Sqlite, "NEW"),
+        protect.naming.expression(Dialect::Sqlite, "OLD"),
+        protect.naming.expression(Dialect::Sqlite, "NEW"),
     );
     let table = quote(&protect.table, '\'');
     let (check, place) = match protect.shadow {
@@ -131,7 +131,7 @@ fn body(protect: &Protect, event: &str, rowid: &str) -> String {
             admit(&old, "NEW.fencing_token"),
             match protect.shadow {
                 false => admit(&new, "NEW.fencing_token"),
-                // Told once, if the name is the same.
+                // Recorded once, if the name is the same.
                 true => format!(
                     "\n    INSERT INTO fencing_shadow SELECT {new},\n        \
                      coalesce(NEW.fencing_token, ({PRESENTED})), {table}\n        \
@@ -145,12 +145,12 @@ fn body(protect: &Protect, event: &str, rowid: &str) -> String {
 }
 
 /// Reads from the trigger of an insert how the rows are named.
-fn named(trigger: &str) -> Option<Named> {
+fn naming(trigger: &str) -> Option<Naming> {
     let (prefix, rest) = unquote(trigger.split_once(" VALUES (")?.1, '\'')?;
     let (expression, _) = rest.split_once(",\n")?;
     match expression.is_empty() {
-        true => Some(Named::Whole(Resource::new(prefix).ok()?)),
-        false => Named::of_expression(prefix, expression, '"'),
+        true => Some(Naming::Whole(Resource::new(prefix).ok()?)),
+        false => Naming::of_expression(prefix, expression, '"'),
     }
 }
 
@@ -222,7 +222,7 @@ pub(super) async fn apply<DB: Database>(
             continue;
         }
         DB::execute(conn, format!("DROP TRIGGER {schema}.{}", quote(name, '"'))).await?;
-        // What a table that was renamed has brought along is gone.
+        // Triggers of an earlier name of the table are gone.
         if let (false, Some(rest)) = (is_ours(name), sql.strip_prefix("CREATE TRIGGER ")) {
             DB::execute(conn, format!("CREATE TRIGGER {schema}.{rest}")).await?;
         }
@@ -245,15 +245,15 @@ pub(super) async fn found<DB: Database>(conn: &mut DB::Connection) -> sqlx::Resu
         }
         let insert = trigger(&table, "insert").table;
         let insert = triggers.iter().find(|(name, _)| *name == insert);
-        if let Some(named) = insert.and_then(|(_, sql)| named(sql)) {
-            table.named = named;
+        if let Some(naming) = insert.and_then(|(_, sql)| naming(sql)) {
+            table.naming = naming;
         }
         table.shadow =
             insert.is_some_and(|(_, sql)| sql.contains("INSERT INTO fencing_shadow VALUES"));
         let rowid = rowid::<DB>(&table, conn).await.unwrap_or("rowid");
         let mut faults = faults(&table, &triggers, rowid);
         faults.extend(at_rest::<DB>(&table, conn).await);
-        let replaces = matches!(table.named, Named::Columns { .. });
+        let replaces = matches!(table.naming, Naming::Columns { .. });
         let unseen = replaces.then(|| REPLACE.to_owned()).into_iter().collect();
         let ours = triggers.iter().filter(|(name, _)| is_ours(name));
         let drops = ours
@@ -264,14 +264,14 @@ pub(super) async fn found<DB: Database>(conn: &mut DB::Connection) -> sqlx::Resu
     Ok(found)
 }
 
-/// Looks for what a statement has left behind that failed and kept its changes: a token in a row, and
+/// Looks for the leftovers of a statement that failed and kept its changes: a token in a row, and
 /// one that was being cleared.
 async fn at_rest<DB: Database>(protect: &Protect, conn: &mut DB::Connection) -> Vec<String> {
     let rows =
         format!("SELECT 'x' FROM {} WHERE fencing_token IS NOT NULL LIMIT 1", protect.path('"'));
     let kept = "a row keeps a token in fencing_token, which counts for later writes to it: write each \
         row WHERE fencing_token IS NOT NULL once with a newer token, which clears it";
-    let left = "a token that a failed statement was clearing stands in fencing_presented until the \
+    let left = "a token that a failed statement was clearing remains in fencing_presented until the \
         next write with a token";
     let mut faults = Vec::new();
     for (select, fault) in

@@ -1,7 +1,7 @@
 use fencing_protocol::Resource;
 
 use super::error::{NameError, ProtectError};
-use super::named::Named;
+use super::naming::Naming;
 use crate::database::quoted::quote;
 
 /// A table that the database itself is to guard.
@@ -33,7 +33,7 @@ use crate::database::quoted::quote;
 pub struct Protect {
     pub(in crate::sql) schema: Option<String>,
     pub(in crate::sql) table: String,
-    pub(in crate::sql) named: Named,
+    pub(in crate::sql) naming: Naming,
     pub(in crate::sql) shadow: bool,
 }
 
@@ -58,7 +58,7 @@ impl Protect {
         if columns.is_empty() {
             return Err(NameError);
         }
-        Protect::new(table, Named::Columns { prefix: String::new(), columns })
+        Protect::new(table, Naming::Columns { prefix: String::new(), columns })
     }
 
     /// Protects `table`, all rows as this resource.
@@ -66,21 +66,21 @@ impl Protect {
     /// # Errors
     /// [`NameError`] if the table cannot be a name.
     pub fn whole(table: &str, resource: Resource) -> Result<Protect, NameError> {
-        Protect::new(table, Named::Whole(resource))
+        Protect::new(table, Naming::Whole(resource))
     }
 
-    fn new(table: &str, named: Named) -> Result<Protect, NameError> {
+    fn new(table: &str, naming: Naming) -> Result<Protect, NameError> {
         let (schema, table) = match table.split_once('.') {
             Some((schema, table)) => (Some(name(schema)?), name(table)?),
             None => (None, name(table)?),
         };
-        Ok(Protect { schema, table, named, shadow: false })
+        Ok(Protect { schema, table, naming, shadow: false })
     }
 
     /// A table whose triggers do not say how its rows are named.
     pub(super) fn unknown(schema: Option<String>, table: String) -> Protect {
-        let named = Named::Columns { prefix: String::new(), columns: Vec::new() };
-        Protect { schema, table, named, shadow: false }
+        let naming = Naming::Columns { prefix: String::new(), columns: Vec::new() };
+        Protect { schema, table, naming, shadow: false }
     }
 
     /// Puts this text before the columns' texts in the name of the resource: `files/` makes
@@ -92,7 +92,7 @@ impl Protect {
         if !text.is_empty() && Resource::new(format!("{text}x")).is_err() {
             return Err(NameError);
         }
-        if let Named::Columns { prefix, .. } = &mut self.named {
+        if let Naming::Columns { prefix, .. } = &mut self.naming {
             text.clone_into(prefix);
         }
         Ok(self)

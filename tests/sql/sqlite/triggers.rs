@@ -158,7 +158,7 @@ async fn a_token_that_a_failed_statement_leaves_behind_is_not_presented_again() 
         }
         let bad = "UPDATE files SET body = 'bad', fencing_token = 34 WHERE path = 'a'";
         attempt(&place.pool, bad).await.unwrap_err();
-        assert!(faults(&place).await.contains("stands in fencing_presented"));
+        assert!(faults(&place).await.contains("remains in fencing_presented"));
         // Another statement has another time, unless it begins in the same millisecond.
         let failed = sqlx::query_scalar::<_, f64>(NOW).fetch_one(&place.pool).await.unwrap();
         while sqlx::query_scalar::<_, f64>(NOW).fetch_one(&place.pool).await.unwrap() <= failed {}

@@ -37,7 +37,7 @@ async fn the_release_of_another_owner_does_not_wait() {
     let mut by_hand = place.pool.begin().await.unwrap();
     sqlx::query(LOCK_ROW).execute(&mut *by_hand).await.unwrap();
     for level in DEFAULTS {
-        let free = "CALL fencing_lease_release('invoice/42', 'another', 1)";
+        let free = "CALL fencing_lease_release('invoice/42', 'another', 0, 1)";
         let freed = sqlx::query_scalar::<_, i64>(free).fetch_all(&place.at(level)).await;
         assert_eq!(freed.unwrap(), [0]);
     }
@@ -148,12 +148,12 @@ async fn two_share() -> (Place, MySqlPool, String) {
 
 /// What the server answers to one that asks to share the row: the token, or for how long it is closed.
 async fn shared(pool: &MySqlPool, owner: &str) -> (Option<i64>, Option<i64>) {
-    let share = sqlx::query_as("CALL fencing_lease_share('invoice/42', ?, 60000, 9)");
+    let share = sqlx::query_as("CALL fencing_lease_acquire('invoice/42', ?, TRUE, 60000, 9)");
     share.bind(owner.to_owned()).fetch_all(pool).await.unwrap()[0]
 }
 
 async fn leaves(pool: &MySqlPool, owner: &str) -> i64 {
-    let leave = sqlx::query_scalar("CALL fencing_lease_leave('invoice/42', ?, 0, 9)");
+    let leave = sqlx::query_scalar("CALL fencing_lease_release('invoice/42', ?, 0, 9)");
     leave.bind(owner.to_owned()).fetch_all(pool).await.unwrap()[0]
 }
 

@@ -74,7 +74,7 @@ async fn an_interrupted_procedure_leaves_no_transaction_in_the_pool() {
     let skipped = "CREATE TABLE other (x INT) ENGINE = InnoDB;
         DROP PROCEDURE fencing_lease_acquire;
         CREATE PROCEDURE fencing_lease_acquire(
-            IN a VARBINARY(1024), IN b VARBINARY(64), IN c BIGINT, IN d BIGINT)
+            IN a VARBINARY(1024), IN b VARBINARY(64), IN s BOOLEAN, IN c BIGINT, IN d BIGINT)
         BEGIN
             START TRANSACTION;
             SIGNAL SQLSTATE '70100' SET MYSQL_ERRNO = 1317, MESSAGE_TEXT = 'interrupted';
@@ -153,7 +153,7 @@ async fn a_session_that_has_waited_in_vain_keeps_no_lock_and_no_setting() {
     sqlx::query(LOCK_ROW).execute(&mut *by_hand).await.unwrap();
     let calls = [
         format!("CALL fencing_lease_renew('invoice/42', '{owner}', 1, 60000, 1)"),
-        format!("CALL fencing_lease_release('invoice/42', '{owner}', 1)"),
+        format!("CALL fencing_lease_release('invoice/42', '{owner}', 0, 1)"),
     ];
     for call in calls {
         let call = sqlx::query(AssertSqlSafe(call)).execute(&session);

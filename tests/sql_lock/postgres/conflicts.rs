@@ -30,7 +30,7 @@ async fn a_row_that_somebody_keeps_locked_holds_no_renewal_or_release_up() {
 /// Renewals stop on their way into the table for a while; nothing else does.
 const SLOW_RENEWALS: &str = "
     CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-        IF current_query() LIKE '%AND token = %' THEN PERFORM pg_sleep(3); END IF;
+        IF current_query() LIKE '%fencing_lease_renew(%' THEN PERFORM pg_sleep(3); END IF;
         RETURN NULL;
     END $$;
     CREATE TRIGGER slow BEFORE UPDATE ON fencing_leases FOR EACH STATEMENT EXECUTE FUNCTION slow();

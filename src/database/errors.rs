@@ -2,7 +2,7 @@ use sqlx::error::DatabaseError;
 
 use super::Meaning;
 
-/// The tables of codes, one for each database.
+/// The codes of each database.
 const TABLES: &[fn(&dyn DatabaseError) -> Option<Meaning>] = &[
     #[cfg(feature = "mysql")]
     super::mysql::meaning,
@@ -12,12 +12,12 @@ const TABLES: &[fn(&dyn DatabaseError) -> Option<Meaning>] = &[
     super::sqlite::meaning,
 ];
 
-/// Returns what the error means. Each database knows its own errors.
+/// Returns what the error means.
 pub fn meaning(error: &dyn DatabaseError) -> Meaning {
     TABLES.iter().find_map(|table| table(error)).unwrap_or(Meaning::Other)
 }
 
-/// Returns the text of the driver's error, and what to do where it does not say so.
+/// Returns the text of the driver's error, and what to do where the driver does not say that.
 pub fn text(error: &sqlx::Error) -> String {
     let text = error.to_string();
     match error {

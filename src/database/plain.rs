@@ -1,0 +1,61 @@
+/// Writes the methods of [`FenceStatements`](super::FenceStatements) that only pass a statement on. Without a
+/// macro each user of a database would have to repeat the bounds of its driver.
+macro_rules! plain_statements {
+    () => {
+        async fn run(
+            conn: &mut Self::Connection,
+            sql: String,
+            values: Self::Arguments,
+        ) -> sqlx::Result<u64> {
+            let run = sqlx::query_with::<Self, _>(sqlx::AssertSqlSafe(sql), values);
+            Ok(run.execute(conn).await?.rows_affected())
+        }
+
+        async fn execute(conn: &mut Self::Connection, sql: String) -> sqlx::Result<()> {
+            sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(conn).await.map(drop)
+        }
+
+        async fn read(
+            conn: &mut Self::Connection,
+            sql: String,
+        ) -> sqlx::Result<Vec<$crate::database::Texts>> {
+            use sqlx::Row;
+            let rows = sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).fetch_all(conn).await?;
+            let texts = |row: &<Self as sqlx::Database>::Row| {
+                (0..row.len()).map(|at| row.try_get_unchecked(at)).collect()
+            };
+            rows.iter().map(texts).collect()
+        }
+
+        async fn texts(
+            conn: &mut Self::Connection,
+            sql: String,
+            values: Vec<Option<String>>,
+        ) -> sqlx::Result<Vec<$crate::database::Texts>> {
+            use sqlx::Row;
+            let query = sqlx::query::<Self>(sqlx::AssertSqlSafe(sql)).persistent(false);
+            let query = values.into_iter().fold(query, |query, value| query.bind(value));
+            let rows = query.fetch_all(conn).await?;
+            let texts = |row: &Self::Row| (0..row.len()).map(|at| row.try_get(at)).collect();
+            rows.iter().map(texts).collect()
+        }
+    };
+}
+pub(super) use plain_statements;
+
+/// Returns the migrations of this folder by version: description and SQL.
+macro_rules! migrations {
+    ($folder:literal) => {
+        migrations!($folder: 1 marks, 2 admit, 3 leases, 4 lower, 5 shadow, 6 prune)
+    };
+    ($folder:literal: $($version:literal $name:ident),*) => {
+        &[$((
+            $version,
+            concat!("fencing ", stringify!($name)),
+            include_str!(concat!(
+                "../../../migrations/", $folder, "/000", $version, "_fencing_", stringify!($name), ".sql"
+            )),
+        )),*]
+    };
+}
+pub(super) use migrations;
