@@ -1,10 +1,16 @@
 //! Makes a lock service from a URL. Nothing else in `lock` knows every back end.
 
 mod error;
+#[cfg(feature = "mysql")]
+mod mysql;
+#[cfg(feature = "postgres")]
+mod postgres;
 #[cfg(feature = "redis")]
-mod redis_urls;
+mod redis;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod sql;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 #[cfg(test)]
 mod tests;
 
@@ -130,13 +136,13 @@ type BackEnd = fn(&ConnectOptions) -> Result<Connected, ConnectError>;
 const BACK_ENDS: &[(&[&str], BackEnd)] = &[
     (&["memory"], memory),
     #[cfg(feature = "redis")]
-    (&["redis", "rediss", "valkey", "valkeys", "unix", "redis+unix", "valkey+unix"], redis),
+    (&["redis", "rediss", "valkey", "valkeys", "unix", "redis+unix", "valkey+unix"], redis::open),
     #[cfg(feature = "postgres")]
-    (&["postgres", "postgresql"], sql::postgres),
+    (&["postgres", "postgresql"], postgres::open),
     #[cfg(feature = "mysql")]
-    (&["mysql", "mariadb"], sql::mysql),
+    (&["mysql", "mariadb"], mysql::open),
     #[cfg(feature = "sqlite")]
-    (&["sqlite"], sql::sqlite),
+    (&["sqlite"], sqlite::open),
 ];
 
 /// How many nodes a lock service in memory has.
@@ -145,11 +151,6 @@ const MEMORY_NODES: usize = 5;
 fn memory(options: &ConnectOptions) -> Result<Connected, ConnectError> {
     let nodes = (1..=MEMORY_NODES).map(|number| MemoryNode::new(format!("memory-{number}")));
     redlock(options, Redlock::builder().nodes(nodes))
-}
-
-#[cfg(feature = "redis")]
-fn redis(options: &ConnectOptions) -> Result<Connected, ConnectError> {
-    redlock(options, Redlock::builder().redis(redis_urls::urls(&options.url)))
 }
 
 fn redlock(

@@ -1,6 +1,13 @@
+use super::{ConnectError, ConnectOptions, Connected, redlock};
+use crate::lock::redlock::Redlock;
+
+pub(super) fn open(options: &ConnectOptions) -> Result<Connected, ConnectError> {
+    redlock(options, Redlock::builder().redis(urls(&options.url)))
+}
+
 /// Returns one URL for each server. A server without a scheme shares the text before the first
 /// host and behind the last: `redis://user@a,b/1` is `redis://user@a/1` and `redis://user@b/1`.
-pub(super) fn urls(list: &str) -> Vec<String> {
+fn urls(list: &str) -> Vec<String> {
     let parts = || list.split(',').map(str::trim).filter(|part| !part.is_empty());
     let first = parts().next().unwrap_or_default();
     let Some(scheme_end) = first.find("://").map(|at| at + 3) else {
