@@ -185,18 +185,10 @@ impl Session for FaultySession {
             }
             let (reply, answer) = oneshot::channel();
             let _ = calls.send(UnansweredCall { request, reply });
-            let answered = async {
-                let answer = answer.await.unwrap_or_else(|_| Err(broken()));
-                let delay = faults.now().delay;
-                if !delay.is_zero() {
-                    sleep(delay).await;
-                }
-                answer
-            };
             tokio::select! {
                 biased;
                 () = faults.broken(breaks) => Err(broken()),
-                answer = answered => answer,
+                answer = answer => answer.unwrap_or_else(|_| Err(broken())),
             }
         }
         .boxed()
@@ -223,6 +215,15 @@ async fn serve(
             lost.push(reply);
             continue;
         }
-        let _ = reply.send(answer);
+        let delay = faults.now().delay;
+        if delay.is_zero() {
+            let _ = reply.send(answer);
+        } else {
+            // As on a network: answers that are on their way do not delay one another.
+            tokio::spawn(async move {
+                sleep(delay).await;
+                let _ = reply.send(answer);
+            });
+        }
     }
 }

@@ -66,9 +66,6 @@ impl fmt::Debug for Opened {
     }
 }
 
-/// The most calls of a session without an answer. It keeps the order of this many.
-pub(super) const MAX_CALLS: usize = 4096;
-
 /// One connection to one incarnation of a node. It never reconnects: when it breaks, every call
 /// fails, and the caller opens a new one.
 pub trait Session: Send + Sync + 'static {

@@ -11,7 +11,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 
 use super::fault::unreachable;
-use crate::lock::redlock::node::MAX_CALLS;
 
 /// After how much silence the other end of a connection is asked whether it is still there.
 const KEEPALIVE: Duration = Duration::from_secs(10);
@@ -66,6 +65,9 @@ async fn driven(
 pub(super) fn settings() -> TcpSettings {
     TcpSettings::default().set_nodelay(true).set_keepalive(keepalive())
 }
+
+/// The most calls of a session without an answer. It keeps the order of this many.
+const MAX_CALLS: usize = 4096;
 
 /// Makes the system notice while a connection is idle that its other end has vanished.
 fn keepalive() -> TcpKeepalive {
