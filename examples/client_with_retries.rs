@@ -9,7 +9,6 @@ use fencing::lock::{AcquireError, Lease, sql::SqlLock};
 use fencing::sql::{self, AdmitError, Retry};
 use fencing::{Resource, Token};
 use sqlx::sqlite::{Sqlite, SqliteConnectOptions, SqlitePool};
-use tokio::time::sleep;
 
 /// Busy is waited for by `acquire` itself, for 30 s. An outage is waited for here, a few times.
 async fn acquire(lock: &SqlLock<Sqlite>, what: &Resource) -> Result<Lease, AcquireError> {
@@ -18,7 +17,7 @@ async fn acquire(lock: &SqlLock<Sqlite>, what: &Resource) -> Result<Lease, Acqui
             Err(AcquireError::Unavailable { cause, .. }) => eprintln!("{cause}"),
             result => return result,
         }
-        sleep(Duration::from_secs(pause)).await;
+        tokio::time::sleep(Duration::from_secs(pause)).await;
     }
     lock.acquire(what).await
 }
@@ -45,7 +44,6 @@ async fn main() -> anyhow::Result<()> {
         let lease = acquire(&lock, &counter).await?;
         // Another transaction in the way: the same lease tries again.
         let added = sql::retry(Retry::new(), || add(&pool, &counter, lease.token())).await;
-        // What was added stays added.
         if let Err(doubt) = lease.release().await {
             eprintln!("{doubt}");
         }

@@ -74,7 +74,7 @@ fn renewals_that_fail_and_leases_that_are_lost_are_counted() {
     let failed = of(&door, &lease, "PUT");
     servers.iter().take(3).for_each(|server| server.signal("CONT"));
     assert_eq!(failed.status, 503, "{failed:?}");
-    assert!(failed.text().contains("the lease lasts for another 5"), "{failed:?}");
+    assert!(failed.text().contains("the lease lasts for another 9m"), "{failed:?}");
     assert_eq!((door.metric(NOT_RENEWED), door.metric(LOST)), (1.0, 0.0));
     until("it is renewed again", || of(&door, &lease, "PUT").status == 200);
     let failed = door.metric(NOT_RENEWED);
