@@ -158,7 +158,7 @@ BEGIN
         SET in_parts = COALESCE(last_owner = 'shared' AND others IS NOT NULL, FALSE);
         -- By hand a row may be closed to those who share as well: it has no `closed_for` then.
         SET joins = shares AND in_parts AND allowed IS NOT NULL;
-        SET noticed = IF(NOT joins AND ends > present + allowed, LEAST(COALESCE(noted, present), present), NULL);
+        SET noticed = IF(joins, noted, IF(ends > present + allowed, LEAST(COALESCE(noted, present), present), NULL));
         SET closed = CASE
             WHEN shares AND draining <= present AND drained > present THEN drained
             WHEN joins THEN 0

@@ -31,7 +31,7 @@ END
 $fencing$;
 
 -- fencing_list(after, limit): reads marks of resources after this one.
-CREATE OR REPLACE FUNCTION fencing_list(after text, at_most integer)
+CREATE OR REPLACE FUNCTION fencing_list(after text, at_most bigint)
     RETURNS TABLE (resource text, token bigint) LANGUAGE plpgsql STABLE AS $fencing$
 BEGIN
     RETURN QUERY SELECT mark.resource, mark.token FROM fencing_marks AS mark
@@ -348,7 +348,7 @@ BEGIN
     END IF;
     FOREACH called IN ARRAY ARRAY[
         'FUNCTION %1$I.fencing_admit(text, bigint)', 'FUNCTION %1$I.fencing_compare(text, bigint)',
-        'FUNCTION %1$I.fencing_highest(text)', 'FUNCTION %1$I.fencing_list(text, integer)',
+        'FUNCTION %1$I.fencing_highest(text)', 'FUNCTION %1$I.fencing_list(text, bigint)',
         'PROCEDURE %1$I.fencing_begin(text, bigint)', 'FUNCTION %1$I.fencing_protect()']
     LOOP
         EXECUTE format('ALTER ' || called || ' SET search_path = %1$I, pg_temp', home);

@@ -84,7 +84,7 @@ BEGIN
         -- By hand a row may be closed to those who share as well: it has no `closed_for` then.
         joins := shares AND is_shared AND lease.closed_for IS NOT NULL;
         -- By hand a row may be closed until infinity: then no clock was set back.
-        noticed := CASE WHEN NOT joins AND lease.expires_at < 'infinity'
+        noticed := CASE WHEN joins THEN lease.odd_since WHEN lease.expires_at < 'infinity'
             AND lease.expires_at > present + lease.closed_for THEN least(lease.odd_since, present) END;
         closed := CASE
             WHEN shares AND lease.draining_since <= present AND lease.draining_until > present
@@ -128,6 +128,9 @@ BEGIN
         parts = held, draining_since = CASE WHEN shares THEN draining_since END,
         draining_until = CASE WHEN shares THEN draining_until END
     WHERE resource = the_resource;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'fencing: the row of the lease was deleted meanwhile' USING ERRCODE = '40001';
+    END IF;
     RETURN NEXT;
 END
 $fencing$;

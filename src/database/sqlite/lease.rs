@@ -94,7 +94,10 @@ impl LeaseRow {
         let odd = self
             .closed_for
             .filter(|term| !joins && self.expires_at > present.saturating_add(*term));
-        let noticed = odd.map(|_| self.odd_since.map_or(present, |since| since.min(present)));
+        let noticed = match joins {
+            true => self.odd_since,
+            false => odd.map(|_| self.odd_since.map_or(present, |since| since.min(present))),
+        };
         let until = match self.draining {
             Some((since, until)) if claim.shared && since <= present && until > present => until,
             _ if joins => 0,
