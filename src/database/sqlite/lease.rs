@@ -13,10 +13,10 @@ use crate::database::{
 const READ: &str = "
     SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER), coalesce(token, 0), coalesce(owner, ''),
         coalesce(expires_at, 0), closed_for, odd_since, parts, draining_since, draining_until
-    FROM (SELECT 1) LEFT JOIN fencing_leases ON resource = ?1";
+    FROM (SELECT 1) LEFT JOIN main.fencing_leases ON resource = ?1";
 
 const WRITE: &str = "
-    INSERT INTO fencing_leases (resource, token, owner, expires_at, closed_for, odd_since, parts,
+    INSERT INTO main.fencing_leases (resource, token, owner, expires_at, closed_for, odd_since, parts,
         draining_since, draining_until)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
     ON CONFLICT (resource) DO UPDATE SET token = ?2, owner = ?3, expires_at = ?4, closed_for = ?5,
@@ -25,28 +25,28 @@ const WRITE: &str = "
 /// Reads the mark and the floor. The mark may be above the row's token if the tokens came from elsewhere
 /// before, or the row was lost. The floor replaces a mark that was pruned.
 const LAST: &str = "
-    SELECT (SELECT token FROM fencing_marks WHERE resource = ?1), token FROM fencing_floor";
+    SELECT (SELECT token FROM main.fencing_marks WHERE resource = ?1), token FROM main.fencing_floor";
 
 const PROBE: &str = "
-    SELECT 1 FROM fencing_leases AS lease, fencing_marks AS mark, fencing_floor AS floor
+    SELECT 1 FROM main.fencing_leases AS lease, main.fencing_marks AS mark, main.fencing_floor AS floor
     WHERE lease.token = 0 AND mark.token = 0 AND floor.token < 0 LIMIT 0";
 
 const LEASES: LeaseQueries = LeaseQueries {
     list: "
         SELECT resource, CAST(token AS TEXT), owner, coalesce(part.key, owner),
             CAST(coalesce(part.value, expires_at) - present AS TEXT), NULL
-        FROM (SELECT *, CAST(unixepoch('subsec') * 1000 AS INTEGER) AS present FROM fencing_leases
+        FROM (SELECT *, CAST(unixepoch('subsec') * 1000 AS INTEGER) AS present FROM main.fencing_leases
             WHERE {which} AND expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER)
             ORDER BY resource LIMIT {limit}) AS lease
         LEFT JOIN json_each(CASE WHEN owner = 'shared' THEN parts END) AS part ON part.value > present
         ORDER BY resource, 4",
     after: "resource > ?1",
     one: "resource = ?1",
-    lock: "SELECT owner FROM fencing_leases WHERE resource = ?1 AND owner = ?2
+    lock: "SELECT owner FROM main.fencing_leases WHERE resource = ?1 AND owner = ?2
         AND token = CAST(?3 AS INTEGER) AND expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER)",
-    end: "UPDATE fencing_leases SET expires_at = 0
+    end: "UPDATE main.fencing_leases SET expires_at = 0
         WHERE resource = ?1 AND owner = ?2 AND token = CAST(?3 AS INTEGER)",
-    audit: "INSERT INTO fencing_audit (resource, from_token, to_token, lowered_at)
+    audit: "INSERT INTO main.fencing_audit (resource, from_token, to_token, lowered_at)
         VALUES (?1, CAST(?2 AS INTEGER), CAST(?2 AS INTEGER), strftime('%Y-%m-%d %H:%M:%f', 'now'))",
 };
 
