@@ -31,7 +31,7 @@ pub(crate) struct Terms {
 
 /// How long what is still on its way may take at the end.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long the lock is waited for before the user is told what is waited for.
+/// The wait is cut into pieces of this length: between two of them a message may say why the nodes do not grant.
 const SLICE: Duration = Duration::from_secs(1);
 const SLICE_INTERVAL: Duration = Duration::from_millis(100);
 

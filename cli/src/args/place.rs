@@ -72,7 +72,7 @@ impl Place {
         Ok(chosen)
     }
 
-    /// Returns the same, also where a namespace is given with a database.
+    /// Returns the chosen servers, and ignores a namespace beside a database.
     pub(crate) fn named(&self) -> Result<Chosen, Failure> {
         let set = |name| env::var(name).ok().filter(|value| !value.is_empty());
         let given = !self.redis.is_empty() || self.database.is_some();

@@ -151,7 +151,7 @@ impl Template {
             rest = behind;
         }
         if text.is_empty() || text.contains("}}") || rest.contains('}') {
-            return Err(format!("{text:?} is no name"));
+            return Err(format!("{text:?} is not a name with captures like {{id}}"));
         }
         Ok(Template(parts, rest.to_owned()))
     }

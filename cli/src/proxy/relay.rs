@@ -107,7 +107,7 @@ impl Client {
 }
 
 /// Passes an answer on while its client reads, and lasts until nothing of the request can be at work in the
-/// service. There is no flight where the fence has not admitted the request.
+/// service. A request that the fence has not admitted has no flight.
 pub(super) async fn pass_on(
     mut body: Incoming,
     mut client: Client,

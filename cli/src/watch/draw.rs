@@ -116,7 +116,7 @@ fn nodes(view: &View, now: Moment) -> Vec<Line<'static>> {
         let Some((state, since)) = view.states.get(node) else { continue };
         // Nobody knows its state after its answer.
         let seen = part.last().map_or(now, |(when, _)| when);
-        let seen = format!("  seen for {}", about(since.age(seen)));
+        let seen = format!("  for {}", about(since.age(seen)));
         let known = report.as_ref().map_or_else(
             |_| String::new(),
             |report| {

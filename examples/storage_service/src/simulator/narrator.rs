@@ -9,7 +9,7 @@ use super::locks::holders;
 use super::scene::letter;
 use super::words;
 
-/// Tells of steps that begin in this state.
+/// Describes the steps that begin in this state.
 pub struct Narrator<'a, const N: usize, const C: usize, const R: usize> {
     pub world: &'a World<N, C, R>,
     pub state: &'a State<N, C, R>,
