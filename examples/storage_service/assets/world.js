@@ -148,6 +148,8 @@ function newEras(event) {
     meet(BigInt(node.era));
     const before = world.eras.get(node.name);
     world.eras.set(node.name, node.era);
+    // A node that was not admitted yet, as the fleet had not started, has lost nothing.
+    if (before === undefined) world.lost.delete(node.name);
     if (before === undefined || before === node.era) continue;
     const lost = world.lost.delete(node.name) || node.state === "quarantined";
     const group = `${node.era} ${lost}`;

@@ -84,6 +84,22 @@ async fn a_token_shows_its_era() {
     browser.close().await;
 }
 
+/// The page may be opened before the fleet has started.
+#[tokio::test]
+async fn a_node_that_was_new_has_lost_nothing() {
+    let service = Service::start(&[]);
+    let browser = Browser::open(&service.url("/"), 1280).await;
+    // A world of its own, beside that of the page.
+    let script = "return import('/world.js?own').then(({ take }) => {
+        const nodes = (node) => take({ kind: 'nodes', at: 0, nodes: [{ name: 'node 4', ...node }] });
+        nodes({ state: 'away', why: 'not admitted' });
+        nodes({ state: 'grants', era: 667 });
+        return nodes({ state: 'grants', era: 671 }).map((event) => event.lost);
+    })";
+    assert_eq!(browser.ask(script).await, json!([false]));
+    browser.close().await;
+}
+
 /// What the stale write came to can be seen where the button is, on a notebook and on a phone.
 #[tokio::test]
 async fn the_verdict_is_in_view() {
