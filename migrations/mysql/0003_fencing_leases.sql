@@ -1,7 +1,7 @@
 -- The leases of SqlLock: for each resource the last one granted, and when it expires by
 -- this server's clock, in microseconds since 1970 (UTC); 0 is released.
 -- `closed_for` is how long a grant or a renewal may close the row. If the clock was set back, the
--- row seems to be closed for longer: `odd_since` is when that was first noticed, and `closed_for` counts from
+-- row seems to be closed for longer: `clock_anomaly_since` is when that was first noticed, and `closed_for` counts from
 -- then. A renewal corrects the row.
 -- `parts`: several share the lock. Each owner has a part of 49 bytes: its digits (32), a space, or a dot if
 -- it was released early, and the microsecond since 1970 at which it ends (16). The row expires with the
@@ -19,7 +19,7 @@ CREATE TABLE IF NOT EXISTS fencing_leases (
     owner VARBINARY(128) NOT NULL,
     expires_at BIGINT NOT NULL,
     closed_for BIGINT,
-    odd_since BIGINT,
+    clock_anomaly_since BIGINT,
     parts MEDIUMBLOB,
     draining_since BIGINT,
     draining_until BIGINT
@@ -146,11 +146,11 @@ BEGIN
     CALL fencing_lease_open(patience);
     looking: LOOP
         IF locked THEN
-            SELECT token, owner, expires_at, closed_for, odd_since, parts, draining_since, draining_until
+            SELECT token, owner, expires_at, closed_for, clock_anomaly_since, parts, draining_since, draining_until
             INTO last_token, last_owner, ends, allowed, noted, others, draining, drained
             FROM fencing_leases WHERE resource = the_resource FOR UPDATE;
         ELSE
-            SELECT token, owner, expires_at, closed_for, odd_since, parts, draining_since, draining_until
+            SELECT token, owner, expires_at, closed_for, clock_anomaly_since, parts, draining_since, draining_until
             INTO last_token, last_owner, ends, allowed, noted, others, draining, drained
             FROM fencing_leases WHERE resource = the_resource;
         END IF;
@@ -188,12 +188,12 @@ BEGIN
     END LOOP;
     IF closed > present THEN
         IF NOT noticed <=> noted THEN
-            UPDATE fencing_leases SET odd_since = noticed WHERE resource = the_resource;
+            UPDATE fencing_leases SET clock_anomaly_since = noticed WHERE resource = the_resource;
         END IF;
     ELSE
         SET joins = joins AND ends > present;
         SET granted = CASE
-            WHEN last_owner = '' OR joins AND COALESCE(mark, floor) <= last_token THEN last_token
+            WHEN last_owner = '' AND allowed IS NULL OR joins AND COALESCE(mark, floor) <= last_token THEN last_token
             ELSE GREATEST(last_token, COALESCE(mark, 0), floor) + 1
         END;
         SET allowed = IF(joins, GREATEST(allowed, lasting * 1000), lasting * 1000);
@@ -204,7 +204,7 @@ BEGIN
         END IF;
         UPDATE fencing_leases
         SET token = granted, owner = IF(shares, 'shared', the_owner), expires_at = ends,
-            closed_for = allowed, odd_since = NULL, parts = others,
+            closed_for = allowed, clock_anomaly_since = NULL, parts = others,
             draining_since = IF(shares, draining, NULL), draining_until = IF(shares, drained, NULL)
         WHERE resource = the_resource;
     END IF;
@@ -251,7 +251,7 @@ BEGIN
                 others, LEFT(the_owner, 32), ' ', present + lasting * 1000, present, present + allowed, ends);
         END IF;
         UPDATE fencing_leases
-        SET expires_at = ends, closed_for = allowed, odd_since = NULL, parts = IF(in_parts, others, NULL)
+        SET expires_at = ends, closed_for = allowed, clock_anomaly_since = NULL, parts = IF(in_parts, others, NULL)
         WHERE resource = the_resource;
     END IF;
     CALL fencing_lease_close(TRUE);
@@ -305,7 +305,7 @@ BEGIN
             CALL fencing_lease_parts(others, LEFT(the_owner, 32), '.',
                 IF(rest > 0, LEAST(own_end, present + rest * 1000), NULL), present, present + allowed, ends);
             SET released = IF(ends > 0, 1, 2);
-            UPDATE fencing_leases SET expires_at = ends, odd_since = NULL, parts = others
+            UPDATE fencing_leases SET expires_at = ends, clock_anomaly_since = NULL, parts = others
             WHERE resource = the_resource;
         END IF;
     END IF;

@@ -1,7 +1,7 @@
 -- The leases of SqlLock: for each resource the last one granted, and when it expires by
 -- this database's clock; '-infinity' is released.
 -- `closed_for` is how long a grant or a renewal may close the row. If the clock was set back, the
--- row seems to be closed for longer: `odd_since` is when that was first noticed, and `closed_for` counts from
+-- row seems to be closed for longer: `clock_anomaly_since` is when that was first noticed, and `closed_for` counts from
 -- then. A renewal corrects the row.
 -- `parts`: several share the lock. Each owner has a part, with the microsecond since 1970 at which it
 -- ends; the row expires with the last of them. NULL: the last lease was exclusive. From
@@ -18,7 +18,7 @@ CREATE TABLE IF NOT EXISTS fencing_leases (
     owner text NOT NULL,
     expires_at timestamptz NOT NULL,
     closed_for interval,
-    odd_since timestamptz,
+    clock_anomaly_since timestamptz,
     parts jsonb,
     draining_since timestamptz,
     draining_until timestamptz
@@ -84,19 +84,19 @@ BEGIN
         -- By hand a row may be closed to those who share as well: it has no `closed_for` then.
         joins := shares AND is_shared AND lease.closed_for IS NOT NULL;
         -- By hand a row may be closed until infinity: then no clock was set back.
-        noticed := CASE WHEN joins THEN lease.odd_since WHEN lease.expires_at < 'infinity'
-            AND lease.expires_at > present + lease.closed_for THEN least(lease.odd_since, present) END;
+        noticed := CASE WHEN joins THEN lease.clock_anomaly_since WHEN lease.expires_at < 'infinity'
+            AND lease.expires_at > present + lease.closed_for THEN least(lease.clock_anomaly_since, present) END;
         closed := CASE
             WHEN shares AND lease.draining_since <= present AND lease.draining_until > present
                 THEN lease.draining_until
             WHEN joins THEN '-infinity'
             ELSE coalesce(noticed + lease.closed_for, lease.expires_at)
         END;
-        EXIT WHEN closed > present AND noticed IS NOT DISTINCT FROM lease.odd_since;
+        EXIT WHEN closed > present AND noticed IS NOT DISTINCT FROM lease.clock_anomaly_since;
     END LOOP;
     IF closed > present THEN
-        IF noticed IS DISTINCT FROM lease.odd_since THEN
-            UPDATE fencing_leases SET odd_since = noticed WHERE resource = the_resource;
+        IF noticed IS DISTINCT FROM lease.clock_anomaly_since THEN
+            UPDATE fencing_leases SET clock_anomaly_since = noticed WHERE resource = the_resource;
         END IF;
         remaining := ceil(extract(epoch FROM least(closed, present + interval '1 year') - present) * 1000);
         holder := CASE WHEN is_shared
@@ -107,7 +107,7 @@ BEGIN
     END IF;
     joins := joins AND lease.expires_at > present;
     granted := CASE
-        WHEN lease.owner = '' THEN lease.token
+        WHEN lease.owner = '' AND lease.closed_for IS NULL THEN lease.token
         WHEN joins AND coalesce((SELECT token FROM fencing_highest(the_resource)), last) <= lease.token
             THEN lease.token
         ELSE greatest(lease.token, last) + 1
@@ -124,7 +124,7 @@ BEGIN
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;
     UPDATE fencing_leases SET token = granted, owner = CASE WHEN shares THEN 'shared' ELSE the_owner END,
-        expires_at = coalesce(fencing_lease_end(held), present + term), closed_for = term, odd_since = NULL,
+        expires_at = coalesce(fencing_lease_end(held), present + term), closed_for = term, clock_anomaly_since = NULL,
         parts = held, draining_since = CASE WHEN shares THEN draining_since END,
         draining_until = CASE WHEN shares THEN draining_until END
     WHERE resource = the_resource;
@@ -158,7 +158,7 @@ BEGIN
             || jsonb_build_object(the_owner, (extract(epoch FROM present + term) * 1000000)::bigint);
     END IF;
     UPDATE fencing_leases SET expires_at = coalesce(fencing_lease_end(held), present + term),
-        closed_for = coalesce(longest, term), odd_since = NULL, parts = held
+        closed_for = coalesce(longest, term), clock_anomaly_since = NULL, parts = held
     WHERE resource = the_resource;
     RETURN true;
 END
@@ -202,7 +202,7 @@ BEGIN
         held := held || jsonb_build_object(names[2], (extract(epoch FROM
             least(own_end, present + rest * interval '1 millisecond')) * 1000000)::bigint);
     END IF;
-    UPDATE fencing_leases SET expires_at = coalesce(fencing_lease_end(held), '-infinity'), odd_since = NULL, parts = held
+    UPDATE fencing_leases SET expires_at = coalesce(fencing_lease_end(held), '-infinity'), clock_anomaly_since = NULL, parts = held
     WHERE resource = the_resource;
     RETURN CASE WHEN held = '{}' THEN 2 ELSE 1 END;
 END

@@ -1,7 +1,7 @@
 -- The leases of SqlLock: for each resource the last one granted, and when it expires by
 -- this machine's clock, in milliseconds since 1970; 0 is released.
 -- `closed_for` is how long a grant or a renewal may close the row. If the clock was set back, the
--- row seems to be closed for longer: `odd_since` is when that was first noticed, and `closed_for` counts from
+-- row seems to be closed for longer: `clock_anomaly_since` is when that was first noticed, and `closed_for` counts from
 -- then. A renewal corrects the row.
 -- `parts`: several share the lock. A JSON object: each owner has a part, with the millisecond since 1970 at
 -- which it ends; the row expires with the last of them. NULL: the last lease was exclusive. From
@@ -17,7 +17,7 @@ CREATE TABLE IF NOT EXISTS fencing_leases (
     owner TEXT NOT NULL,
     expires_at INTEGER NOT NULL,
     closed_for INTEGER,
-    odd_since INTEGER,
+    clock_anomaly_since INTEGER,
     parts TEXT,
     draining_since INTEGER,
     draining_until INTEGER

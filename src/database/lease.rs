@@ -3,7 +3,8 @@ use std::time::Duration;
 
 use fencing_protocol::Resource;
 use futures_util::future::BoxFuture;
-use sqlx::Pool;
+
+use super::{Database, Texts};
 
 /// What one attempt asks for.
 pub struct LeaseClaim {
@@ -94,16 +95,18 @@ pub struct LeaseQueries {
     pub end: &'static str,
     /// Records the resource and the token in the audit.
     pub audit: &'static str,
+    /// Reads from the tables, to see whether that works.
+    pub probe: &'static str,
+    /// Notifies all that listen to `{channel}`, where the database can.
+    pub notify: Option<&'static str>,
 }
 
-/// What a database does for leases: its statements and its clock.
+/// What a database does for leases, by its own clock.
 ///
-/// An exclusive lease is a part held alone: only a claim says whether it may share the row. Each call is one
-/// function, procedure or transaction, outside of any other transaction. All of its answer is read before it
-/// counts: an error of the commit comes last.
+/// An exclusive lease is a part held alone: only a claim says whether it may share the row. Each call is a
+/// function, a procedure or statements that commit by themselves, outside of any other transaction. All of an answer is
+/// read before it counts: an error of the commit comes last.
 pub trait LeaseStatements: sqlx::Database {
-    const LEASES: LeaseQueries;
-
     /// Acquires the row of the resource if it is free or has expired by the database's
     /// clock, with a token above all that the row and the mark have seen. A shared claim joins others
     /// who share the row, with the row's token, unless an exclusive one waits for them to leave.
@@ -135,29 +138,86 @@ pub trait LeaseStatements: sqlx::Database {
         conn: &'a mut Self::Connection,
         claim: &'a LeaseClaim,
     ) -> BoxFuture<'a, sqlx::Result<()>>;
+}
 
-    /// Whether the database can notify of releases.
-    const NOTIFIES: bool = false;
+/// A database with functions or procedures for leases: the migrations create `fencing_lease_acquire` and its siblings.
+pub trait LeaseFunctions: Database {
+    /// Returns the SQL that calls one of them with these arguments, and waits no longer for others than `patience`
+    /// says, in milliseconds.
+    fn call(function: &str, arguments: &str, patience: i64) -> String;
+}
 
-    /// Notifies all that listen to the channel.
-    fn notify<'a>(
-        conn: &'a mut Self::Connection,
-        channel: &'a str,
+/// Calls a function about the row of a claim. Returns the row with which it answers, if any.
+async fn call<DB: LeaseFunctions>(
+    conn: &mut DB::Connection,
+    claim: &LeaseClaim,
+    function: &str,
+    arguments: String,
+) -> sqlx::Result<Texts> {
+    let arguments = format!("{}, {arguments}", DB::DIALECT.literal(claim.resource.as_str()));
+    let rows = DB::read(conn, DB::call(function, &arguments, claim.patience)).await?;
+    Ok(rows.into_iter().next().unwrap_or_default())
+}
+
+/// Reads a number of the answer, or whether it is true.
+fn number(answer: &Texts, column: usize) -> Option<i64> {
+    match answer.get(column)?.as_deref()? {
+        "t" => Some(1),
+        number => number.parse().ok(),
+    }
+}
+
+impl<DB: LeaseFunctions> LeaseStatements for DB {
+    fn acquire<'a>(
+        conn: &'a mut DB::Connection,
+        claim: &'a LeaseClaim,
+    ) -> BoxFuture<'a, sqlx::Result<AcquireAnswer>> {
+        Box::pin(async move {
+            let (owner, shared) = (DB::DIALECT.literal(&claim.owner), claim.shared);
+            let arguments = format!("{owner}, {shared}, {}", claim.lasting);
+            let answer = call::<DB>(conn, claim, "acquire", arguments).await?;
+            if let Some(token) = number(&answer, 0) {
+                return Ok(AcquireAnswer::Granted(token));
+            }
+            let left = number(&answer, 1).ok_or(sqlx::Error::RowNotFound)?;
+            let shared = number(&answer, 2) == Some(1) && !claim.shared;
+            Ok(AcquireAnswer::Held { left, shared, holder: answer.into_iter().nth(3).flatten() })
+        })
+    }
+
+    fn renew<'a>(
+        conn: &'a mut DB::Connection,
+        claim: &'a LeaseClaim,
+        token: i64,
+    ) -> BoxFuture<'a, sqlx::Result<bool>> {
+        Box::pin(async move {
+            let owner = DB::DIALECT.literal(&claim.owner);
+            let arguments = format!("{owner}, {token}, {}", claim.lasting);
+            let answer = call::<DB>(conn, claim, "renew", arguments).await?;
+            Ok(number(&answer, 0) == Some(1))
+        })
+    }
+
+    fn release<'a>(
+        conn: &'a mut DB::Connection,
+        claim: &'a LeaseClaim,
+        rest: Duration,
+    ) -> BoxFuture<'a, sqlx::Result<ReleaseAnswer>> {
+        Box::pin(async move {
+            let arguments = format!("{}, {}", DB::DIALECT.literal(&claim.owner), millis(rest));
+            let answer = call::<DB>(conn, claim, "release", arguments).await?;
+            Ok(number(&answer, 0).unwrap_or_default().into())
+        })
+    }
+
+    fn drain<'a>(
+        conn: &'a mut DB::Connection,
+        claim: &'a LeaseClaim,
     ) -> BoxFuture<'a, sqlx::Result<()>> {
-        let _ = (conn, channel);
-        Box::pin(std::future::ready(Ok(())))
+        Box::pin(async move {
+            call::<DB>(conn, claim, "drain", claim.lasting.to_string()).await.map(drop)
+        })
     }
-
-    /// Opens a connection of its own that listens to channels, with the options of this pool. Fails
-    /// where it does not receive what is sent through the pool.
-    fn listen(pool: Pool<Self>) -> BoxFuture<'static, sqlx::Result<Box<dyn Channels>>> {
-        drop(pool);
-        let error = sqlx::Error::Configuration("this database sends no notifications".into());
-        Box::pin(std::future::ready(Err(error)))
-    }
-
-    /// Reads from the tables, to see whether that works.
-    fn probe(conn: &mut Self::Connection) -> BoxFuture<'_, sqlx::Result<()>>;
 }
 
 /// A connection that listens to channels.

@@ -15,12 +15,14 @@ pub mod quoted;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
-use sqlx::Connection;
+use futures_util::future::BoxFuture;
+use sqlx::{Connection, Pool};
 
 pub use errors::{meaning, text};
 pub use fence::{AdmitAnswer, BeginAdmitted, FenceStatements, Migrations, Texts};
 pub use lease::{
-    AcquireAnswer, Channels, LeaseClaim, LeaseQueries, LeaseStatements, ReleaseAnswer, millis,
+    AcquireAnswer, Channels, LeaseClaim, LeaseFunctions, LeaseQueries, LeaseStatements,
+    ReleaseAnswer, millis,
 };
 pub use meaning::Meaning;
 
@@ -31,9 +33,20 @@ pub trait Database: FenceStatements + LeaseStatements {
     /// Its dialect of SQL.
     const DIALECT: Dialect;
 
+    /// The other statements about leases.
+    const LEASES: LeaseQueries;
+
     /// Returns the name of the database that these options lead to, without user and
     /// password.
     fn name(options: &<Self::Connection as Connection>::Options) -> String;
+
+    /// Opens a connection of its own that listens to channels, with the options of this pool. Fails
+    /// where it does not receive what is sent through the pool.
+    fn listen(pool: Pool<Self>) -> BoxFuture<'static, sqlx::Result<Box<dyn Channels>>> {
+        drop(pool);
+        let error = sqlx::Error::Configuration("this database sends no notifications".into());
+        Box::pin(std::future::ready(Err(error)))
+    }
 }
 
 /// A dialect of SQL.

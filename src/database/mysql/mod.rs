@@ -9,10 +9,12 @@ use sqlx::mysql::MySqlConnectOptions;
 
 pub use self::errors::{is_closing, is_conflict, meaning};
 pub use self::fence::{HIGHEST, PRESENT, PRESENT_TOKEN};
-use super::{Database, Dialect};
+use super::{Database, Dialect, LeaseQueries};
 
 impl Database for MySql {
     const DIALECT: Dialect = Dialect::MySql;
+
+    const LEASES: LeaseQueries = lease::LEASES;
 
     fn name(options: &MySqlConnectOptions) -> String {
         let place = match options.get_socket() {

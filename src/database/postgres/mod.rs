@@ -5,15 +5,18 @@ mod errors;
 mod fence;
 mod lease;
 
-use sqlx::Postgres;
+use futures_util::future::BoxFuture;
 use sqlx::postgres::PgConnectOptions;
+use sqlx::{Pool, Postgres};
 
 pub use self::errors::{is_closing, is_conflict, is_starting, meaning};
 pub use self::fence::{HIGHEST, PRESENT};
-use super::{Database, Dialect};
+use super::{Channels, Database, Dialect, LeaseQueries};
 
 impl Database for Postgres {
     const DIALECT: Dialect = Dialect::Postgres;
+
+    const LEASES: LeaseQueries = lease::LEASES;
 
     fn name(options: &PgConnectOptions) -> String {
         let place = match options.get_socket() {
@@ -22,6 +25,10 @@ impl Database for Postgres {
         };
         let database = options.get_database().unwrap_or(options.get_username());
         format!("postgres://{place}/{database}")
+    }
+
+    fn listen(pool: Pool<Postgres>) -> BoxFuture<'static, sqlx::Result<Box<dyn Channels>>> {
+        Box::pin(channels::open(pool))
     }
 }
 

@@ -9,10 +9,12 @@ use sqlx::sqlite::SqliteConnectOptions;
 
 pub use self::errors::{is_conflict, meaning};
 pub use self::fence::{BEGIN, HIGHEST};
-use super::{Database, Dialect};
+use super::{Database, Dialect, LeaseQueries};
 
 impl Database for Sqlite {
     const DIALECT: Dialect = Dialect::Sqlite;
+
+    const LEASES: LeaseQueries = lease::LEASES;
 
     fn name(options: &SqliteConnectOptions) -> String {
         format!("sqlite:{}", options.get_filename().display())

@@ -83,7 +83,7 @@ impl<DB: Database> LeaseTable<DB> {
         let (in_flight, hints) = (InFlight::default(), InFlight::default());
         let opened = pool.clone();
         let source = || Source::new(&name, move || listener::open::<DB>(opened.clone()));
-        let sources = DB::NOTIFIES.then(source).into_iter().collect();
+        let sources = DB::LEASES.notify.map(|_| source()).into_iter().collect();
         let notifications = ReleaseNotifications::new(1, Notifies::Everyone, sources);
         let reserve = Reserve::new();
         LeaseTable { pool, reserve, name, holder, clock, in_flight, notifications, hints }
@@ -149,7 +149,7 @@ impl<DB: Database> LeaseTable<DB> {
     ) -> Result<bool, Fault> {
         let end = Instant::now() + ANSWER_TIMEOUT;
         let first = self.try_release(&claim, budget, closed).await;
-        let notifies = |answer| DB::NOTIFIES && answer == Ok(ReleaseAnswer::Freed);
+        let notifies = |answer| DB::LEASES.notify.is_some() && answer == Ok(ReleaseAnswer::Freed);
         let held = first.clone().map(|answer| answer != ReleaseAnswer::Lapsed);
         let hint = notifies(first.clone()).then(|| self.hints.enter(&claim.resource));
         if hint.is_some() || first.is_err() {
@@ -174,9 +174,10 @@ impl<DB: Database> LeaseTable<DB> {
     /// Notifies other processes, in a transaction of its own: PostgreSQL commits those that
     /// notify one after another, and this one has nothing to write to disk.
     async fn notify(&self, resource: &Resource, budget: Duration) {
-        let channel = listener::channel(resource);
+        let Some(notify) = DB::LEASES.notify else { return };
+        let notify = notify.replace("{channel}", &listener::channel(resource));
         let limits = Limits::of(budget, budget);
-        let sent = self.call(&channel, limits, |conn, channel| DB::notify(conn, channel)).await;
+        let sent = self.call(&notify, limits, |conn, notify| execute::<DB>(conn, notify)).await;
         if let Err(fault) = sent {
             tracing::debug!(%resource, %fault, "no notification of a release");
         }
@@ -214,7 +215,9 @@ impl<DB: Database> LeaseTable<DB> {
     }
 
     pub(super) async fn health(&self, budget: Duration) -> Health {
-        let probe = self.call(&(), Limits::of(budget, budget), |conn, ()| DB::probe(conn));
+        let probe = self.call(DB::LEASES.probe, Limits::of(budget, budget), |conn, probe| {
+            execute::<DB>(conn, probe)
+        });
         self.health_with(timeout(budget, probe).await.unwrap_or(Err(Fault::TimedOut)).err())
     }
 
@@ -225,7 +228,7 @@ impl<DB: Database> LeaseTable<DB> {
     }
 
     /// Runs statements on a connection, and again after a conflict with other transactions.
-    async fn call<T, C: Sync>(
+    async fn call<T, C: Sync + ?Sized>(
         &self,
         context: &C,
         limits: Limits,
@@ -268,4 +271,11 @@ impl<DB: Database> LeaseTable<DB> {
             conn => conn,
         }
     }
+}
+
+fn execute<'a, DB: Database>(
+    conn: &'a mut DB::Connection,
+    sql: &str,
+) -> BoxFuture<'a, sqlx::Result<()>> {
+    Box::pin(DB::execute(conn, sql.to_owned()))
 }

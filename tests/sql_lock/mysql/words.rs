@@ -20,8 +20,8 @@ pub const MARK: &str = "INSERT INTO fencing_marks (resource, token) VALUES (?, ?
     ON DUPLICATE KEY UPDATE token = VALUES(token)";
 
 /// The clock is set back by an hour, and forward again: what counts is the distance to the row.
-pub const BACK: &str = "UPDATE fencing_leases SET expires_at = expires_at + 3600000000, odd_since = odd_since + 3600000000";
-pub const FORTH: &str = "UPDATE fencing_leases SET expires_at = expires_at - 3600000000, odd_since = odd_since - 3600000000";
+pub const BACK: &str = "UPDATE fencing_leases SET expires_at = expires_at + 3600000000, clock_anomaly_since = clock_anomaly_since + 3600000000";
+pub const FORTH: &str = "UPDATE fencing_leases SET expires_at = expires_at - 3600000000, clock_anomaly_since = clock_anomaly_since - 3600000000";
 
 /// The same for the end of the only part, and for a wait until all who share it have left.
 pub const PART_BACK: &str = "UPDATE fencing_leases

@@ -22,8 +22,8 @@ pub const MARK: &str = "INSERT INTO fencing_marks (resource, token) VALUES ($1, 
     ON CONFLICT (resource) DO UPDATE SET token = excluded.token";
 
 /// The clock is set back by an hour, and forward again: what counts is the distance to the row.
-pub const BACK: &str = "UPDATE fencing_leases SET expires_at = expires_at + interval '1 h', odd_since = odd_since + interval '1 h'";
-pub const FORTH: &str = "UPDATE fencing_leases SET expires_at = expires_at - interval '1 h', odd_since = odd_since - interval '1 h'";
+pub const BACK: &str = "UPDATE fencing_leases SET expires_at = expires_at + interval '1 h', clock_anomaly_since = clock_anomaly_since + interval '1 h'";
+pub const FORTH: &str = "UPDATE fencing_leases SET expires_at = expires_at - interval '1 h', clock_anomaly_since = clock_anomaly_since - interval '1 h'";
 
 /// The same for the ends of parts, and for a wait until all who share it have left.
 pub const PART_BACK: &str = "UPDATE fencing_leases SET parts = (

@@ -17,10 +17,8 @@ pub const MARK: &str = "INSERT INTO fencing_marks (resource, token) VALUES ($1, 
     ON CONFLICT (resource) DO UPDATE SET token = excluded.token";
 
 /// The clock is set back by an hour, and forward again: what counts is the distance to the row.
-pub const BACK: &str =
-    "UPDATE fencing_leases SET expires_at = expires_at + 3600000, odd_since = odd_since + 3600000";
-pub const FORTH: &str =
-    "UPDATE fencing_leases SET expires_at = expires_at - 3600000, odd_since = odd_since - 3600000";
+pub const BACK: &str = "UPDATE fencing_leases SET expires_at = expires_at + 3600000, clock_anomaly_since = clock_anomaly_since + 3600000";
+pub const FORTH: &str = "UPDATE fencing_leases SET expires_at = expires_at - 3600000, clock_anomaly_since = clock_anomaly_since - 3600000";
 
 /// The same for the ends of parts, and for a wait until all who share it have left.
 pub const PART_BACK: &str = "UPDATE fencing_leases SET parts = (

@@ -45,9 +45,9 @@ async fn a_database_that_may_not_be_written_grants_nothing() {
 async fn a_clock_that_was_put_right_leaves_no_trace() {
     let place = ready().await;
     let lease = service(&place.pool).acquire(&resource()).await.unwrap();
-    run(&place, "UPDATE fencing_leases SET odd_since = expires_at").await;
+    run(&place, "UPDATE fencing_leases SET clock_anomaly_since = expires_at").await;
     held(service(&place.pool).try_acquire(&resource()).await);
-    let traces = "SELECT count(*) FROM fencing_leases WHERE odd_since IS NOT NULL";
+    let traces = "SELECT count(*) FROM fencing_leases WHERE clock_anomaly_since IS NOT NULL";
     let traces = sqlx::query_scalar::<_, i64>(traces).fetch_one(&place.pool).await;
     assert_eq!(traces.unwrap(), 0);
     let _ = lease.release().await;
