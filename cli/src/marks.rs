@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fencing::fence::{Marks as _, MarksError};
+use fencing::fence::{FenceError, Marks as _};
 use fencing::sql::{self, AdmitError, SqlMarks};
 use fencing::{Resource, Token};
 
@@ -144,10 +144,10 @@ fn above_all_granted() -> Result<Token, Failure> {
     Token::new(since.as_secs() * 1_000_000).map_err(Failure::usage)
 }
 
-impl From<MarksError> for Failure {
-    fn from(error: MarksError) -> Failure {
+impl From<FenceError> for Failure {
+    fn from(error: FenceError) -> Failure {
         match error {
-            MarksError::Unreachable(cause) => match cause.downcast::<AdmitError>() {
+            FenceError::Unreachable(cause) => match cause.downcast::<AdmitError>() {
                 Ok(error) => Failure::from(*error),
                 Err(cause) => Failure::refused(say::chain(&*cause)),
             },

@@ -11,7 +11,7 @@ use tracing::Instrument;
 
 use super::check::{NotIssued, Question};
 use super::gate::RequestInFlight;
-use super::{Admission, Fence, FenceError, MAX_LIMIT, MarksError, Stale};
+use super::{Admission, Fence, FenceError, MAX_LIMIT, Stale};
 
 /// How long the marks may take before the fence asks older requests to stop.
 const SLOW_MARKS: Duration = Duration::from_millis(100);
@@ -143,10 +143,10 @@ impl Fence {
         &self,
         end: Instant,
         question: &Option<Arc<Question>>,
-        raise: impl Future<Output = Result<(), MarksError>>,
+        raise: impl Future<Output = Result<(), FenceError>>,
     ) -> Result<(), FenceError> {
         match timeout_at(end, raise).await {
-            Ok(raised) => Ok(raised?),
+            Ok(raised) => raised,
             Err(_) => {
                 let left = question.as_ref().map_or("", |_| "what the lock service had left of ");
                 Err(FenceError::Unreachable(self.too_late(left)))
@@ -160,7 +160,7 @@ impl Fence {
 
     /// Raises the mark. If the marks are slow, the transaction of an older request may hold them:
     /// a fence that drops older requests asks them to stop.
-    async fn raise(&self, request: &RequestInFlight) -> Result<(), MarksError> {
+    async fn raise(&self, request: &RequestInFlight) -> Result<(), FenceError> {
         let mut raise = self.marks.raise(request.resource(), request.token);
         let unanswered_since = request.ask_marks();
         let raised = match self.grace {
@@ -176,7 +176,7 @@ impl Fence {
                 }
             }
         };
-        if !matches!(raised, Err(MarksError::Unreachable(_))) {
+        if !matches!(raised, Err(FenceError::Unreachable(_))) {
             request.marks_answered();
         }
         raised

@@ -3,9 +3,9 @@ use std::time::Duration;
 
 use fencing_protocol::{Resource, Token};
 
-use super::{MarksError, NotIssued, Stale};
+use super::{NotIssued, Stale};
 
-/// Why a request was not admitted. Whatever the reason, nothing may be written.
+/// Why a request was not admitted, or its mark not raised. Whatever the reason, nothing may be written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FenceError {
@@ -114,19 +114,6 @@ impl FenceError {
             FenceError::NoConnection(_) => "no_connection",
             FenceError::Conflict(_) => "retryable",
             FenceError::NoRuntime => "no_runtime",
-        }
-    }
-}
-
-impl From<MarksError> for FenceError {
-    fn from(error: MarksError) -> FenceError {
-        match error {
-            MarksError::Stale(stale) => FenceError::Stale(stale),
-            MarksError::Full { limit } => FenceError::Full { limit },
-            MarksError::NotSetUp(cause) => FenceError::NotSetUp(cause),
-            MarksError::Closed(cause) => FenceError::Closed(cause),
-            MarksError::Quarantine { left } => FenceError::Quarantine { left },
-            MarksError::Unreachable(cause) => FenceError::Unreachable(cause),
         }
     }
 }

@@ -1,22 +1,20 @@
-use std::time::Duration;
-
 use auto_impl::auto_impl;
 use fencing_protocol::{Resource, Token};
 use futures_util::future::{BoxFuture, FutureExt, ready};
 
-use super::Stale;
+use super::FenceError;
 
 /// The high-water marks: for each resource, the highest token seen.
 ///
 /// **Fencing.** An implementation must compare and raise in one atomic step, and must
-/// never lower or forget a mark. [`Stale::check`] is the comparison.
+/// never lower or forget a mark. [`Stale::check`](super::Stale::check) is the comparison.
 #[auto_impl(Arc)]
 pub trait Marks: Send + Sync + 'static {
     /// Compares `token` with the mark of `resource` and raises the mark to it, in one
     /// atomic step. Equal passes, lower is refused.
     ///
     /// # Errors
-    /// Returns [`MarksError::Stale`] if the mark is higher; the mark stays as it is. After
+    /// Returns [`FenceError::Stale`] if the mark is higher; the mark stays as it is. After
     /// any other error do not write; the mark may or may not have been raised.
     ///
     /// # Cancel safety
@@ -26,7 +24,7 @@ pub trait Marks: Send + Sync + 'static {
         &'a self,
         resource: &'a Resource,
         token: Token,
-    ) -> BoxFuture<'a, Result<(), MarksError>>;
+    ) -> BoxFuture<'a, Result<(), FenceError>>;
 
     /// Does what [`raise`](Marks::raise) does, before it returns. Returns `None` if these marks may have to
     /// wait for that, and then does nothing: the fence calls `raise`. The default returns `None`; marks in the
@@ -36,7 +34,7 @@ pub trait Marks: Send + Sync + 'static {
     ///
     /// # Errors
     /// As for `raise`.
-    fn raise_now(&self, resource: &Resource, token: Token) -> Option<Result<(), MarksError>> {
+    fn raise_now(&self, resource: &Resource, token: Token) -> Option<Result<(), FenceError>> {
         let _ = (resource, token);
         None
     }
@@ -48,14 +46,14 @@ pub trait Marks: Send + Sync + 'static {
     /// ago. The default returns no mark, and then the fence asks about every token.
     ///
     /// # Errors
-    /// Returns [`MarksError::Unreachable`] if the mark cannot be read.
+    /// Returns [`FenceError::Unreachable`] if the mark cannot be read.
     ///
     /// # Cancel safety
     /// It changes nothing.
     fn highest<'a>(
         &'a self,
         resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<Option<Token>, MarksError>> {
+    ) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {
         let _ = resource;
         ready(Ok(None)).boxed()
     }
@@ -66,7 +64,7 @@ pub trait Marks: Send + Sync + 'static {
     /// **Fencing.** None: the marks may be higher by the time that you read them.
     ///
     /// # Errors
-    /// Returns [`MarksError::Unreachable`] if they cannot be read.
+    /// Returns [`FenceError::Unreachable`] if they cannot be read.
     ///
     /// # Cancel safety
     /// It changes nothing.
@@ -74,38 +72,8 @@ pub trait Marks: Send + Sync + 'static {
         &'a self,
         after: Option<&'a Resource>,
         limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<(Resource, Token)>, MarksError>> {
+    ) -> BoxFuture<'a, Result<Vec<(Resource, Token)>, FenceError>> {
         let _ = (after, limit);
-        ready(Err(MarksError::Unreachable("these marks do not list themselves".into()))).boxed()
+        ready(Err(FenceError::Unreachable("these marks do not list themselves".into()))).boxed()
     }
-}
-
-/// Why [`Marks`] did not let a token pass.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum MarksError {
-    /// The marks have seen a newer token.
-    #[error(transparent)]
-    Stale(#[from] Stale),
-    /// The marks have no room for another resource, and never forget one to make room.
-    #[error("no room for another resource: all {limit} marks are in use; raise their limit")]
-    Full {
-        /// How many resources may have a mark.
-        limit: usize,
-    },
-    /// The store has no marks: a table or a function is missing. To try again does not help.
-    #[error("the storage of the high-water marks is not set up: {0}")]
-    NotSetUp(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The marks answer, but may have forgotten some: no request passes until an operator has opened them.
-    #[error(transparent)]
-    Closed(Box<dyn std::error::Error + Send + Sync>),
-    /// Requests of an earlier process may still be at work: no request passes until the quarantine ends.
-    #[error("in quarantine for another {} s: requests of an earlier process may be at work", .left.as_secs() + 1)]
-    Quarantine {
-        /// The time left of the quarantine.
-        left: Duration,
-    },
-    /// The store did not answer, or answered something that is not a mark.
-    #[error("high-water marks unreachable: {0}")]
-    Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
 }

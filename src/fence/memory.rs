@@ -8,7 +8,7 @@ use futures_util::future::{BoxFuture, FutureExt, ready};
 use parking_lot::Mutex;
 
 use super::shards::Shards;
-use super::{Marks, MarksError, Stale};
+use super::{FenceError, Marks, Stale};
 
 /// The number of maps that the marks are divided into. A large map takes long to grow.
 const SHARDS: u16 = 256;
@@ -116,13 +116,13 @@ impl MemoryMarks {
     }
 
     /// Takes a place for one more mark.
-    fn find_room(&self) -> Result<(), MarksError> {
+    fn find_room(&self) -> Result<(), FenceError> {
         let one_more = |used| (used < self.limit).then_some(used + 1);
         let found = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
-        found.map(drop).map_err(|_| MarksError::Full { limit: self.limit })
+        found.map(drop).map_err(|_| FenceError::Full { limit: self.limit })
     }
 
-    fn compare_and_raise(&self, resource: &Resource, token: Token) -> Result<(), MarksError> {
+    fn compare_and_raise(&self, resource: &Resource, token: Token) -> Result<(), FenceError> {
         {
             let (shard, key) = self.shards.of(resource);
             let mut marks = shard.lock();
@@ -169,18 +169,18 @@ impl Marks for MemoryMarks {
         &'a self,
         resource: &'a Resource,
         token: Token,
-    ) -> BoxFuture<'a, Result<(), MarksError>> {
+    ) -> BoxFuture<'a, Result<(), FenceError>> {
         ready(self.compare_and_raise(resource, token)).boxed()
     }
 
-    fn raise_now(&self, resource: &Resource, token: Token) -> Option<Result<(), MarksError>> {
+    fn raise_now(&self, resource: &Resource, token: Token) -> Option<Result<(), FenceError>> {
         Some(self.compare_and_raise(resource, token))
     }
 
     fn highest<'a>(
         &'a self,
         resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<Option<Token>, MarksError>> {
+    ) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {
         let (shard, key) = self.shards.of(resource);
         ready(Ok(shard.lock().get(&key).copied())).boxed()
     }
@@ -190,7 +190,7 @@ impl Marks for MemoryMarks {
         &'a self,
         after: Option<&'a Resource>,
         limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<(Resource, Token)>, MarksError>> {
+    ) -> BoxFuture<'a, Result<Vec<(Resource, Token)>, FenceError>> {
         let mut first = BTreeMap::new();
         for shard in self.shards.all() {
             let marks = shard.lock();

@@ -61,7 +61,7 @@ pub use check::{CheckSequencer, NotIssued};
 pub use error::FenceError;
 #[cfg(feature = "http")]
 pub(crate) use gate::Stoppable;
-pub use marks::{Marks, MarksError};
+pub use marks::Marks;
 pub use memory::{MemoryMarks, NotLowered};
 pub use stale::Stale;
 pub use transactions::{CommitError, Transactions};
@@ -210,7 +210,7 @@ impl Fence {
     /// # Cancel safety
     /// It changes nothing.
     pub async fn highest(&self, resource: &Resource) -> Result<Option<Token>, FenceError> {
-        Ok(self.marks.highest(resource).await?)
+        self.marks.highest(resource).await
     }
 
     /// Lists the marks. For operators: see [`Marks::list`].
@@ -225,6 +225,6 @@ impl Fence {
         after: Option<&Resource>,
         limit: usize,
     ) -> Result<Vec<(Resource, Token)>, FenceError> {
-        Ok(self.marks.list(after, limit).await?)
+        self.marks.list(after, limit).await
     }
 }

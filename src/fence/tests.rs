@@ -89,7 +89,7 @@ impl Marks for SlowMarks {
         &'a self,
         resource: &'a Resource,
         token: Token,
-    ) -> BoxFuture<'a, Result<(), MarksError>> {
+    ) -> BoxFuture<'a, Result<(), FenceError>> {
         async move {
             pass(&self.questions, token).await;
             let outcome = self.marks.raise(resource, token).await;
@@ -217,11 +217,11 @@ impl Marks for Unreachable {
         &'a self,
         resource: &'a Resource,
         token: Token,
-    ) -> BoxFuture<'a, Result<(), MarksError>> {
+    ) -> BoxFuture<'a, Result<(), FenceError>> {
         async move {
             if token == self.1 {
                 sleep(Duration::from_millis(300)).await;
-                return Err(MarksError::Unreachable("down".into()));
+                return Err(FenceError::Unreachable("down".into()));
             }
             self.0.raise(resource, token).await
         }
@@ -291,11 +291,11 @@ impl Marks for Interrupted {
         &'a self,
         resource: &'a Resource,
         token: Token,
-    ) -> BoxFuture<'a, Result<(), MarksError>> {
+    ) -> BoxFuture<'a, Result<(), FenceError>> {
         self.0.raise(resource, token)
     }
 
-    fn raise_now(&self, resource: &Resource, token: Token) -> Option<Result<(), MarksError>> {
+    fn raise_now(&self, resource: &Resource, token: Token) -> Option<Result<(), FenceError>> {
         let raised = self.0.raise_now(resource, token);
         if let Some(fence) = self.1.get().filter(|_| token.get() == 33) {
             let newer = fence.admit(resource, Token::new(34).unwrap()).now_or_never();
@@ -341,10 +341,10 @@ fn the_limit_of_the_marks_is_exact_however_they_are_divided() {
     for number in 0..2000 {
         let [lower, equal] = [33, 34].map(|high| raise(number, high).unwrap());
         if found.contains(&number) {
-            assert!(matches!(lower, Err(MarksError::Stale(_))) && equal.is_ok());
+            assert!(matches!(lower, Err(FenceError::Stale(_))) && equal.is_ok());
         } else {
-            assert!(matches!(lower, Err(MarksError::Full { limit: 1000 })));
-            assert!(matches!(equal, Err(MarksError::Full { limit: 1000 })));
+            assert!(matches!(lower, Err(FenceError::Full { limit: 1000 })));
+            assert!(matches!(equal, Err(FenceError::Full { limit: 1000 })));
         }
     }
 }

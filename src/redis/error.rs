@@ -1,6 +1,6 @@
 use fencing_protocol::Resource;
 
-use crate::fence::{FenceError, MarksError, Stale};
+use crate::fence::{FenceError, Stale};
 
 /// Why a fenced write, or the raise of a mark, failed.
 #[derive(Debug, thiserror::Error)]
@@ -90,19 +90,13 @@ impl FencedError {
     }
 }
 
-impl From<FencedError> for MarksError {
-    fn from(error: FencedError) -> MarksError {
-        match error {
-            FencedError::Stale(stale) => MarksError::Stale(stale),
-            error @ FencedError::Closed(_) => MarksError::Closed(Box::new(error)),
-            error => MarksError::Unreachable(Box::new(error)),
-        }
-    }
-}
-
 impl From<FencedError> for FenceError {
     fn from(error: FencedError) -> FenceError {
-        MarksError::from(error).into()
+        match error {
+            FencedError::Stale(stale) => FenceError::Stale(stale),
+            error @ FencedError::Closed(_) => FenceError::Closed(Box::new(error)),
+            error => FenceError::Unreachable(Box::new(error)),
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::answer::{mark, unknown};
 use super::connection::MarksConnection;
 use super::{FencedError, SettingsError};
-use crate::fence::{Marks, MarksError};
+use crate::fence::{FenceError, Marks};
 
 /// The prefix of a mark's field, before the name of the resource.
 pub(super) const FIELD: &str = "m:";
@@ -173,7 +173,7 @@ impl Marks for RedisMarks {
         &'a self,
         resource: &'a Resource,
         token: Token,
-    ) -> BoxFuture<'a, Result<(), MarksError>> {
+    ) -> BoxFuture<'a, Result<(), FenceError>> {
         Box::pin(async move { Ok(self.touch(resource, token).await?) })
     }
 
@@ -181,7 +181,7 @@ impl Marks for RedisMarks {
     fn highest<'a>(
         &'a self,
         resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<Option<Token>, MarksError>> {
+    ) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {
         Box::pin(async move { Ok(self.read(resource).await?) })
     }
 
@@ -190,7 +190,7 @@ impl Marks for RedisMarks {
         &'a self,
         after: Option<&'a Resource>,
         limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<(Resource, Token)>, MarksError>> {
+    ) -> BoxFuture<'a, Result<Vec<(Resource, Token)>, FenceError>> {
         Box::pin(async move { Ok(self.first(after, limit).await?) })
     }
 }

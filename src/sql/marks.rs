@@ -8,7 +8,7 @@ use super::retry::{Retry, retry};
 use crate::database::opening::{OpeningTransaction, procedure_connection};
 use crate::database::quoted::unhex;
 use crate::database::{Database, Texts};
-use crate::fence::{Marks, MarksError, Stale};
+use crate::fence::{FenceError, Marks, Stale};
 
 /// How a raise is tried again after conflicts with other transactions.
 const RETRY: Retry = Retry::new().tries(5);
@@ -49,7 +49,7 @@ impl<DB: Database> Marks for SqlMarks<DB> {
         &'a self,
         resource: &'a Resource,
         token: Token,
-    ) -> BoxFuture<'a, Result<(), MarksError>> {
+    ) -> BoxFuture<'a, Result<(), FenceError>> {
         Box::pin(async move {
             let raised = retry(RETRY, || raise(&self.pool, resource, token)).await;
             raised.map_err(marks_error)
@@ -59,7 +59,7 @@ impl<DB: Database> Marks for SqlMarks<DB> {
     fn highest<'a>(
         &'a self,
         resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<Option<Token>, MarksError>> {
+    ) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {
         Box::pin(async move { highest(&self.pool, resource).await.map_err(marks_error) })
     }
 
@@ -67,7 +67,7 @@ impl<DB: Database> Marks for SqlMarks<DB> {
         &'a self,
         after: Option<&'a Resource>,
         limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<(Resource, Token)>, MarksError>> {
+    ) -> BoxFuture<'a, Result<Vec<(Resource, Token)>, FenceError>> {
         Box::pin(async move { valid(&self.pool, after, limit).await.map_err(marks_error) })
     }
 }
@@ -116,11 +116,12 @@ async fn valid<DB: Database>(
     Ok(found)
 }
 
-fn marks_error(error: AdmitError) -> MarksError {
+/// Marks that meet a conflict again and again count as unreachable: no transaction of the caller was rolled back.
+fn marks_error(error: AdmitError) -> FenceError {
     match error {
-        AdmitError::Stale(stale) => MarksError::Stale(stale),
-        error @ AdmitError::NotMigrated(_) => MarksError::NotSetUp(Box::new(error)),
-        error => MarksError::Unreachable(Box::new(error)),
+        AdmitError::Stale(stale) => FenceError::Stale(stale),
+        error @ AdmitError::NotMigrated(_) => FenceError::NotSetUp(Box::new(error)),
+        error => FenceError::Unreachable(Box::new(error)),
     }
 }
 

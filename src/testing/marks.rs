@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use tokio::time::timeout;
 
 use super::{Breach, Rule};
-use crate::fence::{Marks, MarksError, Stale};
+use crate::fence::{FenceError, Marks, Stale};
 
 /// How long the suite waits for one answer: ten times what is already long.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -52,7 +52,7 @@ async fn raise(
     let case = || format!("raise {resource} to {token}");
     match timeout(ANSWER_WITHIN, marks.raise(resource, token)).await {
         Ok(Ok(())) => Ok(Ok(())),
-        Ok(Err(MarksError::Stale(stale))) => Ok(Err(stale)),
+        Ok(Err(FenceError::Stale(stale))) => Ok(Err(stale)),
         Ok(Err(error)) => Err(Rule::Answers.breach(case(), &error)),
         Err(_) => Err(Rule::Answers.breach(case(), &"no answer")),
     }

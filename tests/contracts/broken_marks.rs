@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use fencing::fence::{Marks, MarksError, Stale};
+use fencing::fence::{FenceError, Marks, Stale};
 use fencing::testing::{Rule, marks_contract};
 use fencing::{Resource, Token};
 use futures_util::FutureExt;
@@ -32,7 +32,7 @@ impl FlawedMarks {
         if self.flaw == Flaw::ForgetsCase { name.to_lowercase() } else { name.to_owned() }
     }
 
-    fn raise(&self, resource: &Resource, token: Token) -> Result<(), MarksError> {
+    fn raise(&self, resource: &Resource, token: Token) -> Result<(), FenceError> {
         let mut marks = self.marks.lock().unwrap();
         let highest = marks.entry(self.key(resource)).or_insert(Token::MIN);
         let lower = match self.flaw {
@@ -60,7 +60,7 @@ impl Marks for FlawedMarks {
         &'a self,
         resource: &'a Resource,
         token: Token,
-    ) -> BoxFuture<'a, Result<(), MarksError>> {
+    ) -> BoxFuture<'a, Result<(), FenceError>> {
         if self.flaw != Flaw::ComparesFirst {
             return ready(FlawedMarks::raise(self, resource, token)).boxed();
         }
@@ -79,7 +79,7 @@ impl Marks for FlawedMarks {
         .boxed()
     }
 
-    fn highest<'a>(&'a self, _: &'a Resource) -> BoxFuture<'a, Result<Option<Token>, MarksError>> {
+    fn highest<'a>(&'a self, _: &'a Resource) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {
         ready(Ok((self.flaw == Flaw::ReadsTooHigh).then_some(Token::MAX))).boxed()
     }
 }

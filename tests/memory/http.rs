@@ -36,7 +36,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::routing::{MethodRouter, put};
-use fencing::fence::{FenceError, Marks, MarksError, MemoryMarks, Stale};
+use fencing::fence::{FenceError, Marks, MemoryMarks, Stale};
 use fencing::http::{FenceLayer, Fenced, HEADER, Problem, Refusal, Require, attach};
 use fencing::{Fence, Resource, Token};
 use futures_util::FutureExt;
@@ -70,20 +70,20 @@ struct RaisedBy<F>(F);
 impl<F, A> Marks for RaisedBy<F>
 where
     F: Fn(Resource, Token) -> A + Send + Sync + 'static,
-    A: Future<Output = Result<(), MarksError>> + Send + 'static,
+    A: Future<Output = Result<(), FenceError>> + Send + 'static,
 {
     fn raise<'a>(
         &'a self,
         resource: &'a Resource,
         token: Token,
-    ) -> BoxFuture<'a, Result<(), MarksError>> {
+    ) -> BoxFuture<'a, Result<(), FenceError>> {
         self.0(resource.clone(), token).boxed()
     }
 }
 
 /// Marks that cannot be reached.
 fn no_marks() -> impl Marks {
-    RaisedBy(|_, _| ready(Err(MarksError::Unreachable("secret-host refused".into()))))
+    RaisedBy(|_, _| ready(Err(FenceError::Unreachable("secret-host refused".into()))))
 }
 
 fn layer(

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use fencing::fence::{Marks, MarksError, MemoryMarks};
+use fencing::fence::{FenceError, Marks, MemoryMarks};
 use fencing::sql::{self, SqlMarks};
 use fencing::{Resource, Token};
 use futures_util::future::BoxFuture;
@@ -33,10 +33,10 @@ impl Marks for ClosedMarks {
         &'a self,
         resource: &'a Resource,
         token: Token,
-    ) -> BoxFuture<'a, Result<(), MarksError>> {
+    ) -> BoxFuture<'a, Result<(), FenceError>> {
         let left = self.until.saturating_duration_since(Instant::now());
         if !left.is_zero() {
-            return Box::pin(std::future::ready(Err(MarksError::Quarantine { left })));
+            return Box::pin(std::future::ready(Err(FenceError::Quarantine { left })));
         }
         self.marks.raise(resource, token)
     }
@@ -44,7 +44,7 @@ impl Marks for ClosedMarks {
     fn highest<'a>(
         &'a self,
         resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<Option<Token>, MarksError>> {
+    ) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {
         self.marks.highest(resource)
     }
 }

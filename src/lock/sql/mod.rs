@@ -48,9 +48,9 @@
 //! granted or renewed meanwhile, to put the clock right is a jump forward: so is a step forward by less. A
 //! failover is a jump as well, by what the clocks of the two servers differ.
 //!
-//! On SQLite an acquisition or renewal is a short transaction of several statements. A process that is
-//! stopped in the middle of it, or whose runtime is blocked, keeps every other one from writing, and so
-//! from locking, until it continues or is killed.
+//! On SQLite each change is one statement, which a thread of the driver carries out even if the runtime is blocked.
+//! Only a process that is stopped in the middle of it keeps every other one from writing, and so from locking, until
+//! it continues or is killed.
 
 mod attempt;
 mod backend;

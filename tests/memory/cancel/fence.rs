@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use fencing::fence::{FenceError, Marks, MarksError, MemoryMarks};
+use fencing::fence::{FenceError, Marks, MemoryMarks};
 use fencing::{Fence, Resource, Token};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -16,7 +16,7 @@ impl Marks for Slow {
         &'a self,
         resource: &'a Resource,
         token: Token,
-    ) -> BoxFuture<'a, Result<(), MarksError>> {
+    ) -> BoxFuture<'a, Result<(), FenceError>> {
         async move {
             a_while().await;
             let raised = self.0.raise(resource, token).await;

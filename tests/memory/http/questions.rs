@@ -74,7 +74,7 @@ impl Marks for Pooled {
         &'a self,
         resource: &'a Resource,
         token: Token,
-    ) -> BoxFuture<'a, Result<(), MarksError>> {
+    ) -> BoxFuture<'a, Result<(), FenceError>> {
         async move {
             let _connection = self.0.acquire().await.unwrap();
             self.1.raise(resource, token).await
@@ -85,7 +85,7 @@ impl Marks for Pooled {
     fn highest<'a>(
         &'a self,
         resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<Option<Token>, MarksError>> {
+    ) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {
         async move {
             let _connection = self.0.acquire().await.unwrap();
             self.1.highest(resource).await
@@ -154,14 +154,14 @@ impl Marks for LoweredAfterTheRead {
         &'a self,
         resource: &'a Resource,
         token: Token,
-    ) -> BoxFuture<'a, Result<(), MarksError>> {
+    ) -> BoxFuture<'a, Result<(), FenceError>> {
         self.0.raise(resource, token)
     }
 
     fn highest<'a>(
         &'a self,
         resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<Option<Token>, MarksError>> {
+    ) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {
         async move {
             let highest = self.0.highest(resource).await;
             if highest.as_ref().is_ok_and(|highest| *highest == Some(token(GIANT))) {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use fencing::fence::{FenceError, Marks, MarksError, MemoryMarks, Stale};
+use fencing::fence::{FenceError, Marks, MemoryMarks, Stale};
 use fencing::{Fence, Resource, Sequencer, Token};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -155,7 +155,7 @@ impl Marks for SlowMarks {
         &'a self,
         resource: &'a Resource,
         token: Token,
-    ) -> BoxFuture<'a, Result<(), MarksError>> {
+    ) -> BoxFuture<'a, Result<(), FenceError>> {
         async move {
             pause().await;
             let raised = self.marks.raise(resource, token).await;
@@ -175,7 +175,7 @@ impl Marks for SlowMarks {
     fn highest<'a>(
         &'a self,
         resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<Option<Token>, MarksError>> {
+    ) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {
         async move {
             let highest = self.marks.highest(resource).await;
             pause().await;
@@ -189,7 +189,7 @@ impl Marks for SlowMarks {
 struct NoMarks;
 
 impl Marks for NoMarks {
-    fn raise<'a>(&'a self, _: &'a Resource, _: Token) -> BoxFuture<'a, Result<(), MarksError>> {
+    fn raise<'a>(&'a self, _: &'a Resource, _: Token) -> BoxFuture<'a, Result<(), FenceError>> {
         std::future::ready(Ok(())).boxed()
     }
 }

@@ -1,7 +1,7 @@
 //! A server that may have forgotten marks refuses everything, until an operator opens them.
 
 use fencing::Resource;
-use fencing::fence::{Marks, MarksError};
+use fencing::fence::{FenceError, Marks};
 use fencing::redis::{Closed, FencedError, Unfit};
 use support::redis::RedisServer;
 
@@ -13,8 +13,8 @@ async fn a_new_server_is_closed() {
     let marks = marks(&server);
     let refused = marks.fenced_set(&file(), token(34), "{files}:a", "x").await;
     assert_eq!(closed(refused), Closed::NeverOpened);
-    assert!(matches!(marks.raise(&file(), token(34)).await, Err(MarksError::Closed(_))));
-    assert!(matches!(marks.highest(&file()).await, Err(MarksError::Closed(_))));
+    assert!(matches!(marks.raise(&file(), token(34)).await, Err(FenceError::Closed(_))));
+    assert!(matches!(marks.highest(&file()).await, Err(FenceError::Closed(_))));
     assert_eq!(server.cli(&["DBSIZE"]), "0");
 
     let found = marks.look().await.unwrap();
@@ -140,7 +140,7 @@ async fn a_master_that_has_become_a_replica_lets_nobody_pass() {
     marks.fenced_set(&file(), token(34), "{files}:a", "x").await.unwrap();
     // Of nobody: the data stays as it is.
     server.cli(&["REPLICAOF", "127.0.0.1", "1"]);
-    assert!(matches!(marks.raise(&file(), token(34)).await, Err(MarksError::Unreachable(_))));
+    assert!(matches!(marks.raise(&file(), token(34)).await, Err(FenceError::Unreachable(_))));
     let refused = marks.fenced_set(&file(), token(34), "{files}:a", "y").await;
     assert!(matches!(refused, Err(FencedError::Unfit(Unfit::Replica))), "{refused:?}");
     server.cli(&["REPLICAOF", "NO", "ONE"]);

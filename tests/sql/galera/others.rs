@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use fencing::fence::{Marks, MarksError};
+use fencing::fence::{FenceError, Marks};
 use fencing::lock::sql::SqlLock;
 use fencing::sql::{AdmitError, MigrateError, Prune, Retry, SqlMarks};
 
@@ -21,7 +21,7 @@ async fn marks_say_yes_to_no_token_that_was_passed_on_another_node() {
     cluster.settled().await;
     let marks = SqlMarks::new(cluster.one.clone());
     let error = marks.raise(&resource(), token(33)).await.unwrap_err();
-    assert!(matches!(error, MarksError::Stale(_)), "{error:?}");
+    assert!(matches!(error, FenceError::Stale(_)), "{error:?}");
     marks.raise(&resource(), token(34)).await.unwrap();
 }
 

@@ -1,6 +1,6 @@
 //! Conflicts made to order: a trigger fails the first writes of a mark.
 
-use fencing::fence::{Marks, MarksError};
+use fencing::fence::{FenceError, Marks};
 use fencing::sql::{self, AdmitError, SqlMarks};
 
 use super::place::Place;
@@ -46,7 +46,7 @@ async fn marks_try_again_after_a_conflict_and_give_up_after_some() {
     let place = failing(1000, "40001").await;
     let marks = SqlMarks::new(place.pool.clone());
     let error = marks.raise(&resource(), token(33)).await.unwrap_err();
-    assert!(matches!(error, MarksError::Unreachable(_)), "{error:?}");
+    assert!(matches!(error, FenceError::Unreachable(_)), "{error:?}");
     let tries = sqlx::query_scalar::<_, i64>("SELECT last_value FROM tries");
     assert_eq!(tries.fetch_one(&place.pool).await.unwrap(), 5);
     let place = failing(1, "XX000").await;

@@ -73,7 +73,7 @@ async fn sessions_of_any_default_level_migrate_and_raise() {
                 for number in 1..=10 {
                     let marks = SqlMarks::new(pool.clone());
                     match marks.raise(&resource(), token(number)).await {
-                        Ok(()) | Err(fencing::fence::MarksError::Stale(_)) => {}
+                        Ok(()) | Err(fencing::fence::FenceError::Stale(_)) => {}
                         Err(error) => panic!("{error:?}"),
                     }
                 }

@@ -1,4 +1,4 @@
-use fencing::fence::{Marks, MarksError};
+use fencing::fence::{FenceError, Marks};
 use fencing::sql::SqlMarks;
 use fencing::testing::marks_contract;
 
@@ -11,7 +11,7 @@ async fn marks_keep_their_contract_and_are_those_of_admit() {
     marks_contract(&marks).await.unwrap();
     admit(&place, &resource(), 34).await.unwrap();
     let refused = marks.raise(&resource(), token(33)).await;
-    let Err(MarksError::Stale(refused)) = refused else { panic!("{refused:?}") };
+    let Err(FenceError::Stale(refused)) = refused else { panic!("{refused:?}") };
     assert_eq!((refused.presented, refused.highest), (token(33), token(34)));
     marks.raise(&resource(), token(35)).await.unwrap();
     stale(admit(&place, &resource(), 34).await);
@@ -22,11 +22,11 @@ async fn marks_that_are_not_there_are_not_set_up() {
     let place = Place::empty().await;
     let marks = SqlMarks::new(place.pool.clone());
     let error = marks.raise(&resource(), token(1)).await.unwrap_err();
-    let MarksError::NotSetUp(source) = error else { panic!("{error:?}") };
+    let FenceError::NotSetUp(source) = error else { panic!("{error:?}") };
     assert!(source.to_string().contains("run fencing::sql::migrate"), "{source}");
     place.pool.close().await;
     let error = marks.clone().raise(&resource(), token(1)).await.unwrap_err();
-    assert!(matches!(error, MarksError::Unreachable(_)), "{error:?}");
+    assert!(matches!(error, FenceError::Unreachable(_)), "{error:?}");
 }
 
 #[tokio::test]

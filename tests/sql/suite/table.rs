@@ -1,4 +1,4 @@
-use fencing::fence::{Marks, MarksError};
+use fencing::fence::{FenceError, Marks};
 use fencing::sql::SqlMarks;
 
 use super::*;
@@ -62,7 +62,7 @@ async fn a_mark_that_is_no_token_admits_nobody() {
             };
             assert_eq!(*whose, resource());
             let error = marks.raise(&resource(), token(number)).await.unwrap_err();
-            assert!(matches!(error, MarksError::Unreachable(_)), "{bad:?}: {error:?}");
+            assert!(matches!(error, FenceError::Unreachable(_)), "{bad:?}: {error:?}");
         }
         let error = sql::highest(&place.pool, &resource()).await.unwrap_err();
         assert!(matches!(error, AdmitError::Corrupt { .. }), "{bad:?}: {error:?}");
