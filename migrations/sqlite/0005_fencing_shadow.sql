@@ -7,6 +7,8 @@ CREATE TABLE IF NOT EXISTS fencing_refusals (
     place TEXT NOT NULL,
     resource TEXT COLLATE BINARY NOT NULL,
     cause TEXT NOT NULL,
+    -- SQLite knows no users.
+    writer TEXT NOT NULL DEFAULT '',
     message TEXT NOT NULL,
     first_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f', 'now'))
 ) STRICT;

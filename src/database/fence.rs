@@ -4,6 +4,8 @@ use sqlx::Pool;
 use sqlx::error::BoxDynError;
 use sqlx::migrate::{Migrate, MigrateError, Migrator};
 
+use super::Dialect;
+
 /// Migrations by version: description and SQL.
 pub type Migrations = &'static [(i64, &'static str, &'static str)];
 
@@ -29,6 +31,9 @@ pub struct BeginAdmitted {
 
 /// What a database does for the fence: its statements and its locks.
 pub trait FenceStatements: sqlx::Database<Connection: Migrate, Arguments: Clone> {
+    /// Its dialect of SQL.
+    const DIALECT: Dialect;
+
     /// Opens a transaction that is going to write behind the fence.
     const BEGIN: &'static str;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 use fencing_protocol::Resource;
 use futures_util::future::BoxFuture;
 
-use super::{Database, Texts};
+use super::{FenceStatements, Texts};
 
 /// What one attempt asks for.
 pub struct LeaseClaim {
@@ -110,38 +110,38 @@ pub trait LeaseStatements: sqlx::Database {
     /// Acquires the row of the resource if it is free or has expired by the database's
     /// clock, with a token above all that the row and the mark have seen. A shared claim joins others
     /// who share the row, with the row's token, unless an exclusive one waits for them to leave.
-    fn acquire<'a>(
-        conn: &'a mut Self::Connection,
-        claim: &'a LeaseClaim,
-    ) -> BoxFuture<'a, sqlx::Result<AcquireAnswer>>;
+    fn acquire(
+        conn: &mut Self::Connection,
+        claim: &LeaseClaim,
+    ) -> impl Future<Output = sqlx::Result<AcquireAnswer>> + Send;
 
     /// Closes the row again, or keeps the part, for as long as the claim lasts, from now on, if this owner
     /// still has it under this token. Returns whether it has: if not, no later renewal can succeed.
-    fn renew<'a>(
-        conn: &'a mut Self::Connection,
-        claim: &'a LeaseClaim,
+    fn renew(
+        conn: &mut Self::Connection,
+        claim: &LeaseClaim,
         token: i64,
-    ) -> BoxFuture<'a, sqlx::Result<bool>>;
+    ) -> impl Future<Output = sqlx::Result<bool>> + Send;
 
     /// Releases the row, or the part, of this owner. An exclusive lease that this owner had
     /// released before counts as released. What is released early stays closed for the
     /// `rest`, under a name by which no renewal that is still on its way finds it.
-    fn release<'a>(
-        conn: &'a mut Self::Connection,
-        claim: &'a LeaseClaim,
+    fn release(
+        conn: &mut Self::Connection,
+        claim: &LeaseClaim,
         rest: Duration,
-    ) -> BoxFuture<'a, sqlx::Result<ReleaseAnswer>>;
+    ) -> impl Future<Output = sqlx::Result<ReleaseAnswer>> + Send;
 
     /// Keeps others from joining those who share the row, for as long as the claim lasts. A hint: it
     /// need not be on disk.
-    fn drain<'a>(
-        conn: &'a mut Self::Connection,
-        claim: &'a LeaseClaim,
-    ) -> BoxFuture<'a, sqlx::Result<()>>;
+    fn drain(
+        conn: &mut Self::Connection,
+        claim: &LeaseClaim,
+    ) -> impl Future<Output = sqlx::Result<()>> + Send;
 }
 
 /// A database with functions or procedures for leases: the migrations create `fencing_lease_acquire` and its siblings.
-pub trait LeaseFunctions: Database {
+pub trait LeaseFunctions: FenceStatements {
     /// Returns the SQL that calls one of them with these arguments, and waits no longer for others than `patience`
     /// says, in milliseconds.
     fn call(function: &str, arguments: &str, patience: i64) -> String;
@@ -168,55 +168,41 @@ fn number(answer: &Texts, column: usize) -> Option<i64> {
 }
 
 impl<DB: LeaseFunctions> LeaseStatements for DB {
-    fn acquire<'a>(
-        conn: &'a mut DB::Connection,
-        claim: &'a LeaseClaim,
-    ) -> BoxFuture<'a, sqlx::Result<AcquireAnswer>> {
-        Box::pin(async move {
-            let (owner, shared) = (DB::DIALECT.literal(&claim.owner), claim.shared);
-            let arguments = format!("{owner}, {shared}, {}", claim.lasting);
-            let answer = call::<DB>(conn, claim, "acquire", arguments).await?;
-            if let Some(token) = number(&answer, 0) {
-                return Ok(AcquireAnswer::Granted(token));
-            }
-            let left = number(&answer, 1).ok_or(sqlx::Error::RowNotFound)?;
-            let shared = number(&answer, 2) == Some(1) && !claim.shared;
-            Ok(AcquireAnswer::Held { left, shared, holder: answer.into_iter().nth(3).flatten() })
-        })
+    async fn acquire(conn: &mut DB::Connection, claim: &LeaseClaim) -> sqlx::Result<AcquireAnswer> {
+        let (owner, shared) = (DB::DIALECT.literal(&claim.owner), claim.shared);
+        let arguments = format!("{owner}, {shared}, {}", claim.lasting);
+        let answer = call::<DB>(conn, claim, "acquire", arguments).await?;
+        if let Some(token) = number(&answer, 0) {
+            return Ok(AcquireAnswer::Granted(token));
+        }
+        let left = number(&answer, 1).ok_or(sqlx::Error::RowNotFound)?;
+        let shared = number(&answer, 2) == Some(1) && !claim.shared;
+        Ok(AcquireAnswer::Held { left, shared, holder: answer.into_iter().nth(3).flatten() })
     }
 
-    fn renew<'a>(
-        conn: &'a mut DB::Connection,
-        claim: &'a LeaseClaim,
+    async fn renew(
+        conn: &mut DB::Connection,
+        claim: &LeaseClaim,
         token: i64,
-    ) -> BoxFuture<'a, sqlx::Result<bool>> {
-        Box::pin(async move {
-            let owner = DB::DIALECT.literal(&claim.owner);
-            let arguments = format!("{owner}, {token}, {}", claim.lasting);
-            let answer = call::<DB>(conn, claim, "renew", arguments).await?;
-            Ok(number(&answer, 0) == Some(1))
-        })
+    ) -> sqlx::Result<bool> {
+        let owner = DB::DIALECT.literal(&claim.owner);
+        let arguments = format!("{owner}, {token}, {}", claim.lasting);
+        let answer = call::<DB>(conn, claim, "renew", arguments).await?;
+        Ok(number(&answer, 0) == Some(1))
     }
 
-    fn release<'a>(
-        conn: &'a mut DB::Connection,
-        claim: &'a LeaseClaim,
+    async fn release(
+        conn: &mut DB::Connection,
+        claim: &LeaseClaim,
         rest: Duration,
-    ) -> BoxFuture<'a, sqlx::Result<ReleaseAnswer>> {
-        Box::pin(async move {
-            let arguments = format!("{}, {}", DB::DIALECT.literal(&claim.owner), millis(rest));
-            let answer = call::<DB>(conn, claim, "release", arguments).await?;
-            Ok(number(&answer, 0).unwrap_or_default().into())
-        })
+    ) -> sqlx::Result<ReleaseAnswer> {
+        let arguments = format!("{}, {}", DB::DIALECT.literal(&claim.owner), millis(rest));
+        let answer = call::<DB>(conn, claim, "release", arguments).await?;
+        Ok(number(&answer, 0).unwrap_or_default().into())
     }
 
-    fn drain<'a>(
-        conn: &'a mut DB::Connection,
-        claim: &'a LeaseClaim,
-    ) -> BoxFuture<'a, sqlx::Result<()>> {
-        Box::pin(async move {
-            call::<DB>(conn, claim, "drain", claim.lasting.to_string()).await.map(drop)
-        })
+    async fn drain(conn: &mut DB::Connection, claim: &LeaseClaim) -> sqlx::Result<()> {
+        call::<DB>(conn, claim, "drain", claim.lasting.to_string()).await.map(drop)
     }
 }
 

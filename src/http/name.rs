@@ -1,4 +1,3 @@
-use std::fmt;
 use std::mem::replace;
 use std::task::{Context, Poll};
 
@@ -44,7 +43,7 @@ use super::{FenceBody, PathError, Refusal, Resources};
 ///
 /// **Fencing.** Let the handler use what the closure has read. A handler that finds its resource in another
 /// way may write to a resource that the fence has not admitted.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct NameLayer<F> {
     namer: F,
 }
@@ -53,12 +52,6 @@ impl<F> NameLayer<F> {
     /// Names resources by this closure.
     pub fn new(namer: F) -> NameLayer<F> {
         NameLayer { namer }
-    }
-}
-
-impl<F> fmt::Debug for NameLayer<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NameLayer").finish_non_exhaustive()
     }
 }
 
@@ -71,16 +64,10 @@ impl<S, F: Clone> Layer<S> for NameLayer<F> {
 }
 
 /// A service behind a [`NameLayer`].
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct NameService<S, F> {
     inner: S,
     namer: F,
-}
-
-impl<S, F> fmt::Debug for NameService<S, F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NameService").finish_non_exhaustive()
-    }
 }
 
 /// The resources of a request, in its extensions.

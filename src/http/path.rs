@@ -84,37 +84,8 @@ pub fn path(parts: &Parts) -> Result<Resource, PathError> {
 /// ```
 ///
 /// If the whole path is not the name either, such as under `/v1/files/a` and `/v2/files/a`, name
-/// the resource by the path's parameters, with [`matched`](super::matched()). If a handler has to look
-/// something up for the name, do that in a middleware above the layer, which puts the [`segments`] into
-/// the extensions:
-///
-/// ```
-/// use axum::extract::{Path, Request};
-/// use axum::http::{StatusCode, request::Parts};
-/// use axum::middleware::{Next, from_fn};
-/// use axum::response::Response;
-/// use axum::{Router, routing::put};
-/// use fencing::fence::MemoryMarks;
-/// use fencing::http::{self, FenceLayer};
-/// use fencing::{Fence, Resource};
-///
-/// async fn name_file(
-///     Path((_version, name)): Path<(String, String)>,
-///     mut request: Request,
-///     next: Next,
-/// ) -> Result<Response, StatusCode> {
-///     let file = http::segments(["files", &name]).map_err(|_| StatusCode::BAD_REQUEST)?;
-///     request.extensions_mut().insert(file);
-///     Ok(next.run(request).await)
-/// }
-///
-/// # async fn write_file() {}
-/// let named = |parts: &Parts| parts.extensions.get::<Resource>().cloned().ok_or("no file is named");
-/// let layer = FenceLayer::new(Fence::new(MemoryMarks::default()), named);
-/// let app: Router = Router::new()
-///     .route("/{version}/files/{name}", put(write_file).route_layer(layer))
-///     .route_layer(from_fn(name_file));
-/// ```
+/// the resource by the path's parameters, with [`matched`](super::matched()). If something has to be looked up for the
+/// name, do that in a [`NameLayer`](super::NameLayer), which may join the [`segments`].
 ///
 /// # Errors
 /// Returns a [`PathError`] as [`path()`] does, and [`PathError::NoUri`] if there is no `U` in the

@@ -1,10 +1,11 @@
 use fencing_protocol::{Resource, Token};
+use sqlx::pool::PoolConnection;
 use sqlx::{Pool, Transaction};
 
 use super::AdmitError;
 use super::error::is_to_raise_first;
 use crate::database::opening::OpeningTransaction;
-use crate::database::{AdmitAnswer, Database};
+use crate::database::{AdmitAnswer, Database, Texts};
 use crate::fence::Stale;
 
 /// Admits `token` to `resource` for the rest of this transaction, or refuses it: compares
@@ -54,7 +55,7 @@ pub async fn admit<DB: Database>(
 }
 
 /// Admits over a connection, in its transaction if it has one.
-pub(super) async fn compare_and_raise<DB: Database>(
+async fn compare_and_raise<DB: Database>(
     conn: &mut DB::Connection,
     resource: &Resource,
     token: Token,
@@ -112,7 +113,7 @@ async fn open<DB: Database>(
     token: Token,
 ) -> Result<Transaction<'static, DB>, AdmitError> {
     let Some(share) = DB::begin_admitted(resource, token) else {
-        return step_by_step(pool, DB::BEGIN, resource, token).await;
+        return step_by_step(pool.acquire().await?, DB::BEGIN, resource, token).await;
     };
     let mut begun = OpeningTransaction::admitted(pool.acquire().await?, share.clone()).await;
     if begun.as_ref().is_err_and(is_to_raise_first) {
@@ -129,17 +130,18 @@ pub(super) async fn raise<DB: Database>(
     resource: &Resource,
     token: Token,
 ) -> Result<(), AdmitError> {
-    let raised = step_by_step(pool, DB::BEGIN_RAISING, resource, token).await?;
+    let raised = step_by_step(pool.acquire().await?, DB::BEGIN_RAISING, resource, token).await?;
     Ok(raised.commit().await?)
 }
 
-async fn step_by_step<DB: Database>(
-    pool: &Pool<DB>,
+/// Begins a transaction, and admits in it by another statement.
+pub(super) async fn step_by_step<DB: Database>(
+    conn: PoolConnection<DB>,
     begin: &'static str,
     resource: &Resource,
     token: Token,
 ) -> Result<Transaction<'static, DB>, AdmitError> {
-    let mut tx = OpeningTransaction::new(pool.acquire().await?, begin.into()).await?;
+    let mut tx = OpeningTransaction::new(conn, begin.into()).await?;
     match compare_and_raise::<DB>(&mut tx, resource, token).await {
         Ok(()) => Ok(tx),
         Err(error) => {
@@ -191,8 +193,7 @@ pub(super) async fn mark<DB: Database>(
     conn: &mut DB::Connection,
     resource: &Resource,
 ) -> Result<Option<Token>, AdmitError> {
-    let rows = DB::read(conn, DB::mark(resource)).await?;
-    rows.into_iter().flatten().next().map(|number| parse(resource, number)).transpose()
+    read(resource, DB::read(conn, DB::mark(resource)).await?)
 }
 
 /// Reads the mark over this connection, if that is surely the newest one.
@@ -200,8 +201,11 @@ pub(super) async fn newest_mark<DB: Database>(
     conn: &mut DB::Connection,
     resource: &Resource,
 ) -> Result<Option<Token>, AdmitError> {
-    let Some(read) = DB::newest_mark(resource) else { return Ok(None) };
-    let rows = DB::read(conn, read).await?;
+    let Some(mark) = DB::newest_mark(resource) else { return Ok(None) };
+    read(resource, DB::read(conn, mark).await?)
+}
+
+fn read(resource: &Resource, rows: Vec<Texts>) -> Result<Option<Token>, AdmitError> {
     rows.into_iter().flatten().next().map(|number| parse(resource, number)).transpose()
 }
 

@@ -191,9 +191,6 @@ pub enum MigrateError {
     /// Others kept the database locked for too long.
     #[error("others kept the database locked for too long, try again: {0}")]
     Locked(#[source] Box<dyn Error + Send + Sync>),
-    /// The tables are up to date, but guard nothing, because this server belongs to a cluster.
-    #[error("the fence does not hold in this database: {0}")]
-    Cluster(&'static str),
     /// The table of the marks or of the floor is lost. If it were created again, stale
     /// tokens would pass.
     #[error(
@@ -225,13 +222,10 @@ pub enum MigrateError {
          GRANTs again then"
     )]
     Changed(i64),
-    /// A table of the fence was altered: its engine has no transactions (MySQL), or it is not logged
-    /// (PostgreSQL). It would forget marks, or keep what was rolled back.
-    #[error("the fence does not hold in this database: {what}")]
-    Storage {
-        /// Which table, and what to do.
-        what: String,
-    },
+    /// The tables are up to date, but guard nothing: several servers of a cluster take writes, or a table was altered,
+    /// and its engine has no transactions (MySQL), or it is not logged (PostgreSQL). It says what to do.
+    #[error("the fence does not hold in this database: {0}")]
+    Unguarded(String),
     /// A migration failed.
     #[error("the tables of the fence were not brought up to date: {0}")]
     Migration(#[source] sqlx::migrate::MigrateError),

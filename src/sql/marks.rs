@@ -3,9 +3,9 @@ use futures_util::future::BoxFuture;
 use sqlx::Pool;
 
 use super::AdmitError;
-use super::admit::{compare_and_raise, highest, newest_mark};
+use super::admit::{highest, newest_mark, step_by_step};
 use super::retry::{Retry, retry};
-use crate::database::opening::{OpeningTransaction, procedure_connection};
+use crate::database::opening::procedure_connection;
 use crate::database::quoted::unhex;
 use crate::database::{Database, Texts};
 use crate::fence::{FenceError, Marks, Stale};
@@ -88,14 +88,7 @@ async fn raise<DB: Database>(
     if highest == Some(token) {
         return Ok(());
     }
-    let mut tx = OpeningTransaction::new(conn, DB::BEGIN_BOUNDED.into()).await?;
-    match compare_and_raise::<DB>(&mut tx, resource, token).await {
-        Ok(()) => Ok(tx.commit().await?),
-        Err(error) => {
-            let _ = tx.rollback().await;
-            Err(error)
-        }
-    }
+    Ok(step_by_step(conn, DB::BEGIN_BOUNDED, resource, token).await?.commit().await?)
 }
 
 /// Reads marks, and leaves out rows that are not valid marks.

@@ -28,9 +28,8 @@ const RECORD: &str = "_fencing_migrations";
 /// [`MigrateError::MarksLost`] if the marks were there once and are not any more,
 /// [`MigrateError::Lost`] if other tables, functions, procedures or triggers are not,
 /// [`MigrateError::Changed`] if a migration was applied with another text,
-/// [`MigrateError::Storage`] if a table was altered so that it has no transactions or no log,
-/// [`MigrateError::Cluster`] if several servers of a cluster take writes, and the fence does not
-/// hold there. Any other [`MigrateError`] has what the database said.
+/// [`MigrateError::Unguarded`] if a table was altered so that it has no transactions or no log, or if
+/// several servers of a cluster take writes, and the fence does not hold there. Any other [`MigrateError`] has what the database said.
 ///
 /// # Cancel safety
 /// If you drop the future, either everything is done or nothing. On MySQL a part may be done: run
@@ -41,7 +40,7 @@ pub async fn migrate<DB: Database>(pool: &Pool<DB>) -> Result<(), MigrateError> 
         let locked = match attempt(pool).await {
             Ok(true) => {
                 let unguarded = DB::unguarded(pool).await?;
-                return unguarded.map_or(Ok(()), |why| Err(MigrateError::Cluster(why)));
+                return unguarded.map_or(Ok(()), |why| Err(MigrateError::Unguarded(why.into())));
             }
             Ok(false) => "another process migrates".into(),
             Err(MigrateError::Locked(error)) => error,
@@ -78,7 +77,7 @@ async fn attempt<DB: Database>(pool: &Pool<DB>) -> Result<bool, MigrateError> {
         return Err(error);
     }
     let unfit = unfit::<DB>(&mut conn, None).await?;
-    if unfit.is_empty() { Ok(true) } else { Err(MigrateError::Storage { what: unfit.join("; ") }) }
+    if unfit.is_empty() { Ok(true) } else { Err(MigrateError::Unguarded(unfit.join("; "))) }
 }
 
 /// Returns which tables of the fence have no transactions or no log, in this schema or the session's.

@@ -4,7 +4,7 @@ use fencing_protocol::{Resource, Token};
 use sqlx::{Pool, Transaction};
 
 use super::AdmitError;
-use crate::database::{Database, Dialect};
+use crate::database::{Database, Dialect, Texts};
 use crate::fence::Stale;
 
 /// A refusal in shadow mode: one row of the table `fencing_refusals`.
@@ -127,39 +127,39 @@ async fn look<DB: Database>(
 /// # Cancel safety
 /// It changes nothing.
 pub async fn refusals<DB: Database>(pool: &Pool<DB>) -> Result<Vec<Refused>, AdmitError> {
-    let (name, writer, at, table) = match DB::DIALECT {
+    let (table, name, at) = match DB::DIALECT {
         Dialect::Postgres => (
-            "resource",
-            "writer",
-            "to_char(first_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS')",
             "fencing_refusals",
+            "resource",
+            "to_char(first_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS')",
         ),
         Dialect::MySql => (
-            "CONVERT(resource USING utf8mb4)",
-            "writer",
-            "CAST(CAST(first_at AS DATETIME) AS CHAR)",
             "fencing_refusals",
+            "CONVERT(resource USING utf8mb4)",
+            "CAST(CAST(first_at AS DATETIME) AS CHAR)",
         ),
-        Dialect::Sqlite => ("resource", "''", "substr(first_at, 1, 19)", "main.fencing_refusals"),
+        Dialect::Sqlite => ("main.fencing_refusals", "resource", "substr(first_at, 1, 19)"),
     };
-    let select =
-        format!("SELECT place, {name}, cause, {writer}, message, {at} FROM {table} ORDER BY id");
+    // Concurrent transactions may have added the same row.
+    let select = format!(
+        "SELECT place, {name}, cause, writer, message, {at} FROM {table} AS own WHERE NOT EXISTS (
+            SELECT 1 FROM {table} AS earlier WHERE id < own.id AND place = own.place
+                AND resource = own.resource AND cause = own.cause AND writer = own.writer)
+        ORDER BY id"
+    );
     let mut conn = pool.acquire().await?;
-    let mut all: Vec<Refused> = Vec::new();
-    for row in DB::texts(&mut conn, select, Vec::new()).await? {
+    let rows = DB::texts(&mut conn, select, Vec::new()).await?;
+    let refused = |row: Texts| {
         let mut texts = row.into_iter().map(Option::unwrap_or_default);
         let mut text = || texts.next().unwrap_or_default();
-        let (place, resource, cause) = (text(), text(), text());
-        let next =
-            Refused { place, resource, cause, writer: text(), message: text(), first_at: text() };
-        // Concurrent transactions may have added the same row.
-        let is_same = |own: &Refused| {
-            (&own.place, &own.resource) == (&next.place, &next.resource)
-                && (&own.cause, &own.writer) == (&next.cause, &next.writer)
-        };
-        if !all.iter().any(is_same) {
-            all.push(next);
+        Refused {
+            place: text(),
+            resource: text(),
+            cause: text(),
+            writer: text(),
+            message: text(),
+            first_at: text(),
         }
-    }
-    Ok(all)
+    };
+    Ok(rows.into_iter().map(refused).collect())
 }

@@ -94,12 +94,7 @@ async fn commit<DB: Database>(mut tx: Transaction<'static, DB>) -> Result<(), Co
         && let Err(error) = DB::execute(&mut tx, unbroken.to_owned()).await
     {
         let _ = tx.rollback().await;
-        return Err(match outcome_of::<DB>(&error) {
-            Some(Unbroken::Failed) => CommitError::RolledBack(error.into()),
-            Some(Unbroken::SessionEnded) => CommitError::RolledBack(session_ended(error).into()),
-            // The handler or the database has ended it: later statements wrote outside of any transaction.
-            None => CommitError::InDoubt(error.into()),
-        });
+        return Err(broken::<DB>(error));
     }
     tx.commit().await.map_err(|error| match error.as_database_error().map(|error| error.kind()) {
         None => CommitError::InDoubt(error.into()),
@@ -112,28 +107,19 @@ async fn commit<DB: Database>(mut tx: Transaction<'static, DB>) -> Result<(), Co
     })
 }
 
-/// Why a transaction that is still open cannot be committed.
-enum Unbroken {
-    Failed,
-    SessionEnded,
-}
-
-/// Returns why the statement before the commit failed; `None` if the transaction may have ended earlier: then
-/// later statements are stored. On MySQL a failed statement may have ended it, so the end of the session proves
-/// nothing.
-fn outcome_of<DB: Database>(error: &sqlx::Error) -> Option<Unbroken> {
-    if DB::WATCH.0.is_some() {
-        return None;
+/// Returns what it means that the statement before the commit failed. The transaction is in doubt where the handler or
+/// the database may have ended it earlier: then later statements are stored. On MySQL a failed statement may have
+/// ended it, so the end of the session proves nothing.
+fn broken<DB: Database>(error: sqlx::Error) -> CommitError {
+    let said = error.as_database_error();
+    let session_ended = said.is_none_or(|said| meaning(said) == Meaning::Closing);
+    let has_failed = said.is_some_and(|said| said.code().as_deref() == Some(FAILED));
+    if DB::WATCH.0.is_some() || !session_ended && !has_failed {
+        return CommitError::InDoubt(error.into());
     }
-    match error.as_database_error() {
-        None => Some(Unbroken::SessionEnded),
-        Some(error) if meaning(error) == Meaning::Closing => Some(Unbroken::SessionEnded),
-        Some(error) if error.code().as_deref() == Some(FAILED) => Some(Unbroken::Failed),
-        Some(_) => None,
-    }
-}
-
-/// Reports that another session may succeed, whatever ended this one.
-fn session_ended(error: sqlx::Error) -> io::Error {
-    io::Error::new(io::ErrorKind::ConnectionAborted, error)
+    CommitError::RolledBack(match session_ended {
+        // Another session may succeed, whatever ended this one.
+        true => io::Error::new(io::ErrorKind::ConnectionAborted, error).into(),
+        false => error.into(),
+    })
 }

@@ -73,6 +73,8 @@ const UNFIT: &str = "
         AND table_name IN ('fencing_marks', 'fencing_floor', 'fencing_leases', 'fencing_audit')";
 
 impl FenceStatements for MySql {
+    const DIALECT: Dialect = Dialect::MySql;
+
     const BEGIN: &'static str = "START TRANSACTION";
 
     /// A deadlock ends the transaction, and so does a statement that creates a table. The savepoint goes with it.

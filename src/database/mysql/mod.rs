@@ -9,11 +9,9 @@ use sqlx::mysql::MySqlConnectOptions;
 
 pub use self::errors::{is_closing, is_conflict, meaning};
 pub use self::fence::{HIGHEST, PRESENT, PRESENT_TOKEN};
-use super::{Database, Dialect, LeaseQueries};
+use super::{Database, LeaseQueries};
 
 impl Database for MySql {
-    const DIALECT: Dialect = Dialect::MySql;
-
     const LEASES: LeaseQueries = lease::LEASES;
 
     fn name(options: &MySqlConnectOptions) -> String {

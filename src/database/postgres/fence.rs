@@ -62,6 +62,8 @@ const UNFIT: &str = "
             WHERE nspname = $1 OR $1 IS NULL AND nspname = ANY (current_schemas(false)))";
 
 impl FenceStatements for Postgres {
+    const DIALECT: Dialect = Dialect::Postgres;
+
     const BEGIN: &'static str = "BEGIN";
 
     const BEGIN_BOUNDED: &'static str = "BEGIN; SET LOCAL lock_timeout = 1000";

@@ -11,11 +11,9 @@ use sqlx::{Pool, Postgres};
 
 pub use self::errors::{is_closing, is_conflict, is_starting, meaning};
 pub use self::fence::{HIGHEST, PRESENT};
-use super::{Channels, Database, Dialect, LeaseQueries};
+use super::{Channels, Database, LeaseQueries};
 
 impl Database for Postgres {
-    const DIALECT: Dialect = Dialect::Postgres;
-
     const LEASES: LeaseQueries = lease::LEASES;
 
     fn name(options: &PgConnectOptions) -> String {

@@ -50,6 +50,8 @@ const OBJECTS: &str = "SELECT 'trigger ' || name, substr(sql, 16), NULL
     FROM main.sqlite_schema WHERE type = 'trigger'";
 
 impl FenceStatements for Sqlite {
+    const DIALECT: Dialect = Dialect::Sqlite;
+
     const BEGIN: &'static str = BEGIN;
 
     const OBJECTS: &'static str = OBJECTS;

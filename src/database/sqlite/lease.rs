@@ -1,6 +1,5 @@
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use sqlx::{AssertSqlSafe, Sqlite, SqliteConnection};
 
 use crate::database::{
@@ -154,55 +153,48 @@ async fn look(
 /// Each change is one statement, which the driver carries out to its end on a thread of its own: a client that is
 /// stopped in between holds up no other.
 impl LeaseStatements for Sqlite {
-    fn acquire<'a>(
-        conn: &'a mut SqliteConnection,
-        claim: &'a LeaseClaim,
-    ) -> BoxFuture<'a, sqlx::Result<AcquireAnswer>> {
-        Box::pin(async move {
-            let shares = i64::from(claim.shared);
-            // A row that is closed is only read: there is one writer at a time.
-            let mut seen = look(conn, claim).await?;
-            if seen.0 <= 0 {
-                if let Some(token) = run(conn, GRANT, claim, shares).await? {
-                    return Ok(AcquireAnswer::Granted(token));
-                }
-                seen = look(conn, claim).await?;
+    async fn acquire(
+        conn: &mut SqliteConnection,
+        claim: &LeaseClaim,
+    ) -> sqlx::Result<AcquireAnswer> {
+        let shares = i64::from(claim.shared);
+        // A row that is closed is only read: there is one writer at a time.
+        let mut seen = look(conn, claim).await?;
+        if seen.0 <= 0 {
+            if let Some(token) = run(conn, GRANT, claim, shares).await? {
+                return Ok(AcquireAnswer::Granted(token));
             }
-            let (left, notes, shared, holder) = seen;
-            if notes {
-                run(conn, NOTE, claim, shares).await?;
-            }
-            Ok(AcquireAnswer::Held { left: left.max(0), shared, holder })
-        })
+            seen = look(conn, claim).await?;
+        }
+        let (left, notes, shared, holder) = seen;
+        if notes {
+            run(conn, NOTE, claim, shares).await?;
+        }
+        Ok(AcquireAnswer::Held { left: left.max(0), shared, holder })
     }
 
-    fn renew<'a>(
-        conn: &'a mut SqliteConnection,
-        claim: &'a LeaseClaim,
+    async fn renew(
+        conn: &mut SqliteConnection,
+        claim: &LeaseClaim,
         token: i64,
-    ) -> BoxFuture<'a, sqlx::Result<bool>> {
-        Box::pin(async move { Ok(run(conn, RENEW, claim, token).await?.is_some()) })
+    ) -> sqlx::Result<bool> {
+        Ok(run(conn, RENEW, claim, token).await?.is_some())
     }
 
-    fn release<'a>(
-        conn: &'a mut SqliteConnection,
-        claim: &'a LeaseClaim,
+    async fn release(
+        conn: &mut SqliteConnection,
+        claim: &LeaseClaim,
         rest: Duration,
-    ) -> BoxFuture<'a, sqlx::Result<ReleaseAnswer>> {
-        Box::pin(async move {
-            for release in RELEASES {
-                if let Some(number) = run(conn, release, claim, millis(rest)).await? {
-                    return Ok(number.into());
-                }
+    ) -> sqlx::Result<ReleaseAnswer> {
+        for release in RELEASES {
+            if let Some(number) = run(conn, release, claim, millis(rest)).await? {
+                return Ok(number.into());
             }
-            Ok(ReleaseAnswer::Lapsed)
-        })
+        }
+        Ok(ReleaseAnswer::Lapsed)
     }
 
-    fn drain<'a>(
-        conn: &'a mut SqliteConnection,
-        claim: &'a LeaseClaim,
-    ) -> BoxFuture<'a, sqlx::Result<()>> {
-        Box::pin(async move { run(conn, DRAIN, claim, 0).await.map(drop) })
+    async fn drain(conn: &mut SqliteConnection, claim: &LeaseClaim) -> sqlx::Result<()> {
+        run(conn, DRAIN, claim, 0).await.map(drop)
     }
 }

@@ -9,11 +9,9 @@ use sqlx::sqlite::SqliteConnectOptions;
 
 pub use self::errors::{is_conflict, meaning};
 pub use self::fence::{BEGIN, HIGHEST};
-use super::{Database, Dialect, LeaseQueries};
+use super::{Database, LeaseQueries};
 
 impl Database for Sqlite {
-    const DIALECT: Dialect = Dialect::Sqlite;
-
     const LEASES: LeaseQueries = lease::LEASES;
 
     fn name(options: &SqliteConnectOptions) -> String {

@@ -70,9 +70,6 @@ impl<T: Transactions> OpenTransaction<T> {
     /// has the transaction, and once the response has been made.
     #[must_use]
     pub fn take(&self) -> Option<InTransaction<T>> {
-        if self.0.closed.load(Ordering::SeqCst) {
-            return None;
-        }
         let idle = Arc::clone(&self.0.idle).try_lock_owned().ok()?;
         let transaction = OwnedMutexGuard::try_map(idle, Option::as_mut).ok()?;
         Some(InTransaction { transaction, _end: DropIfClosed(Arc::clone(&self.0)) })

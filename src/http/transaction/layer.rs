@@ -1,5 +1,3 @@
-use std::fmt;
-
 use tower_layer::Layer;
 
 use super::TransactionService;
@@ -88,7 +86,7 @@ use super::TransactionService;
 /// On PostgreSQL the transaction presents its token to protected tables: of several
 /// [resources](crate::http::Resources), that of the one whose name comes first. For the others, and on MySQL, call
 /// `fencing::sql::present` before the statements.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct TransactionLayer<T> {
     storage: T,
 }
@@ -97,12 +95,6 @@ impl<T> TransactionLayer<T> {
     /// Opens transactions of this pool.
     pub fn new(storage: T) -> TransactionLayer<T> {
         TransactionLayer { storage }
-    }
-}
-
-impl<T> fmt::Debug for TransactionLayer<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TransactionLayer").finish_non_exhaustive()
     }
 }
 

@@ -1,4 +1,3 @@
-use std::fmt;
 use std::mem::replace;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -20,7 +19,7 @@ use crate::http::extract::WithoutToken;
 use crate::http::{FenceBody, Fenced, Refusal};
 
 /// A service behind a [`TransactionLayer`](super::TransactionLayer).
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct TransactionService<S, T> {
     inner: S,
     storage: T,
@@ -29,12 +28,6 @@ pub struct TransactionService<S, T> {
 impl<S, T> TransactionService<S, T> {
     pub(super) fn new(inner: S, storage: T) -> TransactionService<S, T> {
         TransactionService { inner, storage }
-    }
-}
-
-impl<S, T> fmt::Debug for TransactionService<S, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TransactionService").finish_non_exhaustive()
     }
 }
 

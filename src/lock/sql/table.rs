@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencing_protocol::{Fault, Owner, Resource};
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use sqlx::Pool;
 use sqlx::pool::PoolConnection;
@@ -123,7 +124,8 @@ impl<DB: Database> LeaseTable<DB> {
         claim: &LeaseClaim,
         budget: Duration,
     ) -> Result<AcquireAnswer, Fault> {
-        self.call(claim, Limits::of(budget, ANSWER_TIMEOUT.max(budget)), DB::acquire).await
+        let limits = Limits::of(budget, ANSWER_TIMEOUT.max(budget));
+        self.call(claim, limits, |conn, claim| DB::acquire(conn, claim).boxed()).await
     }
 
     /// Renews the row, within the budget.
@@ -134,7 +136,7 @@ impl<DB: Database> LeaseTable<DB> {
         budget: Duration,
     ) -> Result<bool, Fault> {
         let renewal = self.call(claim, Limits::with_reserve(budget, budget), move |conn, claim| {
-            DB::renew(conn, claim, token)
+            DB::renew(conn, claim, token).boxed()
         });
         timeout(budget, renewal).await.unwrap_or(Err(Fault::TimedOut))
     }
@@ -195,7 +197,9 @@ impl<DB: Database> LeaseTable<DB> {
         let claim = LeaseClaim::new(resource, "", lasting, budget);
         let drain = async move {
             let limits = Limits::of(budget, budget);
-            if let Err(fault) = table.call(&claim, limits, DB::drain).await {
+            if let Err(fault) =
+                table.call(&claim, limits, |conn, claim| DB::drain(conn, claim).boxed()).await
+            {
                 tracing::debug!(resource = %claim.resource, %fault, "others may still join");
             }
             drop(hint);
@@ -211,7 +215,7 @@ impl<DB: Database> LeaseTable<DB> {
     ) -> Result<ReleaseAnswer, Fault> {
         let limits = Limits::with_reserve(budget, ANSWER_TIMEOUT.max(budget));
         let rest = move || closed.saturating_duration_since(Instant::now());
-        self.call(claim, limits, move |conn, claim| DB::release(conn, claim, rest())).await
+        self.call(claim, limits, move |conn, claim| DB::release(conn, claim, rest()).boxed()).await
     }
 
     pub(super) async fn health(&self, budget: Duration) -> Health {
@@ -277,5 +281,5 @@ fn execute<'a, DB: Database>(
     conn: &'a mut DB::Connection,
     sql: &str,
 ) -> BoxFuture<'a, sqlx::Result<()>> {
-    Box::pin(DB::execute(conn, sql.to_owned()))
+    DB::execute(conn, sql.to_owned()).boxed()
 }

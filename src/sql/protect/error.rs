@@ -34,36 +34,7 @@ pub enum ProtectError {
         /// What the database said.
         source: sqlx::Error,
     },
-    /// The text of the column depends on the session that reads it, as on its time zone.
-    #[error(
-        "the column {column} of the table {table} is of the type {kind}, and its text depends on \
-         the session: one row would have several names. Name the rows by a text, a whole number \
-         or a uuid, which may be a generated column"
-    )]
-    SessionDependent {
-        /// The table.
-        table: String,
-        /// The column.
-        column: String,
-        /// Its type.
-        kind: String,
-    },
-    /// The table is protected already, and names its rows differently. The present marks would not count under
-    /// other names.
-    #[error(
-        "the table {table} is protected, and its rows are named {names}: as {others} they would have \
-         no marks, and stale tokens could write. To change the names, stop the writers and remove \
-         the protection first (`fencing protect --table {table} --remove`)"
-    )]
-    OtherNames {
-        /// The table.
-        table: String,
-        /// How its rows are named: `files/{path}`.
-        names: String,
-        /// How they were to be named.
-        others: String,
-    },
-    /// The triggers could not guard this table.
+    /// The triggers could not guard this table as it is, or it is protected already under other names of its rows.
     #[error("the table {table} can't be protected: {why}")]
     Unguardable {
         /// The table.

@@ -94,7 +94,11 @@ impl Protect {
         match own.as_ref().and_then(|own| own.protect.as_ref()) {
             Some(protect) if protect.naming != self.naming => {
                 let (names, others) = (protect.naming.pattern(), self.naming.pattern());
-                Err(ProtectError::OtherNames { table: path.to_owned(), names, others })
+                Err(self.unguardable(format!(
+                    "it is protected, and its rows are named {names}: as {others} they would have no marks, and stale \
+                     tokens could write. To change the names, stop the writers and remove the protection first \
+                     (`fencing protect --table {path} --remove`)"
+                )))
             }
             _ => Ok(()),
         }
@@ -151,8 +155,10 @@ impl Protect {
         };
         values.push(Some(column.to_owned()));
         let Some(kind) = DB::first_text(conn, sql.into(), values).await? else { return Ok(()) };
-        let (table, column) = (self.table.clone(), column.to_owned());
-        Err(ProtectError::SessionDependent { table, column, kind })
+        Err(self.unguardable(format!(
+            "its column {column} is of the type {kind}, and its text depends on the session: one row would have \
+             several names. Name the rows by a text, a whole number or a uuid, which may be a generated column"
+        )))
     }
 }
 

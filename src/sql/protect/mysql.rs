@@ -2,7 +2,7 @@ use fencing_protocol::Resource;
 
 use super::error::ProtectError;
 use super::naming::Naming;
-use super::protected::{Found, Protected, by_table, trigger_faults};
+use super::protected::{Protected, by_table, trigger_faults};
 use super::target::Protect;
 use crate::database::quoted::{hex, unhex};
 use crate::database::{Database, Dialect, Meaning, meaning};
@@ -212,7 +212,7 @@ pub(super) async fn found<DB: Database>(
         }
         let schema = table.schema.as_deref();
         let drops = triggers.iter().map(|(name, _)| drop_trigger(schema, name)).collect();
-        found.push(Found { table, is_visible, faults, unseen, drops }.into());
+        found.push(Protected::new(table, is_visible, faults, unseen, drops));
     }
     Ok(found)
 }

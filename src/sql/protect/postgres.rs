@@ -2,7 +2,7 @@ use fencing_protocol::Resource;
 
 use super::error::ProtectError;
 use super::naming::Naming;
-use super::protected::{Found, Protected, trigger_faults};
+use super::protected::{Protected, trigger_faults};
 use super::target::Protect;
 use crate::database::Database;
 use crate::database::quoted::{literal, unhex};
@@ -223,7 +223,7 @@ pub(super) async fn found<DB: Database>(
         let is_visible = is_visible.as_deref() == Some("true");
         let drops = tree.iter().flat_map(|member| drops(&member.protect)).collect();
         let faults = faults(&tree);
-        found.push(Found { table, is_visible, faults, unseen, drops }.into());
+        found.push(Protected::new(table, is_visible, faults, unseen, drops));
     }
     Ok(found)
 }

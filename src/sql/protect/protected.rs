@@ -28,34 +28,6 @@ pub struct Protected {
     pub(super) drops: Vec<String>,
 }
 
-/// What the catalogue shows of a protected table.
-pub(super) struct Found {
-    pub(super) table: Protect,
-    /// Whether the session finds the table by its name alone.
-    pub(super) is_visible: bool,
-    pub(super) faults: Vec<String>,
-    pub(super) unseen: Vec<String>,
-    pub(super) drops: Vec<String>,
-}
-
-impl From<Found> for Protected {
-    fn from(found: Found) -> Protected {
-        let Found { table: protect, is_visible, faults, unseen, drops } = found;
-        let name = protect.table.clone();
-        let schema = protect.schema.clone().unwrap_or_else(|| "main".to_owned());
-        Protected {
-            table: if is_visible { name.clone() } else { format!("{schema}.{name}") },
-            resource: protect.naming.pattern(),
-            faults,
-            unseen,
-            shadow: protect.shadow,
-            path: (schema, name),
-            protect: Some(protect).filter(|protect| protect.naming.is_known()),
-            drops,
-        }
-    }
-}
-
 /// A trigger: its name and its text, or `!` and what is wrong with it.
 pub(super) type Trigger = (String, String);
 
@@ -128,6 +100,28 @@ impl Protected {
         !self.drops.is_empty()
     }
 
+    /// What the catalogue shows of a protected table, which the session may find by its name alone.
+    pub(super) fn new(
+        protect: Protect,
+        is_visible: bool,
+        faults: Vec<String>,
+        unseen: Vec<String>,
+        drops: Vec<String>,
+    ) -> Protected {
+        let name = protect.table.clone();
+        let schema = protect.schema.clone().unwrap_or_else(|| "main".to_owned());
+        Protected {
+            table: if is_visible { name.clone() } else { format!("{schema}.{name}") },
+            resource: protect.naming.pattern(),
+            faults,
+            unseen,
+            shadow: protect.shadow,
+            path: (schema, name),
+            protect: Some(protect).filter(|protect| protect.naming.is_known()),
+            drops,
+        }
+    }
+
     /// A table that has no trigger of the fence.
     pub(super) fn none(table: &str, dialect: Dialect) -> Protected {
         let fault = match dialect {
@@ -136,16 +130,8 @@ impl Protected {
             }
             Dialect::Postgres | Dialect::Sqlite => "it is not protected",
         };
-        Protected {
-            table: table.to_owned(),
-            resource: String::new(),
-            faults: vec![fault.to_owned()],
-            unseen: Vec::new(),
-            shadow: false,
-            path: (String::new(), table.to_owned()),
-            protect: None,
-            drops: Vec::new(),
-        }
+        let table = Protect::unknown(None, table.to_owned());
+        Protected::new(table, true, vec![fault.to_owned()], Vec::new(), Vec::new())
     }
 
     /// Returns whether this is the table: `name` or `schema.name`.

@@ -2,7 +2,7 @@ use fencing_protocol::Resource;
 
 use super::error::ProtectError;
 use super::naming::Naming;
-use super::protected::{Found, Protected, Trigger, by_table, trigger_faults};
+use super::protected::{Protected, Trigger, by_table, trigger_faults};
 use super::target::Protect;
 use crate::database::quoted::{quote, unquote};
 use crate::database::{Database, Dialect};
@@ -259,7 +259,7 @@ pub(super) async fn found<DB: Database>(conn: &mut DB::Connection) -> sqlx::Resu
         let drops = ours
             .map(|(name, _)| format!("DROP TRIGGER IF EXISTS main.{}", quote(name, '"')))
             .collect();
-        found.push(Found { table, is_visible, faults, unseen, drops }.into());
+        found.push(Protected::new(table, is_visible, faults, unseen, drops));
     }
     Ok(found)
 }

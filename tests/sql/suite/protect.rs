@@ -123,8 +123,8 @@ async fn a_protected_table_does_not_get_other_names() {
     place.client(&place::insert(Some("40"), "a", "new")).unwrap();
     let error = protect().apply(&place.pool).await.unwrap_err();
     assert!(
-        matches!(&error, ProtectError::OtherNames { names, others, .. }
-            if names == "docs/{path}" && others == "{path}"),
+        matches!(&error, ProtectError::Unguardable { why, .. }
+            if why.contains("are named docs/{path}: as {path} they")),
         "{error}"
     );
     place.client(&place::update(Some("39"), "a", "stale")).unwrap_err();
@@ -222,7 +222,7 @@ async fn a_column_whose_text_depends_on_the_session_names_no_resource() {
             Ok(()) => assert!(*steady, "{kind} was taken"),
             Err(error) => {
                 assert!(!steady, "{kind}: {error}");
-                assert!(matches!(error, ProtectError::SessionDependent { .. }), "{error:?}");
+                assert!(matches!(error, ProtectError::Unguardable { .. }), "{error:?}");
                 assert!(error.to_string().contains("depends on the session"), "{error}");
             }
         }
