@@ -27,7 +27,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// assert_eq!(sequencer.to_string(), "34 docs/a");
 /// # Ok::<(), fencing::SequencerError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sequencer {
     /// The resource that the token belongs to.
     pub resource: Resource,

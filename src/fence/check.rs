@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::future::{Future, pending};
 use std::sync::{Arc, Weak};
@@ -108,10 +108,8 @@ pub(super) struct Checks {
 struct OpenQuestions {
     /// The number of questions that were ever begun.
     begun: u64,
-    /// The number of tokens that are asked about.
-    tokens: usize,
     /// The newest question of each token.
-    newest: HashMap<Resource, BTreeMap<Token, NewestQuestion>>,
+    newest: BTreeMap<Sequencer, NewestQuestion>,
 }
 
 struct NewestQuestion {
@@ -121,36 +119,19 @@ struct NewestQuestion {
 }
 
 impl OpenQuestions {
-    fn newest(&self, sequencer: &Sequencer) -> Option<&NewestQuestion> {
-        self.newest.get(&sequencer.resource)?.get(&sequencer.token)
-    }
-
     /// Finds room for one more token. A token that was issued is smaller than all that are yet to be issued:
     /// the largest one of the resource gives way, and a forger keeps no holder from being asked about.
     fn find_room(&mut self, sequencer: &Sequencer) -> Result<(), Cause> {
-        let of_resource = self.newest.get_mut(&sequencer.resource);
-        let count = of_resource.as_ref().map_or(0, |questions| questions.len());
-        if count < MAX_TOKENS_OF_RESOURCE && self.tokens < MAX_TOKENS {
+        let [first, last] =
+            [Token::MIN, Token::MAX].map(|token| Sequencer::new(sequencer.resource.clone(), token));
+        let of_resource = self.newest.range(first..=last);
+        if self.newest.len() < MAX_TOKENS && of_resource.clone().count() < MAX_TOKENS_OF_RESOURCE {
             return Ok(());
         }
-        match of_resource.and_then(|questions| questions.last_entry()) {
-            Some(largest) if *largest.key() > sequencer.token => {
-                largest.remove().abort.abort();
-                self.tokens -= 1;
-                Ok(())
-            }
-            _ => Err(crowded()),
-        }
-    }
-
-    fn remove(&mut self, sequencer: &Sequencer) {
-        let Some(questions) = self.newest.get_mut(&sequencer.resource) else { return };
-        if questions.remove(&sequencer.token).is_some() {
-            self.tokens -= 1;
-        }
-        if questions.is_empty() {
-            self.newest.remove(&sequencer.resource);
-        }
+        let largest = of_resource.last().map(|(largest, _)| largest.clone());
+        let largest = largest.filter(|largest| largest > sequencer);
+        let largest = largest.and_then(|largest| self.newest.remove(&largest));
+        largest.map(|largest| largest.abort.abort()).ok_or_else(crowded)
     }
 }
 
@@ -209,7 +190,7 @@ impl Checks {
     /// Joins the newest question of this token, or begins one if that has a number below `least`.
     fn ask(&self, sequencer: &Sequencer, least: u64) -> Result<Arc<Question>, Cause> {
         let mut open = self.open.lock();
-        match open.newest(sequencer) {
+        match open.newest.get(sequencer) {
             // Only a question that is returned is upgraded: its last owner locks `open` to drop it.
             Some(newest) if newest.number >= least => {
                 if let Some(question) = newest.question.upgrade() {
@@ -217,10 +198,7 @@ impl Checks {
                 }
             }
             Some(_) => {}
-            None => {
-                open.find_room(sequencer)?;
-                open.tokens += 1;
-            }
+            None => open.find_room(sequencer)?,
         }
         let number = open.begun;
         open.begun += 1;
@@ -236,17 +214,14 @@ impl Checks {
             open: Arc::clone(&self.open),
         });
         let newest = NewestQuestion { number, question: Arc::downgrade(&question), abort };
-        let questions = open.newest.entry(sequencer.resource.clone()).or_default();
-        questions.insert(sequencer.token, newest);
+        open.newest.insert(sequencer.clone(), newest);
         Ok(question)
     }
 
     /// Counts the questions that are open.
     #[cfg(test)]
     pub(super) fn open_questions(&self) -> usize {
-        let open = self.open.lock();
-        assert_eq!(open.tokens, open.newest.values().map(BTreeMap::len).sum::<usize>());
-        open.tokens
+        self.open.lock().newest.len()
     }
 }
 
@@ -259,8 +234,8 @@ impl Question {
 impl Drop for Question {
     fn drop(&mut self) {
         let mut open = self.open.lock();
-        if open.newest(&self.sequencer).is_some_and(|newest| newest.number == self.number) {
-            open.remove(&self.sequencer);
+        if open.newest.get(&self.sequencer).is_some_and(|newest| newest.number == self.number) {
+            open.newest.remove(&self.sequencer);
         }
     }
 }

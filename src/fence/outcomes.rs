@@ -19,13 +19,13 @@ impl Outcomes {
         let Err(error) = outcome else {
             // Both labels are constant, and so nothing is allocated.
             metrics::counter!(
-                "fencing_admissions_total", "door" => "fence", "outcome" => "admitted"
+                "fencing_admissions_total", "layer" => "fence", "outcome" => "admitted"
             )
             .increment(1);
             return;
         };
         let label = error.label();
-        metrics::counter!("fencing_admissions_total", "door" => "fence", "outcome" => label)
+        metrics::counter!("fencing_admissions_total", "layer" => "fence", "outcome" => label)
             .increment(1);
         let next = self.0.lock().entry(label).or_default().next();
         match next {

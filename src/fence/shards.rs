@@ -2,15 +2,13 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 use std::sync::Arc;
 
-use fencing_protocol::Resource;
+use fencing_protocol::{NonEmpty, Resource};
 use parking_lot::{Mutex, MutexGuard};
 
 /// One value for each resource, in many maps: requests for different resources seldom wait for each
 /// other, even while a map grows.
 pub(super) struct Shards<V> {
-    /// All but the last.
-    shards: Box<[Arc<Shard<V>>]>,
-    last: Arc<Shard<V>>,
+    shards: NonEmpty<Arc<Shard<V>>>,
     hasher: RandomState,
 }
 
@@ -61,22 +59,23 @@ impl<V> Default for Shard<V> {
 impl<V> Shards<V> {
     /// Makes this many maps.
     pub(super) fn new(count: u16) -> Shards<V> {
-        let shards = (1..count).map(|_| Arc::default()).collect();
-        Shards { shards, last: Arc::default(), hasher: RandomState::new() }
+        let mut shards = NonEmpty::new(Arc::default());
+        shards.extend((1..count).map(|_| Arc::default()));
+        Shards { shards, hasher: RandomState::new() }
     }
 
     /// Returns the map of a resource, and the key there.
     pub(super) fn of(&self, resource: &Resource) -> (&Arc<Shard<V>>, Key) {
         let hash = self.hasher.hash_one(resource);
         // Other bits than those by which a map finds its places.
-        let number = usize::from((hash >> 32) as u16) % (self.shards.len() + 1);
-        let shard = self.shards.get(number).unwrap_or(&self.last);
+        let number = usize::from((hash >> 32) as u16) % self.shards.len();
+        let shard = self.shards.get(number).unwrap_or(self.shards.first());
         (shard, Key { hash, resource: resource.clone() })
     }
 
     /// Returns all maps.
     pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Shard<V>>> {
-        self.shards.iter().chain([&self.last])
+        self.shards.iter()
     }
 }
 

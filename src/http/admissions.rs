@@ -1,5 +1,6 @@
 use std::sync::Weak;
 
+use fencing_protocol::NonEmpty;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, pending, select_all};
 
@@ -8,14 +9,11 @@ use crate::fence::{Admission, Fence, Stale, Stoppable};
 use crate::sequencer::Sequencer;
 
 /// A request that the fence has admitted to all its resources. Most have one.
-pub(super) struct Admissions {
-    first: Admission,
-    others: Vec<Admission>,
-}
+pub(super) struct Admissions(NonEmpty<Admission>);
 
 impl From<Admission> for Admissions {
     fn from(first: Admission) -> Admissions {
-        Admissions { first, others: Vec::new() }
+        Admissions(NonEmpty::new(first))
     }
 }
 
@@ -34,28 +32,22 @@ impl Admissions {
             let refused = |error| Refusal::before_the_handler(resource, token, error);
             admitted.push(admission.map_err(refused)?);
         }
-        let mut admitted = admitted.into_iter();
-        let first = admitted.next().ok_or(Refusal::Missing)?;
-        Ok(Admissions { first, others: admitted.collect() })
-    }
-
-    fn all(&self) -> impl Iterator<Item = &Admission> {
-        std::iter::once(&self.first).chain(&self.others)
+        NonEmpty::from_vec(admitted).map(Admissions).ok_or(Refusal::Missing)
     }
 
     /// Reports whether a newer request may stop this one.
     pub(super) fn may_be_stopped(&self) -> bool {
-        self.first.may_be_stopped()
+        self.0.first().may_be_stopped()
     }
 
     /// Waits until the request must stop, because a newer token of one of its resources came.
     pub(super) fn superseded(&self) -> BoxFuture<'static, Stale> {
-        superseded(self.all())
+        superseded(&self.0)
     }
 
     /// Lets newer requests stop this work from outside. Returns the refusal if one has asked for that already.
     pub(super) fn on_stop(&self, work: &Weak<dyn Stoppable>) -> Option<Stale> {
-        self.all().fold(None, |stale, admission| {
+        self.0.iter().fold(None, |stale, admission| {
             let another = admission.on_stop(work.clone());
             stale.or(another)
         })

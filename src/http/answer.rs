@@ -109,7 +109,7 @@ impl Refusal {
     /// Counts a refusal that the fence has not counted.
     pub(super) fn count(&self) {
         let outcome = self.terms().label;
-        metrics::counter!("fencing_admissions_total", "door" => "http", "outcome" => outcome)
+        metrics::counter!("fencing_admissions_total", "layer" => "http", "outcome" => outcome)
             .increment(1);
     }
 
@@ -117,7 +117,7 @@ impl Refusal {
     pub(super) fn note_shadow(&self) {
         tracing::info!(refusal = %self, "request would be refused");
         let outcome = format!("shadow_{}", self.terms().label);
-        metrics::counter!("fencing_admissions_total", "door" => "http", "outcome" => outcome)
+        metrics::counter!("fencing_admissions_total", "layer" => "http", "outcome" => outcome)
             .increment(1);
     }
 

@@ -37,7 +37,7 @@ impl Fenced {
     /// Returns the sequencers in the order in which all requests are admitted.
     pub(super) fn in_order(&self) -> Vec<Sequencer> {
         let mut sequencers = self.sequencers();
-        sequencers.sort_by(|a, b| a.resource.cmp(&b.resource));
+        sequencers.sort();
         sequencers
     }
 

@@ -124,7 +124,7 @@ impl<X> FenceLayer<X> {
     /// Lets every request through, and reports what the fence would have refused. Use it to bring
     /// the layer to a service whose clients do not all send tokens yet.
     ///
-    /// A request that would have been refused counts in `fencing_admissions_total` with `door="http"` and
+    /// A request that would have been refused counts in `fencing_admissions_total` with `layer="http"` and
     /// an outcome such as `shadow_stale` or `shadow_missing`, is logged at INFO, and its response has
     /// the header [`SHADOW`](super::SHADOW) with the status that it would have got. Marks are raised as
     /// without shadow mode, so that you see who is late.

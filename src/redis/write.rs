@@ -116,7 +116,7 @@ impl RedisMarks {
             tracing::info!(%error, "write not admitted");
         }
         let label = outcome.as_ref().map_or_else(FencedError::label, |_| "admitted");
-        metrics::counter!("fencing_admissions_total", "door" => "redis", "outcome" => label)
+        metrics::counter!("fencing_admissions_total", "layer" => "redis", "outcome" => label)
             .increment(1);
         outcome
     }

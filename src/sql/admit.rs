@@ -43,7 +43,7 @@ use crate::fence::Stale;
 /// # Cancel safety
 /// If it is dropped, the token may or may not have been admitted: roll the transaction back.
 ///
-/// Each call counts in the metric `fencing_admissions_total` with `door="sql"` and its outcome. A
+/// Each call counts in the metric `fencing_admissions_total` with `layer="sql"` and its outcome. A
 /// refusal is logged at INFO.
 #[tracing::instrument(name = "fencing.admit", level = "debug", skip_all, fields(%resource, %token))]
 pub async fn admit<DB: Database>(
@@ -165,7 +165,8 @@ pub(super) fn counted<T>(outcome: Result<T, AdmitError>) -> Result<T, AdmitError
             error.label()
         }
     };
-    metrics::counter!("fencing_admissions_total", "door" => "sql", "outcome" => label).increment(1);
+    metrics::counter!("fencing_admissions_total", "layer" => "sql", "outcome" => label)
+        .increment(1);
     outcome
 }
 

@@ -5,7 +5,7 @@ use sqlx::{Pool, SqlSafeStr};
 use tokio::time::{Instant, sleep};
 
 use super::MigrateError;
-use super::objects::{lost, marks_lost};
+use super::objects::lost;
 use crate::database::{Database, Dialect, Meaning, meaning};
 use crate::random::jitter;
 
@@ -60,7 +60,8 @@ async fn attempt<DB: Database>(pool: &Pool<DB>) -> Result<bool, MigrateError> {
     let mut conn = pool.acquire().await?;
     let applied = applied::<DB>(&mut conn).await?;
     let is_begun = applied.iter().any(|applied| applied.version == 1);
-    if let Some(error) = marks_lost::<DB>(&mut conn, None, is_begun).await? {
+    let lost_before = lost::<DB>(&mut conn, None, is_begun, false).await?;
+    if let Some(error @ MigrateError::MarksLost { .. }) = lost_before {
         return Err(error);
     }
     drop(conn);
@@ -73,7 +74,7 @@ async fn attempt<DB: Database>(pool: &Pool<DB>) -> Result<bool, MigrateError> {
         return Ok(false);
     }
     let mut conn = pool.acquire().await?;
-    if let Some(error) = lost::<DB>(&mut conn, None, false).await? {
+    if let Some(error) = lost::<DB>(&mut conn, None, true, false).await? {
         return Err(error);
     }
     let unfit = unfit::<DB>(&mut conn, None).await?;

@@ -10,71 +10,51 @@ const MEMORY: [&str; 2] = ["fencing_marks", "fencing_floor"];
 /// A `table`, `view`, `routine` or `trigger`, and its name.
 type Object = (&'static str, &'static str);
 
-/// Returns the error if the marks or the floor are lost, in this schema or the session's. They were there once if
-/// `is_begun`, or if any object of a later migration is there.
-///
-/// It looks for the marks last: another process may be migrating.
-pub(super) async fn marks_lost<DB: Database>(
-    conn: &mut DB::Connection,
-    schema: Option<&str>,
-    mut is_begun: bool,
-) -> sqlx::Result<Option<MigrateError>> {
-    let there = catalogue::<DB>(conn, schema).await?;
-    for (kind, name) in objects::<DB>() {
-        if is_begun || kind == "view" || MEMORY.contains(&name) {
-            continue;
-        }
-        is_begun = match kind {
-            "table" => !is_missing::<DB>(conn, schema, name).await?,
-            _ => find(&there, kind, |found| found == name).is_some(),
-        };
-    }
-    let mut lost = Vec::new();
-    for table in MEMORY {
-        if is_begun && is_missing::<DB>(conn, schema, table).await? {
-            lost.push(format!("the table {table}"));
-        }
-    }
-    let what = lost.join(", ");
-    Ok((!lost.is_empty()).then_some(MigrateError::MarksLost { what }))
-}
-
 /// Returns the error if objects are lost or faulty, in this schema or the session's; if it `compares`, also if their
-/// text is not that of this version.
+/// text is not that of this version. The marks and the floor were there once if `is_begun`, or if any object of a later
+/// migration is there.
 pub(super) async fn lost<DB: Database>(
     conn: &mut DB::Connection,
     schema: Option<&str>,
+    mut is_begun: bool,
     compares: bool,
 ) -> sqlx::Result<Option<MigrateError>> {
-    let there = catalogue::<DB>(conn, schema).await?;
-    let mut lost = Vec::new();
-    for (kind, name) in objects::<DB>() {
-        if matches!(kind, "table" | "view") {
-            if is_missing::<DB>(conn, schema, name).await? {
-                lost.push(format!("the {kind} {name}"));
-            }
-            continue;
-        }
-        match find(&there, kind, |found| found == name || found == "*") {
-            None => lost.push(format!("the {kind} {name}")),
-            Some([_, _, Some(fault)]) => lost.push(format!("the {kind} {name} ({fault})")),
-            Some([_, Some(text), _]) if compares && !is_own::<DB>(name, text) => {
-                let first = if DB::DIALECT == Dialect::Sqlite { ": drop it first" } else { "" };
-                lost.push(format!("the {kind} {name} (there it has another text{first})"));
-            }
-            Some(_) => {}
-        }
+    let values = DB::OBJECTS.matches(['?', '$']).map(|_| schema.map(str::to_owned)).collect();
+    let there = DB::texts(conn, DB::OBJECTS.into(), values).await?;
+    let mut objects: Vec<Object> = objects::<DB>().collect();
+    // The marks last: another process may be migrating.
+    objects.sort_by_key(|(_, name)| MEMORY.contains(name));
+    let (mut marks, mut others) = (Vec::new(), Vec::new());
+    for (kind, name) in objects {
+        let fault = match kind {
+            "table" | "view" => is_missing::<DB>(conn, schema, name).await?.then(String::new),
+            _ => fault::<DB>(&there, kind, name, compares),
+        };
+        is_begun |= match kind {
+            "table" => fault.is_none() && !MEMORY.contains(&name),
+            _ => find(&there, kind, |found| found == name).is_some(),
+        };
+        let lost = if MEMORY.contains(&name) { &mut marks } else { &mut others };
+        lost.extend(fault.map(|fault| format!("the {kind} {name}{fault}")));
     }
-    let what = lost.join(", ");
-    Ok((!lost.is_empty()).then_some(MigrateError::Lost { what }))
+    Ok(match (is_begun && !marks.is_empty(), others.is_empty()) {
+        (true, _) => Some(MigrateError::MarksLost { what: marks.join(", ") }),
+        (false, false) => Some(MigrateError::Lost { what: others.join(", ") }),
+        (false, true) => None,
+    })
 }
 
-async fn catalogue<DB: Database>(
-    conn: &mut DB::Connection,
-    schema: Option<&str>,
-) -> sqlx::Result<Vec<Texts>> {
-    let values = DB::OBJECTS.matches(['?', '$']).map(|_| schema.map(str::to_owned)).collect();
-    DB::texts(conn, DB::OBJECTS.into(), values).await
+/// Returns what is wrong with a routine or trigger; an empty text if it is not there.
+fn fault<DB: Database>(there: &[Texts], kind: &str, name: &str, compares: bool) -> Option<String> {
+    match find(there, kind, |found| found == name || found == "*") {
+        None => Some(String::new()),
+        Some([_, _, Some(fault)]) => Some(format!(" ({fault})")),
+        Some([_, Some(text), _]) if compares && !is_own::<DB>(name, text) => {
+            let first = if DB::DIALECT == Dialect::Sqlite { ": drop it first" } else { "" };
+            Some(format!(" (there it has another text{first})"))
+        }
+        Some(_) => None,
+    }
 }
 
 /// Finds a routine or trigger: its kind and name, its text, and its fault.

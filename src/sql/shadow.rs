@@ -30,7 +30,7 @@ pub struct Refused {
 /// bring fencing to existing writers. `None`: a writer without a token.
 ///
 /// It returns the message if the fence would have refused; logs it at INFO; counts it in
-/// the metric `fencing_admissions_total` with `door="sql"` and an outcome such as `shadow_stale`; and
+/// the metric `fencing_admissions_total` with `layer="sql"` and an outcome such as `shadow_stale`; and
 /// keeps it in the table `fencing_refusals` ([`refusals`]), if the transaction commits. It
 /// raises the mark as `admit` does, if it need not wait for that.
 ///
@@ -68,7 +68,8 @@ pub async fn admit_in_shadow<DB: Database>(
         "waits" => "shadow_waits",
         _ => "shadow_failed",
     };
-    metrics::counter!("fencing_admissions_total", "door" => "sql", "outcome" => label).increment(1);
+    metrics::counter!("fencing_admissions_total", "layer" => "sql", "outcome" => label)
+        .increment(1);
     Ok(message)
 }
 

@@ -56,7 +56,7 @@ async fn open<DB: Database>(
     admitted: &[Sequencer],
 ) -> Result<Transaction<'static, DB>, AdmitError> {
     let mut order: Vec<&Sequencer> = admitted.iter().collect();
-    order.sort_by_key(|sequencer| &sequencer.resource);
+    order.sort();
     let Some((first, others)) = order.split_first() else {
         return Err(sqlx::Error::Configuration("no token was given".into()).into());
     };

@@ -21,7 +21,7 @@ pub(super) fn refused(headers: &HeaderMap, resources: &[Resource], keys: &Keys) 
     if signed {
         return None;
     }
-    metrics::counter!("fencing_admissions_total", "door" => "http", "outcome" => "not_issued")
+    metrics::counter!("fencing_admissions_total", "layer" => "http", "outcome" => "not_issued")
         .increment(1);
     let kind = (Problem::NOT_ISSUED, "Fencing token was never issued");
     let why = format!("header {SIGNATURE}: nobody has signed {sequencer}");

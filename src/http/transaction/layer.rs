@@ -49,7 +49,7 @@ use super::TransactionService;
 /// A commit that fails is a 503: [`Problem::IN_DOUBT`](crate::http::Problem::IN_DOUBT) where the
 /// database has not said whether it committed, [`CONFLICT`](crate::http::Problem::CONFLICT) where another
 /// transaction conflicts, and [`ROLLED_BACK`](crate::http::Problem::ROLLED_BACK) where a statement
-/// had failed and the handler did not say so. Each counts in `fencing_admissions_total` with `door="http"`.
+/// had failed and the handler did not say so. Each counts in `fencing_admissions_total` with `layer="http"`.
 ///
 /// - **Streams.** The head of a response waits for the commit, and its body comes after it. A body that reads
 ///   from the database while it is sent needs a connection of its own. A failure in the middle of a body, for

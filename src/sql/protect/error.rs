@@ -1,4 +1,5 @@
 use crate::database::{Meaning, meaning, text};
+use crate::sql::AdmitError;
 
 /// A name that a table or column cannot have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -42,13 +43,6 @@ pub enum ProtectError {
         /// Why, and what to do.
         why: String,
     },
-    /// A table or function of the fence is missing.
-    #[error(
-        "a table or function of the fence is missing: run fencing::sql::migrate or `fencing \
-         migrate`, which creates it, or says that marks are lost: {}",
-        text(.0)
-    )]
-    NotMigrated(#[source] sqlx::Error),
     /// Others used the table for longer than a second, as long transactions and backups do.
     #[error(
         "others kept the table locked for longer than a second, try again when their \
@@ -56,10 +50,10 @@ pub enum ProtectError {
         text(.0)
     )]
     Locked(#[source] sqlx::Error),
-    /// The triggers were not created, or the database could not be reached. On MySQL some
-    /// triggers may have been created.
-    #[error("the table was not protected: {}", text(.0))]
-    Database(#[source] sqlx::Error),
+    /// The triggers were not created, a table or function of the fence is missing, or the database could not be
+    /// reached. On MySQL some triggers may have been created.
+    #[error("the table was not protected: {0}")]
+    Database(#[source] AdmitError),
 }
 
 impl ProtectError {
@@ -77,10 +71,9 @@ impl ProtectError {
 
 impl From<sqlx::Error> for ProtectError {
     fn from(error: sqlx::Error) -> ProtectError {
-        match error.as_database_error().map(meaning) {
-            Some(Meaning::NotMigrated) => ProtectError::NotMigrated(error),
-            Some(Meaning::Conflict) => ProtectError::Locked(error),
-            _ => ProtectError::Database(error),
+        match AdmitError::from(error) {
+            AdmitError::Retryable(error) => ProtectError::Locked(error),
+            error => ProtectError::Database(error),
         }
     }
 }

@@ -17,7 +17,7 @@ pub use self::target::Protect;
 use crate::database::quoted::quote;
 use crate::database::{Database, Dialect};
 use crate::sql::migrate::unfit;
-use crate::sql::objects::{lost, marks_lost};
+use crate::sql::objects::lost;
 
 impl Protect {
     /// Returns the statements that protect the table, or protect it again, without those that depend on what
@@ -210,9 +210,8 @@ pub async fn protected<DB: Database>(
             Dialect::Postgres => postgres::home::<DB>(&mut conn, &protected.path).await?,
             Dialect::Sqlite => None,
         };
-        let marks = marks_lost::<DB>(&mut conn, home.as_deref(), true).await?;
-        let others = lost::<DB>(&mut conn, home.as_deref(), true).await?;
-        protected.faults.extend(marks.or(others).map(|error| error.to_string()));
+        let lost = lost::<DB>(&mut conn, home.as_deref(), true, true).await?;
+        protected.faults.extend(lost.map(|error| error.to_string()));
         protected.faults.extend(unfit::<DB>(&mut conn, home).await?);
     }
     Ok(found)

@@ -191,7 +191,7 @@ fn what_an_earlier_proxy_has_sent_keeps_everything_closed_at_the_start() {
     assert!(detail.starts_with("in quarantine for another "), "{detail}");
     // No alert that marks are lost.
     let outcome = |outcome: &str| {
-        door.metric(&format!("fencing_admissions_total{{door=\"fence\",outcome=\"{outcome}\"}}"))
+        door.metric(&format!("fencing_admissions_total{{layer=\"fence\",outcome=\"{outcome}\"}}"))
     };
     assert_eq!((outcome("quarantine"), outcome("unreachable")), (1.0, 0.0));
     assert_eq!(get(door.requests, "/files/a").status, 200, "reads without a token pass");

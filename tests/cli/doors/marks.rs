@@ -100,7 +100,7 @@ fn marks_in_a_redis_that_forgets_are_closed_until_an_operator_opens_them() {
         let detail = refused.json()["detail"].as_str().unwrap().to_owned();
         assert!(detail.contains("closed until an operator opens them"), "{detail}");
     }
-    assert!(door.metric("fencing_admissions_total{door=\"fence\",outcome=\"closed\"}") > 0.0);
+    assert!(door.metric("fencing_admissions_total{layer=\"fence\",outcome=\"closed\"}") > 0.0);
     assert_eq!(get(door.status, "/readyz").status, 503);
     let floor = [&open[..], &["--floor", "34", "--above-marks"]].concat();
     assert_eq!(open_now(&floor), "open, 0 marks, floor 34\n");

@@ -166,7 +166,7 @@ fn http2_passes_on_both_sides() {
         let refused = curl(33);
         assert!(refused.contains("urn:fencing:stale") && refused.ends_with("\n412 2"), "{refused}");
     }
-    assert_eq!(inner.metric("fencing_admissions_total{door=\"fence\",outcome=\"admitted\"}"), 1.0);
+    assert_eq!(inner.metric("fencing_admissions_total{layer=\"fence\",outcome=\"admitted\"}"), 1.0);
 }
 
 #[test]

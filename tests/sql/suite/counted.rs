@@ -18,7 +18,7 @@ struct Counts(Mutex<BTreeMap<String, Arc<AtomicU64>>>);
 
 impl Counts {
     fn of(&self, outcome: &str) -> u64 {
-        let key = format!("fencing_admissions_total door=sql outcome={outcome}");
+        let key = format!("fencing_admissions_total layer=sql outcome={outcome}");
         self.0.lock().unwrap().get(&key).map_or(0, |count| count.load(Ordering::SeqCst))
     }
 }

@@ -41,7 +41,7 @@ async fn a_database_without_the_fence_says_what_to_run() {
     let place = Place::empty().await;
     let protect = Protect::rows("documents", "path").unwrap();
     let error = protect.apply(&place.pool).await.unwrap_err();
-    assert!(matches!(error, ProtectError::NotMigrated(_)), "{error:?}");
+    assert!(matches!(error, ProtectError::Database(AdmitError::NotMigrated(_))), "{error:?}");
     assert!(error.to_string().contains("run fencing::sql::migrate"), "{error}");
 }
 
