@@ -5,8 +5,9 @@ use sqlx::{Pool, SqlSafeStr};
 use tokio::time::{Instant, sleep};
 
 use super::MigrateError;
+use super::error::is_denied;
 use super::objects::lost;
-use crate::database::{Database, Dialect, Meaning, meaning};
+use crate::database::{Database, Dialect};
 use crate::random::jitter;
 
 /// How long it tries again while others keep the database locked.
@@ -123,13 +124,10 @@ async fn record<DB: Database>(conn: &mut DB::Connection) -> sqlx::Result<String>
 /// Before the first migration there is no record of them. A missing right is an error; any
 /// other fault returns when the migrations are applied.
 fn unless_missing<T>(error: sqlx::migrate::MigrateError) -> Result<Vec<T>, MigrateError> {
-    let is_denied = match &error {
-        sqlx::migrate::MigrateError::Execute(error) => {
-            error.as_database_error().is_some_and(|error| meaning(error) == Meaning::Denied)
-        }
-        _ => false,
-    };
-    if is_denied { Err(error.into()) } else { Ok(Vec::new()) }
+    match error {
+        sqlx::migrate::MigrateError::Execute(error) if is_denied(&error) => Err(error.into()),
+        _ => Ok(Vec::new()),
+    }
 }
 
 /// Returns the migrations in their order: version, description, and SQL. For other tools;

@@ -5,7 +5,8 @@ use super::naming::Naming;
 use super::protected::{Protected, by_table, trigger_faults};
 use super::target::Protect;
 use crate::database::quoted::{hex, unhex};
-use crate::database::{Database, Dialect, Meaning, meaning};
+use crate::database::{Database, Dialect};
+use crate::sql::error::is_denied;
 use crate::sql::migrate::unfit;
 
 /// A TIMESTAMP is read in the session's time zone.
@@ -170,9 +171,6 @@ pub(super) async fn apply<DB: Database>(
 
     // Keeps others from writing between two statements. A user without the right to lock tables goes without.
     let lock = DB::execute(conn, format!("LOCK TABLES {} WRITE", protect.path('`'))).await;
-    let is_denied = |error: &sqlx::Error| {
-        error.as_database_error().is_some_and(|error| meaning(error) == Meaning::Denied)
-    };
     if let Err(error) = lock
         && !is_denied(&error)
     {
