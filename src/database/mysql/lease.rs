@@ -1,6 +1,7 @@
 use sqlx::MySql;
 
-use crate::database::{LeaseFunctions, LeaseQueries};
+use crate::database::LeaseQueries;
+use crate::database::lease::LeaseFunctions;
 
 pub const LEASES: LeaseQueries = LeaseQueries {
     list: "

@@ -1,7 +1,8 @@
 use sqlx::Postgres;
 
 use super::READ_COMMITTED;
-use crate::database::{LeaseFunctions, LeaseQueries};
+use crate::database::LeaseQueries;
+use crate::database::lease::LeaseFunctions;
 
 pub const LEASES: LeaseQueries = LeaseQueries {
     list: "

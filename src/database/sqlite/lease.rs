@@ -2,9 +2,8 @@ use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Sqlite, SqliteConnection};
 
-use crate::database::{
-    AcquireAnswer, LeaseClaim, LeaseQueries, LeaseStatements, ReleaseAnswer, millis,
-};
+use crate::database::lease::millis;
+use crate::database::{AcquireAnswer, LeaseClaim, LeaseQueries, LeaseStatements, ReleaseAnswer};
 
 pub const LEASES: LeaseQueries = LeaseQueries {
     list: "

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fencing::lock::sql::SqlLock;
 use fencing::lock::{Loss, Released};
-use fencing::sql;
+use fencing::{Resource, sql};
 use fencing_protocol::Fault;
 use sqlx::Connection;
 use sqlx::sqlite::{SqliteJournalMode, SqlitePoolOptions};
@@ -83,4 +83,37 @@ async fn a_lease_that_cannot_be_renewed_is_lost_at_its_own_deadline() {
     let writer = place.pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
     assert_eq!(lease.lost().await, Loss::Expired);
     drop(writer);
+}
+
+/// Each change is one statement, which a thread of the driver carries out to its end.
+#[tokio::test]
+async fn a_client_whose_runtime_is_blocked_keeps_nobody_from_locking() {
+    let place = Place::empty().await;
+    sql::migrate(&place.pool).await.unwrap();
+    let other = service(&place.pool, Duration::from_secs(20));
+    for pauses in 0..20 {
+        let pool = place.other();
+        let (blocks, blocked) = tokio::sync::oneshot::channel();
+        let (go_on, waits) = std::sync::mpsc::channel::<()>();
+        let client = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(async move {
+                let lock = service(&pool, Duration::from_secs(20));
+                let name = Resource::new("of the blocked one").unwrap();
+                let attempt = tokio::spawn(async move { lock.try_acquire(&name).await });
+                for _ in 0..pauses {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                blocks.send(()).unwrap();
+                // Not at an await point.
+                let _ = waits.recv();
+                drop(attempt);
+            });
+        });
+        blocked.await.unwrap();
+        let lease = other.acquire(&resource()).await.unwrap();
+        assert_eq!(lease.release().await, Ok(Released::Released), "after {pauses} ms");
+        drop(go_on);
+        client.join().unwrap();
+    }
 }
