@@ -57,10 +57,10 @@ pub enum SequencerError {
     /// There is no space between a token and a name.
     #[error("a sequencer is a token, one space and a resource, as in '34 docs/a'")]
     Malformed,
-    /// What stands before the first space is not a valid token.
+    /// The text before the first space is not a valid token.
     #[error(transparent)]
     Token(#[from] TokenError),
-    /// What stands behind the first space is not a valid resource.
+    /// The text behind the first space is not a valid resource.
     #[error(transparent)]
     Resource(#[from] ResourceError),
 }

@@ -142,7 +142,7 @@ impl Refusal {
                 format!("token {presented} of {resource} is stale: a newer one has been seen")
             }
             Refusal::Stale(stale) => stale.to_string(),
-            // A client that looks for the ceiling is not told where it is.
+            // A client that looks for the ceiling does not learn it.
             Refusal::NotIssued(NotIssued { resource, presented, ceiling: Some(_) }) => {
                 format!("token {presented} of {resource} was not issued")
             }

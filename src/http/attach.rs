@@ -160,7 +160,7 @@ where
     }
 }
 
-/// Tells the refusals of a fence from all other responses. One over gRPC passes: the client reads its status
+/// Separates the refusals of a fence from all other responses. One over gRPC passes: the client reads its status
 /// there, and would call an error of this layer UNKNOWN, which says that the write may be stored.
 async fn read<R, E>(response: Response<R>) -> Result<Response<FenceBody<R>>, AttachError<E>>
 where

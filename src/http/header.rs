@@ -23,7 +23,7 @@ pub fn attach_sequencer(headers: &mut HeaderMap, sequencer: &Sequencer) {
     headers.insert(SEQUENCER, sequencer_value(sequencer));
 }
 
-/// Client side: puts the tokens of several resources into a request's headers, in place of those that stand
+/// Client side: puts the tokens of several resources into a request's headers, in place of those that are
 /// there: for requests about several [resources](super::Resources), under a lease of all of them.
 pub fn attach_all<'a>(
     headers: &mut HeaderMap,

@@ -13,7 +13,7 @@ type ChoosePolicy = Arc<dyn Fn(&Parts) -> Policy + Send + Sync>;
 /// Puts a [`Fence`] before a service; see the [module](super).
 ///
 /// A read that carries a token raises the mark as a write does: after it, the fence refuses
-/// older tokens, unless it is told to [ignore reads](FenceLayer::ignore_reads).
+/// older tokens, unless it [ignores reads](FenceLayer::ignore_reads).
 ///
 /// In axum, `route_layer` covers only the methods that the route has **before** it:
 /// `put(write).route_layer(fence).delete(remove)` leaves `DELETE` open. Put it last. Make one [`Fence`] and clone it for

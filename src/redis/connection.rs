@@ -15,7 +15,7 @@ pub(super) struct MarksConnection {
     /// The digest of the script that writes. Without it the script goes with each request: a user may lack the
     /// right to load it.
     digest: Option<String>,
-    /// Tells one connection from another.
+    /// Its address identifies the connection.
     this: Arc<()>,
 }
 

@@ -28,7 +28,7 @@
 //! # fn main() {}
 //! ```
 //!
-//! The marks stand in the table `fencing_marks`. On PostgreSQL its functions find it in the
+//! The marks are in the table `fencing_marks`. On PostgreSQL its functions find it in the
 //! schema where [`migrate()`] created it, whatever the caller's search path and temporary
 //! tables are; the functions themselves are found through the path, so that all writers must
 //! find the same ones. Marks are never lowered or deleted, except by an operator ([`lower()`], [`Prune`]).

@@ -73,7 +73,7 @@ fn find<'a>(
 /// Whether the migrations create an object of this name with this text, apart from white space.
 fn is_own<DB: Database>(name: &str, text: &str) -> bool {
     let dense = |text: &str| text.split_whitespace().collect::<String>();
-    // What stands before the text: a short one stands within others.
+    // The text before it: a short text may be a part of others.
     let before = match DB::DIALECT {
         Dialect::MySql => "SQLSECURITYINVOKER",
         Dialect::Postgres => "$fencing$",
