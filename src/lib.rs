@@ -21,6 +21,8 @@ mod random;
 #[cfg(feature = "redis")]
 pub mod redis;
 pub mod sequencer;
+#[cfg(feature = "redis")]
+mod server_info;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 pub mod sql;
 #[cfg(feature = "testing")]

@@ -158,15 +158,13 @@ fn all_or_none(replies: Vec<Result<Reply, Fault>>) -> Vec<Result<Reply, Fault>> 
 impl Ballot {
     fn on_reply(&mut self, node: usize, reply: Result<Reply, Fault>) {
         let Some(vote) = self.votes.get_mut(node) else { return };
-        self.shared |= matches!(reply, Ok(Reply::Shared { .. }));
+        self.shared |= matches!(reply, Ok(Reply::Held { shared: true, .. }));
         *vote = match (&vote, reply) {
             (Vote::Asked, Ok(Reply::Granted { stamp, nonce, .. })) => match stamp.token() {
                 Some(token) => Vote::Granted { token, nonce },
                 None => Vote::Failed(Fault::InvalidReply(format!("{stamp:?}"))),
             },
-            (Vote::Asked, Ok(Reply::Held { remaining, .. } | Reply::Shared { remaining, .. })) => {
-                Vote::Held(remaining)
-            }
+            (Vote::Asked, Ok(Reply::Held { remaining, .. })) => Vote::Held(remaining),
             (Vote::Asked, Ok(Reply::Free)) => Vote::Held(Duration::ZERO),
             (Vote::Publishing, Ok(Reply::Published)) => Vote::Published,
             (Vote::Publishing, Ok(Reply::NotOwner)) => Vote::Failed(Fault::GrantedTooLate),

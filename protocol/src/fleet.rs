@@ -80,7 +80,6 @@ impl Fleet {
         super::majority(self.members().count())
     }
 
-    /// Returns the names, sorted, as texts of their own.
     pub(super) fn names(&self) -> Vec<String> {
         self.members().map(str::to_owned).collect()
     }

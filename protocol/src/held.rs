@@ -70,9 +70,7 @@ impl Renew {
     /// that of all nodes, not of those once acquired.
     pub fn outcome(&self, now: Time) -> Option<RenewOutcome> {
         let renewed = |reply: &Reply| *reply == Reply::Renewed;
-        let superseded = |reply: &Reply| {
-            matches!(reply, Reply::Held { .. } | Reply::Shared { .. } | Reply::NotOwner)
-        };
+        let superseded = |reply: &Reply| matches!(reply, Reply::Held { .. } | Reply::NotOwner);
         let in_time = now < self.deadline;
         let (mut open, mut failed) = (false, None);
         for lock in &self.locks {
@@ -133,7 +131,6 @@ impl Release {
     }
 }
 
-/// Takes what a node answered about each of the locks.
 fn take(locks: &mut [Round], node: usize, reply: Result<Reply, Fault>) {
     let replies = Reply::apart(reply, locks.len());
     for (lock, reply) in locks.iter_mut().zip(replies) {

@@ -36,7 +36,7 @@ pub use fleet::{Fleet, FleetError};
 pub use held::{Release, ReleaseOutcome, Renew, RenewOutcome};
 pub use id::{ClientId, Incarnation, Membership, Nonce, Owner};
 pub use message::{Reply, Request, Sealing, fault_of};
-pub use node::{NodeReport, NodeState, Prepared};
+pub use node::{NodeState, Prepared};
 pub use nonempty::NonEmpty;
 pub use readmit::{Readmission, Readmit};
 pub use relocate::{Relocate, RelocateError, Relocation, Side};

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::node::{NodeReport, NodeState, Prepared};
+use super::node::{NodeState, Prepared};
 use super::{ClientId, Fault, Fleet, Incarnation, Mode, Nonce, Owner, Resource, Stamp, Token};
 
 /// A client's request to one node, which carries it out in one atomic step.
@@ -117,18 +117,6 @@ impl Request {
         Request::Shorten { resource, owner, rest }
     }
 
-    /// Returns the request that makes a node count in this era, in the memory that it reports.
-    pub(super) fn activate(
-        node: &Prepared,
-        era: u64,
-        collect: bool,
-        quarantine: Duration,
-        new: bool,
-    ) -> Request {
-        let (incarnation, nonce) = (node.incarnation.clone(), node.state.nonce);
-        Request::Activate { incarnation, nonce, era, collect, quarantine, new }
-    }
-
     /// Returns one request for all of these, which are of one kind: a single one as it is.
     pub fn together(parts: Vec<Request>) -> Request {
         <[Request; 1]>::try_from(parts).map_or_else(Request::Several, |[one]| one)
@@ -151,26 +139,18 @@ impl Request {
 
     /// Returns the owner of the lock that the request is about.
     pub fn owner(&self) -> Option<Owner> {
-        match self {
-            Request::Acquire { owner, .. }
-            | Request::Publish { owner, .. }
-            | Request::Renew { owner, .. }
-            | Request::Release { owner, .. }
-            | Request::Shorten { owner, .. } => Some(*owner),
-            Request::Several(parts) => parts.first()?.owner(),
-            _ => None,
-        }
+        self.parts().first()?.lock()?.1
     }
 
-    /// Returns the resource whose lock the request is about.
-    pub(super) fn resource(&self) -> Option<&Resource> {
+    /// Returns the resource whose lock the request is about, and the owner.
+    pub(super) fn lock(&self) -> Option<(&Resource, Option<Owner>)> {
         match self {
-            Request::Acquire { resource, .. }
-            | Request::Drain { resource, .. }
-            | Request::Publish { resource, .. }
-            | Request::Renew { resource, .. }
-            | Request::Release { resource, .. }
-            | Request::Shorten { resource, .. } => Some(resource),
+            Request::Acquire { resource, owner, .. }
+            | Request::Publish { resource, owner, .. }
+            | Request::Renew { resource, owner, .. }
+            | Request::Release { resource, owner, .. }
+            | Request::Shorten { resource, owner, .. } => Some((resource, Some(*owner))),
+            Request::Drain { resource, .. } => Some((resource, None)),
             _ => None,
         }
     }
@@ -193,17 +173,12 @@ pub enum Reply {
     Held {
         /// How long until it expires by itself, unless it is renewed.
         remaining: Duration,
-        /// The name of the holder that the node has stored, for display. [`Store`] leaves it out: the node around
-        /// it adds it.
+        /// Whether others share it, and one that asks for it alone must wait for all of them.
+        shared: bool,
+        /// The name of the holder that the node has stored, for display; of several, the last. [`Store`] leaves it
+        /// out: the node around it adds it.
         ///
         /// [`Store`]: super::Store
-        holder: Option<Arc<str>>,
-    },
-    /// Others share the lock, and one that asks for it alone must wait for all of them.
-    Shared {
-        /// How long until the last of them expires by itself, unless it is renewed.
-        remaining: Duration,
-        /// The name of the last of them, for display.
         holder: Option<Arc<str>>,
     },
     /// No new owner joins the shared lock.
@@ -241,8 +216,8 @@ pub enum Reply {
     Prepared(Prepared),
     /// The era, the promise, and how long locks may still be out.
     State(NodeState),
-    /// The state of the node, for an operator.
-    Report(NodeReport),
+    /// The state of the node, for an operator, with the number of counts that it keeps.
+    Report { state: NodeState, quarantine: Option<Duration>, counts: u64 },
     /// The era is promised.
     Reserved { nonce: Nonce },
     /// The node is admitted.
@@ -278,9 +253,8 @@ impl Reply {
 
     /// Reports whether it grants a lock, or names one that is held.
     pub fn shows_use(&self) -> bool {
-        self.parts().iter().any(|part| {
-            matches!(part, Reply::Granted { .. } | Reply::Held { .. } | Reply::Shared { .. })
-        })
+        let shows = |part: &Reply| matches!(part, Reply::Granted { .. } | Reply::Held { .. });
+        self.parts().iter().any(shows)
     }
 
     /// Returns the answer to each of the parts of a request. A reply about the node counts for each part.

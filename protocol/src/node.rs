@@ -44,14 +44,3 @@ impl NodeState {
         self.era.max(self.reserved)
     }
 }
-
-/// The state of an admitted node, for an operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct NodeReport {
-    /// Its memory.
-    pub state: NodeState,
-    /// For how long it is still quarantined.
-    pub quarantine: Option<Duration>,
-    /// The number of counts that it keeps.
-    pub counts: u64,
-}

@@ -2,9 +2,9 @@ use std::time::Duration;
 
 use super::message::{Reply, Request};
 use super::node::{NodeState, Prepared};
-use super::round::{ReadmitError, Round};
+use super::round::{ReadmitError, Round, era_after};
 use super::start::{Start, StartOrder};
-use super::{Fault, Nonce, Stamp};
+use super::{Fault, Nonce};
 
 /// The order for a re-admission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -23,12 +23,9 @@ pub struct Readmission {
     pub assume_no_locks: bool,
 }
 
-/// The next phase, or why there is none.
-type Step = Result<Phase, ReadmitError>;
-
 /// How far a re-admission has come. Most phases keep the first answer of the target node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Phase {
+enum ReadmitPhase {
     Prepare,
     Read(Prepared),
     Reserve(Prepared, u64),
@@ -43,7 +40,7 @@ enum Phase {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Readmit {
     order: Readmission,
-    phase: Phase,
+    phase: ReadmitPhase,
     round: Round,
 }
 
@@ -52,7 +49,7 @@ impl Readmit {
     pub fn new(nodes: usize, order: Readmission) -> Readmit {
         let mut round = Round::new(nodes);
         round.ask([(order.target, Request::Prepare { nonce: order.nonce, from: None })]);
-        Readmit { order, phase: Phase::Prepare, round }
+        Readmit { order, phase: ReadmitPhase::Prepare, round }
     }
 
     /// Returns what to send next, and to which node. Give each reply back together with the
@@ -64,7 +61,7 @@ impl Readmit {
     /// Returns how it ended, once it has.
     pub fn outcome(&self) -> Option<Result<(), ReadmitError>> {
         match &self.phase {
-            Phase::Done(outcome) => Some(outcome.clone()),
+            ReadmitPhase::Done(outcome) => Some(outcome.clone()),
             _ => None,
         }
     }
@@ -80,31 +77,33 @@ impl Readmit {
             return;
         }
         let next = match self.phase.clone() {
-            Phase::Prepare => self.prepared(),
-            Phase::Read(target) => self.read(target),
-            Phase::Reserve(target, era) => self.reserved(target, era),
-            Phase::Confirm(target, era, promised) => self.confirmed(target, era, promised),
-            Phase::Activate => self.activated(),
-            Phase::Start(start) => start.step(&mut self.round).map(|start| match start.is_done() {
-                true => Phase::Done(Ok(())),
-                false => Phase::Start(start),
-            }),
-            done @ Phase::Done(_) => Ok(done),
+            ReadmitPhase::Prepare => self.prepared(),
+            ReadmitPhase::Read(target) => self.read(target),
+            ReadmitPhase::Reserve(target, era) => self.reserved(target, era),
+            ReadmitPhase::Confirm(target, era, promised) => self.confirmed(target, era, promised),
+            ReadmitPhase::Activate => self.activated(),
+            ReadmitPhase::Start(start) => {
+                start.step(&mut self.round).map(|start| match start.is_done() {
+                    true => ReadmitPhase::Done(Ok(())),
+                    false => ReadmitPhase::Start(start),
+                })
+            }
+            done @ ReadmitPhase::Done(_) => Ok(done),
         };
-        self.phase = next.unwrap_or_else(|error| Phase::Done(Err(error)));
+        self.phase = next.unwrap_or_else(|error| ReadmitPhase::Done(Err(error)));
     }
 
     fn ask_others(&mut self, request: &Request) {
         self.round.ask_those(request, |node| node != self.order.target);
     }
 
-    fn prepared(&mut self) -> Step {
+    fn prepared(&mut self) -> Result<ReadmitPhase, ReadmitError> {
         self.round.check_fleet()?;
         let Some(target) = self.round.each(Reply::prepared).into_iter().flatten().next() else {
             return Err(ReadmitError::Missing(self.round.faults(|_| false)));
         };
         if target.admitted && !(self.order.collect && target.crowded) {
-            return Ok(Phase::Done(Ok(())));
+            return Ok(ReadmitPhase::Done(Ok(())));
         }
         // Among one or two nodes any loss is more than a minority: no other node needs to know
         // the era.
@@ -116,24 +115,24 @@ impl Readmit {
             return Ok(self.start());
         }
         self.ask_others(&Request::Read);
-        Ok(Phase::Read(target))
+        Ok(ReadmitPhase::Read(target))
     }
 
-    fn start(&mut self) -> Phase {
+    fn start(&mut self) -> ReadmitPhase {
         let Readmission { nonce, longest, strict, assume_no_locks, .. } = self.order;
         let order = StartOrder { nonce, longest, strict, assume_no_locks, from: None };
-        Phase::Start(Start::new(order, &mut self.round))
+        ReadmitPhase::Start(Start::new(order, &mut self.round))
     }
 
-    fn read(&mut self, target: Prepared) -> Step {
+    fn read(&mut self, target: Prepared) -> Result<ReadmitPhase, ReadmitError> {
         let states: Vec<NodeState> = self.round.each(Reply::state).into_iter().flatten().collect();
         if states.len() >= self.round.majority() {
             let era = next_era(&target, states)?;
             self.ask_others(&Request::Reserve { era, memory: None });
-            return Ok(Phase::Reserve(target, era));
+            return Ok(ReadmitPhase::Reserve(target, era));
         }
         if !self.round.is_over() {
-            return Ok(Phase::Read(target));
+            return Ok(ReadmitPhase::Read(target));
         }
         self.round.check_fleet()?;
         let answers = |reply: &Reply| matches!(reply, Reply::State(_) | Reply::NotAdmitted);
@@ -144,7 +143,7 @@ impl Readmit {
     }
 
     /// Goes on once a majority has promised the era: it must not be used before.
-    fn reserved(&mut self, target: Prepared, era: u64) -> Step {
+    fn reserved(&mut self, target: Prepared, era: u64) -> Result<ReadmitPhase, ReadmitError> {
         let promised = self.round.each(|reply| match reply {
             Reply::Reserved { nonce } => Some(*nonce),
             _ => None,
@@ -152,16 +151,21 @@ impl Readmit {
         if promised.iter().flatten().count() >= self.round.majority() {
             let has_promised = |node| matches!(promised.get(node), Some(Some(_)));
             self.round.ask_those(&Request::Read, has_promised);
-            return Ok(Phase::Confirm(target, era, promised));
+            return Ok(ReadmitPhase::Confirm(target, era, promised));
         }
         self.round.check_open(|reply| matches!(reply, Reply::Reserved { .. }))?;
-        Ok(Phase::Reserve(target, era))
+        Ok(ReadmitPhase::Reserve(target, era))
     }
 
     /// Goes on once a majority still has the promise. The promises are not of one moment: a node
     /// that promised early may have forgotten since. A node that still has the promise, in the
     /// memory in which it gave it, had it when this round began.
-    fn confirmed(&mut self, target: Prepared, era: u64, promised: Vec<Option<Nonce>>) -> Step {
+    fn confirmed(
+        &mut self,
+        target: Prepared,
+        era: u64,
+        promised: Vec<Option<Nonce>>,
+    ) -> Result<ReadmitPhase, ReadmitError> {
         let states = promised.iter().zip(self.round.each(Reply::state));
         let held = states.filter_map(|(nonce, state)| {
             state.filter(|state| *nonce == Some(state.nonce) && state.highest() >= era)
@@ -174,22 +178,25 @@ impl Readmit {
             return Ok(self.activate(&target, era, longest.unwrap_or_default()));
         }
         self.round.check_open(|reply| matches!(reply, Reply::State(_)))?;
-        Ok(Phase::Confirm(target, era, promised))
+        Ok(ReadmitPhase::Confirm(target, era, promised))
     }
 
-    fn activate(&mut self, target: &Prepared, era: u64, quarantine: Duration) -> Phase {
+    fn activate(&mut self, target: &Prepared, era: u64, quarantine: Duration) -> ReadmitPhase {
         let quarantine = if target.admitted { Duration::ZERO } else { quarantine };
-        let request = Request::activate(target, era, target.admitted, quarantine, false);
+        let (incarnation, nonce) = (target.incarnation.clone(), target.state.nonce);
+        let collect = target.admitted;
+        let request =
+            Request::Activate { incarnation, nonce, era, collect, quarantine, new: false };
         self.round.ask([(self.order.target, request)]);
-        Phase::Activate
+        ReadmitPhase::Activate
     }
 
-    fn activated(&mut self) -> Step {
+    fn activated(&mut self) -> Result<ReadmitPhase, ReadmitError> {
         if self.round.count(|reply| *reply == Reply::Activated) > 0 {
-            return Ok(Phase::Done(Ok(())));
+            return Ok(ReadmitPhase::Done(Ok(())));
         }
         self.round.check_open(|reply| *reply == Reply::Forgotten)?;
-        Ok(Phase::Activate)
+        Ok(ReadmitPhase::Activate)
     }
 }
 
@@ -199,11 +206,7 @@ fn next_era(
     others: impl IntoIterator<Item = NodeState>,
 ) -> Result<u64, ReadmitError> {
     let known = others.into_iter().chain([target.state]).map(|state| state.highest());
-    let era = known.max().unwrap_or(0).saturating_add(1);
-    let clock = target.clock.as_secs();
-    if era > Stamp::MAX_ERA {
-        return Err(ReadmitError::NoEra);
-    }
+    let (era, clock) = (era_after(known)?, target.clock.as_secs());
     if target.admitted && era >= clock {
         return Err(ReadmitError::AheadOfClock { era, clock });
     }

@@ -2,9 +2,9 @@ use std::time::Duration;
 
 use super::message::{Reply, Request, Sealing};
 use super::node::NodeState;
-use super::round::{ReadmitError, Round};
+use super::round::{ReadmitError, Round, era_after};
 use super::start::{Start, StartOrder};
-use super::{Fault, Fleet, Nonce, Stamp};
+use super::{Fault, Fleet, Nonce};
 
 /// The order to move a fleet to another list of nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -74,15 +74,12 @@ impl From<ReadmitError> for RelocateError {
     }
 }
 
-/// The next phase, or why there is none.
-type Step = Result<Phase, RelocateError>;
-
 /// What each node of the old list answered, if it has left.
 type States = Vec<Option<NodeState>>;
 
 /// How far a move has come.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Phase {
+enum RelocatePhase {
     /// Reads the state of the new list.
     Look,
     /// Checks that the old list was left: the new one has a majority in this era.
@@ -107,7 +104,7 @@ enum Phase {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Relocate {
     order: Relocation,
-    phase: Phase,
+    phase: RelocatePhase,
     old: Round,
     new: Round,
 }
@@ -120,12 +117,12 @@ impl Relocate {
         // The first phase asks the new list and the later ones the old: their numbers differ.
         old.number_after(1);
         new.ask_those(&Request::Prepare { nonce: order.nonce, from: None }, |_| true);
-        Relocate { order, phase: Phase::Look, old, new }
+        Relocate { order, phase: RelocatePhase::Look, old, new }
     }
 
     fn side(&self) -> Side {
         match self.phase {
-            Phase::Look | Phase::Mark(_) | Phase::Start(..) => Side::New,
+            RelocatePhase::Look | RelocatePhase::Mark(_) | RelocatePhase::Start(..) => Side::New,
             _ => Side::Old,
         }
     }
@@ -148,7 +145,7 @@ impl Relocate {
     /// Returns how it ended, once it has.
     pub fn outcome(&self) -> Option<Result<(), RelocateError>> {
         match &self.phase {
-            Phase::Done(outcome) => Some(outcome.clone()),
+            RelocatePhase::Done(outcome) => Some(outcome.clone()),
             _ => None,
         }
     }
@@ -160,22 +157,22 @@ impl Relocate {
             return;
         }
         let next = match self.phase.clone() {
-            Phase::Look => self.looked(),
-            Phase::Peek(era) => self.peeked(era),
-            Phase::Seal => self.sealed(),
-            Phase::Mark(start) => self.marked(start),
-            Phase::Count(start) => self.counted(start),
-            Phase::Promise(before, era, start) => self.promised(&before, era, start),
-            Phase::Confirm(before, era, start) => self.confirmed(&before, era, start),
-            Phase::Start(start, era) => self.started(start, era),
-            Phase::Sweep => Ok(Phase::Done(Ok(()))),
-            done @ Phase::Done(_) => Ok(done),
+            RelocatePhase::Look => self.looked(),
+            RelocatePhase::Peek(era) => self.peeked(era),
+            RelocatePhase::Seal => self.sealed(),
+            RelocatePhase::Mark(start) => self.marked(start),
+            RelocatePhase::Count(start) => self.counted(start),
+            RelocatePhase::Promise(before, era, start) => self.promised(&before, era, start),
+            RelocatePhase::Confirm(before, era, start) => self.confirmed(&before, era, start),
+            RelocatePhase::Start(start, era) => self.started(start, era),
+            RelocatePhase::Sweep => Ok(RelocatePhase::Done(Ok(()))),
+            done @ RelocatePhase::Done(_) => Ok(done),
         };
-        self.phase = next.unwrap_or_else(|error| Phase::Done(Err(error)));
+        self.phase = next.unwrap_or_else(|error| RelocatePhase::Done(Err(error)));
     }
 
     /// Checks, before anything is sealed, whether the new list can be started, or was.
-    fn looked(&mut self) -> Step {
+    fn looked(&mut self) -> Result<RelocatePhase, RelocateError> {
         let fits = |reply: &Reply| match reply {
             // A node of the old list that has not been sealed yet.
             Reply::OtherFleet(fleet) => *fleet == self.order.old,
@@ -191,15 +188,15 @@ impl Relocate {
         let admitted = || answers.iter().flatten().map(|answer| answer.state.era);
         if admitted().count() >= self.new.majority() {
             self.old.ask_those(&Request::Read, |_| true);
-            return Ok(Phase::Peek(admitted().max().unwrap_or(0)));
+            return Ok(RelocatePhase::Peek(admitted().max().unwrap_or(0)));
         }
         self.seal(Sealing::Leave, |_| true);
-        Ok(Phase::Seal)
+        Ok(RelocatePhase::Seal)
     }
 
     /// Ends the move if the new list, which has a majority already, goes on where the old one
     /// ended. If the old one goes on as well, that is an error.
-    fn peeked(&mut self, era: u64) -> Step {
+    fn peeked(&mut self, era: u64) -> Result<RelocatePhase, RelocateError> {
         if self.old.count(|reply| reply.state().is_some()) >= self.old.majority() {
             return Err(RelocateError::BothInUse);
         }
@@ -209,9 +206,9 @@ impl Relocate {
     /// Seals the old list once more. A member may have come back to it while the others left, and
     /// would stay there for good. Those that have left may join other lists from now on. What
     /// they answer does not matter.
-    fn sweep(&mut self, era: u64) -> Phase {
+    fn sweep(&mut self, era: u64) -> RelocatePhase {
         self.seal(Sealing::Done(era), |_| true);
-        Phase::Sweep
+        RelocatePhase::Sweep
     }
 
     fn seal(&mut self, step: Sealing, which: impl Fn(usize) -> bool) {
@@ -223,7 +220,7 @@ impl Relocate {
         self.seal(Sealing::Promise(era), |node| matches!(states.get(node), Some(Some(_))));
     }
 
-    fn sealed(&mut self) -> Step {
+    fn sealed(&mut self) -> Result<RelocatePhase, RelocateError> {
         self.check_left()?;
         let order = StartOrder {
             nonce: self.order.nonce,
@@ -232,67 +229,70 @@ impl Relocate {
             assume_no_locks: false,
             from: Some(self.order.old.clone()),
         };
-        Ok(Phase::Mark(Start::new(order, &mut self.new)))
+        Ok(RelocatePhase::Mark(Start::new(order, &mut self.new)))
     }
 
     /// Checks that a majority has left, unless an operator has said that the list is lost.
     fn check_left(&self) -> Result<(), RelocateError> {
-        let left = self.old.count(|reply| reply.sealed().is_some());
+        let left = self.old.count(is_sealed);
         if left >= self.old.majority() || self.order.lost {
             return Ok(());
         }
-        check_elsewhere(Side::Old, &self.old.faults(|reply| reply.sealed().is_some()))?;
+        check_elsewhere(Side::Old, &self.old.faults(is_sealed))?;
         Err(self.old_missing())
     }
 
-    fn marked(&mut self, start: Start) -> Step {
+    fn marked(&mut self, start: Start) -> Result<RelocatePhase, RelocateError> {
         let start = start.step(&mut self.new)?;
         if start.highest().is_none() {
-            return Ok(Phase::Mark(start));
+            return Ok(RelocatePhase::Mark(start));
         }
         // From here on no node leaves: a node that has come back since does not leave again.
         self.seal(Sealing::Promise(0), |_| true);
-        Ok(Phase::Count(start))
+        Ok(RelocatePhase::Count(start))
     }
 
     /// Chooses the era, above everything that is known on either side.
-    fn counted(&mut self, start: Start) -> Step {
+    fn counted(&mut self, start: Start) -> Result<RelocatePhase, RelocateError> {
         self.check_left()?;
         let states = self.old.each(Reply::sealed);
         let known = states.iter().flatten().map(NodeState::highest);
-        let era = known.chain(start.highest()).max().unwrap_or(0).saturating_add(1);
-        if era > Stamp::MAX_ERA {
-            return Err(RelocateError::NotStarted(ReadmitError::NoEra));
-        }
+        let era = era_after(known.chain(start.highest()))?;
         if states.iter().flatten().count() >= self.old.majority() {
             self.reserve(era, &states);
-            return Ok(Phase::Promise(states, era, start));
+            return Ok(RelocatePhase::Promise(states, era, start));
         }
         let longest = longest(&states).max(self.order.longest);
-        Ok(Phase::Start(start.go_on(era, longest, &mut self.new), era))
+        Ok(RelocatePhase::Start(start.go_on(era, longest, &mut self.new), era))
     }
 
     fn old_missing(&self) -> RelocateError {
-        let sealed = |reply: &Reply| reply.sealed().is_some();
-        RelocateError::OldMissing {
-            sealed: self.old.count(sealed),
-            needed: self.old.majority(),
-            faults: self.old.faults(sealed),
-        }
+        let (sealed, needed) = (self.old.count(is_sealed), self.old.majority());
+        RelocateError::OldMissing { sealed, needed, faults: self.old.faults(is_sealed) }
     }
 
     /// Goes on with those that answer a second time in the same memory: all of them were sealed
     /// at one moment, when this round began.
-    fn promised(&mut self, before: &States, era: u64, start: Start) -> Step {
+    fn promised(
+        &mut self,
+        before: &States,
+        era: u64,
+        start: Start,
+    ) -> Result<RelocatePhase, RelocateError> {
         let states = self.same_memory(before, 0)?;
         self.reserve(era, &states);
-        Ok(Phase::Confirm(states, era, start))
+        Ok(RelocatePhase::Confirm(states, era, start))
     }
 
     /// Goes on with those that held the promise at one moment as well.
-    fn confirmed(&mut self, before: &States, era: u64, start: Start) -> Step {
+    fn confirmed(
+        &mut self,
+        before: &States,
+        era: u64,
+        start: Start,
+    ) -> Result<RelocatePhase, RelocateError> {
         let states = self.same_memory(before, era)?;
-        Ok(Phase::Start(start.go_on(era, longest(&states), &mut self.new), era))
+        Ok(RelocatePhase::Start(start.go_on(era, longest(&states), &mut self.new), era))
     }
 
     /// Returns the answers of the nodes that answered before from the same memory and know of `era`, if they
@@ -307,14 +307,18 @@ impl Relocate {
         if states.iter().flatten().count() >= self.old.majority() {
             return Ok(states);
         }
-        let faults = self.old.faults(|reply| reply.sealed().is_some());
+        let faults = self.old.faults(is_sealed);
         Err(if faults.is_empty() { RelocateError::Overtaken } else { self.old_missing() })
     }
 
-    fn started(&mut self, start: Start, era: u64) -> Step {
+    fn started(&mut self, start: Start, era: u64) -> Result<RelocatePhase, RelocateError> {
         let start = start.step(&mut self.new)?;
-        Ok(if start.is_done() { self.sweep(era) } else { Phase::Start(start, era) })
+        Ok(if start.is_done() { self.sweep(era) } else { RelocatePhase::Start(start, era) })
     }
+}
+
+fn is_sealed(reply: &Reply) -> bool {
+    reply.sealed().is_some()
 }
 
 /// Returns how long a lock that these nodes know of may still be out.

@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 
 use super::message::{Reply, Request, fault_of};
-use super::{Fault, majority};
+use super::{Fault, Stamp, majority};
 
 /// Why a node was not re-admitted, or a fleet not started. Nothing is lost: any client may try
 /// again.
@@ -81,7 +81,6 @@ impl Round {
         self.awaited = self.outbox.len();
     }
 
-    /// Asks each of these nodes the same.
     pub(super) fn ask_those(&mut self, request: &Request, which: impl Fn(usize) -> bool) {
         let nodes = (0..self.nodes()).filter(|node| which(*node));
         self.ask(nodes.map(|node| (node, request.clone())).collect::<Vec<_>>());
@@ -108,7 +107,6 @@ impl Round {
         }
     }
 
-    /// Returns whether every answer has come.
     pub(super) fn is_over(&self) -> bool {
         self.awaited == 0
     }
@@ -151,4 +149,9 @@ impl Round {
         let faults = self.faults(fits);
         Err(if faults.is_empty() { ReadmitError::Overtaken } else { ReadmitError::Missing(faults) })
     }
+}
+
+pub(super) fn era_after(known: impl IntoIterator<Item = u64>) -> Result<u64, ReadmitError> {
+    let era = known.into_iter().max().unwrap_or(0).saturating_add(1);
+    if era > Stamp::MAX_ERA { Err(ReadmitError::NoEra) } else { Ok(era) }
 }

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use super::message::{Reply, Request};
 use super::node::Prepared;
-use super::round::{ReadmitError, Round};
-use super::{Fault, Fleet, Nonce, Stamp};
+use super::round::{ReadmitError, Round, era_after};
+use super::{Fault, Fleet, Nonce};
 
 /// The order for the start of a fleet: the terms of a re-admission.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -16,12 +16,9 @@ pub(super) struct StartOrder {
     pub(super) from: Option<Fleet>,
 }
 
-/// The next phase, or why there is none.
-type Step = Result<Phase, ReadmitError>;
-
 /// How far a start has come, with what each node answered before.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Phase {
+enum StartPhase {
     Mark,
     Look(Vec<Prepared>),
     /// Waits until the move has chosen the era.
@@ -41,20 +38,20 @@ enum Phase {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Start {
     order: StartOrder,
-    phase: Phase,
+    phase: StartPhase,
 }
 
 impl Start {
     /// Asks the nodes first. The numbers of its rounds tell them apart from those of the machine that starts.
     pub(super) fn new(order: StartOrder, round: &mut Round) -> Start {
         round.number_after(16);
-        let start = Start { order, phase: Phase::Mark };
+        let start = Start { order, phase: StartPhase::Mark };
         start.prepare(1, round);
         start
     }
 
     pub(super) fn is_done(&self) -> bool {
-        self.phase == Phase::Done
+        self.phase == StartPhase::Done
     }
 
     /// Takes the step that follows a round, once that is over.
@@ -63,23 +60,23 @@ impl Start {
             return Ok(self);
         }
         let phase = match self.phase.clone() {
-            Phase::Mark => {
+            StartPhase::Mark => {
                 let answers = answers(round)?;
                 self.prepare(2, round);
-                Phase::Look(answers)
+                StartPhase::Look(answers)
             }
-            Phase::Look(before) => self.looked(&before, round)?,
-            Phase::Promise(before, era) => {
+            StartPhase::Look(before) => self.looked(&before, round)?,
+            StartPhase::Promise(before, era) => {
                 let is_promise = |reply: &Reply| matches!(reply, Reply::Reserved { .. });
                 let promised = round.each(|reply| is_promise(reply).then_some(()));
                 self.prepare(3, round);
-                Phase::Confirm(before, era, promised)
+                StartPhase::Confirm(before, era, promised)
             }
-            Phase::Confirm(before, era, promised) => {
+            StartPhase::Confirm(before, era, promised) => {
                 self.confirmed(&before, era, &promised, round)?
             }
-            Phase::Activate => activated(round)?,
-            waits @ (Phase::Wait(_) | Phase::Done) => waits,
+            StartPhase::Activate => activated(round)?,
+            waits @ (StartPhase::Wait(_) | StartPhase::Done) => waits,
         };
         Ok(Start { phase, ..self })
     }
@@ -97,7 +94,7 @@ impl Start {
     /// writing, once it waits for the move.
     pub(super) fn highest(&self) -> Option<u64> {
         match &self.phase {
-            Phase::Wait(answers) => Some(highest(answers)),
+            StartPhase::Wait(answers) => Some(highest(answers)),
             _ => None,
         }
     }
@@ -106,7 +103,7 @@ impl Start {
     /// list may still be out.
     pub(super) fn go_on(mut self, era: u64, longest: Duration, round: &mut Round) -> Start {
         self.order.longest = longest;
-        if let Phase::Wait(answers) = self.phase {
+        if let StartPhase::Wait(answers) = self.phase {
             self.phase = promise(answers, era, round);
         }
         self
@@ -115,14 +112,14 @@ impl Start {
     /// Chooses the era, above all that is read after every memory was marked. If another client
     /// started a node, which forgot before it was marked, other nodes show the promise of that
     /// era.
-    fn looked(&self, before: &[Prepared], round: &mut Round) -> Step {
+    fn looked(&self, before: &[Prepared], round: &mut Round) -> Result<StartPhase, ReadmitError> {
         let answers = answers(round)?;
         if !same_memory(before, &answers) {
             return Err(ReadmitError::Overtaken);
         }
         let admitted = answers.iter().filter(|answer| answer.admitted).count();
         if admitted == answers.len() && self.order.from.is_none() {
-            return Ok(Phase::Done);
+            return Ok(StartPhase::Done);
         }
         if admitted >= round.majority() {
             return Err(ReadmitError::Overtaken);
@@ -139,12 +136,9 @@ impl Start {
             return Err(ReadmitError::Strict);
         }
         if self.order.from.is_some() {
-            return Ok(Phase::Wait(answers));
+            return Ok(StartPhase::Wait(answers));
         }
-        let era = highest(&answers).saturating_add(1);
-        if era > Stamp::MAX_ERA {
-            return Err(ReadmitError::NoEra);
-        }
+        let era = era_after([highest(&answers)])?;
         Ok(promise(answers, era, round))
     }
 
@@ -159,7 +153,7 @@ impl Start {
         era: u64,
         promised: &[Option<()>],
         round: &mut Round,
-    ) -> Step {
+    ) -> Result<StartPhase, ReadmitError> {
         let (answers, needed) = (answers(round)?, round.majority());
         let pairs = || before.iter().zip(&answers);
         let remembering = pairs().filter(|(first, second)| first.admitted || second.admitted);
@@ -172,9 +166,12 @@ impl Start {
         }
         let quarantine = self.quarantine(&answers, era);
         let new = self.order.from.is_none() && all_blank(&answers);
-        let activate = |answer| Request::activate(answer, era, false, quarantine, new);
+        let activate = |answer: &Prepared| {
+            let (incarnation, nonce) = (answer.incarnation.clone(), answer.state.nonce);
+            Request::Activate { incarnation, nonce, era, collect: false, quarantine, new }
+        };
         round.ask(answers.iter().map(activate).enumerate().collect::<Vec<_>>());
-        Ok(Phase::Activate)
+        Ok(StartPhase::Activate)
     }
 
     /// Returns how long locks that no node remembers may still be out, and until the clocks have passed the era:
@@ -196,7 +193,6 @@ impl Start {
     }
 }
 
-/// Returns what every node answered.
 fn answers(round: &Round) -> Result<Vec<Prepared>, ReadmitError> {
     round.check_fleet()?;
     let answers: Option<Vec<Prepared>> = round.each(Reply::prepared).into_iter().collect();
@@ -204,17 +200,17 @@ fn answers(round: &Round) -> Result<Vec<Prepared>, ReadmitError> {
     answers.ok_or_else(|| ReadmitError::NotStarted(missing()))
 }
 
-fn promise(answers: Vec<Prepared>, era: u64, round: &mut Round) -> Phase {
+fn promise(answers: Vec<Prepared>, era: u64, round: &mut Round) -> StartPhase {
     let reserve = |answer: &Prepared| Request::Reserve { era, memory: Some(answer.state.nonce) };
     round.ask(answers.iter().map(reserve).enumerate().collect::<Vec<_>>());
-    Phase::Promise(answers, era)
+    StartPhase::Promise(answers, era)
 }
 
 /// Ends the start once a majority is active. The others are brought back one by one.
-fn activated(round: &Round) -> Step {
+fn activated(round: &Round) -> Result<StartPhase, ReadmitError> {
     let is_active = |reply: &Reply| *reply == Reply::Activated;
     if round.count(is_active) >= round.majority() {
-        return Ok(Phase::Done);
+        return Ok(StartPhase::Done);
     }
     if round.count(|reply| *reply == Reply::Forgotten) > 0 {
         return Err(ReadmitError::Overtaken);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::holders::Holders;
 use super::message::{Reply, Request, Sealing};
-use super::node::{NodeReport, NodeState, Prepared};
+use super::node::{NodeState, Prepared};
 use super::{Fleet, Incarnation, Membership, Nonce, Owner, Resource, Stamp, Time};
 use affiliation::Affiliation;
 
@@ -88,11 +88,11 @@ impl Store {
                 Reply::Opened
             }
             Request::Open { .. } => Reply::Forgotten,
-            Request::Inspect => Reply::Report(NodeReport {
+            Request::Inspect => Reply::Report {
                 state: self.state(clocks.now),
                 quarantine: self.quarantine.map(|(until, _)| until.since(clocks.now)),
                 counts: self.memory.counts.len() as u64,
-            }),
+            },
             Request::Read => Reply::State(self.state(clocks.now)),
         }
     }
@@ -131,7 +131,7 @@ impl Store {
     }
 
     fn expire(&mut self, request: &Request, now: Time) {
-        if let Some(resource) = request.resource() {
+        if let Some((resource, _)) = request.lock() {
             if self.locks.get_mut(resource).is_some_and(|holders| holders.expire(now)) {
                 self.locks.remove(resource);
             }

@@ -200,8 +200,8 @@ fn a_node_that_comes_back_stays_closed_for_the_locks_in_its_own_data() {
     let (_, outcome) = fleet.acquire_on(&[0]);
     assert!(outcome.is_err());
     comes_back(&mut fleet, 0);
-    let Reply::Report(report) = fleet.ask(0, &Request::Inspect) else { panic!() };
-    assert_eq!(report.quarantine, Some(TTL));
+    let Reply::Report { quarantine, .. } = fleet.ask(0, &Request::Inspect) else { panic!() };
+    assert_eq!(quarantine, Some(TTL));
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn a_node_that_grants_a_part_of_several_has_no_vote() {
     let Attempt { resource, owner, .. } = one.clone();
     let granted =
         fleet.ask(0, &Request::Acquire { mode: Mode::Exclusive, resource, owner, ttl: TTL });
-    let held = Reply::Held { remaining: TTL, holder: None };
+    let held = Reply::Held { remaining: TTL, shared: false, holder: None };
     let mut all = Acquire::new(1, NonEmpty::from((one, vec![other])), fleet.now);
     all.on_reply(0, Ok(Reply::Several(vec![granted, held])));
     let Some(Err(Lost::NoQuorum { faults, .. })) = all.outcome(fleet.now) else { panic!() };

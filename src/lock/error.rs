@@ -93,7 +93,6 @@ impl AcquireError {
         }
     }
 
-    /// Returns what the metrics call it.
     pub(super) fn label(&self) -> &'static str {
         match self {
             AcquireError::Held { .. } => "held",

@@ -34,7 +34,7 @@ pub use crate::holder::Holder;
 pub use connect::{ConnectError, ConnectOptions, connect};
 pub use error::{AcquireError, LeaseLost, Loss, NodeCause, ReleaseError, Released, RenewError};
 pub use fencing_protocol::Fault;
-pub use lease::{Exclusive, Kind, Lease, LeaseSet, OfOne, Several, Shared, SharedLease};
+pub use lease::{Exclusive, Lease, LeaseSet, OfOne, Several, Shared, SharedLease};
 pub use service::LockService;
 pub use service::api::Lock;
 pub use service::health::{Health, NodeHealth};

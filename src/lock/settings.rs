@@ -1,4 +1,3 @@
-use std::fmt;
 use std::time::Duration;
 
 use fencing_protocol::Terms;
@@ -31,7 +30,7 @@ impl BuildError {
 }
 
 /// The numbers of a lock service.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Settings {
     pub(super) ttl: Duration,
     pub(super) drift: Option<Duration>,
@@ -50,21 +49,6 @@ pub struct Settings {
     pub(super) renew: bool,
     /// The name that the locks are held under, if one was given.
     pub(super) holder: Option<String>,
-}
-
-impl fmt::Debug for Settings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings")
-            .field("terms", &self.terms())
-            .field("wait", &self.wait)
-            .field("retry_delay", &self.retry_delay)
-            .field(self.budget_name, &self.budget())
-            .field("lock_at_least_for", &self.at_least)
-            .field("max_hold", &self.max_hold)
-            .field("renew", &self.renew)
-            .field("holder", &self.holder)
-            .finish()
-    }
 }
 
 impl Settings {
@@ -108,61 +92,38 @@ impl Settings {
     /// `host:pid`.
     pub(super) fn holder_name(&self) -> Result<HolderName, BuildError> {
         let name = self.holder.as_deref().map_or_else(HolderName::own, HolderName::new);
-        name.map_err(wrong_holder)
+        name.map_err(|problem| BuildError::new("holder", problem))
     }
 
     /// Returns the settings with another TTL, which is to blame if they don't fit together.
     pub(super) fn with_ttl(&self, ttl: Duration) -> Result<Settings, BuildError> {
-        let fits = |name, value: Option<Duration>| match value {
-            Some(value) if value > ttl / 2 => {
-                let problem = format!("{ttl:?} is less than twice the {name} of {value:?}");
-                Err(BuildError::new("ttl", problem))
-            }
-            _ => Ok(()),
+        let blamed = |error: BuildError| match error.setting {
+            "ttl" => error,
+            _ => BuildError::new("ttl", format!("with {ttl:?}, {error}")),
         };
-        let settings = Settings { ttl, ..self.clone() };
-        between("ttl", ttl, Duration::from_millis(10), MAX_DURATION)?;
-        fits(self.budget_name, self.budget)?;
-        fits("drift", self.drift)?;
-        if self.at_least > ttl {
-            let problem = format!("{ttl:?} is less than lock_at_least_for of {:?}", self.at_least);
-            return Err(BuildError::new("ttl", problem));
-        }
-        settings.checked()
+        Settings { ttl, ..self.clone() }.checked().map_err(blamed)
     }
 
-    /// Returns the settings if all of them can be.
     pub(super) fn checked(self) -> Result<Settings, BuildError> {
-        between("ttl", self.ttl, Duration::from_millis(10), MAX_DURATION)?;
-        between(self.budget_name, self.budget(), Duration::from_millis(1), self.ttl / 2)?;
-        between("drift", self.drift(), Duration::ZERO, self.ttl / 2)?;
-        between("retry_delay", self.retry_delay, Duration::from_millis(1), MAX_DURATION)?;
-        between("lock_delay", self.lock_delay, Duration::ZERO, MAX_DURATION)?;
-        between("lock_at_least_for", self.at_least, Duration::ZERO, self.ttl)?;
-        between("wait", self.wait, Duration::ZERO, YEAR)?;
-        if let Some(most) = self.max_hold {
-            between("max_hold", most, self.ttl, MAX_DURATION * 365)?;
-        }
-        if let Some(name) = &self.holder {
-            HolderName::new(name).map_err(wrong_holder)?;
+        let (millisecond, half) = (Duration::from_millis(1), self.ttl / 2);
+        let max_hold = self.max_hold.unwrap_or(self.ttl);
+        for (setting, value, least, most) in [
+            ("ttl", self.ttl, millisecond * 10, MAX_DURATION),
+            (self.budget_name, self.budget(), millisecond, half),
+            ("drift", self.drift(), Duration::ZERO, half),
+            ("retry_delay", self.retry_delay, millisecond, MAX_DURATION),
+            ("lock_delay", self.lock_delay, Duration::ZERO, MAX_DURATION),
+            ("lock_at_least_for", self.at_least, Duration::ZERO, self.ttl),
+            ("wait", self.wait, Duration::ZERO, YEAR),
+            ("max_hold", max_hold, self.ttl, YEAR),
+        ] {
+            if !(least..=most).contains(&value) {
+                let problem = format!("{value:?} is not between {least:?} and {most:?}");
+                return Err(BuildError::new(setting, problem));
+            }
         }
         Ok(self)
     }
-}
-
-fn wrong_holder(problem: String) -> BuildError {
-    BuildError::new("holder", problem)
-}
-
-fn between(
-    setting: &'static str,
-    value: Duration,
-    least: Duration,
-    most: Duration,
-) -> Result<(), BuildError> {
-    let problem = || format!("{value:?} is not between {least:?} and {most:?}");
-    let fits = (least..=most).contains(&value);
-    if fits { Ok(()) } else { Err(BuildError::new(setting, problem())) }
 }
 
 /// Writes the setters that every builder has, once. The builder has a field `settings`.

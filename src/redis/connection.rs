@@ -5,6 +5,7 @@ use ::redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, ServerE
 
 use super::answer::ScriptAnswer;
 use super::{FencedError, Unfit};
+use crate::server_info::ServerInfo;
 
 /// A connection, and the life of the server at its other end.
 #[derive(Clone)]
@@ -94,29 +95,20 @@ fn failed(error: &RedisError) -> FencedError {
     refused(error).unwrap_or_else(|| FencedError::InDoubt(words(error)))
 }
 
-/// Reads who the server is from `INFO`.
+/// Reads who the server is from `INFO`, and refuses one that can't keep marks.
 fn life(info: &str) -> Result<String, FencedError> {
-    let field = |name: &str| {
-        let mut lines = info.lines();
-        lines.find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'))
+    let ServerInfo { run_id, loading, master, maxmemory, policy, .. } =
+        ServerInfo::read(info).map_err(FencedError::Unreachable)?;
+    let unfit = if loading {
+        Unfit::Loading
+    } else if !master {
+        Unfit::Replica
+    } else if maxmemory != 0 && policy != "noeviction" {
+        Unfit::Evicts { policy }
+    } else {
+        return Ok(run_id);
     };
-    if field("loading") == Some("1") {
-        return Err(FencedError::Unfit(Unfit::Loading));
-    }
-    let (Some(role), Some(life)) = (field("role"), field("run_id")) else {
-        return Err(FencedError::Unreachable("INFO says neither role nor run_id".into()));
-    };
-    if role != "master" {
-        return Err(FencedError::Unfit(Unfit::Replica));
-    }
-    let policy = field("maxmemory_policy").unwrap_or("noeviction");
-    if field("maxmemory").is_some_and(|bytes| bytes != "0") && policy != "noeviction" {
-        return Err(FencedError::Unfit(Unfit::Evicts { policy: policy.to_owned() }));
-    }
-    if life.is_empty() || life.len() > 128 {
-        return Err(FencedError::Unreachable("INFO has a run_id of a strange length".into()));
-    }
-    Ok(life.to_owned())
+    Err(FencedError::Unfit(unfit))
 }
 
 /// Returns what the server itself has refused. `None` where the connection failed.

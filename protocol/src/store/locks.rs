@@ -11,11 +11,9 @@ impl Store {
     pub(super) fn held(&self, resource: &Resource, mode: Mode, now: Time) -> Option<Reply> {
         let holders = self.locks.get(resource)?;
         let remaining = holders.until().since(now);
-        match (mode, holders.mode()?) {
-            (Mode::Shared, Mode::Shared) => None,
-            (Mode::Exclusive, Mode::Shared) => Some(Reply::Shared { remaining, holder: None }),
-            (_, Mode::Exclusive) => Some(Reply::Held { remaining, holder: None }),
-        }
+        let shared = holders.mode()? == Mode::Shared;
+        let joins = shared && mode == Mode::Shared;
+        (!joins).then_some(Reply::Held { remaining, shared, holder: None })
     }
 
     fn lock(&mut self, resource: &Resource, mode: Mode, owner: Owner, ttl: Duration, now: Time) {
@@ -88,7 +86,8 @@ impl Store {
         }
         let holders = self.locks.get(resource).filter(|_| mode == Mode::Shared);
         if let Some(until) = holders.and_then(Holders::draining) {
-            return Reply::Held { remaining: until.since(now), holder: None };
+            let remaining = until.since(now);
+            return Reply::Held { remaining, shared: false, holder: None };
         }
         // Readers share one count.
         if count > 0 && holders.is_some_and(|holders| holders.mode().is_some()) {

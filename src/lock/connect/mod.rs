@@ -1,10 +1,5 @@
 //! Makes a lock service from a URL. Nothing else in `lock` knows every back end.
 
-mod error;
-#[cfg(feature = "mysql")]
-mod mysql;
-#[cfg(feature = "postgres")]
-mod postgres;
 #[cfg(feature = "redis")]
 mod redis;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
@@ -23,9 +18,7 @@ use tokio::runtime::Handle;
 
 use super::redlock::{MemoryNode, Redlock, RedlockBuilder};
 use super::service::api::Lock;
-use super::settings::{Settings, settings_setters};
-
-pub use error::ConnectError;
+use super::settings::{BuildError, Settings, settings_setters};
 
 /// Connects to the lock service that a URL names, with the default settings.
 ///
@@ -105,9 +98,12 @@ impl ConnectOptions {
             return Err(ConnectError::NoRuntime);
         }
         let scheme = scheme(&self.url).ok_or(ConnectError::Scheme(None))?;
-        let Some((_, open)) = BACK_ENDS.iter().find(|(schemes, _)| schemes.contains(&scheme))
-        else {
-            return Err(ConnectError::unknown(scheme));
+        let (feature, _) = FEATURES
+            .iter()
+            .find(|(_, schemes)| schemes.contains(&scheme))
+            .ok_or_else(|| ConnectError::Scheme(Some(scheme.to_owned())))?;
+        let Some((_, open)) = BACK_ENDS.iter().find(|(it, _)| it == feature) else {
+            return Err(ConnectError::Feature { scheme: scheme.to_owned(), feature });
         };
         let connected = open(&self)?;
         match connected.ready.await {
@@ -115,6 +111,52 @@ impl ConnectOptions {
             Err(source) => Err(ConnectError::NotReady { lock: connected.lock, source }),
         }
     }
+}
+
+/// Why a URL gave no lock service.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The URL has no scheme, or one that no back end has.
+    #[error(
+        "the URL of a lock service begins with redis://, postgres://, mysql://, sqlite: or \
+         memory:, and {}", .0.as_ref().map_or_else(|| "this one has no scheme".to_owned(), |scheme| format!("not with {scheme:?}"))
+    )]
+    Scheme(Option<String>),
+    /// The call came from outside of a tokio runtime.
+    #[error("no tokio runtime: connect to a lock service from within one")]
+    NoRuntime,
+    /// The back end is not compiled in.
+    #[error("{scheme}: switch on the feature `{feature}` of the crate `fencing`")]
+    #[non_exhaustive]
+    Feature {
+        /// The scheme of the URL.
+        scheme: String,
+        /// What to switch on.
+        feature: &'static str,
+    },
+    /// The rest of the URL does not fit its scheme.
+    #[error("the {scheme} URL is not usable: {problem}")]
+    #[non_exhaustive]
+    Url {
+        /// The scheme of the URL.
+        scheme: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A setting does not fit.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The database can't be reached, or its tables can't be created. If the database may come up
+    /// later, you can use `lock` nevertheless: each acquisition asks the database again.
+    #[error("the database is not ready: {source}")]
+    #[non_exhaustive]
+    NotReady {
+        /// The lock service.
+        lock: Arc<dyn Lock>,
+        /// What happened.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
 }
 
 /// A lock service, and what makes it ready.
@@ -132,17 +174,26 @@ impl Connected {
 
 type BackEnd = fn(&ConnectOptions) -> Result<Connected, ConnectError>;
 
-/// Every back end that is compiled in, by the schemes of its URLs. Add the next one here.
-const BACK_ENDS: &[(&[&str], BackEnd)] = &[
-    (&["memory"], memory),
+/// Every back end by its feature, and the schemes of its URLs.
+const FEATURES: &[(&str, &[&str])] = &[
+    ("memory", &["memory"]),
+    ("redis", &["redis", "rediss", "valkey", "valkeys", "unix", "redis+unix", "valkey+unix"]),
+    ("postgres", &["postgres", "postgresql"]),
+    ("mysql", &["mysql", "mariadb"]),
+    ("sqlite", &["sqlite"]),
+];
+
+/// The back ends that are compiled in. Add the next one here.
+const BACK_ENDS: &[(&str, BackEnd)] = &[
+    ("memory", memory),
     #[cfg(feature = "redis")]
-    (&["redis", "rediss", "valkey", "valkeys", "unix", "redis+unix", "valkey+unix"], redis::open),
+    ("redis", redis::open),
     #[cfg(feature = "postgres")]
-    (&["postgres", "postgresql"], postgres::open),
+    ("postgres", sql::open::<sqlx::Postgres>),
     #[cfg(feature = "mysql")]
-    (&["mysql", "mariadb"], mysql::open),
+    ("mysql", sql::open::<sqlx::MySql>),
     #[cfg(feature = "sqlite")]
-    (&["sqlite"], sqlite::open),
+    ("sqlite", sqlite::open),
 ];
 
 /// How many nodes a lock service in memory has.

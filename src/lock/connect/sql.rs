@@ -1,10 +1,10 @@
 use std::time::Duration;
 
 use sqlx::pool::PoolOptions;
-use sqlx::{ConnectOptions as _, Pool};
+use sqlx::{ConnectOptions as _, Connection};
 use tokio::time::timeout;
 
-use super::{ConnectError, ConnectOptions, Connected};
+use super::{ConnectError, ConnectOptions, Connected, scheme};
 use crate::database::Database;
 use crate::lock::settings::Settings;
 use crate::lock::sql::SqlLock;
@@ -17,28 +17,43 @@ const BUDGET: Duration = Duration::from_secs(2);
 const LEAST: Duration = Duration::from_millis(500);
 
 impl ConnectOptions {
-    /// Returns how long the pool tries to connect.
     pub(super) fn connect_limit(&self) -> Duration {
         let Settings { budget, wait, ttl, .. } = self.settings;
         budget.unwrap_or(BUDGET.min(wait.max(LEAST))).min(ttl / 2)
     }
-
-    pub(super) fn pool<DB: sqlx::Database>(&self) -> PoolOptions<DB> {
-        PoolOptions::new().max_connections(CONNECTIONS).acquire_timeout(self.connect_limit())
-    }
 }
 
-/// Opens a lock service in the database of this pool. Where its tables are missing, or nothing
-/// can be read from them, it is ready when they have been created.
-pub(super) fn open<DB: Database>(
+/// The options of a connection to one of these databases.
+pub(super) type ServerOptions<DB> = <<DB as sqlx::Database>::Connection as Connection>::Options;
+
+/// Opens a lock service in the database of the URL.
+#[allow(dead_code, reason = "SQLite opens a file")]
+pub(super) fn open<DB: Database>(options: &ConnectOptions) -> Result<Connected, ConnectError> {
+    open_with::<DB>(options, parsed::<DB>(options)?)
+}
+
+pub(super) fn parsed<DB: Database>(
     options: &ConnectOptions,
-    pool: Pool<DB>,
+) -> Result<ServerOptions<DB>, ConnectError> {
+    options.url.parse().map_err(|error: sqlx::Error| {
+        let scheme = scheme(&options.url).unwrap_or_default().to_owned();
+        ConnectError::Url { scheme, problem: error.to_string() }
+    })
+}
+
+/// Opens a lock service in a database. Where its tables are missing, or nothing
+/// can be read from them, it is ready when they have been created.
+pub(super) fn open_with<DB: Database>(
+    options: &ConnectOptions,
+    server: ServerOptions<DB>,
 ) -> Result<Connected, ConnectError> {
+    let limit = options.connect_limit();
+    let pool = PoolOptions::<DB>::new().max_connections(CONNECTIONS).acquire_timeout(limit);
+    let pool = pool.connect_lazy_with(server);
     let mut builder = SqlLock::builder(pool.clone());
     builder.settings = options.settings.with_defaults_of(&builder.settings);
     let lock = builder.build()?;
     let opened = lock.clone();
-    let limit = options.connect_limit();
     let ready = async move {
         if lock.health().await.has_quorum() {
             return Ok(());
@@ -49,9 +64,4 @@ pub(super) fn open<DB: Database>(
         Ok(sql::migrate(&pool).await?)
     };
     Ok(Connected { lock: std::sync::Arc::new(opened), ready: Box::pin(ready) })
-}
-
-/// Returns the error of a URL that the driver could not read.
-pub(super) fn unusable(scheme: &'static str) -> impl Fn(sqlx::Error) -> ConnectError {
-    move |error| ConnectError::Url { scheme, problem: error.to_string() }
 }

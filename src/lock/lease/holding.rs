@@ -12,7 +12,10 @@ use crate::sequencer::Sequencer;
 
 /// One held lease: what the lease and its watchdog share.
 pub(super) struct Holding {
-    pub(super) locks: NonEmpty<Sequencer>,
+    /// In the order of the names.
+    pub(super) locks: Box<[Sequencer]>,
+    /// The one of them that errors and the log name.
+    pub(super) first: Sequencer,
     pub(super) state: Arc<LeaseState>,
     pub(super) held: Arc<dyn HeldLock>,
     /// Why the last renewal failed, if it did.
@@ -25,16 +28,17 @@ impl Holding {
         state: Arc<LeaseState>,
         held: Arc<dyn HeldLock>,
     ) -> Holding {
-        Holding { locks, state, held, failure: Mutex::default() }
+        let (first, mut locks) = (locks.first().clone(), locks.into_iter().collect::<Box<[_]>>());
+        locks.sort_unstable_by(|one, other| one.resource.cmp(&other.resource));
+        Holding { locks, first, state, held, failure: Mutex::default() }
     }
 
     /// Reports whether a release is to go to the next caller of this process, and no client elsewhere is to be
     /// notified: never that of several locks, as others wait for a part of them.
     pub(super) fn hands_over(&self, queues: &WaitQueues) -> bool {
-        self.locks.tail().is_empty() && queues.hands_over(&self.locks.first().resource)
+        self.locks.len() == 1 && queues.hands_over(&self.first.resource)
     }
 
-    /// Wakes the waiters of this process.
     pub(super) fn wake(&self, queues: &WaitQueues, handed_over: bool) {
         self.locks.iter().for_each(|lock| queues.wake(&lock.resource, handed_over));
     }

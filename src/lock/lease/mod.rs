@@ -5,12 +5,13 @@ pub(super) mod watchdog;
 
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::marker::PhantomData;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use fencing_protocol::{NonEmpty, Resource, Token};
+use fencing_protocol::{Resource, Token};
 use tokio::runtime::Handle;
 
 use crate::lock::counted::HeldGauge;
@@ -47,7 +48,7 @@ pub struct Lease<K = Exclusive> {
     /// The lock is not free before this, by `lock_at_least_for`.
     closed_until: Time,
     released: bool,
-    kind: K,
+    kind: PhantomData<fn() -> K>,
 }
 
 /// A shared lease, from [`acquire_shared`](super::Lock::acquire_shared): a read lock. No client holds the lock
@@ -70,51 +71,19 @@ pub type SharedLease = Lease<Shared>;
 pub type LeaseSet = Lease<Several>;
 
 /// The kind of a [`Lease`] that holds one lock alone.
-#[derive(Debug, Clone, Copy)]
-pub struct Exclusive(());
+pub enum Exclusive {}
 
 /// The kind of a [`SharedLease`].
-#[derive(Debug, Clone, Copy)]
-pub struct Shared(());
+pub enum Shared {}
 
 /// The kind of a [`LeaseSet`].
-#[derive(Debug)]
-pub struct Several {
-    /// In the order of the names.
-    sequencers: Box<[Sequencer]>,
-}
+pub enum Several {}
 
 /// The kinds of a [`Lease`] of one resource.
-pub trait OfOne: Kind {}
+pub trait OfOne {}
 
 impl OfOne for Exclusive {}
 impl OfOne for Shared {}
-
-/// What a kind of a [`Lease`] knows besides.
-pub trait Kind: Sized + Send + Sync + 'static {
-    #[doc(hidden)]
-    fn of(locks: &NonEmpty<Sequencer>) -> Self;
-}
-
-impl Kind for Exclusive {
-    fn of(_: &NonEmpty<Sequencer>) -> Exclusive {
-        Exclusive(())
-    }
-}
-
-impl Kind for Shared {
-    fn of(_: &NonEmpty<Sequencer>) -> Shared {
-        Shared(())
-    }
-}
-
-impl Kind for Several {
-    fn of(locks: &NonEmpty<Sequencer>) -> Several {
-        let mut sequencers: Box<[_]> = locks.iter().cloned().collect();
-        sequencers.sort_unstable_by(|one, other| one.resource.cmp(&other.resource));
-        Several { sequencers }
-    }
-}
 
 impl<K> fmt::Debug for Lease<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -137,7 +106,7 @@ impl Lease<Several> {
     /// Returns each resource with its token, in the order of their names.
     #[must_use]
     pub fn sequencers(&self) -> &[Sequencer] {
-        &self.kind.sequencers
+        &self.holding.locks
     }
 }
 
@@ -145,20 +114,20 @@ impl<K: OfOne> Lease<K> {
     /// Returns the fencing token: give it to every write that the lease is to protect.
     #[must_use]
     pub fn token(&self) -> Token {
-        self.holding.locks.first().token
+        self.holding.first.token
     }
 
     /// Returns the token together with the resource that it was issued for. If the other side takes
     /// the pair, give it the pair: then nobody can use the token for another resource by mistake.
     #[must_use]
     pub fn sequencer(&self) -> Sequencer {
-        self.holding.locks.first().clone()
+        self.holding.first.clone()
     }
 
     /// Returns what is locked.
     #[must_use]
     pub fn resource(&self) -> &Resource {
-        &self.holding.locks.first().resource
+        &self.holding.first.resource
     }
 }
 
@@ -170,11 +139,8 @@ impl<K> Lease<K> {
         (asked, settings): (Time, &Settings),
         queues: Arc<WaitQueues>,
         watchdogs: &Watchdogs,
-    ) -> Lease<K>
-    where
-        K: Kind,
-    {
-        let (kind, counted) = (K::of(&grant.locks), Some(HeldGauge::new()));
+    ) -> Lease<K> {
+        let (kind, counted) = (PhantomData, Some(HeldGauge::new()));
         let state = Arc::new(LeaseState::new(clock, grant.deadline, settings.max_hold));
         let holding = Holding::new(grant.locks, state, grant.held);
         let (holding, runtime) = (Arc::new(holding), Handle::current());
@@ -265,7 +231,7 @@ impl<K> Lease<K> {
             // Its runtime has ended.
             None => Vec::new(),
         };
-        let Sequencer { resource, token } = self.holding.locks.first().clone();
+        let Sequencer { resource, token } = self.holding.first.clone();
         Err(RenewError::Failed { resource, token, causes })
     }
 
@@ -310,7 +276,7 @@ impl<K> Lease<K> {
     }
 
     fn lost_by(&self, loss: Loss) -> LeaseLost {
-        let Sequencer { resource, token } = self.holding.locks.first().clone();
+        let Sequencer { resource, token } = self.holding.first.clone();
         LeaseLost { resource, token, loss, causes: self.renewal_failure() }
     }
 

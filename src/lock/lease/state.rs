@@ -42,7 +42,6 @@ impl LeaseState {
         &self.clock
     }
 
-    /// Returns when the lease ends, or why it is over.
     pub(super) fn deadline(&self) -> Result<Time, Loss> {
         self.change(|_| None)
     }
@@ -67,7 +66,6 @@ impl LeaseState {
         self.change(|_| Some(Now::Over(loss))).err().unwrap_or(loss)
     }
 
-    /// Waits until the lease is over.
     pub(super) async fn over(&self) -> Loss {
         let mut changes = self.now.subscribe();
         loop {

@@ -209,7 +209,6 @@ impl Drop for RunningGuard {
     }
 }
 
-/// Runs until no lease is left.
 async fn run(watchdog: Arc<Watchdog>, clock: Arc<dyn Clock>) {
     let mut running = RunningGuard(Some(Arc::clone(&watchdog)));
     let mut renewals = FuturesUnordered::new();
@@ -320,7 +319,7 @@ fn on_renewed(watchdog: &Watchdog, number: u64, holding: &Holding, renewed: Rene
     if let Renewed::Failed(causes) = renewed {
         if let Some(suppressed) = warning {
             let causes: Vec<String> = causes.iter().map(ToString::to_string).collect();
-            let Sequencer { resource, token } = holding.locks.first();
+            let Sequencer { resource, token } = &holding.first;
             let note =
                 || tracing::warn!(%resource, %token, ?causes, suppressed, "lease not renewed yet");
             isolated(note);
@@ -340,7 +339,7 @@ fn on_renewed(watchdog: &Watchdog, number: u64, holding: &Holding, renewed: Rene
 
 fn lost(holding: &Holding, loss: Loss) {
     if loss != Loss::Released {
-        let Sequencer { resource, token } = holding.locks.first();
+        let Sequencer { resource, token } = &holding.first;
         isolated(|| tracing::warn!(%resource, %token, %loss, "lease lost"));
         isolated(|| metrics::counter!("fencing_leases_lost_total").increment(1));
     }

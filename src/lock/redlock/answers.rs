@@ -154,7 +154,6 @@ impl Answers {
         }
     }
 
-    /// Awaits this answer no more.
     fn close(&mut self, question: usize) -> Option<Awaited> {
         let awaited = self.awaited.get_mut(question)?.take()?;
         self.open -= 1;
@@ -162,7 +161,6 @@ impl Answers {
         Some(awaited)
     }
 
-    /// Gives up an answer whose time is over.
     fn late(&mut self) -> Option<(usize, Answer)> {
         let now = Instant::now();
         let late = |it: &Option<Awaited>| it.as_ref().is_some_and(|it| it.bound <= now);

@@ -1,20 +1,30 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use fencing_protocol::{
-    CROWDED, Fault, NodeReport, NonEmpty, Reply, Request, Resource, fault_of, majority,
+    Acquire, Attempt, CROWDED, Fault, Lost, Mode, NonEmpty, Owner, Reply, Request, Resource, Terms,
+    Won, fault_of, majority,
 };
+use tokio::time::Instant;
 
-use super::attempt::attempt;
+use super::answers::Answers;
+use super::held::HeldOnNodes;
 use super::nodes::Nodes;
 use super::readmission;
+use crate::holder::Holder;
 use crate::lock::error::AcquireError;
 use crate::lock::lease::held_lock::Grant;
 use crate::lock::service::backend::{Ask, LockBackend};
 use crate::lock::service::health::{Health, NodeHealth};
 use crate::lock::settings::Settings;
-use crate::lock::wait::backoff::Drains;
+use crate::lock::wait::backoff::draining;
 use crate::lock::wait::release_notifications::ReleaseNotifications;
+use crate::random;
+use crate::sequencer::Sequencer;
 use crate::time::Clock;
+
+/// The longest that an attempt waits until it may ask the nodes.
+const MAX_WAIT: Duration = Duration::from_secs(30);
 
 impl LockBackend for Arc<Nodes> {
     fn clock(&self) -> &Arc<dyn Clock> {
@@ -27,9 +37,7 @@ impl LockBackend for Arc<Nodes> {
         ask: Ask,
         settings: &Settings,
     ) -> Result<Grant, AcquireError> {
-        // Until it asks again, and the request has got there.
-        let drains = ask.waits.map(|end| Drains::new(settings, settings.budget() * 2, end));
-        attempt(self, resources, (ask.mode, drains), settings.terms()).await
+        attempt(self, resources, ask, settings).await
     }
 
     fn notifications(&self) -> &ReleaseNotifications {
@@ -39,29 +47,25 @@ impl LockBackend for Arc<Nodes> {
     async fn health(&self, _: &Settings) -> Health {
         readmission::start(self);
         let mut answers = self.submit_all(&Request::Inspect);
-        let (mut reports, mut faults) = (Vec::new(), Vec::new());
+        let (mut nodes, mut faults) = (Vec::new(), Vec::new());
         while let Some((node, answer)) = answers.next().await {
             match answer {
-                Ok(Reply::Report(report)) => {
-                    if let Some(left) = report.quarantine {
-                        faults.push((node, Fault::Quarantined(left)));
-                    }
-                    reports.push((node, report));
+                Ok(Reply::Report { state, quarantine, counts }) => {
+                    faults.extend(quarantine.map(|left| (node, Fault::Quarantined(left))));
+                    let (era, longest, crowded) =
+                        (state.era, state.longest, counts >= CROWDED as u64);
+                    let name = self.name(node).to_owned();
+                    let health =
+                        NodeHealth { node: name, era, longest, quarantine, counts, crowded };
+                    nodes.push((node, health));
                 }
                 other => faults.push((node, fault_of(other))),
             }
         }
-        reports.sort_by_key(|(node, _)| *node);
+        nodes.sort_by_key(|(node, _)| *node);
         faults.sort_by_key(|(node, _)| *node);
-        let health = |(node, report): (usize, NodeReport)| NodeHealth {
-            node: self.name(node).to_owned(),
-            era: report.state.era,
-            longest: report.state.longest,
-            quarantine: report.quarantine,
-            counts: report.counts,
-            crowded: report.counts >= CROWDED as u64,
-        };
-        Health { nodes: reports.into_iter().map(health).collect(), ..self.health_with(faults) }
+        let nodes = nodes.into_iter().map(|(_, health)| health).collect();
+        Health { nodes, ..self.health_with(faults) }
     }
 
     fn failing(&self, fault: Fault) -> Health {
@@ -77,7 +81,7 @@ impl LockBackend for Arc<Nodes> {
     }
 
     async fn settle(&self) {
-        self.context.outstanding.over().await;
+        self.context.outstanding.wait().await;
     }
 }
 
@@ -105,5 +109,152 @@ impl Nodes {
             fleet: self.context.fleet.members().map(str::to_owned).collect(),
             nodes: Vec::new(),
         }
+    }
+}
+
+/// Makes one attempt to acquire all of the resources. Dropped at any await point, or lost, it releases
+/// everywhere. Where others share the lock that it asks for alone, no client joins them until it asks again.
+///
+/// An attempt that failed because this client itself was too slow says nothing of the nodes: it asks
+/// again when it may, for another owner, within the time in which it may wait.
+async fn attempt(
+    nodes: &Arc<Nodes>,
+    resources: &NonEmpty<Resource>,
+    Ask { mode, waits }: Ask,
+    settings: &Settings,
+) -> Result<Grant, AcquireError> {
+    readmission::start(nodes);
+    let (first, terms) = (resources.first(), settings.terms());
+    let end = Instant::now() + MAX_WAIT.min(terms.ttl / 2);
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let Some(_permit) = nodes.permit(left).await else {
+            return Err(AcquireError::Overloaded { resource: first.clone() });
+        };
+        let begin = Instant::now();
+        let asked = ask(nodes, resources, mode, terms).await;
+        let late = match &asked {
+            Err((Lost::NoQuorum { faults, .. }, _)) => was_late(nodes, begin, faults),
+            _ => false,
+        };
+        nodes.was_late(late);
+        match asked {
+            Ok(grant) => return Ok(grant),
+            Err((Lost::Held { part, retry_after, shared }, holder)) => {
+                let resource = resources.get(part).unwrap_or(first).clone();
+                if let Some(end) = waits.filter(|_| shared) {
+                    let lasting = draining(settings, settings.budget() * 2, end);
+                    let drain = Request::Drain { resource: resource.clone(), lasting };
+                    drop(nodes.submit_all(&drain));
+                }
+                return Err(AcquireError::Held { resource, retry_after, holder });
+            }
+            Err((Lost::NoQuorum { .. }, _)) if late && Instant::now() < end => {
+                tracing::debug!(resource = %first, "this client was late itself: asking again");
+            }
+            Err((Lost::NoQuorum { granted: 0, faults }, _))
+                if !faults.is_empty() && faults.iter().all(|(_, it)| it.is_own()) =>
+            {
+                return Err(AcquireError::Overloaded { resource: first.clone() });
+            }
+            Err((Lost::NoQuorum { granted, faults }, _)) => {
+                return Err(nodes.no_quorum(first, granted, faults));
+            }
+        }
+    }
+}
+
+/// Reports whether a node was not asked in time, or its answer not read in time, because of this client: then this
+/// client may be to blame for the other faults, too. Requests that were refused before a budget has passed do not
+/// count: they would be refused again.
+fn was_late(nodes: &Nodes, begin: Instant, faults: &[(usize, Fault)]) -> bool {
+    begin.elapsed() >= nodes.context.budget && faults.iter().any(|(_, it)| it.is_own())
+}
+
+/// Asks the nodes once. Says also who holds the lock, if the nodes have said that.
+async fn ask(
+    nodes: &Arc<Nodes>,
+    resources: &NonEmpty<Resource>,
+    mode: Mode,
+    terms: Terms,
+) -> Result<Grant, (Lost, Option<Holder>)> {
+    let owner = Owner(random::stamped());
+    let attempts = resources.clone().map(|resource| Attempt { resource, owner, mode, terms });
+    let acquire = Acquire::new(nodes.size(), attempts, nodes.clock().now());
+    let mut asked = UndecidedAttempt { nodes: Some(nodes), resources, owner, acquire };
+    let mut answers = Answers::of_votes(nodes.size(), nodes.clock());
+    let mut seen = SeenHolders(vec![Vec::new(); resources.len()]);
+    let outcome = loop {
+        while let Some((node, request)) = asked.acquire.next_request() {
+            nodes.submit(node, request, &mut answers);
+        }
+        if let Some(outcome) = asked.acquire.outcome(nodes.clock().now()) {
+            break outcome;
+        }
+        match answers.next().await {
+            Some((node, reply)) => {
+                seen.note(&reply);
+                asked.acquire.on_reply(node, reply);
+            }
+            None => break Err(Lost::NoQuorum { granted: 0, faults: Vec::new() }),
+        }
+    };
+    match outcome {
+        Ok(Won { locks, deadline }) => {
+            asked.nodes = None;
+            let held = Arc::new(HeldOnNodes::new(Arc::clone(nodes), locks.clone()));
+            let locks = locks.map(|(attempt, token)| Sequencer::new(attempt.resource, token));
+            Ok(Grant { locks, deadline, held })
+        }
+        Err(lost) => {
+            let holder = match lost {
+                Lost::Held { part, .. } => seen.most_named(part),
+                Lost::NoQuorum { .. } => None,
+            };
+            Err((lost, holder))
+        }
+    }
+}
+
+/// An attempt that is not won. Dropped, it releases the locks on the nodes, also on those that did not answer.
+struct UndecidedAttempt<'a> {
+    nodes: Option<&'a Arc<Nodes>>,
+    resources: &'a NonEmpty<Resource>,
+    owner: Owner,
+    acquire: Acquire,
+}
+
+impl Drop for UndecidedAttempt<'_> {
+    fn drop(&mut self) {
+        if let Some(nodes) = self.nodes {
+            let owner = self.owner;
+            let resources = self.resources.clone();
+            let release = resources.map(|resource| Request::Release { resource, owner });
+            let request = Request::together(release.into());
+            let mut answers = Answers::new(nodes.size(), nodes.clock());
+            // If a node has answered that another owner holds the lock, it has nothing of this owner.
+            nodes.submit_to(&request, &mut answers, |node| !self.acquire.is_refused(node));
+        }
+    }
+}
+
+/// The holders that the nodes have named: for each lock that was asked for, with the number of nodes.
+struct SeenHolders(Vec<Vec<(Arc<str>, usize)>>);
+
+impl SeenHolders {
+    fn note(&mut self, reply: &Result<Reply, Fault>) {
+        for (seen, part) in self.0.iter_mut().zip(reply.iter().flat_map(Reply::parts)) {
+            let Reply::Held { holder: Some(holder), .. } = part else { continue };
+            match seen.iter_mut().find(|(other, _)| other == holder) {
+                Some((_, nodes)) => *nodes += 1,
+                None => seen.push((Arc::clone(holder), 1)),
+            }
+        }
+    }
+
+    /// Returns the holder that most nodes have named.
+    fn most_named(&self, lock: usize) -> Option<Holder> {
+        let (holder, _) = self.0.get(lock)?.iter().max_by_key(|(_, nodes)| *nodes)?;
+        Holder::read(holder)
     }
 }

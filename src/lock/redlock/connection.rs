@@ -118,7 +118,6 @@ impl Connection {
         Ok(true)
     }
 
-    /// Returns the next answer, with the jobs of its call.
     pub(super) fn poll_answer(&mut self, context: &mut Context<'_>) -> Poll<(Vec<Job>, Answer)> {
         // No answer comes before that of the first call in time. A late one may never come.
         for place in 0..=self.late {

@@ -1,11 +1,11 @@
-use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fencing_protocol::{ClientId, Fault, Fleet, Reply, Request};
 use parking_lot::Mutex;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::distinct_servers::DistinctServers;
 use crate::lock::wait::release_notifications::ReleaseNotifications;
@@ -18,7 +18,8 @@ pub(super) struct LaneContext {
     pub(super) fleet: Fleet,
     pub(super) budget: Duration,
     pub(super) distinct_servers: DistinctServers,
-    pub(super) outstanding: Outstanding,
+    /// What this client still has on its way: requests without an answer, and re-admissions. It is closed.
+    pub(super) outstanding: TaskTracker,
     pub(super) client: ClientId,
     pub(super) notifications: ReleaseNotifications,
     /// Whether a node has shown this client a lock, its own or another's.
@@ -32,7 +33,7 @@ pub(super) struct Recovery {
     pub(super) node: usize,
     /// Whether its counts are to be collected; otherwise it has forgotten, and is to be brought back.
     pub(super) collect: bool,
-    _work: OutstandingWork,
+    _work: TaskTrackerToken,
 }
 
 impl LaneContext {
@@ -44,7 +45,7 @@ impl LaneContext {
         if (forgotten || collect)
             && let Some(recoveries) = self.recoveries.lock().as_ref()
         {
-            let _work = self.outstanding.begin();
+            let _work = self.outstanding.token();
             let _ = recoveries.try_send(Recovery { node, collect: !forgotten, _work });
         }
         if reply.shows_use() {
@@ -71,41 +72,5 @@ impl LaneContext {
         let (recoveries, receiver) = mpsc::channel(MAX_RECOVERIES);
         *sender = Some(recoveries);
         Some(receiver)
-    }
-}
-
-/// Counts what a client still has on its way: requests without an answer, and re-admissions.
-#[derive(Clone, Default)]
-pub(super) struct Outstanding(Arc<(AtomicUsize, Notify)>);
-
-/// One of them, until it is dropped.
-pub(super) struct OutstandingWork(Outstanding);
-
-impl Outstanding {
-    pub(super) fn begin(&self) -> OutstandingWork {
-        self.0.0.fetch_add(1, Ordering::SeqCst);
-        OutstandingWork(self.clone())
-    }
-
-    /// Waits until nothing is on its way. You may drop it at any point.
-    pub(super) async fn over(&self) {
-        let (count, over) = &*self.0;
-        loop {
-            let mut over = pin!(over.notified());
-            over.as_mut().enable();
-            if count.load(Ordering::SeqCst) == 0 {
-                return;
-            }
-            over.await;
-        }
-    }
-}
-
-impl Drop for OutstandingWork {
-    fn drop(&mut self) {
-        let (count, over) = &*self.0.0;
-        if count.fetch_sub(1, Ordering::SeqCst) == 1 {
-            over.notify_waiters();
-        }
     }
 }

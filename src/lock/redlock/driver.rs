@@ -194,7 +194,6 @@ impl Driver {
         }
     }
 
-    /// Sends what can be sent, in order.
     fn send(&mut self) {
         let budget = self.context.budget;
         while !self.waiting.is_empty() {

@@ -68,7 +68,7 @@ impl Lane {
         let rest = if release { RELEASE_TIMEOUT.max(budget) } else { budget };
         let limit = now + rest;
         let slot = answers.slot(self.number, limit + budget);
-        let mut job = Job::new(request, limit, slot, self.context.outstanding.begin());
+        let mut job = Job::new(request, limit, slot, self.context.outstanding.token());
         let mut running = self.running.lock();
         if let Some(running) = running.as_ref() {
             match running.send(job) {

@@ -29,10 +29,10 @@ pub struct MemoryNode {
     base: Duration,
     /// The name of the client that uses this clone.
     holder: Option<Arc<str>>,
-    server: Arc<Mutex<Server>>,
+    server: Arc<Mutex<MemoryServer>>,
 }
 
-struct Server {
+struct MemoryServer {
     /// Whether it runs; a stopped one takes no session.
     up: bool,
     life: u64,
@@ -64,7 +64,7 @@ impl MemoryNode {
     /// Returns a blank node on a clock of your own, for tests.
     #[must_use]
     pub fn with_clock(name: impl Into<String>, clock: impl Clock) -> MemoryNode {
-        let server = Server {
+        let server = MemoryServer {
             up: true,
             life: 0,
             incarnation: life(0),
@@ -127,13 +127,13 @@ impl MemoryNode {
         let clock = self.base.saturating_add(now.since(Default::default()));
         let uptime = server.since.map_or(Duration::MAX, |since| now.since(since));
         let mut reply = server.store.answer(me, request, Clocks { now, clock, uptime });
-        let Server { store, signatures, .. } = &mut *server;
+        let MemoryServer { store, signatures, .. } = &mut *server;
         signatures.sign(store, self.holder.as_ref(), request, &mut reply);
         Ok(server.notify(request, reply, now))
     }
 }
 
-impl Server {
+impl MemoryServer {
     /// Notifies a waiter for what a request has set free, and names it in the answer.
     fn notify(&mut self, request: &Request, reply: Reply, now: Time) -> Reply {
         let (resource, reply) = match (request, reply) {

@@ -20,7 +20,6 @@
 //! ```
 
 mod answers;
-mod attempt;
 mod backend;
 mod builder;
 mod connection;

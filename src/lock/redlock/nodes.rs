@@ -10,9 +10,10 @@ use fencing_protocol::{
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
+use tokio_util::task::TaskTracker;
 
 use super::answers::Answers;
-use super::context::{LaneContext, Outstanding};
+use super::context::LaneContext;
 use super::distinct_servers::DistinctServers;
 use super::driver::ANSWER_TIMEOUT;
 use super::lane::Lane;
@@ -25,7 +26,7 @@ use crate::time::Clock;
 
 /// How many attempts ask the nodes at one time. The others wait before they have asked any: a vote must not
 /// grow old while another node is waited for.
-const MAX_TURNS: u32 = 128;
+const MAX_ATTEMPTS: u32 = 128;
 
 /// The nodes of one lock service, and what all of its clones share.
 pub struct Nodes {
@@ -34,9 +35,9 @@ pub struct Nodes {
     clock: Arc<dyn Clock>,
     start_rules: StartRules,
     /// The attempts that may ask the nodes now.
-    turns: Semaphore,
-    /// The turns that an attempt takes: more where this client was late with its attempts.
-    turns_each: AtomicU32,
+    attempts: Semaphore,
+    /// The permits that an attempt takes: more where this client was late with its attempts.
+    permits_each: AtomicU32,
     /// The longest that a lock of this client may stay on a node, in milliseconds.
     longest: AtomicU64,
     /// Why a node that is not admitted was not brought back when that was last tried.
@@ -73,13 +74,14 @@ impl Nodes {
             Source::new(node.name(), move || opened.listen(client))
         };
         let sources = nodes.iter().map(source).collect();
-        let needed = majority(nodes.len());
+        let (needed, outstanding) = (majority(nodes.len()), TaskTracker::new());
+        outstanding.close();
         let context = Arc::new(LaneContext {
             fleet,
             budget,
             // An attempt asks each node twice at most, and waits for each answer for two budgets.
             distinct_servers: DistinctServers::new(ANSWER_TIMEOUT.max(budget.saturating_mul(4))),
-            outstanding: Outstanding::default(),
+            outstanding,
             client,
             notifications: ReleaseNotifications::new(needed, Notifies::LongestWaiter, sources),
             in_use: AtomicBool::new(false),
@@ -88,26 +90,26 @@ impl Nodes {
         let lane = |(number, node)| Lane::new(number, node, Arc::clone(&context));
         let lanes = nodes.into_iter().enumerate().map(lane).collect();
         let (longest, blocked) = (AtomicU64::new(0), Mutex::default());
-        let (turns, turns_each) = (Semaphore::new(MAX_TURNS as usize), AtomicU32::new(1));
-        Nodes { lanes, context, clock, start_rules, turns, turns_each, longest, blocked }
+        let (attempts, permits_each) = (Semaphore::new(MAX_ATTEMPTS as usize), AtomicU32::new(1));
+        Nodes { lanes, context, clock, start_rules, attempts, permits_each, longest, blocked }
     }
 
     pub(super) fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
     }
 
-    /// Waits for a turn, first come, first served. `None` if none comes in time.
-    pub(super) async fn turn(&self, limit: Duration) -> Option<SemaphorePermit<'_>> {
-        let room = self.turns_each.load(Ordering::Relaxed);
-        timeout(limit, self.turns.acquire_many(room)).await.ok()?.ok()
+    /// Waits until an attempt may ask the nodes, first come, first served. `None` if it may not in time.
+    pub(super) async fn permit(&self, limit: Duration) -> Option<SemaphorePermit<'_>> {
+        let room = self.permits_each.load(Ordering::Relaxed);
+        timeout(limit, self.attempts.acquire_many(room)).await.ok()?.ok()
     }
 
     /// Notes whether this client itself was late with an attempt. If so, fewer attempts ask at one time, down to
     /// one; when attempts are in time, more do again.
     pub(super) fn was_late(&self, late: bool) {
         let next = |room: u32| if late { room * 2 } else { room.saturating_sub(1) };
-        let next = |room| Some(next(room).clamp(1, MAX_TURNS));
-        let _ = self.turns_each.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        let next = |room| Some(next(room).clamp(1, MAX_ATTEMPTS));
+        let _ = self.permits_each.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
     }
 
     pub(super) fn size(&self) -> usize {
@@ -171,7 +173,6 @@ impl Nodes {
         answers
     }
 
-    /// Sends a request to some nodes.
     pub(super) fn submit_to(
         &self,
         request: &Request,

@@ -2,8 +2,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencing_protocol::{
-    Fault, NodeReport, Nonce, Prepared, Readmission, ReadmitError, Relocate, RelocateError,
-    Relocation, Reply, Request, Side, fault_of, majority,
+    Fault, Nonce, Prepared, Readmission, ReadmitError, Relocate, RelocateError, Relocation, Reply,
+    Request, Side, fault_of, majority,
 };
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -158,22 +158,23 @@ impl Operator {
                 })
                 .await;
             let node = self.nodes.name(target).to_owned();
-            match readmitted {
-                Ok(()) => done.admitted.push(node),
+            let cause = match readmitted {
+                Ok(()) => {
+                    done.admitted.push(node);
+                    continue;
+                }
                 Err(OperatorError::NotAll { causes }) => {
-                    let own = causes.iter().find(|cause| cause.node == node).cloned();
-                    let missing = causes.into_iter().map(|cause| cause.node).collect();
-                    let other = NodeCause { node, cause: Fault::NotStarted { missing } };
-                    done.causes.push(own.unwrap_or(other));
+                    let own = causes.iter().find(|cause| cause.node == node);
+                    let missing = || causes.iter().map(|cause| cause.node.clone()).collect();
+                    own.map_or_else(
+                        || Fault::NotStarted { missing: missing() },
+                        |own| own.cause.clone(),
+                    )
                 }
-                Err(OperatorError::OtherFleet(other)) => {
-                    done.causes.push(NodeCause { node, cause: other.cause });
-                }
-                Err(error) => {
-                    let cause = Fault::Refused(error.to_string());
-                    done.causes.push(NodeCause { node, cause });
-                }
-            }
+                Err(OperatorError::OtherFleet(other)) => other.cause,
+                Err(error) => Fault::Refused(error.to_string()),
+            };
+            done.causes.push(NodeCause { node, cause });
         }
         done
     }
@@ -191,7 +192,7 @@ impl Operator {
         let (mut closed, mut faults) = (Vec::new(), Vec::new());
         for node in 0..self.nodes.size() {
             match self.nodes.ask(node, Request::Inspect).await {
-                Ok(Reply::Report(NodeReport { state, quarantine: Some(left), .. })) => {
+                Ok(Reply::Report { state, quarantine: Some(left), .. }) => {
                     closed.push((node, state.nonce, left));
                 }
                 Ok(_) => {}

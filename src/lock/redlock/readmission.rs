@@ -132,7 +132,6 @@ impl Readmitted {
     }
 }
 
-/// Runs one re-admission.
 pub(super) async fn readmit(nodes: &Nodes, order: Readmission) -> Result<Readmitted, ReadmitError> {
     let mut readmit = Readmit::new(nodes.size(), order);
     let mut calls = FuturesUnordered::new();

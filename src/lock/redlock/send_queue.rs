@@ -2,9 +2,9 @@ use std::collections::VecDeque;
 
 use fencing_protocol::{Fault, Mode, Owner, Reply, Request};
 use tokio::time::Instant;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::answers::AnswerSlot;
-use super::context::OutstandingWork;
 
 /// A request on its way to one node.
 pub(super) struct Job {
@@ -12,7 +12,7 @@ pub(super) struct Job {
     /// It is not sent after this. A release that has waited is, but is not sent again.
     pub(super) limit: Instant,
     slot: AnswerSlot,
-    _work: OutstandingWork,
+    _work: TaskTrackerToken,
 }
 
 impl Job {
@@ -21,7 +21,7 @@ impl Job {
         request: Request,
         limit: Instant,
         slot: AnswerSlot,
-        work: OutstandingWork,
+        work: TaskTrackerToken,
     ) -> Job {
         Job { request, limit, slot, _work: work }
     }
@@ -141,7 +141,6 @@ impl SendQueue {
         taken.into_iter().map(|(_, job)| job)
     }
 
-    /// Answers all of them with this fault.
     pub(super) fn refuse(&mut self, fault: &Fault) {
         for (_, mut job) in self.releases.drain(..) {
             job.answer(Err(fault.clone()));

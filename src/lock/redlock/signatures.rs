@@ -35,7 +35,7 @@ impl Signatures {
                 }
                 self.0.insert(*owner, (resource.clone(), Arc::clone(name)));
             }
-            (Reply::Held { holder, .. } | Reply::Shared { holder, .. }, _) => {
+            (Reply::Held { holder, .. }, _) => {
                 *holder = store.owner(resource).map(|owner| self.shown(owner));
             }
             _ => {}

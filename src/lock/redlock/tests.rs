@@ -104,7 +104,7 @@ async fn another_ttl_shares_nodes_and_queues() {
     assert!(matches!(hasty.acquire(&resource()).await, Err(AcquireError::Held { .. })));
     assert!(clock.now().since(start) < Duration::from_secs(1));
     let error = redlock.with_ttl(Duration::from_millis(20)).unwrap_err();
-    assert_eq!(error.to_string(), "ttl: 20ms is less than twice the node_budget of 50ms");
+    assert_eq!(error.to_string(), "ttl: with 20ms, node_budget: 50ms is not between 1ms and 10ms");
 }
 
 #[tokio::test(start_paused = true)]

@@ -78,7 +78,6 @@ impl Timer {
     }
 }
 
-/// Polls a future, if there is one.
 pub(super) fn poll_optional<T>(
     future: &mut Option<BoxFuture<'static, T>>,
     context: &mut Context<'_>,

@@ -67,8 +67,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// limit. It asks for each in its order.
     ///
     /// # Errors
-    /// [`AcquireError`]: [`WrongCount`](AcquireError::WrongCount) if the list is empty or longer than
-    /// 128.
+    /// [`AcquireError`] of the last attempts: `Held` if all are held, with the time at which the first of them
+    /// may be free; a fault if one had any; `WrongCount` if the list is empty or longer than 128.
     ///
     /// # Cancel safety
     /// As for [`acquire`](Lock::acquire).
@@ -82,8 +82,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// other. A resource that is named twice counts once.
     ///
     /// # Errors
-    /// [`AcquireError`] of the last attempt: [`WrongCount`](AcquireError::WrongCount) if the list is
-    /// empty or has more than 128 resources.
+    /// [`AcquireError`] of the last attempt: `Held` names one that is held; `WrongCount` if the list is empty or
+    /// has more than 128 resources.
     ///
     /// # Cancel safety
     /// As for [`acquire`](Lock::acquire).
@@ -105,7 +105,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// It changes nothing.
     fn settle(&self) -> BoxFuture<'_, ()>;
 
-    /// Returns the same lock service with another TTL.
+    /// Returns the same lock service with another TTL: connections and queues are shared.
     ///
     /// # Errors
     /// [`BuildError`] if the TTL is out of bounds, or too short for other settings.

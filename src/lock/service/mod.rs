@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 use crate::lock::counted::waited;
 use crate::lock::error::AcquireError;
 use crate::lock::lease::watchdog::Watchdogs;
-use crate::lock::lease::{Kind, Lease, LeaseSet, SharedLease};
+use crate::lock::lease::{Lease, LeaseSet, SharedLease};
 use crate::lock::settings::{BuildError, Settings};
 use crate::lock::sleep::within;
 use crate::lock::wait::acquirer::Wanted;
@@ -67,35 +67,22 @@ impl<B: LockBackend> LockService<B> {
         LockService { settings, ..self.clone() }
     }
 
-    /// Returns the same lock service with another TTL: connections and queues are shared.
-    ///
-    /// # Errors
-    /// [`BuildError`] if the TTL is out of bounds, or too short for the budget or the drift.
+    /// Returns the same lock service with another TTL: see [`Lock::with_ttl`].
     pub fn with_ttl(&self, ttl: Duration) -> Result<LockService<B>, BuildError> {
         Ok(self.with(self.settings.with_ttl(ttl)?))
     }
 
-    /// Returns the same lock service with another wait limit of [`acquire`](Self::acquire).
-    ///
-    /// # Errors
-    /// [`BuildError`] if it is longer than a year.
+    /// Returns the same lock service with another wait limit: see [`Lock::with_wait`].
     pub fn with_wait(&self, wait: Duration) -> Result<LockService<B>, BuildError> {
         Ok(self.with(Settings { wait, ..self.settings.clone() }.checked()?))
     }
 
-    /// Returns the same lock service with another least time for which a lock stays closed: see the
-    /// builder's `lock_at_least_for`.
-    ///
-    /// # Errors
-    /// [`BuildError`] if it is longer than the TTL.
+    /// Returns the same lock service with another `lock_at_least_for`: see [`Lock::with_lock_at_least_for`].
     pub fn with_lock_at_least_for(&self, least: Duration) -> Result<LockService<B>, BuildError> {
         Ok(self.with(Settings { at_least: least, ..self.settings.clone() }.checked()?))
     }
 
     /// Acquires the lease of `resource`: see [`Lock::acquire`].
-    ///
-    /// # Errors
-    /// [`AcquireError`] of the last attempt.
     pub async fn acquire(&self, resource: &Resource) -> Result<Lease, AcquireError> {
         self.runtime(resource)?;
         let wait = self.settings.wait;
@@ -106,17 +93,11 @@ impl<B: LockBackend> LockService<B> {
     }
 
     /// Acquires the lease of `resource` in one attempt: see [`Lock::try_acquire`].
-    ///
-    /// # Errors
-    /// [`AcquireError`].
     pub async fn try_acquire(&self, resource: &Resource) -> Result<Lease, AcquireError> {
         self.once(resource, Ask::ONCE).await
     }
 
     /// Acquires a shared lease of `resource`: see [`Lock::acquire_shared`].
-    ///
-    /// # Errors
-    /// [`AcquireError`] of the last attempt.
     pub async fn acquire_shared(&self, resource: &Resource) -> Result<SharedLease, AcquireError> {
         self.runtime(resource)?;
         let attempt = || self.attempt_one(resource, Ask { mode: Mode::Shared, ..Ask::ONCE });
@@ -138,9 +119,6 @@ impl<B: LockBackend> LockService<B> {
     }
 
     /// Acquires a shared lease of `resource` in one attempt: see [`Lock::try_acquire_shared`].
-    ///
-    /// # Errors
-    /// [`AcquireError`]: `Held` if another client holds the lock exclusively, or waits for that.
     pub async fn try_acquire_shared(
         &self,
         resource: &Resource,
@@ -149,10 +127,6 @@ impl<B: LockBackend> LockService<B> {
     }
 
     /// Acquires the lease of the first of the resources that is free: see [`Lock::acquire_any`].
-    ///
-    /// # Errors
-    /// [`AcquireError`] of the last attempts: `Held` if all are held, with the time at which the first of them
-    /// may be free; a fault if one had any; `WrongCount` if the list is empty, or longer than 128.
     pub async fn acquire_any(&self, resources: &[Resource]) -> Result<Lease, AcquireError> {
         let list = List::any(resources)?;
         let resources = list.resources().clone();
@@ -167,10 +141,6 @@ impl<B: LockBackend> LockService<B> {
     }
 
     /// Acquires one lease of all of the resources: see [`Lock::acquire_all`].
-    ///
-    /// # Errors
-    /// [`AcquireError`] of the last attempt: `Held` names one that is held; `WrongCount` if the list is empty,
-    /// or has more than 128 resources.
     pub async fn acquire_all(&self, resources: &[Resource]) -> Result<LeaseSet, AcquireError> {
         let list = List::all(resources)?;
         let resources = list.resources().clone();
@@ -199,7 +169,7 @@ impl<B: LockBackend> LockService<B> {
     }
 
     /// Makes one attempt, and more only while servers start for the first time.
-    async fn once<K: Kind>(&self, resource: &Resource, ask: Ask) -> Result<Lease<K>, AcquireError> {
+    async fn once<K>(&self, resource: &Resource, ask: Ask) -> Result<Lease<K>, AcquireError> {
         self.runtime(resource)?;
         let end = Instant::now() + FIRST_START_TIMEOUT;
         loop {
@@ -212,7 +182,7 @@ impl<B: LockBackend> LockService<B> {
         }
     }
 
-    async fn attempt_one<K: Kind>(
+    async fn attempt_one<K>(
         &self,
         resource: &Resource,
         ask: Ask,
@@ -261,7 +231,7 @@ impl<B: LockBackend> LockService<B> {
 
     /// Makes one attempt, notes it in log and metrics, and makes its grant a lease.
     #[tracing::instrument(name = "fencing.acquire", level = "debug", skip_all, fields(resource = %resources.first(), mode = ?ask.mode))]
-    async fn attempt<K: Kind>(
+    async fn attempt<K>(
         &self,
         resources: &NonEmpty<Resource>,
         ask: Ask,

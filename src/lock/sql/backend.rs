@@ -1,22 +1,28 @@
 use std::sync::Arc;
+use std::time::Duration;
 
-use fencing_protocol::{Fault, NonEmpty, Resource};
+use fencing_protocol::{Fault, NonEmpty, Resource, Token};
+use tokio::time::{Instant, timeout_at};
+use tracing::Instrument;
 
-use super::attempt::attempt;
+use super::in_flight::InFlightStatement;
+use super::rows::{HeldRows, LeaseRows};
 use super::table::LeaseTable;
-use crate::database::Database;
-use crate::lock::error::AcquireError;
+use crate::database::{AcquireAnswer, Database, LeaseClaim};
+use crate::holder::Holder;
+use crate::lock::error::{AcquireError, NodeCause};
 use crate::lock::lease::held_lock::Grant;
 use crate::lock::service::backend::{Ask, LockBackend};
 use crate::lock::service::health::Health;
 use crate::lock::settings::Settings;
-use crate::lock::wait::backoff::Drains;
+use crate::lock::wait::backoff::draining;
 use crate::lock::wait::release_notifications::ReleaseNotifications;
+use crate::sequencer::Sequencer;
 use crate::time::Clock;
 
 impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
     fn clock(&self) -> &Arc<dyn Clock> {
-        LeaseTable::clock(self)
+        &self.clock
     }
 
     async fn attempt(
@@ -25,21 +31,19 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
         ask: Ask,
         settings: &Settings,
     ) -> Result<Grant, AcquireError> {
-        // Until it asks again. An answer is seldom as late as it may be.
-        let drains = ask.waits.map(|end| Drains::new(settings, settings.budget() / 2, end));
-        attempt(self, resources, (ask.mode, drains), settings.terms(), settings.budget()).await
+        attempt(self, resources, ask, settings).await
     }
 
     fn notifications(&self) -> &ReleaseNotifications {
-        LeaseTable::notifications(self)
+        &self.notifications
     }
 
     async fn health(&self, settings: &Settings) -> Health {
-        LeaseTable::health(self, settings.budget()).await
+        health(self.probe(settings.budget()).await.map_err(|fault| self.cause(fault)))
     }
 
     fn failing(&self, fault: Fault) -> Health {
-        self.health_with(Some(fault))
+        health(Err(self.cause(fault)))
     }
 
     fn unavailable(&self, resource: &Resource, fault: Fault) -> AcquireError {
@@ -49,6 +53,154 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
     fn prepare(&self, _: &Settings) {}
 
     async fn settle(&self) {
-        self.over().await;
+        self.in_flight.over().await;
+    }
+}
+
+fn health(probed: Result<(), NodeCause>) -> Health {
+    let causes: Vec<NodeCause> = probed.err().into_iter().collect();
+    let (fleet, nodes) = (Vec::new(), Vec::new());
+    Health { needed: 1, granting: 1 - causes.len(), causes, fleet, nodes }
+}
+
+/// Makes one attempt for all of the rows, one after another in the order of the list. It never waits for
+/// a row while it holds another, so two clients never wait for each other. Dropped at any await point, or
+/// lost, it releases all of them. Where others share a row that it asks for alone, nobody joins them until it
+/// asks again.
+///
+/// Each row is granted and committed by itself: a transaction for all of them would stay open for as long
+/// as its client is stopped in the middle of it.
+async fn attempt<DB: Database>(
+    table: &Arc<LeaseTable<DB>>,
+    resources: &NonEmpty<Resource>,
+    ask: Ask,
+    settings: &Settings,
+) -> Result<Grant, AcquireError> {
+    let (terms, budget) = (settings.terms(), settings.budget());
+    let rows = LeaseRows::new(table, resources, ask.mode, settings);
+    // The first renewal comes after a third of the TTL and asks for one row after another as well.
+    let end = Instant::now() + rows.budget_of_all().min(terms.ttl / 3).max(budget);
+    // Earlier statements of this process go first, unless they hang.
+    let clear = Instant::now() + budget / 2;
+    for resource in resources {
+        let _ = timeout_at(clear, table.in_flight.clear(resource)).await;
+    }
+    let mut asked = ClaimedRows { statements: rows.enter(), rows: rows.clone(), asked: 0 };
+    // Before the database is asked: its expiry counts from a later moment.
+    let start = table.clock.now();
+    // A task is not dropped with the attempt: a release that overtook a statement would find
+    // nothing to release.
+    let acquire = async move {
+        let outcome = asked.acquire(end).await;
+        // If the caller has given up, or does before it reads this, it is dropped.
+        (outcome, asked)
+    };
+    let answer = tokio::spawn(acquire.in_current_span());
+    let first = resources.first();
+    match timeout_at(end, answer).await {
+        Ok(Ok((Ok(locks), mut asked))) => {
+            let deadline = terms.deadline(start);
+            if table.clock.now() >= deadline {
+                return Err(table.unavailable(first, Fault::GrantedTooLate));
+            }
+            // From now on the lease releases.
+            asked.asked = 0;
+            let sequencer = |(claim, token): (Arc<LeaseClaim>, Token)| {
+                Sequencer::new(claim.resource.clone(), token)
+            };
+            let sequencers = locks.clone().map(sequencer);
+            let held = Arc::new(HeldRows { rows, locks, terms });
+            Ok(Grant { locks: sequencers, deadline, held })
+        }
+        Ok(Ok((Err(refused), _))) => {
+            if let (Some(resource), Some(end)) = (refused.shared, ask.waits) {
+                // An answer is seldom as late as it may be.
+                table.drain(&resource, draining(settings, budget / 2, end), budget);
+            }
+            Err(refused.error)
+        }
+        Ok(Err(_)) => {
+            Err(table.unavailable(first, Fault::Disconnected("the runtime is gone".into())))
+        }
+        Err(_) => Err(table.unavailable(first, Fault::TimedOut)),
+    }
+}
+
+/// Why one of the rows was not granted.
+struct RefusedRow {
+    error: AcquireError,
+    /// The resource, if others share the row that was asked for alone.
+    shared: Option<Resource>,
+}
+
+/// The rows of an attempt that is not over. Dropped, it releases those that were asked for.
+struct ClaimedRows<DB: Database> {
+    rows: LeaseRows<DB>,
+    asked: usize,
+    statements: Vec<InFlightStatement>,
+}
+
+impl<DB: Database> ClaimedRows<DB> {
+    async fn acquire(
+        &mut self,
+        end: Instant,
+    ) -> Result<NonEmpty<(Arc<LeaseClaim>, Token)>, RefusedRow> {
+        let (first, others) = self.rows.claims.split_first();
+        let (first, others) = (Arc::clone(first), others.to_vec());
+        let mut locks =
+            NonEmpty::new((Arc::clone(&first), self.acquire_one(0, &first, end).await?));
+        for (number, claim) in (1..).zip(others) {
+            let token = self.acquire_one(number, &claim, end).await?;
+            locks.push((claim, token));
+        }
+        Ok(locks)
+    }
+
+    async fn acquire_one(
+        &mut self,
+        number: usize,
+        claim: &LeaseClaim,
+        end: Instant,
+    ) -> Result<Token, RefusedRow> {
+        let (resource, table) = (&claim.resource, Arc::clone(&self.rows.table));
+        let failed = |fault| RefusedRow { error: table.unavailable(resource, fault), shared: None };
+        // The caller has given up.
+        if Instant::now() >= end {
+            return Err(failed(Fault::TimedOut));
+        }
+        self.asked = number + 1;
+        match table.acquire(claim, self.rows.budget).await {
+            Ok(AcquireAnswer::Granted(token)) => Token::try_from(token)
+                .map_err(|error| failed(Fault::InvalidReply(format!("token {token}: {error}")))),
+            Ok(AcquireAnswer::Held { left, shared, holder }) => {
+                // There is nothing to release in this row.
+                self.asked = number;
+                let retry_after = Duration::from_millis(u64::try_from(left).unwrap_or(0));
+                let (resource, holder) =
+                    (resource.clone(), holder.as_deref().and_then(Holder::read));
+                let shared = shared.then(|| resource.clone());
+                Err(RefusedRow {
+                    error: AcquireError::Held { resource, retry_after, holder },
+                    shared,
+                })
+            }
+            Err(cause) => {
+                // No statement was sent.
+                if matches!(cause, Fault::Unreachable(_)) {
+                    self.asked = number;
+                }
+                Err(failed(cause))
+            }
+        }
+    }
+}
+
+impl<DB: Database> Drop for ClaimedRows<DB> {
+    fn drop(&mut self) {
+        let mut statements = std::mem::take(&mut self.statements);
+        statements.truncate(self.asked);
+        if !statements.is_empty() {
+            drop(self.rows.release(statements, Duration::ZERO));
+        }
     }
 }

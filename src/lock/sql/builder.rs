@@ -56,7 +56,6 @@ impl<DB: Database> SqlLockBuilder<DB> {
         Ok(SqlLockBuilder { settings, ..self }.serve())
     }
 
-    /// Builds it with settings that fit.
     pub(super) fn serve(self) -> SqlLock<DB> {
         let holder = self.settings.holder_name().unwrap_or_else(|error| {
             tracing::warn!(%error, "locks are held under the name of this process");

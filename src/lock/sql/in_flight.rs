@@ -3,53 +3,60 @@ use std::collections::HashMap;
 use fencing_protocol::Resource;
 use parking_lot::Mutex;
 use tokio::sync::watch;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// The statements of this process in flight to the database, by resource.
 ///
 /// Statements take any connection of the pool, in any order. A caller that drops a lease, or an attempt, and
 /// asks again must not be delayed by its own release.
-#[derive(Default)]
-pub(super) struct InFlight(Mutex<HashMap<Resource, Vec<watch::Receiver<()>>>>);
+pub(super) struct InFlight {
+    by_resource: Mutex<HashMap<Resource, Vec<watch::Receiver<()>>>>,
+    /// All statements, notifications and drains included. It is closed.
+    all: TaskTracker,
+}
 
 /// A statement in flight, until it is dropped.
-pub(super) struct InFlightStatement(
-    #[allow(dead_code, reason = "its end is the signal")] watch::Sender<()>,
-);
+pub(super) struct InFlightStatement {
+    _ends: watch::Sender<()>,
+    _counted: TaskTrackerToken,
+}
 
 impl InFlight {
+    pub(super) fn new() -> InFlight {
+        let all = TaskTracker::new();
+        all.close();
+        InFlight { by_resource: Mutex::default(), all }
+    }
+
+    /// Counts a statement for which nobody has to wait, until what this returns is dropped.
+    pub(super) fn hint(&self) -> TaskTrackerToken {
+        self.all.token()
+    }
+
     pub(super) fn enter(&self, resource: &Resource) -> InFlightStatement {
-        let (sender, receiver) = watch::channel(());
-        let mut resources = self.0.lock();
+        let (ends, receiver) = watch::channel(());
+        let mut resources = self.by_resource.lock();
         if resources.len() >= 64 && resources.len().is_power_of_two() {
             resources.retain(|_, receivers| receivers.iter().any(is_in_flight));
         }
         let receivers = resources.entry(resource.clone()).or_default();
         receivers.retain(is_in_flight);
         receivers.push(receiver);
-        InFlightStatement(sender)
+        InFlightStatement { _ends: ends, _counted: self.all.token() }
     }
 
     /// Waits for the end of all statements that are in flight for the resource now.
     pub(super) async fn clear(&self, resource: &Resource) {
-        let ahead = self.0.lock().get(resource).cloned().unwrap_or_default();
-        InFlight::ends(ahead).await;
+        let ahead = self.by_resource.lock().get(resource).cloned().unwrap_or_default();
+        for mut receiver in ahead {
+            while receiver.changed().await.is_ok() {}
+        }
     }
 
     /// Waits until nothing is in flight.
     pub(super) async fn over(&self) {
-        loop {
-            let all: Vec<_> = self.0.lock().values().flatten().cloned().collect();
-            if !all.iter().any(is_in_flight) {
-                return;
-            }
-            InFlight::ends(all).await;
-        }
-    }
-
-    async fn ends(ahead: Vec<watch::Receiver<()>>) {
-        for mut receiver in ahead {
-            while receiver.changed().await.is_ok() {}
-        }
+        self.all.wait().await;
     }
 }
 

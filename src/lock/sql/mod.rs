@@ -52,11 +52,9 @@
 //! Only a process that is stopped in the middle of it keeps every other one from writing, and so from locking, until
 //! it continues or is killed.
 
-mod attempt;
 mod backend;
 mod builder;
 mod fault;
-mod held;
 mod in_flight;
 mod leases;
 mod listener;

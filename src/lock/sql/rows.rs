@@ -1,15 +1,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencing_protocol::{Fault, Mode, NonEmpty, Resource, Terms};
+use fencing_protocol::{Fault, Mode, NonEmpty, Resource, Terms, Token};
+use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tracing::Instrument;
 
 use super::in_flight::InFlightStatement;
 use super::table::LeaseTable;
 use crate::database::{Database, LeaseClaim};
+use crate::lock::error::{ReleaseError, Released};
+use crate::lock::lease::held_lock::{HeldLock, Renewed};
+use crate::lock::settings::Settings;
 
 /// The rows that one attempt asks for, and the table that has them.
 pub(super) struct LeaseRows<DB: Database> {
@@ -32,26 +36,25 @@ impl<DB: Database> LeaseRows<DB> {
         table: &Arc<LeaseTable<DB>>,
         resources: &NonEmpty<Resource>,
         mode: Mode,
-        terms: Terms,
-        budget: Duration,
+        settings: &Settings,
     ) -> LeaseRows<DB> {
-        let owner = table.owner();
+        let (owner, budget) = (table.owner(), settings.budget());
+        let closed_for = settings.terms().closed_for();
         let claim = |resource: Resource| {
-            let claim = LeaseClaim::new(&resource, &owner, terms.closed_for(), budget);
+            let claim = LeaseClaim::new(&resource, &owner, closed_for, budget);
             Arc::new(claim.shared(mode == Mode::Shared))
         };
         let (table, claims) = (Arc::clone(table), resources.clone().map(claim));
         LeaseRows { table, claims, budget, runtime: Handle::current() }
     }
 
-    /// Returns how long a statement for each row may take.
     pub(super) fn budget_of_all(&self) -> Duration {
         self.budget.saturating_mul(u32::try_from(self.claims.len()).unwrap_or(u32::MAX))
     }
 
     /// Counts a statement for each row as in flight, until the returned values are dropped.
     pub(super) fn enter(&self) -> Vec<InFlightStatement> {
-        let enter = |claim: &Arc<LeaseClaim>| self.table.in_flight().enter(&claim.resource);
+        let enter = |claim: &Arc<LeaseClaim>| self.table.in_flight.enter(&claim.resource);
         self.claims.iter().map(enter).collect()
     }
 
@@ -77,5 +80,53 @@ impl<DB: Database> LeaseRows<DB> {
             worst
         };
         self.runtime.spawn(release.in_current_span())
+    }
+}
+
+/// The held rows of one lease.
+///
+/// A renewal that is still on its way may arrive after the release. It does not lock again, because the database
+/// renews no row that was released.
+pub(super) struct HeldRows<DB: Database> {
+    pub(super) rows: LeaseRows<DB>,
+    pub(super) locks: NonEmpty<(Arc<LeaseClaim>, Token)>,
+    pub(super) terms: Terms,
+}
+
+impl<DB: Database> HeldLock for HeldRows<DB> {
+    fn renew(&self) -> BoxFuture<'_, Renewed> {
+        Box::pin(async {
+            let LeaseRows { table, budget, .. } = &self.rows;
+            let start = table.clock.now();
+            for (claim, token) in &self.locks {
+                match table.renew(claim, i64::from(*token), *budget).await {
+                    Ok(true) => {}
+                    Ok(false) => return Renewed::Superseded,
+                    Err(fault) => return Renewed::Failed(vec![table.cause(fault)]),
+                }
+            }
+            Renewed::Until(self.terms.deadline(start))
+        })
+    }
+
+    fn release(&self, rest: Duration) -> BoxFuture<'_, Result<Released, ReleaseError>> {
+        // Sent here and now: dropping the future takes nothing back.
+        let answer = self.rows.release(self.rows.enter(), rest);
+        Box::pin(async move {
+            let fault = match timeout(self.rows.budget_of_all(), answer).await {
+                Ok(Ok(Ok(true))) => return Ok(Released::Released),
+                Ok(Ok(Ok(false))) => return Ok(Released::Lapsed),
+                Ok(Ok(Err(fault))) => fault,
+                Ok(Err(_)) => Fault::Disconnected("the runtime is gone".into()),
+                Err(_) => Fault::TimedOut,
+            };
+            Err(ReleaseError { causes: vec![self.rows.table.cause(fault)] })
+        })
+    }
+
+    fn abandon(&self, lost: bool, rest: Duration) {
+        if !lost || self.terms.lock_delay.is_zero() {
+            drop(self.rows.release(self.rows.enter(), rest));
+        }
     }
 }

@@ -17,7 +17,6 @@ use super::reserve::Reserve;
 use crate::database::{AcquireAnswer, Database, Dialect, LeaseClaim, ReleaseAnswer};
 use crate::holder::HolderName;
 use crate::lock::error::NodeCause;
-use crate::lock::service::health::Health;
 use crate::lock::wait::release_notifications::{ReleaseNotifications, Source};
 use crate::lock::wait::subscriptions::Notifies;
 use crate::random;
@@ -38,11 +37,9 @@ pub struct LeaseTable<DB: Database> {
     reserve: Reserve<DB>,
     name: String,
     holder: HolderName,
-    clock: Arc<dyn Clock>,
-    in_flight: InFlight,
-    notifications: ReleaseNotifications,
-    /// The hints on their way: notifications and drains.
-    hints: InFlight,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) in_flight: InFlight,
+    pub(super) notifications: ReleaseNotifications,
 }
 
 /// When a call gives up.
@@ -81,36 +78,17 @@ impl<DB: Database> fmt::Debug for LeaseTable<DB> {
 impl<DB: Database> LeaseTable<DB> {
     pub(super) fn new(pool: Pool<DB>, holder: HolderName, clock: Arc<dyn Clock>) -> LeaseTable<DB> {
         let name = DB::name(&pool.connect_options());
-        let (in_flight, hints) = (InFlight::default(), InFlight::default());
         let opened = pool.clone();
         let source = || Source::new(&name, move || listener::open::<DB>(opened.clone()));
         let sources = DB::LEASES.notify.map(|_| source()).into_iter().collect();
         let notifications = ReleaseNotifications::new(1, Notifies::Everyone, sources);
-        let reserve = Reserve::new();
-        LeaseTable { pool, reserve, name, holder, clock, in_flight, notifications, hints }
+        let (reserve, in_flight) = (Reserve::new(), InFlight::new());
+        LeaseTable { pool, reserve, name, holder, clock, in_flight, notifications }
     }
 
     /// Returns a new owner, signed with the name of this client.
     pub(super) fn owner(&self) -> String {
         format!("{} {}", Owner(random::stamped()), self.holder.as_str())
-    }
-
-    pub(super) fn clock(&self) -> &Arc<dyn Clock> {
-        &self.clock
-    }
-
-    pub(super) fn notifications(&self) -> &ReleaseNotifications {
-        &self.notifications
-    }
-
-    pub(super) fn in_flight(&self) -> &InFlight {
-        &self.in_flight
-    }
-
-    /// Waits until nothing is in flight.
-    pub(super) async fn over(&self) {
-        self.in_flight.over().await;
-        self.hints.over().await;
     }
 
     pub(super) fn cause(&self, cause: Fault) -> NodeCause {
@@ -128,7 +106,6 @@ impl<DB: Database> LeaseTable<DB> {
         self.call(claim, limits, |conn, claim| DB::acquire(conn, claim).boxed()).await
     }
 
-    /// Renews the row, within the budget.
     pub(super) async fn renew(
         &self,
         claim: &LeaseClaim,
@@ -153,7 +130,7 @@ impl<DB: Database> LeaseTable<DB> {
         let first = self.try_release(&claim, budget, closed).await;
         let notifies = |answer| DB::LEASES.notify.is_some() && answer == Ok(ReleaseAnswer::Freed);
         let held = first.clone().map(|answer| answer != ReleaseAnswer::Lapsed);
-        let hint = notifies(first.clone()).then(|| self.hints.enter(&claim.resource));
+        let hint = notifies(first.clone()).then(|| self.in_flight.hint());
         if hint.is_some() || first.is_err() {
             let (table, mut answer) = (Arc::clone(self), first);
             let finish = async move {
@@ -193,7 +170,7 @@ impl<DB: Database> LeaseTable<DB> {
         lasting: Duration,
         budget: Duration,
     ) {
-        let (table, hint) = (Arc::clone(self), self.hints.enter(resource));
+        let (table, hint) = (Arc::clone(self), self.in_flight.hint());
         let claim = LeaseClaim::new(resource, "", lasting, budget);
         let drain = async move {
             let limits = Limits::of(budget, budget);
@@ -218,17 +195,11 @@ impl<DB: Database> LeaseTable<DB> {
         self.call(claim, limits, move |conn, claim| DB::release(conn, claim, rest()).boxed()).await
     }
 
-    pub(super) async fn health(&self, budget: Duration) -> Health {
+    pub(super) async fn probe(&self, budget: Duration) -> Result<(), Fault> {
         let probe = self.call(DB::LEASES.probe, Limits::of(budget, budget), |conn, probe| {
             execute::<DB>(conn, probe)
         });
-        self.health_with(timeout(budget, probe).await.unwrap_or(Err(Fault::TimedOut)).err())
-    }
-
-    pub(super) fn health_with(&self, fault: Option<Fault>) -> Health {
-        let causes: Vec<NodeCause> = fault.map(|fault| self.cause(fault)).into_iter().collect();
-        let (fleet, nodes) = (Vec::new(), Vec::new());
-        Health { needed: 1, granting: 1 - causes.len(), causes, fleet, nodes }
+        timeout(budget, probe).await.unwrap_or(Err(Fault::TimedOut))
     }
 
     /// Runs statements on a connection, and again after a conflict with other transactions.

@@ -26,7 +26,6 @@ pub(crate) struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// Reports whether clients in other processes are known to wait for it.
     pub(crate) fn has_remote_waiters(&self) -> bool {
         self.notifications.has_remote_waiters(self.resource)
     }
@@ -172,7 +171,6 @@ impl<'a> Acquirer<'a> {
         if next >= self.end && last > now { last } else { next }
     }
 
-    /// Has the servers register the wait, or register it again.
     fn register(&mut self) {
         match &self.subscription {
             Some(subscription) => subscription.register(),

@@ -44,25 +44,13 @@ impl Backoff {
     }
 }
 
-/// For how long a waiter for an exclusive lease keeps others from joining a shared one.
-#[derive(Clone, Copy)]
-pub(crate) struct Drains {
-    longest: Duration,
-    end: Instant,
-}
-
-impl Drains {
-    /// Until it asks again, the request takes `way` at most, or until its wait ends.
-    pub(crate) fn new(settings: &Settings, way: Duration, end: Instant) -> Drains {
-        let longest = MAX_DELAY.max(settings.retry_delay);
-        let pause = settings.retry_delay.saturating_mul(MAX_DELAYS_NOTIFIED).min(longest);
-        Drains { longest: pause.saturating_mul(3) / 2 + way, end }
-    }
-
-    /// Returns for how long from now on.
-    pub(crate) fn lasting(&self) -> Duration {
-        self.longest.min(self.end.saturating_duration_since(Instant::now()))
-    }
+/// Returns for how long a waiter for an exclusive lease keeps others from joining a shared one: until it asks
+/// again, and the request has taken its `way`, or until its wait ends.
+pub(crate) fn draining(settings: &Settings, way: Duration, end: Instant) -> Duration {
+    let longest = MAX_DELAY.max(settings.retry_delay);
+    let pause = settings.retry_delay.saturating_mul(MAX_DELAYS_NOTIFIED).min(longest);
+    let again = pause.saturating_mul(3) / 2 + way;
+    again.min(end.saturating_duration_since(Instant::now()))
 }
 
 /// Returns a pause of one retry delay, give or take a half.

@@ -74,16 +74,6 @@ impl QueueState {
     }
 }
 
-/// What becomes of a caller that has entered the queue.
-pub(crate) enum Placement<'a> {
-    /// It is the acquirer, which asks after this time.
-    Acquirer(Head<'a>, Option<Instant>),
-    /// It gets an error that an acquirer got.
-    Failed(AcquireError),
-    /// Its wait has ended before an acquirer had an answer.
-    TimedOut,
-}
-
 /// The place of the acquirer, until this is dropped.
 pub(crate) struct Head<'a> {
     queue: &'a WaitQueue,
@@ -115,17 +105,18 @@ impl WaitQueue {
         WaiterGuard(self)
     }
 
-    /// Waits for the first place until `end`. A caller that finds the queue empty asks after `first`; an empty
+    /// Waits for the first place, and returns it with the time after which the acquirer asks. `None` if the wait
+    /// has ended before an acquirer had an answer. A caller that finds the queue empty asks after `first`; an empty
     /// queue `remembers` its streak where nothing else shows that clients wait elsewhere.
     ///
-    /// The callers get the acquirer's error: they must not ask all at one time, nor one after another when
-    /// the acquirer gives up.
+    /// # Errors
+    /// The acquirer's: the callers must not ask all at one time, nor one after another when it gives up.
     pub(crate) async fn place(
         &self,
         (since, end): (Instant, Instant),
         first: Option<Instant>,
         remembers: bool,
-    ) -> Placement<'_> {
+    ) -> Result<Option<(Head<'_>, Option<Instant>)>, AcquireError> {
         let (head, after) = match self.head.try_lock() {
             Ok(head) => {
                 self.state.lock().begin(remembers);
@@ -135,17 +126,17 @@ impl WaitQueue {
                 let head = timeout_at(end, self.head.lock()).await;
                 let state = self.state.lock();
                 match (head, state.last_error.clone()) {
-                    (Err(_), None) => return Placement::TimedOut,
-                    (Err(_), Some((error, _))) => return Placement::Failed(error),
+                    (Err(_), None) => return Ok(None),
+                    (Err(_), Some((error, _))) => return Err(error),
                     (Ok(_), Some((error, next))) if next >= end && !state.handed_over => {
-                        return Placement::Failed(error);
+                        return Err(error);
                     }
                     (Ok(head), last_error) => (head, last_error.map(|(_, next)| next)),
                 }
             }
         };
         self.state.lock().acquirer_since = Some(since);
-        Placement::Acquirer(Head { queue: self, _first: head }, after)
+        Ok(Some((Head { queue: self, _first: head }, after)))
     }
 
     pub(crate) fn acquirer_since(&self) -> Option<Instant> {
@@ -190,7 +181,6 @@ impl WaitQueue {
         }
     }
 
-    /// Notes that the acquirer got the leases of a list.
     pub(crate) fn on_acquired_list(&self) {
         self.state.lock().last_error = None;
     }

@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::acquirer::{Acquirer, Wanted};
 use super::backoff::pause;
-use super::queue::{Placement, WaitQueue};
+use super::queue::WaitQueue;
 use crate::lock::error::{AcquireError, MAX_RESOURCES};
 use crate::lock::settings::Settings;
 use crate::random::jitter;
@@ -76,14 +76,10 @@ impl WaitQueues {
         // A caller for a shared lease has asked already, or lets another process be first.
         let first = (mode == Mode::Shared).then(|| since + pause(settings));
         let remembers = !notifications.report_remote_waiters();
-        let (_head, after) = match queue.place(span, first, remembers).await {
-            Placement::Acquirer(head, after) => (head, after),
-            Placement::Failed(error) => return Err(error),
-            Placement::TimedOut => {
-                // It has no place in the queue: nothing can be handed over to it.
-                drop(waiter);
-                return attempt().await;
-            }
+        let Some((_head, after)) = queue.place(span, first, remembers).await? else {
+            // It has no place in the queue: nothing can be handed over to it.
+            drop(waiter);
+            return attempt().await;
         };
         Acquirer::new(&queue, wanted, span).acquire(after, attempt).await
     }
@@ -101,10 +97,8 @@ impl WaitQueues {
         let since = Instant::now();
         let end = since + settings.wait;
         let queue = self.several.queue(list);
-        let (_head, after) = match queue.place((since, end), None, false).await {
-            Placement::Acquirer(head, after) => (head, after),
-            Placement::Failed(error) => return Err(error),
-            Placement::TimedOut => return attempt().await,
+        let Some((_head, after)) = queue.place((since, end), None, false).await? else {
+            return attempt().await;
         };
         if let Some(after) = after {
             let _ = timeout_at(after, queue.released.notified()).await;

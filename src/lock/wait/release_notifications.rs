@@ -51,10 +51,7 @@ impl Source {
 ///
 /// No rule depends on it: a lost, late, repeated or forged notification costs the pause of a poll. While
 /// there are waiters, a task for each source keeps them registered there.
-#[derive(Clone)]
-pub struct ReleaseNotifications(Arc<NotificationSources>);
-
-struct NotificationSources {
+pub struct ReleaseNotifications {
     subscriptions: Subscriptions,
     sources: Vec<Arc<Source>>,
     /// The sources that have sent the last release of a resource to another process, and when.
@@ -70,18 +67,14 @@ impl ReleaseNotifications {
     ) -> ReleaseNotifications {
         let sources = sources.into_iter().map(Arc::new).collect();
         let subscriptions = Subscriptions::new(needed, notifies);
-        ReleaseNotifications(Arc::new(NotificationSources {
-            subscriptions,
-            sources,
-            remote: Mutex::default(),
-        }))
+        ReleaseNotifications { subscriptions, sources, remote: Mutex::default() }
     }
 
     /// Registers a wait that began at `since`, until what this returns is dropped.
     pub(crate) fn subscribe(&self, resource: &Resource, since: Instant) -> Subscription {
-        let subscription = self.0.subscriptions.subscribe(resource, since);
-        for (number, source) in self.0.sources.iter().enumerate() {
-            if let Some(attachment) = self.0.subscriptions.attach(number) {
+        let subscription = self.subscriptions.subscribe(resource, since);
+        for (number, source) in self.sources.iter().enumerate() {
+            if let Some(attachment) = self.subscriptions.attach(number) {
                 tokio::spawn(listen(attachment, Arc::clone(source)));
             }
         }
@@ -90,7 +83,7 @@ impl ReleaseNotifications {
 
     /// Notes whether a source has notified another process of this process's release.
     pub(crate) fn on_released(&self, resource: &Resource, source: usize, notified_another: bool) {
-        let (now, mut remote) = (Instant::now(), self.0.remote.lock());
+        let (now, mut remote) = (Instant::now(), self.remote.lock());
         if notified_another {
             if remote.len() >= 64 && remote.len().is_power_of_two() {
                 remote.retain(|_, (at, _)| now.saturating_duration_since(*at) < RECENT);
@@ -108,17 +101,17 @@ impl ReleaseNotifications {
 
     /// Reports whether the answer to a release says that another process was notified.
     pub(crate) fn report_remote_waiters(&self) -> bool {
-        self.0.subscriptions.notifies() == Notifies::LongestWaiter
+        self.subscriptions.notifies() == Notifies::LongestWaiter
     }
 
     /// Reports whether clients in other processes are known to wait for the resource.
     pub(crate) fn has_remote_waiters(&self, resource: &Resource) -> bool {
-        self.0.remote.lock().get(resource).is_some_and(|(at, _)| at.elapsed() < RECENT)
+        self.remote.lock().get(resource).is_some_and(|(at, _)| at.elapsed() < RECENT)
     }
 
     /// Forgets them, until another process is notified of a release.
     pub(crate) fn forget_remote_waiters(&self, resource: &Resource) {
-        self.0.remote.lock().remove(resource);
+        self.remote.lock().remove(resource);
     }
 }
 

@@ -194,7 +194,6 @@ impl Subscription {
         }
     }
 
-    /// Has the sources register the wait again.
     pub(crate) fn register(&self) {
         self.subscriptions.0.state.lock().announce(&self.resource);
     }

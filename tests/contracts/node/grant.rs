@@ -49,7 +49,7 @@ async fn one_holder(probe: &Probe) {
         ttl: TTL,
     };
     let reply = probe.ask_other(other).await;
-    let held = matches!(reply, Reply::Held { .. });
+    let held = matches!(reply, Reply::Held { shared: false, .. });
     assert!(held, "acquire what is held, over another session: {reply:?}");
     probe.free(&resource, ALICE).await;
     let stamp = probe.granted(&resource, BOB).await;
@@ -66,7 +66,7 @@ async fn expiry(probe: &Probe) {
     let granted = matches!(reply, Reply::Granted { .. });
     assert!(granted, "acquire expiry, which is free: {reply:?}");
     let reply = probe.acquire(&resource, BOB).await;
-    let held = matches!(reply, Reply::Held { remaining, .. } if remaining <= ttl);
+    let held = matches!(reply, Reply::Held { shared: false, remaining, .. } if remaining <= ttl);
     // A reply that came after the end proves nothing.
     let right = held || start.elapsed() >= ttl;
     assert!(right, "acquire within the TTL of another: {reply:?}");

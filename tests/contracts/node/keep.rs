@@ -25,7 +25,7 @@ async fn renewal(probe: &Probe) {
     let right = longest > TTL * 3 && longest <= TTL * 4;
     assert!(right, "what may be out after a renewal: {longest:?}");
     let reply = probe.renew(&resource, BOB, stamp, TTL).await;
-    let held = matches!(reply, Reply::Held { .. });
+    let held = matches!(reply, Reply::Held { shared: false, .. });
     assert!(held, "renew for another owner: {reply:?}");
     probe.free(&resource, ALICE).await;
     let next = probe.granted(&resource, BOB).await;
@@ -44,7 +44,7 @@ async fn healing(probe: &Probe) {
     let next = probe.granted(&resource, BOB).await;
     assert_eq!(next.count, stamp.count + 1, "acquire after healing");
     let reply = probe.renew(&resource, ALICE, stamp, TTL).await;
-    let held = matches!(reply, Reply::Held { .. });
+    let held = matches!(reply, Reply::Held { shared: false, .. });
     assert!(held, "renew what another holds since: {reply:?}");
     probe.free(&resource, BOB).await;
     let reply = probe.renew(&resource, ALICE, stamp, TTL).await;

@@ -51,7 +51,7 @@ impl Probe {
 }
 
 fn is_shared(reply: &Reply) -> bool {
-    matches!(reply, Reply::Shared { remaining, .. } if !remaining.is_zero() && *remaining <= TTL)
+    matches!(reply, Reply::Held { shared: true, remaining, .. } if !remaining.is_zero() && *remaining <= TTL)
 }
 
 async fn together(probe: &Probe) {
@@ -77,10 +77,10 @@ async fn alone(probe: &Probe) {
     let resource = resource("shared/alone");
     let first = probe.granted(&resource, CAROL).await;
     let reply = probe.share(&resource, ALICE).await;
-    let held = matches!(reply, Reply::Held { .. });
+    let held = matches!(reply, Reply::Held { shared: false, .. });
     assert!(held, "share what one holds alone: {reply:?}");
     let reply = probe.renew_share(&resource, ALICE, first).await;
-    let held = matches!(reply, Reply::Held { .. });
+    let held = matches!(reply, Reply::Held { shared: false, .. });
     assert!(held, "renew a part of what one holds alone: {reply:?}");
     probe.free(&resource, CAROL).await;
     let shared = probe.shared(&resource, ALICE).await;
@@ -121,14 +121,13 @@ async fn draining(probe: &Probe) {
     let reply = probe.share(&resource, BOB).await;
     // A drain lasts for 20 s at most, and a shorter one does not end it.
     let (left, longest) = (Duration::from_secs(10), Duration::from_secs(20));
-    let held =
-        matches!(reply, Reply::Held { remaining, .. } if remaining > left && remaining <= longest);
+    let held = matches!(reply, Reply::Held { shared: false, remaining, .. } if remaining > left && remaining <= longest);
     assert!(held, "share what drains: {reply:?}");
     let reply = probe.renew_share(&resource, ALICE, stamp).await;
     assert_eq!(reply, Reply::Renewed, "renew a part of what drains");
     probe.free(&resource, ALICE).await;
     let reply = probe.share(&resource, BOB).await;
-    let held = matches!(reply, Reply::Held { .. });
+    let held = matches!(reply, Reply::Held { shared: false, .. });
     assert!(held, "share what has drained: {reply:?}");
     probe.granted(&resource, CAROL).await;
     probe.free(&resource, CAROL).await;
@@ -205,7 +204,7 @@ async fn shortened(probe: &Probe) {
         let reply = probe.ask(shorten(ALICE, asked)).await;
         assert_eq!(reply, Reply::Released, "shorten a part");
         let reply = probe.acquire(&resource, CAROL).await;
-        let right = matches!(reply, Reply::Shared { remaining, .. } if remaining > rest / 2 && remaining <= rest);
+        let right = matches!(reply, Reply::Held { shared: true, remaining, .. } if remaining > rest / 2 && remaining <= rest);
         assert!(right, "remaining of a part that was shortened: {reply:?}");
         let longest = probe.state().await.longest;
         let right = longest > rest / 2 && longest <= rest;

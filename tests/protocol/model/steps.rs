@@ -32,7 +32,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
             self.vanish(state, node);
         }
         let mut reply = self.execute(state, node, request);
-        if matches!(self.seam.replies.get(reply), Reply::Held { .. } | Reply::Shared { .. }) {
+        if matches!(self.seam.replies.get(reply), Reply::Held { .. }) {
             self.vanish(state, node);
             reply = self.execute(state, node, request);
         }
@@ -106,7 +106,7 @@ impl<const N: usize, const C: usize, const R: usize> World<N, C, R> {
         let highest = state.highest();
         let before = state.nodes[node as usize].store;
         let mut reply = self.execute(state, node, request);
-        if matches!(self.seam.replies.get(reply), Reply::Held { .. } | Reply::Shared { .. }) {
+        if matches!(self.seam.replies.get(reply), Reply::Held { .. }) {
             self.vanish(state, node);
             reply = self.execute(state, node, request);
         }

@@ -26,7 +26,7 @@ async fn a_quarantine_without_an_end_is_one() {
         assert!(matches!(reply, Reply::Quarantined { remaining } if remaining > hour), "{reply:?}");
     }
     let report = member.ask(Request::Inspect).await;
-    assert!(matches!(&report, Reply::Report(report) if report.quarantine > Some(hour)));
+    assert!(matches!(&report, Reply::Report { quarantine, .. } if *quarantine > Some(hour)));
     // A holder can still let go.
     assert_eq!(member.release(OWNER).await, Reply::Released);
     assert_eq!(member.ask(Request::Open { nonce }).await, Reply::Opened);

@@ -63,5 +63,8 @@ async fn a_full_server_still_says_who_holds_a_lock() {
     member.ask(share).await;
     full("1000");
     let reply = member.ask(acquire(OTHER)).await;
-    assert!(matches!(reply, Reply::Shared { remaining, .. } if remaining > TTL / 2), "{reply:?}");
+    assert!(
+        matches!(reply, Reply::Held { shared: true, remaining, .. } if remaining > TTL / 2),
+        "{reply:?}"
+    );
 }

@@ -33,8 +33,8 @@ pub fn request(request: &Request) -> String {
 pub fn reply(reply: &Reply) -> String {
     match reply {
         Reply::Granted { stamp: granted, .. } => format!("granted with {}", stamp(*granted)),
-        Reply::Held { .. } => "another client holds the lock".into(),
-        Reply::Shared { .. } => "others share the lock".into(),
+        Reply::Held { shared: false, .. } => "another client holds the lock".into(),
+        Reply::Held { .. } => "others share the lock".into(),
         Reply::Exhausted => "its count has run out".into(),
         Reply::NotAdmitted => "it has forgotten, or was never admitted, and gives no vote".into(),
         Reply::OtherFleet(_) => "it belongs to another list of nodes".into(),

@@ -4,8 +4,7 @@ use ::redis::Value;
 use fencing_protocol::{CROWDED, Fault, Fleet};
 use tokio::time::timeout;
 
-use super::fault::{fault, invalid};
-use super::info::{Info, unfit};
+use super::fault::{fault, invalid, unfit};
 use super::node::{RedisNode, connect, info};
 
 /// The state of a node, for an operator.
@@ -91,10 +90,10 @@ impl RedisNode {
 
     async fn ask(&self) -> Result<NodeReport, Fault> {
         let mut connection = connect(&self.client).await?;
-        let info = Info::read(&info(&mut connection).await?)?;
+        let info = info(&mut connection).await?;
         let mut report = NodeReport {
             node: self.name.clone(),
-            run_id: info.incarnation.as_str().to_owned(),
+            run_id: info.run_id,
             version: info.version,
             master: info.master,
             loading: info.loading,

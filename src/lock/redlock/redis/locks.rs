@@ -3,11 +3,10 @@ use std::time::Duration;
 
 use ::redis::Value;
 use ::redis::aio::MultiplexedConnection;
-use fencing_protocol::{Fault, Fleet, Membership, Reply, Resource, Stamp, Token};
+use fencing_protocol::{Fault, Fleet, Incarnation, Membership, Resource, Stamp, Token, fault_of};
 use tokio::time::timeout;
 
 use super::fault::{fault, invalid};
-use super::info::Info;
 use super::keys::Keys;
 use super::node::{RedisNode, connect, info};
 use super::script;
@@ -222,17 +221,8 @@ impl RedisNode {
             if matches!(parts.as_slice(), [Value::BulkString(other)] if other == b"other") {
                 return Ok(Forced::HeldByAnother);
             }
-            Err(match script::reply(&me.incarnation, Duration::ZERO, parts) {
-                Some(Reply::NotAdmitted) => Fault::NotAdmitted,
-                Some(Reply::Exhausted) => Fault::Exhausted,
-                Some(Reply::OtherFleet(other)) => {
-                    Fault::OtherFleet { members: other.members().map(str::to_owned).collect() }
-                }
-                Some(Reply::Moved(to)) => {
-                    Fault::Moved { to: to.members().map(str::to_owned).collect() }
-                }
-                _ => odd(),
-            })
+            let reply = script::reply(&me.incarnation, Duration::ZERO, parts);
+            Err(reply.map_or_else(odd, |reply| fault_of(Ok(reply))))
         };
         within(budget, asked).await
     }
@@ -262,7 +252,7 @@ async fn member(
     connection: &mut MultiplexedConnection,
     fleet: &Fleet,
 ) -> Result<(Membership, String), Fault> {
-    let incarnation = Info::read(&info(connection).await?)?.incarnation;
+    let incarnation = Incarnation::new(&info(connection).await?.run_id);
     let me = Membership { incarnation, fleet: fleet.clone() };
     let marker = script::marker(&me);
     Ok((me, marker))

@@ -1,7 +1,6 @@
 //! Redis nodes: the scripts, and one explicit connection per node.
 
 mod fault;
-mod info;
 mod inspect;
 mod keys;
 mod listener;

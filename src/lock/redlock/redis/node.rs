@@ -12,8 +12,7 @@ use fencing_protocol::{ClientId, Fault, Fleet, Incarnation, Membership, Reply, R
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use super::fault::{fault, invalid, unreachable};
-use super::info::Info;
+use super::fault::{fault, invalid, unfit, unreachable};
 use super::keys::Keys;
 use super::listener::RedisListener;
 use super::script::{self, Digests};
@@ -22,6 +21,7 @@ use super::url::refused;
 use crate::lock::redlock::{BuildError, Node, Opened, Session};
 use crate::lock::wait::listener::ReleaseListener;
 use crate::random;
+use crate::server_info::ServerInfo;
 
 /// One Redis master without failover, as Redlock asks.
 #[derive(Debug, Clone)]
@@ -155,7 +155,7 @@ async fn begin(
     (keys, signature): (Keys, Arc<str>),
     fleet: Fleet,
 ) -> Result<Box<dyn Session>, Fault> {
-    let incarnation = Info::parse(&info(&mut connection).await?)?.incarnation;
+    let incarnation = Incarnation::new(&fit(&mut connection).await?.run_id);
     let me = Membership { incarnation, fleet };
     let marker = script::marker(&me);
     let digests = load(&mut connection).await?;
@@ -213,7 +213,7 @@ impl Session for RedisSession {
             let incarnation = &context.me.incarnation;
             let uptime = match &request {
                 // Settings are looked at again before a node is admitted.
-                Request::Prepare { .. } => Info::parse(&info(&mut connection).await?)?.uptime,
+                Request::Prepare { .. } => fit(&mut connection).await?.uptime,
                 Request::Activate { incarnation: prepared, .. } if prepared != incarnation => {
                     return Ok(Reply::Forgotten);
                 }
@@ -286,14 +286,20 @@ fn is_flushed(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
 }
 
-/// Asks for the text of `INFO`.
-pub(super) async fn info(connection: &mut MultiplexedConnection) -> Result<String, Fault> {
+/// Asks the server for `INFO`.
+pub(super) async fn info(connection: &mut MultiplexedConnection) -> Result<ServerInfo, Fault> {
     let mut command = ::redis::cmd("INFO");
-    let value: Value =
-        command.arg("default").query_async(connection).await.map_err(|e| fault(&e))?;
-    match value {
-        Value::BulkString(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-        Value::VerbatimString { text, .. } | Value::SimpleString(text) => Ok(text),
-        _ => Err(invalid("INFO is not a text")),
-    }
+    let text = command.arg("default").query_async::<Value>(connection).await;
+    let text = match text.map_err(|error| fault(&error))? {
+        Value::BulkString(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Value::VerbatimString { text, .. } | Value::SimpleString(text) => text,
+        _ => return Err(invalid("INFO is not a text")),
+    };
+    ServerInfo::read(&text).map_err(Fault::InvalidReply)
+}
+
+/// Asks the server for `INFO`, and refuses one that can't keep locks.
+async fn fit(connection: &mut MultiplexedConnection) -> Result<ServerInfo, Fault> {
+    let info = info(connection).await?;
+    unfit(info.loading, info.master, info.maxmemory, &info.policy).map_or(Ok(info), Err)
 }

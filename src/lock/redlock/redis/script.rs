@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use ::redis::{Cmd, Value};
 use fencing_protocol::{
-    ClientId, EPOCH, Fleet, Incarnation, Membership, Mode, NodeReport, NodeState, Nonce, Owner,
-    Prepared, Reply, Request, Resource, Sealing, Stamp, Token,
+    ClientId, EPOCH, Fleet, Incarnation, Membership, Mode, NodeState, Nonce, Owner, Prepared,
+    Reply, Request, Resource, Sealing, Stamp, Token,
 };
 
 use super::keys::Keys;
@@ -295,8 +295,10 @@ pub(super) fn reply(incarnation: &Incarnation, uptime: Duration, parts: &[Value]
             nonce: nonce(3)?,
             crowded: number(4)? == 1,
         },
-        "held" => Reply::Held { remaining: remaining(1)?, holder: holder(2) },
-        "shared" => Reply::Shared { remaining: remaining(1)?, holder: holder(2) },
+        mode @ ("held" | "shared") => {
+            let (remaining, shared) = (remaining(1)?, mode == "shared");
+            Reply::Held { remaining, shared, holder: holder(2) }
+        }
         "draining" => Reply::Draining,
         "free" => Reply::Free,
         "several" => {
@@ -323,7 +325,7 @@ pub(super) fn reply(incarnation: &Incarnation, uptime: Duration, parts: &[Value]
         "state" => Reply::State(state(1)?),
         "report" => {
             let quarantine = if number(5)? == -2 { None } else { Some(remaining(5)?) };
-            Reply::Report(NodeReport { state: state(1)?, quarantine, counts: natural(6)? })
+            Reply::Report { state: state(1)?, quarantine, counts: natural(6)? }
         }
         "reserved" => Reply::Reserved { nonce: nonce(1)? },
         "activated" => Reply::Activated,
