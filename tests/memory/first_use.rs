@@ -1,11 +1,8 @@
 //! The first requests of a lock service come at one time, from several threads.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use fencing::lock::redlock::MemoryNode;
-use fencing::{Redlock, Resource};
 use tokio::sync::Barrier;
+
+use crate::driver::fleet::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn every_node_serves_after_it() {
@@ -22,7 +19,7 @@ async fn every_node_serves_after_it() {
         let first = (0..8).map(|number| {
             let (redlock, start) = (redlock.clone(), Arc::clone(&start));
             tokio::spawn(async move {
-                let resource = Resource::new(format!("files/{number}")).unwrap();
+                let resource = named(&format!("files/{number}"));
                 start.wait().await;
                 // A fleet that starts may refuse.
                 drop(redlock.try_acquire(&resource).await);
@@ -31,8 +28,7 @@ async fn every_node_serves_after_it() {
         for first in first.collect::<Vec<_>>() {
             first.await.unwrap();
         }
-        let resource = Resource::new("files/a").unwrap();
-        let lease = redlock.acquire(&resource).await;
+        let lease = redlock.acquire(&resource()).await;
         drop(lease.unwrap_or_else(|error| panic!("round {round}: {error}")));
         let health = redlock.health().await;
         assert!(health.causes.is_empty(), "round {round}: {:?}", health.causes);

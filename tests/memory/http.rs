@@ -43,10 +43,12 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::{HeaderName, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, StreamBody};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Layer, Service, ServiceExt};
+
+use crate::driver::fleet::begun;
 
 fn fence() -> Fence {
     Fence::new(MemoryMarks::default())
@@ -64,26 +66,49 @@ fn file() -> Resource {
     named("files/a")
 }
 
-/// Marks that answer as a test says.
-struct RaisedBy<F>(F);
+/// Marks in memory, before each of whose answers something comes, which lasts until then.
+struct Behind<F>(Arc<MemoryMarks>, F);
 
-impl<F, A> Marks for RaisedBy<F>
+fn marks_behind<F>(before: F) -> Behind<F> {
+    Behind(Arc::default(), before)
+}
+
+impl<F, A> Marks for Behind<F>
 where
-    F: Fn(Resource, Token) -> A + Send + Sync + 'static,
-    A: Future<Output = Result<(), FenceError>> + Send + 'static,
+    F: Fn() -> A + Send + Sync + 'static,
+    A: Future<Output: Send> + Send + 'static,
 {
     fn raise<'a>(
         &'a self,
         resource: &'a Resource,
         token: Token,
     ) -> BoxFuture<'a, Result<(), FenceError>> {
-        self.0(resource.clone(), token).boxed()
+        async move {
+            let _lasts = self.1().await;
+            self.0.raise(resource, token).await
+        }
+        .boxed()
+    }
+
+    fn highest<'a>(
+        &'a self,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {
+        async move {
+            let _lasts = self.1().await;
+            self.0.highest(resource).await
+        }
+        .boxed()
     }
 }
 
 /// Marks that cannot be reached.
-fn no_marks() -> impl Marks {
-    RaisedBy(|_, _| ready(Err(FenceError::Unreachable("secret-host refused".into()))))
+struct NoMarks;
+
+impl Marks for NoMarks {
+    fn raise<'a>(&'a self, _: &'a Resource, _: Token) -> BoxFuture<'a, Result<(), FenceError>> {
+        ready(Err(FenceError::Unreachable("secret-host refused".into()))).boxed()
+    }
 }
 
 fn layer(
@@ -105,6 +130,22 @@ fn app(fence: Fence) -> Router {
 /// A handler behind the fence.
 fn behind(fence: Fence, handler: MethodRouter) -> Router {
     Router::new().route("/files/{name}", handler).layer(layer(fence))
+}
+
+/// What a client of HTTP 1 sends: all of a request with a body of this length, or its beginning.
+fn http_1(token: u64, length: usize, body: &str) -> String {
+    format!(
+        "PUT /files/a HTTP/1.1\r\nHost: x\r\nFencing-Token: {token}\r\n\
+         Connection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+}
+
+/// A client of HTTP 2.
+async fn http_2(address: SocketAddr) -> h2::client::SendRequest<Bytes> {
+    let stream = TcpStream::connect(address).await.unwrap();
+    let (client, connection) = h2::client::handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    client.ready().await.unwrap()
 }
 
 async fn serve(app: Router) -> SocketAddr {
@@ -129,11 +170,15 @@ where
     BoxCloneSyncService::new(service.map_err(Into::into))
 }
 
+async fn ask(app: &Router, request: Request<Body>) -> Response<Body> {
+    app.clone().oneshot(request).await.unwrap()
+}
+
 /// Sends a request without a body.
 async fn send(app: &Router, method: &str, uri: &str, token: Option<&str>) -> Response<Body> {
     let mut request = request(method, token.as_slice());
     *request.uri_mut() = uri.parse().unwrap();
-    app.clone().oneshot(request).await.unwrap()
+    ask(app, request).await
 }
 
 fn request(method: &str, tokens: &[&str]) -> Request<Body> {
@@ -150,6 +195,11 @@ fn grpc(mut request: Request<Body>) -> Request<Body> {
     request
 }
 
+/// Sends a write of `files/a`.
+async fn write(app: &Router, token: u64) -> Response<Body> {
+    send(app, "PUT", "/files/a", Some(&token.to_string())).await
+}
+
 async fn text(response: Response<impl http_body::Body<Error: std::fmt::Debug>>) -> String {
     let bytes = response.into_body().collect().await.unwrap().to_bytes();
     String::from_utf8(bytes.to_vec()).unwrap()
@@ -158,6 +208,12 @@ async fn text(response: Response<impl http_body::Body<Error: std::fmt::Debug>>) 
 async fn problem(response: Response<Body>) -> Problem {
     let headers = response.headers().clone();
     Problem::read(&headers, text(response).await.as_bytes()).unwrap()
+}
+
+/// What a response with this status says.
+async fn refused(response: Response<Body>, status: u16) -> Problem {
+    assert_eq!(response.status(), status);
+    problem(response).await
 }
 
 /// A handler that waits, and counts how many of it run.
@@ -184,17 +240,16 @@ fn slow(fence: Fence) -> (Router, Arc<Notify>, Arc<AtomicUsize>) {
 #[tokio::test]
 async fn the_handler_gets_what_was_admitted() {
     let app = app(fence());
-    let response = app.clone().oneshot(request("PUT", &["34"])).await.unwrap();
+    let response = write(&app, 34).await;
     assert_eq!(response.status(), StatusCode::OK);
     assert_eq!(text(response).await, "files/a 34");
-    let response = app.clone().oneshot(request("GET", &[])).await.unwrap();
+    let response = ask(&app, request("GET", &[])).await;
     assert_eq!(text(response).await, "None");
     let mut read = request("GET", &[]);
     attach(read.headers_mut(), token(35));
-    assert_eq!(text(app.clone().oneshot(read).await.unwrap()).await, "Some(Token(35))");
+    assert_eq!(text(ask(&app, read).await).await, "Some(Token(35))");
     // The read has sealed.
-    let response = app.oneshot(request("PUT", &["34"])).await.unwrap();
-    assert_eq!(response.status(), StatusCode::PRECONDITION_FAILED);
+    assert_eq!(write(&app, 34).await.status(), StatusCode::PRECONDITION_FAILED);
 }
 
 #[tokio::test]
@@ -211,7 +266,6 @@ async fn header_policy_and_what_is_told_can_be_set() {
     assert_eq!(response.status(), 412);
     let body = text(response).await;
     assert!(!body.contains("34") && !body.contains("highest"), "{body}");
-    let response = app.clone().oneshot(request("GET", &["34"])).await.unwrap();
-    assert_eq!(response.status(), 428);
-    assert!(problem(response).await.detail.contains("x-generation"));
+    let found = refused(ask(&app, request("GET", &["34"])).await, 428).await;
+    assert!(found.detail.contains("x-generation"));
 }

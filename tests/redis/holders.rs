@@ -1,22 +1,17 @@
 //! Who holds a lock: told to others, listed for operators, and taken away by force.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use fencing::lock::redlock::{Fleet, Forced, Node, NodeView, RedisNode};
-use fencing::lock::{AcquireError, Fault, Holder, Loss, Released};
-use fencing::{Redlock, Resource};
-use support::redis::{RedisServer, five};
+use fencing::lock::Holder;
+use fencing::lock::redlock::{Forced, NodeView};
+
+use crate::fleet::*;
 
 const BUDGET: Duration = Duration::from_secs(5);
 
-fn named(servers: &[RedisServer], name: &str) -> Redlock {
-    let builder = Redlock::builder().first_start(true).redis(servers.iter().map(RedisServer::url));
-    let builder = builder.ttl(Duration::from_secs(600)).node_budget(Duration::from_secs(1));
-    builder.holder(name).build().unwrap()
-}
-
-fn resource() -> Resource {
-    Resource::new("invoice/42").unwrap()
+fn client(servers: &[RedisServer], name: &str) -> Redlock {
+    let builder = service(servers).ttl(Duration::from_secs(600));
+    builder.node_budget(Duration::from_secs(1)).holder(name).build().unwrap()
 }
 
 #[track_caller]
@@ -27,41 +22,55 @@ fn holder<L: std::fmt::Debug>(outcome: Result<L, AcquireError>) -> Holder {
     }
 }
 
-fn nodes(servers: &[RedisServer]) -> Vec<RedisNode> {
-    servers.iter().map(|it| RedisNode::new(&it.url(), "fencing").unwrap()).collect()
+/// What an operator does on these servers, or on some of them.
+struct Operator {
+    fleet: Fleet,
+    nodes: Vec<RedisNode>,
 }
 
-fn fleet(servers: &[RedisServer]) -> Fleet {
-    Fleet::new(nodes(servers).iter().map(Node::member)).unwrap()
-}
-
-async fn seen(fleet: &Fleet, servers: &[RedisServer]) -> Vec<NodeView> {
-    let mut seen = Vec::new();
-    for node in nodes(servers) {
-        seen.push(node.lock(fleet, &resource(), BUDGET).await.unwrap());
+impl Operator {
+    fn of(servers: &[RedisServer]) -> Operator {
+        let node = |server: &RedisServer| RedisNode::new(&server.url(), "fencing").unwrap();
+        let nodes: Vec<_> = servers.iter().map(node).collect();
+        Operator { fleet: Fleet::new(nodes.iter().map(Node::member)).unwrap(), nodes }
     }
-    seen
-}
 
-async fn force(fleet: &Fleet, servers: &[RedisServer], seen: &[NodeView]) -> usize {
-    let mut values: Vec<_> = seen.iter().flat_map(|view| &view.locks).collect();
-    values.dedup_by_key(|lock| lock.value.clone());
-    let values: Vec<_> = values.into_iter().map(|lock| lock.value.clone()).collect();
-    let mut taken = 0;
-    for node in nodes(servers) {
-        if let Forced::Taken(holders) =
-            node.force_release(fleet, &resource(), &values, seen, BUDGET).await.unwrap()
-        {
-            taken += holders;
+    async fn sees(&self, node: &RedisNode) -> Result<NodeView, Fault> {
+        node.lock(&self.fleet, &resource(), BUDGET).await
+    }
+
+    async fn seen(&self) -> Vec<NodeView> {
+        let mut seen = Vec::new();
+        for node in &self.nodes {
+            seen.push(self.sees(node).await.unwrap());
         }
+        seen
     }
-    taken
+
+    /// Takes away from one node what the nodes have shown.
+    async fn force_on(&self, node: &RedisNode, seen: &[NodeView]) -> Result<Forced, Fault> {
+        let mut values: Vec<_> =
+            seen.iter().flat_map(|view| &view.locks).map(|lock| lock.value.clone()).collect();
+        values.dedup();
+        node.force_release(&self.fleet, &resource(), &values, seen, BUDGET).await
+    }
+
+    /// The same on all, and returns how many holders have lost it there.
+    async fn force(&self, seen: &[NodeView]) -> usize {
+        let mut taken = 0;
+        for node in &self.nodes {
+            if let Forced::Taken(holders) = self.force_on(node, seen).await.unwrap() {
+                taken += holders;
+            }
+        }
+        taken
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_error_names_the_holder() {
     let servers = five();
-    let (a, b) = (named(&servers, "billing-7"), named(&servers, "billing-8"));
+    let (a, b) = (client(&servers, "billing-7"), client(&servers, "billing-8"));
     let before = SystemTime::now() - Duration::from_secs(1);
     let lease = a.acquire(&resource()).await.unwrap();
     for outcome in
@@ -74,7 +83,7 @@ async fn the_error_names_the_holder() {
         assert!(text.contains("is held by another client, billing-7 since 20"), "{text}");
     }
     assert_eq!(holder(b.try_acquire_shared(&resource()).await).name.as_deref(), Some("billing-7"));
-    let several = ["a", "invoice/42"].map(|name| Resource::new(name).unwrap());
+    let several = ["a", "invoice/42"].map(named);
     let b_soon = b.with_wait(Duration::ZERO).unwrap();
     assert_eq!(holder(b_soon.acquire_all(&several).await).name.as_deref(), Some("billing-7"));
     // The scripts compare the whole of what they have written.
@@ -102,18 +111,17 @@ fn a_name_that_cannot_be_is_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn locks_are_listed_in_small_steps() {
     let servers = [RedisServer::start()];
-    let lock = named(&servers, "many");
+    let lock = client(&servers, "many");
     let mut leases = Vec::new();
     for number in 0..500 {
-        let resource = Resource::new(format!("list/{number}")).unwrap();
-        leases.push(lock.acquire(&resource).await.unwrap());
+        leases.push(lock.acquire(&named(&format!("list/{number}"))).await.unwrap());
     }
     // Keys of others, of another namespace, and one that no client has made.
     for key in ["other", "{fencin*}:lock:x", "{fencing}2:lock:y"] {
         servers[0].cli(&["SET", key, "x"]);
     }
     servers[0].cli(&["SET", "{fencing}:lock:by hand", "x"]);
-    let node = RedisNode::new(&servers[0].url(), "fencing").unwrap();
+    let node = &Operator::of(&servers).nodes[0];
     let all = node.locks(|_| true, BUDGET).await.unwrap();
     assert_eq!(all.len(), 501);
     let by_hand = all.iter().find(|lock| lock.resource.as_str() == "by hand").unwrap();
@@ -131,32 +139,33 @@ async fn locks_are_listed_in_small_steps() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_was_taken_away_is_not_renewed() {
     let servers = five();
-    let (a, b) = (named(&servers, "stuck"), named(&servers, "next"));
+    let (a, b) = (client(&servers, "stuck"), client(&servers, "next"));
     let lease = a.acquire(&resource()).await.unwrap();
     let token = lease.token();
-    let views = seen(&fleet(&servers), &servers).await;
-    assert!(force(&fleet(&servers), &servers, &views).await >= 3);
+    let operator = Operator::of(&servers);
+    let views = operator.seen().await;
+    assert!(operator.force(&views).await >= 3);
     // Nobody else has come: without the count it would be set again.
     assert!(lease.renew().await.is_err());
     assert_eq!(lease.lost().await, Loss::Superseded);
     let next = b.try_acquire(&resource()).await.unwrap();
     assert!(next.token() > token);
     let lines = servers[0].cli(&["ZRANGE", "{fencing}:audit", "0", "-1"]);
-    assert!(
-        lines.contains("release invoice/42; held by ") && lines.contains(" stuck; done by "),
-        "{lines}"
-    );
+    for part in ["release invoice/42; held by ", " stuck; done by "] {
+        assert!(lines.contains(part), "{lines}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_that_came_since_keeps_the_lock() {
     let servers = five();
-    let (a, b) = (named(&servers, "old"), named(&servers, "new"));
+    let (a, b) = (client(&servers, "old"), client(&servers, "new"));
     let old = a.acquire(&resource()).await.unwrap();
-    let views = seen(&fleet(&servers), &servers).await;
+    let operator = Operator::of(&servers);
+    let views = operator.seen().await;
     assert_eq!(old.release().await, Ok(Released::Released));
     let new = b.acquire(&resource()).await.unwrap();
-    assert_eq!(force(&fleet(&servers), &servers, &views).await, 0);
+    assert_eq!(operator.force(&views).await, 0);
     new.renew().await.unwrap();
     assert_eq!(holder(a.try_acquire(&resource()).await).name.as_deref(), Some("new"));
     assert_eq!(servers[0].cli(&["EXISTS", "{fencing}:audit"]), "0");
@@ -166,14 +175,15 @@ async fn a_holder_that_came_since_keeps_the_lock() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_who_share_a_lock_lose_it() {
     let servers = five();
-    let (a, b, c) = (named(&servers, "a"), named(&servers, "b"), named(&servers, "c"));
+    let (a, b, c) = (client(&servers, "a"), client(&servers, "b"), client(&servers, "c"));
     let parts = [
         a.acquire_shared(&resource()).await.unwrap(),
         b.acquire_shared(&resource()).await.unwrap(),
     ];
-    let views = seen(&fleet(&servers), &servers).await;
+    let operator = Operator::of(&servers);
+    let views = operator.seen().await;
     assert!(views.iter().flat_map(|view| &view.locks).all(|lock| lock.shared), "{views:?}");
-    assert!(force(&fleet(&servers), &servers, &views).await >= 6);
+    assert!(operator.force(&views).await >= 6);
     for part in &parts {
         assert!(part.renew().await.is_err());
     }
@@ -187,9 +197,10 @@ async fn the_audit_keeps_the_last_thousand_lines() {
     for number in 0..1005 {
         servers[0].cli(&["ZADD", "{fencing}:audit", &number.to_string(), &format!("{number} old")]);
     }
-    let lease = named(&servers, "a").acquire(&resource()).await.unwrap();
-    let views = seen(&fleet(&servers), &servers).await;
-    assert_eq!(force(&fleet(&servers), &servers, &views).await, 1);
+    let lease = client(&servers, "a").acquire(&resource()).await.unwrap();
+    let operator = Operator::of(&servers);
+    let views = operator.seen().await;
+    assert_eq!(operator.force(&views).await, 1);
     drop(lease);
     assert_eq!(servers[0].cli(&["ZCARD", "{fencing}:audit"]), "1000");
     let last = servers[0].cli(&["ZRANGE", "{fencing}:audit", "-1", "-1"]);
@@ -200,13 +211,16 @@ async fn the_audit_keeps_the_last_thousand_lines() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_that_hold_nothing_do_not_bring_it_back() {
     let servers = five();
-    let lease = named(&servers, "stuck").acquire(&resource()).await.unwrap();
+    let lease = client(&servers, "stuck").acquire(&resource()).await.unwrap();
     for server in &servers[3..] {
-        server.cli(&["DEL", "{fencing}:lock:invoice/42"]);
-        server.cli(&["HDEL", "{fencing}:memory", "c:invoice/42"]);
+        server.cli(&["DEL", LOCK]);
+        server.cli(&["HDEL", MEMORY, "c:invoice/42"]);
     }
-    let views = seen(&fleet(&servers), &servers).await;
-    force(&fleet(&servers), &servers[2..], &views).await;
+    let operator = Operator::of(&servers);
+    let views = operator.seen().await;
+    for node in &operator.nodes[2..] {
+        operator.force_on(node, &views).await.unwrap();
+    }
     assert!(lease.renew().await.is_err());
     assert_eq!(lease.lost().await, Loss::Superseded);
 }
@@ -215,15 +229,13 @@ async fn nodes_that_hold_nothing_do_not_bring_it_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_largest_token_of_all_is_used_up() {
     let servers = five();
-    let lease = named(&servers, "stuck").acquire(&resource()).await.unwrap();
-    // It may come late to some nodes.
-    while !servers.iter().all(|it| it.cli(&["EXISTS", "{fencing}:lock:invoice/42"]) == "1") {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let lease = client(&servers, "stuck").acquire(&resource()).await.unwrap();
+    let everywhere = async || servers.iter().all(|it| it.cli(&["EXISTS", LOCK]) == "1");
+    until("it comes late to some nodes", everywhere).await;
     let count = lease.token().get() % 1_000_000;
     // The first node knows of a smaller one, the second has it and no lock, and the last has neither.
     let memory = |server: &RedisServer, change: &[&str]| {
-        server.cli(&[&[change[0], "{fencing}:memory", "c:invoice/42"], &change[1..]].concat());
+        server.cli(&[&[change[0], MEMORY, "c:invoice/42"], &change[1..]].concat());
     };
     for server in &servers[..3] {
         memory(server, &["HSET", &(count + 6).to_string()]);
@@ -233,21 +245,14 @@ async fn the_largest_token_of_all_is_used_up() {
         memory(server, &["HDEL"]);
     }
     for server in [&servers[1], &servers[3], &servers[4]] {
-        server.cli(&["DEL", "{fencing}:lock:invoice/42"]);
+        server.cli(&["DEL", LOCK]);
     }
-    let reached: Vec<RedisNode> =
-        [0, 1, 4].into_iter().map(|place| nodes(&servers).swap_remove(place)).collect();
-    let fleet = fleet(&servers);
-    let mut views = Vec::new();
-    for node in &reached {
-        views.push(node.lock(&fleet, &resource(), BUDGET).await.unwrap());
-    }
-    let values: Vec<_> = views[0].locks.iter().map(|lock| lock.value.clone()).collect();
-    for node in &reached {
-        node.force_release(&fleet, &resource(), &values, &views, BUDGET).await.unwrap();
-    }
+    let mut operator = Operator::of(&servers);
+    operator.nodes.drain(2..4);
+    let views = operator.seen().await;
+    operator.force(&views).await;
     for server in [&servers[0], &servers[1], &servers[4]] {
-        let left = server.cli(&["HGET", "{fencing}:memory", "c:invoice/42"]);
+        let left = server.cli(&["HGET", MEMORY, "c:invoice/42"]);
         assert_eq!(left, (count + 7).to_string());
     }
     assert!(lease.renew().await.is_err());
@@ -257,13 +262,11 @@ async fn the_largest_token_of_all_is_used_up() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_last_token_of_an_era_cannot_be_taken_away() {
     let servers = [RedisServer::start()];
-    let lease = named(&servers, "stuck").acquire(&resource()).await.unwrap();
-    servers[0].cli(&["HSET", "{fencing}:memory", "c:invoice/42", "999999"]);
-    let (fleet, node) = (fleet(&servers), nodes(&servers).remove(0));
-    let views = [node.lock(&fleet, &resource(), BUDGET).await.unwrap()];
-    let values = [views[0].locks[0].value.clone()];
-    let forced = node.force_release(&fleet, &resource(), &values, &views, BUDGET).await;
-    assert_eq!(forced, Err(Fault::Exhausted));
+    let lease = client(&servers, "stuck").acquire(&resource()).await.unwrap();
+    servers[0].cli(&["HSET", MEMORY, "c:invoice/42", "999999"]);
+    let operator = Operator::of(&servers);
+    let views = operator.seen().await;
+    assert_eq!(operator.force_on(&operator.nodes[0], &views).await, Err(Fault::Exhausted));
     lease.renew().await.unwrap();
 }
 
@@ -271,20 +274,19 @@ async fn the_last_token_of_an_era_cannot_be_taken_away() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_is_not_admitted_is_left_alone() {
     let servers = five();
-    let lease = named(&servers, "stuck").acquire(&resource()).await.unwrap();
-    let fleet = fleet(&servers);
-    let views = seen(&fleet, &servers).await;
-    let values: Vec<_> = views[0].locks.iter().map(|lock| lock.value.clone()).collect();
-    let admitted = servers[0].cli(&["HGET", "{fencing}:memory", "admitted"]);
+    let lease = client(&servers, "stuck").acquire(&resource()).await.unwrap();
+    let operator = Operator::of(&servers);
+    let views = operator.seen().await;
+    let admitted = servers[0].cli(&["HGET", MEMORY, "admitted"]);
     for marker in [admitted.replacen(' ', "0 ", 1), format!("{admitted},x")] {
-        servers[0].cli(&["HSET", "{fencing}:memory", "admitted", &marker]);
-        let before = servers[0].cli(&["HGETALL", "{fencing}:memory"]);
-        let node = nodes(&servers).remove(0);
-        assert_eq!(node.lock(&fleet, &resource(), BUDGET).await, Err(Fault::NotAdmitted));
-        let forced = node.force_release(&fleet, &resource(), &values, &views, BUDGET).await;
+        servers[0].cli(&["HSET", MEMORY, "admitted", &marker]);
+        let before = servers[0].cli(&["HGETALL", MEMORY]);
+        let node = &operator.nodes[0];
+        assert_eq!(operator.sees(node).await, Err(Fault::NotAdmitted));
+        let forced = operator.force_on(node, &views).await;
         assert!(matches!(forced, Err(Fault::NotAdmitted | Fault::OtherFleet { .. })), "{forced:?}");
-        assert_eq!(servers[0].cli(&["HGETALL", "{fencing}:memory"]), before);
-        assert_eq!(servers[0].cli(&["EXISTS", "{fencing}:lock:invoice/42"]), "1");
+        assert_eq!(servers[0].cli(&["HGETALL", MEMORY]), before);
+        assert_eq!(servers[0].cli(&["EXISTS", LOCK]), "1");
     }
     drop(lease);
 }
@@ -293,8 +295,8 @@ async fn a_node_that_is_not_admitted_is_left_alone() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn parts_are_counted_and_those_that_have_ended_are_not() {
     let servers = [RedisServer::start()];
-    drop(named(&servers, "a").acquire_shared(&resource()).await.unwrap());
-    let key = "{fencing}:lock:invoice/42";
+    drop(client(&servers, "a").acquire_shared(&resource()).await.unwrap());
+    let key = LOCK;
     servers[0].cli(&["DEL", key]);
     let time = servers[0].cli(&["TIME"]);
     let now: u64 = time.lines().next().unwrap().parse::<u64>().unwrap() * 1000;
@@ -304,16 +306,16 @@ async fn parts_are_counted_and_those_that_have_ended_are_not() {
     }
     servers[0].cli(&["ZADD", key, &(now + 900_000).to_string(), "draining"]);
     servers[0].cli(&["PEXPIRE", key, "900000"]);
-    let node = nodes(&servers).remove(0);
-    let listed = node.locks(|_| true, BUDGET).await.unwrap();
+    let operator = Operator::of(&servers);
+    let listed = operator.nodes[0].locks(|_| true, BUDGET).await.unwrap();
     assert_eq!(listed.len(), 100);
     assert!(listed.iter().all(|lock| lock.shared && lock.holders == 120), "{listed:?}");
-    let views = seen(&fleet(&servers), &servers).await;
+    let views = operator.seen().await;
     let owners: Vec<&[u8]> = views[0].locks.iter().map(|lock| &lock.value[..]).collect();
     assert_eq!(owners.len(), 120);
     assert!(!owners.contains(&&b"draining"[..]) && !owners.contains(&&b"owner-029"[..]));
     // All 120 lose it; the pause for a client that waits to hold it alone goes on.
-    assert_eq!(force(&fleet(&servers), &servers, &views).await, 120);
+    assert_eq!(operator.force(&views).await, 120);
     assert_eq!(servers[0].cli(&["ZRANGE", key, "0", "-1"]), "draining");
     let line = servers[0].cli(&["ZRANGE", "{fencing}:audit", "0", "-1"]);
     assert!(line.contains("and 104 more; done by ") && line.len() < 16 * 140, "{line}");
@@ -323,25 +325,25 @@ async fn parts_are_counted_and_those_that_have_ended_are_not() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_another_holds_it_nothing_is_noted() {
     let servers = five();
-    let lease = named(&servers, "stuck").acquire(&resource()).await.unwrap();
-    let fleet = fleet(&servers);
-    let views = seen(&fleet, &servers).await;
+    let lease = client(&servers, "stuck").acquire(&resource()).await.unwrap();
+    let operator = Operator::of(&servers);
+    let views = operator.seen().await;
     let values = [views[0].locks[0].value.clone()];
-    servers[0].cli(&["SET", "{fencing}:lock:invoice/42", "another"]);
+    servers[0].cli(&["SET", LOCK, "another"]);
     // What stands in the way of a line of the audit does not stand in the way of the release.
     servers[1].cli(&["SET", "{fencing}:audit", "x"]);
-    servers[2].cli(&["DEL", "{fencing}:lock:invoice/42"]);
+    servers[2].cli(&["DEL", LOCK]);
     let mut forced = Vec::new();
-    let count = servers[0].cli(&["HGET", "{fencing}:memory", "c:invoice/42"]);
-    for node in nodes(&servers).into_iter().take(3) {
-        forced.push(node.force_release(&fleet, &resource(), &values, &views, BUDGET).await);
+    let count = servers[0].cli(&["HGET", MEMORY, "c:invoice/42"]);
+    for node in &operator.nodes[..3] {
+        forced.push(operator.force_on(node, &views).await);
         // What was seen of one resource says nothing of another.
-        let other = Resource::new("invoice/43").unwrap();
-        let refused = node.force_release(&fleet, &other, &values, &views, BUDGET).await;
+        let (fleet, other) = (&operator.fleet, named("invoice/43"));
+        let refused = node.force_release(fleet, &other, &values, &views, BUDGET).await;
         assert_eq!(refused, Err(Fault::NotAdmitted));
     }
     assert_eq!(forced, [Ok(Forced::HeldByAnother), Ok(Forced::Taken(1)), Ok(Forced::Free)]);
-    assert_eq!(servers[0].cli(&["HGET", "{fencing}:memory", "c:invoice/42"]), count);
-    assert_eq!(servers[0].cli(&["GET", "{fencing}:lock:invoice/42"]), "another");
+    assert_eq!(servers[0].cli(&["HGET", MEMORY, "c:invoice/42"]), count);
+    assert_eq!(servers[0].cli(&["GET", LOCK]), "another");
     drop(lease);
 }

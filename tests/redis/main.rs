@@ -2,9 +2,11 @@
 
 mod attacks;
 mod faults;
+mod fleet;
 mod holders;
 mod marks;
 mod notified;
+mod proxy;
 mod runtimes;
 mod scripts;
 mod service;

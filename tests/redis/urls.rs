@@ -2,26 +2,14 @@
 
 use std::path::Path;
 use std::process::{Command, Output};
-use std::time::Duration;
 
-use fencing::lock::{AcquireError, NodeCause};
-use fencing::{Redlock, Resource};
-use fencing_protocol::Fault;
+use crate::fleet::*;
+use fencing::lock::NodeCause;
 use support::cli::binary;
-use support::redis::RedisServer;
-
-fn resource() -> Resource {
-    Resource::new("invoice/42").unwrap()
-}
 
 async fn acquire(url: &str) -> Result<(), AcquireError> {
-    let redlock = Redlock::builder()
-        .first_start(true)
-        .redis([url])
-        .wait(Duration::from_secs(5))
-        .build()
-        .unwrap();
-    redlock.acquire(&resource()).await.map(drop)
+    let redlock = Redlock::builder().first_start(true).redis([url]).wait(Duration::from_secs(5));
+    redlock.build().unwrap().acquire(&resource()).await.map(drop)
 }
 
 async fn cause(url: &str) -> NodeCause {
@@ -131,11 +119,10 @@ async fn a_server_that_errs_is_quoted() {
 /// A connection whose other end vanishes while it is idle is found: the kernel asks for it.
 #[tokio::test]
 async fn connections_are_kept_alive() {
-    use fencing::lock::redlock::{Node, RedisNode};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let node = RedisNode::new(&format!("redis://127.0.0.1:{port}"), "fencing").unwrap();
-    let fleet = fencing::lock::redlock::Fleet::new(["a"]).unwrap();
+    let fleet = Fleet::new(["a"]).unwrap();
     let opening = tokio::spawn(node.open(&fleet));
     // The client has sent its first words, and we acknowledge them: the line is idle then.
     let accept = move || {
@@ -144,17 +131,12 @@ async fn connections_are_kept_alive() {
         (end, address)
     };
     let (_end, address) = tokio::task::spawn_blocking(accept).await.unwrap();
-    let until = std::time::Instant::now() + Duration::from_secs(30);
     let line = format!(":{:04X} 0100007F:{port:04X} 01 ", address.port());
-    loop {
+    until("its timer is 02, the one that keeps alive", async || {
         let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
-        let own = table.lines().find(|entry| entry.contains(&line)).unwrap().to_owned();
-        // The timer: 02 is the one that keeps alive.
-        if own.split_whitespace().nth(5).unwrap().starts_with("02:") {
-            break;
-        }
-        assert!(std::time::Instant::now() < until, "{own}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+        let own = table.lines().find(|entry| entry.contains(&line)).unwrap();
+        own.split_whitespace().nth(5).unwrap().starts_with("02:")
+    })
+    .await;
     opening.abort();
 }

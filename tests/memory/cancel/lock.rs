@@ -1,20 +1,12 @@
-use std::time::Duration;
-
-use fencing::Redlock;
-use fencing::lock::Loss;
-use fencing::lock::redlock::Node;
-use fencing_protocol::{Mode, Owner, Request};
-
-use crate::faulty::fleet::{BUDGET, Fleet, TTL, members, resource, settle};
-use support::polled::polled;
+use crate::driver::fleet;
+use crate::driver::fleet::*;
 
 /// More polls than any of these futures takes.
 const MANY: usize = 300;
 
 /// Nodes whose answers are late: there is more to be dropped in between.
 async fn slow() -> (Fleet, Redlock) {
-    let fleet = Fleet::started().await;
-    let redlock = fleet.connected().await;
+    let (fleet, redlock) = Fleet::with_client(5).await;
     for (faults, late) in fleet.faults.iter().zip(1..) {
         faults.delay_replies(BUDGET * late / 10);
     }
@@ -24,22 +16,18 @@ async fn slow() -> (Fleet, Redlock) {
 /// Everything is released as soon as the answers are there, long before the TTL, and the
 /// next caller gets it.
 async fn next_succeeds(fleet: &Fleet, redlock: &Redlock, what: &str) {
-    tokio::time::sleep(BUDGET * 3).await;
+    sleep(BUDGET * 3).await;
     assert_eq!(fleet.locked().await, [false; 5], "{what}");
     let lease = redlock.try_acquire(&resource()).await;
     lease.unwrap_or_else(|error| panic!("{what}: {error}")).release().await.unwrap();
-    tokio::time::sleep(BUDGET * 3).await;
+    sleep(BUDGET * 3).await;
 }
 
 /// Lets one node count further than the others, so that the next token must be published.
 async fn out_of_step(fleet: &Fleet) {
-    let session = fleet.nodes[0].open(&members()).await.unwrap();
-    let (owner, ttl) = (Owner(0xa5c), Duration::from_secs(1));
-    session
-        .call(Request::Acquire { mode: Mode::Exclusive, resource: resource(), owner, ttl })
-        .await
-        .unwrap();
-    session.call(Request::Release { resource: resource(), owner }).await.unwrap();
+    let session = fleet.nodes[0].open(&members(5)).await.unwrap();
+    session.call(fleet::acquire(TTL)).await.unwrap();
+    session.call(fleet::release()).await.unwrap();
 }
 
 /// Drops what `act` makes after each number of polls, until it needs no more.
@@ -99,13 +87,13 @@ async fn health() {
 /// The lease stays, is renewed, and can be waited for again.
 #[tokio::test(start_paused = true)]
 async fn run_and_lost() {
-    let fleet = Fleet::started().await;
+    let fleet = Fleet::of(5).await;
     let redlock = fleet.service().max_hold(TTL * 20).build().unwrap();
     let lease = redlock.acquire(&resource()).await.unwrap();
     for polls in 0..30 {
         let yields = async {
             for _ in 0..polls + 1 {
-                tokio::time::sleep(TTL / 40).await;
+                sleep(TTL / 40).await;
             }
         };
         assert!(polled(lease.run(yields), polls).await.is_none(), "{polls}");
@@ -135,7 +123,7 @@ async fn acquire_behind_a_holder() {
         held.release().await.unwrap();
         next_succeeds(&fleet, &redlock, &format!("{polls} polls")).await;
     }
-    let start = tokio::time::Instant::now();
+    let start = Instant::now();
     redlock.acquire(&resource()).await.unwrap().release().await.unwrap();
     assert!(start.elapsed() < Duration::from_secs(1), "somebody is left in the queue");
 }

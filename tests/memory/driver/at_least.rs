@@ -1,11 +1,6 @@
 //! `lock_at_least_for`: a lock that is released early stays closed for the rest.
 
-use std::time::Duration;
-
-use fencing::lock::{AcquireError, Loss, Released};
-use tokio::time::{Instant, sleep};
-
-use crate::driver::fleet::{Fleet, TTL, ran, resource};
+use crate::driver::fleet::*;
 
 const LEAST: Duration = Duration::from_secs(4);
 
@@ -18,18 +13,15 @@ async fn a_lease_that_is_released_early_leaves_the_lock_closed() {
         let lease = redlock.acquire(&resource()).await.unwrap();
         let lost = lease.lost();
         sleep(LEAST / 4).await;
-        if dropped {
-            drop(lease);
-            redlock.settle().await;
-        } else {
-            assert_eq!(lease.release().await, Ok(Released::Released));
+        match dropped {
+            true => drop(lease),
+            false => assert_eq!(lease.release().await, Ok(Released::Released)),
         }
+        redlock.settle().await;
         // It is over at once, though the lock is not free.
         assert_eq!(lost.await, Loss::Released);
         assert_eq!(start.elapsed(), LEAST / 4);
-        for node in &fleet.faults {
-            assert_eq!(ran(node), ["acquire", "shorten"]);
-        }
+        fleet.assert_ran(&["acquire", "shorten"]);
         match redlock.try_acquire(&resource()).await {
             Err(AcquireError::Held { retry_after, .. }) => assert_eq!(retry_after, LEAST * 3 / 4),
             other => panic!("{other:?}"),

@@ -2,19 +2,13 @@
 //! the middle of a renewal, the holder refuses it.
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Mutex;
 
-use fencing::Resource;
 use fencing::lock::Lease;
 use fencing::time::{Clock, Time};
-use futures_util::FutureExt;
 use tokio::runtime::Handle;
-use tokio::time::sleep;
 
-use crate::driver::fleet::{Fleet, TTL, ran, resource, settle};
-use support::clock::TokioClock;
+use crate::driver::fleet::*;
 
 /// A clock that ends a lease while somebody reads it, as another thread may at any time. The
 /// one that reads is in the middle of a step then, which nothing stops.
@@ -78,15 +72,14 @@ async fn nothing_is_renewed_behind_a_release_in_the_middle_of_a_renewal() {
 /// renewed.
 #[tokio::test(start_paused = true)]
 async fn a_release_leaves_no_watchdog() {
-    let fleet = Fleet::started().await;
-    let redlock = fleet.connected().await;
+    let (_fleet, redlock) = Fleet::with_client(3).await;
     let tasks = || Handle::current().metrics().num_alive_tasks();
     sleep(TTL).await;
     let before = tasks();
     for released in [true, false] {
         let mut leases = Vec::new();
         for number in 0..3 {
-            let resource = Resource::new(format!("{released}/{number}")).unwrap();
+            let resource = named(&format!("{released}/{number}"));
             leases.push(redlock.try_acquire(&resource).await.unwrap());
         }
         settle().await;

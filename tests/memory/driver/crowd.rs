@@ -1,14 +1,8 @@
 //! Counts that pile up on one node: clients that see it at about the same time.
 
-use std::time::Duration;
+use fencing_protocol::CROWDED;
 
-use fencing::lock::redlock::{MemoryNode, Node};
-use fencing::testing::FaultyNode;
-use fencing::{Redlock, Resource};
-use fencing_protocol::{CROWDED, Fleet as List, Mode, Owner, Reply, Request};
-use tokio::time::sleep;
-
-use crate::driver::fleet::Fleet;
+use crate::driver::fleet::*;
 
 const CLIENTS: u64 = 20;
 /// How long each answer takes, and how long after one client the next one comes.
@@ -16,13 +10,12 @@ const DELAY: Duration = Duration::from_millis(10);
 
 /// Lets the node count enough resources to be crowded.
 async fn crowd(node: &MemoryNode) {
-    let list = List::new(["node-0", "node-1", "node-2"]).unwrap();
-    let session = node.open(&list).await.unwrap();
+    let session = node.open(&members(3)).await.unwrap();
     for number in 0..CROWDED {
-        let resource = Resource::new(format!("r{number}")).unwrap();
+        let resource = named(&format!("r{number}"));
         let (owner, ttl) = (Owner(1), Duration::from_millis(1));
-        let reply =
-            session.call(Request::Acquire { mode: Mode::Exclusive, resource, owner, ttl }).await;
+        let acquire = Request::Acquire { mode: Mode::Exclusive, resource, owner, ttl };
+        let reply = session.call(acquire).await;
         assert!(matches!(reply, Ok(Reply::Granted { .. })), "{reply:?}");
     }
 }
@@ -50,7 +43,7 @@ async fn a_node_is_collected_once() {
     assert!(clients[0].health().await.nodes[0].crowded);
     let mut attempts = Vec::new();
     for (client, number) in clients.iter().cloned().zip(0_u64..) {
-        let resource = Resource::new(format!("race/{number}")).unwrap();
+        let resource = named(&format!("race/{number}"));
         attempts.push(tokio::spawn(async move { client.acquire(&resource).await }));
         sleep(DELAY).await;
     }

@@ -1,12 +1,8 @@
 //! From when a lease counts: from before its request, with the drift taken off.
 
-use std::time::Duration;
-
-use fencing::Redlock;
 use fencing::lock::Lease;
-use tokio::time::{Instant, sleep};
 
-use crate::driver::fleet::{BUDGET, DRIFT, Fleet, TTL, ran, resource};
+use crate::driver::fleet::*;
 
 const DELAY: Duration = Duration::from_millis(30);
 
@@ -21,26 +17,30 @@ async fn granted_late(fleet: &Fleet, redlock: &Redlock) -> Lease {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_counts_from_before_its_request() {
-    let fleet = Fleet::started().await;
-    let redlock = fleet.connected().await;
+    let (fleet, redlock) = Fleet::with_client(3).await;
     granted_late(&fleet, &redlock).await.release().await.unwrap();
+}
+
+/// Has nodes 0 and 1 count a lease of which node 2 does not hear, and node 0 be silent then: what 1 and 2 grant has to
+/// be published.
+async fn out_of_step(fleet: &Fleet, redlock: &Redlock, delay: Duration) {
+    fleet.faults[2].refuse(true);
+    fleet.faults[2].break_sessions();
+    redlock.try_acquire(&resource()).await.unwrap().release().await.unwrap();
+    fleet.faults[2].heal();
+    // The pause before it connects again is as long as the budget.
+    while redlock.health().await.granting < 3 {
+        sleep(Duration::from_secs(1)).await;
+    }
+    fleet.faults[0].hang();
+    fleet.faults[1..].iter().for_each(|faults| faults.delay_replies(delay));
 }
 
 /// The counts differ, so that a publish follows: it takes off as much again.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_published_counts_from_before_its_first_request() {
-    let fleet = Fleet::started().await;
-    let redlock = fleet.connected().await;
-    // Nodes 0 and 1 count a lease of which node 2 does not hear.
-    fleet.faults[2].refuse(true);
-    fleet.faults[2].break_sessions();
-    redlock.try_acquire(&resource()).await.unwrap().release().await.unwrap();
-    fleet.faults[2].heal();
-    sleep(Duration::from_secs(3)).await;
-    assert_eq!(redlock.health().await.granting, 3);
-    // Now node 0 is silent: 1 and 2 are the majority.
-    fleet.faults[0].hang();
-    fleet.faults[1..].iter().for_each(|faults| faults.delay_replies(DELAY));
+    let (fleet, redlock) = Fleet::with_client(3).await;
+    out_of_step(&fleet, &redlock, DELAY).await;
     let before = Instant::now();
     let lease = redlock.try_acquire(&resource()).await.unwrap();
     assert_eq!(ran(&fleet.faults[2]), ["acquire", "publish"]);
@@ -50,8 +50,7 @@ async fn a_lease_that_is_published_counts_from_before_its_first_request() {
 
 #[tokio::test(start_paused = true)]
 async fn a_renewed_lease_counts_from_before_its_renewal() {
-    let fleet = Fleet::started().await;
-    let redlock = fleet.connected().await;
+    let (fleet, redlock) = Fleet::with_client(3).await;
     let lease = granted_late(&fleet, &redlock).await;
     let first = lease.valid_for();
     for renewal in 1..=3 {
@@ -74,17 +73,7 @@ async fn a_lease_that_comes_late_is_renewed_all_the_same() {
     let fleet = Fleet::started().await;
     let redlock = fleet.service().node_budget(TTL / 2).build().unwrap();
     redlock.try_acquire(&resource()).await.unwrap().release().await.unwrap();
-    // Nodes 0 and 1 count a lease of which node 2 does not hear: the next one is published.
-    fleet.faults[2].refuse(true);
-    fleet.faults[2].break_sessions();
-    redlock.try_acquire(&resource()).await.unwrap().release().await.unwrap();
-    fleet.faults[2].heal();
-    // With a budget of five seconds the pause before it connects again is as long.
-    while redlock.health().await.granting < 3 {
-        sleep(Duration::from_secs(1)).await;
-    }
-    fleet.faults[0].hang();
-    fleet.faults[1..].iter().for_each(|faults| faults.delay_replies(TTL * 2 / 5));
+    out_of_step(&fleet, &redlock, TTL * 2 / 5).await;
     let lease = redlock.try_acquire(&resource()).await.unwrap();
     let left = lease.valid_for();
     assert!(left > Duration::ZERO && left < TTL / 4, "{left:?}");

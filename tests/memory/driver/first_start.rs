@@ -1,11 +1,6 @@
 //! A client that has said that no lock can be held, and the nodes that restart without their data later.
 
-use std::time::Duration;
-
-use fencing::lock::redlock::MemoryNode;
-use fencing::{Redlock, Resource};
-
-use support::clock::TokioClock;
+use crate::driver::fleet::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_first_start_is_vouched_for_once() {
@@ -18,11 +13,11 @@ async fn a_first_start_is_vouched_for_once() {
             builder.first_start(first).wait(Duration::from_secs(60)).build().unwrap()
         };
         let (first, other) = (service(true), service(false));
-        let resource = Resource::new("invoice/42").unwrap();
+        let resource = resource();
         let lease = first.acquire(&resource).await.unwrap();
         nodes.iter().for_each(MemoryNode::restart);
         // The client that has the lease sees the blank nodes first.
-        assert!(first.try_acquire(&Resource::new("other").unwrap()).await.is_err());
+        assert!(first.try_acquire(&named("other")).await.is_err());
         let next = other.acquire(&resource).await.unwrap();
         assert!(lease.valid_for().is_zero(), "{count} nodes: two leases are valid at once");
         assert!(next.token() > lease.token());

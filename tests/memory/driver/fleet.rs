@@ -1,21 +1,33 @@
-//! Three memory nodes with faults, and the clients of them.
+//! Memory nodes with faults, the clients of them, and what most of their tests use.
 
-use std::time::Duration;
+pub use std::sync::Arc;
+pub use std::sync::atomic::{AtomicUsize, Ordering};
+pub use std::time::Duration;
 
-use fencing::lock::redlock::{MemoryNode, RedlockBuilder};
-use fencing::testing::{Faults, FaultyNode};
-use fencing::{Redlock, Resource};
-use fencing_protocol::Request;
-
-use support::clock::TokioClock;
+pub use fencing::lock::redlock::{MemoryNode, Node, RedlockBuilder, Session};
+pub use fencing::lock::{AcquireError, Loss, Released};
+pub use fencing::testing::{Faults, FaultyNode, seed};
+pub use fencing::{Lease, Redlock, Resource};
+pub use fencing_protocol::{Fault, Mode, Owner, Reply, Request};
+pub use futures_util::FutureExt;
+pub use futures_util::future::BoxFuture;
+pub use support::clock::TokioClock;
+pub use support::polled::polled;
+pub use tokio::task::JoinHandle;
+pub use tokio::time::{Instant, sleep, timeout};
 
 pub const TTL: Duration = Duration::from_secs(10);
 pub const BUDGET: Duration = Duration::from_millis(50);
 /// What is taken off each lease here.
 pub const DRIFT: Duration = Duration::from_millis(400);
+pub const RETRY: Duration = Duration::from_millis(100);
+/// The longest pause of one who is notified, give or take a half.
+pub const MAX_DELAY: Duration = Duration::from_millis(1500);
 
 pub struct Fleet {
     pub clock: TokioClock,
+    /// The clock of each node.
+    pub clocks: Vec<TokioClock>,
     pub nodes: Vec<MemoryNode>,
     pub faulty: Vec<FaultyNode<MemoryNode>>,
     pub faults: Vec<Faults>,
@@ -24,17 +36,30 @@ pub struct Fleet {
 impl Fleet {
     /// Three nodes that are admitted and grant.
     pub async fn started() -> Fleet {
+        Fleet::of(3).await
+    }
+
+    /// The same with this many nodes.
+    pub async fn of(count: usize) -> Fleet {
         let clock = TokioClock::new();
-        let node = |number| MemoryNode::with_clock(format!("node-{number}"), clock.clone());
-        let nodes: Vec<MemoryNode> = (0..3).map(node).collect();
+        let clocks: Vec<TokioClock> = (0..count).map(|_| clock.apart()).collect();
+        let names = members(count);
+        let node = |(name, clock): (&str, &TokioClock)| MemoryNode::with_clock(name, clock.clone());
+        let nodes: Vec<MemoryNode> = names.members().zip(&clocks).map(node).collect();
         let faulty: Vec<_> = nodes.iter().cloned().map(FaultyNode::new).collect();
         let faults = faulty.iter().map(FaultyNode::faults).collect();
-        let fleet = Fleet { clock, nodes, faulty, faults };
-        let redlock = fleet.service().build().unwrap();
-        redlock.acquire(&Resource::new("warm").unwrap()).await.unwrap().release().await.unwrap();
+        let fleet = Fleet { clock, clocks, nodes, faulty, faults };
+        drop(fleet.service().build().unwrap().acquire(&named("warm")).await.unwrap());
         // Whatever that lock left on the nodes is over.
-        tokio::time::sleep(TTL * 2).await;
+        sleep(TTL * 2).await;
         fleet
+    }
+
+    /// The same with a client whose sessions are open.
+    pub async fn with_client(count: usize) -> (Fleet, Redlock) {
+        let fleet = Fleet::of(count).await;
+        let redlock = fleet.connected().await;
+        (fleet, redlock)
     }
 
     pub fn service(&self) -> RedlockBuilder {
@@ -48,26 +73,100 @@ impl Fleet {
 
     /// A service whose sessions are open.
     pub async fn connected(&self) -> Redlock {
+        self.connected_to(self.nodes.len()).await
+    }
+
+    /// The same where others have forgotten.
+    pub async fn connected_to(&self, granting: usize) -> Redlock {
         let redlock = self.service().build().unwrap();
-        assert_eq!(redlock.health().await.granting, 3);
+        assert_eq!(redlock.health().await.granting, granting);
         redlock
     }
 
-    /// The same where one node has forgotten.
-    pub async fn connected_to_two(&self) -> Redlock {
-        let redlock = self.service().build().unwrap();
-        assert_eq!(redlock.health().await.granting, 2);
-        redlock
+    /// A service as another process has it: its callers wait for long.
+    pub fn process(&self) -> Redlock {
+        self.service().retry_delay(RETRY).wait(TTL * 20).build().unwrap()
     }
 
     /// A service without nodes yet.
     pub fn settings(&self) -> RedlockBuilder {
         Redlock::builder().clock(self.clock.clone()).ttl(TTL).node_budget(BUDGET).drift(DRIFT)
     }
+
+    /// What every node has run for `resource()`, by name.
+    #[track_caller]
+    pub fn assert_ran(&self, expected: &[&str]) {
+        self.faults.iter().for_each(|faults| assert_eq!(ran(faults), expected));
+    }
+
+    /// How often the first node was asked for `resource()`.
+    pub fn acquires(&self) -> usize {
+        ran(&self.faults[0]).iter().filter(|name| **name == "acquire").count()
+    }
+
+    /// Which nodes hold a lock of `resource()`, asked past the faults.
+    pub async fn locked(&self) -> Vec<bool> {
+        let mut locked = Vec::new();
+        for node in &self.nodes {
+            let session = node.open(&members(self.nodes.len())).await.unwrap();
+            let reply = session.call(acquire(TTL)).await.unwrap();
+            session.call(release()).await.unwrap();
+            locked.push(match reply {
+                Reply::Granted { .. } => false,
+                Reply::Held { .. } => true,
+                other => panic!("{other:?}"),
+            });
+        }
+        locked
+    }
+}
+
+/// The list of this many nodes.
+pub fn members(count: usize) -> fencing_protocol::Fleet {
+    fencing_protocol::Fleet::new((0..count).map(|number| format!("node-{number}"))).unwrap()
+}
+
+/// A request of somebody who is no client of the fleet, and what takes it back.
+pub fn acquire(ttl: Duration) -> Request {
+    let (mode, owner) = (Mode::Exclusive, Owner(0xa5c));
+    Request::Acquire { mode, resource: resource(), owner, ttl }
+}
+
+pub fn release() -> Request {
+    Request::Release { resource: resource(), owner: Owner(0xa5c) }
+}
+
+pub fn named(name: &str) -> Resource {
+    Resource::new(name).unwrap()
 }
 
 pub fn resource() -> Resource {
-    Resource::new("invoice/42").unwrap()
+    named("invoice/42")
+}
+
+/// Waits for `resource()`, keeps the lease for `hold`, and returns when it had it.
+pub fn waits(redlock: &Redlock, hold: Duration) -> JoinHandle<Instant> {
+    let redlock = redlock.clone();
+    tokio::spawn(async move {
+        let lease = redlock.acquire(&resource()).await.unwrap();
+        let at = Instant::now();
+        sleep(hold).await;
+        lease.release().await.unwrap();
+        at
+    })
+}
+
+/// Polls a future once, which has to wait.
+#[track_caller]
+pub fn begun<F: Future>(future: F) -> std::pin::Pin<Box<F>> {
+    let mut future = Box::pin(future);
+    assert!((&mut future).now_or_never().is_none());
+    future
+}
+
+#[track_caller]
+pub fn assert_held<L: std::fmt::Debug>(found: Result<L, AcquireError>) {
+    assert!(matches!(found, Err(AcquireError::Held { .. })), "{found:?}");
 }
 
 /// Lets everything run that can without time passing.
@@ -77,15 +176,32 @@ pub async fn settle() {
     }
 }
 
+/// What a request is called.
+pub fn name(request: &Request) -> &'static str {
+    match request {
+        Request::Acquire { .. } => "acquire",
+        Request::Publish { .. } => "publish",
+        Request::Renew { .. } => "renew",
+        Request::Release { .. } => "release",
+        Request::Shorten { .. } => "shorten",
+        _ => "other",
+    }
+}
+
 /// What a node has run for `resource()`, by name.
 pub fn ran(faults: &Faults) -> Vec<&'static str> {
-    let name = |request: &Request| match request {
-        Request::Acquire { resource: named, .. } if *named == resource() => Some("acquire"),
-        Request::Publish { resource: named, .. } if *named == resource() => Some("publish"),
-        Request::Renew { resource: named, .. } if *named == resource() => Some("renew"),
-        Request::Release { resource: named, .. } if *named == resource() => Some("release"),
-        Request::Shorten { resource: named, .. } if *named == resource() => Some("shorten"),
+    let log = faults.log();
+    let of = log.iter().filter(|(request, _)| resource_of(request) == Some(&resource()));
+    of.map(|(request, _)| name(request)).collect()
+}
+
+fn resource_of(request: &Request) -> Option<&Resource> {
+    match request {
+        Request::Acquire { resource, .. }
+        | Request::Publish { resource, .. }
+        | Request::Renew { resource, .. }
+        | Request::Release { resource, .. }
+        | Request::Shorten { resource, .. } => Some(resource),
         _ => None,
-    };
-    faults.log().iter().filter_map(|(request, _)| name(request)).collect()
+    }
 }

@@ -1,23 +1,13 @@
 //! While others wait elsewhere, a process hands the lock on within itself for a turn, and nobody elsewhere is notified.
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Mutex;
 
-use fencing::Redlock;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout};
 
-use crate::driver::fleet::{Fleet, TTL, ran, resource};
+use crate::driver::fleet::*;
 
-const RETRY: Duration = Duration::from_millis(100);
-/// The longest pause of one who is notified, give or take a half.
-const MAX_DELAY: Duration = Duration::from_millis(1500);
 /// The most leases in one turn.
 const MOST: usize = 16;
-
-fn process(fleet: &Fleet) -> Redlock {
-    fleet.service().retry_delay(RETRY).wait(TTL * 20).build().unwrap()
-}
 
 /// Two processes with this many callers each, who ask again and again for that time. Returns how many leases each had
 /// without a break, in their order, and the longest wait.
@@ -31,7 +21,7 @@ async fn turns(
     let end = Instant::now() + span;
     let mut callers = JoinSet::new();
     for number in 0..2 {
-        let redlock = process(fleet);
+        let redlock = fleet.process();
         for _ in 0..many {
             let (redlock, held) = (redlock.clone(), Arc::clone(&held));
             callers.spawn(async move {
@@ -95,7 +85,7 @@ async fn long_holds_go_to_the_one_who_has_waited_longest() {
 #[tokio::test(start_paused = true)]
 async fn callers_who_give_up_keep_nobody_out() {
     let fleet = Fleet::started().await;
-    let (impatient, patient) = (process(&fleet), process(&fleet));
+    let (impatient, patient) = (fleet.process(), fleet.process());
     let mut callers = JoinSet::new();
     for number in 0..8_u64 {
         let redlock = impatient.clone();

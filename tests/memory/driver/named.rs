@@ -1,13 +1,8 @@
 //! Nodes in this process keep the names of holders, as those on Redis do.
 
-use fencing::lock::{AcquireError, Holder};
-use fencing::{Redlock, Resource};
+use fencing::lock::Holder;
 
-use crate::driver::fleet::{Fleet, resource};
-
-fn named(fleet: &Fleet, name: &str) -> Redlock {
-    fleet.service().holder(name).build().unwrap()
-}
+use crate::driver::fleet::*;
 
 #[track_caller]
 fn holder<L: std::fmt::Debug>(outcome: Result<L, AcquireError>) -> Holder {
@@ -20,8 +15,8 @@ fn holder<L: std::fmt::Debug>(outcome: Result<L, AcquireError>) -> Holder {
 #[tokio::test(start_paused = true)]
 async fn the_error_names_the_holder() {
     let fleet = Fleet::started().await;
-    let (a, b) = (named(&fleet, "a"), named(&fleet, "b"));
-    let several = ["x", "y"].map(|name| Resource::new(name).unwrap());
+    let [a, b] = ["a", "b"].map(|name| fleet.service().holder(name).build().unwrap());
+    let several = ["x", "y"].map(named);
     for _ in 0..3 {
         let lease = a.acquire(&resource()).await.unwrap();
         let found = holder(b.try_acquire(&resource()).await);

@@ -1,76 +1,36 @@
 //! Between processes the nodes notify the one who has waited longest that a lock was released. It is a
 //! hint: lost, repeated or forged, it costs the pause of a poll, and no more.
 
-use std::time::Duration;
+use tokio::time::sleep_until;
 
-use fencing::{Redlock, Resource};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use crate::driver::fleet::*;
 
-use crate::driver::fleet::{Fleet, TTL, ran, resource};
-
-const RETRY: Duration = Duration::from_millis(100);
-/// The longest pause of one who is notified, give or take a half.
-const MAX_DELAY: Duration = Duration::from_millis(1500);
-
-fn process(fleet: &Fleet) -> Redlock {
-    fleet.service().retry_delay(RETRY).wait(TTL * 20).build().unwrap()
-}
-
-fn acquires(fleet: &Fleet) -> usize {
-    ran(&fleet.faults[0]).iter().filter(|name| **name == "acquire").count()
-}
-
-/// Waits in a process of its own, and returns when it had the lease, which it keeps for `hold`.
-fn waits(redlock: &Redlock, hold: Duration) -> tokio::task::JoinHandle<Instant> {
-    let redlock = redlock.clone();
-    tokio::spawn(async move {
-        let lease = redlock.acquire(&resource()).await.unwrap();
-        let at = Instant::now();
-        sleep(hold).await;
-        lease.release().await.unwrap();
-        at
-    })
-}
-
+/// Of a lease of one resource, and of several: one waits for one of them.
 #[tokio::test(start_paused = true)]
 async fn a_release_notifies_a_waiter_elsewhere() {
     let fleet = Fleet::started().await;
-    let lease = process(&fleet).acquire(&resource()).await.unwrap();
-    let elsewhere = process(&fleet);
-    let waiter = waits(&elsewhere, Duration::ZERO);
-    sleep(RETRY * 20).await;
-    let start = Instant::now();
-    lease.release().await.unwrap();
-    assert_eq!(waiter.await.unwrap() - start, Duration::ZERO);
+    let several = [named("other"), resource()];
+    for of in [&several[1..], &several] {
+        let lease = fleet.process().acquire_all(of).await.unwrap();
+        let waiter = waits(&fleet.process(), Duration::ZERO);
+        sleep(RETRY * 20).await;
+        let start = Instant::now();
+        lease.release().await.unwrap();
+        assert_eq!(waiter.await.unwrap() - start, Duration::ZERO, "{of:?}");
+    }
 }
 
-/// The same where the lease was of several resources.
-#[tokio::test(start_paused = true)]
-async fn a_release_of_several_notifies_the_waiter_for_one_of_them() {
-    let fleet = Fleet::started().await;
-    let several = [Resource::new("other").unwrap(), resource()];
-    let lease = process(&fleet).acquire_all(&several).await.unwrap();
-    let elsewhere = process(&fleet);
-    let waiter = waits(&elsewhere, Duration::ZERO);
-    sleep(RETRY * 20).await;
-    let start = Instant::now();
-    lease.release().await.unwrap();
-    assert_eq!(waiter.await.unwrap() - start, Duration::ZERO);
-}
-
-/// One after another, each notified by the one before it, in the order in which they came.
 #[tokio::test(start_paused = true)]
 async fn the_longest_waiter_is_notified_first() {
     let fleet = Fleet::started().await;
-    let lease = process(&fleet).acquire(&resource()).await.unwrap();
-    let processes: Vec<Redlock> = (0..20).map(|_| process(&fleet)).collect();
+    let lease = fleet.process().acquire(&resource()).await.unwrap();
     let mut waiters = Vec::new();
-    for elsewhere in &processes {
-        waiters.push(waits(elsewhere, RETRY / 10));
+    for _ in 0..20 {
+        waiters.push(waits(&fleet.process(), RETRY / 10));
         sleep(Duration::from_millis(1)).await;
     }
     sleep(MAX_DELAY * 4).await;
-    let asked = acquires(&fleet);
+    let asked = fleet.acquires();
     let start = Instant::now();
     lease.release().await.unwrap();
     let mut turns = Vec::new();
@@ -86,18 +46,17 @@ async fn the_longest_waiter_is_notified_first() {
         assert_eq!(*time, RETRY / 10 * turn as u32, "{place}");
     }
     // Besides, waiters ask about once a second.
-    let asked = acquires(&fleet) - asked;
+    let asked = fleet.acquires() - asked;
     assert!(asked <= 20 + 10, "{asked}");
 }
 
-/// Two clients that ask again at once: each waits for one hold of the other.
 #[tokio::test(start_paused = true)]
 async fn two_that_ask_again_at_once_take_turns() {
     let fleet = Fleet::started().await;
     let hold = Duration::from_millis(500);
     let clients: Vec<_> = (0..2)
         .map(|_| {
-            let redlock = process(&fleet);
+            let redlock = fleet.process();
             tokio::spawn(async move {
                 let mut longest = Duration::ZERO;
                 for _ in 0..75 {
@@ -117,18 +76,16 @@ async fn two_that_ask_again_at_once_take_turns() {
     }
 }
 
-/// While a lock is held, waiters ask less and less.
 #[tokio::test(start_paused = true)]
 async fn waiters_ask_seldom() {
     let fleet = Fleet::started().await;
-    let _lease = process(&fleet).acquire(&resource()).await.unwrap();
-    let processes: Vec<Redlock> = (0..10).map(|_| process(&fleet)).collect();
-    let _waiters: Vec<_> = processes.iter().map(|it| waits(it, Duration::ZERO)).collect();
+    let _lease = fleet.process().acquire(&resource()).await.unwrap();
+    let waiters: Vec<_> = (0..10).map(|_| waits(&fleet.process(), Duration::ZERO)).collect();
     sleep(TTL).await;
-    let asked = acquires(&fleet);
+    let asked = fleet.acquires();
     let time = Duration::from_secs(60);
     sleep(time).await;
-    let each = (acquires(&fleet) - asked) / processes.len();
+    let each = (fleet.acquires() - asked) / waiters.len();
     assert!(each <= 120, "{each} in {time:?}");
 }
 
@@ -136,12 +93,9 @@ async fn waiters_ask_seldom() {
 #[tokio::test(start_paused = true)]
 async fn without_hints_a_release_is_found_out() {
     let fleet = Fleet::started().await;
-    for faults in &fleet.faults {
-        faults.lose_notifications(true);
-    }
-    let lease = process(&fleet).acquire(&resource()).await.unwrap();
-    let elsewhere = process(&fleet);
-    let waiter = waits(&elsewhere, Duration::ZERO);
+    fleet.faults.iter().for_each(|faults| faults.lose_notifications(true));
+    let lease = fleet.process().acquire(&resource()).await.unwrap();
+    let waiter = waits(&fleet.process(), Duration::ZERO);
     sleep(TTL * 2).await;
     let start = Instant::now();
     lease.release().await.unwrap();
@@ -153,24 +107,22 @@ async fn without_hints_a_release_is_found_out() {
 #[tokio::test(start_paused = true)]
 async fn forged_hints_raise_no_storm() {
     let fleet = Fleet::started().await;
-    let _lease = process(&fleet).acquire(&resource()).await.unwrap();
-    let elsewhere = process(&fleet);
-    let _waiter = waits(&elsewhere, Duration::ZERO);
+    let _lease = fleet.process().acquire(&resource()).await.unwrap();
+    let _waiter = waits(&fleet.process(), Duration::ZERO);
     sleep(TTL).await;
     fleet.faults.iter().for_each(|faults| faults.forge_notifications(true));
     sleep(RETRY * 20).await;
-    let asked = acquires(&fleet);
+    let asked = fleet.acquires();
     sleep(RETRY * 100).await;
-    let asked = acquires(&fleet) - asked;
+    let asked = fleet.acquires() - asked;
     assert!(asked <= 110, "{asked}");
 }
 
-/// One who was notified and does not want it any more has the next one notified.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_that_gives_up_is_in_nobodys_way() {
     let fleet = Fleet::started().await;
-    let lease = process(&fleet).acquire(&resource()).await.unwrap();
-    let (first, second) = (process(&fleet), process(&fleet));
+    let lease = fleet.process().acquire(&resource()).await.unwrap();
+    let (first, second) = (fleet.process(), fleet.process());
     let gone = timeout(RETRY * 30, async move { first.acquire(&resource()).await.map(drop) });
     let gone = tokio::spawn(gone);
     sleep(RETRY).await;
@@ -196,9 +148,9 @@ async fn crash(services: usize) {
     let waiters: Vec<_> = (0..WAITERS).map(|it| waits(&processes[it % services], hold)).collect();
     let end = start + TTL + delay;
     sleep_until(end - RETRY).await;
-    let asked = acquires(&fleet);
+    let asked = fleet.acquires();
     sleep_until(end + RETRY * 3).await;
-    let asked = acquires(&fleet) - asked;
+    let asked = fleet.acquires() - asked;
     assert!(asked <= services * 4, "{asked}");
     let mut times = Vec::new();
     for waiter in waiters {
@@ -216,11 +168,7 @@ async fn crash(services: usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crash_lets_one_of_64_processes_in() {
+async fn a_crash_lets_one_of_64_in_by_processes_or_by_tasks() {
     crash(64).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_crash_lets_one_of_64_tasks_in() {
     crash(1).await;
 }

@@ -1,22 +1,10 @@
 //! What waits while a node owes an answer: it is sent when the answer comes in time for it,
 //! and refused otherwise. Releases do not wait. What one session owes is not booked on the next.
 
-use std::time::Duration;
+use fencing::lock::RenewError;
 
-use fencing::lock::redlock::MemoryNode;
-use fencing::lock::{AcquireError, RenewError};
-use fencing::{Redlock, Resource};
-use fencing_protocol::{Fault, Request};
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout};
-
-use crate::driver::fleet::{BUDGET, TTL};
+use crate::driver::fleet::*;
 use crate::driver::wire::{Fate, Wire};
-use support::clock::TokioClock;
-
-fn named(name: &str) -> Resource {
-    Resource::new(name).unwrap()
-}
 
 /// One node and its client, which has a session.
 async fn started() -> (Wire, Redlock) {
@@ -28,23 +16,23 @@ async fn started() -> (Wire, Redlock) {
     (wire, redlock)
 }
 
-fn fate(session: u64, request: &Request, of: u64) -> Fate {
-    match request {
-        Request::Acquire { resource, .. } if session == of && resource.as_str() == "silent" => {
-            Fate::Silence
-        }
-        Request::Acquire { resource, .. } if session == of && resource.as_str() == "broken" => {
-            Fate::Breaks
-        }
+/// What this session owes, by the name that is asked for.
+fn owes(wire: &Wire, of: u64) {
+    wire.rule(move |session, request| match request {
+        Request::Acquire { resource, .. } if session == of => match resource.as_str() {
+            "silent" => Fate::Silence,
+            "broken" => Fate::Breaks,
+            _ => Fate::Runs,
+        },
         _ => Fate::Runs,
-    }
+    });
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_an_older_session_owes_does_not_close_the_next_one() {
     let (wire, redlock) = started().await;
     let old = wire.sessions();
-    wire.rule(move |session, request| fate(session, request, old));
+    owes(&wire, old);
     // The old session leaves the first unanswered and breaks with the second.
     let silent = tokio::spawn({
         let redlock = redlock.clone();
@@ -72,7 +60,7 @@ async fn what_an_older_session_owes_does_not_close_the_next_one() {
 async fn a_session_that_owes_an_answer_is_asked_nothing_else() {
     let (wire, redlock) = started().await;
     let old = wire.sessions();
-    wire.rule(move |session, request| fate(session, request, old));
+    owes(&wire, old);
     let before = wire.acquires().len();
     assert!(redlock.try_acquire(&named("silent")).await.is_err());
     assert!(redlock.try_acquire(&named("well")).await.is_err());
@@ -82,29 +70,28 @@ async fn a_session_that_owes_an_answer_is_asked_nothing_else() {
     assert_eq!(wire.sessions(), old + 1);
 }
 
-fn slow(request: &Request) -> bool {
-    matches!(request, Request::Acquire { resource, .. } if resource.as_str() == "slow")
-}
-
 /// Asks for a resource whose answer is late when this returns, and comes soon.
 async fn late_by_now(wire: &Wire, redlock: &Redlock) -> JoinHandle<Result<(), AcquireError>> {
-    wire.rule(|_, request| if slow(request) { Fate::After(BUDGET * 3 / 2) } else { Fate::Runs });
+    wire.rule(|_, request| match request {
+        Request::Acquire { resource, .. } if *resource == named("slow") => {
+            Fate::After(BUDGET * 3 / 2)
+        }
+        _ => Fate::Runs,
+    });
     let redlock = redlock.clone();
     let late = tokio::spawn(async move { redlock.try_acquire(&named("slow")).await.map(drop) });
     sleep(BUDGET + BUDGET / 10).await;
     late
 }
 
-/// One late answer refuses nothing that came behind it.
 #[tokio::test(start_paused = true)]
 async fn what_came_behind_a_late_answer_is_sent_after_it() {
     let (wire, redlock) = started().await;
     let late = late_by_now(&wire, &redlock).await;
     let start = Instant::now();
-    let leases = ["a", "b", "c"].map(named);
     let mut acquired = Vec::new();
-    for name in &leases {
-        acquired.push(redlock.try_acquire(name).await.unwrap());
+    for name in ["a", "b", "c"] {
+        acquired.push(redlock.try_acquire(&named(name)).await.unwrap());
     }
     assert_eq!(start.elapsed(), BUDGET * 3 / 2 - (BUDGET + BUDGET / 10));
     assert!(late.await.unwrap().is_err());
@@ -142,7 +129,6 @@ async fn who_waits_for_a_turn_is_not_late() {
     }
 }
 
-/// A session that was idle and is gone is replaced before a request is lost with it.
 #[tokio::test(start_paused = true)]
 async fn an_idle_session_that_is_gone_costs_no_vote() {
     let (wire, redlock) = started().await;
@@ -175,7 +161,6 @@ async fn an_idle_session_that_hangs_is_not_taken_for_an_overload() {
     redlock.try_acquire(&named("well")).await.unwrap().release().await.unwrap();
 }
 
-/// More releases than may be on their way to a node that owes answers: none is refused, all are sent.
 #[tokio::test(start_paused = true)]
 async fn every_release_of_a_burst_reaches_a_slow_node() {
     const LEASES: usize = 5_000;
@@ -194,7 +179,6 @@ async fn every_release_of_a_burst_reaches_a_slow_node() {
     assert_eq!(wire.releases() - before, LEASES);
 }
 
-/// A release that a session has taken with it is sent again in the next one.
 #[tokio::test(start_paused = true)]
 async fn a_release_that_is_lost_with_its_session_is_sent_again() {
     for lost in [Fate::Breaks, Fate::Silence] {

@@ -1,13 +1,8 @@
 //! For how long a node that forgot stays closed: until no lock can be out that it knew of.
 
-use std::time::Duration;
-
-use fencing::Redlock;
 use fencing::lock::Fault;
-use fencing_protocol::Request;
-use tokio::time::sleep;
 
-use crate::driver::fleet::{BUDGET, Fleet, TTL, resource, settle};
+use crate::driver::fleet::*;
 
 const HOUR: Duration = Duration::from_secs(3600);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -29,8 +24,7 @@ async fn closed(redlock: &Redlock) -> Vec<Duration> {
 /// Servers that all come up at one time without data may have granted what the client asks for.
 #[tokio::test(start_paused = true)]
 async fn a_new_start_waits_for_the_longest_ttl_of_the_client() {
-    let fleet = Fleet::started().await;
-    let redlock = fleet.connected().await;
+    let (fleet, redlock) = Fleet::with_client(3).await;
     fleet.nodes.iter().for_each(|node| node.restart());
     let closed_for = closed(&redlock).await;
     assert!(closed_for.iter().all(|left| *left < TTL), "{closed_for:?}");
@@ -82,7 +76,7 @@ async fn the_others_are_asked_for_a_promise_after_two_budgets() {
     };
     let before = promises();
     fleet.nodes[1].restart();
-    let redlock = fleet.connected_to_two().await;
+    let redlock = fleet.connected_to(2).await;
     sleep(BUDGET * 3 / 2).await;
     assert_eq!(promises(), before);
     sleep(BUDGET).await;
@@ -90,66 +84,49 @@ async fn the_others_are_asked_for_a_promise_after_two_budgets() {
     drop(redlock);
 }
 
-/// A lease of an hour is out, and clients with a short TTL bring a node back.
+/// A lease of an hour is out, and clients with a short TTL bring a node back. One that is renewed counts from its
+/// renewal.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_forgot_is_closed_until_the_leases_of_others_have_ended() {
-    let fleet = Fleet::started().await;
-    let other = fleet.service().ttl(HOUR).renew(false).build().unwrap();
-    let lease = other.try_acquire(&resource()).await.unwrap();
-    sleep(MINUTE * 20).await;
-    fleet.nodes[1].restart();
-    let redlock = fleet.connected_to_two().await;
-    let closed = closed(&redlock).await;
-    assert_eq!((closed[0], closed[2]), (Duration::ZERO, Duration::ZERO));
-    assert!(closed[1] >= lease.valid_for(), "{closed:?}, out for {:?}", lease.valid_for());
-    assert!(closed[1] <= HOUR, "{closed:?}");
+    for (renews, minutes) in [(false, 20), (true, 45)] {
+        let fleet = Fleet::started().await;
+        let other = fleet.service().ttl(HOUR).renew(renews).build().unwrap();
+        let lease = other.try_acquire(&resource()).await.unwrap();
+        sleep(MINUTE * minutes).await;
+        assert_eq!(lease.valid_for() > MINUTE * 50, renews);
+        match renews {
+            true => fleet.nodes[1].flush(),
+            false => fleet.nodes[1].restart(),
+        }
+        let closed = closed(&fleet.connected_to(2).await).await;
+        assert_eq!((closed[0], closed[2]), (Duration::ZERO, Duration::ZERO));
+        assert!(closed[1] >= lease.valid_for(), "{closed:?}, out for {:?}", lease.valid_for());
+        assert!(closed[1] <= HOUR, "{closed:?}");
+    }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_renewed_lease_counts_from_its_renewal() {
-    let fleet = Fleet::started().await;
-    let other = fleet.service().ttl(HOUR).build().unwrap();
-    let lease = other.try_acquire(&resource()).await.unwrap();
-    // It was renewed five minutes ago.
-    sleep(MINUTE * 45).await;
-    assert!(lease.valid_for() > MINUTE * 50);
-    fleet.nodes[1].flush();
-    let redlock = fleet.connected_to_two().await;
-    let closed = closed(&redlock).await;
-    assert!(closed[1] >= lease.valid_for(), "{closed:?}, out for {:?}", lease.valid_for());
-}
-
-/// What is over closes nobody.
+/// Nor does a lease of a day that was released an hour ago close a node for the rest of the day.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_was_over_before_closes_nobody() {
-    let fleet = Fleet::started().await;
-    let other = fleet.service().ttl(HOUR).renew(false).build().unwrap();
-    let lease = other.try_acquire(&resource()).await.unwrap();
-    lease.lost().await;
-    sleep(MINUTE).await;
-    fleet.nodes[1].flush();
-    let redlock = fleet.connected_to_two().await;
-    assert_eq!(closed(&redlock).await, [Duration::ZERO; 3]);
+    for released in [false, true] {
+        let fleet = Fleet::started().await;
+        let builder = fleet.service().ttl(if released { HOUR * 24 } else { HOUR });
+        let lease = builder.renew(released).build().unwrap().try_acquire(&resource()).await;
+        match released {
+            true => drop(lease.unwrap().release().await.unwrap()),
+            false => drop(lease.unwrap().lost().await),
+        }
+        sleep(if released { HOUR } else { MINUTE }).await;
+        fleet.nodes[1].flush();
+        let closed = closed(&fleet.connected_to(2).await).await;
+        let most = if released { MINUTE * 9 / 8 } else { Duration::ZERO };
+        assert!(closed.iter().all(|left| *left <= most), "released {released}: {closed:?}");
+    }
 }
 
-/// A lease of a day that was released an hour ago closes nobody for the rest of the day.
-#[tokio::test(start_paused = true)]
-async fn a_long_lease_that_was_released_closes_nobody() {
-    let fleet = Fleet::started().await;
-    let other = fleet.service().ttl(HOUR * 24).build().unwrap();
-    other.try_acquire(&resource()).await.unwrap().release().await.unwrap();
-    sleep(HOUR).await;
-    fleet.nodes[1].flush();
-    let redlock = fleet.connected_to_two().await;
-    let closed = closed(&redlock).await;
-    assert!(closed[1] <= MINUTE * 9 / 8, "{closed:?}");
-}
-
-/// A stopped node takes no session, and comes back with nothing in its memory.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_was_stopped_is_away_until_it_starts() {
-    let fleet = Fleet::started().await;
-    let redlock = fleet.connected().await;
+    let (fleet, redlock) = Fleet::with_client(3).await;
     let lease = redlock.acquire(&resource()).await.unwrap();
     fleet.nodes[0].stop();
     settle().await;

@@ -1,17 +1,8 @@
 //! The pauses between attempts grow, and have a random part: contenders that met once must not meet
 //! each time. No pause is longer than the lock lasts.
 
-use std::time::Duration;
-
-use fencing::Redlock;
-use fencing::lock::redlock::MemoryNode;
-use fencing::testing::seed;
-
-use crate::driver::fleet::{TTL, resource};
+use crate::driver::fleet::*;
 use crate::driver::wire::Wire;
-use support::clock::TokioClock;
-
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// The pauses of one contender while another holds the lock.
 async fn pauses(from: u64) -> Vec<Duration> {
@@ -21,7 +12,7 @@ async fn pauses(from: u64) -> Vec<Duration> {
     let _lease = holder.acquire(&resource()).await.unwrap();
     let wire = Wire::new(node);
     let contender = Redlock::builder().nodes([wire.clone()]).clock(clock).ttl(TTL);
-    let contender = contender.retry_delay(PAUSE).wait(PAUSE * 120).build().unwrap();
+    let contender = contender.retry_delay(RETRY).wait(RETRY * 120).build().unwrap();
     seed(Some(from));
     assert!(contender.acquire(&resource()).await.is_err());
     seed(None);
@@ -33,18 +24,14 @@ async fn pauses(from: u64) -> Vec<Duration> {
 
 #[tokio::test(start_paused = true)]
 async fn pauses_begin_around_the_retry_delay_grow_and_differ() {
-    let pauses = pauses(1).await;
+    let (pauses, others) = (pauses(1).await, pauses(2).await);
+    assert_ne!(pauses, others, "two contenders");
     let tick = Duration::from_millis(1);
     for (number, pause) in pauses.iter().enumerate().take(20) {
-        let delay = PAUSE * (1 + number as u32).min(2);
+        let delay = RETRY * (1 + number as u32).min(2);
         assert!(*pause >= delay / 2 && *pause <= delay * 3 / 2 + tick, "{pauses:?}");
     }
     let late = &pauses[3..20];
-    assert!(late.iter().any(|pause| *pause < PAUSE * 2 - tick * 10), "{pauses:?}");
-    assert!(late.iter().any(|pause| *pause > PAUSE * 2 + tick * 10), "{pauses:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn two_contenders_pause_differently() {
-    assert_ne!(pauses(1).await, pauses(2).await);
+    assert!(late.iter().any(|pause| *pause < RETRY * 2 - tick * 10), "{pauses:?}");
+    assert!(late.iter().any(|pause| *pause > RETRY * 2 + tick * 10), "{pauses:?}");
 }

@@ -1,12 +1,6 @@
 //! A client with a list that was left, and a node of the new list that has forgotten everything.
 
-use std::time::Duration;
-
-use fencing::lock::redlock::MemoryNode;
-use fencing::{Redlock, Resource};
-use tokio::time::sleep;
-
-use support::clock::TokioClock;
+use crate::driver::fleet::*;
 
 /// The client of the old list [a] is the first that sees the blank node. The fleet [a, b, c] brings it back before
 /// it is started for the old list.
@@ -19,7 +13,7 @@ async fn a_stale_client_does_not_start_a_node_that_its_fleet_brings_back() {
         builder.ttl(Duration::from_secs(1)).build().unwrap()
     };
     let (old, new) = (service(&nodes[..1]), service(&nodes));
-    let resource = Resource::new("invoice/42").unwrap();
+    let resource = resource();
     old.acquire(&resource).await.unwrap().release().await.unwrap();
     old.operator().move_to(&new).await.unwrap();
     new.acquire(&resource).await.unwrap().release().await.unwrap();

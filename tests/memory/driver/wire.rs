@@ -1,13 +1,11 @@
 //! A node whose sessions do with each request what a test says.
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Mutex;
 
-use fencing::lock::redlock::{MemoryNode, Node, Session};
-use fencing_protocol::{Fault, Fleet, Reply, Request};
-use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, pending, ready};
-use tokio::time::{Instant, sleep};
+use fencing_protocol::Fleet;
+use futures_util::future::{pending, ready};
+
+use crate::driver::fleet::*;
 
 /// What becomes of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +18,8 @@ pub enum Fate {
     Silence,
     /// The session breaks, for this caller.
     Breaks,
+    /// The node has no memory left for it.
+    OutOfMemory,
 }
 
 type Rule = Box<dyn Fn(u64, &Request) -> Fate + Send>;
@@ -134,6 +134,7 @@ impl Session for Wired {
                 .boxed()
             }
             Fate::Silence => pending().boxed(),
+            Fate::OutOfMemory => ready(Err(Fault::OutOfMemory)).boxed(),
             Fate::Breaks => ready(Err(Fault::Disconnected("broken by a test".into()))).boxed(),
         }
     }

@@ -1,17 +1,11 @@
 //! Clocks of nodes that jump: exclusion may suffer, the order of the tokens may not.
 
-use std::time::Duration;
-
-use fencing::lock::AcquireError;
-use tokio::time::{Instant, sleep};
-
-use crate::faulty::fleet::{Fleet, TTL, resource, settle};
+use crate::driver::fleet::*;
 
 /// Clocks of a majority jump ahead: locks expire early, and two hold the lease at once.
 #[tokio::test(start_paused = true)]
 async fn an_early_expiry_gives_larger_tokens_and_the_first_holder_learns_of_it() {
-    let fleet = Fleet::started().await;
-    let redlock = fleet.connected().await;
+    let (fleet, redlock) = Fleet::with_client(5).await;
     let mut last = None;
     let mut leases = Vec::new();
     for round in 0..20 {
@@ -32,16 +26,16 @@ async fn an_early_expiry_gives_larger_tokens_and_the_first_holder_learns_of_it()
 /// Clocks of a majority jump back: a holder that vanished leaves locks for an hour.
 #[tokio::test(start_paused = true)]
 async fn a_stuck_lock_is_held_until_its_time_and_the_next_token_is_larger() {
-    let fleet = Fleet::started().await;
+    let fleet = Fleet::of(5).await;
     let vanished = fleet.service().renew(false).build().unwrap();
     let first = vanished.acquire(&resource()).await.unwrap();
-    fleet.faults.iter().for_each(|faults| faults.hang());
+    fleet.faults.iter().for_each(Faults::hang);
     let token = first.token();
     first.lost().await;
     // It never releases.
     std::mem::forget(first);
     fleet.clocks[..3].iter().for_each(|clock| clock.jump(-3600));
-    fleet.faults.iter().for_each(|faults| faults.resume());
+    fleet.faults.iter().for_each(Faults::resume);
     let redlock = fleet.service().wait(Duration::ZERO).build().unwrap();
     let start = Instant::now();
     let lease = loop {
@@ -59,7 +53,7 @@ async fn a_stuck_lock_is_held_until_its_time_and_the_next_token_is_larger() {
 /// forgets and is given an era while the clocks are wrong.
 #[tokio::test(start_paused = true)]
 async fn clocks_that_jump_both_ways_never_reverse_the_tokens() {
-    let fleet = Fleet::started().await;
+    let fleet = Fleet::of(5).await;
     let clients = [fleet.connected().await, fleet.connected().await];
     // The same each time: a walk through all of it.
     let mut state = 0x2545_f491_4f6c_dd1d_u64;

@@ -2,7 +2,6 @@
 //! runtime's clock, and exact.
 
 mod clocks;
-pub mod fleet;
 mod hung;
 mod lost;
 mod queue;

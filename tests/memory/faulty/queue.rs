@@ -1,39 +1,25 @@
 //! The local queue: one contender on the wire, and all told the truth.
 
-use std::time::Duration;
+use crate::driver::fleet::*;
 
-use fencing::lock::AcquireError;
-
-use crate::faulty::fleet::{Fleet, ran, resource};
-
+/// Also where the one that asks waits for longer than the others.
 #[tokio::test(start_paused = true)]
 async fn waiters_get_the_error_of_the_acquirer() {
-    waiters(Duration::from_secs(2)).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn so_do_waiters_with_a_shorter_wait() {
-    waiters(Duration::from_secs(5)).await;
-}
-
-async fn waiters(contender: Duration) {
-    let fleet = Fleet::started().await;
-    let holder = fleet.connected().await.acquire(&resource()).await.unwrap();
-    let redlock = fleet.service().wait(Duration::from_secs(2)).build().unwrap();
-    let before = ran(&fleet.faults[0]).len();
-    let waiters: Vec<_> = (0..200)
-        .map(|number| {
-            let redlock = redlock.clone();
-            let redlock = if number == 0 { redlock.with_wait(contender).unwrap() } else { redlock };
-            tokio::spawn(async move { redlock.acquire(&resource()).await.map(drop) })
-        })
-        .collect();
-    for waiter in waiters {
-        let error = waiter.await.unwrap().unwrap_err();
-        assert!(matches!(error, AcquireError::Held { .. }), "{error}");
+    for seconds in [2, 5] {
+        let fleet = Fleet::of(5).await;
+        let _held = fleet.connected().await.acquire(&resource()).await.unwrap();
+        let redlock = fleet.service().wait(Duration::from_secs(2)).build().unwrap();
+        let acquirer = redlock.with_wait(Duration::from_secs(seconds)).unwrap();
+        let before = ran(&fleet.faults[0]).len();
+        let waiters = (0..200).map(|number| {
+            let redlock = if number == 0 { acquirer.clone() } else { redlock.clone() };
+            tokio::spawn(async move { redlock.acquire(&resource()).await })
+        });
+        for waiter in waiters.collect::<Vec<_>>() {
+            assert_held(waiter.await.unwrap());
+        }
+        // Each attempt is a request and its release; there is a renewal as well.
+        let asked = ran(&fleet.faults[0]).len() - before;
+        assert!(asked < 2 * 5000 / 50 + 5, "{asked} requests");
     }
-    // Each attempt is a request and its release; there is a renewal as well.
-    let asked = ran(&fleet.faults[0]).len() - before;
-    assert!(asked < 2 * 5000 / 50 + 5, "{asked} requests");
-    drop(holder);
 }

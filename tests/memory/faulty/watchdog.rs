@@ -1,11 +1,8 @@
 //! The watchdog against nodes that hang, against loss, and against the release.
 
-use std::time::Duration;
+use fencing::lock::Lease;
 
-use fencing::lock::{Lease, Loss, Released};
-use tokio::time::{Instant, sleep, timeout};
-
-use crate::faulty::fleet::{BUDGET, Fleet, TTL, ran, resource, settle};
+use crate::driver::fleet::*;
 
 /// From now to the end of the lease, by the deadline it shows.
 fn left(lease: &Lease) -> Duration {
@@ -14,72 +11,53 @@ fn left(lease: &Lease) -> Duration {
     left
 }
 
+/// Whether nothing answers, or the nodes renew the lock and no answer of a majority is heard in time.
 #[tokio::test(start_paused = true)]
-async fn loss_comes_at_the_local_deadline_though_nothing_answers() {
-    let fleet = Fleet::started().await;
-    let lease = fleet.connected().await.try_acquire(&resource()).await.unwrap();
-    fleet.faults.iter().for_each(|faults| faults.hang());
-    let (start, left) = (Instant::now(), left(&lease));
-    assert_eq!(lease.lost().await, Loss::Expired);
-    // The runtime's timers tick in milliseconds.
-    let late = start.elapsed().saturating_sub(left);
-    assert!(start.elapsed() >= left && late <= Duration::from_millis(1), "{late:?}");
-    assert_eq!(lease.valid_for(), Duration::ZERO);
-    assert_eq!(lease.run(async {}).await.unwrap_err().loss, Loss::Expired);
+async fn loss_comes_at_the_local_deadline_though_nothing_is_heard() {
+    for hung in [true, false] {
+        let fleet = Fleet::of(5).await;
+        let lease = fleet.connected().await.try_acquire(&resource()).await.unwrap();
+        match hung {
+            true => fleet.faults.iter().for_each(Faults::hang),
+            false => fleet.faults[..3].iter().for_each(|faults| faults.lose_replies(true)),
+        }
+        let (start, left) = (Instant::now(), left(&lease));
+        assert_eq!(lease.lost().await, Loss::Expired);
+        // The runtime's timers tick in milliseconds.
+        let late = start.elapsed().saturating_sub(left);
+        assert!(start.elapsed() >= left && late <= Duration::from_millis(1), "{late:?}");
+        assert_eq!(lease.valid_for(), Duration::ZERO);
+        assert_eq!(lease.run(async {}).await.unwrap_err().loss, Loss::Expired);
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_renewed_after_the_release_even_if_the_renewal_hangs() {
-    let fleet = Fleet::started().await;
+    let fleet = Fleet::of(5).await;
     let lease = fleet.connected().await.try_acquire(&resource()).await.unwrap();
     settle().await;
-    fleet.faults.iter().for_each(|faults| faults.hang());
+    fleet.faults.iter().for_each(Faults::hang);
     // The renewal is on its way, and unanswered.
     sleep(TTL / 3 + Duration::from_millis(20)).await;
     assert!(lease.release().await.is_err(), "in doubt");
-    fleet.faults.iter().for_each(|faults| faults.resume());
+    fleet.faults.iter().for_each(Faults::resume);
     settle().await;
-    for faults in &fleet.faults {
-        assert_eq!(ran(faults), ["acquire", "renew", "release"]);
-    }
+    fleet.assert_ran(&["acquire", "renew", "release"]);
     assert_eq!(fleet.locked().await, [false; 5]);
     sleep(TTL * 3).await;
     assert!(fleet.faults.iter().all(|faults| ran(faults).last() == Some(&"release")));
 }
 
-/// The watchdog sleeps until its next renewal when the lease is released or dropped.
-#[tokio::test(start_paused = true)]
-async fn nothing_is_renewed_after_a_release_or_drop_between_two_renewals() {
-    let fleet = Fleet::started().await;
-    let redlock = fleet.connected().await;
-    for dropped in [false, true] {
-        let lease = redlock.try_acquire(&resource()).await.unwrap();
-        sleep(TTL / 2).await;
-        if dropped {
-            drop(lease);
-        } else {
-            assert_eq!(lease.release().await, Ok(Released::Released));
-        }
-        sleep(TTL * 3).await;
-        for faults in &fleet.faults {
-            let ran = ran(faults);
-            assert_eq!(ran[ran.len() - 3..], ["acquire", "renew", "release"]);
-        }
-        assert_eq!(fleet.locked().await, [false; 5]);
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_fails_and_then_succeeds_keeps_the_lease() {
-    let fleet = Fleet::started().await;
-    let redlock = fleet.connected().await;
+    let (fleet, redlock) = Fleet::with_client(5).await;
     let lease = redlock.try_acquire(&resource()).await.unwrap();
     let token = lease.token();
-    fleet.faults[..3].iter().for_each(|faults| faults.hang());
+    fleet.faults[..3].iter().for_each(Faults::hang);
     sleep(TTL / 3 + Duration::from_millis(100)).await;
     let before = left(&lease);
     assert!(before <= TTL * 2 / 3, "not renewed: {before:?}");
-    fleet.faults.iter().for_each(|faults| faults.resume());
+    fleet.faults.iter().for_each(Faults::resume);
     // It does not wait for the next third.
     sleep(TTL / 8).await;
     assert!(left(&lease) > TTL * 4 / 5, "{:?}", lease.valid_for());
@@ -93,13 +71,12 @@ async fn a_renewal_that_fails_and_then_succeeds_keeps_the_lease() {
 /// The renewal runs on every node when the lease has lapsed, and the answers come.
 #[tokio::test(start_paused = true)]
 async fn a_lapsed_lease_is_not_revived_by_late_answers() {
-    let fleet = Fleet::started().await;
-    let redlock = fleet.connected().await;
+    let (fleet, redlock) = Fleet::with_client(5).await;
     let lease = redlock.try_acquire(&resource()).await.unwrap();
-    fleet.faults.iter().for_each(|faults| faults.hang());
+    fleet.faults.iter().for_each(Faults::hang);
     let mut lost = Box::pin(lease.lost());
     assert_eq!((&mut lost).await, Loss::Expired);
-    fleet.faults.iter().for_each(|faults| faults.resume());
+    fleet.faults.iter().for_each(Faults::resume);
     settle().await;
     assert_eq!(lease.valid_for(), Duration::ZERO);
     sleep(TTL / 2).await;
@@ -116,7 +93,7 @@ async fn a_lapsed_lease_is_not_revived_by_late_answers() {
 /// before any timer fires.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_lapsed_while_the_machine_slept_is_not_revived() {
-    let fleet = Fleet::started().await;
+    let fleet = Fleet::of(5).await;
     let lease = fleet.connected().await.try_acquire(&resource()).await.unwrap();
     fleet.faults.iter().for_each(|faults| faults.delay_replies(BUDGET * 4 / 5));
     sleep(TTL / 3 + BUDGET / 2).await;
@@ -131,7 +108,7 @@ async fn a_lease_that_lapsed_while_the_machine_slept_is_not_revived() {
 /// Timers stand still while the machine sleeps. The clock says what time it is.
 #[tokio::test(start_paused = true)]
 async fn a_loss_while_the_machine_slept_is_noticed_soon() {
-    let fleet = Fleet::started().await;
+    let fleet = Fleet::of(5).await;
     let redlock = fleet.service().renew(false).build().unwrap();
     let lease = redlock.try_acquire(&resource()).await.unwrap();
     let mut lost = Box::pin(lease.lost());
@@ -142,24 +119,11 @@ async fn a_loss_while_the_machine_slept_is_noticed_soon() {
     assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
 }
 
-/// Answers of nodes to the renewal come each time when the caller has given up, so that
-/// the nodes hold the lock on and the lease still ends in time.
-#[tokio::test(start_paused = true)]
-async fn renewals_that_run_and_are_never_heard_of_keep_no_lease() {
-    let fleet = Fleet::started().await;
-    let lease = fleet.connected().await.try_acquire(&resource()).await.unwrap();
-    fleet.faults[..3].iter().for_each(|faults| faults.lose_replies(true));
-    let (start, left) = (Instant::now(), left(&lease));
-    assert_eq!(lease.lost().await, Loss::Expired);
-    assert!(start.elapsed() <= left + Duration::from_millis(1));
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_minority_that_hangs_does_not_disturb_the_watchdog() {
-    let fleet = Fleet::started().await;
-    let redlock = fleet.connected().await;
+    let (fleet, redlock) = Fleet::with_client(5).await;
     let lease = redlock.try_acquire(&resource()).await.unwrap();
-    fleet.faults[..2].iter().for_each(|faults| faults.hang());
+    fleet.faults[..2].iter().for_each(Faults::hang);
     for _ in 0..100 {
         sleep(TTL / 3).await;
         assert!(lease.valid_for() > TTL / 2, "{:?}", lease.valid_for());
@@ -170,7 +134,7 @@ async fn a_minority_that_hangs_does_not_disturb_the_watchdog() {
 /// What its holder has sent may still arrive: that is what the delay is for.
 #[tokio::test(start_paused = true)]
 async fn a_lost_lease_that_is_dropped_stays_closed_for_its_lock_delay() {
-    let fleet = Fleet::started().await;
+    let fleet = Fleet::of(5).await;
     let redlock = fleet.service().renew(false).lock_delay(TTL).build().unwrap();
     let lease = redlock.try_acquire(&resource()).await.unwrap();
     assert_eq!(lease.lost().await, Loss::Expired);

@@ -1,5 +1,5 @@
 use std::io::{BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use fencing_protocol::{Fleet, Incarnation, Mode, Nonce, Owner, Reply, Request};
 
 use crate::fuzz::bytes::{one, spoiled};
 use crate::fuzz::rounds;
-use support::resp::command;
+use support::resp::{INFO, bulk, command, fake};
 
 const NONCE: &str = "$32\r\n00112233445566778899aabbccddeeff\r\n";
 
@@ -21,29 +21,22 @@ fn good(number: &str, rng: &mut Rng) -> String {
         ["0", "1", "-1", "34", "999999", "1000000", "9223372036854775807", "-9223372036854775808"];
     let mut any = || one(&numbers, rng).to_owned();
     let [a, b, c, d] = [any(), any(), any(), any()];
-    let word = |word: &str| format!("${}\r\n{word}\r\n", word.len());
     // Each begins with the number of its request.
     let many =
-        |parts: &[String]| format!("*{}\r\n{}{}", parts.len() + 1, word(number), parts.concat());
+        |parts: &[String]| format!("*{}\r\n{}{}", parts.len() + 1, bulk(number), parts.concat());
     let int = |number: &str| format!(":{number}\r\n");
     match rng.u8(0..8) {
-        0 => many(&[word("granted"), int(&a), int(&b), NONCE.into(), int("0")]),
-        1 => many(&[word("held"), int(&a)]),
-        2 => many(&[word("quarantined"), int(&a)]),
-        3 => many(&[word("state"), int(&a), int(&b), int(&c)]),
-        4 => many(&[
-            word("prepared"),
-            NONCE.into(),
-            int(&a),
-            int(&b),
-            int(&c),
-            int(&d),
-            int(&a),
-            int(&b),
-        ]),
+        0 => many(&[bulk("granted"), int(&a), int(&b), NONCE.into(), int("0")]),
+        1 => many(&[bulk("held"), int(&a)]),
+        2 => many(&[bulk("quarantined"), int(&a)]),
+        3 => many(&[bulk("state"), int(&a), int(&b), int(&c)]),
+        4 => {
+            let numbers = [&a, &b, &c, &d, &a, &b].map(|number| int(number)).concat();
+            format!("*9\r\n{}{}{NONCE}{numbers}", bulk(number), bulk("prepared"))
+        }
         5 => {
             let words = ["not-admitted", "exhausted", "published", "renewed", "released"];
-            many(&[word(one(&words, rng))])
+            many(&[bulk(one(&words, rng))])
         }
         6 => "-ERR no\r\n".into(),
         // Anything at all.
@@ -65,23 +58,10 @@ fn good(number: &str, rng: &mut Rng) -> String {
 }
 
 /// A server that is one until a script is run; most of its answers are spoiled.
-fn server(round: Arc<AtomicU64>) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("redis://{}", listener.local_addr().unwrap());
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let seed = round.load(Ordering::SeqCst);
-            std::thread::spawn(move || serve(stream, Rng::with_seed(seed)));
-        }
-    });
-    url
-}
-
 fn serve(stream: TcpStream, mut rng: Rng) -> Option<()> {
     let mut writer = stream.try_clone().ok()?;
     let mut reader = BufReader::new(stream);
-    let info = "run_id:0123\r\nrole:master\r\nloading:0\r\nmaxmemory:0\r\n";
-    let info = format!("${}\r\n{info}\r\n", info.len());
+    let info = bulk(INFO);
     loop {
         let words = command(&mut reader)?;
         let answer = match words.first()?.as_str() {
@@ -122,7 +102,8 @@ fn request(rng: &mut Rng) -> Request {
 #[tokio::test]
 async fn redis_replies() {
     let round = Arc::new(AtomicU64::new(0));
-    let url = server(Arc::clone(&round));
+    let seed = Arc::clone(&round);
+    let url = fake(move |stream| serve(stream, Rng::with_seed(seed.load(Ordering::SeqCst))));
     let fleet = Fleet::new(["a", "b"]).unwrap();
     let (mut answered, mut failed) = (0, 0);
     for seed in 0..rounds(700) {

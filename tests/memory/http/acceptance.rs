@@ -9,7 +9,6 @@ use axum::response::IntoResponse;
 use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tower_http::timeout::TimeoutLayer;
 
@@ -25,13 +24,9 @@ enum Stack {
     DropOlderAfter,
 }
 
-const STACKS: [Stack; 5] = [
-    Stack::Plain,
-    Stack::TimeoutAbove,
-    Stack::TimeoutBelow,
-    Stack::DropOlder,
-    Stack::DropOlderAfter,
-];
+use self::Stack::{DropOlder, DropOlderAfter, Plain, TimeoutAbove, TimeoutBelow};
+
+const STACKS: [Stack; 5] = [Plain, TimeoutAbove, TimeoutBelow, DropOlder, DropOlderAfter];
 
 #[derive(Clone, Copy, Debug)]
 enum Http {
@@ -120,11 +115,11 @@ impl Trial {
         let timeout = TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, grace);
         let routes = self.routes();
         match stack {
-            Stack::Plain => routes.layer(layer(fence)),
-            Stack::TimeoutAbove => routes.layer(layer(fence)).layer(timeout),
-            Stack::TimeoutBelow => routes.layer(timeout).layer(layer(fence)),
-            Stack::DropOlder => routes.layer(layer(fence.drop_older_after(Duration::ZERO))),
-            Stack::DropOlderAfter => routes.layer(layer(fence.drop_older_after(grace))),
+            Plain => routes.layer(layer(fence)),
+            TimeoutAbove => routes.layer(layer(fence)).layer(timeout),
+            TimeoutBelow => routes.layer(timeout).layer(layer(fence)),
+            DropOlder => routes.layer(layer(fence.drop_older_after(Duration::ZERO))),
+            DropOlderAfter => routes.layer(layer(fence.drop_older_after(grace))),
         }
     }
 
@@ -143,8 +138,8 @@ impl Trial {
         let long = Duration::from_secs(60);
         let timeout = TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, long);
         match stack {
-            Stack::TimeoutAbove => self.routes().layer(check).layer(timeout),
-            Stack::TimeoutBelow => self.routes().layer(timeout).layer(check),
+            TimeoutAbove => self.routes().layer(check).layer(timeout),
+            TimeoutBelow => self.routes().layer(timeout).layer(check),
             _ => self.routes().layer(check),
         }
     }
@@ -152,9 +147,7 @@ impl Trial {
     /// Sends 33, then 34 while 33 pauses, and then lets 33 go on. `needs`: 34 is let in only when 33
     /// has gone on. Returns what was written, in order.
     async fn run(self, app: Router, http: Http, needs: bool) -> Vec<u64> {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let server = tokio::spawn(async move { axum::serve(listener, app).await });
+        let address = serve(app).await;
         let older = tokio::spawn(send(http, address, 33, self.clone()));
         turned(&self.began).await;
         let newer = tokio::spawn({
@@ -176,7 +169,6 @@ impl Trial {
         while !self.written.lock().unwrap().contains(&33) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        server.abort();
         let written = self.written.lock().unwrap().clone();
         assert!(written.contains(&34), "{written:?}");
         written
@@ -186,15 +178,11 @@ impl Trial {
 /// Sends a request and reads the answer to its end. Returns the status, or 0 if there was none.
 async fn send(http: Http, address: SocketAddr, token: u64, trial: Trial) -> u16 {
     let uploads = token == 33 && trial.pause == Pause::Upload;
-    let mut stream = TcpStream::connect(address).await.unwrap();
     match http {
         Http::One => {
             let (length, half) = if uploads { (4, "da") } else { (0, "") };
-            let head = format!(
-                "PUT /files/a HTTP/1.1\r\nHost: x\r\nFencing-Token: {token}\r\n\
-                 Connection: close\r\nContent-Length: {length}\r\n\r\n{half}"
-            );
-            stream.write_all(head.as_bytes()).await.unwrap();
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(http_1(token, length, half).as_bytes()).await.unwrap();
             if uploads {
                 turned(&trial.goes_on).await;
                 // It may have been cut off by now.
@@ -206,9 +194,7 @@ async fn send(http: Http, address: SocketAddr, token: u64, trial: Trial) -> u16 
             answer.get(9..12).and_then(|status| status.parse().ok()).unwrap_or(0)
         }
         Http::Two => {
-            let (client, connection) = h2::client::handshake(stream).await.unwrap();
-            tokio::spawn(connection);
-            let mut client = client.ready().await.unwrap();
+            let mut client = http_2(address).await;
             let request = Request::put("http://x/files/a").header(HEADER, token).body(()).unwrap();
             let (response, mut upload) = client.send_request(request, !uploads).unwrap();
             if uploads {
@@ -230,10 +216,10 @@ async fn send(http: Http, address: SocketAddr, token: u64, trial: Trial) -> u16 
 /// Whether 34 is let in only when 33 goes on: nothing cuts it off.
 fn needs_33_to_go_on(stack: Stack, pause: Pause) -> bool {
     match stack {
-        Stack::Plain => true,
+        Plain => true,
         // They end with the head of the response.
-        Stack::TimeoutAbove | Stack::TimeoutBelow => pause == Pause::Response,
-        Stack::DropOlder | Stack::DropOlderAfter => false,
+        TimeoutAbove | TimeoutBelow => pause == Pause::Response,
+        DropOlder | DropOlderAfter => false,
     }
 }
 

@@ -40,7 +40,7 @@ async fn marks_are_listed_shown_and_raised_and_never_lowered() {
 
     // Raised, and from then on refused.
     assert_eq!(sent(&app, "PUT", "/admin/marks/files/a", Some("40")).await.0, 200);
-    assert!(fence.admit(&Resource::new("files/a").unwrap(), token(39)).await.is_err());
+    assert!(fence.admit(&file(), token(39)).await.is_err());
     for (number, status) in [(Some("39"), 412), (Some("1001"), 400), (Some("x"), 400), (None, 428)]
     {
         assert_eq!(sent(&app, "PUT", "/admin/marks/files/a", number).await.0, status);
@@ -56,7 +56,7 @@ async fn marks_are_listed_shown_and_raised_and_never_lowered() {
 
 #[tokio::test]
 async fn marks_that_do_not_list_themselves_say_so() {
-    let app = marks_admin::admin(Fence::new(RaisedBy(|_, _| ready(Ok(())))));
+    let app = marks_admin::admin(Fence::new(marks_behind(|| ready(()))));
     assert_eq!(sent(&app, "GET", "/marks", None).await.0, 503);
     assert_eq!(sent(&app, "GET", "/marks/a", None).await.0, 404);
 }

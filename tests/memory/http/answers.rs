@@ -3,22 +3,21 @@
 use super::*;
 
 fn refuses() -> Refusal {
-    let resource = Resource::new("files/a").unwrap();
-    Refusal::Stale(Stale::check(&resource, token(33), Some(token(34))).unwrap_err())
+    Refusal::Stale(Stale::check(&file(), token(33), Some(token(34))).unwrap_err())
 }
 
 /// A server that is put together wrongly is not the client's fault.
 #[tokio::test]
 async fn a_handler_without_a_layer_is_an_error_of_the_server() {
-    let write = |Fenced { .. }: Fenced| async { "written" };
-    let route = || Router::new().route("/files/{name}", put(write).get(write));
+    let reached = |Fenced { .. }: Fenced| async { "written" };
+    let route = || Router::new().route("/files/{name}", put(reached).get(reached));
     let response = route().oneshot(request("PUT", &["34"])).await.unwrap();
     assert_eq!(response.status(), 500);
     assert_eq!(text(response).await, "", "the log says why");
     // Behind a layer it is the client's: this method needs a token here, and it sent none.
-    let response = route().layer(layer(fence())).oneshot(request("GET", &[])).await.unwrap();
-    assert_eq!(response.status(), 428);
-    assert_eq!(problem(response).await.kind, Problem::MISSING);
+    let app = route().layer(layer(fence()));
+    let found = refused(ask(&app, request("GET", &[])).await, 428).await;
+    assert_eq!(found.kind, Problem::MISSING);
 }
 
 #[tokio::test]
@@ -53,9 +52,8 @@ async fn a_refusal_of_the_handler_is_answered_as_one_of_the_layer() {
     assert_eq!(response.headers()[header::CONTENT_TYPE], "application/grpc");
     assert_eq!(text(response).await, "");
 
-    let response = app.clone().oneshot(request("GET", &[])).await.unwrap();
-    assert_eq!(response.status(), 428);
-    assert!(problem(response).await.detail.contains("x-generation"));
+    let found = refused(ask(&app, request("GET", &[])).await, 428).await;
+    assert!(found.detail.contains("x-generation"));
 }
 
 /// What a handler makes of a refusal on purpose is its own.
@@ -63,9 +61,7 @@ async fn a_refusal_of_the_handler_is_answered_as_one_of_the_layer() {
 async fn an_answer_that_the_handler_changed_stays() {
     let refuse = || async { (StatusCode::CONFLICT, refuses()) };
     let app = Router::new().route("/files/{name}", put(refuse)).layer(layer(fence()));
-    let response = app.oneshot(request("PUT", &["33"])).await.unwrap();
-    assert_eq!(response.status(), 409);
-    assert_eq!(problem(response).await.highest, Some(token(34)));
+    assert_eq!(refused(write(&app, 33).await, 409).await.highest, Some(token(34)));
 }
 
 /// The check stands inside the handler's transaction, and `?` answers what it says.
@@ -75,7 +71,7 @@ async fn a_handler_answers_the_errors_of_its_own_transaction() {
     let pool = pool.connect("sqlite::memory:").await.unwrap();
     fencing::sql::migrate(&pool).await.unwrap();
     let (marks, body) = (pool.clone(), "SELECT secret FROM nowhere");
-    let write = move |Fenced { resource, token, .. }: Fenced| {
+    let transact = move |Fenced { resource, token, .. }: Fenced| {
         let pool = pool.clone();
         async move {
             let mut tx = fencing::sql::begin(&pool, &resource, token).await?;
@@ -86,16 +82,15 @@ async fn a_handler_answers_the_errors_of_its_own_transaction() {
             Ok::<_, Refusal>("written")
         }
     };
-    let app = |fence| Router::new().route("/files/{name}", put(write.clone())).layer(layer(fence));
+    let app =
+        |fence| Router::new().route("/files/{name}", put(transact.clone())).layer(layer(fence));
     let app = || app(fence());
-    assert_eq!(app().oneshot(request("PUT", &["34"])).await.unwrap().status(), 200);
+    assert_eq!(ask(&app(), request("PUT", &["34"])).await.status(), 200);
     // Another process: its fence has seen nothing.
-    let response = app().oneshot(request("PUT", &["33"])).await.unwrap();
-    assert_eq!(response.status(), 412);
-    let found = problem(response).await.stale().expect("it is stale");
-    assert_eq!(found.highest, token(34));
+    let found = refused(write(&app(), 33).await, 412).await;
+    assert_eq!(found.stale().expect("it is stale").highest, token(34));
 
-    let response = app().oneshot(request("PUT", &["35"])).await.unwrap();
+    let response = ask(&app(), request("PUT", &["35"])).await;
     assert_eq!(response.status(), 503);
     assert!(response.headers().contains_key(header::RETRY_AFTER));
     let Some(Refusal::Failed(cause)) = response.extensions().get() else { panic!("no cause") };
@@ -104,6 +99,6 @@ async fn a_handler_answers_the_errors_of_its_own_transaction() {
     let found = problem(response).await;
     assert_eq!(found.kind, Problem::UNAVAILABLE);
     assert!(!found.detail.contains("nowhere"), "{}", found.detail);
-    let highest = fencing::sql::highest(&marks, &Resource::new("files/a").unwrap()).await.unwrap();
+    let highest = fencing::sql::highest(&marks, &file()).await.unwrap();
     assert_eq!(highest, Some(token(34)), "35 was rolled back");
 }

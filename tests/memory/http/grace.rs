@@ -8,7 +8,7 @@ use super::*;
 async fn closed_for(app: &Router) -> u64 {
     let begin = Instant::now();
     for number in 34.. {
-        let response = app.clone().oneshot(request("PUT", &[&number.to_string()])).await.unwrap();
+        let response = write(app, number).await;
         if response.status() == 200 {
             break;
         }
@@ -22,12 +22,8 @@ async fn closed_for(app: &Router) -> u64 {
 /// A handler that never ends, as one does whose client has stopped in its upload.
 #[tokio::test(start_paused = true)]
 async fn a_request_that_never_ends_keeps_the_resource_closed_for_the_grace_only() {
-    for (fence, seconds) in [
-        (fence().drop_older_after(Duration::from_secs(30)), 30),
-        (fence().drop_older_after(Duration::ZERO), 0),
-        (fence().drop_older_after(Duration::from_secs(12)), 12),
-        (fence().drop_older_after(Duration::from_secs(3)), 3),
-    ] {
+    for seconds in [30, 0, 12, 3] {
+        let fence = fence().drop_older_after(Duration::from_secs(seconds));
         let (app, _, running) = slow(fence);
         let older = tokio::spawn(app.clone().oneshot(request("PUT", &["33"])));
         tokio::task::yield_now().await;
@@ -38,7 +34,6 @@ async fn a_request_that_never_ends_keeps_the_resource_closed_for_the_grace_only(
     }
 }
 
-/// The same with a response that nobody polls.
 #[tokio::test(start_paused = true)]
 async fn a_response_that_nobody_reads_keeps_the_resource_closed_for_the_grace_only() {
     let handler = |Fenced { token, .. }: Fenced| async move {
@@ -47,10 +42,8 @@ async fn a_response_that_nobody_reads_keeps_the_resource_closed_for_the_grace_on
             _ => Body::from("written"),
         }
     };
-    let app = Router::new()
-        .route("/files/{name}", put(handler))
-        .layer(layer(fence().drop_older_after(Duration::from_secs(30))));
-    let older = app.clone().oneshot(request("PUT", &["33"])).await.unwrap();
+    let app = behind(fence().drop_older_after(Duration::from_secs(30)), put(handler));
+    let older = write(&app, 33).await;
     assert_eq!(closed_for(&app).await, 30);
     assert!(older.into_body().frame().await.unwrap().is_err());
 }
@@ -69,14 +62,13 @@ async fn a_fence_that_waits_for_older_requests_stops_none() {
 
 /// Marks that the transaction of an older request holds: nobody is answered while it lasts.
 fn held_marks(held: &Arc<AtomicUsize>) -> impl Marks + use<> {
-    let (marks, held) = (Arc::new(MemoryMarks::default()), Arc::clone(held));
-    RaisedBy(move |resource, token| {
-        let (marks, held) = (Arc::clone(&marks), Arc::clone(&held));
+    let held = Arc::clone(held);
+    marks_behind(move || {
+        let held = Arc::clone(&held);
         async move {
             while held.load(Ordering::SeqCst) == 1 {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
-            marks.raise(&resource, token).await
         }
     })
 }
@@ -129,8 +121,7 @@ async fn those_who_wait_are_bounded_in_number() {
     let error = fence.admit(&resource, token(34)).now_or_never().unwrap().unwrap_err();
     assert!(matches!(error, FenceError::Crowded { limit: 2, .. }), "{error}");
     // A newer one sends them away, and waits in their place.
-    let mut newest = Box::pin(fence.admit(&resource, token(35)));
-    assert!((&mut newest).now_or_never().is_none());
+    let newest = begun(fence.admit(&resource, token(35)));
     for newer in waiting {
         assert!(matches!(newer.await, Err(FenceError::Stale(_))));
     }
@@ -140,7 +131,5 @@ async fn those_who_wait_are_bounded_in_number() {
     drop(newest);
     let app = app(fence.clone().waiters(0));
     let _older = fence.admit(&file(), token(40)).await.unwrap();
-    let response = app.oneshot(request("PUT", &["41"])).await.unwrap();
-    assert_eq!(response.status(), 503);
-    assert!(problem(response).await.detail.contains("0 requests wait already"));
+    assert!(refused(write(&app, 41).await, 503).await.detail.contains("0 requests wait already"));
 }

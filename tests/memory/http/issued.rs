@@ -42,9 +42,8 @@ impl Issuer {
 async fn a_forged_token_raises_no_mark_and_honest_clients_go_on() {
     let issuer = Issuer::up_to(34);
     let app = app(issuer.guard(fence()));
-    let send = async |method: &str, token: u64| {
-        app.clone().oneshot(request(method, &[&token.to_string()])).await.unwrap()
-    };
+    let send =
+        async |method: &str, token: u64| ask(&app, request(method, &[&token.to_string()])).await;
     assert_eq!(send("PUT", 33).await.status(), 200);
     for method in ["PUT", "GET", "HEAD", "OPTIONS", "PATCH"] {
         for forged in [GIANT, 35] {
@@ -92,7 +91,7 @@ async fn only_tokens_that_would_raise_the_mark_are_asked_about_and_once() {
 async fn when_the_lock_service_cannot_be_asked_no_mark_is_raised() {
     let issuer = Issuer::up_to(33);
     let app = app(issuer.guard(fence()));
-    let send = async |token: &str| app.clone().oneshot(request("PUT", &[token])).await.unwrap();
+    let send = async |token: &str| ask(&app, request("PUT", &[token])).await;
     assert_eq!(send("33").await.status(), 200);
     issuer.1.store(0, Ordering::SeqCst);
     let response = send("34").await;
@@ -120,8 +119,7 @@ async fn a_question_that_is_not_answered_ends_with_the_limit_and_holds_up_nobody
     let resource = file();
     let first = fence.admit(&resource, token(33)).await.unwrap();
     let mut superseded = Box::pin(first.superseded());
-    let mut forged = Box::pin(fence.admit(&resource, token(GIANT)));
-    assert!((&mut forged).now_or_never().is_none());
+    let forged = begun(fence.admit(&resource, token(GIANT)));
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!((&mut superseded).now_or_never().is_none(), "it stops nobody");
     drop((superseded, first));
@@ -137,10 +135,8 @@ async fn a_question_goes_on_for_those_who_joined() {
     let issuer = Issuer::up_to(34);
     let fence = issuer.guard(fence());
     let resource = file();
-    let mut first = Box::pin(fence.admit(&resource, token(34)));
-    assert!((&mut first).now_or_never().is_none());
-    let mut second = Box::pin(fence.admit(&resource, token(34)));
-    assert!((&mut second).now_or_never().is_none());
+    let first = begun(fence.admit(&resource, token(34)));
+    let second = begun(fence.admit(&resource, token(34)));
     drop(first);
     assert!(second.await.is_ok());
     assert_eq!(issuer.asked(), [34]);
@@ -155,11 +151,9 @@ async fn a_question_goes_on_for_those_who_joined() {
 async fn a_token_above_the_ceiling_is_refused_before_anybody_is_asked() {
     let issuer = Issuer::up_to(GIANT as usize);
     let app = app(issuer.guard(fence()).ceiling(token(1_000_000)));
-    let send = async |token: &str| app.clone().oneshot(request("PUT", &[token])).await.unwrap();
+    let send = async |token: &str| ask(&app, request("PUT", &[token])).await;
     for forged in ["1000001", "999999999999999"] {
-        let response = send(forged).await;
-        assert_eq!(response.status(), 400);
-        let found = problem(response).await;
+        let found = refused(send(forged).await, 400).await;
         assert_eq!(found.kind, Problem::NOT_ISSUED);
         // Neither where the ceiling is, nor what to do about it.
         assert_eq!(found.detail, format!("token {forged} of files/a was not issued"));

@@ -120,7 +120,7 @@ async fn marks_may_be_shared_and_all_can_be_shown() {
     let marks = Arc::new(MemoryMarks::default());
     let dynamic: Arc<dyn Marks> = marks.clone();
     let (one, other) = (Fence::new(marks), Fence::new(dynamic));
-    let resource = Resource::new("files/a").unwrap();
+    let resource = file();
     drop(one.admit(&resource, token(34)).await.unwrap());
     assert!(other.admit(&resource, token(33)).await.is_err());
 

@@ -45,7 +45,7 @@ async fn a_closure_says_what_each_request_needs() {
 async fn in_shadow_every_request_passes_and_its_response_tells() {
     let app = with(layer(fence().ceiling(token(1000))).shadow());
     let send = async |method: &str, tokens: &[&str]| {
-        let response = app.clone().oneshot(request(method, tokens)).await.unwrap();
+        let response = ask(&app, request(method, tokens)).await;
         let told = response.headers().get(SHADOW).map(|value| value.to_str().unwrap().to_owned());
         assert_eq!(response.status(), 200, "{method} {tokens:?}");
         (told, text(response).await)
@@ -65,15 +65,14 @@ async fn in_shadow_every_request_passes_and_its_response_tells() {
 
 #[tokio::test]
 async fn in_shadow_marks_that_fail_hold_nobody_up() {
-    let app = with(layer(Fence::new(no_marks())).shadow());
-    let response = app.oneshot(request("PUT", &["34"])).await.unwrap();
+    let app = with(layer(Fence::new(NoMarks)).shadow());
+    let response = write(&app, 34).await;
     assert_eq!(
         (response.status().as_u16(), &response.headers()[SHADOW]),
         (200, &http::HeaderValue::from(503))
     );
 }
 
-/// A newer request does not wait for an older one, and does not drop it.
 #[tokio::test(start_paused = true)]
 async fn in_shadow_no_request_touches_another() {
     let (go, seen) = (Arc::new(Notify::new()), Arc::clone(&Arc::new(Notify::new())));

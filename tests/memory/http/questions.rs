@@ -66,39 +66,24 @@ async fn a_fence_asks_about_1000_tokens_at_a_time() {
     assert!(fence.admit(&file(), token(34)).await.is_ok());
 }
 
-/// Marks that need the one connection of a pool.
-struct Pooled(Arc<Semaphore>, Arc<MemoryMarks>);
+/// Marks that need a connection of this pool.
+fn pooled(pool: &Arc<Semaphore>) -> impl Marks + use<> {
+    let pool = Arc::clone(pool);
+    marks_behind(move || Arc::clone(&pool).acquire_owned())
+}
 
-impl Marks for Pooled {
-    fn raise<'a>(
-        &'a self,
-        resource: &'a Resource,
-        token: Token,
-    ) -> BoxFuture<'a, Result<(), FenceError>> {
-        async move {
-            let _connection = self.0.acquire().await.unwrap();
-            self.1.raise(resource, token).await
-        }
-        .boxed()
-    }
-
-    fn highest<'a>(
-        &'a self,
-        resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {
-        async move {
-            let _connection = self.0.acquire().await.unwrap();
-            self.1.highest(resource).await
-        }
-        .boxed()
-    }
+/// A lock service that has issued every token, which it says after this time.
+fn all_issued(fence: Fence, after: Duration) -> Fence {
+    fence.check_sequencer(move |_: Sequencer| async move {
+        tokio::time::sleep(after).await;
+        Ok::<_, Infallible>(true)
+    })
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stale_token_is_refused_at_the_gate_before_the_marks_are_asked() {
     let pool = Arc::new(Semaphore::new(1));
-    let fence = Fence::new(Pooled(Arc::clone(&pool), Arc::default()))
-        .check_sequencer(|_: Sequencer| async { Ok::<_, Infallible>(true) });
+    let fence = all_issued(Fence::new(pooled(&pool)), Duration::ZERO);
     let _newer = fence.admit(&file(), token(34)).await.unwrap();
     let _busy = pool.acquire().await.unwrap();
     let stale = fence.admit(&file(), token(33)).now_or_never();
@@ -110,13 +95,8 @@ async fn a_stale_token_is_refused_at_the_gate_before_the_marks_are_asked() {
 async fn an_older_request_that_has_the_connection_of_the_marks_is_asked_to_stop() {
     for checks in [false, true] {
         let pool = Arc::new(Semaphore::new(1));
-        let fence =
-            Fence::new(Pooled(Arc::clone(&pool), Arc::default())).drop_older_after(Duration::ZERO);
-        let fence = if checks {
-            fence.check_sequencer(|_: Sequencer| async { Ok::<_, Infallible>(true) })
-        } else {
-            fence
-        };
+        let fence = Fence::new(pooled(&pool)).drop_older_after(Duration::ZERO);
+        let fence = if checks { all_issued(fence, Duration::ZERO) } else { fence };
         let older = fence.admit(&file(), token(33)).await.unwrap();
         let transaction = Arc::clone(&pool).acquire_owned().await.unwrap();
         let stop = older.superseded();
@@ -134,16 +114,10 @@ async fn an_older_request_that_has_the_connection_of_the_marks_is_asked_to_stop(
 #[tokio::test(start_paused = true)]
 async fn marks_that_had_what_the_question_left_are_not_blamed_for_the_whole_limit() {
     let pool = Arc::new(Semaphore::new(0));
-    let fence = Fence::new(Pooled(Arc::clone(&pool), Arc::default()));
-    let fence = fence.check_sequencer(|_: Sequencer| async {
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        Ok::<_, Infallible>(true)
-    });
+    let fence = all_issued(Fence::new(pooled(&pool)), Duration::from_secs(2));
     let error = fence.admit(&file(), token(34)).await.unwrap_err().to_string();
-    assert!(
-        error.ends_with("no answer within what the lock service had left of 5000 ms"),
-        "{error}"
-    );
+    let blamed = "no answer within what the lock service had left of 5000 ms";
+    assert!(error.ends_with(blamed), "{error}");
 }
 
 /// Marks whose mark an operator lowers just when somebody has read it.
@@ -235,67 +209,56 @@ async fn forgers_who_guess_the_next_token_refuse_no_holder() {
 /// The first one is alive, and its task does something else.
 #[tokio::test(start_paused = true)]
 async fn a_request_that_nobody_polls_holds_up_no_equal_token() {
-    let fence = fence().check_sequencer(|_: Sequencer| async {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-        Ok::<_, Infallible>(true)
-    });
-    let mut first = Box::pin(async { fence.admit(&file(), token(34)).await });
-    assert!((&mut first).now_or_never().is_none());
+    let fence = all_issued(fence(), Duration::from_millis(5));
+    let first = begun(async { fence.admit(&file(), token(34)).await });
     let second = fence.admit(&file(), token(34)).await;
     assert!(second.is_ok(), "{second:?}");
     drop(first);
 }
 
-async fn ten_at_once(fence: &Fence) -> Vec<Result<Admission, FenceError>> {
-    let resource = file();
-    futures_util::future::join_all((0..10).map(|_| fence.admit(&resource, token(34)))).await
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_question_that_hangs_is_asked_once_more() {
+/// Ten requests with one token at once, where the lock service takes this long for each answer, and never answers the
+/// first question if that hangs. Returns the outcomes, and how often it was asked.
+async fn ten_at_once(
+    seconds: f32,
+    answer: Result<bool, &'static str>,
+    hangs: bool,
+) -> (Vec<Result<Admission, FenceError>>, usize) {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&asked);
     let fence = fence().check_sequencer(move |_: Sequencer| {
         let first = count.fetch_add(1, Ordering::SeqCst) == 0;
         async move {
-            if first {
+            if first && hangs {
                 std::future::pending::<()>().await;
             }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            Ok::<_, Infallible>(true)
+            tokio::time::sleep(Duration::from_secs_f32(seconds)).await;
+            answer
         }
     });
-    for admitted in ten_at_once(&fence).await {
-        assert!(admitted.is_ok(), "{admitted:?}");
-    }
-    assert_eq!(asked.load(Ordering::SeqCst), 2);
+    let resource = file();
+    let ten = (0..10).map(|_| fence.admit(&resource, token(34)));
+    (futures_util::future::join_all(ten).await, asked.load(Ordering::SeqCst))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_hangs_is_asked_once_more() {
+    let (admitted, asked) = ten_at_once(0.05, Ok(true), true).await;
+    assert!(admitted.iter().all(Result::is_ok), "{admitted:?}");
+    assert_eq!(asked, 2);
 }
 
 /// The first one has the answer, though it took more than its share of the limit.
 #[tokio::test(start_paused = true)]
 async fn a_late_yes_counts() {
-    let fence = fence().check_sequencer(|_: Sequencer| async {
-        tokio::time::sleep(Duration::from_secs(4)).await;
-        Ok::<_, Infallible>(true)
-    });
-    for admitted in ten_at_once(&fence).await {
-        assert!(admitted.is_ok(), "{admitted:?}");
-    }
+    let (admitted, _) = ten_at_once(4.0, Ok(true), false).await;
+    assert!(admitted.iter().all(Result::is_ok), "{admitted:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn all_who_ask_share_an_error() {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&asked);
-    let fence = fence().check_sequencer(move |_: Sequencer| {
-        count.fetch_add(1, Ordering::SeqCst);
-        async move {
-            tokio::time::sleep(Duration::from_secs(2)).await;
-            Err::<bool, _>("it is down")
-        }
-    });
-    for refused in ten_at_once(&fence).await {
+    let (refused, asked) = ten_at_once(2.0, Err("it is down"), false).await;
+    for refused in refused {
         assert!(refused.unwrap_err().to_string().contains("it is down"));
     }
-    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    assert_eq!(asked, 1);
 }

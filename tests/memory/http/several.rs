@@ -45,7 +45,7 @@ async fn admits(fence: &Fence, name: &str, number: u64) -> bool {
 async fn each_resource_has_its_own_token() {
     let app = app_of_several(fence());
     let send = async |path: &str, sequencers: &[&str]| {
-        let response = app.clone().oneshot(moving(path, sequencers)).await.unwrap();
+        let response = ask(&app, moving(path, sequencers)).await;
         (response.status().as_u16(), text(response).await)
     };
     assert_eq!(send("/b+a", &["7 a", "34 b"]).await, (200, "34 b, 7 a".into()));
@@ -64,10 +64,10 @@ async fn each_resource_has_its_own_token() {
     assert_eq!(send("/a+a", &["7 a", "34 b"]).await.0, 400);
     let mut bare = moving("/a+b", &["7 a", "34 b"]);
     attach(bare.headers_mut(), token(7));
-    assert_eq!(app.clone().oneshot(bare).await.unwrap().status(), 400);
+    assert_eq!(ask(&app, bare).await.status(), 400);
     let mut alone = moving("/a+b", &[]);
     attach(alone.headers_mut(), token(7));
-    assert_eq!(app.clone().oneshot(alone).await.unwrap().status(), 400);
+    assert_eq!(ask(&app, alone).await.status(), 400);
     let many: Vec<String> = (0..=Resources::MOST).map(|nr| format!("1 {nr}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     assert_eq!(send("/a+b", &many).await.0, 400);
@@ -78,29 +78,25 @@ async fn all_are_admitted_or_none() {
     let fence = fence();
     assert!(admits(&fence, "b", 35).await);
     let app = app_of_several(fence.clone());
-    let response = app.clone().oneshot(moving("/a+b", &["7 a", "34 b"])).await.unwrap();
-    assert_eq!(response.status(), 412);
-    assert_eq!(problem(response).await.stale().unwrap().resource.as_str(), "b");
+    assert_eq!(
+        refused(ask(&app, moving("/a+b", &["7 a", "34 b"])).await, 412)
+            .await
+            .stale()
+            .unwrap()
+            .resource
+            .as_str(),
+        "b"
+    );
     // What it had of the others is free again.
     assert!(admits(&fence, "a", 8).await);
-}
-
-/// Marks that take their time, so that others come in between.
-fn slow_marks() -> impl Marks {
-    let marks = Arc::new(MemoryMarks::default());
-    RaisedBy(move |resource, token| {
-        let marks = Arc::clone(&marks);
-        async move {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            marks.raise(&resource, token).await
-        }
-    })
 }
 
 /// Each is older than the other with one resource, and names them in another order.
 #[tokio::test]
 async fn requests_never_wait_for_each_other() {
-    let fence = Fence::new(slow_marks()).limit(Duration::from_secs(60));
+    // Others come in between.
+    let slow = marks_behind(|| tokio::time::sleep(Duration::from_millis(50)));
+    let fence = Fence::new(slow).limit(Duration::from_secs(60));
     let app = app_of_several(fence);
     let one = app.clone().oneshot(moving("/a+b", &["33 a", "34 b"]));
     let two = app.clone().oneshot(moving("/b+a", &["33 b", "34 a"]));
@@ -111,8 +107,6 @@ async fn requests_never_wait_for_each_other() {
     assert!(statuses[1] == 412, "the second is stale with one of them: {statuses:?}");
 }
 
-/// One that waits for its second resource gives up its first to a newer request, where the fence drops older
-/// ones.
 #[tokio::test]
 async fn one_that_waits_with_a_resource_gives_it_up() {
     let fence = fence().limit(Duration::from_secs(20));
@@ -141,7 +135,7 @@ async fn a_body_that_is_cut_off_by_a_newer_request_of_any_resource() {
             Body::new(StreamBody::new(frames))
         };
         let app: Router = Router::new().fallback(stream).layer(layer_of_several(fence.clone()));
-        let response = app.oneshot(moving("/a+b", &["33 a", "33 b"])).await.unwrap();
+        let response = ask(&app, moving("/a+b", &["33 a", "33 b"])).await;
         assert!(admits(&fence, name, 34).await);
         assert!(response.into_body().collect().await.is_err());
     }
@@ -163,7 +157,7 @@ async fn a_database_that_cannot_name_the_resource_is_unavailable() {
     let name = async |_: Request<Body>| Named::Err(sqlx::Error::Protocol("a secret".into()));
     let app = Router::new().fallback(async || "reached").layer(layer(fence()));
     let app: Router = app.layer(NameLayer::new(name));
-    let response = app.clone().oneshot(request("PUT", &["33"])).await.unwrap();
+    let response = write(&app, 33).await;
     assert_eq!(response.status(), 503);
     assert!(response.headers().contains_key(header::RETRY_AFTER));
     assert!(matches!(response.extensions().get(), Some(Refusal::Unnamed(_))));
@@ -176,14 +170,14 @@ async fn a_database_that_cannot_name_the_resource_is_unavailable() {
 
 #[tokio::test]
 async fn the_body_names_the_resource_and_reaches_the_handler() {
-    let write = async |fenced: Fenced, body: String| format!("{} {body}", fenced.resource);
+    let shown = async |fenced: Fenced, body: String| format!("{} {body}", fenced.resource);
     let fence = FenceLayer::new(fence(), door::named);
-    let app: Router = Router::new().fallback(write);
+    let app: Router = Router::new().fallback(shown);
     let app = app.layer(fence).layer(NameLayer::new(in_the_body));
     let send = async |number: u64, body: &str| {
         let mut request = Request::put("/").body(Body::from(body.to_owned())).unwrap();
         attach(request.headers_mut(), token(number));
-        let response = app.clone().oneshot(request).await.unwrap();
+        let response = ask(&app, request).await;
         (response.status().as_u16(), text(response).await)
     };
     assert_eq!(send(34, "docs/a").await, (200, "docs/a docs/a".into()));
@@ -198,5 +192,5 @@ async fn the_body_names_the_resource_and_reaches_the_handler() {
     let app: Router = Router::new()
         .fallback(async || "")
         .layer(FenceLayer::new(Fence::new(MemoryMarks::default()), door::named));
-    assert_eq!(app.oneshot(request("PUT", &["34"])).await.unwrap().status(), 500);
+    assert_eq!(write(&app, 34).await.status(), 500);
 }

@@ -2,7 +2,6 @@
 //! response then, and a newer token gets its turn all the same.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 use super::*;
 
@@ -18,20 +17,10 @@ fn endless(fence: Fence) -> Router {
     behind(fence, put(handler))
 }
 
-async fn send(address: SocketAddr, token: u64, length: usize, body: &str) -> TcpStream {
+async fn sent(address: SocketAddr, token: u64) -> TcpStream {
     let mut stream = TcpStream::connect(address).await.unwrap();
-    let head = format!(
-        "PUT /files/a HTTP/1.1\r\nHost: x\r\nFencing-Token: {token}\r\n\
-         Connection: close\r\nContent-Length: {length}\r\n\r\n{body}"
-    );
-    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(http_1(token, 0, "").as_bytes()).await.unwrap();
     stream
-}
-
-async fn answer(mut stream: TcpStream) -> String {
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    answer
 }
 
 #[tokio::test]
@@ -40,11 +29,12 @@ async fn a_client_that_stops_reading_is_cut_off_over_http_1() {
     for trial in 0..8 {
         let fence = fence().drop_older_after(Duration::ZERO).limit(Duration::from_millis(500));
         let address = serve(endless(fence)).await;
-        let mut older = send(address, 33, 0, "").await;
+        let mut older = sent(address, 33).await;
         // It reads the beginning, and then nothing until all buffers on the way are full.
         older.read_exact(&mut vec![0; 100_000 * trial + 1]).await.unwrap();
         tokio::time::sleep(Duration::from_millis(100)).await;
-        let newer = answer(send(address, 34, 0, "").await).await;
+        let mut newer = String::new();
+        sent(address, 34).await.read_to_string(&mut newer).await.unwrap();
         assert!(newer.starts_with("HTTP/1.1 200"), "{trial}: {newer}");
         // What it reads on ends without the last chunk: it is not taken for the whole.
         let mut rest = Vec::new();
@@ -56,11 +46,7 @@ async fn a_client_that_stops_reading_is_cut_off_over_http_1() {
 #[tokio::test]
 async fn a_client_that_stops_reading_is_cut_off_over_http_2() {
     let fence = fence().drop_older_after(Duration::ZERO).limit(Duration::from_secs(2));
-    let address = serve(endless(fence)).await;
-    let stream = TcpStream::connect(address).await.unwrap();
-    let (client, connection) = h2::client::handshake(stream).await.unwrap();
-    tokio::spawn(connection);
-    let mut client = client.ready().await.unwrap();
+    let mut client = http_2(serve(endless(fence)).await).await;
     let mut send = |token: u64| {
         let request = Request::put("http://x/files/a").header(HEADER, token);
         client.send_request(request.body(()).unwrap(), true).unwrap().0
@@ -82,7 +68,6 @@ async fn a_client_that_stops_reading_is_cut_off_over_http_2() {
     assert!(end.is_err(), "it was told that the answer broke off");
 }
 
-/// A body that nobody polls is dropped by the newer request itself, before that is let in.
 #[tokio::test(start_paused = true)]
 async fn a_body_that_nobody_polls_is_dropped_first() {
     struct Notes(Arc<AtomicUsize>);
@@ -108,10 +93,10 @@ async fn a_body_that_nobody_polls_is_dropped_first() {
         }
     };
     let app = behind(fence().drop_older_after(Duration::ZERO), put(handler));
-    let mut older = app.clone().oneshot(request("PUT", &["33"])).await.unwrap().into_body();
+    let mut older = write(&app, 33).await.into_body();
     assert!(older.frame().await.unwrap().is_ok());
     assert_eq!(gone.load(Ordering::SeqCst), 0);
-    let newer = app.oneshot(request("PUT", &["34"])).await.unwrap();
+    let newer = write(&app, 34).await;
     assert_eq!(text(newer).await, "1", "the older body was dropped before");
     assert!(!http_body::Body::is_end_stream(&older), "it is to be told");
     let error = older.frame().await.unwrap().unwrap_err();
@@ -135,10 +120,8 @@ async fn a_body_that_comes_after_a_newer_request_is_dropped_at_once() {
         }
     };
     let app = behind(fence().drop_older_after(Duration::ZERO), put(handler));
-    let mut older = Box::pin(app.clone().oneshot(request("PUT", &["33"])));
-    assert!((&mut older).now_or_never().is_none());
-    let mut newer = Box::pin(app.oneshot(request("PUT", &["34"])));
-    assert!((&mut newer).now_or_never().is_none());
+    let older = begun(app.clone().oneshot(request("PUT", &["33"])));
+    let newer = begun(app.oneshot(request("PUT", &["34"])));
     ends.notify_one();
     let older = older.await.unwrap();
     assert_eq!(newer.await.unwrap().status(), 200);
@@ -162,7 +145,7 @@ async fn a_newer_request_in_the_middle_of_a_poll_waits_for_its_end() {
         }
     };
     let app = behind(fence.clone(), put(handler));
-    let mut older = app.oneshot(request("PUT", &["33"])).await.unwrap().into_body();
+    let mut older = write(&app, 33).await.into_body();
     assert_eq!(older.frame().await.unwrap().unwrap().into_data().unwrap(), "33");
     assert!(older.frame().await.unwrap().is_err(), "cut off");
     assert!(fence.admit(&file(), token(34)).now_or_never().unwrap().is_ok());
@@ -194,7 +177,7 @@ async fn a_body_is_gone_before_a_newer_request_however_they_race() {
     let app = behind(fence.clone(), put(handler));
     let mut readers = Vec::new();
     for number in 1..=2000 {
-        let response = app.clone().oneshot(request("PUT", &[&number.to_string()])).await.unwrap();
+        let response = ask(&app, request("PUT", &[&number.to_string()])).await;
         assert_eq!(response.status(), 200);
         let mut body = response.into_body();
         readers.push(tokio::spawn(async move { while let Some(Ok(_)) = body.frame().await {} }));

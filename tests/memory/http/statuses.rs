@@ -5,9 +5,9 @@ use super::*;
 #[tokio::test]
 async fn refusals_are_problems_that_a_client_can_read() {
     let app = app(fence());
-    app.clone().oneshot(request("PUT", &["34"])).await.unwrap();
+    write(&app, 34).await;
 
-    let response = app.clone().oneshot(request("PUT", &["33"])).await.unwrap();
+    let response = write(&app, 33).await;
     assert_eq!(response.status(), 412);
     assert!(matches!(response.extensions().get(), Some(Refusal::Stale(_))));
     let found = problem(response).await;
@@ -15,9 +15,7 @@ async fn refusals_are_problems_that_a_client_can_read() {
     assert_eq!(found.stale(), stale.err());
     assert_eq!(found.detail, "token 33 of files/a is stale, high water 34");
 
-    let response = app.clone().oneshot(request("PUT", &[])).await.unwrap();
-    assert_eq!(response.status(), 428);
-    assert_eq!(problem(response).await.kind, Problem::MISSING);
+    assert_eq!(refused(ask(&app, request("PUT", &[])).await, 428).await.kind, Problem::MISSING);
 
     let bad: &[&[&str]] = &[
         &[""],
@@ -36,7 +34,7 @@ async fn refusals_are_problems_that_a_client_can_read() {
     ];
     for tokens in bad {
         for method in ["PUT", "GET"] {
-            let response = app.clone().oneshot(request(method, tokens)).await.unwrap();
+            let response = ask(&app, request(method, tokens)).await;
             assert_eq!(response.status(), 400, "{tokens:?}");
             assert_eq!(problem(response).await.kind, Problem::MALFORMED);
         }
@@ -47,15 +45,18 @@ async fn refusals_are_problems_that_a_client_can_read() {
 async fn a_resource_that_is_none_is_a_bad_request() {
     let app = Router::new().fallback(async || "reached").layer(layer(fence()));
     let request = Request::builder().method("PUT").uri("/").header(HEADER, "1");
-    let response = app.oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
-    assert_eq!(response.status(), 400);
-    assert!(problem(response).await.detail.contains("this one is empty"));
+    assert!(
+        refused(ask(&app, request.body(Body::empty()).unwrap()).await, 400)
+            .await
+            .detail
+            .contains("this one is empty")
+    );
 }
 
 #[tokio::test]
 async fn full_marks_are_not_to_be_tried_again() {
     let app = app(Fence::new(MemoryMarks::new(0)));
-    let response = app.oneshot(request("PUT", &["1"])).await.unwrap();
+    let response = write(&app, 1).await;
     assert_eq!(response.status(), 503);
     assert!(!response.headers().contains_key(header::RETRY_AFTER));
     let found = problem(response).await;
@@ -65,7 +66,7 @@ async fn full_marks_are_not_to_be_tried_again() {
 
 #[tokio::test]
 async fn unreachable_marks_let_nobody_pass_and_say_little() {
-    let response = app(Fence::new(no_marks())).oneshot(request("PUT", &["34"])).await.unwrap();
+    let response = app(Fence::new(NoMarks)).oneshot(request("PUT", &["34"])).await.unwrap();
     assert_eq!(response.status(), 503);
     assert!(response.headers().contains_key(header::RETRY_AFTER));
     let body = text(response).await;
@@ -97,7 +98,7 @@ fn without_a_tokio_runtime_requests_are_refused_and_nothing_panics() {
 #[tokio::test]
 async fn grpc_is_answered_with_trailers_only() {
     let app = app(Fence::new(MemoryMarks::new(1)).ceiling(token(1000)));
-    app.clone().oneshot(request("PUT", &["34"])).await.unwrap();
+    write(&app, 34).await;
     for (tokens, uri, status) in [
         (&["33"] as &[&str], "/files/a", "10"),
         (&[], "/files/a", "9"),
@@ -109,7 +110,7 @@ async fn grpc_is_answered_with_trailers_only() {
         *request.uri_mut() = uri.parse().unwrap();
         let kind = "application/grpc+proto".parse().unwrap();
         request.headers_mut().insert(header::CONTENT_TYPE, kind);
-        let response = app.clone().oneshot(request).await.unwrap();
+        let response = ask(&app, request).await;
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["grpc-status"], status, "{tokens:?}");
         assert_eq!(response.headers()["content-type"], "application/grpc");
@@ -121,7 +122,7 @@ async fn grpc_is_answered_with_trailers_only() {
 #[tokio::test]
 async fn only_grpc_is_answered_as_grpc() {
     let app = app(fence());
-    app.clone().oneshot(request("PUT", &["34"])).await.unwrap();
+    write(&app, 34).await;
     for (method, kind) in [
         ("PUT", "application/grpc"),
         ("POST", "application/grpc-web"),
@@ -130,7 +131,6 @@ async fn only_grpc_is_answered_as_grpc() {
     ] {
         let mut request = request(method, &["33"]);
         request.headers_mut().insert(header::CONTENT_TYPE, kind.parse().unwrap());
-        let response = app.clone().oneshot(request).await.unwrap();
-        assert_eq!(response.status(), 412, "{method} {kind}");
+        assert_eq!(ask(&app, request).await.status(), 412, "{method} {kind}");
     }
 }

@@ -1,6 +1,5 @@
 //! A gRPC client and server of tonic, with a fence between them.
 
-use std::net::SocketAddr;
 use std::sync::Mutex;
 
 use ::tonic::body::Body as GrpcBody;
@@ -13,7 +12,6 @@ use fencing::Sequencer;
 use fencing::http::{AttachLayer, Policy};
 use futures_util::stream::{BoxStream, StreamExt, once, pending};
 use http::uri::PathAndQuery;
-use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
 
 use super::*;
@@ -27,10 +25,6 @@ use text::Text;
 #[derive(Clone, Default)]
 struct Files {
     written: Arc<Mutex<Vec<String>>>,
-}
-
-impl NamedService for Files {
-    const NAME: &'static str = "files.Files";
 }
 
 type Texts = BoxStream<'static, Result<String, Status>>;
@@ -85,50 +79,44 @@ impl Files {
     }
 }
 
-impl Service<Request<GrpcBody>> for Files {
-    type Response = Response<GrpcBody>;
-    type Error = Infallible;
-    type Future = BoxFuture<'static, Result<Response<GrpcBody>, Infallible>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<GrpcBody>) -> Self::Future {
-        let files = self.clone();
-        async move { Ok(files.answer(request).await) }.boxed()
-    }
-}
-
 /// The standard health check. Its answer is the message SERVING.
 #[derive(Clone, Copy)]
 struct Health;
 
-impl NamedService for Health {
-    const NAME: &'static str = "grpc.health.v1.Health";
-}
-
-impl Service<Request<GrpcBody>> for Health {
-    type Response = Response<GrpcBody>;
-    type Error = Infallible;
-    type Future = BoxFuture<'static, Result<Response<GrpcBody>, Infallible>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<GrpcBody>) -> Self::Future {
+impl Health {
+    async fn answer(self, request: Request<GrpcBody>) -> Response<GrpcBody> {
         let check = |call: Call<String>| async move {
             assert!(call.extensions().get::<Fenced>().is_none());
             Ok::<_, Status>(Answer::new("\u{8}\u{1}".to_owned()))
         };
-        async move {
-            let mut grpc = ::tonic::server::Grpc::new(Text);
-            Ok(grpc.unary(tower::service_fn(check), request).await)
-        }
-        .boxed()
+        ::tonic::server::Grpc::new(Text).unary(tower::service_fn(check), request).await
     }
 }
+
+macro_rules! served {
+    ($service:ty, $name:literal) => {
+        impl NamedService for $service {
+            const NAME: &'static str = $name;
+        }
+
+        impl Service<Request<GrpcBody>> for $service {
+            type Response = Response<GrpcBody>;
+            type Error = Infallible;
+            type Future = BoxFuture<'static, Result<Response<GrpcBody>, Infallible>>;
+
+            fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+                Poll::Ready(Ok(()))
+            }
+
+            fn call(&mut self, request: Request<GrpcBody>) -> Self::Future {
+                self.clone().answer(request).map(Ok).boxed()
+            }
+        }
+    };
+}
+
+served!(Files, "files.Files");
+served!(Health, "grpc.health.v1.Health");
 
 /// Serves, with one resource for all of the service.
 async fn serve(fence: Fence) -> (Files, Channel) {
@@ -141,7 +129,7 @@ async fn serve(fence: Fence) -> (Files, Channel) {
     });
     let files = Files::default();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address: SocketAddr = listener.local_addr().unwrap();
+    let address = listener.local_addr().unwrap();
     let router = Server::builder().layer(layer).add_service(files.clone()).add_service(Health);
     tokio::spawn(router.serve_with_incoming(TcpListenerStream::new(listener)));
     let channel = Endpoint::from_shared(format!("http://{address}")).unwrap();
@@ -162,9 +150,8 @@ fn call(text: &str, number: Option<u64>) -> Call<String> {
 
 async fn unary<S>(channel: S, method: &'static str, call: Call<String>) -> Result<String, Status>
 where
-    S: GrpcService<GrpcBody, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
-    S::ResponseBody: http_body::Body<Data = Bytes> + Send + 'static,
-    <S::ResponseBody as http_body::Body>::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    S: GrpcService<GrpcBody, Error: Into<BoxError>>,
+    S::ResponseBody: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
     let mut grpc = Grpc::new(channel);
     if let Err(error) = grpc.ready().await {
@@ -228,7 +215,6 @@ async fn a_client_below_the_attach_layer_gets_the_status_of_the_refusal() {
     assert_eq!(problem_of(&status).stale().unwrap().highest, token(34));
 }
 
-/// A newer token cuts off a stream of answers.
 #[tokio::test]
 async fn a_stream_that_is_cut_off_ends_with_a_status_that_says_so() {
     let (_, channel) = serve(fence().drop_older_after(Duration::ZERO)).await;
@@ -248,7 +234,6 @@ async fn a_stream_that_is_cut_off_ends_with_a_status_that_says_so() {
     unary(channel, "/files.Files/Write", call("x", Some(34))).await.unwrap();
 }
 
-/// A newer token cuts off an upload, of which a part is written.
 #[tokio::test]
 async fn an_upload_that_is_cut_off_is_in_doubt() {
     let (files, channel) = serve(fence().drop_older_after(Duration::ZERO)).await;

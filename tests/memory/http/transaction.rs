@@ -13,8 +13,11 @@ use fencing::http::{InTransaction, OpenTransaction, TransactionLayer};
 use super::said::said;
 use super::*;
 
+type Storage = Graceful<0>;
+
+/// A storage whose handlers have a grace of this many seconds.
 #[derive(Clone, Default)]
-struct Storage {
+pub struct Graceful<const GRACE: u64> {
     events: Arc<Mutex<Vec<String>>>,
     commits: Arc<Notify>,
     begins: Option<&'static str>,
@@ -24,20 +27,20 @@ struct Storage {
     hangs: bool,
 }
 
-struct Open {
-    storage: Storage,
+pub struct Open<const GRACE: u64> {
+    storage: Graceful<GRACE>,
     ended: bool,
 }
 
-impl Open {
-    fn end(mut self, how: &str) -> Storage {
+impl<const GRACE: u64> Open<GRACE> {
+    fn end(mut self, how: &str) -> Graceful<GRACE> {
         self.ended = true;
         self.storage.note(how);
         self.storage.clone()
     }
 }
 
-impl Drop for Open {
+impl<const GRACE: u64> Drop for Open<GRACE> {
     fn drop(&mut self) {
         if !self.ended {
             self.storage.note("dropped");
@@ -45,20 +48,25 @@ impl Drop for Open {
     }
 }
 
-impl Storage {
-    fn note(&self, event: impl Into<String>) {
+impl<const GRACE: u64> Graceful<GRACE> {
+    pub fn note(&self, event: impl Into<String>) {
         self.events.lock().unwrap().push(event.into());
     }
 
-    fn events(&self) -> Vec<String> {
+    pub fn events(&self) -> Vec<String> {
         std::mem::take(&mut *self.events.lock().unwrap())
     }
 }
 
-impl Transactions for Storage {
-    type Transaction = Open;
+impl<const GRACE: u64> Transactions for Graceful<GRACE> {
+    type Transaction = Open<GRACE>;
 
-    fn begin<'a>(&'a self, admitted: &'a [Sequencer]) -> BoxFuture<'a, Result<Open, FenceError>> {
+    const GRACE: Duration = Duration::from_secs(GRACE);
+
+    fn begin<'a>(
+        &'a self,
+        admitted: &'a [Sequencer],
+    ) -> BoxFuture<'a, Result<Open<GRACE>, FenceError>> {
         let names: Vec<String> = admitted.iter().map(ToString::to_string).collect();
         self.note(format!("begin {}", names.join(", ")));
         let (resource, token) = (admitted[0].resource.clone(), admitted[0].token);
@@ -72,7 +80,7 @@ impl Transactions for Storage {
         async move { outcome }.boxed()
     }
 
-    fn commit(transaction: Open) -> BoxFuture<'static, Result<(), CommitError>> {
+    fn commit(transaction: Open<GRACE>) -> BoxFuture<'static, Result<(), CommitError>> {
         async move {
             let storage = transaction.storage.clone();
             storage.note("commit");
@@ -94,7 +102,7 @@ impl Transactions for Storage {
         .boxed()
     }
 
-    fn rollback(transaction: Open) -> BoxFuture<'static, ()> {
+    fn rollback(transaction: Open<GRACE>) -> BoxFuture<'static, ()> {
         async move {
             tokio::task::yield_now().await;
             if transaction.storage.hangs {
@@ -106,7 +114,7 @@ impl Transactions for Storage {
     }
 }
 
-fn behind(storage: &Storage, handler: MethodRouter) -> Router {
+pub fn behind<const GRACE: u64>(storage: &Graceful<GRACE>, handler: MethodRouter) -> Router {
     let handler =
         handler.route_layer(TransactionLayer::new(storage.clone())).route_layer(layer(fence()));
     Router::new().route("/files/{name}", handler)
@@ -137,8 +145,7 @@ async fn success_is_committed_and_all_else_is_rolled_back() {
             }
             answer(response)
         };
-        let app = behind(&storage, put(handler));
-        let response = app.oneshot(request("PUT", &["33"])).await.unwrap();
+        let response = write(&behind(&storage, put(handler)), 33).await;
         assert_eq!(response.status(), status);
         // All of it has happened by now.
         let events = storage.events();
@@ -181,7 +188,7 @@ async fn what_fails_says_whether_anything_may_be_stored() {
             ([("set-cookie", "written=yes")], "done")
         };
         let app = behind(&storage, put(handler).post(handler));
-        let response = app.clone().oneshot(request("PUT", &["33"])).await.unwrap();
+        let response = write(&app, 33).await;
         assert_eq!(response.status(), status, "{kind}");
         assert_eq!(response.headers().contains_key(header::RETRY_AFTER), again, "{kind}");
         assert!(!response.headers().contains_key("set-cookie"), "it was not written");
@@ -190,7 +197,7 @@ async fn what_fails_says_whether_anything_may_be_stored() {
         assert!(problem.detail.contains(words), "{}", problem.detail);
         assert!(!problem.detail.contains("answer was lost"), "{}", problem.detail);
 
-        let response = app.oneshot(grpc(request("POST", &["33"]))).await.unwrap();
+        let response = ask(&app, grpc(request("POST", &["33"]))).await;
         assert_eq!(
             (response.status().as_u16(), &response.headers()["grpc-status"]),
             (200, &grpc_status.parse().unwrap())
@@ -228,9 +235,7 @@ async fn what_is_kept_beyond_the_response_is_not_committed() {
         "done"
     };
     let app = behind(&storage, put(handler));
-    let response = app.oneshot(request("PUT", &["33"])).await.unwrap();
-    assert_eq!(response.status(), 500);
-    let found = problem(response).await;
+    let found = refused(write(&app, 33).await, 500).await;
     assert_eq!(found.kind, Problem::ROLLED_BACK);
     assert_eq!(storage.events(), ["begin 33 files/a"]);
     go.notify_one();
@@ -248,8 +253,7 @@ async fn what_is_kept_beyond_the_response_is_not_committed() {
         Body::new(StreamBody::new(Box::pin(frame)))
     };
     let app = behind(&storage, put(handler));
-    let response = app.oneshot(request("PUT", &["33"])).await.unwrap();
-    assert_eq!(response.status(), 500);
+    assert_eq!(write(&app, 33).await.status(), 500);
     assert_eq!(storage.events(), ["begin 33 files/a", "dropped"]);
 }
 
@@ -267,8 +271,7 @@ async fn the_way_to_a_transaction_keeps_nothing_open() {
         answer("done")
     };
     let app = behind(&storage, put(handler));
-    let response = app.oneshot(request("PUT", &["33"])).await.unwrap();
-    assert_eq!(response.status(), 200);
+    assert_eq!(write(&app, 33).await.status(), 200);
     assert_eq!(storage.events(), ["begin 33 files/a", "commit", "committed"]);
     assert!(kept.recv().await.unwrap().take().is_none());
 
@@ -289,10 +292,10 @@ async fn without_a_token_or_without_a_fence() {
     let storage = Storage::default();
     let read = async |tx: Option<InTransaction<Storage>>| tx.is_some().to_string();
     let app = behind(&storage, put(async |_: InTransaction<Storage>| "").get(read));
-    let response = app.clone().oneshot(request("GET", &[])).await.unwrap();
+    let response = ask(&app, request("GET", &[])).await;
     assert_eq!(text(response).await, "false");
     assert_eq!(storage.events(), [""; 0]);
-    let response = app.oneshot(request("GET", &["33"])).await.unwrap();
+    let response = ask(&app, request("GET", &["33"])).await;
     assert_eq!(text(response).await, "true");
     assert_eq!(storage.events(), ["begin 33 files/a", "commit", "committed"]);
 
@@ -302,7 +305,7 @@ async fn without_a_token_or_without_a_fence() {
 
     let handler = put(async || "reached").route_layer(TransactionLayer::new(storage.clone()));
     let app: Router = Router::new().route("/files/{name}", handler);
-    assert_eq!(app.oneshot(request("PUT", &["33"])).await.unwrap().status(), 500);
+    assert_eq!(write(&app, 33).await.status(), 500);
     // The wrong way around.
     let handler = put(async || "reached").route_layer(layer(fence()));
     let handler = handler.route_layer(TransactionLayer::new(storage.clone()));
@@ -311,7 +314,7 @@ async fn without_a_token_or_without_a_fence() {
     assert!(said.contains("FenceLayer must stand outside of the TransactionLayer"), "{said}");
     let handler = put(async |_: InTransaction<Storage>| "reached").route_layer(layer(fence()));
     let app: Router = Router::new().route("/files/{name}", handler);
-    assert_eq!(app.oneshot(request("PUT", &["33"])).await.unwrap().status(), 500);
+    assert_eq!(write(&app, 33).await.status(), 500);
     assert_eq!(storage.events(), [""; 0]);
 }
 
@@ -341,7 +344,7 @@ async fn a_conflict_is_called_one_only_below_the_layer_that_rolls_back() {
     let alone = Router::new().route("/files/{name}", handler()).layer(layer(fence()));
     let layers = [(behind(&storage, handler()), Problem::CONFLICT), (alone, Problem::UNAVAILABLE)];
     for (app, kind) in layers {
-        let response = app.oneshot(request("PUT", &["33"])).await.unwrap();
+        let response = write(&app, 33).await;
         assert_eq!(
             (response.status().as_u16(), &response.headers()["x-request-id"]),
             (503, &"7".parse().unwrap())
@@ -371,8 +374,7 @@ async fn a_rollback_that_takes_for_ever_holds_up_neither_the_answer_nor_newer_re
     for token in ["33", "34"] {
         // The time is the test's own: nothing else takes any.
         let start = tokio::time::Instant::now();
-        let response = app.clone().oneshot(request("PUT", &[token])).await.unwrap();
-        assert_eq!(response.status(), 400);
+        assert_eq!(ask(&app, request("PUT", &[token])).await.status(), 400);
         assert!(start.elapsed() <= Duration::from_secs(2), "{:?}", start.elapsed());
         // Whoever drops it rolls it back.
         assert_eq!(storage.events().last().unwrap(), "dropped");

@@ -33,8 +33,7 @@ async fn those_in_flight_are_counted_until_they_have_ended_and_the_wait_is_timed
     text(response).await;
     text(newer.await.unwrap().unwrap()).await;
     assert_eq!(seen.in_flight(), 0.0);
-    let response = app.oneshot(request("PUT", &["33"])).await.unwrap();
-    assert_eq!(response.status(), 412);
+    assert_eq!(write(&app, 33).await.status(), 412);
     assert_eq!((seen.in_flight(), seen.waited().len()), (0.0, 3), "a refusal is timed as well");
     assert!(seen.waited()[1] >= 0.02, "{:?}", seen.waited());
 }

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::simulation::storage::Storage;
 use crate::simulation::wire::Wire;
-use support::history::{Answer, Attempt, Event, Outcome, Write};
+use support::history::{Answer, At, Attempt, Event, Outcome, Write};
 
 /// How long a client waits for the storage.
 const PATIENCE: Duration = Duration::from_millis(700);
@@ -40,11 +40,7 @@ impl Client {
                 self.hold_shared().await;
             } else if let Some(lease) = self.attempt().await {
                 self.hold(&lease).await;
-                match self.rng.u8(0..10) {
-                    0..5 => drop(lease.release().await),
-                    5 | 6 if !self.renews => std::mem::forget(lease),
-                    _ => drop(lease),
-                }
+                self.end(lease).await;
             }
             self.pause(600).await;
         }
@@ -77,16 +73,25 @@ impl Client {
         } else {
             self.redlock.try_acquire(&resource).await
         };
-        let outcome = match &attempt {
-            Ok(lease) => Outcome::Granted(lease.token().get()),
-            Err(AcquireError::Held { .. }) => Outcome::Held,
-            Err(_) => Outcome::NoQuorum,
-        };
         let told = self.wire.trace.note(("told", self.number));
+        let outcome = outcome(&attempt, |lease| Outcome::Granted(lease.token().get()));
+        self.attempted(&resource, (asked, told), outcome);
+        attempt.ok()
+    }
+
+    fn attempted(&self, resource: &Resource, (asked, told): (At, At), outcome: Outcome) {
         let (client, resource) = (self.number as u32, resource.as_str().to_owned());
         let event = Event::Attempt(Attempt { client, resource, asked, told, outcome });
         self.wire.trace.event(event);
-        attempt.ok()
+    }
+
+    /// Releases the lease, drops it, or vanishes from it.
+    async fn end<K>(&mut self, lease: Lease<K>) {
+        match self.rng.u8(0..10) {
+            0..5 => drop(lease.release().await),
+            5 | 6 if !self.renews => std::mem::forget(lease),
+            _ => drop(lease),
+        }
     }
 
     /// Gets one lease of all resources, in any order, and writes to each.
@@ -98,10 +103,8 @@ impl Client {
         let told = self.wire.trace.note(("told of all", self.number));
         let Ok(lease) = attempt else { return };
         for pair in lease.sequencers() {
-            let (client, resource) = (self.number as u32, pair.resource.as_str().to_owned());
             let outcome = Outcome::Granted(pair.token.get());
-            let event = Event::Attempt(Attempt { client, resource, asked, told, outcome });
-            self.wire.trace.event(event);
+            self.attempted(&pair.resource, (asked, told), outcome);
         }
         for pair in lease.sequencers().to_vec() {
             let write = self.write(&pair.resource, pair.token, false);
@@ -110,11 +113,7 @@ impl Client {
             // It may be lost by now, and the process does not look.
             self.write(&pair.resource, pair.token, false).await;
         }
-        match self.rng.u8(0..10) {
-            0..5 => drop(lease.release().await),
-            5 | 6 if !self.renews => std::mem::forget(lease),
-            _ => drop(lease),
-        }
+        self.end(lease).await;
     }
 
     /// Gets a part in a lock and writes under it, beside others perhaps.
@@ -125,15 +124,9 @@ impl Client {
             true => self.redlock.acquire_shared(&resource).await,
             false => self.redlock.try_acquire_shared(&resource).await,
         };
-        let outcome = match &attempt {
-            Ok(lease) => Outcome::Shared(lease.token().get()),
-            Err(AcquireError::Held { .. }) => Outcome::Held,
-            Err(_) => Outcome::NoQuorum,
-        };
         let told = self.wire.trace.note(("told of a part", self.number));
-        let (client, name) = (self.number as u32, resource.as_str().to_owned());
-        let event = Event::Attempt(Attempt { client, resource: name, asked, told, outcome });
-        self.wire.trace.event(event);
+        let outcome = outcome(&attempt, |lease| Outcome::Shared(lease.token().get()));
+        self.attempted(&resource, (asked, told), outcome);
         let Ok(lease) = attempt else { return };
         for _ in 0..self.rng.u8(1..3) {
             let write = self.write(&resource, lease.token(), false);
@@ -142,11 +135,7 @@ impl Client {
             // It may be lost by now, and the process does not look.
             self.write(&resource, lease.token(), false).await;
         }
-        match self.rng.u8(0..10) {
-            0..5 => drop(lease.release().await),
-            5 | 6 if !self.renews => std::mem::forget(lease),
-            _ => drop(lease),
-        }
+        self.end(lease).await;
     }
 
     /// Writes under a lease, more or less carefully.
@@ -220,6 +209,14 @@ impl Client {
             record.write.answer = answer;
         }
         record.write.answer
+    }
+}
+
+fn outcome<L>(attempt: &Result<L, AcquireError>, won: impl Fn(&L) -> Outcome) -> Outcome {
+    match attempt {
+        Ok(lease) => won(lease),
+        Err(AcquireError::Held { .. }) => Outcome::Held,
+        Err(_) => Outcome::NoQuorum,
     }
 }
 

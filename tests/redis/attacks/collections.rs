@@ -1,13 +1,8 @@
 //! Many clients collect counts at one time; then the power fails.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use fencing::{Redlock, Resource};
-use tokio::time::{Instant, sleep};
-
-use support::redis::RedisServer;
+use crate::fleet::*;
 
 const CLIENTS: usize = 16;
 
@@ -16,25 +11,25 @@ const STUFF: &str =
     "for i = 1, 99995 do redis.call('HSET', KEYS[1], 'c:some/resource/' .. i, 1) end";
 
 fn era(server: &RedisServer) -> u64 {
-    server.cli(&["HGET", "{fencing}:memory", "era"]).parse().unwrap()
+    server.cli(&["HGET", MEMORY, "era"]).parse().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn eras_do_not_run_ahead_of_the_clock() {
-    let mut servers: Vec<RedisServer> = (0..3).map(|_| RedisServer::start()).collect();
+    let mut servers = servers(3);
     let urls: Vec<String> = servers.iter().map(RedisServer::url).collect();
     let service = || {
         let builder = Redlock::builder().redis(&urls).first_start(true);
         builder.ttl(Duration::from_secs(5)).node_budget(Duration::from_secs(2)).build().unwrap()
     };
     let clients: Vec<Redlock> = (0..CLIENTS).map(|_| service()).collect();
-    let invoice = Resource::new("invoice/42").unwrap();
+    let invoice = resource();
     clients[0].acquire(&invoice).await.unwrap().release().await.unwrap();
     let before = era(&servers[0]);
     let number = Arc::new(AtomicU64::new(0));
     const ROUNDS: u64 = 3;
     for _ in 0..ROUNDS {
-        servers.iter().for_each(|s| drop(s.cli(&["EVAL", STUFF, "1", "{fencing}:memory"])));
+        servers.iter().for_each(|s| drop(s.cli(&["EVAL", STUFF, "1", MEMORY])));
         let tasks: Vec<_> = (0..CLIENTS)
             .map(|client| {
                 let (client, number) = (clients[client].clone(), Arc::clone(&number));
@@ -42,7 +37,7 @@ async fn eras_do_not_run_ahead_of_the_clock() {
                     let end = Instant::now() + Duration::from_millis(700);
                     while Instant::now() < end {
                         let job = format!("job/{}", number.fetch_add(1, Ordering::Relaxed));
-                        if let Ok(lease) = client.try_acquire(&Resource::new(job).unwrap()).await {
+                        if let Ok(lease) = client.try_acquire(&named(&job)).await {
                             let _ = lease.release().await;
                         }
                     }

@@ -1,18 +1,11 @@
 //! Clients with different lists of nodes at one time, as in a rolling deployment.
 
-use std::time::Duration;
-
-use fencing::lock::AcquireError;
 use fencing::lock::redlock::MemoryNode;
 use fencing::testing::FaultyNode;
-use fencing::{Redlock, Resource};
-use fencing_protocol::Fault;
+
+use crate::fleet::*;
 
 const TTL: Duration = Duration::from_secs(1);
-
-fn resource() -> Resource {
-    Resource::new("invoice/42").unwrap()
-}
 
 /// What a client with another list is told: whose nodes they are.
 fn assert_elsewhere(error: &AcquireError, members: &[&str]) {

@@ -111,7 +111,6 @@ fn a_straggler_joins_the_new_list() {
     assert!(world.lease(&NEW, &[1, 3]).is_some());
 }
 
-/// Nodes that have left come back in other company, also to a list that there was before.
 #[test]
 fn lists_may_come_again() {
     let lists: [&[usize]; 6] =
@@ -131,7 +130,6 @@ fn lists_may_come_again() {
     }
 }
 
-/// A node that left in a move that was interrupted is not taken away by another one.
 #[test]
 fn a_node_that_has_left_is_claimed_by_nobody_else_before_the_move_is_done() {
     let mut world = World::blank(6);

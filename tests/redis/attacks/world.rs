@@ -146,50 +146,49 @@ pub struct Open<M> {
 }
 
 pub trait Machine {
-    fn next_request(&mut self) -> Option<(Side, usize, Request)>;
-    fn phase(&self) -> u8;
-    fn on_reply(&mut self, phase: u8, node: usize, reply: Reply);
-}
+    fn next(&mut self) -> Option<(Side, usize, Request)>;
+    fn replied(&mut self, phase: u8, node: usize, reply: Reply);
 
-impl Machine for Readmit {
-    fn next_request(&mut self) -> Option<(Side, usize, Request)> {
-        Readmit::next_request(self).map(|(node, request)| (Side::New, node, request))
-    }
-
-    fn phase(&self) -> u8 {
-        Readmit::phase(self)
-    }
-
-    fn on_reply(&mut self, phase: u8, node: usize, reply: Reply) {
-        Readmit::on_reply(self, phase, node, Ok(reply));
-    }
-}
-
-impl Machine for Relocate {
-    fn next_request(&mut self) -> Option<(Side, usize, Request)> {
-        Relocate::next_request(self)
-    }
-
-    fn phase(&self) -> u8 {
-        Relocate::phase(self)
-    }
-
-    fn on_reply(&mut self, phase: u8, node: usize, reply: Reply) {
-        Relocate::on_reply(self, phase, node, Ok(reply));
+    fn in_phase(&self) -> u8 {
+        0
     }
 }
 
 impl Machine for Acquire {
-    fn next_request(&mut self) -> Option<(Side, usize, Request)> {
-        Acquire::next_request(self).map(|(node, request)| (Side::New, node, request))
+    fn next(&mut self) -> Option<(Side, usize, Request)> {
+        self.next_request().map(|(node, request)| (Side::New, node, request))
     }
 
-    fn phase(&self) -> u8 {
-        0
+    fn replied(&mut self, _: u8, node: usize, reply: Reply) {
+        self.on_reply(node, Ok(reply));
+    }
+}
+
+impl Machine for Readmit {
+    fn next(&mut self) -> Option<(Side, usize, Request)> {
+        self.next_request().map(|(node, request)| (Side::New, node, request))
     }
 
-    fn on_reply(&mut self, _: u8, node: usize, reply: Reply) {
-        Acquire::on_reply(self, node, Ok(reply));
+    fn replied(&mut self, phase: u8, node: usize, reply: Reply) {
+        self.on_reply(phase, node, Ok(reply));
+    }
+
+    fn in_phase(&self) -> u8 {
+        self.phase()
+    }
+}
+
+impl Machine for Relocate {
+    fn next(&mut self) -> Option<(Side, usize, Request)> {
+        self.next_request()
+    }
+
+    fn replied(&mut self, phase: u8, node: usize, reply: Reply) {
+        self.on_reply(phase, node, Ok(reply));
+    }
+
+    fn in_phase(&self) -> u8 {
+        self.phase()
     }
 }
 
@@ -202,7 +201,7 @@ impl<M: Machine> Open<M> {
     }
 
     fn send(&mut self) {
-        while let Some(request) = self.machine.next_request() {
+        while let Some(request) = self.machine.next() {
             self.requests.push(request);
         }
     }
@@ -220,11 +219,11 @@ impl<M: Machine> Open<M> {
         let to = |request: &(Side, usize, Request)| self.server(request) == server;
         let found = self.requests.iter().position(to)?;
         let (side, node, request) = self.requests.remove(found);
-        let phase = self.machine.phase();
+        let phase = self.machine.in_phase();
         let reply = world.ask(&fleet(self.members(side)), server, &request);
-        self.machine.on_reply(phase, node, reply.clone());
+        self.machine.replied(phase, node, reply.clone());
         // Requests of an earlier phase are of no use any more.
-        if self.machine.phase() != phase {
+        if self.machine.in_phase() != phase {
             self.requests.clear();
         }
         self.send();

@@ -1,14 +1,8 @@
 //! A fleet that was started while a clock was ahead, and whose counts run out.
 
-use std::time::Duration;
-
-use fencing::lock::AcquireError;
-use fencing_protocol::Fault;
-use tokio::time::{Instant, sleep};
-
-use crate::faults::{resource, service};
+use crate::faults::client;
+use crate::fleet::*;
 use crate::scripts::shim;
-use support::redis::RedisServer;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -17,41 +11,35 @@ const LIMIT: Duration = Duration::from_secs(60);
 async fn counts_that_run_out_begin_again_when_the_nodes_are_restarted_one_by_one() {
     let mut servers: Vec<RedisServer> = (0..3).map(|_| shim::shifted()).collect();
     servers[2].set_clock(3600);
-    let redlock = service(&servers).wait(LIMIT).build().unwrap();
+    let redlock = client(&servers).wait(LIMIT).build().unwrap();
     let first = redlock.acquire(&resource()).await.unwrap();
     let last = first.token();
     first.release().await.unwrap();
     servers[2].set_clock(0);
     for server in &servers {
-        server.cli(&["HSET", "{fencing}:memory", "c:invoice/42", "999999"]);
+        server.cli(&["HSET", MEMORY, "c:invoice/42", "999999"]);
     }
-    let end = Instant::now() + LIMIT;
-    loop {
+    until("the era is ahead", async || {
         let error = redlock.try_acquire(&resource()).await.unwrap_err();
         let is_ahead = |left: &Duration| *left > LIMIT * 10 && *left < LIMIT * 70;
-        let ahead = error
-            .causes()
-            .iter()
-            .filter(|cause| matches!(&cause.cause, Fault::EraAhead(left) if is_ahead(left)));
-        if ahead.count() >= 2 {
-            assert!(error.to_string().contains("one after another"), "{error}");
-            break;
-        }
-        assert!(Instant::now() < end, "{error}");
-        sleep(Duration::from_millis(50)).await;
-    }
+        let ahead = |fault: &Fault| matches!(fault, Fault::EraAhead(left) if is_ahead(left));
+        let ahead = error.causes().iter().filter(|it| ahead(&it.cause)).count() >= 2;
+        assert!(!ahead || error.to_string().contains("one after another"), "{error}");
+        ahead
+    })
+    .await;
     for server in servers.iter_mut().take(2) {
         server.restart();
         // Whether the resource is free does not matter: an attempt has the node brought back.
-        while redlock.health().await.nodes.iter().filter(|it| it.quarantine.is_none()).count() < 3 {
-            assert!(Instant::now() < end + LIMIT);
+        until("it grants", async || {
             match redlock.try_acquire(&resource()).await {
                 Ok(lease) => drop(lease.release().await),
                 Err(AcquireError::NoQuorum { .. } | AcquireError::Held { .. }) => {}
                 Err(error) => panic!("{error}"),
             }
-            sleep(Duration::from_millis(50)).await;
-        }
+            redlock.health().await.nodes.iter().all(|it| it.quarantine.is_none())
+        })
+        .await;
     }
     let next = redlock.acquire(&resource()).await.unwrap();
     assert!(next.token() > last, "{next:?} after {last}");

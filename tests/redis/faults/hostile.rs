@@ -1,17 +1,11 @@
 //! One or two of five nodes are no redis-servers at all.
 
 use std::io::{BufReader, Write};
-use std::net::{TcpListener, TcpStream};
-use std::time::Duration;
+use std::net::TcpStream;
 
-use fencing::Redlock;
-use fencing::lock::redlock::{Node, RedisNode};
-use fencing_protocol::Fleet;
-use futures_util::FutureExt;
-
-use crate::faults::{TTL, resource};
-use support::redis::{RedisServer, five};
-use support::resp::command;
+use crate::faults::client;
+use crate::fleet::*;
+use support::resp::{INFO, bulk, command, fake};
 
 /// What a fake server does with whatever it is sent.
 #[derive(Clone, Copy, Debug)]
@@ -29,40 +23,23 @@ enum Manner {
 }
 
 /// A server that answers the last `SCRIPT LOAD` and closes in one go.
-fn fake_that_closes_behind_the_scripts() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("redis://{}", listener.local_addr().unwrap());
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            std::thread::spawn(move || -> Option<()> {
-                let mut writer = stream.try_clone().ok()?;
-                let (mut reader, mut answers, mut scripts) =
-                    (BufReader::new(stream), Vec::new(), 0);
-                loop {
-                    let words = command(&mut reader)?;
-                    match words.first()?.as_str() {
-                        "INFO" => {
-                            let info = "run_id:0123\r\nrole:master\r\nloading:0\r\nmaxmemory:0\r\n";
-                            answers.extend(format!("${}\r\n{info}\r\n", info.len()).into_bytes());
-                        }
-                        "SCRIPT" => {
-                            scripts += 1;
-                            answers.extend(format!("$40\r\n{scripts:040x}\r\n").into_bytes());
-                        }
-                        _ => answers.extend(b"+OK\r\n"),
-                    }
-                    if scripts == 0 || scripts == 8 {
-                        writer.write_all(&std::mem::take(&mut answers)).ok()?;
-                    }
-                    if scripts == 8 {
-                        writer.shutdown(std::net::Shutdown::Both).ok()?;
-                        return None;
-                    }
-                }
-            });
+fn closes_behind_the_scripts(stream: TcpStream) -> Option<()> {
+    let mut writer = stream.try_clone().ok()?;
+    let (mut reader, mut answers, mut scripts) = (BufReader::new(stream), String::new(), 0);
+    while scripts < 8 {
+        match command(&mut reader)?.first()?.as_str() {
+            "INFO" => answers += &bulk(INFO),
+            "SCRIPT" => {
+                scripts += 1;
+                answers += &bulk(&format!("{scripts:040x}"));
+            }
+            _ => answers += "+OK\r\n",
         }
-    });
-    url
+        if scripts == 0 || scripts == 8 {
+            writer.write_all(std::mem::take(&mut answers).as_bytes()).ok()?;
+        }
+    }
+    writer.shutdown(std::net::Shutdown::Both).ok()
 }
 
 /// What moves the bytes of such a session is over before the session is used: it is not handed out, where it would
@@ -76,7 +53,7 @@ async fn a_server_that_closes_behind_the_scripts_breaks_nothing() {
             tokio::task::yield_now().await;
         }
     });
-    let url = fake_that_closes_behind_the_scripts();
+    let url = fake(closes_behind_the_scripts);
     let node = RedisNode::new(&url, "fencing").unwrap();
     let fleet = Fleet::new([node.member()]).unwrap();
     let mut refused = 0;
@@ -87,18 +64,6 @@ async fn a_server_that_closes_behind_the_scripts_breaks_nothing() {
         }
     }
     assert!(refused > 0, "it never came together");
-}
-
-/// Listens on a port of its own for as long as the test runs.
-fn fake(manner: Manner) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("redis://{}", listener.local_addr().unwrap());
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            std::thread::spawn(move || serve(stream, manner));
-        }
-    });
-    url
 }
 
 fn serve(stream: TcpStream, manner: Manner) -> Option<()> {
@@ -114,10 +79,7 @@ fn serve(stream: TcpStream, manner: Manner) -> Option<()> {
             (Manner::Says(bytes), _) => bytes.to_vec(),
             (Manner::ScriptsClose, "EVAL") => return None,
             (Manner::Scripts(bytes), "EVAL") => numbered(bytes, words.last()?),
-            (_, "INFO") => {
-                let info = "run_id:0123\r\nrole:master\r\nloading:0\r\nmaxmemory:0\r\n";
-                format!("${}\r\n{info}\r\n", info.len()).into_bytes()
-            }
+            (_, "INFO") => bulk(INFO).into_bytes(),
             _ => b"+OK\r\n".to_vec(),
         };
         writer.write_all(&answer).ok()?;
@@ -132,10 +94,7 @@ fn numbered(bytes: &[u8], number: &str) -> Vec<u8> {
         return bytes.to_vec();
     };
     match count.parse::<u32>() {
-        Ok(count) => {
-            let number = format!("${}\r\n{number}\r\n", number.len());
-            format!("*{}\r\n{number}{rest}", count + 1).into_bytes()
-        }
+        Ok(count) => format!("*{}\r\n{}{rest}", count + 1, bulk(number)).into_bytes(),
         Err(_) => bytes.to_vec(),
     }
 }
@@ -196,23 +155,19 @@ fn manners() -> Vec<Manner> {
 async fn a_good_majority_goes_on() {
     let servers = five();
     // A fleet starts with all its nodes; two of the five turn later.
-    let named = |(number, url): (usize, String)| format!("n{number}={url}");
-    let urls: Vec<String> = servers.iter().map(RedisServer::url).enumerate().map(named).collect();
-    let start = Redlock::builder().redis(&urls).first_start(true).ttl(TTL).build().unwrap();
+    let called = |(number, url): (usize, String)| format!("n{number}={url}");
+    let urls: Vec<String> = servers.iter().map(RedisServer::url).enumerate().map(called).collect();
+    let start = client(&[]).redis(&urls).build().unwrap();
     let mut last = start.acquire(&resource()).await.unwrap().token();
     for manner in manners() {
         for hostile in [1, 2] {
             let mut urls = urls.clone();
             let turned = urls.iter_mut().take(hostile).enumerate();
-            turned.for_each(|(number, url)| *url = named((number, fake(manner))));
-            let redlock = Redlock::builder()
-                .redis(&urls)
-                .first_start(true)
-                .ttl(TTL)
-                .wait(Duration::from_secs(20))
-                .retry_delay(Duration::from_millis(5))
-                .build()
-                .unwrap();
+            turned.for_each(|(number, url)| {
+                *url = called((number, fake(move |stream| serve(stream, manner))))
+            });
+            let builder = client(&[]).redis(&urls).wait(Duration::from_secs(20));
+            let redlock = builder.retry_delay(Duration::from_millis(5)).build().unwrap();
             for _ in 0..5 {
                 let lease = redlock.acquire(&resource()).await;
                 let lease = lease.unwrap_or_else(|e| panic!("{manner:?} {hostile}: {e}"));
@@ -227,7 +182,7 @@ async fn a_good_majority_goes_on() {
 #[tokio::test]
 async fn and_is_looked_at_without_harm() {
     for manner in manners() {
-        let node = fencing::lock::redlock::RedisNode::new(&fake(manner), "fencing").unwrap();
+        let node = RedisNode::new(&fake(move |stream| serve(stream, manner)), "fencing").unwrap();
         let report = node.inspect(Duration::from_millis(100)).await;
         assert!(report.is_err(), "{manner:?}: {report:?}");
     }

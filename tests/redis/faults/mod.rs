@@ -7,18 +7,10 @@ mod hostile;
 mod shifted;
 mod skew;
 
-use std::time::Duration;
-
-use fencing::lock::redlock::RedlockBuilder;
-use fencing::{Redlock, Resource};
-use support::redis::RedisServer;
+use crate::fleet::*;
 
 const TTL: Duration = Duration::from_secs(2);
 
-fn service(servers: &[RedisServer]) -> RedlockBuilder {
-    Redlock::builder().first_start(true).redis(servers.iter().map(RedisServer::url)).ttl(TTL)
-}
-
-fn resource() -> Resource {
-    Resource::new("invoice/42").unwrap()
+fn client(servers: &[RedisServer]) -> RedlockBuilder {
+    service(servers).ttl(TTL)
 }

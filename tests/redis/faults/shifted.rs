@@ -1,44 +1,19 @@
 //! A connection that loses one answer and goes on with the next: Redis numbers nothing, so
 //! each later answer looks like that of the request before.
 
-use std::io::{Read, Write};
-use std::net::TcpListener;
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use fencing::lock::redlock::{Node, RedisNode};
-use fencing::{Redlock, Resource};
-use fencing_protocol::{Fault, Fleet, Mode, Owner, Request};
-
-use crate::faults::{TTL, resource};
-use support::redis::RedisServer;
+use crate::faults::{TTL, client};
+use crate::fleet::*;
+use crate::proxy::proxy;
 
 /// The address of a proxy that swallows the next piece of what the server says on command.
-fn proxy(server: PathBuf) -> (String, Arc<AtomicBool>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("redis://{}", listener.local_addr().unwrap());
+fn swallowing(server: &RedisServer) -> (String, Arc<AtomicBool>) {
     let swallow = Arc::new(AtomicBool::new(false));
     let command = Arc::clone(&swallow);
-    std::thread::spawn(move || {
-        for client in listener.incoming().flatten() {
-            let server = UnixStream::connect(&server).unwrap();
-            let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-            std::thread::spawn(move || std::io::copy(&mut from, &mut to));
-            let (mut from, mut to, command) = (server, client, Arc::clone(&command));
-            std::thread::spawn(move || {
-                let mut bytes = vec![0; 1 << 16];
-                while let Ok(count @ 1..) = from.read(&mut bytes) {
-                    if !command.swap(false, Ordering::SeqCst)
-                        && to.write_all(&bytes[..count]).is_err()
-                    {
-                        return;
-                    }
-                }
-            });
-        }
+    let url = proxy(server.socket(), move || {
+        let command = Arc::clone(&command);
+        move |answer| (!command.swap(false, Ordering::SeqCst)).then_some(answer)
     });
     (url, swallow)
 }
@@ -47,25 +22,20 @@ fn proxy(server: PathBuf) -> (String, Arc<AtomicBool>) {
 #[tokio::test]
 async fn an_answer_is_not_taken_for_the_one_before() {
     let server = RedisServer::start();
-    let (url, swallow) = proxy(server.socket());
+    let (url, swallow) = swallowing(&server);
     // The holder knows the server by its own name; this is how the proxy's client comes by it.
     let fleet = Fleet::new([server.url()]).unwrap();
-    let holder =
-        Redlock::builder().first_start(true).redis([server.url()]).ttl(TTL).build().unwrap();
+    let holder = client(std::slice::from_ref(&server)).build().unwrap();
     let _held = holder.acquire(&resource()).await.unwrap();
     let session = RedisNode::new(&url, "fencing").unwrap().open(&fleet).await.unwrap();
-    let free = Resource::new("free").unwrap();
+    let free = named("free");
     let acquire = |resource, owner| {
-        session.call(Request::Acquire {
-            mode: Mode::Exclusive,
-            resource,
-            owner: Owner(owner),
-            ttl: TTL,
-        })
+        let (mode, owner) = (Mode::Exclusive, Owner(owner));
+        session.call(Request::Acquire { mode, resource, owner, ttl: TTL })
     };
     swallow.store(true, Ordering::SeqCst);
     let mut held = acquire(resource(), 7);
-    let early = tokio::time::timeout(Duration::from_millis(100), &mut held).await;
+    let early = timeout(Duration::from_millis(100), &mut held).await;
     assert!(early.is_err(), "{early:?}");
     // Its answer comes next, and would be that of the first.
     let _other = tokio::spawn(acquire(free, 8));
@@ -77,15 +47,9 @@ async fn an_answer_is_not_taken_for_the_one_before() {
 #[tokio::test]
 async fn a_client_goes_on_over_another_connection() {
     let server = RedisServer::start();
-    let (url, swallow) = proxy(server.socket());
-    let redlock = Redlock::builder()
-        .redis([url])
-        .first_start(true)
-        .ttl(TTL)
-        .wait(Duration::from_secs(20))
-        .retry_delay(Duration::from_millis(5))
-        .build()
-        .unwrap();
+    let (url, swallow) = swallowing(&server);
+    let builder = client(&[]).redis([url]).wait(Duration::from_secs(20));
+    let redlock = builder.retry_delay(Duration::from_millis(5)).build().unwrap();
     let mut last = redlock.acquire(&resource()).await.unwrap().token();
     for round in 0..20 {
         swallow.store(true, Ordering::SeqCst);

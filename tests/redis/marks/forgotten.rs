@@ -5,14 +5,13 @@ use fencing::fence::{FenceError, Marks};
 use fencing::redis::{Closed, FencedError, Unfit};
 use support::redis::RedisServer;
 
-use super::{MARKS, closed, file, marks, opened, port, stale, token};
+use super::{MARKS, closed, file, marks, opened, port, set, stale, started, token};
 
 #[tokio::test]
 async fn a_new_server_is_closed() {
     let server = RedisServer::start();
     let marks = marks(&server);
-    let refused = marks.fenced_set(&file(), token(34), "{files}:a", "x").await;
-    assert_eq!(closed(refused), Closed::NeverOpened);
+    assert_eq!(closed(set(&marks, 34, "x").await), Closed::NeverOpened);
     assert!(matches!(marks.raise(&file(), token(34)).await, Err(FenceError::Closed(_))));
     assert!(matches!(marks.highest(&file()).await, Err(FenceError::Closed(_))));
     assert_eq!(server.cli(&["DBSIZE"]), "0");
@@ -20,31 +19,29 @@ async fn a_new_server_is_closed() {
     let found = marks.look().await.unwrap();
     assert!(!found.is_open() && found.opened_in.is_none() && found.marks == 0, "{found:?}");
     marks.open(&found, None).await.unwrap();
-    marks.fenced_set(&file(), token(34), "{files}:a", "x").await.unwrap();
+    set(&marks, 34, "x").await.unwrap();
     let found = marks.look().await.unwrap();
     assert!(found.is_open() && found.marks == 1, "{found:?}");
     // Once more does no harm.
     marks.open(&found, None).await.unwrap();
-    stale(marks.fenced_set(&file(), token(33), "{files}:a", "x").await.unwrap_err());
+    stale(set(&marks, 33, "x").await.unwrap_err());
 }
 
 #[tokio::test]
 async fn a_flush_closes_them_and_a_floor_stands_in_for_what_was_lost() {
-    let server = RedisServer::start();
-    let marks = opened(&server).await;
+    let (server, marks) = started().await;
     for flush in ["FLUSHALL", "FLUSHDB", "UNLINK"] {
-        marks.fenced_set(&file(), token(34), "{files}:a", "new").await.unwrap();
+        set(&marks, 34, "new").await.unwrap();
         let arguments = [flush, MARKS];
         server.cli(if flush == "UNLINK" { &arguments } else { &arguments[..1] });
         // The stale one would find no mark.
         for number in [33, 34] {
-            let refused = marks.fenced_set(&file(), token(number), "{files}:a", "old").await;
-            assert_eq!(closed(refused), Closed::NeverOpened, "{flush}");
+            assert_eq!(closed(set(&marks, number, "old").await), Closed::NeverOpened, "{flush}");
         }
         assert_ne!(server.cli(&["GET", "{files}:a"]), "old");
         let found = marks.look().await.unwrap();
         marks.open(&found, Some(token(34))).await.unwrap();
-        let refused = marks.fenced_set(&file(), token(33), "{files}:a", "old").await;
+        let refused = set(&marks, 33, "old").await;
         assert_eq!(stale(refused.unwrap_err()).highest, token(34));
         assert_eq!(marks.highest(&file()).await.unwrap(), Some(token(34)));
     }
@@ -61,14 +58,13 @@ async fn a_flush_closes_them_and_a_floor_stands_in_for_what_was_lost() {
 async fn a_restart_closes_them() {
     let mut server = RedisServer::with(&["--appendonly", "yes", "--appendfsync", "always"]);
     let marks = opened(&server).await;
-    marks.fenced_set(&file(), token(34), "{files}:a", "new").await.unwrap();
+    set(&marks, 34, "new").await.unwrap();
     let before = marks.look().await.unwrap();
     server.restart();
     // The old connection is broken.
-    let broken = marks.fenced_set(&file(), token(33), "{files}:a", "old").await;
+    let broken = set(&marks, 33, "old").await;
     assert!(matches!(broken, Err(FencedError::InDoubt(_))), "{broken:?}");
-    let refused = marks.fenced_set(&file(), token(34), "{files}:a", "again").await;
-    assert_eq!(closed(refused), Closed::OtherLife);
+    assert_eq!(closed(set(&marks, 34, "again").await), Closed::OtherLife);
     assert_eq!(server.cli(&["GET", "{files}:a"]), "new");
 
     // What was seen before the restart opens nothing.
@@ -76,8 +72,8 @@ async fn a_restart_closes_them() {
     let found = marks.look().await.unwrap();
     assert_eq!((found.marks, found.is_open()), (1, false));
     marks.open(&found, None).await.unwrap();
-    stale(marks.fenced_set(&file(), token(33), "{files}:a", "old").await.unwrap_err());
-    marks.fenced_set(&file(), token(34), "{files}:a", "again").await.unwrap();
+    stale(set(&marks, 33, "old").await.unwrap_err());
+    set(&marks, 34, "again").await.unwrap();
 }
 
 /// The copy may lack the newest marks.
@@ -88,14 +84,13 @@ async fn a_replica_that_was_promoted_is_closed() {
     let marks_there = opened(&master).await;
     let replica = RedisServer::start();
     replica.cli(&["REPLICAOF", "127.0.0.1", &port]);
-    marks_there.fenced_set(&file(), token(34), "{files}:a", "new").await.unwrap();
+    set(&marks_there, 34, "new").await.unwrap();
     support::cli::until("the copy", || replica.cli(&["HLEN", MARKS]) == "2");
     let early = marks(&replica).look().await;
     assert!(matches!(early, Err(FencedError::Unfit(Unfit::Replica))), "{early:?}");
     master.kill();
     replica.cli(&["REPLICAOF", "NO", "ONE"]);
-    let refused = marks(&replica).fenced_set(&file(), token(33), "{files}:a", "old").await;
-    assert_eq!(closed(refused), Closed::OtherLife);
+    assert_eq!(closed(set(&marks(&replica), 33, "old").await), Closed::OtherLife);
     assert_eq!(replica.cli(&["GET", "{files}:a"]), "new");
 }
 
@@ -107,15 +102,14 @@ async fn a_master_that_comes_back_with_an_older_copy_is_closed() {
         let old = RedisServer::with(&["--port", &here, "--bind", "127.0.0.1"]);
         let new = RedisServer::with(&["--port", &there, "--bind", "127.0.0.1"]);
         let marks_of_old = opened(&old).await;
-        marks_of_old.fenced_set(&file(), token(33), "{files}:a", "33").await.unwrap();
+        set(&marks_of_old, 33, "33").await.unwrap();
         new.cli(&["REPLICAOF", "127.0.0.1", &here]);
         support::cli::until("the copy", || new.cli(&["HLEN", MARKS]) == "2");
         // It lags, and is promoted.
         new.cli(&["REPLICAOF", "NO", "ONE"]);
-        marks_of_old.fenced_set(&file(), token(34), "{files}:a", "34").await.unwrap();
+        set(&marks_of_old, 34, "34").await.unwrap();
         if asked_by == "a write" {
-            let refused = marks(&new).fenced_set(&file(), token(33), "{files}:a", "33").await;
-            assert_eq!(closed(refused), Closed::OtherLife);
+            assert_eq!(closed(set(&marks(&new), 33, "33").await), Closed::OtherLife);
         } else {
             assert!(!marks(&new).look().await.unwrap().is_open());
         }
@@ -123,35 +117,33 @@ async fn a_master_that_comes_back_with_an_older_copy_is_closed() {
         old.cli(&["REPLICAOF", "127.0.0.1", &there]);
         support::cli::until("the way back", || old.cli(&["HGET", MARKS, "m:files/a"]) == "33");
         old.cli(&["REPLICAOF", "NO", "ONE"]);
-        let refused = marks(&old).fenced_set(&file(), token(33), "{files}:a", "33").await;
-        assert_eq!(closed(refused), Closed::OtherLife, "{asked_by}");
+        assert_eq!(closed(set(&marks(&old), 33, "33").await), Closed::OtherLife, "{asked_by}");
         let found = marks(&old).look().await.unwrap();
         assert_eq!(found.to_string().parse(), Ok(found.clone()));
         marks(&old).open(&found, None).await.unwrap();
-        marks(&old).fenced_set(&file(), token(34), "{files}:a", "34").await.unwrap();
+        set(&marks(&old), 34, "34").await.unwrap();
     }
 }
 
 /// Its marks may be behind those of the new master, also where they are equal to the token.
 #[tokio::test]
 async fn a_master_that_has_become_a_replica_lets_nobody_pass() {
-    let server = RedisServer::start();
-    let marks = opened(&server).await;
-    marks.fenced_set(&file(), token(34), "{files}:a", "x").await.unwrap();
+    let (server, marks) = started().await;
+    set(&marks, 34, "x").await.unwrap();
     // Of nobody: the data stays as it is.
     server.cli(&["REPLICAOF", "127.0.0.1", "1"]);
     assert!(matches!(marks.raise(&file(), token(34)).await, Err(FenceError::Unreachable(_))));
-    let refused = marks.fenced_set(&file(), token(34), "{files}:a", "y").await;
+    let refused = set(&marks, 34, "y").await;
     assert!(matches!(refused, Err(FencedError::Unfit(Unfit::Replica))), "{refused:?}");
     server.cli(&["REPLICAOF", "NO", "ONE"]);
-    marks.fenced_set(&file(), token(34), "{files}:a", "y").await.unwrap();
+    set(&marks, 34, "y").await.unwrap();
 }
 
 #[tokio::test]
 async fn a_server_that_evicts_is_refused() {
     for policy in ["allkeys-lru", "volatile-lru", "allkeys-random", "volatile-ttl"] {
         let server = RedisServer::with(&["--maxmemory", "100mb", "--maxmemory-policy", policy]);
-        let refused = marks(&server).fenced_set(&file(), token(34), "{files}:a", "x").await;
+        let refused = set(&marks(&server), 34, "x").await;
         match refused.unwrap_err() {
             FencedError::Unfit(Unfit::Evicts { policy: found }) => assert_eq!(found, policy),
             other => panic!("{other}"),
@@ -162,15 +154,13 @@ async fn a_server_that_evicts_is_refused() {
 /// The policy may change while the connection is open. The marks stand together with their opening.
 #[tokio::test]
 async fn marks_that_are_evicted_are_closed() {
-    let server = RedisServer::start();
-    let marks = opened(&server).await;
-    marks.fenced_set(&file(), token(34), "{files}:a", "new").await.unwrap();
+    let (server, marks) = started().await;
+    set(&marks, 34, "new").await.unwrap();
     server.cli(&["CONFIG", "SET", "maxmemory-policy", "allkeys-random"]);
     server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
     // It evicts at the next command.
     server.cli(&["SET", "more", "x"]);
     support::cli::until("all is evicted", || server.cli(&["EXISTS", MARKS]) == "0");
     server.cli(&["CONFIG", "SET", "maxmemory", "0"]);
-    let refused = marks.fenced_set(&file(), token(33), "{files}:a", "old").await;
-    assert_eq!(closed(refused), Closed::NeverOpened);
+    assert_eq!(closed(set(&marks, 33, "old").await), Closed::NeverOpened);
 }

@@ -33,6 +33,18 @@ async fn opened(server: &RedisServer) -> RedisMarks {
     marks
 }
 
+/// Writes to `{files}:a` under a token of `files/a`.
+async fn set(marks: &RedisMarks, number: u64, value: &str) -> Result<(), FencedError> {
+    marks.fenced_set(&file(), token(number), "{files}:a", value).await
+}
+
+/// A new server whose marks are open.
+async fn started() -> (RedisServer, RedisMarks) {
+    let server = RedisServer::start();
+    let marks = opened(&server).await;
+    (server, marks)
+}
+
 fn stale(error: FencedError) -> Stale {
     match error {
         FencedError::Stale(stale) => stale,

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use fencing::fence::{Fence, FenceError, Marks};
+use fencing::fence::Marks;
 use fencing::redis::{FencedError, RedisMarks, SettingsError};
 use fencing::testing::marks_contract;
 use fencing::{Resource, Token};
 use support::redis::RedisServer;
 
-use super::{MARKS, file, marks, opened, port, stale, token};
+use super::{MARKS, file, marks, opened, port, set, stale, started, token};
 
 #[tokio::test]
 async fn they_keep_the_contract_of_marks() {
@@ -18,8 +18,7 @@ async fn they_keep_the_contract_of_marks() {
 
 #[tokio::test]
 async fn a_stale_token_writes_nothing_in_any_of_the_three() {
-    let server = RedisServer::start();
-    let marks = opened(&server).await;
+    let (server, marks) = started().await;
     let (key, file) = ("{files}:a", file());
     marks.fenced_set(&file, token(34), key, "new").await.unwrap();
     assert_eq!(server.cli(&["GET", key]), "new");
@@ -46,7 +45,6 @@ async fn a_stale_token_writes_nothing_in_any_of_the_three() {
     marks.fenced_set(&other, token(1), "{files}:b", [0, 255]).await.unwrap();
 }
 
-/// Whichever comes first, the newer one's value stays: the older one is refused behind it.
 #[tokio::test]
 async fn two_clients_never_leave_the_older_ones_value() {
     let server = RedisServer::start();
@@ -70,24 +68,20 @@ async fn a_write_that_was_given_up_does_not_land_behind_a_newer_one() {
     let server = RedisServer::start();
     let patient = opened(&server).await;
     let hasty = patient.clone().budget(Duration::from_millis(200));
-    patient.fenced_set(&file(), token(32), "{files}:a", "first").await.unwrap();
+    set(&patient, 32, "first").await.unwrap();
     server.signal("STOP");
-    let given_up = hasty.fenced_set(&file(), token(33), "{files}:a", "old").await;
+    let given_up = set(&hasty, 33, "old").await;
     assert!(matches!(given_up, Err(FencedError::InDoubt(_))), "{given_up:?}");
-    let newer =
-        tokio::spawn(
-            async move { patient.fenced_set(&file(), token(34), "{files}:a", "new").await },
-        );
+    let newer = tokio::spawn(async move { set(&patient, 34, "new").await });
     server.signal("CONT");
     newer.await.unwrap().unwrap();
     assert_eq!(server.cli(&["GET", "{files}:a"]), "new");
-    stale(hasty.fenced_set(&file(), token(33), "{files}:a", "old").await.unwrap_err());
+    stale(set(&hasty, 33, "old").await.unwrap_err());
 }
 
 #[tokio::test]
 async fn the_largest_tokens_are_compared_and_kept_exactly() {
-    let server = RedisServer::start();
-    let marks = opened(&server).await;
+    let (server, marks) = started().await;
     let below = token(Token::MAX.get() - 1);
     marks.fenced_set(&file(), below, "{files}:a", "below").await.unwrap();
     assert_eq!(server.cli(&["HGET", MARKS, "m:files/a"]), "999999999999998");
@@ -100,8 +94,7 @@ async fn the_largest_tokens_are_compared_and_kept_exactly() {
 
 #[tokio::test]
 async fn another_type_at_the_key_is_named_and_moves_no_mark() {
-    let server = RedisServer::start();
-    let marks = opened(&server).await;
+    let (server, marks) = started().await;
     server.cli(&["SET", "{files}:a", "text"]);
     let error = marks.fenced_hset(&file(), token(34), "{files}:a", &[("f", "v")]).await;
     match error.unwrap_err() {
@@ -109,18 +102,17 @@ async fn another_type_at_the_key_is_named_and_moves_no_mark() {
         other => panic!("{other}"),
     }
     assert_eq!(marks.highest(&file()).await.unwrap(), None);
-    marks.fenced_set(&file(), token(33), "{files}:a", "33").await.unwrap();
+    set(&marks, 33, "33").await.unwrap();
     // SET and DEL take any type.
     server.cli(&["DEL", "{files}:a"]);
     server.cli(&["RPUSH", "{files}:a", "x"]);
-    marks.fenced_set(&file(), token(34), "{files}:a", "34").await.unwrap();
+    set(&marks, 34, "34").await.unwrap();
     assert_eq!(server.cli(&["GET", "{files}:a"]), "34");
 }
 
 #[tokio::test]
 async fn a_mark_that_is_no_token_admits_nobody() {
-    let server = RedisServer::start();
-    let marks = opened(&server).await;
+    let (server, marks) = started().await;
     for bad in ["abc", "", "0", "007", "1e3", "-5", "9999999999999999", "34 "] {
         server.cli(&["HSET", MARKS, "m:files/a", bad]);
         let refused = marks.fenced_set(&file(), Token::MAX, "{files}:a", "x").await;
@@ -139,25 +131,23 @@ async fn a_mark_that_is_no_token_admits_nobody() {
 
 #[tokio::test]
 async fn a_server_without_memory_left_writes_nothing() {
-    let server = RedisServer::start();
-    let marks = opened(&server).await;
-    marks.fenced_set(&file(), token(33), "{files}:a", "old").await.unwrap();
+    let (server, marks) = started().await;
+    set(&marks, 33, "old").await.unwrap();
     server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
     for number in [33, 34] {
-        let refused = marks.fenced_set(&file(), token(number), "{files}:a", "new").await;
+        let refused = set(&marks, number, "new").await;
         assert!(matches!(refused, Err(FencedError::Refused(_))), "{refused:?}");
         assert_eq!(server.cli(&["GET", "{files}:a"]), "old");
     }
     server.cli(&["CONFIG", "SET", "maxmemory", "0"]);
-    marks.fenced_set(&file(), token(34), "{files}:a", "new").await.unwrap();
+    set(&marks, 34, "new").await.unwrap();
 }
 
 #[tokio::test]
 async fn a_server_that_has_lost_the_script_is_given_it_again() {
-    let server = RedisServer::start();
-    let marks = opened(&server).await;
+    let (server, marks) = started().await;
     for number in 33..36 {
-        marks.fenced_set(&file(), token(number), "{files}:a", "x").await.unwrap();
+        set(&marks, number, "x").await.unwrap();
         server.cli(&["SCRIPT", "FLUSH", "SYNC"]);
     }
     assert_eq!(marks.highest(&file()).await.unwrap(), Some(token(35)));
@@ -174,7 +164,7 @@ async fn a_user_needs_no_more_rights_than_are_listed() {
     let url = format!("{}?user=writer&pass=secret", server.url());
     let marks = RedisMarks::new(&url, "files").unwrap().budget(Duration::from_secs(30));
     marks.open(&marks.look().await.unwrap(), Some(token(30))).await.unwrap();
-    marks.fenced_set(&file(), token(34), "{files}:a", "x").await.unwrap();
+    set(&marks, 34, "x").await.unwrap();
     assert!(marks.fenced_del(&file(), token(34), "{files}:a").await.unwrap());
     marks.fenced_hset(&file(), token(34), "{files}:h", &[("f", "v")]).await.unwrap();
     marks.raise(&file(), token(35)).await.unwrap();
@@ -182,20 +172,6 @@ async fn a_user_needs_no_more_rights_than_are_listed() {
     assert_eq!(marks.list(None, 10).await.unwrap(), [(file(), token(35))]);
     let refused = marks.fenced_set(&file(), token(36), "elsewhere", "x").await;
     assert!(matches!(refused, Err(FencedError::Refused(_))), "{refused:?}");
-}
-
-/// A fence of several processes whose marks stand in one Redis.
-#[tokio::test]
-async fn a_fence_asks_them() {
-    let server = RedisServer::start();
-    let (one, two) = (Fence::new(opened(&server).await), Fence::new(marks(&server)));
-    drop(one.admit(&file(), token(34)).await.unwrap());
-    match two.admit(&file(), token(33)).await.unwrap_err() {
-        FenceError::Stale(stale) => assert_eq!(stale.highest, token(34)),
-        other => panic!("{other}"),
-    }
-    let listed = marks(&server).list(None, 10).await.unwrap();
-    assert_eq!(listed, [(file(), token(34))]);
 }
 
 /// In a cluster, one slot has the marks of a namespace and what they fence.
@@ -218,13 +194,12 @@ async fn a_key_in_another_slot_is_refused() {
     let refused = marks.fenced_set(&file(), token(34), "elsewhere", "x").await;
     assert!(matches!(refused, Err(FencedError::OtherSlot(_))), "{refused:?}");
     assert_eq!(marks.highest(&file()).await.unwrap(), None);
-    marks.fenced_set(&file(), token(34), "{files}:a", "x").await.unwrap();
+    set(&marks, 34, "x").await.unwrap();
 }
 
 #[tokio::test]
 async fn what_cannot_be_meant_is_not_sent() {
-    let server = RedisServer::start();
-    let marks = opened(&server).await;
+    let (_server, marks) = started().await;
     let own = marks.fenced_del(&file(), token(34), MARKS).await;
     assert!(matches!(own, Err(FencedError::OwnKey)), "{own:?}");
     for key in ["{other}:marks", "{files}:memory"] {

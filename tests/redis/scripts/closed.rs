@@ -1,21 +1,15 @@
 //! A node that an operator has closed by hand: a quarantine key that never expires.
 
-use std::time::Duration;
+use fencing_protocol::Prepared;
 
-use fencing::lock::AcquireError;
-use fencing::{Redlock, Resource};
-use fencing_protocol::{Fault, Prepared, Reply, Request};
-
-use crate::scripts::member::{Member, OTHER, OWNER, QUARANTINE, TTL, admitted};
-use crate::scripts::resource;
-use support::redis::RedisServer;
+use crate::scripts::member::*;
 
 #[tokio::test]
 async fn a_quarantine_without_an_end_is_one() {
     let (server, member) = admitted().await;
     let (token, nonce) = member.granted(OWNER, TTL).await;
     assert_eq!(server.cli(&["SET", QUARANTINE, "1"]), "OK");
-    let free = Resource::new("free").unwrap();
+    let free = named("free");
     let hour = Duration::from_secs(3600);
     for reply in [
         member.acquire(free.clone(), OTHER, TTL).await,
@@ -31,23 +25,6 @@ async fn a_quarantine_without_an_end_is_one() {
     assert_eq!(member.release(OWNER).await, Reply::Released);
     assert_eq!(member.ask(Request::Open { nonce }).await, Reply::Opened);
     assert!(matches!(member.acquire(free, OTHER, TTL).await, Reply::Granted { .. }));
-}
-
-#[tokio::test]
-async fn the_error_says_that_the_node_is_closed() {
-    let server = RedisServer::start();
-    // A busy machine takes the processor from the server.
-    let redlock = Redlock::builder().redis([server.url()]).node_budget(Duration::from_secs(2));
-    let redlock = redlock.first_start(true).build().unwrap();
-    redlock.acquire(&resource()).await.unwrap().release().await.unwrap();
-    let redlock = redlock.with_wait(Duration::ZERO).unwrap();
-    assert_eq!(server.cli(&["SET", QUARANTINE, "1"]), "OK");
-    match redlock.acquire(&resource()).await {
-        Err(AcquireError::NoQuorum { causes, .. }) => {
-            assert!(matches!(causes[0].cause, Fault::Quarantined(_)), "{causes:?}");
-        }
-        other => panic!("{other:?}"),
-    }
 }
 
 /// An operator closes a node that has not been started, for good or for longer than a start takes.

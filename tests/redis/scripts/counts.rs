@@ -1,14 +1,9 @@
 //! Counts that pile up: the node says so, and they are dropped in a larger era.
 
-use fencing::Resource;
-use fencing_protocol::{
-    Fault, Nonce, Owner, Readmission, Readmit, ReadmitError, Reply, Request, Stamp,
-};
-use std::time::Duration;
+use fencing_protocol::{Readmission, Readmit, ReadmitError, Stamp};
 
-use crate::scripts::member::{MEMORY, Member, OTHER, OWNER, TTL, admitted};
-use crate::scripts::{resource, shim};
-use support::redis::RedisServer;
+use crate::scripts::member::*;
+use crate::scripts::shim;
 
 /// Adds the counts of this many resources.
 pub fn fill(server: &RedisServer, counts: u32) {
@@ -26,7 +21,7 @@ fn fields(server: &RedisServer) -> u64 {
 
 /// Whether a grant says that the node is crowded.
 async fn said(member: &Member, name: &str, owner: Owner) -> bool {
-    match member.acquire(Resource::new(name).unwrap(), owner, TTL).await {
+    match member.acquire(named(name), owner, TTL).await {
         Reply::Granted { crowded, .. } => crowded,
         other => panic!("{other:?}"),
     }
@@ -51,7 +46,8 @@ async fn a_crowded_node_says_so_and_only_then() {
 async fn a_collection_drops_counts_and_nothing_else() {
     let (server, member) = admitted().await;
     let (token, nonce) = member.granted(OWNER, TTL).await;
-    assert_eq!(member.ask(Request::Reserve { era: 30, memory: None }).await, granted(nonce));
+    let reserved = member.ask(Request::Reserve { era: 30, memory: None }).await;
+    assert_eq!(reserved, Reply::Reserved { nonce });
     fill(&server, 100_000);
     assert_eq!(member.collect(8).await, Reply::Activated);
     assert!(fields(&server) < 10, "{}", fields(&server));
@@ -67,10 +63,6 @@ async fn a_collection_drops_counts_and_nothing_else() {
     assert!(!said(&member, "other", OTHER).await);
 }
 
-fn granted(nonce: Nonce) -> Reply {
-    Reply::Reserved { nonce }
-}
-
 /// Both have seen that the node is crowded before either collects, and the second had to take a
 /// larger era as the first had reserved its own.
 #[tokio::test]
@@ -84,7 +76,6 @@ async fn of_two_collections_that_race_one_is_done() {
     assert_eq!(server.cli(&["HGET", MEMORY, "c:other"]), "1", "what was counted since stays");
 }
 
-/// A count that has run out is collected as well.
 #[tokio::test]
 async fn a_count_that_ran_out_is_collected() {
     let (server, member) = admitted().await;
@@ -130,8 +121,7 @@ async fn no_era_is_begun_ahead_of_the_clock_of_the_node() {
     member.admit(now).await;
     fill(&server, 100_000);
     server.set_clock(-3600);
-    let refused = collect(&member).await;
-    match refused {
+    match collect(&member).await {
         Err(ReadmitError::AheadOfClock { era, clock }) => {
             assert!(era == now + 1 && clock < now, "{era} and {clock}, not {now}");
         }

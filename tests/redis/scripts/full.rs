@@ -1,25 +1,18 @@
 //! A server without memory left for writes.
 
-use std::time::Duration;
+use fencing_protocol::Sealing;
 
-use fencing_protocol::{Fault, Fleet, Mode, Nonce, Reply, Request, Sealing};
-
-use crate::scripts::member::{LOCK, Member, OTHER, OWNER, TTL, fleet, left};
-use crate::scripts::resource;
-use support::redis::RedisServer;
+use crate::scripts::member::*;
 
 #[tokio::test]
 async fn a_full_server_renews_what_it_has_and_can_be_left() {
     let server = RedisServer::with(&["--save", "", "--maxmemory", "8mb"]);
-    let member = Member::alone(&server).await;
-    member.admit(7).await;
+    let member = Member::in_era_7(&server).await;
     let (token, _) = member.granted(OWNER, TTL).await;
     // It holds more than that by itself.
     server.cli(&["CONFIG", "SET", "maxmemory", "1000"]);
-    let free = fencing::Resource::new("free").unwrap();
-    let acquire =
-        Request::Acquire { mode: Mode::Exclusive, resource: free, owner: OTHER, ttl: TTL };
-    assert_eq!(member.try_ask(acquire).await, Err(Fault::OutOfMemory));
+    let refused = member.try_ask(acquire(named("free"), OTHER, TTL)).await;
+    assert_eq!(refused, Err(Fault::OutOfMemory));
     assert_eq!(member.renew(OWNER, token, TTL * 3).await, Reply::Renewed);
     let lasts = u64::try_from(left(&server, LOCK)).unwrap();
     assert!(Duration::from_millis(lasts) > TTL * 2, "{lasts}");
@@ -43,10 +36,8 @@ async fn a_full_server_renews_what_it_has_and_can_be_left() {
 #[tokio::test]
 async fn a_full_server_still_says_who_holds_a_lock() {
     let server = RedisServer::with(&["--save", "", "--maxmemory", "8mb"]);
-    let member = Member::alone(&server).await;
-    member.admit(7).await;
-    let acquire =
-        |owner| Request::Acquire { mode: Mode::Exclusive, resource: resource(), owner, ttl: TTL };
+    let member = Member::in_era_7(&server).await;
+    let acquire = |owner| acquire(resource(), owner, TTL);
     let full = |bytes: &str| server.cli(&["CONFIG", "SET", "maxmemory", bytes]);
     let granted = member.ask(acquire(OWNER)).await;
     full("1000");
@@ -54,13 +45,10 @@ async fn a_full_server_still_says_who_holds_a_lock() {
     assert!(matches!(reply, Reply::Held { remaining, .. } if remaining > TTL / 2), "{reply:?}");
     // The answer to the first one got lost.
     assert_eq!(member.ask(acquire(OWNER)).await, granted);
-    let release = Request::Release { resource: resource(), owner: OWNER };
-    member.ask(release).await;
+    member.release(OWNER).await;
     assert_eq!(member.try_ask(acquire(OTHER)).await, Err(Fault::OutOfMemory));
     full("8mb");
-    let share =
-        Request::Acquire { mode: Mode::Shared, resource: resource(), owner: OWNER, ttl: TTL };
-    member.ask(share).await;
+    member.ask(share(OWNER, TTL)).await;
     full("1000");
     let reply = member.ask(acquire(OTHER)).await;
     assert!(

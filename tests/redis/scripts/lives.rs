@@ -1,11 +1,9 @@
 //! A server that was killed and came back with its data: it may lack the last of it, and gives no
 //! vote before it is admitted in its new life.
 
-use fencing_protocol::{Fleet, Mode, Reply, Request, Sealing};
+use fencing_protocol::Sealing;
 
-use crate::scripts::member::{LOCK, MEMORY, Member, OWNER, TTL};
-use crate::scripts::resource;
-use support::redis::RedisServer;
+use crate::scripts::member::*;
 
 /// The memory, in an order of its own.
 fn memory(server: &RedisServer) -> Vec<String> {
@@ -18,8 +16,7 @@ fn memory(server: &RedisServer) -> Vec<String> {
 #[tokio::test]
 async fn a_server_that_restarted_with_its_data_gives_no_vote() {
     let mut server = RedisServer::with(&["--appendonly", "yes", "--appendfsync", "always"]);
-    let member = Member::alone(&server).await;
-    member.admit(7).await;
+    let member = Member::in_era_7(&server).await;
     let (token, nonce) = member.granted(OWNER, TTL).await;
     let before = memory(&server);
     server.restart();
@@ -27,18 +24,12 @@ async fn a_server_that_restarted_with_its_data_gives_no_vote() {
     assert_eq!(memory(&server), before);
     assert_eq!(server.cli(&["GET", LOCK]), OWNER.to_string());
     let member = Member::alone(&server).await;
-    let (resource, owner) = (resource, OWNER);
+    let (mode, owner, ttl) = (Mode::Exclusive, OWNER, TTL);
     let to = Fleet::new(["another"]).unwrap();
     let votes = [
-        (
-            "acquire",
-            Request::Acquire { mode: Mode::Exclusive, resource: resource(), owner, ttl: TTL },
-        ),
+        ("acquire", acquire(resource(), owner, ttl)),
         ("publish", Request::Publish { resource: resource(), owner, nonce, token }),
-        (
-            "renew",
-            Request::Renew { mode: Mode::Exclusive, resource: resource(), owner, token, ttl: TTL },
-        ),
+        ("renew", Request::Renew { mode, resource: resource(), owner, token, ttl }),
         ("release", Request::Release { resource: resource(), owner }),
         ("read", Request::Read),
         ("inspect", Request::Inspect),

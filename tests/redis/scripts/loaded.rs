@@ -1,31 +1,15 @@
 //! A session loads its scripts once; a server that has lost them costs a vote, and no lock is left.
 
-use std::time::Duration;
+use crate::scripts::member::*;
 
-use fencing::Redlock;
-use fencing::lock::Released;
-use support::redis::{RedisServer, five};
-
-use super::resource;
-
-fn service(servers: &[RedisServer]) -> Redlock {
-    let urls = servers.iter().map(RedisServer::url);
-    Redlock::builder().first_start(true).redis(urls).ttl(Duration::from_secs(30)).build().unwrap()
-}
-
-/// How often a server has run a command.
-fn calls(server: &RedisServer, command: &str) -> u64 {
-    let stats = server.cli(&["INFO", "commandstats"]);
-    let line = stats.lines().find_map(|line| {
-        line.strip_prefix(&format!("cmdstat_{command}:calls="))?.split(',').next()
-    });
-    line.map_or(0, |number| number.parse().unwrap())
+fn client(servers: &[RedisServer]) -> Redlock {
+    service(servers).ttl(Duration::from_secs(30)).build().unwrap()
 }
 
 #[tokio::test]
 async fn requests_carry_digests() {
     let servers = five();
-    let redlock = service(&servers);
+    let redlock = client(&servers);
     redlock.acquire(&resource()).await.unwrap().release().await.unwrap();
     redlock.settle().await;
     let before: Vec<_> = servers.iter().map(|server| calls(server, "eval")).collect();
@@ -50,7 +34,7 @@ fn flush(servers: &[RedisServer]) {
 #[tokio::test]
 async fn a_server_that_lost_its_scripts_has_them_again_for_the_next_request() {
     let servers = five();
-    let redlock = service(&servers);
+    let redlock = client(&servers);
     let lease = redlock.acquire(&resource()).await.unwrap();
     redlock.settle().await;
     flush(&servers);
@@ -76,7 +60,7 @@ async fn a_user_who_may_not_load_scripts_gets_leases() {
     for server in &servers {
         server.cli(&["ACL", "SETUSER", "default", "-script"]);
     }
-    let redlock = service(&servers);
+    let redlock = client(&servers);
     let lease = redlock.acquire(&resource()).await.unwrap();
     assert_eq!(lease.release().await, Ok(Released::Released));
     assert!(servers.iter().all(|server| calls(server, "evalsha") == 0));

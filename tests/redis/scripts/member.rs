@@ -1,13 +1,8 @@
 //! One node of a fleet, asked over a session of its own.
 
-use std::time::Duration;
+use fencing_protocol::{Prepared, Stamp};
 
-use fencing::lock::redlock::{Node, RedisNode, Session};
-use fencing::{Resource, Token};
-use fencing_protocol::{Fault, Fleet, Mode, Nonce, Owner, Prepared, Reply, Request, Stamp};
-
-use crate::scripts::resource;
-use support::redis::RedisServer;
+pub use crate::fleet::*;
 
 pub const OWNER: Owner = Owner(0xa11ce);
 pub const OTHER: Owner = Owner(0xb0b);
@@ -25,6 +20,13 @@ impl Member {
     /// The only node of its fleet.
     pub async fn alone(server: &RedisServer) -> Member {
         Member::open(server, &fleet(std::slice::from_ref(server))).await
+    }
+
+    /// The only node of its fleet, which is admitted.
+    pub async fn in_era_7(server: &RedisServer) -> Member {
+        let member = Member::alone(server).await;
+        member.admit(7).await;
+        member
     }
 
     pub async fn try_ask(&self, request: Request) -> Result<Reply, Fault> {
@@ -60,7 +62,7 @@ impl Member {
     }
 
     pub async fn acquire(&self, resource: Resource, owner: Owner, ttl: Duration) -> Reply {
-        self.ask(Request::Acquire { mode: Mode::Exclusive, resource, owner, ttl }).await
+        self.ask(acquire(resource, owner, ttl)).await
     }
 
     /// Acquires what is free, and says with which token and in which memory.
@@ -72,8 +74,8 @@ impl Member {
     }
 
     pub async fn renew(&self, owner: Owner, token: Token, ttl: Duration) -> Reply {
-        self.ask(Request::Renew { mode: Mode::Exclusive, resource: resource(), owner, token, ttl })
-            .await
+        let mode = Mode::Exclusive;
+        self.ask(Request::Renew { mode, resource: resource(), owner, token, ttl }).await
     }
 
     pub async fn release(&self, owner: Owner) -> Reply {
@@ -81,11 +83,24 @@ impl Member {
     }
 }
 
+pub fn acquire(resource: Resource, owner: Owner, ttl: Duration) -> Request {
+    Request::Acquire { mode: Mode::Exclusive, resource, owner, ttl }
+}
+
+/// A request for a part of the lock.
+pub fn share(owner: Owner, ttl: Duration) -> Request {
+    Request::Acquire { mode: Mode::Shared, resource: resource(), owner, ttl }
+}
+
+#[track_caller]
+pub fn assert_granted(reply: Reply) {
+    assert!(matches!(reply, Reply::Granted { .. }), "{reply:?}");
+}
+
 /// A server that is admitted in era 7.
 pub async fn admitted() -> (RedisServer, Member) {
     let server = RedisServer::start();
-    let member = Member::alone(&server).await;
-    member.admit(7).await;
+    let member = Member::in_era_7(&server).await;
     (server, member)
 }
 
@@ -100,6 +115,4 @@ pub fn left(server: &RedisServer, key: &str) -> i64 {
     server.cli(&["PTTL", key]).parse().unwrap()
 }
 
-pub const LOCK: &str = "{fencing}:lock:invoice/42";
 pub const QUARANTINE: &str = "{fencing}:quarantine";
-pub const MEMORY: &str = "{fencing}:memory";

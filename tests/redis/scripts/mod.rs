@@ -3,7 +3,6 @@
 
 mod closed;
 mod counts;
-mod delay;
 mod full;
 mod lives;
 mod loaded;
@@ -11,13 +10,6 @@ mod member;
 mod numbers;
 mod order;
 mod out;
-mod race;
 mod settings;
 pub mod shim;
 mod ttl;
-
-use fencing::Resource;
-
-fn resource() -> Resource {
-    Resource::new("invoice/42").unwrap()
-}

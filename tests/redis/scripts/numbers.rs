@@ -1,18 +1,8 @@
 //! Something in between that shares one connection out among many, and mixes up their answers:
 //! an answer carries the number of its request, and no two sessions count from the same one.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-use fencing::lock::redlock::{Node, RedisNode, Session};
-use fencing_protocol::{Fault, Fleet, Mode, Reply, Request};
-
-use crate::scripts::member::{OTHER, OWNER, TTL, admitted, fleet};
-use crate::scripts::resource;
+use crate::proxy::proxy;
+use crate::scripts::member::*;
 
 /// What becomes of the next answer of a script.
 enum Next {
@@ -25,43 +15,29 @@ enum Next {
 }
 
 /// The address of a proxy, and what it does with the next answer.
-fn proxy(server: PathBuf) -> (String, Arc<Mutex<Next>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("redis://{}", listener.local_addr().unwrap());
+fn mixing(server: &RedisServer) -> (String, Arc<Mutex<Next>>) {
     let next = Arc::new(Mutex::new(Next::Passes));
     let command = Arc::clone(&next);
-    std::thread::spawn(move || {
-        for client in listener.incoming().flatten() {
-            let server = UnixStream::connect(&server).unwrap();
-            let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-            std::thread::spawn(move || std::io::copy(&mut from, &mut to));
-            let command = Arc::clone(&command);
-            std::thread::spawn(move || answers(server, client, &command));
+    let filter = move |command: &Mutex<Next>, answer: Vec<u8>| {
+        // Only scripts answer with an array.
+        if answer[0] != b'*' {
+            return Some(answer);
         }
+        let mut command = command.lock().unwrap();
+        match std::mem::replace(&mut *command, Next::Passes) {
+            Next::Passes => Some(answer),
+            Next::Kept => {
+                *command = Next::Swapped(answer);
+                None
+            }
+            Next::Swapped(kept) => Some(kept),
+        }
+    };
+    let url = proxy(server.socket(), move || {
+        let command = Arc::clone(&command);
+        move |answer| filter(&command, answer)
     });
     (url, next)
-}
-
-fn answers(mut server: UnixStream, mut client: TcpStream, command: &Mutex<Next>) {
-    let mut bytes = vec![0; 1 << 16];
-    while let Ok(count @ 1..) = server.read(&mut bytes) {
-        let mut answer = bytes[..count].to_vec();
-        // Only scripts answer with an array.
-        if answer[0] == b'*' {
-            let mut command = command.lock().unwrap();
-            match std::mem::replace(&mut *command, Next::Passes) {
-                Next::Passes => {}
-                Next::Kept => {
-                    *command = Next::Swapped(answer);
-                    continue;
-                }
-                Next::Swapped(kept) => answer = kept,
-            }
-        }
-        if client.write_all(&answer).is_err() {
-            return;
-        }
-    }
 }
 
 async fn session(url: &str, fleet: &Fleet) -> Box<dyn Session> {
@@ -72,15 +48,14 @@ async fn session(url: &str, fleet: &Fleet) -> Box<dyn Session> {
 #[tokio::test]
 async fn the_answer_of_another_session_is_nobodys() {
     let (server, _member) = admitted().await;
-    let (url, next) = proxy(server.socket());
+    let (url, next) = mixing(&server);
     let fleet = fleet(std::slice::from_ref(&server));
-    let acquire =
-        |owner| Request::Acquire { mode: Mode::Exclusive, resource: resource(), owner, ttl: TTL };
+    let acquire = |owner| acquire(resource(), owner, TTL);
     let (first, second) = (session(&url, &fleet).await, session(&url, &fleet).await);
     *next.lock().unwrap() = Next::Kept;
     let unanswered = tokio::spawn(first.call(acquire(OWNER)));
     while !matches!(&*next.lock().unwrap(), Next::Swapped(_)) {
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        sleep(Duration::from_millis(5)).await;
     }
     assert!(!unanswered.is_finished());
     let answer = second.call(acquire(OTHER)).await;

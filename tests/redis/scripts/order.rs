@@ -1,45 +1,31 @@
 //! What one client sends to a server arrives in its order.
 
-use fencing::Resource;
-use fencing::lock::redlock::{Node, Opened, RedisNode};
-use fencing_protocol::{Mode, Owner, Request};
-use futures_util::FutureExt;
+use fencing::lock::redlock::Opened;
 use futures_util::future::{join_all, select};
 use tokio::task::unconstrained;
 
-use crate::scripts::member::{Member, TTL, fleet};
-use support::redis::RedisServer;
+use crate::scripts::member::*;
 
 /// More requests than the driver of the connection has room for by default. An attempt that is dropped
 /// takes its lock back: that must not come before the request for it, or the lock stays for its TTL.
 #[tokio::test]
 async fn no_release_overtakes_its_attempt() {
     let server = RedisServer::start();
-    Member::alone(&server).await.admit(7).await;
+    Member::in_era_7(&server).await;
     let node = RedisNode::new(&server.url(), "fencing").unwrap();
     let fleet = fleet(std::slice::from_ref(&server));
     let Opened { session, motion } = node.open_driven(&fleet).await.unwrap();
     let mut motion = motion.unwrap();
-    let name = |number: u128| Resource::new(format!("burst/{number}")).unwrap();
+    let name = |number: u128| named(&format!("burst/{number}"));
     unconstrained(async {
-        let acquire = |number| {
-            let (resource, owner) = (name(number), Owner(number));
-            session.call(Request::Acquire { mode: Mode::Exclusive, resource, owner, ttl: TTL })
-        };
+        let acquire = |number| session.call(acquire(name(number), Owner(number), TTL));
         let mut calls: Vec<_> = (1..=120).map(acquire).collect();
         for call in &mut calls {
             assert!(call.now_or_never().is_none());
         }
         // Those in front make room, and the next ones learn of it.
         assert!((&mut motion).now_or_never().is_none());
-        let mut ended = Vec::new();
-        calls.retain_mut(|call| match call.now_or_never() {
-            Some(reply) => {
-                ended.push(reply);
-                false
-            }
-            None => true,
-        });
+        calls.retain_mut(|call| call.now_or_never().is_none());
         assert!((&mut motion).now_or_never().is_none());
         let release = Request::Release { resource: name(110), owner: Owner(110) };
         let mut release = session.call(release);

@@ -1,14 +1,7 @@
 //! Settings of a server that were changed while it ran: it is looked at again before it is
 //! admitted.
 
-use std::time::{Duration, Instant};
-
-use fencing::Redlock;
-use fencing_protocol::{Fault, Nonce, Request};
-
-use crate::scripts::member::{MEMORY, Member};
-use crate::scripts::resource;
-use support::redis::RedisServer;
+use crate::scripts::member::*;
 
 fn may_evict(server: &RedisServer) {
     server.cli(&["CONFIG", "SET", "maxmemory", "100mb"]);
@@ -33,28 +26,18 @@ async fn a_server_that_may_evict_by_now_is_not_prepared() {
 /// The client's session is older than the change.
 #[tokio::test]
 async fn a_flushed_server_that_may_evict_by_now_is_not_admitted() {
-    let server = RedisServer::start();
-    let redlock = Redlock::builder().redis([server.url()]).wait(Duration::ZERO);
-    let redlock = redlock.first_start(true).build().unwrap();
+    let servers = servers(1);
+    let server = &servers[0];
+    let redlock = service(&servers).wait(Duration::ZERO).build().unwrap();
     redlock.try_acquire(&resource()).await.unwrap().release().await.unwrap();
-    may_evict(&server);
+    may_evict(server);
     server.cli(&["FLUSHALL"]);
     // The first is told that the node has forgotten; then it was tried to bring it back.
     let wanted = "maxmemory-policy is allkeys-lru; it must be noeviction";
-    let end = Instant::now() + Duration::from_secs(20);
-    loop {
-        let error = redlock.acquire(&resource()).await.unwrap_err().to_string();
-        if error.contains(wanted) {
-            break;
-        }
-        assert!(Instant::now() < end, "{error}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let asks = async || redlock.acquire(&resource()).await.map_err(|error| error.to_string());
+    until(wanted, async || asks().await.unwrap_err().contains(wanted)).await;
     assert_eq!(server.cli(&["HGET", MEMORY, "admitted"]), "");
     // It is admitted once the setting is right.
     server.cli(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
-    while let Err(error) = redlock.acquire(&resource()).await {
-        assert!(Instant::now() < end, "{error}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until("it grants", async || asks().await.is_ok()).await;
 }

@@ -1,12 +1,6 @@
 //! A TTL is rounded up to milliseconds: a lock must not end before its lease.
 
-use std::time::Duration;
-
-use fencing_protocol::Reply;
-
-use crate::scripts::member::{OTHER, OWNER, admitted};
-use crate::scripts::resource;
-use support::redis::RedisServer;
+use crate::scripts::member::*;
 
 /// What the server was asked of late, one argument in a line.
 fn asked(server: &RedisServer) -> Vec<String> {
@@ -33,6 +27,5 @@ async fn a_part_of_a_millisecond_is_a_whole_one() {
 #[tokio::test]
 async fn less_than_a_millisecond_is_one() {
     let (_server, member) = admitted().await;
-    let reply = member.acquire(resource(), OTHER, Duration::from_micros(400)).await;
-    assert!(matches!(reply, Reply::Granted { .. }), "{reply:?}");
+    assert_granted(member.acquire(resource(), OTHER, Duration::from_micros(400)).await);
 }
