@@ -6,7 +6,7 @@ use sqlx::{MySql, Postgres, Sqlite};
 
 use crate::args::database::{MigrateArgs, ProtectArgs};
 use crate::exit::{self, Failure};
-use crate::pool::{Kind, Pool, connect, kind, on};
+use crate::pool::{DatabaseKind, Pool, connect, kind, on};
 use crate::say;
 
 pub(crate) async fn migrate(args: MigrateArgs) -> Result<u8, Failure> {
@@ -20,21 +20,21 @@ pub(crate) async fn migrate(args: MigrateArgs) -> Result<u8, Failure> {
 }
 
 /// Prints the parts for the database's own client.
-fn print_migrations(kind: Kind, down: bool) {
+fn print_migrations(kind: DatabaseKind, down: bool) {
     let (migrations, removal) = match kind {
-        Kind::Sqlite => (sql::migrations::<Sqlite>(), sql::removal::<Sqlite>()),
-        Kind::Postgres => (sql::migrations::<Postgres>(), sql::removal::<Postgres>()),
-        Kind::MySql => (sql::migrations::<MySql>(), sql::removal::<MySql>()),
+        DatabaseKind::Sqlite => (sql::migrations::<Sqlite>(), sql::removal::<Sqlite>()),
+        DatabaseKind::Postgres => (sql::migrations::<Postgres>(), sql::removal::<Postgres>()),
+        DatabaseKind::MySql => (sql::migrations::<MySql>(), sql::removal::<MySql>()),
     };
     // MySQL's client would cut a procedure at each semicolon.
     let (before, after) = match kind {
-        Kind::MySql => ("DELIMITER $$\n", "$$\nDELIMITER ;\n"),
-        Kind::Postgres | Kind::Sqlite => ("", ""),
+        DatabaseKind::MySql => ("DELIMITER $$\n", "$$\nDELIMITER ;\n"),
+        DatabaseKind::Postgres | DatabaseKind::Sqlite => ("", ""),
     };
     let part = |name: &str, sql: &str| {
         say::out(format_args!("-- {name}\n{before}{}\n{after}\n", sql.trim_end()));
     };
-    if matches!(kind, Kind::MySql) && !down {
+    if matches!(kind, DatabaseKind::MySql) && !down {
         say::out(
             "-- For `mysql --comments`: without it the client changes the routines, and `--check` finds that.\n\n",
         );
@@ -67,12 +67,12 @@ pub(crate) async fn protect(args: ProtectArgs) -> Result<u8, Failure> {
     let protect = if args.shadow { protect.shadow() } else { protect };
     if args.print {
         let statements = match kind(&args.database.url)? {
-            Kind::Sqlite => {
+            DatabaseKind::Sqlite => {
                 say::out("-- First, once: ALTER TABLE ... ADD COLUMN fencing_token ANY\n");
                 protect.statements::<Sqlite>()
             }
-            Kind::Postgres => protect.statements::<Postgres>(),
-            Kind::MySql => protect.statements::<MySql>(),
+            DatabaseKind::Postgres => protect.statements::<Postgres>(),
+            DatabaseKind::MySql => protect.statements::<MySql>(),
         };
         statements.iter().for_each(|statement| say::out(format_args!("{statement};\n")));
         return Ok(0);

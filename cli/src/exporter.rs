@@ -17,12 +17,12 @@ use crate::listen::{self, record_metrics, status};
 const FRESH: Duration = Duration::from_secs(1);
 
 /// The last answer of the nodes. One client at a time has them asked.
-struct Answers {
+struct Exporter {
     args: ExporterArgs,
     last: Mutex<Option<(Instant, Result<(), String>)>>,
 }
 
-/// Answers until a signal ends it, and returns the exit status.
+/// Exporter until a signal ends it, and returns the exit status.
 pub(crate) async fn main(args: ExporterArgs) -> Result<u8, Failure> {
     let recorder = record_metrics()?;
     let settings = Listen {
@@ -33,7 +33,7 @@ pub(crate) async fn main(args: ExporterArgs) -> Result<u8, Failure> {
         client_timeout: Duration::from_secs(10),
         connections: 64,
     };
-    let answers = Arc::new(Answers { args, last: Mutex::default() });
+    let answers = Arc::new(Exporter { args, last: Mutex::default() });
     // A list that no client could be built from is wrong usage; nodes that do not answer are what this is for.
     answers.ask().await.map_err(Failure::usage)?;
     let asked = Arc::clone(&answers);
@@ -49,7 +49,7 @@ pub(crate) async fn main(args: ExporterArgs) -> Result<u8, Failure> {
     listen::run_alone(settings, status(ready, metrics, None, CancellationToken::new())).await
 }
 
-impl Answers {
+impl Exporter {
     /// Asks the nodes, unless that was done a moment ago, and reports whether a majority can grant.
     async fn refresh(self: Arc<Self>) -> Result<(), String> {
         let mut last = self.last.lock().await;

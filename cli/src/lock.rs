@@ -5,7 +5,7 @@ use fencing::lock::{AcquireError, ConnectError, ConnectOptions, Fault, Lock, Nod
 use fencing::{Lease, Redlock};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::args::{Chosen, Place, RunArgs};
+use crate::args::{Chosen, LockPlace, RunArgs};
 use crate::duration::about;
 use crate::exit::Failure;
 use crate::{pool, say};
@@ -37,7 +37,7 @@ const SLICE_INTERVAL: Duration = Duration::from_millis(100);
 
 impl ChosenLock {
     /// Opens the lock service in this place.
-    pub(crate) async fn open(place: &Place, terms: &Terms) -> Result<ChosenLock, Failure> {
+    pub(crate) async fn open(place: &LockPlace, terms: &Terms) -> Result<ChosenLock, Failure> {
         match place.chosen()? {
             Chosen::Redis(urls) => nodes(&urls, place.namespace(), terms),
             Chosen::Database(url) => database(&url, terms).await,

@@ -36,18 +36,18 @@ pub(crate) use on;
 
 /// Which database it is.
 #[derive(Clone, Copy)]
-pub(crate) enum Kind {
+pub(crate) enum DatabaseKind {
     Sqlite,
     Postgres,
     MySql,
 }
 
 /// Reads from a URL which database it is.
-pub(crate) fn kind(url: &str) -> Result<Kind, Failure> {
+pub(crate) fn kind(url: &str) -> Result<DatabaseKind, Failure> {
     match url.split(':').next() {
-        Some("sqlite") => Ok(Kind::Sqlite),
-        Some("postgres" | "postgresql") => Ok(Kind::Postgres),
-        Some("mysql" | "mariadb") => Ok(Kind::MySql),
+        Some("sqlite") => Ok(DatabaseKind::Sqlite),
+        Some("postgres" | "postgresql") => Ok(DatabaseKind::Postgres),
+        Some("mysql" | "mariadb") => Ok(DatabaseKind::MySql),
         _ => Err(Failure::usage("--database: the URL begins with sqlite:, postgres: or mysql:")),
     }
 }
@@ -60,19 +60,19 @@ pub(crate) async fn connect(url: &str, create: bool, most: u32) -> Result<Pool, 
         Failure::unavailable(format_args!("{text}: {error}"))
     };
     Ok(match kind(url)? {
-        Kind::Sqlite => {
+        DatabaseKind::Sqlite => {
             let options = SqliteConnectOptions::from_str(url).map_err(wrong)?;
             let options = options.create_if_missing(create).busy_timeout(CONNECT_TIMEOUT);
             let pool = SqlitePoolOptions::new().max_connections(1).acquire_timeout(CONNECT_TIMEOUT);
             Pool::Sqlite(pool.connect_with(options).await.map_err(closed)?)
         }
-        Kind::Postgres => {
+        DatabaseKind::Postgres => {
             let options = PgConnectOptions::from_str(url).map_err(wrong)?;
             let pool = PgPoolOptions::new().max_connections(most).acquire_timeout(CONNECT_TIMEOUT);
             reach(PgConnection::connect_with(&options)).await?;
             Pool::Postgres(pool.connect_lazy_with(options))
         }
-        Kind::MySql => {
+        DatabaseKind::MySql => {
             let options = MySqlConnectOptions::from_str(url).map_err(wrong)?;
             if options.get_database().is_none() {
                 return Err(Failure::usage(

@@ -25,12 +25,12 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The keys in a file, one a line: an id, `=`, and hexadecimal digits. The first one signs, and all
 /// verify. A thread reads the file again and again: a file that does not answer holds up nothing else.
-pub(crate) struct Keys(Arc<Mutex<Parsed>>);
+pub(crate) struct SigningKeys(Arc<Mutex<Parsed>>);
 
 type Parsed = Vec<(String, Key)>;
 
-impl Keys {
-    pub(crate) fn open(path: &Path) -> Result<Keys, Failure> {
+impl SigningKeys {
+    pub(crate) fn open(path: &Path) -> Result<SigningKeys, Failure> {
         let text = read(path).map_err(Failure::usage)?;
         let keys = parse(path, &text).map_err(Failure::usage)?;
         let keys = Arc::new(Mutex::new(keys));
@@ -40,7 +40,7 @@ impl Keys {
         let failed =
             |error| Failure::failed(format_args!("cannot follow the signing keys: {error}"));
         started.map_err(failed)?;
-        Ok(Keys(keys))
+        Ok(SigningKeys(keys))
     }
 
     /// Signs a sequencer with the first key.
@@ -113,9 +113,9 @@ mod tests {
         let path = folder.path().join("keys");
         let (old, new) = ("0a".repeat(32), "0b".repeat(32));
         fs::write(&path, format!("# rotated\nnew={new}\nold={old}\n")).unwrap();
-        let both = Keys::open(&path).unwrap();
+        let both = SigningKeys::open(&path).unwrap();
         fs::write(&path, format!("old={old}\n")).unwrap();
-        let before = Keys::open(&path).unwrap();
+        let before = SigningKeys::open(&path).unwrap();
         let pair: Sequencer = "34 files/a".parse().unwrap();
         let (by_new, by_old) = (both.sign(&pair), before.sign(&pair));
         // As any other program computes it.
@@ -136,7 +136,7 @@ mod tests {
         }
         for wrong in ["", "a", "a=", "a=0b", "a b=0b", &format!("a=zz{new}")] {
             fs::write(&path, wrong).unwrap();
-            assert!(Keys::open(&path).is_err(), "{wrong}");
+            assert!(SigningKeys::open(&path).is_err(), "{wrong}");
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::duration;
 #[command(after_help = STATUS)]
 pub(crate) struct MigrateArgs {
     #[command(flatten)]
-    pub(crate) database: Database,
+    pub(crate) database: DatabaseUrl,
     /// Prints the SQL instead, for other tools. The scheme of the URL is enough then.
     #[arg(long)]
     pub(crate) print: bool,
@@ -125,7 +125,7 @@ pub(crate) struct RaiseFloorArgs {
 #[command(after_help = STATUS)]
 pub(crate) struct ProtectArgs {
     #[command(flatten)]
-    pub(crate) database: Database,
+    pub(crate) database: DatabaseUrl,
     /// The table, as NAME or SCHEMA.NAME.
     #[arg(long, value_name = "TABLE", required_unless_present = "check")]
     pub(crate) table: Option<String>,
@@ -168,7 +168,7 @@ pub(crate) struct ProtectArgs {
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Database {
+pub(crate) struct DatabaseUrl {
     /// The database: sqlite:PATH, postgres://... or mysql://... Others can read a command
     /// line, so put a URL with a password into the environment. ?sslmode=require (MySQL:
     /// ?ssl-mode=REQUIRED) asks for TLS.
@@ -180,7 +180,7 @@ pub(crate) struct Database {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Change {
     #[command(flatten)]
-    pub(crate) database: Database,
+    pub(crate) database: DatabaseUrl,
     /// Does it. Without this, the command only says what it would do.
     #[arg(long)]
     pub(crate) yes: bool,

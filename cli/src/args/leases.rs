@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use fencing::{Resource, Token};
 
-use super::place::Place;
+use super::place::LockPlace;
 use crate::duration;
 
 /// Lists the leases that are held: of what, by whom, since when, for how long still, and with which token.
@@ -16,7 +16,7 @@ use crate::duration;
 #[command(after_help = LEASES_STATUS)]
 pub(crate) struct LeasesArgs {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: LockPlace,
     /// Lists only resources that match: * is any text, ? any character.
     #[arg(long, value_name = "GLOB", default_value = "*")]
     pub(crate) resource: String,
@@ -42,7 +42,7 @@ pub(crate) struct LeasesArgs {
 #[command(after_help = RELEASE_STATUS)]
 pub(crate) struct ReleaseArgs {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: LockPlace,
     /// What is locked: one name, no pattern.
     #[arg(long, value_name = "NAME")]
     pub(crate) resource: Resource,

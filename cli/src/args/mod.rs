@@ -18,7 +18,7 @@ pub(crate) use leases::{LeasesArgs, ReleaseArgs};
 pub(crate) use listen::Listen;
 pub(crate) use nodes::{ExporterArgs, NodesArgs};
 pub(crate) use open::{NAMESPACE, OpenArgs, RedisPlace};
-pub(crate) use place::{Chosen, Place};
+pub(crate) use place::{Chosen, LockPlace};
 pub(crate) use proxy::ProxyArgs;
 pub(crate) use run::RunArgs;
 pub(crate) use serve::ServeArgs;

@@ -36,7 +36,7 @@ pub(super) fn trimmed(urls: &[String]) -> impl Iterator<Item = &str> {
 
 /// Where the locks are: on Redis nodes or in one database.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Place {
+pub(crate) struct LockPlace {
     /// The nodes: independent masters. Other users can see a command line, so put URLs with
     /// passwords in the environment [env: FENCING_REDIS].
     #[arg(long, value_name = "URL,URL,...", value_delimiter = ',', conflicts_with = "database")]
@@ -56,7 +56,7 @@ pub(crate) enum Chosen {
     Database(String),
 }
 
-impl Place {
+impl LockPlace {
     /// Returns what the keys on the nodes begin with.
     pub(crate) fn namespace(&self) -> &str {
         self.namespace.as_deref().unwrap_or("fencing")

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use fencing::Resource;
 
-use super::place::Place;
+use super::place::LockPlace;
 use crate::duration;
 
 /// Runs a command while it holds the lease of a resource.
@@ -29,7 +29,7 @@ use crate::duration;
 #[command(after_help = STATUS)]
 pub(crate) struct RunArgs {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: LockPlace,
     /// What to lock: 1 to 255 bytes, no control characters.
     #[arg(long, value_name = "NAME")]
     pub(crate) resource: Resource,

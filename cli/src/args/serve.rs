@@ -2,7 +2,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::listen::{Listen, some};
-use super::place::Place;
+use super::place::LockPlace;
 use crate::duration;
 
 /// Hands out leases over HTTP, to clients in any language.
@@ -21,7 +21,7 @@ use crate::duration;
 #[command(after_help = STATUS)]
 pub(crate) struct ServeArgs {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: LockPlace,
     #[command(flatten)]
     pub(crate) listen: Listen,
     /// How long a lease lasts if its client does not say.

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::place::Place;
+use super::place::LockPlace;
 use crate::duration;
 
 /// How often it may ask.
@@ -23,7 +23,7 @@ const EVERY: std::ops::RangeInclusive<Duration> =
 #[command(after_help = STATUS)]
 pub(crate) struct WatchArgs {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: LockPlace,
     /// Shows only leases of resources that match: * is any text, ? any character.
     #[arg(long, value_name = "GLOB", default_value = "*")]
     pub(crate) resource: String,

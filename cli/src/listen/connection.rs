@@ -33,7 +33,7 @@ const IDLE: Duration = Duration::from_secs(1);
 const CLOSING: Duration = Duration::from_millis(100);
 
 /// One connection of a client.
-pub(super) struct Connection {
+pub(super) struct ClientConnection {
     pub(super) stream: TcpStream,
     pub(super) from: SocketAddr,
     pub(super) settings: Listen,
@@ -42,10 +42,10 @@ pub(super) struct Connection {
     pub(super) stop: CancellationToken,
 }
 
-impl Connection {
+impl ClientConnection {
     /// Serves it until it ends, or until the process stops and its requests are done.
     pub(super) async fn serve(self, handler: impl Handler) {
-        let Connection { stream, from, settings, full, stop } = self;
+        let ClientConnection { stream, from, settings, full, stop } = self;
         let _ = stream.set_nodelay(true);
         // Ends a connection whose client does not read its answer.
         let mut stream = TimeoutWriter::new(stream);

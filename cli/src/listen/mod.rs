@@ -26,7 +26,7 @@ pub(crate) use answer::{Answer, answer, problem};
 pub(crate) use status::{record_metrics, status, yaml};
 pub(crate) use upload::{Progress, Upload, UploadError, UploadState};
 
-use connection::Connection;
+use connection::ClientConnection;
 
 use crate::args::Listen;
 use crate::duration::show;
@@ -165,7 +165,7 @@ async fn accept(
                 }
             };
             let (settings, full, stop) = (settings.clone(), Arc::clone(&full), stop.clone());
-            let connection = Connection { stream, from, settings, full, stop };
+            let connection = ClientConnection { stream, from, settings, full, stop };
             let served = connection.serve(handler.clone());
             connections.spawn(async move {
                 served.await;

@@ -61,9 +61,9 @@ pub(crate) enum UploadState {
 
 /// An upload as others see it.
 #[derive(Clone)]
-pub(crate) struct Progress(Arc<Shared>);
+pub(crate) struct Progress(Arc<ProgressState>);
 
-struct Shared {
+struct ProgressState {
     state: watch::Sender<UploadState>,
     /// When its last frame was passed on.
     last: Mutex<Instant>,
@@ -115,7 +115,7 @@ impl Upload {
         longest: Duration,
     ) -> Request<Upload> {
         let drains = request.version() == Version::HTTP_2;
-        let progress = Progress(Arc::new(Shared {
+        let progress = Progress(Arc::new(ProgressState {
             state: watch::Sender::new(UploadState::Sending),
             last: Mutex::new(Instant::now()),
             stopped: AtomicBool::new(false),

@@ -41,7 +41,7 @@ use crate::duration::show;
 use crate::exit::Failure;
 use crate::listen::{Answer, Handler, Listener, Upload, problem, record_metrics, status};
 use crate::say;
-use crate::signing::Keys;
+use crate::signing::SigningKeys;
 
 /// The routes of this process, and what it answers.
 const OPENAPI: &str = include_str!("../../openapi/proxy.yaml");
@@ -57,13 +57,13 @@ struct FencingProxy {
     places: Arc<Semaphore>,
     client_timeout: Duration,
     longest: Duration,
-    keys: Option<Arc<Keys>>,
+    keys: Option<Arc<SigningKeys>>,
 }
 
 /// Runs the proxy until a signal ends it, and returns the exit status.
 pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
     let recorder = record_metrics()?;
-    let keys = args.signing_keys.as_deref().map(Keys::open).transpose()?.map(Arc::new);
+    let keys = args.signing_keys.as_deref().map(SigningKeys::open).transpose()?.map(Arc::new);
     let names =
         Names::new(&args).map_err(|why| Failure::usage(format_args!("--resource-from {why}")))?;
     if args.quarantine() < args.upstream_timeout {
@@ -106,7 +106,12 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
 }
 
 impl FencingProxy {
-    fn new(args: &ProxyArgs, fence: Fence, names: Names, keys: Option<Arc<Keys>>) -> FencingProxy {
+    fn new(
+        args: &ProxyArgs,
+        fence: Fence,
+        names: Names,
+        keys: Option<Arc<SigningKeys>>,
+    ) -> FencingProxy {
         let named: fn(&Parts) -> Result<Vec<Resource>, NameError> = names::named;
         let upstream = Upstream::new(args, fence.clone());
         let layer = FenceLayer::new(fence, named);

@@ -4,11 +4,15 @@ use http::{HeaderMap, HeaderName, StatusCode};
 use percent_encoding::percent_decode_str;
 
 use crate::listen::{Answer, problem};
-use crate::signing::{Keys, SIGNATURE};
+use crate::signing::{SIGNATURE, SigningKeys};
 
 /// Refuses a token of which no key says that it was issued for this resource. Nothing was asked of the
 /// marks then, and none was raised.
-pub(super) fn refused(headers: &HeaderMap, resources: &[Resource], keys: &Keys) -> Option<Answer> {
+pub(super) fn refused(
+    headers: &HeaderMap,
+    resources: &[Resource],
+    keys: &SigningKeys,
+) -> Option<Answer> {
     let (sequencer, signed) = match resources {
         [resource] => {
             let sequencer = Sequencer::new(resource.clone(), token(headers)?);
@@ -30,7 +34,7 @@ pub(super) fn refused(headers: &HeaderMap, resources: &[Resource], keys: &Keys) 
 
 /// Returns whether each of the tokens was signed, the first by the first signature and so on. `None` if there
 /// are none: the layer decides what that means. It also sees to it that they are those of the resources.
-fn all(headers: &HeaderMap, resources: &[Resource], keys: &Keys) -> Option<(String, bool)> {
+fn all(headers: &HeaderMap, resources: &[Resource], keys: &SigningKeys) -> Option<(String, bool)> {
     if !headers.contains_key(SEQUENCER) && !headers.contains_key(HEADER) {
         return None;
     }

@@ -13,7 +13,7 @@ const COUNTS: u64 = 1_000_000;
 
 /// The holder of a lock on nodes, or all who share it.
 #[derive(Default)]
-pub(super) struct Holders {
+pub(super) struct LockHolders {
     pub(super) values: Vec<Vec<u8>>,
     names: Vec<Option<Holder>>,
     /// The token, if a majority has the lock: the one that a majority knows of there, or else the largest. A lock on fewer
@@ -25,11 +25,11 @@ pub(super) struct Holders {
     pub(super) uncertain: bool,
 }
 
-impl Holders {
+impl LockHolders {
     /// Puts together who holds the lock. On less than a majority it is an attempt, or what is left of a lease: it counts
     /// only where no client has a majority.
-    pub(super) fn of(views: &[NodeView], voters: &Voters) -> Vec<Holders> {
-        let mut all: BTreeMap<Option<&[u8]>, Holders> = BTreeMap::new();
+    pub(super) fn of(views: &[NodeView], voters: &Voters) -> Vec<LockHolders> {
+        let mut all: BTreeMap<Option<&[u8]>, LockHolders> = BTreeMap::new();
         for view in views {
             let shared = view.locks.iter().any(|lock| lock.shared);
             for (place, lock) in view.locks.iter().enumerate() {
@@ -44,9 +44,9 @@ impl Holders {
                 }
             }
         }
-        let is_held = |holders: &Holders| holders.nodes >= voters.needed;
+        let is_held = |holders: &LockHolders| holders.nodes >= voters.needed;
         let any = all.values().any(is_held);
-        let mut all: Vec<Holders> = all.into_values().collect();
+        let mut all: Vec<LockHolders> = all.into_values().collect();
         all.retain(|holders| !any || is_held(holders));
         for holders in &mut all {
             holders.uncertain = !any && voters.may_be_held(holders.nodes);
@@ -74,9 +74,9 @@ impl Holders {
     }
 
     /// Describes them for people.
-    pub(super) fn describe(all: &[Holders], voters: &Voters) -> String {
+    pub(super) fn describe(all: &[LockHolders], voters: &Voters) -> String {
         let (remember, size) = (voters.remembering(), voters.size);
-        let one = |holders: &Holders| {
+        let one = |holders: &LockHolders| {
             let (named, nodes) = (named(holders.names.iter().map(Option::as_ref)), holders.nodes);
             match holders.token {
                 Some(era) if holders.own_token().is_none() => {

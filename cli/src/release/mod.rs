@@ -9,7 +9,7 @@ use fencing::lock::redlock::{Forced, NodeView};
 use fencing::lock::{Fault, sql};
 use fencing::{Resource, Token};
 
-use self::holders::{Holders, named};
+use self::holders::{LockHolders, named};
 use self::outcome::{Answers, Outcome};
 use crate::args::{Chosen, ReleaseArgs};
 use crate::exit::Failure;
@@ -49,7 +49,7 @@ async fn on_nodes(args: &ReleaseArgs, urls: &[String]) -> Result<Option<String>,
         .await;
     check_majority(&voters)?;
     let (not_asked, size) = (voters.faults.len(), voters.size);
-    let mut holders = Holders::of(&views, &voters);
+    let mut holders = LockHolders::of(&views, &voters);
     if holders.is_empty() && voters.may_be_held(0) {
         return Err(Failure::unavailable(format_args!(
             "nothing was released: {} of {size} nodes remember, and none of them has {resource}. The others may have \
@@ -60,7 +60,7 @@ async fn on_nodes(args: &ReleaseArgs, urls: &[String]) -> Result<Option<String>,
     if holders.is_empty() {
         return Ok(None);
     }
-    let found = Holders::describe(&holders, &voters);
+    let found = LockHolders::describe(&holders, &voters);
     if let Some(token) = args.token
         && holders.iter().any(|holders| holders.uncertain)
     {
@@ -69,10 +69,10 @@ async fn on_nodes(args: &ReleaseArgs, urls: &[String]) -> Result<Option<String>,
              {resource}; it is held by {found}. Run it again when more nodes do"
         )));
     }
-    let only = holders.iter().filter_map(Holders::own_token).next();
+    let only = holders.iter().filter_map(LockHolders::own_token).next();
     check_agreed(args, &found, |token| holders.iter().any(|holders| holders.has(token)), only)?;
     holders.retain(|holders| args.token.is_none_or(|token| holders.has(token)));
-    let found = Holders::describe(&holders, &voters);
+    let found = LockHolders::describe(&holders, &voters);
     let values: Vec<_> = holders.into_iter().flat_map(|holders| holders.values).collect();
     let views = Arc::new(views);
     let forced = voters

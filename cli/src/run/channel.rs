@@ -27,7 +27,7 @@ pub(super) fn now() -> Duration {
 
 /// The first message of `fencing run` to its guard.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Start {
+pub(super) struct GuardStart {
     /// The process group of the command; zero for one of its own.
     pub(super) group: i32,
     /// The time between SIGTERM and the end of the lease.

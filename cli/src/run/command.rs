@@ -13,7 +13,7 @@ use tokio::process::{Child, Command};
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 use tokio::time::sleep;
 
-use super::channel::{self, Order, Start, line, now};
+use super::channel::{self, GuardStart, Order, line, now};
 use super::family;
 use crate::args::RunArgs;
 use crate::signals::Signals;
@@ -61,7 +61,7 @@ impl GuardedCommand {
         channel::send(&socket, stdin())?;
         socket.set_nonblocking(true)?;
         let mut socket = UnixStream::from_std(socket)?;
-        let start = Start {
+        let start = GuardStart {
             group: if terminal { getpgrp().as_raw_nonzero().get() } else { 0 },
             grace: MAX_GRACE.min(run.ttl / 4),
             deadline: deadline(lease),

@@ -17,7 +17,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 use tokio::time::sleep;
 
-use super::channel::{self, Order, Start, now};
+use super::channel::{self, GuardStart, Order, now};
 use super::family;
 use super::plan::Plan;
 use crate::exit::{self, Failure};
@@ -66,7 +66,7 @@ impl Guard {
         let (orders, notices) = UnixStream::from_std(socket)?.into_split();
         let mut orders = BufReader::new(orders).split(b'\n');
         let start = orders.next_segment().await?.ok_or(ErrorKind::UnexpectedEof)?;
-        let Start { group, grace, deadline, command } = serde_json::from_slice(&start)?;
+        let GuardStart { group, grace, deadline, command } = serde_json::from_slice(&start)?;
         let (program, arguments) = command.split_first().ok_or(ErrorKind::InvalidData)?;
         let mut command = Command::new(program);
         command.args(arguments);

@@ -8,7 +8,7 @@ use super::JSON;
 use super::table::Shown;
 use crate::duration::about;
 use crate::listen::{Answer, answer, problem};
-use crate::signing::{Keys, SIGNATURE};
+use crate::signing::{SIGNATURE, SigningKeys};
 
 /// Another client holds the lock.
 const HELD: (&str, &str) = ("urn:fencing:held", "Held by another client");
@@ -21,7 +21,7 @@ const MALFORMED: (&str, &str) = (Problem::MALFORMED, "Malformed request");
 const IN_DOUBT: (&str, &str) = (Problem::IN_DOUBT, "Release in doubt");
 
 /// Shows a lease, with its signature if there are keys.
-pub(super) fn lease(status: StatusCode, lease: &Shown, keys: Option<&Keys>) -> Answer {
+pub(super) fn lease(status: StatusCode, lease: &Shown, keys: Option<&SigningKeys>) -> Answer {
     let Shown { id, sequencer, ttl, valid_for } = lease;
     let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let signature = keys.map(|keys| keys.sign(sequencer));

@@ -31,7 +31,7 @@ use crate::duration::about;
 use crate::exit::Failure;
 use crate::listen::{Answer, Handler, Listener, Upload, answer, record_metrics, status, yaml};
 use crate::lock::{ChosenLock, Terms};
-use crate::signing::Keys;
+use crate::signing::SigningKeys;
 
 /// The routes of this process, and what it answers.
 const OPENAPI: &str = include_str!("../../openapi/serve.yaml");
@@ -51,7 +51,7 @@ struct LeaseServer {
     ttl: Duration,
     longest_ttl: Duration,
     longest_wait: Duration,
-    keys: Option<Keys>,
+    keys: Option<SigningKeys>,
 }
 
 type Server = State<Arc<LeaseServer>>;
@@ -67,7 +67,7 @@ struct Wish {
 /// Serves until a signal ends it, and returns the exit status.
 pub(crate) async fn main(args: ServeArgs) -> Result<u8, Failure> {
     let recorder = record_metrics()?;
-    let keys = args.signing_keys.as_deref().map(Keys::open).transpose()?;
+    let keys = args.signing_keys.as_deref().map(SigningKeys::open).transpose()?;
     // A client that sleeps shall lose its lease: only the client renews it.
     let terms = Terms {
         ttl: args.ttl,

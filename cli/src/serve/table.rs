@@ -16,15 +16,12 @@ pub(super) struct Table {
     places: Arc<Semaphore>,
 }
 
-/// A place for one lease.
-pub(super) type Place = OwnedSemaphorePermit;
-
 /// One lease, until it is released.
 struct Entry {
     lease: AsyncMutex<Option<Lease>>,
     sequencer: Sequencer,
     ttl: Duration,
-    _place: Place,
+    _place: OwnedSemaphorePermit,
 }
 
 /// A lease as its client sees it.
@@ -50,7 +47,7 @@ impl Table {
     }
 
     /// Reserves a place for one lease, if there is one.
-    pub(super) fn place(&self) -> Option<Place> {
+    pub(super) fn place(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.places).try_acquire_owned().ok()
     }
 
@@ -60,7 +57,7 @@ impl Table {
         self: &Arc<Table>,
         lease: Lease,
         ttl: Duration,
-        place: Place,
+        place: OwnedSemaphorePermit,
     ) -> Result<(Shown, Unread), getrandom::Error> {
         let id = random_id()?;
         let (sequencer, valid_for, lost) = (lease.sequencer(), lease.valid_for(), lease.lost());

@@ -10,7 +10,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Table, Widget};
 
 use super::sources::COUNTED;
-use super::view::{LeaseList, Marks, Moment, NodeState, Part, View};
+use super::view::{LeaseList, MarkList, Moment, NodeStatus, Part, View};
 use crate::duration::about;
 use crate::findings::Finding;
 use crate::voters::LockView;
@@ -125,19 +125,19 @@ fn nodes(view: &View, now: Moment) -> Vec<Line<'static>> {
             },
         );
         let (word, colour, rest) = match (state, problem) {
-            (NodeState::Grants, _) => ("grants", Color::Green, known),
+            (NodeStatus::Grants, _) => ("grants", Color::Green, known),
             (_, Some(Fault::Quarantined(Duration::MAX))) => {
                 ("QUARANTINED", Color::Yellow, format!("  for ever{known}"))
             }
             (_, Some(Fault::Quarantined(left))) => {
                 ("QUARANTINED", Color::Yellow, format!("  for {}{known}", about(*left)))
             }
-            (NodeState::Silent, _) => ("NO ANSWER", Color::Red, seen),
+            (NodeStatus::Silent, _) => ("NO ANSWER", Color::Red, seen),
             _ => ("CLOSED", Color::Red, seen),
         };
         let name = Span::raw(format!("  {:widest$}  ", plain(node)));
         lines.push(Line::from(vec![name, Span::styled(word, colour), Span::raw(rest)]));
-        if let (NodeState::Closed | NodeState::Silent, Some(fault)) = (state, problem) {
+        if let (NodeStatus::Closed | NodeStatus::Silent, Some(fault)) = (state, problem) {
             lines.push(indented(&fault.to_string()).dim());
         }
     }
@@ -148,7 +148,7 @@ fn marks(view: &View, now: Moment) -> Vec<Line<'static>> {
     let Some(part) = &view.marks else { return Vec::new() };
     let title = part.answer().map_or_else(
         || "MARKS".to_owned(),
-        |Marks { count, floor, closed, .. }| {
+        |MarkList { count, floor, closed, .. }| {
             let more = if *count == u64::from(COUNTED) { " or more" } else { "" };
             let floor = floor.map_or_else(String::new, |floor| format!(", floor {floor}"));
             let closed = if *closed { ", CLOSED: all writes are refused" } else { "" };
@@ -180,7 +180,7 @@ fn leases(view: &View, now: Moment) -> Vec<Line<'static>> {
     };
     // The nodes above say why they did not answer at all.
     let grants = |node| {
-        matches!(view.states.get(node), Some((NodeState::Grants | NodeState::Quarantined, _)))
+        matches!(view.states.get(node), Some((NodeStatus::Grants | NodeStatus::Quarantined, _)))
     };
     let faults = faults.iter().filter(|(node, _)| grants(node));
     let faults = faults.map(|(node, fault)| indented(&format!("not listed by {node}: {fault}")));
@@ -190,7 +190,7 @@ fn leases(view: &View, now: Moment) -> Vec<Line<'static>> {
 fn table_of<'a>(
     leases: &LeaseList,
     shown: impl Iterator<Item = &'a LockView>,
-    marks: Option<Option<&Marks>>,
+    marks: Option<Option<&MarkList>>,
     width: u16,
 ) -> Table<'static> {
     let columns = [
@@ -213,7 +213,7 @@ fn table_of<'a>(
         .column_spacing(1)
 }
 
-fn cells(lease: &LockView, leases: &LeaseList, marks: Option<&Marks>) -> [Cell<'static>; 7] {
+fn cells(lease: &LockView, leases: &LeaseList, marks: Option<&MarkList>) -> [Cell<'static>; 7] {
     let none = || "-".to_owned();
     let since = lease.holder.as_ref().and_then(|holder| holder.since_utc()).unwrap_or_else(none);
     let ends = lease.remaining.map_or_else(|| "never".into(), about);

@@ -36,7 +36,7 @@ use crate::exit::{self, Failure};
 use crate::pool;
 use crate::signals::Signals;
 use crate::{redis_marks, say};
-use sources::{Database, OnNodes, Shared, marks_in_redis};
+use sources::{OnDatabase, OnNodes, SharedView, marks_in_redis};
 use view::{Moment, Part, View};
 
 /// How often the picture is drawn at least: the ages in it grow.
@@ -69,7 +69,7 @@ pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
     view.nodes = matches!(place, Chosen::Redis(_)).then(Part::default);
     view.marks = marks_url.is_some().then(Part::default);
     let view = RefCell::new(view);
-    let shared = Shared { view, changed: Notify::new(), resumed: Notify::new() };
+    let shared = SharedView { view, changed: Notify::new(), resumed: Notify::new() };
     let marks = async || match marks_url {
         Some(url) if redis_marks::is_redis(url) => {
             let marks = RedisMarks::new(url, args.place.namespace());
@@ -80,7 +80,7 @@ pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
         }
         Some(url) => {
             pool::kind(url).map_err(|_| Failure::usage(NO_MARKS))?;
-            let mut database = Database::new(url);
+            let mut database = OnDatabase::new(url);
             let ask = async || database.marks(shared.on_screen()).await;
             shared.refresh(ask, |view, now, answer| set(&mut view.marks, now, answer)).await
         }
@@ -101,7 +101,7 @@ pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
             }
             Chosen::Database(url) => {
                 pool::kind(url.as_str())?;
-                let mut database = Database::new(url.as_str());
+                let mut database = OnDatabase::new(url.as_str());
                 let leases = shared.refresh(
                     async || database.leases(&wanted).await,
                     |view, now, answer| view.leases.set(now, answer),
@@ -132,7 +132,7 @@ fn has_terminal() -> bool {
 }
 
 /// Prints the picture as text each time, until the reader has gone away.
-async fn as_text(shared: &Shared) -> io::Result<u8> {
+async fn as_text(shared: &SharedView) -> io::Result<u8> {
     let every = shared.view.borrow().every;
     loop {
         sleep(every).await;
@@ -159,7 +159,7 @@ fn picture(view: &mut View, now: Moment) -> Vec<String> {
 }
 
 /// Draws and follows the keys, until one of them or a signal ends it.
-async fn on_terminal(shared: &Shared) -> io::Result<u8> {
+async fn on_terminal(shared: &SharedView) -> io::Result<u8> {
     let mut stop = stop()?;
     let mut screen = Screen::enter()?;
     let (mut keys, mut ticks) = (EventStream::new(), interval(TICK));
@@ -187,7 +187,7 @@ async fn on_terminal(shared: &Shared) -> io::Result<u8> {
 }
 
 /// Follows a key, and returns whether it quits.
-fn press(key: KeyEvent, shared: &Shared, screen: &mut Screen) -> io::Result<bool> {
+fn press(key: KeyEvent, shared: &SharedView, screen: &mut Screen) -> io::Result<bool> {
     let view = &mut *shared.view.borrow_mut();
     let (first, page) = (view.first, view.page.saturating_sub(1).max(1));
     match (key.code, key.modifiers) {

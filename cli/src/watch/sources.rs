@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use wildmatch::WildMatch;
 
-use super::view::{LeaseList, Marks, Moment, View};
+use super::view::{LeaseList, MarkList, Moment, View};
 use crate::exit::{self, Failure};
 use crate::findings::{self, Findings};
 use crate::leases::in_pool;
@@ -29,13 +29,13 @@ const LIST: u32 = 10;
 pub(super) const COUNTED: u32 = 1000;
 
 /// The view, and what changes of it.
-pub(super) struct Shared {
+pub(super) struct SharedView {
     pub(super) view: RefCell<View>,
     pub(super) changed: Notify,
     pub(super) resumed: Notify,
 }
 
-impl Shared {
+impl SharedView {
     pub(super) fn on_screen(&self) -> Vec<Resource> {
         self.view.borrow().on_screen()
     }
@@ -87,14 +87,14 @@ impl OnNodes {
 }
 
 /// A database, connected to when it is asked.
-pub(super) struct Database {
+pub(super) struct OnDatabase {
     url: String,
     pool: Option<Pool>,
 }
 
-impl Database {
-    pub(super) fn new(url: &str) -> Database {
-        Database { url: url.to_owned(), pool: None }
+impl OnDatabase {
+    pub(super) fn new(url: &str) -> OnDatabase {
+        OnDatabase { url: url.to_owned(), pool: None }
     }
 
     pub(super) async fn leases(&mut self, wanted: &WildMatch) -> Result<LeaseList, Failure> {
@@ -102,7 +102,7 @@ impl Database {
         Ok(LeaseList { all, nodes: None, faults: Vec::new() })
     }
 
-    pub(super) async fn marks(&mut self, of: Vec<Resource>) -> Result<Marks, Failure> {
+    pub(super) async fn marks(&mut self, of: Vec<Resource>) -> Result<MarkList, Failure> {
         self.ask(async |pool| read_marks(pool, of).await).await
     }
 
@@ -125,21 +125,21 @@ impl Database {
     }
 }
 
-async fn read_marks(pool: &Pool, wanted: Vec<Resource>) -> Result<Marks, Failure> {
+async fn read_marks(pool: &Pool, wanted: Vec<Resource>) -> Result<MarkList, Failure> {
     let rows = on!(pool, pool => sql::marks(pool, &[], COUNTED).await).map_err(failed)?;
     let mut of = BTreeMap::new();
     for resource in wanted {
         let mark = on!(pool, pool => sql::highest(pool, &resource).await).map_err(failed)?;
         of.insert(resource, mark);
     }
-    Ok(Marks { count: rows.len() as u64, of, ..Marks::default() })
+    Ok(MarkList { count: rows.len() as u64, of, ..MarkList::default() })
 }
 
 /// Reads the marks in a Redis.
 pub(super) async fn marks_in_redis(
     marks: &RedisMarks,
     wanted: Vec<Resource>,
-) -> Result<Marks, Failure> {
+) -> Result<MarkList, Failure> {
     let asked = async {
         let found = marks.look().await.map_err(failed)?;
         let mut of = BTreeMap::new();
@@ -148,7 +148,7 @@ pub(super) async fn marks_in_redis(
             of.insert(resource, mark);
         }
         let closed = !found.is_open();
-        Ok(Marks { count: found.marks, floor: found.floor, closed, of })
+        Ok(MarkList { count: found.marks, floor: found.floor, closed, of })
     };
     timeout(DATABASE, asked).await.unwrap_or_else(|_| late(DATABASE))
 }

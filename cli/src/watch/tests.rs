@@ -12,7 +12,7 @@ use fencing::{Resource, Token};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::view::{LeaseList, Marks, Moment, Part, View};
+use super::view::{LeaseList, MarkList, Moment, Part, View};
 use super::{Screen, draw, picture};
 use crate::findings::{Finding, Findings};
 use crate::voters::LockView;
@@ -67,11 +67,11 @@ fn leases(all: Vec<LockView>) -> LeaseList {
     LeaseList { all, nodes: Some((3, 2, 3)), faults: Vec::new() }
 }
 
-fn marks(of: &[(&str, Option<u64>)]) -> Marks {
+fn marks(of: &[(&str, Option<u64>)]) -> MarkList {
     let token = |token: u64| Token::new(token).unwrap();
     let of: BTreeMap<_, _> =
         of.iter().map(|(name, mark)| (resource(name), mark.map(token))).collect();
-    Marks { count: of.len() as u64, of, ..Marks::default() }
+    MarkList { count: of.len() as u64, of, ..MarkList::default() }
 }
 
 /// The lines on a screen of this size.

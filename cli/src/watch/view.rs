@@ -71,7 +71,7 @@ impl<T> Part<T> {
 
 /// Whether a node grants locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NodeState {
+pub(super) enum NodeStatus {
     Grants,
     Quarantined,
     /// It answers, and grants nothing.
@@ -79,15 +79,15 @@ pub(super) enum NodeState {
     Silent,
 }
 
-impl NodeState {
-    pub(super) fn of(node: &Finding) -> NodeState {
+impl NodeStatus {
+    pub(super) fn of(node: &Finding) -> NodeStatus {
         match (&node.report, &node.problem) {
-            (_, None) => NodeState::Grants,
-            (_, Some(Fault::Quarantined(_))) => NodeState::Quarantined,
+            (_, None) => NodeStatus::Grants,
+            (_, Some(Fault::Quarantined(_))) => NodeStatus::Quarantined,
             (Err(Fault::Unreachable(_) | Fault::TimedOut | Fault::Disconnected(_)), _) => {
-                NodeState::Silent
+                NodeStatus::Silent
             }
-            _ => NodeState::Closed,
+            _ => NodeStatus::Closed,
         }
     }
 }
@@ -104,7 +104,7 @@ pub(super) struct LeaseList {
 
 /// The high-water marks of a storage.
 #[derive(Default)]
-pub(super) struct Marks {
+pub(super) struct MarkList {
     pub(super) count: u64,
     pub(super) floor: Option<Token>,
     /// Every write is refused.
@@ -123,9 +123,9 @@ pub(super) struct View {
     /// `None` where there are none.
     pub(super) nodes: Option<Part<Findings>>,
     /// The state of each node, and since when it was seen.
-    pub(super) states: BTreeMap<String, (NodeState, Moment)>,
+    pub(super) states: BTreeMap<String, (NodeStatus, Moment)>,
     pub(super) leases: Part<LeaseList>,
-    pub(super) marks: Option<Part<Marks>>,
+    pub(super) marks: Option<Part<MarkList>>,
     /// When it ceased to ask.
     pub(super) paused: Option<Moment>,
     /// The first lease on the screen, and the leases that it has room for.
@@ -152,7 +152,7 @@ impl View {
     pub(super) fn set_nodes(&mut self, now: Moment, answer: Result<Findings, String>) {
         let all = answer.as_ref().map_or(&[][..], |findings| &findings.nodes).iter();
         let states = all.map(|node| {
-            let state = NodeState::of(node);
+            let state = NodeStatus::of(node);
             let same = self.states.get(&node.node).filter(|(last, _)| *last == state);
             (node.node.clone(), (state, same.map_or(now, |(_, since)| *since)))
         });
