@@ -113,6 +113,14 @@ impl FromStr for Resource {
     }
 }
 
+impl TryFrom<&str> for Resource {
+    type Error = ResourceError;
+
+    fn try_from(name: &str) -> Result<Resource, ResourceError> {
+        Resource::new(name)
+    }
+}
+
 impl TryFrom<String> for Resource {
     type Error = ResourceError;
 

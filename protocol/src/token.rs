@@ -75,6 +75,14 @@ impl FromStr for Token {
     }
 }
 
+impl TryFrom<&str> for Token {
+    type Error = TokenError;
+
+    fn try_from(text: &str) -> Result<Token, TokenError> {
+        text.parse()
+    }
+}
+
 impl TryFrom<u64> for Token {
     type Error = TokenError;
 

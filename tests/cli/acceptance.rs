@@ -21,7 +21,8 @@ fn lease(urls: &str, log: &Path) -> Command {
     let log = log.display();
     let script = format!("echo start $FENCING_TOKEN >> {log}; echo end $FENCING_TOKEN >> {log}");
     let mut command = fencing_at(urls);
-    command.args(["run", "--resource", "invoice/42", "--ttl", "1s", "--wait", "20s"]);
+    command.args(["run", "--resource", "invoice/42", "--ttl", "4s", "--wait", "60s"]);
+    command.args(["--node-budget", "1s"]);
     command.args(["--", "sh", "-c", &script]);
     command
 }

@@ -12,7 +12,7 @@ fn when_all_nodes_stop_the_command_gets_sigterm() {
         "trap 'echo terminated; exit 0' TERM; echo $FENCING_TOKEN > {}; while :; do sleep 0.05; done",
         ready.display()
     );
-    let child = run(&servers, &["--ttl", "500ms"], &script).spawn().unwrap();
+    let child = run(&servers, &["--ttl", "6s"], &script).spawn().unwrap();
     let token = line(&ready);
     servers.iter().for_each(|server| server.signal("STOP"));
     let ended = end(child);
@@ -33,10 +33,10 @@ fn a_command_that_ends_while_fencing_is_paused_past_its_ttl_is_no_success() {
         ready.display(),
         go.display()
     );
-    let child = run(&servers, &["--ttl", "500ms"], &script).spawn().unwrap();
+    let child = run(&servers, &["--ttl", "5s"], &script).spawn().unwrap();
     let pid: u32 = line(&ready).parse().unwrap();
     signal(child.id(), "STOP");
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    std::thread::sleep(std::time::Duration::from_secs(6));
     std::fs::write(&go, "").unwrap();
     until("the end of the command", || !runs(pid));
     signal(child.id(), "CONT");

@@ -7,7 +7,7 @@ use support::redis::{self, RedisServer};
 
 fn nodes(servers: &[RedisServer]) -> Ended {
     let mut command = fencing(servers);
-    command.args(["nodes", "--node-budget", "500ms"]);
+    command.args(["nodes", "--node-budget", "2s"]);
     finish(command)
 }
 
@@ -18,14 +18,14 @@ fn lines(servers: &[RedisServer], ended: &Ended) -> Vec<String> {
 
 fn json(servers: &[RedisServer]) -> (Option<i32>, Vec<Value>) {
     let mut command = fencing(servers);
-    command.args(["nodes", "--json", "--node-budget", "500ms"]);
+    command.args(["nodes", "--json", "--node-budget", "2s"]);
     let ended = finish(command);
     (ended.code, serde_json::from_str(&ended.stdout).unwrap())
 }
 
 fn five_admitted() -> Vec<RedisServer> {
     let servers = five();
-    let ended = finish(run(&servers, &["--ttl", "1s"], "sleep 0.2"));
+    let ended = finish(run(&servers, &["--ttl", "6s"], "sleep 0.2"));
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     support::cli::until("all five", || json(&servers).1.iter().all(|n| n["admitted"] == true));
     servers
@@ -52,7 +52,7 @@ fn healthy_nodes() {
         assert_eq!(object["fleet"], serde_json::json!(members));
         assert!(object["moved_to"].is_null() && object["quarantine_ms"].is_null());
         assert_eq!((&object["counts"], &object["crowded"]), (&1.into(), &false.into()));
-        assert!(object["longest_ms"].as_u64().unwrap() <= 1200);
+        assert!(object["longest_ms"].as_u64().unwrap() <= 7000);
         assert_eq!(object["node"], server.url());
         assert_eq!(object["reachable"], true);
         assert_eq!(object["usable"], true);

@@ -34,13 +34,13 @@ fn a_command_may_take_longer_than_the_ttl() {
     let mut servers = five();
     let folder = tempfile::tempdir().unwrap();
     let ready = folder.path().join("ready");
-    let script = format!("echo go > {}; sleep 4; exit 4", ready.display());
-    let long = run(&servers, &["--ttl", "1s"], &script).spawn().unwrap();
+    let script = format!("echo go > {}; sleep 9; exit 4", ready.display());
+    let long = run(&servers, &["--ttl", "4s"], &script).spawn().unwrap();
     line(&ready);
     // The majority that is left renews.
     servers[0].kill();
     servers[1].signal("STOP");
-    let held = finish(run(&servers, &["--ttl", "1s", "--wait", "2s"], "echo never"));
+    let held = finish(run(&servers, &["--ttl", "4s", "--wait", "2s"], "echo never"));
     assert_eq!((held.code, held.stdout.as_str()), (Some(75), ""), "{}", held.stderr);
     let ended = end(long);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(4), ""));

@@ -24,7 +24,7 @@ fn typed_with(
     std::fs::write(&file, script).unwrap();
     let program = env!("CARGO_BIN_EXE_fencing");
     let line = format!(
-        "exec {program} run --resource a --ttl 500ms -- sh {} {redirection}",
+        "exec {program} run --resource a --ttl 4s --node-budget 1s -- sh {} {redirection}",
         file.display()
     );
     let mut command = heeding("script");

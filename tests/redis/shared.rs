@@ -4,12 +4,12 @@ use crate::fleet::*;
 
 use support::redis::waiting;
 
-const TTL: Duration = Duration::from_secs(2);
+const TTL: Duration = Duration::from_secs(6);
 
 fn client(servers: &[RedisServer]) -> RedlockBuilder {
     // The counts of a node that is late on a busy machine may differ from those of the others.
     let patient = service(servers).ttl(TTL).wait(Duration::from_secs(60));
-    patient.node_budget(Duration::from_millis(400))
+    patient.node_budget(Duration::from_secs(2))
 }
 
 async fn is_held(redlock: &Redlock) {

@@ -68,7 +68,7 @@ pub fn five() -> Vec<RedisServer> {
 /// lock that they may have forgotten is over.
 pub fn started(servers: Vec<RedisServer>) -> Vec<RedisServer> {
     let mut command = fencing(&servers);
-    command.args(["fleet", "init"]);
+    command.args(["fleet", "init", "--node-budget", "5s"]);
     let ended = finish(command);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
     servers
@@ -82,12 +82,22 @@ pub fn urls(servers: &[RedisServer]) -> String {
 pub fn run(servers: &[RedisServer], options: &[&str], script: &str) -> Command {
     let mut command = fencing(servers);
     command.args(["run", "--resource", "invoice/42"]).args(options);
-    // A busy machine takes the processors from the servers. A short TTL bounds the budget.
-    if !options.iter().any(|option| ["--ttl", "--node-budget"].contains(option)) {
-        command.args(["--node-budget", "1s"]);
+    // A busy machine takes the processors from the servers.
+    if !options.contains(&"--node-budget") {
+        command.args(["--node-budget", &format!("{}ms", patience(options))]);
     }
     command.args(["--", "sh", "-c", script]);
     command
+}
+
+/// How long a node may take, in milliseconds: a second, or a quarter of a shorter TTL.
+fn patience(options: &[&str]) -> u64 {
+    let ttl = options.iter().skip_while(|option| **option != "--ttl").nth(1);
+    let millis = ttl.and_then(|ttl| match ttl.strip_suffix("ms") {
+        Some(millis) => millis.parse().ok(),
+        None => ttl.strip_suffix('s')?.parse().ok().map(|seconds: u64| seconds * 1000),
+    });
+    millis.map_or(1000, |millis| 1000.min(millis / 4))
 }
 
 /// How a process ended, in words.

@@ -63,7 +63,7 @@ fn nodes_that_are_new_down_hung_or_flushed_are_seen() {
     assert_eq!(exporter.of_nodes(&servers, "fencing_node_era"), ["NaN"; 5]);
     assert_eq!(get(exporter.address, "/readyz").status, 503);
 
-    assert_eq!(finish(run(&servers, &["--ttl", "1s"], "sleep 0.2")).code, Some(0));
+    assert_eq!(finish(run(&servers, &["--ttl", "6s"], "sleep 0.2")).code, Some(0));
     until("all five are admitted and grant", || {
         exporter.of_nodes(&servers, "fencing_node_granting") == ["1"; 5]
     });
@@ -71,7 +71,7 @@ fn nodes_that_are_new_down_hung_or_flushed_are_seen() {
     assert!(exporter.metrics().contains("fencing_nodes_needed{namespace=\"fencing\"} 3\n"));
     // A node that was brought back a moment late has counted nothing yet.
     until("each has counted", || {
-        finish(run(&servers, &["--ttl", "1s"], "true")).code == Some(0)
+        finish(run(&servers, &["--ttl", "6s"], "true")).code == Some(0)
             && exporter.of_nodes(&servers, "fencing_node_counts") == ["1"; 5]
     });
     assert_eq!(get(exporter.address, "/readyz").status, 200);

@@ -48,12 +48,12 @@ pub fn fencing(list: &str, arguments: &[&str]) -> Ended {
 
 /// `fencing fleet init`, which must succeed.
 pub fn init(list: &str) {
-    let ended = fencing(list, &["fleet", "init"]);
+    let ended = fencing(list, &["fleet", "init", "--node-budget", "5s"]);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
 }
 
 pub fn mover(from: &str, to: &str) -> Command {
-    command("", &["fleet", "move", "--from", from, "--to", to])
+    command("", &["fleet", "move", "--from", from, "--to", to, "--node-budget", "5s"])
 }
 
 pub fn run(list: &str, options: &[&str], script: &str) -> Command {

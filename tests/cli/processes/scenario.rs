@@ -14,14 +14,14 @@ fn a_client_that_slept_past_its_ttl_sees_its_lease_as_lost() {
          echo $FENCING_TOKEN $$ $! > {}; while :; do sleep 0.05; done",
         ready.display()
     );
-    let first = run(&servers, &["--ttl", "1s"], &script).spawn().unwrap();
+    let first = run(&servers, &["--ttl", "6s"], &script).spawn().unwrap();
     let words = line(&ready);
     let words: Vec<u64> = words.split(' ').map(|word| word.parse().unwrap()).collect();
     let [token, command, grandchild] = words[..] else { panic!("{words:?}") };
     signal(first.id(), "STOP");
 
     // The second waits for the end of the TTL, and gets a larger token.
-    let second = finish(run(&servers, &["--ttl", "1s", "--wait", "20s"], "echo $FENCING_TOKEN"));
+    let second = finish(run(&servers, &["--wait", "60s"], "echo $FENCING_TOKEN"));
     assert_eq!(second.code, Some(0), "{}", second.stderr);
     let larger: u64 = second.stdout.trim().parse().unwrap();
     assert!(larger > token, "{larger} after {token}");
@@ -42,14 +42,15 @@ fn the_guard_may_sleep_as_well() {
     let ready = folder.path().join("ready");
     let script =
         format!("echo $FENCING_TOKEN $$ > {}; while :; do sleep 0.05; done", ready.display());
-    let first = run(&servers, &["--ttl", "1s"], &script).spawn().unwrap();
+    let first = run(&servers, &["--ttl", "10s"], &script).spawn().unwrap();
     let words = line(&ready);
     let (token, command) = words.split_once(' ').unwrap();
     let (token, command): (u64, u32) = (token.parse().unwrap(), command.parse().unwrap());
     let guard = children_of(first.id());
-    let everything = || [first.id(), command].into_iter().chain(guard.iter().copied());
+    // The guard first: it would end the command with the lease.
+    let everything = || guard.iter().copied().chain([first.id(), command]);
     everything().for_each(|process| signal(process, "STOP"));
-    let second = finish(run(&servers, &["--ttl", "1s", "--wait", "20s"], "echo $FENCING_TOKEN"));
+    let second = finish(run(&servers, &["--wait", "60s"], "echo $FENCING_TOKEN"));
     assert!(second.stdout.trim().parse::<u64>().unwrap() > token, "{}", second.stderr);
     // The first's command is still there: if it woke up now, only the storage could refuse it.
     assert!(runs(command));

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use fencing::Resource;
 use fencing::lock::{AcquireError, Lease, Lock, Released};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::answered;
 
@@ -56,15 +56,14 @@ async fn release(lease: Lease) {
 
 /// Checks that a lock is free. One that was released a moment ago may take that moment.
 async fn free(lock: &impl Lock, resource: &Resource, case: &str) {
-    let mut found = None;
-    for _ in 0..20 {
+    let end = Instant::now() + Duration::from_secs(3);
+    loop {
         match lock.try_acquire(resource).await {
             Ok(lease) => return release(lease).await,
-            Err(error) => found = Some(error),
+            Err(error) => assert!(Instant::now() < end, "try_acquire {resource} {case}: {error:?}"),
         }
         sleep(Duration::from_millis(10)).await;
     }
-    panic!("try_acquire {resource} {case}: {found:?}")
 }
 
 /// Checks that an attempt has found this resource held.

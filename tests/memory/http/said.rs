@@ -43,7 +43,7 @@ impl Subscriber for Log {
 /// Sends a request twice, and returns what is logged as an error for the second: the first makes the place in
 /// the code known.
 pub async fn said(app: &Router) -> (String, Response<Body>) {
-    let send = async || write(&app, 33).await;
+    let send = async || write(app, 33).await;
     send().await;
     logged(send).await
 }

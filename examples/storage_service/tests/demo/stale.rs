@@ -28,8 +28,15 @@ fn scenario(service: &[&str], locks: [&str; 2], ttl: &str) -> (String, String) {
     let path = |name: &str| folder.path().join(name);
     let client = |name: &str| {
         let mut command = fencing_at("");
-        command.arg("run").args(locks).args(["--resource", "files/report", "--ttl", ttl, "--"]);
-        command.args(["bash", "-c", &WRITER.replace("${#NAME}", &name.len().to_string())]);
+        command.arg("run").args(locks).args(["--resource", "files/report", "--ttl", ttl]);
+        command.args([
+            "--node-budget",
+            "1s",
+            "--",
+            "bash",
+            "-c",
+            &WRITER.replace("${#NAME}", &name.len().to_string()),
+        ]);
         command.env("FOLDER", folder.path()).env("NAME", name).env("ADDRESS", &service.address);
         command.spawn().unwrap()
     };
@@ -81,8 +88,8 @@ async fn the_write_of_a_client_that_was_stopped_past_its_lease_is_refused() {
     let urls = urls(&nodes);
     let service = ["--redis", &urls, "--database", &database];
     let locks = ["--redis", &urls];
-    refused(scenario(&service, locks, "500ms"));
-    corrupted(scenario(&[&service[..], &["--unguarded"]].concat(), locks, "500ms"));
+    refused(scenario(&service, locks, "4s"));
+    corrupted(scenario(&[&service[..], &["--unguarded"]].concat(), locks, "4s"));
 }
 
 /// With locks and files in one database.
@@ -95,13 +102,13 @@ fn in_one_database(url: &str, ttl: &str) {
 #[tokio::test]
 async fn with_lock_and_files_in_one_postgresql() {
     let postgres = PostgresServer::start();
-    in_one_database(postgres.database().await.to_url_lossy().as_str(), "2s");
+    in_one_database(postgres.database().await.to_url_lossy().as_str(), "4s");
 }
 
 #[tokio::test]
 async fn with_lock_and_files_in_one_mariadb() {
     let mariadb = MariadbServer::start();
-    in_one_database(mariadb.database().await.to_url_lossy().as_str(), "2s");
+    in_one_database(mariadb.database().await.to_url_lossy().as_str(), "4s");
 }
 
 #[test]
