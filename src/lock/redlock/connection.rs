@@ -1,10 +1,11 @@
 use std::collections::VecDeque;
+use std::mem;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use fencing_protocol::{Fault, Request};
+use fencing_protocol::Fault;
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, pending};
 use tokio::time::{Instant, timeout};
 use tracing::Span;
 
@@ -34,14 +35,15 @@ pub(super) struct Connection {
     ready_since: Instant,
 }
 
-/// A call of the session. It may carry several requests.
+/// A call of the session, with one request or a group of them.
 struct Call {
     /// Of a late call, whose callers have an error, only the releases.
     jobs: Vec<Job>,
     /// When the call is late; of a late one, when the session is given up.
     due: Instant,
     span: Span,
-    answer: BoxFuture<'static, Answer>,
+    /// An answer to each.
+    answers: BoxFuture<'static, Vec<Answer>>,
 }
 
 impl Connection {
@@ -92,13 +94,17 @@ impl Connection {
 
     /// Starts a call at once, so that calls reach the session in the order of the jobs.
     pub(super) fn call(&mut self, jobs: Vec<Job>, due: Instant, span: Span) {
-        let request = Request::together(jobs.iter().map(|job| job.request.clone()).collect());
-        let mut answer = self.session.call(request);
-        if let Some(at_once) = span.in_scope(|| (&mut answer).now_or_never()) {
-            answer = std::future::ready(at_once).boxed();
+        let mut answers = match jobs.as_slice() {
+            [job] if !job.is_for_group() => {
+                self.session.call(job.request.clone()).map(|answer| vec![answer]).boxed()
+            }
+            _ => self.session.call_each(jobs.iter().map(|job| job.request.clone()).collect()),
+        };
+        if let Some(at_once) = span.in_scope(|| (&mut answers).now_or_never()) {
+            answers = std::future::ready(at_once).boxed();
         }
         self.in_time += jobs.len();
-        self.calls.push_back(Call { jobs, due, span, answer });
+        self.calls.push_back(Call { jobs, due, span, answers });
     }
 
     /// Moves bytes, and polls the check. Returns whether the check has ended.
@@ -118,11 +124,15 @@ impl Connection {
         Ok(true)
     }
 
-    pub(super) fn poll_answer(&mut self, context: &mut Context<'_>) -> Poll<(Vec<Job>, Answer)> {
+    pub(super) fn poll_answers(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<(Vec<Job>, Vec<Answer>)> {
         // No answer comes before that of the first call in time. A late one may never come.
         for place in 0..=self.late {
             let Some(call) = self.calls.get_mut(place) else { break };
-            let Poll::Ready(answer) = call.span.in_scope(|| call.answer.poll_unpin(context)) else {
+            let Poll::Ready(answers) = call.span.in_scope(|| call.answers.poll_unpin(context))
+            else {
                 continue;
             };
             let Some(Call { jobs, .. }) = self.calls.remove(place) else { break };
@@ -132,7 +142,7 @@ impl Connection {
                 self.in_time -= jobs.len();
             }
             self.last_answer = Instant::now();
-            return Poll::Ready((jobs, answer));
+            return Poll::Ready((jobs, answers));
         }
         Poll::Pending
     }
@@ -148,7 +158,11 @@ impl Connection {
         while let Some(call) = self.calls.get_mut(self.late).filter(|call| call.due <= now) {
             self.in_time -= call.jobs.len();
             call.jobs.iter_mut().for_each(|job| job.answer(Err(Fault::TimedOut)));
+            let kept: Vec<bool> = call.jobs.iter().map(Job::is_release).collect();
             call.jobs.retain(Job::is_release);
+            let answers = mem::replace(&mut call.answers, pending().boxed());
+            let kept = |answers: Vec<_>| answers.into_iter().zip(kept).filter(|(_, kept)| *kept);
+            call.answers = answers.map(|it| kept(it).map(|(answer, _)| answer).collect()).boxed();
             call.due = now + limit;
             if self.late == 0 {
                 self.late_since = now;
@@ -159,10 +173,11 @@ impl Connection {
     }
 
     /// Ends the session. Returns the calls without an answer, and the answers that have just come.
-    pub(super) fn close(self, fault: Fault) -> impl Iterator<Item = (Vec<Job>, Answer)> {
+    pub(super) fn close(self, fault: Fault) -> impl Iterator<Item = (Vec<Job>, Vec<Answer>)> {
         self.calls.into_iter().map(move |call| {
-            let answer = call.answer.now_or_never();
-            (call.jobs, answer.unwrap_or_else(|| Err(fault.clone())))
+            let answers = call.answers.now_or_never();
+            let answers = answers.unwrap_or_else(|| vec![Err(fault.clone()); call.jobs.len()]);
+            (call.jobs, answers)
         })
     }
 }

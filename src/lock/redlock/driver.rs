@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use fencing_protocol::{Fault, Reply};
+use fencing_protocol::Fault;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
@@ -28,10 +28,8 @@ const MAX_PAUSE: Duration = Duration::from_secs(1);
 /// A node answers this many in less than a budget.
 const WINDOW: usize = 256;
 
-/// How many renewals go as one request.
-const MAX_RENEWALS: usize = 64;
-/// For how long renewals go one by one after a node has refused several: one may have made it refuse the others.
-const APART: Duration = Duration::from_secs(60);
+/// How many requests go in one call: as many as keep a node busy for about 0.1 ms.
+const MAX_GROUP: usize = 64;
 
 /// Drives the lane to one node: owns the connection, sends requests in their order, and bounds
 /// every answer by the node budget, counted from when the request is sent.
@@ -46,8 +44,6 @@ pub(super) struct Driver {
     link: Link,
     /// The pause after the next failed attempt to connect.
     pause: Duration,
-    /// Until when renewals go one by one.
-    apart_until: Instant,
     waiting: SendQueue,
     timer: Timer,
 }
@@ -75,7 +71,6 @@ impl Driver {
             queued,
             link: Link::Closed(None),
             pause: context.budget,
-            apart_until: Instant::now(),
             waiting: SendQueue::default(),
             timer: Timer::new(),
             context,
@@ -149,9 +144,9 @@ impl Driver {
             }
         };
         while let Link::Open(connection) = &mut self.link
-            && let Poll::Ready((jobs, answer)) = connection.poll_answer(context)
+            && let Poll::Ready((jobs, answers)) = connection.poll_answers(context)
         {
-            self.on_answer(jobs, answer);
+            self.on_answers(jobs, answers);
             progress = true;
         }
         progress
@@ -227,8 +222,7 @@ impl Driver {
             if room == 0 || connection.is_checked() || connection.check_if_idle(budget) {
                 return;
             }
-            let together = if Instant::now() < self.apart_until { 1 } else { MAX_RENEWALS };
-            let jobs = self.waiting.next(together, connection.ready_since());
+            let jobs = self.waiting.next(MAX_GROUP.min(room), connection.ready_since());
             if !jobs.is_empty() {
                 connection.call(jobs, due, span());
             }
@@ -263,22 +257,16 @@ impl Driver {
         Ok(opened)
     }
 
-    fn on_answer(&mut self, mut jobs: Vec<Job>, answer: Answer) {
-        if let Err(fault @ Fault::Disconnected(_)) = &answer {
-            let fault = fault.clone();
-            self.answer(&mut jobs, answer);
+    fn on_answers(&mut self, mut jobs: Vec<Job>, answers: Vec<Answer>) {
+        let broken = answers.iter().find_map(disconnected).cloned();
+        self.answer(&mut jobs, answers);
+        if let Some(fault) = broken {
             self.waiting.send_again(jobs);
             self.disconnect(fault);
-        } else {
-            if jobs.len() > 1 && answer.is_err() {
-                self.apart_until = Instant::now() + APART;
-            }
-            self.answer(&mut jobs, answer);
         }
     }
 
-    fn answer(&self, jobs: &mut [Job], answer: Answer) {
-        let answers = if jobs.len() > 1 { Reply::apart(answer, jobs.len()) } else { vec![answer] };
+    fn answer(&self, jobs: &mut [Job], answers: Vec<Answer>) {
         for (job, answer) in jobs.iter_mut().zip(answers) {
             self.context.note(self.number, &job.request, &answer);
             job.answer(answer);
@@ -290,15 +278,20 @@ impl Driver {
         let Link::Open(connection) = mem::replace(&mut self.link, Link::Closed(None)) else {
             return;
         };
-        for (mut jobs, answer) in connection.close(fault) {
-            let lost = matches!(answer, Err(Fault::Disconnected(_) | Fault::TimedOut));
-            self.answer(&mut jobs, answer);
+        for (mut jobs, answers) in connection.close(fault) {
+            let is_lost = |it: &Answer| matches!(it, Err(Fault::Disconnected(_) | Fault::TimedOut));
+            let lost = answers.iter().any(is_lost);
+            self.answer(&mut jobs, answers);
             if lost {
                 self.waiting.send_again(jobs);
             }
         }
         self.context.distinct_servers.lost(self.number);
     }
+}
+
+fn disconnected(answer: &Answer) -> Option<&Fault> {
+    answer.as_ref().err().filter(|fault| matches!(fault, Fault::Disconnected(_)))
 }
 
 impl Drop for Driver {

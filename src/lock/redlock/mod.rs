@@ -26,6 +26,7 @@ mod connection;
 mod context;
 mod distinct_servers;
 mod driver;
+mod group;
 mod held;
 mod lane;
 mod memory;

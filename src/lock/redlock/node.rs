@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use fencing_protocol::{ClientId, Fault, Fleet, Incarnation, Reply, Request};
 use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, ready};
+use futures_util::future::{BoxFuture, join_all, ready};
 
 use crate::lock::wait::listener::ReleaseListener;
 
@@ -75,6 +75,12 @@ pub trait Session: Send + Sync + 'static {
     /// After any error the request may still have run; after [`Fault::Disconnected`] the session is broken. If you
     /// drop the future, the request may have run or may still run; it is not sent later.
     fn call(&self, request: Request) -> BoxFuture<'static, Result<Reply, Fault>>;
+
+    /// Runs requests about different locks, each as one atomic step, in any order that keeps releases before the
+    /// others. Returns the answer to each. A server may run them as one.
+    fn call_each(&self, requests: Vec<Request>) -> BoxFuture<'static, Vec<Result<Reply, Fault>>> {
+        join_all(requests.into_iter().map(|request| self.call(request))).boxed()
+    }
 
     /// Finds out whether the server still answers on this session. The caller asks this before it uses
     /// an idle session again. After an error it is broken.

@@ -1,10 +1,11 @@
 use std::collections::VecDeque;
 
-use fencing_protocol::{Fault, Mode, Owner, Reply, Request};
+use fencing_protocol::{Fault, Owner, Reply, Request};
 use tokio::time::Instant;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::answers::AnswerSlot;
+use super::group::GroupKind;
 
 /// A request on its way to one node.
 pub(super) struct Job {
@@ -39,8 +40,9 @@ impl Job {
         if self.limit <= ready_since && !again { Fault::TimedOut } else { Fault::Unsent }
     }
 
-    fn is_renewal(&self) -> bool {
-        matches!(self.request, Request::Renew { mode: Mode::Exclusive, .. })
+    /// Reports whether it may go with others in one call.
+    pub(super) fn is_for_group(&self) -> bool {
+        GroupKind::of(&self.request).is_some()
     }
 
     /// Gives the caller its answer, unless it has one. It may have given up.
@@ -106,33 +108,27 @@ impl SendQueue {
     }
 
     /// Returns the next request that is still worth sending, and refuses those before it: the session was
-    /// ready since then. Renewals that follow one another come together, up to that many.
-    pub(super) fn next(&mut self, most_renewals: usize, ready_since: Instant) -> Vec<Job> {
+    /// ready since then. Those that follow come with it, up to that many, if all may go as one group. Within a
+    /// group, releases go first: none of them undoes an acquire of the same group, see [`push`](SendQueue::push).
+    pub(super) fn next(&mut self, most: usize, ready_since: Instant) -> Vec<Job> {
         let now = Instant::now();
-        let mut next = Vec::with_capacity(1);
-        loop {
-            if self.release_is_first() {
-                if next.is_empty() {
-                    next.extend(self.releases.pop_front().map(|(_, job)| job));
-                }
-                return next;
-            }
+        let mut next = Vec::new();
+        while next.len() < most {
+            let is_release = self.release_is_first();
+            let queue = if is_release { &mut self.releases } else { &mut self.others };
             let joins = |job: &Job| {
-                job.is_renewal() && next.len() < most_renewals && next.iter().all(Job::is_renewal)
+                next.is_empty() || (job.is_for_group() && next.iter().all(Job::is_for_group))
             };
-            match self.others.front() {
-                Some((_, job)) if next.is_empty() || joins(job) => {}
-                _ => return next,
-            }
-            match self.others.pop_front() {
-                Some((_, job)) if now < job.limit => next.push(job),
+            match queue.pop_front_if(|(_, job)| joins(job)) {
+                Some((_, job)) if is_release || now < job.limit => next.push(job),
                 Some((_, mut job)) => {
                     let late = job.why_late(ready_since);
                     job.answer(Err(late));
                 }
-                None => return next,
+                None => break,
             }
         }
+        next
     }
 
     /// Takes releases out, as many as there is room for.

@@ -18,8 +18,6 @@ pub enum Fate {
     Silence,
     /// The session breaks, for this caller.
     Breaks,
-    /// The node has no memory left for it.
-    OutOfMemory,
 }
 
 type Rule = Box<dyn Fn(u64, &Request) -> Fate + Send>;
@@ -134,7 +132,6 @@ impl Session for Wired {
                 .boxed()
             }
             Fate::Silence => pending().boxed(),
-            Fate::OutOfMemory => ready(Err(Fault::OutOfMemory)).boxed(),
             Fate::Breaks => ready(Err(Fault::Disconnected("broken by a test".into()))).boxed(),
         }
     }

@@ -35,7 +35,7 @@ fn closes_behind_the_scripts(stream: TcpStream) -> Option<()> {
             }
             _ => answers += "+OK\r\n",
         }
-        if scripts == 0 || scripts == 8 {
+        if scripts == 0 || scripts == 6 {
             writer.write_all(std::mem::take(&mut answers).as_bytes()).ok()?;
         }
     }

@@ -33,6 +33,10 @@ impl Member {
         self.0.call(request).await
     }
 
+    pub async fn ask_each(&self, requests: Vec<Request>) -> Vec<Result<Reply, Fault>> {
+        self.0.call_each(requests).await
+    }
+
     pub async fn ask(&self, request: Request) -> Reply {
         self.try_ask(request).await.unwrap()
     }

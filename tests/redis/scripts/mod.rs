@@ -4,6 +4,7 @@
 mod closed;
 mod counts;
 mod full;
+mod group;
 mod lives;
 mod loaded;
 mod member;

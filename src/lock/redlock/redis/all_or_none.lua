@@ -2,7 +2,7 @@
 -- Returns: number several, and held ms holder, shared ms holder or free for each | number exhausted | what one lock is answered
 local function in_the_way()
   -- This refuses each of them.
-  if redis.call('HGET', KEYS[1], 'admitted') ~= ARGV[1] or redis.call('PTTL', KEYS[2]) ~= -2 then
+  if redis.call('HGET', MEMORY, 'admitted') ~= MARKER or redis.call('PTTL', QUARANTINE) ~= -2 then
     return one(of(1))
   end
   local answers, is_held = {'several'}, false
@@ -14,11 +14,11 @@ local function in_the_way()
     if type(holder) == 'table' then
       answers[1 + place] = {'shared', holder.left, string.sub(holder.last, 1, 128)}
       is_held = true
-    elseif holder and holder ~= args[2] then
-      answers[1 + place] = {'held', redis.call('PTTL', keys[5]), string.sub(holder, 1, 128)}
+    elseif holder and holder ~= args[1] then
+      answers[1 + place] = {'held', redis.call('PTTL', keys[1]), string.sub(holder, 1, 128)}
       is_held = true
-    elseif not holder and tonumber(redis.call('HGET', KEYS[1], args[4]) or '0') >= 999999 then
-      redis.call('HSET', KEYS[1], 'full', 1)
+    elseif not holder and tonumber(redis.call('HGET', MEMORY, 'c:' .. string.sub(keys[1], NAME)) or '0') >= 999999 then
+      redis.call('HSET', MEMORY, 'full', 1)
       return {'exhausted'}
     end
   end

@@ -1,11 +1,13 @@
 -- What every script shares. A script is the body of a function behind this.
--- KEYS: 1 memory (hash), 2 quarantine, 3 latest, 4 long (sorted set), and for a lock 5 lock of the resource
--- ARGV: 1 marker of the session: its run_id, a space, and its fleet
+-- MEMORY (hash), QUARANTINE, LATEST, LONG (sorted set) are keys of the node, and MARKER is the session's: its run_id,
+-- a space, and its fleet. A script about a lock has the key of the lock as its first.
 -- The memory belongs to a fleet in one life of the server: `admitted` is the marker under which
 -- the node was admitted. A node that has left its fleet has `sealed_as`, the marker that it had,
 -- and `sealed_to`, the new fleet, instead. In another life than the one written there it has
 -- forgotten.
 -- The run_id of a marker, and its fleet.
+-- The field of the lock's count.
+local COUNT = KEYS[1] and 'c:' .. string.sub(KEYS[1], NAME)
 local function life_of(marker)
   return string.match(marker, '^%S+')
 end
@@ -13,11 +15,11 @@ local function fleet_of(marker)
   return string.sub(marker, #life_of(marker) + 2)
 end
 local function of_this_life(marker)
-  return marker and life_of(marker) == life_of(ARGV[1])
+  return marker and life_of(marker) == life_of(MARKER)
 end
 -- Why the node refuses this session's fleet, if it does.
 local function elsewhere()
-  local my_fleet, place = fleet_of(ARGV[1]), redis.call('HMGET', KEYS[1], 'admitted', 'sealed_as', 'sealed_to')
+  local my_fleet, place = fleet_of(MARKER), redis.call('HMGET', MEMORY, 'admitted', 'sealed_as', 'sealed_to')
   if of_this_life(place[1]) and fleet_of(place[1]) ~= my_fleet then return {'other-fleet', fleet_of(place[1])} end
   if of_this_life(place[2]) and place[3] ~= my_fleet then return {'moved', place[3]} end
 end
@@ -40,24 +42,24 @@ end
 local function extend_latest(ttl)
   if ttl > 60000 then
     local now = clock()
-    redis.pcall('ZREMRANGEBYSCORE', KEYS[4], '-inf', now)
-    if type(redis.pcall('ZADD', KEYS[4], now + ttl, KEYS[5])) == 'number' then return end
+    redis.pcall('ZREMRANGEBYSCORE', LONG, '-inf', now)
+    if type(redis.pcall('ZADD', LONG, now + ttl, KEYS[1])) == 'number' then return end
   end
-  if lasts(KEYS[3]) >= ttl then return end
+  if lasts(LATEST) >= ttl then return end
   local until_then = ttl + math.ceil(ttl / 8)
-  local noted = redis.pcall('SET', KEYS[3], until_then, 'PX', until_then)
-  if noted.err then redis.call('PEXPIRE', KEYS[3], until_then) end
+  local noted = redis.pcall('SET', LATEST, until_then, 'PX', until_then)
+  if noted.err then redis.call('PEXPIRE', LATEST, until_then) end
 end
 -- Raises a count to that of a token, if it is below. `memory` has these fields of the hash: admitted,
 -- nonce, era, the count, prepared, reserved, granted. A larger era begins without counts.
 local function raise(memory, era, count)
   local now = tonumber(memory[3])
   if era > now then
-    redis.call('UNLINK', KEYS[1])
-    redis.call('HSET', KEYS[1], 'admitted', memory[1], 'nonce', memory[2], 'prepared', memory[5],
-      'reserved', memory[6] or 0, 'granted', memory[7] or 1, 'era', era, ARGV[4], count)
+    redis.call('UNLINK', MEMORY)
+    redis.call('HSET', MEMORY, 'admitted', memory[1], 'nonce', memory[2], 'prepared', memory[5],
+      'reserved', memory[6] or 0, 'granted', memory[7] or 1, 'era', era, COUNT, count)
   elseif era == now and count > tonumber(memory[4] or '0') then
-    redis.call('HSET', KEYS[1], ARGV[4], count)
+    redis.call('HSET', MEMORY, COUNT, count)
   end
 end
 -- The value of a lock: the owner, and behind a space its name, for people; a table if several share it; nil
@@ -65,18 +67,18 @@ end
 -- them `last`. Two members are no owners: until `draining` nobody joins, and `drained` is from when on others may
 -- wait to hold it alone for another time.
 local function lock()
-  local holder = redis.pcall('GET', KEYS[5])
+  local holder = redis.pcall('GET', KEYS[1])
   if type(holder) ~= 'table' then return holder or nil end
   local now = clock()
-  redis.call('ZREMRANGEBYSCORE', KEYS[5], '-inf', now)
-  local owners, drains = redis.call('ZCARD', KEYS[5]), redis.call('ZSCORE', KEYS[5], 'draining')
+  redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+  local owners, drains = redis.call('ZCARD', KEYS[1]), redis.call('ZSCORE', KEYS[1], 'draining')
   if drains then owners = owners - 1 end
-  if redis.call('ZSCORE', KEYS[5], 'drained') then owners = owners - 1 end
+  if redis.call('ZSCORE', KEYS[1], 'drained') then owners = owners - 1 end
   if owners == 0 and not drains then
-    redis.call('DEL', KEYS[5])
+    redis.call('DEL', KEYS[1])
     return nil
   end
-  local last, place = redis.call('ZREVRANGE', KEYS[5], 0, 2, 'WITHSCORES'), 1
+  local last, place = redis.call('ZREVRANGE', KEYS[1], 0, 2, 'WITHSCORES'), 1
   while last[place] == 'draining' or last[place] == 'drained' do place = place + 2 end
   local ends = last[place + 1] or last[2]
   return {owners = owners, left = ends - now, last = last[place], drains = drains and drains - now}
@@ -90,13 +92,13 @@ end
 -- Writes a member of a shared lock, which lasts as long as its last one.
 local function write_part(member, ttl)
   local now = clock()
-  redis.call('ZADD', KEYS[5], now + ttl, member)
-  local last = redis.call('ZREVRANGE', KEYS[5], 0, 0, 'WITHSCORES')
-  redis.call('PEXPIRE', KEYS[5], last[2] - now)
+  redis.call('ZADD', KEYS[1], now + ttl, member)
+  local last = redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')
+  redis.call('PEXPIRE', KEYS[1], last[2] - now)
 end
 -- How long a lock that was granted or renewed here may still be out.
 local function longest()
-  local out = math.max(lasts(KEYS[2]), lasts(KEYS[3]), 0)
-  local last = redis.call('ZREVRANGE', KEYS[4], 0, 0, 'WITHSCORES')
+  local out = math.max(lasts(QUARANTINE), lasts(LATEST), 0)
+  local last = redis.call('ZREVRANGE', LONG, 0, 0, 'WITHSCORES')
   return last[2] and math.max(out, last[2] - clock()) or out
 end

@@ -1,13 +1,13 @@
 -- Keep new owners from sharing a lock, because somebody waits to hold it alone.
--- KEYS: 1 memory (hash), 2 quarantine, 3 latest, 4 long (sorted set), 5 lock of the resource
--- ARGV: 1 marker of the session, 2 for how long in ms
+-- KEYS: 1 lock of the resource
+-- ARGV: 1 for how long in ms
 -- Returns: draining | a refusal
 -- Why: the one who waits would never find the lock free. The holders that share it may still renew. Why `drained`: where one
 -- of them stays, clients that wait again and again would keep others out for ever. After 20 s others may join for as long.
-if redis.call('HGET', KEYS[1], 'admitted') ~= ARGV[1] then return refusal() end
-local holder, lasting = lock(), tonumber(ARGV[2])
+if redis.call('HGET', MEMORY, 'admitted') ~= MARKER then return refusal() end
+local holder, lasting = lock(), tonumber(ARGV[1])
 if type(holder) == 'table' then
-  local drained = redis.call('ZSCORE', KEYS[5], 'drained')
+  local drained = redis.call('ZSCORE', KEYS[1], 'drained')
   local left = drained and drained - clock()
   if not left or left > 40000 then
     left = 40000

@@ -61,7 +61,7 @@ impl RedisListener {
 
     fn script(&self, script: &str, resource: &Resource) -> Cmd {
         let mut cmd = ::redis::cmd("EVAL");
-        cmd.arg(script).arg(3).arg(self.keys.lock(resource));
+        cmd.arg(self.keys.constants() + script).arg(3).arg(self.keys.lock(resource));
         cmd.arg(self.keys.waiting(resource)).arg(self.keys.notified(resource));
         cmd
     }
@@ -94,7 +94,6 @@ impl ReleaseListener for RedisListener {
     fn leave(&mut self, resource: &Resource, ticket: u64) -> BoxFuture<'static, Result<(), Fault>> {
         let mut cmd = self.script(LEAVE, resource);
         cmd.arg(format!("{} {ticket}", self.client)).arg(self.client.to_string());
-        cmd.arg(&self.keys.channel).arg(resource.as_str());
         let left = self.run(cmd);
         async move { left.await.map(drop) }.boxed()
     }

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::fault::{fault, invalid};
 use super::keys::Keys;
 use super::node::{RedisNode, connect, info};
-use super::script;
+use super::{reply, scripts};
 use crate::holder::Holder;
 use crate::holder::HolderName;
 
@@ -203,12 +203,8 @@ impl RedisNode {
             let mut connection = connect(&self.client).await?;
             let (me, marker) = member(&mut connection, fleet).await?;
             let mut force = ::redis::cmd("EVAL");
-            force.arg(FORCE).arg(6).arg(&keys.memory).arg(&keys.quarantine).arg(&keys.latest);
-            force.arg(&keys.long).arg(keys.lock(resource)).arg(&keys.audit).arg(marker).arg(line);
-            force.arg(resource.as_str()).arg(Keys::count(resource));
-            force.arg(keys.waiting(resource));
-            force.arg(keys.notified(resource)).arg(&keys.channel);
-            force.arg(era).arg(count).arg(values);
+            force.arg(scripts::head(keys, &marker) + FORCE).arg(2).arg(keys.lock(resource));
+            force.arg(&keys.audit).arg(line).arg(era).arg(count).arg(values);
             let value: Value = query(&mut connection, &force).await?;
             let odd = || invalid("this is not an answer to a release by force");
             let Value::Array(parts) = &value else { return Err(odd()) };
@@ -221,7 +217,7 @@ impl RedisNode {
             if matches!(parts.as_slice(), [Value::BulkString(other)] if other == b"other") {
                 return Ok(Forced::HeldByAnother);
             }
-            let reply = script::reply(&me.incarnation, Duration::ZERO, parts);
+            let reply = reply::reply(&me.incarnation, Duration::ZERO, parts);
             Err(reply.map_or_else(odd, |reply| fault_of(Ok(reply))))
         };
         within(budget, asked).await
@@ -254,7 +250,7 @@ async fn member(
 ) -> Result<(Membership, String), Fault> {
     let incarnation = Incarnation::new(&info(connection).await?.run_id);
     let me = Membership { incarnation, fleet: fleet.clone() };
-    let marker = script::marker(&me);
+    let marker = scripts::marker(&me);
     Ok((me, marker))
 }
 

@@ -6,7 +6,9 @@ mod keys;
 mod listener;
 mod locks;
 mod node;
-mod script;
+mod reply;
+mod scripts;
+mod source;
 mod stream;
 mod url;
 

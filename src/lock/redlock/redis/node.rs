@@ -1,7 +1,7 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ::redis::aio::MultiplexedConnection;
@@ -15,9 +15,11 @@ use futures_util::future::BoxFuture;
 use super::fault::{fault, invalid, unfit, unreachable};
 use super::keys::Keys;
 use super::listener::RedisListener;
-use super::script::{self, Digests};
+use super::reply;
+use super::scripts::Scripts;
 use super::stream::{self, config, settings};
 use super::url::refused;
+use crate::lock::redlock::group::GroupKind;
 use crate::lock::redlock::{BuildError, Node, Opened, Session};
 use crate::lock::wait::listener::ReleaseListener;
 use crate::random;
@@ -157,84 +159,94 @@ async fn begin(
 ) -> Result<Box<dyn Session>, Fault> {
     let incarnation = Incarnation::new(&fit(&mut connection).await?.run_id);
     let me = Membership { incarnation, fleet };
-    let marker = script::marker(&me);
-    let digests = load(&mut connection).await?;
+    let mut scripts = Scripts::new(keys, signature, &me);
+    match scripts.load().query_async(&mut connection).await {
+        Ok(digests) => scripts.loaded(digests),
+        // A user who may not load the scripts sends them with each request.
+        Err(error) => {
+            if let fault @ Fault::Disconnected(_) = fault(&error) {
+                return Err(fault);
+            }
+        }
+    }
     // Not from zero: a proxy may share a connection among clients, whose numbers must differ.
     let number = AtomicU64::new(random::u128() as u64);
-    let context = Arc::new(SessionContext {
-        keys,
-        me,
-        marker,
-        signature,
-        digests,
-        flushed: AtomicBool::new(false),
-    });
-    Ok(Box::new(RedisSession { connection, context, number }))
+    let incarnation = me.incarnation;
+    Ok(Box::new(RedisSession { connection, incarnation, scripts: Arc::new(scripts), number }))
 }
 
-/// The error that ends a session: see [`script::answer_to`].
+/// The error that ends a session: see [`reply::answer_to`].
 const ANOTHERS: &str = "the answer is another request's";
 
 struct RedisSession {
     connection: MultiplexedConnection,
-    context: Arc<SessionContext>,
+    incarnation: Incarnation,
+    scripts: Arc<Scripts>,
     /// The number of the next request.
     number: AtomicU64,
 }
 
-/// What all requests of a session have in common.
-struct SessionContext {
-    keys: Keys,
-    me: Membership,
-    /// The value of `admitted` where the node was admitted in this life, in this fleet.
-    marker: String,
-    /// The text behind the owner in a lock.
-    signature: Arc<str>,
-    digests: Digests,
-    /// Whether the server has lost the scripts. Until the session ends, requests carry them.
-    flushed: AtomicBool,
-}
-
-impl SessionContext {
-    fn command(&self, request: &Request, number: u64) -> Cmd {
-        let none = Digests::default();
-        let digests = if self.flushed.load(Ordering::Relaxed) { &none } else { &self.digests };
-        script::command(&self.keys, (&self.marker, &self.signature), digests, request, number)
+impl RedisSession {
+    /// Sends requests as one command, at once. Returns what comes back behind the number.
+    fn send(
+        &self,
+        requests: &[Request],
+    ) -> impl Future<Output = Result<Vec<Value>, Fault>> + use<> {
+        let (mut connection, scripts) = (self.connection.clone(), Arc::clone(&self.scripts));
+        let number = self.number.fetch_add(1, Ordering::Relaxed);
+        let command = scripts.command(requests, number);
+        // Nothing is ever sent twice but a release, which may come late and often.
+        let again = requests.iter().all(Request::is_release).then(|| requests.to_vec());
+        async move {
+            let mut answer = send(&mut connection, &command).await;
+            if answer.as_ref().is_err_and(is_flushed) {
+                scripts.flushed();
+                let Some(releases) = again else {
+                    return Err(Fault::Refused("the server has lost the scripts".into()));
+                };
+                answer = send(&mut connection, &scripts.command(&releases, number)).await;
+            }
+            let value = answer.map_err(|error| fault(&error))?;
+            reply::answer_to(number, value).ok_or_else(|| Fault::Disconnected(ANOTHERS.into()))
+        }
     }
 }
 
 impl Session for RedisSession {
     fn call(&self, request: Request) -> BoxFuture<'static, Result<Reply, Fault>> {
-        let mut connection = self.connection.clone();
-        let context = Arc::clone(&self.context);
-        let number = self.number.fetch_add(1, Ordering::Relaxed);
-        let command = context.command(&request, number);
+        if GroupKind::of(&request).is_some() {
+            let answers = self.call_each(vec![request]);
+            let one = |answers: Vec<_>| answers.into_iter().next();
+            return answers
+                .map(move |it| one(it).unwrap_or_else(|| Err(invalid("no answer"))))
+                .boxed();
+        }
+        let (mut connection, incarnation) = (self.connection.clone(), self.incarnation.clone());
+        let sent = self.send(std::slice::from_ref(&request));
         async move {
-            let incarnation = &context.me.incarnation;
             let uptime = match &request {
                 // Settings are looked at again before a node is admitted.
                 Request::Prepare { .. } => fit(&mut connection).await?.uptime,
-                Request::Activate { incarnation: prepared, .. } if prepared != incarnation => {
+                Request::Activate { incarnation: prepared, .. } if *prepared != incarnation => {
                     return Ok(Reply::Forgotten);
                 }
                 _ => Duration::ZERO,
             };
-            let mut answer = send(&mut connection, &command).await;
-            if answer.as_ref().is_err_and(is_flushed) {
-                context.flushed.store(true, Ordering::Relaxed);
-                // Nothing is ever sent twice but a release, which may come late and often.
-                if !request.is_release() {
-                    return Err(Fault::Refused("the server has lost the scripts".into()));
-                }
-                let whole = context.command(&request, number);
-                answer = send(&mut connection, &whole).await;
-            }
-            let value = answer.map_err(|error| fault(&error))?;
-            let Some(parts) = script::answer_to(number, &value) else {
-                return Err(Fault::Disconnected(ANOTHERS.into()));
-            };
-            let reply = script::reply(incarnation, uptime, parts);
-            reply.ok_or_else(|| invalid(&format!("{value:?}")))
+            let parts = sent.await?;
+            let reply = reply::reply(&incarnation, uptime, &parts);
+            reply.ok_or_else(|| invalid(&format!("{parts:?}")))
+        }
+        .boxed()
+    }
+
+    fn call_each(&self, requests: Vec<Request>) -> BoxFuture<'static, Vec<Result<Reply, Fault>>> {
+        let (sent, incarnation) = (self.send(&requests), self.incarnation.clone());
+        async move {
+            let answers = sent.await.and_then(|parts| {
+                let answers = reply::group(&incarnation, &requests, &parts);
+                answers.ok_or_else(|| invalid(&format!("{parts:?}")))
+            });
+            answers.unwrap_or_else(|fault| vec![Err(fault); requests.len()])
         }
         .boxed()
     }
@@ -256,7 +268,7 @@ impl Session for RedisSession {
     }
 
     fn server(&self) -> Option<&Incarnation> {
-        Some(&self.context.me.incarnation)
+        Some(&self.incarnation)
     }
 }
 
@@ -269,17 +281,6 @@ async fn send(connection: &mut MultiplexedConnection, command: &Cmd) -> Result<V
 pub(super) async fn connect(client: &Client) -> Result<MultiplexedConnection, Fault> {
     let connection = client.get_multiplexed_async_connection_with_config(&config()).await;
     connection.map_err(|error| unreachable(&error))
-}
-
-/// Loads the scripts. A user who may not load them sends them with each request.
-async fn load(connection: &mut MultiplexedConnection) -> Result<Digests, Fault> {
-    match Digests::load().query_async(connection).await {
-        Ok(digests) => Ok(Digests::of(digests)),
-        Err(error) => match fault(&error) {
-            Fault::Disconnected(text) => Err(Fault::Disconnected(text)),
-            _ => Ok(Digests::default()),
-        },
-    }
 }
 
 fn is_flushed(error: &RedisError) -> bool {

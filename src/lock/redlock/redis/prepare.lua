@@ -1,25 +1,24 @@
 -- Mark this stretch of memory before a re-admission.
--- KEYS: 1 memory (hash), 2 quarantine, 3 latest, 4 long (sorted set)
--- ARGV: 1 marker of the session, 2 fresh nonce, 3 the fleet that is moved to this one, or empty
+-- ARGV: 1 fresh nonce, 2 the fleet that is moved to this one, or empty
 -- Returns: prepared nonce era reserved longest admitted blank crowded seconds microseconds other |
 -- a refusal. The other fleet that is written there is empty for none.
 -- Why the first nonce stays: clients that race share one, or they would undo each other. Why a node
 -- that has left a fleet joins only in a move, or once that is done: the old fleet's majority that has
 -- left must not get lost before.
-local left = redis.call('HMGET', KEYS[1], 'sealed_as', 'sealed_to', 'started')
+local left = redis.call('HMGET', MEMORY, 'sealed_as', 'sealed_to', 'started')
 -- What deletes is let through on a server without memory left, and what comes behind it.
-redis.call('HDEL', KEYS[1], 'nothing')
-if ARGV[3] ~= '' and of_this_life(left[1]) and left[2] ~= my_fleet and (left[3] or left[2] == ARGV[3]) then
-  redis.call('HSET', KEYS[1], 'sealed_to', my_fleet)
-  redis.call('HDEL', KEYS[1], 'joining')
+redis.call('HDEL', MEMORY, 'nothing')
+if ARGV[2] ~= '' and of_this_life(left[1]) and left[2] ~= my_fleet and (left[3] or left[2] == ARGV[2]) then
+  redis.call('HSET', MEMORY, 'sealed_to', my_fleet)
+  redis.call('HDEL', MEMORY, 'joining')
 end
 local refused = elsewhere()
 if refused then return refused end
-local memory = redis.call('HMGET', KEYS[1], 'admitted', 'prepared', 'nonce', 'era', 'reserved', 'granted', 'full',
+local memory = redis.call('HMGET', MEMORY, 'admitted', 'prepared', 'nonce', 'era', 'reserved', 'granted', 'full',
   'sealed_as', 'sealed_to', 'joining')
-local nonce, admitted = memory[3], memory[1] == ARGV[1]
+local nonce, admitted = memory[3], memory[1] == MARKER
 local blank = not memory[6] and not memory[8] and (not memory[1] or admitted) and (not memory[2] or memory[2] == run_id)
-local crowded = admitted and (memory[7] or redis.call('HLEN', KEYS[1]) >= 100000)
+local crowded = admitted and (memory[7] or redis.call('HLEN', MEMORY) >= 100000)
 -- A node that has left a fleet carries its trace, also where it has come back to that one.
 local other = ''
 if memory[9] then
@@ -30,10 +29,10 @@ end
 -- A node that has left gets a new nonce with the new fleet: or a mover that was asleep while it came
 -- and went would take it for one that had left all the while.
 local joins = memory[8] and not memory[10]
-if joins then redis.call('HSET', KEYS[1], 'joining', 1) end
+if joins then redis.call('HSET', MEMORY, 'joining', 1) end
 if memory[2] ~= run_id or not nonce or joins then
-  nonce = ARGV[2]
-  redis.call('HSET', KEYS[1], 'prepared', run_id, 'nonce', nonce)
+  nonce = ARGV[1]
+  redis.call('HSET', MEMORY, 'prepared', run_id, 'nonce', nonce)
 end
 local time = redis.call('TIME')
 return {'prepared', nonce, tonumber(memory[4] or '0'), tonumber(memory[5] or '0'), longest(), admitted and 1 or 0,

@@ -1,27 +1,27 @@
 -- Let a lock end after the rest of its time, if the owner holds it: at once, if there is none. No client is notified.
--- KEYS: 1 memory (hash), 2 quarantine, 3 latest, 4 long (sorted set), 5 lock of the resource
--- ARGV: 1 marker of the session, 2 owner, 3 rest in ms
+-- KEYS: 1 lock of the resource
+-- ARGV: 1 owner, 2 rest in ms
 -- Returns: released | not-owner | a refusal
 -- Why never longer than before: nobody has noted that the lock may be out for longer.
-if redis.call('HGET', KEYS[1], 'admitted') ~= ARGV[1] then return refusal() end
-local holder, rest = lock(), tonumber(ARGV[3])
+if redis.call('HGET', MEMORY, 'admitted') ~= MARKER then return refusal() end
+local holder, rest = lock(), tonumber(ARGV[2])
 if type(holder) == 'table' then
-  local ends = redis.call('ZSCORE', KEYS[5], ARGV[2])
+  local ends = redis.call('ZSCORE', KEYS[1], ARGV[1])
   if not ends then return {'not-owner'} end
-  if ends - clock() > rest then write_part(ARGV[2], rest) end
+  if ends - clock() > rest then write_part(ARGV[1], rest) end
   local left = lock()
-  redis.pcall('ZADD', KEYS[4], 'XX', clock() + (left and left.left or 0), KEYS[5])
+  redis.pcall('ZADD', LONG, 'XX', clock() + (left and left.left or 0), KEYS[1])
   return {'released'}
 end
-if holder ~= ARGV[2] then return {'not-owner'} end
-local left = redis.call('PTTL', KEYS[5])
+if holder ~= ARGV[1] then return {'not-owner'} end
+local left = redis.call('PTTL', KEYS[1])
 if left > rest or left == -1 or rest == 0 then
-  redis.call('PEXPIRE', KEYS[5], ARGV[3])
+  redis.call('PEXPIRE', KEYS[1], ARGV[2])
   left = rest
 end
 if left > 0 then
-  redis.pcall('ZADD', KEYS[4], 'XX', clock() + left, KEYS[5])
+  redis.pcall('ZADD', LONG, 'XX', clock() + left, KEYS[1])
 else
-  redis.call('ZREM', KEYS[4], KEYS[5])
+  redis.call('ZREM', LONG, KEYS[1])
 end
 return {'released'}

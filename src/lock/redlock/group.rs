@@ -1,0 +1,24 @@
+use fencing_protocol::{Mode, Request};
+
+/// The kinds of requests that may go together in one call, in the order in which a node carries them out: about
+/// one lock that is held alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum GroupKind {
+    Release,
+    Acquire,
+    Renew,
+}
+
+impl GroupKind {
+    pub(super) const ALL: [GroupKind; 3] =
+        [GroupKind::Release, GroupKind::Acquire, GroupKind::Renew];
+
+    pub(super) fn of(request: &Request) -> Option<GroupKind> {
+        match request {
+            Request::Release { .. } => Some(GroupKind::Release),
+            Request::Acquire { mode: Mode::Exclusive, .. } => Some(GroupKind::Acquire),
+            Request::Renew { mode: Mode::Exclusive, .. } => Some(GroupKind::Renew),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,153 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::redis::Value;
+use fencing_protocol::{
+    ClientId, EPOCH, Fault, Fleet, Incarnation, NodeState, Nonce, Prepared, Reply, Request, Stamp,
+};
+
+use super::fault::{fault, invalid};
+use crate::lock::redlock::group::GroupKind;
+
+/// Returns the rest of an answer after its number, if it answers the request of that number. In Redis only
+/// the order says which answer belongs to which request: if one got lost, each later answer would count for
+/// the request before its own, and a grant of one lock would count as a grant of another.
+pub(super) fn answer_to(number: u64, value: Value) -> Option<Vec<Value>> {
+    let Value::Array(mut parts) = value else { return None };
+    let answered = text(parts.first()?)?.parse::<u64>();
+    (answered == Ok(number)).then(|| parts.split_off(1))
+}
+
+/// Returns the answers to the requests of a group, in their order; `None` if no script of ours answers that.
+pub(super) fn group(
+    incarnation: &Incarnation,
+    requests: &[Request],
+    parts: &[Value],
+) -> Option<Vec<Result<Reply, Fault>>> {
+    let [era, nonce, parts @ ..] = parts else { return None };
+    let mut parts = parts.iter();
+    let mut answers = vec![None; requests.len()];
+    for kind in GroupKind::ALL {
+        let of_kind = |(_, request): &(_, &Request)| GroupKind::of(request) == Some(kind);
+        for (answer, _) in answers.iter_mut().zip(requests).filter(of_kind) {
+            *answer = Some(match parts.next()? {
+                Value::Int(count) => Ok(match kind {
+                    GroupKind::Release => Reply::Released,
+                    GroupKind::Renew => Reply::Renewed,
+                    GroupKind::Acquire => Reply::Granted {
+                        stamp: Stamp { era: text(era)?.parse().ok()?, count: count.unsigned_abs() },
+                        nonce: Nonce::parse(text(nonce)?)?,
+                        crowded: *count < 0,
+                    },
+                }),
+                Value::Array(own) => match own.as_slice() {
+                    [failed, why] if text(failed)? == "failed" => Err(failure(text(why)?)),
+                    own => Ok(reply(incarnation, Duration::ZERO, own)?),
+                },
+                _ => return None,
+            });
+        }
+    }
+    answers.into_iter().collect()
+}
+
+/// Returns the fault of one lock of a group.
+fn failure(why: &str) -> Fault {
+    let line = format!("-{}\r\n", why.lines().next().unwrap_or_default());
+    match ::redis::parse_redis_value(line.as_bytes()).and_then(Value::extract_error) {
+        Err(error) => fault(&error),
+        Ok(_) => invalid(why),
+    }
+}
+
+fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
+        Value::SimpleString(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// Returns what the script answered, behind the number; `None` if none of our scripts answers that.
+pub(super) fn reply(incarnation: &Incarnation, uptime: Duration, parts: &[Value]) -> Option<Reply> {
+    let text = |part: usize| text(parts.get(part)?);
+    let number = |part: usize| match parts.get(part)? {
+        Value::Int(number) => Some(*number),
+        _ => None,
+    };
+    let natural = |part: usize| u64::try_from(number(part)?).ok();
+    // A key without expiry was made by hand: it is never over by itself.
+    let remaining = |part: usize| match number(part)? {
+        -1 => Some(Duration::from_secs(24 * 60 * 60)),
+        left => Some(Duration::from_millis(u64::try_from(left).unwrap_or(0).max(1))),
+    };
+    // Anybody may have written anything there.
+    let holder = |part: usize| text(part).filter(|text| text.len() <= 128).map(Arc::from);
+    let nonce = |part: usize| Nonce::parse(text(part)?);
+    let fleet = |part: usize| Fleet::parse(text(part)?);
+    let state = |part: usize| {
+        let longest = Duration::from_millis(natural(part + 3)?);
+        let (nonce, era, reserved) = (nonce(part)?, natural(part + 1)?, natural(part + 2)?);
+        Some(NodeState { nonce, era, reserved, longest })
+    };
+    Some(match text(0)? {
+        "granted" => Reply::Granted {
+            stamp: Stamp { era: natural(1)?, count: natural(2)? },
+            nonce: nonce(3)?,
+            crowded: number(4)? == 1,
+        },
+        mode @ ("held" | "shared") => {
+            let (remaining, shared) = (remaining(1)?, mode == "shared");
+            Reply::Held { remaining, shared, holder: holder(2) }
+        }
+        "draining" => Reply::Draining,
+        "free" => Reply::Free,
+        "several" => {
+            // Only the answer as a whole has the request's number in front; its parts have none.
+            let part = |part: &Value| match part {
+                Value::Array(part) => reply(incarnation, uptime, part),
+                _ => None,
+            };
+            Reply::Several(parts.get(1..)?.iter().map(part).collect::<Option<_>>()?)
+        }
+        "exhausted" => Reply::Exhausted,
+        "quarantined" => Reply::Quarantined { remaining: remaining(1)? },
+        "not-admitted" => Reply::NotAdmitted,
+        "published" => Reply::Published,
+        "renewed" => Reply::Renewed,
+        "released" => match parts.get(1).and(text(1)) {
+            // Anybody may have noted another name there. The lock is free in any case.
+            Some(to) => ClientId::parse(to).map_or(Reply::Released, |to| Reply::Passed { to }),
+            None => Reply::Released,
+        },
+        "not-owner" => Reply::NotOwner,
+        "other-fleet" => Reply::OtherFleet(fleet(1)?),
+        "moved" => Reply::Moved(fleet(1)?),
+        "state" => Reply::State(state(1)?),
+        "report" => {
+            let quarantine = if number(5)? == -2 { None } else { Some(remaining(5)?) };
+            Reply::Report { state: state(1)?, quarantine, counts: natural(6)? }
+        }
+        "reserved" => Reply::Reserved { nonce: nonce(1)? },
+        "activated" => Reply::Activated,
+        "sealed" => Reply::Sealed(state(1)?),
+        "opened" => Reply::Opened,
+        "forgotten" => Reply::Forgotten,
+        "prepared" => Reply::Prepared(Prepared {
+            incarnation: incarnation.clone(),
+            state: state(1)?,
+            admitted: number(5)? == 1,
+            blank: number(6)? == 1,
+            crowded: number(7)? == 1,
+            clock: Duration::from_secs(natural(8)?)
+                .saturating_sub(EPOCH)
+                .saturating_add(Duration::from_micros(natural(9)?)),
+            other: match text(10)? {
+                "" => None,
+                _ => Some(fleet(10)?),
+            },
+            uptime,
+        }),
+        _ => return None,
+    })
+}

@@ -1,0 +1,197 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ::redis::{Cmd, Pipeline};
+use fencing_protocol::{Fleet, Membership, Request, Sealing, Stamp, Token};
+
+use super::keys::{Keys, constant};
+use super::source::{self, LOADED, of_lock};
+use crate::lock::redlock::group::GroupKind;
+
+/// The scripts of a session, with what all of its commands have in common.
+#[derive(Debug)]
+pub(super) struct Scripts {
+    keys: Keys,
+    /// The text behind the owner in a lock of this client.
+    signature: Arc<str>,
+    head: String,
+    /// The digests under which the server keeps the scripts that were loaded. None of them if it takes none: then
+    /// each request carries its script.
+    digests: Vec<String>,
+    /// Whether the server has lost the scripts. Until the session ends, requests carry them.
+    flushed: AtomicBool,
+}
+
+impl Scripts {
+    /// Returns the scripts of a session of this member, of a client whose locks are signed like that.
+    pub(super) fn new(keys: Keys, signature: Arc<str>, me: &Membership) -> Scripts {
+        let head = head(&keys, &marker(me));
+        Scripts { keys, signature, head, digests: Vec::new(), flushed: AtomicBool::new(false) }
+    }
+
+    /// Returns the commands that load them.
+    pub(super) fn load(&self) -> Pipeline {
+        let mut load = ::redis::pipe();
+        for script in LOADED {
+            load.cmd("SCRIPT").arg("LOAD").arg(self.text(script));
+        }
+        load
+    }
+
+    /// Takes the server's answers.
+    pub(super) fn loaded(&mut self, answers: Vec<String>) {
+        let is_digest =
+            |text: &String| text.len() == 40 && text.bytes().all(|b| b.is_ascii_hexdigit());
+        if answers.len() == LOADED.len() && answers.iter().all(is_digest) {
+            self.digests = answers;
+        }
+    }
+
+    /// Notes that the server has lost them.
+    pub(super) fn flushed(&self) {
+        self.flushed.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns the command that runs requests as one script, by its digest where it was loaded: one request, or
+    /// several that have a [`GroupKind`]. The number comes back with the answer.
+    pub(super) fn command(&self, requests: &[Request], number: u64) -> Cmd {
+        // Room for what locks of usual names need.
+        let mut cmd = Cmd::with_capacity(6 + 4 * requests.len(), 128 + 192 * requests.len());
+        let parts = requests.first().map_or(&[][..], Request::parts);
+        match (requests, parts.first().and_then(of_lock)) {
+            ([request, ..], _) if GroupKind::of(request).is_some() => {
+                self.group(&mut cmd, requests)
+            }
+            ([request], Some((script, resource))) if parts.len() == 1 => {
+                self.script(&mut cmd, script.source);
+                cmd.arg(1).arg(self.keys.lock(resource));
+                self.arguments(&mut cmd, request);
+            }
+            (_, Some((script, _))) => {
+                self.script(&mut cmd, script.each);
+                cmd.arg(parts.len());
+                for (_, resource) in parts.iter().filter_map(of_lock) {
+                    cmd.arg(self.keys.lock(resource));
+                }
+                cmd.arg(script.arguments);
+                parts.iter().for_each(|part| self.arguments(&mut cmd, part));
+            }
+            _ => parts.iter().for_each(|request| {
+                of_node(&mut cmd, request, |cmd, source| {
+                    self.script(cmd, source);
+                    cmd.arg(0);
+                })
+            }),
+        }
+        cmd.arg(number);
+        cmd
+    }
+
+    fn script(&self, cmd: &mut Cmd, source: &str) {
+        let flushed = self.flushed.load(Ordering::Relaxed);
+        let place = LOADED.iter().position(|loaded| std::ptr::eq(*loaded, source));
+        match place.and_then(|place| self.digests.get(place)).filter(|_| !flushed) {
+            Some(digest) => cmd.arg("EVALSHA").arg(digest),
+            None => cmd.arg("EVAL").arg(self.text(source)),
+        };
+    }
+
+    fn text(&self, source: &str) -> String {
+        [&self.head, source].concat()
+    }
+
+    /// Adds the script of a group, its locks and their arguments, in the order of the script.
+    fn group(&self, cmd: &mut Cmd, requests: &[Request]) {
+        self.script(cmd, source::GROUP);
+        cmd.arg(requests.len());
+        let of_kind = |kind| requests.iter().filter(move |it| GroupKind::of(it) == Some(kind));
+        let sorted = || GroupKind::ALL.into_iter().flat_map(of_kind);
+        for (_, resource) in sorted().filter_map(of_lock) {
+            cmd.arg(self.keys.lock(resource));
+        }
+        for kind in [GroupKind::Release, GroupKind::Acquire] {
+            cmd.arg(of_kind(kind).count());
+        }
+        sorted().for_each(|request| self.arguments(cmd, request));
+    }
+
+    /// Adds the arguments of a request about one lock.
+    fn arguments(&self, cmd: &mut Cmd, request: &Request) {
+        let stamp = |cmd: &mut Cmd, token: &Token| {
+            let Stamp { era, count } = Stamp::from(*token);
+            cmd.arg(era).arg(count);
+        };
+        if let Some(owner) = request.owner() {
+            // The scripts compare the whole of it.
+            cmd.arg(format!("{owner}{}", self.signature));
+        }
+        match request {
+            Request::Acquire { ttl, .. } => {
+                cmd.arg(millis(*ttl));
+            }
+            Request::Renew { token, ttl, .. } => {
+                cmd.arg(millis(*ttl));
+                stamp(cmd, token);
+            }
+            Request::Publish { nonce, token, .. } => {
+                cmd.arg(nonce.to_string());
+                stamp(cmd, token);
+            }
+            Request::Shorten { rest: lasting, .. } | Request::Drain { lasting, .. } => {
+                cmd.arg(millis(*lasting));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns what stands in front of each script of a session with this marker.
+pub(super) fn head(keys: &Keys, marker: &str) -> String {
+    keys.constants() + &constant("MARKER", marker)
+}
+
+/// Returns the value of `admitted` on a node that was admitted in this life, in this fleet.
+pub(super) fn marker(me: &Membership) -> String {
+    format!("{} {}", me.incarnation.as_str(), me.fleet)
+}
+
+/// Adds what a request about the whole node runs.
+fn of_node(cmd: &mut Cmd, request: &Request, script: impl Fn(&mut Cmd, &str)) {
+    match request {
+        Request::Prepare { nonce, from } => {
+            script(cmd, source::PREPARE);
+            cmd.arg(nonce.to_string()).arg(from.as_ref().map_or("", Fleet::as_str));
+        }
+        Request::Read => script(cmd, source::READ),
+        Request::Reserve { era, memory } => {
+            script(cmd, source::RESERVE);
+            cmd.arg(*era).arg(memory.map_or_else(String::new, |nonce| nonce.to_string()));
+        }
+        Request::Activate { nonce, era, collect, quarantine, new, .. } => {
+            script(cmd, source::ACTIVATE);
+            cmd.arg(nonce.to_string()).arg(*era).arg(u8::from(*collect)).arg(millis(*quarantine));
+            cmd.arg(u8::from(*new));
+        }
+        Request::Seal { to, step } => {
+            script(cmd, source::SEAL);
+            let (step, era) = match step {
+                Sealing::Leave => ("leave", 0),
+                Sealing::Promise(era) => ("promise", *era),
+                Sealing::Done(era) => ("done", *era),
+            };
+            cmd.arg(to.as_str()).arg(step).arg(era);
+        }
+        Request::Open { nonce } => {
+            script(cmd, source::OPEN);
+            cmd.arg(nonce.to_string());
+        }
+        // What is left is `Inspect`, which changes nothing.
+        _ => script(cmd, source::INSPECT),
+    }
+}
+
+/// Returns whole milliseconds, rounded up, at least one unless zero: Redis refuses `PX 0`.
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,117 @@
+//! The requests of a group are judged as they would be one by one.
+
+use fencing::lock::redlock::MemoryNode;
+use fencing_protocol::{Nonce, Prepared};
+use std::collections::BTreeMap;
+
+use crate::scripts::member::*;
+
+/// Short enough that it needs no note of its own.
+const SHORT: Duration = Duration::from_secs(50);
+
+fn name(number: usize) -> Resource {
+    Resource::new(format!("invoice/{number}")).unwrap()
+}
+
+/// Releases come first, then acquires, then renewals.
+fn place(request: &Request) -> usize {
+    match request {
+        Request::Release { .. } => 0,
+        Request::Acquire { .. } => 1,
+        _ => 2,
+    }
+}
+
+/// What two nodes say alike.
+fn alike(reply: Result<Reply, Fault>) -> Reply {
+    match reply.unwrap() {
+        Reply::Held { shared, .. } => Reply::Held { remaining: SHORT, shared, holder: None },
+        Reply::Granted { stamp, crowded, .. } => Reply::Granted { stamp, nonce: Nonce(0), crowded },
+        other => other,
+    }
+}
+
+/// A node in memory in the same era.
+async fn in_memory(fleet: &Fleet) -> Box<dyn Session> {
+    let node = MemoryNode::new("memory").open(fleet).await.unwrap();
+    let prepare = Request::Prepare { nonce: Nonce(1), from: None };
+    let Ok(Reply::Prepared(Prepared { incarnation, state, .. })) = node.call(prepare).await else {
+        panic!("not prepared");
+    };
+    let (nonce, quarantine) = (state.nonce, Duration::ZERO);
+    let (era, collect, new) = (7, false, true);
+    let activate = Request::Activate { incarnation, nonce, era, collect, quarantine, new };
+    assert_eq!(node.call(activate).await, Ok(Reply::Activated));
+    node
+}
+
+#[tokio::test]
+async fn a_group_is_answered_as_its_requests_would_be_alone() {
+    let (server, member) = admitted().await;
+    let alone = in_memory(&fleet(std::slice::from_ref(&server))).await;
+    let mut random = fastrand::Rng::with_seed(34);
+    let (mut tokens, mut granted, mut refused) = (BTreeMap::new(), 0, 0);
+    for round in 0..400 {
+        let mut requests: Vec<Request> = (0..random.usize(1..12))
+            .map(|_| {
+                let (number, owner) = (random.usize(0..8), Owner(random.u128(1..4)));
+                let (resource, mode, ttl) = (name(number), Mode::Exclusive, SHORT);
+                match random.usize(0..4) {
+                    0 => Request::Release { resource, owner },
+                    1 => {
+                        let token = tokens.get(&(number, owner)).copied().unwrap_or(Token::MIN);
+                        Request::Renew { resource, owner, mode, token, ttl }
+                    }
+                    _ => Request::Acquire { resource, owner, mode, ttl },
+                }
+            })
+            .collect();
+        // A group says to both of two that release one lock for one owner that it was released.
+        requests.sort_by_key(|request| (place(request), format!("{request:?}")));
+        requests.dedup();
+        random.shuffle(&mut requests);
+        let answers = member.ask_each(requests.clone()).await;
+        let mut answers: Vec<_> = requests.drain(..).zip(answers).collect();
+        answers.sort_by_key(|(request, _)| place(request));
+        for (request, answer) in answers {
+            let (answer, expected) = (alike(answer), alike(alone.call(request.clone()).await));
+            assert_eq!(answer, expected, "round {round}: {request:?}");
+            match (&request, answer) {
+                (Request::Acquire { resource, owner, .. }, Reply::Granted { stamp, .. }) => {
+                    let number = (0..8).find(|number| name(*number) == *resource).unwrap();
+                    tokens.insert((number, *owner), stamp.token().unwrap());
+                    granted += 1;
+                }
+                (_, Reply::Held { .. } | Reply::NotOwner) => refused += 1,
+                _ => {}
+            }
+        }
+    }
+    assert!(granted > 100 && refused > 100, "{granted} granted, {refused} refused");
+}
+
+/// What fails is one request, and not the group.
+#[tokio::test]
+async fn a_lock_that_is_none_fails_alone() {
+    let (server, member) = admitted().await;
+    let acquire = |number, owner| {
+        let (resource, mode, ttl) = (name(number), Mode::Exclusive, SHORT);
+        Request::Acquire { resource, owner, mode, ttl }
+    };
+    member.ask_each(vec![acquire(0, OWNER)]).await;
+    server.cli(&["RPUSH", "{fencing}:lock:invoice/1", "a list"]);
+    let release = |number| Request::Release { resource: name(number), owner: OWNER };
+    let group =
+        vec![release(0), release(1), acquire(1, OTHER), acquire(2, OTHER), acquire(0, OTHER)];
+    let answers = member.ask_each(group).await;
+    assert_eq!(answers[0], Ok(Reply::Released));
+    for failed in &answers[1..3] {
+        assert!(
+            matches!(failed, Err(Fault::Refused(why)) if why.contains("WRONGTYPE")),
+            "{failed:?}"
+        );
+    }
+    for granted in &answers[3..] {
+        assert!(matches!(granted, Ok(Reply::Granted { .. })), "{granted:?}");
+    }
+}
