@@ -100,7 +100,7 @@ fn killed_and_stopped_nodes() {
     let lines = lines(&servers, &ended);
     assert!(lines[0].starts_with(&format!("{}: unreachable: ", servers[0].url())), "{}", lines[0]);
     assert!(lines[0].contains("is it running?"), "{}", lines[0]);
-    assert!(lines[1].contains("timed out: no answer within 500ms"), "{}", lines[1]);
+    assert!(lines[1].contains("timed out: no answer within 2s"), "{}", lines[1]);
     let (_, objects) = json(&servers);
     for object in &objects[..2] {
         assert_eq!((&object["reachable"], &object["usable"]), (&false.into(), &false.into()));

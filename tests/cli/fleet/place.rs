@@ -53,7 +53,7 @@ pub fn init(list: &str) {
 }
 
 pub fn mover(from: &str, to: &str) -> Command {
-    command("", &["fleet", "move", "--from", from, "--to", to, "--node-budget", "5s"])
+    command("", &["fleet", "move", "--from", from, "--to", to])
 }
 
 pub fn run(list: &str, options: &[&str], script: &str) -> Command {

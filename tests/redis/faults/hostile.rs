@@ -26,7 +26,7 @@ enum Manner {
 fn closes_behind_the_scripts(stream: TcpStream) -> Option<()> {
     let mut writer = stream.try_clone().ok()?;
     let (mut reader, mut answers, mut scripts) = (BufReader::new(stream), String::new(), 0);
-    while scripts < 8 {
+    while scripts < 6 {
         match command(&mut reader)?.first()?.as_str() {
             "INFO" => answers += &bulk(INFO),
             "SCRIPT" => {
