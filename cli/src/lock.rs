@@ -18,7 +18,7 @@ pub(crate) struct ChosenLock {
 }
 
 /// The numbers of its leases.
-pub(crate) struct Terms {
+pub(crate) struct LockOptions {
     pub(crate) ttl: Duration,
     pub(crate) wait: Duration,
     pub(crate) at_least: Duration,
@@ -37,7 +37,10 @@ const SLICE_INTERVAL: Duration = Duration::from_millis(100);
 
 impl ChosenLock {
     /// Opens the lock service in this place.
-    pub(crate) async fn open(place: &LockPlace, terms: &Terms) -> Result<ChosenLock, Failure> {
+    pub(crate) async fn open(
+        place: &LockPlace,
+        terms: &LockOptions,
+    ) -> Result<ChosenLock, Failure> {
         match place.chosen()? {
             Chosen::Redis(urls) => nodes(&urls, place.namespace(), terms),
             Chosen::Database(url) => database(&url, terms).await,
@@ -92,7 +95,7 @@ impl ChosenLock {
     }
 }
 
-fn nodes(urls: &[String], namespace: &str, terms: &Terms) -> Result<ChosenLock, Failure> {
+fn nodes(urls: &[String], namespace: &str, terms: &LockOptions) -> Result<ChosenLock, Failure> {
     let builder = Redlock::builder().redis(urls).namespace(namespace).renew(terms.renew);
     let builder = builder.ttl(terms.ttl).wait(terms.wait).lock_at_least_for(terms.at_least);
     let builder = match terms.node_budget {
@@ -107,7 +110,7 @@ fn nodes(urls: &[String], namespace: &str, terms: &Terms) -> Result<ChosenLock, 
     Ok(ChosenLock { lock: Arc::new(lock), not_ready: None })
 }
 
-async fn database(url: &str, terms: &Terms) -> Result<ChosenLock, Failure> {
+async fn database(url: &str, terms: &LockOptions) -> Result<ChosenLock, Failure> {
     pool::kind(url)?;
     let options = ConnectOptions::new(url).ttl(terms.ttl).wait(terms.wait).renew(terms.renew);
     let options = options.lock_at_least_for(terms.at_least);

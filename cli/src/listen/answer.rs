@@ -5,10 +5,10 @@ use http::{HeaderValue, Response, StatusCode};
 use serde_json::json;
 
 /// An answer of this program's own.
-pub(crate) type Answer = Response<Body>;
+pub(crate) type HttpAnswer = Response<Body>;
 
 /// Makes an answer that no cache keeps.
-pub(crate) fn answer(status: StatusCode, kind: &'static str, text: impl Into<Body>) -> Answer {
+pub(crate) fn answer(status: StatusCode, kind: &'static str, text: impl Into<Body>) -> HttpAnswer {
     let mut answer = Response::new(text.into());
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -22,7 +22,7 @@ pub(crate) fn problem(
     (kind, title): (&str, &str),
     detail: &str,
     retry_after: Option<u64>,
-) -> Answer {
+) -> HttpAnswer {
     let number = status.as_u16();
     let text = json!({ "type": kind, "title": title, "status": number, "detail": detail });
     let mut answer = answer(status, Problem::CONTENT_TYPE, text.to_string());

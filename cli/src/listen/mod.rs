@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
-pub(crate) use answer::{Answer, answer, problem};
+pub(crate) use answer::{HttpAnswer, answer, problem};
 pub(crate) use status::{record_metrics, status, yaml};
 pub(crate) use upload::{Progress, Upload, UploadError, UploadState};
 

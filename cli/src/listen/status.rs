@@ -7,7 +7,7 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{Answer, answer};
+use super::{HttpAnswer, answer};
 use crate::exit::Failure;
 
 /// The bounds of the buckets, in seconds.
@@ -66,6 +66,6 @@ where
 }
 
 /// Answers with a description in OpenAPI.
-pub(crate) fn yaml(text: &'static str) -> Answer {
+pub(crate) fn yaml(text: &'static str) -> HttpAnswer {
     answer(StatusCode::OK, "application/yaml", text)
 }

@@ -28,7 +28,7 @@ pub(super) struct Flight {
 /// What is left of a request that was given up.
 pub(super) enum Leftover {
     /// An answer, which has an end.
-    Answer(Response<Incoming>),
+    HttpAnswer(Response<Incoming>),
     /// Nothing: the service never saw it.
     NotSent,
     /// No answer can come any more, and the service may be at work.
@@ -113,7 +113,7 @@ impl Flight {
             () = no_progress(&self.upload, self.quarantine) => return End::Silent,
         };
         match leftover {
-            Leftover::Answer(answer) => {
+            Leftover::HttpAnswer(answer) => {
                 self.read_head(&answer);
                 match self.answered(answer.into_body()).await {
                     End::Complete => self.sent(self.quarantine).await,

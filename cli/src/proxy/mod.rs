@@ -32,21 +32,21 @@ use tower_service::Service;
 
 use self::counted::{Counted, refused};
 use self::marks::ClosedMarks;
-use self::name_error::NameError;
+use self::name_error::UnnamedPath;
 use self::names::{Named, Names};
 pub(crate) use self::patterns::Pattern;
 use self::upstream::{Exchange, Upstream};
 use crate::args::ProxyArgs;
 use crate::duration::show;
 use crate::exit::Failure;
-use crate::listen::{Answer, Handler, Listener, Upload, problem, record_metrics, status};
+use crate::listen::{Handler, HttpAnswer, Listener, Upload, problem, record_metrics, status};
 use crate::say;
 use crate::signing::SigningKeys;
 
 /// The routes of this process, and what it answers.
 const OPENAPI: &str = include_str!("../../openapi/proxy.yaml");
 
-type Fencing = FenceService<Upstream, fn(&Parts) -> Result<Vec<Resource>, NameError>>;
+type Fencing = FenceService<Upstream, fn(&Parts) -> Result<Vec<Resource>, UnnamedPath>>;
 
 /// What the requests share.
 #[derive(Clone)]
@@ -112,7 +112,7 @@ impl FencingProxy {
         names: Names,
         keys: Option<Arc<SigningKeys>>,
     ) -> FencingProxy {
-        let named: fn(&Parts) -> Result<Vec<Resource>, NameError> = names::named;
+        let named: fn(&Parts) -> Result<Vec<Resource>, UnnamedPath> = names::named;
         let upstream = Upstream::new(args, fence.clone());
         let layer = FenceLayer::new(fence, named);
         let layer = if args.require_always { layer.require(Require::Always) } else { layer };
@@ -130,7 +130,7 @@ impl FencingProxy {
     }
 
     /// Refuses requests that no fence can check, with the label that counts them.
-    fn refused(&self, parts: &Parts) -> Option<(&'static str, Answer)> {
+    fn refused(&self, parts: &Parts) -> Option<(&'static str, HttpAnswer)> {
         let malformed = (Problem::MALFORMED, "Malformed request");
         if matches!(parts.method, Method::CONNECT | Method::TRACE) {
             let why = format!("{} is not passed on", parts.method);

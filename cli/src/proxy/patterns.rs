@@ -5,7 +5,7 @@ use std::str::FromStr;
 use fencing::Resource;
 use matchit::{InsertError, Params, Router};
 
-use super::name_error::NameError;
+use super::name_error::UnnamedPath;
 
 /// A pattern of a path, and what it names.
 #[derive(Debug, Clone)]
@@ -42,8 +42,8 @@ impl Patterns {
     }
 
     /// Returns the resources of a path, without the slash at its beginning.
-    pub(super) fn resources(&self, path: &str) -> Result<Vec<Resource>, NameError> {
-        let none = || NameError::new("no pattern of the proxy names a resource for this path");
+    pub(super) fn resources(&self, path: &str) -> Result<Vec<Resource>, UnnamedPath> {
+        let none = || UnnamedPath::new("no pattern of the proxy names a resource for this path");
         let path = format!("/{path}");
         let found = self.0.at(&path).map_err(|_| none())?;
         let (pattern, params) = (found.value, found.params);
@@ -52,7 +52,7 @@ impl Patterns {
         }
         let mut resources = Vec::new();
         for name in &pattern.names {
-            let resource = Resource::new(name.fill(&params)).map_err(NameError::new)?;
+            let resource = Resource::new(name.fill(&params)).map_err(UnnamedPath::new)?;
             // From one to the same is one resource, with one token.
             if !resources.contains(&resource) {
                 resources.push(resource);

@@ -150,7 +150,7 @@ pub(super) async fn pass_on(
     drop(client);
     let Some(flight) = flight else { return };
     let leftover = match cause {
-        PAUSED => Leftover::Answer(Response::new(body)),
+        PAUSED => Leftover::HttpAnswer(Response::new(body)),
         _ => {
             drop(body);
             Leftover::Unknown

@@ -3,7 +3,7 @@ use fencing::{Resource, Sequencer, Token};
 use http::{HeaderMap, HeaderName, StatusCode};
 use percent_encoding::percent_decode_str;
 
-use crate::listen::{Answer, problem};
+use crate::listen::{HttpAnswer, problem};
 use crate::signing::{SIGNATURE, SigningKeys};
 
 /// Refuses a token of which no key says that it was issued for this resource. Nothing was asked of the
@@ -12,7 +12,7 @@ pub(super) fn refused(
     headers: &HeaderMap,
     resources: &[Resource],
     keys: &SigningKeys,
-) -> Option<Answer> {
+) -> Option<HttpAnswer> {
     let (sequencer, signed) = match resources {
         [resource] => {
             let sequencer = Sequencer::new(resource.clone(), token(headers)?);

@@ -195,7 +195,7 @@ fn was_superseded(error: &Error) -> bool {
 /// Waits for the answer that comes too late.
 async fn late(answer: ResponseFuture) -> Leftover {
     match answer.await {
-        Ok(response) => Leftover::Answer(response),
+        Ok(response) => Leftover::HttpAnswer(response),
         Err(error) if error.is_connect() => Leftover::NotSent,
         Err(_) => Leftover::Unknown,
     }

@@ -10,7 +10,7 @@ use fencing::lock::{Fault, sql};
 use fencing::{Resource, Token};
 
 use self::holders::{LockHolders, named};
-use self::outcome::{Answers, Outcome};
+use self::outcome::{ForcedOutcome, NodeAnswers};
 use crate::args::{Chosen, ReleaseArgs};
 use crate::exit::Failure;
 use crate::leases::refused;
@@ -91,21 +91,21 @@ async fn on_nodes(args: &ReleaseArgs, urls: &[String]) -> Result<Option<String>,
         }
     }
     let silent = failed.iter().filter(|(_, fault)| !is_refusal(fault)).count();
-    let answers = Answers::of(&forced, silent);
-    let Answers { taken, noted, others, .. } = answers;
+    let answers = NodeAnswers::of(&forced, silent);
+    let NodeAnswers { taken, noted, others, .. } = answers;
     Err(Failure::unavailable(match answers.outcome(voters.needed) {
-        Outcome::Released => {
+        ForcedOutcome::Released => {
             return Ok(Some(format!(
                 "released {resource}, held by {found}, on {taken} of {size} nodes; {noted} of {size} will refuse the \
                  holder's renewal"
             )));
         }
-        Outcome::Gone => return Err(gone(&resource, &found, taken)),
-        Outcome::Unknown => format!(
+        ForcedOutcome::Gone => return Err(gone(&resource, &found, taken)),
+        ForcedOutcome::Unknown => format!(
             "it is not known whether {resource}, held by {found}, was released: {silent} of {size} nodes did not answer. \
              {LOOK}"
         ),
-        Outcome::TooFew => {
+        ForcedOutcome::TooFew => {
             let next = if others > 0 { LOOK } else { "Run this again." };
             format!(
                 "{resource}, held by {found}, was released on {taken} of {size} nodes, but only {noted} of them will \

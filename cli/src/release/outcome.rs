@@ -4,7 +4,7 @@ use fencing::lock::redlock::Forced;
 
 /// What the nodes have answered.
 #[derive(Clone, Copy)]
-pub(super) struct Answers {
+pub(super) struct NodeAnswers {
     /// On how many the lock was taken.
     pub(super) taken: usize,
     /// How many refuse the holder's renewal now.
@@ -17,7 +17,7 @@ pub(super) struct Answers {
 
 /// The result, from all answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum ForcedOutcome {
     Released,
     /// The lock is another client's, or was free already.
     Gone,
@@ -27,24 +27,24 @@ pub(super) enum Outcome {
     TooFew,
 }
 
-impl Answers {
-    pub(super) fn of(forced: &[Forced], silent: usize) -> Answers {
+impl NodeAnswers {
+    pub(super) fn of(forced: &[Forced], silent: usize) -> NodeAnswers {
         let count = |which: fn(&Forced) -> bool| forced.iter().filter(|it| which(it)).count();
         let taken = count(|forced| matches!(forced, Forced::Taken(_)));
         let others = count(|forced| *forced == Forced::HeldByAnother);
-        Answers { taken, noted: forced.len() - others, others, silent }
+        NodeAnswers { taken, noted: forced.len() - others, others, silent }
     }
 
-    pub(super) fn outcome(self, needed: usize) -> Outcome {
+    pub(super) fn outcome(self, needed: usize) -> ForcedOutcome {
         if self.others >= needed {
-            return Outcome::Gone;
+            return ForcedOutcome::Gone;
         }
         match self.taken {
-            0 if self.silent > 0 => Outcome::Unknown,
-            0 if self.noted + self.others >= needed => Outcome::Gone,
-            0 => Outcome::TooFew,
-            _ if self.noted >= needed => Outcome::Released,
-            _ => Outcome::TooFew,
+            0 if self.silent > 0 => ForcedOutcome::Unknown,
+            0 if self.noted + self.others >= needed => ForcedOutcome::Gone,
+            0 => ForcedOutcome::TooFew,
+            _ if self.noted >= needed => ForcedOutcome::Released,
+            _ => ForcedOutcome::TooFew,
         }
     }
 }
@@ -53,38 +53,38 @@ impl Answers {
 mod tests {
     use super::*;
 
-    fn outcome(taken: usize, free: usize, others: usize, silent: usize) -> Outcome {
+    fn outcome(taken: usize, free: usize, others: usize, silent: usize) -> ForcedOutcome {
         let of = |forced: Forced, times| std::iter::repeat_n(forced, times);
         let forced = of(Forced::Taken(1), taken)
             .chain(of(Forced::Free, free))
             .chain(of(Forced::HeldByAnother, others));
-        Answers::of(&forced.collect::<Vec<_>>(), silent).outcome(3)
+        NodeAnswers::of(&forced.collect::<Vec<_>>(), silent).outcome(3)
     }
 
     #[test]
     fn a_majority_has_released_it_or_refuses_the_holder() {
-        assert_eq!(outcome(5, 0, 0, 0), Outcome::Released);
-        assert_eq!(outcome(1, 2, 0, 2), Outcome::Released);
-        assert_eq!(outcome(2, 1, 2, 0), Outcome::Released);
-        assert_eq!(outcome(2, 0, 0, 3), Outcome::TooFew);
-        assert_eq!(outcome(2, 0, 2, 1), Outcome::TooFew);
+        assert_eq!(outcome(5, 0, 0, 0), ForcedOutcome::Released);
+        assert_eq!(outcome(1, 2, 0, 2), ForcedOutcome::Released);
+        assert_eq!(outcome(2, 1, 2, 0), ForcedOutcome::Released);
+        assert_eq!(outcome(2, 0, 0, 3), ForcedOutcome::TooFew);
+        assert_eq!(outcome(2, 0, 2, 1), ForcedOutcome::TooFew);
     }
 
     /// What was left of an old lease may be taken from beside it.
     #[test]
     fn another_client_that_has_most_keeps_it() {
-        assert_eq!(outcome(0, 0, 5, 0), Outcome::Gone);
-        assert_eq!(outcome(2, 0, 3, 0), Outcome::Gone);
-        assert_eq!(outcome(0, 0, 3, 2), Outcome::Gone);
+        assert_eq!(outcome(0, 0, 5, 0), ForcedOutcome::Gone);
+        assert_eq!(outcome(2, 0, 3, 0), ForcedOutcome::Gone);
+        assert_eq!(outcome(0, 0, 3, 2), ForcedOutcome::Gone);
     }
 
     #[test]
     fn who_has_not_answered_may_have_released_it() {
-        assert_eq!(outcome(0, 5, 0, 0), Outcome::Gone);
-        assert_eq!(outcome(0, 2, 2, 0), Outcome::Gone);
-        assert_eq!(outcome(0, 3, 0, 2), Outcome::Unknown);
-        assert_eq!(outcome(0, 0, 0, 5), Outcome::Unknown);
+        assert_eq!(outcome(0, 5, 0, 0), ForcedOutcome::Gone);
+        assert_eq!(outcome(0, 2, 2, 0), ForcedOutcome::Gone);
+        assert_eq!(outcome(0, 3, 0, 2), ForcedOutcome::Unknown);
+        assert_eq!(outcome(0, 0, 0, 5), ForcedOutcome::Unknown);
         // All have refused.
-        assert_eq!(outcome(0, 0, 0, 0), Outcome::TooFew);
+        assert_eq!(outcome(0, 0, 0, 0), ForcedOutcome::TooFew);
     }
 }

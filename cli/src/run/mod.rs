@@ -16,7 +16,7 @@ use self::command::GuardedCommand;
 use crate::args::RunArgs;
 use crate::duration::show;
 use crate::exit::{self, Failure};
-use crate::lock::{ChosenLock, Terms};
+use crate::lock::{ChosenLock, LockOptions};
 use crate::say;
 use crate::signals::Signals;
 
@@ -29,7 +29,7 @@ pub(crate) async fn main(run: RunArgs) -> Result<u8, Failure> {
             "--at-least {least} is longer than --ttl {ttl}: give --ttl {least} or more"
         )));
     }
-    let terms = Terms {
+    let terms = LockOptions {
         ttl: run.ttl,
         wait: run.wait,
         at_least: run.at_least,

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::JSON;
 use super::table::Shown;
 use crate::duration::about;
-use crate::listen::{Answer, answer, problem};
+use crate::listen::{HttpAnswer, answer, problem};
 use crate::signing::{SIGNATURE, SigningKeys};
 
 /// Another client holds the lock.
@@ -21,7 +21,7 @@ const MALFORMED: (&str, &str) = (Problem::MALFORMED, "Malformed request");
 const IN_DOUBT: (&str, &str) = (Problem::IN_DOUBT, "Release in doubt");
 
 /// Shows a lease, with its signature if there are keys.
-pub(super) fn lease(status: StatusCode, lease: &Shown, keys: Option<&SigningKeys>) -> Answer {
+pub(super) fn lease(status: StatusCode, lease: &Shown, keys: Option<&SigningKeys>) -> HttpAnswer {
     let Shown { id, sequencer, ttl, valid_for } = lease;
     let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let signature = keys.map(|keys| keys.sign(sequencer));
@@ -54,59 +54,59 @@ pub(super) fn lease(status: StatusCode, lease: &Shown, keys: Option<&SigningKeys
     answer
 }
 
-pub(super) fn malformed(why: &str) -> Answer {
+pub(super) fn malformed(why: &str) -> HttpAnswer {
     problem(StatusCode::BAD_REQUEST, MALFORMED, why, None)
 }
 
-pub(super) fn too_long(why: &str) -> Answer {
+pub(super) fn too_long(why: &str) -> HttpAnswer {
     problem(StatusCode::PAYLOAD_TOO_LARGE, MALFORMED, why, None)
 }
 
-pub(super) fn not_json() -> Answer {
+pub(super) fn not_json() -> HttpAnswer {
     let why = "the body is JSON: send it as Content-Type: application/json";
     problem(StatusCode::UNSUPPORTED_MEDIA_TYPE, MALFORMED, why, None)
 }
 
-pub(super) fn from_a_page() -> Answer {
+pub(super) fn from_a_page() -> HttpAnswer {
     let why = "web pages get no leases: a request with Origin or Sec-Fetch-Site is refused";
     problem(StatusCode::FORBIDDEN, ("about:blank", "Forbidden"), why, None)
 }
 
-pub(super) fn unavailable(why: &str) -> Answer {
+pub(super) fn unavailable(why: &str) -> HttpAnswer {
     problem(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE, why, Some(1))
 }
 
-pub(super) fn overloaded(why: &str) -> Answer {
+pub(super) fn overloaded(why: &str) -> HttpAnswer {
     problem(StatusCode::TOO_MANY_REQUESTS, OVERLOADED, why, Some(1))
 }
 
-pub(super) fn no_lease() -> Answer {
+pub(super) fn no_lease() -> HttpAnswer {
     let why = "there is no such lease, or it is over: stop the work, or acquire again";
     problem(StatusCode::NOT_FOUND, NO_LEASE, why, None)
 }
 
-pub(super) fn lost(loss: Loss) -> Answer {
+pub(super) fn lost(loss: Loss) -> HttpAnswer {
     let why = format!("{loss}: stop the work, or acquire again");
     problem(StatusCode::NOT_FOUND, NO_LEASE, &why, None)
 }
 
-pub(super) fn release_in_doubt() -> Answer {
+pub(super) fn release_in_doubt() -> HttpAnswer {
     let why = "too few servers answered; the lock is free by the end of its TTL";
     problem(StatusCode::SERVICE_UNAVAILABLE, IN_DOUBT, why, None)
 }
 
-pub(super) fn not_found() -> Answer {
+pub(super) fn not_found() -> HttpAnswer {
     problem(StatusCode::NOT_FOUND, ("about:blank", "Not Found"), "see /openapi.yaml", None)
 }
 
 /// The router adds which methods are allowed.
-pub(super) fn wrong_method() -> Answer {
+pub(super) fn wrong_method() -> HttpAnswer {
     let kind = ("about:blank", "Method Not Allowed");
     problem(StatusCode::METHOD_NOT_ALLOWED, kind, "see /openapi.yaml", None)
 }
 
 /// Says why there is no lease. The names of the servers go to the log only.
-pub(super) fn not_acquired(error: &AcquireError) -> Answer {
+pub(super) fn not_acquired(error: &AcquireError) -> HttpAnswer {
     match error {
         AcquireError::Held { resource, retry_after, .. } => {
             // Who holds it is for the log of a client that may ask the nodes.

@@ -29,8 +29,8 @@ use self::table::{NotRenewed, Table};
 use crate::args::ServeArgs;
 use crate::duration::about;
 use crate::exit::Failure;
-use crate::listen::{Answer, Handler, Listener, Upload, answer, record_metrics, status, yaml};
-use crate::lock::{ChosenLock, Terms};
+use crate::listen::{Handler, HttpAnswer, Listener, Upload, answer, record_metrics, status, yaml};
+use crate::lock::{ChosenLock, LockOptions};
 use crate::signing::SigningKeys;
 
 /// The routes of this process, and what it answers.
@@ -69,7 +69,7 @@ pub(crate) async fn main(args: ServeArgs) -> Result<u8, Failure> {
     let recorder = record_metrics()?;
     let keys = args.signing_keys.as_deref().map(SigningKeys::open).transpose()?;
     // A client that sleeps shall lose its lease: only the client renews it.
-    let terms = Terms {
+    let terms = LockOptions {
         ttl: args.ttl,
         wait: args.longest_wait,
         at_least: Duration::ZERO,
@@ -121,7 +121,7 @@ struct Routes {
 }
 
 impl Handler for Routes {
-    async fn handle(&self, request: hyper::Request<Incoming>, _: SocketAddr) -> Answer {
+    async fn handle(&self, request: hyper::Request<Incoming>, _: SocketAddr) -> HttpAnswer {
         let kind = match (request.method(), request.uri().path().starts_with("/leases/")) {
             (&Method::POST, true) => "acquire",
             (&Method::GET, true) => "show",
@@ -155,7 +155,7 @@ fn routes(leases: LeaseServer) -> Router {
         .with_state(Arc::new(leases))
 }
 
-async fn acquire(State(leases): Server, request: Request) -> Result<Answer, Answer> {
+async fn acquire(State(leases): Server, request: Request) -> Result<HttpAnswer, HttpAnswer> {
     let resource = resource(request.uri().path()).map_err(|why| answers::malformed(&why))?;
     // Before the body: a slow one takes a connection as a waiter does.
     let Ok(_waiting) = leases.waiters.try_acquire() else {
@@ -193,14 +193,14 @@ async fn acquire(State(leases): Server, request: Request) -> Result<Answer, Answ
     Ok(answer.map(|text| unread.until_read(text)))
 }
 
-async fn show(State(leases): Server, Path(id): Path<String>) -> Answer {
+async fn show(State(leases): Server, Path(id): Path<String>) -> HttpAnswer {
     match leases.table.show(&id).await {
         Some(lease) => answers::lease(StatusCode::OK, &lease, leases.keys.as_ref()),
         None => answers::no_lease(),
     }
 }
 
-async fn renew(State(leases): Server, Path(id): Path<String>) -> Answer {
+async fn renew(State(leases): Server, Path(id): Path<String>) -> HttpAnswer {
     match leases.table.renew(&id).await {
         Ok(lease) => answers::lease(StatusCode::OK, &lease, leases.keys.as_ref()),
         Err(NotRenewed::Over(None)) => answers::no_lease(),
@@ -212,7 +212,7 @@ async fn renew(State(leases): Server, Path(id): Path<String>) -> Answer {
     }
 }
 
-async fn release(State(leases): Server, Path(id): Path<String>) -> Answer {
+async fn release(State(leases): Server, Path(id): Path<String>) -> HttpAnswer {
     match leases.table.release(&id).await {
         Some(Ok(Released::Released)) => {
             let mut empty = Response::default();
@@ -227,7 +227,7 @@ async fn release(State(leases): Server, Path(id): Path<String>) -> Answer {
     }
 }
 
-async fn health(State(leases): Server) -> Answer {
+async fn health(State(leases): Server) -> HttpAnswer {
     let health = leases.lock.health().await;
     let ready = health.has_quorum();
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
@@ -251,7 +251,7 @@ fn is_from_a_page(headers: &HeaderMap) -> bool {
 }
 
 /// Reads what a client asks for.
-async fn wish(request: Request) -> Result<Wish, Answer> {
+async fn wish(request: Request) -> Result<Wish, HttpAnswer> {
     let (parts, body) = request.into_parts();
     let bytes = match Limited::new(body, MAX_BODY).collect().await {
         Ok(bytes) => bytes.to_bytes(),
