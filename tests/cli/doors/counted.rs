@@ -60,7 +60,9 @@ fn each_answer_is_counted_by_its_status() {
     });
     for (status, count) in [(201, 2.0), (409, 1.0), (429, 1.0)] {
         let labels = format!("{{request=\"acquire\",status=\"{status}\"}}");
-        assert_eq!(door.metric(&format!("fencing_serve_requests_total{labels}")), count);
+        until("all are counted", || {
+            door.metric(&format!("fencing_serve_requests_total{labels}")) == count
+        });
     }
     assert_eq!((door.metric(LOST), door.metric(NOT_RENEWED)), (0.0, 0.0));
 }
