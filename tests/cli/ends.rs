@@ -65,7 +65,7 @@ fn a_short_command_brings_a_node_back() {
         }
         // A lease takes less time than the node's return. One that is late on a busy machine is left to the next.
         until("the node's return", || {
-            let options = ["--ttl", "3s", "--node-budget", "1s", "--wait", "20s"];
+            let options = ["--ttl", "3s", "--node-budget", "300ms", "--wait", "20s"];
             let ended = finish(run(&servers, &options, "exit 0"));
             assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "round {round}");
             let mut command = fencing(&servers);

@@ -115,3 +115,20 @@ async fn a_lock_that_is_none_fails_alone() {
         assert!(matches!(granted, Ok(Reply::Granted { .. })), "{granted:?}");
     }
 }
+
+/// The requests of a group that need not come again are refused, and no lock stays behind.
+#[tokio::test]
+async fn releases_of_a_group_come_again_with_their_script() {
+    let (server, member) = admitted().await;
+    let acquire = |number, owner| {
+        let (resource, mode, ttl) = (name(number), Mode::Exclusive, SHORT);
+        Request::Acquire { resource, owner, mode, ttl }
+    };
+    member.ask_each(vec![acquire(0, OWNER), acquire(1, OWNER)]).await;
+    server.cli(&["SCRIPT", "FLUSH"]);
+    let release = |number| Request::Release { resource: name(number), owner: OWNER };
+    let answers = member.ask_each(vec![release(0), acquire(2, OTHER), release(1)]).await;
+    assert_eq!((&answers[0], &answers[2]), (&Ok(Reply::Released), &Ok(Reply::Released)));
+    assert!(matches!(&answers[1], Err(Fault::Refused(why)) if why.contains("lost the scripts")));
+    assert_eq!(server.cli(&["KEYS", "{fencing}:lock:*"]), "");
+}

@@ -186,67 +186,104 @@ struct RedisSession {
     number: AtomicU64,
 }
 
-impl RedisSession {
-    /// Sends requests as one command, at once. Returns what comes back behind the number.
-    fn send(
-        &self,
-        requests: &[Request],
-    ) -> impl Future<Output = Result<Vec<Value>, Fault>> + use<> {
-        let (mut connection, scripts) = (self.connection.clone(), Arc::clone(&self.scripts));
-        let number = self.number.fetch_add(1, Ordering::Relaxed);
-        let command = scripts.command(requests, number);
-        // Nothing is ever sent twice but a release, which may come late and often.
-        let again = requests.iter().all(Request::is_release).then(|| requests.to_vec());
-        async move {
-            let mut answer = send(&mut connection, &command).await;
-            if answer.as_ref().is_err_and(is_flushed) {
-                scripts.flushed();
-                let Some(releases) = again else {
-                    return Err(Fault::Refused("the server has lost the scripts".into()));
-                };
-                answer = send(&mut connection, &scripts.command(&releases, number)).await;
-            }
-            let value = answer.map_err(|error| fault(&error))?;
-            reply::answer_to(number, value).ok_or_else(|| Fault::Disconnected(ANOTHERS.into()))
+/// One call of a session.
+struct Call {
+    connection: MultiplexedConnection,
+    incarnation: Incarnation,
+    scripts: Arc<Scripts>,
+    number: u64,
+}
+
+impl Call {
+    /// Sends requests as one command. Returns what comes back behind the number, or `None` if nothing was run, because
+    /// the server has lost the scripts.
+    async fn ask(&mut self, requests: &[Request]) -> Result<Option<Vec<Value>>, Fault> {
+        let command = self.scripts.command(requests, self.number);
+        let answer = send(&mut self.connection, &command).await;
+        if answer.as_ref().is_err_and(is_flushed) {
+            self.scripts.flushed();
+            return Ok(None);
         }
+        let value = answer.map_err(|error| fault(&error))?;
+        let parts = reply::answer_to(self.number, value);
+        parts.map(Some).ok_or_else(|| Fault::Disconnected(ANOTHERS.into()))
     }
+
+    async fn group(
+        &mut self,
+        requests: &[Request],
+    ) -> Result<Option<Vec<Result<Reply, Fault>>>, Fault> {
+        let Some(parts) = self.ask(requests).await? else { return Ok(None) };
+        let answers = reply::group(&self.incarnation, requests, &parts);
+        answers.map(Some).ok_or_else(|| invalid(&format!("{parts:?}")))
+    }
+}
+
+impl RedisSession {
+    fn begin(&self) -> Call {
+        let (connection, incarnation) = (self.connection.clone(), self.incarnation.clone());
+        let number = self.number.fetch_add(1, Ordering::Relaxed);
+        Call { connection, incarnation, scripts: Arc::clone(&self.scripts), number }
+    }
+}
+
+fn lost_scripts() -> Fault {
+    Fault::Refused("the server has lost the scripts".into())
 }
 
 impl Session for RedisSession {
     fn call(&self, request: Request) -> BoxFuture<'static, Result<Reply, Fault>> {
         if GroupKind::of(&request).is_some() {
             let answers = self.call_each(vec![request]);
-            let one = |answers: Vec<_>| answers.into_iter().next();
             return answers
-                .map(move |it| one(it).unwrap_or_else(|| Err(invalid("no answer"))))
+                .map(|answers| answers.into_iter().collect::<Result<Vec<_>, _>>())
+                .map(|replies| replies?.pop().ok_or_else(|| invalid("no answer")))
                 .boxed();
         }
-        let (mut connection, incarnation) = (self.connection.clone(), self.incarnation.clone());
-        let sent = self.send(std::slice::from_ref(&request));
+        let mut call = self.begin();
         async move {
             let uptime = match &request {
                 // Settings are looked at again before a node is admitted.
-                Request::Prepare { .. } => fit(&mut connection).await?.uptime,
-                Request::Activate { incarnation: prepared, .. } if *prepared != incarnation => {
+                Request::Prepare { .. } => fit(&mut call.connection).await?.uptime,
+                Request::Activate { incarnation, .. } if *incarnation != call.incarnation => {
                     return Ok(Reply::Forgotten);
                 }
                 _ => Duration::ZERO,
             };
-            let parts = sent.await?;
-            let reply = reply::reply(&incarnation, uptime, &parts);
+            let requests = std::slice::from_ref(&request);
+            let mut parts = call.ask(requests).await?;
+            if parts.is_none() && request.is_release() {
+                parts = call.ask(requests).await?;
+            }
+            let parts = parts.ok_or_else(lost_scripts)?;
+            let reply = reply::reply(&call.incarnation, uptime, &parts);
             reply.ok_or_else(|| invalid(&format!("{parts:?}")))
         }
         .boxed()
     }
 
     fn call_each(&self, requests: Vec<Request>) -> BoxFuture<'static, Vec<Result<Reply, Fault>>> {
-        let (sent, incarnation) = (self.send(&requests), self.incarnation.clone());
+        let mut call = self.begin();
         async move {
-            let answers = sent.await.and_then(|parts| {
-                let answers = reply::group(&incarnation, &requests, &parts);
-                answers.ok_or_else(|| invalid(&format!("{parts:?}")))
-            });
-            answers.unwrap_or_else(|fault| vec![Err(fault); requests.len()])
+            match call.group(&requests).await {
+                Ok(Some(answers)) => return answers,
+                Err(fault) => return vec![Err(fault); requests.len()],
+                Ok(None) => {}
+            }
+            // Nothing is ever sent twice but a release, which may come late and often.
+            let is_release = |request: &&Request| request.is_release();
+            let releases: Vec<Request> = requests.iter().filter(is_release).cloned().collect();
+            let answers = match releases.as_slice() {
+                [] => Ok(None),
+                releases => call.group(releases).await,
+            };
+            let mut answers = match answers {
+                Ok(answers) => answers.unwrap_or_default(),
+                Err(fault) => vec![Err(fault); releases.len()],
+            }
+            .into_iter();
+            let next = |request: &Request| if request.is_release() { answers.next() } else { None };
+            requests.iter().map(next).map(|it| it.unwrap_or_else(|| Err(lost_scripts()))).collect()
         }
         .boxed()
     }

@@ -42,7 +42,10 @@ pub(super) fn group(
                 }),
                 Value::Array(own) => match own.as_slice() {
                     [failed, why] if text(failed)? == "failed" => Err(failure(text(why)?)),
-                    own => Ok(reply(incarnation, Duration::ZERO, own)?),
+                    own => {
+                        let reply = reply(incarnation, Duration::ZERO, own);
+                        reply.ok_or_else(|| invalid(&format!("{own:?}")))
+                    }
                 },
                 _ => return None,
             });

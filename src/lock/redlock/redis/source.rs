@@ -58,15 +58,15 @@ pub(super) struct LockScript {
 
 /// The scripts of a lock's life, which a session loads when it opens. Those for the locks of a list go with each
 /// request: they are seldom, and a session opens faster without them.
-pub(super) const LOADED: [&str; 6] =
+pub(super) static LOADED: [&str; 6] =
     [GROUP, SHARE.source, PUBLISH.source, RENEW_SHARE.source, SHORTEN.source, DRAIN.source];
-pub(super) const GROUP: &str = concat!(
+pub(super) static GROUP: &str = concat!(
     own!("release"; "notify.lua", "release.lua"),
     own!("acquire"; "acquire.lua"),
     own!("renew"; "renew.lua"),
     include_str!("group.lua"),
 );
-const ACQUIRE: LockScript = LockScript {
+static ACQUIRE: LockScript = LockScript {
     source: GROUP,
     each: each!("acquire.lua"; concat!(
         "local function holder_of(KEYS, ARGV)\n",
@@ -76,18 +76,18 @@ const ACQUIRE: LockScript = LockScript {
     )),
     arguments: 2,
 };
-const PUBLISH: LockScript =
+static PUBLISH: LockScript =
     LockScript { source: numbered!("publish.lua"), each: each!("publish.lua"; ""), arguments: 4 };
-const RENEW: LockScript = LockScript { source: GROUP, each: each!("renew.lua"; ""), arguments: 4 };
-const RELEASE: LockScript =
+static RENEW: LockScript = LockScript { source: GROUP, each: each!("renew.lua"; ""), arguments: 4 };
+static RELEASE: LockScript =
     LockScript { source: GROUP, each: each!("notify.lua", "release.lua"; ""), arguments: 1 };
-const SHORTEN: LockScript =
+static SHORTEN: LockScript =
     LockScript { source: numbered!("shorten.lua"), each: each!("shorten.lua"; ""), arguments: 2 };
-const SHARE: LockScript =
+static SHARE: LockScript =
     LockScript { source: numbered!("notify.lua", "share.lua"), each: "", arguments: 2 };
-const RENEW_SHARE: LockScript =
+static RENEW_SHARE: LockScript =
     LockScript { source: numbered!("renew_share.lua"), each: "", arguments: 4 };
-const DRAIN: LockScript = LockScript { source: numbered!("drain.lua"), each: "", arguments: 1 };
+static DRAIN: LockScript = LockScript { source: numbered!("drain.lua"), each: "", arguments: 1 };
 pub(super) const PREPARE: &str = numbered!("session.lua", "prepare.lua");
 pub(super) const READ: &str = numbered!("read.lua");
 pub(super) const RESERVE: &str = numbered!("session.lua", "reserve.lua");
