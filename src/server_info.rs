@@ -8,7 +8,7 @@ pub(crate) struct ServerInfo {
     pub(crate) version: String,
     pub(crate) loading: bool,
     pub(crate) master: bool,
-    /// In bytes; zero means that there is no limit.
+    /// In bytes; zero means no limit.
     pub(crate) maxmemory: u64,
     pub(crate) policy: String,
     /// Since the server was started, by its own clock.

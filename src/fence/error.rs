@@ -5,7 +5,7 @@ use fencing_protocol::{Resource, Token};
 
 use super::{NotIssued, Stale};
 
-/// Why a request was not admitted, or its mark not raised. Whatever the reason, nothing may be written.
+/// Why a request was not admitted, or why its mark was not raised. In every case, write nothing.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FenceError {

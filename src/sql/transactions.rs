@@ -118,7 +118,7 @@ fn broken<DB: Database>(error: sqlx::Error) -> CommitError {
         return CommitError::InDoubt(error.into());
     }
     CommitError::RolledBack(match session_ended {
-        // Another session may succeed, whatever ended this one.
+        // The next session may succeed, whatever ended this one.
         true => io::Error::new(io::ErrorKind::ConnectionAborted, error).into(),
         false => error.into(),
     })

@@ -111,7 +111,7 @@ fn wrong_use_is_told_and_passwords_are_not() {
         (
             vec!["--database", "sqlite:/no/such/folder/x.db"],
             64,
-            "there is no folder /no/such/folder",
+            "the folder /no/such/folder does not exist",
         ),
         (vec!["--database", "sqlite:x.db", "--namespace", "ns"], 64, "--namespace is for nodes"),
         (

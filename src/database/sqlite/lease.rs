@@ -38,7 +38,7 @@ const OTHERS: &str = "
 
 /// The row as a claim sees it: until when it is closed, and whether the claim joins others who share it.
 ///
-/// By hand a row may be closed to those who share as well: it has no `closed_for` then. If it is closed for longer than
+/// An operator may close a row to shared owners as well; it has no `closed_for` then. If it is closed for longer than
 /// `closed_for`, the clock was set back, and `noticed` is when that was first seen.
 const DECIDED: &str = "
     WITH seen AS (

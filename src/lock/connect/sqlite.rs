@@ -17,7 +17,7 @@ pub(super) fn open(options: &ConnectOptions) -> Result<Connected, ConnectError> 
         && !folder.as_os_str().is_empty()
         && !folder.is_dir()
     {
-        return Err(unusable(format!("there is no folder {}", folder.display())));
+        return Err(unusable(format!("the folder {} does not exist", folder.display())));
     }
     let file = file.create_if_missing(true).busy_timeout(options.connect_limit() / 2);
     open_with::<sqlx::Sqlite>(options, file)

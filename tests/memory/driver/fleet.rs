@@ -126,7 +126,7 @@ pub fn members(count: usize) -> fencing_protocol::Fleet {
     fencing_protocol::Fleet::new((0..count).map(|number| format!("node-{number}"))).unwrap()
 }
 
-/// A request of somebody who is no client of the fleet, and what takes it back.
+/// An acquire by an owner that no client of the fleet knows; the test releases it by hand.
 pub fn acquire(ttl: Duration) -> Request {
     let (mode, owner) = (Mode::Exclusive, Owner(0xa5c));
     Request::Acquire { mode, resource: resource(), owner, ttl }

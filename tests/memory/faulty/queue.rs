@@ -2,7 +2,7 @@
 
 use crate::driver::fleet::*;
 
-/// Also where the one that asks waits for longer than the others.
+/// The acquirer asks for all waiters. Whether its own wait is shorter or longer than theirs, they get its error.
 #[tokio::test(start_paused = true)]
 async fn waiters_get_the_error_of_the_acquirer() {
     for seconds in [2, 5] {

@@ -33,7 +33,7 @@ impl Clock for TestClock {
 }
 
 /// A lock that notes when it is renewed.
-struct Lock {
+struct ScriptedLock {
     clock: TestClock,
     /// How long a renewal takes, and whether it fails.
     takes: Duration,
@@ -43,13 +43,13 @@ struct Lock {
     dropped: AtomicUsize,
 }
 
-impl Lock {
+impl ScriptedLock {
     fn renewed(&self) -> Vec<Duration> {
         self.renewed.lock().clone()
     }
 }
 
-impl HeldLock for Lock {
+impl HeldLock for ScriptedLock {
     fn renew(&self) -> BoxFuture<'_, Renewed> {
         struct Dropped<'a>(Option<&'a AtomicUsize>);
         impl Drop for Dropped<'_> {
@@ -88,9 +88,9 @@ impl Service {
         TestClock { start: Instant::now(), panics: Arc::default() }
     }
 
-    fn lease(&self, clock: &TestClock, takes: Duration, fails: bool) -> (Arc<Lock>, Watch) {
+    fn lease(&self, clock: &TestClock, takes: Duration, fails: bool) -> (Arc<ScriptedLock>, Watch) {
         let (renewed, dropped) = (Mutex::default(), AtomicUsize::new(0));
-        let lock = Arc::new(Lock { clock: clock.clone(), takes, fails, renewed, dropped });
+        let lock = Arc::new(ScriptedLock { clock: clock.clone(), takes, fails, renewed, dropped });
         let deadline = clock.now() + TTL;
         let state = Arc::new(LeaseState::new(Arc::new(clock.clone()), deadline, None));
         let locks = NonEmpty::new("1 invoice/42".parse().unwrap());
@@ -250,7 +250,7 @@ async fn the_first_look_comes_at_the_deadline_at_the_latest() {
     let state = Arc::new(LeaseState::new(Arc::new(clock.clone()), deadline, None));
     let locks = NonEmpty::new("1 invoice/42".parse().unwrap());
     let (renewed, dropped) = (Mutex::default(), AtomicUsize::new(0));
-    let held = Arc::new(Lock { clock, takes: AT_ONCE, fails: true, renewed, dropped });
+    let held = Arc::new(ScriptedLock { clock, takes: AT_ONCE, fails: true, renewed, dropped });
     let holding = Arc::new(Holding::new(locks, state, held));
     let _watch = service.0.watch(&Handle::current(), Arc::clone(&holding), TTL);
     sleep(TTL / 5).await;

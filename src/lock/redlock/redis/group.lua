@@ -1,11 +1,11 @@
 -- Release, lock and renew locks that are held alone: several in one step, each judged by itself.
 -- KEYS: the locks to release, to acquire, and to renew
--- ARGV: 1 how many are to be released, 2 how many acquired, 3 and on: for a release the owner; for an acquire owner
+-- ARGV: 1 the number of releases, 2 the number of acquires, 3 and on: for a release the owner; for an acquire owner
 -- and ttl in ms; for a renewal owner, ttl in ms, era and count of the lease; then the number of the request
 -- Returns: number era nonce, and for each lock in short 1 (released, renewed) or the count that was granted, below zero
 -- where the node keeps too many; or what its own script answers, or failed and why
--- Why in short: most locks need the same of the node, which is read once, and what they need of their own goes in
--- one command for all. A lock that is not like that is judged by its own script, after the others of its kind.
+-- Why in short: the state of the node is read once for all locks, and one command changes several of them. Any lock that
+-- needs more is judged by its own script, after the others of its kind.
 local call, releases, acquires = redis.call, tonumber(ARGV[1]), tonumber(ARGV[2])
 local is_needed, argument = #KEYS > releases, 3
 local function judge(own, key, ...)

@@ -50,7 +50,7 @@ pub(super) fn of_lock(request: &Request) -> Option<(&'static LockScript, &Resour
 /// What is run for one lock.
 pub(super) struct LockScript {
     pub(super) source: &'static str,
-    /// For several locks of one list; empty where there is no such request.
+    /// The script for several locks of one list; empty where no request needs one.
     pub(super) each: &'static str,
     /// The number of arguments of each lock.
     pub(super) arguments: usize,
