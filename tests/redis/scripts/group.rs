@@ -13,6 +13,20 @@ fn name(number: usize) -> Resource {
     Resource::new(format!("invoice/{number}")).unwrap()
 }
 
+fn acquire(number: usize, owner: Owner) -> Request {
+    let (resource, mode, ttl) = (name(number), Mode::Exclusive, SHORT);
+    Request::Acquire { resource, owner, mode, ttl }
+}
+
+fn release(number: usize, owner: Owner) -> Request {
+    Request::Release { resource: name(number), owner }
+}
+
+fn renew(number: usize, owner: Owner) -> Request {
+    let (resource, mode, ttl) = (name(number), Mode::Exclusive, SHORT);
+    Request::Renew { resource, owner, mode, token: Token::MIN, ttl }
+}
+
 /// Releases come first, then acquires, then renewals.
 fn place(request: &Request) -> usize {
     match request {
@@ -94,15 +108,15 @@ async fn a_group_is_answered_as_its_requests_would_be_alone() {
 #[tokio::test]
 async fn a_lock_that_is_none_fails_alone() {
     let (server, member) = admitted().await;
-    let acquire = |number, owner| {
-        let (resource, mode, ttl) = (name(number), Mode::Exclusive, SHORT);
-        Request::Acquire { resource, owner, mode, ttl }
-    };
     member.ask_each(vec![acquire(0, OWNER)]).await;
     server.cli(&["RPUSH", "{fencing}:lock:invoice/1", "a list"]);
-    let release = |number| Request::Release { resource: name(number), owner: OWNER };
-    let group =
-        vec![release(0), release(1), acquire(1, OTHER), acquire(2, OTHER), acquire(0, OTHER)];
+    let group = vec![
+        release(0, OWNER),
+        release(1, OWNER),
+        acquire(1, OTHER),
+        acquire(2, OTHER),
+        acquire(0, OTHER),
+    ];
     let answers = member.ask_each(group).await;
     assert_eq!(answers[0], Ok(Reply::Released));
     for failed in &answers[1..3] {
@@ -120,15 +134,56 @@ async fn a_lock_that_is_none_fails_alone() {
 #[tokio::test]
 async fn releases_of_a_group_come_again_with_their_script() {
     let (server, member) = admitted().await;
-    let acquire = |number, owner| {
-        let (resource, mode, ttl) = (name(number), Mode::Exclusive, SHORT);
-        Request::Acquire { resource, owner, mode, ttl }
-    };
     member.ask_each(vec![acquire(0, OWNER), acquire(1, OWNER)]).await;
     server.cli(&["SCRIPT", "FLUSH"]);
-    let release = |number| Request::Release { resource: name(number), owner: OWNER };
-    let answers = member.ask_each(vec![release(0), acquire(2, OTHER), release(1)]).await;
+    let answers =
+        member.ask_each(vec![release(0, OWNER), acquire(2, OTHER), release(1, OWNER)]).await;
     assert_eq!((&answers[0], &answers[2]), (&Ok(Reply::Released), &Ok(Reply::Released)));
     assert!(matches!(&answers[1], Err(Fault::Refused(why)) if why.contains("lost the scripts")));
     assert_eq!(server.cli(&["KEYS", "{fencing}:lock:*"]), "");
+}
+
+/// Each of these keeps a node from something, while all else is as usual: a short lock was granted a moment ago.
+#[tokio::test]
+async fn what_closes_a_node_closes_it_to_groups() {
+    let (server, member) = admitted().await;
+    let one_of_each = || vec![release(0, OWNER), acquire(1, OTHER), renew(2, OWNER)];
+    let first = member.ask_each(vec![acquire(0, OWNER), acquire(2, OWNER)]).await;
+    assert!(first.iter().all(|it| matches!(it, Ok(Reply::Granted { .. }))), "{first:?}");
+
+    // It belongs to another life of the server, or to another fleet.
+    let marker = server.cli(&["HGET", MEMORY, "admitted"]);
+    let (life, _) = marker.split_once(' ').unwrap();
+    for other in ["another-life a", &format!("{life} another-fleet")] {
+        server.cli(&["HSET", MEMORY, "admitted", other]);
+        for answer in member.ask_each(one_of_each()).await {
+            let refused = matches!(answer, Ok(Reply::NotAdmitted | Reply::OtherFleet(_)));
+            assert!(refused, "{other}: {answer:?}");
+        }
+    }
+    server.cli(&["HSET", MEMORY, "admitted", &marker]);
+
+    // It is in quarantine. Whoever has a lock may give it back.
+    server.cli(&["SET", QUARANTINE, "60000", "PX", "60000"]);
+    let answers = member.ask_each(one_of_each()).await;
+    assert_eq!(answers[0], Ok(Reply::Released));
+    for answer in &answers[1..] {
+        assert!(matches!(answer, Ok(Reply::Quarantined { .. })), "{answer:?}");
+    }
+    server.cli(&["DEL", QUARANTINE]);
+
+    // It is not noted that the fleet was in use: a start would not wait for its locks.
+    for request in [acquire(3, OTHER), renew(2, OWNER)] {
+        server.cli(&["HDEL", MEMORY, "granted"]);
+        member.ask_each(vec![request]).await;
+        assert_eq!(server.cli(&["HGET", MEMORY, "granted"]), "1");
+    }
+
+    // The count of the resource has run out, or the node has too many counts.
+    server.cli(&["HSET", MEMORY, "c:invoice/4", "999999"]);
+    assert_eq!(member.ask_each(vec![acquire(4, OTHER)]).await, [Ok(Reply::Exhausted)]);
+    let fill = "for n = 1, 100000 do redis.call('HSET', KEYS[1], 'c:x' .. n, 1) end";
+    server.cli(&["EVAL", fill, "1", MEMORY]);
+    let answers = member.ask_each(vec![acquire(5, OTHER)]).await;
+    assert!(matches!(answers[0], Ok(Reply::Granted { crowded: true, .. })), "{answers:?}");
 }

@@ -21,7 +21,7 @@ local answers, is_ours = {ARGV[#ARGV], memory[3], memory[2]}, memory[1] == MARKE
 local noted = 0
 if is_ours and is_needed then
   local kept = redis.pcall('MGET', QUARANTINE, LATEST)
-  if kept[2] and not kept[1] then noted = math.min(call('PTTL', LATEST), tonumber(kept[2]) or 0, 60000) end
+  if kept[2] and not kept[1] then noted = math.min(call('PTTL', LATEST), tonumber(kept[2]) or 0) end
 end
 if releases > 0 then
   local waited, gone, at = {LONG}, {}, 0
