@@ -44,7 +44,7 @@ fn pids(files: &[PathBuf]) -> Vec<u32> {
 fn a_job_with_groups_and_sessions_of_its_own_ends_with_a_lost_lease() {
     let (servers, folder) = (five(), tempfile::tempdir().unwrap());
     let (files, script) = strays(folder.path(), "trap '' TERM HUP");
-    let child = run(&servers, &["--ttl", "3s"], &script).spawn().unwrap();
+    let child = run(&servers, &["--ttl", "8s"], &script).spawn().unwrap();
     let pids = pids(&files);
     servers.iter().for_each(|server| server.signal("STOP"));
     let ended = end(child);
@@ -88,7 +88,7 @@ fn it_ends_with_a_signal() {
 fn it_ends_with_fencing_whatever_it_ignores() {
     let (servers, folder) = (five(), tempfile::tempdir().unwrap());
     let (files, script) = strays(folder.path(), "trap '' TERM HUP");
-    let child = run(&servers, &["--ttl", "3s"], &script).spawn().unwrap();
+    let child = run(&servers, &["--ttl", "8s"], &script).spawn().unwrap();
     let pids = pids(&files);
     signal(child.id(), "KILL");
     until("the end of the job", || !pids.iter().any(|pid| runs(*pid)));
@@ -133,7 +133,7 @@ fn a_reader_of_stderr_that_stands_still_keeps_no_job_alive() {
         let (servers, folder) = (five(), tempfile::tempdir().unwrap());
         let (reader, writer) = full_pipe();
         let (files, script) = strays(folder.path(), "");
-        let mut command = run(&servers, &["--ttl", "3s"], &script);
+        let mut command = run(&servers, &["--ttl", "8s"], &script);
         let child = command.stderr(writer).spawn().unwrap();
         drop(command);
         let pids = pids(&files);
@@ -205,8 +205,15 @@ fn lane(urls: &str, folder: &Path, lane: usize, rounds: usize) {
     for round in 0..rounds {
         let mut command = fencing_at(urls);
         let ways = ["timeout 1000", "setsid --fork", "", "trap '' TERM;"];
-        command.args(["run", "--resource", &format!("lane/{lane}"), "--ttl", "2s", "--"]);
-        command.args(["sh", "-c", &job.replace("{}", ways[round % 4])]);
+        command.args(["run", "--resource", &format!("lane/{lane}"), "--ttl", "6s"]);
+        command.args([
+            "--node-budget",
+            "1s",
+            "--",
+            "sh",
+            "-c",
+            &job.replace("{}", ways[round % 4]),
+        ]);
         command.stderr(writer.try_clone().unwrap());
         let mut child: Child = command.spawn().unwrap();
         drop(command);

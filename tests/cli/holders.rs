@@ -57,8 +57,11 @@ fn listed_and_released(command: impl Fn() -> Command, of: Option<u64>) {
         "{table:?}"
     );
 
-    ask(command(), &["run", "--resource", "invoice/42", "--wait", "0s", "--", "true"])
-        .says(75, "is held by another client, billing-7 since 20");
+    ask(
+        command(),
+        &["run", "--resource", "invoice/42", "--wait", "0s", "--node-budget", "1s", "--", "true"],
+    )
+    .says(75, "is held by another client, billing-7 since 20");
 
     // It says what it would do, and what it cannot.
     let release = ["release", "--resource", "invoice/42"];

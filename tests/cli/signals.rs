@@ -98,7 +98,7 @@ fn a_suspension_stops_the_command_as_well() {
     let servers = five();
     let folder = tempfile::tempdir().unwrap();
     let ready = folder.path().join("ready");
-    let child = run(&servers, &["--ttl", "3s"], &sleeper(&ready, ":")).spawn().unwrap();
+    let child = run(&servers, &["--ttl", "10s"], &sleeper(&ready, ":")).spawn().unwrap();
     let command: u32 = line(&ready).parse().unwrap();
     signal(child.id(), "TSTP");
     until("both stand still", || stopped(child.id()) && stopped(command));

@@ -62,7 +62,7 @@ fn until_it_hangs_or_dies(url: &str, signal: impl Fn(&str)) {
         "trap 'echo terminated; exit 0' TERM; echo x > {}; while :; do sleep 0.05; done",
         ready.display()
     );
-    let child = run(&["--database", url, "--ttl", "2s"], &script).spawn().unwrap();
+    let child = run(&["--database", url, "--ttl", "8s"], &script).spawn().unwrap();
     line(&ready);
     signal("STOP");
     let ended = end(child);

@@ -166,7 +166,7 @@ async fn a_user_with_the_rights_of_the_guide_shortens_several() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_forgot_is_noticed_by_renewals_of_several() {
     let servers = five();
-    let builder = as_the_guide_says(&servers).ttl(Duration::from_secs(3));
+    let builder = as_the_guide_says(&servers).ttl(Duration::from_secs(10));
     let redlock = builder.build().unwrap();
     let several = ["a", "b"].map(named);
     let lease = redlock.acquire_all(&several).await.unwrap();

@@ -8,8 +8,8 @@ use crate::fleet::*;
 use crate::proxy::proxy;
 
 fn client(builder: RedlockBuilder) -> Redlock {
-    let builder = builder.ttl(Duration::from_secs(1)).wait(Duration::from_secs(5));
-    builder.node_budget(Duration::from_millis(250)).build().unwrap()
+    let builder = builder.ttl(Duration::from_secs(3)).wait(PATIENCE);
+    builder.node_budget(Duration::from_secs(1)).build().unwrap()
 }
 
 async fn lease(redlock: &Redlock) -> Result<(), AcquireError> {

@@ -6,7 +6,7 @@ use crate::fleet::*;
 
 fn client(servers: &[RedisServer]) -> RedlockBuilder {
     // A busy machine takes the processors from the servers.
-    service(servers).ttl(Duration::from_secs(2)).node_budget(Duration::from_millis(500))
+    service(servers).ttl(Duration::from_secs(5)).node_budget(Duration::from_secs(2))
 }
 
 #[tokio::test]

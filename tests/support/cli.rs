@@ -91,7 +91,7 @@ pub fn run(servers: &[RedisServer], options: &[&str], script: &str) -> Command {
 }
 
 /// How long a node may take, in milliseconds: a second, or a quarter of a shorter TTL.
-fn patience(options: &[&str]) -> u64 {
+pub fn patience(options: &[&str]) -> u64 {
     let ttl = options.iter().skip_while(|option| **option != "--ttl").nth(1);
     let millis = ttl.and_then(|ttl| match ttl.strip_suffix("ms") {
         Some(millis) => millis.parse().ok(),

@@ -74,7 +74,7 @@ impl Nemesis {
 
     /// Waits until so many clients have had a lease.
     pub fn first_leases(&self, clients: usize) -> Result<(), String> {
-        let end = Instant::now() + Duration::from_secs(60);
+        let end = Instant::now() + Duration::from_secs(180);
         while Instant::now() < end {
             let events = self.events.lock();
             let leased = events.iter().filter_map(|event| match event {

@@ -102,7 +102,7 @@ async fn work(args: &Args, nemesis: &Arc<Nemesis>) {
     nemesis.heal();
     println!("{:>5} s  healed", start.elapsed().as_secs());
     // The checker says who has not: here only for how long that is waited for.
-    let patience = Instant::now() + Duration::from_secs(60);
+    let patience = Instant::now() + Duration::from_secs(180);
     while !nemesis.recovered(args.clients) && Instant::now() < patience {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }

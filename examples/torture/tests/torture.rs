@@ -35,8 +35,14 @@ fn real_processes_under_all_faults() {
 
 #[test]
 fn without_the_fence_it_corrupts() {
-    let arguments = ["--minutes", "0.2", "--seed", "2", "--faults", "stop-client", "--unguarded"];
-    let (nothing_found, text) = torture(&arguments);
-    assert!(!nothing_found, "{text}");
-    assert!(text.contains("\nI3: "), "{text}");
+    // A slow machine plays few leases in that time.
+    let shown = (2..7).any(|seed| {
+        let seed = seed.to_string();
+        let arguments =
+            ["--minutes", "0.2", "--seed", &seed, "--faults", "stop-client", "--unguarded"];
+        let (nothing_found, text) = torture(&arguments);
+        println!("{text}");
+        !nothing_found && text.contains("\nI3: ")
+    });
+    assert!(shown, "no late write in five runs");
 }

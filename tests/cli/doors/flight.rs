@@ -48,7 +48,7 @@ fn a_request_that_was_answered_early_is_in_flight_until_its_upload_has_ended() {
 #[test]
 fn an_upload_that_breaks_off_behind_its_answer_keeps_the_resource_closed() {
     let upstream = Upstream::start();
-    let door = Door::proxy(&upstream, &[&WAIT[..], &["--quarantine", "2s"]].concat());
+    let door = Door::proxy(&upstream, &[&WAIT[..], &["--quarantine", "6s"]].concat());
     let client = begin(&door, "/early/a");
     let early = read(&mut BufReader::new(client.try_clone().unwrap())).unwrap();
     assert_eq!(early.status, 200);
@@ -121,7 +121,7 @@ fn an_upload_that_the_service_does_not_read_is_stopped() {
     // It answers in the middle of the upload, and reads nothing more.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut command = super::proxy(&format!("http://{}", listener.local_addr().unwrap()));
-    command.args(["--forget-marks-on-exit", "--clean-start", "--upstream-timeout", "300ms"]);
+    command.args(["--forget-marks-on-exit", "--clean-start", "--upstream-timeout", "3s"]);
     command.args(["--quarantine", "1s", "--client-timeout", "10m"]);
     let door = Door::start(command);
     let mut client = begin(&door, "/files/a");
@@ -144,7 +144,7 @@ fn an_upload_that_the_service_does_not_read_is_stopped() {
 #[test]
 fn a_client_that_goes_away_takes_nothing_from_the_hold() {
     let upstream = Upstream::start();
-    let door = Door::proxy(&upstream, &["--limit", "800ms", "--quarantine", "2s"]);
+    let door = Door::proxy(&upstream, &["--limit", "800ms", "--quarantine", "6s"]);
     let headers = [("Fencing-Token", "33"), ("Content-Length", "0")];
     let mut client = connect(door.requests);
     client.write_all(head("PUT", "/torn/a", &headers).as_bytes()).unwrap();

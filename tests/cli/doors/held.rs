@@ -9,7 +9,7 @@ use super::{Door, proxy};
 use support::cli::until;
 
 /// Newer tokens wait for a moment only, and the quarantine outlasts the test.
-const LONG: [&str; 6] = ["--limit", "300ms", "--quarantine", "10m", "--upstream-timeout", "300ms"];
+const LONG: [&str; 6] = ["--limit", "300ms", "--quarantine", "10m", "--upstream-timeout", "2s"];
 
 fn assert_closed(answer: &Answer) {
     assert_eq!(answer.status, 503, "{answer:?}");
@@ -92,7 +92,7 @@ fn a_client_that_waits_no_longer_is_not_sent() {
 #[test]
 fn an_answer_that_never_comes_keeps_the_resource_closed_for_the_quarantine() {
     let upstream = Upstream::start();
-    let options = ["--limit", "100ms", "--quarantine", "2s", "--upstream-timeout", "100ms"];
+    let options = ["--limit", "100ms", "--quarantine", "6s", "--upstream-timeout", "100ms"];
     let door = Door::proxy(&upstream, &options);
     assert_eq!(put(door.requests, "/slow/a", 33, "33").status, 504);
     assert_closed(&put(door.requests, "/slow/a", 34, "34"));
@@ -104,7 +104,7 @@ fn an_answer_that_never_comes_keeps_the_resource_closed_for_the_quarantine() {
 #[test]
 fn a_connection_that_breaks_says_nothing_about_the_work() {
     let upstream = Upstream::start();
-    let door = Door::proxy(&upstream, &["--limit", "100ms", "--quarantine", "2s"]);
+    let door = Door::proxy(&upstream, &["--limit", "100ms", "--quarantine", "6s"]);
     let cut = put(door.requests, "/cut/a", 33, "33");
     assert_eq!((cut.status, cut.json()["type"].as_str()), (502, Some("urn:fencing:in-doubt")));
     assert_closed(&put(door.requests, "/cut/a", 34, "34"));
@@ -131,7 +131,7 @@ fn an_answer_that_breaks_off_keeps_the_resource_closed() {
 #[test]
 fn an_upload_that_breaks_off_keeps_the_resource_closed() {
     let upstream = Upstream::start();
-    let door = Door::proxy(&upstream, &["--limit", "100ms", "--quarantine", "2s"]);
+    let door = Door::proxy(&upstream, &["--limit", "100ms", "--quarantine", "6s"]);
     let mut client = connect(door.requests);
     let headers = [("Fencing-Token", "33"), ("Content-Length", "9")];
     client.write_all((head("PUT", "/files/a", &headers) + "33").as_bytes()).unwrap();
@@ -179,7 +179,7 @@ fn what_was_not_sent_keeps_nothing_closed() {
 fn what_an_earlier_proxy_has_sent_keeps_everything_closed_at_the_start() {
     let upstream = Upstream::start();
     let mut command = proxy(&upstream.url());
-    command.args(["--forget-marks-on-exit", "--quarantine", "2s", "--limit", "100ms"]);
+    command.args(["--forget-marks-on-exit", "--quarantine", "8s", "--limit", "100ms"]);
     command.args(["--stop-within", "1s"]);
     let door = Door::start(command);
     assert_eq!(get(door.status, "/livez").status, 200);

@@ -10,8 +10,7 @@ use support::cli::{five, until};
 #[test]
 fn a_client_that_dawdles_loses_its_connection() {
     let upstream = Upstream::start();
-    let options =
-        ["--header-timeout", "300ms", "--client-timeout", "300ms", "--quarantine", "100ms"];
+    let options = ["--header-timeout", "2s", "--client-timeout", "2s", "--quarantine", "100ms"];
     let door = Door::proxy(&upstream, &options);
     for begun in ["", "P", "PRI * HT", "PUT /files/a HT", "PUT /files/a HTTP/1.1\r\nHost: a\r\nX"] {
         let mut stream = connect(door.requests);
@@ -72,7 +71,8 @@ fn a_request_with_a_token_uses_no_connection_twice() {
         }
     }
     // Reads share one, besides those of the writes.
-    assert_eq!(upstream.connections(), 4);
+    // One that is not back yet may cost another.
+    assert!((4..=5).contains(&upstream.connections()));
 }
 
 #[test]

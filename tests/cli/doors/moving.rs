@@ -53,7 +53,7 @@ fn a_late_request_is_in_flight_while_the_service_reads_it() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut command = proxy(&format!("http://{}", listener.local_addr().unwrap()));
     command.args(["--forget-marks-on-exit", "--clean-start", "--limit", "100ms"]);
-    command.args(["--upstream-timeout", "300ms", "--quarantine", "2s"]);
+    command.args(["--upstream-timeout", "300ms", "--quarantine", "5s"]);
     let events = slow(listener);
     let door = Door::start(command);
     let client = connect(door.requests);
@@ -80,15 +80,15 @@ fn a_late_request_is_in_flight_while_the_service_reads_it() {
 #[test]
 fn a_client_that_slept_in_its_upload_may_go_on() {
     let upstream = Upstream::start();
-    let options = ["--limit", "100ms", "--quarantine", "2s", "--upstream-timeout", "300ms"];
+    let options = ["--limit", "100ms", "--quarantine", "5s", "--upstream-timeout", "300ms"];
     let door = Door::proxy(&upstream, &options);
     let mut client = connect(door.requests);
-    let headers = [("Fencing-Token", "33"), ("Content-Length", "8")];
+    let headers = [("Fencing-Token", "33"), ("Content-Length", "14")];
     client.write_all((head("PUT", "/files/a", &headers) + "xx").as_bytes()).unwrap();
     let late = read(&mut BufReader::new(client.try_clone().unwrap())).unwrap();
     assert_eq!(late.status, 504, "{late:?}");
     // For longer than the quarantine in all.
-    for _ in 0..6 {
+    for _ in 0..12 {
         assert_eq!(put(door.requests, "/files/a", 34, "").status, 503);
         client.write_all(b"x").unwrap();
         std::thread::sleep(Duration::from_millis(500));
@@ -103,7 +103,7 @@ fn a_client_that_slept_in_its_upload_may_go_on() {
 #[test]
 fn a_start_covers_what_an_earlier_proxy_still_sends() {
     let upstream = Upstream::start();
-    let options = ["--quarantine", "1s", "--upstream-timeout", "1s", "--stop-within", "8s"];
+    let options = ["--quarantine", "3s", "--upstream-timeout", "3s", "--stop-within", "30s"];
     let first = Door::proxy(&upstream, &options);
     let mut client = connect(first.requests);
     let headers = [("Fencing-Token", "33"), ("Content-Length", "8")];

@@ -151,7 +151,7 @@ fn a_lease_of_the_old_list_ends_and_the_next_has_a_larger_token() {
     let folder = tempfile::tempdir().unwrap();
     let ready = folder.path().join("ready");
     let script = format!("echo $FENCING_TOKEN > {}; sleep 60", ready.display());
-    let holder = run(&from, &["--ttl", "2s"], &script).spawn().unwrap();
+    let holder = run(&from, &["--ttl", "10s"], &script).spawn().unwrap();
     let token: u64 = line(&ready).parse().unwrap();
     let ended = finish(mover(&from, &to));
     moved(&ended, &to);
@@ -159,9 +159,9 @@ fn a_lease_of_the_old_list_ends_and_the_next_has_a_larger_token() {
     let stop = format!("Leave what is left of the old list ({}) running", servers[0].url());
     assert!(ended.stdout.contains(&stop), "{}", ended.stdout);
     // Nobody gets it while it may be held.
-    let early = finish(run(&to, &["--ttl", "2s", "--wait", "0s"], "echo never"));
+    let early = finish(run(&to, &["--ttl", "10s", "--wait", "0s"], "echo never"));
     assert_eq!(early.code, Some(69), "{}", early.stderr);
-    assert!(lease(&to, &["--ttl", "2s", "--wait", "25s"]).unwrap() > token);
+    assert!(lease(&to, &["--ttl", "10s", "--wait", "60s"]).unwrap() > token);
     end(holder).says(76, "lease lost");
 }
 

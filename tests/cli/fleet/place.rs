@@ -8,7 +8,7 @@ use fencing::Resource;
 use fencing::lock::redlock::RedlockBuilder;
 use serde_json::Value;
 
-use support::cli::{Ended, fencing_at, finish, lines_of};
+use support::cli::{Ended, fencing_at, finish, lines_of, patience};
 use support::redis::RedisServer;
 
 pub const RESOURCE: &str = "invoice/42";
@@ -58,7 +58,11 @@ pub fn mover(from: &str, to: &str) -> Command {
 
 pub fn run(list: &str, options: &[&str], script: &str) -> Command {
     let mut command = command(list, &["run", "--resource", RESOURCE]);
-    command.args(options).args(["--", "sh", "-c", script]);
+    command.args(options);
+    if !options.contains(&"--node-budget") {
+        command.args(["--node-budget", &format!("{}ms", patience(options))]);
+    }
+    command.args(["--", "sh", "-c", script]);
     command
 }
 

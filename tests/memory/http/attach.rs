@@ -89,7 +89,7 @@ async fn a_lease_that_is_over_takes_no_place_of_a_limit() {
 async fn a_lease_that_ran_out_is_over() {
     let node = fencing::lock::redlock::MemoryNode::new("a");
     let service = fencing::Redlock::builder().nodes([node]).renew(false);
-    let service = service.ttl(Duration::from_millis(500)).build().unwrap();
+    let service = service.ttl(Duration::from_secs(2)).build().unwrap();
     let lease = service.acquire(&file()).await.unwrap();
     assert_eq!(lease.held(), Some(lease.sequencer()));
     lease.lost().await;

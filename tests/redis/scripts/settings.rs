@@ -28,7 +28,8 @@ async fn a_server_that_may_evict_by_now_is_not_prepared() {
 async fn a_flushed_server_that_may_evict_by_now_is_not_admitted() {
     let servers = servers(1);
     let server = &servers[0];
-    let redlock = service(&servers).wait(Duration::ZERO).build().unwrap();
+    let redlock =
+        service(&servers).wait(Duration::ZERO).node_budget(Duration::from_secs(2)).build().unwrap();
     redlock.try_acquire(&resource()).await.unwrap().release().await.unwrap();
     may_evict(server);
     server.cli(&["FLUSHALL"]);

@@ -99,7 +99,7 @@ async fn a_lease_that_expired_in_the_database_alone_was_not_held_until_its_relea
 #[tokio::test]
 async fn an_operator_may_set_it_free() {
     let place = ready().await;
-    let lock = short(&place.pool, Duration::from_secs(3)).build().unwrap();
+    let lock = short(&place.pool, Duration::from_secs(9)).build().unwrap();
     let first = lock.acquire(&resource()).await.unwrap();
     run(&place, words::FREE).await;
     let told = tokio::time::timeout(LONG / 2, first.lost()).await;
@@ -111,7 +111,7 @@ async fn an_operator_may_set_it_free() {
 #[tokio::test]
 async fn it_is_held_for_max_hold_at_most() {
     let place = ready().await;
-    let ttl = Duration::from_secs(1);
+    let ttl = Duration::from_secs(4);
     let lock = short(&place.pool, ttl).max_hold(ttl * 3 / 2).build().unwrap();
     let lease = lock.acquire(&resource()).await.unwrap();
     assert_eq!(lease.lost().await, Loss::MaxHold);

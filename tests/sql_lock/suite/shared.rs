@@ -81,7 +81,7 @@ async fn the_row_expires_with_its_last_part() {
 #[tokio::test]
 async fn the_watchdog_keeps_a_part() {
     let place = ready().await;
-    let lock = short(&place.pool, Duration::from_secs(3)).build().unwrap();
+    let lock = short(&place.pool, Duration::from_secs(9)).build().unwrap();
     let part = lock.acquire_shared(&resource()).await.unwrap();
     let long = async {
         for _ in 0..12 {
@@ -349,7 +349,7 @@ async fn parts_that_an_older_client_has_left_there_are_over() {
 #[tokio::test]
 async fn an_operator_may_set_it_free() {
     let place = ready().await;
-    let lock = short(&place.pool, Duration::from_secs(3)).build().unwrap();
+    let lock = short(&place.pool, Duration::from_secs(9)).build().unwrap();
     let part = lock.acquire_shared(&resource()).await.unwrap();
     run(&place, words::FREE).await;
     let lost = timeout(LONG / 2, part.lost()).await;
