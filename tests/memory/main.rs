@@ -1,7 +1,6 @@
 //! What needs nothing but this process: memory nodes, memory marks, SQLite in memory, and mostly
 //! paused time.
 
-mod cancel;
 mod driver;
 mod faulty;
 mod first_use;

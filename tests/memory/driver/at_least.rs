@@ -4,33 +4,6 @@ use crate::driver::fleet::*;
 
 const LEAST: Duration = Duration::from_secs(4);
 
-#[tokio::test(start_paused = true)]
-async fn a_lease_that_is_released_early_leaves_the_lock_closed() {
-    for dropped in [false, true] {
-        let fleet = Fleet::started().await;
-        let redlock = fleet.service().lock_at_least_for(LEAST).build().unwrap();
-        let start = Instant::now();
-        let lease = redlock.acquire(&resource()).await.unwrap();
-        let lost = lease.lost();
-        sleep(LEAST / 4).await;
-        match dropped {
-            true => drop(lease),
-            false => assert_eq!(lease.release().await, Ok(Released::Released)),
-        }
-        redlock.settle().await;
-        // It is over at once, though the lock is not free.
-        assert_eq!(lost.await, Loss::Released);
-        assert_eq!(start.elapsed(), LEAST / 4);
-        fleet.assert_ran(&["acquire", "shorten"]);
-        match redlock.try_acquire(&resource()).await {
-            Err(AcquireError::Held { retry_after, .. }) => assert_eq!(retry_after, LEAST * 3 / 4),
-            other => panic!("{other:?}"),
-        }
-        sleep(LEAST * 3 / 4).await;
-        redlock.try_acquire(&resource()).await.unwrap().release().await.unwrap();
-    }
-}
-
 /// A lease that lasted for long enough is released as any other, and so is an attempt that is lost.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_lasted_for_long_enough_frees_the_lock() {

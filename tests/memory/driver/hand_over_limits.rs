@@ -61,10 +61,12 @@ async fn short_holds_follow_one_another_within_a_process() {
     assert!(notified <= holds / 4, "{notified} of {holds}");
 }
 
-/// Where nobody else of the process waits, each release is notified.
+/// Where nobody else of the process waits, each release is notified, and two processes take turns.
 #[tokio::test(start_paused = true)]
 async fn who_is_alone_has_no_turn() {
     let fleet = Fleet::started().await;
+    let (_, longest) = turns(&fleet, 1, RETRY * 5, RETRY * 750).await;
+    assert!(longest < RETRY * 15, "{longest:?}");
     let (turns, _) = turns(&fleet, 1, Duration::from_millis(1), Duration::from_secs(5)).await;
     let long = turns.iter().filter(|turn| **turn > 1).count();
     assert!(turns.len() > 100 && long <= turns.len() / 10, "{turns:?}");

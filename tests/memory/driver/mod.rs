@@ -4,6 +4,7 @@
 
 mod at_least;
 mod boottime;
+mod cancelled;
 mod closed;
 mod crowd;
 mod deadline;

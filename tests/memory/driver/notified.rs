@@ -53,32 +53,6 @@ async fn the_longest_waiter_is_notified_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_that_ask_again_at_once_take_turns() {
-    let fleet = Fleet::started().await;
-    let hold = Duration::from_millis(500);
-    let clients: Vec<_> = (0..2)
-        .map(|_| {
-            let redlock = fleet.process();
-            tokio::spawn(async move {
-                let mut longest = Duration::ZERO;
-                for _ in 0..75 {
-                    let asked = Instant::now();
-                    let lease = redlock.acquire(&resource()).await.unwrap();
-                    longest = longest.max(asked.elapsed());
-                    sleep(hold).await;
-                    lease.release().await.unwrap();
-                }
-                longest
-            })
-        })
-        .collect();
-    for client in clients {
-        let longest = client.await.unwrap();
-        assert!(longest < hold * 3, "{longest:?}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn waiters_ask_seldom() {
     let fleet = Fleet::started().await;
     let _lease = fleet.process().acquire(&resource()).await.unwrap();
@@ -118,22 +92,6 @@ async fn forged_hints_raise_no_storm() {
     sleep(RETRY * 100).await;
     let asked = fleet.acquires() - asked;
     assert!(asked <= 110, "{asked}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_waiter_that_gives_up_is_in_nobodys_way() {
-    let fleet = Fleet::started().await;
-    let lease = fleet.process().acquire(&resource()).await.unwrap();
-    let (first, second) = (fleet.process(), fleet.process());
-    let gone = timeout(RETRY * 30, async move { first.acquire(&resource()).await.map(drop) });
-    let gone = tokio::spawn(gone);
-    sleep(RETRY).await;
-    let waiter = waits(&second, Duration::ZERO);
-    assert!(gone.await.unwrap().is_err());
-    sleep(RETRY).await;
-    let start = Instant::now();
-    lease.release().await.unwrap();
-    assert_eq!(waiter.await.unwrap() - start, Duration::ZERO);
 }
 
 /// The holder is gone: its lock ends by itself. All ask within a retry delay of that, one gets it, and

@@ -16,7 +16,7 @@ async fn pauses(from: u64) -> Vec<Duration> {
     seed(Some(from));
     assert!(contender.acquire(&resource()).await.is_err());
     seed(None);
-    let acquires = wire.acquires();
+    let acquires = wire.state().acquires.clone();
     let pauses: Vec<Duration> = acquires.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(pauses.len() > 20, "{pauses:?}");
     pauses

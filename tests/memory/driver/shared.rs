@@ -62,26 +62,6 @@ async fn readers_wait_together_for_the_notified_writer() {
     }
 }
 
-/// Each one that is let in has the next one notified.
-#[tokio::test(start_paused = true)]
-async fn a_release_lets_all_in_who_wait_to_share() {
-    let fleet = Fleet::started().await;
-    let lease = fleet.process().acquire(&resource()).await.unwrap();
-    let readers: Vec<_> = (0..10).map(|_| joins(&fleet.process())).collect();
-    sleep(MAX_DELAY * 4).await;
-    let (token, start) = (lease.token(), Instant::now());
-    lease.release().await.unwrap();
-    let mut parts = Vec::new();
-    for reader in readers {
-        let (at, part) = reader.await.unwrap();
-        assert_eq!(at - start, Duration::ZERO);
-        parts.push(part);
-    }
-    // The counts agree, so all of them have one token.
-    let tokens: Vec<_> = parts.iter().map(SharedLease::token).collect();
-    assert!(tokens.iter().all(|it| *it == tokens[0] && *it > token), "{tokens:?}");
-}
-
 /// One that has waited longer than the one which closed the lock is notified first, may not join, and passes the
 /// hint on.
 #[tokio::test(start_paused = true)]
@@ -171,21 +151,4 @@ async fn a_part_without_a_majority_is_lost_and_the_others_stay() {
     part.release().await.unwrap();
     let next = well.try_acquire(&resource()).await.unwrap();
     assert!(next.token() > lost.token());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_renewal_heals_a_part() {
-    let fleet = Fleet::started().await;
-    let lock = fleet.process();
-    let first = lock.acquire_shared(&resource()).await.unwrap();
-    let second = fleet.process().acquire_shared(&resource()).await.unwrap();
-    for node in &fleet.nodes {
-        node.expire(&resource());
-        sleep(TTL).await;
-    }
-    assert!(!first.valid_for().is_zero() && !second.valid_for().is_zero());
-    first.release().await.unwrap();
-    assert!(lock.try_acquire(&resource()).await.is_err());
-    second.release().await.unwrap();
-    lock.try_acquire(&resource()).await.unwrap().release().await.unwrap();
 }

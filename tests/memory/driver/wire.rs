@@ -1,14 +1,14 @@
-//! A node whose sessions do with each request what a test says.
+//! A node that does with each request what a test says.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
 use fencing_protocol::Fleet;
-use futures_util::future::{pending, ready};
+use futures_util::future::{join_all, pending, ready};
 
 use crate::driver::fleet::*;
 
 /// What becomes of one request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub enum Fate {
     /// It runs, and is answered.
     Runs,
@@ -18,65 +18,51 @@ pub enum Fate {
     Silence,
     /// The session breaks, for this caller.
     Breaks,
+    /// The node has no memory left for it.
+    Full,
 }
 
 type Rule = Box<dyn Fn(u64, &Request) -> Fate + Send>;
 
-/// The requests that came, with the number of their session, the first being 1.
-type Log = Vec<(Instant, u64, Request)>;
-
 #[derive(Clone)]
 pub struct Wire {
     node: MemoryNode,
-    rule: Arc<Mutex<Rule>>,
-    sessions: Arc<Mutex<u64>>,
-    /// The sessions up to this one are gone.
-    cut: Arc<Mutex<u64>>,
+    state: Arc<Mutex<State>>,
+}
+
+pub struct State {
+    rule: Rule,
+    /// How many were opened: the number of the newest.
+    pub sessions: u64,
     /// The sessions up to this one do not answer when they are tried.
-    hung: Arc<Mutex<u64>>,
-    log: Arc<Mutex<Log>>,
+    hung: u64,
+    /// When each acquire came.
+    pub acquires: Vec<Instant>,
+    /// How many requests each call has brought.
+    pub calls: Vec<usize>,
 }
 
 impl Wire {
     /// Every request runs so far.
     pub fn new(node: MemoryNode) -> Wire {
         let rule: Rule = Box::new(|_, _| Fate::Runs);
-        let rule = Arc::new(Mutex::new(rule));
-        let (sessions, cut, hung) = (Arc::default(), Arc::default(), Arc::default());
-        Wire { node, rule, sessions, cut, hung, log: Arc::default() }
+        let state = State { rule, sessions: 0, hung: 0, acquires: Vec::new(), calls: Vec::new() };
+        Wire { node, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// From now on.
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// From now on, by the number of the session.
     pub fn rule(&self, rule: impl Fn(u64, &Request) -> Fate + Send + 'static) {
-        *self.rule.lock().unwrap() = Box::new(rule);
+        self.state().rule = Box::new(rule);
     }
 
-    /// How many sessions were opened.
-    pub fn sessions(&self) -> u64 {
-        *self.sessions.lock().unwrap()
-    }
-
-    /// Ends the sessions up to this one, which shows when one is tried.
-    pub fn cut(&self, last: u64) {
-        *self.cut.lock().unwrap() = last;
-    }
-
-    /// Has the sessions up to this one not answer when they are tried, as half a connection does.
-    pub fn hang(&self, last: u64) {
-        *self.hung.lock().unwrap() = last;
-    }
-
-    /// When each acquire came.
-    pub fn acquires(&self) -> Vec<Instant> {
-        let log = self.log.lock().unwrap();
-        let acquires = log.iter().filter(|(_, _, what)| matches!(what, Request::Acquire { .. }));
-        acquires.map(|(at, _, _)| *at).collect()
-    }
-
-    /// How many releases came.
-    pub fn releases(&self) -> usize {
-        let log = self.log.lock().unwrap();
-        log.iter().filter(|(_, _, what)| matches!(what, Request::Release { .. })).count()
+    /// Has the open sessions not answer when they are tried, as half a connection does.
+    pub fn hang(&self) {
+        let mut state = self.state();
+        state.hung = state.sessions;
     }
 }
 
@@ -89,13 +75,9 @@ impl Node for Wire {
         let (opening, wire) = (self.node.open(fleet), self.clone());
         async move {
             let inner = opening.await?;
-            let number = {
-                let mut sessions = wire.sessions.lock().unwrap();
-                *sessions += 1;
-                *sessions
-            };
-            let session: Box<dyn Session> = Box::new(Wired { inner, wire, number });
-            Ok(session)
+            wire.state().sessions += 1;
+            let number = wire.state().sessions;
+            Ok(Box::new(Wired { inner, wire, number }) as Box<dyn Session>)
         }
         .boxed()
     }
@@ -109,18 +91,16 @@ struct Wired {
 
 impl Session for Wired {
     fn check(&self) -> BoxFuture<'static, Result<(), Fault>> {
-        if self.number <= *self.wire.hung.lock().unwrap() {
-            return pending().boxed();
-        }
-        let gone = self.number <= *self.wire.cut.lock().unwrap();
-        let gone = gone.then(|| Fault::Disconnected("cut by a test".into()));
-        ready(gone.map_or(Ok(()), Err)).boxed()
+        let hangs = self.number <= self.wire.state().hung;
+        if hangs { pending().boxed() } else { ready(Ok(())).boxed() }
     }
 
     fn call(&self, request: Request) -> BoxFuture<'static, Result<Reply, Fault>> {
-        let fate = (self.wire.rule.lock().unwrap())(self.number, &request);
-        self.wire.log.lock().unwrap().push((Instant::now(), self.number, request.clone()));
-        match fate {
+        let mut state = self.wire.state();
+        if matches!(request, Request::Acquire { .. }) {
+            state.acquires.push(Instant::now());
+        }
+        match (state.rule)(self.number, &request) {
             Fate::Runs => self.inner.call(request),
             Fate::After(time) => {
                 let call = self.inner.call(request);
@@ -133,6 +113,12 @@ impl Session for Wired {
             }
             Fate::Silence => pending().boxed(),
             Fate::Breaks => ready(Err(Fault::Disconnected("broken by a test".into()))).boxed(),
+            Fate::Full => ready(Err(Fault::OutOfMemory)).boxed(),
         }
+    }
+
+    fn call_each(&self, requests: Vec<Request>) -> BoxFuture<'static, Vec<Result<Reply, Fault>>> {
+        self.wire.state().calls.push(requests.len());
+        join_all(requests.into_iter().map(|request| self.call(request))).boxed()
     }
 }

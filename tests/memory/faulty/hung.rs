@@ -41,30 +41,6 @@ async fn an_acquire_that_runs_late_over_a_broken_session_stays_for_the_ttl_at_mo
     assert!(redlock.acquire(&resource()).await.is_ok());
 }
 
-/// Also those of a client that starts when they hang already.
-#[tokio::test(start_paused = true)]
-async fn two_of_five_that_hang_for_ever_hold_nobody_up() {
-    for from_the_start in [false, true] {
-        let fleet = Fleet::of(5).await;
-        let hang = || fleet.faults[..2].iter().for_each(Faults::hang);
-        if from_the_start {
-            hang();
-        }
-        let redlock = fleet.service().build().unwrap();
-        if !from_the_start {
-            assert_eq!(redlock.health().await.granting, 5);
-            hang();
-        }
-        for round in 0..100 {
-            let start = Instant::now();
-            let lease = redlock.try_acquire(&resource()).await.unwrap();
-            lease.release().await.unwrap();
-            assert_eq!(start.elapsed(), Duration::ZERO, "{round}, {from_the_start}");
-            sleep(Duration::from_millis(137)).await;
-        }
-    }
-}
-
 /// A majority that hangs costs one budget, and never looks like another holder. Nothing
 /// is sent to a node that owes an answer.
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,9 @@ use crate::driver::fleet::*;
 async fn a_reply_lost_on_two_nodes_is_won_with_the_others_and_released_everywhere() {
     let (fleet, redlock) = Fleet::with_client(5).await;
     fleet.faults[..2].iter().for_each(|faults| faults.lose_replies(true));
+    let start = Instant::now();
     let lease = redlock.try_acquire(&resource()).await.unwrap();
+    assert_eq!(start.elapsed(), Duration::ZERO, "nobody waits for the two");
     assert_eq!(fleet.locked().await, [true; 5]);
     assert_eq!(lease.release().await, Ok(Released::Released));
     settle().await;
@@ -64,22 +66,4 @@ async fn requests_that_run_twice_change_nothing() {
     let next = redlock.try_acquire(&resource()).await.unwrap();
     assert_eq!(next.token().get(), first.get() + 2);
     assert_eq!(ran(&fleet.faults[0])[2..6], ["acquire", "acquire", "release", "release"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_release_repeated_late_takes_nothing_from_the_next_holder() {
-    let (fleet, redlock) = Fleet::with_client(5).await;
-    redlock.try_acquire(&resource()).await.unwrap().release().await.unwrap();
-    settle().await;
-    let next = redlock.try_acquire(&resource()).await.unwrap();
-    for (node, faults) in fleet.nodes.iter().zip(&fleet.faults) {
-        let session = node.open(&members(5)).await.unwrap();
-        for (request, _) in faults.log() {
-            if matches!(request, Request::Release { .. }) {
-                assert_eq!(session.call(request).await, Ok(Reply::NotOwner));
-            }
-        }
-    }
-    assert_eq!(fleet.locked().await, [true; 5]);
-    assert_eq!(next.release().await, Ok(Released::Released));
 }

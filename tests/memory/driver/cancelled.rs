@@ -1,0 +1,90 @@
+//! Every future of a lock and its leases dropped after each number of polls, over nodes whose answers are late. Whoever
+//! is dropped leaves nothing locked, and nobody in the queue.
+
+use crate::driver::fleet::*;
+
+/// There is more to be dropped in between than with nodes that answer at once.
+async fn slow() -> (Fleet, Redlock) {
+    let (fleet, redlock) = Fleet::with_client(5).await;
+    for (faults, late) in fleet.faults.iter().zip(1..) {
+        faults.delay_replies(BUDGET * late / 10);
+    }
+    (fleet, redlock)
+}
+
+/// Everything is released as soon as the answers are there, long before the TTL, and the next caller gets it.
+async fn next_succeeds(fleet: &Fleet, redlock: &Redlock, what: &str) {
+    sleep(BUDGET * 3).await;
+    assert_eq!(fleet.locked().await, [false; 5], "{what}");
+    let lease = redlock.try_acquire(&resource()).await;
+    lease.unwrap_or_else(|error| panic!("{what}: {error}")).release().await.unwrap();
+    sleep(BUDGET * 3).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_is_dropped_half_way_is_taken_back() {
+    let (fleet, redlock) = slow().await;
+    for what in ["acquire", "try_acquire", "release", "health"] {
+        for polls in 0..=300 {
+            // One node counts further than the others, so that the next token must be published.
+            let session = fleet.nodes[0].open(&members(5)).await.unwrap();
+            session.call(acquire(TTL)).await.unwrap();
+            session.call(release()).await.unwrap();
+            let done = match what {
+                "acquire" => polled(redlock.acquire(&resource()), polls).await.is_some(),
+                "try_acquire" => polled(redlock.try_acquire(&resource()), polls).await.is_some(),
+                "release" => {
+                    let lease = redlock.acquire(&resource()).await.unwrap();
+                    polled(lease.release(), polls).await.is_some()
+                }
+                _ => polled(redlock.health(), polls).await.is_some(),
+            };
+            next_succeeds(&fleet, &redlock, &format!("{what}, {polls} polls")).await;
+            if done {
+                assert!(polls > 1, "{what} was never dropped half way");
+                break;
+            }
+            assert!(polls < 300, "{what} never ends");
+        }
+    }
+    assert_eq!(redlock.health().await.granting, 5);
+}
+
+/// The lease stays, is renewed, and can be waited for again.
+#[tokio::test(start_paused = true)]
+async fn a_lease_outlasts_its_work_and_those_who_wait_for_its_loss() {
+    let fleet = Fleet::of(5).await;
+    let lease = fleet.connected().await.acquire(&resource()).await.unwrap();
+    for polls in 0..30 {
+        let work = async {
+            for _ in 0..=polls {
+                sleep(TTL / 40).await;
+            }
+        };
+        assert!(polled(lease.run(work), polls).await.is_none(), "{polls}");
+        assert!(polled(lease.lost(), polls).await.is_none(), "{polls}");
+        assert!(lease.valid_for() > TTL / 2, "{polls}");
+    }
+    assert_eq!(lease.run(async { 7 }).await, Ok(7));
+}
+
+/// Who waits behind a holder, and who waits behind it in the queue.
+#[tokio::test(start_paused = true)]
+async fn those_who_gave_up_behind_a_holder_are_not_left_in_the_queue() {
+    let (fleet, redlock) = slow().await;
+    let other = fleet.connected().await;
+    for polls in 0..40 {
+        let held = other.acquire(&resource()).await.unwrap();
+        let first = {
+            let redlock = redlock.clone();
+            tokio::spawn(async move { polled(redlock.acquire(&resource()), polls).await.is_some() })
+        };
+        assert!(polled(redlock.acquire(&resource()), polls).await.is_none(), "{polls} polls");
+        assert!(!first.await.unwrap());
+        held.release().await.unwrap();
+        next_succeeds(&fleet, &redlock, &format!("{polls} polls")).await;
+    }
+    let start = Instant::now();
+    redlock.acquire(&resource()).await.unwrap().release().await.unwrap();
+    assert!(start.elapsed() < Duration::from_secs(1), "somebody is left in the queue");
+}
