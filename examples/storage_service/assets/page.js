@@ -1,40 +1,28 @@
 // Shows what the service tells by server-sent events, and gives it orders. Nothing is played back.
 
+import { $, make, send, set, tell } from "/dom.js";
 import { drawLanes, span, view } from "/lanes.js";
-import { STEPS, heard, rest, sendBy } from "/story.js";
+import { STEPS, heard, rest } from "/story.js";
 import { full, now, short, tail, take, world } from "/world.js";
 import { words } from "/words.js";
 
-const $ = (id) => document.getElementById(id);
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
-
-function set(element, text, title = "") {
-  if (element.textContent !== text) element.textContent = text;
-  if (element.title !== title) element.title = title;
-}
 
 // --- The log ---
 
 function log(event) {
   if (event.kind === "renewed" && world.events.at(-2)?.kind === "renewed") return;
   const [what, why] = words(event);
-  const item = document.createElement("li");
-  item.dataset.kind = event.kind;
-  const button = document.createElement("button");
-  const time = document.createElement("time");
-  time.textContent = (event.at / 1000).toFixed(1) + " s";
-  button.append(time, what);
-  button.setAttribute("aria-expanded", "false");
-  const reason = document.createElement("p");
-  reason.className = "why";
-  reason.textContent = why;
-  reason.hidden = true;
-  button.addEventListener("click", () => {
-    reason.hidden = !reason.hidden;
-    button.setAttribute("aria-expanded", String(!reason.hidden));
-  });
-  item.append(button, reason);
-  $("log").prepend(item);
+  const reason = make("p", { className: "why", hidden: true }, why);
+  const time = make("time", {}, (event.at / 1000).toFixed(1) + " s");
+  const button = make("button", {}, time, what);
+  const unfold = (unfolded) => {
+    reason.hidden = !unfolded;
+    button.setAttribute("aria-expanded", String(unfolded));
+  };
+  unfold(false);
+  button.onclick = () => unfold(reason.hidden);
+  $("log").prepend(make("li", { dataset: { kind: event.kind } }, button, reason));
   while ($("log").children.length > 60) $("log").lastChild.remove();
 }
 
@@ -59,21 +47,12 @@ function drawNodes() {
 
 /** The place of a node, with its buttons. */
 function place(node, index) {
-  const item = document.createElement("li");
-  item.dataset.name = node.name;
-  item.dataset.node = index + 1;
-  const state = document.createElement("span");
-  state.className = "state";
-  item.append(state);
-  if (!world.stoppable) return item;
-  for (const [deed, label, hint] of DEEDS) {
-    const button = document.createElement("button");
-    button.textContent = label;
-    button.dataset.deed = deed;
-    button.title = hint;
-    button.setAttribute("aria-label", `${label} ${node.name}`);
-    button.addEventListener("click", () => send(`/page/nodes/${index + 1}/${deed}`));
-    item.append(button, " ");
+  const dataset = { name: node.name, node: index + 1 };
+  const item = make("li", { dataset }, make("span", { className: "state" }));
+  for (const [deed, text, title] of world.stoppable ? DEEDS : []) {
+    const onclick = () => send(`/page/nodes/${index + 1}/${deed}`);
+    const label = `${text} ${node.name}`;
+    item.append(make("button", { dataset: { deed }, title, label, onclick }, text), " ");
   }
   return item;
 }
@@ -100,13 +79,9 @@ const ORDERS = [
 
 for (const box of document.querySelectorAll(".buttons[data-client]")) {
   const client = box.dataset.client;
-  for (const [order, label] of ORDERS) {
-    const button = document.createElement("button");
-    button.textContent = label;
-    button.dataset.order = order;
-    button.setAttribute("aria-label", `${label}: client ${client}`);
-    button.addEventListener("click", () => send(`/page/clients/${client}/${order}`));
-    box.append(button);
+  for (const [order, text] of ORDERS) {
+    const onclick = () => send(`/page/clients/${client}/${order}`);
+    box.append(make("button", { dataset: { order }, label: `${text}: client ${client}`, onclick }, text));
   }
 }
 
@@ -174,27 +149,6 @@ function draw() {
   set($("span"), span());
 }
 
-// --- Orders ---
-
-/** Sends an order. Returns whether the service took it. */
-async function send(path) {
-  $("answer").hidden = true;
-  try {
-    const answer = await fetch(path, { method: "POST", headers: { "X-Page": "1" } });
-    if (answer.ok) return true;
-    const text = await answer.text();
-    tell(text.startsWith("{") ? JSON.parse(text).detail : text);
-  } catch {
-    tell("The service does not answer.");
-  }
-  return false;
-}
-
-function tell(text) {
-  set($("answer"), text);
-  $("answer").hidden = false;
-}
-
 // --- The story ---
 
 const story = { step: 0, from: null };
@@ -258,7 +212,6 @@ $("follow").addEventListener("click", () => {
 
 // --- What the service tells ---
 
-sendBy(send);
 const source = new EventSource("/page/events");
 source.addEventListener("now", (event) => {
   world.offset = Number(event.data) - performance.now();

@@ -1,6 +1,7 @@
 // Asks the service what comes of a list of moves, and draws the answer. Nothing is worked out here.
 
-const $ = (id) => document.getElementById(id);
+import { $, make, post, set, tell } from "/dom.js";
+
 /** How many steps of its own the seed plays at once. */
 const RUN = 40;
 
@@ -37,48 +38,23 @@ async function ask(moves, random = 0) {
     delay: Number($("delay").value),
   };
   try {
-    const headers = { "Content-Type": "application/json", "X-Page": "1" };
-    const answer = await fetch("/simulator/play", { method: "POST", headers, body: JSON.stringify(question) });
-    const text = await answer.text();
+    const answer = JSON.parse(await post("/simulator/play", JSON.stringify(question)));
     if (number !== asked) return;
-    if (!answer.ok) {
-      tell(text.startsWith("{") ? JSON.parse(text).detail : text);
-      return;
-    }
     $("answer").hidden = true;
     play.before = play.answer;
-    play.answer = JSON.parse(text);
-    play.moves = play.answer.steps.map((step) => step.move);
+    play.answer = answer;
+    play.moves = answer.steps.map((step) => step.move);
     draw();
-  } catch {
-    if (number === asked) tell("The service does not answer.");
+  } catch (error) {
+    if (number === asked) tell(error.message);
   } finally {
     if (number === asked) document.body.setAttribute("aria-busy", "false");
   }
 }
 
-function tell(text) {
-  set($("answer"), text);
-  $("answer").hidden = false;
-}
-
-function set(element, text) {
-  if (element.textContent !== text) element.textContent = text;
-}
-
-function element(name, text, className) {
-  const made = document.createElement(name);
-  if (text) made.textContent = text;
-  if (className) made.className = className;
-  return made;
-}
-
 /** A button that plays a move; `label` is for those who do not see where it stands. */
 function button(text, label, move) {
-  const made = element("button", text);
-  made.setAttribute("aria-label", label);
-  made.dataset.move = move;
-  return made;
+  return make("button", { label, dataset: { move } }, text);
 }
 
 /** Whether the moves are those of the schedule, so far. */
@@ -98,8 +74,7 @@ function draw() {
   const why = rule();
   set($("why"), "");
   if (why) {
-    const link = element("a", `docs/protocol.md, “${why.section}”`);
-    link.href = "/protocol.md";
+    const link = make("a", { href: "/protocol.md" }, `docs/protocol.md, “${why.section}”`);
     $("why").append(`${why.why} (`, link, ")");
   }
   set($("without"), why ? `Without it: ${why.without.join(", and ")}.` : "");
@@ -122,9 +97,8 @@ function draw() {
   const kinds = { messages: "message", begins: "client", faults: "fault" };
   for (const [id, kind] of Object.entries(kinds)) moves(id, kind);
   $("log").replaceChildren(...steps.map((step, index) => {
-    const item = element("li", step.text, index + 1 === broke ? "broke" : step.done ? "" : "nothing");
-    item.dataset.move = step.move;
-    return item;
+    const className = index + 1 === broke ? "broke" : step.done ? "" : "nothing";
+    return make("li", { className, dataset: { move: step.move } }, step.text);
   }));
   if (focused) document.querySelector(`button[data-move="${focused}"]`)?.focus();
 }
@@ -150,27 +124,24 @@ function parting(parts) {
 /** Draws nodes or clients. */
 function cards(id, kind) {
   const before = new Map(play.before?.[id]?.map((card) => [card.name, JSON.stringify(card)]) ?? []);
+  const [state, verbs, words] = kind === "node"
+    ? [", cut off", ["cut", "join"], ["cut off", "connect"]]
+    : [", paused", ["pause", "wake"], ["pause", "wake"]];
   const made = play.answer[id].map((card) => {
     const slug = card.name.replace(" ", "-");
-    const held = kind === "node" ? play.answer.cut.includes(card.name) : play.answer.paused.includes(card.name);
+    const held = play.answer.held.includes(card.name);
     const changed = before.has(card.name) && before.get(card.name) !== JSON.stringify(card);
-    const item = element("li", "", `${card.look}${held ? " held" : ""}${changed ? " changed" : ""}`);
     const name = kind === "node" ? `node ${card.name}` : card.name;
-    item.dataset.name = slug;
-    item.append(element("h3", name));
-    const state = { node: ", cut off", client: ", paused" }[kind];
-    item.append(element("p", card.text + (held ? state : "")));
-    const facts = element("dl");
-    const fine = element("dl");
+    const [facts, fine] = [make("dl", {}), make("dl", {})];
     for (const [term, fact] of card.facts) {
-      (FINE.includes(term) ? fine : facts).append(element("dt", term), element("dd", fact || "nothing"));
+      (FINE.includes(term) ? fine : facts).append(make("dt", {}, term), make("dd", {}, fact || "nothing"));
     }
-    item.append(facts);
+    const className = `${card.look}${held ? " held" : ""}${changed ? " changed" : ""}`;
+    const text = make("p", {}, card.text + (held ? state : ""));
+    const item = make("li", { className, dataset: { name: slug } }, make("h3", {}, name), text, facts);
     if (fine.children.length) item.append(details(card.name, fine));
-    const [hold, free] = kind === "node" ? ["cut", "join"] : ["pause", "wake"];
-    const words = { cut: "cut off", join: "connect", pause: "pause", wake: "wake" };
-    const verb = held ? free : hold;
-    item.append(button(words[verb], `${words[verb]} ${name}`, `${verb}-${slug}`));
+    const [verb, word] = [verbs[Number(held)], words[Number(held)]];
+    item.append(button(word, `${word} ${name}`, `${verb}-${slug}`));
     return item;
   });
   $(id).replaceChildren(...made);
@@ -178,26 +149,20 @@ function cards(id, kind) {
 
 /** Folds facts away, and keeps open what was opened. */
 function details(name, facts) {
-  const made = element("details");
-  made.append(element("summary", "details"), facts);
-  made.open = opened.has(name);
+  const made = make("details", { open: opened.has(name) }, make("summary", {}, "details"), facts);
   made.addEventListener("toggle", () => (made.open ? opened.add(name) : opened.delete(name)));
   return made;
 }
 
 /** Draws what can happen next, of one kind. */
 function moves(id, kind) {
-  const made = play.answer.open.filter((choice) => choice.kind === kind).map((choice) => {
-    const item = element("li");
-    item.append(element("span", choice.label));
-    const buttons = element("span");
-    const verb = kind === "message" ? "deliver" : "do";
-    buttons.append(button(verb, `${verb}: ${choice.label}`, choice.name));
-    if (kind === "message") buttons.append(" ", button("lose", `lose: ${choice.label}`, `drop-${choice.name}`));
-    item.append(buttons);
-    return item;
+  const verb = kind === "message" ? "deliver" : "do";
+  const made = play.answer.open.filter((choice) => choice.kind === kind).map(({ label, name }) => {
+    const buttons = make("span", {}, button(verb, `${verb}: ${label}`, name));
+    if (kind === "message") buttons.append(" ", button("lose", `lose: ${label}`, `drop-${name}`));
+    return make("li", {}, make("span", {}, label), buttons);
   });
-  if (!made.length) made.push(element("li", "nothing", "none"));
+  if (!made.length) made.push(make("li", { className: "none" }, "nothing"));
   $(id).replaceChildren(...made);
 }
 
@@ -224,12 +189,7 @@ function anew() {
 }
 
 rules = await (await fetch("/simulator/rules")).json();
-const none = element("option", "none is switched off");
-none.value = "";
-$("rule").replaceChildren(none, ...rules.map((rule) => {
-  const option = element("option", rule.rule);
-  option.value = rule.name;
-  return option;
-}));
+$("rule").replaceChildren(make("option", { value: "" }, "none is switched off"),
+  ...rules.map((rule) => make("option", { value: rule.name }, rule.rule)));
 $("rule").value = rules[0].name;
 anew();

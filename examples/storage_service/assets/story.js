@@ -1,5 +1,6 @@
 // The story, step by step. It gives orders, and waits for what the service tells.
 
+import { send } from "/dom.js";
 import { short, world } from "/world.js";
 
 /** What of the events the story waits for. */
@@ -15,12 +16,6 @@ function until(so) {
     const look = () => (so() ? (resolve(), true) : false);
     if (!look()) waiters.push(look);
   });
-}
-
-let send;
-/** Says how orders are sent. */
-export function sendBy(sender) {
-  send = sender;
 }
 
 /** Gives an order to a client. */

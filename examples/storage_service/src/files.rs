@@ -42,7 +42,7 @@ pub async fn put_unfenced(
 /// `GET /files/{name}`: the body, and the token of its last write in the header.
 pub async fn get(State(app): State<Arc<App>>, request: Parts) -> Result<Response, ApiError> {
     let file = app.store.read(&path(&request)?).await?;
-    let file = file.ok_or(ApiError::NotFound("there is no such file"))?;
+    let file = file.ok_or_else(|| ApiError::not_found("there is no such file"))?;
     let token: HeaderMap =
         file.token.map(|token| (HEADER, HeaderValue::from(token.get()))).into_iter().collect();
     Ok((token, file.body).into_response())

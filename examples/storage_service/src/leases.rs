@@ -9,7 +9,7 @@ use axum::http::header::{CONTENT_TYPE, ORIGIN};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use fencing::{Lease, Resource};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -29,12 +29,8 @@ const LONGEST_WAIT: u64 = 60_000;
 pub struct Leases(Mutex<HashMap<String, Lease>>);
 
 impl Leases {
-    fn table(&self) -> MutexGuard<'_, HashMap<String, Lease>> {
-        self.0.lock()
-    }
-
     pub async fn release_all(&self) {
-        let leases = std::mem::take(&mut *self.table());
+        let leases = std::mem::take(&mut *self.0.lock());
         for lease in leases.into_values() {
             let _ = lease.release().await;
         }
@@ -65,36 +61,37 @@ pub async fn acquire(
     // A page that is open in a browser on this machine reaches the service too, and needs no consent for a form.
     let site = headers.get("sec-fetch-site").is_some_and(|site| site != "none");
     if site || headers.contains_key(ORIGIN) {
-        return Err(ApiError::FromAPage);
+        return Err(ApiError::new(StatusCode::FORBIDDEN, "web pages get no leases"));
     }
     let resource = Resource::new(resource)?;
     let wish: Wish = match body.as_ref() {
         [] => Wish::default(),
         _ if headers.get(CONTENT_TYPE).is_none_or(|kind| kind != "application/json") => {
-            return Err(ApiError::NotJson);
+            let detail = "send the body as Content-Type: application/json";
+            return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
         }
-        json => serde_json::from_slice(json).map_err(|error| ApiError::Bad(error.to_string()))?,
+        json => serde_json::from_slice(json).map_err(ApiError::bad)?,
     };
     if wish.wait_ms > LONGEST_WAIT {
-        return Err(ApiError::Bad(format!("wait_ms is at most {LONGEST_WAIT}")));
+        return Err(ApiError::bad(format!("wait_ms is at most {LONGEST_WAIT}")));
     }
     if wish.ttl_ms > LONGEST_TTL {
-        return Err(ApiError::Bad(format!("ttl_ms is at most {LONGEST_TTL}")));
+        return Err(ApiError::bad(format!("ttl_ms is at most {LONGEST_TTL}")));
     }
-    if app.leases.table().len() >= MOST {
-        return Err(ApiError::Unavailable(format!("{MOST} leases are out")));
+    if app.leases.0.lock().len() >= MOST {
+        return Err(ApiError::unavailable(format!("{MOST} leases are out")));
     }
-    let (lock, wait) = (app.lock.with_ttl(Duration::from_millis(wish.ttl_ms))?, wish.wait_ms);
+    let lock = app.lock.with_ttl(Duration::from_millis(wish.ttl_ms))?;
     let mut stopped = app.stop.subscribe();
     let lease = tokio::select! {
         lease = async {
-            match wait {
-                0 => Ok(lock.try_acquire(&resource).await?),
+            match wish.wait_ms {
+                0 => lock.try_acquire(&resource).await.map_err(ApiError::from),
                 wait => Ok(lock.with_wait(Duration::from_millis(wait))?.acquire(&resource).await?),
             }
-        } => lease.map_err(|error: ApiError| error)?,
+        } => lease?,
         _ = stopped.wait_for(|stopped| *stopped) => {
-            return Err(ApiError::Unavailable("the service stops".into()));
+            return Err(ApiError::unavailable("the service stops"));
         }
     };
     let lease_id = random_id()?;
@@ -105,10 +102,10 @@ pub async fn acquire(
         "valid_for_ms": lease.valid_for().as_millis() as u64,
     });
     let lost = lease.lost();
-    app.leases.table().insert(lease_id.clone(), lease);
+    app.leases.0.lock().insert(lease_id.clone(), lease);
     tokio::spawn(async move {
         lost.await;
-        app.leases.table().remove(&lease_id);
+        app.leases.0.lock().remove(&lease_id);
     });
     Ok((StatusCode::CREATED, Json(answer)).into_response())
 }
@@ -118,17 +115,18 @@ pub async fn release(
     State(app): State<Arc<App>>,
     Path(lease_id): Path<String>,
 ) -> Result<StatusCode, ApiError> {
-    let lease = app.leases.table().remove(&lease_id);
-    let lease = lease.ok_or(ApiError::NotFound("there is no such lease, or it has expired"))?;
+    let lease = app.leases.0.lock().remove(&lease_id);
+    let lease =
+        lease.ok_or_else(|| ApiError::not_found("there is no such lease, or it has expired"))?;
     match lease.release().await {
         Ok(_) => Ok(StatusCode::NO_CONTENT),
-        Err(in_doubt) => Err(ApiError::Unavailable(in_doubt.to_string())),
+        Err(in_doubt) => Err(ApiError::unavailable(in_doubt)),
     }
 }
 
 /// Nobody can guess another client's lease.
 fn random_id() -> Result<String, ApiError> {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| ApiError::Unavailable(error.to_string()))?;
+    getrandom::fill(&mut bytes).map_err(ApiError::unavailable)?;
     Ok(format!("{:032x}", u128::from_le_bytes(bytes)))
 }

@@ -1,10 +1,7 @@
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use parking_lot::{Mutex, MutexGuard};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 /// How many events are kept for those who come later.
@@ -15,9 +12,7 @@ pub struct Board {
     start: Instant,
     /// Which run of the service this is: the numbers begin anew with each.
     run: u32,
-    events: Mutex<VecDeque<Event>>,
-    newest: watch::Sender<u64>,
-    watchers: AtomicUsize,
+    events: watch::Sender<VecDeque<Event>>,
 }
 
 #[derive(Clone)]
@@ -30,9 +25,8 @@ pub struct Event {
 
 impl Default for Board {
     fn default() -> Board {
-        let (start, run) = (Instant::now(), std::process::id());
-        let (events, newest, watchers) = Default::default();
-        Board { start, run, events, newest, watchers }
+        let events = watch::Sender::default();
+        Board { start: Instant::now(), run: std::process::id(), events }
     }
 }
 
@@ -43,25 +37,20 @@ impl Board {
     }
 
     /// Puts up an event. `facts` is an object.
-    pub fn put(&self, kind: &str, facts: Value) {
-        let mut events = self.events();
-        let number = events.back().map_or(1, |event| event.number + 1);
-        let mut all = Map::from_iter([
-            ("number".into(), json!(number)),
-            ("at".into(), json!(self.now())),
-            ("kind".into(), json!(kind)),
-        ]);
-        if let Value::Object(facts) = facts {
-            all.extend(facts);
-        }
-        if events.len() == KEPT {
-            // The first event says how the service runs.
-            let old = events.iter().position(|event| event.outdated).unwrap_or(1);
-            events.remove(old);
-        }
-        let outdated = matches!(kind, "renewed" | "nodes");
-        events.push_back(Event { number, outdated, text: Value::Object(all).to_string() });
-        self.newest.send_replace(number);
+    pub fn put(&self, kind: &str, mut facts: Value) {
+        self.events.send_modify(|events| {
+            let number = events.back().map_or(1, |event| event.number + 1);
+            if events.len() == KEPT {
+                // The first event says how the service runs.
+                let old = events.iter().position(|event| event.outdated).unwrap_or(1);
+                events.remove(old);
+            }
+            facts["number"] = json!(number);
+            facts["at"] = json!(self.now());
+            facts["kind"] = json!(kind);
+            let outdated = matches!(kind, "renewed" | "nodes");
+            events.push_back(Event { number, outdated, text: facts.to_string() });
+        });
     }
 
     /// Returns the name under which a browser asks for what came after an event.
@@ -75,49 +64,30 @@ impl Board {
         number.and_then(|(_, number)| number.parse().ok()).unwrap_or(0)
     }
 
-    /// Returns the first event after this number that is still kept.
-    fn after(&self, number: u64) -> Option<Event> {
-        self.events().iter().find(|event| event.number > number).cloned()
-    }
-
-    fn events(&self) -> MutexGuard<'_, VecDeque<Event>> {
-        self.events.lock()
+    /// Returns a watcher of what happens after the event of this number.
+    pub fn watch(&self, seen: u64) -> Watcher {
+        Watcher { events: self.events.subscribe(), seen }
     }
 
     pub fn is_watched(&self) -> bool {
-        self.watchers.load(Ordering::Relaxed) > 0
+        self.events.receiver_count() > 0
     }
 }
 
 /// One who watches, until dropped.
 pub struct Watcher {
-    board: Arc<Board>,
-    newest: watch::Receiver<u64>,
+    events: watch::Receiver<VecDeque<Event>>,
     seen: u64,
 }
 
 impl Watcher {
-    /// Returns a watcher of what happens after the event of this number.
-    pub fn new(board: Arc<Board>, seen: u64) -> Watcher {
-        board.watchers.fetch_add(1, Ordering::Relaxed);
-        let newest = board.newest.subscribe();
-        Watcher { board, newest, seen }
-    }
-
-    pub async fn next(&mut self) -> Event {
-        loop {
-            self.newest.mark_unchanged();
-            if let Some(event) = self.board.after(self.seen) {
-                self.seen = event.number;
-                return event;
-            }
-            let _ = self.newest.changed().await;
-        }
-    }
-}
-
-impl Drop for Watcher {
-    fn drop(&mut self) {
-        self.board.watchers.fetch_sub(1, Ordering::Relaxed);
+    /// Returns the next event that is still kept, when there is one.
+    pub async fn next(&mut self) -> Option<Event> {
+        let seen = self.seen;
+        let is_next = |event: &&Event| event.number > seen;
+        let come = self.events.wait_for(|events| events.iter().any(|event| is_next(&event))).await;
+        let event = come.ok()?.iter().find(is_next).cloned()?;
+        self.seen = event.number;
+        Some(event)
     }
 }

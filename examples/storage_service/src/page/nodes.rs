@@ -32,35 +32,24 @@ pub async fn watch(lock: Arc<dyn Lock>, board: Arc<Board>) {
 
 /// Each node by name: whether it grants, is quarantined until a time, or is away.
 fn states(health: &Health, now: u64) -> BTreeMap<String, Value> {
-    let mut states = BTreeMap::new();
-    for node in &health.nodes {
+    let away = health.causes.iter().map(|cause| {
+        let (name, why) = (cause.node.clone(), cause.cause.to_string());
+        (name.clone(), json!({ "name": name, "state": "away", "why": why }))
+    });
+    let there = health.nodes.iter().map(|node| {
+        let (name, era) = (node.node.clone(), node.era);
         let until = node.quarantine.map(|rest| now + rest.as_millis() as u64);
         let state = if until.is_some() { "quarantined" } else { "grants" };
-        states.insert(
-            node.node.clone(),
-            json!({ "name": node.node, "state": state, "until": until, "era": node.era }),
-        );
-    }
-    for cause in &health.causes {
-        let why = cause.cause.to_string();
-        let away = json!({ "name": cause.node, "state": "away", "why": why });
-        states.entry(cause.node.clone()).or_insert(away);
-    }
-    states
+        (name.clone(), json!({ "name": name, "state": state, "until": until, "era": era }))
+    });
+    away.chain(there).collect()
 }
 
 fn same(before: &BTreeMap<String, Value>, now: &BTreeMap<String, Value>) -> bool {
-    let close = |a: &Value, b: &Value| match (a["until"].as_u64(), b["until"].as_u64()) {
-        (Some(a), Some(b)) => a.abs_diff(b) < SAME,
-        (a, b) => a == b,
+    let alike = |(old, new): (&Value, &Value)| {
+        let ends = old["until"].as_u64().zip(new["until"].as_u64());
+        ends.is_none_or(|(old, new)| old.abs_diff(new) < SAME)
+            && ["state", "era", "why"].iter().all(|fact| old[fact] == new[fact])
     };
-    before.len() == now.len()
-        && now.iter().all(|(name, new)| {
-            before.get(name).is_some_and(|old| {
-                close(old, new)
-                    && old["state"] == new["state"]
-                    && old["era"] == new["era"]
-                    && old["why"] == new["why"]
-            })
-        })
+    before.keys().eq(now.keys()) && before.values().zip(now.values()).all(alike)
 }

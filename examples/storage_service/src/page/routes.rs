@@ -14,7 +14,7 @@ use futures_util::{Stream, StreamExt, stream};
 use tokio::sync::watch;
 
 use super::actor::{Actor, Order};
-use super::board::{Board, Watcher};
+use super::board::Board;
 use super::nodes;
 use crate::error::ApiError;
 use crate::locks::Nodes;
@@ -65,6 +65,7 @@ pub fn router(page: Arc<Page>) -> Router {
     Router::new()
         .route("/", file("text/html", include_str!("../../assets/page.html")))
         .route("/page.css", file("text/css", include_str!("../../assets/page.css")))
+        .route("/dom.js", file(SCRIPT, include_str!("../../assets/dom.js")))
         .route("/page.js", file(SCRIPT, include_str!("../../assets/page.js")))
         .route("/world.js", file(SCRIPT, include_str!("../../assets/world.js")))
         .route("/words.js", file(SCRIPT, include_str!("../../assets/words.js")))
@@ -98,11 +99,11 @@ async fn events(
     headers: HeaderMap,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let last = headers.get("last-event-id").and_then(|value| value.to_str().ok()).unwrap_or("");
-    let watcher = Watcher::new(Arc::clone(&page.board), page.board.number(last));
-    let board = Arc::clone(&page.board);
+    let watcher = page.board.watch(page.board.number(last));
     let now = Event::default().event("now").data(page.board.now().to_string());
+    let board = Arc::clone(&page.board);
     let events = stream::unfold((watcher, board), |(mut watcher, board)| async {
-        let event = watcher.next().await;
+        let event = watcher.next().await?;
         let sent = Event::default().id(board.name(event.number)).data(event.text);
         Some((Ok(sent), (watcher, board)))
     });
@@ -120,10 +121,10 @@ async fn order(
     Path((client, order)): Path<(usize, Order)>,
 ) -> Result<StatusCode, ApiError> {
     let actor = client.checked_sub(1).and_then(|index| page.actors.get(index));
-    let actor = actor.ok_or(ApiError::NotFound("there are two clients, 1 and 2"))?;
+    let actor = actor.ok_or_else(|| ApiError::not_found("there are two clients, 1 and 2"))?;
     match actor.order(order) {
         Ok(()) => Ok(StatusCode::ACCEPTED),
-        Err(why) => Err(ApiError::Bad(format!("client {client}: {why}"))),
+        Err(why) => Err(ApiError::bad(format!("client {client}: {why}"))),
     }
 }
 
@@ -133,12 +134,12 @@ async fn deed(
     Path((number, deed)): Path<(usize, String)>,
 ) -> Result<StatusCode, ApiError> {
     let node = number.checked_sub(1).and_then(|index| page.nodes.get(index));
-    let node = node.ok_or(ApiError::NotFound("there is no such node in this process"))?;
+    let node = node.ok_or_else(|| ApiError::not_found("there is no such node in this process"))?;
     match deed.as_str() {
         "stop" => node.stop(),
         "start" => node.start(),
         "flush" => node.flush(),
-        _ => return Err(ApiError::Bad("a node can stop, start, or flush".into())),
+        _ => return Err(ApiError::bad("a node can stop, start, or flush")),
     }
     page.board.put("node", serde_json::json!({ "node": number, "deed": deed }));
     Ok(StatusCode::ACCEPTED)
@@ -147,7 +148,7 @@ async fn deed(
 /// Refuses what a page of another site sends.
 pub async fn from_the_page(request: Request, next: Next) -> Result<Response, ApiError> {
     if request.headers().get(FROM_THE_PAGE) != Some(&HeaderValue::from_static("1")) {
-        return Err(ApiError::Bad("send the header X-Page: 1".into()));
+        return Err(ApiError::bad("send the header X-Page: 1"));
     }
     Ok(next.run(request).await)
 }

@@ -2,10 +2,10 @@
 
 use fencing_protocol::{Nonce, Reply, Request};
 use protocol::model::node::{ask, count_once, owner, resource};
+use protocol::model::pool::Id;
 use protocol::model::state::{Node, State, Vote};
 use protocol::model::world::{Action, World};
 
-use super::narrator::Narrator;
 use super::scene::{About, Card, Kind, Scene, letter};
 use super::words;
 
@@ -17,245 +17,258 @@ impl<const N: usize, const C: usize, const R: usize> Scene for World<N, C, R> {
         World::first(self)
     }
 
-    fn candidates(&self, state: &State<N, C, R>) -> Vec<Action> {
-        let mut actions = Vec::new();
-        World::candidates(self, state, &mut actions);
-        actions
+    fn candidates(&self, state: &State<N, C, R>, moves: &mut Vec<Action>) {
+        World::candidates(self, state, moves);
     }
 
     fn step(&self, state: &State<N, C, R>, action: Action) -> Option<State<N, C, R>> {
         World::step(self, state, action)
     }
 
-    fn name(&self, action: Action) -> String {
-        use Action::*;
-        let named = |what: &str, who: u8, node: u8| format!("{what}-{}-{}", who + 1, letter(node));
-        match action {
-            Acquire { client, node } => named("acquire", client, node),
-            AcquireAgain { client, node, expired, lost } => {
-                let how = match (expired, lost) {
-                    (true, true) => "acquire-again-unheard",
-                    (true, false) => "acquire-again-expired",
-                    (false, _) => "acquire-again",
-                };
-                named(how, client, node)
-            }
-            Deliver { client, node } => named("deliver", client, node),
-            Publish { client, node } => named("publish", client, node),
-            Renew { client, node } => named("renew", client, node),
-            Leave { client, node } => named("leave", client, node),
-            Crash { node } => format!("crash-{}", letter(node)),
-            Flush { node } => format!("flush-{}", letter(node)),
-            Save { node } => format!("save-{}", letter(node)),
-            Restore { node } => format!("restore-{}", letter(node)),
-            Prepare { who, node, collect: false } => named("prepare", who, node),
-            Prepare { who, node, collect: true } => named("collect", who, node),
-            PrepareAgain { who } => format!("prepare-again-{}", who + 1),
-            Readmit { who, node } => named("readmit", who, node),
-            ActivateAgain { who, node } => named("activate-again", who, node),
-            Second => "second".into(),
-        }
-    }
-
     fn about(&self, state: &State<N, C, R>, action: Action) -> About {
-        use Action::*;
-        let attempt = |client: u8| Some(format!("client {}", client + 1));
-        let order = |who: u8| Some(format!("re-admission {}", who + 1));
-        let slot = |client: u8, node: u8| state.clients[client as usize].slots[node as usize];
-        let wait = |who: u8, node: u8| state.orders[who as usize].waits[node as usize].request;
-        let begun = |client: u8| state.clients[client as usize].machine != 0;
-        let (kind, client, node, awake, message) = match action {
-            Acquire { client, node } if begun(client) => {
-                (Kind::Message, attempt(client), Some(node), false, self.seam.attempt(client).1)
-            }
-            Acquire { client, node } => (Kind::Client, attempt(client), Some(node), true, 0),
-            Deliver { client, node } => {
-                (Kind::Message, attempt(client), Some(node), true, slot(client, node).reply)
-            }
-            Publish { client, node } => {
-                (Kind::Message, attempt(client), Some(node), true, slot(client, node).publish)
-            }
-            Renew { client, node } => (Kind::Client, attempt(client), Some(node), true, 0),
-            Prepare { who, node, .. } => (Kind::Client, order(who), Some(node), true, 0),
-            Readmit { who, node } => (Kind::Message, order(who), Some(node), true, wait(who, node)),
-            AcquireAgain { client, node, .. } | Leave { client, node } => {
-                (Kind::Fault, attempt(client), Some(node), false, 0)
-            }
-            ActivateAgain { who, node } => (Kind::Fault, order(who), Some(node), false, 0),
-            PrepareAgain { who } => (Kind::Fault, order(who), None, false, 0),
-            Crash { node } | Flush { node } | Save { node } | Restore { node } => {
-                (Kind::Fault, None, Some(node), false, 0)
-            }
-            Second => (Kind::Fault, None, None, false, 0),
-        };
-        About {
-            kind,
-            label: Narrator { world: self, state }.label(action),
-            client,
-            node,
-            awake,
-            message,
-        }
+        View { world: self, state }.about(action)
     }
 
     fn tell(&self, before: &State<N, C, R>, action: Action) -> String {
-        Narrator { world: self, state: before }.tell(action)
+        View { world: self, state: before }.tell(action)
     }
 
     fn nodes(&self, state: &State<N, C, R>) -> Vec<Card> {
-        (0..N).map(|node| card(self, state, node)).collect()
+        let view = View { world: self, state };
+        (0..N).map(|node| view.node(node)).collect()
     }
 
     fn clients(&self, state: &State<N, C, R>) -> Vec<Card> {
-        let attempts = (0..C).map(|client| attempt(self, state, client));
-        attempts.chain((0..R).filter_map(|who| order(self, state, who))).collect()
+        let view = View { world: self, state };
+        let attempts = (0..C).map(|client| view.attempt(client));
+        attempts.chain((0..R).filter_map(|who| view.readmission(who))).collect()
     }
 
-    fn broken(&self, state: &State<N, C, R>) -> Vec<&'static str> {
-        let promises = [
+    fn promises(&self, state: &State<N, C, R>) -> Vec<(bool, &'static str)> {
+        let followed = self.prompt && self.revived(state);
+        vec![
             (state.unique(&self.seam), "I1: two leases have the same token"),
             (state.ordered(), "I2: a later lease has no larger token"),
-            (
-                !self.prompt || !self.revived(state),
-                "a lease was renewed although another client had followed",
-            ),
+            (!followed, "a lease was renewed although another client had followed"),
+        ]
+    }
+}
+
+/// A world in one of its states.
+pub struct View<'a, const N: usize, const C: usize, const R: usize> {
+    pub world: &'a World<N, C, R>,
+    pub state: &'a State<N, C, R>,
+}
+
+impl<const N: usize, const C: usize, const R: usize> View<'_, N, C, R> {
+    fn about(&self, action: Action) -> About {
+        use Action::*;
+        let slot = |client: u8, node: u8| self.state.clients[client as usize].slots[node as usize];
+        let begins = |verb, label| About::new(Kind::Client, verb, label);
+        let fault = |verb, label| About::new(Kind::Fault, verb, label);
+        let sends = |verb, who: String, node, request, otherwise| {
+            let label = format!("{who} to {}: {}", letter(node), self.asked(request, otherwise));
+            About::message(verb, label, request).by(who).at(node)
+        };
+        match action {
+            Acquire { client, node } => {
+                let label = format!("{} to {}: acquire", attempt(client), letter(node));
+                let about = match self.state.clients[client as usize].machine {
+                    0 => begins("acquire", label),
+                    _ => {
+                        let (_, request) = self.world.seam.attempt(client);
+                        About { awake: false, ..About::message("acquire", label, request) }
+                    }
+                };
+                about.by(attempt(client)).at(node)
+            }
+            AcquireAgain { client, node, expired, lost } => {
+                let (verb, how) = match (expired, lost) {
+                    (true, true) => (
+                        "acquire-again-unheard",
+                        ", its lock having run out, and the answer is lost",
+                    ),
+                    (true, false) => ("acquire-again-expired", ", its lock having run out"),
+                    (false, _) => ("acquire-again", ""),
+                };
+                let label =
+                    format!("repeat {}'s acquire at {}{how}", attempt(client), letter(node));
+                fault(verb, label).by(attempt(client)).at(node)
+            }
+            Deliver { client, node } => {
+                let reply = slot(client, node).reply;
+                let what = if reply == 0 { "grant".into() } else { self.reply(reply) };
+                let label = format!("{} to {}: {what}", letter(node), attempt(client));
+                About::message("deliver", label, reply).by(attempt(client)).at(node)
+            }
+            Publish { client, node } => {
+                sends("publish", attempt(client), node, slot(client, node).publish, "publish")
+            }
+            Renew { client, node } => {
+                let label = format!("{} renews at {}", attempt(client), letter(node));
+                begins("renew", label).by(attempt(client)).at(node)
+            }
+            Leave { client, node } => {
+                let label = format!("the part of {} at {} runs out", attempt(client), letter(node));
+                fault("leave", label).by(attempt(client)).at(node)
+            }
+            Crash { node } => fault("crash", format!("crash {}", letter(node))).at(node),
+            Flush { node } => fault("flush", format!("flush {}", letter(node))).at(node),
+            Save { node } => fault("save", format!("{} saves to its disk", letter(node))).at(node),
+            Restore { node } => {
+                let label = format!("{} restarts with its older copy", letter(node));
+                fault("restore", label).at(node)
+            }
+            Prepare { who, node, collect } => {
+                let (verb, what) = match collect {
+                    false => ("prepare", "of"),
+                    true => ("collect", "collects the counts of"),
+                };
+                let label = format!("{} {what} {}", readmission(who), letter(node));
+                begins(verb, label).by(readmission(who)).at(node)
+            }
+            PrepareAgain { who } => {
+                let label = format!("repeat the prepare of {}", readmission(who));
+                fault("prepare-again", label).by(readmission(who))
+            }
+            Readmit { who, node } => {
+                let request = self.waits(who, node);
+                sends("readmit", readmission(who), node, request, "a request")
+            }
+            ActivateAgain { who, node } => {
+                let asked = self.asked(self.waits(who, node), "a request");
+                let label = format!("repeat {} at {}: {asked}", readmission(who), letter(node));
+                fault("activate-again", label).by(readmission(who)).at(node)
+            }
+            Second => fault("second", "a second passes on the nodes' clocks".into()),
+        }
+    }
+
+    /// The request of a re-admission that a node has not answered for good.
+    pub fn waits(&self, who: u8, node: u8) -> Id {
+        self.state.orders[who as usize].waits[node as usize].request
+    }
+
+    fn asked(&self, request: Id, otherwise: &str) -> String {
+        if request == 0 { otherwise.into() } else { self.request(request) }
+    }
+
+    pub fn request(&self, request: Id) -> String {
+        words::request(&self.world.seam.requests.get(request))
+    }
+
+    pub fn reply(&self, reply: Id) -> String {
+        words::reply(&self.world.seam.replies.get(reply))
+    }
+
+    /// Returns who holds the lock on a node.
+    pub fn holders(&self, node: Node) -> Vec<u8> {
+        let holds = |client: &u8| {
+            let release = Request::Release { resource: resource(), owner: owner(*client) };
+            let mut copy = self.world.seam.stores.get(node.store);
+            ask(&mut copy, node.life, 0, &release) == Reply::Released
+        };
+        (0..C as u8).filter(holds).collect()
+    }
+
+    /// A node, asked on a copy of its store.
+    fn node(&self, number: usize) -> Card {
+        let node = self.state.nodes[number];
+        let name = letter(number as u8).to_string();
+        let prepare = Request::Prepare { nonce: Nonce(0), from: None };
+        let copy = self.world.seam.stores.get(node.store);
+        let Reply::Prepared(now) = ask(&mut copy.clone(), node.life, 0, &prepare) else {
+            return Card { name, look: "away", text: "answers nothing".into(), facts: Vec::new() };
+        };
+        let start = self.world.first().nodes[number];
+        let mut first = self.world.seam.stores.get(start.store);
+        let renewed = match ask(&mut first, start.life, 0, &prepare) {
+            Reply::Prepared(first) => first.admitted && first.state.era < now.state.era,
+            _ => false,
+        };
+        let (look, text) = match (now.admitted, now.crowded) {
+            (true, false) if renewed => ("votes", "admitted, in a new era: it votes"),
+            (true, false) => ("votes", "admitted: it votes"),
+            (true, true) => ("votes", "admitted: it votes, and a count has run out"),
+            (false, _) => ("forgot", "has forgotten: no vote until it is re-admitted"),
+        };
+        let count = count_once(&mut copy.clone(), node.life).map_or(0, |stamp| stamp.count - 1);
+        let names = self.holders(node).into_iter().map(attempt).collect::<Vec<_>>().join(", ");
+        let mut facts = vec![
+            ("era", now.state.era.to_string()),
+            ("promised", now.state.reserved.to_string()),
+            ("count", count.to_string()),
+            ("lock", if names.is_empty() { "free".into() } else { names }),
+            ("nonce", words::nonce(now.state.nonce)),
         ];
-        promises.into_iter().filter(|(kept, _)| !kept).map(|(_, broken)| broken).collect()
-    }
-}
-
-/// Returns who holds the lock on a node.
-pub fn holders<const N: usize, const C: usize, const R: usize>(
-    world: &World<N, C, R>,
-    node: Node,
-) -> Vec<u8> {
-    let holds = |client: &u8| {
-        let release = Request::Release { resource: resource(), owner: owner(*client) };
-        let mut copy = world.seam.stores.get(node.store);
-        ask(&mut copy, node.life, 0, &release) == Reply::Released
-    };
-    (0..C as u8).filter(holds).collect()
-}
-
-/// A node, asked on a copy of its store.
-fn card<const N: usize, const C: usize, const R: usize>(
-    world: &World<N, C, R>,
-    state: &State<N, C, R>,
-    number: usize,
-) -> Card {
-    let node = state.nodes[number];
-    let name = letter(number as u8).to_string();
-    let prepare = Request::Prepare { nonce: Nonce(0), from: None };
-    let copy = world.seam.stores.get(node.store);
-    let Reply::Prepared(now) = ask(&mut copy.clone(), node.life, 0, &prepare) else {
-        return Card { name, look: "away", text: "answers nothing".into(), facts: Vec::new() };
-    };
-    let start = World::first(world).nodes[number];
-    let renewed = match ask(&mut world.seam.stores.get(start.store), start.life, 0, &prepare) {
-        Reply::Prepared(first) => first.admitted && first.state.era < now.state.era,
-        _ => false,
-    };
-    let (look, text) = match (now.admitted, now.crowded) {
-        (true, false) if renewed => ("votes", "admitted, in a new era: it votes"),
-        (true, false) => ("votes", "admitted: it votes"),
-        (true, true) => ("votes", "admitted: it votes, and a count has run out"),
-        (false, _) => ("forgot", "has forgotten: no vote until it is re-admitted"),
-    };
-    let count = count_once(&mut copy.clone(), node.life).map_or(0, |stamp| stamp.count - 1);
-    let names = holders(world, node).into_iter().map(|client| format!("client {}", client + 1));
-    let names = names.collect::<Vec<_>>().join(", ");
-    let nonce = now.state.nonce.0;
-    let mut facts = vec![
-        ("era", now.state.era.to_string()),
-        ("promised", now.state.reserved.to_string()),
-        ("count", count.to_string()),
-        ("lock", if names.is_empty() { "free".into() } else { names }),
-        ("nonce", if nonce == 0 { "none".into() } else { nonce.to_string() }),
-    ];
-    if node.disk != 0 {
-        facts.push(("disk", "an older copy".into()));
-    }
-    Card { name, look, text: text.into(), facts }
-}
-
-/// An attempt, with what it has heard.
-fn attempt<const N: usize, const C: usize, const R: usize>(
-    world: &World<N, C, R>,
-    state: &State<N, C, R>,
-    number: usize,
-) -> Card {
-    let client = state.clients[number];
-    let shares = if world.seam.shares(number) { ", would share the lock" } else { "" };
-    let (look, text) = match (client.machine, client.token) {
-        (0, _) => ("idle", format!("has not asked yet{shares}")),
-        (_, 0) => ("asks", "asks for the lock".into()),
-        (_, token) => ("won", format!("has a lease, token {}", words::token(token))),
-    };
-    let mut facts = Vec::new();
-    if client.machine != 0 {
-        let mut heard = world.seam.heard(client.machine);
-        heard.reverse();
-        let heard = heard.iter().map(|(node, reply)| {
-            let what = match reply {
-                Reply::Granted { stamp, .. } => words::stamp(*stamp),
-                Reply::Published => "published".into(),
-                other => words::reply(other),
-            };
-            format!("{}: {what}", letter(*node))
-        });
-        facts.push(("heard", heard.collect::<Vec<_>>().join(", ")));
-        let floor = client.floor;
-        let floor = if floor == 0 { "none".into() } else { words::token(floor) };
-        facts.push(("token before", floor));
-        if let Some(renewal) = renewal(world, state, number) {
-            facts.push(("renewal", renewal));
+        if node.disk != 0 {
+            facts.push(("disk", "an older copy".into()));
         }
+        Card { name, look, text: text.into(), facts }
     }
-    Card { name: format!("client {}", number + 1), look, text, facts }
-}
 
-/// Where the lease was renewed, and what the client makes of that.
-fn renewal<const N: usize, const C: usize, const R: usize>(
-    world: &World<N, C, R>,
-    state: &State<N, C, R>,
-    number: usize,
-) -> Option<String> {
-    let client = state.clients[number];
-    let votes = client.slots.map(|slot| slot.renewal != Vote::None);
-    let nodes = (0..N).filter(|node| votes[*node]).map(|node| letter(node as u8).to_string());
-    let nodes: Vec<_> = nodes.collect();
-    if nodes.is_empty() {
-        return None;
+    /// An attempt, with what it has heard.
+    fn attempt(&self, number: usize) -> Card {
+        let client = self.state.clients[number];
+        let shares = if self.world.seam.shares(number) { ", would share the lock" } else { "" };
+        let (look, text) = match (client.machine, client.token) {
+            (0, _) => ("idle", format!("has not asked yet{shares}")),
+            (_, 0) => ("asks", "asks for the lock".into()),
+            (_, token) => ("won", format!("has a lease, token {}", words::token(token))),
+        };
+        let mut facts = Vec::new();
+        if client.machine != 0 {
+            let heard = self.world.seam.heard(client.machine).into_iter().rev();
+            let heard = heard.map(|(node, reply)| {
+                let what = match reply {
+                    Reply::Granted { stamp, .. } => words::stamp(stamp),
+                    Reply::Published => "published".into(),
+                    other => words::reply(&other),
+                };
+                format!("{}: {what}", letter(node))
+            });
+            facts.push(("heard", heard.collect::<Vec<_>>().join(", ")));
+            let floor = client.floor;
+            let floor = if floor == 0 { "none".into() } else { words::token(floor) };
+            facts.push(("token before", floor));
+            facts.extend(self.renewal(number).map(|renewal| ("renewal", renewal)));
+        }
+        Card { name: attempt(number as u8), look, text, facts }
     }
-    let renewed = world.seam.renewed(number as u8, client.token, &votes);
-    let outcome = if renewed { "its lease is renewed" } else { "no majority so far" };
-    Some(format!("at {}: {outcome}", nodes.join(", ")))
-}
 
-/// A re-admission that has begun.
-fn order<const N: usize, const C: usize, const R: usize>(
-    world: &World<N, C, R>,
-    state: &State<N, C, R>,
-    number: usize,
-) -> Option<Card> {
-    let order = &state.orders[number];
-    if order.machine == 0 {
-        return None;
+    /// Where the lease was renewed, and what the client makes of that.
+    fn renewal(&self, number: usize) -> Option<String> {
+        let client = self.state.clients[number];
+        let votes = client.slots.map(|slot| slot.renewal != Vote::None);
+        let nodes = (0..N).filter(|node| votes[*node]).map(|node| letter(node as u8).to_string());
+        let nodes = nodes.reduce(|nodes, node| format!("{nodes}, {node}"))?;
+        let renewed = self.world.seam.renewed(number as u8, client.token, &votes);
+        let outcome = if renewed { "its lease is renewed" } else { "no majority so far" };
+        Some(format!("at {nodes}: {outcome}"))
     }
-    let target = letter(order.target);
-    let (look, text) = if order.done {
-        ("won", format!("of node {target}: done"))
-    } else {
-        ("asks", format!("of node {target}: under way"))
-    };
-    let mut open = Vec::new();
-    for (node, wait) in order.waits.iter().enumerate() {
-        if wait.request != 0 {
-            let asked = words::request(&world.seam.requests.get(wait.request));
+
+    /// A re-admission, if it has begun.
+    fn readmission(&self, number: usize) -> Option<Card> {
+        let order = &self.state.orders[number];
+        if order.machine == 0 {
+            return None;
+        }
+        let (look, end) = if order.done { ("won", "done") } else { ("asks", "under way") };
+        let text = format!("of node {}: {end}", letter(order.target));
+        let open = (0..).zip(&order.waits).filter(|(_, wait)| wait.request != 0);
+        let open = open.map(|(node, wait)| {
             let answered = if wait.ran { " (answered)" } else { "" };
-            open.push(format!("{}: {asked}{answered}", letter(node as u8)));
-        }
+            format!("{}: {}{answered}", letter(node), self.request(wait.request))
+        });
+        let facts = vec![("asked last", open.collect::<Vec<_>>().join(", "))];
+        Some(Card { name: readmission(number as u8), look, text, facts })
     }
-    let facts = vec![("asked last", open.join(", "))];
-    Some(Card { name: format!("re-admission {}", number + 1), look, text, facts })
+}
+
+pub fn attempt(number: u8) -> String {
+    format!("client {}", number + 1)
+}
+
+pub fn readmission(number: u8) -> String {
+    format!("re-admission {}", number + 1)
 }

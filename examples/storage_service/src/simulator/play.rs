@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use protocol::model::cases::Visitor;
 use protocol::model::lists::Lists;
 use protocol::model::world::World;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::scene::{About, Card, Kind, Scene, letter};
+use super::scene::{About, Card, Kind, Scene};
 
 /// What to play.
-#[derive(Default)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub struct Script {
     pub moves: Vec<String>,
     /// How many moves the seed chooses after those. Fewer, if a promise breaks or nothing is left.
@@ -23,19 +24,19 @@ pub struct Script {
 #[derive(Serialize)]
 pub struct Played {
     pub steps: Vec<PlayedStep>,
-    pub nodes: Vec<Card>,
-    pub clients: Vec<Card>,
+    nodes: Vec<Card>,
+    clients: Vec<Card>,
     /// What can happen next.
-    pub open: Vec<Choice>,
-    pub paused: Vec<String>,
-    pub cut: Vec<char>,
+    open: Vec<About>,
+    /// The clients that are paused, and the nodes that are cut off.
+    held: BTreeSet<String>,
     /// The promises that were broken first.
     pub broken: Vec<&'static str>,
     /// How many steps that took.
-    pub broke: Option<usize>,
+    broke: Option<usize>,
     /// What was so after each step.
     #[serde(skip)]
-    pub trail: Vec<(Vec<Card>, Vec<Card>)>,
+    trail: Vec<(Vec<Card>, Vec<Card>)>,
 }
 
 /// A move, and its outcome.
@@ -43,18 +44,9 @@ pub struct Played {
 pub struct PlayedStep {
     #[serde(rename = "move")]
     pub name: String,
-    pub text: String,
+    text: String,
     /// Whether anything has changed.
-    pub done: bool,
-}
-
-#[derive(Serialize)]
-pub struct Choice {
-    name: String,
-    label: String,
-    kind: Kind,
-    client: Option<String>,
-    node: Option<char>,
+    done: bool,
 }
 
 impl Played {
@@ -90,9 +82,10 @@ impl Visitor for Player<'_> {
 }
 
 fn play<S: Scene>(scene: &S, script: &Script) -> Played {
-    let mut game = Game { scene, state: scene.first(), hand: Hand::default() };
+    let (held, lost) = Default::default();
+    let mut game = Game { scene, state: scene.first(), held, lost };
     let (mut steps, mut trail) = (Vec::new(), Vec::new());
-    let mut broken = scene.broken(&game.state);
+    let mut broken = game.broken();
     let mut broke = (!broken.is_empty()).then_some(0);
     while let Some(name) = match script.moves.get(steps.len()) {
         Some(name) => Some(name.clone()),
@@ -104,70 +97,50 @@ fn play<S: Scene>(scene: &S, script: &Script) -> Played {
         steps.push(game.take(&name));
         trail.push((scene.nodes(&game.state), scene.clients(&game.state)));
         if broke.is_none() {
-            broken = scene.broken(&game.state);
+            broken = game.broken();
             broke = (!broken.is_empty()).then_some(steps.len());
         }
     }
-    let open = game.open().into_iter().map(|(step, about)| Choice {
-        name: scene.name(step),
-        label: about.label,
-        kind: about.kind,
-        client: about.client,
-        node: about.node.map(letter),
-    });
-    Played {
-        nodes: scene.nodes(&game.state),
-        clients: scene.clients(&game.state),
-        open: open.collect(),
-        paused: game.hand.paused.iter().cloned().collect(),
-        cut: game.hand.cut.iter().map(|node| letter(*node)).collect(),
-        steps,
-        broken,
-        broke,
-        trail,
-    }
-}
-
-/// What the hand of the player holds back. The world allows it at any time.
-#[derive(Default)]
-struct Hand {
-    /// Clients that act on nothing.
-    paused: BTreeSet<String>,
-    /// Nodes that no message reaches or leaves.
-    cut: BTreeSet<u8>,
-    /// Messages that never arrive.
-    lost: BTreeSet<(String, u32)>,
-}
-
-impl Hand {
-    fn holds(&self, name: &str, about: &About) -> bool {
-        let asleep = about.client.as_ref().is_some_and(|client| self.paused.contains(client));
-        let cut = about.node.is_some_and(|node| self.cut.contains(&node));
-        let between = about.kind != Kind::Fault || about.client.is_some();
-        (about.awake && asleep)
-            || (between && cut)
-            || self.lost.contains(&(name.to_owned(), about.message))
-    }
+    let (nodes, clients) = (scene.nodes(&game.state), scene.clients(&game.state));
+    Played { nodes, clients, open: game.open(), held: game.held, steps, broken, broke, trail }
 }
 
 struct Game<'a, S: Scene> {
     scene: &'a S,
     state: S::State,
-    hand: Hand,
+    /// Clients that act on nothing, and nodes that no message reaches or leaves.
+    held: BTreeSet<String>,
+    /// Messages that never arrive: the name of the move, and the number.
+    lost: BTreeSet<(String, u32)>,
 }
 
 impl<S: Scene> Game<'_, S> {
-    /// Returns all that can happen next, and changes something.
-    fn open(&self) -> Vec<(S::Move, About)> {
-        let (scene, state) = (self.scene, &self.state);
-        let candidates = scene.candidates(state).into_iter();
-        let able = candidates.filter(|step| scene.step(state, *step).is_some());
-        let described = able.map(|step| (step, scene.about(state, step)));
-        described.filter(|(step, about)| !self.hand.holds(&scene.name(*step), about)).collect()
+    fn broken(&self) -> Vec<&'static str> {
+        let promises = self.scene.promises(&self.state).into_iter();
+        promises.filter(|(kept, _)| !kept).map(|(_, broken)| broken).collect()
     }
 
-    fn find(&self, name: &str) -> Option<S::Move> {
-        self.scene.candidates(&self.state).into_iter().find(|step| self.scene.name(*step) == name)
+    fn candidates(&self) -> impl Iterator<Item = (S::Move, About)> {
+        let mut moves = Vec::new();
+        self.scene.candidates(&self.state, &mut moves);
+        moves.into_iter().map(|step| (step, self.scene.about(&self.state, step)))
+    }
+
+    /// Returns all that can happen next, and changes something.
+    fn open(&self) -> Vec<About> {
+        let able =
+            self.candidates().filter(|(step, _)| self.scene.step(&self.state, *step).is_some());
+        able.map(|(_, about)| about).filter(|about| !self.holds(about)).collect()
+    }
+
+    /// Reports whether the player holds the move back. The world allows that at any time.
+    fn holds(&self, about: &About) -> bool {
+        let asleep = about.client.as_ref().is_some_and(|client| self.held.contains(client));
+        let cut = about.node.is_some_and(|node| self.held.contains(&node.to_string()));
+        let between = about.kind != Kind::Fault || about.client.is_some();
+        (about.awake && asleep)
+            || (between && cut)
+            || self.lost.contains(&(about.name.clone(), about.message))
     }
 
     /// Does what is named, be it in the world or by the player's hand.
@@ -176,76 +149,58 @@ impl<S: Scene> Game<'_, S> {
         if let Some(text) = self.hold(name) {
             return played(text, true);
         }
-        let Some(step) = self.find(name) else {
+        let Some((step, _)) = self.candidates().find(|(_, about)| about.name == name) else {
             return played(format!("Not possible here: nothing of “{name}” is on its way."), false);
         };
         let text = self.scene.tell(&self.state, step);
-        match self.scene.step(&self.state, step) {
-            Some(state) => {
-                self.state = state;
-                played(text, true)
-            }
-            None => played(text, false),
-        }
+        let after = self.scene.step(&self.state, step);
+        self.state = after.unwrap_or(self.state);
+        played(text, after.is_some())
     }
 
     /// Holds something back, or no longer, if that is what is named.
     fn hold(&mut self, name: &str) -> Option<String> {
         let (verb, what) = name.split_once('-')?;
-        let client = || {
-            let clients = self.scene.clients(&self.state).into_iter().map(|card| card.name);
-            clients.into_iter().find(|client| client.replace(' ', "-") == what)
+        let cards = match verb {
+            "pause" | "wake" => self.scene.clients(&self.state),
+            "cut" | "join" => self.scene.nodes(&self.state),
+            "drop" => {
+                let (_, about) = self.candidates().find(|(_, about)| about.name == what)?;
+                self.lost.insert((about.name, about.message));
+                return Some(format!("Lost: “{}” never arrives.", about.label));
+            }
+            _ => return None,
         };
-        let node = || {
-            (0..self.scene.nodes(&self.state).len() as u8).find(|n| what == letter(*n).to_string())
+        let who = cards.into_iter().map(|card| card.name).find(|n| n.replace(' ', "-") == what)?;
+        let text = match verb {
+            "pause" => format!("The process of {who} stops. What it has sent may arrive."),
+            "wake" => format!("The process of {who} goes on, and knows of no pause."),
+            "cut" => format!("No message reaches or leaves node {who}."),
+            _ => format!("Messages reach and leave node {who} again."),
         };
         match verb {
-            "pause" => {
-                let client = client()?;
-                let told = format!("The process of {client} stops. What it has sent may arrive.");
-                self.hand.paused.insert(client);
-                Some(told)
-            }
-            "wake" => {
-                let client = client()?;
-                self.hand.paused.remove(&client);
-                Some(format!("The process of {client} goes on, and knows of no pause."))
-            }
-            "cut" => {
-                let node = node()?;
-                self.hand.cut.insert(node);
-                Some(format!("No message reaches or leaves node {}.", letter(node)))
-            }
-            "join" => {
-                let node = node()?;
-                self.hand.cut.remove(&node);
-                Some(format!("Messages reach and leave node {} again.", letter(node)))
-            }
-            "drop" => {
-                let about = self.scene.about(&self.state, self.find(what)?);
-                self.hand.lost.insert((what.to_owned(), about.message));
-                Some(format!("Lost: “{}” never arrives.", about.label))
-            }
-            _ => None,
-        }
+            "pause" | "cut" => self.held.insert(who),
+            _ => self.held.remove(&who),
+        };
+        Some(text)
     }
 
     /// Returns the move that the seed chooses as the one of this number.
     fn drawn(&self, script: &Script, number: usize) -> Option<String> {
-        let open = self.open();
         let weight = |about: &About| match about.kind {
             Kind::Message => 1 + 2 * (9 - script.delay.min(9)),
             Kind::Client => 6,
             Kind::Fault => 1,
         };
-        let all: u64 = open.iter().map(|(_, about)| weight(about)).sum();
+        let open = self.open();
+        let all: u64 = open.iter().map(weight).sum();
         let mut left = random(script.seed, number as u64).checked_rem(all)?;
-        let chosen = open.iter().find(|(_, about)| {
+        let chosen = open.into_iter().find(|about| {
             let here = left < weight(about);
             left = left.saturating_sub(weight(about));
             here
         });
-        chosen.map(|(step, _)| self.scene.name(*step))
+        chosen.map(|about| about.name)
     }
 }
 

@@ -24,14 +24,8 @@ struct Question {
     /// Whether the rule is switched off.
     #[serde(default)]
     off: bool,
-    #[serde(default)]
-    moves: Vec<String>,
-    #[serde(default)]
-    random: usize,
-    #[serde(default)]
-    seed: u64,
-    #[serde(default)]
-    delay: u64,
+    #[serde(flatten)]
+    script: Script,
 }
 
 #[derive(Serialize)]
@@ -63,30 +57,29 @@ pub fn router() -> Router {
 
 /// `POST /simulator/play`: what comes of these moves, and what can happen next.
 async fn play(Json(question): Json<Question>) -> Result<Json<Answer>, ApiError> {
-    let length = question.moves.len().saturating_add(question.random);
+    let length = question.script.moves.len().saturating_add(question.script.random);
     if length > LONGEST {
-        return Err(ApiError::Bad(format!("a play has at most {LONGEST} moves")));
+        return Err(ApiError::bad(format!("a play has at most {LONGEST} moves")));
     }
     let answer = tokio::task::spawn_blocking(move || answer(question)).await;
-    answer.map_err(|error| ApiError::Unavailable(error.to_string()))?.map(Json)
+    answer.map_err(ApiError::unavailable)?.map(Json)
 }
 
 fn answer(question: Question) -> Result<Answer, ApiError> {
-    let rule = match question.rule.as_deref() {
-        Some(name) => Some(rules::find(name).ok_or(ApiError::NotFound("there is no such rule"))?),
+    let Question { world, rule, off, script } = question;
+    let rule = match rule {
+        Some(name) => {
+            Some(rules::find(&name).ok_or_else(|| ApiError::not_found("there is no such rule"))?)
+        }
         None => None,
     };
-    let case = rules::world(&question.world, rule);
-    let case = case.ok_or(ApiError::NotFound("there is no such world"))?;
-    let Question { moves, random, seed, delay, .. } = question;
-    let played = {
-        let script = Script { moves, random, seed, delay };
-        case.visit(rule.filter(|_| question.off), Player(&script))
-    };
+    let case =
+        rules::world(&world, rule).ok_or_else(|| ApiError::not_found("there is no such world"))?;
+    let played = case.visit(rule.filter(|_| off), Player(&script));
     let parts = rule.and_then(|rule| {
         let moves = played.steps.iter().map(|step| step.name.clone()).collect();
-        let script = Script { moves, random: 0, seed, delay };
-        let other = case.visit(Some(rule).filter(|_| !question.off), Player(&script));
+        let script = Script { moves, ..Script::default() };
+        let other = case.visit(Some(rule).filter(|_| !off), Player(&script));
         let at = played.parts(&other)?;
         Some(Parting { at, instead: other.steps.get(at).cloned() })
     });

@@ -3,18 +3,15 @@ use serde::Serialize;
 /// A world that can be played, step by step.
 pub trait Scene {
     type State: Copy;
-    type Move: Copy + PartialEq;
+    type Move: Copy;
 
     fn first(&self) -> Self::State;
 
-    /// Returns what may be tried next. Some of it may come to nothing.
-    fn candidates(&self, state: &Self::State) -> Vec<Self::Move>;
+    /// Adds what may be tried next. Some of it may come to nothing.
+    fn candidates(&self, state: &Self::State, moves: &mut Vec<Self::Move>);
 
     /// Returns the state after a candidate; `None` where it comes to nothing.
     fn step(&self, state: &Self::State, step: Self::Move) -> Option<Self::State>;
-
-    /// Returns the name of a move, which no other move has.
-    fn name(&self, step: Self::Move) -> String;
 
     fn about(&self, state: &Self::State, step: Self::Move) -> About;
 
@@ -25,22 +22,50 @@ pub trait Scene {
 
     fn clients(&self, state: &Self::State) -> Vec<Card>;
 
-    /// Returns the promises that are broken.
-    fn broken(&self, state: &Self::State) -> Vec<&'static str>;
+    /// Returns each promise that breaks, with whether the state keeps it.
+    fn promises(&self, state: &Self::State) -> Vec<(bool, &'static str)>;
 }
 
-/// What kind of move it is, and whom it needs.
+/// What a move is called, and whom it needs.
+#[derive(Serialize)]
 pub struct About {
+    /// No other move has this name.
+    pub name: String,
     pub kind: Kind,
     /// What the button says.
     pub label: String,
     /// Whose it is.
     pub client: Option<String>,
-    pub node: Option<u8>,
+    pub node: Option<char>,
     /// Whether the client itself must act, and not only the network.
+    #[serde(skip)]
     pub awake: bool,
     /// The number of the message, if it is one.
+    #[serde(skip)]
     pub message: u32,
+}
+
+impl About {
+    pub fn new(kind: Kind, verb: &str, label: String) -> About {
+        let (name, awake) = (verb.to_owned(), kind != Kind::Fault);
+        About { name, kind, label, client: None, node: None, awake, message: 0 }
+    }
+
+    pub fn message(verb: &str, label: String, message: u32) -> About {
+        About { message, ..About::new(Kind::Message, verb, label) }
+    }
+
+    /// Makes it a move of this client, whose number becomes part of the name.
+    pub fn by(mut self, client: String) -> About {
+        let number = client.rsplit(' ').next().unwrap_or_default();
+        self.name = format!("{}-{number}", self.name);
+        About { client: Some(client), ..self }
+    }
+
+    pub fn at(mut self, node: u8) -> About {
+        self.name = format!("{}-{}", self.name, letter(node));
+        About { node: Some(letter(node)), ..self }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
