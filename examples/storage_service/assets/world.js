@@ -91,8 +91,6 @@ export function take(event) {
       if (event.deed === "start") world.stopped.delete(event.node);
       world.lost.add(world.nodes[event.node - 1]?.name);
       break;
-    case "sends":
-      return [];
     case "asks":
       client.asks = true;
       client.waits.push({ start: event.at, end: null });

@@ -1,4 +1,3 @@
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -52,13 +51,6 @@ impl App {
         let (place, era, leases) = (args.lock, NewestEra::default(), Leases::default());
         let nodes = (place == Place::Nodes).then_some(nodes);
         Ok(App { lock, place, era, store, leases, nodes, stop: watch::Sender::new(false) })
-    }
-
-    /// Starts what the page shows, where the locks are on nodes.
-    pub fn page(&self, address: SocketAddr) -> Result<Option<Page>, Box<dyn std::error::Error>> {
-        let start =
-            |nodes| Page::start(nodes, self.store.is_guarded(), address, self.stop.subscribe());
-        self.nodes.as_ref().map(start).transpose()
     }
 }
 

@@ -26,6 +26,7 @@ use tokio::net::TcpListener;
 
 use app::App;
 use args::{Args, Place};
+use page::Page;
 
 /// How long requests in flight may take after SIGTERM.
 const LAST: Duration = Duration::from_secs(30);
@@ -54,7 +55,7 @@ async fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let address = listener.local_addr()?;
     let app = Arc::new(App::new(&args).await?);
     println!("storage_service on http://{address}");
-    let page = if args.play { None } else { app.page(address)? };
+    let page = if args.play { None } else { Page::start(&app, address)? };
     if page.is_some() {
         println!("  see the stale write: open http://{address} in a browser");
     }

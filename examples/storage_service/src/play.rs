@@ -14,6 +14,9 @@ use crate::caller::Caller;
 const TTL: Duration = Duration::from_millis(1000);
 const PAUSE: Duration = Duration::from_millis(1600);
 
+const CORRUPTED: &str = "The file is CORRUPTED: the stale write went over the newer one. That is what the fence \
+    (here switched off by --unguarded) is for.";
+
 /// The clients of the service.
 struct Player {
     caller: Caller,
@@ -29,12 +32,13 @@ impl Player {
     async fn acquire(&self, file: &str) -> Result<Token, Box<dyn Error>> {
         let wish = json!({ "ttl_ms": TTL.as_millis() as u64, "wait_ms": 10_000 });
         let path = format!("/leases{file}");
-        let mut answer = self.caller.send(Method::POST, &path, None, wish.to_string()).await?;
+        let ask = || self.caller.send(Method::POST, &path, None, wish.to_string());
+        let mut answer = ask().await?;
         // As the service says in Retry-After.
         for _ in 0..3 {
             if answer.status == StatusCode::SERVICE_UNAVAILABLE {
                 tokio::time::sleep(Duration::from_secs(1)).await;
-                answer = self.caller.send(Method::POST, &path, None, wish.to_string()).await?;
+                answer = ask().await?;
             }
         }
         if answer.status != StatusCode::CREATED {
@@ -70,11 +74,8 @@ pub async fn play(address: SocketAddr, guarded: bool) -> Result<bool, Box<dyn Er
     let asleep = Instant::now();
 
     let second = player.acquire(&file).await?;
-    player.tell(
-        "client 2",
-        "waits until the lease has ended, acquires it",
-        &format!("token {second}"),
-    );
+    let token = format!("token {second}");
+    player.tell("client 2", "waits until the lease has ended, acquires it", &token);
     let outcome = player.write(&file, second, "client 2").await?;
     player.tell("client 2", "writes", &outcome);
 
@@ -96,10 +97,7 @@ pub async fn play(address: SocketAddr, guarded: bool) -> Result<bool, Box<dyn Er
         "{}",
         match (expected, guarded) {
             (true, true) => "The stale write was refused. The file holds what client 2 wrote.",
-            (true, false) => {
-                "The file is CORRUPTED: the stale write went over the newer one. That is what the fence \
-             (here switched off by --unguarded) is for."
-            }
+            (true, false) => CORRUPTED,
             (false, _) => "UNEXPECTED: this should not have happened.",
         }
     );

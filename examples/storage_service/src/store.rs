@@ -158,10 +158,10 @@ impl Store {
     }
 
     pub async fn read(&self, resource: &Resource) -> Result<Option<File>, sqlx::Error> {
+        let read = self.statements().read;
         let row: Option<(Vec<u8>, Option<i64>)> = on!(self, pool => {
-            sqlx::query_as(self.statements().read).bind(resource.as_str()).fetch_optional(pool).await?
+            sqlx::query_as(read).bind(resource.as_str()).fetch_optional(pool).await?
         });
-        let token = |number: i64| Token::try_from(number).ok();
         Ok(row.map(|(body, number)| File { body, token: number.and_then(token) }))
     }
 
@@ -170,7 +170,7 @@ impl Store {
         let newest: Option<i64> = on!(self, pool => {
             sqlx::query_scalar(self.statements().lease).bind(resource.as_str()).fetch_optional(pool).await?
         });
-        Ok(newest.and_then(|number| Token::try_from(number).ok()))
+        Ok(newest.and_then(token))
     }
 
     pub async fn answers(&self) -> bool {
@@ -178,14 +178,17 @@ impl Store {
     }
 }
 
+fn token(number: i64) -> Option<Token> {
+    Token::try_from(number).ok()
+}
+
 fn not_connected(error: sqlx::Error) -> String {
     format!("cannot connect to the database: {error}")
 }
 
 async fn sqlite(url: &str) -> Result<SqlitePool, sqlx::Error> {
-    let memory = url.contains(":memory:");
     let options = SqliteConnectOptions::from_str(url)?.create_if_missing(true);
-    if memory {
+    if url.contains(":memory:") {
         // Each connection would be a database of its own.
         let pool = SqlitePoolOptions::new().max_connections(1);
         return pool.idle_timeout(None).max_lifetime(None).connect_with(options).await;

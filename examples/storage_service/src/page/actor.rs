@@ -1,4 +1,3 @@
-use std::future::pending;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,9 +6,9 @@ use axum::http::{Method, StatusCode};
 use fencing::http::Problem;
 use fencing::lock::{AcquireError, Lease, Lock, Loss};
 use fencing::resource::Resource;
-use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::future::{BoxFuture, FutureExt, OptionFuture};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -64,8 +63,8 @@ impl Actor {
                 match nodes.renewed() {
                     Ok(lock) => {
                         let caller = Caller::new(address);
-                        let scene = Scene { number, lock, caller, board, sleep: own };
-                        scene.act(receiver).await;
+                        let sleep = own;
+                        Client { number, lock, caller, board, sleep }.act(receiver).await;
                     }
                     Err(error) => tracing::error!(%error, "client {number} has no locks"),
                 }
@@ -87,7 +86,7 @@ impl Actor {
 }
 
 /// All that the thread of a client has.
-struct Scene {
+struct Client {
     number: u8,
     lock: Arc<dyn Lock>,
     caller: Caller,
@@ -102,7 +101,7 @@ struct Held {
     lost: BoxFuture<'static, Loss>,
 }
 
-impl Scene {
+impl Client {
     async fn act(self, mut orders: mpsc::Receiver<Order>) {
         let Ok(resource) = Resource::new(&FILES[0][1..]) else { return };
         let mut held: Option<Held> = None;
@@ -130,26 +129,17 @@ impl Scene {
                         None => self.say("refuses", "it has no lease"),
                     },
                 },
-                lost = async { held.as_mut()?.lost.as_mut().await.into() }, if held.is_some() => {
-                    let lost: Option<Loss> = lost;
-                    if let (Some(over), Some(loss)) = (held.take(), lost) {
-                        let token = over.lease.token().to_string();
-                        self.put("lost", json!({ "token": token, "why": loss.to_string() }));
+                Some(loss) = OptionFuture::from(held.as_mut().map(|held| &mut held.lost)) => {
+                    if let Some(over) = held.take() {
+                        self.tell(&over.lease, "lost", json!({ "why": loss.to_string() }));
                     }
                 }
-                answer = async {
-                    match asked.as_mut() {
-                        Some(asked) => asked.await,
-                        None => pending().await,
-                    }
-                }, if asked.is_some() => {
+                Some(answer) = OptionFuture::from(asked.as_mut()) => {
                     asked = None;
                     held = self.take(answer);
                 }
                 _ = look.tick() => {
-                    if let Some(held) = &mut held {
-                        self.look(held);
-                    }
+                    held.iter_mut().for_each(|held| self.look(held));
                 }
             }
         }
@@ -159,8 +149,7 @@ impl Scene {
         match answer {
             Ok(lease) => {
                 let (until, lost) = (self.until(&lease), lease.lost().boxed());
-                let token = lease.token().to_string();
-                self.put("granted", json!({ "token": token, "until": until }));
+                self.tell(&lease, "granted", json!({ "until": until }));
                 Some(Held { lease, until, lost })
             }
             Err(error) => {
@@ -175,8 +164,7 @@ impl Scene {
         let until = self.until(&held.lease);
         if until > held.until + 2 * LOOK.as_millis() as u64 {
             held.until = until;
-            let token = held.lease.token().to_string();
-            self.put("renewed", json!({ "token": token, "until": until }));
+            self.tell(&held.lease, "renewed", json!({ "until": until }));
         }
     }
 
@@ -188,62 +176,65 @@ impl Scene {
         };
         let token = held.lease.token();
         if asleep {
-            self.fall_asleep(Some(held), true);
+            self.fall_asleep(Some(&mut *held), true);
         }
         let text = format!("client {}", self.number);
         for path in FILES {
-            let number = token.to_string();
-            self.put("sends", json!({ "file": path, "token": number }));
-            let sent = self.caller.send(Method::PUT, path, Some(token), text.clone()).await;
-            match sent {
-                Ok(answer) if answer.status.is_success() => {
-                    self.put("stored", json!({ "file": path, "token": number, "text": text }))
+            let answer = match self.caller.send(Method::PUT, path, Some(token), text.clone()).await
+            {
+                Ok(answer) => answer,
+                Err(error) => {
+                    self.say("failed", &error.to_string());
+                    continue;
                 }
-                Ok(answer) => {
-                    let detail = Problem::read(&answer.headers, &answer.body)
-                        .map_or_else(|_| answer.status.to_string(), |problem| problem.detail);
-                    let kind = match answer.status {
-                        StatusCode::PRECONDITION_FAILED => "refused",
-                        _ => "failed",
-                    };
-                    let status = answer.status.as_u16();
-                    self.put(
-                        kind,
-                        json!({ "file": path, "token": number, "status": status, "why": detail }),
-                    );
-                }
-                Err(error) => self.say("failed", &error.to_string()),
+            };
+            let kind = match answer.status {
+                status if status.is_success() => "stored",
+                StatusCode::PRECONDITION_FAILED => "refused",
+                _ => "failed",
+            };
+            let mut facts = json!({ "file": path, "text": text });
+            if kind != "stored" {
+                let detail = Problem::read(&answer.headers, &answer.body)
+                    .map_or_else(|_| answer.status.to_string(), |problem| problem.detail);
+                facts["why"] = json!(detail);
+                facts["status"] = json!(answer.status.as_u16());
             }
+            self.tell(&held.lease, kind, facts);
         }
     }
 
     /// Says first until when it has its lease: asleep, it could not.
     fn fall_asleep(&self, held: Option<&mut Held>, within_a_write: bool) {
-        if let Some(held) = held {
-            self.look(held);
-        }
+        held.into_iter().for_each(|held| self.look(held));
         self.put("asleep", json!({ "within_a_write": within_a_write }));
         self.sleep.fall();
         self.put("awake", json!({ "within_a_write": within_a_write }));
     }
 
     async fn release(&self, held: Held) {
-        let token = held.lease.token().to_string();
-        match held.lease.release().await {
-            Ok(_) => self.put("released", json!({ "token": token })),
-            Err(error) => self.put("released", json!({ "token": token, "why": error.to_string() })),
+        let mut facts = json!({ "token": held.lease.token().to_string() });
+        if let Err(error) = held.lease.release().await {
+            facts["why"] = json!(error.to_string());
         }
+        self.put("released", facts);
     }
 
     fn until(&self, lease: &Lease) -> u64 {
         self.board.now() + lease.valid_for().as_millis() as u64
     }
 
+    /// Puts up what is about a lease.
+    fn tell(&self, lease: &Lease, kind: &str, mut facts: Value) {
+        facts["token"] = json!(lease.token().to_string());
+        self.put(kind, facts);
+    }
+
     fn say(&self, kind: &str, why: &str) {
         self.put(kind, json!({ "why": why }));
     }
 
-    fn put(&self, kind: &str, mut facts: serde_json::Value) {
+    fn put(&self, kind: &str, mut facts: Value) {
         facts["client"] = json!(self.number);
         self.board.put(kind, facts);
     }

@@ -11,11 +11,13 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::routing::{MethodRouter, get, post};
 use fencing::lock::redlock::MemoryNode;
 use futures_util::{Stream, StreamExt, stream};
+use serde_json::json;
 use tokio::sync::watch;
 
 use super::actor::{Actor, Order};
 use super::board::Board;
 use super::nodes;
+use crate::app::App;
 use crate::error::ApiError;
 use crate::locks::Nodes;
 
@@ -35,13 +37,12 @@ pub struct Page {
 }
 
 impl Page {
-    /// Starts both clients.
+    /// Starts both clients, where the locks are on nodes.
     pub fn start(
-        nodes: &Nodes,
-        guarded: bool,
+        app: &App,
         address: SocketAddr,
-        stop: watch::Receiver<bool>,
-    ) -> Result<Page, Box<dyn std::error::Error>> {
+    ) -> Result<Option<Page>, Box<dyn std::error::Error>> {
+        let Some(nodes) = &app.nodes else { return Ok(None) };
         let board = Arc::new(Board::default());
         let actor = |number| Actor::start(number, nodes.clone(), address, Arc::clone(&board));
         let actors = [actor(1)?, actor(2)?];
@@ -49,11 +50,11 @@ impl Page {
             Nodes::Here(nodes) => nodes.clone(),
             Nodes::Redis(_) => Vec::new(),
         };
-        let facts = serde_json::json!({ "guarded": guarded, "stoppable": !own.is_empty() });
-        board.put("service", facts);
+        let (guarded, stoppable) = (app.store.is_guarded(), !own.is_empty());
+        board.put("service", json!({ "guarded": guarded, "stoppable": stoppable }));
         let watched = nodes.lock(|builder| builder)?;
         tokio::spawn(nodes::watch(watched, Arc::clone(&board)));
-        Ok(Page { board, actors, nodes: own, stop })
+        Ok(Some(Page { board, actors, nodes: own, stop: app.stop.subscribe() }))
     }
 }
 
@@ -141,7 +142,7 @@ async fn deed(
         "flush" => node.flush(),
         _ => return Err(ApiError::bad("a node can stop, start, or flush")),
     }
-    page.board.put("node", serde_json::json!({ "node": number, "deed": deed }));
+    page.board.put("node", json!({ "node": number, "deed": deed }));
     Ok(StatusCode::ACCEPTED)
 }
 

@@ -43,18 +43,17 @@ impl Browser {
         });
         let port = port.expect("chromedriver runs: install Debian's chromium-driver");
         std::thread::spawn(move || output.for_each(drop));
-        let mut builder =
-            ClientBuilder::new(hyper_util::client::legacy::connect::HttpConnector::new());
-        let client = builder
-            .capabilities(capabilities(folder.path(), width))
-            .connect(&format!("http://127.0.0.1:{port}"))
-            .await
-            .expect("a browser");
+        let connector = hyper_util::client::legacy::connect::HttpConnector::new();
+        let mut builder = ClientBuilder::new(connector);
+        let builder = builder.capabilities(capabilities(folder.path()));
+        let client = builder.connect(&format!("http://127.0.0.1:{port}")).await.expect("a browser");
         client.goto(url).await.expect("the page");
-        Browser { client, keeper: Some(keeper), _folder: folder }
+        let browser = Browser { client, keeper: Some(keeper), _folder: folder };
+        browser.resize(width, 900).await;
+        browser
     }
 
-    /// Waits until the script returns true.
+    /// Waits until the expression is true.
     pub async fn until(&self, script: &str) {
         let (end, script) = (Instant::now() + PATIENCE, format!("return {script}"));
         loop {
@@ -64,6 +63,11 @@ impl Browser {
             assert!(Instant::now() < end, "never came: {script}\n{}", self.log().await);
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
+    }
+
+    /// Waits until this many elements are there.
+    pub async fn count(&self, selector: &str, count: usize) {
+        self.until(&format!("$$(`{selector}`).length === {count}")).await;
     }
 
     /// Returns what the page says somewhere.
@@ -101,23 +105,22 @@ impl Browser {
     pub async fn resize(&self, width: u32, height: u32) {
         let screen =
             json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
-        let metrics = DriverCommand::tools("Emulation.setDeviceMetricsOverride", screen);
-        self.client.issue_cmd(metrics).await.expect("a screen");
+        self.tool("Emulation.setDeviceMetricsOverride", screen).await;
         self.until(&format!("innerWidth === {width} && innerHeight === {height}")).await;
     }
 
-    /// Returns what the script returns.
-    pub async fn ask(&self, script: &str) -> Value {
-        self.client.execute(script, vec![]).await.expect("the script runs")
+    /// Uses one of Chromium's developer tools.
+    async fn tool(&self, command: &str, parameters: Value) {
+        let body = json!({ "cmd": command, "params": parameters });
+        let command = DriverCommand { path: "goog/cdp/execute", body };
+        self.client.issue_cmd(command).await.expect("a developer tool");
     }
 
-    /// Has the page believe that the system is dark.
-    async fn darken(&self) {
-        let features = json!([{ "name": "prefers-color-scheme", "value": "dark" }]);
-        let media =
-            DriverCommand::tools("Emulation.setEmulatedMedia", json!({ "features": features }));
-        self.client.issue_cmd(media).await.expect("a dark system");
-        self.until("matchMedia('(prefers-color-scheme: dark)').matches").await;
+    /// Returns what the script returns. In it `$` finds an element, and `$$` all of them.
+    pub async fn ask(&self, script: &str) -> Value {
+        const FIND: &str = "const $ = (it) => document.querySelector(it);
+            const $$ = (it) => [...document.querySelectorAll(it)];";
+        self.client.execute(&format!("{FIND} {script}"), vec![]).await.expect("the script runs")
     }
 
     /// Fails if the page cannot be read, or looks the same when the system becomes dark.
@@ -125,15 +128,17 @@ impl Browser {
         const BACKGROUND: &str = "return getComputedStyle(document.body).backgroundColor";
         self.assert_readable().await;
         let light = self.ask(BACKGROUND).await;
-        self.darken().await;
+        let dark = json!({ "features": [{ "name": "prefers-color-scheme", "value": "dark" }] });
+        self.tool("Emulation.setEmulatedMedia", dark).await;
+        self.until("matchMedia('(prefers-color-scheme: dark)').matches").await;
         assert_ne!(self.ask(BACKGROUND).await, light);
         self.assert_readable().await;
     }
 
     /// Presses a button by keyboard when it can be pressed.
     pub async fn press(&self, label: &str) {
-        let button = format!("document.querySelector('[aria-label=\"{label}\"]')");
-        self.until(&format!("{button} !== null && !{button}.disabled")).await;
+        let button = format!("$(`[aria-label='{label}']`)");
+        self.until(&format!("{button}?.disabled === false")).await;
         self.ask(&format!("{button}.focus()")).await;
         self.client.active_element().await.unwrap().send_keys("\u{e007}").await.unwrap();
     }
@@ -149,13 +154,9 @@ impl Browser {
     /// Keeps a picture of the whole page, where `SCREENSHOTS` names a folder.
     pub async fn picture(&self, name: &str) {
         let Ok(folder) = std::env::var("SCREENSHOTS") else { return };
-        let size = "return [window.innerWidth, document.documentElement.scrollHeight]";
-        let size = self.ask(size).await;
-        if let (Some(width @ 500..), Some(height)) = (size[0].as_u64(), size[1].as_u64()) {
-            let resized = self.client.set_window_size(width as u32, height as u32).await;
-            resized.expect("a size");
-            tokio::time::sleep(Duration::from_millis(300)).await;
-        }
+        let size = self.ask("return [innerWidth, document.documentElement.scrollHeight]").await;
+        let [width, height] = [0, 1].map(|n| size[n].as_u64().expect("a number"));
+        self.resize(width as u32, height as u32).await;
         let picture = self.client.screenshot().await.expect("a picture");
         std::fs::write(Path::new(&folder).join(name), picture).expect("a file");
     }
@@ -170,26 +171,14 @@ impl Drop for Browser {
     }
 }
 
-fn capabilities(folder: &Path, width: u32) -> Capabilities {
-    let arguments = [
-        "--headless=new".to_owned(),
-        "--no-sandbox".into(),
-        "--disable-gpu".into(),
-        "--disable-dev-shm-usage".into(),
-        "--hide-scrollbars".into(),
-        format!("--user-data-dir={}", folder.display()),
-        format!("--window-size={width},900"),
-    ];
-    let mut options = json!({ "args": arguments });
-    // A window has a least width.
-    if width < 500 {
-        let screen = json!({ "width": width, "height": 800, "pixelRatio": 1.0 });
-        options["mobileEmulation"] = json!({ "deviceMetrics": screen });
-    }
-    let mut capabilities = Capabilities::new();
-    capabilities.insert("goog:chromeOptions".into(), options);
-    capabilities.insert("goog:loggingPrefs".into(), json!({ "browser": "ALL" }));
-    capabilities
+fn capabilities(folder: &Path) -> Capabilities {
+    let folder = format!("--user-data-dir={}", folder.display());
+    let flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"];
+    let arguments = [&flags[..], &["--hide-scrollbars", &folder]].concat();
+    Capabilities::from_iter([
+        ("goog:chromeOptions".into(), json!({ "args": arguments })),
+        ("goog:loggingPrefs".into(), json!({ "browser": "ALL" })),
+    ])
 }
 
 /// Each text with the luminance of its colour and of the nearest opaque colour behind it.
@@ -235,14 +224,6 @@ return { looked, faint };"#;
 struct DriverCommand {
     path: &'static str,
     body: Value,
-}
-
-impl DriverCommand {
-    /// One of Chromium's developer tools.
-    fn tools(command: &str, parameters: Value) -> DriverCommand {
-        let body = json!({ "cmd": command, "params": parameters });
-        DriverCommand { path: "goog/cdp/execute", body }
-    }
 }
 
 impl WebDriverCompatibleCommand for DriverCommand {

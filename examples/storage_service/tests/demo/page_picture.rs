@@ -1,21 +1,16 @@
 //! What a newcomer sees on the page: the numbers can be compared, and what matters is in view.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::browser::Browser;
 use super::page::{logged, play_to};
 use super::service::Service;
 
-/// Returns the elements that are not wholly on the screen.
-async fn hidden(browser: &Browser, selectors: &[&str]) -> Value {
-    let script = format!(
-        "return {}.filter((it) => {{
-           const box = document.querySelector(it).getBoundingClientRect();
-           return !(box.height > 0 && box.top >= 0 && box.bottom <= innerHeight);
-         }})",
-        json!(selectors)
-    );
-    browser.ask(&script).await
+/// Waits until these are wholly on the screen.
+async fn in_view(browser: &Browser, selectors: &[&str]) {
+    let seen = "((it) => it.height > 0 && it.top >= 0 && it.bottom <= innerHeight)";
+    let all = json!(selectors);
+    browser.until(&format!("{all}.every((it) => {seen}($(it).getBoundingClientRect()))")).await;
 }
 
 /// Stops the clock of the page at a time, in milliseconds, that is made of what the page knows.
@@ -27,14 +22,14 @@ async fn stop_the_clock(browser: &Browser, time: &str) {
          }})"
     );
     browser.ask(&script).await;
-    let calm =
+    let drawn =
         "new Promise((drawn) => setTimeout(() => requestAnimationFrame(() => drawn(true)), 200))";
-    browser.until(calm).await;
+    browser.until(drawn).await;
 }
 
 async fn free(service: &Service, width: u32) -> Browser {
     let browser = Browser::open(&service.url("/"), width).await;
-    browser.until("document.querySelectorAll('#nodes li.grants').length === 5").await;
+    browser.count("#nodes li.grants", 5).await;
     browser.click("#mode-free").await;
     browser
 }
@@ -50,21 +45,21 @@ async fn a_token_shows_its_era() {
         logged(&browser, "granted", client).await;
         browser.press(&format!("Write: client {client}")).await;
         logged(&browser, "stored", 2 * client).await;
-        let mark = browser.ask("return document.querySelector('#with .mark').textContent").await;
-        let title = browser.ask("return document.querySelector('#with .mark').title").await;
-        let (mark, title) = (mark.as_str().unwrap().to_owned(), title.as_str().unwrap().to_owned());
-        let (era, count) = mark.split_once('·').expect(&mark);
+        let mark =
+            browser.ask("return [$('#with .mark').textContent, $('#with .mark').title]").await;
+        let [mark, title] = [0, 1].map(|n| mark[n].as_str().unwrap());
+        let (era, count) = mark.split_once('·').expect(mark);
         assert_eq!(count, "0001");
         assert!(title.contains(&format!("{era}000001)")), "{title}");
-        assert!(browser.text("#log").await.contains(&title));
+        assert!(browser.text("#log").await.contains(title));
         seen.push((era.parse::<u64>().unwrap(), era.to_owned()));
         browser.press(&format!("Release: client {client}")).await;
         if client == 1 {
             for node in [1, 2, 3] {
                 browser.press(&format!("wipe node {node}")).await;
             }
-            browser.until("document.querySelector('#log [data-kind=era]') !== null").await;
-            browser.until("document.querySelectorAll('#nodes li.grants').length === 5").await;
+            browser.until("$('#log [data-kind=era]') !== null").await;
+            browser.count("#nodes li.grants", 5).await;
             // Of the three that are left, one has forgotten and two have not: all must grant.
             for node in [2, 3] {
                 browser.press(&format!("kill node {node}")).await;
@@ -75,7 +70,7 @@ async fn a_token_shows_its_era() {
     // The nodes may have gone to one new era together, or each to one of its own.
     let new = format!("to the new era {} ", seen[1].1);
     // The two that have forgotten nothing have followed.
-    browser.until("document.querySelector('#log').textContent.includes('node 4')").await;
+    browser.until("$('#log').textContent.includes('node 4')").await;
     let log = browser.text("#log").await;
     assert!(log.contains(&new), "{new}");
     let gone = log.lines().filter(|line| line.contains("counts are gone"));
@@ -110,19 +105,15 @@ async fn the_verdict_is_in_view() {
         let browser = Browser::open(&service.url("/"), width).await;
         browser.resize(width, height).await;
         play_to(&browser, 6).await;
-        browser.until("document.querySelector('.differ #truth-1') !== null").await;
-        assert_eq!(browser.ask("return document.querySelectorAll('.differ').length").await, 1);
+        browser.until("$('.differ #truth-1') !== null").await;
+        browser.count(".differ", 1).await;
         assert_eq!(browser.text("#next").await, "Wake client 1");
         browser.click("#next").await;
-        browser
-            .until("document.querySelector('#step-number').textContent.startsWith('Step 7')")
-            .await;
+        browser.until("$('#step-number').textContent.startsWith('Step 7')").await;
         // The phone scrolls to it.
-        let there = "document.querySelector('#without .verdict').getBoundingClientRect().bottom <= innerHeight";
-        browser.until(there).await;
-        assert_eq!(hidden(&browser, &verdicts).await, json!([]));
+        in_view(&browser, &verdicts).await;
         if width > 1000 {
-            assert_eq!(hidden(&browser, &clients).await, json!([]));
+            in_view(&browser, &clients).await;
             assert_eq!(browser.ask("return scrollY").await, 0);
         }
         browser.close().await;
@@ -136,18 +127,14 @@ async fn the_whole_story_stays_in_the_picture() {
     let browser = Browser::open(&service.url("/"), 1280).await;
     play_to(&browser, 7).await;
     stop_the_clock(&browser, "world.events.at(-1).at + 60000").await;
-    let shown = browser
-        .ask(
-            "const width = document.querySelector('#lane-1').clientWidth;
-             const box = document.querySelector('#lane-1 .lease')?.getBBox();
-             const write = document.querySelector('#lane-with .refused path')?.getBBox();
-             const at = write?.x + write?.width / 2;
-             const other = document.querySelector('#lane-2 .lease')?.getBBox();
-             return !!box && !!write && !!other && box.x > 0 && box.width > 5
-               && box.x + box.width < at && other.x < at && at < width;",
-        )
-        .await;
-    assert_eq!(shown, json!(true));
+    let shown = "const width = $('#lane-1').clientWidth;
+        const box = $('#lane-1 .lease')?.getBBox();
+        const write = $('#lane-with .refused path')?.getBBox();
+        const at = write?.x + write?.width / 2;
+        const other = $('#lane-2 .lease')?.getBBox();
+        return !!box && !!write && !!other && box.x > 0 && box.width > 5
+          && box.x + box.width < at && other.x < at && at < width;";
+    assert_eq!(browser.ask(shown).await, json!(true));
     browser.close().await;
 }
 
@@ -165,23 +152,16 @@ async fn the_line_of_the_fence_steps_with_each_rise() {
         logged(&browser, "released", time).await;
     }
     stop_the_clock(&browser, "world.events.at(-1).at + 500").await;
-    let line = "const steps = [...document.querySelectorAll('#lane-with .step')];
-        return steps.map((step) => {
-          const number = document.querySelector(`#lane-with [data-number='${step.dataset.level}']`);
-          const box = step.getBBox();
-          return [step.dataset.level.slice(-1), number !== null, box.height > 5, Math.round(box.y)];
+    let levels = "return $$('#lane-with .step').map((step) => {
+          const number = $(`#lane-with [data-number='${step.dataset.level}']`);
+          return [step.dataset.level.slice(-1), number !== null, step.getBBox().height > 5];
         })";
-    let steps = browser.ask(line).await;
-    let steps = steps.as_array().unwrap();
-    let levels: Vec<_> = steps.iter().map(|step| json!([step[0], step[1], step[2]])).collect();
-    let rise = |count: &str| json!([count, true, true]);
-    assert_eq!(levels, [json!(["e", false, false]), rise("1"), rise("2")]);
-    let rises = |pair: &[Value]| pair[1][3].as_i64() < pair[0][3].as_i64();
-    assert!(steps.windows(2).all(rises), "{steps:?}");
+    let rises = json!([["e", false, false], ["1", true, true], ["2", true, true]]);
+    assert_eq!(browser.ask(levels).await, rises);
+    let tops = "$$('#lane-with .step').map((step) => step.getBBox().y)";
+    browser.until(&format!("{tops}.every((top, n, all) => n === 0 || top < all[n - 1])")).await;
     stop_the_clock(&browser, "world.events.at(-1).at + 60000").await;
-    let steps = browser.ask(line).await;
-    assert_eq!(json!([steps[0][0], steps[0][1], steps[0][2]]), json!(["2", true, false]));
-    assert_eq!(steps.as_array().unwrap().len(), 1);
+    assert_eq!(browser.ask(levels).await, json!([["2", true, false]]));
     browser.close().await;
 }
 
@@ -192,19 +172,14 @@ async fn a_lease_that_is_over_leaves_the_picture() {
     let browser = free(&service, 1280).await;
     browser.press("Acquire: client 1").await;
     browser.press("Write, and fall asleep before it is sent: client 1").await;
-    browser
-        .until("document.querySelector('#truth-1').textContent.includes('its lease ended')")
-        .await;
+    browser.until("$('#truth-1').textContent.includes('its lease ended')").await;
     browser.press("Wake up: client 1").await;
     logged(&browser, "lost", 1).await;
     // Nobody else has written: the file says why it took the write.
     assert!(browser.text("#with .verdict").await.contains("although the lease was over"));
-    stop_the_clock(
-        &browser,
-        "(world.clients[1].leases[0].until + world.events.at(-1).at) / 2 + 15000",
-    )
-    .await;
-    let left = "return [...document.querySelectorAll('#lane-1 .lease, #lane-1 text')]
+    let between = "(world.clients[1].leases[0].until + world.events.at(-1).at) / 2 + 15000";
+    stop_the_clock(&browser, between).await;
+    let left = "return $$('#lane-1 .lease, #lane-1 text')
         .map((it) => it.querySelector('title') ? 'lease' : it.textContent)";
     assert_eq!(browser.ask(left).await, json!(["now", "asleep"]));
     browser.close().await;

@@ -13,53 +13,52 @@ fn play(arguments: &[&str]) -> Ended {
     finish(command)
 }
 
-fn refused(ended: &Ended) {
-    assert_eq!(ended.code, Some(0), "{}", ended.stdout);
-    assert!(ended.stdout.contains("412: token "), "{}", ended.stdout);
-    assert!(ended.stdout.contains("what client 2 wrote, token "), "{}", ended.stdout);
+/// Plays it with the fence, which refuses the stale write.
+fn refused(arguments: &[&str]) {
+    let Ended { code, stdout, .. } = play(arguments);
+    assert_eq!(code, Some(0), "{stdout}");
+    assert!(stdout.contains("412: token "), "{stdout}");
+    assert!(stdout.contains("what client 2 wrote, token "), "{stdout}");
 }
 
-fn corrupted(ended: &Ended) {
-    assert_eq!(ended.code, Some(0), "{}", ended.stdout);
-    assert!(!ended.stdout.contains(" 412: "), "{}", ended.stdout);
-    assert!(ended.stdout.contains("what client 1 wrote, token "), "{}", ended.stdout);
-    assert!(ended.stdout.contains("CORRUPTED"), "{}", ended.stdout);
+/// Plays it without the fence.
+fn corrupted(arguments: &[&str]) {
+    let Ended { code, stdout, .. } = play(&[arguments, &["--unguarded"]].concat());
+    assert_eq!(code, Some(0), "{stdout}");
+    assert!(!stdout.contains(" 412: "), "{stdout}");
+    assert!(stdout.contains("what client 1 wrote, token "), "{stdout}");
+    assert!(stdout.contains("CORRUPTED"), "{stdout}");
 }
 
 #[test]
 fn embedded() {
-    refused(&play(&[]));
-    corrupted(&play(&["--unguarded"]));
-    refused(&play(&["--lock", "database"]));
-    corrupted(&play(&["--lock", "database", "--unguarded"]));
+    for place in [&[] as &[&str], &["--lock", "database"]] {
+        refused(place);
+        corrupted(place);
+    }
 }
 
 #[test]
-fn without_leases_there_is_nothing_to_play() {
-    let ended = play(&["--lock", "elsewhere"]);
-    assert_eq!(ended.code, Some(1), "{}", ended.stdout);
-    assert!(ended.stderr.contains("--play needs leases"), "{}", ended.stderr);
+fn wrong_use_is_told() {
+    for (arguments, words) in [
+        (["--lock", "elsewhere"], "--play needs leases"),
+        (["--database", "oracle:x"], "--database: the URL begins with"),
+        (["--database", "postgres://127.0.0.1:1/files"], "cannot connect to the database"),
+    ] {
+        play(&arguments).says(1, words);
+    }
 }
 
-/// A table of another program, or no server at all: it says so at once.
+/// A table of another program: it says so at once.
 #[tokio::test]
 async fn what_cannot_work_is_said_at_the_start() {
     let server = PostgresServer::start();
     let options = server.database().await;
     let mut conn = sqlx::PgConnection::connect_with(&options).await.unwrap();
-    sqlx::query("CREATE TABLE files (path TEXT PRIMARY KEY, body TEXT)")
-        .execute(&mut conn)
-        .await
-        .unwrap();
+    let table = "CREATE TABLE files (path TEXT PRIMARY KEY, body TEXT)";
+    sqlx::query(table).execute(&mut conn).await.unwrap();
     let ended = play(&["--database", options.to_url_lossy().as_str()]);
-    assert_eq!(ended.code, Some(1), "{}", ended.stdout);
-    assert!(
-        ended.stderr.contains("the table files is not one of this service"),
-        "{}",
-        ended.stderr
-    );
-    let ended = play(&["--database", "postgres://127.0.0.1:1/files"]);
-    assert!(ended.stderr.contains("cannot connect to the database"), "{}", ended.stderr);
+    ended.says(1, "the table files is not one of this service");
 }
 
 #[tokio::test]
@@ -68,31 +67,25 @@ async fn on_five_redis_and_postgresql() {
     let url = postgres.database().await.to_url_lossy().to_string();
     let nodes = urls(&nodes);
     let real = ["--redis", &nodes, "--database", &url];
-    refused(&play(&real));
-    corrupted(&play(&[&real[..], &["--unguarded"]].concat()));
-    refused(&play(&real));
-    refused(&play(&["--lock", "database", "--database", &url]));
+    refused(&real);
+    corrupted(&real);
+    refused(&real);
+    refused(&["--lock", "database", "--database", &url]);
 }
 
 #[tokio::test]
 async fn on_mariadb() {
     let server = MariadbServer::start();
     let url = server.database().await.to_url_lossy().to_string();
-    refused(&play(&["--database", &url]));
-    refused(&play(&["--lock", "database", "--database", &url]));
-    corrupted(&play(&["--lock", "database", "--database", &url, "--unguarded"]));
+    refused(&["--database", &url]);
+    refused(&["--lock", "database", "--database", &url]);
+    corrupted(&["--lock", "database", "--database", &url]);
 }
 
 #[test]
 fn on_a_sqlite_file() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite:{}/files.db", folder.path().display());
-    refused(&play(&["--database", &url]));
-    refused(&play(&["--database", &url]));
-}
-
-#[test]
-fn wrong_use_is_told() {
-    let ended = play(&["--database", "oracle:x"]);
-    assert_eq!(ended.code, Some(1));
+    refused(&["--database", &url]);
+    refused(&["--database", &url]);
 }
