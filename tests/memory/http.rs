@@ -9,7 +9,6 @@ mod flight;
 mod grace;
 mod issued;
 mod layers;
-mod lingering;
 mod names;
 mod policy;
 mod questions;
@@ -26,7 +25,7 @@ mod uploads;
 mod visible;
 
 use std::convert::Infallible;
-use std::future::{Ready, ready};
+use std::future::ready;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -44,7 +43,7 @@ use futures_util::future::BoxFuture;
 use http::{HeaderName, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, StreamBody};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Layer, Service, ServiceExt};
 
@@ -71,6 +70,12 @@ struct Behind<F>(Arc<MemoryMarks>, F);
 
 fn marks_behind<F>(before: F) -> Behind<F> {
     Behind(Arc::default(), before)
+}
+
+/// Marks that need a connection of this pool.
+fn pooled(pool: &Arc<Semaphore>) -> impl Marks + use<> {
+    let pool = Arc::clone(pool);
+    marks_behind(move || Arc::clone(&pool).acquire_owned())
 }
 
 impl<F, A> Marks for Behind<F>
@@ -111,13 +116,11 @@ impl Marks for NoMarks {
     }
 }
 
-fn layer(
-    fence: Fence,
-) -> FenceLayer<impl Fn(&http::request::Parts) -> Result<Resource, fencing::ResourceError> + Clone>
-{
-    FenceLayer::new(fence, |parts: &http::request::Parts| {
-        Resource::new(parts.uri.path().trim_start_matches('/'))
-    })
+type Name = fn(&http::request::Parts) -> Result<Resource, fencing::ResourceError>;
+
+/// The path names the resource.
+fn layer(fence: Fence) -> FenceLayer<Name> {
+    FenceLayer::new(fence, |parts| Resource::new(parts.uri.path().trim_start_matches('/')))
 }
 
 fn app(fence: Fence) -> Router {
@@ -216,25 +219,17 @@ async fn refused(response: Response<Body>, status: u16) -> Problem {
     problem(response).await
 }
 
-/// A handler that waits, and counts how many of it run.
-fn slow(fence: Fence) -> (Router, Arc<Notify>, Arc<AtomicUsize>) {
-    struct Running(Arc<AtomicUsize>);
-    impl Drop for Running {
-        fn drop(&mut self) {
-            self.0.fetch_sub(1, Ordering::SeqCst);
-        }
-    }
-    let (go, running) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
-    let (wait, count) = (Arc::clone(&go), Arc::clone(&running));
+/// A handler that waits where the token is 33, until it is told to go on.
+fn slow(fence: Fence) -> (Router, Arc<Notify>) {
+    let go = Arc::new(Notify::new());
+    let wait = Arc::clone(&go);
     let handler = move |Fenced { token, .. }: Fenced| async move {
-        count.fetch_add(1, Ordering::SeqCst);
-        let _running = Running(Arc::clone(&count));
         if token.get() == 33 {
             wait.notified().await;
         }
-        count.load(Ordering::SeqCst).to_string()
+        "done"
     };
-    (behind(fence, put(handler)), go, running)
+    (behind(fence, put(handler)), go)
 }
 
 #[tokio::test]
@@ -250,22 +245,4 @@ async fn the_handler_gets_what_was_admitted() {
     assert_eq!(text(ask(&app, read).await).await, "Some(Token(35))");
     // The read has sealed.
     assert_eq!(write(&app, 34).await.status(), StatusCode::PRECONDITION_FAILED);
-}
-
-#[tokio::test]
-async fn header_policy_and_what_is_told_can_be_set() {
-    let name = HeaderName::from_static("x-generation");
-    let layer = layer(fence()).header(name).require(Require::Always).hide_highest();
-    let app = Router::new().fallback(async || "reached").layer(layer);
-    let send = |value: &'static str| {
-        let request = Request::builder().uri("/files/a").header("x-generation", value);
-        app.clone().oneshot(request.body(Body::empty()).unwrap())
-    };
-    assert_eq!(send("34").await.unwrap().status(), 200);
-    let response = send("33").await.unwrap();
-    assert_eq!(response.status(), 412);
-    let body = text(response).await;
-    assert!(!body.contains("34") && !body.contains("highest"), "{body}");
-    let found = refused(ask(&app, request("GET", &["34"])).await, 428).await;
-    assert!(found.detail.contains("x-generation"));
 }

@@ -2,7 +2,6 @@
 //! paused time.
 
 mod driver;
-mod faulty;
 mod first_use;
 mod fuzz;
 mod http;

@@ -7,7 +7,7 @@ pub use std::time::Duration;
 pub use fencing::lock::redlock::{MemoryNode, Node, RedlockBuilder, Session};
 pub use fencing::lock::{AcquireError, Loss, Released};
 pub use fencing::testing::{Faults, FaultyNode, seed};
-pub use fencing::{Lease, Redlock, Resource};
+pub use fencing::{Redlock, Resource};
 pub use fencing_protocol::{Fault, Mode, Owner, Reply, Request};
 pub use futures_util::FutureExt;
 pub use futures_util::future::BoxFuture;
@@ -176,32 +176,21 @@ pub async fn settle() {
     }
 }
 
-/// What a request is called.
-pub fn name(request: &Request) -> &'static str {
+/// What a request is called, and the resource that it is about.
+pub fn about(request: &Request) -> Option<(&'static str, &Resource)> {
     match request {
-        Request::Acquire { .. } => "acquire",
-        Request::Publish { .. } => "publish",
-        Request::Renew { .. } => "renew",
-        Request::Release { .. } => "release",
-        Request::Shorten { .. } => "shorten",
-        _ => "other",
+        Request::Acquire { resource, .. } => Some(("acquire", resource)),
+        Request::Publish { resource, .. } => Some(("publish", resource)),
+        Request::Renew { resource, .. } => Some(("renew", resource)),
+        Request::Release { resource, .. } => Some(("release", resource)),
+        Request::Shorten { resource, .. } => Some(("shorten", resource)),
+        _ => None,
     }
 }
 
 /// What a node has run for `resource()`, by name.
 pub fn ran(faults: &Faults) -> Vec<&'static str> {
     let log = faults.log();
-    let of = log.iter().filter(|(request, _)| resource_of(request) == Some(&resource()));
-    of.map(|(request, _)| name(request)).collect()
-}
-
-fn resource_of(request: &Request) -> Option<&Resource> {
-    match request {
-        Request::Acquire { resource, .. }
-        | Request::Publish { resource, .. }
-        | Request::Renew { resource, .. }
-        | Request::Release { resource, .. }
-        | Request::Shorten { resource, .. } => Some(resource),
-        _ => None,
-    }
+    let ran = log.iter().filter_map(|(request, _)| about(request));
+    ran.filter(|(_, of)| **of == resource()).map(|(name, _)| name).collect()
 }

@@ -82,31 +82,3 @@ async fn long_holds_go_to_the_one_who_has_waited_longest() {
     assert!(long <= turns.len() / 10, "{turns:?}");
     assert!(longest <= RETRY * 7 * 3, "{longest:?}");
 }
-
-/// A caller to whom the lock was passed on may be gone. It costs the others the pause of a poll at most.
-#[tokio::test(start_paused = true)]
-async fn callers_who_give_up_keep_nobody_out() {
-    let fleet = Fleet::started().await;
-    let (impatient, patient) = (fleet.process(), fleet.process());
-    let mut callers = JoinSet::new();
-    for number in 0..8_u64 {
-        let redlock = impatient.clone();
-        callers.spawn(async move {
-            loop {
-                let (resource, patience) = (resource(), Duration::from_millis(1 + number));
-                if let Ok(lease) = timeout(patience, redlock.acquire(&resource)).await {
-                    sleep(Duration::from_millis(1)).await;
-                    drop(lease.unwrap());
-                }
-                sleep(Duration::from_millis(number)).await;
-            }
-        });
-    }
-    for _ in 0..100 {
-        let asked = Instant::now();
-        let lease = patient.acquire(&resource()).await.unwrap();
-        assert!(asked.elapsed() <= MAX_DELAY, "{:?}", asked.elapsed());
-        sleep(Duration::from_millis(1)).await;
-        lease.release().await.unwrap();
-    }
-}

@@ -1,7 +1,5 @@
 //! For how long a node that forgot stays closed: until no lock can be out that it knew of.
 
-use fencing::lock::Fault;
-
 use crate::driver::fleet::*;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -122,26 +120,4 @@ async fn a_lease_that_was_over_before_closes_nobody() {
         let most = if released { MINUTE * 9 / 8 } else { Duration::ZERO };
         assert!(closed.iter().all(|left| *left <= most), "released {released}: {closed:?}");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_node_that_was_stopped_is_away_until_it_starts() {
-    let (fleet, redlock) = Fleet::with_client(3).await;
-    let lease = redlock.acquire(&resource()).await.unwrap();
-    fleet.nodes[0].stop();
-    settle().await;
-    let health = redlock.health().await;
-    assert_eq!(health.granting, 2, "{health:?}");
-    sleep(TTL).await;
-    let health = redlock.health().await;
-    assert!(matches!(health.causes[0].cause, Fault::Unreachable(_)), "{health:?}");
-    fleet.nodes[0].start();
-    let closed_for = closed(&redlock).await;
-    assert!(closed_for[0] > Duration::ZERO, "{closed_for:?}");
-    sleep(TTL).await;
-    assert_eq!(closed(&redlock).await, [Duration::ZERO; 3]);
-    // It runs: nothing to start, and nothing forgotten.
-    fleet.nodes[0].start();
-    assert_eq!(closed(&redlock).await, [Duration::ZERO; 3]);
-    drop(lease);
 }

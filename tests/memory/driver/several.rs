@@ -11,7 +11,7 @@ fn ran(faults: &Faults) -> Vec<(&'static str, usize)> {
     let log = faults.log();
     let several = log.iter().map(|(request, _)| request);
     let several = several.filter(|request| matches!(request, Request::Several(_)));
-    several.map(|request| (name(&request.parts()[0]), request.parts().len())).collect()
+    several.map(|it| (about(&it.parts()[0]).unwrap().0, it.parts().len())).collect()
 }
 
 /// How often the first node was asked for several.

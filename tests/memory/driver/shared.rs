@@ -133,22 +133,3 @@ async fn an_attempt_without_a_wait_keeps_nobody_out() {
     assert!(brief.with_wait(RETRY * 5).unwrap().acquire(&other).await.is_err());
     assert_eq!(drains(&fleet), 0);
 }
-
-#[tokio::test(start_paused = true)]
-async fn a_part_without_a_majority_is_lost_and_the_others_stay() {
-    let fleet = Fleet::started().await;
-    let (cut, well) = (fleet.process(), fleet.past_the_faults().build().unwrap());
-    let lost = cut.acquire_shared(&resource()).await.unwrap();
-    let part = well.acquire_shared(&resource()).await.unwrap();
-    let start = Instant::now();
-    fleet.faults[..2].iter().for_each(Faults::hang);
-    assert_eq!(lost.lost().await, Loss::Expired);
-    assert!(start.elapsed() <= TTL - DRIFT, "{:?}", start.elapsed());
-    sleep(TTL).await;
-    assert!(!part.valid_for().is_zero());
-    // Its part is over on the nodes as well: the last one that leaves frees the lock.
-    assert_held(well.try_acquire(&resource()).await);
-    part.release().await.unwrap();
-    let next = well.try_acquire(&resource()).await.unwrap();
-    assert!(next.token() > lost.token());
-}

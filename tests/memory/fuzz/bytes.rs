@@ -24,10 +24,6 @@ pub fn spoiled(good: &[u8], rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-pub fn text(good: &str, rng: &mut Rng) -> String {
-    String::from_utf8_lossy(&spoiled(good.as_bytes(), rng)).into_owned()
-}
-
 pub fn one<'a>(of: &[&'a str], rng: &mut Rng) -> &'a str {
     of[rng.usize(0..of.len())]
 }

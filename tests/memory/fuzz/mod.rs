@@ -3,8 +3,8 @@
 
 mod bytes;
 mod header;
+mod problems;
 mod replies;
-mod words;
 
 /// So many rounds, times what the environment says.
 fn rounds(count: u64) -> u64 {

@@ -26,8 +26,6 @@ enum Stack {
 
 use self::Stack::{DropOlder, DropOlderAfter, Plain, TimeoutAbove, TimeoutBelow};
 
-const STACKS: [Stack; 5] = [Plain, TimeoutAbove, TimeoutBelow, DropOlder, DropOlderAfter];
-
 #[derive(Clone, Copy, Debug)]
 enum Http {
     One,
@@ -41,8 +39,6 @@ enum Pause {
     Upload,
     Response,
 }
-
-const PAUSES: [Pause; 3] = [Pause::Handler, Pause::Upload, Pause::Response];
 
 /// What has been written, in order.
 type Written = Arc<Mutex<Vec<u64>>>;
@@ -124,7 +120,7 @@ impl Trial {
     }
 
     /// Checks the token, and then lets the request through: what one would write oneself.
-    fn naive(&self, stack: Stack) -> Router {
+    fn naive(&self) -> Router {
         let marks = Arc::clone(&self.marks);
         let check = from_fn(move |request: AxumRequest, next: Next| {
             let marks = Arc::clone(&marks);
@@ -135,13 +131,7 @@ impl Trial {
                 }
             }
         });
-        let long = Duration::from_secs(60);
-        let timeout = TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, long);
-        match stack {
-            TimeoutAbove => self.routes().layer(check).layer(timeout),
-            TimeoutBelow => self.routes().layer(timeout).layer(check),
-            _ => self.routes().layer(check),
-        }
+        self.routes().layer(check)
     }
 
     /// Sends 33, then 34 while 33 pauses, and then lets 33 go on. `needs`: 34 is let in only when 33
@@ -226,9 +216,9 @@ fn needs_33_to_go_on(stack: Stack, pause: Pause) -> bool {
 #[tokio::test]
 async fn a_request_that_pauses_after_its_check_never_lands_after_a_newer_one() {
     let mut trials = Vec::new();
-    for stack in STACKS {
+    for stack in [Plain, TimeoutAbove, TimeoutBelow, DropOlder, DropOlderAfter] {
         for http in [Http::One, Http::Two] {
-            for pause in PAUSES {
+            for pause in [Pause::Handler, Pause::Upload, Pause::Response] {
                 trials.push(async move {
                     let what = format!("{stack:?}, HTTP {http:?}, {pause:?}");
                     let trial = Trial::new(pause);
@@ -236,8 +226,11 @@ async fn a_request_that_pauses_after_its_check_never_lands_after_a_newer_one() {
                     let written = trial.run(app, http, needs_33_to_go_on(stack, pause)).await;
                     assert_eq!(written[0], 33, "{what}: {written:?}");
                     assert!(written[1..].iter().all(|token| *token == 34), "{what}: {written:?}");
+                    if stack != Plain {
+                        return;
+                    }
                     let trial = Trial::new(pause);
-                    let app = trial.naive(stack);
+                    let app = trial.naive();
                     let written = trial.run(app, http, false).await;
                     assert_eq!(written, [34, 33], "{what}: nothing was tested");
                 });

@@ -60,21 +60,3 @@ async fn marks_that_do_not_list_themselves_say_so() {
     assert_eq!(sent(&app, "GET", "/marks", None).await.0, 503);
     assert_eq!(sent(&app, "GET", "/marks/a", None).await.0, 404);
 }
-
-#[tokio::test]
-async fn a_list_goes_on_page_by_page() {
-    let marks = MemoryMarks::default();
-    for number in 0..250_u64 {
-        let name = Resource::new(format!("{number:03}")).unwrap();
-        marks.raise(&name, token(number + 1)).await.unwrap();
-    }
-    let (mut found, mut after) = (Vec::new(), None);
-    loop {
-        let page = marks.list(after.as_ref(), 60).await.unwrap();
-        let Some((last, _)) = page.last() else { break };
-        after = Some(last.clone());
-        found.extend(page);
-    }
-    let expected = (0..250).map(|number| (format!("{number:03}"), number + 1));
-    assert!(found.iter().map(|(name, token)| (name.as_str().to_owned(), token.get())).eq(expected));
-}

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 
 use axum::http::Uri;
-use fencing::http::{AttachError, AttachLayer, SEQUENCER, attach_sequencer, within};
+use fencing::http::{AttachError, AttachLayer, SEQUENCER, within};
 use fencing::lock::{self, Lock};
 use fencing::{HeldToken, Lease, Sequencer};
 use tower::limit::GlobalConcurrencyLimitLayer;
@@ -174,19 +174,4 @@ async fn with_another_header_the_sequencer_alone_is_no_token() {
     assert_eq!(put("GET", "fencing-sequencer", "999999999999999 files/a").await, 200);
     assert_eq!(put("PUT", "fencing-sequencer", "999999999999999 files/a").await, 428);
     assert_eq!(put("PUT", "x-lease", "34").await, 200);
-}
-
-/// Names may hold what a header may not.
-#[tokio::test]
-async fn every_name_fits_into_a_header() {
-    let extractor = |parts: &http::request::Parts| {
-        let name = parts.uri.path().trim_start_matches('/').replace('-', " ").replace('_', "%ä");
-        Resource::new(name)
-    };
-    let app = Router::new().fallback(async || "reached").layer(FenceLayer::new(fence(), extractor));
-    for (path, name) in [("/a-b", "a b"), ("/a_b", "a%äb")] {
-        let mut request = to(path);
-        attach_sequencer(request.headers_mut(), &Sequencer::new(super::named(name), token(34)));
-        assert_eq!(ask(&app, request).await.status(), 200, "{name}");
-    }
 }

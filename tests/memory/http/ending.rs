@@ -8,8 +8,6 @@ use std::sync::{Mutex, OnceLock};
 
 use fencing::http::FenceBody;
 use http_body::{Frame, SizeHint};
-use tower::timeout::Timeout;
-use tower_http::timeout::TimeoutLayer;
 
 use super::*;
 
@@ -77,7 +75,6 @@ impl http_body::Body for LingeringBody {
 /// How the request with token 33 ends.
 #[derive(Clone, Copy, Debug)]
 enum Ending {
-    Never,
     Fails,
     Answers,
     BodyAtItsEnd,
@@ -101,7 +98,6 @@ impl Ending {
     fn of(self, rest: Option<WritesOnDrop>) -> Lingering {
         let data = || Ok(Frame::data(Bytes::from_static(b"data")));
         let (frames, knows_its_end) = match self {
-            Ending::Never => return Lingering { outcome: None, _rest: rest },
             Ending::Fails => return Lingering { outcome: Some(Err("failed".into())), _rest: rest },
             Ending::Answers => {
                 let outcome = Some(Ok(Response::new(Body::from("data"))));
@@ -181,15 +177,6 @@ where
     boxed(layer(fence).layer(inner))
 }
 
-fn timeout_of_tower(inner: Door) -> Timeout<Door> {
-    Timeout::new(inner, Duration::from_millis(50))
-}
-
-fn timeout_of_tower_http(inner: Door) -> tower_http::timeout::Timeout<Door> {
-    let status = StatusCode::REQUEST_TIMEOUT;
-    TimeoutLayer::with_status_code(status, Duration::from_millis(50)).layer(inner)
-}
-
 #[tokio::test(start_paused = true)]
 async fn whatever_a_request_writes_at_its_end_comes_before_a_newer_one() {
     for ending in ENDINGS {
@@ -198,31 +185,6 @@ async fn whatever_a_request_writes_at_its_end_comes_before_a_newer_one() {
             assert_eq!(written(ending, stack).await, [33, 34], "{ending:?}");
         }
         assert!(is_stale(&written(ending, naive).await), "{ending:?}: nothing was tested");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn timeouts_above_and_below_the_fence_end_a_request_before_a_newer_one() {
-    type Stack = fn(Door) -> Door;
-    let fenced_stacks: [Stack; 6] = [
-        |inner| fenced(fence(), timeout_of_tower(inner)),
-        |inner| fenced(fence(), timeout_of_tower_http(inner)),
-        |inner| fenced(fence().drop_older_after(Duration::ZERO), timeout_of_tower(inner)),
-        |inner| fenced(fence().drop_older_after(Duration::ZERO), timeout_of_tower_http(inner)),
-        |inner| boxed(timeout_of_tower(fenced(fence(), inner))),
-        |inner| boxed(timeout_of_tower_http(fenced(fence(), inner))),
-    ];
-    for (number, stack) in fenced_stacks.into_iter().enumerate() {
-        assert_eq!(written(Ending::Never, stack).await, [33, 34], "stack {number}");
-    }
-    let naive_stacks: [Stack; 4] = [
-        |inner| naive(boxed(timeout_of_tower(inner))),
-        |inner| naive(boxed(timeout_of_tower_http(inner))),
-        |inner| boxed(timeout_of_tower(naive(inner))),
-        |inner| boxed(timeout_of_tower_http(naive(inner))),
-    ];
-    for (number, stack) in naive_stacks.into_iter().enumerate() {
-        assert!(is_stale(&written(Ending::Never, stack).await), "{number}: nothing was tested");
     }
 }
 

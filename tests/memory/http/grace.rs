@@ -1,5 +1,6 @@
 //! How long an older request may go on, and who may wait for it.
 
+use futures_util::stream::pending;
 use tokio::time::Instant;
 
 use super::*;
@@ -19,33 +20,27 @@ async fn closed_for(app: &Router) -> u64 {
     begin.elapsed().as_secs()
 }
 
-/// A handler that never ends, as one does whose client has stopped in its upload.
+/// A handler that never ends, as one does whose client has stopped in its upload; and a response that nobody reads.
 #[tokio::test(start_paused = true)]
 async fn a_request_that_never_ends_keeps_the_resource_closed_for_the_grace_only() {
-    for seconds in [30, 0, 12, 3] {
-        let fence = fence().drop_older_after(Duration::from_secs(seconds));
-        let (app, _, running) = slow(fence);
+    for (seconds, answers) in [(30, false), (0, false), (12, false), (3, false), (30, true)] {
+        let handler = move |Fenced { token, .. }: Fenced| async move {
+            match (token.get(), answers) {
+                (33, false) => std::future::pending().await,
+                (33, true) => Body::from_stream(pending::<Result<Bytes, Infallible>>()),
+                _ => Body::from("written"),
+            }
+        };
+        let app = behind(fence().drop_older_after(Duration::from_secs(seconds)), put(handler));
         let older = tokio::spawn(app.clone().oneshot(request("PUT", &["33"])));
         tokio::task::yield_now().await;
-        assert_eq!(running.load(Ordering::SeqCst), 1);
         assert_eq!(closed_for(&app).await, seconds);
         let older = older.await.unwrap().unwrap();
-        assert_eq!(problem(older).await.kind, Problem::SUPERSEDED);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_response_that_nobody_reads_keeps_the_resource_closed_for_the_grace_only() {
-    let handler = |Fenced { token, .. }: Fenced| async move {
-        match token.get() {
-            33 => Body::from_stream(futures_util::stream::pending::<Result<Bytes, Infallible>>()),
-            _ => Body::from("written"),
+        match answers {
+            false => assert_eq!(problem(older).await.kind, Problem::SUPERSEDED),
+            true => assert!(older.into_body().frame().await.unwrap().is_err()),
         }
-    };
-    let app = behind(fence().drop_older_after(Duration::from_secs(30)), put(handler));
-    let older = write(&app, 33).await;
-    assert_eq!(closed_for(&app).await, 30);
-    assert!(older.into_body().frame().await.unwrap().is_err());
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -60,50 +55,17 @@ async fn a_fence_that_waits_for_older_requests_stops_none() {
     assert!((&mut superseded).now_or_never().is_none());
 }
 
-/// Marks that the transaction of an older request holds: nobody is answered while it lasts.
-fn held_marks(held: &Arc<AtomicUsize>) -> impl Marks + use<> {
-    let held = Arc::clone(held);
-    marks_behind(move || {
-        let held = Arc::clone(&held);
-        async move {
-            while held.load(Ordering::SeqCst) == 1 {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        }
-    })
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_request_that_holds_the_marks_is_stopped_when_its_grace_is_over() {
-    let held = Arc::new(AtomicUsize::new(0));
-    let fence = Fence::new(held_marks(&held));
-    let fence = fence.drop_older_after(Duration::from_secs(30));
-    let older = fence.admit(&file(), token(33)).await.unwrap();
-    held.store(1, Ordering::SeqCst);
-    let superseded = older.superseded();
-    let begin = Instant::now();
-    tokio::spawn(async move {
-        superseded.await;
-        held.store(0, Ordering::SeqCst);
-        drop(older);
-    });
-    while fence.admit(&file(), token(34)).await.is_err() {
-        assert!(begin.elapsed() < Duration::from_secs(600), "closed for good");
-    }
-    assert_eq!(begin.elapsed().as_secs(), 30);
-}
-
 /// A newer request that never passed the marks asks only for as long as it is there.
 #[tokio::test(start_paused = true)]
 async fn a_request_that_gave_up_at_the_marks_stops_nobody_any_more() {
-    let held = Arc::new(AtomicUsize::new(0));
-    let fence = Fence::new(held_marks(&held)).drop_older_after(Duration::ZERO);
+    let pool = Arc::new(Semaphore::new(1));
+    let fence = Fence::new(pooled(&pool)).drop_older_after(Duration::ZERO);
     let older = fence.admit(&file(), token(33)).await.unwrap();
-    held.store(1, Ordering::SeqCst);
+    let transaction = pool.acquire().await.unwrap();
     let limited = fence.clone().limit(Duration::from_secs(1));
     let newer = limited.admit(&file(), token(34)).await;
     assert!(matches!(newer, Err(FenceError::Unreachable(_))), "{newer:?}");
-    held.store(0, Ordering::SeqCst);
+    drop(transaction);
     let again = fence.admit(&file(), token(33)).await.unwrap();
     assert!(again.superseded().now_or_never().is_none(), "nobody newer is there");
     drop((older, again));

@@ -129,24 +129,6 @@ async fn a_question_that_is_not_answered_ends_with_the_limit_and_holds_up_nobody
     assert!(error.to_string().contains("no answer within 1000 ms"), "{error}");
 }
 
-/// Whoever asked may hang up: the question goes on for those who joined, and ends with the last.
-#[tokio::test(start_paused = true)]
-async fn a_question_goes_on_for_those_who_joined() {
-    let issuer = Issuer::up_to(34);
-    let fence = issuer.guard(fence());
-    let resource = file();
-    let first = begun(fence.admit(&resource, token(34)));
-    let second = begun(fence.admit(&resource, token(34)));
-    drop(first);
-    assert!(second.await.is_ok());
-    assert_eq!(issuer.asked(), [34]);
-    issuer.1.store(35, Ordering::SeqCst);
-    for _ in 0..2 {
-        assert!(fence.admit(&resource, token(35)).now_or_never().is_none());
-    }
-    assert_eq!(issuer.asked(), [35, 35], "nobody was left");
-}
-
 #[tokio::test]
 async fn a_token_above_the_ceiling_is_refused_before_anybody_is_asked() {
     let issuer = Issuer::up_to(GIANT as usize);
@@ -186,24 +168,4 @@ async fn an_operator_puts_a_poisoned_mark_back() {
     assert_eq!(lower(GIANT, 34), Err(Some(token(34))), "it is lowered already");
     assert_eq!(lower(34, 40), Err(Some(token(34))), "it never raises");
     assert_eq!(put(35).await, 200);
-}
-
-/// A retry or a second operator, when newer leases have written already.
-#[tokio::test]
-async fn a_mark_that_has_moved_is_not_lowered() {
-    let marks = Arc::new(MemoryMarks::default());
-    let fence = Fence::new(Arc::clone(&marks));
-    let resource = file();
-    drop(fence.admit(&resource, token(GIANT)).await.unwrap());
-    marks.lower(&resource, token(GIANT), token(34)).unwrap();
-    drop(fence.admit(&resource, token(35)).await.unwrap());
-    let refused = marks.lower(&resource, token(GIANT), token(34)).unwrap_err();
-    assert_eq!(refused.mark, Some(token(35)));
-    assert!(refused.to_string().contains("it is 35; read it again"), "{refused}");
-    assert!(fence.admit(&resource, token(34)).await.is_err(), "34 writes after 35");
-    // A small forged token, which honest ones have passed when the operator comes.
-    drop(fence.admit(&resource, token(36)).await.unwrap());
-    drop(fence.admit(&resource, token(37)).await.unwrap());
-    assert!(marks.lower(&resource, token(36), token(35)).is_err());
-    assert!(fence.admit(&resource, token(36)).await.is_err(), "36 writes after 37");
 }

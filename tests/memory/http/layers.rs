@@ -27,32 +27,27 @@ where
     Ok(Response::new(Full::from("written ".repeat(100))))
 }
 
-fn timeout() -> TimeoutLayer {
-    TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, Duration::from_secs(1))
+/// The layers but for the fence: each of their types depends on what stands below.
+macro_rules! layers {
+    () => {
+        ServiceBuilder::new()
+            .layer(RequestBodyLimitLayer::new(16))
+            .layer(TraceLayer::new_for_http())
+            .layer(CompressionLayer::new())
+            .layer(ValidateRequestHeaderLayer::accept("text/plain"))
+            .layer(CorsLayer::permissive())
+            .layer(TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, LIMIT))
+    };
 }
 
+const LIMIT: Duration = Duration::from_secs(1);
+
 fn above() -> App {
-    let stack = ServiceBuilder::new()
-        .layer(RequestBodyLimitLayer::new(16))
-        .layer(TraceLayer::new_for_http())
-        .layer(CompressionLayer::new())
-        .layer(ValidateRequestHeaderLayer::accept("text/plain"))
-        .layer(CorsLayer::permissive())
-        .layer(timeout())
-        .layer(layer(fence()));
-    boxed(stack.service(tower::service_fn(handler)))
+    boxed(layers!().layer(layer(fence())).service(tower::service_fn(handler)))
 }
 
 fn below() -> App {
-    let stack = ServiceBuilder::new()
-        .layer(layer(fence()))
-        .layer(RequestBodyLimitLayer::new(16))
-        .layer(TraceLayer::new_for_http())
-        .layer(CompressionLayer::new())
-        .layer(ValidateRequestHeaderLayer::accept("text/plain"))
-        .layer(CorsLayer::permissive())
-        .layer(timeout());
-    boxed(stack.service(tower::service_fn(handler)))
+    boxed(layer(fence()).layer(layers!().service(tower::service_fn(handler))))
 }
 
 fn write(token: &str) -> http::request::Builder {
@@ -112,28 +107,4 @@ async fn bodies_may_be_boxed_on_both_sides() {
     let response = above.oneshot(write("33").body(Full::default()).unwrap()).await.unwrap();
     let body: BoxBody<Bytes, fencing::http::FenceBodyError> = response.into_body();
     assert_eq!(body.collect().await.unwrap().to_bytes(), "data");
-}
-
-/// One store of marks behind several fences, and everything can be shown in a log.
-#[tokio::test]
-async fn marks_may_be_shared_and_all_can_be_shown() {
-    let marks = Arc::new(MemoryMarks::default());
-    let dynamic: Arc<dyn Marks> = marks.clone();
-    let (one, other) = (Fence::new(marks), Fence::new(dynamic));
-    let resource = file();
-    drop(one.admit(&resource, token(34)).await.unwrap());
-    assert!(other.admit(&resource, token(33)).await.is_err());
-
-    fn shown<T: std::fmt::Debug>(value: &T) {
-        assert!(!format!("{value:?}").is_empty());
-    }
-    shown(&one);
-    shown(&layer(one.clone()));
-    struct Nothing;
-    shown(&layer(one.clone()).layer(Nothing));
-    shown(&fencing::http::FenceBody::<Nothing>::default());
-    let mut service = layer(one).layer(tower::service_fn(|_: Request<()>| {
-        ready(Ok::<_, Infallible>(Response::new(Full::<Bytes>::default())))
-    }));
-    shown(&service.call(Request::new(())));
 }

@@ -1,7 +1,7 @@
 //! One file has one name.
 
 use axum::extract::{MatchedPath, OriginalUri};
-use fencing::http::{matched, path, path_of, segments};
+use fencing::http::{matched, path, path_of};
 
 use super::*;
 
@@ -85,32 +85,6 @@ async fn without_the_uri_nothing_is_named() {
     assert!(!response.headers().contains_key(header::RETRY_AFTER));
     let said = text(response).await;
     assert!(said.contains("nothing was written") && !said.contains("OriginalUri"), "{said}");
-}
-
-/// By the parameters of the path, two routes to one file have one name.
-#[tokio::test]
-async fn a_middleware_may_name_the_resource() {
-    async fn name_file(
-        axum::extract::Path((_, name)): axum::extract::Path<(String, String)>,
-        mut request: axum::extract::Request,
-        next: axum::middleware::Next,
-    ) -> Result<Response<Body>, StatusCode> {
-        let file = segments(["files", &name]).map_err(|_| StatusCode::BAD_REQUEST)?;
-        request.extensions_mut().insert(file);
-        Ok(next.run(request).await)
-    }
-    let named = |parts: &http::request::Parts| {
-        parts.extensions.get::<Resource>().cloned().ok_or("no file is named")
-    };
-    let routes = put(resource_and_token).route_layer(FenceLayer::new(fence(), named));
-    let app = Router::new()
-        .route("/{version}/files/{name}", routes)
-        .route_layer(axum::middleware::from_fn(name_file));
-    assert_eq!(text(put_to(&app, "/v2/files/x", 34).await).await, "files/x 34");
-    assert_eq!(put_to(&app, "/v1/files/%78", 33).await.status(), 412);
-    for name in ["%2e%2fx", "%2Fx", "b%2f..%2fx", "x%2F", "%2e", "%2E%2e"] {
-        assert_eq!(put_to(&app, &format!("/v1/files/{name}"), 33).await.status(), 400, "{name}");
-    }
 }
 
 /// By the route's own parameters, whatever stands around them.

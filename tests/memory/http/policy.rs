@@ -4,14 +4,7 @@ use fencing::http::{Policy, SHADOW};
 
 use super::*;
 
-fn with<X>(layer: FenceLayer<X>) -> Router
-where
-    X: Fn(&http::request::Parts) -> Result<Resource, fencing::ResourceError>
-        + Clone
-        + Send
-        + Sync
-        + 'static,
-{
+fn with(layer: FenceLayer<Name>) -> Router {
     let handler =
         |fenced: Option<Fenced>| async move { format!("{:?}", fenced.map(|f| f.token.get())) };
     Router::new().route("/files/{name}", put(handler).get(handler)).layer(layer)

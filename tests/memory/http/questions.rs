@@ -1,8 +1,6 @@
 //! Requests with one token share the question whether it was issued, and its answer where they may.
 
 use fencing::Sequencer;
-use fencing::fence::Admission;
-use tokio::sync::Semaphore;
 
 use super::*;
 
@@ -66,12 +64,6 @@ async fn a_fence_asks_about_1000_tokens_at_a_time() {
     assert!(fence.admit(&file(), token(34)).await.is_ok());
 }
 
-/// Marks that need a connection of this pool.
-fn pooled(pool: &Arc<Semaphore>) -> impl Marks + use<> {
-    let pool = Arc::clone(pool);
-    marks_behind(move || Arc::clone(&pool).acquire_owned())
-}
-
 /// A lock service that has issued every token, which it says after this time.
 fn all_issued(fence: Fence, after: Duration) -> Fence {
     fence.check_sequencer(move |_: Sequencer| async move {
@@ -120,62 +112,37 @@ async fn marks_that_had_what_the_question_left_are_not_blamed_for_the_whole_limi
     assert!(error.ends_with(blamed), "{error}");
 }
 
-/// Marks whose mark an operator lowers just when somebody has read it.
-struct LoweredAfterTheRead(Arc<MemoryMarks>);
-
-impl Marks for LoweredAfterTheRead {
-    fn raise<'a>(
-        &'a self,
-        resource: &'a Resource,
-        token: Token,
-    ) -> BoxFuture<'a, Result<(), FenceError>> {
-        self.0.raise(resource, token)
-    }
-
-    fn highest<'a>(
-        &'a self,
-        resource: &'a Resource,
-    ) -> BoxFuture<'a, Result<Option<Token>, FenceError>> {
-        async move {
-            let highest = self.0.highest(resource).await;
-            if highest.as_ref().is_ok_and(|highest| *highest == Some(token(GIANT))) {
-                self.0.lower(resource, token(GIANT), token(34)).unwrap();
-            }
-            highest
-        }
-        .boxed()
-    }
-}
-
 #[tokio::test]
 async fn a_token_below_a_poisoned_mark_is_stale_even_if_the_mark_is_lowered_meanwhile() {
+    /// Lowers the mark just when somebody has read it.
+    struct Lowers(Arc<MemoryMarks>);
+    impl Drop for Lowers {
+        fn drop(&mut self) {
+            let _ = self.0.lower(&file(), token(GIANT), token(34));
+        }
+    }
     let marks = Arc::new(MemoryMarks::default());
     marks.raise(&file(), token(GIANT)).await.unwrap();
-    let fence = Fence::new(LoweredAfterTheRead(Arc::clone(&marks)))
+    let lowered = Arc::clone(&marks);
+    let fence = Fence::new(Behind(Arc::clone(&marks), move || ready(Lowers(Arc::clone(&lowered)))))
         .check_sequencer(|_: Sequencer| async { Ok::<_, Infallible>(false) });
     let refused = fence.admit(&file(), token(GIANT - 1)).await;
     assert!(matches!(refused, Err(FenceError::Stale(_))), "{refused:?}");
     assert_eq!(marks.highest(&file()).await.unwrap(), Some(token(34)));
 }
 
-/// A lock service whose answers are on their way for 20 ms, and how many leases it has granted.
-fn with_a_way_back() -> (Fence, Arc<AtomicUsize>) {
+/// The answers of the lock service are on their way for 20 ms.
+#[tokio::test(start_paused = true)]
+async fn a_no_from_before_the_grant_does_not_refuse_the_holder() {
     let newest = Arc::new(AtomicUsize::new(34));
     let read = Arc::clone(&newest);
     let fence = fence().check_sequencer(move |shown: Sequencer| {
-        let read = Arc::clone(&read);
+        let newest = read.load(Ordering::SeqCst) as u64;
         async move {
-            let newest = read.load(Ordering::SeqCst) as u64;
             tokio::time::sleep(Duration::from_millis(20)).await;
             Ok::<_, Infallible>(shown.token.get() <= newest)
         }
     });
-    (fence, newest)
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_no_from_before_the_grant_does_not_refuse_the_holder() {
-    let (fence, newest) = with_a_way_back();
     let forger = fence.clone();
     let forger = tokio::spawn(async move { forger.admit(&file(), token(35)).await.map(drop) });
     tokio::time::sleep(Duration::from_millis(10)).await;
@@ -183,27 +150,6 @@ async fn a_no_from_before_the_grant_does_not_refuse_the_holder() {
     let holder = fence.admit(&file(), token(35)).await;
     assert!(forger.await.unwrap().is_err());
     assert!(holder.is_ok(), "{holder:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn forgers_who_guess_the_next_token_refuse_no_holder() {
-    let (fence, newest) = with_a_way_back();
-    for forger in 1..5_u64 {
-        let (fence, newest) = (fence.clone(), Arc::clone(&newest));
-        tokio::spawn(async move {
-            loop {
-                let next = newest.load(Ordering::SeqCst) as u64 + 1;
-                let _ = fence.admit(&file(), token(next)).await.map(drop);
-                tokio::time::sleep(Duration::from_millis(forger)).await;
-            }
-        });
-    }
-    for _ in 0..100 {
-        tokio::time::sleep(Duration::from_millis(37)).await;
-        let mine = newest.fetch_add(1, Ordering::SeqCst) as u64 + 1;
-        let outcome = fence.admit(&file(), token(mine)).await;
-        assert!(outcome.is_ok(), "{outcome:?}");
-    }
 }
 
 /// The first one is alive, and its task does something else.
@@ -216,49 +162,35 @@ async fn a_request_that_nobody_polls_holds_up_no_equal_token() {
     drop(first);
 }
 
-/// Ten requests with one token at once, where the lock service takes this long for each answer, and never answers the
-/// first question if that hangs. Returns the outcomes, and how often it was asked.
-async fn ten_at_once(
-    seconds: f32,
-    answer: Result<bool, &'static str>,
-    hangs: bool,
-) -> (Vec<Result<Admission, FenceError>>, usize) {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&asked);
-    let fence = fence().check_sequencer(move |_: Sequencer| {
-        let first = count.fetch_add(1, Ordering::SeqCst) == 0;
-        async move {
-            if first && hangs {
-                std::future::pending::<()>().await;
+/// Ten requests with one token at once, where each answer of the lock service takes this many milliseconds; one that
+/// hangs never answers the first question. A late yes counts, though it took more than its share of the limit, a
+/// question that hangs is asked once more, and all who ask share an error.
+#[tokio::test(start_paused = true)]
+async fn ten_at_once_share_the_question_and_its_answer() {
+    type Answer = Result<bool, &'static str>;
+    let cases: [(u64, Answer, bool, usize); 3] =
+        [(50, Ok(true), true, 2), (4000, Ok(true), false, 2), (2000, Err("it is down"), false, 1)];
+    for (millis, answer, hangs, questions) in cases {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        let fence = fence().check_sequencer(move |_: Sequencer| {
+            let first = count.fetch_add(1, Ordering::SeqCst) == 0;
+            async move {
+                if first && hangs {
+                    std::future::pending::<()>().await;
+                }
+                tokio::time::sleep(Duration::from_millis(millis)).await;
+                answer
             }
-            tokio::time::sleep(Duration::from_secs_f32(seconds)).await;
-            answer
+        });
+        let resource = file();
+        let ten = (0..10).map(|_| fence.admit(&resource, token(34)));
+        for outcome in futures_util::future::join_all(ten).await {
+            match answer {
+                Ok(_) => assert!(outcome.is_ok(), "{millis}: {outcome:?}"),
+                Err(error) => assert!(outcome.unwrap_err().to_string().contains(error)),
+            }
         }
-    });
-    let resource = file();
-    let ten = (0..10).map(|_| fence.admit(&resource, token(34)));
-    (futures_util::future::join_all(ten).await, asked.load(Ordering::SeqCst))
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_question_that_hangs_is_asked_once_more() {
-    let (admitted, asked) = ten_at_once(0.05, Ok(true), true).await;
-    assert!(admitted.iter().all(Result::is_ok), "{admitted:?}");
-    assert_eq!(asked, 2);
-}
-
-/// The first one has the answer, though it took more than its share of the limit.
-#[tokio::test(start_paused = true)]
-async fn a_late_yes_counts() {
-    let (admitted, _) = ten_at_once(4.0, Ok(true), false).await;
-    assert!(admitted.iter().all(Result::is_ok), "{admitted:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn all_who_ask_share_an_error() {
-    let (refused, asked) = ten_at_once(2.0, Err("it is down"), false).await;
-    for refused in refused {
-        assert!(refused.unwrap_err().to_string().contains("it is down"));
+        assert_eq!(asked.load(Ordering::SeqCst), questions, "{millis}");
     }
-    assert_eq!(asked, 1);
 }

@@ -1,79 +1,18 @@
-//! The service below is asked whether it is ready, as tower wants it.
+//! The service below is asked whether it is ready, as tower wants it: a limit panics that is called without.
 
 use tower::limit::ConcurrencyLimitLayer;
 
 use super::*;
 
-/// A service that must be polled ready before each call, as tower asks.
-struct Strict {
-    ready: bool,
-    busy: Arc<AtomicUsize>,
-}
-
-impl Clone for Strict {
-    fn clone(&self) -> Strict {
-        Strict { ready: false, busy: Arc::clone(&self.busy) }
-    }
-}
-
-impl Service<Request<String>> for Strict {
-    type Response = Response<http_body_util::Full<Bytes>>;
-    type Error = Infallible;
-    type Future = Ready<Result<Self::Response, Infallible>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        if self.busy.load(Ordering::SeqCst) > 0 {
-            self.busy.fetch_sub(1, Ordering::SeqCst);
-            context.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        self.ready = true;
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<String>) -> Self::Future {
-        assert!(std::mem::take(&mut self.ready), "called before it was ready");
-        ready(Ok(Response::new(request.into_body().into())))
-    }
-}
-
-#[tokio::test]
-async fn the_readied_service_is_the_one_called_with_a_token_and_without() {
-    let busy = Arc::new(AtomicUsize::new(0));
-    let strict = Strict { ready: false, busy: Arc::clone(&busy) };
-    let mut service = layer(fence()).layer(strict);
-    for number in 1..5 {
-        busy.store(2, Ordering::SeqCst);
-        let put = Request::builder().method("PUT").uri("/a").header(HEADER, number);
-        for request in [put, Request::builder().uri("/a")] {
-            // The fence takes it at any time. It waits behind the fence.
-            let service = service.ready().now_or_never().unwrap().unwrap();
-            let response = service.call(request.body("hello".to_owned()).unwrap()).await.unwrap();
-            assert_eq!(text(response).await, "hello");
-        }
-        assert_eq!(busy.load(Ordering::SeqCst), 0);
-    }
-}
-
 /// Answers when it is told to; while it works it has one of the places of a limit below the fence.
-fn limited(
-    fence: Fence,
-    places: usize,
-) -> impl Service<
-    Request<String>,
-    Response = Response<fencing::http::FenceBody<http_body_util::Full<Bytes>>>,
-    Error = Infallible,
-    Future: Send + 'static,
-> + Clone
-+ Send
-+ 'static {
+fn limited(fence: Fence, places: usize) -> Boxed<String> {
     let handler = tower::service_fn(|request: Request<String>| async move {
         if request.body() == "slow" {
             std::future::pending::<()>().await;
         }
         Ok::<_, Infallible>(Response::new(http_body_util::Full::<Bytes>::default()))
     });
-    layer(fence).layer(ConcurrencyLimitLayer::new(places).layer(handler))
+    boxed(layer(fence).layer(ConcurrencyLimitLayer::new(places).layer(handler)))
 }
 
 fn to(uri: &str, token: u64, body: &str) -> Request<String> {
@@ -92,6 +31,9 @@ async fn those_who_wait_leave_their_places_to_others() {
     }
     let other = service.clone().oneshot(to("/other", 1, "")).now_or_never();
     assert_eq!(other.expect("it has a place").unwrap().status(), 200);
+    let read = Request::get("/other").body(String::new()).unwrap();
+    let read = service.clone().oneshot(read).now_or_never();
+    assert_eq!(read.expect("it has a place without a token").unwrap().status(), 200);
     drop(older);
     for newer in waiting {
         assert_eq!(newer.await.unwrap().status(), 200);

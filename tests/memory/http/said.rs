@@ -1,44 +1,11 @@
 //! What the log says to those who put the server together.
 
-use std::fmt::{Debug, Write};
+use std::io::Seek;
 use std::sync::Mutex;
 
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::filter::LevelFilter;
 
 use super::*;
-
-/// The errors of this crate.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<String>>);
-
-struct Line<'a>(&'a mut String);
-
-impl Visit for Line<'_> {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        write!(self.0, "{}={value:?} ", field.name()).unwrap();
-    }
-}
-
-impl Subscriber for Log {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("fencing") && *metadata.level() == Level::ERROR
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn event(&self, event: &Event<'_>) {
-        event.record(&mut Line(&mut self.0.lock().unwrap()));
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn enter(&self, _: &Id) {}
-    fn exit(&self, _: &Id) {}
-}
 
 /// Sends a request twice, and returns what is logged as an error for the second: the first makes the place in
 /// the code known.
@@ -50,12 +17,14 @@ pub async fn said(app: &Router) -> (String, Response<Body>) {
 
 /// Returns what is logged as an error meanwhile.
 async fn logged<T>(act: impl AsyncFnOnce() -> T) -> (String, T) {
-    let log = Log::default();
-    let _logging = tracing::subscriber::set_default(log.clone());
+    let mut log = tempfile::tempfile().unwrap();
+    let lines = tracing_subscriber::fmt().with_ansi(false).with_max_level(LevelFilter::ERROR);
+    let lines = lines.with_writer(Mutex::new(log.try_clone().unwrap()));
+    let _logging = tracing::subscriber::set_default(lines.finish());
     tracing::callsite::rebuild_interest_cache();
     let done = act().await;
-    let said = log.0.lock().unwrap().clone();
-    (said, done)
+    log.rewind().unwrap();
+    (std::io::read_to_string(log).unwrap(), done)
 }
 
 #[tokio::test]

@@ -7,24 +7,18 @@ use http_body_util::Limited;
 use super::said::said;
 use super::*;
 
-fn sequencer(text: &str) -> Sequencer {
-    text.parse().unwrap()
-}
-
 /// The path has the names, with a plus between them: `/a+b`.
 fn layer_of_several(
     fence: Fence,
-) -> FenceLayer<
-    impl Fn(&http::request::Parts) -> Result<Vec<Resource>, fencing::ResourceError> + Clone,
-> {
-    FenceLayer::new(fence, |parts: &http::request::Parts| {
+) -> FenceLayer<fn(&http::request::Parts) -> Result<Vec<Resource>, fencing::ResourceError>> {
+    FenceLayer::new(fence, |parts| {
         parts.uri.path().trim_start_matches('/').split('+').map(Resource::new).collect()
     })
 }
 
 fn moving(path: &str, sequencers: &[&str]) -> Request<Body> {
     let mut request = Request::put(path).body(Body::empty()).unwrap();
-    let sequencers: Vec<Sequencer> = sequencers.iter().map(|text| sequencer(text)).collect();
+    let sequencers: Vec<Sequencer> = sequencers.iter().map(|text| text.parse().unwrap()).collect();
     attach_all(request.headers_mut(), &sequencers);
     request
 }

@@ -44,33 +44,22 @@ async fn refusals_are_problems_that_a_client_can_read() {
 #[tokio::test]
 async fn a_resource_that_is_none_is_a_bad_request() {
     let app = Router::new().fallback(async || "reached").layer(layer(fence()));
-    let request = Request::builder().method("PUT").uri("/").header(HEADER, "1");
-    assert!(
-        refused(ask(&app, request.body(Body::empty()).unwrap()).await, 400)
-            .await
-            .detail
-            .contains("this one is empty")
-    );
+    let found = refused(send(&app, "PUT", "/", Some("1")).await, 400).await;
+    assert!(found.detail.contains("this one is empty"), "{}", found.detail);
 }
 
+/// Marks that cannot be reached let nobody pass, and it may help to try again; with full ones it does not.
 #[tokio::test]
-async fn full_marks_are_not_to_be_tried_again() {
-    let app = app(Fence::new(MemoryMarks::new(0)));
-    let response = write(&app, 1).await;
-    assert_eq!(response.status(), 503);
-    assert!(!response.headers().contains_key(header::RETRY_AFTER));
-    let found = problem(response).await;
-    let text = "no room for a high-water mark of files/a; nothing was written";
-    assert_eq!((found.kind.as_str(), found.detail.as_str()), (Problem::UNAVAILABLE, text));
-}
-
-#[tokio::test]
-async fn unreachable_marks_let_nobody_pass_and_say_little() {
-    let response = app(Fence::new(NoMarks)).oneshot(request("PUT", &["34"])).await.unwrap();
-    assert_eq!(response.status(), 503);
-    assert!(response.headers().contains_key(header::RETRY_AFTER));
-    let body = text(response).await;
-    assert!(!body.contains("secret-host"), "{body}");
+async fn marks_that_fail_let_nobody_pass_and_say_little() {
+    let full = "no room for a high-water mark of files/a; nothing was written";
+    for (fence, again) in [(Fence::new(NoMarks), true), (Fence::new(MemoryMarks::new(0)), false)] {
+        let response = write(&app(fence), 34).await;
+        assert_eq!(response.headers().contains_key(header::RETRY_AFTER), again);
+        let found = refused(response, 503).await;
+        assert_eq!(found.kind, Problem::UNAVAILABLE);
+        assert!(!found.detail.contains("secret-host"), "{}", found.detail);
+        assert_eq!(found.detail == full, !again, "{}", found.detail);
+    }
 }
 
 #[test]
@@ -86,51 +75,35 @@ fn a_problem_that_is_none_is_an_error() {
     assert!(!Problem::read(&headers, foreign.as_bytes()).unwrap().is_stale());
 }
 
-#[test]
-fn without_a_tokio_runtime_requests_are_refused_and_nothing_panics() {
-    let response = app(fence()).oneshot(request("PUT", &["34"])).now_or_never().unwrap().unwrap();
-    assert_eq!(response.status(), 503);
-    assert!(!response.headers().contains_key(header::RETRY_AFTER));
-    let refusal: &Refusal = response.extensions().get().unwrap();
-    assert!(refusal.to_string().starts_with("no tokio runtime"), "{refusal}");
-}
-
+/// With trailers only, and in no other case.
 #[tokio::test]
-async fn grpc_is_answered_with_trailers_only() {
+async fn grpc_is_answered_as_grpc() {
     let app = app(Fence::new(MemoryMarks::new(1)).ceiling(token(1000)));
     write(&app, 34).await;
-    for (tokens, uri, status) in [
-        (&["33"] as &[&str], "/files/a", "10"),
-        (&[], "/files/a", "9"),
-        (&["x"], "/files/a", "3"),
-        (&["1001"], "/files/a", "3"),
-        (&["35"], "/files/b", "14"),
+    for (kind, method, uri, tokens, status) in [
+        ("grpc+proto", "POST", "/files/a", &["33"] as &[&str], "10"),
+        ("grpc+proto", "POST", "/files/a", &[], "9"),
+        ("grpc+proto", "POST", "/files/a", &["x"], "3"),
+        ("grpc+proto", "POST", "/files/a", &["1001"], "3"),
+        ("grpc+proto", "POST", "/files/b", &["35"], "14"),
+        ("grpc", "PUT", "/files/a", &["33"], ""),
+        ("grpc-web", "POST", "/files/a", &["33"], ""),
+        ("grpcx", "POST", "/files/a", &["33"], ""),
+        ("json", "POST", "/files/a", &["33"], ""),
     ] {
-        let mut request = request("POST", tokens);
+        let mut request = request(method, tokens);
         *request.uri_mut() = uri.parse().unwrap();
-        let kind = "application/grpc+proto".parse().unwrap();
-        request.headers_mut().insert(header::CONTENT_TYPE, kind);
+        let kind = format!("application/{kind}");
+        request.headers_mut().insert(header::CONTENT_TYPE, kind.parse().unwrap());
         let response = ask(&app, request).await;
+        if status.is_empty() {
+            assert_eq!(response.status(), 412, "{method} {kind}");
+            continue;
+        }
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["grpc-status"], status, "{tokens:?}");
         assert_eq!(response.headers()["content-type"], "application/grpc");
         assert!(response.headers().contains_key("grpc-message"));
         assert_eq!(text(response).await, "");
-    }
-}
-
-#[tokio::test]
-async fn only_grpc_is_answered_as_grpc() {
-    let app = app(fence());
-    write(&app, 34).await;
-    for (method, kind) in [
-        ("PUT", "application/grpc"),
-        ("POST", "application/grpc-web"),
-        ("POST", "application/grpcx"),
-        ("POST", "application/json"),
-    ] {
-        let mut request = request(method, &["33"]);
-        request.headers_mut().insert(header::CONTENT_TYPE, kind.parse().unwrap());
-        assert_eq!(ask(&app, request).await.status(), 412, "{method} {kind}");
     }
 }

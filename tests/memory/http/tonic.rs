@@ -3,13 +3,10 @@
 use std::sync::Mutex;
 
 use ::tonic::body::Body as GrpcBody;
-use ::tonic::client::{Grpc, GrpcService};
+use ::tonic::client::Grpc;
 use ::tonic::codec::Streaming;
-use ::tonic::server::NamedService;
 use ::tonic::transport::{Channel, Endpoint, Server};
 use ::tonic::{Code, Request as Call, Response as Answer, Status};
-use fencing::Sequencer;
-use fencing::http::{AttachLayer, Policy};
 use futures_util::stream::{BoxStream, StreamExt, once, pending};
 use http::uri::PathAndQuery;
 use tokio_stream::wrappers::TcpListenerStream;
@@ -79,59 +76,17 @@ impl Files {
     }
 }
 
-/// The standard health check. Its answer is the message SERVING.
-#[derive(Clone, Copy)]
-struct Health;
-
-impl Health {
-    async fn answer(self, request: Request<GrpcBody>) -> Response<GrpcBody> {
-        let check = |call: Call<String>| async move {
-            assert!(call.extensions().get::<Fenced>().is_none());
-            Ok::<_, Status>(Answer::new("\u{8}\u{1}".to_owned()))
-        };
-        ::tonic::server::Grpc::new(Text).unary(tower::service_fn(check), request).await
-    }
-}
-
-macro_rules! served {
-    ($service:ty, $name:literal) => {
-        impl NamedService for $service {
-            const NAME: &'static str = $name;
-        }
-
-        impl Service<Request<GrpcBody>> for $service {
-            type Response = Response<GrpcBody>;
-            type Error = Infallible;
-            type Future = BoxFuture<'static, Result<Response<GrpcBody>, Infallible>>;
-
-            fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-                Poll::Ready(Ok(()))
-            }
-
-            fn call(&mut self, request: Request<GrpcBody>) -> Self::Future {
-                self.clone().answer(request).map(Ok).boxed()
-            }
-        }
-    };
-}
-
-served!(Files, "files.Files");
-served!(Health, "grpc.health.v1.Health");
-
 /// Serves, with one resource for all of the service.
 async fn serve(fence: Fence) -> (Files, Channel) {
-    let name = |_: &http::request::Parts| Resource::new("files");
-    let layer = FenceLayer::new(fence, name).policy(|request| {
-        match request.uri.path().starts_with("/grpc.health.v1.Health/") {
-            true => Policy::Ignored,
-            false => Policy::Required,
-        }
-    });
+    let layer = FenceLayer::new(fence, |_: &http::request::Parts| Resource::new("files"));
     let files = Files::default();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let router = Server::builder().layer(layer).add_service(files.clone()).add_service(Health);
-    tokio::spawn(router.serve_with_incoming(TcpListenerStream::new(listener)));
+    let served = files.clone();
+    let served =
+        tower::service_fn(move |request| served.clone().answer(request).map(Ok::<_, Infallible>));
+    let server = Server::builder().layer(layer);
+    tokio::spawn(server.serve_with_incoming(served, TcpListenerStream::new(listener)));
     let channel = Endpoint::from_shared(format!("http://{address}")).unwrap();
     (files, channel.connect().await.unwrap())
 }
@@ -148,15 +103,13 @@ fn call(text: &str, number: Option<u64>) -> Call<String> {
     call
 }
 
-async fn unary<S>(channel: S, method: &'static str, call: Call<String>) -> Result<String, Status>
-where
-    S: GrpcService<GrpcBody, Error: Into<BoxError>>,
-    S::ResponseBody: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
-{
-    let mut grpc = Grpc::new(channel);
-    if let Err(error) = grpc.ready().await {
-        return Err(Status::from_error(error.into()));
-    }
+async fn unary(
+    channel: &Channel,
+    method: &'static str,
+    call: Call<String>,
+) -> Result<String, Status> {
+    let mut grpc = Grpc::new(channel.clone());
+    grpc.ready().await.unwrap();
     grpc.unary(call, path(method), Text).await.map(Answer::into_inner)
 }
 
@@ -167,8 +120,7 @@ fn problem_of(status: &Status) -> Problem {
 #[tokio::test]
 async fn statuses_are_typed_and_stale_is_read_back() {
     let (files, channel) = serve(fence()).await;
-    let write =
-        async |number| unary(channel.clone(), "/files.Files/Write", call("x", number)).await;
+    let write = async |number| unary(&channel, "/files.Files/Write", call("x", number)).await;
     assert_eq!(write(Some(34)).await.unwrap(), "token 34");
 
     let status = write(Some(33)).await.unwrap_err();
@@ -187,32 +139,8 @@ async fn statuses_are_typed_and_stale_is_read_back() {
     assert_eq!(files.written().len(), 1);
 
     // What the service itself refuses stays as it is.
-    let status = unary(channel.clone(), "/files.Files/Nothing", call("", Some(34))).await;
+    let status = unary(&channel, "/files.Files/Nothing", call("", Some(34))).await;
     assert_eq!(status.unwrap_err().code(), Code::Unimplemented);
-}
-
-#[tokio::test]
-async fn a_health_check_needs_no_token() {
-    let (_, channel) = serve(fence()).await;
-    let check = "/grpc.health.v1.Health/Check";
-    assert_eq!(unary(channel.clone(), check, call("", None)).await.unwrap(), "\u{8}\u{1}");
-    // Nor does one with a token raise a mark.
-    unary(channel.clone(), check, call("", Some(99))).await.unwrap();
-    unary(channel, "/files.Files/Write", call("x", Some(34))).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_client_below_the_attach_layer_gets_the_status_of_the_refusal() {
-    let (_, channel) = serve(fence()).await;
-    let under = |number| {
-        let held = Sequencer::new(Resource::new("files").unwrap(), token(number));
-        AttachLayer::new(held).with_resource().layer(channel.clone())
-    };
-    let write = async |number| unary(under(number), "/files.Files/Write", call("x", None)).await;
-    assert_eq!(write(34).await.unwrap(), "token 34");
-    let status = write(33).await.unwrap_err();
-    assert_eq!(status.code(), Code::Aborted);
-    assert_eq!(problem_of(&status).stale().unwrap().highest, token(34));
 }
 
 #[tokio::test]
@@ -224,14 +152,14 @@ async fn a_stream_that_is_cut_off_ends_with_a_status_that_says_so() {
     let watching = grpc.server_streaming(call("", Some(33)), watch, Text).await.unwrap();
     let mut texts = watching.into_inner();
     assert_eq!(texts.message().await.unwrap().unwrap(), "first");
-    unary(channel.clone(), "/files.Files/Write", call("x", Some(34))).await.unwrap();
+    unary(&channel, "/files.Files/Write", call("x", Some(34))).await.unwrap();
     let status = texts.message().await.unwrap_err();
     assert_eq!(status.code(), Code::Unknown);
     let problem = problem_of(&status);
     assert_eq!(problem.kind, Problem::SUPERSEDED);
     assert_eq!((problem.presented, problem.highest), (Some(token(33)), Some(token(34))));
     // The connection goes on.
-    unary(channel, "/files.Files/Write", call("x", Some(34))).await.unwrap();
+    unary(&channel, "/files.Files/Write", call("x", Some(34))).await.unwrap();
 }
 
 #[tokio::test]
@@ -248,7 +176,7 @@ async fn an_upload_that_is_cut_off_is_in_doubt() {
     while files.written().is_empty() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    unary(channel, "/files.Files/Write", call("x", Some(34))).await.unwrap();
+    unary(&channel, "/files.Files/Write", call("x", Some(34))).await.unwrap();
     let status = upload.await.unwrap().unwrap_err();
     assert_eq!(status.code(), Code::Unknown);
     assert_eq!(problem_of(&status).kind, Problem::SUPERSEDED);

@@ -13,11 +13,11 @@ use fencing::http::{InTransaction, OpenTransaction, TransactionLayer};
 use super::said::said;
 use super::*;
 
-type Storage = Graceful<0>;
+const GRACE: Duration = Duration::from_secs(2);
 
-/// A storage whose handlers have a grace of this many seconds.
+/// A storage whose driver must not be dropped in the middle of a statement: a handler has a grace.
 #[derive(Clone, Default)]
-pub struct Graceful<const GRACE: u64> {
+struct Storage {
     events: Arc<Mutex<Vec<String>>>,
     commits: Arc<Notify>,
     begins: Option<&'static str>,
@@ -27,20 +27,19 @@ pub struct Graceful<const GRACE: u64> {
     hangs: bool,
 }
 
-pub struct Open<const GRACE: u64> {
-    storage: Graceful<GRACE>,
+struct Open {
+    storage: Storage,
     ended: bool,
 }
 
-impl<const GRACE: u64> Open<GRACE> {
-    fn end(mut self, how: &str) -> Graceful<GRACE> {
+impl Open {
+    fn end(mut self, how: &str) {
         self.ended = true;
         self.storage.note(how);
-        self.storage.clone()
     }
 }
 
-impl<const GRACE: u64> Drop for Open<GRACE> {
+impl Drop for Open {
     fn drop(&mut self) {
         if !self.ended {
             self.storage.note("dropped");
@@ -48,25 +47,22 @@ impl<const GRACE: u64> Drop for Open<GRACE> {
     }
 }
 
-impl<const GRACE: u64> Graceful<GRACE> {
-    pub fn note(&self, event: impl Into<String>) {
+impl Storage {
+    fn note(&self, event: impl Into<String>) {
         self.events.lock().unwrap().push(event.into());
     }
 
-    pub fn events(&self) -> Vec<String> {
+    fn events(&self) -> Vec<String> {
         std::mem::take(&mut *self.events.lock().unwrap())
     }
 }
 
-impl<const GRACE: u64> Transactions for Graceful<GRACE> {
-    type Transaction = Open<GRACE>;
+impl Transactions for Storage {
+    type Transaction = Open;
 
-    const GRACE: Duration = Duration::from_secs(GRACE);
+    const GRACE: Duration = GRACE;
 
-    fn begin<'a>(
-        &'a self,
-        admitted: &'a [Sequencer],
-    ) -> BoxFuture<'a, Result<Open<GRACE>, FenceError>> {
+    fn begin<'a>(&'a self, admitted: &'a [Sequencer]) -> BoxFuture<'a, Result<Open, FenceError>> {
         let names: Vec<String> = admitted.iter().map(ToString::to_string).collect();
         self.note(format!("begin {}", names.join(", ")));
         let (resource, token) = (admitted[0].resource.clone(), admitted[0].token);
@@ -80,7 +76,7 @@ impl<const GRACE: u64> Transactions for Graceful<GRACE> {
         async move { outcome }.boxed()
     }
 
-    fn commit(transaction: Open<GRACE>) -> BoxFuture<'static, Result<(), CommitError>> {
+    fn commit(transaction: Open) -> BoxFuture<'static, Result<(), CommitError>> {
         async move {
             let storage = transaction.storage.clone();
             storage.note("commit");
@@ -102,7 +98,7 @@ impl<const GRACE: u64> Transactions for Graceful<GRACE> {
         .boxed()
     }
 
-    fn rollback(transaction: Open<GRACE>) -> BoxFuture<'static, ()> {
+    fn rollback(transaction: Open) -> BoxFuture<'static, ()> {
         async move {
             tokio::task::yield_now().await;
             if transaction.storage.hangs {
@@ -114,7 +110,7 @@ impl<const GRACE: u64> Transactions for Graceful<GRACE> {
     }
 }
 
-pub fn behind<const GRACE: u64>(storage: &Graceful<GRACE>, handler: MethodRouter) -> Router {
+fn behind(storage: &Storage, handler: MethodRouter) -> Router {
     let handler =
         handler.route_layer(TransactionLayer::new(storage.clone())).route_layer(layer(fence()));
     Router::new().route("/files/{name}", handler)
@@ -207,44 +203,8 @@ async fn what_fails_says_whether_anything_may_be_stored() {
 }
 
 #[tokio::test]
-async fn a_handler_that_panics_or_is_dropped_is_rolled_back() {
+async fn what_the_body_keeps_is_not_committed() {
     let storage = Storage::default();
-    let handler = async |_: InTransaction<Storage>| -> &'static str { panic!("a handler") };
-    let app = behind(&storage, put(handler));
-    let panicked = tokio::spawn(app.oneshot(request("PUT", &["33"]))).await;
-    assert!(panicked.unwrap_err().is_panic());
-    assert_eq!(storage.events(), ["begin 33 files/a", "dropped"]);
-
-    let app =
-        behind(&storage, put(async |_: InTransaction<Storage>| std::future::pending::<()>().await));
-    let sent = app.oneshot(request("PUT", &["33"]));
-    assert!(tokio::time::timeout(Duration::from_millis(20), sent).await.is_err());
-    assert_eq!(storage.events(), ["begin 33 files/a", "dropped"]);
-}
-
-#[tokio::test]
-async fn what_is_kept_beyond_the_response_is_not_committed() {
-    let go = Arc::new(Notify::new());
-    let storage = Storage::default();
-    let wait = Arc::clone(&go);
-    let handler = move |tx: InTransaction<Storage>| async move {
-        tokio::spawn(async move {
-            wait.notified().await;
-            drop(tx);
-        });
-        "done"
-    };
-    let app = behind(&storage, put(handler));
-    let found = refused(write(&app, 33).await, 500).await;
-    assert_eq!(found.kind, Problem::ROLLED_BACK);
-    assert_eq!(storage.events(), ["begin 33 files/a"]);
-    go.notify_one();
-    for _ in 0..20 {
-        tokio::task::yield_now().await;
-    }
-    assert_eq!(storage.events(), ["dropped"]);
-
-    // In the body.
     let handler = async |tx: InTransaction<Storage>| {
         let frame = futures_util::stream::once(async move {
             drop(tx);
@@ -257,7 +217,7 @@ async fn what_is_kept_beyond_the_response_is_not_committed() {
     assert_eq!(storage.events(), ["begin 33 files/a", "dropped"]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_way_to_a_transaction_keeps_nothing_open() {
     let (send, mut kept) = tokio::sync::mpsc::unbounded_channel();
     let storage = Storage::default();
@@ -283,6 +243,7 @@ async fn the_way_to_a_transaction_keeps_nothing_open() {
     };
     let app = behind(&storage, put(handler));
     assert!(app.oneshot(request("PUT", &["33"])).now_or_never().is_none());
+    tokio::time::sleep(GRACE * 2).await;
     assert_eq!(storage.events(), ["begin 33 files/a", "dropped"]);
     assert!(kept.recv().await.unwrap().take().is_none());
 }
@@ -378,5 +339,24 @@ async fn a_rollback_that_takes_for_ever_holds_up_neither_the_answer_nor_newer_re
         assert!(start.elapsed() <= Duration::from_secs(2), "{:?}", start.elapsed());
         // Whoever drops it rolls it back.
         assert_eq!(storage.events().last().unwrap(), "dropped");
+    }
+}
+
+/// What it writes then is not committed, and when that is over it is dropped.
+#[tokio::test(start_paused = true)]
+async fn the_handler_of_a_dropped_request_has_a_grace() {
+    for (work, events) in [(GRACE / 2, &["worked", "dropped"][..]), (GRACE * 2, &["dropped"])] {
+        let storage = Storage::default();
+        let noted = storage.clone();
+        let handler = move |tx: InTransaction<Storage>| async move {
+            tokio::time::sleep(work).await;
+            noted.note("worked");
+            drop(tx);
+        };
+        let sent = behind(&storage, put(handler)).oneshot(request("PUT", &["33"]));
+        assert!(tokio::time::timeout(Duration::from_millis(1), sent).await.is_err());
+        assert_eq!(storage.events(), ["begin 33 files/a"]);
+        tokio::time::sleep(GRACE * 3 / 2).await;
+        assert_eq!(storage.events(), events);
     }
 }

@@ -1,5 +1,5 @@
 use std::cell::Cell;
-use std::fmt;
+use std::collections::HashSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -24,26 +24,14 @@ pub enum Step {
     Vanish(usize),
 }
 
-pub struct Violation {
-    pub what: String,
-    pub steps: Vec<Step>,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} after {:?}", self.what, self.steps)
-    }
-}
-
 #[derive(Default)]
 pub struct Found {
     pub schedules: u64,
     pub longest: usize,
-    pub acted: u64,
-    pub refused: u64,
-    pub superseded: u64,
-    /// The shortest.
-    pub violation: Option<Violation>,
+    /// How requests have ended.
+    pub outcomes: HashSet<Outcome>,
+    /// What went wrong, and the shortest way to it.
+    pub violation: Option<(String, Vec<Step>)>,
 }
 
 /// Runs every schedule of the scenario, each from the start.
@@ -103,19 +91,12 @@ fn run(guard: Guard, scenario: &Scenario, taken: &mut Vec<(usize, usize)>, found
         }
     };
     found.longest = found.longest.max(steps.len());
-    for request in &requests {
-        match request.outcome.get() {
-            Some(Outcome::Acted) => found.acted += 1,
-            Some(Outcome::Refused(_)) => found.refused += 1,
-            Some(Outcome::Superseded) => found.superseded += 1,
-            None => {}
-        }
-    }
-    let shortest = found.violation.as_ref().map_or(usize::MAX, |found| found.steps.len());
+    found.outcomes.extend(requests.iter().filter_map(|request| request.outcome.get()));
+    let shortest = found.violation.as_ref().map_or(usize::MAX, |(_, steps)| steps.len());
     if let Some(what) = what
         && steps.len() < shortest
     {
-        found.violation = Some(Violation { what, steps });
+        found.violation = Some((what, steps));
     }
 }
 

@@ -9,7 +9,7 @@ use fencing::{Fence, Resource, Sequencer, Token};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use crate::interleavings::storage::{Kind, Outcome, Request, Storage};
+use crate::interleavings::storage::{Outcome, Request, Storage};
 
 /// What stands before the storage: the fence as it is, or with one rule taken out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,9 +18,11 @@ pub enum Guard {
     DropOlder,
     /// Asks whether the token was issued.
     AsksFirst,
+    /// An admission is not held until the write is done.
     CheckOutsideTheWrite,
     LowerAccepted,
     EqualRefused,
+    /// A newer token waits for no older requests in flight.
     NoGate,
     ReadsRaiseNothing,
     InFlightAfterTheMarks,
@@ -35,19 +37,6 @@ impl Guard {
         Guard::ReadsRaiseNothing,
         Guard::InFlightAfterTheMarks,
     ];
-
-    /// The rule that is taken out.
-    pub fn rule(self) -> &'static str {
-        match self {
-            Guard::Fence | Guard::DropOlder | Guard::AsksFirst => "none",
-            Guard::CheckOutsideTheWrite => "an admission is held until the write is done",
-            Guard::LowerAccepted => "a lower token is refused",
-            Guard::EqualRefused => "an equal token passes",
-            Guard::NoGate => "a newer token waits for older requests in flight",
-            Guard::ReadsRaiseNothing => "a read raises the mark",
-            Guard::InFlightAfterTheMarks => "a request is in flight before the marks are asked",
-        }
-    }
 }
 
 /// One storage service.
@@ -96,7 +85,7 @@ impl Service {
             pause().await;
         };
         match self.guard {
-            Guard::ReadsRaiseNothing if request.kind == Kind::Read => act.await,
+            Guard::ReadsRaiseNothing if request.reads => act.await,
             Guard::NoGate => {
                 self.marks.raise(&resource, newer).await?;
                 act.await;

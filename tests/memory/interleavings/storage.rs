@@ -1,25 +1,20 @@
 use std::cell::RefCell;
-use std::fmt;
 use std::rc::Rc;
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    Read,
-    Write,
-}
 
 /// What a client asks the storage for.
 #[derive(Clone, Copy)]
 pub struct Request {
     pub token: u64,
-    pub kind: Kind,
+    pub reads: bool,
+    /// Its client may go away at any point.
     pub may_vanish: bool,
 }
 
 /// How a request ended.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Outcome {
     Acted,
+    /// For a request with this token.
     Refused(u64),
     /// Told to stop after it was let in.
     Superseded,
@@ -48,31 +43,19 @@ impl Storage {
 
     /// What was told must be so.
     pub fn told(&self, requests: &[Request], request: Request, outcome: Outcome) {
-        let newest = requests.iter().map(|request| request.token).max().unwrap_or(0);
-        let wrong = match outcome {
-            Outcome::Acted => false,
-            Outcome::Refused(highest) => {
-                highest <= request.token || !requests.iter().any(|other| other.token == highest)
-            }
-            Outcome::Superseded => request.token == newest,
+        let mut tokens = requests.iter().map(|request| request.token);
+        let right = match outcome {
+            Outcome::Acted => true,
+            Outcome::Refused(highest) => highest > request.token && tokens.any(|it| it == highest),
+            Outcome::Superseded => tokens.any(|token| token > request.token),
         };
-        if wrong {
-            let what = format!("token {} {outcome:?}", request.token);
+        if !right {
+            let what = format!("token {} was told {outcome:?}", request.token);
             self.0.borrow_mut().violation.get_or_insert(what);
         }
     }
 
     pub fn violation(&self) -> Option<String> {
         self.0.borrow().violation.clone()
-    }
-}
-
-impl fmt::Debug for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Outcome::Acted => write!(f, "acted"),
-            Outcome::Refused(highest) => write!(f, "was refused for token {highest}"),
-            Outcome::Superseded => write!(f, "was superseded by nothing"),
-        }
     }
 }

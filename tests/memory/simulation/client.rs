@@ -65,21 +65,30 @@ impl Client {
         sleep(Duration::from_millis(self.rng.u64(1..most))).await;
     }
 
+    fn some_resource(&mut self) -> Resource {
+        self.resources[self.rng.usize(0..self.resources.len())].clone()
+    }
+
     async fn attempt(&mut self) -> Option<Lease> {
-        let resource = self.resources[self.rng.usize(0..self.resources.len())].clone();
+        let resource = self.some_resource();
         let asked = self.wire.trace.note(("asks", self.number));
-        let attempt = if self.rng.bool() {
-            self.redlock.acquire(&resource).await
-        } else {
-            self.redlock.try_acquire(&resource).await
+        let attempt = match self.rng.bool() {
+            true => self.redlock.acquire(&resource).await,
+            false => self.redlock.try_acquire(&resource).await,
         };
-        let told = self.wire.trace.note(("told", self.number));
-        let outcome = outcome(&attempt, |lease| Outcome::Granted(lease.token().get()));
-        self.attempted(&resource, (asked, told), outcome);
+        let token = attempt.as_ref().map(|lease| lease.token().get());
+        self.told(&resource, asked, token.map(Outcome::Granted));
         attempt.ok()
     }
 
-    fn attempted(&self, resource: &Resource, (asked, told): (At, At), outcome: Outcome) {
+    /// The end of an attempt.
+    fn told(&self, resource: &Resource, asked: At, outcome: Result<Outcome, &AcquireError>) {
+        let told = self.wire.trace.note(("told", self.number));
+        let outcome = match outcome {
+            Ok(won) => won,
+            Err(AcquireError::Held { .. }) => Outcome::Held,
+            Err(_) => Outcome::NoQuorum,
+        };
         let (client, resource) = (self.number as u32, resource.as_str().to_owned());
         let event = Event::Attempt(Attempt { client, resource, asked, told, outcome });
         self.wire.trace.event(event);
@@ -99,43 +108,40 @@ impl Client {
         let mut resources = self.resources.clone();
         self.rng.shuffle(&mut resources);
         let asked = self.wire.trace.note(("asks for all", self.number));
-        let attempt = self.redlock.acquire_all(&resources).await;
-        let told = self.wire.trace.note(("told of all", self.number));
-        let Ok(lease) = attempt else { return };
-        for pair in lease.sequencers() {
-            let outcome = Outcome::Granted(pair.token.get());
-            self.attempted(&pair.resource, (asked, told), outcome);
+        let Ok(lease) = self.redlock.acquire_all(&resources).await else { return };
+        let pairs = lease.sequencers().to_vec();
+        for pair in &pairs {
+            self.told(&pair.resource, asked, Ok(Outcome::Granted(pair.token.get())));
         }
-        for pair in lease.sequencers().to_vec() {
-            let write = self.write(&pair.resource, pair.token, false);
-            let _ = lease.run(write).await;
-            self.pause(self.ttl.as_millis() as u64 / 2).await;
-            // It may be lost by now, and the process does not look.
-            self.write(&pair.resource, pair.token, false).await;
+        for pair in &pairs {
+            self.write_and_sleep(&lease, &pair.resource, pair.token).await;
         }
         self.end(lease).await;
     }
 
     /// Gets a part in a lock and writes under it, beside others perhaps.
     async fn hold_shared(&mut self) {
-        let resource = self.resources[self.rng.usize(0..self.resources.len())].clone();
+        let resource = self.some_resource();
         let asked = self.wire.trace.note(("asks to share", self.number));
         let attempt = match self.rng.bool() {
             true => self.redlock.acquire_shared(&resource).await,
             false => self.redlock.try_acquire_shared(&resource).await,
         };
-        let told = self.wire.trace.note(("told of a part", self.number));
-        let outcome = outcome(&attempt, |lease| Outcome::Shared(lease.token().get()));
-        self.attempted(&resource, (asked, told), outcome);
+        let token = attempt.as_ref().map(|lease| lease.token().get());
+        self.told(&resource, asked, token.map(Outcome::Shared));
         let Ok(lease) = attempt else { return };
         for _ in 0..self.rng.u8(1..3) {
-            let write = self.write(&resource, lease.token(), false);
-            let _ = lease.run(write).await;
-            self.pause(self.ttl.as_millis() as u64 / 2).await;
-            // It may be lost by now, and the process does not look.
-            self.write(&resource, lease.token(), false).await;
+            self.write_and_sleep(&lease, &resource, lease.token()).await;
         }
         self.end(lease).await;
+    }
+
+    /// Writes while it has the lease, and once more when it may be lost: the process does not look.
+    async fn write_and_sleep<K>(&mut self, lease: &Lease<K>, resource: &Resource, token: Token) {
+        let write = self.write(resource, token, false);
+        let _ = lease.run(write).await;
+        self.pause(self.ttl.as_millis() as u64 / 2).await;
+        self.write(resource, token, false).await;
     }
 
     /// Writes under a lease, more or less carefully.
@@ -209,14 +215,6 @@ impl Client {
             record.write.answer = answer;
         }
         record.write.answer
-    }
-}
-
-fn outcome<L>(attempt: &Result<L, AcquireError>, won: impl Fn(&L) -> Outcome) -> Outcome {
-    match attempt {
-        Ok(lease) => won(lease),
-        Err(AcquireError::Held { .. }) => Outcome::Held,
-        Err(_) => Outcome::NoQuorum,
     }
 }
 

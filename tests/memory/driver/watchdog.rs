@@ -95,3 +95,24 @@ async fn a_lost_lease_that_is_dropped_stays_closed_for_its_lock_delay() {
     settle().await;
     assert_eq!(fleet.locked().await, [false; 5]);
 }
+
+/// Clocks of a majority jump ahead: locks expire early, and two hold the lease at once.
+#[tokio::test(start_paused = true)]
+async fn an_early_expiry_gives_larger_tokens_and_the_first_holder_learns_of_it() {
+    let (fleet, redlock) = Fleet::with_client(5).await;
+    let mut last = None;
+    let mut leases = Vec::new();
+    for round in 0..20 {
+        let lease = redlock.acquire(&resource()).await.unwrap();
+        assert!(Some(lease.token()) > last, "round {round}");
+        last = Some(lease.token());
+        leases.push(lease);
+        // Another majority each time.
+        (0..3).for_each(|node| fleet.clocks[(round + node) % 5].jump(3600));
+    }
+    let over = leases.len() - 1;
+    sleep(TTL).await;
+    for lease in &leases[..over] {
+        assert_eq!(lease.valid_for(), Duration::ZERO, "{}", lease.token());
+    }
+}
