@@ -21,12 +21,24 @@ fn token(number: u64) -> Token {
 }
 
 /// An example with the arguments that lead it to its database.
-struct Example(&'static str, Vec<String>);
+struct Example {
+    name: &'static str,
+    place: Vec<String>,
+}
 
 impl Example {
+    /// In the arguments `SOCKET` and `DATABASE` stand for those of the server.
+    fn new(name: &'static str, place: &[&str], socket: &Path, database: Option<&str>) -> Example {
+        let socket = socket.display().to_string();
+        let filled = |argument: &&str| {
+            argument.replace("SOCKET", &socket).replace("DATABASE", database.unwrap())
+        };
+        Example { name, place: place.iter().map(filled).collect() }
+    }
+
     /// Writes once. Returns how the program ended, and what it printed.
     fn write(&self, number: u64, body: &str) -> (i32, String) {
-        let Example(name, place) = self;
+        let Example { name, place } = self;
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
         let mut command = match name.rsplit_once('.') {
             Some((_, "py")) => Command::new("/usr/bin/python3"),
@@ -100,64 +112,50 @@ macro_rules! on {
 on!(postgres, sqlx::Postgres);
 on!(mysql, sqlx::MySql);
 
-async fn on_postgres(name: &'static str, place: fn(&str, &str) -> Vec<String>) {
+async fn on_postgres(name: &'static str, place: &[&str]) {
     let mut server = PostgresServer::start();
     let options = server.database().await;
-    let folder = options.get_socket().unwrap().display().to_string();
-    let example = Example(name, place(&folder, options.get_database().unwrap()));
+    let socket = options.get_socket().unwrap();
+    let example = Example::new(name, place, socket, options.get_database());
     let pool = PgPoolOptions::new().connect_lazy_with(options);
     postgres::holds(example, pool, move || server.kill()).await;
 }
 
-async fn on_mariadb(name: &'static str, place: fn(&str, &str) -> Vec<String>) {
+async fn on_mariadb(name: &'static str, place: &[&str]) {
     let mut server = MariadbServer::start();
     let options = server.database().await;
-    let socket = options.get_socket().unwrap().display().to_string();
-    let example = Example(name, place(&socket, options.get_database().unwrap()));
+    let socket = options.get_socket().unwrap();
+    let example = Example::new(name, place, socket, options.get_database());
     let pool = MySqlPoolOptions::new().connect_lazy_with(options);
     mysql::holds(example, pool, move || server.kill()).await;
 }
 
 #[tokio::test]
 async fn psycopg() {
-    let place = |folder: &str, database: &str| {
-        vec![format!("host={folder} dbname={database} user=fencing")]
-    };
-    on_postgres("with_psycopg.py", place).await;
+    on_postgres("with_psycopg.py", &["host=SOCKET dbname=DATABASE user=fencing"]).await;
 }
 
 #[tokio::test]
 async fn tokio_postgres() {
-    let place = |folder: &str, database: &str| {
-        vec![format!("host={folder} dbname={database} user=fencing")]
-    };
-    on_postgres("with_tokio_postgres", place).await;
+    on_postgres("with_tokio_postgres", &["host=SOCKET dbname=DATABASE user=fencing"]).await;
 }
 
 #[tokio::test]
 async fn node_pg() {
-    on_postgres("with_pg.js", |folder, database| vec![folder.into(), database.into()]).await;
+    on_postgres("with_pg.js", &["SOCKET", "DATABASE"]).await;
 }
 
 #[tokio::test]
-async fn sqlalchemy_on_postgres() {
-    let place = |folder: &str, database: &str| {
-        vec![format!("postgresql://fencing@/{database}?host={folder}")]
-    };
-    on_postgres("with_sqlalchemy.py", place).await;
-}
-
-#[tokio::test]
-async fn sqlalchemy_on_mariadb() {
-    let place = |socket: &str, database: &str| {
-        vec![format!("mysql+pymysql://root@/{database}?unix_socket={socket}")]
-    };
-    on_mariadb("with_sqlalchemy.py", place).await;
+async fn sqlalchemy() {
+    let postgres = "postgresql://fencing@/DATABASE?host=SOCKET";
+    on_postgres("with_sqlalchemy.py", &[postgres]).await;
+    let mariadb = "mysql+pymysql://root@/DATABASE?unix_socket=SOCKET";
+    on_mariadb("with_sqlalchemy.py", &[mariadb]).await;
 }
 
 #[tokio::test]
 async fn pymysql() {
-    on_mariadb("with_pymysql.py", |socket, database| vec![socket.into(), database.into()]).await;
+    on_mariadb("with_pymysql.py", &["SOCKET", "DATABASE"]).await;
 }
 
 /// The tables of codes that the examples repeat are the library's own.
@@ -184,18 +182,9 @@ fn what_the_codes_mean() {
 
 #[test]
 fn tokio_postgres_has_no_sqlx_in_its_tree() {
+    let arguments = "tree --locked --offline -p clients -e normal --prefix none";
     let mut tree = Command::new(env!("CARGO"));
-    tree.args([
-        "tree",
-        "--locked",
-        "--offline",
-        "-p",
-        "clients",
-        "-e",
-        "normal",
-        "--prefix",
-        "none",
-    ]);
+    tree.args(arguments.split(' '));
     let output = tree.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
     let tree = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && tree.contains("tokio-postgres v"), "{tree}");

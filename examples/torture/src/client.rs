@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io::{BufRead, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -12,13 +12,12 @@ use axum::http::{Method, Request, StatusCode};
 use fencing::http::{Problem, attach};
 use fencing::lock::{AcquireError, BuildError};
 use fencing::time::{Clock, SystemClock, Time};
-use fencing::{Redlock, Resource, Sequencer, Token};
+use fencing::{Lease, Redlock, Resource, Sequencer};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::{Client as Http, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use serde::{Deserialize, Serialize};
 
-use crate::held::{Held, Wish};
 use support::history::{Answer, At, Attempt, Event, Outcome, Write};
 
 /// What a client is told when it starts.
@@ -48,12 +47,11 @@ struct Client {
     redlock: Redlock,
     http: Http<HttpConnector, Full<Bytes>>,
     rng: fastrand::Rng,
-    writes: &'static AtomicU64,
+    writes: u64,
 }
 
 /// Works until its input ends.
 pub async fn run(orders: &str) -> Result<(), Box<dyn Error>> {
-    static WRITES: AtomicU64 = AtomicU64::new(0);
     let orders: Orders = serde_json::from_str(orders)?;
     let rng = fastrand::Rng::with_seed(orders.seed);
     let nodes = std::fs::read_to_string(&orders.nodes)?;
@@ -65,7 +63,7 @@ pub async fn run(orders: &str) -> Result<(), Box<dyn Error>> {
         std::io::stdin().lock().lines().for_each(drop);
         stopped.store(true, Ordering::SeqCst);
     });
-    let mut client = Client { orders, nodes, refused: false, redlock, http, rng, writes: &WRITES };
+    let mut client = Client { orders, nodes, refused: false, redlock, http, rng, writes: 0 };
     while !stop.load(Ordering::SeqCst) {
         client.round().await?;
     }
@@ -100,68 +98,77 @@ impl Client {
 
     async fn round(&mut self) -> Result<(), Box<dyn Error>> {
         self.deploy()?;
-        let wish = Wish::drawn(&mut self.rng);
-        let mut files = self.orders.files.clone();
+        let wish = self.rng.u8(0..10);
         // In any order: a client that asks for all of them has no other to keep to.
-        self.rng.shuffle(&mut files);
-        let names = files.iter().map(|(file, _)| Resource::new(file.as_str()));
+        self.rng.shuffle(&mut self.orders.files);
+        let names = self.orders.files.iter().map(|(file, _)| Resource::new(file.as_str()));
         let resources: Vec<Resource> = names.collect::<Result<_, _>>()?;
-        let asked = now();
-        let attempt = Held::acquire(&self.redlock, wish, &resources).await;
-        let told = now();
-        let outcomes: Vec<(&str, Outcome)> = match &attempt {
-            Err(error) => {
-                let outcome = match error {
-                    AcquireError::Held { .. } => Outcome::Held,
-                    _ => Outcome::NoQuorum,
-                };
-                if outcome == Outcome::NoQuorum {
-                    tracing::info!(client = self.orders.number, %error);
-                }
-                vec![(resources[0].as_str(), outcome)]
+        let (redlock, first, asked) = (self.redlock.clone(), &resources[0], now());
+        let one = |lease: &Lease| vec![lease.sequencer()];
+        match wish {
+            0..5 => self.turn(asked, redlock.acquire(first).await, one, Outcome::Granted).await,
+            5..8 => {
+                let part = redlock.acquire_shared(first).await;
+                self.turn(asked, part, |lease| vec![lease.sequencer()], Outcome::Shared).await
             }
-            Ok(held) => {
-                let granted = held.sequencers().into_iter();
-                let granted = granted.map(|pair| (named(&resources, &pair), held.outcome(&pair)));
-                granted.collect()
+            8 => {
+                let all = redlock.acquire_all(&resources).await;
+                self.turn(asked, all, |lease| lease.sequencers().to_vec(), Outcome::Granted).await
             }
-        };
-        self.refused = outcomes.iter().any(|(_, outcome)| *outcome == Outcome::NoQuorum);
-        for (resource, outcome) in outcomes {
-            let (client, resource) = (self.orders.number, resource.to_owned());
-            // Whoever reads this may stop us now.
-            say(&Event::Attempt(Attempt { client, resource, asked, told, outcome }));
+            _ => {
+                let any = redlock.acquire_any(&resources).await;
+                self.turn(asked, any, one, Outcome::Granted).await
+            }
         }
-        let Ok(held) = attempt else {
-            self.pause(50).await;
-            return Ok(());
-        };
-        self.hold(&held, &files).await?;
-        match self.rng.u8(0..3) {
-            0 => drop(held),
-            _ => held.release().await,
-        }
-        self.pause(20).await;
-        Ok(())
     }
 
-    async fn hold(
+    /// Tells what an attempt came to, and writes under the lease.
+    async fn turn<K>(
         &mut self,
-        held: &Held,
-        files: &[(String, String)],
+        asked: At,
+        attempt: Result<Lease<K>, AcquireError>,
+        sequencers: impl Fn(&Lease<K>) -> Vec<Sequencer>,
+        granted: fn(u64) -> Outcome,
     ) -> Result<(), Box<dyn Error>> {
+        let (client, told) = (self.orders.number, now());
+        let tell = |resource: &str, outcome| {
+            let resource = resource.to_owned();
+            // Whoever reads this may stop us now.
+            say(&Event::Attempt(Attempt { client, resource, asked, told, outcome }));
+        };
+        self.refused = false;
+        let lease = match attempt {
+            Ok(lease) => lease,
+            Err(error) => {
+                self.refused = !matches!(error, AcquireError::Held { .. });
+                if self.refused {
+                    tracing::info!(client, %error);
+                }
+                let outcome = if self.refused { Outcome::NoQuorum } else { Outcome::Held };
+                tell(&self.orders.files[0].0, outcome);
+                self.pause(50).await;
+                return Ok(());
+            }
+        };
+        let sequencers = sequencers(&lease);
+        for Sequencer { resource, token } in &sequencers {
+            tell(resource.as_str(), granted(token.get()));
+        }
         let careful = self.rng.bool();
         for _ in 0..self.rng.u8(1..5) {
-            for Sequencer { resource, token } in held.sequencers() {
-                if careful && held.valid_for().is_zero() {
-                    return Ok(());
+            for sequencer in &sequencers {
+                if careful && lease.valid_for().is_zero() {
+                    break;
                 }
                 self.pause(25).await;
-                let storage = files.iter().find(|(file, _)| file == resource.as_str());
-                let (_, storage) = storage.ok_or("a lease of something else")?;
-                self.write(&resource, token, storage).await?;
+                self.write(sequencer).await?;
             }
         }
+        match self.rng.u8(0..3) {
+            0 => drop(lease),
+            _ => drop(lease.release().await),
+        }
+        self.pause(20).await;
         Ok(())
     }
 
@@ -169,23 +176,21 @@ impl Client {
         tokio::time::sleep(Duration::from_millis(self.rng.u64(0..=most))).await;
     }
 
-    async fn write(
-        &self,
-        resource: &Resource,
-        token: Token,
-        storage: &str,
-    ) -> Result<(), Box<dyn Error>> {
-        let number = self.writes.fetch_add(1, Ordering::SeqCst);
-        let value = format!("{}-{number}", self.orders.number);
+    async fn write(&mut self, lease: &Sequencer) -> Result<(), Box<dyn Error>> {
+        let (client, resource) = (self.orders.number, lease.resource.as_str().to_owned());
+        self.writes += 1;
+        let value = format!("{client}-{}", self.writes);
+        let mut files = self.orders.files.iter();
+        let storage = files.find(|(file, _)| *file == resource);
+        let (_, storage) = storage.ok_or("a lease of something else")?;
         let uri = format!("http://{storage}/{resource}");
         let body = Full::from(value.clone());
         let mut request = Request::builder().method(Method::PUT).uri(uri).body(body)?;
-        attach(request.headers_mut(), token);
+        attach(request.headers_mut(), lease.token);
         let sent = now();
         let answer = tokio::time::timeout(Duration::from_secs(2), self.send(request)).await;
         let answer = answer.ok().flatten().unwrap_or(Answer::InDoubt);
-        let (client, resource) = (self.orders.number, resource.as_str().to_owned());
-        let (token, told) = (token.get(), now());
+        let (token, told) = (lease.token.get(), now());
         say(&Event::Write(Write { client, resource, token, value, sent, told, answer }));
         Ok(())
     }
@@ -202,11 +207,6 @@ impl Client {
         }
         parts.status.is_client_error().then_some(Answer::Failed)
     }
-}
-
-/// The name of what a token was granted for, as this client asked for it.
-fn named<'a>(resources: &'a [Resource], pair: &Sequencer) -> &'a str {
-    resources.iter().find(|own| **own == pair.resource).map_or("something else", Resource::as_str)
 }
 
 /// One line, as one write.

@@ -121,13 +121,14 @@ impl List {
                 0 => Duration::from_millis(rng.u64(0..60)),
                 _ => Duration::from_secs(20),
             };
-            match tokio::time::timeout(killed, work).await {
-                Ok(Ok(())) => return Ok(()),
-                Ok(Err(error)) if Instant::now() >= patience => return Err(error.to_string()),
-                Err(_) if Instant::now() >= patience => return Err("no end".into()),
-                // Nodes are down or out of reach, or the mover was killed: run it again.
-                Ok(Err(_)) | Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+            let moved = tokio::time::timeout(killed, work).await;
+            let moved =
+                moved.map_or_else(|_| Err("no end".into()), |m| m.map_err(|e| e.to_string()));
+            // Nodes are down or out of reach, or the mover was killed: run it again.
+            if moved.is_ok() || Instant::now() >= patience {
+                return moved;
             }
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
 }

@@ -10,7 +10,6 @@
 mod args;
 mod client;
 mod faults;
-mod held;
 mod list;
 mod nemesis;
 mod nodes;

@@ -13,7 +13,7 @@ use crate::faults::Fault;
 use crate::list::List;
 use crate::nodes;
 use crate::proxy::Weather;
-use support::history::{Answer, Event, Outcome};
+use support::history::{Answer, At, Event, Outcome};
 use support::redis::RedisServer;
 
 /// What they share.
@@ -45,16 +45,13 @@ impl Nemesis {
             |fault| *fault == Fault::StopStorage,
             |fault| *fault == Fault::Move,
         ];
-        let mut threads = Vec::new();
-        for (number, kind) in (0..).zip(kinds) {
-            let faults: Vec<Fault> = self.faults.iter().copied().filter(kind).collect();
-            if faults.is_empty() {
-                continue;
-            }
+        let of = |kind| self.faults.iter().copied().filter(kind).collect::<Vec<Fault>>();
+        let kinds = (0..).zip(kinds.map(of)).filter(|(_, faults)| !faults.is_empty());
+        let work = |(number, faults): (u64, Vec<Fault>)| {
             let (nemesis, seed) = (Arc::clone(self), self.seed ^ (number << 32));
-            threads.push(std::thread::spawn(move || nemesis.work(&faults, seed)));
-        }
-        threads
+            std::thread::spawn(move || nemesis.work(&faults, seed))
+        };
+        kinds.map(work).collect()
     }
 
     fn work(&self, faults: &[Fault], seed: u64) {
@@ -72,48 +69,41 @@ impl Nemesis {
         *self.counts.lock().entry(fault).or_default() += 1;
     }
 
+    /// The clients that have done this.
+    fn clients(&self, done: impl Fn(&Event) -> Option<u32>) -> BTreeSet<u32> {
+        self.events.lock().iter().filter_map(done).collect()
+    }
+
     /// Waits until so many clients have had a lease.
     pub fn first_leases(&self, clients: usize) -> Result<(), String> {
         let end = Instant::now() + Duration::from_secs(180);
-        while Instant::now() < end {
-            let events = self.events.lock();
-            let leased = events.iter().filter_map(|event| match event {
-                Event::Attempt(a) if a.outcome.token().is_some() => Some(a.client),
-                _ => None,
-            });
-            if leased.collect::<BTreeSet<_>>().len() >= clients {
-                return Ok(());
+        let leased = |event: &Event| match event {
+            Event::Attempt(a) => a.outcome.token().map(|_| a.client),
+            _ => None,
+        };
+        while self.clients(leased).len() < clients {
+            if Instant::now() >= end {
+                return Err("not every client got a lease before any fault".into());
             }
-            drop(events);
             std::thread::sleep(Duration::from_millis(50));
         }
-        Err("not every client got a lease before any fault".into())
+        Ok(())
     }
 
     /// Whether every client has got a lease alone and written since it was healed.
-    pub fn recovered(&self, clients: u32) -> bool {
-        let events = self.events.lock();
-        let healed = events.iter().rposition(|event| matches!(event, Event::Healed(_)));
-        let since = &events[healed.unwrap_or(0)..];
-        let at = since.iter().find_map(|event| match event {
-            Event::Healed(at) => Some(*at),
+    pub fn recovered(&self, healed: At, clients: u32) -> bool {
+        let leased = self.clients(|event| match event {
+            Event::Attempt(a) if a.asked >= healed => {
+                matches!(a.outcome, Outcome::Granted(_)).then_some(a.client)
+            }
             _ => None,
         });
-        let mut leased = BTreeSet::new();
-        let mut written = BTreeSet::new();
-        for event in since {
-            match event {
-                Event::Attempt(a)
-                    if matches!(a.outcome, Outcome::Granted(_)) && Some(a.asked) >= at =>
-                {
-                    leased.insert(a.client);
-                }
-                Event::Write(w) if w.answer == Answer::Accepted && Some(w.sent) >= at => {
-                    written.insert(w.client);
-                }
-                _ => {}
+        let written = self.clients(|event| match event {
+            Event::Write(w) if w.sent >= healed => {
+                (w.answer == Answer::Accepted).then_some(w.client)
             }
-        }
+            _ => None,
+        });
         leased.intersection(&written).count() == clients as usize
     }
 
@@ -139,13 +129,15 @@ impl Nemesis {
         !self.stop.load(Ordering::SeqCst) && self.faults.contains(&Fault::StopClient)
     }
 
-    /// No fault is left after this.
-    pub fn heal(&self) {
+    /// No fault is left after this. Returns when that was.
+    pub fn heal(&self) -> At {
         for server in &self.servers {
             // Whatever was to last until a time that is far ahead is over.
             server.lock().set_clock(5000);
         }
-        self.events.lock().push(Event::Healed(now()));
+        let healed = now();
+        self.events.lock().push(Event::Healed(healed));
+        healed
     }
 
     fn server(&self, rng: &mut fastrand::Rng) -> (usize, MutexGuard<'_, RedisServer>) {
@@ -192,32 +184,24 @@ impl Nemesis {
                 }
             }
             Fault::Move => {
-                if let Err(failure) = self.list.change(rng, |node| self.has_left(node)) {
-                    self.failures.lock().push(failure);
-                }
+                let has_left = |node: usize| nodes::has_left(&self.servers[node].lock());
+                let moved = self.list.change(rng, has_left);
+                self.failures.lock().extend(moved.err());
             }
             fault if fault.forgets() => self.forget(fault, rng),
             fault => self.weather(fault, time, rng),
         }
     }
 
-    fn has_left(&self, node: usize) -> bool {
-        nodes::has_left(&self.servers[node].lock())
-    }
-
     fn forget(&self, fault: Fault, rng: &mut fastrand::Rng) {
         let members = self.list.members();
         let node = members[rng.usize(0..members.len())];
-        {
-            let mut server = self.servers[node].lock();
-            nodes::forget(&mut server, fault, rng);
-        }
+        nodes::forget(&mut self.servers[node].lock(), fault, rng);
         let members = || self.list.members();
         if !nodes::is_back(&self.servers[node], node, members, Duration::from_secs(120)) {
-            let mut failure = format!("node {node} did not come back after {}", fault.name());
-            for server in &self.servers {
-                failure.push_str(&format!("\n  {}", nodes::state(&server.lock())));
-            }
+            let states = self.servers.iter().map(|server| nodes::state(&server.lock()));
+            let states = states.map(|state| format!("\n  {state}")).collect::<String>();
+            let failure = format!("node {node} did not come back after {}{states}", fault.name());
             self.failures.lock().push(failure);
         }
     }
@@ -241,26 +225,24 @@ impl Nemesis {
 
     fn weather(&self, fault: Fault, time: Duration, rng: &mut fastrand::Rng) {
         // A minority, so that work goes on.
-        let mut nodes: Vec<usize> = (0..self.weather.len()).collect();
+        let mut nodes: Vec<&Arc<Weather>> = self.weather.iter().collect();
         rng.shuffle(&mut nodes);
-        let most = (self.weather.len().saturating_sub(1) / 2).clamp(1, 2);
+        let most = (nodes.len().saturating_sub(1) / 2).clamp(1, 2);
         nodes.truncate(rng.usize(1..=most));
-        for node in &nodes {
-            self.switch(&self.weather[*node], fault, true, rng);
-        }
-        std::thread::sleep(time);
-        for node in &nodes {
-            self.switch(&self.weather[*node], fault, false, rng);
-        }
-    }
-
-    fn switch(&self, weather: &Weather, fault: Fault, on: bool, rng: &mut fastrand::Rng) {
-        match fault {
-            Fault::LoseRequests => weather.lose_requests.store(on, Ordering::SeqCst),
-            Fault::LoseReplies => weather.lose_replies.store(on, Ordering::SeqCst),
-            Fault::Cut => weather.cut.store(on, Ordering::SeqCst),
-            Fault::Repeat => weather.repeat.store(on, Ordering::SeqCst),
-            _ => weather.delay.store(if on { rng.u64(5..120) } else { 0 }, Ordering::SeqCst),
+        for on in [true, false] {
+            for weather in &nodes {
+                let delay = if on { rng.u64(5..120) } else { 0 };
+                match fault {
+                    Fault::LoseRequests => weather.lose_requests.store(on, Ordering::SeqCst),
+                    Fault::LoseReplies => weather.lose_replies.store(on, Ordering::SeqCst),
+                    Fault::Cut => weather.cut.store(on, Ordering::SeqCst),
+                    Fault::Repeat => weather.repeat.store(on, Ordering::SeqCst),
+                    _ => weather.delay.store(delay, Ordering::SeqCst),
+                }
+            }
+            if on {
+                std::thread::sleep(time);
+            }
         }
     }
 }

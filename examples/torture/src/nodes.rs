@@ -152,10 +152,11 @@ fn is_of_this_life(server: &RedisServer, marker: &str) -> bool {
 /// How a node stands, in words.
 pub fn state(server: &RedisServer) -> String {
     let ask = |command: &[&str]| server.cli(command).replace(['\r', '\n'], " ");
-    let info = ask(&["INFO", "clients"]);
-    let blocked = info.split(' ').find(|part| part.starts_with("blocked_clients")).unwrap_or("");
-    let run_id = ask(&["INFO", "server"]);
-    let run_id = run_id.split(' ').find(|part| part.starts_with("run_id")).unwrap_or("");
+    let part = |section, name| {
+        let info = ask(&["INFO", section]);
+        info.split(' ').find(|part| part.starts_with(name)).unwrap_or_default().to_owned()
+    };
+    let (blocked, run_id) = (part("clients", "blocked_clients"), part("server", "run_id"));
     format!(
         "memory {} quarantine {} time {} policy {} {blocked} {run_id}",
         ask(&["HGETALL", "{fencing}:memory"]),

@@ -59,48 +59,40 @@ pub async fn proxy(place: Place) -> std::io::Result<(u16, Arc<Weather>)> {
 
 /// Ends both ways when one does.
 async fn between(client: TcpStream, server: Box<dyn Stream>, place: Place, weather: Arc<Weather>) {
-    let (mut from_client, mut to_client) = client.into_split();
-    let (mut from_server, mut to_server) = tokio::io::split(server);
-    let there = async {
-        let mut bytes = vec![0; 1 << 16];
-        while let Ok(count @ 1..) = from_client.read(&mut bytes).await {
-            late(&weather).await;
-            if weather.lose_requests.load(Ordering::SeqCst) {
-                continue;
-            }
-            if to_server.write_all(&bytes[..count]).await.is_err() {
-                return;
-            }
-            if weather.repeat.load(Ordering::SeqCst) {
-                tokio::spawn(again(place.clone(), bytes[..count].to_vec()));
-            }
-            if weather.cut.load(Ordering::SeqCst) {
-                return;
-            }
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = tokio::io::split(server);
+    let requests = |bytes: &[u8]| {
+        if weather.repeat.load(Ordering::SeqCst) {
+            tokio::spawn(again(place.clone(), bytes.to_vec()));
         }
-    };
-    let back = async {
-        let mut bytes = vec![0; 1 << 16];
-        while let Ok(count @ 1..) = from_server.read(&mut bytes).await {
-            late(&weather).await;
-            if weather.lose_replies.load(Ordering::SeqCst) {
-                continue;
-            }
-            if to_client.write_all(&bytes[..count]).await.is_err() {
-                return;
-            }
-        }
+        weather.cut.load(Ordering::SeqCst)
     };
     tokio::select! {
-        () = there => {}
-        () = back => {}
+        () = way(from_client, to_server, &weather, &weather.lose_requests, requests) => {}
+        () = way(from_server, to_client, &weather, &weather.lose_replies, |_| false) => {}
     }
 }
 
-async fn late(weather: &Weather) {
-    let delay = weather.delay.load(Ordering::SeqCst);
-    if delay > 0 {
-        tokio::time::sleep(Duration::from_millis(delay)).await;
+/// Brings bytes over until one end is gone, or until it is cut after some of them.
+async fn way(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    weather: &Weather,
+    lose: &AtomicBool,
+    is_cut: impl Fn(&[u8]) -> bool,
+) {
+    let mut bytes = vec![0; 1 << 16];
+    while let Ok(count @ 1..) = from.read(&mut bytes).await {
+        let delay = weather.delay.load(Ordering::SeqCst);
+        if delay > 0 {
+            tokio::time::sleep(Duration::from_millis(delay)).await;
+        }
+        if lose.load(Ordering::SeqCst) {
+            continue;
+        }
+        if to.write_all(&bytes[..count]).await.is_err() || is_cut(&bytes[..count]) {
+            return;
+        }
     }
 }
 

@@ -37,8 +37,6 @@ CREATE FUNCTION audit_write() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 CREATE TRIGGER audit AFTER INSERT OR UPDATE ON files
   FOR EACH ROW EXECUTE FUNCTION audit_write();";
 
-type Row = (String, Vec<u8>, Option<i64>);
-
 impl Storage {
     pub async fn sqlite(unguarded: bool) -> Result<Storage, Box<dyn Error>> {
         let folder = tempfile::tempdir()?;
@@ -61,25 +59,22 @@ impl Storage {
 
     /// What was accepted, in its order, and what is stored now.
     pub async fn read(&self) -> Result<(Vec<Stored>, BTreeMap<String, Stored>), Box<dyn Error>> {
-        let log = "SELECT path, body, token FROM audit ORDER BY id";
-        let files = "SELECT path, body, token FROM files";
-        let (log, files): (Vec<Row>, Vec<Row>) = match &self.database {
-            Database::Sqlite(pool, _) => (
-                sqlx::query_as(log).fetch_all(pool).await?,
-                sqlx::query_as(files).fetch_all(pool).await?,
-            ),
-            Database::Postgres(pool, _) => (
-                sqlx::query_as(log).fetch_all(pool).await?,
-                sqlx::query_as(files).fetch_all(pool).await?,
-            ),
+        let accepted = self.rows("SELECT path, body, token FROM audit ORDER BY id").await?;
+        let files = self.rows("SELECT path, body, token FROM files").await?.into_iter();
+        Ok((accepted, files.map(|file| (file.resource.clone(), file)).collect()))
+    }
+
+    async fn rows(&self, query: &'static str) -> Result<Vec<Stored>, sqlx::Error> {
+        let rows: Vec<(String, Vec<u8>, Option<i64>)> = match &self.database {
+            Database::Sqlite(pool, _) => sqlx::query_as(query).fetch_all(pool).await?,
+            Database::Postgres(pool, _) => sqlx::query_as(query).fetch_all(pool).await?,
         };
-        let stored = |(resource, body, token): Row| Stored {
+        let stored = |(resource, body, token): (_, Vec<u8>, Option<i64>)| Stored {
             resource,
             token: token.unwrap_or(0) as u64,
             value: String::from_utf8_lossy(&body).into_owned(),
         };
-        let files = files.into_iter().map(stored).map(|file| (file.resource.clone(), file));
-        Ok((log.into_iter().map(stored).collect(), files.collect()))
+        Ok(rows.into_iter().map(stored).collect())
     }
 }
 
@@ -93,18 +88,14 @@ impl Drop for Storage {
 /// The storage service beside this program.
 fn start(database: &str, unguarded: bool) -> Result<(Child, String), Box<dyn Error>> {
     let binary = std::env::current_exe()?.with_file_name("storage_service");
-    if !binary.is_file() {
-        let path = binary.display();
-        return Err(
-            format!("{path} is not there: build it with -p torture -p storage_service").into()
-        );
-    }
-    let mut command = Command::new(binary);
+    let mut command = Command::new(&binary);
     command.args(["--listen", "127.0.0.1:0", "--database", database, "--lock", "elsewhere"]);
     command.args(unguarded.then_some("--unguarded"));
     command.env_remove("FENCING_REDIS").env_remove("DATABASE_URL");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut child = command.spawn().map_err(|error| format!("storage_service: {error}"))?;
+    let missing = "build it with -p torture -p storage_service";
+    let mut child =
+        command.spawn().map_err(|error| format!("{}: {error}: {missing}", binary.display()))?;
     let output = child.stdout.take().ok_or("no output")?;
     let mut output = BufReader::new(output);
     let mut line = String::new();
