@@ -26,6 +26,6 @@ local function in_the_way()
 end
 local against = in_the_way()
 if against then
-  table.insert(against, 1, ARGV[#ARGV])
+  table.insert(against, 1, tonumber(ARGV[#ARGV]))
   return against
 end

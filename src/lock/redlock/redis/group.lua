@@ -2,7 +2,7 @@
 -- KEYS: the locks to release, to acquire, and to renew
 -- ARGV: 1 the number of releases, 2 the number of acquires, 3 and on: for a release the owner; for an acquire owner
 -- and ttl in ms; for a renewal owner, ttl in ms, era and count of the lease; then the number of the request
--- Returns: number era nonce, and for each lock in short 1 (released, renewed) or the count that was granted, below zero
+-- Returns: number, era and nonce for the acquires, and for each lock in short 1 (released, renewed) or the count that was granted, below zero
 -- where the node keeps too many; or what its own script answers, or failed and why
 -- Why in short: the state of the node is read once for all locks, and one command changes several of them. Any lock that
 -- needs more is judged by its own script, after the others of its kind.
@@ -16,7 +16,8 @@ end
 local fields = {'admitted', 'nonce', 'era', 'granted'}
 for place = 1, acquires do fields[4 + place] = 'c:' .. string.sub(KEYS[releases + place], NAME) end
 local memory = call('HMGET', MEMORY, unpack(fields))
-local answers, is_ours = {ARGV[#ARGV], memory[3], memory[2]}, memory[1] == MARKER and memory[2] and memory[4]
+local is_ours = memory[1] == MARKER and memory[2] and memory[4]
+local answers = {tonumber(ARGV[#ARGV]), tonumber(memory[3] or 0), acquires > 0 and memory[2]}
 -- The longest ttl that needs no note of its own: none where the node is not admitted, or closed.
 local noted = 0
 if is_ours and is_needed then

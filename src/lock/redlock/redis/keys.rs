@@ -1,3 +1,4 @@
+use ::redis::{RedisWrite, ToRedisArgs, ToSingleRedisArg};
 use fencing_protocol::Resource;
 
 /// The keys of a node, all in one hash slot.
@@ -51,8 +52,8 @@ impl Keys {
         constants
     }
 
-    pub(super) fn lock(&self, resource: &Resource) -> String {
-        format!("{}:lock:{resource}", self.prefix)
+    pub(super) fn lock<'a>(&'a self, resource: &'a Resource) -> LockKey<'a> {
+        LockKey { prefix: &self.prefix, resource }
     }
 
     /// Returns the key of the clients that wait for a resource.
@@ -84,6 +85,20 @@ impl Keys {
         Resource::new(name.strip_prefix(":lock:")?).ok()
     }
 }
+
+/// The key of a lock. A command writes it without a copy.
+pub(super) struct LockKey<'a> {
+    prefix: &'a str,
+    resource: &'a Resource,
+}
+
+impl ToRedisArgs for LockKey<'_> {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        out.write_arg_fmt(format_args!("{}:lock:{}", self.prefix, self.resource));
+    }
+}
+
+impl ToSingleRedisArg for LockKey<'_> {}
 
 /// Returns the line of a script that defines a constant.
 pub(super) fn constant(name: &str, text: &str) -> String {

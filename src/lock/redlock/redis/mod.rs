@@ -11,6 +11,7 @@ mod scripts;
 mod source;
 mod stream;
 mod url;
+mod wire;
 
 use std::sync::Arc;
 

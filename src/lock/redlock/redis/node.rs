@@ -1,16 +1,15 @@
-use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ::redis::aio::MultiplexedConnection;
+use ::redis::aio::{ConnectionLike, MultiplexedConnection};
 use ::redis::{
-    Client, Cmd, ConnectionAddr, ErrorKind, IntoConnectionInfo, RedisError, ServerErrorKind, Value,
+    Client, ConnectionAddr, ErrorKind, IntoConnectionInfo, RedisError, ServerErrorKind, Value,
 };
 use fencing_protocol::{ClientId, Fault, Fleet, Incarnation, Membership, Reply, Request};
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, Either, select};
 
 use super::fault::{fault, invalid, unfit, unreachable};
 use super::keys::Keys;
@@ -18,7 +17,8 @@ use super::listener::RedisListener;
 use super::reply;
 use super::scripts::Scripts;
 use super::stream::{self, config, settings};
-use super::url::refused;
+use super::url::{refused, without_password};
+use super::wire::Wire;
 use crate::lock::redlock::group::GroupKind;
 use crate::lock::redlock::{BuildError, Node, Opened, Session};
 use crate::lock::wait::listener::ReleaseListener;
@@ -70,6 +70,13 @@ impl RedisNode {
             _ => (None, url),
         };
         let info = url.into_connection_info().map_err(|_| refused(whole, url))?;
+        if matches!(info.addr(), ConnectionAddr::TcpTls { insecure: true, .. }) {
+            let rule = format!(
+                "{} trusts every certificate: name yours in SSL_CERT_FILE",
+                without_password(whole)
+            );
+            return Err(BuildError::new("redis", rule));
+        }
         let info = info.set_tcp_settings(settings());
         let user = info.redis_settings().username().map(|user| format!("{user}@"));
         let scheme = match info.addr() {
@@ -113,32 +120,30 @@ impl Node for RedisNode {
     }
 
     fn open(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Box<dyn Session>, Fault>> {
-        let (client, place) = (self.client.clone(), (self.keys.clone(), self.signature.clone()));
-        let fleet = fleet.clone();
-        async move { begin(connect(&client).await?, place, fleet).await }.boxed()
+        let opening = self.open_driven(fleet);
+        async move {
+            let Opened { session, motion } = opening.await?;
+            motion.map(tokio::spawn);
+            Ok(session)
+        }
+        .boxed()
     }
 
     fn open_driven(&self, fleet: &Fleet) -> BoxFuture<'static, Result<Opened, Fault>> {
-        let (client, place) = (self.client.clone(), (self.keys.clone(), self.signature.clone()));
-        let fleet = fleet.clone();
+        let (node, fleet) = (self.clone(), fleet.clone());
         async move {
-            let Some((connection, mut motion)) = stream::connect(&client).await? else {
-                let session = begin(connect(&client).await?, place, fleet).await?;
-                return Ok(Opened { session, motion: None });
+            let stream = stream::connect(&node.client).await;
+            let (wire, mut motion) = Wire::new(stream.map_err(|error| unreachable(&error.into()))?);
+            let session = match select(pin!(node.begin(wire, fleet)), &mut motion).await {
+                Either::Left((session, _)) => session?,
+                // If the connection breaks, so does each command on it.
+                Either::Right(((), session)) => {
+                    session.await?;
+                    // The server has answered before it closed.
+                    return Err(Fault::Unreachable("the server has closed the connection".into()));
+                }
             };
-            let mut session = pin!(begin(connection, place, fleet));
-            let mut closed = false;
-            let session = poll_fn(|context| {
-                // If the connection breaks, each request on it fails.
-                closed = closed || motion.as_mut().poll(context).is_ready();
-                session.as_mut().poll(context)
-            })
-            .await?;
-            // The server may have answered before it closed. `motion` is over then, and must not be polled again.
-            if closed {
-                return Err(Fault::Unreachable("the server has closed the connection".into()));
-            }
-            Ok(Opened { session, motion: Some(motion) })
+            Ok(Opened { session: Box::new(session), motion: Some(motion.boxed()) })
         }
         .boxed()
     }
@@ -151,79 +156,85 @@ impl Node for RedisNode {
     }
 }
 
-/// Reads who the server is, loads the scripts, and makes the session.
-async fn begin(
-    mut connection: MultiplexedConnection,
-    (keys, signature): (Keys, Arc<str>),
-    fleet: Fleet,
-) -> Result<Box<dyn Session>, Fault> {
-    let incarnation = Incarnation::new(&fit(&mut connection).await?.run_id);
-    let me = Membership { incarnation, fleet };
-    let mut scripts = Scripts::new(keys, signature, &me);
-    match scripts.load().query_async(&mut connection).await {
-        Ok(digests) => scripts.loaded(digests),
-        // A user who may not load the scripts sends them with each request.
-        Err(error) => {
-            if let fault @ Fault::Disconnected(_) = fault(&error) {
-                return Err(fault);
+impl RedisNode {
+    /// Logs in, reads who the server is, loads the scripts, and makes the session.
+    async fn begin(self, wire: Wire, fleet: Fleet) -> Result<RedisSession, Fault> {
+        let settings = self.client.get_connection_info().redis_settings();
+        if let Some(password) = settings.password() {
+            let login = wire.send(|it| {
+                it.arg("AUTH").arg(settings.username()).arg(password);
+            });
+            let login = login.await.and_then(Value::extract_error);
+            login.map_err(|error| match unreachable(&error) {
+                Fault::Refused(text) => Fault::Denied(text),
+                other => other,
+            })?;
+        }
+        if settings.db() != 0 {
+            let select = wire.send(|it| {
+                it.arg("SELECT").arg(settings.db());
+            });
+            let select = select.await.and_then(Value::extract_error);
+            select.map_err(|error| unreachable(&error))?;
+        }
+        let incarnation = Incarnation::new(&fit(&mut &wire).await?.run_id);
+        let me = Membership { incarnation: incarnation.clone(), fleet };
+        let mut scripts = Scripts::new(self.keys, self.signature, &me);
+        match scripts.load().query_async(&mut &wire).await {
+            Ok(digests) => scripts.loaded(digests),
+            // A user who may not load the scripts sends them with each request.
+            Err(error) => {
+                if let fault @ Fault::Disconnected(_) = fault(&error) {
+                    return Err(fault);
+                }
             }
         }
+        // Not from zero: a proxy may share a connection among clients, whose numbers must differ. Lua keeps 53 bits.
+        let number = AtomicU64::new(random::u128() as u64 >> 12);
+        Ok(RedisSession(Arc::new(Server { wire, incarnation, scripts, number })))
     }
-    // Not from zero: a proxy may share a connection among clients, whose numbers must differ.
-    let number = AtomicU64::new(random::u128() as u64);
-    let incarnation = me.incarnation;
-    Ok(Box::new(RedisSession { connection, incarnation, scripts: Arc::new(scripts), number }))
 }
 
 /// The error that ends a session: see [`reply::answer_to`].
 const ANOTHERS: &str = "the answer is another request's";
 
-struct RedisSession {
-    connection: MultiplexedConnection,
+struct RedisSession(Arc<Server>);
+
+/// The server of one session.
+struct Server {
+    wire: Wire,
     incarnation: Incarnation,
-    scripts: Arc<Scripts>,
+    scripts: Scripts,
     /// The number of the next request.
     number: AtomicU64,
 }
 
-/// One call of a session.
-struct Call {
-    connection: MultiplexedConnection,
-    incarnation: Incarnation,
-    scripts: Arc<Scripts>,
-    number: u64,
-}
-
-impl Call {
-    /// Sends requests as one command. Returns what comes back behind the number, or `None` if nothing was run, because
-    /// the server has lost the scripts.
-    async fn ask(&mut self, requests: &[Request]) -> Result<Option<Vec<Value>>, Fault> {
-        let command = self.scripts.command(requests, self.number);
-        let answer = send(&mut self.connection, &command).await;
+impl Server {
+    /// Sends requests as one command. Returns what `read` makes of what comes back behind the number, or `None` if
+    /// nothing was run, because the server has lost the scripts.
+    async fn ask<T>(
+        &self,
+        requests: &[Request],
+        read: impl Fn(&[Value]) -> Option<T>,
+    ) -> Result<Option<T>, Fault> {
+        let number = self.number.fetch_add(1, Ordering::Relaxed);
+        let answer = self.wire.send(|command| self.scripts.write(command, requests, number));
+        let answer = answer.await.and_then(Value::extract_error);
         if answer.as_ref().is_err_and(is_flushed) {
             self.scripts.flushed();
             return Ok(None);
         }
         let value = answer.map_err(|error| fault(&error))?;
-        let parts = reply::answer_to(self.number, value);
-        parts.map(Some).ok_or_else(|| Fault::Disconnected(ANOTHERS.into()))
+        let parts = reply::answer_to(number, &value);
+        let parts = parts.ok_or_else(|| Fault::Disconnected(ANOTHERS.into()))?;
+        read(parts).map(Some).ok_or_else(|| invalid(&format!("{parts:?}")))
     }
 
     async fn group(
-        &mut self,
+        &self,
         requests: &[Request],
     ) -> Result<Option<Vec<Result<Reply, Fault>>>, Fault> {
-        let Some(parts) = self.ask(requests).await? else { return Ok(None) };
-        let answers = reply::group(&self.incarnation, requests, &parts);
-        answers.map(Some).ok_or_else(|| invalid(&format!("{parts:?}")))
-    }
-}
-
-impl RedisSession {
-    fn begin(&self) -> Call {
-        let (connection, incarnation) = (self.connection.clone(), self.incarnation.clone());
-        let number = self.number.fetch_add(1, Ordering::Relaxed);
-        Call { connection, incarnation, scripts: Arc::clone(&self.scripts), number }
+        self.ask(requests, |parts| reply::group(&self.incarnation, requests, parts)).await
     }
 }
 
@@ -240,32 +251,31 @@ impl Session for RedisSession {
                 .map(|replies| replies?.pop().ok_or_else(|| invalid("no answer")))
                 .boxed();
         }
-        let mut call = self.begin();
+        let server = Arc::clone(&self.0);
         async move {
             let uptime = match &request {
                 // Settings are looked at again before a node is admitted.
-                Request::Prepare { .. } => fit(&mut call.connection).await?.uptime,
-                Request::Activate { incarnation, .. } if *incarnation != call.incarnation => {
+                Request::Prepare { .. } => fit(&mut &server.wire).await?.uptime,
+                Request::Activate { incarnation, .. } if *incarnation != server.incarnation => {
                     return Ok(Reply::Forgotten);
                 }
                 _ => Duration::ZERO,
             };
             let requests = std::slice::from_ref(&request);
-            let mut parts = call.ask(requests).await?;
-            if parts.is_none() && request.is_release() {
-                parts = call.ask(requests).await?;
+            let read = |parts: &[Value]| reply::reply(&server.incarnation, uptime, parts);
+            let mut reply = server.ask(requests, read).await?;
+            if reply.is_none() && request.is_release() {
+                reply = server.ask(requests, read).await?;
             }
-            let parts = parts.ok_or_else(lost_scripts)?;
-            let reply = reply::reply(&call.incarnation, uptime, &parts);
-            reply.ok_or_else(|| invalid(&format!("{parts:?}")))
+            reply.ok_or_else(lost_scripts)
         }
         .boxed()
     }
 
     fn call_each(&self, requests: Vec<Request>) -> BoxFuture<'static, Vec<Result<Reply, Fault>>> {
-        let mut call = self.begin();
+        let server = Arc::clone(&self.0);
         async move {
-            match call.group(&requests).await {
+            match server.group(&requests).await {
                 Ok(Some(answers)) => return answers,
                 Err(fault) => return vec![Err(fault); requests.len()],
                 Ok(None) => {}
@@ -275,7 +285,7 @@ impl Session for RedisSession {
             let releases: Vec<Request> = requests.iter().filter(is_release).cloned().collect();
             let answers = match releases.as_slice() {
                 [] => Ok(None),
-                releases => call.group(releases).await,
+                releases => server.group(releases).await,
             };
             let mut answers = match answers {
                 Ok(answers) => answers.unwrap_or_default(),
@@ -289,10 +299,9 @@ impl Session for RedisSession {
     }
 
     fn check(&self) -> BoxFuture<'static, Result<(), Fault>> {
-        let mut connection = self.connection.clone();
+        let server = Arc::clone(&self.0);
         async move {
-            let answer: Result<Value, RedisError> =
-                ::redis::cmd("PING").query_async(&mut connection).await;
+            let answer = ::redis::cmd("PING").query_async::<Value>(&mut &server.wire).await;
             match answer.as_ref().map_err(fault) {
                 // A user may not be permitted to ask: the server answers all the same.
                 Ok(Value::SimpleString(text)) if text == "PONG" => Ok(()),
@@ -305,13 +314,8 @@ impl Session for RedisSession {
     }
 
     fn server(&self) -> Option<&Incarnation> {
-        Some(&self.incarnation)
+        Some(&self.0.incarnation)
     }
-}
-
-/// Sends a command, without the box in which the driver's trait would put it.
-async fn send(connection: &mut MultiplexedConnection, command: &Cmd) -> Result<Value, RedisError> {
-    connection.send_packed_command(command).await?.extract_error()
 }
 
 /// Connects. The caller bounds the time.
@@ -325,7 +329,9 @@ fn is_flushed(error: &RedisError) -> bool {
 }
 
 /// Asks the server for `INFO`.
-pub(super) async fn info(connection: &mut MultiplexedConnection) -> Result<ServerInfo, Fault> {
+pub(super) async fn info(
+    connection: &mut (impl ConnectionLike + Send),
+) -> Result<ServerInfo, Fault> {
     let mut command = ::redis::cmd("INFO");
     let text = command.arg("default").query_async::<Value>(connection).await;
     let text = match text.map_err(|error| fault(&error))? {
@@ -337,7 +343,7 @@ pub(super) async fn info(connection: &mut MultiplexedConnection) -> Result<Serve
 }
 
 /// Asks the server for `INFO`, and refuses one that can't keep locks.
-async fn fit(connection: &mut MultiplexedConnection) -> Result<ServerInfo, Fault> {
+async fn fit(connection: &mut (impl ConnectionLike + Send)) -> Result<ServerInfo, Fault> {
     let info = info(connection).await?;
     unfit(info.loading, info.master, info.maxmemory, &info.policy).map_or(Ok(info), Err)
 }

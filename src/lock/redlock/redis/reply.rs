@@ -12,10 +12,10 @@ use crate::lock::redlock::group::GroupKind;
 /// Returns the rest of an answer after its number, if it answers the request of that number. In Redis only
 /// the order says which answer belongs to which request: if one got lost, each later answer would count for
 /// the request before its own, and a grant of one lock would count as a grant of another.
-pub(super) fn answer_to(number: u64, value: Value) -> Option<Vec<Value>> {
-    let Value::Array(mut parts) = value else { return None };
-    let answered = text(parts.first()?)?.parse::<u64>();
-    (answered == Ok(number)).then(|| parts.split_off(1))
+pub(super) fn answer_to(number: u64, value: &Value) -> Option<&[Value]> {
+    let Value::Array(parts) = value else { return None };
+    let (first, parts) = parts.split_first()?;
+    (natural(first)? == number).then_some(parts)
 }
 
 /// Returns the answers to the requests of a group, in their order; `None` if no script of ours answers that.
@@ -25,33 +25,36 @@ pub(super) fn group(
     parts: &[Value],
 ) -> Option<Vec<Result<Reply, Fault>>> {
     let [era, nonce, parts @ ..] = parts else { return None };
-    let mut parts = parts.iter();
-    let mut answers = vec![None; requests.len()];
-    for kind in GroupKind::ALL {
-        let of_kind = |(_, request): &(_, &Request)| GroupKind::of(request) == Some(kind);
-        for (answer, _) in answers.iter_mut().zip(requests).filter(of_kind) {
-            *answer = Some(match parts.next()? {
-                Value::Int(count) => Ok(match kind {
-                    GroupKind::Release => Reply::Released,
-                    GroupKind::Renew => Reply::Renewed,
-                    GroupKind::Acquire => Reply::Granted {
-                        stamp: Stamp { era: text(era)?.parse().ok()?, count: count.unsigned_abs() },
-                        nonce: Nonce::parse(text(nonce)?)?,
-                        crowded: *count < 0,
-                    },
-                }),
-                Value::Array(own) => match own.as_slice() {
-                    [failed, why] if text(failed)? == "failed" => Err(failure(text(why)?)),
-                    own => {
-                        let reply = reply(incarnation, Duration::ZERO, own);
-                        reply.ok_or_else(|| invalid(&format!("{own:?}")))
-                    }
+    // The script answers one kind after another.
+    let of_kind = |kind| requests.iter().filter(|it| GroupKind::of(it) == Some(kind)).count();
+    let releases = of_kind(GroupKind::Release);
+    let mut next = [0, releases, releases + of_kind(GroupKind::Acquire)];
+    let answer = |request| {
+        let kind = GroupKind::of(request)?;
+        let next = next.get_mut(kind as usize)?;
+        let part = parts.get(*next)?;
+        *next += 1;
+        Some(match part {
+            Value::Int(count) => Ok(match kind {
+                GroupKind::Release => Reply::Released,
+                GroupKind::Renew => Reply::Renewed,
+                GroupKind::Acquire => Reply::Granted {
+                    stamp: Stamp { era: natural(era)?, count: count.unsigned_abs() },
+                    nonce: Nonce::parse(text(nonce)?)?,
+                    crowded: *count < 0,
                 },
-                _ => return None,
-            });
-        }
-    }
-    answers.into_iter().collect()
+            }),
+            Value::Array(own) => match own.as_slice() {
+                [failed, why] if text(failed)? == "failed" => Err(failure(text(why)?)),
+                own => {
+                    let reply = reply(incarnation, Duration::ZERO, own);
+                    reply.ok_or_else(|| invalid(&format!("{own:?}")))
+                }
+            },
+            _ => return None,
+        })
+    };
+    requests.iter().map(answer).collect()
 }
 
 /// Returns the fault of one lock of a group.
@@ -71,6 +74,11 @@ fn text(value: &Value) -> Option<&str> {
     }
 }
 
+fn natural(value: &Value) -> Option<u64> {
+    let Value::Int(number) = value else { return None };
+    u64::try_from(*number).ok()
+}
+
 /// Returns what the script answered, behind the number; `None` if none of our scripts answers that.
 pub(super) fn reply(incarnation: &Incarnation, uptime: Duration, parts: &[Value]) -> Option<Reply> {
     let text = |part: usize| text(parts.get(part)?);
@@ -78,7 +86,7 @@ pub(super) fn reply(incarnation: &Incarnation, uptime: Duration, parts: &[Value]
         Value::Int(number) => Some(*number),
         _ => None,
     };
-    let natural = |part: usize| u64::try_from(number(part)?).ok();
+    let natural = |part: usize| natural(parts.get(part)?);
     // A key without expiry was made by hand: it is never over by itself.
     let remaining = |part: usize| match number(part)? {
         -1 => Some(Duration::from_secs(24 * 60 * 60)),

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ::redis::{Cmd, Pipeline};
+use ::redis::{Cmd, Pipeline, RedisWrite};
 use fencing_protocol::{Fleet, Membership, Request, Sealing, Stamp, Token};
 
 use super::keys::{Keys, constant};
@@ -53,39 +53,34 @@ impl Scripts {
         self.flushed.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the command that runs requests as one script, by its digest where it was loaded: one request, or
+    /// Writes the command that runs requests as one script, by its digest where it was loaded: one request, or
     /// several that have a [`GroupKind`]. The number comes back with the answer.
-    pub(super) fn command(&self, requests: &[Request], number: u64) -> Cmd {
-        // Room for what locks of usual names need.
-        let mut cmd = Cmd::with_capacity(6 + 4 * requests.len(), 128 + 192 * requests.len());
+    pub(super) fn write(&self, cmd: &mut Cmd, requests: &[Request], number: u64) {
         let parts = requests.first().map_or(&[][..], Request::parts);
         match (requests, parts.first().and_then(of_lock)) {
-            ([request, ..], _) if GroupKind::of(request).is_some() => {
-                self.group(&mut cmd, requests)
-            }
+            ([request, ..], _) if GroupKind::of(request).is_some() => self.group(cmd, requests),
             ([request], Some((script, resource))) if parts.len() == 1 => {
-                self.script(&mut cmd, script.source);
+                self.script(cmd, script.source);
                 cmd.arg(1).arg(self.keys.lock(resource));
-                self.arguments(&mut cmd, request);
+                self.arguments(cmd, request);
             }
             (_, Some((script, _))) => {
-                self.script(&mut cmd, script.each);
+                self.script(cmd, script.each);
                 cmd.arg(parts.len());
                 for (_, resource) in parts.iter().filter_map(of_lock) {
                     cmd.arg(self.keys.lock(resource));
                 }
                 cmd.arg(script.arguments);
-                parts.iter().for_each(|part| self.arguments(&mut cmd, part));
+                parts.iter().for_each(|part| self.arguments(cmd, part));
             }
             _ => parts.iter().for_each(|request| {
-                of_node(&mut cmd, request, |cmd, source| {
+                of_node(cmd, request, |cmd, source| {
                     self.script(cmd, source);
                     cmd.arg(0);
                 })
             }),
         }
         cmd.arg(number);
-        cmd
     }
 
     fn script(&self, cmd: &mut Cmd, source: &str) {
@@ -125,7 +120,7 @@ impl Scripts {
         };
         if let Some(owner) = request.owner() {
             // The scripts compare the whole of it.
-            cmd.arg(format!("{owner}{}", self.signature));
+            cmd.write_arg_fmt(format_args!("{owner}{}", self.signature));
         }
         match request {
             Request::Acquire { ttl, .. } => {

@@ -9,7 +9,7 @@ local function of(place)
   return keys, args
 end
 local function each()
-  local answers = {ARGV[#ARGV], 'several'}
+  local answers = {tonumber(ARGV[#ARGV]), 'several'}
   for place = 1, count do answers[2 + place] = one(of(place)) end
   return answers
 end

@@ -8,7 +8,7 @@ macro_rules! numbered {
             include_str!("common.lua"),
             "local function answer()\n",
             $(include_str!($file),)+
-            "end\nlocal parts = answer()\ntable.insert(parts, 1, ARGV[#ARGV])\nreturn parts\n"
+            "end\nlocal parts = answer()\ntable.insert(parts, 1, tonumber(ARGV[#ARGV]))\nreturn parts\n"
         )
     };
 }

@@ -1,40 +1,52 @@
 use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
-use ::redis::aio::MultiplexedConnection;
+use ::redis::aio::AsyncStream;
 use ::redis::io::tcp::TcpSettings;
 use ::redis::io::tcp::socket2::{SockRef, TcpKeepalive};
 use ::redis::{AsyncConnectionConfig, Client, ConnectionAddr};
-use fencing_protocol::Fault;
-use futures_util::future::{BoxFuture, FutureExt, select_ok};
-use tokio::io::{AsyncRead, AsyncWrite};
+use futures_util::future::{FutureExt, select_ok};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
+use rustls_native_certs::load_native_certs;
 use tokio::net::{TcpStream, lookup_host};
-
-use super::fault::unreachable;
+use tokio_rustls::TlsConnector;
 
 /// After how much silence the other end of a connection is asked whether it is still there.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 
-/// A connection, and the future that moves its bytes while it is polled.
-type Driven = (MultiplexedConnection, BoxFuture<'static, ()>);
+/// The bytes to and from a server.
+pub(super) type Stream = Pin<Box<dyn AsyncStream + Send>>;
 
-/// Connects without a task for the connection. Returns `None` where only the driver itself knows how:
-/// over TLS. The caller bounds the time.
-pub(super) async fn connect(client: &Client) -> Result<Option<Driven>, Fault> {
-    let info = client.get_connection_info();
-    let refused = |error: io::Error| unreachable(&error.into());
-    match info.addr() {
-        ConnectionAddr::Tcp(host, port) => {
-            let stream = tcp(host, *port).await.map_err(refused)?;
-            driven(client, stream).await.map(Some)
+/// Connects to the server of a client. The caller bounds the time.
+pub(super) async fn connect(client: &Client) -> io::Result<Stream> {
+    Ok(match client.get_connection_info().addr() {
+        ConnectionAddr::Tcp(host, port) => Box::pin(tcp(host, *port).await?),
+        ConnectionAddr::TcpTls { host, port, .. } => {
+            let (name, tls) = (ServerName::try_from(host.clone()), tls()?);
+            let name = name.map_err(io::Error::other)?;
+            let stream = tcp(host, *port).await?;
+            Box::pin(TlsConnector::from(Arc::new(tls)).connect(name, stream).await?)
         }
         #[cfg(unix)]
-        ConnectionAddr::Unix(path) => {
-            let stream = tokio::net::UnixStream::connect(path).await.map_err(refused)?;
-            driven(client, stream).await.map(Some)
-        }
-        _ => Ok(None),
+        ConnectionAddr::Unix(path) => Box::pin(tokio::net::UnixStream::connect(path).await?),
+        _ => return Err(io::Error::new(io::ErrorKind::Unsupported, "no way to such an address")),
+    })
+}
+
+/// Trusts the certificates of the system, or those that `SSL_CERT_FILE` names.
+fn tls() -> io::Result<ClientConfig> {
+    let mut found = load_native_certs();
+    if let Some(error) = found.errors.pop() {
+        return Err(io::Error::other(error));
     }
+    let mut roots = RootCertStore::empty();
+    for certificate in found.certs {
+        roots.add(certificate).map_err(io::Error::other)?;
+    }
+    Ok(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth())
 }
 
 /// Connects to the first address that answers.
@@ -50,37 +62,20 @@ async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-async fn driven(
-    client: &Client,
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-) -> Result<Driven, Fault> {
-    let settings = client.get_connection_info().redis_settings();
-    let opened = MultiplexedConnection::new_with_config(settings, stream, config()).await;
-    let (connection, motion) = opened.map_err(|error| unreachable(&error))?;
-    Ok((connection, motion.boxed()))
-}
-
-/// Returns the settings of a TCP connection, for the driver where it opens one itself. A request does not wait
+/// Returns the settings of a TCP connection that the `redis` crate opens. A request does not wait
 /// for the acknowledgement of the one before.
 pub(super) fn settings() -> TcpSettings {
     TcpSettings::default().set_nodelay(true).set_keepalive(keepalive())
 }
-
-/// The most calls of a session without an answer. It keeps the order of this many.
-const MAX_CALLS: usize = 4096;
 
 /// Makes the system notice while a connection is idle that its other end has vanished.
 fn keepalive() -> TcpKeepalive {
     TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 4)
 }
 
-/// The lane bounds the time, and the number of requests. There is room for all of them: where a
-/// request has to wait for room, one that comes later may overtake it.
+/// The caller bounds the time.
 pub(super) fn config() -> AsyncConnectionConfig {
-    AsyncConnectionConfig::new()
-        .set_connection_timeout(None)
-        .set_response_timeout(None)
-        .set_pipeline_buffer_size(MAX_CALLS)
+    AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None)
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ fn wrong_part(url: &str) -> (&'static str, Option<char>) {
 }
 
 /// The URL without user, password and parameters.
-fn without_password(url: &str) -> String {
+pub(super) fn without_password(url: &str) -> String {
     let (scheme, rest) = match url.split_once("://") {
         Some((scheme, rest)) => (format!("{scheme}://"), rest),
         None => (String::new(), url),
