@@ -65,8 +65,10 @@ async fn a_group_is_answered_as_its_requests_would_be_alone() {
     let alone = in_memory(&fleet(std::slice::from_ref(&server))).await;
     let mut random = fastrand::Rng::with_seed(34);
     let (mut tokens, mut granted, mut refused) = (BTreeMap::new(), 0, 0);
-    for round in 0..400 {
-        let mut requests: Vec<Request> = (0..random.usize(1..12))
+    for round in 0..600 {
+        // Half of them alone.
+        let most = if random.bool() { 2 } else { 12 };
+        let mut requests: Vec<Request> = (0..random.usize(1..most))
             .map(|_| {
                 let (number, owner) = (random.usize(0..8), Owner(random.u128(1..4)));
                 let (resource, mode, ttl) = (name(number), Mode::Exclusive, SHORT);
@@ -143,6 +145,15 @@ async fn releases_of_a_group_come_again_with_their_script() {
     assert_eq!(server.cli(&["KEYS", "{fencing}:lock:*"]), "");
 }
 
+/// Asks for them as a group, and then one by one.
+async fn asked_each_way(member: &Member, requests: Vec<Request>) -> Vec<Result<Reply, Fault>> {
+    let mut answers = member.ask_each(requests.clone()).await;
+    for request in requests {
+        answers.extend(member.ask_each(vec![request]).await);
+    }
+    answers
+}
+
 /// Each of these keeps a node from something, while all else is as usual: a short lock was granted a moment ago.
 #[tokio::test]
 async fn what_closes_a_node_closes_it_to_groups() {
@@ -156,7 +167,7 @@ async fn what_closes_a_node_closes_it_to_groups() {
     let (life, _) = marker.split_once(' ').unwrap();
     for other in ["another-life a", &format!("{life} another-fleet")] {
         server.cli(&["HSET", MEMORY, "admitted", other]);
-        for answer in member.ask_each(one_of_each()).await {
+        for answer in asked_each_way(&member, one_of_each()).await {
             let refused = matches!(answer, Ok(Reply::NotAdmitted | Reply::OtherFleet(_)));
             assert!(refused, "{other}: {answer:?}");
         }
@@ -167,13 +178,15 @@ async fn what_closes_a_node_closes_it_to_groups() {
     server.cli(&["SET", QUARANTINE, "60000", "PX", "60000"]);
     let answers = member.ask_each(one_of_each()).await;
     assert_eq!(answers[0], Ok(Reply::Released));
-    for answer in &answers[1..] {
+    let alone = asked_each_way(&member, one_of_each()[1..].to_vec()).await;
+    for answer in answers[1..].iter().chain(&alone) {
         assert!(matches!(answer, Ok(Reply::Quarantined { .. })), "{answer:?}");
     }
     server.cli(&["DEL", QUARANTINE]);
 
     // It is not noted that the fleet was in use: a start would not wait for its locks.
-    for request in [acquire(3, OTHER), renew(2, OWNER)] {
+    for request in [acquire(3, OTHER), acquire(3, OWNER), renew(2, OWNER)] {
+        member.ask_each(vec![release(3, OTHER)]).await;
         server.cli(&["HDEL", MEMORY, "granted"]);
         member.ask_each(vec![request]).await;
         assert_eq!(server.cli(&["HGET", MEMORY, "granted"]), "1");
@@ -181,9 +194,14 @@ async fn what_closes_a_node_closes_it_to_groups() {
 
     // The count of the resource has run out, or the node has too many counts.
     server.cli(&["HSET", MEMORY, "c:invoice/4", "999999"]);
-    assert_eq!(member.ask_each(vec![acquire(4, OTHER)]).await, [Ok(Reply::Exhausted)]);
+    for answer in asked_each_way(&member, vec![acquire(4, OTHER)]).await {
+        assert_eq!(answer, Ok(Reply::Exhausted));
+    }
     let fill = "for n = 1, 100000 do redis.call('HSET', KEYS[1], 'c:x' .. n, 1) end";
     server.cli(&["EVAL", fill, "1", MEMORY]);
-    let answers = member.ask_each(vec![acquire(5, OTHER)]).await;
-    assert!(matches!(answers[0], Ok(Reply::Granted { crowded: true, .. })), "{answers:?}");
+    for requests in [vec![acquire(5, OTHER)], vec![acquire(6, OTHER), acquire(7, OTHER)]] {
+        for answer in member.ask_each(requests).await {
+            assert!(matches!(answer, Ok(Reply::Granted { crowded: true, .. })), "{answer:?}");
+        }
+    }
 }

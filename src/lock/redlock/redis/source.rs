@@ -61,6 +61,7 @@ pub(super) struct LockScript {
 pub(super) static LOADED: [&str; 6] =
     [GROUP, SHARE.source, PUBLISH.source, RENEW_SHARE.source, SHORTEN.source, DRAIN.source];
 pub(super) static GROUP: &str = concat!(
+    include_str!("lone.lua"),
     own!("release"; "notify.lua", "release.lua"),
     own!("acquire"; "acquire.lua"),
     own!("renew"; "renew.lua"),
