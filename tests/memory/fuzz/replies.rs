@@ -22,23 +22,25 @@ fn good(number: &str, rng: &mut Rng) -> String {
     let mut any = || one(&numbers, rng).to_owned();
     let [a, b, c, d] = [any(), any(), any(), any()];
     // Each begins with the number of its request.
-    let many =
-        |parts: &[String]| format!("*{}\r\n{}{}", parts.len() + 1, bulk(number), parts.concat());
     let int = |number: &str| format!(":{number}\r\n");
-    match rng.u8(0..8) {
+    let many =
+        |parts: &[String]| format!("*{}\r\n{}{}", parts.len() + 1, int(number), parts.concat());
+    match rng.u8(0..9) {
         0 => many(&[bulk("granted"), int(&a), int(&b), NONCE.into(), int("0")]),
         1 => many(&[bulk("held"), int(&a)]),
         2 => many(&[bulk("quarantined"), int(&a)]),
         3 => many(&[bulk("state"), int(&a), int(&b), int(&c)]),
         4 => {
             let numbers = [&a, &b, &c, &d, &a, &b].map(|number| int(number)).concat();
-            format!("*9\r\n{}{}{NONCE}{numbers}", bulk(number), bulk("prepared"))
+            format!("*9\r\n{}{}{NONCE}{numbers}", int(number), bulk("prepared"))
         }
         5 => {
             let words = ["not-admitted", "exhausted", "published", "renewed", "released"];
             many(&[bulk(one(&words, rng))])
         }
         6 => "-ERR no\r\n".into(),
+        // Of a group.
+        7 => many(&[int(&a), NONCE.into(), int(&b)]),
         // Anything at all.
         _ => {
             let mut nested = String::new();

@@ -94,7 +94,7 @@ fn numbered(bytes: &[u8], number: &str) -> Vec<u8> {
         return bytes.to_vec();
     };
     match count.parse::<u32>() {
-        Ok(count) => format!("*{}\r\n{}{rest}", count + 1, bulk(number)).into_bytes(),
+        Ok(count) => format!("*{}\r\n:{number}\r\n{rest}", count + 1).into_bytes(),
         Err(_) => bytes.to_vec(),
     }
 }
@@ -147,6 +147,7 @@ fn manners() -> Vec<Manner> {
     );
     for (era, count) in [("-1", "-1"), ("0", "0"), (&*most, &*most), ("1000000000", "1000000")] {
         manners.push(Manner::Scripts(granted(era, count)));
+        manners.push(Manner::Scripts(leak(format!("*3\r\n:{era}\r\n{NONCE}:{count}\r\n"))));
     }
     manners
 }

@@ -6,8 +6,7 @@ use tokio::task::unconstrained;
 
 use crate::scripts::member::*;
 
-/// More requests than the driver of the connection has room for by default. An attempt that is dropped
-/// takes its lock back: that must not come before the request for it, or the lock stays for its TTL.
+/// Some of them are sent while others are written. An attempt that is dropped takes its lock back: that must not come before the request for it, or the lock stays for its TTL.
 #[tokio::test]
 async fn no_release_overtakes_its_attempt() {
     let server = RedisServer::start();
