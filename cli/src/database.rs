@@ -1,13 +1,71 @@
 //! `fencing migrate` and `fencing protect`: the tables of the fence, and those that it protects.
 
+use fencing::Resource;
 use fencing::sql::{self, MigrateError, Protect, ProtectError, Protected, Refused};
 use serde_json::{Value, json};
 use sqlx::{MySql, Postgres, Sqlite};
 
-use crate::args::database::{MigrateArgs, ProtectArgs};
 use crate::exit::{self, Failure};
-use crate::pool::{DatabaseKind, Pool, connect, kind, on};
+use crate::pool::{DatabaseKind, DatabaseUrl, Pool, connect, kind, on};
 use crate::say;
+
+/// Creates the tables and functions of the fence, or brings them up to date.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MigrateArgs {
+    #[command(flatten)]
+    database: DatabaseUrl,
+    /// Prints the SQL instead, for other tools. The scheme of the URL is enough then.
+    #[arg(long)]
+    print: bool,
+    /// Prints the SQL that removes the fence, the marks and the leases. Stop all writers before you run it.
+    #[arg(long, requires = "print")]
+    down: bool,
+}
+
+/// Makes the database refuse every write to a table without a token, or with a stale one.
+///
+/// The client presents its token with the resource: on PostgreSQL with SELECT fencing_present('34 files/a') in the
+/// transaction that writes, on MySQL with SET @fencing_sequencer = '34 files/a' before each statement that writes, on
+/// SQLite in the column fencing_token of the write.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ProtectArgs {
+    #[command(flatten)]
+    database: DatabaseUrl,
+    /// The table, as NAME or SCHEMA.NAME.
+    #[arg(long, value_name = "TABLE", required_unless_present = "check")]
+    table: Option<String>,
+    /// The column that names the resource of a row. Several, with commas between them, name it
+    /// together: a,b makes the resource x/y of x and y.
+    #[arg(long, value_name = "COLUMN", value_delimiter = ',')]
+    #[arg(required_unless_present_any = ["resource", "check", "remove"])]
+    column: Vec<String>,
+    /// The text to put before the column's value: files/ makes the resource files/a of a.
+    #[arg(long, value_name = "TEXT", requires = "column", conflicts_with = "resource")]
+    prefix: Option<String>,
+    /// The one resource that all rows belong to.
+    #[arg(long, value_name = "NAME", conflicts_with = "column")]
+    resource: Option<Resource>,
+    /// Lists the protected tables, or this one, instead: whether their triggers are whole, and
+    /// which writes get past them. The exit status is 65 if one is not whole, or none is there.
+    #[arg(long, conflicts_with_all = ["column", "resource", "print", "remove"])]
+    check: bool,
+    /// Prints what --check finds as a JSON array: an object for each table.
+    #[arg(long, requires = "check")]
+    json: bool,
+    /// Puts the table into shadow mode: nothing is refused. What would be is kept in the table fencing_refusals, and
+    /// --check shows it. The same command without --shadow switches the protection on.
+    #[arg(long, conflicts_with_all = ["check", "remove"])]
+    shadow: bool,
+    /// Takes the triggers off the table instead: anybody may write to it from then on.
+    #[arg(long, conflicts_with_all = ["column", "resource", "print"])]
+    remove: bool,
+    /// Removes the triggers. Without this, --remove only says what it would do.
+    #[arg(long, requires = "remove")]
+    yes: bool,
+    /// Prints the SQL instead. The scheme of the URL is enough then.
+    #[arg(long)]
+    print: bool,
+}
 
 pub(crate) async fn migrate(args: MigrateArgs) -> Result<u8, Failure> {
     if args.print {
@@ -34,28 +92,27 @@ fn print_migrations(kind: DatabaseKind, down: bool) {
     let part = |name: &str, sql: &str| {
         say::out(format_args!("-- {name}\n{before}{}\n{after}\n", sql.trim_end()));
     };
-    if matches!(kind, DatabaseKind::MySql) && !down {
+    if down {
+        return part("remove", removal);
+    }
+    if matches!(kind, DatabaseKind::MySql) {
         say::out(
             "-- For `mysql --comments`: without it the client changes the routines, and `--check` finds that.\n\n",
         );
     }
-    match down {
-        true => part("remove", removal),
-        false => migrations
-            .iter()
-            .for_each(|(version, what, sql)| part(&format!("{version:04} {what}"), sql)),
+    for (version, what, sql) in migrations {
+        part(&format!("{version:04} {what}"), sql);
     }
 }
 
 pub(crate) async fn protect(args: ProtectArgs) -> Result<u8, Failure> {
+    let pool = async || connect(&args.database.url, false, 1).await;
     if args.check {
-        let pool = connect(&args.database.url, false, 1).await?;
-        return check(&pool, args.table.as_deref(), args.json).await.map(|()| 0);
+        return check(&pool().await?, args.table.as_deref(), args.json).await.map(|()| 0);
     }
     let Some(table) = &args.table else { return Err(Failure::usage("give --table")) };
     if args.remove {
-        let pool = connect(&args.database.url, false, 1).await?;
-        return remove(&pool, table, args.yes).await.map(|()| 0);
+        return remove(&pool().await?, table, args.yes).await.map(|()| 0);
     }
     let columns: Vec<&str> = args.column.iter().map(String::as_str).collect();
     let protect = match &args.resource {
@@ -77,17 +134,17 @@ pub(crate) async fn protect(args: ProtectArgs) -> Result<u8, Failure> {
         statements.iter().for_each(|statement| say::out(format_args!("{statement};\n")));
         return Ok(0);
     }
-    let pool = connect(&args.database.url, false, 1).await?;
-    on!(&pool, pool => protect.apply(pool).await)?;
+    on!(&pool().await?, pool => protect.apply(pool).await)?;
     Ok(0)
 }
 
 /// Lists the protected tables, and fails if one is not whole.
 async fn check(pool: &Pool, table: Option<&str>, json: bool) -> Result<(), Failure> {
     let tables = on!(pool, pool => sql::protected(pool, table).await)?;
-    let refusals = match tables.iter().any(|table| table.shadow) {
-        true => on!(pool, pool => sql::refusals(pool).await)?,
-        false => Vec::new(),
+    let shadowed = tables.iter().filter(|table| table.shadow).count();
+    let refusals = match shadowed {
+        0 => Vec::new(),
+        _ => on!(pool, pool => sql::refusals(pool).await)?,
     };
     if json {
         let array = tables.iter().map(|table| described(table, &refusals)).collect();
@@ -95,19 +152,19 @@ async fn check(pool: &Pool, table: Option<&str>, json: bool) -> Result<(), Failu
     } else {
         tables.iter().for_each(|table| print(table, &refusals));
     }
-    let broken = tables.iter().filter(|table| !table.faults.is_empty()).count();
-    let shadowed = tables.iter().filter(|table| table.shadow).count();
-    match (tables.len(), broken, shadowed) {
-        (0, ..) => Err(Failure::refused("no table is protected")),
-        (_, 0, 0) => Ok(()),
-        (all, 0, _) => Err(Failure::refused(format_args!(
+    let (all, broken) =
+        (tables.len(), tables.iter().filter(|table| !table.faults.is_empty()).count());
+    Err(Failure::refused(match (all, broken, shadowed) {
+        (0, ..) => "no table is protected".to_owned(),
+        (_, 0, 0) => return Ok(()),
+        (_, 0, _) => format!(
             "{shadowed} of {all} tables are in shadow mode, where nothing is refused: protect \
              them without --shadow"
-        ))),
-        (all, ..) => Err(Failure::refused(format_args!(
+        ),
+        _ => format!(
             "{broken} of {all} tables are not protected as they should be: protect them again"
-        ))),
-    }
+        ),
+    }))
 }
 
 async fn remove(pool: &Pool, table: &str, yes: bool) -> Result<(), Failure> {

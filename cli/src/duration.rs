@@ -14,10 +14,14 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// The whole milliseconds of a duration.
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Writes a duration in whole milliseconds, in one word as on a command line: `1m30s`.
 pub(crate) fn show(duration: Duration) -> String {
-    let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    format_duration(Duration::from_millis(millis)).to_string().replace(' ', "")
+    format_duration(Duration::from_millis(millis(duration))).to_string().replace(' ', "")
 }
 
 /// Writes a duration for people, as in `59m 57s`: from a second on, in whole seconds, rounded up.

@@ -19,6 +19,23 @@ pub(crate) const NOT_EXECUTABLE: u8 = 126;
 /// The command was not found, as shells have it.
 pub(crate) const NOT_FOUND: u8 = 127;
 
+/// The statuses as the help of each command lists them.
+pub(crate) const STATUS: &str = "\
+Durations: 500ms, 2s, 1m, 1h
+
+Exit status:
+  0    done
+  64   wrong usage, or --yes is missing
+  65   refused, by the database or because of what the nodes or the marks are now
+  69   too few nodes granted or answered, or the database did not answer
+  71   the operating system refused something, such as a port or the terminal
+  75   others held the lock until the wait ended; a service: requests had not ended after --stop-within
+  76   run: the lease was lost, or not renewed in time: the command was stopped
+  126  run: the command cannot be executed
+  127  run: the command was not found
+  128 + signal, if a signal ended it
+`fencing run` passes the status of its command on.";
+
 /// The exit status, and why the command failed: nothing more where the message is empty.
 #[derive(Debug)]
 pub(crate) struct Failure(pub(crate) u8, pub(crate) String);

@@ -1,5 +1,6 @@
 //! `fencing exporter`: the state of the nodes, for Prometheus.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,10 +9,28 @@ use fencing::lock::redlock::BuildError;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::args::{ExporterArgs, Listen};
+use crate::duration;
 use crate::exit::Failure;
 use crate::findings::{self, Findings};
-use crate::listen::{self, record_metrics, status};
+use crate::listen::{self, Listen, record_metrics, status};
+use crate::place::Redis;
+
+/// Exports the state of the nodes to Prometheus: GET /metrics asks each of them, and changes nothing there.
+///
+/// Services that embed the library, `fencing serve` and `fencing proxy` have metrics of their own: how many
+/// leases, refusals and waiters they have. This one has what only the nodes know.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExporterArgs {
+    #[command(flatten)]
+    redis: Redis,
+    /// Where Prometheus asks: /metrics, and /livez and /readyz. Port 0 takes a free one, and the first line
+    /// of the output says which.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7435")]
+    listen: SocketAddr,
+    /// How long one node may take to answer.
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
+    node_budget: Duration,
+}
 
 /// The shortest time between two requests to the nodes, however often this process is asked.
 const FRESH: Duration = Duration::from_secs(1);
@@ -22,7 +41,7 @@ struct Exporter {
     last: Mutex<Option<(Instant, Result<(), String>)>>,
 }
 
-/// Exporter until a signal ends it, and returns the exit status.
+/// Exports until a signal ends it, and returns the exit status.
 pub(crate) async fn main(args: ExporterArgs) -> Result<u8, Failure> {
     let recorder = record_metrics()?;
     let settings = Listen {
@@ -33,20 +52,12 @@ pub(crate) async fn main(args: ExporterArgs) -> Result<u8, Failure> {
         client_timeout: Duration::from_secs(10),
         connections: 64,
     };
-    let answers = Arc::new(Exporter { args, last: Mutex::default() });
+    let exporter = Arc::new(Exporter { args, last: Mutex::default() });
     // A list that no client could be built from is wrong usage; nodes that do not answer are what this is for.
-    answers.ask().await.map_err(Failure::usage)?;
-    let asked = Arc::clone(&answers);
-    let ready = move || Arc::clone(&asked).refresh();
-    let metrics = move || {
-        let (answers, recorder) = (Arc::clone(&answers), recorder.clone());
-        async move {
-            // What it found is in the gauges.
-            let _ = answers.refresh().await;
-            recorder.render()
-        }
-    };
-    listen::run_alone(settings, status(ready, metrics, None, CancellationToken::new())).await
+    exporter.ask().await?;
+    let ready = move || Arc::clone(&exporter).refresh();
+    let status = status(recorder, ready, true, None, CancellationToken::new());
+    listen::run_alone(settings, status).await
 }
 
 impl Exporter {
@@ -67,9 +78,9 @@ impl Exporter {
     /// Asks the nodes, sets the gauges, and returns whether a majority can grant.
     async fn ask(&self) -> Result<bool, BuildError> {
         let ExporterArgs { redis, node_budget, .. } = &self.args;
-        let findings = findings::ask(redis.urls(), &redis.namespace, *node_budget).await?;
+        let findings = findings::ask(redis, *node_budget).await?;
         set(&findings, &redis.namespace);
-        Ok(findings.has_quorum())
+        Ok(findings.granting() >= findings.needed())
     }
 }
 
@@ -97,11 +108,8 @@ fn set(findings: &Findings, namespace: &str) {
         node("fencing_node_granting", Some(f64::from(finding.problem.is_none())));
         node("fencing_node_quarantine_seconds", report.map(|_| quarantine));
         #[expect(clippy::cast_precision_loss, reason = "both are far below 2^53")]
-        let (era, counts) = (
-            report.and_then(|report| report.era).map(|era| era as f64),
-            report.map(|report| report.counts as f64),
-        );
-        node("fencing_node_era", era);
-        node("fencing_node_counts", counts);
+        let float = |number: u64| number as f64;
+        node("fencing_node_era", report.and_then(|report| report.era).map(float));
+        node("fencing_node_counts", report.map(|report| report.counts).map(float));
     }
 }

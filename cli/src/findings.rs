@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use fencing::Redlock;
-use fencing::lock::redlock::{BuildError, Fleet, Node, NodeReport, RedisNode};
+use fencing::lock::redlock::{BuildError, Fleet, Node, NodeReport};
 use fencing::lock::{Fault, NodeCause};
+use futures_util::future::join_all;
 
 use crate::duration::{about, show};
+use crate::exit::Failure;
+use crate::place::Redis;
 use crate::say;
 
 /// What the nodes of one list answered.
@@ -25,39 +28,34 @@ pub(crate) struct Finding {
 }
 
 /// Asks all nodes at once. It changes nothing on them.
-pub(crate) async fn ask(
-    urls: impl Iterator<Item = &str>,
-    namespace: &str,
-    budget: Duration,
-) -> Result<Findings, BuildError> {
-    let urls: Vec<&str> = urls.collect();
+pub(crate) async fn ask(redis: &Redis, budget: Duration) -> Result<Findings, BuildError> {
     // The list must be one that a lock service can be built from.
-    let builder = Redlock::builder().redis(&urls).namespace(namespace);
+    let builder = Redlock::builder().redis(redis.urls()).namespace(&redis.namespace);
     // A name that cannot be in the environment is no reason not to look.
     builder.holder("operator").build()?;
-    let (mut asked, mut members) = (Vec::new(), Vec::new());
-    for url in urls {
-        let node = RedisNode::new(url, namespace)?;
-        let name = node.name().to_owned();
-        members.push(node.member().to_owned());
-        asked.push((name, tokio::spawn(async move { node.inspect(budget).await })));
-    }
-    let fleet = Fleet::new(members);
+    let nodes = redis.nodes()?;
+    let fleet = Fleet::new(nodes.iter().map(Node::member));
     let fleet = fleet.map_err(|error| BuildError::new("redis", error.to_string()))?;
+    let reports = join_all(nodes.iter().map(|node| node.inspect(budget))).await;
     let mut findings = Findings { nodes: Vec::new(), fleet, budget };
-    for (node, report) in asked {
-        let gone = |error| Err(Fault::Disconnected(format!("not asked: {error}")));
-        let report = report.await.unwrap_or_else(gone);
+    for (node, report) in nodes.iter().zip(reports) {
         let problem = match &report {
             Ok(report) => findings.twin(report).or_else(|| report.problem(&findings.fleet)),
             Err(fault) => Some(fault.clone()),
         };
-        findings.nodes.push(Finding { node, report, problem });
+        findings.nodes.push(Finding { node: node.name().to_owned(), report, problem });
     }
     Ok(findings)
 }
 
+impl From<BuildError> for Failure {
+    fn from(error: BuildError) -> Failure {
+        Failure::usage(error)
+    }
+}
+
 impl Findings {
+    /// How many nodes are a majority.
     pub(crate) fn needed(&self) -> usize {
         self.fleet.majority()
     }
@@ -70,10 +68,6 @@ impl Findings {
     /// Counts the nodes that are admitted, quarantined or not.
     pub(crate) fn admitted(&self) -> usize {
         self.count(Finding::is_admitted)
-    }
-
-    pub(crate) fn has_quorum(&self) -> bool {
-        self.granting() >= self.needed()
     }
 
     /// Reports whether the problem of a node is this one: then it need not be said twice.
@@ -129,11 +123,6 @@ impl Findings {
         let twin = self.nodes.iter().find(same)?;
         Some(Fault::SameServer(twin.node.clone()))
     }
-
-    /// Returns whether too few nodes remember to bring another one back.
-    fn needs_all(&self) -> bool {
-        self.admitted() < self.needed()
-    }
 }
 
 impl Finding {
@@ -159,21 +148,21 @@ impl Finding {
         let report = self.report.as_ref().ok()?;
         let state = match &self.problem {
             None => "admitted; ".to_owned(),
-            Some(Fault::Quarantined(left)) => format!("admitted, {}; ", quarantined(*left)),
+            Some(Fault::Quarantined(Duration::MAX)) => format!("admitted, {FOR_EVER}; "),
+            Some(Fault::Quarantined(left)) => {
+                format!("admitted, grants nothing for another {}; ", about(*left))
+            }
             Some(_) => String::new(),
         };
-        let era = report.era.map_or_else(|| "none".to_owned(), |era| era.to_string());
-        let policy = &report.maxmemory_policy;
+        let none = || "none".to_owned();
+        let era = report.era.map_or_else(none, |era| era.to_string());
+        let longest = Some(report.longest).filter(|longest| !longest.is_zero());
+        let longest = longest.map_or_else(none, about);
         let unlimited = if report.maxmemory == 0 { " (no maxmemory)" } else { "" };
-        let longest = match report.longest {
-            Duration::ZERO => "none".to_owned(),
-            longest => about(longest),
-        };
         let crowded = if report.crowded { " (crowded)" } else { "" };
         Some(format!(
-            "{state}era {era}, {} counts{crowded}, longest lock {longest}, run_id {}, policy \
-             {policy}{unlimited}",
-            report.counts, report.run_id
+            "{state}era {era}, {} counts{crowded}, longest lock {longest}, run_id {}, policy {}{unlimited}",
+            report.counts, report.run_id, report.maxmemory_policy
         ))
     }
 
@@ -184,15 +173,8 @@ impl Finding {
     }
 }
 
-fn quarantined(left: Duration) -> String {
-    if left == Duration::MAX {
-        "grants nothing until an operator opens it: its quarantine has no end (if no lock is held, \
-         `fencing fleet admit --now`)"
-            .to_owned()
-    } else {
-        format!("grants nothing for another {}", about(left))
-    }
-}
+const FOR_EVER: &str = "grants nothing until an operator opens it: its quarantine has no end (if no lock is held, \
+                        `fencing fleet admit --now`)";
 
 /// Says what an operator can do about a fault.
 fn advice(fault: &Fault, finding: &Finding, findings: &Findings) -> String {
@@ -227,38 +209,31 @@ fn forgotten(finding: &Finding, findings: &Findings) -> String {
                 `fencing fleet move` again"
             .into();
     }
-    let report = finding.report.as_ref().ok();
-    let why = match report.and_then(|report| report.admitted_as.as_ref()) {
-        Some(_) => "it has restarted since",
-        None => "it knows of no locks (new, flushed or restarted empty)",
+    let why = match finding.report.as_ref().is_ok_and(|report| report.admitted_as.is_some()) {
+        true => "it has restarted since",
+        false => "it knows of no locks (new, flushed or restarted empty)",
     };
-    if findings.nodes.iter().any(|finding| finding.is_on_the_way(findings)) {
-        return format!(": {why}; run `fencing fleet move` again, which starts this list");
-    }
     let elsewhere = |other: &Finding| {
         matches!(other.problem, Some(Fault::OtherFleet { .. } | Fault::Moved { .. }))
     };
-    if findings.needs_all() && findings.count(elsewhere) > 0 {
-        return format!(
-            ": {why}; it can't come back in this list while other nodes of the list belong to another fleet"
-        );
-    }
-    let missing: Vec<&str> = findings
-        .nodes
-        .iter()
-        .filter(|finding| finding.report.is_err())
-        .map(|finding| finding.node.as_str())
-        .collect();
-    if findings.needs_all() && !missing.is_empty() {
-        return format!(
-            ": {why}; too few nodes remember, so it comes back only when every node answers. No answer from: {}. If a \
+    // Nodes that have all restarted empty are blank as well: nothing shows that they were in use.
+    let blank = |it: &Finding| it.report.as_ref().is_ok_and(|report| report.era.is_none());
+    let missing = findings.nodes.iter().filter(|finding| finding.report.is_err());
+    let missing: Vec<&str> = missing.map(|finding| finding.node.as_str()).collect();
+    let next = if findings.nodes.iter().any(|finding| finding.is_on_the_way(findings)) {
+        "run `fencing fleet move` again, which starts this list".to_owned()
+    } else if findings.admitted() >= findings.needed() {
+        "the next client brings it back, or `fencing fleet admit`".to_owned()
+    } else if findings.nodes.iter().any(elsewhere) {
+        "it can't come back in this list while other nodes of the list belong to another fleet"
+            .to_owned()
+    } else if !missing.is_empty() {
+        format!(
+            "too few nodes remember, so it comes back only when every node answers. No answer from: {}. If a \
              node is gone for good, `fencing fleet move` replaces it (add --lost if no majority of its list remembers)",
             missing.join(", ")
-        );
-    }
-    if findings.needs_all() {
-        // Nodes that have all restarted empty are blank as well: nothing shows that they were in use.
-        let blank = |it: &Finding| it.report.as_ref().is_ok_and(|report| report.era.is_none());
+        )
+    } else {
         let new = match findings.nodes.iter().all(blank) {
             true => {
                 "; `fencing fleet init` starts at once nodes that were never in use, and only those: where a lock \
@@ -266,10 +241,10 @@ fn forgotten(finding: &Finding, findings: &Findings) -> String {
             }
             false => "",
         };
-        return format!(
-            ": {why}; the next client starts the fleet, unless the client is strict, and waits \
-             until each server has been up for the client's TTL; `fencing fleet admit` starts it now{new}"
-        );
-    }
-    format!(": {why}; the next client brings it back, or `fencing fleet admit`")
+        format!(
+            "the next client starts the fleet, unless the client is strict, and waits until each server has been up \
+             for the client's TTL; `fencing fleet admit` starts it now{new}"
+        )
+    };
+    format!(": {why}; {next}")
 }

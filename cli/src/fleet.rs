@@ -1,21 +1,116 @@
+//! `fencing fleet`: starts nodes, brings them back, and moves the locks to other nodes.
+
 use std::time::Duration;
 
+use clap::Subcommand;
 use fencing::Redlock;
-use fencing::lock::redlock::{BuildError, Fleet, Node, OperatorError, RedisNode};
+use fencing::lock::redlock::{BuildError, Fleet, Node, OperatorError};
 use fencing::lock::{Fault, NodeCause};
 use rustix::process::Signal;
 
-use crate::args::fleet::{AdmitArgs, FleetAction, FleetArgs, InitArgs, MoveArgs};
-use crate::duration::about;
+use crate::duration::{self, about};
 use crate::exit::{self, Failure};
 use crate::findings::{self, Finding, Findings};
 use crate::nodes::verdict;
+use crate::place::{NAMESPACE, Redis};
 use crate::say;
 use crate::signals::Signals;
 
-impl From<BuildError> for Failure {
-    fn from(error: BuildError) -> Failure {
-        Failure::usage(error)
+/// Starts new nodes, brings nodes back, or moves the locks to other nodes.
+///
+/// The nodes of one list are a fleet. Their names are its identity, so every client must give the same list. Clients
+/// start a fleet and bring nodes back by themselves; these commands do what only an operator may decide.
+#[derive(Debug, clap::Args)]
+pub(crate) struct FleetArgs {
+    #[command(subcommand)]
+    action: FleetAction,
+}
+
+#[derive(Debug, Subcommand)]
+enum FleetAction {
+    /// Starts new nodes at once.
+    ///
+    /// Without this command the first client starts them, and gets no lease until each server has been up for the
+    /// client's TTL. By this command you say that the nodes are new, so that no client can hold a lock there. Never
+    /// run it when nodes that were in use have restarted empty: nothing on them shows that, and a lock that all of
+    /// them have forgotten may be held twice. Nodes that have granted locks since they started stay as they are.
+    Init {
+        #[command(flatten)]
+        redis: Redis,
+        #[command(flatten)]
+        budget: Budget,
+    },
+    Admit(AdmitArgs),
+    Move(MoveArgs),
+}
+
+/// Brings back every node that has restarted or forgotten, with no client running.
+///
+/// Where too few nodes remember, every node must answer, and this command starts the fleet again: then the order of
+/// the tokens depends on the nodes' clocks. A node that comes back grants nothing until the locks that it may have
+/// forgotten have expired.
+#[derive(Debug, clap::Args)]
+struct AdmitArgs {
+    #[command(flatten)]
+    redis: Redis,
+    /// The longest TTL of any client: nodes that know nothing of earlier locks grant nothing for that long.
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
+    ttl: Duration,
+    #[command(flatten)]
+    budget: Budget,
+    /// Also ends each quarantine. By this you say that no client can hold a lock any more. Needs --yes.
+    #[arg(long)]
+    now: bool,
+    /// Does what --now says; without --yes, the command only explains it.
+    #[arg(long, requires = "now")]
+    yes: bool,
+}
+
+/// Moves the locks to another list of nodes: replaces nodes, adds some, drops some, or gives
+/// them other names.
+///
+/// A majority of the old list must remember, and every node of the new list must answer. From then on clients with
+/// the old list get no lease, and the leases that they hold end; clients with the new list get leases after that,
+/// with larger tokens. Give clients the new list when the move is done, and not before: a client that finds all of
+/// its nodes new starts a fleet of its own. You may interrupt the command at any point, run it again, and run it
+/// twice at once.
+///
+/// A node's name is its URL without user and password, or the name that you write in front of the URL, as in
+/// a=redis://10.0.0.5:6379. A node with a name of its own may change its address without a move.
+#[derive(Debug, clap::Args)]
+struct MoveArgs {
+    /// The old list, as clients have it now. Put URLs with passwords in the environment.
+    #[arg(long, value_name = "URL,URL,...", env = "FENCING_FROM", hide_env_values = true)]
+    from: String,
+    /// The new list, with every node that is to stay.
+    #[arg(long, value_name = "URL,URL,...", env = "FENCING_TO", hide_env_values = true)]
+    to: String,
+    /// What the keys on the nodes begin with.
+    #[arg(long, value_name = "NS", default_value = NAMESPACE)]
+    namespace: String,
+    /// With --lost, the longest TTL of any client: the new list grants nothing for that long.
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
+    ttl: Duration,
+    #[command(flatten)]
+    budget: Budget,
+    /// Goes on although no majority of the old list answers and remembers. Needs --yes.
+    #[arg(long)]
+    lost: bool,
+    /// Does what --lost says; without --yes, the command only explains it.
+    #[arg(long, requires = "lost")]
+    yes: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct Budget {
+    /// How long one node may take to answer [default: 1s, or half of a short TTL].
+    #[arg(long = "node-budget", value_name = "DURATION", value_parser = duration::parse)]
+    given: Option<Duration>,
+}
+
+impl Budget {
+    fn within(&self, ttl: Duration) -> Duration {
+        self.given.unwrap_or(Duration::from_secs(1).min(ttl / 2))
     }
 }
 
@@ -36,7 +131,7 @@ pub(crate) async fn main(fleet: FleetArgs) -> Result<u8, Failure> {
     let mut signals = Signals::listen()?;
     let action = async {
         match &fleet.action {
-            FleetAction::Init(init) => start(init).await,
+            FleetAction::Init { redis, budget } => start(redis, budget).await,
             FleetAction::Admit(admit) => bring_back(admit).await,
             FleetAction::Move(order) => relocate(order).await,
         }
@@ -57,14 +152,16 @@ fn interrupted(action: &FleetAction, signal: Signal) -> Failure {
     Failure(status, format!("interrupted by a signal{moving}: run the same command again"))
 }
 
-async fn start(init: &InitArgs) -> Result<(), Failure> {
-    let (urls, namespace) = (|| init.redis.urls(), &init.redis.namespace);
+fn service(redis: &Redis, ttl: Duration, budget: Duration) -> Result<Redlock, BuildError> {
+    let builder = Redlock::builder().redis(redis.urls()).namespace(&redis.namespace);
+    builder.ttl(ttl).node_budget(budget).build()
+}
+
+async fn start(redis: &Redis, budget: &Budget) -> Result<(), Failure> {
     let ttl = Duration::from_secs(10);
-    let budget = init.budget.within(ttl);
-    let service = Redlock::builder().redis(urls()).namespace(namespace).ttl(ttl);
-    let service = service.node_budget(budget).build()?;
-    service.operator().init().await?;
-    let findings = findings::ask(urls(), namespace, budget).await?;
+    let budget = budget.within(ttl);
+    service(redis, ttl, budget)?.operator().init().await?;
+    let findings = findings::ask(redis, budget).await?;
     findings.print();
     verdict(&findings).map_err(|Failure(status, why)| {
         let in_use = findings.admitted() >= findings.needed();
@@ -77,14 +174,12 @@ async fn bring_back(admit: &AdmitArgs) -> Result<(), Failure> {
     if admit.now && !admit.yes {
         return Err(Failure::usage(NOW));
     }
-    let (urls, namespace) = (|| admit.redis.urls(), &admit.redis.namespace);
     let budget = admit.budget.within(admit.ttl);
-    let service = Redlock::builder().redis(urls()).namespace(namespace).ttl(admit.ttl);
-    let service = service.node_budget(budget).build()?;
+    let service = service(&admit.redis, admit.ttl, budget)?;
     let operator = service.operator();
     let done = operator.admit().await;
     let opened = if admit.now { Some(operator.open().await) } else { None };
-    let findings = findings::ask(urls(), namespace, budget).await?;
+    let findings = findings::ask(&admit.redis, budget).await?;
     for cause in done.causes.iter().filter(|cause| !findings.show(cause)) {
         say::error(cause);
     }
@@ -107,30 +202,30 @@ async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
         return Err(Failure::usage(LOST));
     }
     let budget = order.budget.within(order.ttl);
-    let service = |urls: Vec<&str>| {
-        let builder = Redlock::builder().redis(urls).namespace(&order.namespace);
-        builder.ttl(order.ttl).node_budget(budget).build()
+    let redis = |urls: &String| Redis { urls: urls.clone(), namespace: order.namespace.clone() };
+    let (from, to) = (redis(&order.from), redis(&order.to));
+    let open = |which, redis| {
+        let named = |error| Failure::usage(format_args!("{which}: {error}"));
+        service(redis, order.ttl, budget).map_err(named)
     };
-    let named = |which, error| Failure::usage(format_args!("{which}: {error}"));
-    let old = service(order.from().collect()).map_err(|error| named("--from", error))?;
-    let new = service(order.to().collect()).map_err(|error| named("--to", error))?;
-    let (from, to) = (names(order.from(), order)?, names(order.to(), order)?);
+    let (old, new) = (open("--from", &from)?, open("--to", &to)?);
+    let list = names(&to)?;
     say::out(format_args!(
-        "moving {from} to {to}; clients with the old list get no lease once the move has begun\n"
+        "moving {} to {list}; clients with the old list get no lease once the move has begun\n",
+        names(&from)?
     ));
-    let operator = old.operator();
     let moved = match order.lost {
-        true => operator.move_lost_to(&new).await,
-        false => operator.move_to(&new).await,
+        true => old.operator().move_lost_to(&new).await,
+        false => old.operator().move_to(&new).await,
     };
     moved.map_err(advised)?;
-    let findings = findings::ask(order.to(), &order.namespace, budget).await?;
+    let findings = findings::ask(&to, budget).await?;
     findings.print();
     let outlook = outlook(&findings);
     say::out(format_args!(
-        "moved. {outlook}\nGive every client the new list now: {to}\nExporters and timers need it, too.\n"
+        "moved. {outlook}\nGive every client the new list now: {list}\nExporters and timers need it, too.\n"
     ));
-    let old = findings::ask(order.from(), &order.namespace, budget).await?;
+    let old = findings::ask(&from, budget).await?;
     if old.nodes.len() < findings.needed() {
         say::out(
             "The old list fits into a minority of the new one: where its servers restart without their data, a client that \
@@ -138,28 +233,23 @@ async fn relocate(order: &MoveArgs) -> Result<(), Failure> {
              has the new list.\n",
         );
     }
-    let left: Vec<&str> = left(&old, &findings).collect();
-    if !left.is_empty() {
-        let left = left.join(", ");
-        match order.lost {
-            true => say::out(format_args!(
-                "Stop what is left of the old list ({left}) for good: it must never serve a client with that list again.\n"
-            )),
-            false => say::out(format_args!(
-                "Leave what is left of the old list ({left}) running, and stop it only when no client has \
-                 that list any more.\n"
-            )),
-        }
+    let left = left(&old, &findings).collect::<Vec<_>>().join(", ");
+    match order.lost {
+        _ if left.is_empty() => {}
+        true => say::out(format_args!(
+            "Stop what is left of the old list ({left}) for good: it must never serve a client with that list again.\n"
+        )),
+        false => say::out(format_args!(
+            "Leave what is left of the old list ({left}) running, and stop it only when no client has \
+             that list any more.\n"
+        )),
     }
     Ok(())
 }
 
 /// Returns the names of the nodes of a list, without user and password.
-fn names<'a>(urls: impl Iterator<Item = &'a str>, order: &MoveArgs) -> Result<Fleet, Failure> {
-    let nodes = urls.map(|url| RedisNode::new(url, &order.namespace));
-    let nodes: Vec<RedisNode> = nodes.collect::<Result<_, _>>()?;
-    let names = Fleet::new(nodes.iter().map(Node::member));
-    names.map_err(Failure::usage)
+fn names(redis: &Redis) -> Result<Fleet, Failure> {
+    Fleet::new(redis.nodes()?.iter().map(Node::member)).map_err(Failure::usage)
 }
 
 /// Returns the nodes of the old list whose servers are not in the new one under any name.
@@ -184,7 +274,9 @@ fn advised(error: OperatorError) -> Failure {
             "; if clients got the new list too early, stop them, restart the nodes that are only in the \
              new list without their data, and run the same command again"
         }
-        OperatorError::NotAll { causes } if causes.iter().any(left_before) => {
+        OperatorError::NotAll { causes }
+            if causes.iter().any(|cause| matches!(cause.cause, Fault::Moved { .. })) =>
+        {
             "; a node that its fleet has left in an earlier move can join this one when it knows that \
              the earlier one is done: run that one again, and then the same command. If that cannot be \
              done, and no client has a list with this node any more, restart its server without its data"
@@ -196,11 +288,11 @@ fn advised(error: OperatorError) -> Failure {
         OperatorError::OtherFleet(_) => "; is --from the list that clients have now?",
         _ => "",
     };
-    let stand_in = match &error {
+    let gone = match &error {
         OperatorError::NotAll { causes } => causes.iter().find(|cause| is_gone(cause)),
         _ => None,
     };
-    let stand_in = stand_in.map_or_else(String::new, |cause| {
+    let stand_in = gone.map_or_else(String::new, |cause| {
         let name = without_user(&cause.node);
         format!(
             ". If a node is gone for good, start an empty server, and run the command again with that server under \
@@ -224,10 +316,6 @@ fn without_user(node: &str) -> String {
         }
         None => node.to_owned(),
     }
-}
-
-fn left_before(cause: &NodeCause) -> bool {
-    matches!(cause.cause, Fault::Moved { .. })
 }
 
 /// Says when leases are granted.

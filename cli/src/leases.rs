@@ -7,12 +7,34 @@ use fencing::lock::{Fault, sql};
 use serde_json::json;
 use wildmatch::WildMatch;
 
-use crate::args::{Chosen, LeasesArgs};
-use crate::duration::about;
+use crate::duration::{self, millis};
 use crate::exit::Failure;
+use crate::place::{Chosen, LockPlace};
 use crate::pool::{self, Pool, answer, on};
 use crate::say;
 use crate::voters::{LockView, Voters};
+
+/// Lists the leases that are held: of what, by whom, since when, for how long still, and with which token.
+///
+/// The name and the time come from the holder, by its own clock. On nodes the command scans the keys in small steps,
+/// and shows how many nodes have the lock: on less than a majority it is what is left of an attempt, or of a lease that
+/// ends. Where some nodes do not answer or may have forgotten locks, it is perhaps held (in JSON "held" is null). A
+/// token that is not shown is from before the present era, or the nodes do not agree on it. Status 0 means that the
+/// list is complete for every lock that a majority holds.
+#[derive(Debug, clap::Args)]
+pub(crate) struct LeasesArgs {
+    #[command(flatten)]
+    place: LockPlace,
+    /// Lists only resources that match: * is any text, ? any character.
+    #[arg(long, value_name = "GLOB", default_value = "*")]
+    resource: String,
+    /// How long one node may take to answer each time.
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
+    node_budget: Duration,
+    /// Prints a JSON object for each lease, one in each line.
+    #[arg(long)]
+    json: bool,
+}
 
 /// How many leases are read from a database at once.
 const PAGE: u32 = 1000;
@@ -21,28 +43,21 @@ const HEAD: [&str; 6] = ["RESOURCE", "HOLDER", "SINCE", "ENDS IN", "TOKEN", "NOD
 /// Prints the leases.
 pub(crate) async fn main(args: LeasesArgs) -> Result<u8, Failure> {
     let glob = WildMatch::new(&args.resource);
-    let (urls, budget) = match args.place.chosen()? {
-        Chosen::Redis(urls) => (urls, args.node_budget),
+    let (redis, budget) = match args.place.chosen()? {
+        Chosen::Redis(redis) => (redis, args.node_budget),
         Chosen::Database(url) => {
             let pool = pool::connect(&url, false, 1).await?;
             print(&args, &in_pool(&pool, &glob).await?, None);
             return Ok(0);
         }
     };
-    let mut voters = Voters::of(&urls, args.place.namespace(), budget).await?;
+    let mut voters = Voters::of(&redis, budget).await?;
     let leases = voters.locks(&glob, budget, Duration::MAX).await;
     print(&args, &leases, Some(&voters));
-    for (node, fault) in &voters.faults {
-        say::error(format_args!("{node}: {fault}"));
-    }
-    let (answered, size) = (voters.nodes.len(), voters.size);
-    if answered < voters.needed {
-        return Err(Failure::unavailable(format_args!(
-            "{answered} of {size} nodes answered as nodes of this list: that is not a majority"
-        )));
-    }
+    voters.print_faults();
+    voters.check_majority("the list is not complete")?;
     if voters.may_be_held(0) {
-        let remember = voters.remembering();
+        let (remember, size) = (voters.remembering(), voters.size());
         say::error(format_args!(
             "{remember} of {size} nodes remember: a lock that the others have forgotten may be held, and is not shown"
         ));
@@ -76,53 +91,36 @@ fn print(args: &LeasesArgs, leases: &[LockView], voters: Option<&Voters>) {
         }
         return;
     }
-    let head = HEAD.map(str::to_owned).to_vec();
-    let rows: Vec<Vec<String>> =
-        std::iter::once(head).chain(leases.iter().map(|lease| row(lease, voters))).collect();
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
+    let rows = leases.iter().map(|lease| {
+        let [resource, holder, since, ends, token] = lease.columns();
+        [resource, holder, since, ends, token, on_nodes(lease, voters)]
+    });
+    let rows: Vec<_> = std::iter::once(HEAD.map(str::to_owned)).chain(rows).collect();
+    let mut widths = [0; HEAD.len()];
     for row in &rows {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    for row in &rows {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
         let line = cells.collect::<Vec<_>>().join("  ");
         say::out(format_args!("{}\n", line.trim_end()));
     }
 }
 
-fn row(lease: &LockView, voters: Option<&Voters>) -> Vec<String> {
-    let none = || "-".to_owned();
-    let holder = lease.holder.as_ref();
-    let name = holder.and_then(|holder| holder.name.clone()).unwrap_or_else(none);
-    let shared = match lease.holders {
-        _ if !lease.shared => String::new(),
-        // No more than 100 of them are listed.
-        holders @ 101.. => format!(" (one of {holders} that share it)"),
-        _ => " (shared)".to_owned(),
-    };
-    let on = match (lease.nodes, voters) {
-        (Some(on), Some(voters)) if lease.is_held => format!("{on}/{}", voters.size),
-        (Some(on), Some(voters)) if lease.perhaps => {
-            let (remember, size) = (voters.remembering(), voters.size);
-            format!("{on} of {remember} that remember, of {size}: perhaps held")
-        }
-        (Some(on), Some(voters)) => format!("{on}/{}, no majority", voters.size),
-        _ => String::new(),
-    };
-    vec![
-        lease.resource.to_string(),
-        format!("{name}{shared}"),
-        holder.and_then(|holder| holder.since_utc()).unwrap_or_else(none),
-        lease.remaining.map_or_else(|| "never".to_owned(), about),
-        lease.token.map_or_else(none, |token| token.to_string()),
-        on,
-    ]
+fn on_nodes(lease: &LockView, voters: Option<&Voters>) -> String {
+    let (Some(on), Some(voters)) = (lease.nodes, voters) else { return String::new() };
+    let (remember, size) = (voters.remembering(), voters.size());
+    match lease.perhaps {
+        _ if lease.is_held => format!("{on}/{size}"),
+        true => format!("{on} of {remember} that remember, of {size}: perhaps held"),
+        false => format!("{on}/{size}, no majority"),
+    }
 }
 
 fn described(lease: &LockView, voters: Option<&Voters>) -> serde_json::Value {
     let holder = lease.holder.as_ref();
-    let millis = |left: Duration| u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
     json!({
         "resource": lease.resource.as_str(),
         "holder": holder.and_then(|holder| holder.name.as_deref()),
@@ -134,6 +132,6 @@ fn described(lease: &LockView, voters: Option<&Voters>) -> serde_json::Value {
         "nodes": lease.nodes,
         "answered": voters.map(|voters| voters.nodes.len()),
         "remember": voters.map(Voters::remembering),
-        "of": voters.map(|voters| voters.size),
+        "of": voters.map(Voters::size),
     })
 }

@@ -2,31 +2,50 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencing::lock::{AcquireError, ConnectError, ConnectOptions, Fault, Lock, NodeCause};
-use fencing::{Lease, Redlock};
+use fencing::{Lease, Resource};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::args::{Chosen, LockPlace, RunArgs};
-use crate::duration::about;
+use crate::duration::{self, about};
 use crate::exit::Failure;
+use crate::place::{Chosen, LockPlace};
 use crate::{pool, say};
+
+/// The lock service that a command takes leases from.
+#[derive(Debug, clap::Args)]
+pub(crate) struct LockArgs {
+    #[command(flatten)]
+    place: LockPlace,
+    /// How long one node may take to answer [default: 50ms, or a quarter of a short TTL;
+    /// for a database 2s, or half of a short TTL].
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    node_budget: Option<Duration>,
+}
+
+impl LockArgs {
+    pub(crate) fn options(&self) -> Result<ConnectOptions, Failure> {
+        let options = match self.place.chosen()? {
+            Chosen::Redis(redis) => {
+                // Each is the URL of a Redis.
+                redis.nodes()?;
+                ConnectOptions::new(redis.urls).namespace(redis.namespace)
+            }
+            Chosen::Database(url) => {
+                pool::kind(&url)?;
+                ConnectOptions::new(url)
+            }
+        };
+        Ok(match self.node_budget {
+            Some(budget) => options.budget(budget),
+            None => options,
+        })
+    }
+}
 
 /// The lock service that the command line asks for.
 pub(crate) struct ChosenLock {
     pub(crate) lock: Arc<dyn Lock>,
     /// Why the tables of a database could not be created, if so.
     pub(crate) not_ready: Option<String>,
-}
-
-/// The numbers of its leases.
-pub(crate) struct LockOptions {
-    pub(crate) ttl: Duration,
-    pub(crate) wait: Duration,
-    pub(crate) at_least: Duration,
-    pub(crate) node_budget: Option<Duration>,
-    /// Whether leases are renewed until they are released.
-    pub(crate) renew: bool,
-    /// The name that they are held under, if one is given.
-    pub(crate) holder: Option<String>,
 }
 
 /// How long what is still on its way may take at the end.
@@ -36,26 +55,31 @@ const SLICE: Duration = Duration::from_secs(1);
 const SLICE_INTERVAL: Duration = Duration::from_millis(100);
 
 impl ChosenLock {
-    /// Opens the lock service in this place.
-    pub(crate) async fn open(
-        place: &LockPlace,
-        terms: &LockOptions,
-    ) -> Result<ChosenLock, Failure> {
-        match place.chosen()? {
-            Chosen::Redis(urls) => nodes(&urls, place.namespace(), terms),
-            Chosen::Database(url) => database(&url, terms).await,
+    pub(crate) async fn open(options: ConnectOptions) -> Result<ChosenLock, Failure> {
+        match options.connect().await {
+            Ok(lock) => Ok(ChosenLock { lock, not_ready: None }),
+            // It may come up later.
+            Err(ConnectError::NotReady { lock, source, .. }) => {
+                Ok(ChosenLock { lock, not_ready: Some(say::chain(&*source)) })
+            }
+            Err(ConnectError::Build(error)) => Err(Failure::usage(error)),
+            Err(error) => Err(Failure::usage(format_args!("--database: {error}"))),
         }
     }
 
     /// Waits for the lock. Says once if it is nodes that are waited for, as that can be long, and
     /// ends where no wait helps.
-    pub(crate) async fn acquire(&self, run: &RunArgs) -> Result<Lease, AcquireError> {
+    pub(crate) async fn acquire(
+        &self,
+        resource: &Resource,
+        wait: Duration,
+    ) -> Result<Lease, AcquireError> {
         let (start, mut said) = (Instant::now(), false);
         loop {
-            let left = run.wait.saturating_sub(start.elapsed());
+            let left = wait.saturating_sub(start.elapsed());
             let outcome = match self.lock.with_wait(left.min(SLICE)) {
-                Ok(lock) if !run.wait.is_zero() => lock.acquire(&run.resource).await,
-                _ => self.lock.try_acquire(&run.resource).await,
+                Ok(lock) if !wait.is_zero() => lock.acquire(resource).await,
+                _ => self.lock.try_acquire(resource).await,
             };
             let last = left <= SLICE || self.has_moved(&outcome).await;
             if let Some(closed) = outcome.as_ref().err().and_then(closed).filter(|_| !said) {
@@ -64,10 +88,8 @@ impl ChosenLock {
                 said = true;
             }
             if outcome.is_ok() || last {
-                if let (Err(AcquireError::Unavailable { .. }), Some(why)) =
-                    (&outcome, &self.not_ready)
-                {
-                    say::error(why);
+                if matches!(outcome, Err(AcquireError::Unavailable { .. })) {
+                    self.not_ready.iter().for_each(say::error);
                 }
                 return outcome;
             }
@@ -77,7 +99,7 @@ impl ChosenLock {
 
     /// Waits for releases that are on their way, and for nodes that are being brought back.
     pub(crate) async fn settle(&self) {
-        drop(timeout(SETTLE_TIMEOUT, self.lock.settle()).await);
+        let _ = timeout(SETTLE_TIMEOUT, self.lock.settle()).await;
     }
 
     /// Reports whether too few nodes belong to this fleet for any wait to help.
@@ -95,54 +117,14 @@ impl ChosenLock {
     }
 }
 
-fn nodes(urls: &[String], namespace: &str, terms: &LockOptions) -> Result<ChosenLock, Failure> {
-    let builder = Redlock::builder().redis(urls).namespace(namespace).renew(terms.renew);
-    let builder = builder.ttl(terms.ttl).wait(terms.wait).lock_at_least_for(terms.at_least);
-    let builder = match terms.node_budget {
-        Some(budget) => builder.node_budget(budget),
-        None => builder,
-    };
-    let builder = match &terms.holder {
-        Some(name) => builder.holder(name),
-        None => builder,
-    };
-    let lock = builder.build().map_err(Failure::usage)?;
-    Ok(ChosenLock { lock: Arc::new(lock), not_ready: None })
-}
-
-async fn database(url: &str, terms: &LockOptions) -> Result<ChosenLock, Failure> {
-    pool::kind(url)?;
-    let options = ConnectOptions::new(url).ttl(terms.ttl).wait(terms.wait).renew(terms.renew);
-    let options = options.lock_at_least_for(terms.at_least);
-    let options = match terms.node_budget {
-        Some(budget) => options.budget(budget),
-        None => options,
-    };
-    let options = match &terms.holder {
-        Some(name) => options.holder(name),
-        None => options,
-    };
-    match options.connect().await {
-        Ok(lock) => Ok(ChosenLock { lock, not_ready: None }),
-        // It may come up later.
-        Err(ConnectError::NotReady { lock, source, .. }) => {
-            Ok(ChosenLock { lock, not_ready: Some(say::chain(&*source)) })
-        }
-        Err(ConnectError::Build(error)) => Err(Failure::usage(error)),
-        Err(error) => Err(Failure::usage(format_args!("--database: {error}"))),
-    }
-}
-
 /// For how long too few nodes grant because some are quarantined, and how that is skipped.
 fn closed(error: &AcquireError) -> Option<String> {
     let AcquireError::NoQuorum { nodes, needed, causes, .. } = error else { return None };
-    let mut times: Vec<Duration> = causes
-        .iter()
-        .filter_map(|cause| match cause.cause {
-            Fault::Quarantined(left) => Some(left),
-            _ => None,
-        })
-        .collect();
+    let quarantine = |cause: &NodeCause| match cause.cause {
+        Fault::Quarantined(left) => Some(left),
+        _ => None,
+    };
+    let mut times: Vec<Duration> = causes.iter().filter_map(quarantine).collect();
     times.sort_unstable();
     let in_the_way = (causes.len() + needed).saturating_sub(nodes + 1);
     let time = times.get(in_the_way).or(times.last())?;

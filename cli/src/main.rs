@@ -1,17 +1,8 @@
-//! The command line. `fencing run` holds a lease while a command runs, `fencing nodes`
-//! reports the state of the nodes, `fencing leases` who holds what, `fencing watch` shows both again and again, and
-//! `fencing release` takes a lock from its holder; `fencing fleet` starts them, brings them back and moves the
-//! locks to other nodes; `fencing migrate`, `marks` and `protect` work on a database. `fencing
-//! serve` is the lock service over HTTP, `fencing proxy` the fence before any HTTP service, and `fencing
-//! exporter` exports the state of the nodes to Prometheus.
-//!
-//! `args/` says what can be asked; a file or folder for each subcommand does it. The exit
-//! statuses are in `exit.rs`; `fencing run` passes on that of its command. The program needs
-//! Unix: it works with process groups and signals.
+//! The command line. A file or folder for each subcommand has its options and does it; `docs/architecture.md`
+//! lists them. The program needs Unix: it works with process groups and signals.
 
 #![forbid(unsafe_code)]
 
-mod args;
 mod database;
 mod duration;
 mod exit;
@@ -23,6 +14,7 @@ mod listen;
 mod lock;
 mod marks;
 mod nodes;
+mod place;
 mod pool;
 mod proxy;
 mod redis_marks;
@@ -38,13 +30,40 @@ mod watch;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+use tokio::runtime::Builder;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use args::{Action, Args};
 use exit::Failure;
+
+/// Distributed locks with fencing tokens, from the shell.
+#[derive(Debug, Parser)]
+#[command(name = "fencing", version)]
+struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Run(run::RunArgs),
+    Nodes(nodes::NodesArgs),
+    Fleet(fleet::FleetArgs),
+    Leases(leases::LeasesArgs),
+    Watch(watch::WatchArgs),
+    Release(release::ReleaseArgs),
+    Migrate(database::MigrateArgs),
+    Marks(marks::MarksArgs),
+    Protect(database::ProtectArgs),
+    Serve(serve::ServeArgs),
+    Proxy(proxy::ProxyArgs),
+    Exporter(exporter::ExporterArgs),
+    /// Starts the command of `fencing run` and stops it in time; not for use by hand.
+    #[command(hide = true)]
+    Guard,
+}
 
 fn main() -> ExitCode {
     let status = program().unwrap_or_else(|Failure(status, why)| {
@@ -56,7 +75,8 @@ fn main() -> ExitCode {
 }
 
 fn program() -> Result<u8, Failure> {
-    let action = match Args::try_parse() {
+    let matches = with_statuses(Args::command()).try_get_matches();
+    let action = match matches.and_then(|matches| Args::from_arg_matches(&matches)) {
         Ok(args) => args.action,
         Err(error) if error.use_stderr() => {
             say::raw(&say::without_passwords(&error.to_string()));
@@ -70,23 +90,21 @@ fn program() -> Result<u8, Failure> {
     let mut builder = match action {
         Action::Serve(_) | Action::Proxy(_) | Action::Exporter(_) => {
             logs(Some(LevelFilter::INFO));
-            tokio::runtime::Builder::new_multi_thread()
+            Builder::new_multi_thread()
         }
         Action::Watch(_) => {
             // The screen is no place for a log.
             if !std::io::stderr().is_terminal() {
                 logs(None);
             }
-            // Keys and signals are handled while answers are put together.
-            let mut builder = tokio::runtime::Builder::new_multi_thread();
-            builder.worker_threads(1);
-            builder
+            // A terminal that takes nothing must not hold up the end.
+            Builder::new_multi_thread()
         }
-        Action::Guard => tokio::runtime::Builder::new_current_thread(),
+        Action::Guard => Builder::new_current_thread(),
         // One thread: what a release sends is on its way before any answer can be read.
         _ => {
             logs(None);
-            tokio::runtime::Builder::new_current_thread()
+            Builder::new_current_thread()
         }
     };
     let failed = |error| Failure::failed(format_args!("cannot start the runtime: {error}"));
@@ -111,6 +129,11 @@ fn program() -> Result<u8, Failure> {
     // A look-up of a name that hangs must not hold up the end.
     runtime.shutdown_background();
     status
+}
+
+/// The help of each command lists the exit statuses.
+fn with_statuses(command: Command) -> Command {
+    command.after_help(exit::STATUS).mut_subcommands(with_statuses)
 }
 
 /// Writes the log on stderr: what `RUST_LOG` says, as in `fencing=debug,warn`, or else down to this level.

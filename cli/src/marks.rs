@@ -2,36 +2,131 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use clap::Subcommand;
 use fencing::fence::{FenceError, Marks as _};
 use fencing::sql::{self, AdmitError, SqlMarks};
 use fencing::{Resource, Token};
 
-use crate::args::database::{
-    Change, LowerArgs, MarksAction, MarksArgs, PruneArgs, RaiseArgs, RaiseFloorArgs,
-};
+use crate::duration;
 use crate::exit::{self, Failure};
-use crate::pool::{Pool, connect, on};
-use crate::redis_marks;
+use crate::pool::{DatabaseUrl, Pool, connect, on};
+use crate::redis_marks::{self, OpenArgs};
 use crate::say::{self, or_none};
+
+/// Lists the marks: for each resource, the highest token that the database has seen.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct MarksArgs {
+    /// The database: sqlite:PATH, postgres://... or mysql://...
+    #[arg(long = "database", value_name = "URL", env = "FENCING_DATABASE", hide_env_values = true)]
+    url: Option<String>,
+    /// Lists the mark of this resource only.
+    #[arg(long, value_name = "NAME")]
+    resource: Option<Resource>,
+    #[command(subcommand)]
+    action: Option<MarksAction>,
+}
+
+#[derive(Debug, Subcommand)]
+enum MarksAction {
+    /// Raises the mark of a resource by hand, for example after the lock service has lost its tokens.
+    /// It never lowers one.
+    Raise {
+        #[command(flatten)]
+        change: Change,
+        /// The resource whose mark is raised.
+        #[arg(long, value_name = "NAME")]
+        resource: Resource,
+        /// The new mark: all smaller tokens are refused from then on.
+        #[arg(long, value_name = "TOKEN")]
+        token: Token,
+    },
+    /// Lowers the mark of a resource by hand: the way back after a token that was never granted has
+    /// raised it. The table fencing_audit records who did it.
+    ///
+    /// All tokens from the new mark on may write again, also those that were refused as stale. Choose
+    /// one that is not below any that was granted.
+    Lower {
+        #[command(flatten)]
+        change: Change,
+        /// The resource whose mark is lowered.
+        #[arg(long, value_name = "NAME")]
+        resource: Resource,
+        /// The mark as it is now. If it has moved since you looked, nothing is lowered.
+        #[arg(long, value_name = "MARK")]
+        from: Token,
+        /// The new mark: this token and all larger ones may write from then on.
+        #[arg(long, value_name = "TOKEN")]
+        token: Token,
+    },
+    /// Removes marks that were not raised for a long time. The floor takes their place: where a
+    /// resource has no mark, the highest token that was removed, and all smaller ones, are refused for
+    /// good.
+    ///
+    /// Choose an age that is longer than any holder keeps one token. Marks of leases in the same database that
+    /// have not ended stay. `SqlLock` grants tokens above the floor; with Redlock, see that the floor stays
+    /// below the tokens that the nodes grant now.
+    Prune {
+        #[command(flatten)]
+        change: Change,
+        /// For how long a mark must not have been raised: 90d, 12h.
+        #[arg(long, value_name = "AGE", value_parser = duration::parse)]
+        older_than: Duration,
+        /// The highest floor: marks above it stay. Without --yes the command says where the floor would be.
+        #[arg(long, value_name = "TOKEN", default_value_t = Token::MAX, hide_default_value = true)]
+        floor: Token,
+    },
+    /// Raises the floor above every token that a lease in this database may have been granted, after leases were lost:
+    /// a replica was promoted that was behind, or a backup was restored. Lost tokens are not granted again then, and
+    /// are refused where the next holder has written. A floor never falls.
+    ///
+    /// Do not use it where the tokens come from Redis nodes: they would be below the floor.
+    RaiseFloor {
+        #[command(flatten)]
+        change: Change,
+        /// The new floor: tokens are granted above it. Without this, the seconds since 2026 by the clock of this
+        /// machine, and six zeros.
+        #[arg(long, value_name = "TOKEN")]
+        token: Option<Token>,
+    },
+    Open(OpenArgs),
+}
+
+/// A database, and whether it may be changed.
+#[derive(Debug, clap::Args)]
+struct Change {
+    #[command(flatten)]
+    database: DatabaseUrl,
+    /// Does it. Without this, the command only says what it would do.
+    #[arg(long)]
+    yes: bool,
+}
 
 /// How many marks are read at once.
 const PAGE: u32 = 1000;
 
 pub(crate) async fn main(args: MarksArgs) -> Result<u8, Failure> {
-    match &args.action {
-        Some(MarksAction::Raise(args)) => raise(args).await,
-        Some(MarksAction::Lower(args)) => lower(args).await,
-        Some(MarksAction::Prune(args)) => prune(args).await,
-        Some(MarksAction::RaiseFloor(args)) => raise_floor(args).await,
-        Some(MarksAction::Open(args)) => redis_marks::open(args).await,
+    match args.action {
+        Some(MarksAction::Raise { change, resource, token }) => {
+            raise(&change, &resource, token).await?
+        }
+        Some(MarksAction::Lower { change, resource, from, token }) => {
+            lower(&change, &resource, from, token).await?;
+        }
+        Some(MarksAction::Prune { change, older_than, floor }) => {
+            prune(&change, sql::Prune::older_than(older_than).up_to(floor)).await?;
+        }
+        Some(MarksAction::RaiseFloor { change, token }) => {
+            raise_floor(&change, token.map_or_else(above_all_granted, Ok)?).await?;
+        }
+        Some(MarksAction::Open(args)) => redis_marks::open(&args).await?,
         None => {
-            let url = args.url.as_deref();
-            let url = url
-                .ok_or_else(|| Failure::usage("--database needs a URL, such as sqlite:data.db"))?;
-            list(&connect(url, false, 1).await?, args.resource.as_ref()).await
+            let none = || Failure::usage("--database needs a URL, such as sqlite:data.db");
+            let url = args.url.ok_or_else(none)?;
+            list(&connect(&url, false, 1).await?, args.resource.as_ref()).await?;
         }
     }
-    .map(|()| 0)
+    Ok(0)
 }
 
 async fn list(pool: &Pool, resource: Option<&Resource>) -> Result<(), Failure> {
@@ -68,8 +163,7 @@ impl Change {
     }
 }
 
-async fn raise(args: &RaiseArgs) -> Result<(), Failure> {
-    let RaiseArgs { change, resource, token } = args;
+async fn raise(change: &Change, resource: &Resource, token: Token) -> Result<(), Failure> {
     let pool = change.pool().await?;
     let from = or_none(on!(&pool, pool => sql::highest(pool, resource).await)?);
     change.agreed(|| {
@@ -79,13 +173,17 @@ async fn raise(args: &RaiseArgs) -> Result<(), Failure> {
         )
     })?;
     // Its waits for locks are short, through a pooler as well.
-    on!(&pool, pool => SqlMarks::new(pool.clone()).raise(resource, *token).await)?;
+    on!(&pool, pool => SqlMarks::new(pool.clone()).raise(resource, token).await)?;
     say::out(format_args!("{token}\t{resource}\n"));
     Ok(())
 }
 
-async fn lower(args: &LowerArgs) -> Result<(), Failure> {
-    let LowerArgs { change, resource, from, token } = args;
+async fn lower(
+    change: &Change,
+    resource: &Resource,
+    from: Token,
+    token: Token,
+) -> Result<(), Failure> {
     let pool = change.pool().await?;
     let mark = or_none(on!(&pool, pool => sql::highest(pool, resource).await)?);
     change.agreed(|| {
@@ -95,15 +193,14 @@ async fn lower(args: &LowerArgs) -> Result<(), Failure> {
              that is not below any that was granted. Add --yes to do it"
         )
     })?;
-    on!(&pool, pool => sql::lower(pool, resource, *from, *token).await)?;
+    on!(&pool, pool => sql::lower(pool, resource, from, token).await)?;
     say::out(format_args!("{token}\t{resource}\n"));
     Ok(())
 }
 
-async fn prune(args: &PruneArgs) -> Result<(), Failure> {
-    let prune = sql::Prune::older_than(args.older_than).up_to(args.floor);
-    let pool = args.change.pool().await?;
-    if args.change.yes {
+async fn prune(change: &Change, prune: sql::Prune) -> Result<(), Failure> {
+    let pool = change.pool().await?;
+    if change.yes {
         let pruned = on!(&pool, pool => prune.run(pool).await)?;
         say::out(format_args!("{} marks removed, floor {}\n", pruned.marks, or_none(pruned.floor)));
         return Ok(());
@@ -121,10 +218,9 @@ async fn prune(args: &PruneArgs) -> Result<(), Failure> {
     )))
 }
 
-async fn raise_floor(args: &RaiseFloorArgs) -> Result<(), Failure> {
-    let floor = args.token.map_or_else(above_all_granted, Ok)?;
-    let pool = args.change.pool().await?;
-    args.change.agreed(|| {
+async fn raise_floor(change: &Change, floor: Token) -> Result<(), Failure> {
+    let pool = change.pool().await?;
+    change.agreed(|| {
         format!(
             "would raise the floor to {floor}, if it is lower: where a resource has no mark, {floor} and all smaller \
              tokens are refused from then on, for good, and new leases in this database get larger ones. Leases on Redis \

@@ -1,18 +1,38 @@
+//! `fencing nodes`: the state of the nodes.
+
 use std::time::Duration;
 
 use fencing::lock::Fault;
 use serde_json::{Value, json};
 
-use crate::args::NodesArgs;
+use crate::duration::{self, millis};
 use crate::exit::Failure;
 use crate::findings::{self, Finding, Findings};
+use crate::place::Redis;
 use crate::say;
+
+/// Reports the state of the nodes, and changes nothing on them. Fails if no majority can grant a lock now.
+///
+/// Prints one line for each node that answers, and below them each problem once, with the nodes that have it. A
+/// node that is not admitted has forgotten its locks; the next client that wants a lock brings it back, or
+/// `fencing fleet admit` does. A node that is quarantined grants nothing until the locks that it may have forgotten
+/// have expired.
+#[derive(Debug, clap::Args)]
+pub(crate) struct NodesArgs {
+    #[command(flatten)]
+    redis: Redis,
+    /// How long one node may take to answer.
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
+    node_budget: Duration,
+    /// Prints a JSON array with an object for each node.
+    #[arg(long)]
+    json: bool,
+}
 
 /// Asks all nodes at once and prints their answers.
 pub(crate) async fn main(args: NodesArgs) -> Result<u8, Failure> {
     let NodesArgs { redis, node_budget, json } = args;
-    let asked = findings::ask(redis.urls(), &redis.namespace, node_budget);
-    let findings = asked.await.map_err(Failure::usage)?;
+    let findings = findings::ask(&redis, node_budget).await?;
     if json {
         let array: Vec<Value> = findings.nodes.iter().map(described).collect();
         say::out(format_args!("{:#}\n", Value::Array(array)));
@@ -26,30 +46,26 @@ pub(crate) async fn main(args: NodesArgs) -> Result<u8, Failure> {
 pub(crate) fn verdict(findings: &Findings) -> Result<(), Failure> {
     if findings.count(|finding| matches!(finding.problem, Some(Fault::SameServer(_)))) > 0 {
         return Err(Failure::unavailable(
-            "one server is in the list under two names, and has one vote: remove one of the \
-             names",
+            "one server is in the list under two names, and has one vote: remove one of the names",
         ));
     }
-    if findings.has_quorum() {
+    let (granting, needed) = (findings.granting(), findings.needed());
+    if granting >= needed {
         return Ok(());
     }
-    let closed = match findings.admitted() - findings.granting() {
+    let closed = match findings.admitted() - granting {
         0 => String::new(),
         1 => ", 1 more is quarantined, which ends by itself".to_owned(),
         closed => format!(", {closed} more are quarantined, which ends by itself"),
     };
+    let nodes = findings.nodes.len();
     Err(Failure::unavailable(format_args!(
-        "no quorum: {} of {} nodes can grant a lock now, {} are needed{closed}",
-        findings.granting(),
-        findings.nodes.len(),
-        findings.needed()
+        "no quorum: {granting} of {nodes} nodes can grant a lock now, {needed} are needed{closed}"
     )))
 }
 
 fn described(finding: &Finding) -> Value {
     let report = finding.report.as_ref().ok();
-    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    let quarantine = report.and_then(|report| report.quarantine);
     json!({
         "node": finding.node,
         "reachable": report.is_some(),
@@ -61,7 +77,7 @@ fn described(finding: &Finding) -> Value {
         "fleet": report.map(|report| &report.fleet),
         "moved_to": report.map(|report| &report.moved_to).filter(|to| !to.is_empty()),
         "era": report.and_then(|report| report.era),
-        "quarantine_ms": quarantine.map(millis),
+        "quarantine_ms": report.and_then(|report| report.quarantine).map(millis),
         "longest_ms": report.map(|report| millis(report.longest)),
         "counts": report.map(|report| report.counts),
         "crowded": report.map(|report| report.crowded),

@@ -1,11 +1,10 @@
-use std::str::FromStr;
 use std::time::Duration;
 
 use fencing::lock::Fault;
-use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
-use sqlx::{Connection, MySqlConnection, MySqlPool, PgConnection, PgPool, SqlitePool};
+use sqlx::mysql::MySqlConnectOptions;
+use sqlx::pool::PoolOptions;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{Connection, Database, MySqlPool, PgPool, SqlitePool};
 use tokio::time::timeout;
 
 use crate::exit::Failure;
@@ -20,6 +19,15 @@ pub(crate) enum Pool {
     Sqlite(SqlitePool),
     Postgres(PgPool),
     MySql(MySqlPool),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DatabaseUrl {
+    /// The database: sqlite:PATH, postgres://... or mysql://... Others can read a command
+    /// line, so put a URL with a password into the environment. ?sslmode=require (MySQL:
+    /// ?ssl-mode=REQUIRED) asks for TLS.
+    #[arg(long = "database", value_name = "URL", env = "FENCING_DATABASE", hide_env_values = true)]
+    pub(crate) url: String,
 }
 
 /// Runs the same call on any of them.
@@ -61,40 +69,34 @@ pub(crate) async fn connect(url: &str, create: bool, most: u32) -> Result<Pool, 
     };
     Ok(match kind(url)? {
         DatabaseKind::Sqlite => {
-            let options = SqliteConnectOptions::from_str(url).map_err(wrong)?;
+            let options: SqliteConnectOptions = url.parse().map_err(wrong)?;
             let options = options.create_if_missing(create).busy_timeout(CONNECT_TIMEOUT);
-            let pool = SqlitePoolOptions::new().max_connections(1).acquire_timeout(CONNECT_TIMEOUT);
+            let pool = PoolOptions::new().max_connections(1).acquire_timeout(CONNECT_TIMEOUT);
             Pool::Sqlite(pool.connect_with(options).await.map_err(closed)?)
         }
-        DatabaseKind::Postgres => {
-            let options = PgConnectOptions::from_str(url).map_err(wrong)?;
-            let pool = PgPoolOptions::new().max_connections(most).acquire_timeout(CONNECT_TIMEOUT);
-            reach(PgConnection::connect_with(&options)).await?;
-            Pool::Postgres(pool.connect_lazy_with(options))
-        }
+        DatabaseKind::Postgres => Pool::Postgres(reach(url.parse().map_err(wrong)?, most).await?),
         DatabaseKind::MySql => {
-            let options = MySqlConnectOptions::from_str(url).map_err(wrong)?;
+            let options: MySqlConnectOptions = url.parse().map_err(wrong)?;
             if options.get_database().is_none() {
                 return Err(Failure::usage(
                     "--database: the URL names no database: mysql://HOST/DATABASE",
                 ));
             }
-            let pool =
-                MySqlPoolOptions::new().max_connections(most).acquire_timeout(CONNECT_TIMEOUT);
-            reach(MySqlConnection::connect_with(&options)).await?;
-            Pool::MySql(pool.connect_lazy_with(options))
+            Pool::MySql(reach(options, most).await?)
         }
     })
 }
 
 /// Connects once: a pool would try again until its time is up, and not say why.
-async fn reach<C: Connection>(
-    connect: impl Future<Output = sqlx::Result<C>>,
-) -> Result<(), Failure> {
-    let why = match timeout(CONNECT_TIMEOUT, connect).await {
+async fn reach<D: Database>(
+    options: <D::Connection as Connection>::Options,
+    most: u32,
+) -> Result<sqlx::Pool<D>, Failure> {
+    let why = match timeout(CONNECT_TIMEOUT, D::Connection::connect_with(&options)).await {
         Ok(Ok(conn)) => {
             let _ = conn.close().await;
-            return Ok(());
+            let pool = PoolOptions::new().max_connections(most).acquire_timeout(CONNECT_TIMEOUT);
+            return Ok(pool.connect_lazy_with(options));
         }
         Ok(Err(sqlx::Error::Database(error))) => {
             format!("the database server refused the connection: {}", error.message())

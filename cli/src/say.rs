@@ -27,8 +27,8 @@ static DROPPED: AtomicU64 = AtomicU64::new(0);
 enum Output {
     Stderr(Vec<u8>),
     Stdout(Vec<u8>),
-    /// All messages before this one are written.
-    Written(SyncSender<()>),
+    /// Dropped when all messages before it are written.
+    Written(#[expect(dead_code, reason = "its end is what says so")] SyncSender<()>),
 }
 
 fn write(waiting: &Receiver<Output>) {
@@ -36,10 +36,7 @@ fn write(waiting: &Receiver<Output>) {
         let _ = match message {
             Output::Stderr(text) => stderr().write_all(&text),
             Output::Stdout(text) => stdout().write_all(&text),
-            Output::Written(written) => {
-                drop(written);
-                Ok(())
-            }
+            Output::Written(_) => Ok(()),
         };
         let dropped = DROPPED.swap(0, Ordering::Relaxed);
         if dropped > 0 {
@@ -118,11 +115,7 @@ pub(crate) fn or_none(token: Option<Token>) -> String {
 
 /// Hides what may be a password in a URL: clap repeats arguments that it does not understand.
 pub(crate) fn without_passwords(text: &str) -> String {
-    let mut words = String::with_capacity(text.len());
-    for word in text.split_inclusive(|c: char| c.is_whitespace() || c == ',') {
-        words.push_str(&hidden(word));
-    }
-    words
+    text.split_inclusive(|c: char| c.is_whitespace() || c == ',').map(hidden).collect()
 }
 
 fn hidden(word: &str) -> String {
@@ -130,14 +123,12 @@ fn hidden(word: &str) -> String {
         (Some((scheme, _)), Some((_, host))) => format!("{scheme}://***@{host}"),
         _ => word.to_owned(),
     };
-    ["pass=", "password="].into_iter().fold(word, |word, key| match word.split_once(key) {
-        Some((before, after)) => {
-            let end = after.find(['&', ' ', '\n', ',']).unwrap_or(after.len());
-            // The end of a quotation, and not of the password.
-            let end = if after.ends_with('\'') { end.min(after.len() - 1) } else { end };
-            format!("{before}{key}***{}", after.get(end..).unwrap_or(""))
-        }
-        None => word,
+    ["pass=", "password="].into_iter().fold(word, |word, key| {
+        let Some((before, after)) = word.split_once(key) else { return word };
+        let end = after.find(['&', ' ', '\n', ',']).unwrap_or(after.len());
+        // The end of a quotation, and not of the password.
+        let end = if after.ends_with('\'') { end.min(after.len() - 1) } else { end };
+        format!("{before}{key}***{}", after.get(end..).unwrap_or(""))
     })
 }
 

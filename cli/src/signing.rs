@@ -32,15 +32,15 @@ type Parsed = Vec<(String, Key)>;
 impl SigningKeys {
     pub(crate) fn open(path: &Path) -> Result<SigningKeys, Failure> {
         let text = read(path).map_err(Failure::usage)?;
-        let keys = parse(path, &text).map_err(Failure::usage)?;
-        let keys = Arc::new(Mutex::new(keys));
+        let keys = Arc::new(Mutex::new(parse(path, &text).map_err(Failure::usage)?));
         let (follower, path) = (Arc::downgrade(&keys), path.to_owned());
         let thread = thread::Builder::new().name("signing-keys".into());
-        let started = thread.spawn(move || follow(&path, Ok(text), &follower));
-        let failed =
-            |error| Failure::failed(format_args!("cannot follow the signing keys: {error}"));
-        started.map_err(failed)?;
-        Ok(SigningKeys(keys))
+        match thread.spawn(move || follow(&path, Ok(text), &follower)) {
+            Ok(_) => Ok(SigningKeys(keys)),
+            Err(error) => {
+                Err(Failure::failed(format_args!("cannot follow the signing keys: {error}")))
+            }
+        }
     }
 
     /// Signs a sequencer with the first key.

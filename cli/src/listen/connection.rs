@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use fencing::http::Problem;
-use http::{Request, StatusCode};
+use http::Request;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -20,8 +19,7 @@ use tokio_io_timeout::TimeoutWriter;
 use tokio_util::sync::CancellationToken;
 
 use super::ambiguous::ambiguous;
-use super::{Handler, problem};
-use crate::args::Listen;
+use super::{Handler, Listen, MALFORMED};
 
 /// How many requests one connection in HTTP/2 may have at a time.
 const MAX_STREAMS: u32 = 100;
@@ -58,8 +56,7 @@ impl ClientConnection {
                 let answer = match ambiguous(&request) {
                     Some(why) => {
                         note_malformed(why);
-                        let kind = (Problem::MALFORMED, "Malformed request");
-                        problem(StatusCode::BAD_REQUEST, kind, why, None)
+                        MALFORMED.answer(why)
                     }
                     None => handler.handle(request, from).await,
                 };
@@ -76,25 +73,19 @@ impl ClientConnection {
         http2.keep_alive_timeout(settings.client_timeout);
         let mut connection =
             pin!(builder.serve_connection(TokioIo::new(Box::pin(stream)), service));
-        // hyper has its own timer for the head of a request, but none for a connection without one.
-        let unused = async {
-            tokio::select! {
-                () = idle(&use_of, settings.header_timeout) => {}
-                () = displaced(&use_of, &full) => {}
-            }
-        };
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
             () = stop.cancelled() => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
-            () = unused => {
+            // hyper has its own timer for the head of a request, but none for a connection without one.
+            () = unused(&use_of, settings.header_timeout, &full) => {
                 connection.as_mut().graceful_shutdown();
                 // A request may have come just now.
                 let closed = async {
                     sleep(CLOSING).await;
-                    idle(&use_of, Duration::ZERO).await;
+                    unused(&use_of, Duration::ZERO, &full).await;
                 };
                 tokio::select! {
                     ended = connection => ended,
@@ -121,26 +112,25 @@ struct Use {
     since: Instant,
 }
 
-/// Waits until a connection has had no request for this long.
-async fn idle(use_of: &Mutex<Use>, limit: Duration) {
+impl Use {
+    fn is_idle(&self, limit: Duration) -> bool {
+        self.requests == 0 && self.since.elapsed() >= limit
+    }
+}
+
+/// Waits until a connection has had no request for this long, or another one needs its place and it has had none for
+/// a while.
+async fn unused(use_of: &Mutex<Use>, limit: Duration, full: &Notify) {
     loop {
         let due = match &*use_of.lock() {
             Use { requests: 0, since } => *since + limit,
             _ => Instant::now() + limit.max(CLOSING),
         };
-        if due <= Instant::now() {
-            return;
-        }
-        sleep_until(due).await;
-    }
-}
-
-/// Waits until another connection needs the place of this one, which has had no request for a while.
-async fn displaced(use_of: &Mutex<Use>, full: &Notify) {
-    loop {
-        full.notified().await;
-        let Use { requests, since } = &*use_of.lock();
-        if *requests == 0 && since.elapsed() >= IDLE {
+        let least = tokio::select! {
+            () = sleep_until(due) => limit,
+            () = full.notified() => IDLE.min(limit),
+        };
+        if use_of.lock().is_idle(least) {
             return;
         }
     }

@@ -33,16 +33,21 @@ pub(crate) fn record_metrics() -> Result<PrometheusHandle, Failure> {
 }
 
 /// The pages for operators: whether the process is ready, its metrics, and the description of its routes if it has any.
-pub(crate) fn status<R, M>(
+/// With `asks` the question whether it is ready goes before the metrics, which it sets.
+pub(crate) fn status<R: Future<Output = Result<(), String>> + Send + 'static>(
+    recorder: PrometheusHandle,
     ready: impl Fn() -> R + Clone + Send + Sync + 'static,
-    metrics: impl Fn() -> M + Clone + Send + Sync + 'static,
+    asks: bool,
     openapi: Option<&'static str>,
     stop: CancellationToken,
-) -> Router
-where
-    R: Future<Output = Result<(), String>> + Send + 'static,
-    M: Future<Output = String> + Send + 'static,
-{
+) -> Router {
+    let asked = ready.clone();
+    let metrics = async move || {
+        if asks {
+            let _ = asked().await;
+        }
+        answer(StatusCode::OK, TEXT, recorder.render())
+    };
     let readiness = async move || {
         if stop.is_cancelled() {
             return Err("stopping".to_owned());
@@ -57,7 +62,7 @@ where
     let pages = Router::new()
         .route("/livez", get(async || answer(StatusCode::OK, TEXT, "live\n")))
         .route("/readyz", get(readyz))
-        .route("/metrics", get(async move || answer(StatusCode::OK, TEXT, metrics().await)))
+        .route("/metrics", get(metrics))
         .fallback(async || answer(StatusCode::NOT_FOUND, TEXT, "no such page\n"));
     match openapi {
         Some(text) => pages.route("/openapi.yaml", get(async move || yaml(text))),

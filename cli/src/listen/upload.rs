@@ -1,6 +1,5 @@
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -67,7 +66,6 @@ struct ProgressState {
     state: watch::Sender<UploadState>,
     /// When its last frame was passed on.
     last: Mutex<Instant>,
-    stopped: AtomicBool,
     until: Instant,
 }
 
@@ -99,7 +97,11 @@ impl Progress {
 
     /// Passes nothing more on from now on.
     pub(crate) fn stop(&self) {
-        self.0.stopped.store(true, Ordering::Release);
+        self.0.state.send_if_modified(|state| {
+            let stops = *state == UploadState::Sending;
+            *state = if stops { UploadState::Failed } else { *state };
+            stops
+        });
     }
 }
 
@@ -118,7 +120,6 @@ impl Upload {
         let progress = Progress(Arc::new(ProgressState {
             state: watch::Sender::new(UploadState::Sending),
             last: Mutex::new(Instant::now()),
-            stopped: AtomicBool::new(false),
             until: Instant::now() + longest,
         }));
         let (pause, superseded) = (None, None);
@@ -151,7 +152,7 @@ impl Upload {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
-        if self.progress.0.stopped.load(Ordering::Acquire) {
+        if self.progress.state() == UploadState::Failed {
             return Poll::Ready(Some(Err(UploadError::Stopped)));
         }
         if self.superseded.as_mut().is_some_and(|newer| newer.poll_unpin(context).is_ready()) {

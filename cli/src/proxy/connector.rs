@@ -1,4 +1,4 @@
-use std::io::{IoSlice, Result};
+use std::io::Result;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -66,19 +66,6 @@ impl Write for Stream {
     ) -> Poll<Result<usize>> {
         self.early |= self.heard;
         Pin::new(&mut self.inner).poll_write(context, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<Result<usize>> {
-        self.early |= self.heard;
-        Pin::new(&mut self.inner).poll_write_vectored(context, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {

@@ -1,28 +1,25 @@
-use std::convert::Infallible;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::header::CONNECTION;
 use http::{Response, Version};
-use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::counted::Counted;
+use super::gate::Admission;
 use crate::listen::{Progress, UploadState};
 
 /// A request that the fence has admitted, and the quarantine behind it. When it is dropped, the proxy
-/// sends nothing more of the request.
+/// sends nothing more of the request, and the fence lets newer ones in.
 pub(super) struct Flight {
     upload: Progress,
     quarantine: Duration,
     /// Whether the service has said that it closes the connection behind its answer.
     closes: bool,
+    _admission: Admission,
 }
 
 /// What is left of a request that was given up.
@@ -35,18 +32,9 @@ pub(super) enum Leftover {
     Unknown,
 }
 
-/// The end of an upload, or of an answer.
-#[derive(PartialEq, Eq)]
-enum End {
-    Complete,
-    Broken,
-    /// Nothing has moved for too long.
-    Silent,
-}
-
 impl Flight {
-    pub(super) fn new(quarantine: Duration, upload: Progress) -> Flight {
-        Flight { upload, quarantine, closes: false }
+    pub(super) fn new(quarantine: Duration, upload: Progress, admission: Admission) -> Flight {
+        Flight { upload, quarantine, closes: false, _admission: admission }
     }
 
     /// Takes note of what the head of the answer says about the connection. Where it says that it closes,
@@ -73,7 +61,7 @@ impl Flight {
     /// of an older request must not come behind a newer one.
     pub(super) async fn upload(self, patience: Duration) {
         let sent = timeout_at(self.upload.until(), self.sent(patience)).await;
-        if sent != Ok(End::Complete) {
+        if sent != Ok(true) {
             self.upload.stop();
             tracing::warn!("the upload of a request that was answered broke off");
             self.hold(std::future::ready(Leftover::Unknown), "upload").await;
@@ -94,8 +82,8 @@ impl Flight {
         let held = async move {
             let _counted = counted;
             // What is not waited for any more is dropped here, and its connection with it.
-            let end = timeout_at(self.upload.until(), self.completed(answered)).await;
-            if end != Ok(End::Complete) {
+            let completed = timeout_at(self.upload.until(), self.completed(answered)).await;
+            if completed != Ok(true) {
                 self.upload.stop();
                 sleep(self.quarantine).await;
             }
@@ -103,53 +91,48 @@ impl Flight {
         held.boxed()
     }
 
-    /// Waits for the answer and for the end of the upload. Counts from the last thing that has moved, in
-    /// either direction: a service that reads is at work.
-    async fn completed(&mut self, answered: impl Future<Output = Leftover>) -> End {
+    /// Waits for the answer and for the end of the upload, and returns whether the service has ended both. Counts from
+    /// the last thing that has moved, in either direction: a service that reads is at work.
+    async fn completed(&mut self, answered: impl Future<Output = Leftover>) -> bool {
         self.upload.note();
         let leftover = tokio::select! {
             biased;
             leftover = answered => leftover,
-            () = no_progress(&self.upload, self.quarantine) => return End::Silent,
+            () = no_progress(&self.upload, self.quarantine) => return false,
         };
         match leftover {
             Leftover::HttpAnswer(answer) => {
                 self.read_head(&answer);
-                match self.answered(answer.into_body()).await {
-                    End::Complete => self.sent(self.quarantine).await,
-                    end => end,
-                }
+                self.answered(answer.into_body()).await && self.sent(self.quarantine).await
             }
-            Leftover::NotSent => End::Complete,
-            Leftover::Unknown => End::Broken,
+            Leftover::NotSent => true,
+            Leftover::Unknown => false,
         }
     }
 
     /// Reads an answer to its end, and forgets it. It may pause for as long as the quarantine lasts, while the
     /// upload does so, too.
-    async fn answered(&self, mut body: Incoming) -> End {
+    async fn answered(&self, mut body: Incoming) -> bool {
         loop {
             self.upload.note();
             tokio::select! {
                 biased;
                 frame = body.frame() => match frame {
                     Some(Ok(_)) => {}
-                    Some(Err(_)) => return End::Broken,
-                    None => return End::Complete,
+                    end => return end.is_none(),
                 },
-                () = no_progress(&self.upload, self.quarantine) => return End::Silent,
+                () = no_progress(&self.upload, self.quarantine) => return false,
             }
         }
     }
 
-    /// Waits until nothing more is sent, or nothing was for this long.
-    async fn sent(&self, patience: Duration) -> End {
+    /// Waits until nothing more is sent, or nothing was for this long, and returns whether all of it was sent.
+    async fn sent(&self, patience: Duration) -> bool {
         tokio::select! {
             biased;
-            _ = self.upload.ended() => {}
-            () = no_progress(&self.upload, patience) => return End::Silent,
+            _ = self.upload.ended() => self.is_sent(),
+            () = no_progress(&self.upload, patience) => false,
         }
-        if self.is_sent() { End::Complete } else { End::Broken }
     }
 }
 
@@ -167,40 +150,5 @@ pub(super) async fn no_progress(upload: &Progress, patience: Duration) {
             return;
         }
         sleep_until(due).await;
-    }
-}
-
-/// An answer as the fence sees it: a body without content. It ends when nothing of the request can be at work in
-/// the service any more, however early the client has its answer: until then the request is in flight.
-pub(super) struct AtWork(Option<BoxFuture<'static, ()>>);
-
-impl AtWork {
-    /// Lasts as long as this future.
-    pub(super) fn until(end: Option<BoxFuture<'static, ()>>) -> AtWork {
-        AtWork(end)
-    }
-}
-
-impl Body for AtWork {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if let Some(end) = &mut self.0 {
-            ready!(end.poll_unpin(context));
-            self.0 = None;
-        }
-        Poll::Ready(None)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.0.is_none()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(0)
     }
 }

@@ -5,7 +5,6 @@ use http::header::{
     TRANSFER_ENCODING, UPGRADE, VIA,
 };
 use http::request::Parts;
-use http::uri::Scheme;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version};
 use http_body::Body;
 
@@ -23,12 +22,16 @@ const OF_THE_CONNECTION: [HeaderName; 9] = [
     PROXY_AUTHORIZATION,
 ];
 
-/// What makes a write of a read, in some services.
-const METHOD_OVERRIDES: [&str; 4] =
-    ["x-http-method-override", "x-http-method", "x-method-override", "x-method"];
-
-/// What some services take for the path.
-const PATH_OVERRIDES: [&str; 3] = ["x-original-url", "x-rewrite-url", "x-script-name"];
+/// What some services take for the method or the path: it makes a write of a read, or names another resource.
+const OVERRIDES: [&str; 7] = [
+    "x-http-method-override",
+    "x-http-method",
+    "x-method-override",
+    "x-method",
+    "x-original-url",
+    "x-rewrite-url",
+    "x-script-name",
+];
 
 /// Names a second resource, which COPY and MOVE of WebDAV write.
 pub(super) const DESTINATION: HeaderName = HeaderName::from_static("destination");
@@ -38,16 +41,10 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// Takes away what some services read in another way than the fence: headers that override the
 /// method or the path, and those with a character in their name that many servers take for a hyphen.
 pub(super) fn clean(headers: &mut HeaderMap) {
-    let twisted = |name: &&HeaderName| {
-        let name = name.as_str();
-        !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-            || METHOD_OVERRIDES.contains(&name)
-            || PATH_OVERRIDES.contains(&name)
-    };
-    let twisted: Vec<HeaderName> = headers.keys().filter(twisted).cloned().collect();
-    for name in twisted {
-        headers.remove(name);
-    }
+    remove(headers, |name| {
+        let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        !plain || OVERRIDES.contains(&name)
+    });
 }
 
 /// Takes the same away from the trailers, which some servers put among the headers, and all that the fence
@@ -55,10 +52,17 @@ pub(super) fn clean(headers: &mut HeaderMap) {
 pub(super) fn trailers(trailers: &mut HeaderMap) {
     clean(trailers);
     end_to_end(trailers);
-    let fencing = |name: &&HeaderName| name.as_str().starts_with("fencing-");
-    let fencing: Vec<HeaderName> = trailers.keys().filter(fencing).cloned().collect();
-    for name in fencing.into_iter().chain([CONTENT_LENGTH, HOST, DESTINATION]) {
-        trailers.remove(name);
+    let of_the_head = [CONTENT_LENGTH, HOST, DESTINATION];
+    remove(trailers, |name| {
+        name.starts_with("fencing-") || of_the_head.iter().any(|other| other == name)
+    });
+}
+
+fn remove(headers: &mut HeaderMap, unwanted: impl Fn(&str) -> bool) {
+    let names: Vec<HeaderName> =
+        headers.keys().filter(|name| unwanted(name.as_str())).cloned().collect();
+    for name in names {
+        headers.remove(name);
     }
 }
 
@@ -116,23 +120,16 @@ pub(super) fn forwarded<B: Body>(
     if read && !http2 && !body.is_end_stream() && !headers.contains_key(CONTENT_LENGTH) {
         headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }
-    let mut chain = Vec::new();
-    for value in headers.get_all(FORWARDED_FOR) {
-        chain.extend(value.to_str().ok().map(str::to_owned));
-    }
-    chain.push(from.ip().to_string());
-    headers.insert(FORWARDED_FOR, HeaderValue::try_from(chain.join(", "))?);
+    let from = from.ip().to_string();
+    let chain = headers.get_all(FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok());
+    let chain = chain.chain([from.as_str()]).collect::<Vec<_>>().join(", ");
+    headers.insert(FORWARDED_FOR, HeaderValue::try_from(chain)?);
     via(&mut headers, parts.version);
-    let mut to = Uri::builder().scheme(Scheme::HTTP);
-    if let Some(authority) = upstream.authority() {
-        to = to.authority(authority.clone());
-    }
-    if let Some(path) = parts.uri.path_and_query() {
-        to = to.path_and_query(path.clone());
-    }
+    let mut to = upstream.clone().into_parts();
+    to.path_and_query = parts.uri.path_and_query().cloned().or(to.path_and_query);
     let mut request = Request::new(body);
     *request.method_mut() = parts.method;
-    *request.uri_mut() = to.build()?;
+    *request.uri_mut() = Uri::from_parts(to)?;
     *request.version_mut() = if http2 { Version::HTTP_2 } else { Version::HTTP_11 };
     *request.headers_mut() = headers;
     Ok(request)

@@ -6,8 +6,9 @@ use fencing::{Resource, Token};
 use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
-use crate::args::{NAMESPACE, ProxyArgs};
+use super::args::ProxyArgs;
 use crate::exit::Failure;
+use crate::place::NAMESPACE;
 use crate::pool::{Pool, connect, on};
 use crate::redis_marks;
 
@@ -18,14 +19,8 @@ const NOT_OPEN: &str = "the marks in this Redis are not open: the server may hav
 
 /// Marks that raise nothing before a moment: what an earlier proxy has sent may be at work until then.
 pub(super) struct ClosedMarks {
-    marks: Arc<dyn Marks>,
-    until: Instant,
-}
-
-impl ClosedMarks {
-    pub(super) fn new(marks: Arc<dyn Marks>, until: Instant) -> ClosedMarks {
-        ClosedMarks { marks, until }
-    }
+    pub(super) marks: Arc<dyn Marks>,
+    pub(super) until: Instant,
 }
 
 impl Marks for ClosedMarks {

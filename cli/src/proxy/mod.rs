@@ -1,12 +1,13 @@
 //! `fencing proxy`: the fence before any service. A request whose answer the proxy does not wait for
 //! goes on in a task of its own, and stays in flight: see `relay.rs` and `flight.rs`.
 
+mod args;
 mod connector;
 mod counted;
 mod flight;
+mod gate;
 mod headers;
 mod marks;
-mod name_error;
 mod names;
 mod patterns;
 mod relay;
@@ -15,7 +16,6 @@ mod upstream;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -30,39 +30,48 @@ use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
 
+pub(crate) use self::args::ProxyArgs;
 use self::counted::{Counted, refused};
+use self::gate::{Gate, Waiting};
 use self::marks::ClosedMarks;
-use self::name_error::UnnamedPath;
-use self::names::{Named, Names};
-pub(crate) use self::patterns::Pattern;
-use self::upstream::{Exchange, Upstream};
-use crate::args::ProxyArgs;
+use self::names::Names;
+use self::upstream::Upstream;
 use crate::duration::show;
 use crate::exit::Failure;
-use crate::listen::{Handler, HttpAnswer, Listener, Upload, problem, record_metrics, status};
+use crate::listen::{
+    Handler, HttpAnswer, Listener, MALFORMED, ProblemKind, Upload, record_metrics, status,
+};
 use crate::say;
 use crate::signing::SigningKeys;
 
 /// The routes of this process, and what it answers.
 const OPENAPI: &str = include_str!("../../openapi/proxy.yaml");
 
-type Fencing = FenceService<Upstream, fn(&Parts) -> Result<Vec<Resource>, UnnamedPath>>;
+const NOT_PASSED_ON: ProblemKind =
+    ProblemKind::new(StatusCode::METHOD_NOT_ALLOWED, Problem::MALFORMED, "Malformed request");
+const FULL: ProblemKind =
+    ProblemKind::new(StatusCode::SERVICE_UNAVAILABLE, Problem::UNAVAILABLE, "Proxy unavailable")
+        .retry_after(1);
+const FAILED: ProblemKind =
+    ProblemKind::new(StatusCode::INTERNAL_SERVER_ERROR, Problem::UNAVAILABLE, "Proxy unavailable");
+
+type Extractor = fn(&Parts) -> Result<Vec<Resource>, String>;
 
 /// What the requests share.
 #[derive(Clone)]
 struct FencingProxy {
-    fencing: Fencing,
+    fencing: FenceService<Gate, Extractor>,
+    upstream: Upstream,
     names: Arc<Names>,
     /// A place for each request under way.
     places: Arc<Semaphore>,
-    client_timeout: Duration,
-    longest: Duration,
+    args: Arc<ProxyArgs>,
     keys: Option<Arc<SigningKeys>>,
 }
 
 /// Runs the proxy until a signal ends it, and returns the exit status.
 pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
-    let recorder = record_metrics()?;
+    let (args, recorder) = (Arc::new(args), record_metrics()?);
     let keys = args.signing_keys.as_deref().map(SigningKeys::open).transpose()?.map(Arc::new);
     let names =
         Names::new(&args).map_err(|why| Failure::usage(format_args!("--resource-from {why}")))?;
@@ -77,15 +86,16 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
     // Any name does: the mark is only read.
     let probe = Resource::new("readyz").map_err(Failure::failed)?;
     let marks = marks::open(&args, &probe).await?;
-    let wait = if args.clean_start { Duration::ZERO } else { args.quarantine_at_start() };
-    let opens = Instant::now() + wait;
-    let fence = Fence::new(ClosedMarks::new(marks, opens)).limit(args.limit);
+    // An earlier proxy that is told to stop frees its port at once, and sends for up to --stop-within.
+    let earlier = args.quarantine() + args.listen.stop_within;
+    let opens = Instant::now() + if args.clean_start { Duration::ZERO } else { earlier };
+    let fence = Fence::new(ClosedMarks { marks, until: opens }).limit(args.limit);
     let fence = match args.ceiling {
         Some(ceiling) => fence.ceiling(ceiling),
         None => fence,
     };
     let listener = Listener::bind(&args.listen).await?;
-    let proxy = FencingProxy::new(&args, fence.clone(), names, keys);
+    let proxy = FencingProxy::new(Arc::clone(&args), fence.clone(), names, keys);
     let ready = move || {
         let (fence, probe) = (fence.clone(), probe.clone());
         async move {
@@ -96,8 +106,7 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
             fence.highest(&probe).await.map(drop).map_err(|error| error.to_string())
         }
     };
-    let metrics = move || std::future::ready(recorder.render());
-    let status = status(ready, metrics, Some(OPENAPI), listener.stop.clone());
+    let status = status(recorder, ready, false, Some(OPENAPI), listener.stop.clone());
     let (places, all) = (Arc::clone(&proxy.places), args.requests);
     let settled = async move {
         let _all = places.acquire_many(u32::try_from(all).unwrap_or(u32::MAX)).await;
@@ -107,35 +116,32 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
 
 impl FencingProxy {
     fn new(
-        args: &ProxyArgs,
+        args: Arc<ProxyArgs>,
         fence: Fence,
         names: Names,
         keys: Option<Arc<SigningKeys>>,
     ) -> FencingProxy {
-        let named: fn(&Parts) -> Result<Vec<Resource>, UnnamedPath> = names::named;
-        let upstream = Upstream::new(args, fence.clone());
-        let layer = FenceLayer::new(fence, named);
+        let upstream = Upstream::new(Arc::clone(&args), fence.clone());
+        let layer = FenceLayer::new(fence, Waiting::named as Extractor);
         let layer = if args.require_always { layer.require(Require::Always) } else { layer };
         let layer = if args.ignore_reads { layer.ignore_reads() } else { layer };
         let layer = if args.shadow { layer.shadow() } else { layer };
         let layer = if args.hide_highest { layer.hide_highest() } else { layer };
         FencingProxy {
-            fencing: layer.layer(upstream),
+            fencing: layer.layer(Gate),
+            upstream,
             names: Arc::new(names),
             places: Arc::new(Semaphore::new(args.requests)),
-            client_timeout: args.listen.client_timeout,
-            longest: args.longest,
+            args,
             keys,
         }
     }
 
     /// Refuses requests that no fence can check, with the label that counts them.
     fn refused(&self, parts: &Parts) -> Option<(&'static str, HttpAnswer)> {
-        let malformed = (Problem::MALFORMED, "Malformed request");
         if matches!(parts.method, Method::CONNECT | Method::TRACE) {
             let why = format!("{} is not passed on", parts.method);
-            let answer = problem(StatusCode::METHOD_NOT_ALLOWED, malformed, &why, None);
-            return Some(("method", answer));
+            return Some(("method", NOT_PASSED_ON.answer(why)));
         }
         // Those are writes already. The body of a form may say the same, but only a POST has one.
         let writes = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
@@ -150,19 +156,18 @@ impl FencingProxy {
         } else {
             return None;
         };
-        Some(("malformed", problem(StatusCode::BAD_REQUEST, malformed, why, None)))
+        Some(("malformed", MALFORMED.answer(why)))
     }
 }
 
 impl Handler for FencingProxy {
     async fn handle(&self, request: Request<Incoming>, from: SocketAddr) -> Response<Body> {
-        let unavailable = (Problem::UNAVAILABLE, "Proxy unavailable");
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
             refused("full");
-            let why = "too many requests are under way; nothing was sent";
-            return problem(StatusCode::SERVICE_UNAVAILABLE, unavailable, why, Some(1));
+            return FULL.answer("too many requests are under way; nothing was sent");
         };
-        let request = Upload::new(request, self.client_timeout, self.longest);
+        let place = Counted::new("fencing_proxy_requests", place);
+        let request = Upload::new(request, self.args.listen.client_timeout, self.args.longest);
         let (mut parts, upload) = request.into_parts();
         let upload = upload.cleaned(headers::trailers);
         if let Some((cause, answer)) = self.refused(&parts) {
@@ -177,20 +182,28 @@ impl Handler for FencingProxy {
         {
             return answer;
         }
-        let sent = Arc::new(AtomicBool::new(false));
-        let (bodies, body) = mpsc::channel(1);
-        parts.extensions.insert(Named(named));
-        parts.extensions.insert(Exchange { sent: Arc::clone(&sent), from, bodies });
-        let answering = self.fencing.clone().call(Request::from_parts(parts, upload));
+        let (passed, mut behind) = mpsc::channel(1);
+        parts.extensions.insert(Waiting { named, passed });
+        // A client that hangs up drops this future, and not a request that was let through.
+        let Ok(response) = self.fencing.clone().call(Request::from_parts(parts, upload)).await;
+        let Ok(request) = behind.try_recv() else { return response.map(Body::new) };
+        let (head, admission) = response.into_parts();
         let (client, answered) = oneshot::channel();
-        // A client that hangs up drops this future, and not the request.
+        let upstream = self.upstream.clone();
         tokio::spawn(async move {
-            let _place = Counted::new("fencing_proxy_requests", place);
-            relay::carry(answering, sent, body, client).await;
+            let _place = place;
+            let (answer, at_work) = upstream.exchange(request, from, admission).await;
+            let _ = client.send(answer);
+            if let Some(at_work) = at_work {
+                at_work.await;
+            }
         });
-        answered.await.unwrap_or_else(|_| {
+        let Ok(mut answer) = answered.await else {
             let why = "the proxy failed; the request may or may not have been carried out";
-            problem(StatusCode::INTERNAL_SERVER_ERROR, unavailable, why, None)
-        })
+            return FAILED.answer(why);
+        };
+        // What the fence says in shadow mode.
+        answer.headers_mut().extend(head.headers);
+        answer
     }
 }

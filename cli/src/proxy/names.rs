@@ -4,9 +4,8 @@ use http::HeaderName;
 use http::request::Parts;
 use percent_encoding::percent_decode_str;
 
-use super::name_error::UnnamedPath;
+use super::args::ProxyArgs;
 use super::patterns::Patterns;
-use crate::args::ProxyArgs;
 
 /// What names the resources of a request.
 pub(super) enum Names {
@@ -30,7 +29,7 @@ impl Names {
         matches!(self, Names::Header(_))
     }
 
-    pub(super) fn of(&self, parts: &Parts) -> Result<Vec<Resource>, UnnamedPath> {
+    pub(super) fn of(&self, parts: &Parts) -> Result<Vec<Resource>, String> {
         match self {
             Names::Path => by_path(parts).map(|path| vec![path]),
             Names::Header(header) => by_header(parts, header).map(|name| vec![name]),
@@ -43,45 +42,35 @@ impl Names {
 /// some services read as another path names nothing: encoded slashes, question marks and hashes (a service
 /// that decodes before it splits ends the path there), backslashes, parameters behind a semicolon, what is encoded
 /// twice, and a `%` that encodes nothing. Empty and dotted segments name nothing either.
-fn by_path(parts: &Parts) -> Result<Resource, UnnamedPath> {
+fn by_path(parts: &Parts) -> Result<Resource, String> {
     let raw = parts.uri.path().as_bytes();
     if raw.windows(3).any(|three| three.eq_ignore_ascii_case(b"%2f")) {
-        return Err(UnnamedPath::new("the path has an encoded slash; send the path without it"));
+        return Err("the path has an encoded slash; send the path without it".to_owned());
     }
     let hex = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_hexdigit);
     let encodes = |three: &[u8]| hex(three.first()) && hex(three.get(1));
     if raw.split(|byte| *byte == b'%').skip(1).any(|after| !encodes(after)) {
-        return Err(UnnamedPath::new("a % in the path needs two hexadecimal digits behind it"));
+        return Err("a % in the path needs two hexadecimal digits behind it".to_owned());
     }
     let decoded = percent_decode_str(parts.uri.path()).collect::<Vec<u8>>();
     if let Some(byte) = decoded.iter().find(|byte| matches!(byte, b'\\' | b';' | b'?' | b'#')) {
         let byte = char::from(*byte);
-        return Err(UnnamedPath::new(format_args!("the path has a {byte} in it; send it without")));
+        return Err(format!("the path has a {byte} in it; send it without"));
     }
     if decoded.split(|byte| *byte == b'%').skip(1).any(encodes) {
-        return Err(UnnamedPath::new("the path is encoded twice; send it encoded once"));
+        return Err("the path is encoded twice; send it encoded once".to_owned());
     }
-    path(parts).map_err(UnnamedPath::new)
+    path(parts).map_err(|error| error.to_string())
 }
 
 /// Returns the resource that a gateway has named in this header.
-fn by_header(parts: &Parts, header: &HeaderName) -> Result<Resource, UnnamedPath> {
+fn by_header(parts: &Parts, header: &HeaderName) -> Result<Resource, String> {
     let mut values = parts.headers.get_all(header).iter();
     let (Some(value), None) = (values.next(), values.next()) else {
-        return Err(UnnamedPath::new("the gateway must name the resource once"));
+        return Err("the gateway must name the resource once".to_owned());
     };
-    let name = std::str::from_utf8(value.as_bytes()).map_err(UnnamedPath::new)?;
-    Resource::new(name).map_err(UnnamedPath::new)
-}
-
-/// The names of a request, or why it has none: an extension of the request.
-#[derive(Clone)]
-pub(super) struct Named(pub(super) Result<Vec<Resource>, UnnamedPath>);
-
-/// Returns the names in the request's extensions.
-pub(super) fn named(parts: &Parts) -> Result<Vec<Resource>, UnnamedPath> {
-    let named = parts.extensions.get::<Named>().map(|named| named.0.clone());
-    named.unwrap_or_else(|| Err(UnnamedPath::new("the request was not named")))
+    let name = std::str::from_utf8(value.as_bytes()).map_err(|error| error.to_string())?;
+    Resource::new(name).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

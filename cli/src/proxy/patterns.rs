@@ -5,8 +5,6 @@ use std::str::FromStr;
 use fencing::Resource;
 use matchit::{InsertError, Params, Router};
 
-use super::name_error::UnnamedPath;
-
 /// A pattern of a path, and what it names.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
@@ -42,8 +40,8 @@ impl Patterns {
     }
 
     /// Returns the resources of a path, without the slash at its beginning.
-    pub(super) fn resources(&self, path: &str) -> Result<Vec<Resource>, UnnamedPath> {
-        let none = || UnnamedPath::new("no pattern of the proxy names a resource for this path");
+    pub(super) fn resources(&self, path: &str) -> Result<Vec<Resource>, String> {
+        let none = || "no pattern of the proxy names a resource for this path".to_owned();
         let path = format!("/{path}");
         let found = self.0.at(&path).map_err(|_| none())?;
         let (pattern, params) = (found.value, found.params);
@@ -52,7 +50,7 @@ impl Patterns {
         }
         let mut resources = Vec::new();
         for name in &pattern.names {
-            let resource = Resource::new(name.fill(&params)).map_err(UnnamedPath::new)?;
+            let resource = Resource::new(name.fill(&params)).map_err(|error| error.to_string())?;
             // From one to the same is one resource, with one token.
             if !resources.contains(&resource) {
                 resources.push(resource);
@@ -81,35 +79,28 @@ impl FromStr for Pattern {
             if route.contains("{*") {
                 return Err("** and {*name} are allowed only at the end of a pattern".into());
             }
-            if segment == "**" {
-                routes.extend((!route.is_empty()).then(|| route.clone()));
-                route.push_str("/{*-}");
-                continue;
-            }
-            let Some(capture) = capture(segment)? else {
-                route = format!("{route}/{segment}");
-                continue;
-            };
-            let name = capture.strip_prefix('*').unwrap_or(capture);
-            let name = match name.split_once(':') {
-                Some((name, "int")) if !capture.starts_with('*') => {
-                    integers.push(name.to_owned());
-                    name
+            let braced = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+            let Some(capture) = braced else {
+                if segment == "**" {
+                    routes.extend(Some(route.clone()).filter(|route| !route.is_empty()));
+                    route.push_str("/{*-}");
+                } else if is_plain(segment) {
+                    route = format!("{route}/{segment}");
+                } else {
+                    return Err(format!("{segment:?}: {NOT_PLAIN}"));
                 }
-                Some((_, kind)) => return Err(format!("{segment}: {kind:?} is not int")),
-                None => name,
+                continue;
             };
-            if name.is_empty() || !name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_') {
-                return Err(format!(
-                    "{segment}: a capture has a name of letters, digits and underscores"
-                ));
+            let (star, name) = capture.strip_prefix('*').map_or(("", capture), |name| ("*", name));
+            let integer = name.strip_suffix(":int").filter(|_| star.is_empty());
+            let name = integer.unwrap_or(name).to_owned();
+            let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+            if name.is_empty() || !name.bytes().all(fits) || captures.contains(&name) {
+                return Err(format!("{segment}: {NO_CAPTURE}"));
             }
-            if captures.iter().any(|captured| captured == name) {
-                return Err(format!("{{{name}}} is twice in the pattern"));
-            }
-            captures.push(name.to_owned());
-            let star = if capture.starts_with('*') { "*" } else { "" };
             route = format!("{route}/{{{star}{name}}}");
+            integers.extend(integer.map(str::to_owned));
+            captures.push(name);
         }
         routes.push(route);
         let names = names.split(',').map(|name| Template::read(name, &captures));
@@ -118,22 +109,17 @@ impl FromStr for Pattern {
     }
 }
 
-/// Returns the text between the braces of a segment, if it is a capture as a whole.
-fn capture(segment: &str) -> Result<Option<&str>, String> {
-    let why = match segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
-        Some(name) => return Ok(Some(name)),
-        None if matches!(segment, "" | "." | "..") => "paths have no empty and no dotted segments",
-        None if segment.contains(['{', '}', '*']) => {
-            "a capture is a whole segment, and * is allowed only in ** and {*name}"
-        }
-        None if segment.contains(|found: char| found.is_control() || r"%\;?#".contains(found)) => {
-            "paths are compared when they are decoded and without a query; % \\ ; ? # and control characters match \
-             nothing"
-        }
-        None => return Ok(None),
-    };
-    Err(format!("{segment:?}: {why}"))
+/// Returns whether a segment is compared as it is.
+fn is_plain(segment: &str) -> bool {
+    let odd = |found: char| found.is_control() || r"{}*%\;?#".contains(found);
+    !matches!(segment, "" | "." | "..") && !segment.contains(odd)
 }
+
+const NOT_PLAIN: &str = "a segment is a capture as a whole, or a text that is not empty, . or .., without { } * % \\ ; ? # \
+                         and control characters: paths are compared when they are decoded, and without a query";
+
+const NO_CAPTURE: &str = "a capture is {name}, {name:int} or at the end {*name}; the name has letters, digits and \
+                          underscores, and is in the pattern once";
 
 impl Template {
     /// Reads the name of a resource. A slash separates captures: `{a}{b}` would name two pairs alike.

@@ -1,72 +1,51 @@
 use fencing::http::{HEADER, Problem, SEQUENCER};
-use fencing::{Resource, Sequencer, Token};
-use http::{HeaderMap, HeaderName, StatusCode};
+use fencing::{Resource, Sequencer};
+use http::{HeaderMap, StatusCode};
 use percent_encoding::percent_decode_str;
 
-use crate::listen::{HttpAnswer, problem};
+use crate::listen::{HttpAnswer, ProblemKind};
 use crate::signing::{SIGNATURE, SigningKeys};
 
-/// Refuses a token of which no key says that it was issued for this resource. Nothing was asked of the
-/// marks then, and none was raised.
+const NOT_ISSUED: ProblemKind = ProblemKind::new(
+    StatusCode::BAD_REQUEST,
+    Problem::NOT_ISSUED,
+    "Fencing token was never issued",
+);
+
+/// Refuses tokens of which no key says that they were issued, the first by the first signature and so on. Nothing was
+/// asked of the marks then, and none was raised. Where there is no token, or a malformed one, the layer decides.
 pub(super) fn refused(
     headers: &HeaderMap,
     resources: &[Resource],
     keys: &SigningKeys,
 ) -> Option<HttpAnswer> {
-    let (sequencer, signed) = match resources {
-        [resource] => {
-            let sequencer = Sequencer::new(resource.clone(), token(headers)?);
-            let signature = one(headers, &SIGNATURE);
-            let signed = signature.is_some_and(|signature| keys.verify(&sequencer, signature));
-            (sequencer.to_string(), signed)
-        }
-        several => all(headers, several, keys)?,
-    };
-    if signed {
+    let sequencers = presented(headers, resources)?;
+    let signatures: Vec<_> = headers.get_all(&SIGNATURE).iter().collect();
+    let mut pairs = sequencers.iter().zip(&signatures);
+    let signed = pairs.all(|(sequencer, signature)| {
+        signature.to_str().is_ok_and(|signature| keys.verify(sequencer, signature))
+    });
+    if signed && signatures.len() == sequencers.len() {
         return None;
     }
     metrics::counter!("fencing_admissions_total", "layer" => "http", "outcome" => "not_issued")
         .increment(1);
-    let kind = (Problem::NOT_ISSUED, "Fencing token was never issued");
-    let why = format!("header {SIGNATURE}: nobody has signed {sequencer}");
-    Some(problem(StatusCode::BAD_REQUEST, kind, &why, None))
+    let tokens: Vec<String> = sequencers.iter().map(Sequencer::to_string).collect();
+    let tokens = tokens.join(", ");
+    Some(NOT_ISSUED.answer(format_args!("header {SIGNATURE}: nobody has signed {tokens}")))
 }
 
-/// Returns whether each of the tokens was signed, the first by the first signature and so on. `None` if there
-/// are none: the layer decides what that means. It also sees to it that they are those of the resources.
-fn all(headers: &HeaderMap, resources: &[Resource], keys: &SigningKeys) -> Option<(String, bool)> {
-    if !headers.contains_key(SEQUENCER) && !headers.contains_key(HEADER) {
-        return None;
+/// Reads the tokens as the layer does, which sees to it that they are those of the resources.
+fn presented(headers: &HeaderMap, resources: &[Resource]) -> Option<Vec<Sequencer>> {
+    let mut tokens = headers.get_all(HEADER).iter();
+    if let ([resource], Some(token)) = (resources, tokens.next()) {
+        let token = token.to_str().ok()?.parse().ok()?;
+        return Some(vec![Sequencer::new(resource.clone(), token)]);
     }
-    let names: Vec<&str> = resources.iter().map(Resource::as_str).collect();
-    let mut signatures = headers.get_all(&SIGNATURE).iter();
-    let signed = headers.get_all(SEQUENCER).iter().all(|sequencer| {
-        let signature = signatures.next().and_then(|signature| signature.to_str().ok());
-        let sequencer = sequencer.to_str().ok().and_then(read_sequencer);
-        sequencer
-            .zip(signature)
-            .is_some_and(|(sequencer, signature)| keys.verify(&sequencer, signature))
+    let sequencers = headers.get_all(SEQUENCER).iter().map(|value| {
+        let (token, name) = value.to_str().ok()?.split_once(' ')?;
+        let name = percent_decode_str(name).decode_utf8().ok()?;
+        Some(Sequencer::new(name.parse().ok()?, token.parse().ok()?))
     });
-    Some((format!("all tokens of {}", names.join(", ")), signed))
-}
-
-/// Reads a sequencer as the layer does.
-fn read_sequencer(text: &str) -> Option<Sequencer> {
-    let (token, name) = text.split_once(' ')?;
-    let name = percent_decode_str(name).decode_utf8().ok()?;
-    Some(Sequencer::new(name.parse().ok()?, token.parse().ok()?))
-}
-
-/// Reads the token as the layer does. Where it is malformed, or sent twice, the layer refuses it.
-fn token(headers: &HeaderMap) -> Option<Token> {
-    match headers.contains_key(HEADER) {
-        true => one(headers, &HEADER)?.parse().ok(),
-        false => one(headers, &SEQUENCER)?.split_once(' ')?.0.parse().ok(),
-    }
-}
-
-fn one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
-    let mut values = headers.get_all(name).iter();
-    let (Some(value), None) = (values.next(), values.next()) else { return None };
-    value.to_str().ok()
+    sequencers.collect::<Option<Vec<_>>>().filter(|all| !all.is_empty())
 }

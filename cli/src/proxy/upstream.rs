@@ -1,11 +1,8 @@
-use std::convert::Infallible;
 use std::error::Error as _;
 use std::future::ready;
 use std::iter::successors;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -13,23 +10,22 @@ use fencing::http::{Fenced, Problem};
 use fencing::{Fence, Sequencer};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use http::{Request, Response, StatusCode, Uri};
+use http::{Request, Response, StatusCode};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{Client, Error, ResponseFuture};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
-use tower_service::Service;
 
+use super::args::ProxyArgs;
 use super::connector::Connector;
 use super::counted::refused;
-use super::flight::{AtWork, Flight, Leftover, no_progress};
+use super::flight::{Flight, Leftover, no_progress};
+use super::gate::Admission;
 use super::headers;
-use super::relay::{self, Patience};
-use crate::args::ProxyArgs;
-use crate::listen::{Upload, UploadError, UploadState, problem};
+use super::relay;
+use crate::listen::{HttpAnswer, ProblemKind, Upload, UploadError, UploadState};
 use crate::say;
 
 /// How long a connection to the service may take. A request that has none was not sent.
@@ -46,27 +42,15 @@ pub(super) struct Upstream {
     /// For requests that the fence has admitted: it uses no connection twice. Where the service closes
     /// an unused connection just now, a request on it would be in doubt, and keep its resource closed.
     fresh: Client<Connector, Upload>,
-    uri: Uri,
-    http2: bool,
-    patience: Duration,
-    client_patience: Duration,
-    quarantine: Duration,
     fence: Fence,
-    grace: Duration,
+    args: Arc<ProxyArgs>,
 }
 
-/// One request, besides its head and its body: an extension of the request.
-#[derive(Clone)]
-pub(super) struct Exchange {
-    /// Whether the request may have reached the service.
-    pub(super) sent: Arc<AtomicBool>,
-    pub(super) from: SocketAddr,
-    /// Takes the body for the client.
-    pub(super) bodies: mpsc::Sender<Body>,
-}
+/// The answer for a client, and what the request is in flight for behind it.
+type Exchanged = (HttpAnswer, Option<BoxFuture<'static, ()>>);
 
 impl Upstream {
-    pub(super) fn new(args: &ProxyArgs, fence: Fence) -> Upstream {
+    pub(super) fn new(args: Arc<ProxyArgs>, fence: Fence) -> Upstream {
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
         connector.set_nodelay(true);
@@ -77,47 +61,41 @@ impl Upstream {
         let client = builder.build(connector.clone());
         // In HTTP/2 all requests share one, which does not end between them.
         let unused = if args.upstream_http2 { usize::MAX } else { 0 };
-        Upstream {
-            client,
-            fresh: builder.pool_max_idle_per_host(unused).build(connector),
-            uri: args.upstream.clone(),
-            http2: args.upstream_http2,
-            patience: args.upstream_timeout,
-            client_patience: args.listen.client_timeout,
-            quarantine: args.quarantine(),
-            fence,
-            grace: args.upload_grace,
-        }
+        let fresh = builder.pool_max_idle_per_host(unused).build(connector);
+        Upstream { client, fresh, fence, args }
     }
 
-    /// Sends a request, and returns the answer and its body.
-    async fn exchange(
-        self,
+    /// Sends a request that the fence has let through. Dropped, the admission lets newer requests in.
+    pub(super) async fn exchange(
+        &self,
         request: Request<Upload>,
         from: SocketAddr,
-    ) -> (Response<AtWork>, Body) {
-        let (parts, mut upload) = request.into_parts();
+        admission: Admission,
+    ) -> Exchanged {
+        let (args, (parts, mut upload)) = (&self.args, request.into_parts());
         let progress = upload.progress();
         // A request that the fence has not admitted keeps nothing closed.
         let mut flight = None;
         if let Some(fenced) = parts.extensions.get::<Fenced>() {
-            upload = upload.cut_by(superseded(self.fence.clone(), fenced.sequencers(), self.grace));
-            flight = Some(Flight::new(self.quarantine, progress.clone()));
+            let newer = superseded(self.fence.clone(), fenced.sequencers(), args.upload_grace);
+            upload = upload.cut_by(newer);
+            flight = Some(Flight::new(args.quarantine(), progress.clone(), admission));
         }
         // It may have waited at the fence.
         progress.note();
-        let request = match headers::forwarded(parts, upload, &self.uri, self.http2, from) {
+        let http2 = args.upstream_http2;
+        let request = match headers::forwarded(parts, upload, &args.upstream, http2, from) {
             Ok(request) => request,
-            Err(error) => return own(&Failed::NotSent(error.to_string()), None),
+            Err(error) => return not_sent(&error.to_string()),
         };
         let client = if flight.is_some() { &self.fresh } else { &self.client };
         let mut answer = client.request(request);
         let head = tokio::select! {
             biased;
             head = &mut answer => head,
-            () = no_progress(&progress, self.patience) => {
+            () = no_progress(&progress, args.upstream_timeout) => {
                 tracing::warn!("the service has not answered in time");
-                return own(&Failed::Late, flight.map(|flight| flight.hold(late(answer), "timeout")));
+                return in_doubt(LATE, flight.map(|flight| flight.hold(late(answer), "timeout")));
             }
         };
         let error = match head {
@@ -127,16 +105,15 @@ impl Upstream {
         if error.is_connect() {
             refused("no_service");
             tracing::warn!(error = %say::chain(&error), "the service cannot be reached");
-            let why = "the service behind the proxy cannot be reached";
-            return own(&Failed::NotSent(why.into()), None);
+            return not_sent("the service behind the proxy cannot be reached");
         }
         let (failed, cause) = match progress.state() {
-            UploadState::Failed if was_superseded(&error) => (Failed::Superseded, "superseded"),
-            UploadState::Failed => (Failed::Upload, "upload"),
-            _ => (Failed::Broken, "broken"),
+            UploadState::Failed if was_superseded(&error) => (SUPERSEDED, "superseded"),
+            UploadState::Failed => (UPLOAD, "upload"),
+            _ => (BROKEN, "broken"),
         };
         tracing::warn!(error = %say::chain(&error), cause, "no answer of the service");
-        own(&failed, flight.map(|flight| flight.hold(ready(Leftover::Unknown), cause)))
+        in_doubt(failed, flight.map(|flight| flight.hold(ready(Leftover::Unknown), cause)))
     }
 
     fn pass_on(
@@ -144,7 +121,7 @@ impl Upstream {
         response: Response<Incoming>,
         until: Instant,
         mut flight: Option<Flight>,
-    ) -> (Response<AtWork>, Body) {
+    ) -> Exchanged {
         if let Some(flight) = &mut flight {
             flight.read_head(&response);
         }
@@ -153,38 +130,31 @@ impl Upstream {
             // An upgrade without a request for one: the service speaks another protocol from here on.
             drop(body);
             let held = flight.map(|flight| flight.hold(ready(Leftover::Unknown), "broken"));
-            return own(&Failed::Broken, held);
+            return in_doubt(BROKEN, held);
         }
         headers::answered(&mut parts.headers, parts.version);
-        let patience = Patience { service: self.patience, client: self.client_patience, until };
+        let (service, client) = (self.args.upstream_timeout, self.args.listen.client_timeout);
         let (at_work, body) = if !body.is_end_stream() {
-            let (client, read) = relay::Client::new(patience.client);
-            (Some(relay::pass_on(body, client, flight, patience).boxed()), read)
+            let (client, read) = relay::Client::new(client);
+            (Some(relay::pass_on(body, client, flight, service, until).boxed()), read)
         } else {
             let flight = flight.filter(|flight| !flight.is_sent());
-            (flight.map(|flight| flight.upload(patience.service).boxed()), Body::empty())
+            (flight.map(|flight| flight.upload(service).boxed()), Body::empty())
         };
-        (Response::from_parts(parts, AtWork::until(at_work)), body)
+        (Response::from_parts(parts, body), at_work)
     }
 }
 
 /// Waits until a newer token has come, and for the grace behind that.
 async fn superseded(fence: Fence, sequencers: Vec<Sequencer>, grace: Duration) {
-    let newer = async || {
-        for Sequencer { resource, token } in &sequencers {
-            if fence.highest(resource).await.is_ok_and(|highest| highest > Some(*token)) {
-                return true;
-            }
-        }
-        false
-    };
     loop {
         sleep(NEWER_INTERVAL).await;
-        if newer().await {
-            break;
+        for Sequencer { resource, token } in &sequencers {
+            if fence.highest(resource).await.is_ok_and(|highest| highest > Some(*token)) {
+                return sleep(grace).await;
+            }
         }
     }
-    sleep(grace).await;
 }
 
 fn was_superseded(error: &Error) -> bool {
@@ -201,67 +171,34 @@ async fn late(answer: ResponseFuture) -> Leftover {
     }
 }
 
-/// Why the client gets an answer of the proxy's own.
-enum Failed {
-    NotSent(String),
-    Broken,
-    Late,
-    Upload,
-    Superseded,
+const NOT_SENT: ProblemKind =
+    ProblemKind::new(StatusCode::BAD_GATEWAY, Problem::UNAVAILABLE, "Service unavailable")
+        .retry_after(1);
+
+/// Why a request may or may not have been carried out.
+type Doubt = (ProblemKind, &'static str);
+const BROKEN: Doubt = (no_answer(StatusCode::BAD_GATEWAY), "the service broke the connection off");
+const LATE: Doubt =
+    (no_answer(StatusCode::GATEWAY_TIMEOUT), "the service has not answered in time");
+const UPLOAD: Doubt = (no_answer(StatusCode::REQUEST_TIMEOUT), "the upload broke off");
+const SUPERSEDED: Doubt = (
+    ProblemKind::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        Problem::SUPERSEDED,
+        "Superseded by a newer token",
+    ),
+    "a newer token came, and the upload was cut off",
+);
+
+const fn no_answer(status: StatusCode) -> ProblemKind {
+    ProblemKind::new(status, Problem::IN_DOUBT, "No answer of the service, in doubt")
 }
 
-/// Makes an answer of the proxy's own. The request is at work until the hold is over.
-fn own(failed: &Failed, hold: Option<BoxFuture<'static, ()>>) -> (Response<AtWork>, Body) {
+fn not_sent(why: &str) -> Exchanged {
+    (NOT_SENT.answer(format_args!("{why}; nothing was sent")), None)
+}
+
+fn in_doubt((kind, why): Doubt, hold: Option<BoxFuture<'static, ()>>) -> Exchanged {
     let doubt = "the request may or may not have been carried out; read before you try again";
-    let in_doubt = (Problem::IN_DOUBT, "No answer of the service, in doubt");
-    let (status, kind, detail) = match failed {
-        Failed::NotSent(why) => {
-            let kind = (Problem::UNAVAILABLE, "Service unavailable");
-            (StatusCode::BAD_GATEWAY, kind, format!("{why}; nothing was sent"))
-        }
-        Failed::Broken => {
-            let why = format!("the service broke the connection off; {doubt}");
-            (StatusCode::BAD_GATEWAY, in_doubt, why)
-        }
-        Failed::Late => {
-            let why = format!("the service has not answered in time; {doubt}");
-            (StatusCode::GATEWAY_TIMEOUT, in_doubt, why)
-        }
-        Failed::Upload => {
-            (StatusCode::REQUEST_TIMEOUT, in_doubt, format!("the upload broke off; {doubt}"))
-        }
-        Failed::Superseded => {
-            let kind = (Problem::SUPERSEDED, "Superseded by a newer token");
-            let why = format!("a newer token came, and the upload was cut off; {doubt}");
-            (StatusCode::SERVICE_UNAVAILABLE, kind, why)
-        }
-    };
-    let retry_after = matches!(failed, Failed::NotSent(_)).then_some(1);
-    let (parts, text) = problem(status, kind, &detail, retry_after).into_parts();
-    (Response::from_parts(parts, AtWork::until(hold)), text)
-}
-
-impl Service<Request<Upload>> for Upstream {
-    type Response = Response<AtWork>;
-    type Error = Infallible;
-    type Future = BoxFuture<'static, Result<Response<AtWork>, Infallible>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, mut request: Request<Upload>) -> Self::Future {
-        let upstream = self.clone();
-        let exchange = request.extensions_mut().remove::<Exchange>();
-        async move {
-            let Some(Exchange { sent, from, bodies }) = exchange else {
-                return Ok(own(&Failed::NotSent("the request was not named".into()), None).0);
-            };
-            sent.store(true, Ordering::Relaxed);
-            let (response, body) = upstream.exchange(request, from).await;
-            let _ = bodies.try_send(body);
-            Ok(response)
-        }
-        .boxed()
-    }
+    (kind.answer(format_args!("{why}; {doubt}")), hold)
 }

@@ -44,17 +44,15 @@ impl LockHolders {
                 }
             }
         }
-        let is_held = |holders: &LockHolders| holders.nodes >= voters.needed;
+        let is_held = |holders: &LockHolders| holders.nodes >= voters.needed();
         let any = all.values().any(is_held);
         let mut all: Vec<LockHolders> = all.into_values().collect();
         all.retain(|holders| !any || is_held(holders));
         for holders in &mut all {
             holders.uncertain = !any && voters.may_be_held(holders.nodes);
             if any {
-                holders.known.sort_unstable();
-                let known = &holders.known;
-                let agreed = known.chunk_by(Token::eq).find(|same| same.len() >= voters.needed);
-                holders.token = agreed.unwrap_or(known).last().copied();
+                let agreed = voters.agreed(&mut holders.known);
+                holders.token = agreed.or(holders.known.last().copied());
             }
         }
         all
@@ -75,7 +73,7 @@ impl LockHolders {
 
     /// Describes them for people.
     pub(super) fn describe(all: &[LockHolders], voters: &Voters) -> String {
-        let (remember, size) = (voters.remembering(), voters.size);
+        let (remember, size) = (voters.remembering(), voters.size());
         let one = |holders: &LockHolders| {
             let (named, nodes) = (named(holders.names.iter().map(Option::as_ref)), holders.nodes);
             match holders.token {

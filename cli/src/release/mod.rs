@@ -3,7 +3,7 @@
 mod holders;
 mod outcome;
 
-use std::sync::Arc;
+use std::time::Duration;
 
 use fencing::lock::redlock::{Forced, NodeView};
 use fencing::lock::{Fault, sql};
@@ -11,17 +11,44 @@ use fencing::{Resource, Token};
 
 use self::holders::{LockHolders, named};
 use self::outcome::{ForcedOutcome, NodeAnswers};
-use crate::args::{Chosen, ReleaseArgs};
 use crate::exit::Failure;
 use crate::leases::refused;
+use crate::place::{Chosen, LockPlace, Redis};
 use crate::pool::{self, answer, on};
-use crate::say;
 use crate::voters::Voters;
+use crate::{duration, say};
+
+/// Takes a lock from its holder by force, so that others can have it at once.
+///
+/// It cannot stop the holder, which goes on until its next renewal fails, or, in a database, until its lease ends.
+/// Until then two clients believe that they hold the lock. Only a storage that compares tokens refuses the older one,
+/// once it has seen the newer. If the lock is shared, all who share it lose it. Without --token the client that holds
+/// the lock when the command runs loses it.
+///
+/// Nodes write it down in the sorted set {NAMESPACE}:audit, and a database in the table fencing_audit.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReleaseArgs {
+    #[command(flatten)]
+    place: LockPlace,
+    /// What is locked: one name, no pattern.
+    #[arg(long, value_name = "NAME")]
+    resource: Resource,
+    /// How long one node may take to answer each time.
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
+    node_budget: Duration,
+    /// The token of the lease to end, as the command shows it without --yes. If the lock has another one by now,
+    /// nothing is done. For "a token below N" give any token below N. On less than a majority a lock has none.
+    #[arg(long, value_name = "TOKEN")]
+    token: Option<Token>,
+    /// Does it. Without this, the command only says what it would do.
+    #[arg(long)]
+    yes: bool,
+}
 
 /// Releases the lock, or says what it would do.
 pub(crate) async fn main(args: ReleaseArgs) -> Result<u8, Failure> {
     let done = match args.place.chosen()? {
-        Chosen::Redis(urls) => on_nodes(&args, &urls).await?,
+        Chosen::Redis(redis) => on_nodes(&args, &redis).await?,
         Chosen::Database(url) => in_database(&args, &url).await?,
     };
     match done {
@@ -37,18 +64,14 @@ pub(crate) async fn main(args: ReleaseArgs) -> Result<u8, Failure> {
 }
 
 /// Returns what was released, or nothing if nobody holds the lock.
-async fn on_nodes(args: &ReleaseArgs, urls: &[String]) -> Result<Option<String>, Failure> {
-    let budget = args.node_budget;
-    let mut voters = Voters::of(urls, args.place.namespace(), budget).await?;
-    let (resource, list) = (args.resource.clone(), voters.list.clone());
-    let views: Vec<NodeView> = voters
-        .each(|node| {
-            let (list, resource) = (list.clone(), resource.clone());
-            async move { node.lock(&list, &resource, budget).await }
-        })
-        .await;
+async fn on_nodes(args: &ReleaseArgs, redis: &Redis) -> Result<Option<String>, Failure> {
+    let (resource, budget) = (&args.resource, args.node_budget);
+    let mut voters = Voters::of(redis, budget).await?;
+    let (list, size) = (voters.list.clone(), voters.size());
+    let views: Vec<NodeView> =
+        voters.each(async |node| node.lock(&list, resource, budget).await).await;
     check_majority(&voters)?;
-    let (not_asked, size) = (voters.faults.len(), voters.size);
+    let not_asked = voters.faults.len();
     let mut holders = LockHolders::of(&views, &voters);
     if holders.is_empty() && voters.may_be_held(0) {
         return Err(Failure::unavailable(format_args!(
@@ -69,38 +92,34 @@ async fn on_nodes(args: &ReleaseArgs, urls: &[String]) -> Result<Option<String>,
              {resource}; it is held by {found}. Run it again when more nodes do"
         )));
     }
-    let only = holders.iter().filter_map(LockHolders::own_token).next();
+    let only = holders.iter().find_map(LockHolders::own_token);
     check_agreed(args, &found, |token| holders.iter().any(|holders| holders.has(token)), only)?;
     holders.retain(|holders| args.token.is_none_or(|token| holders.has(token)));
     let found = LockHolders::describe(&holders, &voters);
     let values: Vec<_> = holders.into_iter().flat_map(|holders| holders.values).collect();
-    let views = Arc::new(views);
     let forced = voters
-        .each(|node| {
-            let (list, resource, values) = (list.clone(), resource.clone(), values.clone());
-            let views = Arc::clone(&views);
-            async move { node.force_release(&list, &resource, &values, &views, budget).await }
-        })
+        .each(async |node| node.force_release(&list, resource, &values, &views, budget).await)
         .await;
     let (unasked, failed) = voters.faults.split_at(not_asked);
     unasked.iter().for_each(|(node, fault)| say_not_released(node, fault, false));
     failed.iter().for_each(|(node, fault)| say_not_released(node, fault, !is_refusal(fault)));
-    for ((node, _), forced) in voters.nodes.iter().zip(&forced) {
-        if *forced == Forced::HeldByAnother {
-            say::error(format_args!("{node}: another client holds the lock there, and keeps it"));
-        }
+    for (voter, _) in
+        voters.nodes.iter().zip(&forced).filter(|(_, it)| **it == Forced::HeldByAnother)
+    {
+        let node = voter.name();
+        say::error(format_args!("{node}: another client holds the lock there, and keeps it"));
     }
     let silent = failed.iter().filter(|(_, fault)| !is_refusal(fault)).count();
     let answers = NodeAnswers::of(&forced, silent);
     let NodeAnswers { taken, noted, others, .. } = answers;
-    Err(Failure::unavailable(match answers.outcome(voters.needed) {
+    Err(Failure::unavailable(match answers.outcome(voters.needed()) {
         ForcedOutcome::Released => {
             return Ok(Some(format!(
                 "released {resource}, held by {found}, on {taken} of {size} nodes; {noted} of {size} will refuse the \
                  holder's renewal"
             )));
         }
-        ForcedOutcome::Gone => return Err(gone(&resource, &found, taken)),
+        ForcedOutcome::Gone => return Err(gone(resource, &found, taken)),
         ForcedOutcome::Unknown => format!(
             "it is not known whether {resource}, held by {found}, was released: {silent} of {size} nodes did not answer. \
              {LOOK}"
@@ -157,21 +176,14 @@ fn is_refusal(fault: &Fault) -> bool {
 }
 
 fn check_majority(voters: &Voters) -> Result<(), Failure> {
-    let (answered, size) = (voters.nodes.len(), voters.size);
-    if answered >= voters.needed {
-        return Ok(());
-    }
-    for (node, fault) in &voters.faults {
-        say::error(format_args!("{node}: {fault}"));
-    }
-    let other = |fault: &Fault| matches!(fault, Fault::OtherFleet { .. } | Fault::Moved { .. });
-    let next = match voters.faults.iter().any(|(_, fault)| other(fault)) {
-        true => "is it the list that the clients have?",
-        false => "run it again when more nodes answer",
+    let other = |(_, fault): &(String, Fault)| {
+        matches!(fault, Fault::OtherFleet { .. } | Fault::Moved { .. })
     };
-    Err(Failure::unavailable(format_args!(
-        "{answered} of {size} nodes answered as nodes of this list: not a majority, so nothing was released; {next}"
-    )))
+    let so = match voters.faults.iter().any(other) {
+        true => "nothing was released; is it the list that the clients have?",
+        false => "nothing was released; run it again when more nodes answer",
+    };
+    voters.check_majority(so).inspect_err(|_| voters.print_faults())
 }
 
 /// Refuses where the operator has not said yes, or has named another token than those that were found.

@@ -1,3 +1,4 @@
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, stdin};
 use std::os::fd::OwnedFd;
@@ -15,7 +16,6 @@ use tokio::time::sleep;
 
 use super::channel::{self, GuardStart, Order, line, now};
 use super::family;
-use crate::args::RunArgs;
 use crate::signals::Signals;
 
 /// The longest time between SIGTERM and SIGKILL.
@@ -35,7 +35,11 @@ impl GuardedCommand {
     /// With a terminal the command stays in this process's group. Another would have to be made the
     /// terminal's foreground group to read from it, and no process could take the terminal back afterwards
     /// (a process in the background that tries is stopped by SIGTTOU).
-    pub(super) async fn start(run: &RunArgs, lease: &Lease) -> io::Result<GuardedCommand> {
+    pub(super) async fn start(
+        command: &[OsString],
+        ttl: Duration,
+        lease: &Lease,
+    ) -> io::Result<GuardedCommand> {
         // A parent may have had SIGCHLD ignored: then no end of a child would be reported.
         let _ = signal(SignalKind::child())?;
         // For the case that the guard is killed.
@@ -63,9 +67,9 @@ impl GuardedCommand {
         let mut socket = UnixStream::from_std(socket)?;
         let start = GuardStart {
             group: if terminal { getpgrp().as_raw_nonzero().get() } else { 0 },
-            grace: MAX_GRACE.min(run.ttl / 4),
+            grace: MAX_GRACE.min(ttl / 4),
             deadline: deadline(lease),
-            command: run.command.clone(),
+            command: command.to_vec(),
         };
         socket.write_all(&line(&start)?).await?;
         Ok(GuardedCommand { guard, socket, suspension })

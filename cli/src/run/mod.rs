@@ -7,18 +7,60 @@ pub(crate) mod guard;
 mod plan;
 mod watch;
 
+use std::ffi::OsString;
 use std::time::Duration;
 
-use fencing::Lease;
 use fencing::lock::{AcquireError, Released};
+use fencing::{Lease, Resource};
 
 use self::command::GuardedCommand;
-use crate::args::RunArgs;
-use crate::duration::show;
+use crate::duration::{self, show};
 use crate::exit::{self, Failure};
-use crate::lock::{ChosenLock, LockOptions};
+use crate::lock::{ChosenLock, LockArgs};
 use crate::say;
 use crate::signals::Signals;
+
+/// Runs a command while it holds the lease of a resource.
+///
+/// The command finds FENCING_TOKEN and FENCING_RESOURCE in its environment. Pass the token on
+/// with every write that the lease is to protect: a lease can be lost at any moment.
+///
+/// If the lease is not renewed, the command and all its descendants get SIGTERM a quarter of the TTL before the
+/// lease ends (5 s at most), and SIGKILL just before it ends; if the lease is lost at once, SIGKILL at once. A guard
+/// does that, the parent of the command, also if `fencing` itself is killed or stopped; not if both are killed at once.
+///
+/// `fencing` passes INT, TERM, HUP, QUIT, USR1 and USR2 on to all of them. Processes that the command leaves in the
+/// background when it ends by itself go on without the lease. From a terminal the command stays in the terminal's
+/// process group, so that Ctrl-C and Ctrl-Z work as usual; while it is suspended its lease is not renewed. Elsewhere
+/// than on Linux only the process group is stopped, or the command itself from a terminal.
+///
+/// Nodes that are new, or that have forgotten locks, grant nothing for a time: see `fencing fleet --help`. Every
+/// client must give the same list of nodes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    lock: LockArgs,
+    /// What to lock: 1 to 255 bytes, no control characters.
+    #[arg(long, value_name = "NAME")]
+    resource: Resource,
+    /// How long the lock stays closed if `fencing` dies, which renews the lease each third of this.
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
+    ttl: Duration,
+    /// How long to wait for the lock; with 0s, asks once.
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
+    wait: Duration,
+    /// How long the lock stays closed at least, even if the command ends sooner: at most the TTL. Without it, a job
+    /// that takes less time than the clocks of two machines differ by runs on both.
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
+    at_least: Duration,
+    /// The name that the lock is held under, for people: 1 to 64 bytes of printable ASCII, without spaces, quotation
+    /// marks or backslashes, and without a dot at the end [env: FENCING_HOLDER] [default: host:pid].
+    #[arg(long, value_name = "NAME")]
+    holder: Option<String>,
+    /// The command and its arguments.
+    #[arg(last = true, required = true, num_args = 1.., value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
 
 /// Runs the command while it holds the lease, and returns the exit status.
 pub(crate) async fn main(run: RunArgs) -> Result<u8, Failure> {
@@ -29,24 +71,21 @@ pub(crate) async fn main(run: RunArgs) -> Result<u8, Failure> {
             "--at-least {least} is longer than --ttl {ttl}: give --ttl {least} or more"
         )));
     }
-    let terms = LockOptions {
-        ttl: run.ttl,
-        wait: run.wait,
-        at_least: run.at_least,
-        node_budget: run.node_budget,
-        renew: true,
-        holder: run.holder.clone(),
+    let options = run.lock.options()?.ttl(run.ttl).wait(run.wait).lock_at_least_for(run.at_least);
+    let options = match &run.holder {
+        Some(name) => options.holder(name),
+        None => options,
     };
     let service = tokio::select! {
         biased;
         signal = signals.next() => return Ok(exit::by_signal(signal.as_raw())),
-        service = ChosenLock::open(&run.place, &terms) => service?,
+        service = ChosenLock::open(options) => service?,
     };
     let outcome = tokio::select! {
         biased;
         // The acquisition is dropped, which releases.
         signal = signals.next() => Ok(exit::by_signal(signal.as_raw())),
-        outcome = service.acquire(&run) => match outcome {
+        outcome = service.acquire(&run.resource, run.wait) => match outcome {
             Ok(lease) => Ok(hold(lease, &run, &mut signals).await),
             Err(error @ AcquireError::Held { .. }) => Err(Failure::new(exit::HELD, error)),
             Err(error) => Err(Failure::unavailable(error)),
@@ -59,8 +98,8 @@ pub(crate) async fn main(run: RunArgs) -> Result<u8, Failure> {
 
 /// Holds the lease while the command runs.
 async fn hold(lease: Lease, run: &RunArgs, signals: &mut Signals) -> u8 {
-    let status = match GuardedCommand::start(run, &lease).await {
-        Ok(mut running) => watch::watch(&mut running, &lease, run, signals).await,
+    let status = match GuardedCommand::start(&run.command, run.ttl, &lease).await {
+        Ok(mut running) => watch::watch(&mut running, &lease, run.ttl, signals).await,
         Err(error) => {
             say::error(format_args!(
                 "cannot start the guard: {error}; the command was not started"

@@ -1,10 +1,11 @@
+use std::time::Duration;
+
 use fencing::Lease;
 use fencing::lock::Loss;
 use tokio::signal::unix::Signal as Stream;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::command::{GuardEvent, GuardedCommand};
-use crate::args::RunArgs;
 use crate::duration::about;
 use crate::signals::Signals;
 use crate::{exit, say};
@@ -17,12 +18,12 @@ const REPORTS: u32 = 16;
 pub(super) async fn watch(
     running: &mut GuardedCommand,
     lease: &Lease,
-    run: &RunArgs,
+    ttl: Duration,
     signals: &mut Signals,
 ) -> u8 {
     let mut stopping = false;
     let mut suspension = running.suspension.take();
-    let mut reports = interval(run.ttl / REPORTS);
+    let mut reports = interval(ttl / REPORTS);
     reports.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let ended = loop {
         tokio::select! {

@@ -4,6 +4,7 @@ mod answers;
 mod table;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,16 +22,21 @@ use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tower_service::Service as _;
 
+use self::answers::{
+    FORBIDDEN, IN_DOUBT, NO_LEASE, NO_LEASE_TEXT, NOT_FOUND, NOT_JSON, OVERLOADED, TOO_LONG,
+    UNAVAILABLE, WRONG_METHOD,
+};
 use self::table::{NotRenewed, Table};
-use crate::args::ServeArgs;
-use crate::duration::about;
+use crate::duration::{self, about};
 use crate::exit::Failure;
-use crate::listen::{Handler, HttpAnswer, Listener, Upload, answer, record_metrics, status, yaml};
-use crate::lock::{ChosenLock, LockOptions};
+use crate::listen::{
+    Handler, HttpAnswer, Listen, Listener, MALFORMED, Upload, answer, record_metrics, some, status,
+    yaml,
+};
+use crate::lock::{ChosenLock, LockArgs};
 use crate::signing::SigningKeys;
 
 /// The routes of this process, and what it answers.
@@ -38,19 +44,54 @@ const OPENAPI: &str = include_str!("../../openapi/serve.yaml");
 /// The longest body, in bytes, and how long it may take.
 const MAX_BODY: usize = 4 << 10;
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long what is still on its way to the servers may take at the end.
-const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
 const JSON: &str = "application/json";
+const SEE_ROUTES: &str = "see /openapi.yaml";
+const FROM_A_PAGE: &str =
+    "web pages get no leases: a request with Origin or Sec-Fetch-Site is refused";
+
+/// Hands out leases over HTTP, to clients in any language.
+///
+/// POST /leases/NAME acquires, PUT /leases/ID renews, DELETE /leases/ID releases; /openapi.yaml says the rest. Only
+/// its client renews a lease; without that it ends at its TTL. The answer has the token, also in the headers
+/// Fencing-Token and Fencing-Sequencer: send one of them with every write that the lease is to protect.
+///
+/// When this process ends, the locks of its leases stay closed until their TTL, and cannot be renewed. Every client
+/// that reaches the port can lock everything: put it behind your own authentication. Web pages are refused.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    lock: LockArgs,
+    #[command(flatten)]
+    listen: Listen,
+    /// How long a lease lasts if its client does not say.
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
+    ttl: Duration,
+    /// The longest TTL that a client may ask for: a client that vanishes keeps a lock closed for that long.
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration::parse)]
+    longest_ttl: Duration,
+    /// The longest time that a client may ask to wait for a lock.
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration::parse)]
+    longest_wait: Duration,
+    /// Signs what it hands out, so that a fence with the keys takes only tokens that were issued here (`fencing proxy
+    /// --signing-keys`). A file with a line ID=KEY for each key, 64 hexadecimal digits or more: the first one signs,
+    /// and the file is read again when it has changed.
+    #[arg(long, value_name = "FILE", env = "FENCING_SIGNING_KEYS")]
+    signing_keys: Option<PathBuf>,
+    /// How many leases may be out at a time. Further requests get a 503.
+    #[arg(long, value_name = "NUMBER", default_value_t = 10_000, value_parser = some)]
+    leases: usize,
+    /// How many requests may wait for a lock at a time, at most half of --connections. Further ones get a 429.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1000, value_parser = some)]
+    waiters: usize,
+}
 
 /// What the requests share.
 struct LeaseServer {
+    args: ServeArgs,
     lock: Arc<dyn Lock>,
     table: Arc<Table>,
     waiters: Semaphore,
     stop: CancellationToken,
-    ttl: Duration,
-    longest_ttl: Duration,
-    longest_wait: Duration,
     keys: Option<SigningKeys>,
 }
 
@@ -69,40 +110,32 @@ pub(crate) async fn main(args: ServeArgs) -> Result<u8, Failure> {
     let recorder = record_metrics()?;
     let keys = args.signing_keys.as_deref().map(SigningKeys::open).transpose()?;
     // A client that sleeps shall lose its lease: only the client renews it.
-    let terms = LockOptions {
-        ttl: args.ttl,
-        wait: args.longest_wait,
-        at_least: Duration::ZERO,
-        node_budget: args.node_budget,
-        renew: false,
-        holder: None,
-    };
-    let ChosenLock { lock, not_ready } = ChosenLock::open(&args.place, &terms).await?;
-    if let Some(why) = not_ready {
+    let options = args.lock.options()?.ttl(args.ttl).wait(args.longest_wait).renew(false);
+    let chosen = ChosenLock::open(options).await?;
+    if let Some(why) = &chosen.not_ready {
         return Err(Failure::unavailable(why));
     }
-    lock.with_ttl(args.longest_ttl).map_err(Failure::usage)?;
+    chosen.lock.with_ttl(args.longest_ttl).map_err(Failure::usage)?;
     let listener = Listener::bind(&args.listen).await?;
-    let leases = LeaseServer {
-        lock: Arc::clone(&lock),
-        table: Table::new(args.leases),
+    let table = Table::new(args.leases);
+    // A lease that is dropped is released, but its client works under it until its TTL.
+    std::mem::forget(Arc::clone(&table));
+    let asked = Arc::clone(&chosen.lock);
+    let ready = move || ready(Arc::clone(&asked));
+    let status = status(recorder, ready, false, Some(OPENAPI), listener.stop.clone());
+    let client_timeout = args.listen.client_timeout;
+    let routes = routes(LeaseServer {
+        lock: Arc::clone(&chosen.lock),
+        table,
         // Waiters never take the last connections: a renewal finds one.
         waiters: Semaphore::new(args.waiters.min(args.listen.connections.div_ceil(2))),
         stop: listener.stop.clone(),
-        ttl: args.ttl,
-        longest_ttl: args.longest_ttl,
-        longest_wait: args.longest_wait,
         keys,
-    };
-    // A lease that is dropped is released, but its client works under it until its TTL.
-    std::mem::forget(Arc::clone(&leases.table));
-    let asked = Arc::clone(&lock);
-    let ready = move || ready(Arc::clone(&asked));
-    let metrics = move || std::future::ready(recorder.render());
-    let status = status(ready, metrics, Some(OPENAPI), listener.stop.clone());
-    let routes = Routes { routes: routes(leases), client_timeout: args.listen.client_timeout };
+        args,
+    });
+    let routes = Routes { routes, client_timeout };
     let ended = listener.run(routes, status, std::future::ready(())).await;
-    let _ = timeout(SETTLE_TIMEOUT, lock.settle()).await;
+    chosen.settle().await;
     ended
 }
 
@@ -131,7 +164,7 @@ impl Handler for Routes {
         };
         let request = Upload::new(request, self.client_timeout, BODY_TIMEOUT);
         let answer = match is_from_a_page(request.headers()) {
-            true => answers::from_a_page(),
+            true => FORBIDDEN.answer(FROM_A_PAGE),
             false => {
                 let Ok(answer) = self.routes.clone().call(request).await;
                 answer
@@ -150,32 +183,32 @@ fn routes(leases: LeaseServer) -> Router {
         .route("/leases/{*name}", post(acquire).get(show).put(renew).delete(release))
         .route("/health", get(health))
         .route("/openapi.yaml", get(async || yaml(OPENAPI)))
-        .method_not_allowed_fallback(async || answers::wrong_method())
-        .fallback(async || answers::not_found())
+        .method_not_allowed_fallback(async || WRONG_METHOD.answer(SEE_ROUTES))
+        .fallback(async || NOT_FOUND.answer(SEE_ROUTES))
         .with_state(Arc::new(leases))
 }
 
 async fn acquire(State(leases): Server, request: Request) -> Result<HttpAnswer, HttpAnswer> {
-    let resource = resource(request.uri().path()).map_err(|why| answers::malformed(&why))?;
+    let resource = resource(request.uri().path()).map_err(|why| MALFORMED.answer(why))?;
     // Before the body: a slow one takes a connection as a waiter does.
     let Ok(_waiting) = leases.waiters.try_acquire() else {
-        return Err(answers::overloaded("too many requests wait for locks; nothing was asked"));
+        return Err(OVERLOADED.answer("too many requests wait for locks; nothing was asked"));
     };
     let wish = wish(request).await?;
-    let ttl = wish.ttl_ms.map_or(leases.ttl, Duration::from_millis);
+    let ttl = wish.ttl_ms.map_or(leases.args.ttl, Duration::from_millis);
     let wait = Duration::from_millis(wish.wait_ms);
     for (field, value, most) in
-        [("ttl_ms", ttl, leases.longest_ttl), ("wait_ms", wait, leases.longest_wait)]
+        [("ttl_ms", ttl, leases.args.longest_ttl), ("wait_ms", wait, leases.args.longest_wait)]
     {
         if value > most {
             let most = most.as_millis();
-            return Err(answers::malformed(&format!("{field} is at most {most}")));
+            return Err(MALFORMED.answer(format_args!("{field} is at most {most}")));
         }
     }
-    let wrong = |error: BuildError| answers::malformed(&error.to_string());
+    let wrong = |error: BuildError| MALFORMED.answer(error);
     let lock = leases.lock.with_ttl(ttl).and_then(|lock| lock.with_wait(wait)).map_err(wrong)?;
     let Some(place) = leases.table.place() else {
-        return Err(answers::unavailable("too many leases are out; nothing was asked"));
+        return Err(UNAVAILABLE.answer("too many leases are out; nothing was asked"));
     };
     // If the client goes away, this is dropped, which releases.
     let acquired = async {
@@ -185,10 +218,10 @@ async fn acquire(State(leases): Server, request: Request) -> Result<HttpAnswer, 
         }
     };
     let lease = leases.stop.run_until_cancelled(acquired).await;
-    let stopping = || answers::unavailable("the service stops; nothing was acquired");
+    let stopping = || UNAVAILABLE.answer("the service stops; nothing was acquired");
     let lease = lease.ok_or_else(stopping)?.map_err(|error| answers::not_acquired(&error))?;
     let kept = leases.table.keep(lease, ttl, place);
-    let (shown, unread) = kept.map_err(|error| answers::unavailable(&error.to_string()))?;
+    let (shown, unread) = kept.map_err(|error| UNAVAILABLE.answer(error))?;
     let answer = answers::lease(StatusCode::CREATED, &shown, leases.keys.as_ref());
     Ok(answer.map(|text| unread.until_read(text)))
 }
@@ -196,16 +229,18 @@ async fn acquire(State(leases): Server, request: Request) -> Result<HttpAnswer, 
 async fn show(State(leases): Server, Path(id): Path<String>) -> HttpAnswer {
     match leases.table.show(&id).await {
         Some(lease) => answers::lease(StatusCode::OK, &lease, leases.keys.as_ref()),
-        None => answers::no_lease(),
+        None => NO_LEASE.answer(NO_LEASE_TEXT),
     }
 }
 
 async fn renew(State(leases): Server, Path(id): Path<String>) -> HttpAnswer {
     match leases.table.renew(&id).await {
         Ok(lease) => answers::lease(StatusCode::OK, &lease, leases.keys.as_ref()),
-        Err(NotRenewed::Over(None)) => answers::no_lease(),
-        Err(NotRenewed::Over(Some(loss))) => answers::lost(loss),
-        Err(NotRenewed::Failed(left)) => answers::unavailable(&format!(
+        Err(NotRenewed::Over(None)) => NO_LEASE.answer(NO_LEASE_TEXT),
+        Err(NotRenewed::Over(Some(loss))) => {
+            NO_LEASE.answer(format_args!("{loss}: stop the work, or acquire again"))
+        }
+        Err(NotRenewed::Failed(left)) => UNAVAILABLE.answer(format_args!(
             "not renewed: too few servers answered; the lease lasts for another {}",
             about(left)
         )),
@@ -219,10 +254,10 @@ async fn release(State(leases): Server, Path(id): Path<String>) -> HttpAnswer {
             *empty.status_mut() = StatusCode::NO_CONTENT;
             empty
         }
-        Some(Ok(Released::Lapsed)) | None => answers::no_lease(),
+        Some(Ok(Released::Lapsed)) | None => NO_LEASE.answer(NO_LEASE_TEXT),
         Some(Err(error)) => {
             tracing::warn!(%error, "release in doubt");
-            answers::release_in_doubt()
+            IN_DOUBT.answer("too few servers answered; the lock is free by the end of its TTL")
         }
     }
 }
@@ -256,9 +291,9 @@ async fn wish(request: Request) -> Result<Wish, HttpAnswer> {
     let bytes = match Limited::new(body, MAX_BODY).collect().await {
         Ok(bytes) => bytes.to_bytes(),
         Err(error) if error.is::<LengthLimitError>() => {
-            return Err(answers::too_long(&format!("the body has more than {MAX_BODY} bytes")));
+            return Err(TOO_LONG.answer(format_args!("the body has more than {MAX_BODY} bytes")));
         }
-        Err(error) => return Err(answers::malformed(&error.to_string())),
+        Err(error) => return Err(MALFORMED.answer(error)),
     };
     if bytes.is_empty() {
         return Ok(Wish::default());
@@ -266,7 +301,7 @@ async fn wish(request: Request) -> Result<Wish, HttpAnswer> {
     let kind = parts.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
     if !kind.eq_ignore_ascii_case(JSON) {
-        return Err(answers::not_json());
+        return Err(NOT_JSON.answer("the body is JSON: send it as Content-Type: application/json"));
     }
-    serde_json::from_slice(&bytes).map_err(|error| answers::malformed(&error.to_string()))
+    serde_json::from_slice(&bytes).map_err(|error| MALFORMED.answer(error))
 }

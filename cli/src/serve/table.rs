@@ -61,20 +61,20 @@ impl Table {
     ) -> Result<(Shown, Unread), getrandom::Error> {
         let id = random_id()?;
         let (sequencer, valid_for, lost) = (lease.sequencer(), lease.valid_for(), lease.lost());
-        let (resource, token) = (sequencer.resource.clone(), sequencer.token);
         let shown = Shown { id: id.clone(), sequencer: sequencer.clone(), ttl, valid_for };
-        let entry = Entry { lease: AsyncMutex::new(Some(lease)), sequencer, ttl, _place: place };
+        let (lease, held) = (AsyncMutex::new(Some(lease)), sequencer.clone());
+        let entry = Entry { lease, sequencer, ttl, _place: place };
         self.leases.lock().insert(id.clone(), Arc::new(entry));
         let table = Arc::downgrade(self);
         tokio::spawn(async move {
             let loss = lost.await;
             // The watchdog does this for leases that it renews.
             if loss != Loss::Released {
-                tracing::warn!(%resource, %token, %loss, "lease lost");
+                tracing::warn!(resource = %held.resource, token = %held.token, %loss, "lease lost");
                 metrics::counter!("fencing_leases_lost_total").increment(1);
             }
             if let Some(table) = table.upgrade() {
-                table.forget(&id);
+                table.remove(&id);
             }
         });
         self.count();
@@ -113,11 +113,7 @@ impl Table {
         Some(lease.release().await)
     }
 
-    /// Drops a lease, which sends the release if it is not over, and does not wait for it.
-    fn forget(&self, id: &str) {
-        drop(self.remove(id));
-    }
-
+    /// Removes a lease. If that drops it, its release is sent, and not waited for.
     fn remove(&self, id: &str) -> Option<Arc<Entry>> {
         let entry = self.leases.lock().remove(id);
         self.count();
@@ -161,7 +157,7 @@ impl Unread {
 impl Drop for Unread {
     fn drop(&mut self) {
         if let Some(id) = &self.id {
-            self.table.forget(id);
+            self.table.remove(id);
         }
     }
 }

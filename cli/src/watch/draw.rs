@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use fencing::lock::Fault;
 use ratatui::buffer::Buffer;
-use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Color, Style, Stylize as _};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Cell, Paragraph, Row, Table, Widget};
+use ratatui::widgets::{Block, Cell, Paragraph, Row, Table, Widget};
 
 use super::sources::COUNTED;
 use super::view::{LeaseList, MarkList, Moment, NodeStatus, Part, View};
@@ -37,9 +37,8 @@ pub(super) fn draw(buffer: &mut Buffer, view: &mut View, now: Moment) {
     ])
     .areas(buffer.area);
 
-    let bar = Style::new().reversed();
     let place = format!(" fencing watch  {}  every {:?}", view.place, view.every);
-    both_ends(top, buffer, &place, &format!("{} ", now.clock()), bar);
+    bar(&place, &format!("{} ", now.clock())).render(top, buffer);
     Paragraph::new(above).render(above_at, buffer);
     Paragraph::new(head).render(head_at, buffer);
 
@@ -60,40 +59,33 @@ pub(super) fn draw(buffer: &mut Buffer, view: &mut View, now: Moment) {
         None => " q quit  p pause  arrows PgUp PgDn scroll".to_owned(),
         Some(since) => format!(" PAUSED since {}  p resumes  q quit", since.clock()),
     };
-    both_ends(bottom, buffer, &keys, &shown, bar);
+    bar(&keys, &shown).render(bottom, buffer);
 }
 
-fn both_ends(area: Rect, buffer: &mut Buffer, left: &str, right: &str, style: Style) {
-    let right = Line::raw(plain(right)).right_aligned();
-    let width = u16::try_from(right.width()).unwrap_or(u16::MAX);
-    let [first, last] =
-        Layout::horizontal([Constraint::Fill(1), Constraint::Length(width)]).areas(area);
-    Line::raw(plain(left)).render(first, buffer);
-    right.render(last, buffer);
-    buffer.set_style(area, style);
+/// A line of the screen with a text at both ends.
+fn bar(left: &str, right: &str) -> Block<'static> {
+    let (left, right) = (Line::raw(plain(left)), Line::raw(plain(right)).right_aligned());
+    Block::new().reversed().title_top(left).title_top(right)
 }
 
 /// The heading of a part: what it says, how old that is, and why it says nothing.
 fn heading<T>(view: &View, part: &Part<T>, title: &str, now: Moment) -> Vec<Line<'static>> {
-    let mut lines = vec![];
-    let status = match part.last() {
+    let ago = |when: Moment| about(when.age(now));
+    let status = match &part.last {
         None => Span::raw("asking ...").dim(),
-        Some((when, _)) if part.is_old(now, view.fresh) => {
-            let text = format!("OLD: of {}, {} ago", when.clock(), about(when.age(now)));
-            Span::styled(text, Color::Yellow)
+        // A newer answer should have come by now.
+        Some((when, _)) if when.age(now) > view.fresh => {
+            Span::raw(format!("OLD: of {}, {} ago", when.clock(), ago(*when))).yellow()
         }
-        Some((when, Ok(_))) => Span::raw(format!("{} ago", about(when.age(now)))).dim(),
+        Some((when, Ok(_))) => Span::raw(format!("{} ago", ago(*when))).dim(),
         Some((when, Err(_))) => {
-            let since = part.since.unwrap_or(when);
-            let text = format!("NO ANSWER since {}, {}", since.clock(), about(since.age(now)));
-            Span::styled(text, Color::Red)
+            let since = part.since.unwrap_or(*when);
+            Span::raw(format!("NO ANSWER since {}, {}", since.clock(), ago(since))).red()
         }
     };
-    lines.push(Line::from(vec![Span::raw(title.to_owned()).bold(), Span::raw("  "), status]));
-    if let Some((_, Err(why))) = part.last() {
-        lines.push(indented(why));
-    }
-    lines
+    let title = Line::from(vec![Span::raw(title.to_owned()).bold(), Span::raw("  "), status]);
+    let why = part.last.iter().filter_map(|(_, last)| last.as_ref().err());
+    [title].into_iter().chain(why.map(|why| indented(why))).collect()
 }
 
 fn indented(text: &str) -> Line<'static> {
@@ -115,7 +107,7 @@ fn nodes(view: &View, now: Moment) -> Vec<Line<'static>> {
     for Finding { node, report, problem } in &found.nodes {
         let Some((state, since)) = view.states.get(node) else { continue };
         // Nobody knows its state after its answer.
-        let seen = part.last().map_or(now, |(when, _)| when);
+        let seen = part.last.as_ref().map_or(now, |(when, _)| *when);
         let seen = format!("  for {}", about(since.age(seen)));
         let known = report.as_ref().map_or_else(
             |_| String::new(),
@@ -214,10 +206,8 @@ fn table_of<'a>(
 }
 
 fn cells(lease: &LockView, leases: &LeaseList, marks: Option<&MarkList>) -> [Cell<'static>; 7] {
-    let none = || "-".to_owned();
-    let since = lease.holder.as_ref().and_then(|holder| holder.since_utc()).unwrap_or_else(none);
-    let ends = lease.remaining.map_or_else(|| "never".into(), about);
-    let token = lease.token.map_or_else(none, |token| token.to_string());
+    let [resource, holder, since, ends, token] =
+        lease.columns().map(|text| Cell::from(plain(&text)));
     let nodes = match (lease.nodes, leases.nodes) {
         (Some(on), Some((.., of))) if lease.is_held => Cell::from(format!("{on}/{of}")),
         (Some(on), Some((.., of))) => Cell::from(format!("{on}/{of}!")).yellow(),
@@ -232,14 +222,7 @@ fn cells(lease: &LockView, leases: &LeaseList, marks: Option<&MarkList>) -> [Cel
         (Some(token), Some(Some(mark))) if *mark == token => Cell::from("same"),
         _ => Cell::from("older"),
     };
-    let [resource, holder, since] =
-        [lease.resource.as_str(), &holder(lease), &since].map(|text| Cell::from(plain(text)));
-    [resource, holder, since, Cell::from(ends), Cell::from(token), nodes, mark]
-}
-
-fn holder(lease: &LockView) -> String {
-    let name = lease.holder.as_ref().and_then(|it| it.name.as_deref()).unwrap_or("-");
-    if lease.shared { format!("{name} (shared)") } else { name.to_owned() }
+    [resource, holder, since, ends, token, nodes, mark]
 }
 
 /// A text of others without what a terminal obeys, or what turns or hides the text around it.

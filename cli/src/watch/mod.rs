@@ -31,13 +31,48 @@ use tokio::task::spawn_blocking;
 use tokio::time::{interval, sleep, timeout};
 use wildmatch::WildMatch;
 
-use crate::args::{Chosen, WatchArgs};
 use crate::exit::{self, Failure};
-use crate::pool;
+use crate::place::{Chosen, LockPlace};
 use crate::signals::Signals;
-use crate::{redis_marks, say};
-use sources::{OnDatabase, OnNodes, SharedView, marks_in_redis};
+use crate::{duration, findings, pool, redis_marks, say};
+use sources::{OnDatabase, SharedView, leases_on_nodes, marks_in_redis};
 use view::{Moment, Part, View};
+
+/// How often it may ask.
+const EVERY: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(500)..=Duration::from_secs(3600);
+
+/// Shows nodes, leases and marks, and asks again and again until you quit.
+///
+/// Each part says how old it is. A node that does not answer is shown as that, and never with what it said before. It
+/// takes no lock, and needs no more rights than `fencing nodes`, `fencing leases` and `fencing marks`.
+///
+/// Keys: q, Esc or Ctrl-C quit. The arrows, PgUp, PgDn, Home and End scroll the leases. p pauses, and p again resumes.
+/// Ctrl-L redraws, Ctrl-Z suspends. With NO_COLOR in the environment it shows no colours. Without a terminal it prints
+/// the same as text each time. For scripts there are `fencing nodes --json` and `fencing leases --json`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct WatchArgs {
+    #[command(flatten)]
+    place: LockPlace,
+    /// Shows only leases of resources that match: * is any text, ? any character.
+    #[arg(long, value_name = "GLOB", default_value = "*")]
+    resource: String,
+    /// How often it asks: from 500ms to 1h.
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = every)]
+    every: Duration,
+    /// How long one node may take to answer each time, and a tenth of what it may take to list its locks.
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
+    node_budget: Duration,
+    /// Where the storage keeps its marks: sqlite:PATH, postgres://... or mysql://..., or redis://... (valkey://...)
+    /// [default: the database of --database]. A Redis that was restarted notes that its marks are closed.
+    #[arg(long, value_name = "URL", env = "FENCING_MARKS", hide_env_values = true)]
+    marks: Option<String>,
+}
+
+fn every(text: &str) -> Result<Duration, String> {
+    let every = duration::parse(text)?;
+    EVERY.contains(&every).then_some(every).ok_or_else(|| "give 500ms to 1h".to_owned())
+}
 
 /// How often the picture is drawn at least: the ages in it grow.
 const TICK: Duration = Duration::from_secs(1);
@@ -51,64 +86,52 @@ pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
     // The namespace may be that of marks on a Redis.
     let on_redis = args.marks.as_deref().is_some_and(redis_marks::is_redis);
     let place = if on_redis { args.place.named() } else { args.place.chosen() };
-    let place = place?;
-    let wanted = WildMatch::new(&args.resource);
-    let mut described = match &place {
-        Chosen::Redis(_) => format!("namespace {}", args.place.namespace()),
-        Chosen::Database(url) => say::without_passwords(url.as_str()),
+    let (place, wanted, budget) = (place?, WildMatch::new(&args.resource), args.node_budget);
+    let (described, own_marks) = match &place {
+        Chosen::Redis(redis) => (format!("namespace {}", redis.namespace), None),
+        Chosen::Database(url) => (say::without_passwords(url), Some(url.as_str())),
     };
-    if args.resource != "*" {
-        described = format!("{described}  {}", args.resource);
-    }
-    let marks_url = match (args.marks.as_deref().filter(|url| !url.is_empty()), &place) {
-        (Some(url), _) => Some(url),
-        (None, Chosen::Database(url)) => Some(url.as_str()),
-        (None, Chosen::Redis(_)) => None,
+    let described = match args.resource.as_str() {
+        "*" => described,
+        resource => format!("{described}  {resource}"),
     };
-    let mut view = View::new(described, args.every, args.node_budget);
+    let marks_url = args.marks.as_deref().filter(|url| !url.is_empty()).or(own_marks);
+    let mut view = View::new(described, args.every, budget);
     view.nodes = matches!(place, Chosen::Redis(_)).then(Part::default);
     view.marks = marks_url.is_some().then(Part::default);
     let view = RefCell::new(view);
     let shared = SharedView { view, changed: Notify::new(), resumed: Notify::new() };
-    let marks = async || match marks_url {
-        Some(url) if redis_marks::is_redis(url) => {
-            let marks = RedisMarks::new(url, args.place.namespace());
-            let marks = marks.map_err(|error| Failure::usage(format_args!("--marks: {error}")))?;
-            let marks = marks.budget(args.node_budget);
-            let ask = async || marks_in_redis(&marks, shared.on_screen()).await;
-            shared.refresh(ask, |view, now, answer| set(&mut view.marks, now, answer)).await
-        }
-        Some(url) => {
-            pool::kind(url).map_err(|_| Failure::usage(NO_MARKS))?;
-            let mut database = OnDatabase::new(url);
-            let ask = async || database.marks(shared.on_screen()).await;
-            shared.refresh(ask, |view, now, answer| set(&mut view.marks, now, answer)).await
-        }
-        None => pending().await,
+    let nodes = async {
+        let Chosen::Redis(redis) = &place else { return pending().await };
+        let ask = async || Ok(findings::ask(redis, budget).await?);
+        shared.refresh(ask, View::set_nodes).await
     };
-    let sources = async {
+    let leases = async {
         match &place {
-            Chosen::Redis(urls) => {
-                let urls = urls.clone();
-                let namespace = args.place.namespace().to_owned();
-                let nodes = OnNodes { urls, namespace, budget: args.node_budget };
-                let states = shared.refresh(async || nodes.nodes().await, View::set_nodes);
-                let leases = shared.refresh(
-                    async || nodes.leases(&wanted).await,
-                    |view, now, answer| view.leases.set(now, answer),
-                );
-                tokio::try_join!(states, leases, marks()).map(|(never, ..)| never)
+            Chosen::Redis(redis) => {
+                let ask = async || leases_on_nodes(redis, &wanted, budget).await;
+                shared.refresh(ask, View::set_leases).await
             }
             Chosen::Database(url) => {
-                pool::kind(url.as_str())?;
-                let mut database = OnDatabase::new(url.as_str());
-                let leases = shared.refresh(
-                    async || database.leases(&wanted).await,
-                    |view, now, answer| view.leases.set(now, answer),
-                );
-                tokio::try_join!(leases, marks()).map(|(never, _)| never)
+                pool::kind(url)?;
+                let mut database = OnDatabase::new(url);
+                shared.refresh(async || database.leases(&wanted).await, View::set_leases).await
             }
         }
+    };
+    let marks = async {
+        let Some(url) = marks_url else { return pending().await };
+        if redis_marks::is_redis(url) {
+            let marks = RedisMarks::new(url, args.place.namespace());
+            let marks = marks.map_err(|error| Failure::usage(format_args!("--marks: {error}")))?;
+            let marks = marks.budget(budget);
+            let ask = async || marks_in_redis(&marks, shared.on_screen()).await;
+            return shared.refresh(ask, View::set_marks).await;
+        }
+        pool::kind(url).map_err(|_| Failure::usage(NO_MARKS))?;
+        let mut database = OnDatabase::new(url);
+        let ask = async || database.marks(shared.on_screen()).await;
+        shared.refresh(ask, View::set_marks).await
     };
     let shown = async {
         let ended =
@@ -117,12 +140,10 @@ pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
     };
     tokio::select! {
         ended = shown => ended,
-        wrong = sources => wrong.map(|never: Infallible| match never {}),
+        wrong = async { tokio::try_join!(nodes, leases, marks) } => {
+            wrong.map(|(never, ..): (Infallible, Infallible, Infallible)| match never {})
+        }
     }
-}
-
-fn set<T>(part: &mut Option<Part<T>>, now: Moment, answer: Result<T, String>) {
-    part.get_or_insert_default().set(now, answer);
 }
 
 /// Returns whether there is a terminal to read from and to draw on.

@@ -15,8 +15,8 @@ use wildmatch::WildMatch;
 
 use super::view::{LeaseList, MarkList, Moment, View};
 use crate::exit::{self, Failure};
-use crate::findings::{self, Findings};
 use crate::leases::in_pool;
+use crate::place::Redis;
 use crate::pool::{self, Pool, on};
 use crate::say;
 use crate::voters::Voters;
@@ -64,26 +64,16 @@ impl SharedView {
     }
 }
 
-/// The nodes of a list.
-pub(super) struct OnNodes {
-    pub(super) urls: Vec<String>,
-    pub(super) namespace: String,
-    pub(super) budget: Duration,
-}
-
-impl OnNodes {
-    pub(super) async fn nodes(&self) -> Result<Findings, Failure> {
-        let urls = self.urls.iter().map(String::as_str);
-        Ok(findings::ask(urls, &self.namespace, self.budget).await?)
-    }
-
-    pub(super) async fn leases(&self, wanted: &WildMatch) -> Result<LeaseList, Failure> {
-        let mut voters = Voters::of(&self.urls, &self.namespace, self.budget).await?;
-        let all = voters.locks(wanted, self.budget, self.budget.saturating_mul(LIST)).await;
-        let faults = voters.faults.into_iter().map(|(node, fault)| (node, fault.to_string()));
-        let nodes = Some((voters.nodes.len(), voters.needed, voters.size));
-        Ok(LeaseList { all, nodes, faults: faults.collect() })
-    }
+pub(super) async fn leases_on_nodes(
+    redis: &Redis,
+    wanted: &WildMatch,
+    budget: Duration,
+) -> Result<LeaseList, Failure> {
+    let mut voters = Voters::of(redis, budget).await?;
+    let all = voters.locks(wanted, budget, budget.saturating_mul(LIST)).await;
+    let nodes = Some((voters.nodes.len(), voters.needed(), voters.size()));
+    let faults = voters.faults.into_iter().map(|(node, fault)| (node, fault.to_string()));
+    Ok(LeaseList { all, nodes, faults: faults.collect() })
 }
 
 /// A database, connected to when it is asked.

@@ -13,7 +13,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::view::{LeaseList, MarkList, Moment, Part, View};
-use super::{Screen, draw, picture};
+use super::{Screen, draw, every, picture};
 use crate::findings::{Finding, Findings};
 use crate::voters::LockView;
 
@@ -268,4 +268,14 @@ fn a_panic_gives_the_terminal_back() {
     let at = |text: &str| said.find(text).unwrap_or_else(|| panic!("{text:?} in {said:?}"));
     assert!(at("\x1b[?1049h") < at("\x1b[?1049l"), "{said:?}");
     assert!(at("\x1b[?1049l") < at("on purpose") && at("on purpose") < at("as before"), "{said:?}");
+}
+
+#[test]
+fn it_asks_neither_all_the_time_nor_never() {
+    for text in ["500ms", "2s", "1h"] {
+        assert!(every(text).is_ok(), "{text}");
+    }
+    for text in ["0s", "499ms", "2h", "2"] {
+        assert!(every(text).is_err(), "{text}");
+    }
 }

@@ -37,7 +37,7 @@ impl Moment {
 /// like its state.
 #[derive(Debug)]
 pub(super) struct Part<T> {
-    last: Option<(Moment, Result<T, String>)>,
+    pub(super) last: Option<(Moment, Result<T, String>)>,
     /// When it began to answer, or to fail.
     pub(super) since: Option<Moment>,
 }
@@ -55,17 +55,8 @@ impl<T> Part<T> {
         self.last = Some((now, answer));
     }
 
-    pub(super) fn last(&self) -> Option<(Moment, &Result<T, String>)> {
-        self.last.as_ref().map(|(when, answer)| (*when, answer))
-    }
-
     pub(super) fn answer(&self) -> Option<&T> {
         self.last.as_ref()?.1.as_ref().ok()
-    }
-
-    /// Whether a newer answer should have come by now.
-    pub(super) fn is_old(&self, now: Moment, fresh: Duration) -> bool {
-        self.last.as_ref().is_some_and(|(when, _)| when.age(now) > fresh)
     }
 }
 
@@ -114,6 +105,7 @@ pub(super) struct MarkList {
 }
 
 /// Everything that is drawn.
+#[derive(Default)]
 pub(super) struct View {
     /// Where the locks are, and which of them are shown.
     pub(super) place: String,
@@ -135,18 +127,16 @@ pub(super) struct View {
 
 impl View {
     pub(super) fn new(place: String, every: Duration, budget: Duration) -> View {
-        View {
-            place,
-            every,
-            fresh: every + 2 * budget + Duration::from_secs(1),
-            nodes: None,
-            states: BTreeMap::new(),
-            leases: Part::default(),
-            marks: None,
-            paused: None,
-            first: 0,
-            page: 0,
-        }
+        let fresh = every + 2 * budget + Duration::from_secs(1);
+        View { place, every, fresh, ..View::default() }
+    }
+
+    pub(super) fn set_leases(&mut self, now: Moment, answer: Result<LeaseList, String>) {
+        self.leases.set(now, answer);
+    }
+
+    pub(super) fn set_marks(&mut self, now: Moment, answer: Result<MarkList, String>) {
+        self.marks.get_or_insert_default().set(now, answer);
     }
 
     pub(super) fn set_nodes(&mut self, now: Moment, answer: Result<Findings, String>) {

@@ -4,129 +4,115 @@ use std::time::Duration;
 use fencing::Token;
 use http::{HeaderName, Uri};
 
-use super::listen::{Listen, some};
+use super::patterns::Pattern;
 use crate::duration;
-use crate::proxy::Pattern;
+use crate::listen::{Listen, some};
 
 /// Stands in front of a service that knows nothing of tokens, and refuses stale requests on its
 /// behalf.
 ///
 /// A request that writes needs the header Fencing-Token of its lease. The resource is the path,
 /// without the slash at its beginning. Requests for one resource with different tokens never run at
-/// the same time, and after the first contact of a newer token no older one passes.
-///
-/// That holds as long as all requests to the service come through one such process. If several
-/// stand in front of one service, older tokens are refused after the first contact of a newer one,
-/// but a request that another process has let in before may still write.
+/// the same time, and after the first contact of a newer token no older one passes. This holds if all
+/// requests to the service come through one such process: where several stand in front of it, a request
+/// that another one has let in before may still write.
 ///
 /// A request that the service has not answered keeps its resource closed to newer tokens, even when
 /// the client has gone away, because the proxy cannot stop the service. The proxy waits for the
 /// answer and for the end of the upload, or for --quarantine if they can no longer come.
 #[derive(Debug, clap::Args)]
-#[command(after_help = STATUS)]
 pub(crate) struct ProxyArgs {
     #[command(flatten)]
-    pub(crate) listen: Listen,
+    pub(super) listen: Listen,
     /// The service: http://HOST:PORT, without a path.
     #[arg(long, value_name = "URL", value_parser = upstream)]
-    pub(crate) upstream: Uri,
+    pub(super) upstream: Uri,
     /// Speaks HTTP/2 with the service, as gRPC needs it.
     #[arg(long)]
-    pub(crate) upstream_http2: bool,
+    pub(super) upstream_http2: bool,
     /// Where the marks are kept: sqlite:PATH, postgres://... or mysql://..., where tables that are missing
     /// are created; or redis://... (valkey://...), where an operator has run `fencing marks open`.
+    #[arg(long, value_name = "URL", env = "FENCING_MARKS", hide_env_values = true)]
     #[arg(
-        long,
-        value_name = "URL",
-        env = "FENCING_MARKS",
-        hide_env_values = true,
         required_unless_present = "forget_marks_on_exit",
         conflicts_with = "forget_marks_on_exit"
     )]
-    pub(crate) marks: Option<String>,
+    pub(super) marks: Option<String>,
     /// In a Redis, the marks are in the hash {NS}:marks. [default: fencing]
     #[arg(long, value_name = "NS")]
-    pub(crate) namespace: Option<String>,
+    pub(super) namespace: Option<String>,
     /// Keeps the marks in this process instead. They end with it: after a restart, a stale token
     /// passes until a newer one has come.
     #[arg(long)]
-    pub(crate) forget_marks_on_exit: bool,
+    pub(super) forget_marks_on_exit: bool,
     /// Takes the resource from this header instead of from the path. Use it only for a header that a
     /// gateway in front of the proxy always sets itself, whatever the client has sent in it.
     #[arg(long, value_name = "NAME")]
-    pub(crate) resource_header: Option<HeaderName>,
+    pub(super) resource_header: Option<HeaderName>,
     /// Which resources a request is about, by its path: PATTERN=NAME[,NAME...]. Given several times, the most
-    /// specific pattern that matches decides. {id} is one segment, {id:int} a number without leading zeros, {*rest} all that follow, and ** at the end
-    /// anything: '/accounts/{id}/**=accounts/{id}'. A request about several resources carries a header
-    /// Fencing-Sequencer for each: '/transfer/{from}/{to}=accounts/{from},accounts/{to}'. A path that no
-    /// pattern matches names nothing: writes to it are refused.
+    /// specific pattern that matches decides. {id} is one segment, {id:int} a number without leading zeros,
+    /// {*rest} all that follow, and ** at the end anything: '/accounts/{id}/**=accounts/{id}'. A request about
+    /// several resources carries a header Fencing-Sequencer for each:
+    /// '/transfer/{from}/{to}=accounts/{from},accounts/{to}'. Writes to a path that no pattern matches are refused.
     #[arg(long, value_name = "PATTERN=NAME", conflicts_with = "resource_header")]
-    pub(crate) resource_from: Vec<Pattern>,
+    pub(super) resource_from: Vec<Pattern>,
     /// Asks reads for a token as well.
     #[arg(long, conflicts_with = "ignore_reads")]
-    pub(crate) require_always: bool,
+    pub(super) require_always: bool,
     /// Does not look at the tokens of reads. Without this, a read with a token raises the mark.
     #[arg(long)]
-    pub(crate) ignore_reads: bool,
+    pub(super) ignore_reads: bool,
     /// Lets every request pass, and only reports what it would refuse. It protects nothing then.
     #[arg(long)]
-    pub(crate) shadow: bool,
+    pub(super) shadow: bool,
     /// Hides the highest token from clients with a stale one.
     #[arg(long)]
-    pub(crate) hide_highest: bool,
+    pub(super) hide_highest: bool,
     /// Refuses tokens above this one: none was granted.
     #[arg(long, value_name = "TOKEN")]
-    pub(crate) ceiling: Option<Token>,
+    pub(super) ceiling: Option<Token>,
     /// Takes only tokens that `fencing serve` has signed, in the header Fencing-Signature: a file with a
     /// line ID=KEY for each key that may have signed. The file is read again when it has changed.
     #[arg(long, value_name = "FILE", env = "FENCING_SIGNING_KEYS", conflicts_with = "shadow")]
-    pub(crate) signing_keys: Option<PathBuf>,
+    pub(super) signing_keys: Option<PathBuf>,
     /// How long a request waits for those with older tokens, before it gets a 503.
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse)]
-    pub(crate) limit: Duration,
+    pub(super) limit: Duration,
     /// How long the service may take to answer, and may pause in its answer. After that the client
-    /// gets a 504, and the resource stays closed until the service has answered. When it was silent for
-    /// --quarantine, and nothing moved in the upload either, the proxy cuts the connection, and the
-    /// resource opens after another --quarantine.
+    /// gets a 504, and the resource stays closed until the service has answered. If nothing moves for
+    /// --quarantine, in the upload either, the proxy cuts the connection, and the resource opens after another
+    /// --quarantine.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse)]
-    pub(crate) upstream_timeout: Duration,
-    /// How long a request may still be at work in the service when no answer can come any more. Its
-    /// resource is closed to newer tokens for that long after its connection has ended. After a start
-    /// of the proxy all resources are, for --quarantine and --stop-within together: an earlier proxy
-    /// frees its port when it is told to stop, and sends for up to its own --stop-within after that.
-    /// Start the next one when the earlier one has exited, and with the same two settings.
-    /// [default: --upstream-timeout; the proxy warns if you set less]
+    pub(super) upstream_timeout: Duration,
+    /// How long a request may still be at work in the service when no answer can come any more: its
+    /// resource is closed to newer tokens for that long after its connection has ended. After a start all
+    /// resources are, for --quarantine and --stop-within together: an earlier proxy may send for up to its own
+    /// --stop-within after it has freed its port. Start the next one when the earlier one has exited, with the
+    /// same two settings. [default: --upstream-timeout; the proxy warns if you set less]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     quarantine: Option<Duration>,
-    /// Says that no request of an earlier proxy is at work in the service, so that it need not
-    /// wait for --quarantine and --stop-within at the start: either there was no earlier proxy, or it ended with
-    /// status 0.
+    /// Says that no request of an earlier proxy is at work in the service, so that nothing need be waited for at
+    /// the start: there was no earlier proxy, or it ended with status 0.
     #[arg(long)]
-    pub(crate) clean_start: bool,
+    pub(super) clean_start: bool,
     /// How long an upload may go on when a newer token of its resource has come. Then the proxy cuts it off, and
     /// the resource stays closed for --quarantine.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse)]
-    pub(crate) upload_grace: Duration,
+    pub(super) upload_grace: Duration,
     /// How long one request may take in all, its upload and its answer included. It is given up then,
     /// and its resource stays closed for --quarantine.
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration::parse)]
-    pub(crate) longest: Duration,
+    pub(super) longest: Duration,
     /// How many requests may be under way at a time, those that were given up included. Others get a
     /// 503 at once.
     #[arg(long, value_name = "NUMBER", default_value_t = 1024, value_parser = some)]
-    pub(crate) requests: usize,
+    pub(super) requests: usize,
 }
 
 impl ProxyArgs {
     /// How long the service may be at work where no answer can come.
-    pub(crate) fn quarantine(&self) -> Duration {
+    pub(super) fn quarantine(&self) -> Duration {
         self.quarantine.unwrap_or(self.upstream_timeout)
-    }
-
-    /// How long the service may be at work on what an earlier proxy has sent: a proxy that is told to
-    /// stop frees its port at once, and goes on sending for up to --stop-within.
-    pub(crate) fn quarantine_at_start(&self) -> Duration {
-        self.quarantine() + self.listen.stop_within
     }
 }
 
@@ -138,15 +124,3 @@ fn upstream(text: &str) -> Result<Uri, String> {
         && uri.authority().is_some_and(|authority| !authority.as_str().contains('@'));
     plain.then_some(uri).ok_or_else(wrong)
 }
-
-const STATUS: &str = "\
-Durations: 500ms, 2s, 1m, 1h
-
-Exit status, after SIGTERM or SIGINT:
-  0    nothing is under way at the service any more
-  64   wrong usage
-  65   the database refuses, or the marks in a Redis are not open
-  69   the database cannot be reached
-  71   it cannot listen
-  75   requests were still under way after --stop-within: start the next proxy without --clean-start
-  128 + signal, after a second signal";

@@ -2,10 +2,15 @@
 
 use std::env;
 
+use fencing::lock::redlock::{BuildError, RedisNode};
+
 use crate::exit::Failure;
 
+/// What the keys on a Redis begin with, if nothing else is given.
+pub(crate) const NAMESPACE: &str = "fencing";
+
 /// The nodes of one fleet, and the namespace of the keys there.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Redis {
     /// The nodes: independent masters. Other users can see a command line, so put URLs with
     /// passwords in the environment.
@@ -13,25 +18,23 @@ pub(crate) struct Redis {
         long = "redis",
         value_name = "URL,URL,...",
         env = "FENCING_REDIS",
-        hide_env_values = true,
-        value_delimiter = ',',
-        required = true
+        hide_env_values = true
     )]
-    urls: Vec<String>,
+    pub(crate) urls: String,
     /// What the keys on the nodes begin with.
-    #[arg(long, value_name = "NS", default_value = "fencing")]
+    #[arg(long, value_name = "NS", default_value = NAMESPACE)]
     pub(crate) namespace: String,
 }
 
 impl Redis {
     pub(crate) fn urls(&self) -> impl Iterator<Item = &str> {
-        trimmed(&self.urls)
+        self.urls.split(',').map(str::trim).filter(|url| !url.is_empty())
     }
-}
 
-/// The URLs, without what is left of a comma too many.
-pub(super) fn trimmed(urls: &[String]) -> impl Iterator<Item = &str> {
-    urls.iter().map(|url| url.trim()).filter(|url| !url.is_empty())
+    /// The nodes, in the order of the list.
+    pub(crate) fn nodes(&self) -> Result<Vec<RedisNode>, BuildError> {
+        self.urls().map(|url| RedisNode::new(url, &self.namespace)).collect()
+    }
 }
 
 /// Where the locks are: on Redis nodes or in one database.
@@ -39,8 +42,8 @@ pub(super) fn trimmed(urls: &[String]) -> impl Iterator<Item = &str> {
 pub(crate) struct LockPlace {
     /// The nodes: independent masters. Other users can see a command line, so put URLs with
     /// passwords in the environment [env: FENCING_REDIS].
-    #[arg(long, value_name = "URL,URL,...", value_delimiter = ',', conflicts_with = "database")]
-    redis: Vec<String>,
+    #[arg(long, value_name = "URL,URL,...", conflicts_with = "database")]
+    redis: Option<String>,
     /// A database instead of nodes: sqlite:PATH, postgres://... or mysql://... Tables that are
     /// missing are created [env: FENCING_DATABASE].
     #[arg(long, value_name = "URL")]
@@ -52,14 +55,14 @@ pub(crate) struct LockPlace {
 
 /// The place that was chosen.
 pub(crate) enum Chosen {
-    Redis(Vec<String>),
+    Redis(Redis),
     Database(String),
 }
 
 impl LockPlace {
     /// Returns what the keys on the nodes begin with.
     pub(crate) fn namespace(&self) -> &str {
-        self.namespace.as_deref().unwrap_or("fencing")
+        self.namespace.as_deref().unwrap_or(NAMESPACE)
     }
 
     /// Returns what the command line says, or else the environment.
@@ -74,24 +77,22 @@ impl LockPlace {
 
     /// Returns the chosen servers, and ignores a namespace beside a database.
     pub(crate) fn named(&self) -> Result<Chosen, Failure> {
-        let set = |name| env::var(name).ok().filter(|value| !value.is_empty());
-        let given = !self.redis.is_empty() || self.database.is_some();
-        let (redis, database) = match given {
-            true => (self.redis.clone(), self.database.clone()),
-            false => {
-                let urls = set("FENCING_REDIS").unwrap_or_default();
-                let urls = urls.split(',').filter(|url| !url.is_empty()).map(str::to_owned);
-                (urls.collect(), set("FENCING_DATABASE"))
-            }
+        let set = |name| env::var(name).ok();
+        let (redis, database) = match (&self.redis, &self.database) {
+            (None, None) => (set("FENCING_REDIS"), set("FENCING_DATABASE")),
+            (redis, database) => (redis.clone(), database.clone()),
         };
-        match (database, redis.is_empty()) {
-            (None, false) => Ok(Chosen::Redis(trimmed(&redis).map(str::to_owned).collect())),
-            (Some(url), true) => Ok(Chosen::Database(url.trim().to_owned())),
-            (None, true) => Err(Failure::usage(
+        let given = |place: &String| !place.trim().is_empty();
+        match (redis.filter(given), database.filter(given)) {
+            (Some(urls), None) => {
+                Ok(Chosen::Redis(Redis { urls, namespace: self.namespace().to_owned() }))
+            }
+            (None, Some(url)) => Ok(Chosen::Database(url.trim().to_owned())),
+            (None, None) => Err(Failure::usage(
                 "no nodes and no database are given: give --redis or --database, or set \
                  FENCING_REDIS or FENCING_DATABASE",
             )),
-            (Some(_), false) => Err(Failure::usage(
+            (Some(_), Some(_)) => Err(Failure::usage(
                 "both FENCING_REDIS and FENCING_DATABASE are set: unset one of them, or give \
                  --redis or --database",
             )),
