@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod cpu;
+mod leases;
 mod table;
 mod way;
 
@@ -217,6 +218,9 @@ async fn on_mariadb_with(commit: &str) {
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
+    if std::env::args().any(|it| it == "leases") {
+        return leases::measure(number("FENCING_ROUNDS", 7)).await;
+    }
     println!("{CONNECTIONS} connections, ratios to the unguarded write");
     on_postgres_with("on").await;
     on_postgres_with("off").await;
@@ -233,4 +237,5 @@ async fn main() {
     let one = sql::single_writer(options);
     let name = "SQLite, WAL, synchronous = FULL (client and database are one process)";
     on_sqlite::rounds(name, [&pool, &one], &SQLITE, || Cpu::Own).await;
+    leases::measure(number("FENCING_ROUNDS", 7)).await;
 }

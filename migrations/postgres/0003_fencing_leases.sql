@@ -166,7 +166,8 @@ $fencing$;
 
 -- fencing_lease_release(resource, owner, rest): frees the row, or takes the part off. What is released early stays
 -- closed for the rest, under a name by which no renewal that is still on its way finds it. Returns 2 if the row is free
--- now, 1 if it is closed still, by others or for the rest, and 0 if the lease was over before.
+-- now, 1 if it is closed still, by others or for the rest, and 0 if the lease was over before. It need not be on disk:
+-- after a crash the row is closed until the lease would have ended, and nobody renews it.
 CREATE OR REPLACE FUNCTION fencing_lease_release(the_resource text, the_owner text, rest bigint)
     RETURNS integer LANGUAGE plpgsql VOLATILE AS $fencing$
 DECLARE
@@ -176,6 +177,7 @@ DECLARE
     own_end timestamptz;
     held jsonb;
 BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
     SELECT * INTO lease FROM fencing_leases WHERE resource = the_resource
         AND (owner = ANY (names) OR owner = 'shared' AND parts ?| names) FOR UPDATE;
     IF NOT FOUND THEN
